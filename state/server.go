@@ -31,7 +31,7 @@ type Server struct {
 // ServerOptions says which database keeps the ledgers.
 type ServerOptions struct {
 	Address     string // postgres://USER@HOST:PORT/DATABASE, or as PostgreSQL's own programs take it; never shown
-	Connections int    // that the ledgers have at most: one to hold locks, the others half to write and half to read; 0 means 16
+	Connections int    // that the ledgers have at most: one to hold locks, the others half to write and half to read, two of each at least; 0 means 16
 
 	// KeyEncryptionKey wraps the keys of accounts: 32 bytes, see ParseKey. Without it their ledgers
 	// open with a key file alone.
@@ -69,7 +69,7 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 		}
 		s.wraps.Store(w)
 	}
-	each := max(1, (o.Connections-1)/2)
+	each := max(2, (o.Connections-1)/2) // while a writer holds one it asks on another what became of its commit
 	var errs [3]error
 	one, err := poolOf(ctx, config, 1, "off")
 	s.locks, errs[0] = newSessionLocks(one), err

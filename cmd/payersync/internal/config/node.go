@@ -28,7 +28,7 @@ type NodeLedger struct {
 	Postgres         Secret `yaml:"postgres" jsonschema:"required" jsonschema_description:"The database of PostgreSQL, as in postgres://USER@HOST:PORT/DATABASE?sslmode=verify-full; with a password in it env:NAME or file:PATH."`
 	Replica          Secret `yaml:"replica" jsonschema_description:"A standby of that database, for commands that only show: status, report and the lists. env:NAME or file:PATH; an address that names both servers will do. Default none."`
 	KeyEncryptionKey Secret `yaml:"key_encryption_key" jsonschema:"required" jsonschema_description:"The key that wraps those of accounts: 32 random bytes in base64. env:NAME or file:PATH."`
-	Connections      int    `yaml:"connections" jsonschema:"minimum=2,maximum=1000" jsonschema_description:"Connections to the database that this machine holds for ledgers at most. Default 16."`
+	Connections      int    `yaml:"connections" jsonschema:"minimum=5,maximum=1000" jsonschema_description:"Connections to the database that this machine holds for ledgers at most. Default 16."`
 
 	key []byte // that is kept, once it was read
 }
