@@ -1,6 +1,10 @@
 package connector
 
-import "context"
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
 
 // lastCallKey is the key of WithLastCall in a context.
 type lastCallKey struct{}
@@ -54,3 +58,34 @@ func Leaving(ctx context.Context) (context.Context, context.CancelFunc) {
 		cancel(nil)
 	}
 }
+
+// leaseSpare is which part of a lease counts as over before its end: so much later the clock of whoever granted it
+// may have begun to count.
+const leaseSpare = 12
+
+// Lease is what a process knows of a lease that it holds by this machine's clocks alone. One of them stands still
+// while a machine sleeps, and one may be set. It is safe for concurrent use.
+type Lease struct {
+	lasts   time.Duration
+	renewed atomic.Pointer[time.Time]
+}
+
+// NewLease returns a lease that lasts so long from a time of OfThisMachine on.
+func NewLease(lasts time.Duration, from time.Time) *Lease {
+	l := &Lease{lasts: lasts}
+	l.Renew(from)
+	return l
+}
+
+// Renew says when it was last asked for, which is before it was granted.
+func (l *Lease) Renew(asked time.Time) { l.renewed.Store(&asked) }
+
+// Over reports whether another may hold it by now.
+func (l *Lease) Over() bool {
+	now, renewed := OfThisMachine(), *l.renewed.Load()
+	return max(now.Sub(renewed), now.Round(0).Sub(renewed.Round(0))) > l.lasts-l.lasts/leaseSpare
+}
+
+// OfThisMachine is the time by this machine's own clocks, which nothing stores: how long a process stood still, no other
+// clock knows.
+func OfThisMachine() time.Time { return time.Now() }

@@ -193,7 +193,7 @@ type run struct {
 	id        int64
 	started   time.Time
 	opened    time.Time // by this machine's clock: before the run was
-	lease     lease
+	lease     *connector.Lease
 	met       *state.Met // of the source
 	plan      *state.Plan
 	listed    time.Time       // when the newest list pass began that this run made and that is proof; zero for none
@@ -254,7 +254,7 @@ func (s *Syncer) begin(ctx context.Context, conn Connection, opts Options) (*run
 // shows as open belongs to a process that died; else its lease decides,
 // and without the lock errNoRun says that there is none.
 func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, lock *state.Lock) (*run, error) {
-	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), opened: ofThisMachine(), made: map[string]bool{}, met: state.NewMet()}
+	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), opened: connector.OfThisMachine(), made: map[string]bool{}, met: state.NewMet()}
 	return r, s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		if err := tx.TakeAccount(s.Account, opts.Actor); err != nil {
 			return err
@@ -295,24 +295,9 @@ func claim(tx *state.Tx, connection string, lock *state.Lock) error {
 	return err
 }
 
-// leaseSpare is how long before its end a lease counts as lost for what has not left: so much later the
-// clock of the ledger may have begun to count.
-const leaseSpare = 10 * time.Second
-
-// lease is what a run knows of its lease by this machine's clocks alone. One of them stands still while a machine
-// sleeps, and one may be set.
-type lease struct{ renewed atomic.Pointer[time.Time] }
-
-// ofThisMachine is the time by this machine's own clocks, which nothing stores: how long a process stood still, no other
-// clock knows.
-func ofThisMachine() time.Time { return time.Now() } //nolint:forbidigo // see above
-
-func (l *lease) renew(at time.Time) { l.renewed.Store(&at) }
-
-// holds fails with state.ErrLeaseLost when another may have taken the lease over by now.
-func (l *lease) holds() error {
-	now, renewed := ofThisMachine(), *l.renewed.Load()
-	if max(now.Sub(renewed), now.Round(0).Sub(renewed.Round(0))) > state.Lease-leaseSpare {
+// holds fails with state.ErrLeaseLost when another may have taken the run's lease over by now.
+func (r *run) holds() error {
+	if r.lease.Over() {
 		return state.ErrLeaseLost
 	}
 	return nil
@@ -322,8 +307,8 @@ func (l *lease) holds() error {
 // the returned context ends with state.ErrLeaseLost as its cause. Whether it ends or not, no request of it leaves
 // once the lease is over: whoever stood still between a write and its request finds that out there.
 func (r *run) keepLease(ctx context.Context) (context.Context, func()) {
-	r.lease.renew(r.opened)
-	ctx, cancel := context.WithCancelCause(connector.WithFence(ctx, r.lease.holds))
+	r.lease = connector.NewLease(state.Lease, r.opened)
+	ctx, cancel := context.WithCancelCause(connector.WithFence(ctx, r.holds))
 	finished, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -335,14 +320,14 @@ func (r *run) keepLease(ctx context.Context) (context.Context, func()) {
 				return
 			case <-tick.C:
 			}
-			before := ofThisMachine()
+			before := connector.OfThisMachine()
 			err := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.RenewLease(r.id) })
 			if errors.Is(err, state.ErrLeaseLost) {
 				cancel(err)
 				return
 			}
 			if err == nil {
-				r.lease.renew(before)
+				r.lease.Renew(before)
 			}
 		}
 	}()
