@@ -39,7 +39,6 @@ type fleet struct {
 	log        *logrus.Logger
 	manager    *manager
 	metrics    *metrics.Fleet
-	places     chan struct{} // see accountJobs
 	deliveries *deliveryLog
 	strangers  http.Handler
 	readyPage  readyPage
@@ -72,7 +71,6 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 	if f.log, err = session.NewLog(a.ErrOut, node.Log.Level, node.Log.Format, node.Secrets()); err != nil {
 		return err
 	}
-	f.places = make(chan struct{}, max(1, node.Nodes.Workers.Runs))
 	f.readyPage.inspect, f.readyPage.now = f.ready, f.now
 	f.manager, f.deliveries = &manager{log: f.log}, newDeliveryLog(f.log)
 	if f.strangers, err = server.Strangers(node.Server.Proxies(), a.now, f.deliveries.report); err != nil {
@@ -142,7 +140,7 @@ func (f *fleet) openQueue(ctx context.Context) (done func(), err error) {
 		return nil, err
 	}
 	f.queue, err = queue.New(queue.Config{
-		Pool: pool, Work: f.work, Drain: f.drain, Workers: queue.Workers{Hooks: w.Hooks, Runs: w.Runs, Care: w.Care}, StopWithin: time.Duration(f.node.Nodes.StopWithin),
+		Pool: pool, Work: f.work, Drain: f.drain, Workers: queue.Workers{Hooks: w.Hooks, Runs: w.Runs, Care: w.Care}, Slice: time.Duration(f.node.Nodes.Slice), StopWithin: time.Duration(f.node.Nodes.StopWithin),
 		Open: f.server.HasDeliveriesOf(f.active, reconcile.RepeatGap), // those of a paused account are kept until it goes on
 		Due: func(ctx context.Context) ([]int64, error) {
 			return f.server.WithDeliveries(ctx, f.accounts(), reconcile.RepeatGap)
@@ -226,6 +224,9 @@ func (f *fleet) drain(ctx context.Context, account int64) error {
 // report keeps what became of a job where its account shows it.
 func (f *fleet) report(account int64, e worker.Event) {
 	m, err := f.member(account)
+	if err != nil && e.Outcome == worker.Begun {
+		return // another node may have it open, and begin anew
+	}
 	if err != nil {
 		f.log.WithFields(logrus.Fields{"account": account, "job": e.Job, "outcome": e.Outcome}).Warn("a job of an account that is not open here")
 		return
@@ -401,7 +402,7 @@ func (f *fleet) open(ctx context.Context, row state.AccountInfo) (_ *member, err
 		lost: func(err error) {
 			s.Log.WithError(err).Warn("the queue did not keep that a delivery waits; the next tick finds it")
 		},
-		slices: time.Duration(f.node.Nodes.Slice), places: f.places, life: life, runs: map[string]*nodeRun{},
+		life: life,
 	}
 	m.service, err = f.newService(ctx, s, newDeliveryLog(s.Log), func(svc *service) (_ runner, err error) {
 		m.jobs.people, err = worker.New(worker.Config{Drain: func(context.Context) error { return nil }, DrainEvery: 24 * time.Hour, Now: f.now, Report: func(e worker.Event) {
@@ -478,8 +479,7 @@ func (m *member) begin(ctx context.Context, end context.CancelFunc) {
 	going := m.follow(ctx)
 	going.Go(func() { _ = m.jobs.Run(ctx) }) // it fails where jobs of its own were missed, and has none
 	m.close = sync.OnceFunc(func() {
-		end()
-		m.jobs.going.Wait()
+		m.jobs.close(end)
 		going.Wait()
 		m.counted()
 		m.behind.close()

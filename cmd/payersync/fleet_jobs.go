@@ -29,20 +29,17 @@ type accountJobs struct {
 	nudges  chan struct{} // holds one while a delivery waits that the queue was not told of
 	lost    func(error)   // is told of a nudge that the queue did not keep
 
-	slices time.Duration   // how long a job works before others have their turn
-	places chan struct{}   // holds one for each run of this node, of whatever account
-	life   context.Context // of the account on this node
-	going  sync.WaitGroup  // of its runs
+	life  context.Context // of the account on this node
+	going sync.WaitGroup  // of its jobs here
 
 	// people does what people ask for on this node: it has no jobs of its own.
 	people *worker.Worker
 
 	mu     sync.Mutex
-	runs   map[string]*nodeRun // by their jobs
 	jobs   []worker.Job
 	paused bool // none of them comes
 
-	active context.Context // what is done for the account, but for runs, until it is paused; nil until jobs were set
+	active context.Context // what is done for the account until it is paused; nil until jobs were set
 	halt   context.CancelFunc
 }
 
@@ -134,7 +131,7 @@ func (j *accountJobs) set(ctx context.Context, jobs []worker.Job, paused bool) e
 			break
 		}
 		_, isRun := ofSync(job.Name)
-		s := queue.Schedule{Job: job.Name, Cron: job.Schedule, OnTime: job.Last == nil, Long: !isRun, Care: !isRun}
+		s := queue.Schedule{Job: job.Name, Cron: job.Schedule, OnTime: job.Last == nil, Care: !isRun}
 		if job.Last != nil {
 			last, err := job.Last(ctx)
 			if err != nil {
@@ -156,33 +153,55 @@ func (j *accountJobs) put(jobs []worker.Job, paused bool) {
 	j.jobs, j.paused = jobs, paused
 	switch {
 	case paused:
-		for _, r := range j.runs { // the next goes on where they stop
-			r.stop()
-		}
 		if j.halt != nil {
-			j.halt()
+			j.halt() // the next goes on where it stops
 		}
 	case j.active == nil || j.active.Err() != nil:
 		j.active, j.halt = context.WithCancel(j.life)
 	}
 }
 
-// run does a job of the account, by the configuration that is in force here.
+// run does a job of the account, by the configuration that is in force here. When the account is paused or
+// leaves this node meanwhile it ends with queue.ErrMore: others go on with it, or nobody.
 func (j *accountJobs) run(ctx context.Context, name, trigger string) error {
-	j.mu.Lock()
-	i := slices.IndexFunc(j.jobs, func(job worker.Job) bool { return job.Name == name })
-	if i < 0 {
-		j.mu.Unlock()
-		return fmt.Errorf("the job %s is not of this node's configuration, which may be newer or older than the one that scheduled it; its next time is the next try", name)
+	job, err := j.begin(name)
+	if err != nil {
+		return err
 	}
-	job := j.jobs[i]
-	j.mu.Unlock()
-	if connection, isRun := ofSync(name); isRun {
-		return j.slice(ctx, connection, job, trigger)
-	}
-	err := j.untilPaused(ctx, func(ctx context.Context) error { return job.Run(ctx, trigger) })
-	if errors.Is(err, errPaused) {
-		return queue.ErrMore // it stands in line, where nothing takes it before the account goes on
+	defer j.going.Done()
+	err = j.untilPaused(ctx, func(ctx context.Context) error {
+		if connection, isRun := ofSync(name); isRun {
+			if over, err := j.others(ctx, connection); over || err != nil {
+				return err
+			}
+		}
+		return job.Run(ctx, trigger)
+	})
+	if errors.Is(err, errPaused) || err != nil && j.life.Err() != nil {
+		return queue.ErrMore
 	}
 	return err
+}
+
+// begin returns a job that counts as at work until j.going is told that it is done.
+func (j *accountJobs) begin(name string) (worker.Job, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	i := slices.IndexFunc(j.jobs, func(job worker.Job) bool { return job.Name == name })
+	switch {
+	case j.life.Err() != nil:
+		return worker.Job{}, queue.ErrMore
+	case i < 0:
+		return worker.Job{}, fmt.Errorf("the job %s is not of this node's configuration, which may be newer or older than the one that scheduled it; its next time is the next try", name)
+	}
+	j.going.Add(1)
+	return j.jobs[i], nil
+}
+
+// close ends what is at work by end, which ends the account's life here, and returns when it has ended.
+func (j *accountJobs) close(end func()) {
+	j.mu.Lock() // nothing begins after it
+	end()
+	j.mu.Unlock()
+	j.going.Wait()
 }

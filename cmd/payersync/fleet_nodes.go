@@ -27,7 +27,7 @@ func nodeName() string {
 
 // presence is what the node says of itself to whoever looks at the database.
 func (f *fleet) presence() queue.Presence {
-	p := queue.Presence{Name: nodeName(), Version: version, Addresses: f.addresses, Runs: len(f.places)}
+	p := queue.Presence{Name: nodeName(), Version: version, Addresses: f.addresses, Runs: f.queue.Runs()}
 	for _, a := range f.opened() {
 		if a.open {
 			p.Accounts++

@@ -42,7 +42,7 @@ func TestWhatALostNodeDidGoesOnElsewhere(t *testing.T) {
 	leader := ask[string](s, "SELECT leader_id FROM river.river_leader")
 
 	cfg := s.config()
-	cfg.pace = pace{slice: lostAfter, rescue: lostAfter, drainAgain: drainAgain}
+	cfg.pace = pace{slice: lostAfter, rescue: lostAfter, drainAgain: drainAgain, hold: lostAfter}
 	var ticks atomic.Int64
 	cfg.Due = func(context.Context) ([]int64, error) { ticks.Add(1); return nil, nil }
 	s.node(cfg)
@@ -128,7 +128,8 @@ func child(dsn string) {
 		Open:   func(context.Context, pgx.Tx, int64) (bool, error) { return false, nil },
 		Due:    func(context.Context) ([]int64, error) { return nil, nil },
 		Report: func(_ int64, e worker.Event) { fmt.Println(e.Job) },
-		pace:   pace{slice: lostAfter, rescue: time.Hour}, // it is not the one that takes its jobs for lost
+		Slice:  time.Second,
+		pace:   pace{slice: lostAfter, rescue: time.Hour, hold: lostAfter}, // it is not the one that takes its jobs for lost
 	})
 	if err != nil {
 		panic(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// schema is where River's tables, the schedules and the nodes lie. Nothing in them is of the ledger, nor
+// schema is where River's tables, the schedules, the nodes and the holds lie. Nothing in them is of the ledger, nor
 // personal: accounts are numbers, and jobs have the names that a configuration gives them. No policy
 // parts its rows, for every node works on those of all accounts.
 const schema = "river"
@@ -44,11 +44,10 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) (err error) {
 	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		return fmt.Errorf("migrate the tables of River: %w", err)
 	}
-	if _, err := turn.Exec(ctx, schedulesTable); err != nil {
-		return fmt.Errorf("migrate the schedules: %w", err)
-	}
-	if _, err := turn.Exec(ctx, nodesTable); err != nil {
-		return fmt.Errorf("migrate the nodes: %w", err)
+	for what, table := range map[string]string{"schedules": schedulesTable, "nodes": nodesTable, "holds": holdsTable} {
+		if _, err := turn.Exec(ctx, table); err != nil {
+			return fmt.Errorf("migrate the %s: %w", what, err)
+		}
 	}
 	return nil
 }

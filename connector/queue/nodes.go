@@ -109,10 +109,10 @@ func Forget(ctx context.Context, pool *pgxpool.Pool, name string) (n int, err er
 func (q *Queue) Nodes(ctx context.Context) ([]Node, error) { return Nodes(ctx, q.cfg.Pool) }
 
 // beSeen says again and again that the node is there, and that it stops once ctx has ended, until
-// the queue has stopped.
-func (q *Queue) beSeen(ctx context.Context) {
+// it has stopped.
+func (q *Queue) beSeen(ctx context.Context, stopped <-chan struct{}) {
 	if q.cfg.Presence == nil {
-		<-q.client.Stopped()
+		<-stopped
 		return
 	}
 	began, told := time.Now(), false
@@ -133,7 +133,7 @@ func (q *Queue) beSeen(ctx context.Context) {
 		case <-tick.C:
 		case <-stops:
 			stops = nil
-		case <-q.client.Stopped():
+		case <-stopped:
 			say(func(within context.Context) error {
 				_, err := q.cfg.Pool.Exec(within, "DELETE FROM river.nodes WHERE node_id = $1", q.client.ID())
 				return err

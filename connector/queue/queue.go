@@ -10,8 +10,9 @@
 //	                        └──────── the named time comes ──────────┘
 //
 // A job is at work, waits or is parked once, on whatever node; what comes for it meanwhile is
-// skipped. It goes on in slices and stands behind all others after each, so that no account
-// holds up another. A failed one is not tried again before its time comes: the next tick is the
+// skipped. It may take any time: after a slice it goes on behind the others, so that no account
+// holds up another, and its node says again and again that it has it, or another begins with it
+// anew. A failed one is not tried again before its time comes: the next tick is the
 // retry, as in package worker. A drain is tried again by itself, for nothing else may come for it.
 //
 // A job is done at least once. When a node is lost, its jobs go on elsewhere some minutes later,
@@ -23,6 +24,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,7 +37,7 @@ import (
 	"payersync/connector/worker"
 )
 
-// ErrMore is returned by what has saved where it is and wants to go on after all others that wait.
+// ErrMore is returned by what is to go on after all others that wait, on this node or another.
 var ErrMore = errors.New("there is more to do")
 
 // Job names something that an account's schedules start.
@@ -50,13 +52,14 @@ type Config struct {
 	// others are held for single statements and short transactions, and not while a job is at work.
 	Pool *pgxpool.Pool
 
-	// Work does one slice of a job, within SliceTime, or all of a long one, within LongTime, and returns
-	// soon after ctx ends. It returns ErrMore to go on with another slice; an error that carries a
-	// connector.RetryAt in the future parks the job.
+	// Work does a job to its end, however long that takes, and returns soon after ctx ends; one call at a time for
+	// each job, on whatever node. It returns ErrMore to let any node begin with it anew; an error that carries
+	// a connector.RetryAt in the future parks the job.
 	Work func(ctx context.Context, job Job, trigger string) error
 
-	// Drain reflects the deliveries of an account, as Work does a slice; one call at a time for
-	// each account. An account that is no longer there has none.
+	// Drain reflects the deliveries of an account within SliceTime, and returns soon after ctx ends; one call at a time
+	// for each account. It returns ErrMore to go on after all others that wait. An account that is no longer
+	// there has none.
 	Drain func(ctx context.Context, account int64) error
 
 	// Open reports whether an account has deliveries that Drain would take now. It is asked in
@@ -69,6 +72,7 @@ type Config struct {
 	Due func(ctx context.Context) ([]int64, error)
 
 	Workers    Workers
+	Slice      time.Duration // how long a job keeps others that wait from their turn; default a minute, at most SliceTime
 	StopWithin time.Duration // how long jobs may go on when the queue is told to stop, before their context ends; default 20 s
 
 	Presence func() Presence // what the node says of itself; nil for one that nobody is to see
@@ -83,16 +87,16 @@ type Config struct {
 type Workers struct {
 	Hooks int // drains; default 16
 	Runs  int // what reads and sends; default 32
-	Care  int // sweeps and chores; default 4
+	Care  int // sweeps and chores; default 4. Of those that go on behind others there may be careRoom times as many
 }
 
-// The times that jobs have.
-const (
-	SliceTime = 5 * time.Minute  // of a slice, and of a drain
-	LongTime  = 30 * time.Minute // of a job that cannot be cut
-)
+// SliceTime is how long a drain may be at work, or a worker may stay with a job.
+const SliceTime = 5 * time.Minute
 
 const (
+	sliceOf  = time.Minute
+	careRoom = 8 // a sweep waits for the service most of its time
+
 	tickEvery   = 10 * time.Second
 	tickTime    = time.Minute
 	rescueAfter = 6 * time.Minute  // longer than a slice: a job whose node is silent for so long goes on elsewhere
@@ -107,7 +111,7 @@ const (
 type pace struct {
 	now                                          func() time.Time
 	tick, fetch, poll, rescue, slice, drainAgain time.Duration
-	seen                                         time.Duration
+	seen, hold, look                             time.Duration
 	inTest                                       bool
 }
 
@@ -124,6 +128,11 @@ type Queue struct {
 	cfg    Config
 	client *river.Client[pgx.Tx]
 	heard  atomic.Pointer[time.Time] // when the database last answered; nil while it does not run
+
+	places   map[string]chan struct{} // by queues of River: each holds one for each job that this node has under way
+	life     context.Context          // of those
+	underWay sync.WaitGroup           // and they
+	holds    atomic.Int64             // that this node ever had
 }
 
 // New returns a queue that does not run yet: schedules can be set and nudges given, by a process that
@@ -133,7 +142,7 @@ func New(cfg Config) (*Queue, error) {
 		return nil, errors.New("the queue needs a database, work, a drain, and ways to learn of deliveries; without one of them something would never be done")
 	}
 	cfg.defaults()
-	q := &Queue{cfg: cfg}
+	q := &Queue{cfg: cfg, places: map[string]chan struct{}{runs: make(chan struct{}, cfg.Workers.Runs), care: make(chan struct{}, cfg.Workers.Care*careRoom)}}
 	client, err := river.NewClient(riverpgxv5.New(cfg.Pool), q.river())
 	if err != nil {
 		return nil, fmt.Errorf("prepare the queue: %w", err)
@@ -146,6 +155,7 @@ func (c *Config) defaults() {
 	orDefault(&c.Workers.Hooks, 16)
 	orDefault(&c.Workers.Runs, 32)
 	orDefault(&c.Workers.Care, 4)
+	orDefault(&c.Slice, sliceOf)
 	orDefault(&c.StopWithin, stopWithin)
 	orDefault(&c.pace.tick, tickEvery)
 	orDefault(&c.pace.fetch, river.FetchCooldownDefault)
@@ -154,6 +164,8 @@ func (c *Config) defaults() {
 	orDefault(&c.pace.slice, SliceTime)
 	orDefault(&c.pace.drainAgain, drainAgain)
 	orDefault(&c.pace.seen, seenEvery)
+	orDefault(&c.pace.hold, holdFor)
+	orDefault(&c.pace.look, lookEvery)
 	if c.pace.now == nil {
 		c.pace.now = time.Now
 	}
@@ -214,16 +226,29 @@ func (q *Queue) Nudge(ctx context.Context, account int64) error {
 // ends the context of the others, which other nodes then go on with, and returns when all of them have
 // returned. Its error is nil unless it could not begin. One queue is run once at a time.
 func (q *Queue) Run(ctx context.Context) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	q.life = life
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(q.cfg.StopWithin, end) })()
 	if err := q.client.Start(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return fmt.Errorf("begin to work on the queue: %w", err)
 	}
-	q.beSeen(ctx)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		<-q.client.Stopped()
+		q.underWay.Wait()
+	}()
+	q.beSeen(ctx, stopped)
 	q.heard.Store(nil)
 	return nil
 }
+
+// Runs returns how many of what reads and sends this node has under way.
+func (q *Queue) Runs() int { return len(q.places[runs]) }
 
 // Alive reports whether the queue runs and the database lately answered when it was asked for
 // jobs.

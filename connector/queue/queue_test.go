@@ -71,59 +71,137 @@ func TestAJobIsAtWorkOnOneNodeAtATime(t *testing.T) {
 }
 
 // An account whose job never ends keeps no other from its turn, though there is one worker.
-func TestAJobWithMoreToDoGoesBehindAllOthers(t *testing.T) {
+func TestAJobThatTakesLongGoesOnBehindAllOthers(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	cfg := s.config()
-	cfg.Workers = Workers{Hooks: 1, Runs: 1, Care: 1}
-	var slices atomic.Int32
-	var enough atomic.Bool
+	cfg.Workers, cfg.Slice = Workers{Hooks: 1, Runs: 1, Care: 1}, 20*time.Millisecond
+	begun, enough := make(chan string, 3), make(chan struct{})
 	cfg.Work = func(_ context.Context, job Job, _ string) error {
-		if job.Account == 1 && !enough.Load() {
-			slices.Add(1)
-			return ErrMore
+		begun <- job.Name
+		if job.Account == 1 {
+			<-enough
 		}
 		return nil
 	}
+	var drained atomic.Bool
 	drain := cfg.Drain
 	cfg.Drain = func(ctx context.Context, account int64) error {
-		if account == 1 && !enough.Load() {
+		if account == 1 && !drained.Load() {
 			return ErrMore
 		}
 		return drain(ctx, account)
 	}
-	s.every(1, Schedule{Job: "backfill", Cron: daily})
+	s.every(1, Schedule{Job: "sweep", Cron: daily, Care: true})
 	q, _ := s.node(cfg)
 	if err := q.Nudge(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the endless job has had some slices", func() bool { return slices.Load() > 3 })
-	s.every(2, Schedule{Job: "sync", Cron: daily})
+	<-begun
+	s.every(2, Schedule{Job: "letters", Cron: daily, Care: true})
 	if err := q.Nudge(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}
 	s.until("the other account was served", func() bool {
-		return s.noted("2 sync done schedule") == 1 && s.noted("2 drain done schedule") == 1
+		return s.noted("2 letters done schedule") == 1 && s.noted("2 drain done schedule") == 1
 	})
-	before := slices.Load()
-	s.until("the endless job goes on", func() bool { return slices.Load() > before+1 })
-	enough.Store(true)
-	s.until("the endless job ended", func() bool { return s.over() })
-	s.same("its slices are one run", s.lines("1 backfill"), []string{"begun schedule", "done schedule"})
+	s.exec("UPDATE river.schedules SET next_at = now()")
+	s.until("the next time of what goes on was skipped", func() bool { return s.noted("1 sweep skipped") == 1 })
+	drained.Store(true)
+	close(enough)
+	s.until("all has ended", func() bool { return s.over() })
+	s.same("what took long", s.lines("1 sweep"), []string{"begun schedule", "skipped", "done schedule"})
 	s.same("its drains are one", s.lines("1 drain"), []string{"begun schedule", "done schedule"})
 }
 
-func TestAJobThatIsNoLongerScheduledEndsAfterItsSlice(t *testing.T) {
+// It goes on for many times what a slice, and what a node may be silent, last. Two nodes look how it stands.
+//
+// covers F196
+func TestAJobOfAnyLengthReachesItsEndOnceOnOneNode(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, want string
+		end        error
+	}{
+		{"it is done", "done schedule", nil},
+		{"it fails", "failed schedule", errors.New("the service is away")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.every(1, Schedule{Job: "sweep", Cron: daily, Care: true})
+			end := make(chan struct{})
+			for range 2 {
+				cfg := s.config()
+				cfg.Slice, cfg.pace.slice, cfg.pace.hold = 20*time.Millisecond, 200*time.Millisecond, 500*time.Millisecond
+				cfg.Work = func(ctx context.Context, _ Job, _ string) error {
+					select {
+					case <-end:
+						return tt.end
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				}
+				s.node(cfg)
+			}
+			s.until("its job is there", func() bool { return len(s.lines("1 sweep")) > 0 })
+			s.until("it was held for much longer than a hold lasts", func() bool {
+				return ask[bool](s, "SELECT coalesce(h.held_until > j.created_at + interval '2500 ms', false) FROM river.river_job j LEFT JOIN river.holds h ON h.job_id = j.id WHERE j.kind = 'slice'")
+			})
+			close(end)
+			s.until("it is over", s.over)
+			s.same("the job", s.lines("1 sweep"), []string{"begun schedule", tt.want})
+			s.exec("UPDATE river.schedules SET next_at = now()")
+			s.until("its next time came", func() bool { return s.over() && s.noted("1 sweep "+tt.want) == 2 })
+		})
+	}
+}
+
+// A node that hears nothing of the database for as long as a hold lasts ends what it has under way, because
+// another begins with it.
+//
+// covers F196
+func TestANodeWhoseHoldIsGoneStopsWhatItHasUnderWay(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.every(1, Schedule{Job: "sweep", Cron: daily, Care: true})
+	cfg := s.config()
+	cfg.Slice, cfg.pace.hold = 20*time.Millisecond, 400*time.Millisecond
+	begun, ended := make(chan struct{}, 2), make(chan error, 1)
+	var first atomic.Bool
+	cfg.Work = func(ctx context.Context, _ Job, _ string) error {
+		begun <- struct{}{}
+		if !first.CompareAndSwap(false, true) {
+			return nil
+		}
+		<-ctx.Done()
+		ended <- errors.Join(context.Cause(ctx), connector.MayLeave(ctx))
+		return ctx.Err()
+	}
+	s.node(cfg)
+	<-begun
+	s.exec("UPDATE river.holds SET holder = 'another', held_until = now() + interval '200 ms'")
+	if err := <-ended; !errors.Is(err, errHoldLost) {
+		t.Errorf("it was told to stop by %v", err)
+	}
+	s.until("another has begun anew once the hold was over", func() bool { return s.noted("1 sweep done schedule") == 1 && s.over() })
+	s.same("the job", s.lines("1 sweep"), []string{"begun schedule", "begun schedule", "done schedule"})
+}
+
+func TestAJobThatIsNoLongerScheduledDoesNotComeAgain(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	cfg := s.config()
-	var slices atomic.Int32
-	cfg.Work = func(context.Context, Job, string) error { slices.Add(1); return ErrMore }
-	s.every(1, Schedule{Job: "backfill", Cron: daily})
+	var begun atomic.Int32
+	cfg.Work = func(context.Context, Job, string) error { begun.Add(1); return ErrMore }
+	s.every(1, Schedule{Job: "sync", Cron: daily})
 	s.node(cfg)
-	s.until("it is at work", func() bool { return slices.Load() > 1 })
+	s.until("it is at work", func() bool { return begun.Load() > 1 })
 	s.every(1)
 	s.until("it is over", s.over)
+	if left := ask[int](s, "SELECT count(*) FROM river.holds"); left > 0 {
+		t.Errorf("%d nodes hold it", left)
+	}
 }
 
 func TestAThrottledJobWaitsUntilTheNamedTime(t *testing.T) {
@@ -163,6 +241,7 @@ func TestAThrottledJobWaitsUntilTheNamedTime(t *testing.T) {
 	if asked.Load() != 1 {
 		t.Errorf("it was at work %d times before the time came", asked.Load())
 	}
+	s.exec("UPDATE river.holds SET again_at = now()")
 	s.exec("UPDATE river.river_job SET scheduled_at = now() WHERE kind = 'slice'")
 	s.until("it went on", s.over)
 	s.same("the job", s.lines("1 sync"), []string{"begun schedule", "parked schedule", "skipped", "begun schedule", "done schedule"})
@@ -242,60 +321,17 @@ func TestANodeThatStopsGivesItsJobsToAnother(t *testing.T) {
 	}
 }
 
-func TestJobsHaveTheTimeThatTheyNeed(t *testing.T) {
+func TestSweepsAndChoresWaitInALineOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	cfg := s.config()
-	times := sync.Map{}
-	cfg.Work = func(ctx context.Context, job Job, _ string) error {
-		end, _ := ctx.Deadline()
-		times.Store(job.Name, time.Until(end).Round(time.Minute))
-		return nil
-	}
-	s.every(1, Schedule{Job: "sync", Cron: daily}, Schedule{Job: "sync file", Cron: daily, Long: true}, Schedule{Job: "sweep", Cron: daily, Care: true})
-	s.node(cfg)
+	s.every(1, Schedule{Job: "sync", Cron: daily}, Schedule{Job: "sweep", Cron: daily, Care: true})
+	s.node(s.config())
 	s.until("all are done", func() bool {
-		return s.over() && s.noted("1 sync done schedule") == 1 && s.noted("1 sync file done schedule") == 1 && s.noted("1 sweep done schedule") == 1
+		return s.over() && s.noted("1 sync done schedule") == 1 && s.noted("1 sweep done schedule") == 1
 	})
-	for name, want := range map[string]time.Duration{"sync": SliceTime, "sync file": LongTime, "sweep": SliceTime} {
-		if got, _ := times.Load(name); got != want {
-			t.Errorf("%s has %v, want %v", name, got, want)
-		}
-	}
-	if queues := ask[string](s, "SELECT string_agg(args->>'job' || ': ' || queue, ', ' ORDER BY args->>'job') FROM river.river_job WHERE kind <> 'tick'"); queues != "sweep: care, sync: runs, sync file: runs" {
+	if queues := ask[string](s, "SELECT string_agg(args->>'job' || ': ' || queue, ', ' ORDER BY args->>'job') FROM river.river_job WHERE kind <> 'tick'"); queues != "sweep: care, sync: runs" {
 		t.Errorf("they wait in %s", queues)
 	}
-}
-
-func TestASliceThatRunsOutOfItsTimeFails(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	cfg := s.config()
-	cfg.pace.slice = 50 * time.Millisecond
-	cfg.Work = func(ctx context.Context, _ Job, _ string) error { <-ctx.Done(); return ctx.Err() }
-	s.every(1, Schedule{Job: "sync", Cron: daily})
-	s.node(cfg)
-	s.until("it ended", func() bool { return s.noted("1 sync failed schedule") == 1 && s.over() })
-	s.same("the job", s.lines("1 sync"), []string{"begun schedule", "failed schedule"})
-}
-
-// A job is one, also when it was given another kind while it was at work.
-func TestAJobThatBecomesLongIsNotAtWorkTwice(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	cfg := s.config()
-	begun, goOn := make(chan struct{}, 2), make(chan struct{})
-	cfg.Work = func(context.Context, Job, string) error { begun <- struct{}{}; <-goOn; return nil }
-	cfg.StopWithin = time.Minute
-	s.every(1, Schedule{Job: "sync", Cron: daily})
-	s.node(cfg)
-	<-begun
-	s.every(1, Schedule{Job: "sync", Cron: daily, Long: true})
-	s.exec("UPDATE river.schedules SET next_at = now()")
-	s.until("its time was skipped", func() bool { return s.noted("1 sync skipped") == 1 })
-	close(goOn)
-	s.until("it is over", s.over)
-	s.same("the job", s.lines("1 sync"), []string{"begun schedule", "skipped", "done schedule"})
 }
 
 // A node whose clock is ten minutes fast does not keep its jobs for ten minutes.

@@ -98,7 +98,8 @@ func (s *scene) config() Config {
 }
 
 // hasty is the pace of tests.
-var hasty = pace{tick: 100 * time.Millisecond, fetch: 5 * time.Millisecond, poll: 50 * time.Millisecond, drainAgain: 50 * time.Millisecond, inTest: true}
+var hasty = pace{tick: 100 * time.Millisecond, fetch: 5 * time.Millisecond, poll: 50 * time.Millisecond, drainAgain: 50 * time.Millisecond,
+	hold: 2 * time.Second, look: 20 * time.Millisecond, inTest: true}
 
 // note keeps an event as "account job outcome trigger".
 func (s *scene) note(account int64, e worker.Event) {

@@ -31,7 +31,6 @@ type Schedule struct {
 	// that it missed once.
 	OnTime bool
 
-	Long bool // it cannot be cut into slices, and is given LongTime
 	Care bool // it does not wait behind what reads and sends, nor they behind it
 }
 
@@ -43,8 +42,8 @@ const (
 )
 
 // Every makes these the schedules of an account. One that is kept keeps the time at which it comes
-// next, unless it was given other times. A job that is no longer there finishes as it began, or ends
-// after its slice, and is not started again. When the error is not nil nothing was replaced.
+// next, unless it was given other times. A job that is no longer there finishes as it began, and is
+// not started again. When the error is not nil nothing was replaced.
 func (q *Queue) Every(ctx context.Context, account int64, schedules []Schedule) error {
 	if err := check(schedules); err != nil {
 		return err
@@ -96,11 +95,11 @@ func queueSchedule(batch *pgx.Batch, account int64, s Schedule, now time.Time) {
 			first, _ = next(account, s.Cron, s.Last)
 		}
 	}
-	batch.Queue(`INSERT INTO river.schedules AS known (account, job, cron, on_time, long, care, next_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
-ON CONFLICT (account, job) DO UPDATE SET cron = excluded.cron, on_time = excluded.on_time, long = excluded.long, care = excluded.care,
-	next_at = CASE WHEN known.cron = excluded.cron THEN known.next_at ELSE $8 END
-WHERE (known.cron, known.on_time, known.long, known.care) IS DISTINCT FROM (excluded.cron, excluded.on_time, excluded.long, excluded.care)`,
-		account, s.Job, s.Cron, s.OnTime, s.Long, s.Care, first, changed)
+	batch.Queue(`INSERT INTO river.schedules AS known (account, job, cron, on_time, care, next_at) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (account, job) DO UPDATE SET cron = excluded.cron, on_time = excluded.on_time, care = excluded.care,
+	next_at = CASE WHEN known.cron = excluded.cron THEN known.next_at ELSE $7 END
+WHERE (known.cron, known.on_time, known.care) IS DISTINCT FROM (excluded.cron, excluded.on_time, excluded.care)`,
+		account, s.Job, s.Cron, s.OnTime, s.Care, first, changed)
 }
 
 // next returns when a schedule comes after a time: as it says, and the account's delay later, which
@@ -169,10 +168,10 @@ func (q *Queue) nudgeDue(ctx context.Context) error {
 
 // due is a row whose time has come.
 type due struct {
-	Account            int64
-	Job, Cron          string
-	OnTime, Long, Care bool
-	NextAt, Now        time.Time
+	Account      int64
+	Job, Cron    string
+	OnTime, Care bool
+	NextAt, Now  time.Time
 }
 
 // startDue starts some jobs whose time has come and returns how many rows it took. Rows that
@@ -180,7 +179,7 @@ type due struct {
 func (q *Queue) startDue(ctx context.Context) (taken int, err error) {
 	var events []event
 	err = q.write(ctx, func(tx pgx.Tx) error {
-		found, err := tx.Query(ctx, `SELECT account, job, cron, on_time, long, care, next_at, now() FROM river.schedules
+		found, err := tx.Query(ctx, `SELECT account, job, cron, on_time, care, next_at, now() FROM river.schedules
 WHERE next_at <= now() ORDER BY next_at, account, job LIMIT $1 FOR UPDATE SKIP LOCKED`, atOnce)
 		if err != nil {
 			return err
@@ -255,11 +254,7 @@ func (row due) job(missed bool) river.InsertManyParams {
 	if row.Care {
 		lane = care
 	}
-	params := river.InsertManyParams{Args: sliceArgs(args), InsertOpts: &river.InsertOpts{Queue: lane}}
-	if row.Long {
-		params.Args = longArgs(args)
-	}
-	return params
+	return river.InsertManyParams{Args: sliceArgs(args), InsertOpts: &river.InsertOpts{Queue: lane}}
 }
 
 // skipped says that a job's time came while it was at work, waited or was parked.

@@ -5,7 +5,6 @@ CREATE TABLE IF NOT EXISTS river.schedules (
     job      TEXT COLLATE "C" NOT NULL CHECK (job <> ''),
     cron     TEXT NOT NULL,                  -- as worker.ParseSchedule reads it
     on_time  BOOLEAN NOT NULL,               -- a time that was missed is left out
-    long     BOOLEAN NOT NULL,               -- it cannot be cut into slices
     care     BOOLEAN NOT NULL,               -- it does not wait behind what reads and sends
     next_at  TIMESTAMPTZ NOT NULL,           -- with the account's delay
     outcome  TEXT,                           -- how it last ended; NULL for never

@@ -36,7 +36,7 @@ func TestSchedulesOfAnAccountAreReplaced(t *testing.T) {
 	s.every(1, Schedule{Job: "kept", Cron: never}, Schedule{Job: "given another time", Cron: never}, Schedule{Job: "removed", Cron: never}, Schedule{Job: "turned", Cron: never})
 	s.every(2, Schedule{Job: "removed", Cron: never})
 	s.exec("UPDATE river.schedules SET next_at = '2026-01-02 03:04:05Z'")
-	s.every(1, Schedule{Job: "kept", Cron: never}, Schedule{Job: "given another time", Cron: daily}, Schedule{Job: "turned", Cron: never, Long: true},
+	s.every(1, Schedule{Job: "kept", Cron: never}, Schedule{Job: "given another time", Cron: daily}, Schedule{Job: "turned", Cron: never, Care: true},
 		Schedule{Job: "new", Cron: never}, Schedule{Job: "new, on time", Cron: daily, OnTime: true}, Schedule{Job: "new, done lately", Cron: "@every 2h", Last: time.Now().Add(-time.Hour)},
 		Schedule{Job: "new, done long ago", Cron: "@every 1h", Last: time.Now().Add(-240 * time.Hour)})
 	rows, err := s.queue().Schedules(t.Context(), 1)

@@ -26,7 +26,6 @@ type jobArgs struct {
 // The kinds of jobs that River knows. Their names are in the database: a renamed one is another.
 type (
 	sliceArgs jobArgs // goes on in slices
-	longArgs  jobArgs // cannot be cut
 	drainArgs struct {
 		Account int64 `json:"account"`
 	}
@@ -37,19 +36,13 @@ type (
 func (sliceArgs) Kind() string { return "slice" }
 
 // Kind returns the name of the kind.
-func (longArgs) Kind() string { return "long" }
-
-// Kind returns the name of the kind.
 func (drainArgs) Kind() string { return worker.DrainName }
 
 // Kind returns the name of the kind.
 func (tickArgs) Kind() string { return "tick" }
 
-// InsertOpts returns that there is one of an account and name, cut or not.
+// InsertOpts returns that there is one of an account and name.
 func (sliceArgs) InsertOpts() river.InsertOpts { return river.InsertOpts{UniqueOpts: once} }
-
-// InsertOpts returns that there is one of an account and name, cut or not.
-func (longArgs) InsertOpts() river.InsertOpts { return river.InsertOpts{UniqueOpts: once} }
 
 // InsertOpts returns that there is one of an account.
 func (drainArgs) InsertOpts() river.InsertOpts {
@@ -63,7 +56,7 @@ func (tickArgs) InsertOpts() river.InsertOpts {
 }
 
 // once keeps a job from being inserted while it is not over.
-var once = river.UniqueOpts{ByArgs: true, ExcludeKind: true, ByState: []rivertype.JobState{
+var once = river.UniqueOpts{ByArgs: true, ByState: []rivertype.JobState{
 	rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning, rivertype.JobStateRetryable, rivertype.JobStateScheduled,
 }}
 
@@ -87,9 +80,6 @@ func (q *Queue) workers() *river.Workers {
 	river.AddWorker(all, &handler[sliceArgs]{timeout: q.cfg.pace.slice, work: func(ctx context.Context, job *river.Job[sliceArgs]) error {
 		return q.work(ctx, job.JobRow, jobArgs(job.Args))
 	}})
-	river.AddWorker(all, &handler[longArgs]{timeout: LongTime, work: func(ctx context.Context, job *river.Job[longArgs]) error {
-		return q.work(ctx, job.JobRow, jobArgs(job.Args))
-	}})
 	river.AddWorker(all, &handler[drainArgs]{timeout: q.cfg.pace.slice, work: q.drain})
 	river.AddWorker(all, &handler[tickArgs]{timeout: tickTime, work: q.tick})
 	return all
@@ -98,38 +88,65 @@ func (q *Queue) workers() *river.Workers {
 // work lets a scheduled job go on, if it still is one.
 func (q *Queue) work(ctx context.Context, row *rivertype.JobRow, args jobArgs) error {
 	var scheduled bool
-	unknown := q.cfg.Pool.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM river.schedules WHERE account = $1 AND job = $2)", args.Account, args.Name).Scan(&scheduled)
-	if unknown == nil && !scheduled {
+	err := q.cfg.Pool.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM river.schedules WHERE account = $1 AND job = $2)", args.Account, args.Name).Scan(&scheduled)
+	if err == nil && !scheduled {
 		return nil
 	}
-	e := q.goOn(ctx, row, event{args.Account, worker.Event{Job: args.Name, Trigger: args.Trigger}}, func(ctx context.Context) error {
-		if unknown != nil {
-			return fmt.Errorf("learn whether the job is still scheduled: %w", unknown)
-		}
-		return q.cfg.Work(ctx, Job{args.Account, args.Name}, args.Trigger)
-	})
-	if e.Outcome == more {
-		return q.again(ctx, 0)
+	s := standing{held: true}
+	if err == nil {
+		g := &going{event: event{args.Account, worker.Event{Job: args.Name, Trigger: args.Trigger}}, id: row.ID, ended: make(chan struct{})}
+		g.holder = fmt.Sprint(q.client.ID(), " ", q.holds.Add(1))
+		s, err = q.slice(ctx, g, q.places[row.Queue])
 	}
-	q.ended(ctx, e)
-	switch e.Outcome {
-	case worker.Parked:
-		return q.again(ctx, time.Until(e.Until))
-	case worker.Interrupted:
-		return errInterrupted
+	switch {
+	case err != nil:
+		q.cfg.Log("a job waits: " + err.Error())
+		return q.again(ctx, q.cfg.pace.look)
+	case s.over:
+		return nil
+	case s.held:
+		return q.again(ctx, q.cfg.pace.look)
 	}
-	return nil
+	return q.again(ctx, s.again)
 }
 
-// errInterrupted is what River takes for a job that ended because River was told to stop: another node
+// slice begins a job unless one of the nodes has it under way, and stays with it for a while. After that, and on
+// other nodes, somebody looks now and then how it stands.
+func (q *Queue) slice(ctx context.Context, g *going, places chan struct{}) (standing, error) {
+	s, err := q.take(ctx, g)
+	if err != nil || !s.mine {
+		return s, err
+	}
+	over := time.NewTimer(q.cfg.Slice)
+	defer over.Stop()
+	select {
+	case places <- struct{}{}:
+		q.begin(g, func() { <-places })
+	case <-over.C:
+		q.letGo(ctx, g)
+		return standing{}, nil
+	case <-ctx.Done():
+		q.letGo(ctx, g)
+		return standing{}, nil
+	}
+	select {
+	case <-g.ended:
+		return g.stood, nil
+	case <-over.C:
+	case <-ctx.Done(): // the node stops, and gives the job up as soon as it has ended
+	}
+	return standing{held: true}, nil
+}
+
+// errInterrupted is what River takes for a drain that ended because River was told to stop: another node
 // goes on with it, and it is not counted.
 var errInterrupted = context.Canceled
 
-// more is the outcome of a slice that is followed by another.
+// more is the outcome of a slice of a drain that is followed by another.
 const more worker.Outcome = ""
 
-// goOn does a slice of a job and returns what became of the job. Its beginning is
-// reported when the slice before was not one of the same run.
+// goOn does a slice of a drain and returns what became of it. Its beginning is
+// reported when the slice before was not one of the same drain.
 func (q *Queue) goOn(ctx context.Context, row *rivertype.JobRow, e event, do func(context.Context) error) event {
 	begun := begunAt(row)
 	if begun.IsZero() {
@@ -140,6 +157,11 @@ func (q *Queue) goOn(ctx context.Context, row *rivertype.JobRow, e event, do fun
 	if errors.Is(err, ErrMore) {
 		return noted(ctx, e, &begun)
 	}
+	return noted(ctx, outcome(ctx, e, begun, err), nil)
+}
+
+// outcome returns how something ended that began then.
+func outcome(ctx context.Context, e event, begun time.Time, err error) event {
 	now := time.Now()
 	e.Took, e.Err = now.Sub(begun), err
 	e.Outcome, e.Until = worker.OutcomeOf(ctx, err, now)
@@ -147,10 +169,10 @@ func (q *Queue) goOn(ctx context.Context, row *rivertype.JobRow, e event, do fun
 	if errors.As(err, &broken) {
 		e.Outcome, e.Until = worker.Panicked, time.Time{}
 	}
-	return noted(ctx, e, nil)
+	return e
 }
 
-// begunKey is where River keeps, with a job, when its run began.
+// begunKey is where River keeps, with a drain, when it began.
 const begunKey = "begun"
 
 func begunAt(row *rivertype.JobRow) time.Time {
@@ -161,7 +183,7 @@ func begunAt(row *rivertype.JobRow) time.Time {
 	return kept.Begun
 }
 
-// noted keeps for the next slice when the run began, nil for a run that has ended.
+// noted keeps for the next slice when the drain began, nil for one that has ended.
 func noted(ctx context.Context, e event, begun *time.Time) event {
 	_ = river.MetadataSet(ctx, begunKey, begun) // it fails outside of River alone
 	return e
@@ -182,17 +204,6 @@ func (q *Queue) again(ctx context.Context, in time.Duration) error {
 
 // noteTime is how long the end of a job may wait for the database. The job may have been told to stop.
 const noteTime = 5 * time.Second
-
-// ended reports how a job ended and keeps it beside its schedule.
-func (q *Queue) ended(ctx context.Context, e event) {
-	q.cfg.Report(e.account, e.Event)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
-	defer cancel()
-	if _, err := q.cfg.Pool.Exec(ctx, "UPDATE river.schedules SET outcome = $3, ended_at = clock_timestamp() WHERE account = $1 AND job = $2",
-		e.account, e.Job, string(e.Outcome)); err != nil {
-		q.cfg.Log("the table of schedules does not show how a job ended: " + err.Error())
-	}
-}
 
 // drain reflects the deliveries of an account, and goes on behind all others while there are some.
 func (q *Queue) drain(ctx context.Context, job *river.Job[drainArgs]) error {

@@ -1,0 +1,182 @@
+package queue
+
+import (
+	"context"
+	_ "embed" // the table of holds
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"payersync/connector"
+	"payersync/connector/worker"
+)
+
+//go:embed holds.sql
+var holdsTable string
+
+const (
+	holdFor   = 2 * time.Minute // how long a node may be silent before another goes on with its jobs
+	lookEvery = 10 * time.Second
+)
+
+// errHoldLost says that another node may be at work on a job by now.
+var errHoldLost = errors.New("the node stood still, or could not reach the database, for so long that another may go on with the job; this one stops")
+
+// going is a job that this node has under way. It goes on while River's row of it stands in line again.
+type going struct {
+	event
+	id     int64  // of River's row
+	holder string // another for each hold, also of one node
+	lease  *connector.Lease
+	ended  chan struct{}
+	stood  standing // to be read once it has ended
+}
+
+func (g *going) job() Job { return Job{g.account, g.Job} }
+
+// holds fails with errHoldLost when another node may have the job by now.
+func (g *going) holds() error {
+	if g.lease.Over() {
+		return errHoldLost
+	}
+	return nil
+}
+
+// standing is how a job stands. The zero one may go on at once.
+type standing struct {
+	mine  bool          // this node has taken it just now
+	held  bool          // some node has it under way
+	over  bool          // it has ended, and what became of it is told
+	again time.Duration // until it goes on
+}
+
+// take takes a job for this node, for as long as a slice and a hold last, unless another has it or it has
+// ended.
+func (q *Queue) take(ctx context.Context, g *going) (s standing, err error) {
+	var wait *time.Duration
+	g.lease = connector.NewLease(q.cfg.pace.hold, connector.OfThisMachine().Add(q.cfg.Slice))
+	err = q.cfg.Pool.QueryRow(ctx, `WITH mine AS (
+	INSERT INTO river.holds AS h (account, job, job_id, holder, held_until) VALUES ($1, $2, $3, $4, clock_timestamp() + $5::interval)
+	ON CONFLICT (account, job) DO UPDATE SET job_id = excluded.job_id, holder = excluded.holder, held_until = excluded.held_until, again_at = NULL
+	WHERE CASE WHEN h.held_until IS NULL THEN h.job_id <> excluded.job_id OR h.again_at <= clock_timestamp() ELSE h.held_until <= clock_timestamp() END
+	RETURNING 1
+) SELECT EXISTS (SELECT 1 FROM mine), h.job_id IS DISTINCT FROM $3 OR h.held_until IS NOT NULL, h.again_at - clock_timestamp()
+FROM (SELECT 1) one LEFT JOIN river.holds h ON h.account = $1 AND h.job = $2`,
+		append(here(g), q.cfg.Slice+q.cfg.pace.hold)...).Scan(&s.mine, &s.held, &wait) // the rows as they were before it
+	switch {
+	case err != nil:
+		return s, fmt.Errorf("learn whether another node is at work on a job: %w", err)
+	case s.mine, s.held:
+	case wait != nil:
+		s.again = *wait
+	default:
+		s.over = true
+	}
+	return s, nil
+}
+
+// begin lets a job that this node has taken go on until it ends, in a place that leave gives back.
+func (q *Queue) begin(g *going, leave func()) {
+	q.underWay.Go(func() {
+		defer leave()
+		defer close(g.ended)
+		ctx, cancel := context.WithCancelCause(connector.WithFence(q.life, g.holds))
+		defer cancel(nil)
+		done, kept := make(chan struct{}), make(chan struct{})
+		go func() { defer close(kept); q.keep(ctx, g, done, func() { cancel(errHoldLost) }) }()
+		began := time.Now()
+		q.cfg.Report(g.account, worker.Event{Job: g.Job, Outcome: worker.Begun, Trigger: g.Trigger})
+		err := connector.Guard(func() error { return q.cfg.Work(ctx, g.job(), g.Trigger) })
+		close(done)
+		<-kept
+		g.stood = q.leave(ctx, g, began, err)
+	})
+}
+
+// keep says again and again that a job is under way here, until done is closed, and calls lost once
+// another node may take it.
+func (q *Queue) keep(ctx context.Context, g *going, done <-chan struct{}, lost func()) {
+	tick := time.NewTicker(q.cfg.pace.hold / 8)
+	defer tick.Stop()
+	for !g.lease.Over() {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+		asked := connector.OfThisMachine()
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.cfg.pace.hold/4)
+		kept, err := q.cfg.Pool.Exec(within, "UPDATE river.holds SET held_until = clock_timestamp() + $5::interval"+heldHere, append(here(g), q.cfg.pace.hold)...)
+		cancel()
+		switch {
+		case err == nil && kept.RowsAffected() == 0:
+			lost()
+			return
+		case err == nil:
+			g.lease.Renew(asked)
+		}
+	}
+	lost()
+}
+
+// leave ends what begin began, and returns how the job stands then.
+func (q *Queue) leave(ctx context.Context, g *going, began time.Time, err error) standing {
+	switch {
+	case errors.Is(context.Cause(ctx), errHoldLost):
+		q.cfg.Log(errHoldLost.Error())
+		return standing{held: true}
+	case errors.Is(err, ErrMore):
+		q.letGo(ctx, g)
+		return standing{}
+	}
+	e := outcome(ctx, g.event, began, err)
+	q.close(ctx, g, e)
+	switch e.Outcome {
+	case worker.Interrupted:
+		return standing{}
+	case worker.Parked:
+		return standing{again: time.Until(e.Until)}
+	}
+	return standing{over: true}
+}
+
+// heldHere finds the row of a job that this node has under way.
+const heldHere = " WHERE account = $1 AND job = $2 AND job_id = $3 AND holder = $4 AND held_until IS NOT NULL"
+
+func here(g *going) []any { return []any{g.account, g.Job, g.id, g.holder} }
+
+// letGo ends a hold in such a way that any node may go on with the job.
+func (q *Queue) letGo(ctx context.Context, g *going) {
+	q.note(ctx, func(b *pgx.Batch) { b.Queue("DELETE FROM river.holds"+heldHere, here(g)...) })
+}
+
+// close tells how a job has ended, and keeps it beside its schedule and for the node that River's row comes to next.
+func (q *Queue) close(ctx context.Context, g *going, e event) {
+	q.cfg.Report(e.account, e.Event)
+	var wait *time.Duration
+	if e.Outcome == worker.Parked {
+		left := time.Until(e.Until)
+		wait = &left
+	}
+	q.note(ctx, func(b *pgx.Batch) {
+		b.Queue("UPDATE river.schedules SET outcome = $3, ended_at = clock_timestamp() WHERE account = $1 AND job = $2", e.account, e.Job, string(e.Outcome))
+		if e.Outcome == worker.Interrupted {
+			b.Queue("DELETE FROM river.holds"+heldHere, here(g)...)
+			return
+		}
+		b.Queue("UPDATE river.holds SET held_until = NULL, again_at = clock_timestamp() + $5::interval"+heldHere, append(here(g), wait)...)
+	})
+}
+
+// note writes what has become of a job, also when the node was told to stop.
+func (q *Queue) note(ctx context.Context, write func(*pgx.Batch)) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+	defer cancel()
+	b := &pgx.Batch{}
+	write(b)
+	if err := q.cfg.Pool.SendBatch(ctx, b).Close(); err != nil {
+		q.cfg.Log("the database does not know how a job ended, which may come once more: " + err.Error())
+	}
+}
