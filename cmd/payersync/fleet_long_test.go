@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,10 +15,9 @@ import (
 )
 
 var (
-	nodeKills    = flag.Int("node-kills", 0, "how often a node of three is killed during a backfill; 0 leaves that test out")
-	nodePayers   = flag.Int("node-payers", 2000, "of how many payers that backfill is")
-	nodeAccounts = flag.Int("node-accounts", 0, "how many accounts two nodes serve together; 0 leaves that test out")
-	nodeSleeps   = flag.Bool("node-sleeps", false, "let a node stand still for longer than a run's lease")
+	nodeKills  = flag.Int("node-kills", 0, "how often a node of three is killed during a backfill; 0 leaves that test out")
+	nodePayers = flag.Int("node-payers", 2000, "of how many payers that backfill is")
+	nodeSleeps = flag.Bool("node-sleeps", false, "let a node stand still for longer than a run's lease")
 )
 
 // within is how long the work of a node that was lost may wait: the lease of a run, and until the queue
@@ -125,65 +123,6 @@ func TestANodeThatSleptThroughItsLeaseSendsNothingMore(t *testing.T) {
 	c.awaitMandates(payers)
 	c.expectOnce(payers)
 	for _, p := range []*process{sleeper, other} {
-		p.signal(syscall.SIGTERM)
-		p.wait()
-	}
-}
-
-// Two nodes serve very many accounts: each payer is made once, and a webhook of any account is reflected soon.
-//
-// covers F183
-func TestNodesServeVeryManyAccounts(t *testing.T) {
-	t.Parallel()
-	if *nodeAccounts == 0 {
-		t.Skip("it takes minutes: run with -node-accounts N")
-	}
-	random := seeded(t)
-	payers := map[string]int{}
-	for i := range *nodeAccounts {
-		payers[fmt.Sprintf("account%04d", i)] = 2
-	}
-	c := newCluster(t, 2, payers)
-	clock := time.Now()
-	lap := func(what string) {
-		t.Logf("%s took %v", what, time.Since(clock).Round(time.Millisecond))
-		clock = time.Now()
-	}
-	c.apply()
-	lap("to apply their files")
-	nodes := []*process{c.serve(0), c.serve(1)}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the nodes said:\n%s\n%s", nodes[0].errOut.String(), nodes[1].errOut.String())
-		}
-	})
-	lap("to open them on both nodes")
-	for name, n := range payers {
-		patiently(t, "the payers of "+name, func() bool { return len(c.accounts[name].box.Customers()) == n })
-	}
-	lap("to make their payers")
-	var waits []time.Duration
-	for i, at := range random.Perm(len(c.names))[:min(20, len(c.names))] {
-		name := c.names[at]
-		w := c.accounts[name]
-		patiently(t, "the mandate of "+name, func() bool { return c.linked(name)[w.box.Customers()[0].ExternalData["accountNumber"]] != "" })
-		customer := w.box.Customers()[0]
-		w.must(w.box.Sign(customer.Mandates[0].ID))
-		began := time.Now()
-		if got := c.deliver(i%2, c.token(name), w.delivery(event(fmt.Sprint("evt-", i), customer.ID))); got != http.StatusOK {
-			t.Errorf("a webhook of %s was answered %d", name, got)
-		}
-		patiently(t, "the status that the webhook of "+name+" told", func() bool {
-			return c.linked(name)[customer.ExternalData["accountNumber"]] == string(sandboxStatus(w, customer.ID))
-		})
-		waits = append(waits, time.Since(began).Round(time.Millisecond))
-	}
-	c.awaitMandates(payers)
-	c.expectOnce(payers)
-	slices.Sort(waits)
-	t.Logf("from a webhook to its status: half within %v, all within %v", waits[len(waits)/2], waits[len(waits)-1])
-	for _, p := range nodes {
-		t.Logf("a node has %s", p.memory())
 		p.signal(syscall.SIGTERM)
 		p.wait()
 	}
