@@ -40,6 +40,7 @@ type postgres struct {
 	account int64
 	name    string // of the account
 	own     bool   // the server was opened for this ledger alone
+	brief   bool   // see Options
 	counted int64  // rows that were changed when statistics were looked at last
 }
 
@@ -61,6 +62,9 @@ func (*postgres) prepare() error { return nil }
 
 func (e *postgres) open(_ context.Context, l *Ledger) error {
 	l.writer, l.reader = ofAccount(e.server.write, e.account, 1), ofAccount(e.server.read, e.account, 4)
+	if e.brief {
+		l.reader.SetMaxIdleConns(1)
+	}
 	l.sound = lookThrough(e.look, l.look)
 	return nil
 }

@@ -42,6 +42,11 @@ type Options struct {
 	// the key.
 	Keyless bool
 
+	// Brief says that the ledger is opened for one look and closed again. Of a Server it keeps the connection that it
+	// reads by for as long as it is open, and others wait for it: to get it for each statement anew
+	// costs as much as the statement.
+	Brief bool
+
 	// Committing is told when a commit begins; what it returns is told when it is durable,
 	// or why it is not. nil for nobody.
 	Committing func() (ended func(error))
@@ -191,7 +196,7 @@ func serverOf(ctx context.Context, opts Options) (engine, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &postgres{server: opts.Server, account: account.ID, name: opts.Account}, nil
+		return &postgres{server: opts.Server, account: account.ID, name: opts.Account, brief: opts.Brief}, nil
 	}
 	if elsewhere.DSN == nil || opts.inFile {
 		return nil, nil

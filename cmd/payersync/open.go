@@ -81,7 +81,7 @@ func (a *app) openReport(ctx context.Context) (*session.Session, error) {
 // made for instance, is the primary's to show.
 func (a *app) openToLook(ctx context.Context, cfg *config.Config) (*session.Session, error) {
 	o := a.ledgerOptions()
-	o.Keyless = true
+	o.Keyless, o.Brief = true, true
 	primary := o.Server
 	if primary == nil {
 		return session.Open(ctx, cfg, o)
