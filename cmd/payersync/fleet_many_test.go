@@ -58,11 +58,8 @@ func TestNodesServeVeryManyAccounts(t *testing.T) {
 	lap("to apply their files")
 	nodes := []*process{c.serve(0), c.serve(1)}
 	t.Cleanup(func() {
-		if t.Failed() {
-			for i, p := range nodes {
-				text := p.errOut.String()
-				t.Logf("node %d said at last:\n%s", i, text[max(0, len(text)-10000):])
-			}
+		for i, p := range nodes {
+			p.complaints(i)
 		}
 	})
 	lap("to open them on both nodes")
@@ -83,6 +80,20 @@ func TestNodesServeVeryManyAccounts(t *testing.T) {
 			t.Errorf("a node ended with %d", r.code)
 		}
 	}
+}
+
+// complaints logs what a node said last that is more than news, where the test failed.
+func (p *process) complaints(node int) {
+	if !p.t.Failed() {
+		return
+	}
+	var lines []string
+	for line := range strings.Lines(p.errOut.String()) {
+		if !strings.Contains(line, `"level":"debug"`) && !strings.Contains(line, `"level":"info"`) {
+			lines = append(lines, line)
+		}
+	}
+	p.t.Logf("node %d complained %d times, at last:\n%s", node, len(lines), strings.Join(lines[max(0, len(lines)-40):], ""))
 }
 
 // laps returns what logs how long something took.

@@ -294,30 +294,41 @@ func TestAJobThatPanicsOrFailsWaitsForItsNextTime(t *testing.T) {
 
 func TestANodeThatStopsGivesItsJobsToAnother(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.every(1, Schedule{Job: "sync", Cron: daily})
-	first, second := s.config(), s.config()
-	begun := make(chan struct{})
-	first.Work = func(ctx context.Context, _ Job, _ string) error {
-		close(begun)
-		<-ctx.Done()
-		return fmt.Errorf("read the books: %w", ctx.Err())
-	}
-	q, stop := s.node(first)
-	<-begun
-	if !q.Alive() {
-		t.Error("a node at work is not alive")
-	}
-	s.node(second)
-	stop()
-	if q.Alive() {
-		t.Error("a node that has stopped is alive")
-	}
-	s.until("the job was done elsewhere", func() bool { return s.noted("1 sync done schedule") == 1 })
-	s.same("the job", s.lines("1 sync"), []string{"begun schedule", "interrupted schedule", "begun schedule", "done schedule"})
-	s.until("it is over", s.over)
-	if attempt := ask[int](s, "SELECT attempt FROM river.river_job WHERE kind = 'slice'"); attempt != 1 {
-		t.Errorf("being told to stop counts as an attempt: %d", attempt)
+	for name, slice := range map[string]time.Duration{"in its slice": time.Minute, "after its slice": 20 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.every(1, Schedule{Job: "sync", Cron: daily})
+			first, second := s.config(), s.config()
+			first.Slice = slice
+			begun := make(chan struct{})
+			first.Work = func(ctx context.Context, _ Job, _ string) error {
+				close(begun)
+				<-ctx.Done()
+				return fmt.Errorf("read the books: %w", ctx.Err())
+			}
+			q, stop := s.node(first)
+			<-begun
+			if slice < time.Second {
+				s.until("its row stands in line again", func() bool {
+					return ask[int](s, "SELECT count(*) FROM river.river_job WHERE kind = 'slice' AND metadata ? 'snoozes'") == 1
+				})
+			}
+			if !q.Alive() {
+				t.Error("a node at work is not alive")
+			}
+			s.node(second)
+			stop()
+			if q.Alive() {
+				t.Error("a node that has stopped is alive")
+			}
+			s.until("the job was done elsewhere", func() bool { return s.noted("1 sync done schedule") == 1 })
+			s.same("the job", s.lines("1 sync"), []string{"begun schedule", "interrupted schedule", "begun schedule", "done schedule"})
+			s.until("it is over", s.over)
+			if attempt := ask[int](s, "SELECT attempt FROM river.river_job WHERE kind = 'slice'"); attempt != 1 {
+				t.Errorf("being told to stop counts as an attempt: %d", attempt)
+			}
+		})
 	}
 }
 
