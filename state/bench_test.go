@@ -98,10 +98,10 @@ func (d *desk) writerPool(t testing.TB) *sql.DB {
 
 const benchPage = 500
 
-// benchRecords is how many records a benchmark's ledger has; PAYERSYNC_STATE_RECORDS sets it
+// benchRecords is how many records a benchmark's ledger has; PAYERSYNC_BENCH_RECORDS sets it
 // to less, where only that they run is looked at.
 var benchRecords = func() int {
-	if n, err := strconv.Atoi(os.Getenv("PAYERSYNC_STATE_RECORDS")); err == nil && n >= 2*benchPage {
+	if n, err := strconv.Atoi(os.Getenv("PAYERSYNC_BENCH_RECORDS")); err == nil && n >= 2*benchPage {
 		return n
 	}
 	return 100_000

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -18,19 +20,30 @@ import (
 
 var benchLedger = flag.String("bench-ledger", "", "folder of a ledger that BenchmarkPages of package pages has filled: it is counted instead of one that is made for it")
 
-// BenchmarkSearch looks for a name among 100,000: in the names that are kept in memory, and,
+// benchPage is how many records one transaction of a benchmark writes.
+const benchPage = 500
+
+// benchRecords is how many records a benchmark's ledger has; PAYERSYNC_BENCH_RECORDS sets it
+// to less, where only that they run is looked at.
+var benchRecords = func() int {
+	if n, err := strconv.Atoi(os.Getenv("PAYERSYNC_BENCH_RECORDS")); err == nil && n >= 2*benchPage {
+		return n
+	}
+	return 100_000
+}()
+
+// BenchmarkSearch looks for a name among many: in the names that are kept in memory, and,
 // as a baseline, in labels that are opened for every search.
 func BenchmarkSearch(b *testing.B) {
-	const records, page = 100_000, 500
 	w := newWorld(b)
-	for from := 0; from < records; from += page {
+	for from := 0; from < benchRecords; from += benchPage {
 		some := map[string]*connector.Label{}
-		for n := from; n < from+page; n++ {
+		for n := from; n < from+benchPage; n++ {
 			some[fmt.Sprintf("c-%06d", n)] = &connector.Label{Number: fmt.Sprintf("A%06d", n), Name: fmt.Sprintf("Customer %d Limited", n), Email: fmt.Sprintf("accounts%d@example.com", n)}
 		}
 		w.read("acme", some)
 	}
-	rare := office.Query{Text: "limited 99998"}
+	rare := office.Query{Text: fmt.Sprintf("limited %d", benchRecords-2)}
 	often := office.Query{Text: "limited", RecordFilter: state.RecordFilter{Limit: 50}}
 	search := func(b *testing.B, lists *office.Lists, q office.Query) {
 		if p, err := lists.Page(context.Background(), q); err != nil || len(p.Rows) == 0 {
@@ -66,17 +79,16 @@ func BenchmarkSearch(b *testing.B) {
 	})
 }
 
-// crowd returns a world with so many records, of which some wait, some are active, and some
+// crowd returns a world with benchRecords, of which some wait, some are active, and some
 // need a person.
-func crowd(b *testing.B, records int) *world {
+func crowd(b *testing.B) *world {
 	b.Helper()
-	const page = 500
 	w := newWorld(b)
 	run := w.run("acme")
 	statuses := []connector.MandateStatus{connector.MandateCreated, connector.MandateCreated, connector.MandatePending, connector.MandateActive, connector.MandateCancelled, ""}
-	for from := 0; from < records; from += page {
+	for from := 0; from < benchRecords; from += benchPage {
 		w.do(func(tx *state.Tx) error {
-			for n := from; n < from+page; n++ {
+			for n := from; n < from+benchPage; n++ {
 				p := placed{id: fmt.Sprintf("c-%06d", n), status: statuses[n%len(statuses)], unlinked: n%10 == 0, lost: n%7 == 0, reason: oneOf(n%10 == 0, connector.ReasonRejected), topic: oneOf(n%10 == 0, state.TopicLink),
 					label: connector.Label{Number: fmt.Sprintf("A%06d", n), Name: fmt.Sprintf("Customer %d Limited", n), Email: fmt.Sprintf("accounts%d@example.com", n), Language: "en"}}
 				if err := w.bookOne(tx, run, "acme", p); err != nil {
@@ -94,11 +106,11 @@ func crowd(b *testing.B, records int) *world {
 	return w
 }
 
-// counted returns a world with 100,000 records, or that of -bench-ledger as it is.
+// counted returns a world with benchRecords, or that of -bench-ledger as it is.
 func counted(b *testing.B) *world {
 	b.Helper()
 	if *benchLedger == "" {
-		return crowd(b, 100_000)
+		return crowd(b)
 	}
 	w := &world{t: b, path: filepath.Join(*benchLedger, "payersync.db"), now: time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)}
 	w.ledger = w.open(state.Options{KeyFile: w.path + ".key"})
@@ -124,11 +136,10 @@ func BenchmarkCount(b *testing.B) {
 	}
 }
 
-// BenchmarkReport puts 100,000 records into their classes, names and all, and counts the days
-// to sign of 75,000 mandates.
+// BenchmarkReport puts all records into their classes, names and all, and counts the days to
+// sign of three mandates in four.
 func BenchmarkReport(b *testing.B) {
-	const records = 100_000
-	w := crowd(b, records)
+	w := crowd(b)
 	var before, after runtime.MemStats
 	b.ResetTimer()
 	for b.Loop() {
@@ -136,22 +147,22 @@ func BenchmarkReport(b *testing.B) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		r, err := office.MakeReport(context.Background(), w.ledger, office.ReportOn{}, func(office.ReportRow) error {
-			if n++; n%(records/10) == 0 {
+			if n++; n%(benchRecords/10) == 0 {
 				runtime.ReadMemStats(&after)
 				most = max(most, after.HeapAlloc)
 			}
 			return nil
 		})
-		if err != nil || r.Records != records || n != records {
+		if err != nil || r.Records != benchRecords || n != benchRecords {
 			b.Fatalf("%d records, %d rows, %v", r.Records, n, err)
 		}
 		b.ReportMetric(float64(most-before.HeapAlloc)/1e6, "MB")
 	}
 }
 
-// BenchmarkStandings asks for the count of 100,000 records as every page does once there is one.
+// BenchmarkStandings asks for the count of all records as every page does once there is one.
 func BenchmarkStandings(b *testing.B) {
-	w := crowd(b, 100_000)
+	w := crowd(b)
 	s := &office.Standings{Ledger: w.ledger}
 	defer s.Close()
 	for _, err := s.Latest(b.Context()); err != nil; _, err = s.Latest(b.Context()) {
@@ -162,7 +173,7 @@ func BenchmarkStandings(b *testing.B) {
 	b.Run("latest", func(b *testing.B) {
 		for b.Loop() {
 			c, err := s.Latest(b.Context())
-			if err != nil || c.Reached(office.InBooks) != 100_000 || c.Number(office.Which{Class: standing.Awaiting, Days: 14}) != 0 {
+			if err != nil || c.Reached(office.InBooks) != benchRecords || c.Number(office.Which{Class: standing.Awaiting, Days: 14}) != 0 {
 				b.Fatal(err)
 			}
 		}
