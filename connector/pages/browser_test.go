@@ -23,10 +23,11 @@ import (
 
 var screenshots = flag.String("screenshots", "", "a folder in which pictures of all pages are kept")
 
-// chromium is the one browser of this test binary, started by the first test that wants it.
+// chromium is the one browser of this test binary, started by the first test that wants it: the
+// one without windows of its own where there is one, which asks far less of the processor.
 var chromium = sync.OnceValues(func() (context.Context, error) {
 	var program string
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
 		if found, err := exec.LookPath(name); err == nil {
 			program = found
 			break
