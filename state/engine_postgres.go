@@ -33,7 +33,7 @@ const writersLock = 1885434739
 
 // postgres is the engine of a ledger that is an account's part of a Server. It decides that writers of an
 // account, on however many machines, take turns by a lock that ends with their transaction, that a statement and a
-// pause within a transaction end after a time, that the time of a write is the server's, so that no two
+// pause within a transaction end after a time, that the time is the server's, so that no two
 // machines compare their clocks, and what became of a commit whose answer was lost.
 type postgres struct {
 	server  *Server
@@ -66,6 +66,9 @@ func (e *postgres) open(_ context.Context, l *Ledger) error {
 		l.reader.SetMaxIdleConns(1)
 	}
 	l.sound = lookThrough(e.look, l.look)
+	if !e.server.clock {
+		l.now = e.server.Now
+	}
 	return nil
 }
 
@@ -123,6 +126,7 @@ func (e *postgres) begin(tx *Tx) error {
 	if err := tx.row([]any{&now, &tx.id, &tx.timeline}, "SELECT clock_timestamp(), pg_current_xact_id()::text, "+timeline+" FROM pg_advisory_xact_lock(?)", e.lock(writersLock)); err != nil {
 		return tx.abandon(err)
 	}
+	e.server.hear(now)
 	if !e.server.clock {
 		tx.now = now.UTC().Truncate(time.Millisecond)
 	}

@@ -35,7 +35,7 @@ type Options struct {
 	Server  *Server          // that keeps the ledger, in the place of a file; nil for a file
 	Account string           // whose ledger it is of the Server's; it must exist, see Server.Apply
 	KeyFile string           // the sealing key; must exist, see CreateKey. "" with a Server means the account's
-	Now     func() time.Time // the clock of every stored time; nil means the system's
+	Now     func() time.Time // the clock of every stored time; nil means the system's. A Server has its own
 
 	// Keyless opens a ledger that there is although its key cannot be read, for what
 	// shows nothing that is sealed: of what is, and of every write, the error is that of

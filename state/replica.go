@@ -51,6 +51,7 @@ func (s *Server) openReplica(ctx context.Context, address string, connections in
 	}
 	r := &Server{write: pool, read: pool, locks: newSessionLocks(pool), clock: s.clock, looksOn: true}
 	r.wraps.Store(s.wraps.Load())
+	r.heard.Store(s.heard.Load()) // its own clock is nobody's
 	return r, nil
 }
 

@@ -23,9 +23,10 @@ import (
 type Server struct {
 	write, read *pgxpool.Pool
 	locks       *sessionLocks
-	wraps       atomic.Pointer[wrapping] // the keys of accounts; nil without a key for that
-	clock       bool                     // the ledgers have a clock of their own, which tests move
-	looksOn     bool                     // it is a replica: see Replica
+	wraps       atomic.Pointer[wrapping]  // the keys of accounts; nil without a key for that
+	heard       atomic.Pointer[heardTime] // of the database's clock
+	clock       bool                      // the ledgers have a clock of their own, which tests move
+	looksOn     bool                      // it is a replica: see Replica
 }
 
 // ServerOptions says which database keeps the ledgers.
@@ -77,6 +78,9 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	s.read, errs[2] = poolOf(ctx, config, each, "on")
 	if err = errors.Join(errs[:]...); err == nil {
 		err = s.migrate(ctx)
+	}
+	if err == nil {
+		err = s.askTime(ctx)
 	}
 	if err != nil {
 		s.Close()

@@ -29,6 +29,7 @@ func (s *Server) HasDeliveries(ctx context.Context, tx pgx.Tx, account int64, ga
 	if err := tx.QueryRow(ctx, "SELECT clock_timestamp() FROM set_config('payersync.account', $1, true)", strconv.FormatInt(account, 10)).Scan(&now); err != nil {
 		return false, fmt.Errorf("look for deliveries: %w", err)
 	}
+	s.hear(now)
 	if err := tx.QueryRow(ctx, postgresSpelling("SELECT EXISTS ("+dueDeliveries+")"), dueArgs(now.UTC(), gap)...).Scan(&has); err != nil {
 		return false, fmt.Errorf("look for deliveries: %w", err)
 	}

@@ -71,16 +71,19 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 	if f.log, err = session.NewLog(a.ErrOut, node.Log.Level, node.Log.Format, node.Secrets()); err != nil {
 		return err
 	}
-	f.readyPage.inspect, f.readyPage.now = f.ready, f.now
-	f.manager, f.deliveries = &manager{log: f.log}, newDeliveryLog(f.log)
-	if f.strangers, err = server.Strangers(node.Server.Proxies(), a.now, f.deliveries.report); err != nil {
-		return err
-	}
 	f.removeLeft()
 	if f.server, err = state.OpenServer(ctx, node.Options()); err != nil {
 		return err
 	}
 	defer f.server.Close()
+	byDatabase := *a
+	byDatabase.now = f.server.Now
+	f.app = &byDatabase
+	f.readyPage.inspect, f.readyPage.now = f.ready, f.now
+	f.manager, f.deliveries = &manager{log: f.log}, newDeliveryLog(f.log)
+	if f.strangers, err = server.Strangers(node.Server.Proxies(), f.now, f.deliveries.report); err != nil {
+		return err
+	}
 	if alone, err := f.server.Alone(ctx); err != nil {
 		return err
 	} else if alone {
@@ -145,7 +148,7 @@ func (f *fleet) openQueue(ctx context.Context) (done func(), err error) {
 		Due: func(ctx context.Context) ([]int64, error) {
 			return f.server.WithDeliveries(ctx, f.accounts(), reconcile.RepeatGap)
 		},
-		Presence: f.presence, Report: f.report, Log: func(text string) { f.log.Warn(text) },
+		Now: f.now, Presence: f.presence, Report: f.report, Log: func(text string) { f.log.Warn(text) },
 	})
 	return pool.Close, err
 }
@@ -388,7 +391,7 @@ func (f *fleet) open(ctx context.Context, row state.AccountInfo) (_ *member, err
 		return nil, err
 	}
 	counted := f.metrics.Account(row.Name)
-	s, err := session.Open(ctx, cfg, state.Options{Now: f.now, Server: f.server, Committing: counted.Committing})
+	s, err := session.Open(ctx, cfg, state.Options{Server: f.server, Committing: counted.Committing})
 	if err != nil {
 		return nil, err
 	}

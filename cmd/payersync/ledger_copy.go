@@ -96,7 +96,7 @@ func (a *app) copyLedger(ctx context.Context, o ledgerCopying) error {
 	}
 	defer server.Close()
 	c := state.Carrying{
-		From: state.Options{Path: cfg.Ledger.Path, KeyFile: cfg.Ledger.KeyFile, Now: a.now}, To: state.Options{Server: server, Account: o.account, KeyFile: cfg.Ledger.KeyFile, Now: a.now},
+		From: state.Options{Path: cfg.Ledger.Path, KeyFile: cfg.Ledger.KeyFile, Now: a.now}, To: state.Options{Server: server, Account: o.account, KeyFile: cfg.Ledger.KeyFile},
 		By: state.Entry{Actor: actor(), Reason: o.reason}, Watch: a.looked(),
 	}
 	if o.from != "" {

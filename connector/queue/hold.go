@@ -86,7 +86,7 @@ func (q *Queue) begin(g *going, leave func()) {
 		defer cancel(nil)
 		done, kept := make(chan struct{}), make(chan struct{})
 		go func() { defer close(kept); q.keep(ctx, g, done, func() { cancel(errHoldLost) }) }()
-		began := time.Now()
+		began := q.cfg.Now()
 		q.cfg.Report(g.account, worker.Event{Job: g.Job, Outcome: worker.Begun, Trigger: g.Trigger})
 		err := connector.Guard(func() error { return q.cfg.Work(ctx, g.job(), g.Trigger) })
 		close(done)
@@ -131,13 +131,13 @@ func (q *Queue) leave(ctx context.Context, g *going, began time.Time, err error)
 		q.letGo(ctx, g)
 		return standing{}
 	}
-	e := outcome(ctx, g.event, began, err)
+	e := q.outcome(ctx, g.event, began, err)
 	q.close(ctx, g, e)
 	switch e.Outcome {
 	case worker.Interrupted:
 		return standing{}
 	case worker.Parked:
-		return standing{again: time.Until(e.Until)}
+		return standing{again: e.Until.Sub(q.cfg.Now())}
 	}
 	return standing{over: true}
 }
@@ -157,7 +157,7 @@ func (q *Queue) close(ctx context.Context, g *going, e event) {
 	q.cfg.Report(e.account, e.Event)
 	var wait *time.Duration
 	if e.Outcome == worker.Parked {
-		left := time.Until(e.Until)
+		left := e.Until.Sub(q.cfg.Now())
 		wait = &left
 	}
 	q.note(ctx, func(b *pgx.Batch) {

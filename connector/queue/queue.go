@@ -75,6 +75,9 @@ type Config struct {
 	Slice      time.Duration // how long a job keeps others that wait from their turn; default a minute, at most SliceTime
 	StopWithin time.Duration // how long jobs may go on when the queue is told to stop, before their context ends; default 20 s
 
+	// Now is the database's clock, by which errors name their times and all nodes go; nil for the node's own.
+	Now func() time.Time
+
 	Presence func() Presence // what the node says of itself; nil for one that nobody is to see
 
 	Report func(account int64, e worker.Event) // is told of every outcome, by several goroutines at once; nil for nobody
@@ -127,6 +130,7 @@ const (
 type Queue struct {
 	cfg    Config
 	client *river.Client[pgx.Tx]
+	clock  riverClock
 	heard  atomic.Pointer[time.Time] // when the database last answered; nil while it does not run
 
 	places   map[string]chan struct{} // by queues of River: each holds one for each job that this node has under way
@@ -142,7 +146,10 @@ func New(cfg Config) (*Queue, error) {
 		return nil, errors.New("the queue needs a database, work, a drain, and ways to learn of deliveries; without one of them something would never be done")
 	}
 	cfg.defaults()
-	q := &Queue{cfg: cfg, places: map[string]chan struct{}{runs: make(chan struct{}, cfg.Workers.Runs), care: make(chan struct{}, cfg.Workers.Care*careRoom)}}
+	q := &Queue{
+		cfg: cfg, clock: riverClock{cfg.pace.now, cfg.Now().Sub(cfg.pace.now())},
+		places: map[string]chan struct{}{runs: make(chan struct{}, cfg.Workers.Runs), care: make(chan struct{}, cfg.Workers.Care*careRoom)},
+	}
 	client, err := river.NewClient(riverpgxv5.New(cfg.Pool), q.river())
 	if err != nil {
 		return nil, fmt.Errorf("prepare the queue: %w", err)
@@ -168,6 +175,9 @@ func (c *Config) defaults() {
 	orDefault(&c.pace.look, lookEvery)
 	if c.pace.now == nil {
 		c.pace.now = time.Now
+	}
+	if c.Now == nil {
+		c.Now = time.Now
 	}
 	if c.Report == nil {
 		c.Report = func(int64, worker.Event) {}
@@ -198,13 +208,29 @@ func (q *Queue) river() *river.Config {
 		JobTimeout:                  q.cfg.pace.slice,
 		MaxAttempts:                 attempts,
 		CompletedJobRetentionPeriod: keep,
-		RescueStuckJobsAfter:        q.cfg.pace.rescue,
+		RescueStuckJobsAfter:        max(q.cfg.pace.slice, q.cfg.pace.rescue-q.clock.behind),
 		SoftStopTimeout:             q.cfg.StopWithin,
 		Logger:                      riverLogger(q.cfg.Log),
 		Plugins:                     []rivertype.Plugin{river.HookMetricEmitFunc(q.hear)},
 		TestOnly:                    q.cfg.pace.inTest,
+		Test:                        river.TestConfig{Time: q.clock},
 	}
 }
+
+// riverClock is what River takes for this node's clock: it goes as the node's does, and was right by the
+// database's when the queue was made. What River notes of jobs, other nodes compare with theirs, and the
+// leader with its own. The one time that River takes elsewhere is when jobs of lost nodes are looked for: a node
+// that is fast would take those at work for lost.
+type riverClock struct {
+	node   func() time.Time
+	behind time.Duration // the node's, below 0 for one that is fast
+}
+
+// Now returns the time. Spans between two are true though the node's clock is set.
+func (c riverClock) Now() time.Time { return c.node().Add(c.behind) }
+
+// NowOrNil returns that statements take the database's own time.
+func (c riverClock) NowOrNil() *time.Time { return nil }
 
 // hear is called whenever the database was asked for jobs and answered.
 func (q *Queue) hear(context.Context, *rivertype.HookMetricEmitParams) {

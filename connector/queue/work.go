@@ -101,13 +101,13 @@ func (q *Queue) work(ctx context.Context, row *rivertype.JobRow, args jobArgs) e
 	switch {
 	case err != nil:
 		q.cfg.Log("a job waits: " + err.Error())
-		return q.again(ctx, q.cfg.pace.look)
+		return q.again(q.cfg.pace.look)
 	case s.over:
 		return nil
 	case s.held:
-		return q.again(ctx, q.cfg.pace.look)
+		return q.again(q.cfg.pace.look)
 	}
-	return q.again(ctx, s.again)
+	return q.again(s.again)
 }
 
 // slice begins a job unless one of the nodes has it under way, and stays with it for a while. After that, and on
@@ -150,19 +150,19 @@ const more worker.Outcome = ""
 func (q *Queue) goOn(ctx context.Context, row *rivertype.JobRow, e event, do func(context.Context) error) event {
 	begun := begunAt(row)
 	if begun.IsZero() {
-		begun = time.Now()
+		begun = q.cfg.Now()
 		q.cfg.Report(e.account, worker.Event{Job: e.Job, Outcome: worker.Begun, Trigger: e.Trigger})
 	}
 	err := connector.Guard(func() error { return do(ctx) })
 	if errors.Is(err, ErrMore) {
 		return noted(ctx, e, &begun)
 	}
-	return noted(ctx, outcome(ctx, e, begun, err), nil)
+	return noted(ctx, q.outcome(ctx, e, begun, err), nil)
 }
 
 // outcome returns how something ended that began then.
-func outcome(ctx context.Context, e event, begun time.Time, err error) event {
-	now := time.Now()
+func (q *Queue) outcome(ctx context.Context, e event, begun time.Time, err error) event {
+	now := q.cfg.Now()
 	e.Took, e.Err = now.Sub(begun), err
 	e.Outcome, e.Until = worker.OutcomeOf(ctx, err, now)
 	var broken *connector.PanicError
@@ -190,16 +190,9 @@ func noted(ctx context.Context, e event, begun *time.Time) event {
 }
 
 // again is what River is told of a job that is to come again after a time, behind those that wait by
-// then. River would add the time to this node's clock; others go by the database's, and a node whose
-// clock is fast would keep its jobs from coming.
-func (q *Queue) again(ctx context.Context, in time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
-	defer cancel()
-	var now time.Time
-	if err := q.cfg.Pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err == nil {
-		in += now.Sub(q.cfg.pace.now())
-	}
-	return &rivertype.JobSnoozeError{Duration: in}
+// then. River adds the time to its clock, which does not know whether a clock was set since.
+func (q *Queue) again(in time.Duration) error {
+	return &rivertype.JobSnoozeError{Duration: in + q.cfg.Now().Sub(q.clock.Now())}
 }
 
 // noteTime is how long the end of a job may wait for the database. The job may have been told to stop.
@@ -215,18 +208,18 @@ func (q *Queue) drain(ctx context.Context, job *river.Job[drainArgs]) error {
 		return err
 	})
 	if e.Outcome == more {
-		return q.again(ctx, 0)
+		return q.again(0)
 	}
 	q.cfg.Report(account, e.Event)
 	switch {
 	case e.Outcome == worker.Parked:
-		return q.again(ctx, time.Until(e.Until))
+		return q.again(e.Until.Sub(q.cfg.Now()))
 	case e.Outcome == worker.Interrupted:
 		return errInterrupted
 	case e.Outcome != worker.Done:
-		return q.again(ctx, q.cfg.pace.drainAgain)
+		return q.again(q.cfg.pace.drainAgain)
 	case open:
-		return q.again(ctx, 0)
+		return q.again(0)
 	}
 	return nil
 }

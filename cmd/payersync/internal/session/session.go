@@ -45,7 +45,7 @@ func Open(ctx context.Context, cfg *config.Config, o state.Options) (*Session, e
 	case cfg.Node != nil && o.Server == nil:
 		return nil, fmt.Errorf("open the ledger of account %s: there is no way to the database", cfg.AccountName)
 	case cfg.Node != nil:
-		o.Account = cfg.AccountName
+		o.Account, o.Now = cfg.AccountName, o.Server.Now
 	default:
 		o.Path, o.KeyFile = cfg.Ledger.Path, cfg.Ledger.KeyFile
 	}

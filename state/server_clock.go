@@ -1,0 +1,35 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// heardTime is what the database's clock said, and when that was here.
+type heardTime struct {
+	said time.Time
+	here time.Time // by the clock of this machine that nobody sets
+}
+
+// hear keeps what the database's clock just said.
+func (s *Server) hear(said time.Time) {
+	s.heard.Store(&heardTime{said.UTC(), time.Now()}) //nolint:forbidigo // it measures how long ago that was, and tells no time
+}
+
+// Now returns the time by the database's clock: what it said last, which every write and every look for deliveries
+// hears, and what has passed since. All nodes tell the same time, whatever their own clocks say.
+func (s *Server) Now() time.Time {
+	r := s.heard.Load()
+	return r.said.Add(time.Since(r.here)) //nolint:forbidigo // see hear
+}
+
+// askTime hears the database's clock for the first time.
+func (s *Server) askTime(ctx context.Context) error {
+	var now time.Time
+	if err := s.read.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
+		return fmt.Errorf("ask the database for the time: %w", err)
+	}
+	s.hear(now)
+	return nil
+}
