@@ -35,6 +35,7 @@ var roles = map[string]func(opts Options, arg string) error{
 	"write": writeChild,
 	"start": startChild,
 
+	"halfway": halfwayChild,
 	"restore": restoreChild,
 }
 
@@ -51,10 +52,16 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// child is the test binary in a role, not started yet.
+// child is the test binary in a role on a ledger's file, not started yet.
 func child(t *testing.T, role string, opts Options, arg string) *exec.Cmd {
 	t.Helper()
 	onlyOnSQLite(t, "another process opens the file")
+	return process(t, role, opts, arg)
+}
+
+// process is the test binary in a role, not started yet.
+func process(t *testing.T, role string, opts Options, arg string) *exec.Cmd {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
