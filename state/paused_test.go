@@ -48,7 +48,7 @@ func halfwayChild(opts Options, address string) (err error) {
 // A process that stands still in a transaction keeps its account waiting for a time, and no other account at all. When it
 // goes on it learns that its connection is lost, and nothing of its write is kept.
 //
-// covers F193
+// covers F199
 func TestAProcessPausedInATransactionKeepsItsAccountForATime(t *testing.T) {
 	t.Parallel()
 	s, opts := aServer(t, 8)

@@ -61,7 +61,7 @@ func (d *desk) beginsRun() error {
 
 // What one node decides by the time, another with another clock decides alike.
 //
-// covers F192
+// covers F198
 func TestNodesOfDifferentClocksDecideAlike(t *testing.T) {
 	t.Parallel()
 	nodes, _ := nodesOf(t, 10*time.Minute, -10*time.Minute)
@@ -119,7 +119,7 @@ func TestNodesOfDifferentClocksDecideAlike(t *testing.T) {
 
 // Nothing is lost, no ticket comes again, and a lease lasts for as much longer as the clock went back, and no more.
 //
-// covers F192
+// covers F198
 func TestTheClockOfTheDatabaseGoesBack(t *testing.T) {
 	t.Parallel()
 	nodes, set := nodesOf(t, 0, 0)
