@@ -25,9 +25,10 @@ func Clock(path string) (set func(off time.Duration) error, err error) {
 	run := func(statement string) error {
 		return ExecuteAt(fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=%s sslmode=disable", s.port, name), statement)
 	}
-	return func(off time.Duration) error {
-			return run(fmt.Sprintf("UPDATE public.clock SET off = '%d ms'", off.Milliseconds()))
-		}, run(`SET allow_system_table_mods = on;
+	set = func(off time.Duration) error {
+		return run(fmt.Sprintf("UPDATE public.clock SET off = '%d ms'", off.Milliseconds()))
+	}
+	return set, run(`SET allow_system_table_mods = on;
 		CREATE TABLE public.clock AS SELECT interval '0' AS off; GRANT SELECT ON public.clock TO PUBLIC;
 		ALTER FUNCTION pg_catalog.clock_timestamp() RENAME TO clock_of_the_machine;
 		CREATE FUNCTION pg_catalog.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT clock_of_the_machine() + off FROM public.clock'`)
