@@ -381,8 +381,16 @@ func TestTheDatabasesClockSaysWhenAJobComesAgain(t *testing.T) {
 			if at := ask[time.Time](s, "SELECT scheduled_at FROM river.river_job WHERE kind = 'slice'"); at.Sub(named).Abs() > time.Second {
 				t.Errorf("it waits until %s, want %s", at, named)
 			}
+			s.exec("UPDATE river.holds SET again_at = now()")
 			s.exec("UPDATE river.river_job SET scheduled_at = now() WHERE kind = 'slice'")
-			<-begun
+			s.until("it begins again", func() bool {
+				select {
+				case <-begun:
+					return true
+				default:
+					return false
+				}
+			})
 			stop()
 			s.node(s.config())
 			s.until("another node has done it", func() bool { return s.noted("1 sync done schedule") == 1 })

@@ -14,3 +14,8 @@ CREATE TABLE IF NOT EXISTS river.schedules (
 );
 
 CREATE INDEX IF NOT EXISTS schedules_next_at ON river.schedules (next_at);
+
+-- Earlier versions told jobs that cannot be cut from others. Those that such a node leaves go on as all do.
+ALTER TABLE river.schedules ADD COLUMN IF NOT EXISTS long BOOLEAN NOT NULL DEFAULT false;
+ALTER TABLE river.schedules ALTER COLUMN long SET DEFAULT false;
+UPDATE river.river_job SET kind = 'slice' WHERE kind = 'long';

@@ -6,6 +6,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/riverqueue/river"
+
+	"payersync/connector/worker"
 )
 
 const daily = "30 4 * * *"
@@ -131,4 +135,25 @@ func TestNodesMigrateInTurns(t *testing.T) {
 	}
 	nodes.Wait()
 	s.every(1, Schedule{Job: "sync", Cron: daily})
+}
+
+// A queue that an earlier version made goes on with this one, and with both at once.
+func TestAQueueOfAnEarlierVersionGoesOn(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.exec("ALTER TABLE river.schedules ALTER COLUMN long DROP DEFAULT")
+	s.exec("INSERT INTO river.schedules (account, job, cron, on_time, long, care, next_at) VALUES (1, 'sweep', $1, true, true, true, now() + interval '1 day')", daily)
+	_, err := s.queue().client.Insert(t.Context(), sliceArgs{Account: 1, Name: "sweep", Trigger: worker.TriggerSchedule}, &river.InsertOpts{Queue: care})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.exec("UPDATE river.river_job SET kind = 'long'")
+	if err := Migrate(t.Context(), s.pool); err != nil {
+		t.Fatal(err)
+	}
+	s.every(2, Schedule{Job: "sync", Cron: daily})
+	s.node(s.config())
+	s.until("what an earlier version left is done", func() bool { return s.noted("1 sweep done schedule") == 1 })
+	s.exec("INSERT INTO river.schedules (account, job, cron, on_time, long, care, next_at) VALUES (3, 'sweep', $1, true, true, true, now())", daily)
+	s.until("what it schedules meanwhile is done", func() bool { return s.noted("3 sweep done schedule") == 1 })
 }
