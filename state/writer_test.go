@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"payersync/connector"
 )
 
@@ -454,5 +456,54 @@ func TestPingNeedsTheWriter(t *testing.T) {
 	}
 	if err := other.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Of a write nothing is kept when one of its statements fails, also one whose answer it did not wait for; the writes
+// that share its transaction are kept.
+func TestAStatementThatNobodyWaitedForFailsItsOwnWriteAlone(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	missing := errors.New("it is not there")
+	broken := func(tx *Tx) error { // a law of the table forbids it
+		return tx.exec("INSERT INTO attention (connection, source_id, topic, reason, detail, since) VALUES ('acme', 'nobody', 'none', '', '', '')")
+	}
+	steps := func(all ...func(*Tx) error) func(*Tx) error {
+		return func(tx *Tx) error {
+			for _, step := range all {
+				if err := step(tx); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	read := func(tx *Tx) error { _, err := tx.Ticket(); return err }
+	noRow := func(missing error) func(*Tx) error {
+		return func(tx *Tx) error { return tx.must(missing, "UPDATE runs SET error = '' WHERE run_id = -1") }
+	}
+	tests := map[string]struct {
+		write func(*Tx) error
+		fails bool
+	}{
+		"a broken one at the end":  {steps(note("lost 1"), broken), true},
+		"one that a read follows":  {steps(broken, read, note("lost 2")), true},
+		"one that changes no row":  {steps(noRow(missing), note("lost 3"), read), true},
+		"one whose write gives up": {steps(note("lost 4"), func(*Tx) error { return missing }), true},
+		"one that may change none": {steps(noRow(nil), note("kept 1")), false},
+		"one that is in order":     {steps(note("kept 2"), read), false},
+	}
+	var writes sync.WaitGroup
+	for name, tt := range tests {
+		writes.Go(func() {
+			if err := d.Do(t.Context(), tt.write); (err != nil) != tt.fails {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	writes.Wait()
+	kept, err := d.ids(t.Context(), "SELECT subject FROM audit WHERE subject LIKE 'kept%' OR subject LIKE 'lost%' ORDER BY subject")
+	if diff := cmp.Diff([]string{"kept 1", "kept 2"}, kept); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }

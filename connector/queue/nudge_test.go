@@ -167,7 +167,9 @@ func TestADrainThatFailsIsTriedAgainByItself(t *testing.T) {
 			if err := s.deliver(t.Context(), q, 1); err != nil {
 				t.Fatal(err)
 			}
-			s.until("it is drained", func() bool { return s.over() && ask[int](s, "SELECT count(*) FROM deliveries WHERE open") == 0 })
+			s.until("it is drained", func() bool {
+				return s.noted("1 drain done schedule") == 1 && ask[int](s, "SELECT count(*) FROM deliveries WHERE open") == 0
+			})
 			s.same("the drains", s.lines("1 drain"), []string{"begun schedule", tt.want, "begun schedule", "done schedule"})
 		})
 	}
