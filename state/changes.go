@@ -267,7 +267,7 @@ var ErrNotOpen = errors.New("it is not open any more")
 
 func notOpen(id int64) error { return fmt.Errorf("change %d: %w", id, ErrNotOpen) }
 
-// mayCreate says why a create may not leave: another payer has its key, or a customer carries it; while a create of
+// mayCreate says why a create may not leave: another payer has its key, or a customer carries it; a create of
 // another change with it may still take effect, for all that an index shows which is believed since a ticket;
 // or a person has said that the payer's record is a customer, be it to be had or not.
 func (tx *Tx) mayCreate(c Change, since int64) error {

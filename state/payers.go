@@ -205,7 +205,7 @@ func (tx *Tx) Move(p Payer, to connector.Key) error {
 // savePayer makes or renews the payer of a decided record: its key, how it relates to its customer and what it may be
 // known by, where the decision gives them. A word that it may stay without its record lapses where that is there. The
 // key of a payer that has a customer never changes here. One that cannot be sent, of a record that is held,
-// is like no other's. A payer that is so already stays as it is.
+// is like no other's. A payer that is so already stays as it is, and one that is linked is there already.
 func (tx *Tx) savePayer(connection string, d Decision) error {
 	if d.Key.Value == "" {
 		return tx.exec(`UPDATE payers AS p SET `+decidedPayer+` WHERE connection = ?1 AND source_id = ?2 AND (`+payerMoves+`)`,
@@ -217,7 +217,7 @@ func (tx *Tx) savePayer(connection string, d Decision) error {
 	}
 	var known string
 	err := tx.row([]any{&known}, `INSERT INTO payers AS p (connection, source_id, key_name, key_value, link_state, updated_at)
-		VALUES (?1, ?2, ?6, ?7, CASE WHEN ?3 = '' OR ?3 = 'linked' THEN 'new' ELSE ?3 END, ?4) -- one that is linked is there already
+		VALUES (?1, ?2, ?6, ?7, CASE WHEN ?3 = '' OR ?3 = 'linked' THEN 'new' ELSE ?3 END, ?4)
 		ON CONFLICT (connection, source_id) DO UPDATE SET `+decidedPayer+`,
 		  key_name = CASE WHEN p.billing_id IS NULL AND NOT `+isSent+` THEN excluded.key_name ELSE p.key_name END,
 		  key_value = CASE WHEN p.billing_id IS NULL AND NOT `+isSent+` THEN excluded.key_value ELSE p.key_value END

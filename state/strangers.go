@@ -19,8 +19,8 @@ type Newcomer struct {
 // Strangers says of each newcomer of a connection whether the ledger knows nobody who it may be: no payer and no
 // customer has its key, with a scope or without, no create with it is under way, no person has said a word of
 // it, no customer that is no payer's has its name or one of its e-mail addresses, and no payer has a likeness of
-// it that Twins would look at. Of a stranger KeyRival, CreatesUnderWay, KeyHolders, KeyLinkedTo, UnscopedHolders, Accepted, Alike and
-// Twins have nothing to tell, which a first backfill would ask each about every record. Others may still be strangers.
+// it that Twins would look at. Only others may be somebody, and are asked about one by one. Of a stranger KeyRival, CreatesUnderWay, KeyHolders, KeyLinkedTo, UnscopedHolders, Accepted, Alike and
+// Twins have nothing to tell, which a first backfill would ask each about every record.
 func (l *Ledger) Strangers(ctx context.Context, connection string, newcomers []Newcomer) ([]bool, error) {
 	known := make([]bool, len(newcomers))
 	keys := map[string]*question{}
@@ -32,7 +32,10 @@ func (l *Ledger) Strangers(ctx context.Context, connection string, newcomers []N
 		}
 		keys[key.Name].ask(i, key.ScopedValue())
 		ids.ask(i, n.SourceID)
-		carried.ask(i, keyTrait(n.Key), keyTrait(n.Key.Unscoped()))
+		carried.ask(i, keyTrait(n.Key))
+		if n.Key.Scope != "" {
+			carried.ask(i, keyTrait(n.Key.Unscoped()))
+		}
 		for _, t := range l.shared(n.Customer) {
 			carried.ask(i, t.value)
 		}
@@ -73,10 +76,8 @@ type question struct {
 	of     []int
 }
 
-func (q *question) ask(of int, values ...string) {
-	for _, v := range values {
-		q.values, q.of = append(q.values, connector.Clean(v)), append(q.of, of)
-	}
+func (q *question) ask(of int, value string) {
+	q.values, q.of = append(q.values, connector.Clean(value)), append(q.of, of)
 }
 
 // answer notes whose values are known by a condition on j.value.

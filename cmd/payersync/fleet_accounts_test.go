@@ -17,6 +17,24 @@ import (
 	"payersync/state"
 )
 
+// holdBack keeps the service from answering what is written after the first customers, until giveUp: then it arrives, or
+// is answered with nothing. begun is told of each request.
+func (w *world) holdBack(arrives bool) (begun <-chan struct{}, giveUp func()) {
+	requests, given := make(chan struct{}, 1000), make(chan struct{})
+	giveUp = sync.OnceFunc(func() { close(given) })
+	w.t.Cleanup(giveUp)
+	held := func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet || !strings.HasPrefix(r.URL.Path, "/api/") || len(w.box.Customers()) < 5 {
+			return false
+		}
+		requests <- struct{}{}
+		<-given
+		return !arrives
+	}
+	w.front.Store(&held)
+	return requests, giveUp
+}
+
 // A run at work ends soon after somebody has paused its account, and goes on where it stopped when that is resumed.
 func TestAPauseStopsTheRunAtWorkWhichGoesOnAfterResume(t *testing.T) {
 	t.Parallel()
@@ -24,18 +42,7 @@ func TestAPauseStopsTheRunAtWorkWhichGoesOnAfterResume(t *testing.T) {
 	c := newCluster(t, 1, payers)
 	c.apply()
 	w := c.accounts["acme"]
-	begun, given := make(chan struct{}, 1000), make(chan struct{})
-	giveUp := sync.OnceFunc(func() { close(given) })
-	defer giveUp()
-	held := func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodGet || !strings.HasPrefix(r.URL.Path, "/api/") || len(w.box.Customers()) < 5 {
-			return false
-		}
-		begun <- struct{}{}
-		<-given // up by the node
-		return true
-	}
-	w.front.Store(&held)
+	begun, giveUp := w.holdBack(false)
 	c.serve(0)
 	await(t, "requests of the run", begun)
 	c.expect(exitDone, "accounts", "pause", "acme", "--reason", "a holiday")
@@ -68,18 +75,7 @@ func TestAPauseStopsTheCommandAtWorkAsCtrlCDoes(t *testing.T) {
 	c := newCluster(t, 1, map[string]int{"acme": 60})
 	c.apply()
 	w := c.accounts["acme"]
-	begun, given := make(chan struct{}, 1000), make(chan struct{})
-	giveUp := sync.OnceFunc(func() { close(given) })
-	defer giveUp()
-	held := func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodGet || !strings.HasPrefix(r.URL.Path, "/api/") || len(w.box.Customers()) < 5 {
-			return false
-		}
-		begun <- struct{}{}
-		<-given
-		return false // it arrives
-	}
-	w.front.Store(&held)
+	begun, giveUp := w.holdBack(true)
 	p := w.start("backfill", "--yes")
 	await(t, "requests of the backfill", begun)
 	c.expect(exitDone, "accounts", "pause", "acme", "--reason", "a holiday")

@@ -36,18 +36,24 @@ type keyKnown struct {
 // is as given; known is what is known of the payer besides.
 func (r *run) gatherKey(ctx context.Context, sourceID string, key connector.Key, record protocol.Record, known protocol.Facts, want connector.Customer) (keyKnown, error) {
 	k := r.newKey(key, record, known)
+	err := r.gather(ctx, sourceID, want, &k)
+	return k, err
+}
+
+// gather adds to what is known of a key what the ledger tells of others.
+func (r *run) gather(ctx context.Context, sourceID string, want connector.Customer, k *keyKnown) error {
 	for _, gather := range []func(context.Context, string, *keyKnown) error{r.gatherRival, r.gatherSenders, r.gatherHolders, r.gatherWord} {
-		if err := gather(ctx, sourceID, &k); err != nil {
-			return k, err
+		if err := gather(ctx, sourceID, k); err != nil {
+			return err
 		}
 	}
-	if err := r.gatherAlike(ctx, sourceID, want, &k); err != nil {
-		return k, err
+	if err := r.gatherAlike(ctx, sourceID, want, k); err != nil {
+		return err
 	}
 	if k.facts.Holders == protocol.Free {
 		k.facts.Approved.Action, k.facts.Approved.Customer = connector.ActionAdopt, k.facts.Holder
 	}
-	return k, nil
+	return nil
 }
 
 // newKey is gatherKey for a record of which nobody is known who it may be. What the plan would let go is noted, so that

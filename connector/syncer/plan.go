@@ -257,8 +257,9 @@ type subject struct {
 	state.Candidate
 
 	made     rendered
-	seen     *sight // a read of the customer that it would adopt or update; nil where there was none
-	stranger bool   // nobody is known who it may be: see state.Ledger.Strangers
+	like     *state.Likeness // what the payer may be known by; nil where that is not kept
+	seen     *sight          // a read of the customer that it would adopt or update; nil where there was none
+	stranger bool            // nobody is known who it may be: see state.Ledger.Strangers
 }
 
 // subjects renders those candidates of a page that a plan may look at, and asks at once for which of the new ones
@@ -275,11 +276,15 @@ func (r *run) subjects(ctx context.Context, candidates []state.Candidate) ([]sub
 		if err != nil {
 			return nil, fmt.Errorf("record %s: %w", c.Record.SourceID, err)
 		}
-		if c.Payer == nil && m.Standing == protocol.Included {
-			newcomers = append(newcomers, state.Newcomer{SourceID: c.Record.SourceID, Key: m.Result.Key, Customer: m.Customer, Likeness: likenessOf(m.Customer)})
+		s := subject{Candidate: c, made: m}
+		if m.Standing == protocol.Included {
+			s.like = new(likenessOf(m.Customer))
+		}
+		if c.Payer == nil && s.like != nil {
+			newcomers = append(newcomers, state.Newcomer{SourceID: c.Record.SourceID, Key: m.Result.Key, Customer: m.Customer, Likeness: *s.like})
 			at = append(at, len(page))
 		}
-		page = append(page, subject{Candidate: c, made: m})
+		page = append(page, s)
 	}
 	strangers, err := r.Ledger.Strangers(ctx, r.conn.Name, newcomers)
 	for i, is := range strangers {
@@ -384,13 +389,9 @@ func unfit(reason connector.Reason, problem string) rendered {
 // decide says what to do about one record.
 func (r *run) decide(ctx context.Context, s subject) (state.Decision, error) {
 	c, m := s.Candidate, s.made
-	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Stands: c.Stands, Verdict: state.Held, Topic: state.TopicRecord, Key: m.Result.Key}
+	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Stands: c.Stands, Verdict: state.Held, Topic: state.TopicRecord, Key: m.Result.Key, Likeness: s.like}
 	if c.LabelledBy != r.conn.Mapping.Version() && r.id != 0 { // a forecast notes nothing
 		d.Label = new(r.label(c.Record))
-	}
-	if m.Standing == protocol.Included && r.id != 0 {
-		known := likenessOf(m.Customer)
-		d.Likeness = &known
 	}
 	if c.Payer != nil && c.Payer.BillingID != "" {
 		d, err := r.decideLinked(ctx, d, c, m, s.seen)
@@ -588,12 +589,11 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, s subject) (state
 	record := protocol.Record{Standing: protocol.Included, Key: res.Key.ID(), Hash: res.Customer.Hash(), Mandate: res.RequestMandate}
 	owned := r.conn.Mapping.Owned(res.Customer, connector.Customer{})
 	for looked := false; ; looked = true {
-		k, err := r.newKey(res.Key, record, c.Facts), error(nil)
+		k := r.newKey(res.Key, record, c.Facts)
 		if !s.stranger || looked {
-			k, err = r.gatherKey(ctx, d.SourceID, res.Key, record, c.Facts, res.Customer)
-		}
-		if err != nil {
-			return d, err
+			if err := r.gather(ctx, d.SourceID, res.Customer, &k); err != nil {
+				return d, err
+			}
 		}
 		why := k.word.Why()
 		if seen != nil && (seen.missing || seen.customer.ID == k.facts.Holder) {
