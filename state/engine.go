@@ -19,8 +19,8 @@ type engine interface {
 	// open makes the writer and the readers, and begins to look for damage. The tables
 	// may be older, or not there yet.
 	open(ctx context.Context, l *Ledger) error
-	// checkSettings reads the settings of a connection back that is to write.
-	checkSettings(ctx context.Context, db executor) error
+	// readied makes a connection ready that is to write for as long as the ledger is open, and reads its settings back.
+	readied(ctx context.Context, db executor) error
 	// migrate brings the tables up to date.
 	migrate(ctx context.Context, l *Ledger) error
 

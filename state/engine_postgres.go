@@ -72,8 +72,8 @@ func (e *postgres) open(_ context.Context, l *Ledger) error {
 	return nil
 }
 
-// checkSettings has nothing to do: the server looks at each new connection.
-func (*postgres) checkSettings(context.Context, executor) error { return nil }
+// readied has nothing to do: the server looks at each new connection.
+func (*postgres) readied(context.Context, executor) error { return nil }
 
 // migrate has nothing to do: the server did it when it was opened.
 func (*postgres) migrate(context.Context, *Ledger) error { return nil }

@@ -148,8 +148,26 @@ func (e *sqliteFile) tryLock(_ context.Context, ending string) (*Lock, error) {
 }
 
 // begin takes the write lock at once: a transaction that took it later could find that
-// what it has read holds no more.
-func (*sqliteFile) begin(tx *Tx) error { return tx.exec("BEGIN IMMEDIATE") }
+// what it has read holds no more. The lock is free for less than a millisecond between two
+// writes of a process that has many, and goes to who asks just then. SQLite asks ten times a
+// second, and could find it taken each time for as long as webhooks come without a pause.
+func (*sqliteFile) begin(tx *Tx) error {
+	return retry.Do(context.Background(), retry.WithMaxDuration(BusyTimeout, retry.NewConstant(time.Millisecond)), func(context.Context) error {
+		err := tx.exec("BEGIN IMMEDIATE")
+		if primaryCode(err) == sqlite3.SQLITE_BUSY {
+			return retry.RetryableError(err)
+		}
+		return err
+	})
+}
+
+// readied leaves the waiting for other processes to begin.
+func (e *sqliteFile) readied(ctx context.Context, db executor) error {
+	if _, err := db.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil {
+		return fmt.Errorf("prepare the ledger's connection: %w", err)
+	}
+	return e.checkSettings(ctx, db)
+}
 
 // settle can ask nobody. A connection that had ended before took the transaction along.
 func (*sqliteFile) settle(_ context.Context, _ *Tx, lost error) error {

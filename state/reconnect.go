@@ -48,7 +48,7 @@ func (l *Ledger) reconnect(ctx context.Context) error {
 	conn, err := l.writer.Conn(ctx)
 	if err == nil {
 		l.conn = conn
-		if err = l.below.checkSettings(ctx, conn); err == nil {
+		if err = l.below.readied(ctx, conn); err == nil {
 			err = l.noteFiles()
 		}
 	}

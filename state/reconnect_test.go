@@ -25,7 +25,7 @@ func (d *desk) goesOn(lines int) {
 	if got := entries(d.t, d.Ledger); got != lines+1 {
 		d.t.Errorf("the log has %d lines, want %d", got, lines+1)
 	}
-	d.do(func(tx *Tx) error { return d.below.checkSettings(context.Background(), tx.l.conn) })
+	d.do(func(tx *Tx) error { return d.below.readied(context.Background(), tx.l.conn) })
 	if err := d.Integrity(d.t.Context()); err != nil {
 		d.t.Error(err)
 	}

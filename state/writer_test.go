@@ -276,6 +276,52 @@ func TestTwoLedgersOnOneFileTakeTurns(t *testing.T) {
 	}
 }
 
+// A process that writes without a pause has the lock nearly always.
+//
+// covers F62
+func TestAProcessThatNeverPausesKeepsNoOtherFromWriting(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	other := d.another()
+	var busy sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	started := make(chan struct{}, 1<<16)
+	for range 8 {
+		busy.Go(func() {
+			for ctx.Err() == nil {
+				if err := d.Do(context.Background(), func(tx *Tx) error {
+					for range 1000 {
+						if err := tx.exec("UPDATE ledger SET ticket = ticket"); err != nil {
+							return err
+						}
+					}
+					return nil
+				}); err != nil {
+					t.Error(err)
+					return
+				}
+				select {
+				case started <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
+	for range 8 {
+		<-started
+	}
+	for n := range 20 {
+		if err := other.Do(t.Context(), note(fmt.Sprint(n))); err != nil {
+			t.Errorf("write %d: %v", n, err)
+		}
+	}
+	stop()
+	busy.Wait()
+	if got := entries(t, d.Ledger); got != 20 {
+		t.Errorf("%d entries of the other process, want 20", got)
+	}
+}
+
 // capPages lets the file grow by so many pages at most, as a full disk would; 0
 // gives the space back.
 func (d *desk) capPages(more int) {
