@@ -279,7 +279,7 @@ func TestTwoLedgersOnOneFileTakeTurns(t *testing.T) {
 // A process that writes without a pause has the lock nearly always.
 //
 // covers F62
-func TestAProcessThatNeverPausesKeepsNoOtherFromWriting(t *testing.T) {
+func TestOneThatWritesWithoutAPauseLeavesAnotherItsTurn(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	other := d.another()
