@@ -122,7 +122,7 @@ func benchBook(b *testing.B) (d *desk, run int64, pages [][]connector.Record) {
 		d.do(func(tx *Tx) error { return tx.SavePage(run, acme, page) })
 		d.do(func(tx *Tx) error {
 			for _, r := range page {
-				if err := tx.SaveDecision(run, acme, mapping, Decision{
+				if err := tx.SaveDecisions(run, acme, mapping, Decision{
 					SourceID: r.SourceID, ContentHash: r.Hash(), Verdict: Included, Key: connector.Key{Name: "acct", Value: r.SourceID},
 				}); err != nil {
 					return err
@@ -342,7 +342,7 @@ func BenchmarkStandingOf(b *testing.B) {
 			id := fmt.Sprintf("c%05d", i)
 			r := connector.Record{SourceID: id, State: connector.RecordActive, Data: []byte(`{}`)}
 			if err := errors.Join(tx.SavePage(run, acme, []connector.Record{r}),
-				tx.SaveDecision(run, acme, mapping, Decision{SourceID: id, ContentHash: r.Hash(), Verdict: Included, Key: key(id)}),
+				tx.SaveDecisions(run, acme, mapping, Decision{SourceID: id, ContentHash: r.Hash(), Verdict: Included, Key: key(id)}),
 				tx.LinkPayer(Payer{Connection: acme, SourceID: id, Key: key(id)}, "b"+id, true)); err != nil {
 				return err
 			}

@@ -84,31 +84,24 @@ func (tx *Tx) SaveLikeness(connection, sourceID string, k Likeness) error {
 	if err != nil {
 		return err
 	}
-	return tx.renewLikeness(connection, sourceID, known, like)
-}
-
-// renewLikeness keeps what a payer may be known by whose digest was known; "" for nothing.
-func (tx *Tx) renewLikeness(connection, sourceID, known string, like likeness) error {
 	if err := tx.exec("UPDATE payers SET likeness = ? WHERE connection = ? AND source_id = ?", like.digest, connection, sourceID); err != nil {
 		return err
 	}
-	if known != "" {
+	return tx.renewTraits(connection, sourceID, known != "", like.traits)
+}
+
+// renewTraits keeps what a payer may be known by; known says that something was kept of it before.
+func (tx *Tx) renewTraits(connection, sourceID string, known bool, traits []trait) error {
+	if known {
 		if err := tx.exec("DELETE FROM likenesses WHERE connection = ? AND source_id = ?", connection, sourceID); err != nil {
 			return err
 		}
 	}
-	const few = 8
-	for part := range slices.Chunk(like.traits, few) {
-		args := []any{connection, sourceID}
-		for _, t := range part {
-			args = append(args, t.kind, t.value)
-		}
-		if err := tx.exec("INSERT INTO likenesses (connection, source_id, kind, value) VALUES (?1, ?2, ?, ?)"+
-			strings.Repeat(", (?1, ?2, ?, ?)", len(part)-1), args...); err != nil {
-			return err
-		}
+	var args []any
+	for _, t := range traits {
+		args = append(args, connection, sourceID, t.kind, t.value)
 	}
-	return nil
+	return tx.insertRows("INSERT INTO likenesses (connection, source_id, kind, value) VALUES ", "(?, ?, ?, ?)", args, "")
 }
 
 // Unlearnt returns up to limit payers with a customer of which nothing is kept that they

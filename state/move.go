@@ -66,7 +66,9 @@ func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Ke
 		func() error { // two payers never have one customer, not even for a moment
 			return tx.exec("UPDATE payers SET billing_id = NULL, link_state = 'new' WHERE connection = ? AND source_id = ?", from.Connection, from.SourceID)
 		},
-		func() error { return tx.savePayer(connection, Decision{SourceID: sourceID, Key: from.Key, Left: true}) },
+		func() error {
+			return tx.savePayer(connection, Decision{SourceID: sourceID, Key: from.Key, Left: true}, "")
+		},
 		func() error {
 			return tx.exec(`UPDATE payers SET billing_id = ?1, moves_name = ?2, moves_value = ?3, updated_at = ?4,
 				(link_state, seen_at, mandate_id, drained_at, answered_at, parted) = (SELECT ?5, o.seen_at, o.mandate_id, o.drained_at, o.answered_at, o.parted FROM payers o WHERE o.connection = ?6 AND o.source_id = ?7)

@@ -203,10 +203,11 @@ func (tx *Tx) Move(p Payer, to connector.Key) error {
 }
 
 // savePayer makes or renews the payer of a decided record: its key, how it relates to its customer and what it may be
-// known by, where the decision gives them. A word that it may stay without its record lapses where that is there. The
-// key of a payer that has a customer never changes here. One that cannot be sent, of a record that is held,
-// is like no other's. A payer that is so already stays as it is, and one that is linked is there already.
-func (tx *Tx) savePayer(connection string, d Decision) error {
+// known by, where the decision gives them; known is the digest of what it may be known by so far. A word that it may stay
+// without its record lapses where that is there. The key of a payer that has a customer never changes here. One that cannot
+// be sent, of a record that is held, is like no other's. A payer that is so already stays as it is, and one that is linked
+// is there already.
+func (tx *Tx) savePayer(connection string, d Decision, known string) error {
 	if d.Key.Value == "" {
 		return tx.exec(`UPDATE payers AS p SET `+decidedPayer+` WHERE connection = ?1 AND source_id = ?2 AND (`+payerMoves+`)`,
 			connection, d.SourceID, d.LinkState, stamp(tx.now), d.Left)
@@ -215,21 +216,16 @@ func (tx *Tx) savePayer(connection string, d Decision) error {
 	if d.Likeness != nil {
 		like = tx.l.likenessOf(*d.Likeness)
 	}
-	var known string
-	err := tx.row([]any{&known}, `INSERT INTO payers AS p (connection, source_id, key_name, key_value, link_state, updated_at)
-		VALUES (?1, ?2, ?6, ?7, CASE WHEN ?3 = '' OR ?3 = 'linked' THEN 'new' ELSE ?3 END, ?4)
-		ON CONFLICT (connection, source_id) DO UPDATE SET `+decidedPayer+`,
+	if err := tx.exec(`INSERT INTO payers AS p (connection, source_id, key_name, key_value, link_state, updated_at, likeness)
+		VALUES (?1, ?2, ?6, ?7, CASE WHEN ?3 = '' OR ?3 = 'linked' THEN 'new' ELSE ?3 END, ?4, ?8)
+		ON CONFLICT (connection, source_id) DO UPDATE SET `+decidedPayer+`, likeness = CASE WHEN ?8 = '' THEN p.likeness ELSE ?8 END,
 		  key_name = CASE WHEN p.billing_id IS NULL AND NOT `+isSent+` THEN excluded.key_name ELSE p.key_name END,
 		  key_value = CASE WHEN p.billing_id IS NULL AND NOT `+isSent+` THEN excluded.key_value ELSE p.key_value END
-		WHERE `+payerMoves+` OR p.billing_id IS NULL AND (p.key_name <> ?6 OR p.key_value <> ?7) OR ?8 <> '' AND p.likeness <> ?8
-		RETURNING likeness`, connection, d.SourceID, d.LinkState, stamp(tx.now), d.Left, key.Name, key.ScopedValue(), like.digest)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil || like.digest == "" || like.digest == known {
+		WHERE `+payerMoves+` OR p.billing_id IS NULL AND (p.key_name <> ?6 OR p.key_value <> ?7) OR ?8 <> '' AND p.likeness <> ?8`,
+		connection, d.SourceID, d.LinkState, stamp(tx.now), d.Left, key.Name, key.ScopedValue(), like.digest); err != nil || like.digest == "" || like.digest == known {
 		return err
 	}
-	return tx.renewLikeness(connection, d.SourceID, known, like)
+	return tx.renewTraits(connection, d.SourceID, known != "", like.traits)
 }
 
 // What a decision makes of a payer that is there: ?3 is how it relates to its customer, blank for as it does, and ?5

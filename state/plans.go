@@ -126,46 +126,105 @@ func (d Decision) rests() bool {
 	return d.Reason.RestsOnOthers() || d.OfMandate == connector.ReasonOutcomeUnknown
 }
 
-// SaveDecision stores what a plan decided about a record: the verdict, the
+// SaveDecisions stores what a plan decided about records, each of another one: the verdict, the
 // payer, what needs attention, and the pending changes. A pending change that
 // says the same as before stays the same row, with its approval. When a read has shown
 // something else of the customer since the decision was made, or a person has said to try
 // again, nothing of it is stored and the next plan looks again: that would be taken back
 // unseen.
-func (tx *Tx) SaveDecision(run int64, connection, mapping string, d Decision) error {
+func (tx *Tx) SaveDecisions(run int64, connection, mapping string, decisions ...Decision) error {
 	if err := tx.holds(run); err != nil {
 		return err
 	}
-	n, err := tx.count(`UPDATE source_records AS r SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = ?, rests = ?, contested = ?, class = ?
-		WHERE r.connection = ?8 AND r.source_id = ?9 AND (?10 = '' OR ?10 = (
-		  SELECT `+stands+` FROM (SELECT 1) one LEFT JOIN payers p ON p.connection = ?8 AND p.source_id = ?9))`,
-		d.ContentHash, mapping, d.Verdict, d.Waits, d.rests(), d.Contested, d.class(), connection, d.SourceID, d.Stands)
+	known, err := tx.beforehand(connection, decisions)
 	if err != nil {
-		return fmt.Errorf("save the decision on record %s: %w", d.SourceID, err)
+		return fmt.Errorf("look what is known of the records that were decided on: %w", err)
 	}
-	if n == 0 && d.Stands != "" {
-		_, err := tx.ReplanRecord(connection, d.SourceID)
-		return errors.Join(err, tx.setClass(connection, d.SourceID, protocol.Working))
+	for i, d := range decisions {
+		if d.Stands != "" && d.Stands != known[i].stands {
+			if _, err := tx.ReplanRecord(connection, d.SourceID); err != nil {
+				return err
+			}
+			if err := tx.setClass(connection, d.SourceID, protocol.Working); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := tx.saveDecision(run, connection, mapping, d, known[i]); err != nil {
+			return fmt.Errorf("save the decision on record %s: %w", d.SourceID, err)
+		}
 	}
-	if err := tx.savePayer(connection, d); err != nil {
-		return fmt.Errorf("save payer %s: %w", d.SourceID, err)
+	return nil
+}
+
+// before is what the ledger holds of a record when it is decided on.
+type before struct {
+	stands string // as Candidate.Stands
+	like   string // the digest of what its payer may be known by; "" for nothing, or no payer
+	told   bool   // something of it needs attention
+	open   map[string]openChange
+}
+
+// beforehand returns what is known of the records of decisions, in their order.
+func (tx *Tx) beforehand(connection string, decisions []Decision) ([]before, error) {
+	known, ids := make([]before, len(decisions)), make([]string, len(decisions))
+	for i, d := range decisions {
+		ids[i] = connector.Clean(d.SourceID)
+	}
+	page, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	err = tx.each(`SELECT j.key, `+stands+`, coalesce(p.likeness, ''), EXISTS (SELECT 1 FROM attention a WHERE a.connection = ?1 AND a.source_id = j.value)
+		FROM json_each(?2) j CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.value
+		LEFT JOIN payers p ON p.connection = ?1 AND p.source_id = j.value`, []any{connection, string(page)}, func(scan func(...any) error) error {
+		var at int
+		var b before
+		err := scan(&at, &b.stands, &b.like, &b.told)
+		known[at] = b
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return known, tx.each(`SELECT j.key, c.lane, c.change_id, c.state, c.change_hash FROM json_each(?2) j
+		CROSS JOIN changes c ON c.connection = ?1 AND c.source_id = j.value AND `+openStates, []any{connection, string(page)}, func(scan func(...any) error) error {
+		var at int
+		var lane string
+		var c openChange
+		err := scan(&at, &lane, &c.id, &c.state, &c.hash)
+		if known[at].open == nil {
+			known[at].open = map[string]openChange{}
+		}
+		known[at].open[lane] = c
+		return err
+	})
+}
+
+// saveDecision stores a decision on a record of which this is known.
+func (tx *Tx) saveDecision(run int64, connection, mapping string, d Decision, known before) error {
+	if err := tx.exec(`UPDATE source_records SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = ?, rests = ?, contested = ?, class = ?
+		WHERE connection = ? AND source_id = ?`,
+		d.ContentHash, mapping, d.Verdict, d.Waits, d.rests(), d.Contested, d.class(), connection, d.SourceID); err != nil {
+		return err
+	}
+	if err := tx.savePayer(connection, d, known.like); err != nil {
+		return err
 	}
 	if d.Label != nil {
 		if err := tx.SaveLabels(connection, mapping, []NewLabel{*d.Label}); err != nil {
 			return err
 		}
 	}
-	if err := tx.saveReason(connection, d); err != nil {
+	if err := tx.saveReason(connection, d, known.told); err != nil {
 		return err
 	}
-	if err := tx.replaceChanges(run, connection, d); err != nil {
-		return fmt.Errorf("save the changes of record %s: %w", d.SourceID, err)
-	}
-	return nil
+	return tx.replaceChanges(run, connection, d, known.open)
 }
 
-// saveReason makes what people are told of a record what the decision says.
-func (tx *Tx) saveReason(connection string, d Decision) error {
+// saveReason makes what people are told of a record what the decision says; anything says that
+// they were told something so far.
+func (tx *Tx) saveReason(connection string, d Decision, anything bool) error {
 	told := map[Topic]connector.Reason{TopicMandate: d.OfMandate, TopicLink: d.Also}
 	if d.Reason != "" {
 		told[d.Topic] = d.Reason
@@ -183,6 +242,9 @@ func (tx *Tx) saveReason(connection string, d Decision) error {
 		if err := tx.SetAttention(connection, d.SourceID, topic, reason, detail); err != nil {
 			return err
 		}
+	}
+	if !anything {
+		return nil
 	}
 	return tx.clearTopics(connection, d.SourceID, blank)
 }
@@ -204,34 +266,9 @@ func (tx *Tx) dropPlanned(connection, sourceID string, lanes ...string) error {
 	return nil
 }
 
-// openChanges returns the open changes of a payer by their lanes.
-func (tx *Tx) openChanges(connection, sourceID string) (map[string]openChange, error) {
-	rows, err := tx.query("SELECT lane, change_id, state, change_hash FROM changes WHERE connection = ? AND source_id = ? AND "+openStates, connection, sourceID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var open map[string]openChange
-	for rows.Next() {
-		var lane string
-		var c openChange
-		if err := rows.Scan(&lane, &c.id, &c.state, &c.hash); err != nil {
-			return nil, err
-		}
-		if open == nil {
-			open = map[string]openChange{}
-		}
-		open[lane] = c
-	}
-	return open, rows.Err()
-}
-
-// replaceChanges makes what a decision wants the one pending change of each of its payer's lanes.
-func (tx *Tx) replaceChanges(run int64, connection string, d Decision) error {
-	open, err := tx.openChanges(connection, d.SourceID)
-	if err != nil {
-		return err
-	}
+// replaceChanges makes what a decision wants the one pending change of each of its payer's lanes, of which
+// these are open.
+func (tx *Tx) replaceChanges(run int64, connection string, d Decision, open map[string]openChange) error {
 	var link *NewChange
 	if d.Link {
 		link = &NewChange{Action: connector.ActionLink}

@@ -23,14 +23,7 @@ func customer(id, name string) connector.Customer {
 
 func (d *desk) decide(run int64, connection string, decisions ...Decision) {
 	d.t.Helper()
-	d.do(func(tx *Tx) error {
-		for _, v := range decisions {
-			if err := tx.SaveDecision(run, connection, mapping, v); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	d.do(func(tx *Tx) error { return tx.SaveDecisions(run, connection, mapping, decisions...) })
 }
 
 // included is the decision to do one thing for a record that was saved.

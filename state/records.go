@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"payersync/connector"
@@ -19,37 +20,79 @@ func (tx *Tx) SavePage(run int64, connection string, records []connector.Record)
 		return err
 	}
 	unchanged := make(map[string]bool, len(records))
-	for _, r := range records {
-		same, err := tx.saveRecord(connection, r)
-		if err != nil {
-			return fmt.Errorf("save record %s: %w", r.SourceID, err)
+	for part := range untilRepeated(records) {
+		if err := tx.saveRecords(connection, part, unchanged); err != nil {
+			return fmt.Errorf("save records %s to %s: %w", part[0].SourceID, part[len(part)-1].SourceID, err)
 		}
-		unchanged[r.SourceID] = same
 	}
 	return tx.noteEchoes(run, connection, unchanged)
 }
 
-// saveRecord reports whether the record is as the ledger holds it.
-func (tx *Tx) saveRecord(connection string, r connector.Record) (same bool, err error) {
-	hash := r.Hash()
-	n, err := tx.count("UPDATE source_records SET missed = 0, unseen = 0, origin = ?, unreadable = ? WHERE connection = ? AND source_id = ? AND content_hash = ?",
-		r.Origin, r.Problem != "", connection, r.SourceID, hash)
-	if err != nil || n > 0 {
-		return n > 0, err
+// untilRepeated returns the records in parts of which none shows a record twice.
+func untilRepeated(records []connector.Record) iter.Seq[[]connector.Record] {
+	return func(yield func([]connector.Record) bool) {
+		begin, shown := 0, make(map[string]bool, len(records))
+		for i, r := range records {
+			if shown[r.SourceID] {
+				if !yield(records[begin:i]) {
+					return
+				}
+				begin = i
+				clear(shown)
+			}
+			shown[r.SourceID] = true
+		}
+		if begin < len(records) {
+			yield(records[begin:])
+		}
 	}
-	plain, err := json.Marshal(r)
+}
+
+// saveRecords stores records of which none is there twice, and notes of each whether it is as the ledger holds it.
+func (tx *Tx) saveRecords(connection string, records []connector.Record, unchanged map[string]bool) error {
+	hashes := make([]string, len(records))
+	as := make(map[string]string, len(records))
+	for i, r := range records {
+		hashes[i] = r.Hash()
+		as[connector.Clean(r.SourceID)] = hashes[i]
+	}
+	page, err := json.Marshal(as)
 	if err != nil {
-		return false, err
+		return err
 	}
-	return false, tx.exec(`INSERT INTO source_records
-		(connection, source_id, content_hash, record, state, unreadable, source_time, origin, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (connection, source_id) DO UPDATE SET content_hash = excluded.content_hash, record = excluded.record,
+	held := make(map[string]bool, len(records))
+	if err := tx.each(`SELECT r.source_id FROM json_each(?2) j CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.key AND r.content_hash = j.value`,
+		[]any{connection, string(page)}, func(scan func(...any) error) error {
+			var id string
+			err := scan(&id)
+			held[id] = true
+			return err
+		}); err != nil {
+		return err
+	}
+	var args []any
+	for i, r := range records {
+		unchanged[r.SourceID] = held[connector.Clean(r.SourceID)]
+		if unchanged[r.SourceID] {
+			if err := tx.exec("UPDATE source_records SET missed = 0, unseen = 0, origin = ?, unreadable = ? WHERE connection = ? AND source_id = ?",
+				r.Origin, r.Problem != "", connection, r.SourceID); err != nil {
+				return err
+			}
+			continue
+		}
+		plain, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		args = append(args, connection, r.SourceID, hashes[i], tx.l.seal.box(plain, place("source_records", "record", connection, r.SourceID)),
+			r.State, r.Problem != "", stamp(r.UpdatedAt), r.Origin, stamp(tx.now))
+	}
+	return tx.insertRows(`INSERT INTO source_records
+		(connection, source_id, content_hash, record, state, unreadable, source_time, origin, updated_at) VALUES `, "(?, ?, ?, ?, ?, ?, ?, ?, ?)", args,
+		` ON CONFLICT (connection, source_id) DO UPDATE SET content_hash = excluded.content_hash, record = excluded.record,
 		  state = excluded.state, unreadable = excluded.unreadable, source_time = excluded.source_time, origin = excluded.origin,
 		  missed = 0, unseen = 0, updated_at = excluded.updated_at
-		WHERE source_records.forgotten = ''`,
-		connection, r.SourceID, hash, tx.l.seal.box(plain, place("source_records", "record", connection, r.SourceID)),
-		r.State, r.Problem != "", stamp(r.UpdatedAt), r.Origin, stamp(tx.now))
+		WHERE source_records.forgotten = ''`)
 }
 
 // DropUnseen forgets what was to be done for records that a complete read of a

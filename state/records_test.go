@@ -254,7 +254,7 @@ func TestARunThatLostItsLeaseSavesNothing(t *testing.T) {
 	writes := map[string]func(*Tx) error{
 		"save a page": func(tx *Tx) error { return tx.SavePage(run, acme, []connector.Record{record("c9", "Late")}) },
 		"decide": func(tx *Tx) error {
-			return tx.SaveDecision(run, acme, mapping, Decision{SourceID: "c1", Verdict: Excluded})
+			return tx.SaveDecisions(run, acme, mapping, Decision{SourceID: "c1", Verdict: Excluded})
 		},
 		"let go what it did not see": func(tx *Tx) error { return tx.LetUnseenGo(run, acme) },
 		"drop what it did not see":   func(tx *Tx) error { return tx.DropUnseen(run, acme) },

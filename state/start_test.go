@@ -42,7 +42,7 @@ func benchPayer(tx *Tx, run int64, list *Listing, i int, customer string) error 
 		func() error { return tx.SavePage(run, acme, []connector.Record{r}) },
 		func() error { return tx.SaveLabels(acme, mapping, []NewLabel{called(r.SourceID, "Customer Limited")}) },
 		func() error {
-			return tx.SaveDecision(run, acme, mapping, Decision{SourceID: r.SourceID, ContentHash: r.Hash(), Verdict: Included, Key: key})
+			return tx.SaveDecisions(run, acme, mapping, Decision{SourceID: r.SourceID, ContentHash: r.Hash(), Verdict: Included, Key: key})
 		},
 		func() error { return tx.LinkPayer(p, customer, true) },
 		func() error { return tx.SetApplied(p, wanted) },

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -300,6 +302,18 @@ func (tx *Tx) prepare(query string, args []any) (context.Context, []any, error) 
 	return ctx, args, nil
 }
 
+// insertRows runs a statement that takes rows, some at a time: each has the values of row, which args are of.
+func (tx *Tx) insertRows(into, row string, args []any, end string) error {
+	const some = 16 // statements are kept by their texts: some lengths and no more
+	for part := range slices.Chunk(args, some*strings.Count(row, "?")) {
+		rows := len(part) / strings.Count(row, "?")
+		if err := tx.exec(into+row+strings.Repeat(", "+row, rows-1)+end, part...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // count runs a statement and returns how many rows it changed.
 func (tx *Tx) count(query string, args ...any) (int64, error) {
 	ctx, args, err := tx.prepare(query, args)
@@ -333,6 +347,21 @@ func (tx *Tx) query(query string, args ...any) (*sql.Rows, error) {
 	}
 	rows, err := tx.l.stmts[query].QueryContext(ctx, args...)
 	return rows, tx.noticeLoss(err)
+}
+
+// each runs a statement that gives rows, and has every one read.
+func (tx *Tx) each(query string, args []any, read func(scan func(dest ...any) error) error) error {
+	rows, err := tx.query(query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := read(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // noticeLoss keeps an error after which SQLite may have rolled the transaction

@@ -98,7 +98,7 @@ func (p *inProcess) link() {
 			return err
 		}
 		decision := state.Decision{SourceID: "A1", ContentHash: record.Hash(), Verdict: state.Included, Key: connector.Key{Name: "no", Value: "A1"}}
-		if err := tx.SaveDecision(run, "acme", "m1", decision); err != nil {
+		if err := tx.SaveDecisions(run, "acme", "m1", decision); err != nil {
 			return err
 		}
 		return tx.LinkPayer(state.Payer{Connection: "acme", SourceID: "A1"}, p.customer, true)

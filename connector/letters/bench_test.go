@@ -65,7 +65,7 @@ func benchPayer(tx *state.Tx, run int64, n int) error {
 	err := errors.Join(
 		tx.SavePage(run, "acme", []connector.Record{r}),
 		tx.SaveLabels("acme", "m1", []state.NewLabel{{SourceID: id, Label: connector.Label{Number: id, Name: "Payer " + id, Email: id + "@bakery" + id + ".io"}}}),
-		tx.SaveDecision(run, "acme", "m1", state.Decision{SourceID: id, ContentHash: r.Hash(), Verdict: state.Included, Key: k}),
+		tx.SaveDecisions(run, "acme", "m1", state.Decision{SourceID: id, ContentHash: r.Hash(), Verdict: state.Included, Key: k}),
 		tx.LinkPayer(p, customer, true))
 	if err != nil {
 		return err

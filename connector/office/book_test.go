@@ -54,7 +54,7 @@ func (w *world) bookOne(tx *state.Tx, run int64, connection string, p placed) er
 		key.Value = p.key
 	}
 	d := state.Decision{SourceID: p.id, ContentHash: r.Hash(), Verdict: p.verdict, Key: key, Topic: p.topic, Reason: p.reason, Left: p.verdict == state.Excluded}
-	if err := errors.Join(tx.SavePage(run, connection, []connector.Record{r}), tx.SaveDecision(run, connection, "m1", d)); err != nil {
+	if err := errors.Join(tx.SavePage(run, connection, []connector.Record{r}), tx.SaveDecisions(run, connection, "m1", d)); err != nil {
 		return err
 	}
 	if p.label != (connector.Label{}) {

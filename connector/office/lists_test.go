@@ -157,7 +157,7 @@ func TestASearchFindsTheCustomerAndTheMandateById(t *testing.T) {
 	run := w.run("acme")
 	w.do(func(tx *state.Tx) error {
 		for i, id := range []string{"A1", "A2"} {
-			if err := tx.SaveDecision(run, "acme", "m1", state.Decision{SourceID: id, ContentHash: "h", Verdict: state.Included, Key: connector.Key{Name: "no", Value: "K" + id}}); err != nil {
+			if err := tx.SaveDecisions(run, "acme", "m1", state.Decision{SourceID: id, ContentHash: "h", Verdict: state.Included, Key: connector.Key{Name: "no", Value: "K" + id}}); err != nil {
 				return err
 			}
 			if err := tx.LinkPayer(state.Payer{Connection: "acme", SourceID: id}, fmt.Sprintf("cust-%d", i+1), true); err != nil {

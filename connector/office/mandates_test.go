@@ -111,7 +111,7 @@ func (d *desk) waits(payers int) {
 			if err := tx.SavePage(d.run, "acme", []connector.Record{record}); err != nil {
 				return err
 			}
-			if err := tx.SaveDecision(d.run, "acme", "m1", state.Decision{SourceID: id, ContentHash: record.Hash(), Verdict: state.Included, Key: key}); err != nil {
+			if err := tx.SaveDecisions(d.run, "acme", "m1", state.Decision{SourceID: id, ContentHash: record.Hash(), Verdict: state.Included, Key: key}); err != nil {
 				return err
 			}
 			if err := tx.LinkPayer(state.Payer{Connection: "acme", SourceID: id}, c.ID, true); err != nil {

@@ -139,7 +139,7 @@ func (w *world) link(sourceID, billingID string) {
 			return err
 		}
 		key := connector.Key{Name: "no", Value: sourceID}
-		if err := tx.SaveDecision(w.run, "acme", "m1", state.Decision{SourceID: sourceID, ContentHash: record.Hash(), Verdict: state.Included, Key: key}); err != nil {
+		if err := tx.SaveDecisions(w.run, "acme", "m1", state.Decision{SourceID: sourceID, ContentHash: record.Hash(), Verdict: state.Included, Key: key}); err != nil {
 			return err
 		}
 		if err := tx.LinkPayer(state.Payer{Connection: "acme", SourceID: sourceID}, billingID, true); err != nil {

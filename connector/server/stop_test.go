@@ -42,7 +42,7 @@ func newStopDesk(t testing.TB, edit ...func(*Config)) *stopDesk {
 			return err
 		}
 		if err := errors.Join(tx.SavePage(run, "acme", []connector.Record{record}),
-			tx.SaveDecision(run, "acme", "m1", state.Decision{SourceID: "A1", ContentHash: record.Hash(), Verdict: state.Included, Key: connector.Key{Name: "no", Value: "A1"}})); err != nil {
+			tx.SaveDecisions(run, "acme", "m1", state.Decision{SourceID: "A1", ContentHash: record.Hash(), Verdict: state.Included, Key: connector.Key{Name: "no", Value: "A1"}})); err != nil {
 			return err
 		}
 		if err := tx.LinkPayer(state.Payer{Connection: "acme", SourceID: "A1"}, "c1", true); err != nil {

@@ -295,12 +295,7 @@ func (r *run) subjects(ctx context.Context, candidates []state.Candidate) ([]sub
 
 func (r *run) saveDecisions(ctx context.Context, decisions []state.Decision) error {
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
-		for _, d := range decisions {
-			if err := tx.SaveDecision(r.id, r.conn.Name, r.conn.Mapping.Version(), d); err != nil {
-				return err
-			}
-		}
-		return nil
+		return tx.SaveDecisions(r.id, r.conn.Name, r.conn.Mapping.Version(), decisions...)
 	}); err != nil || r.opts.Decided == nil {
 		return err
 	}

@@ -166,7 +166,7 @@ func (d *desk) fill(connection string, n int) {
 			r := connector.Record{SourceID: sourceID(i), State: connector.RecordActive, Data: []byte(`{}`)}
 			key := connector.Key{Name: "number", Value: connection + r.SourceID}
 			if err := errors.Join(tx.SavePage(run, connection, []connector.Record{r}),
-				tx.SaveDecision(run, connection, "m1", state.Decision{SourceID: r.SourceID, ContentHash: r.Hash(), Verdict: state.Included, Key: key}),
+				tx.SaveDecisions(run, connection, "m1", state.Decision{SourceID: r.SourceID, ContentHash: r.Hash(), Verdict: state.Included, Key: key}),
 				tx.LinkPayer(state.Payer{Connection: connection, SourceID: r.SourceID, Key: key}, customer(connection, i), true)); err != nil {
 				return err
 			}
