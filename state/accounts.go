@@ -139,6 +139,9 @@ func (s *Server) Versions(ctx context.Context) (map[string]int64, error) {
 // Documents returns the files of an account. It fails with ErrNoAccount or ErrKeyEncryptionKey.
 func (s *Server) Documents(ctx context.Context, name string) (Documents, error) {
 	d := Documents{Files: map[string][]byte{}}
+	if err := s.OpenKey(ctx); err != nil {
+		return d, err
+	}
 	err := pgx.BeginFunc(ctx, s.read, func(tx pgx.Tx) error {
 		var id int64
 		if err := tx.QueryRow(ctx, "SELECT account_id FROM accounts WHERE name = $1", name).Scan(&id); err != nil {
@@ -192,10 +195,14 @@ type queryer interface {
 
 // keyOf returns the key that seals what is an account's.
 func (s *Server) keyOf(ctx context.Context, name string) ([]byte, error) {
+	if err := s.OpenKey(ctx); err != nil {
+		return nil, err
+	}
 	key, err := s.unwrapped(ctx, s.read, name)
 	return key, ofAccountRow(name, err)
 }
 
+// unwrapped is keyOf for who has asked for the key-encryption key.
 func (s *Server) unwrapped(ctx context.Context, db queryer, name string) ([]byte, error) {
 	var id int64
 	var kept []byte
@@ -203,7 +210,7 @@ func (s *Server) unwrapped(ctx context.Context, db queryer, name string) ([]byte
 	if err := db.QueryRow(ctx, "SELECT account_id, wrapped_key, key_id FROM accounts WHERE name = $1", name).Scan(&id, &kept, &of); err != nil {
 		return nil, err
 	}
-	return s.wraps.Load().unwrap(id, name, of, kept)
+	return s.keys.wraps.Load().unwrap(id, name, of, kept)
 }
 
 func (s *Server) sealOf(ctx context.Context, db queryer, name string) (*sealer, error) {
@@ -224,6 +231,9 @@ func (s *Server) Apply(ctx context.Context, c AccountChange) (AccountInfo, error
 	if err := checkBundle(c.Files); err != nil {
 		return AccountInfo{}, err
 	}
+	if err := s.OpenKey(ctx); err != nil {
+		return AccountInfo{}, err
+	}
 	return s.change(ctx, c.Name, c.Over, func(tx pgx.Tx, _ int64) (Entry, error) {
 		seal, err := s.sealOf(ctx, tx, c.Name)
 		if err != nil {
@@ -239,7 +249,10 @@ func (s *Server) Adopt(ctx context.Context, c AccountChange, key []byte) (Accoun
 	if err := CheckFiles(c.Name, c.Files); err != nil {
 		return AccountInfo{}, err
 	}
-	wraps := s.wraps.Load()
+	if err := s.OpenKey(ctx); err != nil {
+		return AccountInfo{}, err
+	}
+	wraps := s.keys.wraps.Load()
 	if wraps == nil {
 		return AccountInfo{}, fmt.Errorf("%w: there is no key to wrap that of %s with. Name one in ledger.key_encryption_key", ErrKeyEncryptionKey, c.Name)
 	}
@@ -293,6 +306,9 @@ func (s *Server) adopted(ctx context.Context, tx pgx.Tx, c AccountChange, seal *
 // can leave the database. The account's audit log tells of it first. It fails with ErrNoAccount and
 // ErrKeyEncryptionKey, and where there is a file already.
 func (s *Server) SaveKey(ctx context.Context, name, path string, by Entry) error {
+	if err := s.OpenKey(ctx); err != nil {
+		return err
+	}
 	var key []byte
 	_, err := s.change(ctx, name, 0, func(tx pgx.Tx, _ int64) (_ Entry, err error) {
 		key, err = s.unwrapped(ctx, tx, name)
@@ -463,7 +479,10 @@ func replaceFiles(ctx context.Context, tx pgx.Tx, seal *sealer, files map[string
 // Rewrap wraps the key of every account with another key-encryption key, all of them or none, and
 // returns how many it were. What they seal stays as it is. The server goes on with that key.
 func (s *Server) Rewrap(ctx context.Context, key []byte) (n int, err error) {
-	from := s.wraps.Load()
+	if err := s.OpenKey(ctx); err != nil {
+		return 0, err
+	}
+	from := s.keys.wraps.Load()
 	to, err := newWrapping(key)
 	if err != nil {
 		return 0, err
@@ -498,6 +517,6 @@ func (s *Server) Rewrap(ctx context.Context, key []byte) (n int, err error) {
 	if err != nil {
 		return 0, ofAccountRow("", err)
 	}
-	s.wraps.Store(to)
+	s.keys.wraps.Store(to)
 	return n, nil
 }

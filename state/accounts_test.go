@@ -17,6 +17,14 @@ import (
 // kekOf is a key-encryption key.
 func kekOf(n byte) []byte { return bytes.Repeat([]byte{n}, keyBytes) }
 
+// holding is who has a key-encryption key at hand; nil for none.
+func holding(key []byte) func(context.Context) ([]byte, error) {
+	if key == nil {
+		return nil
+	}
+	return func(context.Context) ([]byte, error) { return key, nil }
+}
+
 var amy = Entry{Actor: "amy", Reason: "as agreed"}
 
 // bundle is as much of an account's files as the ledger looks at: their names.
@@ -185,7 +193,7 @@ func TestOnlyTheRightKeyOpensTheKeysOfAccounts(t *testing.T) {
 		"none":    {nil, "ledger.key_encryption_key"},
 	} {
 		o := opts
-		if o.Server, err = OpenServer(t.Context(), ServerOptions{Address: dsn, Connections: 2, KeyEncryptionKey: c.key}); err != nil {
+		if o.Server, err = OpenServer(t.Context(), ServerOptions{Address: dsn, Connections: 2, KeyEncryptionKey: holding(c.key)}); err != nil {
 			t.Fatal(err)
 		}
 		defer o.Server.Close()
@@ -217,8 +225,57 @@ func TestOnlyTheRightKeyOpensTheKeysOfAccounts(t *testing.T) {
 	if _, err := s.Documents(t.Context(), "acme"); !errors.Is(err, ErrKeyEncryptionKey) || !strings.Contains(err.Error(), "altered or moved") {
 		t.Errorf("with the key of another account: %v", err)
 	}
-	if _, err := OpenServer(t.Context(), ServerOptions{Address: dsn, KeyEncryptionKey: []byte("short")}); !errors.Is(err, ErrKeyEncryptionKey) {
-		t.Errorf("a key that is none: %v", err)
+}
+
+// Who has the key may be far away, and be asked in the middle of a transaction, or for every account.
+func TestTheKeyEncryptionKeyIsAskedForOnceAndOnlyWhereItIsNeeded(t *testing.T) {
+	t.Parallel()
+	s, opts := aServer(t, 8)
+	applied(t, s, AccountChange{Name: "acme", Files: bundle("one")})
+	dsn, err := testdb.DSN(opts.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := errors.New("it is away")
+	for name, c := range map[string]struct {
+		key  []byte
+		err  error
+		want error
+	}{
+		"at hand":  {kekOf(1), nil, nil},
+		"away":     {nil, away, away},
+		"no key":   {[]byte("short"), nil, ErrKeyEncryptionKey},
+		"not ours": {kekOf(2), nil, ErrKeyEncryptionKey},
+	} {
+		asked := 0
+		elsewhere, err := OpenServer(t.Context(), ServerOptions{Address: dsn, Connections: 5, KeyEncryptionKey: func(context.Context) ([]byte, error) { asked++; return c.key, c.err }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer elsewhere.Close()
+		if all, err := elsewhere.Accounts(t.Context()); err != nil || len(all) != 1 {
+			t.Errorf("%s: %v, %v", name, all, err)
+		}
+		for _, to := range []AccountState{AccountPaused, AccountActive} {
+			if _, err := elsewhere.SetState(t.Context(), "acme", to, amy); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if asked != 0 {
+			t.Errorf("%s: what is not sealed asked for the key", name)
+		}
+		for range 2 {
+			_, docsErr := elsewhere.Documents(t.Context(), "acme")
+			_, openErr := elsewhere.keyOf(t.Context(), "acme")
+			for what, err := range map[string]error{"documents": docsErr, "key": openErr} {
+				if c.want == nil && err != nil || c.want != nil && (!errors.Is(err, c.want) || !errors.Is(err, ErrKeyEncryptionKey)) {
+					t.Errorf("%s, %s: %v", name, what, err)
+				}
+			}
+		}
+		if asked != 1 {
+			t.Errorf("%s: the key was asked for %d times", name, asked)
+		}
 	}
 }
 
@@ -243,7 +300,7 @@ func TestAnotherKeyEncryptionKeyWrapsAllKeysAndSealsNothingAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if opts.Server, err = OpenServer(t.Context(), ServerOptions{Address: dsn, Connections: 4, KeyEncryptionKey: kekOf(2)}); err != nil {
+	if opts.Server, err = OpenServer(t.Context(), ServerOptions{Address: dsn, Connections: 4, KeyEncryptionKey: holding(kekOf(2))}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(opts.Server.Close)
