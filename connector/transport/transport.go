@@ -23,6 +23,7 @@ package transport
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -53,6 +54,7 @@ type Options struct {
 	MaxRetryAfter time.Duration               // the longest Retry-After that is slept; above it the answer is returned; 15 min
 	Reach         connector.Reach             // which addresses are connected to; the proxy is one in any case
 	Proxy         *url.URL                    // what stands between, an http, https or socks5 address, see ProxyFor; nil for nothing
+	Roots         *x509.CertPool              // whose certificates are believed; nil for those that the system trusts
 	Now           func() time.Time            // what Retry-After dates are compared with; time.Now
 	Rand          *rand.Rand                  // source of jitter; randomly seeded
 	Logger        *logrus.Entry               // attempts at debug level, the circuit at warning level; nil for silence

@@ -31,7 +31,7 @@ func newWire(o Options) *http.Transport {
 		DialContext:            dialer(o),
 		Proxy:                  proxied(o),
 		OnProxyConnectResponse: throughProxy,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots},
 		TLSHandshakeTimeout:    connectTimeout,
 		IdleConnTimeout:        idleTimeout,
 		MaxIdleConns:           2 * o.MaxInFlight,

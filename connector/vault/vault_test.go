@@ -1,0 +1,199 @@
+package vault_test
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"payersync/connector"
+	"payersync/connector/transport"
+	"payersync/connector/vault"
+	"payersync/connector/vault/vaulttest"
+)
+
+const key = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+
+// hasty is a source of waits of some nanoseconds.
+type hasty struct{}
+
+func (hasty) Uint64() uint64 { return 1 << 40 }
+
+func transitAt(t *testing.T, address string, o transport.Options) vault.Transit {
+	t.Helper()
+	o.Rand = rand.New(hasty{})
+	client := vault.NewClient(o)
+	t.Cleanup(client.Close)
+	return vault.Transit{Address: address, Mount: vaulttest.Mount, Key: vaulttest.Key, Namespace: vaulttest.Namespace, Token: connector.NewSecret(vaulttest.Token), HTTP: client}
+}
+
+func TestWhatVaultHasEncryptedItOpens(t *testing.T) {
+	t.Parallel()
+	s := vaulttest.New(t)
+	for _, address := range []string{s.URL, s.URL + "/"} {
+		for _, version := range []int{1, 12} {
+			sealed := connector.NewSecret(s.Wrapped(version, key))
+			if !vault.IsCiphertext(sealed) {
+				t.Errorf("version %d is not known as a ciphertext", version)
+			}
+			opened, err := transitAt(t, address, transport.Options{}).Decrypt(t.Context(), sealed)
+			if err != nil || opened.Expose() != key {
+				t.Errorf("%s, version %d: %v", address, version, err)
+			}
+		}
+	}
+	if n := s.Asked(); n != 4 {
+		t.Errorf("%d requests for four keys", n)
+	}
+}
+
+func TestOnlyACertificateThatIsTrustedIsAsked(t *testing.T) {
+	t.Parallel()
+	s := vaulttest.NewTLS(t)
+	sealed := connector.NewSecret(s.Wrapped(1, key))
+	if _, err := transitAt(t, s.URL, transport.Options{}).Decrypt(t.Context(), sealed); err == nil || !strings.Contains(err.Error(), "ledger.vault.ca_file") {
+		t.Errorf("a certificate of nobody: %v", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Cert)
+	if opened, err := transitAt(t, s.URL, transport.Options{Roots: roots}).Decrypt(t.Context(), sealed); err != nil || opened.Expose() != key {
+		t.Errorf("one that is trusted: %v", err)
+	}
+}
+
+// What Vault answers repeats what it was sent.
+func TestWhoDoesNotOpenAKeySaysWhyAndShowsNothing(t *testing.T) {
+	t.Parallel()
+	s := vaulttest.New(t)
+	sealed := s.Wrapped(1, key)
+	away := httptest.NewServer(nil)
+	away.Close()
+	for name, tt := range map[string]struct {
+		change     func(*vault.Transit)
+		ciphertext string
+		requests   int
+		says       string
+	}{
+		"nobody there":       {func(v *vault.Transit) { v.Address = away.URL }, sealed, 0, "cannot be asked: no connection to the server could be made (tried 4 times)"},
+		"plain http":         {func(v *vault.Transit) { v.Address = "http://vault.example.com:8200" }, sealed, 0, "plain http is for loopback addresses only; use https. Correct ledger.vault.address"},
+		"another token":      {func(v *vault.Transit) { v.Token = connector.NewSecret("hvs.another") }, sealed, 1, "refuses the token (HTTP 403). Put one into ledger.vault.token"},
+		"another namespace":  {func(v *vault.Transit) { v.Namespace = "" }, sealed, 1, "HTTP 403"},
+		"another engine":     {func(v *vault.Transit) { v.Mount = "transit" }, sealed, 1, "has no Transit engine at transit (HTTP 404)"},
+		"another key's name": {func(v *vault.Transit) { v.Key = "other" }, sealed, 1, "its key other does not open what ledger.key_encryption_key names (HTTP 400)"},
+		"another's":          {func(*vault.Transit) {}, "vault:v1:" + strings.Repeat("QUJD", 20), 1, "does not open what ledger.key_encryption_key names"},
+		"no ciphertext":      {func(*vault.Transit) {}, key, 1, "HTTP 400"},
+	} {
+		s.Asked()
+		v := transitAt(t, s.URL, transport.Options{})
+		tt.change(&v)
+		_, err := v.Decrypt(t.Context(), connector.NewSecret(tt.ciphertext))
+		if err == nil || !strings.Contains(err.Error(), tt.says) || !strings.HasPrefix(err.Error(), "Vault at http") {
+			t.Errorf("%s: %v", name, err)
+		}
+		showsNothing(t, err, tt.ciphertext, v.Token.Expose())
+		if n := s.Asked(); n != tt.requests {
+			t.Errorf("%s: %d requests", name, n)
+		}
+	}
+}
+
+func TestWhatPassesIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	s := vaulttest.New(t)
+	sealed := connector.NewSecret(s.Wrapped(1, key))
+	s.Seal(true)
+	_, err := transitAt(t, s.URL, transport.Options{}).Decrypt(t.Context(), sealed)
+	if err == nil || !strings.Contains(err.Error(), "it is sealed or not ready (HTTP 503). Unseal it (vault operator unseal)") {
+		t.Errorf("sealed: %v", err)
+	}
+	if n := s.Asked(); n != 4 {
+		t.Errorf("a server that is sealed was asked %d times", n)
+	}
+	unsealed := 0
+	v := transitAt(t, s.URL, transport.Options{Observe: func(transport.Attempt) {
+		if unsealed++; unsealed == 2 {
+			s.Seal(false)
+		}
+	}})
+	if opened, err := v.Decrypt(t.Context(), sealed); err != nil || opened.Expose() != key {
+		t.Errorf("unsealed meanwhile: %v", err)
+	}
+	if n := s.Asked(); n != 3 {
+		t.Errorf("a server that was unsealed meanwhile was asked %d times", n)
+	}
+}
+
+func TestAnAnswerIsBelievedWithinBoundsAlone(t *testing.T) {
+	t.Parallel()
+	elsewhere := vaulttest.New(t)
+	sealed := elsewhere.Wrapped(1, key)
+	for name, tt := range map[string]struct {
+		answer func(http.ResponseWriter, *http.Request)
+		says   string
+	}{
+		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
+		}, "sends to another server, which is not followed (HTTP 307)"},
+		"too much": {func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, strings.Repeat(" ", 1<<20)) }, "the answer is larger than allowed"},
+		"a page": {func(w http.ResponseWriter, r *http.Request) {
+			_, _ = fmt.Fprint(w, "<p>"+r.Header.Get("X-Vault-Token"))
+		}, "is not Vault's Transit: its answer holds no plaintext"},
+		"no plaintext":     {func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, `{"data": {}}`) }, "its answer holds no plaintext"},
+		"another shape":    {func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, `{"data": {"plaintext": 7}}`) }, "its answer holds no plaintext"},
+		"a long wait":      {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Retry-After", "600"); w.WriteHeader(429) }, "it is asked too often (HTTP 429)"},
+		"an error of ours": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }, "it failed (HTTP 418). Look into its log"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(tt.answer))
+		_, err := transitAt(t, server.URL, transport.Options{}).Decrypt(t.Context(), connector.NewSecret(sealed))
+		server.Close()
+		if err == nil || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+		showsNothing(t, err, sealed, vaulttest.Token)
+	}
+	if n := elsewhere.Asked(); n != 0 {
+		t.Errorf("a redirect led %d requests elsewhere", n)
+	}
+}
+
+func TestWhoeverStopsWaitsForNoKey(t *testing.T) {
+	t.Parallel()
+	s := vaulttest.New(t)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := transitAt(t, s.URL, transport.Options{}).Decrypt(ctx, connector.NewSecret(s.Wrapped(1, key))); !errors.Is(err, context.Canceled) {
+		t.Errorf("stopped: %v", err)
+	}
+}
+
+func TestWhatLooksLikeACiphertextOrAPlaceOfOne(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"vault:v1:QUJD": true, "vault:v12:QUI=": true, "vault:v0:QUJD": false, "vault:v1:": false, "vault:v1:QUJD\nx": false, "QUJD": false, "": false, key: false, "azure:v1:QUJD": false,
+	} {
+		if vault.IsCiphertext(connector.NewSecret(text)) != want {
+			t.Errorf("%q as a ciphertext: %t", text, !want)
+		}
+	}
+	for text, want := range map[string]bool{
+		"transit": true, "team/transit": true, "a.b-c_d": true, "": false, "../sys": false, "a/../b": false, "/a": false, "a//b": false, "a?b": false, "a b": false, "a%2fb": false,
+	} {
+		if vault.IsPlace(text) != want {
+			t.Errorf("%q as a place: %t", text, !want)
+		}
+	}
+}
+
+func showsNothing(t *testing.T, err error, secrets ...string) {
+	t.Helper()
+	for _, secret := range append(secrets, key) {
+		if strings.Contains(fmt.Sprintf("%v %+v", err, err), secret) {
+			t.Errorf("%d letters of a secret are shown", len(secret))
+		}
+	}
+}

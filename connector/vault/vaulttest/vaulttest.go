@@ -1,0 +1,145 @@
+// Package vaulttest plays a Transit engine to tests: it takes one request, as Vault does, and nothing that is not
+// exactly that.
+package vaulttest
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// What the server has: a key in an engine of a namespace, and a token that may use it.
+const (
+	Key       = "payersync"
+	Mount     = "team/transit"
+	Namespace = "harbour"
+	Token     = "hvs.the-token-of-this-node"
+)
+
+// Server is a Transit engine. It is safe for concurrent use.
+type Server struct {
+	URL  string
+	Cert *x509.Certificate // of one that NewTLS started
+	aead cipher.AEAD
+
+	mu     sync.Mutex
+	sealed bool
+	asked  int // requests, of whatever kind
+}
+
+// New starts a server on a loopback address.
+func New(t testing.TB) *Server {
+	s := unstarted(t)
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	s.URL = server.URL
+	return s
+}
+
+// NewTLS is New with a certificate that nobody knows.
+func NewTLS(t testing.TB) *Server {
+	s := unstarted(t)
+	server := httptest.NewUnstartedServer(s)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // who does not trust it is what is tested
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	s.URL, s.Cert = server.URL, server.Certificate()
+	return s
+}
+
+func unstarted(t testing.TB) *Server {
+	block, err := aes.NewCipher([]byte("a key that never leaves a Vault."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Server{aead: aead}
+}
+
+// Wrapped returns the ciphertext of what a base64 text stands for, as the engine prints it of a version of its key.
+func (s *Server) Wrapped(version int, text string) string {
+	plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf("vault:v%d:%s", version, base64.StdEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, nil)))
+}
+
+// Seal makes the server answer as one that was sealed, or unsealed again.
+func (s *Server) Seal(sealed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sealed = sealed
+}
+
+// Asked returns how many requests came since it was asked last.
+func (s *Server) Asked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.asked
+	s.asked = 0
+	return n
+}
+
+// ServeHTTP answers a request to decrypt. What it refuses it repeats, as no server should.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.asked++
+	sealed := s.sealed
+	s.mu.Unlock()
+	body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	status, answer := s.answer(r, body, sealed)
+	if status != http.StatusOK {
+		answer = map[string]any{"errors": []string{fmt.Sprint(answer), r.Header.Get("X-Vault-Token"), string(body)}}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func (s *Server) answer(r *http.Request, body []byte, sealed bool) (int, any) {
+	var asked struct {
+		Ciphertext string `json:"ciphertext"`
+	}
+	decoder := json.NewDecoder(strings.NewReader(string(body)))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(&asked)
+	engine, key, _ := strings.Cut(r.URL.EscapedPath(), "/decrypt/")
+	version, sum, isWrapped := strings.Cut(strings.TrimPrefix(asked.Ciphertext, "vault:v"), ":")
+	box, encoding := base64.StdEncoding.DecodeString(sum)
+	switch {
+	case sealed:
+		return http.StatusServiceUnavailable, "Vault is sealed"
+	case r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" || r.URL.RawQuery != "":
+		return http.StatusMethodNotAllowed, "unsupported operation"
+	case r.Header.Get("X-Vault-Token") != Token || r.Header.Get("X-Vault-Namespace") != Namespace:
+		return http.StatusForbidden, "permission denied"
+	case engine != "/v1/"+Mount:
+		return http.StatusNotFound, "no handler for route"
+	case err != nil || !isWrapped || version == "" || encoding != nil:
+		return http.StatusBadRequest, "invalid ciphertext: no prefix"
+	case key != Key:
+		return http.StatusBadRequest, "encryption key not found"
+	}
+	plain, err := s.aead.Open(nil, nil, box, nil)
+	if err != nil {
+		return http.StatusBadRequest, "cipher: message authentication failed"
+	}
+	return http.StatusOK, map[string]any{
+		"request_id": "8d5b1d0e", "lease_id": "", "renewable": false, "lease_duration": 0,
+		"data": map[string]any{"plaintext": base64.StdEncoding.EncodeToString(plain)}, "warnings": nil,
+	}
+}
