@@ -281,11 +281,12 @@ A key is 32 random bytes in base64, in a file that only you can read.`,
 			if file == "" {
 				return usage.Errorf("name the file with the new key: --new-key FILE")
 			}
-			key, err := state.ReadKey(file)
+			a.node.rewraps = true
+			server, err := a.node.open()
 			if err != nil {
 				return err
 			}
-			server, err := a.node.open()
+			key, byVault, err := a.node.config.ReadKey(cmd.Context(), file)
 			if err != nil {
 				return err
 			}
@@ -301,7 +302,14 @@ A key is 32 random bytes in base64, in a file that only you can read.`,
 			if r.Accounts, err = server.Rewrap(cmd.Context(), key); err != nil {
 				return err
 			}
-			a.Say("The keys of %s are wrapped anew. Name %s in ledger.key_encryption_key of every node, and start them again.", connector.Plural(r.Accounts, "account"), file)
+			next := ""
+			switch inVault := a.node.config.Ledger.Vault != nil; {
+			case byVault:
+				next = " beside ledger.vault"
+			case inVault:
+				next = ", take ledger.vault out"
+			}
+			a.Say("The keys of %s are wrapped anew. Name %s in ledger.key_encryption_key of every node%s, and start them again.", connector.Plural(r.Accounts, "account"), file, next)
 			return a.Result(r)
 		},
 	}

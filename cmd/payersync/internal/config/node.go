@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -27,10 +28,9 @@ type Node struct {
 type NodeLedger struct {
 	Postgres         Secret `yaml:"postgres" jsonschema:"required" jsonschema_description:"The database of PostgreSQL, as in postgres://USER@HOST:PORT/DATABASE?sslmode=verify-full; with a password in it env:NAME or file:PATH."`
 	Replica          Secret `yaml:"replica" jsonschema_description:"A standby of that database, for commands that only show: status, report and the lists. env:NAME or file:PATH; an address that names both servers will do. Default none."`
-	KeyEncryptionKey Secret `yaml:"key_encryption_key" jsonschema:"required" jsonschema_description:"The key that wraps those of accounts: 32 random bytes in base64. env:NAME or file:PATH."`
+	KeyEncryptionKey Secret `yaml:"key_encryption_key" jsonschema:"required" jsonschema_description:"The key that wraps those of accounts: 32 random bytes in base64, or the ciphertext of a key that vault opens. env:NAME or file:PATH."`
+	Vault            *Vault `yaml:"vault" jsonschema_description:"Who opens key_encryption_key where that is a ciphertext: the Transit engine of HashiCorp Vault or OpenBao. Default nobody."`
 	Connections      int    `yaml:"connections" jsonschema:"minimum=5,maximum=1000" jsonschema_description:"Connections to the database that this machine holds for ledgers at most. Default 16."`
-
-	key []byte // that is kept, once it was read
 }
 
 // Nodes says how work is shared out.
@@ -59,12 +59,19 @@ const AccountFile = "account.yaml"
 
 // Secrets returns every secret of the node.
 func (n *Node) Secrets() []connector.Secret {
-	return append(n.HTTP.secrets(), n.Ledger.Postgres.Secret, n.Ledger.Replica.Secret, n.Ledger.KeyEncryptionKey.Secret)
+	secrets := append(n.HTTP.secrets(), n.Ledger.Postgres.Secret, n.Ledger.Replica.Secret, n.Ledger.KeyEncryptionKey.Secret)
+	if v := n.Ledger.Vault; v != nil {
+		secrets = append(secrets, v.Token.Secret)
+	}
+	return secrets
 }
 
 // Options returns the database as package state takes it. The secrets were resolved.
 func (n *Node) Options() state.ServerOptions {
-	return state.ServerOptions{Address: n.Ledger.Postgres.Expose(), Connections: n.Ledger.Connections, KeyEncryptionKey: n.Ledger.key}
+	return state.ServerOptions{
+		Address: n.Ledger.Postgres.Expose(), Connections: n.Ledger.Connections,
+		KeyEncryptionKey: func(ctx context.Context) ([]byte, error) { return n.OpenKey(ctx, n.Ledger.KeyEncryptionKey.Secret) },
+	}
 }
 
 // IsNode reports whether the file at path is the configuration of a node and not that of the one account
@@ -94,14 +101,24 @@ func nodeDefaults() Node {
 // looks up environment variables. The error is a *strict.Error with every problem of the
 // file, or says in three parts why there is no file to read.
 func LoadNode(path string, getenv func(string) (string, bool)) (*Node, error) {
+	return loadNode(path, getenv, false)
+}
+
+// LoadNodeToRewrap is LoadNode for who is about to wrap the keys of accounts anew: the key of before may be there in clear
+// although Vault opens the next.
+func LoadNodeToRewrap(path string, getenv func(string) (string, bool)) (*Node, error) {
+	return loadNode(path, getenv, true)
+}
+
+func loadNode(path string, getenv func(string) (string, bool), rewraps bool) (*Node, error) {
 	data, exposed, err := readWhole(path)
 	if err != nil {
 		return nil, err
 	}
-	return parseNode(path, data, exposed, getenv)
+	return parseNode(path, data, exposed, getenv, rewraps)
 }
 
-func parseNode(path string, data []byte, exposed fs.FileMode, getenv func(string) (string, bool)) (*Node, error) {
+func parseNode(path string, data []byte, exposed fs.FileMode, getenv func(string) (string, bool), rewraps bool) (*Node, error) {
 	name := filepath.Base(path)
 	if err := misplaced(name, data, ofAccount, "is of a single account; move it to "+AccountFile+" in the account's folder, which payersync accounts apply takes, or remove ledger.postgres, if this file is to be the one account and its ledger a file"); err != nil {
 		return nil, err
@@ -110,7 +127,7 @@ func parseNode(path string, data []byte, exposed fs.FileMode, getenv func(string
 	if err != nil {
 		return nil, err
 	}
-	c := &check{doc: doc, file: path, dir: filepath.Dir(path), exposed: exposed, getenv: getenv, config: &Config{Server: node.Server, HTTP: node.HTTP}}
+	c := &check{doc: doc, file: path, dir: filepath.Dir(path), exposed: exposed, getenv: getenv, rewraps: rewraps, config: &Config{Server: node.Server, HTTP: node.HTTP}}
 	c.database(&node.Ledger)
 	c.nodes(node.Nodes)
 	c.folders(node.Accounts.Files)
@@ -159,6 +176,7 @@ func (c *check) database(l *NodeLedger) {
 	c.resolve(at.Key("postgres"), &l.Postgres)
 	c.resolve(at.Key("replica"), &l.Replica)
 	c.resolve(at.Key("key_encryption_key"), &l.KeyEncryptionKey)
+	c.vault(l.Vault)
 	if len(c.problems) > before {
 		return
 	}
@@ -166,11 +184,7 @@ func (c *check) database(l *NodeLedger) {
 	if !l.Replica.IsZero() {
 		c.databaseAt(at.Key("replica"), l.Replica)
 	}
-	key, err := state.ParseKey(l.KeyEncryptionKey.Expose())
-	if err != nil {
-		c.report(at.Key("key_encryption_key"), "ledger.key_encryption_key cannot be used: %v; make one with: openssl rand -base64 32", err)
-	}
-	l.key = key
+	c.keyEncryptionKey(l)
 }
 
 // databaseAt refuses the address of a database which cannot be read, or could be another's.

@@ -83,8 +83,9 @@ func TestANodeSaysWhatIsOfTheMachineAndAnAccountTheRest(t *testing.T) {
 	t.Parallel()
 	n := aNode(t)
 	o := n.Options()
-	if o.Address != verified || o.Connections != 16 || len(o.KeyEncryptionKey) != 32 {
-		t.Errorf("the database: %d connections, a key of %d bytes", o.Connections, len(o.KeyEncryptionKey))
+	key, err := o.KeyEncryptionKey(t.Context())
+	if o.Address != verified || o.Connections != 16 || err != nil || len(key) != 32 {
+		t.Errorf("the database: %d connections, a key of %d bytes", o.Connections, len(key))
 	}
 	if w := n.Nodes; w.Workers != (Workers{16, 32, 4}) || time.Duration(w.Slice) != time.Minute || time.Duration(w.StopWithin) != 20*time.Second {
 		t.Errorf("nodes: %+v", w)
@@ -120,12 +121,12 @@ func TestTheShippedNodeShowsEveryKeyWithItsDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	kekFile := filepath.Join(folder(t, map[string]string{"kek": kek}), "kek")
-	n, err := parseNode(file, []byte(strings.ReplaceAll(string(data), "file:kek", "file:"+kekFile)), 0, databaseAt(verified))
+	n, err := parseNode(file, []byte(strings.ReplaceAll(string(data), "file:kek", "file:"+kekFile)), 0, databaseAt(verified), false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := nodeDefaults()
-	want.Ledger.Postgres, want.Ledger.KeyEncryptionKey, want.Ledger.key, want.HTTP = n.Ledger.Postgres, n.Ledger.KeyEncryptionKey, n.Ledger.key, n.HTTP
+	want.Ledger.Postgres, want.Ledger.KeyEncryptionKey, want.HTTP = n.Ledger.Postgres, n.Ledger.KeyEncryptionKey, n.HTTP
 	if !reflect.DeepEqual(*n, want) {
 		t.Errorf("it sets %+v, and the defaults are %+v", *n, want)
 	}

@@ -29,6 +29,7 @@ type check struct {
 	exposed  fs.FileMode // of a file that others may read; else 0
 	getenv   func(string) (string, bool)
 	config   *Config
+	rewraps  bool // the keys of a node's accounts are about to be wrapped anew
 	problems []strict.Problem
 }
 
@@ -335,7 +336,7 @@ func (c *check) url(at strict.Path, raw string) *url.URL {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		c.report(at, "%s must be a whole address, for example https://api.example.com/api", at)
 	case u.User != nil:
-		c.report(at, "%s must not hold a user name or password; client_id and client_secret are for that", at)
+		c.report(at, "%s must not hold a user name or password; keys of their own are for secrets", at)
 	case u.RawQuery != "" || u.Fragment != "":
 		c.report(at, "%s must end before the ? or #", at)
 	case u.Scheme == "http" && !connector.IsLoopback(u.Hostname()):
