@@ -40,6 +40,15 @@ func sameFolder(a, b string) bool {
 	return oneErr == nil && otherErr == nil && os.SameFile(one, other)
 }
 
+// checkKey says how the key of a node came here that opens those of accounts: without it nothing would be checked.
+func (a *app) checkKey() finding {
+	how := "as ledger.key_encryption_key holds it in clear"
+	if v := a.node.config.Ledger.Vault; v != nil {
+		how = "which Vault at " + v.Address + " opened; no file of this node holds it"
+	}
+	return tell("key", "the account's opens with the key-encryption key, "+how, nil)
+}
+
 // checkReplica says what the replica is that a node's configuration names: without it the primary answers.
 func (a *app) checkReplica(ctx context.Context) []finding {
 	replica, behind, err := a.node.openReplica(ctx)
