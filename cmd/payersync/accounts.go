@@ -274,8 +274,12 @@ stays as it is. Nodes that run go on with what they have opened; every node is t
 given the new key and started again. Keep the old key as long as there are backups of the
 database from before: their accounts open with it alone.
 
-A key is 32 random bytes in base64, in a file that only you can read.`,
-		Example: "  (umask 077; openssl rand -base64 32 > kek.new)\n  payersync accounts rewrap --new-key kek.new",
+A key is 32 random bytes in base64, in a file that only you can read. FILE may hold a key
+that Vault or OpenBao has encrypted instead, as their Transit engine prints it: ledger.vault
+says who opens it, and the key in force may still be there in clear meanwhile. A new
+version of Vault's own key changes the file alone, and nothing has to be wrapped anew.`,
+		Example: "  (umask 077; openssl rand -base64 32 > kek.new)\n  payersync accounts rewrap --new-key kek.new\n\n" +
+			"  (umask 077; vault write -f -field=ciphertext transit/datakey/wrapped/payersync > kek.vault)\n  payersync accounts rewrap --new-key kek.vault",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
