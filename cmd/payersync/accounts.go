@@ -280,7 +280,7 @@ says who opens it, and the key in force may still be there in clear meanwhile. A
 version of Vault's own key changes the file alone, and nothing has to be wrapped anew.`,
 		Example: "  (umask 077; openssl rand -base64 32 > kek.new)\n  payersync accounts rewrap --new-key kek.new\n\n" +
 			"  (umask 077; vault write -f -field=ciphertext transit/datakey/wrapped/payersync > kek.vault)\n  payersync accounts rewrap --new-key kek.vault",
-		Args:    cobra.NoArgs,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				return usage.Errorf("name the file with the new key: --new-key FILE")

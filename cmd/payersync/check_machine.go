@@ -42,11 +42,11 @@ func sameFolder(a, b string) bool {
 
 // checkKey says how the key of a node came here that opens those of accounts: without it nothing would be checked.
 func (a *app) checkKey() finding {
-	how := "as ledger.key_encryption_key holds it in clear"
+	how := "which ledger.key_encryption_key holds in clear"
 	if v := a.node.config.Ledger.Vault; v != nil {
 		how = "which Vault at " + v.Address + " opened; no file of this node holds it"
 	}
-	return tell("key", "the account's opens with the key-encryption key, "+how, nil)
+	return tell("key", "that of the account opens with the key-encryption key, "+how, nil)
 }
 
 // checkReplica says what the replica is that a node's configuration names: without it the primary answers.

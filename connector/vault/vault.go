@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -58,40 +59,46 @@ func IsPlace(text string) bool { return place.MatchString(text) }
 func (t Transit) Decrypt(ctx context.Context, sealed connector.Secret) (connector.Secret, error) {
 	ctx, done := context.WithTimeout(ctx, patience)
 	defer done()
-	resp, err := t.ask(ctx, sealed)
+	status, body, err := t.ask(ctx, sealed)
 	if err != nil {
 		return connector.Secret{}, t.unasked(err)
 	}
-	if resp.StatusCode != http.StatusOK {
-		return connector.Secret{}, t.refused(resp.StatusCode)
+	if status != http.StatusOK {
+		return connector.Secret{}, t.refused(status)
 	}
 	var answer struct {
 		Data struct {
 			Plaintext connector.Secret `json:"plaintext"`
 		} `json:"data"`
 	}
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer.Data.Plaintext.IsZero() {
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Data.Plaintext.IsZero() {
 		return connector.Secret{}, fmt.Errorf("what answers at %s is not Vault's Transit: its answer holds no plaintext. Correct ledger.vault.address and ledger.vault.mount", t.Address)
 	}
 	return answer.Data.Plaintext, nil
 }
 
 // ask sends the request. It changes nothing at the server, so it may be sent again.
-func (t Transit) ask(ctx context.Context, sealed connector.Secret) (*http.Response, error) {
+func (t Transit) ask(ctx context.Context, sealed connector.Secret) (status int, answer []byte, err error) {
 	body, err := json.Marshal(map[string]string{"ciphertext": sealed.Expose()})
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(t.Address, "/")+"/v1/"+t.Mount+"/decrypt/"+t.Key, bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Vault-Token", t.Token.Expose())
 	if t.Namespace != "" {
 		req.Header.Set("X-Vault-Namespace", t.Namespace)
 	}
-	return t.HTTP.Do(req, transport.Always)
+	resp, err := t.HTTP.Do(req, transport.Always)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read whole
+	answer, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, answer, err
 }
 
 // unasked says why there is no answer.

@@ -2,7 +2,6 @@ package vault_test
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -49,20 +48,6 @@ func TestWhatVaultHasEncryptedItOpens(t *testing.T) {
 	}
 	if n := s.Asked(); n != 4 {
 		t.Errorf("%d requests for four keys", n)
-	}
-}
-
-func TestOnlyACertificateThatIsTrustedIsAsked(t *testing.T) {
-	t.Parallel()
-	s := vaulttest.NewTLS(t)
-	sealed := connector.NewSecret(s.Wrapped(1, key))
-	if _, err := transitAt(t, s.URL, transport.Options{}).Decrypt(t.Context(), sealed); err == nil || !strings.Contains(err.Error(), "ledger.vault.ca_file") {
-		t.Errorf("a certificate of nobody: %v", err)
-	}
-	roots := x509.NewCertPool()
-	roots.AddCert(s.Cert)
-	if opened, err := transitAt(t, s.URL, transport.Options{Roots: roots}).Decrypt(t.Context(), sealed); err != nil || opened.Expose() != key {
-		t.Errorf("one that is trusted: %v", err)
 	}
 }
 

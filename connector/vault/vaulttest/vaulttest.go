@@ -5,12 +5,10 @@ package vaulttest
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -29,7 +27,6 @@ const (
 // Server is a Transit engine. It is safe for concurrent use.
 type Server struct {
 	URL  string
-	Cert *x509.Certificate // of one that NewTLS started
 	aead cipher.AEAD
 
 	mu     sync.Mutex
@@ -39,25 +36,6 @@ type Server struct {
 
 // New starts a server on a loopback address.
 func New(t testing.TB) *Server {
-	s := unstarted(t)
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	s.URL = server.URL
-	return s
-}
-
-// NewTLS is New with a certificate that nobody knows.
-func NewTLS(t testing.TB) *Server {
-	s := unstarted(t)
-	server := httptest.NewUnstartedServer(s)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // who does not trust it is what is tested
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	s.URL, s.Cert = server.URL, server.Certificate()
-	return s
-}
-
-func unstarted(t testing.TB) *Server {
 	block, err := aes.NewCipher([]byte("a key that never leaves a Vault."))
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +44,11 @@ func unstarted(t testing.TB) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Server{aead: aead}
+	s := &Server{aead: aead}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	s.URL = server.URL
+	return s
 }
 
 // Wrapped returns the ciphertext of what a base64 text stands for, as the engine prints it of a version of its key.

@@ -29,7 +29,7 @@ type Vault struct {
 // is asked each time. The error says why there is none, and what to do.
 func (n *Node) OpenKey(ctx context.Context, text connector.Secret) ([]byte, error) {
 	if !vault.IsCiphertext(text) {
-		return state.ParseKey(text.Expose())
+		return keyInClear(text)
 	}
 	v := n.Ledger.Vault
 	if v == nil {
@@ -48,6 +48,15 @@ func (n *Node) OpenKey(ctx context.Context, text connector.Secret) ([]byte, erro
 	key, err := state.ParseKey(opened.Expose())
 	if err != nil {
 		return nil, fmt.Errorf("what Vault at %s opened cannot be used: %w. Name what vault write -f %s/datakey/wrapped/%s prints as ciphertext", v.Address, err, v.Mount, v.Key)
+	}
+	return key, nil
+}
+
+// keyInClear returns the key that a text is, or says how one is made.
+func keyInClear(text connector.Secret) ([]byte, error) {
+	key, err := state.ParseKey(text.Expose())
+	if err != nil {
+		return nil, fmt.Errorf("%w; make one with: openssl rand -base64 32, or with: vault write -f transit/datakey/wrapped/NAME, which prints it as ciphertext", err)
 	}
 	return key, nil
 }
@@ -97,8 +106,8 @@ func (c *check) keyEncryptionKey(l *NodeLedger) {
 		}
 		return
 	}
-	if _, err := state.ParseKey(l.KeyEncryptionKey.Expose()); err != nil {
-		c.report(named, "ledger.key_encryption_key cannot be used: %v; make one with: openssl rand -base64 32, or with: vault write -f transit/datakey/wrapped/NAME, which prints it as ciphertext", err)
+	if _, err := keyInClear(l.KeyEncryptionKey.Secret); err != nil {
+		c.report(named, "ledger.key_encryption_key cannot be used: %v", err)
 		return
 	}
 	if l.Vault != nil && !c.rewraps {

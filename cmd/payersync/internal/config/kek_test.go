@@ -3,6 +3,9 @@ package config
 import (
 	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,8 +52,13 @@ func TestAKeyThatVaultOpensIsReadWhenItIsAskedFor(t *testing.T) {
 
 func TestVaultsOwnAuthorityIsTrustedWhereItIsNamed(t *testing.T) {
 	t.Parallel()
-	s := vaulttest.NewTLS(t)
-	authority := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Cert.Raw}))
+	s := vaulttest.New(t)
+	secured := httptest.NewUnstartedServer(s)
+	secured.Config.ErrorLog = log.New(io.Discard, "", 0) // it complains of the refused handshake
+	secured.StartTLS()
+	defer secured.Close()
+	s.URL = secured.URL
+	authority := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secured.Certificate().Raw}))
 	for file, says := range map[string]string{"": "ledger.vault.ca_file", "ca.pem": "", "none.pem": "cannot read ledger.vault.ca_file", "kek": "it holds no certificate"} {
 		keys := vaultKeys(s)
 		if file != "" {
@@ -102,7 +110,7 @@ func TestAnotherKeyIsReadFromAFileBesideTheOneInForce(t *testing.T) {
 		"node.yaml": strings.Replace(nodeFile, "accounts:", vaultKeys(s)+"accounts:", 1), "kek": kek, "token": vaulttest.Token,
 		"sealed": s.Wrapped(1, kek) + "\n", "clear": kek, "short": s.Wrapped(1, "QUJD"), "neither": "open sesame", "open": kek,
 	})
-	if err := os.Chmod(filepath.Join(dir, "open"), 0o644); err != nil { //nolint:gosec // it is what is refused
+	if err := os.Chmod(filepath.Join(dir, "open"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	n, err := LoadNodeToRewrap(filepath.Join(dir, "node.yaml"), databaseAt(verified))
@@ -115,7 +123,7 @@ func TestAnotherKeyIsReadFromAFileBesideTheOneInForce(t *testing.T) {
 	}{
 		"sealed": {true, ""}, "clear": {false, ""},
 		"short":   {false, "what Vault at " + s.URL + " opened cannot be used: it is no key: that is 32 random bytes in base64. Name what vault write -f"},
-		"neither": {false, "it is no key"}, "open": {false, "Run: chmod 600 "}, "none": {false, "there is no such file"},
+		"neither": {false, "it is no key: that is 32 random bytes in base64; make one with: openssl"}, "open": {false, "Run: chmod 600 "}, "none": {false, "there is no such file"},
 	} {
 		key, byVault, err := n.ReadKey(t.Context(), filepath.Join(dir, file))
 		if tt.says == "" && (err != nil || len(key) != 32 || byVault != tt.byVault) || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "sesame")) {
