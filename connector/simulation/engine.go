@@ -79,7 +79,7 @@ func (w *world) remove() error {
 // cutOff lets the server end every session, as one does that is started anew: what was committed stays, what
 // was under way does not. Connections that only read are replaced before the judge needs them.
 func (w *world) cutOff() {
-	if w.plan.cuts == 0 || w.healed || w.plan.without["cut"] || w.cuts.Float64() >= w.plan.cuts {
+	if w.plan.cuts == 0 || !statetest.OnServer(w.path) || w.healed || w.plan.without["cut"] || w.cuts.Float64() >= w.plan.cuts {
 		return
 	}
 	if err := statetest.CutOff(w.path); err != nil {

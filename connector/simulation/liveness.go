@@ -35,11 +35,11 @@ func (w *world) heal() error {
 		}
 	}
 	p, quiet := w.procs[0], 0
-	if err := w.takeAllUp(p); err != nil {
+	if err := errors.Join(w.standStill(w.plan.steps), w.takeAllUp(p)); err != nil {
 		return err
 	}
 	for range maxRounds {
-		if err := w.settleInbox(p); err != nil {
+		if err := errors.Join(w.standStill(noStep), w.settleInbox(p)); err != nil {
 			return err
 		}
 		writes := w.service.Writes()

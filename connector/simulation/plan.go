@@ -36,6 +36,8 @@ type plan struct {
 	outages   map[int]time.Duration // by step: for how long nothing gets through to the service
 	troubles  []trouble
 	amends    map[int]string // by step
+	stops     []int          // the steps before which every process is stopped
+	carries   bool           // the ledger is carried to the other engine then
 	told      bool           // what people are told is judged (V5)
 	strict    bool           // troubles may be drawn: the judge wants what holds under them
 
@@ -76,17 +78,17 @@ func draw(seed uint64) plan {
 	p.switches = drawSwitches(r)
 	p.drawNet(rand.New(rand.NewPCG(seed, 5)))
 	p.drawTroubles(named(troubles))
+	p.drawStops(stops)
 	p.drawServer(rand.New(rand.NewPCG(seed, 14)))
 	return p
 }
 
-// drawServer gives every other seed a server that ends sessions, where a ledger has one.
+// drawServer gives every other seed a server that ends sessions, where a ledger has one, be it for a while.
 func (p *plan) drawServer(r *rand.Rand) {
 	switch {
-	case !statetest.OnPostgres():
 	case asFile:
 		*p = p.onFile()
-	case r.IntN(2) == 0:
+	case (statetest.OnPostgres() || p.carries) && r.IntN(2) == 0:
 		p.cuts = 0.1 * r.Float64()
 	}
 }
@@ -97,7 +99,7 @@ var asFile bool
 // onFile is the plan whose story is the same on a server as on a file: runs are held as a file's are, and nothing
 // happens that does not happen to a file.
 func (p plan) onFile() plan {
-	p.locks, p.cuts = statetest.OnPostgres(), 0
+	p.locks, p.cuts = true, 0
 	return p
 }
 
@@ -164,6 +166,9 @@ func (p plan) rerun() string {
 	flags := ""
 	if !p.told {
 		flags += " -amends=false"
+	}
+	if len(p.stops) > 0 {
+		flags += fmt.Sprintf(" -stops %d -carry=%t -as-file=%t -engine %s", len(p.stops), p.carries, asFile, engine())
 	}
 	if troubles != drawnTroubles {
 		flags += fmt.Sprintf(" -troubles %q", troubles)

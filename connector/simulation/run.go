@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,7 +107,9 @@ func (o outcome) failed() bool { return len(o.bad) > 0 || o.err != nil }
 // story stands for all that happened in the world, and says what went wrong.
 func (o outcome) story() string {
 	reached := fnv.New64a()
-	_, _ = fmt.Fprint(reached, o.counts) // never fails, and in the order of their names
+	counts := maps.Clone(o.counts)
+	maps.DeleteFunc(counts, isOfCarrying)
+	_, _ = fmt.Fprint(reached, counts) // never fails, and in the order of their names
 	return fmt.Sprintf("%016x, %d deaths, reached %016x, wrong: %q", o.hash, o.deaths, reached.Sum64(), o.signature())
 }
 
@@ -123,7 +126,7 @@ func (o outcome) signature() string {
 
 // shrink leaves out steps and faults for as long as the same invariant breaks.
 func shrink(o outcome, again func(plan) outcome) outcome {
-	for _, f := range slices.Concat([]string{"crash", "cut", "disturb", string(faultOutage)}, amendKinds, troubleKinds, faultNames()) {
+	for _, f := range slices.Concat([]string{"crash", "cut", "stop", "disturb", string(faultOutage)}, amendKinds, troubleKinds, faultNames()) {
 		p := o.plan
 		p.without = cloneSet(p.without)
 		p.without[f] = true

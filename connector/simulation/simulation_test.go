@@ -35,6 +35,8 @@ func TestMain(m *testing.M) {
 	flag.BoolVar(&amends, "amends", true, "let two seeds of three have amends")
 	flag.StringVar(&troubles, "troubles", drawnTroubles, "the troubles that seeds draw: all, none, or kinds with commas between")
 	flag.BoolVar(&asFile, "as-file", false, "play on PostgreSQL what is played on a file: its locks tell which runs are dead, and no session ends early")
+	flag.IntVar(&stops, "stops", 0, "how often every process of a world is stopped")
+	flag.BoolVar(&carries, "carry", true, "carry the ledger to the other engine whenever every process is stopped")
 	flag.Parse()
 	debug.SetGCPercent(800)
 	os.Exit(m.Run())
@@ -99,7 +101,7 @@ func TestSimulation(t *testing.T) {
 	t.Logf("playing seeds %d to %d at commit %s", first, first+uint64(*seeds)-1, commit())
 	start, sum := time.Now(), newTally()
 	if *processes > 1 {
-		farm(t, first, *seeds, sum, "-engine", engine(), "-as-file="+strconv.FormatBool(asFile))
+		farm(t, first, *seeds, sum, "-engine", engine(), "-as-file="+strconv.FormatBool(asFile), "-stops", strconv.Itoa(stops), "-carry="+strconv.FormatBool(carries))
 	} else {
 		playMany(t, first, sum)
 	}

@@ -91,7 +91,7 @@ func (w *world) next(n int) error {
 		return nil
 	}
 	w.logf("── %d %s", n, s.name)
-	if err := w.befall(n); err != nil {
+	if err := errors.Join(w.standStill(n), w.befall(n)); err != nil {
 		return fmt.Errorf("step %d: %w", n, err)
 	}
 	if err := w.amend(n); err != nil {

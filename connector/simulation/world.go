@@ -62,7 +62,8 @@ type world struct {
 	procs   []*process // the first is the one that serves webhooks
 	mapping int        // index into mappings
 
-	steps, wires, minds, echoes, cuts *rand.Rand // the scheduler's, the network's, everybody else's chance, that of repeated requests, and the server's
+	// the scheduler's, the network's, everybody else's chance, that of repeated requests, the server's, and that of a ledger that is carried
+	steps, wires, minds, echoes, cuts, journeys *rand.Rand
 
 	skew     time.Duration
 	late     []lateCall
@@ -87,6 +88,8 @@ type world struct {
 	deaths   int
 	operator bool // an operator asked for the request under way
 	backup   *backup
+	due      int             // stops that were to be by now
+	carried  int             // how often the ledger was
 	held     map[string]*int // see hold
 	added    int             // a number for whatever is new
 	epoch    int             // counts disturbances, so that a run can tell that it had none
@@ -134,7 +137,7 @@ var errDead = errors.New("the process is dead")
 func newWorld(p plan, dir string, template template) (*world, error) {
 	w := &world{
 		plan: p, dir: dir, path: filepath.Join(dir, "ledger.db"), key: template.key, books: &books{connection: connection}, second: &books{connection: secondConnection}, counts: map[string]int{}, newest: map[string]string{}, held: map[string]*int{},
-		steps: rand.New(rand.NewPCG(p.seed, 1)), wires: rand.New(rand.NewPCG(p.seed, 2)), minds: rand.New(rand.NewPCG(p.seed, 3)), echoes: rand.New(rand.NewPCG(p.seed, 6)), cuts: rand.New(rand.NewPCG(p.seed, 15)),
+		steps: rand.New(rand.NewPCG(p.seed, 1)), wires: rand.New(rand.NewPCG(p.seed, 2)), minds: rand.New(rand.NewPCG(p.seed, 3)), echoes: rand.New(rand.NewPCG(p.seed, 6)), cuts: rand.New(rand.NewPCG(p.seed, 15)), journeys: rand.New(rand.NewPCG(p.seed, 17)),
 	}
 	w.hash, w.logger = fnvStart, newLogger(w)
 	if err := errors.Join(statetest.Copy(template.ledger, w.path), p.variant.spoil(w.path)); err != nil {
@@ -219,7 +222,7 @@ func (n numbered) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCus
 // now is the connector's clock.
 func (w *world) now() time.Time { return time.Now().Add(w.skew) }
 
-// open starts the process over the ledger file.
+// open starts the process over the ledger, wherever that is just now.
 func (p *process) open() (err error) {
 	w := p.w
 	p.dead.Store(false)
@@ -385,6 +388,13 @@ func (w *world) closeAll() error {
 }
 
 const fnvStart = 14695981039346656037
+
+// aside appends a line to the event log that is no part of the story.
+func (w *world) aside(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, fmt.Sprintf(format, args...))
+}
 
 // logf appends a line to the event log. Two worlds with one seed have the same.
 func (w *world) logf(format string, args ...any) {

@@ -13,12 +13,25 @@ import (
 // OnPostgres reports whether the ledgers of these tests keep their rows in a PostgreSQL.
 func OnPostgres() bool { return testdb.OnPostgres() }
 
+// OnServer reports whether the ledger at path keeps its rows in a PostgreSQL.
+func OnServer(path string) bool { return testdb.OnServer(path) }
+
+// Opposite gives a ledger that is to be made at path the other engine than the one at beside has.
+func Opposite(beside, path string) error {
+	if testdb.OnServer(beside) {
+		testdb.File(path)
+		return nil
+	}
+	return testdb.Server(path)
+}
+
 // Copy puts a copy of the ledger at from in the place of the one at to, of which nothing stays. Nobody
 // has either open. What lies beside a ledger stays where it is, and the key is not copied.
 func Copy(from, to string) error {
-	if testdb.OnPostgres() {
+	if testdb.OnServer(from) {
 		return testdb.CopyOf(from, to)
 	}
+	testdb.File(to)
 	for _, side := range []string{"-wal", "-shm"} {
 		if err := os.Remove(to + side); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -38,7 +51,7 @@ func Remove(path string) error { return testdb.Remove(path) }
 // PutBack notes in the ledger at path, which nobody has open, that it is an older one: of a file its mark tells
 // that by itself, of a server whoever put its backup in place. The ledger had come as far as commits.
 func PutBack(path string, commits int64, at time.Time) error {
-	if !testdb.OnPostgres() {
+	if !testdb.OnServer(path) {
 		return nil
 	}
 	return testdb.Execute(path, fmt.Sprintf("UPDATE main.ledger SET commits = %d, restored_at = '%[2]s', put_back_at = '%[2]s'", commits+1, at.UTC().Format("2006-01-02T15:04:05.000Z")))
@@ -52,7 +65,7 @@ func CutOff(path string) error {
 // LetRunGo ends the lease of a connection's open run in the ledger at path. Of a file its lock
 // does that.
 func LetRunGo(path, connection string) error {
-	if !testdb.OnPostgres() {
+	if !testdb.OnServer(path) {
 		return nil
 	}
 	return testdb.Execute(path, "UPDATE main.runs SET lease_until = started_at WHERE finished_at IS NULL AND connection = '"+connection+"'")

@@ -5,6 +5,7 @@
 package testdb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -43,17 +44,43 @@ func OnPostgres() bool { return *engine == "postgres" }
 var databases struct {
 	mu       sync.Mutex
 	of       map[string]string
+	files    map[string]bool // the ledgers that are files, whatever the flag says
 	made     int
 	template string // a ledger that holds nothing yet; "" while there is none
+}
+
+// OnServer reports whether the rows of the ledger at path are in a database of the server: as the flag says, unless
+// File or Server said otherwise.
+func OnServer(path string) bool {
+	path = resolved(path)
+	databases.mu.Lock()
+	defer databases.mu.Unlock()
+	_, made := databases.of[path]
+	return made || OnPostgres() && !databases.files[path]
+}
+
+// File makes the ledger at path, which has no database, a file.
+func File(path string) {
+	databases.mu.Lock()
+	defer databases.mu.Unlock()
+	if databases.files == nil {
+		databases.files = map[string]bool{}
+	}
+	databases.files[resolved(path)] = true
+}
+
+// Server gives the ledger at path, which is new, a database.
+func Server(path string) error {
+	return replace(path, func() string { return cmp.Or(databases.template, "template0") })
 }
 
 // DSN returns the address of the database of the ledger at path, "" on SQLite. It is made when it
 // is asked for the first time.
 func DSN(path string) (string, error) {
-	if !OnPostgres() {
-		if *engine != "sqlite" {
-			return "", fmt.Errorf("-engine %s is neither sqlite nor postgres", *engine)
-		}
+	if *engine != "sqlite" && !OnPostgres() {
+		return "", fmt.Errorf("-engine %s is neither sqlite nor postgres", *engine)
+	}
+	if !OnServer(path) {
 		return "", nil
 	}
 	return dsnOf(path)
@@ -73,6 +100,9 @@ func Template(path string) error {
 
 // Copy gives the ledger at path, which is new, a copy of the template.
 func Copy(path string) error {
+	if !OnPostgres() {
+		return nil
+	}
 	return replace(path, func() string { return databases.template })
 }
 
@@ -85,9 +115,6 @@ func CopyOf(from, to string) error {
 
 // Remove removes the database of the ledger at path, which nobody has open.
 func Remove(path string) error {
-	if !OnPostgres() {
-		return nil
-	}
 	databases.mu.Lock()
 	defer databases.mu.Unlock()
 	return drop(resolved(path))
@@ -95,9 +122,6 @@ func Remove(path string) error {
 
 // replace gives the ledger at path another database, made of a template.
 func replace(path string, template func() string) error {
-	if !OnPostgres() {
-		return nil
-	}
 	path = resolved(path)
 	databases.mu.Lock()
 	defer databases.mu.Unlock()

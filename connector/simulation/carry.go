@@ -1,0 +1,131 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"payersync/state"
+	"payersync/state/statetest"
+)
+
+var (
+	stops   int  // how often every process of a world is stopped
+	carries bool // the ledger is carried to the other engine then
+)
+
+// drawStops lets every process be stopped so often, before steps or when all else is over. It has chance of its own,
+// so that a seed without any has the story that it always had.
+func (p *plan) drawStops(times int) {
+	r := rand.New(rand.NewPCG(p.seed, 16))
+	for range times {
+		p.stops = append(p.stops, r.IntN(p.steps+1))
+	}
+	p.carries = carries && times > 0
+}
+
+// noStep is the number of none.
+const noStep = -1
+
+// standStill stops every process where that is due before step n, and starts them again. What a dead run
+// keeps from being carried is, once a later run has ended that. A backup of before is not put back any more.
+func (w *world) standStill(n int) error {
+	for _, at := range w.plan.stops {
+		if at == n && !w.plan.without["stop"] {
+			w.due++
+		}
+	}
+	if w.due == 0 || w.full {
+		return nil
+	}
+	commits, err := w.commits()
+	runs, errRuns := w.procs[0].ledger.Runs(context.Background(), state.Filter{})
+	if err := errors.Join(err, errRuns); err != nil || commits == 0 {
+		return err // of a ledger that was never written to there is nothing to carry
+	}
+	running := slices.ContainsFunc(runs, func(r state.RunRow) bool { return r.FinishedAt == nil })
+	began := time.Now()
+	if err := w.atRest(func() error { return w.moveLedger(running) }); err != nil {
+		return err
+	}
+	if d := time.Since(began); d > 0 {
+		w.violate("harness", "to be stopped took %v", d)
+	}
+	w.reach("every process stopped")
+	w.checked = -1 // another ledger, or none may have changed: check it whatever the step does
+	if !running {
+		w.due--
+		w.backup = nil
+	}
+	return nil
+}
+
+// moveLedger carries the ledger, which nobody has open, to the other engine, as payersync ledger copy does, and is refused
+// while a run is open. It may die at one of its six looks at a commit, and is told the same again then.
+func (w *world) moveLedger(running bool) error {
+	if !w.plan.carries {
+		return nil
+	}
+	from, to := w.path, filepath.Join(w.dir, fmt.Sprintf("ledger%d.db", w.carried+1))
+	if err := statetest.Opposite(from, to); err != nil {
+		return err
+	}
+	left := 1 + w.journeys.IntN(12)
+	dies := func(bool) error {
+		if left--; left == 0 {
+			return errDead
+		}
+		return nil
+	}
+	c := state.Carrying{
+		From: state.Options{Path: from, KeyFile: w.key, Now: w.now, Commit: dies}, To: state.Options{Path: to, KeyFile: w.key, Now: w.now, Commit: dies},
+		By: state.Entry{Actor: "Olive", Reason: "to another machine"},
+	}
+	_, err := c.Carry(context.Background())
+	if errors.Is(err, errDead) {
+		w.reach(ofCarrying + "dies on the way")
+		_, err = c.Carry(context.Background())
+		if left := (*state.OpenError)(nil); errors.As(err, &left) {
+			err = nil // it died of the last look: whether it opens there, the processes will see
+		}
+	}
+	switch {
+	case running && errors.Is(err, state.ErrRunning):
+		w.reach(ofCarrying + "refused while a run is open")
+		return statetest.Remove(to)
+	case running || err != nil:
+		w.violate("F188", "while a run is open (%t), what carries the ledger says: %v", running, err)
+		return statetest.Remove(to)
+	}
+	return w.arrived(from, to)
+}
+
+// arrived has everybody work with the ledger in its new place, and nobody where it was.
+func (w *world) arrived(from, to string) error {
+	l, err := state.Open(context.Background(), state.Options{Path: from, KeyFile: w.key, Now: w.now})
+	if err == nil {
+		err = l.Close()
+	}
+	if refused := (*state.OpenError)(nil); !errors.As(err, &refused) {
+		w.violate("F188", "the ledger opens where it was: %v", err)
+	}
+	w.path = to
+	w.carried++
+	place := "a file"
+	if statetest.OnServer(to) {
+		place = "a server"
+	}
+	w.aside("the ledger is carried to %s", place)
+	w.reach(ofCarrying + "to " + place)
+	return errors.Join(statetest.Remove(from), statetest.Remove(from+".bak"))
+}
+
+// ofCarrying begins the names of what is reached where ledgers are carried, and of nothing else: the story is the same without.
+const ofCarrying = "carried: "
+
+func isOfCarrying(what string, _ int) bool { return strings.HasPrefix(what, ofCarrying) }
