@@ -57,7 +57,7 @@ func (w *world) standStill(n int) error {
 		w.violate("harness", "to be stopped took %v", d)
 	}
 	w.reach("every process stopped")
-	w.checked = -1 // another ledger, or none may have changed: check it whatever the step does
+	w.checked = -1 // another ledger: check it whatever the step does
 	if !running {
 		w.due--
 		w.backup = nil
@@ -88,15 +88,15 @@ func (w *world) moveLedger(running bool) error {
 	}
 	_, err := c.Carry(context.Background())
 	if errors.Is(err, errDead) {
-		w.reach(ofCarrying + "dies on the way")
+		w.reach(diesOnTheWay)
 		_, err = c.Carry(context.Background())
-		if left := (*state.OpenError)(nil); errors.As(err, &left) {
+		if gone := (*state.OpenError)(nil); errors.As(err, &gone) {
 			err = nil // it died of the last look: whether it opens there, the processes will see
 		}
 	}
 	switch {
 	case running && errors.Is(err, state.ErrRunning):
-		w.reach(ofCarrying + "refused while a run is open")
+		w.reach(refusedByRun)
 		return statetest.Remove(to)
 	case running || err != nil:
 		w.violate("F188", "while a run is open (%t), what carries the ledger says: %v", running, err)
@@ -116,16 +116,22 @@ func (w *world) arrived(from, to string) error {
 	}
 	w.path = to
 	w.carried++
-	place := "a file"
+	where := toFile
 	if statetest.OnServer(to) {
-		place = "a server"
+		where = toServer
 	}
-	w.aside("the ledger is carried to %s", place)
-	w.reach(ofCarrying + "to " + place)
+	w.aside("%s", where)
+	w.reach(where)
 	return errors.Join(statetest.Remove(from), statetest.Remove(from+".bak"))
 }
 
-// ofCarrying begins the names of what is reached where ledgers are carried, and of nothing else: the story is the same without.
-const ofCarrying = "carried: "
+// What is reached where ledgers are carried. All names begin in one way: the story is the same without.
+const (
+	ofCarrying   = "carried: "
+	toServer     = ofCarrying + "to a server"
+	toFile       = ofCarrying + "to a file"
+	diesOnTheWay = ofCarrying + "dies on the way"
+	refusedByRun = ofCarrying + "refused while a run is open"
+)
 
 func isOfCarrying(what string, _ int) bool { return strings.HasPrefix(what, ofCarrying) }

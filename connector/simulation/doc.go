@@ -99,6 +99,16 @@
 // variants are played so. What only happens to a file is left to the tests of package state: one that is moved, torn or
 // exchanged.
 //
+// # Carried to another engine
+//
+// With -stops N every process is stopped N times, before steps that the seed draws, and the ledger is carried to
+// the other engine by what payersync ledger copy calls: it may die at any commit of that, and is told the same again.
+// Then everybody goes on there, with the same key, and the judge as before: a ledger that is carried is none that
+// was put back, so that nothing waits and nothing is forgotten. While a run is open, the dead ones too, it must be
+// refused, and is tried again before each later step; and where it was it must not open. With -carry=false they are stopped and
+// started again and nothing else: the story is the same, to the millisecond, which
+// TestAStoryGoesOnWhereItsLedgerWasCarried compares. A backup of before is dropped, as people are told.
+//
 // # Running it
 //
 //	go test ./connector/simulation                                   a few seeds, and everything else
@@ -110,6 +120,8 @@
 //	go test ./connector/simulation -run Crash -exhaustive -timeout 0 -v                  crashes in every story, and pairs
 //	go test ./connector/simulation -engine postgres -timeout 0                           all of it on PostgreSQL
 //	go test ./connector/simulation -engine postgres -run TestBothEngines -both 1000 -timeout 0 -v      the same seeds on both
+//	go test ./connector/simulation -engine postgres -run TestAStoryGoesOn -journeys 100 -timeout 0 -v  carried, and in one place
+//	go test ./connector/simulation -stops 3 -seeds 1000 -timeout 0 -v                    fresh ones that are carried, from a file first
 //
 // The seeds are shared among as many processes as there are processors.
 // A seed that fails is shortened by leaving out faults and steps for as long as

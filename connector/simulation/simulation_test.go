@@ -214,6 +214,9 @@ var rareTroubles = []string{
 var rareAmends = []string{"amends: " + keyBack, "amends: " + undoubled, "amends: " + leaves, "amends: " + passedOn, "amends: passed on to other books", "amends: " + moves,
 	"amends: " + parts, "amends: an adoption undone", "amends: an update undone", "amends: who it is, accept", "amends: who it is, reject", "amends: " + givesUp, "amends: taken up again"}
 
+// rareCarried are those that only seeds reach whose ledgers are carried.
+var rareCarried = []string{toServer, toFile, diesOnTheWay, refusedByRun}
+
 // enoughSeeds is from how many seeds on every rare state must be reached.
 const enoughSeeds = 3000
 
@@ -231,6 +234,9 @@ func (t *tally) report(test *testing.T) {
 	}
 	if statetest.OnPostgres() && !asFile {
 		wanted = append(slices.Clone(wanted), allSessionsEnd)
+	}
+	if stops > 0 && carries {
+		wanted = slices.Concat(wanted, rareCarried)
 	}
 	for _, what := range wanted {
 		if t.Counts[what] == 0 && t.Worlds >= enoughSeeds {
