@@ -104,7 +104,7 @@
 // With -stops N every process is stopped N times, before steps that the seed draws, and the ledger is carried to
 // the other engine by what payersync ledger copy calls: it may die at any commit of that, and is told the same again.
 // Then everybody goes on there, with the same key, and the judge as before: a ledger that is carried is none that
-// was put back, so that nothing waits and nothing is forgotten. While a run is open, the dead ones too, it must be
+// was put back, so that nothing waits and nothing is forgotten. While a run is open, be it one that is dead, it must be
 // refused, and is tried again before each later step; and where it was it must not open. With -carry=false they are stopped and
 // started again and nothing else: the story is the same, to the millisecond, which
 // TestAStoryGoesOnWhereItsLedgerWasCarried compares. A backup of before is dropped, as people are told.
