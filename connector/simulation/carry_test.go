@@ -19,32 +19,37 @@ func TestAStoryGoesOnWhereItsLedgerWasCarried(t *testing.T) {
 	if !statetest.OnPostgres() {
 		t.Skip("half of the way is on PostgreSQL: run with -engine postgres")
 	}
-	stays, inOnePlace := newTally(), []string{"-shrink=false", "-engine", "sqlite", "-stops", "3", "-as-file", "-carry=false"}
-	farm(t, *from, *journeys, stays, inOnePlace...)
-	for _, begins := range []string{"sqlite", "postgres"} {
-		carried, inWeather := newTally(), newTally()
-		farm(t, *from, *journeys, carried, "-shrink=false", "-engine", begins, "-stops", "3", "-as-file")
-		if stays.Worlds != *journeys || carried.Worlds != *journeys {
-			t.Fatalf("of %d seeds %d were played in one place, %d with journeys", *journeys, stays.Worlds, carried.Worlds)
+	played := func(arguments ...string) *tally {
+		sum := newTally()
+		farm(t, *from, *journeys, sum, append(arguments, "-stops", "3")...)
+		if sum.Worlds != *journeys {
+			t.Fatalf("of %d seeds %d were played with %q", *journeys, sum.Worlds, arguments)
 		}
+		return sum
+	}
+	inOnePlace := []string{"-shrink=false", "-engine", "sqlite", "-as-file", "-carry=false"}
+	stays := played(inOnePlace...)
+	for _, begins := range []string{"sqlite", "postgres"} {
+		carried := played("-shrink=false", "-engine", begins, "-as-file")
+		carried.tellJourneys(t, begins)
 		for _, seed := range slices.Sorted(maps.Keys(stays.Stories)) {
-			if story := carried.Stories[seed]; story != stays.Stories[seed] && !toldAgain(t, seed, story, inOnePlace...) {
+			if story := carried.Stories[seed]; story != stays.Stories[seed] && !toldAgain(t, seed, story, append(inOnePlace, "-stops", "3")...) {
 				t.Errorf("seed %d on %s: in one place %s; carried %s", seed, begins, stays.Stories[seed], story)
 			}
 		}
-		// and where the server ends sessions, and leases alone tell which runs are dead
-		farm(t, *from, *journeys, inWeather, "-engine", begins, "-stops", "3")
-		for _, sum := range []*tally{carried, inWeather} {
-			for _, where := range []string{toFile, toServer} {
-				if sum.Counts[where] == 0 {
-					t.Errorf("no seed of %d that begin on %s reached %q", *journeys, begins, where)
-				}
-			}
-			for _, what := range slices.Sorted(maps.Keys(sum.Counts)) {
-				if isOfCarrying(what, 0) {
-					t.Logf("began on %s: %d × %s", begins, sum.Counts[what], what)
-				}
-			}
+	}
+	played("-engine", "postgres").tellJourneys(t, "a server that ends sessions, where leases alone tell which runs are dead")
+}
+
+// tellJourneys says how ledgers were carried in worlds that began there, which some must have been either way.
+func (t *tally) tellJourneys(test *testing.T, begins string) {
+	test.Helper()
+	for _, what := range rareCarried {
+		test.Logf("began on %s: %d × %s", begins, t.Counts[what], what)
+	}
+	for _, way := range []string{toFile, toServer} {
+		if t.Counts[way] == 0 {
+			test.Errorf("no seed of %d that began on %s reached %q", t.Worlds, begins, way)
 		}
 	}
 }
