@@ -2,10 +2,12 @@ package state
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -37,12 +39,28 @@ func (d *desk) rows() map[string]string {
 	return out
 }
 
+// says reports whether a row of rows says one of these. What is sealed, and what is another hash, may hold the
+// letters of a name by chance, and says nothing.
+func (d *desk) says(row string, names ...string) bool {
+	return slices.ContainsFunc(strings.Fields(row), func(value string) bool {
+		text, err := hex.DecodeString(value)
+		if err != nil || bytes.HasPrefix(text, d.seal.id[:]) {
+			return false
+		}
+		return slices.ContainsFunc(names, func(name string) bool {
+			return string(text) == name || bytes.Contains(text, []byte(name)) && !hashed.Match(text)
+		})
+	})
+}
+
+var hashed = regexp.MustCompile("^[0-9a-f]{16,}$")
+
 // sealedOf is every sealed value in the rows that name one of these.
 func (d *desk) sealedOf(names ...string) [][]byte {
 	d.t.Helper()
 	var out [][]byte
 	for _, text := range d.rows() {
-		if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(text, fmt.Sprintf("%X", name)) }) {
+		if !d.says(text, names...) {
 			continue
 		}
 		for _, value := range strings.Fields(text) {
@@ -124,10 +142,10 @@ func TestForgetErasesAllOfOnePayerAndNothingOfAnother(t *testing.T) {
 	after := d.rows()
 	for key, text := range before {
 		table := strings.Fields(key)[0]
-		if after[key] == text || table == "ledger" || table == "labels" && !strings.Contains(text, fmt.Sprintf("%X", "c000")) && strings.Contains(fmt.Sprint(after), text) {
+		if after[key] == text || table == "ledger" || table == "labels" && !d.says(text, "c000") && strings.Contains(fmt.Sprint(after), text) {
 			continue
 		}
-		if !slices.ContainsFunc(own, func(name string) bool { return strings.Contains(text, fmt.Sprintf("%X", name)) }) {
+		if !d.says(text, own...) {
 			t.Errorf("%s belongs to somebody else and has changed", key)
 		}
 		if table == "audit" || table == "mandate_history" || table == "attempts" {
