@@ -161,12 +161,15 @@ func (*sqliteFile) begin(tx *Tx) error {
 	})
 }
 
-// readied leaves the waiting for other processes to begin.
+// readied leaves the waiting for other processes to begin, from when the settings were read.
 func (e *sqliteFile) readied(ctx context.Context, db executor) error {
+	if err := e.checkSettings(ctx, db); err != nil {
+		return err
+	}
 	if _, err := db.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil {
 		return fmt.Errorf("prepare the ledger's connection: %w", err)
 	}
-	return e.checkSettings(ctx, db)
+	return nil
 }
 
 // settle can ask nobody. A connection that had ended before took the transaction along.

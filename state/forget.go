@@ -126,7 +126,7 @@ func (tx *Tx) Bar(connection, sourceID string, how Forgotten) error {
 	err := tx.row([]any{&was}, "SELECT forgotten FROM source_records WHERE connection = ? AND source_id = ?", connection, sourceID)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		if err := tx.saveRecords(connection, []connector.Record{blank(sourceID)}, map[string]bool{}); err != nil {
+		if _, err := tx.saveRecords(connection, []connector.Record{blank(sourceID)}); err != nil {
 			return err
 		}
 	case err != nil:

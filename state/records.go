@@ -21,8 +21,12 @@ func (tx *Tx) SavePage(run int64, connection string, records []connector.Record)
 	}
 	unchanged := make(map[string]bool, len(records))
 	for part := range untilRepeated(records) {
-		if err := tx.saveRecords(connection, part, unchanged); err != nil {
-			return fmt.Errorf("save records %s to %s: %w", part[0].SourceID, part[len(part)-1].SourceID, err)
+		held, err := tx.saveRecords(connection, part)
+		if err != nil {
+			return fmt.Errorf("save a page of records: %w", err)
+		}
+		for _, r := range part {
+			unchanged[r.SourceID] = held[connector.Clean(r.SourceID)]
 		}
 	}
 	return tx.noteEchoes(run, connection, unchanged)
@@ -48,8 +52,8 @@ func untilRepeated(records []connector.Record) iter.Seq[[]connector.Record] {
 	}
 }
 
-// saveRecords stores records of which none is there twice, and notes of each whether it is as the ledger holds it.
-func (tx *Tx) saveRecords(connection string, records []connector.Record, unchanged map[string]bool) error {
+// saveRecords stores records of which none is there twice, and returns the ids of those that the ledger held as they are.
+func (tx *Tx) saveRecords(connection string, records []connector.Record) (held map[string]bool, err error) {
 	hashes := make([]string, len(records))
 	as := make(map[string]string, len(records))
 	for i, r := range records {
@@ -58,9 +62,9 @@ func (tx *Tx) saveRecords(connection string, records []connector.Record, unchang
 	}
 	page, err := json.Marshal(as)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	held := make(map[string]bool, len(records))
+	held = make(map[string]bool, len(records))
 	if err := tx.each(`SELECT r.source_id FROM json_each(?2) j CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.key AND r.content_hash = j.value`,
 		[]any{connection, string(page)}, func(scan func(...any) error) error {
 			var id string
@@ -68,26 +72,25 @@ func (tx *Tx) saveRecords(connection string, records []connector.Record, unchang
 			held[id] = true
 			return err
 		}); err != nil {
-		return err
+		return nil, err
 	}
 	var args []any
 	for i, r := range records {
-		unchanged[r.SourceID] = held[connector.Clean(r.SourceID)]
-		if unchanged[r.SourceID] {
+		if held[connector.Clean(r.SourceID)] {
 			if err := tx.exec("UPDATE source_records SET missed = 0, unseen = 0, origin = ?, unreadable = ? WHERE connection = ? AND source_id = ?",
 				r.Origin, r.Problem != "", connection, r.SourceID); err != nil {
-				return err
+				return nil, err
 			}
 			continue
 		}
 		plain, err := json.Marshal(r)
 		if err != nil {
-			return err
+			return nil, fmt.Errorf("record %s: %w", r.SourceID, err)
 		}
 		args = append(args, connection, r.SourceID, hashes[i], tx.l.seal.box(plain, place("source_records", "record", connection, r.SourceID)),
 			r.State, r.Problem != "", stamp(r.UpdatedAt), r.Origin, stamp(tx.now))
 	}
-	return tx.insertRows(`INSERT INTO source_records
+	return held, tx.insertRows(`INSERT INTO source_records
 		(connection, source_id, content_hash, record, state, unreadable, source_time, origin, updated_at) VALUES `, "(?, ?, ?, ?, ?, ?, ?, ?, ?)", args,
 		` ON CONFLICT (connection, source_id) DO UPDATE SET content_hash = excluded.content_hash, record = excluded.record,
 		  state = excluded.state, unreadable = excluded.unreadable, source_time = excluded.source_time, origin = excluded.origin,

@@ -242,6 +242,23 @@ func TestConnectionsKeepTheirRecordsApart(t *testing.T) {
 	}
 }
 
+func TestARecordThatAPageShowsSeveralTimesIsAsItIsShownLast(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	d.save(run, acme, record("c1", "One"))
+	d.save(run, acme, record("c2", "Two"), record("c1", "Other"), record("c2", "Three"), record("c1", "One"), record("c2", "Four"))
+	for id, name := range map[string]string{"c1": "One", "c2": "Four"} {
+		held, err := d.Held(t.Context(), RecordID{acme, id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := record(id, name); string(held.Record.Data) != string(want.Data) {
+			t.Errorf("of %s the ledger holds %s, want %s", id, held.Record.Data, want.Data)
+		}
+	}
+}
+
 // covers F61
 func TestARunThatLostItsLeaseSavesNothing(t *testing.T) {
 	t.Parallel()

@@ -67,6 +67,8 @@ func TestAKeyInClearMovesIntoVaultAndOut(t *testing.T) {
 }
 
 // What needs no key asks nobody for one; what needs it says who has it, and why it cannot be had.
+//
+// covers F200
 func TestWithoutVaultNothingIsDoneThatNeedsTheKey(t *testing.T) {
 	t.Parallel()
 	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, people(1)), "fjord": newWorld(t, people(1))})
@@ -108,6 +110,8 @@ func TestWithoutVaultNothingIsDoneThatNeedsTheKey(t *testing.T) {
 }
 
 // Nodes need Vault when they start, and not while they run.
+//
+// covers F200
 func TestNodesThatRunGoOnWithoutVault(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2, map[string]int{"harbour": 1, "fjord": 1})
