@@ -51,8 +51,8 @@ func TestNodesThatAreKilledMakeEachPayerOnce(t *testing.T) {
 	nodes := []*process{c.serve(0), c.serve(1), c.serve(2)}
 	told := map[string]bool{}
 	for i := range *nodeKills {
-		come := w.moment(random, *nodePayers)
-		patiently(t, "the moment to kill", func() bool { return come() || len(w.box.Customers()) == *nodePayers })
+		come := w.moment(random, 2**nodePayers / *nodeKills)
+		patiently(t, "the moment to kill", func() bool { return come() || w.box.Writes() >= 2**nodePayers })
 		n := random.IntN(len(nodes))
 		nodes[n].signal(syscall.SIGKILL)
 		nodes[n].wait()

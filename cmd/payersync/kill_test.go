@@ -46,7 +46,7 @@ func TestKillNineNeverMakesACustomerTwice(t *testing.T) {
 	random := seeded(t)
 	began, inside := time.Now(), 0
 	for range *kills {
-		if w.killDuring(w.moment(random, 3**killRows/2), "backfill", "--yes") { // half of the rows are two writes, the others one
+		if w.killDuring(w.moment(random, 3**killRows/2 / *kills), "backfill", "--yes") { // half of the rows are two writes, the others one
 			inside++
 		}
 	}
@@ -77,7 +77,7 @@ func TestKillNineDuringSyncsEndsInTheLastExport(t *testing.T) {
 			rows[i].Phone = fmt.Sprintf("01632 9%05d", random.IntN(3)) // two of three change with each export
 		}
 		w.export(rows...)
-		if w.killDuring(w.moment(random, 45**kills), "sync", "--yes") {
+		if w.killDuring(w.moment(random, 45), "sync", "--yes") {
 			inside++
 		}
 	}
@@ -106,7 +106,7 @@ func TestKillNineOfServeLosesNoWebhookAndDoublesNoCustomer(t *testing.T) {
 	random, acknowledged := seeded(t), map[string]bool{}
 	for round := range *kills {
 		serve := w.serve()
-		come, began, told := w.moment(random, 2*len(rows)), time.Now(), 0
+		come, began, told := w.moment(random, 2*len(rows) / *kills), time.Now(), 0
 		eventually(t, "the moment to kill", func() bool {
 			told++
 			if id := fmt.Sprintf("round-%d-%d", round, told); w.signAndTell(random, id) {
@@ -175,8 +175,8 @@ func seeded(t *testing.T) *rand.Rand {
 // moment draws when a process is killed and returns a function that says whether
 // the moment has come: after some writes, so that the work gets on between kills;
 // after some requests, many of which are reads; or after some time, which may be
-// over before the first request. All kills together come within so many writes.
-func (w *world) moment(random *rand.Rand, writes int) func() bool {
+// over before the first request. apart is how many writes it waits for at most.
+func (w *world) moment(random *rand.Rand, apart int) func() bool {
 	switch random.IntN(4) {
 	case 0:
 		began, wait := time.Now(), time.Duration(random.Int64N(int64(500*time.Millisecond)))
@@ -185,7 +185,7 @@ func (w *world) moment(random *rand.Rand, writes int) func() bool {
 		until := w.seen.Load() + random.Int64N(400)
 		return func() bool { return w.seen.Load() > until }
 	}
-	until := w.box.Writes() + random.IntN(max(1, writes / *kills))
+	until := w.box.Writes() + random.IntN(max(1, apart))
 	return func() bool { return w.box.Writes() > until }
 }
 
