@@ -81,7 +81,9 @@ func TestANudgeDuringADrainIsFollowedByAnother(t *testing.T) {
 		t.Fatalf("there are %d drains of one account", jobs)
 	}
 	close(goOn)
-	s.until("all is drained", func() bool { return s.over() && ask[int](s, "SELECT count(*) FROM deliveries WHERE open") == 0 })
+	s.until("all is drained", func() bool {
+		return s.noted("1 drain done schedule") == 2 && s.over() && ask[int](s, "SELECT count(*) FROM deliveries WHERE open") == 0
+	})
 	s.same("the drains", s.lines("1 drain"), []string{"begun schedule", "done schedule", "begun schedule", "done schedule"})
 }
 
@@ -119,7 +121,9 @@ func TestANudgeBetweenTheLookAndTheEndOfADrainBeginsAnother(t *testing.T) {
 	if err := <-nudged; err != nil {
 		t.Fatal(err)
 	}
-	s.until("all is drained", func() bool { return s.over() && ask[int](s, "SELECT count(*) FROM deliveries WHERE open") == 0 })
+	s.until("all is drained", func() bool {
+		return s.noted("1 drain done schedule") == 2 && s.over() && ask[int](s, "SELECT count(*) FROM deliveries WHERE open") == 0
+	})
 	s.same("the drains", s.lines("1 drain"), []string{"begun schedule", "done schedule", "begun schedule", "done schedule"})
 }
 
