@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -62,19 +63,36 @@ func (l *Ledger) Unlabelled(ctx context.Context, connection, mapping string, rec
 // SaveLabels keeps what records are known by, as this mapping version makes it. A label that
 // says the same keeps its number, and its row where the mapping is the same too.
 func (tx *Tx) SaveLabels(connection, mapping string, labels []NewLabel) error {
-	for _, n := range labels {
-		plain, err := json.Marshal(n.Label)
-		if err != nil {
-			return err
+	if len(labels) == 0 {
+		return nil
+	}
+	var last int64
+	if err := tx.row([]any{&last}, "SELECT coalesce(max(number), 0) FROM labels"); err != nil {
+		return fmt.Errorf("look for the newest label: %w", err)
+	}
+	for part := range untilRepeated(labels, func(n NewLabel) string { return n.SourceID }) {
+		var keep, renew []any
+		for _, n := range part {
+			plain, err := json.Marshal(n.Label)
+			if err != nil {
+				return err
+			}
+			last++
+			at := placeOfLabel(RecordID{connection, n.SourceID})
+			rows := &renew
+			if n.Keep {
+				rows = &keep
+			}
+			*rows = append(*rows, last, connection, n.SourceID, labelForm+mapping, tx.l.seal.digest(plain, at), tx.l.seal.box(plain, at))
 		}
-		at := placeOfLabel(RecordID{connection, n.SourceID})
-		if err := tx.exec(`INSERT INTO labels AS b (number, connection, source_id, mapping, digest, label) VALUES ((SELECT coalesce(max(number), 0) + 1 FROM labels), ?1, ?2, ?3, ?4, ?5)
-			ON CONFLICT (connection, source_id) DO UPDATE SET mapping = excluded.mapping, digest = excluded.digest,
-			  number = CASE WHEN b.digest = excluded.digest THEN b.number ELSE (SELECT max(number) + 1 FROM labels) END,
+		const into, row = "INSERT INTO labels AS b (number, connection, source_id, mapping, digest, label) VALUES ", "(?, ?, ?, ?, ?, ?)"
+		if err := errors.Join(
+			tx.insertRows(into, row, keep, " ON CONFLICT (connection, source_id) DO NOTHING"),
+			tx.insertRows(into, row, renew, ` ON CONFLICT (connection, source_id) DO UPDATE SET mapping = excluded.mapping, digest = excluded.digest,
+			  number = CASE WHEN b.digest = excluded.digest THEN b.number ELSE excluded.number END,
 			  label = CASE WHEN b.digest = excluded.digest THEN b.label ELSE excluded.label END
-			WHERE ?6 = 0 AND (b.mapping <> excluded.mapping OR b.digest <> excluded.digest)`,
-			connection, n.SourceID, labelForm+mapping, tx.l.seal.digest(plain, at), tx.l.seal.box(plain, at), n.Keep); err != nil {
-			return fmt.Errorf("save the label of record %s: %w", n.SourceID, err)
+			WHERE b.mapping <> excluded.mapping OR b.digest <> excluded.digest`)); err != nil {
+			return fmt.Errorf("save labels of records: %w", err)
 		}
 	}
 	return nil

@@ -58,15 +58,15 @@ func TestALabelGetsANewNumberWhenItSaysSomethingElse(t *testing.T) {
 
 	d.label(acme, "m1", called("c1", "Ada"), called("c2", "Grace Hopper"))
 	d.label("beta", "m1", called("c1", "Bert"))
-	wantLabels(t, "after two were renamed", labels(t, d.Ledger, 3), "4 acme/c2 Grace Hopper", "5 beta/c1 Bert")
+	wantLabels(t, "after two were renamed", labels(t, d.Ledger, 3), "5 acme/c2 Grace Hopper", "6 beta/c1 Bert")
 	d.label("beta", "m1", called("c1", "Bertha")) // the newest of all
-	wantLabels(t, "after one was renamed back", labels(t, d.Ledger, 5), "6 beta/c1 Bertha")
-	wantLabels(t, "in all", labels(t, d.Ledger, 0), "1 acme/c1 Ada", "4 acme/c2 Grace Hopper", "6 beta/c1 Bertha")
+	wantLabels(t, "after one was renamed back", labels(t, d.Ledger, 6), "7 beta/c1 Bertha")
+	wantLabels(t, "in all", labels(t, d.Ledger, 0), "1 acme/c1 Ada", "5 acme/c2 Grace Hopper", "7 beta/c1 Bertha")
 
 	d.label(acme, "m2", called("c1", "Ada"))
-	wantLabels(t, "after another mapping said the same", labels(t, d.Ledger, 6))
+	wantLabels(t, "after another mapping said the same", labels(t, d.Ledger, 7))
 	d.label(acme, "m2", NewLabel{SourceID: "c1", Keep: true})
-	wantLabels(t, "after the record said no more who it was", labels(t, d.Ledger, 0), "1 acme/c1 Ada", "4 acme/c2 Grace Hopper", "6 beta/c1 Bertha")
+	wantLabels(t, "after the record said no more who it was", labels(t, d.Ledger, 0), "1 acme/c1 Ada", "5 acme/c2 Grace Hopper", "7 beta/c1 Bertha")
 
 	got, err := d.LabelsOf(t.Context(), []RecordID{{acme, "c1"}, {"beta", "c1"}, {"beta", "c2"}, {"", ""}})
 	want := map[RecordID]connector.Label{{acme, "c1"}: called("c1", "Ada").Label, {"beta", "c1"}: called("c1", "Bertha").Label}

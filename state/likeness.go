@@ -87,21 +87,29 @@ func (tx *Tx) SaveLikeness(connection, sourceID string, k Likeness) error {
 	if err := tx.exec("UPDATE payers SET likeness = ? WHERE connection = ? AND source_id = ?", like.digest, connection, sourceID); err != nil {
 		return err
 	}
-	return tx.renewTraits(connection, sourceID, known != "", like.traits)
+	return tx.renewTraits(connection, sourceID, known != "", like)
 }
 
 // renewTraits keeps what a payer may be known by; known says that something was kept of it before.
-func (tx *Tx) renewTraits(connection, sourceID string, known bool, traits []trait) error {
+func (tx *Tx) renewTraits(connection, sourceID string, known bool, like likeness) error {
 	if known {
 		if err := tx.exec("DELETE FROM likenesses WHERE connection = ? AND source_id = ?", connection, sourceID); err != nil {
 			return err
 		}
 	}
-	var args []any
-	for _, t := range traits {
+	return tx.saveTraitsOf(like.rows(connection, sourceID))
+}
+
+// rows returns the likeness as the rows of a payer that saveTraitsOf inserts.
+func (k likeness) rows(connection, sourceID string) (args []any) {
+	for _, t := range k.traits {
 		args = append(args, connection, sourceID, t.kind, t.value)
 	}
-	return tx.insertRows("INSERT INTO likenesses (connection, source_id, kind, value) VALUES ", "(?, ?, ?, ?)", args, "")
+	return args
+}
+
+func (tx *Tx) saveTraitsOf(payers []any) error {
+	return tx.insertRows("INSERT INTO likenesses (connection, source_id, kind, value) VALUES ", "(?, ?, ?, ?)", payers, "")
 }
 
 // Unlearnt returns up to limit payers with a customer of which nothing is kept that they

@@ -67,7 +67,13 @@ func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Ke
 			return tx.exec("UPDATE payers SET billing_id = NULL, link_state = 'new' WHERE connection = ? AND source_id = ?", from.Connection, from.SourceID)
 		},
 		func() error {
-			return tx.savePayer(connection, Decision{SourceID: sourceID, Key: from.Key, Left: true}, "")
+			d := Decision{SourceID: sourceID, Key: from.Key, Left: true}
+			known, err := tx.beforehand(connection, []Decision{d})
+			if err != nil {
+				return err
+			}
+			var new additions
+			return errors.Join(tx.savePayer(connection, d, known[0], &new), tx.add(new))
 		},
 		func() error {
 			return tx.exec(`UPDATE payers SET billing_id = ?1, moves_name = ?2, moves_value = ?3, updated_at = ?4,

@@ -25,8 +25,6 @@ var readers = map[string]string{
 	"saveDecision":    "writes",
 	"beforehand":      "whether there is something to take back",
 	"savePayer":       "writes",
-	"decidedPayer":    "writes",
-	"payerMoves":      "writes only news",
 	"Created":         "writes",
 	"Hold":            "writes",
 	"LinkPayer":       "writes",

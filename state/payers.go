@@ -203,41 +203,42 @@ func (tx *Tx) Move(p Payer, to connector.Key) error {
 }
 
 // savePayer makes or renews the payer of a decided record: its key, how it relates to its customer and what it may be
-// known by, where the decision gives them; known is the digest of what it may be known by so far. A word that it may stay
-// without its record lapses where that is there. The key of a payer that has a customer never changes here. One that cannot
-// be sent, of a record that is held, is like no other's. A payer that is so already stays as it is, and one that is linked
-// is there already.
-func (tx *Tx) savePayer(connection string, d Decision, known string) error {
-	if d.Key.Value == "" {
-		return tx.exec(`UPDATE payers AS p SET `+decidedPayer+` WHERE connection = ?1 AND source_id = ?2 AND (`+payerMoves+`)`,
-			connection, d.SourceID, d.LinkState, stamp(tx.now), d.Left)
-	}
+// known by, where the decision gives them. A word that it may stay without its record lapses where that is there. The key of
+// a payer that has a customer never changes here. One that cannot be sent, of a record that is held, is like no other's. A
+// payer that is so already stays as it is, and one that is linked is there already.
+func (tx *Tx) savePayer(connection string, d Decision, known before, new *additions) error {
 	key, like := d.Key.Indexed(), likeness{}
 	if d.Likeness != nil {
 		like = tx.l.likenessOf(*d.Likeness)
 	}
-	if err := tx.exec(`INSERT INTO payers AS p (connection, source_id, key_name, key_value, link_state, updated_at, likeness)
-		VALUES (?1, ?2, ?6, ?7, CASE WHEN ?3 = '' OR ?3 = 'linked' THEN 'new' ELSE ?3 END, ?4, ?8)
-		ON CONFLICT (connection, source_id) DO UPDATE SET `+decidedPayer+`, likeness = CASE WHEN ?8 = '' THEN p.likeness ELSE ?8 END,
-		  key_name = CASE WHEN p.billing_id IS NULL AND NOT `+isSent+` THEN excluded.key_name ELSE p.key_name END,
-		  key_value = CASE WHEN p.billing_id IS NULL AND NOT `+isSent+` THEN excluded.key_value ELSE p.key_value END
-		WHERE `+payerMoves+` OR p.billing_id IS NULL AND (p.key_name <> ?6 OR p.key_value <> ?7) OR ?8 <> '' AND p.likeness <> ?8`,
-		connection, d.SourceID, d.LinkState, stamp(tx.now), d.Left, key.Name, key.ScopedValue(), like.digest); err != nil || like.digest == "" || like.digest == known {
+	switch {
+	case !known.payer && key.Value == "":
+		return nil
+	case !known.payer:
+		state := d.LinkState
+		if state == "" || state == connector.LinkLinked {
+			state = connector.LinkNew
+		}
+		new.payers = append(new.payers, connection, d.SourceID, key.Name, key.ScopedValue(), state, stamp(tx.now), like.digest)
+		new.likenesses = append(new.likenesses, like.rows(connection, d.SourceID)...)
+		return nil
+	}
+	const keyIsFree = "?7 <> '' AND p.billing_id IS NULL"
+	if err := tx.exec(`UPDATE payers AS p SET link_state = coalesce(nullif(?3, ''), p.link_state),
+		  updated_at = CASE WHEN ?3 = '' OR p.link_state = ?3 THEN p.updated_at ELSE ?4 END,
+		  stays_at = CASE WHEN ?5 = 1 THEN p.stays_at ELSE 0 END,
+		  stays_with = CASE WHEN ?5 = 1 THEN p.stays_with ELSE '' END,
+		  stays_word = CASE WHEN ?5 = 1 THEN p.stays_word ELSE 0 END,
+		  likeness = CASE WHEN ?8 = '' THEN p.likeness ELSE ?8 END,
+		  key_name = CASE WHEN `+keyIsFree+` AND NOT `+isSent+` THEN ?6 ELSE p.key_name END,
+		  key_value = CASE WHEN `+keyIsFree+` AND NOT `+isSent+` THEN ?7 ELSE p.key_value END
+		WHERE p.connection = ?1 AND p.source_id = ?2 AND (?3 <> '' AND p.link_state <> ?3 OR ?5 = 0 AND p.stays_at <> 0
+		  OR `+keyIsFree+` AND (p.key_name <> ?6 OR p.key_value <> ?7) OR ?8 <> '' AND p.likeness <> ?8)`,
+		connection, d.SourceID, d.LinkState, stamp(tx.now), d.Left, key.Name, key.ScopedValue(), like.digest); err != nil || like.digest == "" || like.digest == known.like {
 		return err
 	}
-	return tx.renewTraits(connection, d.SourceID, known != "", like.traits)
+	return tx.renewTraits(connection, d.SourceID, known.like != "", like)
 }
-
-// What a decision makes of a payer that is there: ?3 is how it relates to its customer, blank for as it does, and ?5
-// whether its record has left.
-const (
-	decidedPayer = `link_state = coalesce(nullif(?3, ''), p.link_state),
-		updated_at = CASE WHEN ?3 = '' OR p.link_state = ?3 THEN p.updated_at ELSE ?4 END,
-		stays_at = CASE WHEN ?5 = 1 THEN p.stays_at ELSE 0 END,
-		stays_with = CASE WHEN ?5 = 1 THEN p.stays_with ELSE '' END,
-		stays_word = CASE WHEN ?5 = 1 THEN p.stays_word ELSE 0 END`
-	payerMoves = "?3 <> '' AND p.link_state <> ?3 OR ?5 = 0 AND p.stays_at <> 0"
-)
 
 // SetLinkState says how a payer relates to its customer; see the package comment of connector.
 func (tx *Tx) SetLinkState(connection, sourceID string, to connector.LinkState) error {

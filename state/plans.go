@@ -140,6 +140,8 @@ func (tx *Tx) SaveDecisions(run int64, connection, mapping string, decisions ...
 	if err != nil {
 		return fmt.Errorf("look what is known of the records that were decided on: %w", err)
 	}
+	var labels []NewLabel
+	var new additions
 	for i, d := range decisions {
 		if d.Stands != "" && d.Stands != known[i].stands {
 			if _, err := tx.ReplanRecord(connection, d.SourceID); err != nil {
@@ -150,9 +152,33 @@ func (tx *Tx) SaveDecisions(run int64, connection, mapping string, decisions ...
 			}
 			continue
 		}
-		if err := tx.saveDecision(run, connection, mapping, d, known[i]); err != nil {
+		if d.Label != nil {
+			labels = append(labels, *d.Label)
+		}
+		if err := tx.saveDecision(run, connection, mapping, d, known[i], &new); err != nil {
 			return fmt.Errorf("save the decision on record %s: %w", d.SourceID, err)
 		}
+	}
+	if err := tx.SaveLabels(connection, mapping, labels); err != nil {
+		return err
+	}
+	return tx.add(new)
+}
+
+// additions are the rows that the decisions of a page add, which statements take several at a time.
+type additions struct{ payers, likenesses, changes []any }
+
+func (tx *Tx) add(new additions) error {
+	if err := tx.insertRows("INSERT INTO payers (connection, source_id, key_name, key_value, link_state, updated_at, likeness) VALUES ", "(?, ?, ?, ?, ?, ?, ?)", new.payers, ""); err != nil {
+		return fmt.Errorf("save payers: %w", err)
+	}
+	if err := tx.saveTraitsOf(new.likenesses); err != nil {
+		return fmt.Errorf("save what payers may be known by: %w", err)
+	}
+	if err := tx.insertRows(`INSERT INTO changes
+		(change_id, run_id, connection, source_id, lane, action, change_hash, wanted, wanted_hash, diff, blanks, identity, scopes, unlinks, billing_id, state, updated_at) VALUES `,
+		"(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), 'pending', ?)", new.changes, ""); err != nil {
+		return fmt.Errorf("save changes: %w", err)
 	}
 	return nil
 }
@@ -160,6 +186,7 @@ func (tx *Tx) SaveDecisions(run int64, connection, mapping string, decisions ...
 // before is what the ledger holds of a record when it is decided on.
 type before struct {
 	stands string // as Candidate.Stands
+	payer  bool   // it has one
 	like   string // the digest of what its payer may be known by; "" for nothing, or no payer
 	told   bool   // something of it needs attention
 	open   map[string]openChange
@@ -175,12 +202,12 @@ func (tx *Tx) beforehand(connection string, decisions []Decision) ([]before, err
 	if err != nil {
 		return nil, err
 	}
-	err = tx.each(`SELECT j.key, `+stands+`, coalesce(p.likeness, ''), EXISTS (SELECT 1 FROM attention a WHERE a.connection = ?1 AND a.source_id = j.value)
+	err = tx.each(`SELECT j.key, `+stands+`, p.source_id IS NOT NULL, coalesce(p.likeness, ''), EXISTS (SELECT 1 FROM attention a WHERE a.connection = ?1 AND a.source_id = j.value)
 		FROM json_each(?2) j CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.value
 		LEFT JOIN payers p ON p.connection = ?1 AND p.source_id = j.value`, []any{connection, string(page)}, func(scan func(...any) error) error {
 		var at int
 		var b before
-		err := scan(&at, &b.stands, &b.like, &b.told)
+		err := scan(&at, &b.stands, &b.payer, &b.like, &b.told)
 		known[at] = b
 		return err
 	})
@@ -201,25 +228,20 @@ func (tx *Tx) beforehand(connection string, decisions []Decision) ([]before, err
 	})
 }
 
-// saveDecision stores a decision on a record of which this is known.
-func (tx *Tx) saveDecision(run int64, connection, mapping string, d Decision, known before) error {
+// saveDecision stores a decision on a record of which this is known, but for its label and what is new.
+func (tx *Tx) saveDecision(run int64, connection, mapping string, d Decision, known before, new *additions) error {
 	if err := tx.exec(`UPDATE source_records SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = ?, rests = ?, contested = ?, class = ?
 		WHERE connection = ? AND source_id = ?`,
 		d.ContentHash, mapping, d.Verdict, d.Waits, d.rests(), d.Contested, d.class(), connection, d.SourceID); err != nil {
 		return err
 	}
-	if err := tx.savePayer(connection, d, known.like); err != nil {
+	if err := tx.savePayer(connection, d, known, new); err != nil {
 		return err
-	}
-	if d.Label != nil {
-		if err := tx.SaveLabels(connection, mapping, []NewLabel{*d.Label}); err != nil {
-			return err
-		}
 	}
 	if err := tx.saveReason(connection, d, known.told); err != nil {
 		return err
 	}
-	return tx.replaceChanges(run, connection, d, known.open)
+	return tx.replaceChanges(run, connection, d, known.open, new)
 }
 
 // saveReason makes what people are told of a record what the decision says; anything says that
@@ -268,17 +290,17 @@ func (tx *Tx) dropPlanned(connection, sourceID string, lanes ...string) error {
 
 // replaceChanges makes what a decision wants the one pending change of each of its payer's lanes, of which
 // these are open.
-func (tx *Tx) replaceChanges(run int64, connection string, d Decision, open map[string]openChange) error {
+func (tx *Tx) replaceChanges(run int64, connection string, d Decision, open map[string]openChange, new *additions) error {
 	var link *NewChange
 	if d.Link {
 		link = &NewChange{Action: connector.ActionLink}
 	}
 	return errors.Join(
-		tx.replaceChange(run, connection, d.SourceID, LaneCustomer, open[LaneCustomer], d.Customer),
-		tx.replaceChange(run, connection, d.SourceID, LaneMandate, open[LaneMandate], link))
+		tx.replaceChange(run, connection, d.SourceID, LaneCustomer, open[LaneCustomer], d.Customer, new),
+		tx.replaceChange(run, connection, d.SourceID, LaneMandate, open[LaneMandate], link, new))
 }
 
-func (tx *Tx) replaceChange(run int64, connection, sourceID, lane string, open openChange, want *NewChange) error {
+func (tx *Tx) replaceChange(run int64, connection, sourceID, lane string, open openChange, want *NewChange, new *additions) error {
 	hash := ""
 	if want != nil {
 		hash = want.hash(connection, sourceID)
@@ -295,7 +317,7 @@ func (tx *Tx) replaceChange(run int64, connection, sourceID, lane string, open o
 	if want == nil {
 		return nil
 	}
-	return tx.insertChange(run, connection, sourceID, lane, hash, want)
+	return tx.newChange(run, connection, sourceID, lane, hash, want, new)
 }
 
 // nextChange returns the id of a change that is about to be inserted: it is known before the row is there, because
@@ -310,7 +332,7 @@ func (tx *Tx) nextChange() (int64, error) {
 	return tx.change, nil
 }
 
-func (tx *Tx) insertChange(run int64, connection, sourceID, lane, hash string, c *NewChange) error {
+func (tx *Tx) newChange(run int64, connection, sourceID, lane, hash string, c *NewChange, new *additions) error {
 	w := c.weigh()
 	id, err := tx.nextChange()
 	if err != nil {
@@ -327,11 +349,10 @@ func (tx *Tx) insertChange(run int64, connection, sourceID, lane, hash string, c
 		}
 		wantedHash = c.Wanted.Hash()
 	}
-	return tx.exec(`INSERT INTO changes
-		(change_id, run_id, connection, source_id, lane, action, change_hash, wanted, wanted_hash, diff, blanks, identity, scopes, unlinks, billing_id, state, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), 'pending', ?)`,
+	new.changes = append(new.changes,
 		id, run, connection, sourceID, lane, c.Action, hash, tx.l.seal.box(wanted, changePlace("wanted", id)), wantedHash,
 		tx.l.seal.box(diff, changePlace("diff", id)), w.Blanks, w.Identity, w.Scopes, c.Unlinks, c.BillingID, stamp(tx.now))
+	return nil
 }
 
 func changePlace(column string, id int64) []byte {

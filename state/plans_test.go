@@ -266,7 +266,8 @@ func TestALaneHasOneOpenChange(t *testing.T) {
 				d.do(func(tx *Tx) error { return tx.LeaveUnknown(run, c, "") })
 			}
 			err := d.Do(t.Context(), func(tx *Tx) error {
-				return tx.insertChange(run, acme, "c1", LaneCustomer, "other", &NewChange{Action: connector.ActionCreate})
+				var new additions
+				return errors.Join(tx.newChange(run, acme, "c1", LaneCustomer, "other", &NewChange{Action: connector.ActionCreate}, &new), tx.add(new))
 			})
 			if err == nil {
 				t.Error("a second open change was accepted")

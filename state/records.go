@@ -20,7 +20,7 @@ func (tx *Tx) SavePage(run int64, connection string, records []connector.Record)
 		return err
 	}
 	unchanged := make(map[string]bool, len(records))
-	for part := range untilRepeated(records) {
+	for part := range untilRepeated(records, func(r connector.Record) string { return r.SourceID }) {
 		held, err := tx.saveRecords(connection, part)
 		if err != nil {
 			return fmt.Errorf("save a page of records: %w", err)
@@ -32,22 +32,22 @@ func (tx *Tx) SavePage(run int64, connection string, records []connector.Record)
 	return tx.noteEchoes(run, connection, unchanged)
 }
 
-// untilRepeated returns the records in parts of which none shows a record twice.
-func untilRepeated(records []connector.Record) iter.Seq[[]connector.Record] {
-	return func(yield func([]connector.Record) bool) {
-		begin, shown := 0, make(map[string]bool, len(records))
-		for i, r := range records {
-			if shown[r.SourceID] {
-				if !yield(records[begin:i]) {
+// untilRepeated returns what is listed in parts of which none shows an id twice.
+func untilRepeated[T any](list []T, id func(T) string) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		begin, shown := 0, make(map[string]bool, len(list))
+		for i, one := range list {
+			if shown[id(one)] {
+				if !yield(list[begin:i]) {
 					return
 				}
 				begin = i
 				clear(shown)
 			}
-			shown[r.SourceID] = true
+			shown[id(one)] = true
 		}
-		if begin < len(records) {
-			yield(records[begin:])
+		if begin < len(list) {
+			yield(list[begin:])
 		}
 	}
 }
