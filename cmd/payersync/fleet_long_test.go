@@ -27,9 +27,14 @@ const within = 8 * time.Minute
 // patiently is eventually for what a lost node holds up.
 func patiently(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(within); !done(); time.Sleep(200 * time.Millisecond) {
+	longWait(t, within, what, done)
+}
+
+func longWait(t *testing.T, patience time.Duration, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited %v in vain for %s", within, what)
+			t.Fatalf("waited %v in vain for %s", patience, what)
 		}
 	}
 }
@@ -50,9 +55,10 @@ func TestNodesThatAreKilledMakeEachPayerOnce(t *testing.T) {
 	token, w := c.token("acme"), c.accounts["acme"]
 	nodes := []*process{c.serve(0), c.serve(1), c.serve(2)}
 	told := map[string]bool{}
+	planned := within + time.Duration(*nodePayers)*20*time.Millisecond // nothing is sent before all are
 	for i := range *nodeKills {
 		come := w.moment(random, 2**nodePayers / *nodeKills)
-		patiently(t, "the moment to kill", func() bool { return come() || w.box.Writes() >= 2**nodePayers })
+		longWait(t, planned, "the moment to kill", func() bool { return come() || w.box.Writes() >= 2**nodePayers })
 		n := random.IntN(len(nodes))
 		nodes[n].signal(syscall.SIGKILL)
 		nodes[n].wait()
