@@ -55,7 +55,7 @@ type desk struct {
 	t     testing.TB
 	clock *clock
 	opts  Options
-	met   map[int64]*Met // by each run, of its source
+	met   map[int64]*connector.IDs // by each run, of its source
 
 	holdsLog *sql.Conn // see logSize
 }

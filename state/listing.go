@@ -2,10 +2,15 @@ package state
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	mathbits "math/bits"
 	"slices"
+
+	"payersync/connector"
 )
 
 // Listing is what one list pass has shown of the service's customers so far. It is kept in
@@ -16,9 +21,11 @@ type Listing struct {
 	Pass   int64 // its number
 	Ticket int64 // the read ticket of its pages
 
-	bare     map[string]bool // by customer: whether it was shown without externalData, or without some that is known
-	mandates *Met            // shown as they are known
-	statuses *Met            // customers whose financial status was shown as it is known
+	shown    *connector.IDs // customers
+	sum      sumOfIDs       // of them
+	bare     *connector.IDs // those shown without externalData, or without some that is known
+	mandates *connector.IDs // shown as they are known
+	statuses *connector.IDs // customers whose financial status was shown as it is known
 	changed  map[string]listedRows
 	finished int // passes that had ended when the rows were compared
 }
@@ -27,7 +34,7 @@ type Listing struct {
 type listedRows struct{ appeared, vanished string }
 
 func newListing(pass, ticket int64) *Listing {
-	return &Listing{Pass: pass, Ticket: ticket, bare: map[string]bool{}, mandates: NewMet(), statuses: NewMet()}
+	return &Listing{Pass: pass, Ticket: ticket, shown: connector.NewIDs(), bare: connector.NewIDs(), mandates: connector.NewIDs(), statuses: connector.NewIDs()}
 }
 
 // ShownBy says that what is saved from now on, until done is called, was shown by a list pass; nil
@@ -40,16 +47,32 @@ func (tx *Tx) ShownBy(s *Listing) (done func()) {
 // Add notes that the list showed a customer, and nothing of what it showed.
 func (s *Listing) Add(billingID string) { s.add(billingID, false) }
 
-func (s *Listing) add(billingID string, bare bool) { s.bare[billingID] = s.bare[billingID] || bare }
-
-// Has reports whether the list showed a customer.
-func (s *Listing) Has(billingID string) bool {
-	_, has := s.bare[billingID]
-	return has
+func (s *Listing) add(billingID string, bare bool) {
+	if s.shown.Add(billingID) {
+		s.sum.add(billingID)
+	}
+	if bare {
+		s.bare.Add(billingID)
+	}
 }
 
+// Has reports whether the list showed a customer.
+func (s *Listing) Has(billingID string) bool { return s.shown.Has(billingID) }
+
 // Len returns how many customers the list showed.
-func (s *Listing) Len() int { return len(s.bare) }
+func (s *Listing) Len() int { return s.shown.Len() }
+
+// sumOfIDs is the sum of hashes of ids, modulo 2^256: two sets have the same in whatever order their ids came.
+type sumOfIDs [4]uint64
+
+func (s *sumOfIDs) add(id string) {
+	h, over := sha256.Sum256([]byte(id)), uint64(0)
+	for i := range s {
+		s[i], over = mathbits.Add64(s[i], binary.LittleEndian.Uint64(h[8*i:]), over)
+	}
+}
+
+func (s sumOfIDs) String() string { return fmt.Sprintf("%016x%016x%016x%016x", s[3], s[2], s[1], s[0]) }
 
 // lastSeenOf returns when a row of a table with a mark listed was last shown as it is, as SQL: by
 // itself or as news, as its column at says, or by the list pass that ended last.
@@ -62,7 +85,7 @@ func lastSeenOf(table, at string) string {
 // list pass that ended last has shown.
 var listedTables = []struct{ name, id, at string }{{"mandates", "mandate_id", "last_seen_at"}, {"financial_statuses", "billing_id", "seen_at"}}
 
-func (s *Listing) met(table string) *Met {
+func (s *Listing) met(table string) *connector.IDs {
 	if table == "mandates" {
 		return s.mandates
 	}

@@ -23,7 +23,7 @@ func (d *desk) runWith(hash string, kind connector.RunKind) {
 		if err != nil {
 			return err
 		}
-		_, _, err = tx.CloseRun(id, acme, connector.RunComplete, "", NewMet())
+		_, _, err = tx.CloseRun(id, acme, connector.RunComplete, "", connector.NewIDs())
 		return err
 	})
 	d.clock.move(time.Hour)

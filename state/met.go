@@ -4,30 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/maphash"
 
 	"payersync/connector"
 )
-
-// Met is what one run has met of its source so far: 64 bits of a keyed hash for each record,
-// and in memory alone, because a run that begins anew begins its reading anew. Of two records
-// with one hash neither is missed while the other is met: nobody is taken for gone by it.
-type Met struct {
-	seed   maphash.Seed
-	hashes map[uint64]struct{}
-}
-
-// NewMet returns what a run has met that has read nothing yet.
-func NewMet() *Met { return &Met{maphash.MakeSeed(), map[uint64]struct{}{}} }
-
-// Add notes that the run has met a record. What was to be written of it is durable by then.
-func (m *Met) Add(sourceID string) { m.hashes[maphash.String(m.seed, sourceID)] = struct{}{} }
-
-// Has reports whether the run has met a record.
-func (m *Met) Has(sourceID string) bool {
-	_, met := m.hashes[maphash.String(m.seed, sourceID)]
-	return met
-}
 
 // asStored is what News compares of record r: all that SavePage would write of one whose
 // content is known, or that and how it is barred.
@@ -83,8 +62,8 @@ func (l *Ledger) News(ctx context.Context, connection string, records []connecto
 // NoteMissed notes which records of the connection the run, which has read everything, did not
 // meet. Nothing follows from that yet: UnseenCount, UnseenRecords and DropUnseen go by it. A
 // record that was missed before is not written again. It fails with ErrLeaseLost when the run
-// no longer holds its connection.
-func (l *Ledger) NoteMissed(ctx context.Context, run int64, connection string, met *Met) error {
+// no longer holds its connection. met is kept in memory alone, because a run that begins anew begins its reading anew.
+func (l *Ledger) NoteMissed(ctx context.Context, run int64, connection string, met *connector.IDs) error {
 	var missed []string
 	if err := each(ctx, l, "SELECT source_id FROM source_records WHERE connection = ?", []any{connection}, func(id *string) []any { return []any{id} }, func(id string) error {
 		if !met.Has(id) {

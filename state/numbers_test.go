@@ -73,7 +73,7 @@ func TestWhatIsCountedStepByStepIsWhatIsCountedAtOnce(t *testing.T) {
 		t.Errorf("a plan is the newest run: %+v", n.LastEnded)
 	}
 	d.do(func(tx *Tx) error {
-		_, _, err := tx.CloseRun(other, "bravo", connector.RunComplete, "", NewMet())
+		_, _, err := tx.CloseRun(other, "bravo", connector.RunComplete, "", connector.NewIDs())
 		return err
 	})
 	if n := look("the run that outlived the others"); len(n.LastComplete) != 1 || n.LastComplete[0].Connection != "bravo" {

@@ -36,12 +36,12 @@ func (d *desk) save(run int64, connection string, records ...connector.Record) {
 }
 
 // metBy returns what a run has met.
-func (d *desk) metBy(run int64) *Met {
+func (d *desk) metBy(run int64) *connector.IDs {
 	if d.met == nil {
-		d.met = map[int64]*Met{}
+		d.met = map[int64]*connector.IDs{}
 	}
 	if d.met[run] == nil {
-		d.met[run] = NewMet()
+		d.met[run] = connector.NewIDs()
 	}
 	return d.met[run]
 }
@@ -287,7 +287,7 @@ func TestARunThatLostItsLeaseSavesNothing(t *testing.T) {
 		"send again":       func(tx *Tx) error { _, err := tx.Attempt(run, u); return err },
 		"renew its lease":  func(tx *Tx) error { return tx.RenewLease(run) },
 		"close itself": func(tx *Tx) error {
-			_, _, err := tx.CloseRun(run, acme, connector.RunComplete, "", NewMet())
+			_, _, err := tx.CloseRun(run, acme, connector.RunComplete, "", connector.NewIDs())
 			return err
 		},
 	}
@@ -297,7 +297,7 @@ func TestARunThatLostItsLeaseSavesNothing(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, err, ErrLeaseLost)
 		}
 	}
-	if err := d.NoteMissed(t.Context(), run, acme, NewMet()); !errors.Is(err, ErrLeaseLost) {
+	if err := d.NoteMissed(t.Context(), run, acme, connector.NewIDs()); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("note what it did not meet: got %v, want %v", err, ErrLeaseLost)
 	}
 	if after := one[string](t, d.Ledger, "SELECT group_concat(state || attempts) FROM changes"); after != before {

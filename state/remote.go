@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -348,14 +347,20 @@ func (u Unshown) Hidden(read map[string]string) bool {
 // Unshown returns the customers of which the pass did not show all externalData, those that
 // were read longest ago first.
 func (l *Ledger) Unshown(ctx context.Context, s *Listing, since time.Time) ([]Unshown, error) {
-	bare := []string{}
-	for id, is := range s.bare {
-		if is {
+	if s.bare.Len() == 0 {
+		return nil, nil
+	}
+	var bare []string
+	if err := each(ctx, l, "SELECT billing_id FROM remote_customers WHERE digest <> ''", nil, func(id *string) []any { return []any{id} }, func(id string) error {
+		if s.bare.Has(id) {
 			bare = append(bare, id)
 		}
+		return nil
+	}); err != nil || len(bare) == 0 {
+		return nil, err
 	}
 	page, err := json.Marshal(bare)
-	if err != nil || len(bare) == 0 {
+	if err != nil {
 		return nil, err
 	}
 	return list(ctx, l, `SELECT c.billing_id,
@@ -537,7 +542,7 @@ func (tx *Tx) FinishPass(s *Listing) error {
 	if err := tx.mark(s); err != nil { // before this is the pass that ended last
 		return err
 	}
-	hash := hashIDs(maps.Keys(s.bare))
+	hash := s.sum.String()
 	if err := tx.exec("UPDATE passes SET finished_at = ?, ids = ?, ids_hash = ? WHERE pass_id = ?", stamp(tx.now), s.Len(), hash, s.Pass); err != nil {
 		return fmt.Errorf("finish a list pass: %w", err)
 	}
@@ -552,15 +557,6 @@ func (tx *Tx) FinishPass(s *Listing) error {
 // externalData that no read has shown. With 0 and 0 it is proof.
 func (tx *Tx) JudgePass(pass int64, lacking, unread int) error {
 	return tx.exec("UPDATE passes SET lacking = ?, unread = ? WHERE pass_id = ? AND finished_at IS NOT NULL", lacking, unread, pass)
-}
-
-// hashIDs hashes a set of ids, whatever order they came in.
-func hashIDs(ids iter.Seq[string]) string {
-	h := sha256.New()
-	for _, id := range slices.Sorted(ids) {
-		fmt.Fprintf(h, "%d:%s", len(id), id)
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // Index says how far the index of the service's customers can be believed. A pass

@@ -219,7 +219,7 @@ WHERE r.connection = ?2`
 // RunIncomplete, because nothing that was left undone is ever called complete
 // (invariant V2); a run that only plans leaves them on purpose. It fails with
 // ErrLeaseLost when the run was closed by another process.
-func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcome, problem string, met *Met) (Counts, connector.RunOutcome, error) {
+func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcome, problem string, met *connector.IDs) (Counts, connector.RunOutcome, error) {
 	counts, err := tx.countRun(run, connection, met)
 	if err != nil {
 		return counts, outcome, fmt.Errorf("count run %d: %w", run, err)
@@ -273,7 +273,7 @@ func (tx *Tx) RaisedSince(connection string, since time.Time) (n int, err error)
 	return n, nil
 }
 
-func (tx *Tx) countRun(run int64, connection string, met *Met) (Counts, error) {
+func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (Counts, error) {
 	var c Counts
 	rows, err := tx.query(countRecords, run, connection)
 	if err != nil {

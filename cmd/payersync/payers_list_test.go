@@ -191,7 +191,7 @@ func (w *world) readBefore(id string) {
 		}
 		record := connector.Record{SourceID: id, State: connector.RecordActive, Data: []byte("{}")}
 		saving := tx.SavePage(run, "acme", []connector.Record{record})
-		_, _, closing := tx.CloseRun(run, "acme", connector.RunIncomplete, "", state.NewMet())
+		_, _, closing := tx.CloseRun(run, "acme", connector.RunIncomplete, "", connector.NewIDs())
 		return errors.Join(saving, closing)
 	})
 	if err := errors.Join(err, l.Close()); err != nil {

@@ -121,7 +121,7 @@ type pass struct {
 	noZero   bool // page 0 was refused, which is more than to be empty
 	stale    int  // pages in a row that held nothing new
 	total    int  // customers there are, as the service counts them; -1 when it does not
-	seen     map[string]bool
+	seen     *connector.IDs
 	fetches  map[int]chan page
 	fetchers sync.WaitGroup
 }
@@ -136,7 +136,7 @@ type page struct {
 func (c *Client) newPass(op string, filter url.Values, maxAhead int) *pass {
 	p := &pass{
 		client: c, op: op, filter: filter, base: c.pageBase(), maxAhead: maxAhead, total: -1,
-		seen: make(map[string]bool), fetches: make(map[int]chan page),
+		seen: connector.NewIDs(), fetches: make(map[int]chan page),
 	}
 	if p.base == baseOne {
 		p.number = 1
@@ -178,7 +178,7 @@ func (p *pass) forgive(number int, err error) error {
 }
 
 // complete reports whether all that the service counts has been seen.
-func (p *pass) complete() bool { return p.total > 0 && len(p.seen) >= p.total }
+func (p *pass) complete() bool { return p.total > 0 && p.seen.Len() >= p.total }
 
 // progress reports whether there may be more after a page with so many new
 // customers. Pages shift while others write, so a page without any is no error
@@ -202,11 +202,7 @@ func (p *pass) fail(why error) error {
 }
 
 func (p *pass) unseen(customers []connector.RemoteCustomer) []connector.RemoteCustomer {
-	return slices.DeleteFunc(customers, func(c connector.RemoteCustomer) bool {
-		known := p.seen[c.ID]
-		p.seen[c.ID] = true
-		return known
-	})
+	return slices.DeleteFunc(customers, func(c connector.RemoteCustomer) bool { return !p.seen.Add(c.ID) })
 }
 
 // learnBase settles where pages begin, from pages 0 and 1. A page 1 that only

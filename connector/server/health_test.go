@@ -75,7 +75,7 @@ func (e *endpoint) run(connection string, outcome connector.RunOutcome) {
 		if err != nil {
 			return err
 		}
-		_, _, err = tx.CloseRun(id, connection, outcome, "", state.NewMet())
+		_, _, err = tx.CloseRun(id, connection, outcome, "", connector.NewIDs())
 		return err
 	})
 }

@@ -47,13 +47,13 @@ func (r *run) create(ctx context.Context, c state.Change) error {
 func (r *run) noteMade(c state.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.made[c.Payer.SourceID] = true
+	r.made.Add(c.Payer.SourceID)
 }
 
 func (r *run) madeHere(c state.Change) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.made[c.Payer.SourceID]
+	return r.made.Has(c.Payer.SourceID)
 }
 
 // search looks for a customer by name and by e-mail once more before it is made,

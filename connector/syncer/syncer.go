@@ -194,7 +194,7 @@ type run struct {
 	started   time.Time
 	opened    time.Time // by this machine's clock: before the run was
 	lease     *connector.Lease
-	met       *state.Met // of the source
+	met       *connector.IDs // of the source
 	plan      *state.Plan
 	listed    time.Time       // when the newest list pass began that this run made and that is proof; zero for none
 	believed  atomic.Int64    // since which ticket the index is believed; 0 for not at all
@@ -211,10 +211,10 @@ type run struct {
 
 	gate gate // holds updates back until a round trip is proven
 
-	looked    bool            // the list was read since creates without an answer were sent
-	believing sync.Mutex      // held while the list is read until it is believed
-	mu        sync.Mutex      // guards made
-	made      map[string]bool // source ids of payers whose customer this run created
+	looked    bool           // the list was read since creates without an answer were sent
+	believing sync.Mutex     // held while the list is read until it is believed
+	mu        sync.Mutex     // guards made
+	made      *connector.IDs // source ids of payers whose customer this run created
 }
 
 // letGo is how long a process that has just closed its run, or is about to open
@@ -254,7 +254,7 @@ func (s *Syncer) begin(ctx context.Context, conn Connection, opts Options) (*run
 // shows as open belongs to a process that died; else its lease decides,
 // and without the lock errNoRun says that there is none.
 func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, lock *state.Lock) (*run, error) {
-	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), opened: connector.OfThisMachine(), made: map[string]bool{}, met: state.NewMet()}
+	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), opened: connector.OfThisMachine(), made: connector.NewIDs(), met: connector.NewIDs()}
 	return r, s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		if err := tx.TakeAccount(s.Account, opts.Actor); err != nil {
 			return err

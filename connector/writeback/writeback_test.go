@@ -171,7 +171,7 @@ func (d *desk) fill(connection string, n int) {
 				return err
 			}
 		}
-		_, _, err = tx.CloseRun(run, connection, connector.RunComplete, "", state.NewMet())
+		_, _, err = tx.CloseRun(run, connection, connector.RunComplete, "", connector.NewIDs())
 		return err
 	})
 }

@@ -1,0 +1,39 @@
+package connector
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestIDsAreASet(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		ids, want := NewIDs(), map[string]bool{}
+		for _, id := range rapid.SliceOf(rapid.StringN(0, 3, -1)).Draw(t, "ids") {
+			if added := ids.Add(id); added == want[id] {
+				t.Fatalf("%q was added: %v", id, added)
+			}
+			want[id] = true
+		}
+		if ids.Len() != len(want) {
+			t.Fatalf("%d ids, want %d", ids.Len(), len(want))
+		}
+		if id := rapid.StringN(0, 3, -1).Draw(t, "id"); ids.Has(id) != want[id] {
+			t.Fatalf("%q is there: %v", id, ids.Has(id))
+		}
+	})
+}
+
+// BenchmarkIDs shows what a million ids take.
+func BenchmarkIDs(b *testing.B) {
+	const million = 1_000_000
+	b.ReportAllocs()
+	for b.Loop() {
+		ids := NewIDs()
+		for i := range million {
+			ids.Add(fmt.Sprintf("0191d6a0-7c1e-7b3a-9c55-%012d", i))
+		}
+	}
+}
