@@ -147,18 +147,25 @@ func benchRecord(n int) connector.Record {
 // much is written to the log for each.
 func BenchmarkUnchangedRead(b *testing.B) {
 	d, last, pages := benchBook(b)
+	for _, page := range pages {
+		labels := make([]NewLabel, len(page))
+		for i, r := range page {
+			labels[i] = called(r.SourceID, "Customer Limited")
+		}
+		d.label(acme, mapping, labels...)
+	}
 	d.closeRun(last, connector.RunComplete)
 	before := d.logSize(b)
 	for b.Loop() {
 		run := d.run(acme)
 		met := d.metBy(run)
 		for _, page := range pages {
-			news, _, err := d.News(b.Context(), acme, page, nil)
-			if err != nil {
-				b.Fatal(err)
+			news, err := d.News(b.Context(), acme, mapping, page, nil)
+			if err != nil || len(news.Unlabelled) > 0 {
+				b.Fatalf("%d without a label, %v", len(news.Unlabelled), err)
 			}
-			if len(news) > 0 {
-				d.do(func(tx *Tx) error { return tx.SavePage(run, acme, news) })
+			if len(news.Records) > 0 {
+				d.do(func(tx *Tx) error { return tx.SavePage(run, acme, news.Records) })
 			}
 			for _, r := range page {
 				met.Add(r.SourceID)
@@ -201,27 +208,6 @@ func (d *desk) logSize(b *testing.B) int64 {
 		b.Fatal(err)
 	}
 	return info.Size()
-}
-
-// BenchmarkUnlabelledUnchanged finds out that of 100,000 unchanged records none needs a
-// label: what labels add to reading them again.
-func BenchmarkUnlabelledUnchanged(b *testing.B) {
-	d, _, pages := benchBook(b)
-	for _, page := range pages {
-		labels := make([]NewLabel, len(page))
-		for i, r := range page {
-			labels[i] = called(r.SourceID, "Customer Limited")
-		}
-		d.label(acme, mapping, labels...)
-	}
-	for b.Loop() {
-		for _, page := range pages {
-			if found, err := d.Unlabelled(b.Context(), acme, mapping, page); err != nil || len(found) != 0 {
-				b.Fatalf("%d without a label, %v", len(found), err)
-			}
-		}
-	}
-	b.ReportMetric(float64(b.N*benchRecords)/b.Elapsed().Seconds(), "records/s")
 }
 
 // BenchmarkLastPage lists the last 50 of 100,000 payers, with names: from where the page

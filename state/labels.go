@@ -30,36 +30,6 @@ type RecordID struct {
 // that those of before are made anew with the next reading.
 const labelForm = "2 "
 
-// Unlabelled returns those of the records whose label is to be made by this mapping: the
-// ledger does not hold them as they are, or its label of them was made by another one.
-func (l *Ledger) Unlabelled(ctx context.Context, connection, mapping string, records []connector.Record) ([]connector.Record, error) {
-	hashes := make(map[string]string, len(records))
-	for _, r := range records {
-		hashes[r.SourceID] = r.Hash()
-	}
-	asked, err := json.Marshal(hashes)
-	if err != nil {
-		return nil, err
-	}
-	found, err := l.ids(ctx, `SELECT j.key FROM json_each(?2) j
-		CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.key AND r.content_hash = j.value
-		CROSS JOIN labels b ON b.connection = ?1 AND b.source_id = j.key AND b.mapping = ?3`, connection, string(asked), labelForm+mapping)
-	if err != nil {
-		return nil, fmt.Errorf("look for labels: %w", err)
-	}
-	known := make(map[string]bool, len(found))
-	for _, id := range found {
-		known[id] = true
-	}
-	var out []connector.Record
-	for _, r := range records {
-		if !known[r.SourceID] {
-			out = append(out, r)
-		}
-	}
-	return out, nil
-}
-
 // SaveLabels keeps what records are known by, as this mapping version makes it. A label that
 // says the same keeps its number, and its row where the mapping is the same too.
 func (tx *Tx) SaveLabels(connection, mapping string, labels []NewLabel) error {

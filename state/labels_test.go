@@ -102,11 +102,11 @@ func TestLabelsAreMadeOfWhatIsNewOrWasMadeOtherwise(t *testing.T) {
 	d.save(run, acme, same, changed, bare, odd)
 	d.label(acme, "m1", called("c1", "Ada"), called("c2", "Grace"), called(odd.SourceID, "Odd"))
 	unlabelled := func(version string) (out []string) {
-		found, err := d.Unlabelled(t.Context(), acme, version, []connector.Record{same, record("c2", "Hopper"), bare, record("c5", "New")})
+		found, err := d.News(t.Context(), acme, version, []connector.Record{same, record("c2", "Hopper"), bare, record("c5", "New")}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range found {
+		for _, r := range found.Unlabelled {
 			out = append(out, r.SourceID)
 		}
 		return out
@@ -182,11 +182,11 @@ func TestLabelsOfAnEarlierFormAreMadeAnew(t *testing.T) {
 	r := record("c1", canaryName)
 	d.save(d.run(acme), acme, r)
 	d.label(acme, "m1", called("c1", canaryName))
-	if found, err := d.Unlabelled(t.Context(), acme, "m1", []connector.Record{r}); err != nil || len(found) != 0 {
+	if found, err := d.News(t.Context(), acme, "m1", []connector.Record{r}, nil); err != nil || len(found.Unlabelled) != 0 {
 		t.Errorf("a label of today is made anew: %v, %v", found, err)
 	}
 	d.do(func(tx *Tx) error { return tx.exec("UPDATE labels SET mapping = 'm1'") })
-	if found, err := d.Unlabelled(t.Context(), acme, "m1", []connector.Record{r}); err != nil || len(found) != 1 {
+	if found, err := d.News(t.Context(), acme, "m1", []connector.Record{r}, nil); err != nil || len(found.Unlabelled) != 1 {
 		t.Errorf("a label of before is kept: %v, %v", found, err)
 	}
 }

@@ -23,12 +23,12 @@ func record(id, name string) connector.Record {
 // save stores a page as read by run.
 func (d *desk) save(run int64, connection string, records ...connector.Record) {
 	d.t.Helper()
-	news, _, err := d.News(context.Background(), connection, records, nil)
+	news, err := d.News(context.Background(), connection, mapping, records, nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if len(news) > 0 {
-		d.do(func(tx *Tx) error { return tx.SavePage(run, connection, news) })
+	if len(news.Records) > 0 {
+		d.do(func(tx *Tx) error { return tx.SavePage(run, connection, news.Records) })
 	}
 	for _, r := range records {
 		d.metBy(run).Add(r.SourceID)

@@ -138,20 +138,12 @@ func (r *run) savePage(ctx context.Context, records []connector.Record) error {
 	if len(barred) > 0 {
 		records = slices.DeleteFunc(slices.Clone(records), func(c connector.Record) bool { return barred[c.SourceID] != state.ForgottenNot })
 	}
-	unlabelled, err := r.Ledger.Unlabelled(ctx, r.conn.Name, r.conn.Mapping.Version(), records)
+	news, err := r.Ledger.News(ctx, r.conn.Name, r.conn.Mapping.Version(), records, barred)
 	if err != nil {
 		return err
 	}
-	labels := make([]state.NewLabel, len(unlabelled))
-	for i, record := range unlabelled {
-		labels[i] = r.label(record)
-	}
-	news, bars, err := r.Ledger.News(ctx, r.conn.Name, records, barred)
-	if err != nil {
-		return err
-	}
-	if len(news)+len(bars)+len(labels) > 0 {
-		if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return r.saveNews(tx, news, bars, labels) }); err != nil {
+	if len(news.Records)+len(news.Bars)+len(news.Unlabelled) > 0 {
+		if err := r.saveNews(ctx, news); err != nil {
 			return err
 		}
 	}
@@ -161,16 +153,22 @@ func (r *run) savePage(ctx context.Context, records []connector.Record) error {
 	return nil
 }
 
-func (r *run) saveNews(tx *state.Tx, news []connector.Record, bars map[string]state.Forgotten, labels []state.NewLabel) error {
-	for id, how := range bars {
-		if err := tx.Bar(r.conn.Name, id, how); err != nil {
+func (r *run) saveNews(ctx context.Context, news state.News) error {
+	labels := make([]state.NewLabel, len(news.Unlabelled))
+	for i, record := range news.Unlabelled {
+		labels[i] = r.label(record)
+	}
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		for id, how := range news.Bars {
+			if err := tx.Bar(r.conn.Name, id, how); err != nil {
+				return err
+			}
+		}
+		if err := tx.SavePage(r.id, r.conn.Name, news.Records); err != nil {
 			return err
 		}
-	}
-	if err := tx.SavePage(r.id, r.conn.Name, news); err != nil {
-		return err
-	}
-	return tx.SaveLabels(r.conn.Name, r.conn.Mapping.Version(), labels)
+		return tx.SaveLabels(r.conn.Name, r.conn.Mapping.Version(), labels)
+	})
 }
 
 // label returns what a record is known by. One that is gone or cannot be read may say no

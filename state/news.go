@@ -12,10 +12,15 @@ import (
 // content is known, or that and how it is barred.
 const asStored = "CASE r.forgotten WHEN '' THEN r.content_hash || ' ' || r.unreadable || ' ' || r.origin ELSE r.forgotten END"
 
-// News returns what of a page there is to write: the records that the ledger does not hold as
-// they are, has missed, or waits for an echo of, and those to bar that are not barred so. Of
-// the others nothing is written, however often they are read.
-func (l *Ledger) News(ctx context.Context, connection string, records []connector.Record, barred map[string]Forgotten) ([]connector.Record, map[string]Forgotten, error) {
+// News is what of a page there is to write. Of what the ledger holds as it is nothing is, however often it is read.
+type News struct {
+	Records    []connector.Record   // those that the ledger does not hold as they are, has missed, or waits for an echo of
+	Bars       map[string]Forgotten // the records to bar that are not barred so
+	Unlabelled []connector.Record   // those whose label is to be made: the ledger does not hold them as they are, or another mapping made it
+}
+
+// News returns what of a page there is to write, whose labels this mapping makes.
+func (l *Ledger) News(ctx context.Context, connection, mapping string, records []connector.Record, barred map[string]Forgotten) (News, error) {
 	as := make(map[string]string, len(records)+len(barred))
 	for _, r := range records {
 		text := r.Hash() + " 0 " + r.Origin
@@ -32,31 +37,40 @@ func (l *Ledger) News(ctx context.Context, connection string, records []connecto
 	}
 	asked, err := json.Marshal(as)
 	if err != nil {
-		return nil, nil, err
+		return News{}, err
 	}
-	found, err := l.ids(ctx, `SELECT j.key FROM json_each(?2) j
+	type row struct {
+		id       string
+		labelled bool
+	}
+	found, err := list(ctx, l, `SELECT j.key, b.mapping IS NOT NULL AND b.mapping = ?3 FROM json_each(?2) j
 		CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.key AND `+asStored+` = j.value AND r.missed = 0 AND r.unseen = 0
-		WHERE NOT EXISTS (SELECT 1 FROM writebacks w WHERE w.connection = ?1 AND w.source_id = j.key AND w.echo = 1)`, connection, string(asked))
+		LEFT JOIN labels b ON b.connection = ?1 AND b.source_id = j.key
+		WHERE NOT EXISTS (SELECT 1 FROM writebacks w WHERE w.connection = ?1 AND w.source_id = j.key AND w.echo = 1)`,
+		[]any{connection, string(asked), labelForm + mapping}, func(r *row) []any { return []any{&r.id, &r.labelled} })
 	if err != nil {
-		return nil, nil, fmt.Errorf("look for what is new in a page: %w", err)
+		return News{}, fmt.Errorf("look for what is new in a page: %w", err)
 	}
-	known := make(map[string]bool, len(found))
-	for _, id := range found {
-		known[id] = true
+	labelled := make(map[string]bool, len(found)) // of those held as they are
+	for _, r := range found {
+		labelled[r.id] = r.labelled
 	}
-	var news []connector.Record
+	out := News{Bars: map[string]Forgotten{}}
 	for _, r := range records {
-		if !known[r.SourceID] {
-			news = append(news, r)
+		of, held := labelled[r.SourceID]
+		if !held {
+			out.Records = append(out.Records, r)
+		}
+		if !of {
+			out.Unlabelled = append(out.Unlabelled, r)
 		}
 	}
-	bars := map[string]Forgotten{}
 	for id, how := range barred {
-		if !known[id] {
-			bars[id] = how
+		if _, held := labelled[id]; !held {
+			out.Bars[id] = how
 		}
 	}
-	return news, bars, nil
+	return out, nil
 }
 
 // NoteMissed notes which records of the connection the run, which has read everything, did not

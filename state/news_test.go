@@ -213,24 +213,24 @@ func TestAPageHasNewsOfWhatTheLedgerDoesNotHoldAsItIs(t *testing.T) {
 	moved, unreadable := as("moved"), as("unreadable")
 	moved.Origin, unreadable.Problem = "line 9", "It has too few fields."
 	page := []connector.Record{as("same"), record("changed", "otherwise"), moved, unreadable, record("twice", "otherwise"), as("twice"), as("away"), as("new")}
-	news, bars, err := d.News(t.Context(), acme, page, map[string]Forgotten{"barred": ForgottenPayer})
+	news, err := d.News(t.Context(), acme, mapping, page, map[string]Forgotten{"barred": ForgottenPayer})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, r := range news {
+	for _, r := range news.Records {
 		got = append(got, r.SourceID)
 	}
 	if diff := cmp.Diff([]string{"changed", "moved", "unreadable", "twice", "twice", "away", "new"}, got); diff != "" {
 		t.Errorf("news (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]Forgotten{"barred": ForgottenPayer}, bars); diff != "" {
+	if diff := cmp.Diff(map[string]Forgotten{"barred": ForgottenPayer}, news.Bars); diff != "" {
 		t.Errorf("to bar (-want +got):\n%s", diff)
 	}
 	d.do(func(tx *Tx) error { return tx.Bar(acme, "barred", ForgottenPayer) })
 	for how, want := range map[Forgotten]int{ForgottenPayer: 0, ForgottenOther: 1, ForgottenNot: 1} {
-		if _, bars, err := d.News(t.Context(), acme, nil, map[string]Forgotten{"barred": how}); err != nil || len(bars) != want {
-			t.Errorf("barred as %q there is news of %v (%v), want %d", how, bars, err, want)
+		if news, err := d.News(t.Context(), acme, mapping, nil, map[string]Forgotten{"barred": how}); err != nil || len(news.Bars) != want {
+			t.Errorf("barred as %q there is news of %v (%v), want %d", how, news.Bars, err, want)
 		}
 	}
 }
