@@ -53,11 +53,13 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childAddress) == "" {
-		os.Exit(m.Run())
-	}
 	work := backfillChild
-	if os.Getenv(childWork) == "preview" {
+	switch {
+	case os.Getenv(childLatency) != "":
+		work = leanChild
+	case os.Getenv(childAddress) == "":
+		os.Exit(m.Run())
+	case os.Getenv(childWork) == "preview":
 		work = previewChild
 	}
 	if err := work(os.Stdout); err != nil {
@@ -122,23 +124,23 @@ type plant struct {
 
 // newPlant makes a connector with a new ledger in folder. base is what speaks to
 // the service; nil for the transport's own.
-func newPlant(ctx context.Context, folder, address string, base http.RoundTripper, rows int) (*plant, error) {
+func newPlant(ctx context.Context, folder, address string, base http.RoundTripper, rows, inFlight int) (*plant, error) {
 	path := filepath.Join(folder, "payersync.db")
 	if err := state.CreateKey(path + ".key"); err != nil {
 		return nil, err
 	}
-	return openPlant(ctx, folder, address, base, rows)
+	return openPlant(ctx, folder, address, base, rows, inFlight)
 }
 
 // openPlant is newPlant over the ledger that lies in folder.
-func openPlant(ctx context.Context, folder, address string, base http.RoundTripper, rows int) (*plant, error) {
+func openPlant(ctx context.Context, folder, address string, base http.RoundTripper, rows, inFlight int) (*plant, error) {
 	p := &plant{register: &register{rows: rows}, mapping: benchMapping}
 	path := filepath.Join(folder, "payersync.db")
 	var err error
 	if p.ledger, err = state.Open(ctx, state.Options{Path: path, KeyFile: path + ".key"}); err != nil {
 		return nil, err
 	}
-	p.http = transport.New(transport.Options{Base: base, MaxInFlight: maxInFlight})
+	p.http = transport.New(transport.Options{Base: base, MaxInFlight: inFlight})
 	if p.billing, err = billing.New(billing.Config{
 		BaseURL: address + "/api", AuthURL: "/oauth2/token", ClientID: "sandbox", ClientSecret: connector.NewSecret("sandbox-secret"),
 		RedirectURL: "https://app.example.com/signed", Dialect: billing.Standard(), HTTP: p.http, Now: time.Now,
@@ -151,7 +153,7 @@ func openPlant(ctx context.Context, folder, address string, base http.RoundTripp
 			Ledger: p.ledger, Billing: p.billing, Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: 15 * time.Minute},
 		},
 		Settings: syncer.Settings{
-			Workers: 8 * maxInFlight, ProbeAfter: 15 * time.Minute, Overlap: 5 * time.Minute, Grace: 20 * time.Second,
+			Workers: 8 * inFlight, ProbeAfter: 15 * time.Minute, Overlap: 5 * time.Minute, Grace: 20 * time.Second,
 		},
 	}
 	return p, nil
@@ -234,7 +236,7 @@ func BenchmarkBackfill(b *testing.B) {
 func benchmarkBackfill(b *testing.B, latency time.Duration) {
 	var shares, bare, ours []float64
 	for b.Loop() {
-		p := must[*plant](b)(newPlant(b.Context(), b.TempDir(), "http://localhost", nil, *benchCustomers))
+		p := must[*plant](b)(newPlant(b.Context(), b.TempDir(), "http://localhost", nil, *benchCustomers, maxInFlight))
 		bodies := must[[][]byte](b)(p.bodies())
 		direct := timeBare(b, latency, bodies)
 		whole := timeBackfill(b, latency)
@@ -258,7 +260,7 @@ func median(values []float64) float64 {
 func timeBackfill(b *testing.B, latency time.Duration) time.Duration {
 	b.Helper()
 	service, address := serve(b, latency)
-	p := must[*plant](b)(newPlant(b.Context(), b.TempDir(), address, nil, *benchCustomers))
+	p := must[*plant](b)(newPlant(b.Context(), b.TempDir(), address, nil, *benchCustomers, maxInFlight))
 	runtime.GC()
 	start := time.Now()
 	res := must[syncer.Result](b)(p.run(b.Context(), connector.RunBackfill))
@@ -325,7 +327,7 @@ func postBare(ctx context.Context, client *http.Client, url, token string, body 
 // plan_ns/record is what follows the last page: plan, an empty apply, the counts.
 func BenchmarkPlanUnchanged(b *testing.B) {
 	service := sandbox.New(sandbox.Options{Seed: 1, DiscardRequests: true})
-	p := must[*plant](b)(newPlant(b.Context(), b.TempDir(), "http://localhost", service.RoundTripper(), *benchRows))
+	p := must[*plant](b)(newPlant(b.Context(), b.TempDir(), "http://localhost", service.RoundTripper(), *benchRows, maxInFlight))
 	defer p.close()
 	must[syncer.Result](b)(p.run(b.Context(), connector.RunBackfill))
 	before, edits := service.Writes(), 0
@@ -391,7 +393,7 @@ func backfillChild(out io.Writer) error {
 		return err
 	}
 	ctx := context.Background()
-	p, err := newPlant(ctx, os.Getenv(childFolder), os.Getenv(childAddress), nil, rows)
+	p, err := newPlant(ctx, os.Getenv(childFolder), os.Getenv(childAddress), nil, rows, maxInFlight)
 	if err != nil {
 		return err
 	}

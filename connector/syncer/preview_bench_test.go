@@ -35,7 +35,7 @@ var previewEdit = strings.Replace(benchMapping, "name: trim(Name)\n", "name: upp
 func BenchmarkPreview(b *testing.B) {
 	self, folder := must[string](b)(os.Executable()), b.TempDir()
 	service := sandbox.New(sandbox.Options{Seed: 1, DiscardRequests: true})
-	p := must[*plant](b)(newPlant(b.Context(), folder, "http://localhost", service.RoundTripper(), *benchRows))
+	p := must[*plant](b)(newPlant(b.Context(), folder, "http://localhost", service.RoundTripper(), *benchRows, maxInFlight))
 	must[syncer.Result](b)(p.run(b.Context(), connector.RunBackfill))
 	if err := p.close(); err != nil {
 		b.Fatal(err)
@@ -69,7 +69,7 @@ func previewChild(out io.Writer) error {
 		return err
 	}
 	ctx := context.Background()
-	p, err := openPlant(ctx, os.Getenv(childFolder), os.Getenv(childAddress), nil, rows)
+	p, err := openPlant(ctx, os.Getenv(childFolder), os.Getenv(childAddress), nil, rows, maxInFlight)
 	if err != nil {
 		return err
 	}
