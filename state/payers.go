@@ -179,6 +179,12 @@ func (tx *Tx) MadeWithin(p Payer, within time.Duration) (made bool, err error) {
 // PayerByBillingID returns the payer linked to a customer; ErrNoPayer when there
 // is none.
 func (tx *Tx) PayerByBillingID(billingID string) (Payer, error) {
+	if p, asked := tx.asked.payer(billingID); asked {
+		if p == nil {
+			return Payer{}, ErrNoPayer
+		}
+		return *p, nil
+	}
 	var r payerRow
 	err := tx.row(r.dest(), "SELECT "+payerColumns+" FROM payers p WHERE p.billing_id = ?", billingID)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -67,17 +67,37 @@ func (i indexed) shows(digest string, ticket int64) bool {
 }
 
 // inIndex returns what the index holds of a customer of which a read with a ticket shows what the digest says.
-func (tx *Tx) inIndex(billingID, digest string, ticket int64) (i indexed, err error) {
-	err = tx.row([]any{&i.ticket, &i.digest, &i.overtaken, &i.matters, &i.linked}, `SELECT coalesce(c.ticket, 0), coalesce(c.digest, ''), coalesce(`+isOvertaken+`, false),
-		coalesce(c.ticket <= `+doubtSince+` OR c.ticket <= `+doubtOver+`
-		  OR EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = ?1 AND p.answered_at >= c.ticket)
-		  OR EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = ?1 AND a.ended = '' AND a.action <> 'create'), false),
-		CASE WHEN c.digest = ?3 THEN false ELSE EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = ?1) END
-		FROM (SELECT 1) one LEFT JOIN remote_customers c ON c.billing_id = ?1`, billingID, ticket, digest)
-	if err != nil {
-		return i, fmt.Errorf("look a customer up in the index: %w", err)
+func (tx *Tx) inIndex(billingID, digest string, ticket int64) (indexed, error) {
+	if known, asked := tx.asked.indexed(billingID, digest); asked {
+		return known, nil
 	}
-	return i, nil
+	found, err := tx.allInIndex(map[string]string{billingID: digest}, ticket)
+	return found[connector.Clean(billingID)], err
+}
+
+// allInIndex is inIndex for customers with the digests of what is shown of them.
+func (tx *Tx) allInIndex(digests map[string]string, ticket int64) (map[string]indexed, error) {
+	shown, err := json.Marshal(digests)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]indexed, len(digests))
+	err = tx.each(`SELECT j.key, coalesce(c.ticket, 0), coalesce(c.digest, ''), coalesce(`+isOvertaken+`, false),
+		coalesce(c.ticket <= `+doubtSince+` OR c.ticket <= `+doubtOver+`
+		  OR EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = j.key AND p.answered_at >= c.ticket)
+		  OR EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = j.key AND a.ended = '' AND a.action <> 'create'), false),
+		CASE WHEN c.digest = j.value THEN false ELSE EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = j.key) END
+		FROM json_each(?1) j LEFT JOIN remote_customers c ON c.billing_id = j.key`, []any{string(shown), ticket}, func(scan func(...any) error) error {
+		var id string
+		var i indexed
+		err := scan(&id, &i.ticket, &i.digest, &i.overtaken, &i.matters, &i.linked)
+		found[id] = i
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look customers up in the index: %w", err)
+	}
+	return found, nil
 }
 
 // saveListed is SaveRemote for what a list shows.

@@ -99,6 +99,9 @@ func (r *Reconciler) observePage(ctx context.Context, page []connector.RemoteCus
 	var repaired int
 	err = r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		repaired, otherwise = 0, nil
+		if err := tx.AskOfPage(res.list, page); err != nil {
+			return err
+		}
 		for _, c := range page {
 			res.pairs = res.pairs || len(c.ExternalData) > 0
 			o := OfCustomer(c, res.list.Ticket, connector.CauseSweep, fmt.Sprint(res.list.Pass))

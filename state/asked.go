@@ -1,0 +1,68 @@
+package state
+
+import (
+	"encoding/json"
+
+	"payersync/connector"
+)
+
+// asked is what was asked at once of the customers of a page. Each answer is given once, because whoever
+// takes it may change what it says; what of one customer is written changes no other's.
+type asked struct {
+	payers  map[string]*Payer // by customer; nil for one that is nobody's
+	digests map[string]string // of what the page shows
+	index   map[string]indexed
+}
+
+// AskOfPage asks at once, for this write, what every customer that a list shows is asked by itself otherwise: whose it is, and
+// what the index holds of it.
+func (tx *Tx) AskOfPage(s *Listing, page []connector.RemoteCustomer) error {
+	a := asked{payers: make(map[string]*Payer, len(page)), digests: make(map[string]string, len(page))}
+	for _, c := range page {
+		_, _, digest, err := tx.l.indexed(c)
+		if err != nil {
+			return err
+		}
+		id := connector.Clean(c.ID)
+		a.payers[id], a.digests[id] = nil, digest
+	}
+	ids, err := json.Marshal(a.digests)
+	if err != nil {
+		return err
+	}
+	if err := tx.each("SELECT "+payerColumns+" FROM json_each(?1) j CROSS JOIN payers p ON p.billing_id = j.key", []any{string(ids)}, func(scan func(...any) error) error {
+		var r payerRow
+		if err := scan(r.dest()...); err != nil {
+			return err
+		}
+		p, err := tx.l.payer(r)
+		a.payers[p.BillingID] = &p
+		return err
+	}); err != nil {
+		return err
+	}
+	if a.index, err = tx.allInIndex(a.digests, s.Ticket); err != nil {
+		return err
+	}
+	tx.asked = a
+	return nil
+}
+
+// payer returns the payer of a customer, nil for none, and whether it was asked for.
+func (a asked) payer(billingID string) (p *Payer, asked bool) {
+	id := connector.Clean(billingID)
+	p, asked = a.payers[id]
+	delete(a.payers, id)
+	return p, asked
+}
+
+// indexed returns what the index holds of a customer, and whether it was asked for with what is shown now.
+func (a asked) indexed(billingID, digest string) (i indexed, asked bool) {
+	id := connector.Clean(billingID)
+	if a.digests[id] != digest {
+		return i, false
+	}
+	i, asked = a.index[id]
+	delete(a.index, id)
+	return i, asked
+}
