@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,7 +27,7 @@ import (
 	"payersync/state"
 )
 
-var intake = flag.Int("intake", 2000, "how many webhooks BenchmarkIntake sends to each; its figures are those of 200000")
+var intake = flag.Int("intake", 2000, "how many webhooks are sent to a serve as it is shipped; the figures of BenchmarkIntake are those of 200000")
 
 const (
 	intakeSenders = 64
@@ -44,12 +45,8 @@ func BenchmarkIntake(b *testing.B) {
 	w := newWorld(b, people(intakePayers))
 	w.edit("payersync.yaml", "max_creates: 20", fmt.Sprintf("max_creates: %d", intakePayers))
 	w.expect(exitDone, "sync")
-	for _, set := range []string{
-		"  rate_per_second: 100000\n", fmt.Sprintf("guards: {max_creates: %d}\n", intakePayers),
-		`, admin: "", metrics: ""`, "log: {level: debug, format: json}\n",
-	} {
-		w.edit("payersync.yaml", set, "")
-	}
+	w.edit("payersync.yaml", fmt.Sprintf("max_creates: %d", intakePayers), "max_creates: 20")
+	w.asShipped()
 	s := &sending{world: w}
 	for _, c := range w.box.Customers() {
 		s.customers = append(s.customers, c.ID)
@@ -64,6 +61,59 @@ func BenchmarkIntake(b *testing.B) {
 		}
 		b.ReportMetric(float64(after-before)/float64(committed-commits), "deliveries/commit")
 	})
+}
+
+// Nobody is told apart by an address: all come from one, the junk among them.
+//
+// covers F40, F111
+func TestServeAsItIsShippedTakesInEveryGenuineWebhookBesideJunk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.asShipped()
+	serve := w.serve()
+	s := &sending{world: w, customers: []string{"nobody"}}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var junk sync.WaitGroup
+	var refused, limited, other atomic.Int64
+	for range 4 {
+		l := s.line()
+		junk.Go(func() {
+			defer l.Close()
+			for ctx.Err() == nil {
+				switch l.answer(bytes.Replace(s.request(), []byte("X-Signature: "), []byte("X-Signature: 0"), 1)) {
+				case http.StatusUnauthorized:
+					refused.Add(1)
+				case http.StatusTooManyRequests:
+					limited.Add(1)
+				default:
+					other.Add(1)
+				}
+			}
+		})
+	}
+	waits := make([]time.Duration, *intake)
+	s.send(waits)
+	stop()
+	junk.Wait()
+	serve.stop()
+	t.Logf("beside %d genuine webhooks, junk was refused %d times and answered %d times that it is too many", len(waits), refused.Load(), limited.Load())
+	if stored, _ := s.inLedger(); stored != len(waits) {
+		t.Errorf("the ledger has %d of the %d webhooks that were acknowledged", stored, len(waits))
+	}
+	if refused.Load() == 0 || other.Load() > 0 {
+		t.Errorf("junk was refused %d times and answered otherwise %d times", refused.Load(), other.Load())
+	}
+}
+
+// asShipped leaves out of the configuration whatever can be.
+func (w *world) asShipped() {
+	w.t.Helper()
+	for _, set := range []string{
+		"  rate_per_second: 100000\n", "guards: {max_creates: 20}\n", `, admin: "", metrics: ""`, "log: {level: debug, format: json}\n",
+	} {
+		w.edit("payersync.yaml", set, "")
+	}
 }
 
 // bareEndpoint is a process that answers rightly signed webhooks, and keeps none.
@@ -130,7 +180,7 @@ func (s *sending) measure(b *testing.B, endpoint *exec.Cmd) {
 	s.listens(endpoint)
 	waits := make([]time.Duration, b.N**intake)
 	b.StartTimer()
-	s.send(b, waits)
+	s.send(waits)
 	b.StopTimer()
 	s.must(errors.Join(endpoint.Process.Signal(syscall.SIGTERM), endpoint.Wait()))
 	slices.Sort(waits)
@@ -141,26 +191,19 @@ func (s *sending) measure(b *testing.B, endpoint *exec.Cmd) {
 	b.ReportMetric(float64(used.Microseconds())/float64(len(waits)), "cpu-µs/delivery")
 }
 
-// send sends as many webhooks as there are waits, and notes how long each waited for its answer.
-func (s *sending) send(b *testing.B, waits []time.Duration) {
-	b.Helper()
+// send sends as many webhooks as there are waits, and notes how long each waited to be acknowledged.
+func (s *sending) send(waits []time.Duration) {
+	s.t.Helper()
 	var next atomic.Int64
 	var senders sync.WaitGroup
 	for range intakeSenders {
+		l := s.line()
 		senders.Go(func() {
-			conn, err := net.Dial("tcp", s.hooks)
-			if err != nil {
-				b.Error(err)
-				return
-			}
-			defer conn.Close()
-			answers := bufio.NewReader(conn)
-			for n := next.Add(1) - 1; n < int64(len(waits)); n = next.Add(1) - 1 {
-				request := s.request()
-				began := time.Now()
-				if err := acknowledged(conn, answers, request); err != nil {
-					b.Error(err)
-					return
+			defer l.Close()
+			for n := next.Add(1) - 1; n < int64(len(waits)) && !s.t.Failed(); n = next.Add(1) - 1 {
+				request, began := s.request(), time.Now()
+				if status := l.answer(request); status != http.StatusOK {
+					s.t.Errorf("a genuine webhook was answered %d", status)
 				}
 				waits[n] = time.Since(began)
 			}
@@ -177,23 +220,37 @@ func (s *sending) request() []byte {
 		"Content-Type: application/json\r\nX-Signature: %s\r\nContent-Length: %d\r\n\r\n%s", signature(body), len(body), body)
 }
 
-// acknowledged sends a request and reads its answer, which has no body. An HTTP client would
-// take more of the processor than what is measured.
-func acknowledged(conn net.Conn, answers *bufio.Reader, request []byte) error {
-	if _, err := conn.Write(request); err != nil {
-		return err
+// line is a connection on which requests follow each other. An HTTP client would take more of the
+// processor than what is measured.
+type line struct {
+	net.Conn
+	answers *bufio.Reader
+}
+
+func (s *sending) line() line {
+	s.t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(s.t.Context(), "tcp", s.hooks)
+	s.must(err)
+	return line{conn, bufio.NewReader(conn)}
+}
+
+// answer sends a request and returns the status of its answer, which has no body; 0 for none.
+func (l line) answer(request []byte) (status int) {
+	if _, err := l.Write(request); err != nil {
+		return 0
 	}
-	status, err := answers.ReadString('\n')
+	first, err := l.answers.ReadString('\n')
+	for rest := []byte(nil); err == nil && len(rest) != len("\r\n"); {
+		rest, err = l.answers.ReadSlice('\n')
+	}
+	_, code, _ := strings.Cut(first, " ") // HTTP/1.1 200 OK
+	if err == nil {
+		status, err = strconv.Atoi(code[:min(len("200"), len(code))])
+	}
 	if err != nil {
-		return err
+		return 0
 	}
-	if !strings.HasPrefix(status, "HTTP/1.1 200 ") {
-		return fmt.Errorf("answered %q", status)
-	}
-	for line := []byte(nil); err == nil && len(line) != len("\r\n"); {
-		line, err = answers.ReadSlice('\n')
-	}
-	return err
+	return status
 }
 
 // listens waits until an endpoint answers.
