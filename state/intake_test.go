@@ -66,7 +66,7 @@ func (d *desk) inboxed() int {
 	return one[int](d.t, d.Ledger, "SELECT count(*) FROM inbox")
 }
 
-func TestDeliveriesThatComeWhileTheWriterIsAtWorkShareACommit(t *testing.T) {
+func TestDeliveriesThatComeTogetherShareACommit(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 15, 16, 17, 100, maxBatch} {
 		d := newDesk(t)
@@ -94,7 +94,7 @@ func TestDeliveriesThatComeWhileTheWriterIsAtWorkShareACommit(t *testing.T) {
 }
 
 // covers F31
-func TestOfDeliveriesThatAreAlikeOneIsFresh(t *testing.T) {
+func TestOfDeliveriesThatComeTogetherAndAreAlikeOneIsFresh(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	closed := delivery("evt-1", "b1")
@@ -118,7 +118,7 @@ func TestOfDeliveriesThatAreAlikeOneIsFresh(t *testing.T) {
 	}
 }
 
-func TestADeliveryThatCannotBeStoredTakesNoOtherAlong(t *testing.T) {
+func TestOfDeliveriesThatComeTogetherOneThatCannotBeStoredTakesNoOtherAlong(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	nameless := delivery("", "b1")
