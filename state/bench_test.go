@@ -51,14 +51,13 @@ func hammer(b *testing.B, insert func(n int64) error) {
 func BenchmarkInboxInsert(b *testing.B) {
 	d := newDesk(b)
 	hammer(b, func(n int64) error {
-		return d.Do(context.Background(), func(tx *Tx) error {
-			_, err := tx.Receive(benchDelivery(n))
-			return err
-		})
+		_, err := d.TakeIn(context.Background(), benchDelivery(n))
+		return err
 	})
 	if got := one[int](b, d.Ledger, "SELECT count(*) FROM inbox"); got != b.N {
 		b.Fatalf("%d rows of %d are there", got, b.N)
 	}
+	b.ReportMetric(float64(b.N)/one[float64](b, d.Ledger, "SELECT commits FROM ledger"), "rows/commit")
 }
 
 // BenchmarkInboxInsertOneCommitEach is what it is compared with: the same rows

@@ -22,20 +22,6 @@ type Delivery struct {
 	Detail     string // why it is quarantined, in plain words
 }
 
-// Receive stores a delivery before it is acknowledged and reports false when a
-// delivery with the same key is there already: the insert decides (fault F31).
-// The caller goes on with RepeatDelivery then.
-func (tx *Tx) Receive(d Delivery) (fresh bool, err error) {
-	n, err := tx.count(`INSERT INTO inbox (inbox_id, delivery_key, received_at, event_type, billing_id, mandate_id, body, state, detail, type_header)
-		VALUES ((SELECT coalesce(max(inbox_id), 0) + 1 FROM inbox), ?1, ?2, ?3, ?4, ?5, CASE WHEN `+fmt.Sprintf(ofForgotten, "?4")+" OR ?4 = '' AND "+fmt.Sprintf(ofForgotten, "(SELECT billing_id FROM mandates WHERE mandate_id = ?5)")+`
-		  THEN x'' ELSE ?6 END, ?7, ?8, ?9) ON CONFLICT (delivery_key) DO NOTHING`,
-		d.Key, stamp(tx.now), d.Type, d.BillingID, d.MandateID, tx.l.seal.box(d.Body, place("inbox", "body", d.Key)), d.State, d.Detail, d.TypeHeader)
-	if err != nil {
-		return false, fmt.Errorf("store a webhook delivery: %w", err)
-	}
-	return n > 0, nil
-}
-
 // RepeatDelivery notes that a delivery came again and reports whether it waits
 // anew. It may be the next event of its customer, spelt alike: it takes its place
 // behind all others, so that a read which has begun does not cover it. What waits

@@ -91,6 +91,7 @@ type Ledger struct {
 	watched   func() func(error)    // Options.Committing
 	look      func(context.Context) // Options.Look
 
+	intake  *intake
 	queue   chan *write
 	closing chan struct{}
 	stopped chan struct{}
@@ -137,7 +138,7 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	l := &Ledger{
 		below: below, path: path, folder: folder, seal: seal, keyFile: opts.KeyFile, rekeying: opts.rekeying, carrying: opts.carrying, now: opts.Now, asked: opts.Commit, look: opts.Look, watched: opts.Committing,
 		stmts: map[string]*sql.Stmt{}, reads: &statements{of: map[string]*sql.Stmt{}},
-		queue: make(chan *write, 4*maxBatch), closing: make(chan struct{}), stopped: make(chan struct{}),
+		intake: new(intake), queue: make(chan *write, 4*maxBatch), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if l.now == nil {
 		l.now = time.Now

@@ -109,7 +109,7 @@ func (p *process) consent() string {
 }
 
 // browse opens the consent page as a browser does and follows where it leads.
-func browse(t *testing.T, address string) {
+func browse(t testing.TB, address string) {
 	t.Helper()
 	resp, err := client.Get(address)
 	if err != nil {

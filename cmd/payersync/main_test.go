@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "rewrite what the golden files and scrip
 // TestMain makes this test binary the program too: what the tests run as
 // payersync is a process of its own, with the real main.
 func TestMain(m *testing.M) {
-	testscript.Main(side{m}, map[string]func(){"payersync": main})
+	testscript.Main(side{m}, map[string]func(){"payersync": main, "bare-endpoint": bareEndpoint})
 }
 
 // side plays twice as many tests side by side as others do, where nobody says how many: most of

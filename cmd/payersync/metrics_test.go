@@ -32,7 +32,7 @@ func (w *world) measured() (address string) {
 
 // scrape returns what is shown at an address, as it comes and line by line: the part of
 // a name behind payersync_ with its labels, and the value.
-func scrape(t *testing.T, address string) (text string, values map[string]float64) {
+func scrape(t testing.TB, address string) (text string, values map[string]float64) {
 	t.Helper()
 	resp, err := client.Get("http://" + address + metrics.Path)
 	if err != nil {
@@ -301,7 +301,7 @@ func TestWhoShowsMetricsToOtherMachinesIsTold(t *testing.T) {
 }
 
 // shownMetrics is what a running serve shows, as a command would print it.
-func shownMetrics(t *testing.T, address string) showing {
+func shownMetrics(t testing.TB, address string) showing {
 	t.Helper()
 	text, got := scrape(t, address)
 	if got["ledger_up"] != 1 || !slices.ContainsFunc(slices.Collect(maps.Keys(got)), func(line string) bool { return strings.HasPrefix(line, "payers{") }) {

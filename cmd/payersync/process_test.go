@@ -26,7 +26,7 @@ var client = &http.Client{Timeout: patience}
 
 // await returns what comes out of a channel, or the zero value when it is closed. What does not come
 // fails the test and not the whole package, and shows what everything waits for.
-func await[T any](t *testing.T, what string, from <-chan T) (came T) {
+func await[T any](t testing.TB, what string, from <-chan T) (came T) {
 	t.Helper()
 	select {
 	case came = <-from:
@@ -40,7 +40,7 @@ func await[T any](t *testing.T, what string, from <-chan T) (came T) {
 
 // gate returns what handlers wait at, and what lets them go on. The test's end does, too: a
 // server that holds a request cannot be closed.
-func gate(t *testing.T) (shut <-chan struct{}, open func()) {
+func gate(t testing.TB) (shut <-chan struct{}, open func()) {
 	t.Helper()
 	c := make(chan struct{})
 	open = sync.OnceFunc(func() { close(c) })
@@ -50,7 +50,7 @@ func gate(t *testing.T) (shut <-chan struct{}, open func()) {
 
 // process is a payersync that runs.
 type process struct {
-	t           *testing.T
+	t           testing.TB
 	args        string
 	cmd         *exec.Cmd
 	out, errOut output
@@ -201,7 +201,7 @@ func (w *world) ends(code int, r result, args []string) result {
 }
 
 // decode reads the one JSON value that a command printed.
-func decode[T any](t *testing.T, r result) T {
+func decode[T any](t testing.TB, r result) T {
 	t.Helper()
 	values := decodeLines[T](t, r)
 	if len(values) != 1 {
@@ -211,7 +211,7 @@ func decode[T any](t *testing.T, r result) T {
 }
 
 // decodeLines reads the JSON values that a command printed.
-func decodeLines[T any](t *testing.T, r result) []T {
+func decodeLines[T any](t testing.TB, r result) []T {
 	t.Helper()
 	var values []T
 	for dec := json.NewDecoder(strings.NewReader(r.out)); ; {

@@ -254,7 +254,7 @@ func compress(t *testing.T, body []byte) []byte {
 }
 
 // post sends a request and returns the answer's status and body.
-func post(t *testing.T, req *http.Request) (status int, body string) {
+func post(t testing.TB, req *http.Request) (status int, body string) {
 	t.Helper()
 	resp, err := client.Do(req)
 	if err != nil {

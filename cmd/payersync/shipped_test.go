@@ -184,7 +184,7 @@ func completed(snippet string) (text string, ok bool) {
 	return "", false
 }
 
-func readShipped(t *testing.T, file string) string {
+func readShipped(t testing.TB, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../..", file))
 	if err != nil {

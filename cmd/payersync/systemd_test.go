@@ -19,7 +19,7 @@ import (
 
 // supervisor is a service manager as systemd is one: a socket that it is told things on.
 type supervisor struct {
-	t    *testing.T
+	t    testing.TB
 	conn *net.UnixConn
 	past []string
 }

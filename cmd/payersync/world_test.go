@@ -30,7 +30,7 @@ const (
 
 // world is one installation in a folder of its own, and the sandbox it speaks to.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	box     *sandbox.Sandbox
 	service *httptest.Server
@@ -45,7 +45,7 @@ type world struct {
 
 // newWorld writes a configuration, a mapping, a key, a ledger that holds nothing yet and a CSV file
 // with these rows, and serves an empty sandbox to them. change may alter the sandbox.
-func newWorld(t *testing.T, rows []row, change ...func(*sandbox.Options)) *world {
+func newWorld(t testing.TB, rows []row, change ...func(*sandbox.Options)) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), hooks: freeAddress(t), service: httptest.NewUnstartedServer(nil)}
 	w.env = map[string]string{"BILLING_CLIENT_SECRET": clientSecret}
@@ -240,7 +240,7 @@ func (w *world) mandateOf(key string) sandbox.Mandate {
 
 // freeAddress returns an address on this machine that nothing listens on, and that no other test
 // is given.
-func freeAddress(t *testing.T) string {
+func freeAddress(t testing.TB) string {
 	t.Helper()
 	address, err := unused()
 	if err != nil {
@@ -271,7 +271,7 @@ func unused() (string, error) {
 }
 
 // eventually polls until done, and fails when it takes too long.
-func eventually(t *testing.T, what string, done func() bool) {
+func eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !done(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -281,7 +281,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 }
 
 // keyOf returns the key that a create carries.
-func keyOf(t *testing.T, body []byte) string {
+func keyOf(t testing.TB, body []byte) string {
 	t.Helper()
 	var sent struct {
 		ExternalData map[string]string `json:"externalData"`

@@ -132,9 +132,10 @@ func ParseEvent(paths EventPaths, h http.Header, body []byte) (Event, error) {
 	if err != nil {
 		return Event{}, fmt.Errorf("read the delivery: %w", err)
 	}
+	found := &finder{of: o}
 	first := func(paths []string, h http.Header) string {
 		for _, path := range paths {
-			if text := lookUp(o, h, path); text != "" {
+			if text := lookUp(found, h, path); text != "" {
 				return text
 			}
 		}
@@ -154,11 +155,11 @@ func parseEventBody(body []byte) (object, error) {
 	return decodeObject(body)
 }
 
-func lookUp(o object, h http.Header, path string) string {
+func lookUp(f *finder, h http.Header, path string) string {
 	if name, ok := strings.CutPrefix(path, headerPath); ok {
 		return h.Get(name)
 	}
-	return o.at(path)
+	return f.at(path)
 }
 
 // EventMember is a member of a delivery, without its value.

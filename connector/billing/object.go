@@ -121,16 +121,33 @@ func (o object) text(keys ...string) string {
 }
 
 // at returns the text at a path of names with dots between them; "" where there is none.
-func (o object) at(path string) string {
+func (o object) at(path string) string { return (&finder{of: o}).at(path) }
+
+// finder is at for many paths: it splits each object inside of one once.
+type finder struct {
+	of     object
+	inside map[string]*finder // by its name; nil for what is no object
+}
+
+func (f *finder) at(path string) string {
 	key, rest, nested := strings.Cut(path, ".")
-	if !nested {
-		return o.text(key)
+	if !nested || !f.of.has(key) {
+		return f.of.text(key)
 	}
-	inner, err := parseObject(o.get(key))
-	if err != nil {
+	in, known := f.inside[key]
+	if !known {
+		if inner, err := parseObject(f.of.get(key)); err == nil {
+			in = &finder{of: inner}
+		}
+		if f.inside == nil {
+			f.inside = make(map[string]*finder)
+		}
+		f.inside[key] = in
+	}
+	if in == nil {
 		return ""
 	}
-	return inner.at(rest)
+	return in.at(rest)
 }
 
 // set replaces the member in place or adds it at the end.

@@ -310,22 +310,16 @@ func identity(signed billing.Signed, eventID string, body []byte) string {
 func (s *Server) store(w http.ResponseWriter, r *http.Request, d state.Delivery) Event {
 	ctx, cancel := context.WithTimeout(r.Context(), storeWait)
 	defer cancel()
-	var fresh, again bool
-	err := s.cfg.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		if fresh, err = tx.Receive(d); err == nil && !fresh {
-			again, err = tx.RepeatDelivery(d.Key)
-		}
-		return err
-	})
+	taken, err := s.cfg.Ledger.TakeIn(ctx, d)
 	if err != nil {
 		w.Header().Set("Retry-After", retryAfter)
 		return Event{Outcome: NotStored, Err: err}
 	}
-	if again || fresh && d.State == connector.InboxReceived {
+	if taken.Again || taken.Fresh && d.State == connector.InboxReceived {
 		s.cfg.Nudge()
 	}
 	e := Event{Outcome: Accepted, Key: d.Key, Type: d.Type, State: d.State}
-	if !fresh {
+	if !taken.Fresh {
 		e.Outcome = Repeated
 	}
 	return e

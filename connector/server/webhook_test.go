@@ -709,6 +709,51 @@ func TestOnlyWhatIsRefusedCountsAgainstItsSender(t *testing.T) {
 	})
 }
 
+// All senders behind a proxy have its address, and the limit is the usual one. Time stands still until each
+// has been answered, so all of it comes in the same moment.
+//
+// covers F40, F111
+func TestGenuineDeliveriesAreNeverTooManyBesideJunkFromTheirOwnAddress(t *testing.T) {
+	t.Parallel()
+	const senders, each, junk = 64, 50, 3 * defaultRefused
+	synctest.Test(t, func(t *testing.T) {
+		e := newEndpoint(t, bodyOnly(), func(c *Config) {
+			c.Refused, c.Nudge, c.Report = 0, nil, nil
+			c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		})
+		defer shut(t, e.ledger)
+		send := func(body string, edit func(*http.Request)) int {
+			r := delivery(body)
+			r.RemoteAddr = "127.0.0.1:4711"
+			r.Header.Set("X-Forwarded-For", "203.0.113.7")
+			edit(r)
+			return e.serve(r).Code
+		}
+		var genuine, refused outcomes
+		var all sync.WaitGroup
+		for sender := range senders {
+			all.Go(func() {
+				for i := range each {
+					body := fmt.Sprintf(`{"type":"customer","eventId":"ev-%d-%d","customerId":"cus_1"}`, sender, i)
+					genuine[send(body, func(*http.Request) {})].Add(1)
+				}
+			})
+		}
+		all.Go(func() {
+			for range junk {
+				refused[send(sampleBody, func(r *http.Request) { r.Header.Set("X-Signature", "forged") })].Add(1)
+			}
+		})
+		all.Wait()
+		if n := genuine.of(http.StatusOK); n != senders*each || len(e.inbox()) != n {
+			t.Errorf("the deliveries were answered %v, and the inbox has %d of them", &genuine, len(e.inbox()))
+		}
+		if refused.of(http.StatusUnauthorized) != defaultRefused || refused.of(http.StatusTooManyRequests) != junk-defaultRefused {
+			t.Errorf("the junk was answered %v, want %d refusals and 429 for the rest", &refused, defaultRefused)
+		}
+	})
+}
+
 func TestClientIsTheRightMostAddressThatIsNoTrustedProxy(t *testing.T) {
 	t.Parallel()
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}

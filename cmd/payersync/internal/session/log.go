@@ -141,8 +141,12 @@ func logged(r rune) rune {
 
 func (m *mask) text(s string) string {
 	s = m.secrets.Load().Replace(s)
-	s = query.ReplaceAllString(s, "$1?"+masked)
-	s = personal.ReplaceAllString(s, masked)
+	if strings.Contains(s, "?") { // most texts have none of what is looked for, which this sees sooner
+		s = query.ReplaceAllString(s, "$1?"+masked)
+	}
+	if strings.ContainsAny(s, "@0123456789") { // all that personal matches has one of these
+		s = personal.ReplaceAllString(s, masked)
+	}
 	s = strings.Map(logged, s)
 	if len(s) > maxLogField {
 		s = strings.ToValidUTF8(s[:maxLogField], "") + "…"

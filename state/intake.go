@@ -1,0 +1,200 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"payersync/connector"
+)
+
+// intake gathers the deliveries that come while the writer is at work. They are one write, so that
+// many of them take few statements.
+type intake struct {
+	mu   sync.Mutex
+	open *arrivals // which the next one joins; nil for none
+}
+
+// arrivals are deliveries that one write stores.
+type arrivals struct {
+	of    []*arrival
+	begun bool          // by the writer: nobody joins or leaves
+	done  chan struct{} // closed when it is known what became of each
+}
+
+// arrival is one delivery, and what became of it.
+type arrival struct {
+	Delivery
+	box    []byte // its body as it is stored
+	taken  Taken
+	failed error
+}
+
+// Taken says what became of a delivery that the ledger took in.
+type Taken struct {
+	Fresh bool // there was none with its key
+	Again bool // there was, and it waits anew
+}
+
+// TakeIn stores a delivery, or notes as RepeatDelivery does that it came again, and returns when that is
+// durable. When ctx ends it is not stored, unless the writer has begun: then it is waited for.
+func (l *Ledger) TakeIn(ctx context.Context, d Delivery) (Taken, error) {
+	if l.seal.away != nil {
+		return Taken{}, l.seal.away
+	}
+	a := l.newArrival(d)
+	with := l.join(ctx, a)
+	select {
+	case <-with.done:
+	case <-ctx.Done():
+		if l.intake.leave(with, a) {
+			return Taken{}, context.Cause(ctx)
+		}
+		<-with.done
+	}
+	return a.taken, a.failed
+}
+
+func (l *Ledger) newArrival(d Delivery) *arrival {
+	return &arrival{Delivery: d, box: l.seal.box(d.Body, place("inbox", "body", d.Key))}
+}
+
+// join adds a delivery to those that the writer has not begun with.
+func (l *Ledger) join(ctx context.Context, a *arrival) *arrivals {
+	l.intake.mu.Lock()
+	defer l.intake.mu.Unlock()
+	with := l.intake.open
+	if with == nil {
+		with = &arrivals{done: make(chan struct{})}
+		l.intake.open = with
+		go l.takeIn(context.WithoutCancel(ctx), with)
+	}
+	with.of = append(with.of, a)
+	if len(with.of) == maxBatch {
+		l.intake.open = nil
+	}
+	return with
+}
+
+// leave reports whether a delivery could still be taken back.
+func (i *intake) leave(from *arrivals, a *arrival) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if from.begun {
+		return false
+	}
+	from.of = slices.DeleteFunc(from.of, func(o *arrival) bool { return o == a })
+	return true
+}
+
+// begin returns deliveries of which none is taken back any more, and that no other joins.
+func (i *intake) begin(with *arrivals) []*arrival {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.open == with {
+		i.open = nil
+	}
+	with.begun = true
+	return with.of
+}
+
+// gather waits for others as long as some come whenever those that can run have run: whoever was
+// answered last sends the next.
+func (i *intake) gather(all *arrivals) {
+	for before := -1; before != i.size(all); {
+		before = i.size(all)
+		runtime.Gosched()
+	}
+}
+
+func (i *intake) size(all *arrivals) int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return len(all.of)
+}
+
+// takeIn stores deliveries that came together. If one of them cannot be, each is stored by itself.
+func (l *Ledger) takeIn(ctx context.Context, all *arrivals) {
+	defer close(all.done)
+	l.intake.gather(all)
+	var ofOne error
+	err := l.Do(ctx, func(tx *Tx) error {
+		ofOne = tx.receive(l.intake.begin(all))
+		return ofOne
+	})
+	of := l.intake.begin(all) // also where the ledger took no write
+	if ofOne == nil || Unwritable(ofOne) || len(of) == 1 {
+		for _, a := range of {
+			a.failed = err
+		}
+		return
+	}
+	var each sync.WaitGroup
+	for _, a := range of {
+		each.Go(func() { a.failed = l.Do(ctx, func(tx *Tx) error { return tx.receive([]*arrival{a}) }) })
+	}
+	each.Wait()
+}
+
+// Receive stores a delivery before it is acknowledged and reports false when a
+// delivery with the same key is there already: the insert decides (fault F31).
+// The caller goes on with RepeatDelivery then.
+func (tx *Tx) Receive(d Delivery) (fresh bool, err error) {
+	a := tx.l.newArrival(d)
+	err = tx.insertArrivals([]*arrival{a})
+	return a.taken.Fresh, err
+}
+
+// receive stores deliveries, and notes of which that they came again.
+func (tx *Tx) receive(all []*arrival) error {
+	const some = 16 // statements are kept by their texts: some lengths and no more
+	for part := range slices.Chunk(all, some) {
+		if err := tx.insertArrivals(part); err != nil {
+			return err
+		}
+		for _, a := range part {
+			if a.taken.Fresh {
+				continue
+			}
+			var err error
+			if a.taken.Again, err = tx.RepeatDelivery(a.Key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// The row that a delivery becomes. Of the body of one about a payer who was forgotten nothing is kept.
+var (
+	insertInbox = "INSERT INTO inbox (inbox_id, delivery_key, received_at, event_type, billing_id, mandate_id, state, detail, type_header, body) VALUES "
+	inboxRow    = "((SELECT coalesce(max(inbox_id), 0) FROM inbox) + ?, ?, ?, ?, ?, ?, ?, ?, ?, CASE WHEN " + fmt.Sprintf(ofForgotten, "?") +
+		" OR ? = '' AND " + fmt.Sprintf(ofForgotten, "(SELECT billing_id FROM mandates WHERE mandate_id = ?)") + " THEN x'' ELSE ? END)"
+)
+
+// insertArrivals stores those deliveries whose keys are new, and notes which these are.
+func (tx *Tx) insertArrivals(all []*arrival) error {
+	args, received := make([]any, 0, 13*len(all)), stamp(tx.now)
+	for i, a := range all {
+		args = append(args, i+1, a.Key, received, a.Type, a.BillingID, a.MandateID, a.State, a.Detail, a.TypeHeader, a.BillingID, a.BillingID, a.MandateID, a.box)
+	}
+	stored := make(map[string]bool, len(all))
+	err := tx.each(insertInbox+inboxRow+strings.Repeat(", "+inboxRow, len(all)-1)+" ON CONFLICT (delivery_key) DO NOTHING RETURNING delivery_key", args, func(scan func(...any) error) error {
+		var key string
+		err := scan(&key)
+		stored[key] = true
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("store webhook deliveries: %w", err)
+	}
+	for _, a := range all {
+		key := connector.Clean(a.Key)
+		a.taken = Taken{Fresh: stored[key]}
+		delete(stored, key)
+	}
+	return nil
+}
