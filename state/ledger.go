@@ -380,7 +380,7 @@ func (l *Ledger) query(ctx context.Context, query string, args ...any) (*sql.Row
 	if err != nil {
 		return nil, err
 	}
-	if l.brief { // of which nothing is asked twice
+	if l.brief { // whose one connection keeps what was prepared on it
 		return l.reader.QueryContext(ctx, l.within(query), args...)
 	}
 	stmt, err := l.preparedRead(ctx, query)
