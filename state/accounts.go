@@ -142,44 +142,40 @@ func (s *Server) Documents(ctx context.Context, name string) (Documents, error) 
 	if err := s.OpenKey(ctx); err != nil {
 		return d, err
 	}
-	err := pgx.BeginFunc(ctx, s.read, func(tx pgx.Tx) error {
-		var id int64
-		if err := tx.QueryRow(ctx, "SELECT account_id FROM accounts WHERE name = $1", name).Scan(&id); err != nil {
-			return err
-		}
-		if err := intoAccount(ctx, tx, id); err != nil {
-			return err
-		}
-		seal, err := s.sealOf(ctx, tx, name)
-		if err != nil {
-			return errors.Join(err, s.waits(ctx, tx, id))
-		}
-		// One statement, so that the files are those of the version.
-		rows, err := tx.Query(ctx, "SELECT a.version, coalesce(f.name, ''), coalesce(f.body, '') FROM accounts a LEFT JOIN account_files f ON f.account = a.account_id WHERE a.account_id = $1", id)
-		if err != nil {
-			return err
-		}
-		var file string
-		var box []byte
-		_, err = pgx.ForEachRow(rows, []any{&d.Version, &file, &box}, func() (err error) {
-			if file != "" {
-				d.Files[file], err = seal.open(box, place("account_files", "body", file))
-			}
+	var (
+		id        int64
+		kept, box []byte
+		of, file  string
+		boxes     = map[string][]byte{}
+	)
+	both := &pgx.Batch{} // which is a transaction
+	both.Queue("SELECT set_config('payersync.account', coalesce((SELECT account_id FROM accounts WHERE name = $1), 0)::text, true)", name)
+	// One statement, so that the files are those of the version.
+	both.Queue("SELECT a.account_id, a.wrapped_key, a.key_id, a.version, coalesce(f.name, ''), coalesce(f.body, '') FROM accounts a LEFT JOIN account_files f ON f.account = a.account_id WHERE a.name = $1", name).
+		Query(func(rows pgx.Rows) error {
+			_, err := pgx.ForEachRow(rows, []any{&id, &kept, &of, &d.Version, &file, &box}, func() error { boxes[file] = box; return nil })
 			return err
 		})
-		return err
-	})
-	return d, ofAccountRow(name, err)
-}
-
-// waits returns ErrNotAdopted for an account that has a ledger and was never given a key.
-func (s *Server) waits(ctx context.Context, db queryer, id int64) error {
-	var waits bool
-	err := db.QueryRow(ctx, "SELECT version = 0 AND key_id = '' FROM accounts WHERE account_id = $1", id).Scan(&waits)
-	if err == nil && waits {
-		err = ErrNotAdopted
+	if err := s.read.SendBatch(ctx, both).Close(); err != nil {
+		return d, ofAccountRow(name, err)
 	}
-	return err
+	if id == 0 {
+		return d, ofAccountRow(name, pgx.ErrNoRows)
+	}
+	key, err := s.keys.wraps.Load().unwrap(id, name, of, kept)
+	if err != nil && d.Version == 0 && of == "" { // it has a ledger and was never given a key
+		err = errors.Join(err, ErrNotAdopted)
+	}
+	var seal *sealer
+	if err == nil {
+		seal, err = newSealer(key)
+	}
+	for file, box := range boxes {
+		if err == nil && file != "" {
+			d.Files[file], err = seal.open(box, place("account_files", "body", file))
+		}
+	}
+	return d, ofAccountRow(name, err)
 }
 
 // intoAccount lets a transaction see the rows of an account, until its end.
@@ -193,28 +189,29 @@ type queryer interface {
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 }
 
-// keyOf returns the key that seals what is an account's.
-func (s *Server) keyOf(ctx context.Context, name string) ([]byte, error) {
+// keyOf returns the key that seals what is an account's, and the account's number. That is 0 with an error, unless the key
+// alone cannot be opened.
+func (s *Server) keyOf(ctx context.Context, name string) (id int64, key []byte, err error) {
 	if err := s.OpenKey(ctx); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	key, err := s.unwrapped(ctx, s.read, name)
-	return key, ofAccountRow(name, err)
+	id, key, err = s.unwrapped(ctx, s.read, name)
+	return id, key, ofAccountRow(name, err)
 }
 
 // unwrapped is keyOf for who has asked for the key-encryption key.
-func (s *Server) unwrapped(ctx context.Context, db queryer, name string) ([]byte, error) {
-	var id int64
+func (s *Server) unwrapped(ctx context.Context, db queryer, name string) (id int64, key []byte, err error) {
 	var kept []byte
 	var of string
 	if err := db.QueryRow(ctx, "SELECT account_id, wrapped_key, key_id FROM accounts WHERE name = $1", name).Scan(&id, &kept, &of); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	return s.keys.wraps.Load().unwrap(id, name, of, kept)
+	key, err = s.keys.wraps.Load().unwrap(id, name, of, kept)
+	return id, key, err
 }
 
 func (s *Server) sealOf(ctx context.Context, db queryer, name string) (*sealer, error) {
-	key, err := s.unwrapped(ctx, db, name)
+	_, key, err := s.unwrapped(ctx, db, name)
 	if err != nil {
 		return nil, err
 	}
@@ -311,7 +308,7 @@ func (s *Server) SaveKey(ctx context.Context, name, path string, by Entry) error
 	}
 	var key []byte
 	_, err := s.change(ctx, name, 0, func(tx pgx.Tx, _ int64) (_ Entry, err error) {
-		key, err = s.unwrapped(ctx, tx, name)
+		_, key, err = s.unwrapped(ctx, tx, name)
 		return Entry{Actor: by.Actor, Action: "give out key of account", Subject: name, Reason: by.Reason}, err
 	})
 	if err != nil {

@@ -266,7 +266,7 @@ func TestTheKeyEncryptionKeyIsAskedForOnceAndOnlyWhereItIsNeeded(t *testing.T) {
 		}
 		for range 2 {
 			_, docsErr := elsewhere.Documents(t.Context(), "acme")
-			_, openErr := elsewhere.keyOf(t.Context(), "acme")
+			_, _, openErr := elsewhere.keyOf(t.Context(), "acme")
 			for what, err := range map[string]error{"documents": docsErr, "key": openErr} {
 				if c.want == nil && err != nil || c.want != nil && (!errors.Is(err, c.want) || !errors.Is(err, ErrKeyEncryptionKey)) {
 					t.Errorf("%s, %s: %v", name, what, err)
@@ -324,7 +324,7 @@ func TestNothingOfAnErasedAccountIsReadAgain(t *testing.T) {
 	if err != nil || erased.State != AccountLeaving || erased.KeyID != "" || erased.Version != 2 {
 		t.Errorf("erased %+v, %v", erased, err)
 	}
-	if left := rowsOf(t, ofAccount(s.read, erased.ID, 1), "SELECT name FROM account_files"); len(left) > 0 {
+	if left := rowsOf(t, ofAccount(s.read, erased.ID, 1, nil), "SELECT name FROM account_files"); len(left) > 0 {
 		t.Errorf("these files are left: %v", left)
 	}
 	opts.KeyFile, opts.Account = "", "acme"

@@ -36,12 +36,13 @@ const writersLock = 1885434739
 // pause within a transaction end after a time, that the time is the server's, so that no two
 // machines compare their clocks, and what became of a commit whose answer was lost.
 type postgres struct {
-	server  *Server
-	account int64
-	name    string // of the account
-	own     bool   // the server was opened for this ledger alone
-	brief   bool   // see Options
-	counted int64  // rows that were changed when statistics were looked at last
+	server   *Server
+	account  int64
+	name     string       // of the account
+	own      bool         // the server was opened for this ledger alone
+	brief    bool         // see Options
+	foreseen *forethought // see Options.Looks; nil for none
+	counted  int64        // rows that were changed when statistics were looked at last
 }
 
 // postgresSettings are those of every connection, by their names. They hold a session that lost
@@ -61,12 +62,17 @@ var postgresSettings = map[string]string{
 func (*postgres) prepare() error { return nil }
 
 func (e *postgres) open(_ context.Context, l *Ledger) error {
-	l.writer, l.reader = ofAccount(e.server.write, e.account, 1), ofAccount(e.server.read, e.account, 4)
+	l.brief = e.brief
+	l.writer, l.reader = ofAccount(e.server.write, e.account, 1, nil), ofAccount(e.server.read, e.account, 4, e.foreseen)
 	if e.brief {
 		l.reader.SetMaxIdleConns(1)
 	}
 	l.sound = lookThrough(e.look, l.look)
-	if !e.server.clock {
+	switch {
+	case e.server.clock:
+	case e.foreseen != nil:
+		l.now = e.foreseen.looks.now
+	default:
 		l.now = e.server.Now
 	}
 	return nil
@@ -116,7 +122,7 @@ func (e *postgres) tryLock(ctx context.Context, ending string) (*Lock, error) {
 // begin takes the account's lock in a statement of its own: under READ COMMITTED each later one
 // sees all that was committed before.
 func (e *postgres) begin(tx *Tx) error {
-	if e.server.looksOn {
+	if e.server.looksOn || e.brief {
 		return errLooksOn
 	}
 	if err := tx.exec("BEGIN ISOLATION LEVEL READ COMMITTED"); err != nil {
@@ -188,12 +194,15 @@ func (e *postgres) settle(ctx context.Context, tx *Tx, _ error) error {
 
 // snapshot begins a transaction that sees what was committed before its first statement.
 func (e *postgres) snapshot(ctx context.Context) (db *sql.DB, tx *sql.Tx, err error) {
-	db = ofAccount(e.server.read, e.account, 1)
+	db = ofAccount(e.server.read, e.account, 1, nil)
 	tx, err = db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead})
 	return db, tx, err
 }
 
 func (e *postgres) close() {
+	if e.foreseen != nil {
+		e.foreseen.over()
+	}
 	if e.own {
 		e.server.Close()
 	}

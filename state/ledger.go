@@ -42,10 +42,14 @@ type Options struct {
 	// the key.
 	Keyless bool
 
-	// Brief says that the ledger is opened for one look and closed again. Of a Server it keeps the connection that it
-	// reads by for as long as it is open, and others wait for it: to get it for each statement anew
-	// costs as much as the statement.
+	// Brief says that the ledger is opened for one look, and closed again. Of a Server it takes no writes then, and keeps
+	// the connection that it reads by for as long as it is open, and others wait for it: to get it for each statement
+	// anew costs as much as the statement.
 	Brief bool
+
+	// Looks says that a Brief ledger of a Server is one of many that are looked at. What those before it were asked it
+	// asks at once when it is opened, and tells it as it was then, by a clock that stands still. nil for one alone.
+	Looks *Looks
 
 	// Committing is told when a commit begins; what it returns is told when it is durable,
 	// or why it is not. nil for nobody.
@@ -82,6 +86,7 @@ type Ledger struct {
 	keyFile   string
 	rekeying  bool
 	carrying  bool
+	brief     bool                   // of a Server, for one look: see Options
 	letterKey []byte                 // see letter_key.go
 	place     os.FileInfo            // of the ledger file, as it was before SQLite opened it
 	opened    map[string]os.FileInfo // what SQLite has open
@@ -117,7 +122,7 @@ type statements struct {
 // The whole of a large file is looked through while the ledger is read already: see
 // [Ledger.Sound]. Nothing is written before.
 func Open(ctx context.Context, opts Options) (*Ledger, error) {
-	seal, err := sealerOf(ctx, opts)
+	seal, account, err := sealerOf(ctx, opts)
 	var away *keyAwayError
 	switch {
 	case opts.Keyless && (errors.As(err, &away) || errors.Is(err, ErrKeyEncryptionKey)):
@@ -128,7 +133,7 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	case err != nil:
 		return nil, err
 	}
-	below, path, folder, err := engineOf(ctx, opts)
+	below, path, folder, err := engineOf(ctx, opts, account)
 	if err != nil {
 		return nil, err
 	}
@@ -160,21 +165,25 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	return l, nil
 }
 
-// sealerOf returns what seals a ledger: with the key of its file, or with that of its account.
-func sealerOf(ctx context.Context, opts Options) (*sealer, error) {
+// sealerOf returns what seals a ledger: with the key of its file, or with that of its account, of which it returns the
+// number, too.
+func sealerOf(ctx context.Context, opts Options) (seal *sealer, account int64, err error) {
 	if opts.Server == nil || opts.KeyFile != "" {
-		return loadKey(opts.KeyFile)
+		seal, err = loadKey(opts.KeyFile)
+		return seal, 0, err
 	}
-	key, err := opts.Server.keyOf(ctx, opts.Account)
+	account, key, err := opts.Server.keyOf(ctx, opts.Account)
 	if err != nil {
-		return nil, err
+		return nil, account, err
 	}
-	return newSealer(key)
+	seal, err = newSealer(key)
+	return seal, account, err
 }
 
-// engineOf returns what keeps the rows of a ledger, what the ledger is called, and the folder of its file.
-func engineOf(ctx context.Context, opts Options) (below engine, path string, folder *files.Folder, err error) {
-	if below, err = serverOf(ctx, opts); below != nil || err != nil {
+// engineOf returns what keeps the rows of a ledger, what the ledger is called, and the folder of its file. The account's
+// number is 0 where that is not known yet.
+func engineOf(ctx context.Context, opts Options, account int64) (below engine, path string, folder *files.Folder, err error) {
+	if below, err = serverOf(ctx, opts, account); below != nil || err != nil {
 		return below, "of account " + cmp.Or(opts.Account, testAccount), nil, err
 	}
 	if folder, err = files.OpenFolder(filepath.Dir(opts.Path)); err != nil {
@@ -188,16 +197,22 @@ func engineOf(ctx context.Context, opts Options) (below engine, path string, fol
 const testAccount = "only"
 
 // serverOf returns the engine of a ledger that a server keeps; nil for a file.
-func serverOf(ctx context.Context, opts Options) (engine, error) {
-	if opts.Server != nil {
-		account, err := opts.Server.Account(ctx, opts.Account)
-		if errors.Is(err, ErrNoAccount) && opts.carrying { // whose key follows with its configuration
-			account.ID, err = opts.Server.ensure(ctx, opts.Account)
+func serverOf(ctx context.Context, opts Options, account int64) (engine, error) {
+	if s := opts.Server; s != nil {
+		if account == 0 {
+			known, err := s.Account(ctx, opts.Account)
+			if account = known.ID; errors.Is(err, ErrNoAccount) && opts.carrying { // whose key follows with its configuration
+				account, err = s.ensure(ctx, opts.Account)
+			}
+			if err != nil {
+				return nil, err
+			}
 		}
-		if err != nil {
-			return nil, err
+		e := &postgres{server: s, account: account, name: opts.Account, brief: opts.Brief}
+		if opts.Brief && opts.Looks != nil {
+			e.foreseen = &forethought{looks: opts.Looks}
 		}
-		return &postgres{server: opts.Server, account: account.ID, name: opts.Account, brief: opts.Brief}, nil
+		return e, nil
 	}
 	if elsewhere.DSN == nil || opts.inFile {
 		return nil, nil
@@ -235,7 +250,11 @@ func (l *Ledger) connect(ctx context.Context) (err error) {
 	if err := l.below.migrate(ctx, l); err != nil {
 		return err
 	}
-	if err := l.checkKey(ctx, l.writer); err != nil {
+	first := l.writer
+	if l.brief {
+		first = l.reader
+	}
+	if err := l.checkKey(ctx, first); err != nil {
 		return err
 	}
 	if p, err := readPassage(ctx, l.reader); err != nil {
@@ -245,6 +264,9 @@ func (l *Ledger) connect(ctx context.Context) (err error) {
 	}
 	if err := l.loadLetterKey(ctx, l.reader); err != nil {
 		return err
+	}
+	if l.brief {
+		return nil // nothing is written, so that there is nothing to bind, to name or to erase
 	}
 	if err := l.checkMark(ctx); err != nil {
 		return err
@@ -295,6 +317,9 @@ func (l *Ledger) checkKey(ctx context.Context, db executor) error {
 	var box []byte
 	if err := db.QueryRowContext(ctx, "SELECT key_check FROM ledger").Scan(&box); err != nil {
 		return fmt.Errorf("read the ledger's key check: %w", err)
+	}
+	if box == nil && l.brief {
+		return nil // nothing was ever sealed
 	}
 	if box == nil {
 		if err := l.Sound(ctx); err != nil {
@@ -356,6 +381,9 @@ func (l *Ledger) query(ctx context.Context, query string, args ...any) (*sql.Row
 	if err != nil {
 		return nil, err
 	}
+	if l.brief { // whose one connection keeps what was prepared on it
+		return l.reader.QueryContext(ctx, l.within(query), args...)
+	}
 	stmt, err := l.preparedRead(ctx, query)
 	if err != nil {
 		return nil, err
@@ -368,6 +396,9 @@ func (l *Ledger) queryRow(ctx context.Context, query string, args ...any) row {
 	args, err := bound(args)
 	if err != nil {
 		return row{err: err}
+	}
+	if l.brief {
+		return row{of: l.reader.QueryRowContext(ctx, l.within(query), args...)}
 	}
 	stmt, err := l.preparedRead(ctx, query)
 	if err != nil {

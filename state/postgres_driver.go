@@ -23,13 +23,14 @@ import (
 // in the connection itself.
 type accountConnector struct {
 	driver.Connector
-	account int64
+	account  int64
+	foreseen *forethought // see Options.Looks; nil for none
 }
 
 // ofAccount returns so many connections of a pool at most, for one account. None is kept from the others when it
 // is not at work; the pool keeps what was prepared on it.
-func ofAccount(pool *pgxpool.Pool, account int64, most int) *sql.DB {
-	db := sql.OpenDB(accountConnector{stdlib.GetPoolConnector(pool), account})
+func ofAccount(pool *pgxpool.Pool, account int64, most int, foreseen *forethought) *sql.DB {
+	db := sql.OpenDB(accountConnector{stdlib.GetPoolConnector(pool), account, foreseen})
 	db.SetMaxOpenConns(most)
 	db.SetMaxIdleConns(-1)
 	return db
@@ -38,24 +39,40 @@ func ofAccount(pool *pgxpool.Pool, account int64, most int) *sql.DB {
 // accountSet is where a connection keeps which account it is set to.
 const accountSet = "account"
 
+// setAccount sets a connection to an account.
+const setAccount = "SELECT set_config('payersync.account', $1, false)"
+
 func (c accountConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	lent, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, inWords(err)
 	}
 	conn := lent.(*stdlib.Conn)
-	if of := conn.Conn().PgConn().CustomData(); of[accountSet] != c.account {
+	if of := conn.Conn().PgConn().CustomData(); of[accountSet] != c.account || c.foreseen != nil {
 		delete(of, accountSet)
-		if _, err := conn.Conn().Exec(ctx, "SELECT set_config('payersync.account', $1, false)", strconv.FormatInt(c.account, 10)); err != nil {
-			return nil, errors.Join(err, conn.Close())
+		if err := c.settle(ctx, conn.Conn()); err != nil {
+			return nil, errors.Join(inWords(err), conn.Close())
 		}
 		of[accountSet] = c.account
 	}
-	return &postgresConn{conn}, nil
+	return &postgresConn{conn, c.foreseen}, nil
+}
+
+// settle sets a connection to the account.
+func (c accountConnector) settle(ctx context.Context, conn *pgx.Conn) error {
+	if c.foreseen != nil {
+		return c.foreseen.settle(ctx, conn, c.account)
+	}
+	_, err := conn.Exec(ctx, setAccount, strconv.FormatInt(c.account, 10))
+	return err
 }
 
 // postgresConn is a connection of pgx that reads the spelling of this package.
-type postgresConn struct{ *stdlib.Conn }
+type postgresConn struct {
+	*stdlib.Conn
+
+	foreseen *forethought // as in accountConnector
+}
 
 func (c *postgresConn) Prepare(query string) (driver.Stmt, error) {
 	return c.PrepareContext(context.Background(), query)
@@ -135,11 +152,7 @@ func (c *postgresConn) send(ctx context.Context, query string, args []driver.Nam
 	for _, a := range list {
 		batch.Queue(postgresSpelling(a.query), a.args...)
 	}
-	values := make([]any, len(args))
-	for i, arg := range args {
-		values[i] = arg.Value
-	}
-	batch.Queue(query, values...)
+	batch.Queue(query, valuesOf(args)...)
 	sent := c.Conn.Conn().SendBatch(ctx, batch)
 	for _, a := range list {
 		tag, err := sent.Exec()
@@ -151,6 +164,14 @@ func (c *postgresConn) send(ctx context.Context, query string, args []driver.Nam
 		}
 	}
 	return sent, nil
+}
+
+func valuesOf(args []driver.NamedValue) []any {
+	values := make([]any, len(args))
+	for i, arg := range args {
+		values[i] = arg.Value
+	}
+	return values
 }
 
 // sentRows are the rows of a statement that others were sent with.
@@ -196,6 +217,11 @@ func (c *postgresConn) ExecContext(ctx context.Context, query string, args []dri
 }
 
 func (c *postgresConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if c.foreseen != nil {
+		if a := c.foreseen.answer(asking{query, valuesOf(args)}); a != nil {
+			return a, nil
+		}
+	}
 	rows, err := c.Conn.QueryContext(ctx, postgresSpelling(query), args)
 	return rows, inWords(err)
 }

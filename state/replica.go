@@ -13,8 +13,8 @@ import (
 // ErrReplica means that a replica is not read from. Its text says why, and what to do.
 var ErrReplica = errors.New("the replica is not read from")
 
-// errLooksOn refuses a write to what a replica keeps.
-var errLooksOn = errors.New("this ledger was opened to look at, on a replica, and takes no writes")
+// errLooksOn refuses a write to what a replica keeps, and to a ledger that was opened for one look.
+var errLooksOn = errors.New("this ledger was opened to look at, and takes no writes")
 
 const (
 	replicaWithin = 3 * time.Second        // to connect to a replica and learn how far it is

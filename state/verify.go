@@ -172,12 +172,11 @@ func (v *verifier) each(ctx context.Context, query string, do func(values []sql.
 
 func (v *verifier) file(ctx context.Context) error { return v.below.integrity(ctx, v) }
 
-// mandates compares each mandate's status with the last one of its history.
+// mandates compares each mandate's status with the last one of its history, which it asks for of each: a join would be
+// as slow as mandates times history where the server's statistics are behind.
 func (v *verifier) mandates(ctx context.Context) error {
-	return v.each(ctx, `SELECT m.mandate_id FROM mandates m LEFT JOIN (
-		SELECT mandate_id, to_status FROM mandate_history WHERE seq IN (SELECT max(seq) FROM mandate_history GROUP BY mandate_id)
-		) h ON h.mandate_id = m.mandate_id
-		WHERE m.status IS DISTINCT FROM h.to_status ORDER BY m.mandate_id`, func(row []sql.NullString) {
+	return v.each(ctx, `SELECT m.mandate_id FROM mandates m
+		WHERE m.status IS DISTINCT FROM (SELECT h.to_status FROM mandate_history h WHERE h.mandate_id = m.mandate_id ORDER BY h.seq DESC LIMIT 1) ORDER BY m.mandate_id`, func(row []sql.NullString) {
 		v.report("", fmt.Sprintf("the status of mandate %s is not the last one of its history", row[0].String))
 	})
 }

@@ -39,7 +39,7 @@ func (a *app) alertsCmd() *cobra.Command {
 // expected is what the configuration expects to be the case.
 func (a *app) expected(s *session.Session) condition.Expected {
 	e := condition.Expected{
-		Jobs: a.jobs(s), Webhooks: s.Config.Billing.Webhook != nil, Letters: s.Config.Letters.Sender == string(letters.SenderPayersync), Time: show.Time, Now: a.now,
+		Jobs: a.jobs(s), Webhooks: s.Config.Billing.Webhook != nil, Letters: s.Config.Letters.Sender == string(letters.SenderPayersync), Time: show.Time,
 		Has: func(connection string) bool { return s.Config.Has(connection) == nil }, ReliesOn: s.Config.ReliesOn, Writes: s.Config.WritesTo,
 		Knows:  eventPaths(s).Known,
 		TwoWay: s.Config.FindsTwoWay,

@@ -220,11 +220,7 @@ func (f *fleet) drain(ctx context.Context, account int64) error {
 	case err != nil:
 		return err
 	}
-	err = m.jobs.untilPaused(ctx, func(ctx context.Context) error { return drainInbox(ctx, m.inForce.Load().Session) })
-	if errors.Is(err, errPaused) {
-		return nil
-	}
-	return err
+	return m.jobs.drain(ctx, func(ctx context.Context) error { return drainInbox(ctx, m.inForce.Load().Session) })
 }
 
 // report keeps what became of a job where its account shows it.

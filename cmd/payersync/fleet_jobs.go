@@ -183,6 +183,19 @@ func (j *accountJobs) run(ctx context.Context, name, trigger string) error {
 	return err
 }
 
+// drain lets the account's deliveries be reflected until it is paused, which keeps them. When it leaves this node
+// meanwhile that ends with queue.ErrMore, as a job does.
+func (j *accountJobs) drain(ctx context.Context, reflect func(context.Context) error) error {
+	err := j.untilPaused(ctx, reflect)
+	switch {
+	case errors.Is(err, errPaused):
+		return nil
+	case err != nil && j.life.Err() != nil:
+		return queue.ErrMore
+	}
+	return err
+}
+
 // begin returns a job that counts as at work until j.going is told that it is done.
 func (j *accountJobs) begin(name string) (worker.Job, error) {
 	j.mu.Lock()

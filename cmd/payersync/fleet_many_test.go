@@ -121,18 +121,21 @@ func (c *cluster) trouble() {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { _ = silent.Close() })
-	edit := func(name, file, old, text string) {
-		path := filepath.Join("accounts", name, file)
-		if before := c.read(path); !strings.Contains(before, old) {
-			c.t.Fatalf("%s does not hold %q", path, old)
-		} else {
-			c.write(path, strings.Replace(before, old, text, 1))
-		}
-	}
-	edit(hangs, "account.yaml", "kind: csv, path: "+filepath.Join(c.dir, "books", hangs, "customers.csv")+", id: [AccountNumber]",
+	c.edit(hangs, "account.yaml", "kind: csv, path: "+filepath.Join(c.dir, "books", hangs, "customers.csv")+", id: [AccountNumber]",
 		fmt.Sprintf("kind: sql, driver: postgres, host: 127.0.0.1, port: %d, database: books, user: reader, password: file:client.secret, tls: off, table: customers, id: [AccountNumber]", silent.Addr().(*net.TCPAddr).Port))
-	edit(hangs, "mapping.yaml", "source: csv", "source: sql")
-	edit(breaks, "mapping.yaml", "name: trim(Name)", "name: '(7 % len(Depot) == 0) ? Name : trim(Name)'") // the depot is an empty text
+	c.edit(hangs, "mapping.yaml", "source: csv", "source: sql")
+	c.edit(breaks, "mapping.yaml", "name: trim(Name)", "name: '(7 % len(Depot) == 0) ? Name : trim(Name)'") // the depot is an empty text
+}
+
+// edit replaces text in a file of an account's folder.
+func (c *cluster) edit(name, file, old, text string) {
+	c.t.Helper()
+	path := filepath.Join("accounts", name, file)
+	before := c.read(path)
+	if !strings.Contains(before, old) {
+		c.t.Fatalf("%s does not hold %q", path, old)
+	}
+	c.write(path, strings.Replace(before, old, text, 1))
 }
 
 // watch lets webhooks of the many come for a while, to the nodes in turns. It returns when that began, and how many

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"payersync/cmd/payersync/internal/config"
 	"payersync/connector/queue"
 	"payersync/state"
@@ -244,12 +246,14 @@ func TestStatusShowsTheAccountsAtWhichSomebodyShouldLook(t *testing.T) {
 	}
 }
 
-// More accounts are looked at together than there are connections.
+// More accounts are looked at together than there are connections, and what is said of each is what is said of it alone.
 func TestStatusLooksAtManyAccountsWithFewConnections(t *testing.T) {
 	t.Parallel()
-	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, people(3))})
+	rows := people(3)
+	rows[1].Depot = "2 Quay Street" // held: it has two addresses
+	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, rows)})
 	f.expect(exitDone, "accounts", "apply", f.folders, "--yes")
-	f.expect(exitDone, "sync")
+	f.expect(exitAttention, "sync")
 	node, err := config.LoadNode(f.path("payersync.yaml"), os.LookupEnv)
 	if err != nil {
 		t.Fatal(err)
@@ -265,7 +269,7 @@ func TestStatusLooksAtManyAccountsWithFewConnections(t *testing.T) {
 	}
 	one := docs.Files[config.AccountFile]
 	for i := range *manyStatus - 1 {
-		name := fmt.Sprint("many", i)
+		name := fmt.Sprint("early", i)                                                                                              // before the one that has something to tell
 		docs.Files[config.AccountFile] = bytes.ReplaceAll(one, []byte("/harbour/customers.csv"), []byte("/"+name+"/customers.csv")) // its books
 		if _, err := server.Apply(t.Context(), state.AccountChange{Name: name, Files: docs.Files, By: state.Entry{Actor: "test"}}); err != nil {
 			t.Fatal(err)
@@ -280,6 +284,11 @@ func TestStatusLooksAtManyAccountsWithFewConnections(t *testing.T) {
 		}
 	}
 	if len(r.Accounts) != *manyStatus {
-		t.Errorf("of %d accounts %d are shown", *manyStatus, len(r.Accounts))
+		t.Fatalf("of %d accounts %d are shown", *manyStatus, len(r.Accounts))
+	}
+	alone := decode[statusReport](t, f.expect(exitDone, "status", "--account", "harbour", "--output", "json"))
+	among := r.Accounts[*manyStatus-1]
+	if diff := cmp.Diff(alone.Conditions, among.Conditions); diff != "" || len(among.Conditions) == 0 || among.Questions != 1 || among.LastRun.RunID != alone.Runs[0].RunID {
+		t.Errorf("among others (+) it is not what it is alone (-):\n%s%+v", diff, among)
 	}
 }

@@ -62,6 +62,32 @@ func TestAJobThatIsToldToStopIsHandedOn(t *testing.T) {
 	}
 }
 
+func TestADrainThatIsToldToStopIsHandedOnUnlessItsAccountIsPaused(t *testing.T) {
+	t.Parallel()
+	for what, stop := range map[string]func(j *accountJobs, leave func(), node context.CancelFunc) (want error){
+		"its account is paused":       func(j *accountJobs, _ func(), _ context.CancelFunc) error { pause(j); return nil },
+		"its account leaves the node": func(_ *accountJobs, leave func(), _ context.CancelFunc) error { leave(); return queue.ErrMore },
+		"the node gives it up":        func(_ *accountJobs, _ func(), node context.CancelFunc) error { node(); return context.Canceled },
+	} {
+		begun, ended := make(chan struct{}), make(chan error, 1)
+		j, leave := nodeJobs(t, "sweep", nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			ended <- j.drain(ctx, func(ctx context.Context) error {
+				close(begun)
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		}()
+		await(t, "the drain", begun)
+		want := stop(j, leave, cancel)
+		if err := await(t, "its end", ended); !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", what, err, want)
+		}
+		cancel()
+	}
+}
+
 func TestNothingBeginsForAnAccountThatIsPausedOrHasLeftTheNode(t *testing.T) {
 	t.Parallel()
 	for what, stop := range map[string]func(j *accountJobs, leave func()){

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -120,7 +121,17 @@ func (c *cluster) apply() {
 // serve starts a node and waits until it serves.
 func (c *cluster) serve(node int) *process {
 	c.t.Helper()
+	return c.serveOf("payersync", node)
+}
+
+// serveOf is serve with another program.
+func (c *cluster) serveOf(program string, node int) *process {
+	c.t.Helper()
 	p := c.any().process("serve")
+	var err error
+	if p.cmd.Path, err = exec.LookPath(program); err != nil {
+		c.t.Fatal(err)
+	}
 	p.cmd.Args[len(p.cmd.Args)-1] = filepath.Join(c.dir, fmt.Sprintf("node%d.yaml", node))
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errOut
 	if err := p.begin(); err != nil {

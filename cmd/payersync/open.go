@@ -74,14 +74,14 @@ func (a *app) openReport(ctx context.Context) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.tellFound(a.openToLook(ctx, cfg))
+	return a.tellFound(a.openToLook(ctx, cfg, nil))
 }
 
-// openToLook is openReport for a configuration that was read. An account that the replica cannot show, one that was just
-// made for instance, is the primary's to show.
-func (a *app) openToLook(ctx context.Context, cfg *config.Config) (*session.Session, error) {
+// openToLook is openReport for a configuration that was read, alone or as one of many looks. An account that the replica
+// cannot show, one that was just made for instance, is the primary's to show.
+func (a *app) openToLook(ctx context.Context, cfg *config.Config, looks *state.Looks) (*session.Session, error) {
 	o := a.ledgerOptions()
-	o.Keyless, o.Brief = true, true
+	o.Keyless, o.Brief, o.Looks = true, true, looks
 	primary := o.Server
 	if primary == nil {
 		return session.Open(ctx, cfg, o)

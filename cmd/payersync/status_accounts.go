@@ -124,7 +124,7 @@ func problemsOf(nodes []nodeRow) (problems []string) {
 
 // lookAtAccounts looks at accounts, several at a time, and returns what it found in their order.
 func (a *app) lookAtAccounts(ctx context.Context, accounts []state.AccountInfo, nodes []nodeRow) []accountStatus {
-	found, looking := make([]accountStatus, len(accounts)), new(errgroup.Group)
+	found, looking, looks := make([]accountStatus, len(accounts)), new(errgroup.Group), a.node.server.NewLooks()
 	looking.SetLimit(lookedAtOnce)
 	for i, account := range accounts {
 		looking.Go(func() error {
@@ -135,7 +135,7 @@ func (a *app) lookAtAccounts(ctx context.Context, accounts []state.AccountInfo, 
 				}
 			}
 			if account.State != state.AccountLeaving { // what it was need not be there any more
-				s.failed = a.lookAtAccount(ctx, &s)
+				s.failed = a.lookAtAccount(ctx, &s, looks)
 			}
 			if s.failed != nil {
 				s.Problem = s.failed.Error()
@@ -149,9 +149,9 @@ func (a *app) lookAtAccounts(ctx context.Context, accounts []state.AccountInfo, 
 }
 
 // lookAtAccount finds out how an account is.
-func (a *app) lookAtAccount(ctx context.Context, r *accountStatus) error {
+func (a *app) lookAtAccount(ctx context.Context, r *accountStatus, looks *state.Looks) error {
 	return a.node.withAccount(ctx, r.Account, func(cfg *config.Config) error {
-		s, err := a.openToLook(ctx, cfg)
+		s, err := a.openToLook(ctx, cfg, looks)
 		if err != nil {
 			return err
 		}

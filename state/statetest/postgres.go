@@ -22,6 +22,16 @@ func Postgres(t testing.TB) (dsn string) {
 	return dsn
 }
 
+// Ask returns the one value of a query on a database that Postgres gave, as an account sees it.
+func Ask(t testing.TB, dsn, account, query string) string {
+	t.Helper()
+	value, err := testdb.AskAt(dsn, account, query)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return value
+}
+
 // Execute runs a statement on a database that Postgres gave, as who owns it.
 func Execute(t testing.TB, dsn, statement string) {
 	t.Helper()

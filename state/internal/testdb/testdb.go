@@ -217,6 +217,19 @@ func Execute(path, statement string) error {
 	return ExecuteAt(dsn, "SET payersync.account = '1'; "+statement)
 }
 
+// AskAt returns the one value of a query on the database at an address, as text, as the session of an account.
+func AskAt(dsn, account, query string) (value string, err error) {
+	ctx := context.Background() // as in ExecuteAt
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return "", err
+	}
+	if _, err = conn.Exec(ctx, "SELECT set_config('payersync.account', (SELECT account_id::text FROM main.accounts WHERE name = $1), false)", account); err == nil {
+		err = conn.QueryRow(ctx, "SELECT ("+query+")::text").Scan(&value)
+	}
+	return value, errors.Join(err, conn.Close(ctx))
+}
+
 // ExecuteAt runs a statement on the database at an address.
 func ExecuteAt(dsn, statement string) error {
 	ctx := context.Background() // without a goroutine that waits for its end

@@ -120,7 +120,7 @@ func loadNode(path string, getenv func(string) (string, bool), rewraps bool) (*N
 
 func parseNode(path string, data []byte, exposed fs.FileMode, getenv func(string) (string, bool), rewraps bool) (*Node, error) {
 	name := filepath.Base(path)
-	if err := misplaced(name, data, ofAccount, "is of a single account; move it to "+AccountFile+" in the account's folder, which payersync accounts apply takes, or remove ledger.postgres, if this file is to be the one account and its ledger a file"); err != nil {
+	if err := misplaced(name, data, elsewhere{ofAccount, "is of a single account; move it to " + AccountFile + " in the account's folder, which payersync accounts apply takes, or remove ledger.postgres, if this file is to be the one account and its ledger a file"}); err != nil {
 		return nil, err
 	}
 	node, doc, err := strict.Load(name, data, nodeDefaults())
@@ -153,17 +153,25 @@ var (
 	}
 )
 
+// elsewhere are keys that do not belong into a file, and why.
+type elsewhere struct {
+	keys []strict.Path
+	why  string
+}
+
 // misplaced refuses the keys that do not belong into a file. What is wrong with a file that cannot
 // be read at all is told when it is read as what it should be.
-func misplaced(name string, data []byte, keys []strict.Path, why string) error {
+func misplaced(name string, data []byte, of ...elsewhere) error {
 	_, doc, err := strict.Load(name, data, map[string]any{})
 	if err != nil {
 		return nil
 	}
 	var problems []strict.Problem
-	for _, at := range keys {
-		if doc.Node(at) != nil {
-			problems = append(problems, doc.KeyProblem(at, "%s %s", at, why))
+	for _, e := range of {
+		for _, at := range e.keys {
+			if doc.Node(at) != nil {
+				problems = append(problems, doc.KeyProblem(at, "%s %s", at, e.why))
+			}
 		}
 	}
 	return strict.NewError(problems)
@@ -224,10 +232,8 @@ func LoadAccount(folder string, node *Node, name string, getenv func(string) (st
 	if err != nil {
 		return nil, err
 	}
-	if err := misplaced(AccountFile, data, ofNode, "is the same for all accounts of a machine; it belongs into the configuration of the node, remove it here"); err != nil {
-		return nil, err
-	}
-	if err := misplaced(AccountFile, data, []strict.Path{{"backup"}, {"schedules", "backup"}}, "is for a ledger that is a file; remove it, and back up the database with what PostgreSQL has for it"); err != nil {
+	if err := misplaced(AccountFile, data, elsewhere{ofNode, "is the same for all accounts of a machine; it belongs into the configuration of the node, remove it here"},
+		elsewhere{[]strict.Path{{"backup"}, {"schedules", "backup"}}, "is for a ledger that is a file; remove it, and back up the database with what PostgreSQL has for it"}); err != nil {
 		return nil, err
 	}
 	start := defaults()
