@@ -97,10 +97,10 @@ func (tx *Tx) renewTraits(connection, sourceID string, known bool, like likeness
 			return err
 		}
 	}
-	return tx.saveTraitsOf(like.rows(connection, sourceID))
+	return tx.insertLikenesses(like.rows(connection, sourceID))
 }
 
-// rows returns the likeness as the rows of a payer that saveTraitsOf inserts.
+// rows returns the likeness as the rows of a payer that insertLikenesses inserts.
 func (k likeness) rows(connection, sourceID string) (args []any) {
 	for _, t := range k.traits {
 		args = append(args, connection, sourceID, t.kind, t.value)
@@ -108,8 +108,9 @@ func (k likeness) rows(connection, sourceID string) (args []any) {
 	return args
 }
 
-func (tx *Tx) saveTraitsOf(payers []any) error {
-	return tx.insertRows("INSERT INTO likenesses (connection, source_id, kind, value) VALUES ", "(?, ?, ?, ?)", payers, "")
+// insertLikenesses inserts what payers may be known by, as likeness.rows gives it.
+func (tx *Tx) insertLikenesses(rows []any) error {
+	return tx.insertRows("INSERT INTO likenesses (connection, source_id, kind, value) VALUES ", "(?, ?, ?, ?)", rows, "")
 }
 
 // Unlearnt returns up to limit payers with a customer of which nothing is kept that they

@@ -179,7 +179,7 @@ func (tx *Tx) MadeWithin(p Payer, within time.Duration) (made bool, err error) {
 // PayerByBillingID returns the payer linked to a customer; ErrNoPayer when there
 // is none.
 func (tx *Tx) PayerByBillingID(billingID string) (Payer, error) {
-	if p, asked := tx.asked.payer(billingID); asked {
+	if p, asked := tx.ofPage.payer(billingID); asked {
 		if p == nil {
 			return Payer{}, ErrNoPayer
 		}

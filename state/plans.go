@@ -172,7 +172,7 @@ func (tx *Tx) add(new additions) error {
 	if err := tx.insertRows("INSERT INTO payers (connection, source_id, key_name, key_value, link_state, updated_at, likeness) VALUES ", "(?, ?, ?, ?, ?, ?, ?)", new.payers, ""); err != nil {
 		return fmt.Errorf("save payers: %w", err)
 	}
-	if err := tx.saveTraitsOf(new.likenesses); err != nil {
+	if err := tx.insertLikenesses(new.likenesses); err != nil {
 		return fmt.Errorf("save what payers may be known by: %w", err)
 	}
 	if err := tx.insertRows(`INSERT INTO changes

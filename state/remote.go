@@ -68,7 +68,7 @@ func (i indexed) shows(digest string, ticket int64) bool {
 
 // inIndex returns what the index holds of a customer of which a read with a ticket shows what the digest says.
 func (tx *Tx) inIndex(billingID, digest string, ticket int64) (indexed, error) {
-	if known, asked := tx.asked.indexed(billingID, digest); asked {
+	if known, asked := tx.ofPage.indexed(billingID, digest); asked {
 		return known, nil
 	}
 	found, err := tx.allInIndex(map[string]string{billingID: digest}, ticket)

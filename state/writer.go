@@ -42,8 +42,8 @@ type Tx struct {
 	run    int64 // that is known to be open, see holds; 0 for none
 	change int64 // the highest id of a change, see nextChange; 0 before that is known
 
-	listing *Listing // the list pass that shows what is saved; nil for a read of one customer
-	asked   asked    // of the customers of a page; see AskOfPage
+	listing *Listing    // the list pass that shows what is saved; nil for a read of one customer
+	ofPage  pageAnswers // see AskOfPage
 }
 
 // Now returns the instant that every row of this write carries.
@@ -189,7 +189,7 @@ func (tx *Tx) runOne(fn func(*Tx) error) (result, broken error) {
 	if err := tx.exec(beginOne); err != nil {
 		return nil, err
 	}
-	tx.asked = asked{}
+	tx.ofPage = pageAnswers{}
 	result = guarded(fn, tx)
 	if result == nil {
 		result = tx.failed // which fn was not told of

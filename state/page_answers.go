@@ -6,9 +6,9 @@ import (
 	"payersync/connector"
 )
 
-// asked is what was asked at once of the customers of a page. Each answer is given once, because whoever
+// pageAnswers are what was asked at once of the customers of a page. Each answer is given once, because whoever
 // takes it may change what it says; what of one customer is written changes no other's.
-type asked struct {
+type pageAnswers struct {
 	payers  map[string]*Payer // by customer; nil for one that is nobody's
 	digests map[string]string // of what the page shows
 	index   map[string]indexed
@@ -17,7 +17,7 @@ type asked struct {
 // AskOfPage asks at once, for this write, what every customer that a list shows is asked by itself otherwise: whose it is, and
 // what the index holds of it.
 func (tx *Tx) AskOfPage(s *Listing, page []connector.RemoteCustomer) error {
-	a := asked{payers: make(map[string]*Payer, len(page)), digests: make(map[string]string, len(page))}
+	a := pageAnswers{payers: make(map[string]*Payer, len(page)), digests: make(map[string]string, len(page))}
 	for _, c := range page {
 		_, _, digest, err := tx.l.indexed(c)
 		if err != nil {
@@ -44,12 +44,12 @@ func (tx *Tx) AskOfPage(s *Listing, page []connector.RemoteCustomer) error {
 	if a.index, err = tx.allInIndex(a.digests, s.Ticket); err != nil {
 		return err
 	}
-	tx.asked = a
+	tx.ofPage = a
 	return nil
 }
 
 // payer returns the payer of a customer, nil for none, and whether it was asked for.
-func (a asked) payer(billingID string) (p *Payer, asked bool) {
+func (a pageAnswers) payer(billingID string) (p *Payer, asked bool) {
 	id := connector.Clean(billingID)
 	p, asked = a.payers[id]
 	delete(a.payers, id)
@@ -57,7 +57,7 @@ func (a asked) payer(billingID string) (p *Payer, asked bool) {
 }
 
 // indexed returns what the index holds of a customer, and whether it was asked for with what is shown now.
-func (a asked) indexed(billingID, digest string) (i indexed, asked bool) {
+func (a pageAnswers) indexed(billingID, digest string) (i indexed, asked bool) {
 	id := connector.Clean(billingID)
 	if a.digests[id] != digest {
 		return i, false
