@@ -195,25 +195,24 @@ func (tx *Tx) runOne(fn func(*Tx) error) (result, broken error) {
 		result = tx.failed // which fn was not told of
 	}
 	if result == nil && tx.lost == nil {
-		if _, broken = tx.count(endOne); tx.failed == nil {
-			return nil, broken
-		}
-		result = tx.failed
+		result = tx.flush() // before the savepoint ends: one of them may find nothing to change
 	}
 	if tx.lost != nil {
 		return nil, tx.lost
 	}
-	tx.run, tx.change = 0, 0
-	begun := len(tx.ahead) == 0 || tx.ahead[0].query != beginOne
-	tx.ahead, tx.failed = nil, nil
-	if !begun { // nothing of it was sent
+	if result == nil {
+		return nil, tx.exec(endOne)
+	}
+	tx.run, tx.change, tx.failed = 0, 0, nil
+	if begin := slices.IndexFunc(tx.ahead, func(a ahead) bool { return a.query == beginOne }); begin >= 0 {
+		tx.ahead = tx.ahead[:begin] // nothing of it was sent
 		return result, nil
 	}
+	tx.ahead = nil
 	if _, err := tx.count(undoOne); err != nil {
 		return nil, errors.Join(result, err)
 	}
-	_, broken = tx.count(endOne)
-	return result, broken
+	return result, tx.exec(endOne)
 }
 
 // guarded turns a panic of one write into its error, so that it cannot take the

@@ -528,28 +528,32 @@ func TestAStatementThatNobodyWaitedForFailsItsOwnWriteAlone(t *testing.T) {
 	noRow := func(missing error) func(*Tx) error {
 		return func(tx *Tx) error { return tx.must(missing, "UPDATE runs SET error = '' WHERE run_id = -1") }
 	}
-	tests := map[string]struct {
+	tests := []struct {
+		name  string
 		write func(*Tx) error
 		fails bool
 	}{
-		"a broken one at the end":  {steps(note("lost 1"), broken), true},
-		"one that a read follows":  {steps(broken, read, note("lost 2")), true},
-		"one that changes no row":  {steps(noRow(missing), note("lost 3"), read), true},
-		"one whose write gives up": {steps(note("lost 4"), func(*Tx) error { return missing }), true},
-		"one that may change none": {steps(noRow(nil), note("kept 1")), false},
-		"one that is in order":     {steps(note("kept 2"), read), false},
+		{"a broken one at the end", steps(note("lost 1"), broken), true},
+		{"one that a read follows", steps(broken, read, note("lost 2")), true},
+		{"one that changes no row", steps(noRow(missing), note("lost 3"), read), true},
+		{"one whose write gives up", steps(note("lost 4"), func(*Tx) error { return missing }), true},
+		{"one that may change none", steps(noRow(nil), note("kept 1")), false},
+		{"one at the end that changes no row", steps(note("lost 5"), noRow(missing)), true},
+		{"one that is in order", steps(note("kept 2"), read), false},
+		{"one whose write gives up before anything was sent", func(*Tx) error { return missing }, true},
+		{"the last", note("kept 3"), false},
 	}
-	var writes sync.WaitGroup
-	for name, tt := range tests {
-		writes.Go(func() {
-			if err := d.Do(t.Context(), tt.write); (err != nil) != tt.fails {
-				t.Errorf("%s: %v", name, err)
-			}
-		})
+	var writes []func(*Tx) error
+	for _, tt := range tests {
+		writes = append(writes, tt.write)
 	}
-	writes.Wait()
+	for i, err := range d.together(writes...) {
+		if (err != nil) != tests[i].fails {
+			t.Errorf("%s: %v", tests[i].name, err)
+		}
+	}
 	kept, err := d.ids(t.Context(), "SELECT subject FROM audit WHERE subject LIKE 'kept%' OR subject LIKE 'lost%' ORDER BY subject")
-	if diff := cmp.Diff([]string{"kept 1", "kept 2"}, kept); err != nil || diff != "" {
+	if diff := cmp.Diff([]string{"kept 1", "kept 2", "kept 3"}, kept); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
