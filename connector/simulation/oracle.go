@@ -214,6 +214,16 @@ func (o *oracle) taintCustomer(id, what string) {
 	}
 }
 
+// keysTaken reports whether somebody took the keys off a customer.
+func (o *oracle) keysTaken() bool {
+	for _, what := range o.taints {
+		if what["key gone"] {
+			return true
+		}
+	}
+	return false
+}
+
 func (o *oracle) addedBy(id string, fields map[string]any) {
 	o.foreign[id] = true
 	raw, _ := json.Marshal(fields) // made of text

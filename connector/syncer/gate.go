@@ -116,7 +116,8 @@ func (r *run) cameBack() {
 // where that is known already. A doubtful one says nothing when it was not read at once.
 // A read that shows ours otherwise than it was sent, in notShown, or a member of others
 // gone or changed, may have met somebody's edit: it takes two such. That the service shows
-// no pair at all any more, where there were some before and one was sent, no edit explains.
+// no pair at all any more, where there were some before and one was sent, is enough by itself: an edit that takes off
+// all in that very moment is less likely, and costs a person's word, not a customer.
 func (r *run) tripOf(ctx context.Context, c state.Change, before, after connector.RemoteCustomer, notShown []string) (*state.RoundTrip, error) {
 	own := r.conn.Mapping.Own()
 	kinds, err := r.Billing.Others(before.Raw, c.Payer.Applied, c.Wanted, own)
