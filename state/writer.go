@@ -21,8 +21,9 @@ var ErrClosed = errors.New("the ledger is closed")
 
 // write is one function that waits for the writer.
 type write struct {
-	fn   func(*Tx) error
-	done chan error
+	fn    func(*Tx) error
+	alone bool // in a transaction of its own, see DoAlone
+	done  chan error
 }
 
 // Tx is one write to the ledger. Its methods are the only way to change rows;
@@ -36,6 +37,8 @@ type Tx struct {
 	failed error   // of one that was sent ahead; nothing of the write is kept then
 
 	id, timeline string // of the transaction, where the engine can tell later what became of it
+
+	commits int64 // that the ledger has with this one
 
 	leads bool // to a request: the mark is on the disk before anybody sends it
 
@@ -55,10 +58,22 @@ func (tx *Tx) Now() time.Time { return tx.now }
 // ledger itself. Nothing is written before the whole file was found sound. A write that was handed over is waited for even when ctx ends:
 // its caller always learns whether it happened.
 func (l *Ledger) Do(ctx context.Context, fn func(*Tx) error) error {
+	return l.hand(ctx, &write{fn: fn})
+}
+
+// DoAlone is Do for a write that may change very many rows: it shares its transaction with no other. Next to another,
+// whatever it changes would stay in memory as it was before until the commit; alone it takes as much as its largest
+// statement.
+func (l *Ledger) DoAlone(ctx context.Context, fn func(*Tx) error) error {
+	return l.hand(ctx, &write{fn: fn, alone: true})
+}
+
+// hand hands a write over to the writer and waits for what becomes of it.
+func (l *Ledger) hand(ctx context.Context, w *write) error {
 	if l.seal.away != nil {
 		return l.seal.away
 	}
-	w := &write{fn: fn, done: make(chan error, 1)}
+	w.done = make(chan error, 1)
 	select {
 	case <-l.closing:
 		return ErrClosed
@@ -98,7 +113,7 @@ func (l *Ledger) writeLoop() {
 	for {
 		select {
 		case w := <-l.queue:
-			l.commit(l.gather(w))
+			l.commitAll(w)
 			rest.Reset(restAfter)
 		case <-rest.C:
 			l.below.rest(l.conn)
@@ -106,7 +121,7 @@ func (l *Ledger) writeLoop() {
 			for {
 				select {
 				case w := <-l.queue:
-					l.commit(l.gather(w))
+					l.commitAll(w)
 				default:
 					return
 				}
@@ -115,22 +130,35 @@ func (l *Ledger) writeLoop() {
 	}
 }
 
-// gather takes what else is already queued, without waiting for more.
-func (l *Ledger) gather(first *write) []*write {
-	batch := []*write{first}
-	for len(batch) < maxBatch {
-		select {
-		case w := <-l.queue:
-			batch = append(batch, w)
-		default:
-			return batch
-		}
+// commitAll commits a write with what else is queued, and then what may not share its transaction.
+func (l *Ledger) commitAll(w *write) {
+	for w != nil {
+		var batch []*write
+		batch, w = l.gather(w)
+		l.commit(batch)
 	}
-	return batch
 }
 
-// commit runs the batch in one transaction, each write behind a savepoint of its
-// own, and answers every caller after the commit.
+// gather takes what else is already queued, without waiting for more; next is the one after it that wants a
+// transaction of its own, or nil.
+func (l *Ledger) gather(first *write) (batch []*write, next *write) {
+	batch = []*write{first}
+	for !first.alone && len(batch) < maxBatch {
+		select {
+		case w := <-l.queue:
+			if w.alone {
+				return batch, w
+			}
+			batch = append(batch, w)
+		default:
+			return batch, nil
+		}
+	}
+	return batch, nil
+}
+
+// commit runs the batch in one transaction, each write so that its failure takes no other along, and answers every
+// caller after the commit.
 func (l *Ledger) commit(batch []*write) {
 	ended := l.watched()
 	results, err := l.runBatch(batch)
@@ -146,34 +174,62 @@ func (l *Ledger) commit(batch []*write) {
 }
 
 func (l *Ledger) runBatch(batch []*write) ([]error, error) {
-	tx := &Tx{l: l, now: l.Now()}
-	if err := tx.beginBatch(); err != nil {
-		return nil, fmt.Errorf("begin a ledger write: %w", err)
-	}
-	commits, err := tx.step()
-	if err != nil {
-		return nil, tx.abandon(err)
-	}
 	results := make([]error, len(batch))
+	var tx *Tx // nil while there is nothing to commit
 	for i, w := range batch {
 		var broken error
-		if results[i], broken = tx.runOne(w.fn); broken != nil {
-			return nil, tx.abandon(broken)
+		if tx == nil {
+			tx, results[i], broken = l.runFirst(w.fn)
+		} else {
+			results[i], broken = tx.runOne(w.fn)
+		}
+		if broken != nil {
+			return nil, broken
 		}
 	}
-	if err = l.asked(false); err == nil {
+	if tx == nil {
+		return results, nil
+	}
+	return results, tx.end()
+}
+
+// runFirst begins the transaction of a batch with a write. It needs no savepoint: when it fails, there is nothing
+// else to keep, and no transaction. The second error means the same as that of runOne.
+func (l *Ledger) runFirst(fn func(*Tx) error) (tx *Tx, result, broken error) {
+	tx = &Tx{l: l, now: l.Now()}
+	if err := tx.beginBatch(); err != nil {
+		return nil, nil, fmt.Errorf("begin a ledger write: %w", err)
+	}
+	if tx.commits, broken = tx.step(); broken != nil {
+		return nil, nil, tx.abandon(broken)
+	}
+	result = tx.attempt(fn)
+	switch {
+	case tx.lost != nil:
+		return nil, nil, tx.abandon(tx.lost)
+	case result != nil:
+		return nil, result, tx.abandon(nil)
+	}
+	return tx, nil, nil
+}
+
+// end commits the transaction of a batch.
+func (tx *Tx) end() error {
+	l := tx.l
+	err := l.asked(false)
+	if err == nil {
 		_, err = tx.count("COMMIT")
 	}
 	if disconnected(err) {
 		err = l.below.settle(context.Background(), tx, err)
 	}
 	if err != nil {
-		return nil, tx.abandon(fmt.Errorf("commit to the ledger: %w", err))
+		return tx.abandon(fmt.Errorf("commit to the ledger: %w", err))
 	}
 	if err := l.asked(true); err != nil {
-		return nil, err
+		return err
 	}
-	return results, errors.Join(l.advanceMark(context.Background(), commits, tx.leads), l.inPlace())
+	return errors.Join(l.advanceMark(context.Background(), tx.commits, tx.leads), l.inPlace())
 }
 
 // The savepoint of one write of a batch.
@@ -183,36 +239,48 @@ const (
 	endOne   = "RELEASE one"
 )
 
-// runOne runs fn behind a savepoint. The second error means the transaction as a
-// whole is lost, for example because the disk is full.
+// runOne runs fn behind a savepoint. The second error means that the transaction was lost as a
+// whole, for example because the disk is full, and was given up.
 func (tx *Tx) runOne(fn func(*Tx) error) (result, broken error) {
 	if err := tx.exec(beginOne); err != nil {
-		return nil, err
+		return nil, tx.abandon(err)
 	}
-	tx.ofPage = pageAnswers{}
-	result = guarded(fn, tx)
-	if result == nil {
-		result = tx.failed // which fn was not told of
+	result = tx.attempt(fn)
+	if result != nil && tx.lost == nil {
+		tx.lost = tx.undo()
 	}
-	if result == nil && tx.lost == nil {
-		result = tx.flush() // before the savepoint ends: one of them may find nothing to change
+	if tx.lost == nil {
+		tx.lost = tx.exec(endOne)
 	}
 	if tx.lost != nil {
-		return nil, tx.lost
+		return nil, tx.abandon(tx.lost)
 	}
-	if result == nil {
-		return nil, tx.exec(endOne)
+	return result, nil
+}
+
+// attempt runs fn, and waits for those statements of it that it did not wait for.
+func (tx *Tx) attempt(fn func(*Tx) error) error {
+	tx.ofPage = pageAnswers{}
+	err := guarded(fn, tx)
+	if err == nil {
+		err = tx.failed // which fn was not told of
 	}
+	if err == nil && tx.lost == nil {
+		err = tx.flush() // before its savepoint ends: one of them may find nothing to change
+	}
+	return err
+}
+
+// undo goes back to the savepoint.
+func (tx *Tx) undo() error {
 	tx.run, tx.change, tx.failed = 0, 0, nil
 	if begin := slices.IndexFunc(tx.ahead, func(a ahead) bool { return a.query == beginOne }); begin >= 0 {
-		tx.ahead = tx.ahead[:begin] // nothing of it was sent
-		return result, nil
+		tx.ahead = tx.ahead[:begin+1] // nothing after it was sent
+		return nil
 	}
 	tx.ahead = nil
-	if _, err := tx.count(undoOne); err != nil {
-		return nil, errors.Join(result, err)
-	}
-	return result, tx.exec(endOne)
+	_, err := tx.count(undoOne)
+	return err
 }
 
 // guarded turns a panic of one write into its error, so that it cannot take the
