@@ -52,6 +52,9 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, c.client.turnedAway(err)
 	}
+	if c.attempts == 1 {
+		c.client.budget.earn() // what was turned away has sent nothing
+	}
 	began := time.Now()
 	resp, failed := c.exchange(req)
 	took := time.Since(began)

@@ -109,7 +109,7 @@ func bounded(date, now time.Time) time.Time {
 	return date
 }
 
-// The retry budget: each call earns a tenth of a repeat, and up to
+// The retry budget: each call that leaves earns a tenth of a repeat, and up to
 // budgetReserve may be saved. A service that fails every call therefore sees a
 // tenth more traffic, not four times as much (fault F14). failsafe-go's budget
 // bounds concurrent repeats, which does not bound those of one patient worker.

@@ -139,7 +139,6 @@ func (c *Client) Do(req *http.Request, repeat Repeat) (*http.Response, error) {
 	defer done()
 	call := &call{client: c, repeat: repeat, caller: req.Context()}
 	wrapped = wrapped.WithContext(leaving)
-	c.budget.earn()
 	resp, err := call.retrying().Do(wrapped)
 	if err != nil {
 		return nil, call.failure(err)

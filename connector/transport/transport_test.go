@@ -280,6 +280,35 @@ func TestRepeatsStayWithinTheirBudget(t *testing.T) {
 }
 
 // covers F14
+func TestACallThatIsTurnedAwayEarnsNoRepeat(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := always(429)
+		client := transport.New(seeded(s))
+		used := func() (repeats int) {
+			before := s.attempts()
+			for range 5 {
+				if _, err := client.Do(request(t, t.Context(), http.MethodGet), transport.Always); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return s.attempts() - before - 5
+		}
+		used() // what was saved
+		ended, end := context.WithCancel(t.Context())
+		end()
+		for range 100 {
+			if _, err := client.Do(request(t, ended, http.MethodGet), transport.Always); !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+		}
+		if repeats := used(); repeats > 1 {
+			t.Errorf("%d repeats after calls that sent nothing", repeats)
+		}
+	})
+}
+
+// covers F14
 func TestCircuitOpensProbesAndCloses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
