@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -9,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -490,7 +492,7 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string, tooMany func(Los
 	if err != nil {
 		return p, fmt.Errorf("save the plan: %w", err)
 	}
-	if err := tx.exec("UPDATE changes SET plan_id = ? WHERE connection = ? AND state = 'pending' AND plan_id IS DISTINCT FROM ?", p.ID, connection, p.ID); err != nil {
+	if _, err := tx.changePending(connection, "plan_id = ?1", "c.plan_id IS DISTINCT FROM ?1", p.ID); err != nil {
 		return p, err
 	}
 	if p.Lost > 0 {
@@ -502,29 +504,79 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string, tooMany func(Los
 		connection, p.ID)
 }
 
+// partOfPlan is how many changes one statement touches at most: until it ends, SQLite keeps in memory what it touches
+// as it was.
+const partOfPlan = 4096
+
+// changePending sets something of those pending changes of a connection that a condition holds for, and returns how
+// many there were. The change is c in both, and the placeholders of args have their numbers.
+func (tx *Tx) changePending(connection, set, which string, args ...any) (changed int64, err error) {
+	for _, lane := range []string{LaneCustomer, LaneMandate} {
+		for last, n := int64(0), partOfPlan; n == partOfPlan; {
+			after := last
+			if err := tx.row([]any{&n, &last}, `SELECT count(*), coalesce(max(change_id), 0) FROM (
+				SELECT change_id FROM changes WHERE connection = ? AND lane = ? AND state = 'pending' AND change_id > ? ORDER BY change_id LIMIT ?) AS part`,
+				connection, lane, after, partOfPlan); err != nil {
+				return 0, err
+			}
+			if n == 0 {
+				break
+			}
+			some, err := tx.count("UPDATE changes AS c SET "+set+" WHERE "+which+" AND c.connection = ? AND c.lane = ? AND c.state = 'pending' AND c.change_id > ? AND c.change_id <= ?",
+				append(slices.Clone(args), connection, lane, after, last)...)
+			if err != nil {
+				return 0, err
+			}
+			changed += some
+		}
+	}
+	return changed, nil
+}
+
+// changePlan is changePending for the changes of a plan, which is the last of args.
+func (tx *Tx) changePlan(plan int64, set, which string, args ...any) (changed int64, err error) {
+	var connection string
+	err = tx.row([]any{&connection}, "SELECT connection FROM plans WHERE plan_id = ?", plan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return tx.changePending(connection, set, fmt.Sprintf("c.plan_id = ?%d AND %s", len(args)+1, which), append(args, plan)...)
+}
+
 // hashPlan hashes the pending changes in a fixed order, with the mapping they
 // were made by.
 func (tx *Tx) hashPlan(connection, mapping string) (string, error) {
-	rows, err := tx.query("SELECT change_hash FROM changes WHERE connection = ? AND state = 'pending' ORDER BY change_hash", connection)
-	if err != nil {
+	var hashes [][sha256.Size]byte // sorted here: SQLite would sort them in memory, too, and as texts
+	if err := tx.each("SELECT change_hash FROM changes WHERE connection = ? AND state = 'pending'", []any{connection}, func(scan func(...any) error) error {
+		var text sql.RawBytes
+		var hash [sha256.Size]byte
+		err := scan(&text)
+		if err != nil || len(text) == 0 { // its record is being forgotten
+			return err
+		}
+		if n, err := hex.Decode(hash[:], text[:min(len(text), 2*len(hash))]); err != nil || n != len(hash) {
+			return fmt.Errorf("a change has a hash of %d bytes: %w", n, err)
+		}
+		hashes = append(hashes, hash)
+		return nil
+	}); err != nil {
 		return "", err
 	}
-	defer rows.Close()
+	slices.SortFunc(hashes, func(a, b [sha256.Size]byte) int { return bytes.Compare(a[:], b[:]) })
 	h := sha256.New()
 	h.Write([]byte(mapping))
-	for rows.Next() {
-		var change string
-		if err := rows.Scan(&change); err != nil {
-			return "", err
-		}
-		h.Write([]byte(change))
+	for _, hash := range hashes {
+		h.Write(hex.AppendEncode(nil, hash[:]))
 	}
-	return hex.EncodeToString(h.Sum(nil)), rows.Err()
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // isOpen is the condition that nobody has said anything of a pending change: the limits
 // decide on it.
-const isOpen = "approved = 0 AND left_out = 0"
+const isOpen = "c.approved = 0 AND c.left_out = 0"
 
 // touches is the condition that change c touches a customer that exists. A link for a payer
 // that this very plan creates belongs to the create, and so does the first update of a
@@ -556,30 +608,32 @@ func (tx *Tx) weighPlan(p *Plan) error {
 // ApproveWithinLimits notes that a plan is within the limits: what of it is left over by
 // this run needs no approval in a later one. What a person left out keeps waiting.
 func (tx *Tx) ApproveWithinLimits(plan int64) error {
-	return tx.exec("UPDATE changes SET approved = 1 WHERE plan_id = ? AND state = 'pending' AND "+isOpen, plan)
+	_, err := tx.changePlan(plan, "approved = 1", isOpen)
+	return err
 }
 
 // Over says which limits a plan is above.
 type Over struct{ Creates, Changes, Blanks, Identity, Scopes bool }
 
 // within is the condition that pending change c counts to no limit that its plan is above,
-// which ?2 to ?6 say: its kinds are within their own.
-const within = "c.plan_id = ?1 AND c.state = 'pending' AND c.approved = 0 AND c.left_out = 0 AND NOT (CASE WHEN " + touches + ` THEN ?3 = 1 ELSE ?2 = 1 END)
-	AND NOT (?4 = 1 AND c.blanks > 0) AND NOT (?5 = 1 AND c.identity = 1) AND NOT (?6 = 1 AND c.scopes = 1)`
+// which ?1 to ?5 say: its kinds are within their own.
+const within = isOpen + " AND NOT (CASE WHEN " + touches + ` THEN ?2 = 1 ELSE ?1 = 1 END)
+	AND NOT (?3 = 1 AND c.blanks > 0) AND NOT (?4 = 1 AND c.identity = 1) AND NOT (?5 = 1 AND c.scopes = 1)`
 
-func (o Over) args(plan int64) []any {
-	return []any{plan, o.Creates, o.Changes, o.Blanks, o.Identity, o.Scopes}
+func (o Over) args() []any {
+	return []any{o.Creates, o.Changes, o.Blanks, o.Identity, o.Scopes}
 }
 
 // WithinCount returns how many changes of a plan that is above limits count to none of these.
 func (tx *Tx) WithinCount(plan int64, o Over) (n int, err error) {
-	return n, tx.row([]any{&n}, "SELECT count(*) FROM changes c WHERE "+within, o.args(plan)...)
+	return n, tx.row([]any{&n}, "SELECT count(*) FROM changes c WHERE c.plan_id = ?6 AND c.state = 'pending' AND "+within, append(o.args(), plan)...)
 }
 
 // ApproveWithin lets the changes go that WithinCount counts. The others wait for a person, or
 // until they are within the limits.
 func (tx *Tx) ApproveWithin(plan int64, o Over) error {
-	return tx.exec("UPDATE changes AS c SET approved = 1 WHERE "+within, o.args(plan)...)
+	_, err := tx.changePlan(plan, "approved = 1", within, o.args()...)
+	return err
 }
 
 // Within says in words that changes of a plan above the limits are sent all the same; "" for
@@ -620,7 +674,7 @@ func (tx *Tx) Approve(plan int64, actor string) error {
 	if n == 0 {
 		return ErrPlanNotWaiting
 	}
-	if err := tx.exec("UPDATE changes SET approved = 1 WHERE plan_id = ? AND state = 'pending'", plan); err != nil {
+	if _, err := tx.changePlan(plan, "approved = 1", "c.approved = 0"); err != nil {
 		return err
 	}
 	if err := tx.letGo(plan); err != nil {
@@ -654,14 +708,14 @@ func (tx *Tx) ApproveSome(plan int64, changes []int64, actor, which string) erro
 	if err != nil {
 		return err
 	}
-	n, err = tx.count("UPDATE changes SET approved = 1 WHERE plan_id = ? AND state = 'pending' AND change_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?))", plan, string(ids))
+	n, err = tx.changePlan(plan, "approved = 1", "c.change_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?1))", string(ids))
 	if err != nil {
 		return err
 	}
 	if n != int64(len(changes)) {
 		return ErrPlanChanged
 	}
-	if n, err = tx.count("UPDATE changes SET left_out = 1 WHERE plan_id = ? AND state = 'pending' AND approved = 0", plan); err != nil {
+	if n, err = tx.changePlan(plan, "left_out = 1", "c.approved = 0"); err != nil {
 		return err
 	}
 	to := PlanWaiting
@@ -712,7 +766,7 @@ func (tx *Tx) Reject(plan int64, actor, why string) error {
 	if n == 0 {
 		return ErrPlanNotWaiting
 	}
-	if err := tx.exec("UPDATE changes SET approved = 0, left_out = 1 WHERE plan_id = ? AND state = 'pending'", plan); err != nil {
+	if _, err := tx.changePending(connection, "approved = 0, left_out = 1", "c.plan_id = ?1", plan); err != nil {
 		return err
 	}
 	return tx.auditPlan(plan, Entry{Actor: actor, Action: "reject plan"}, why)

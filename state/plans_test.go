@@ -31,6 +31,36 @@ func included(r connector.Record, c *NewChange) Decision {
 	return Decision{SourceID: r.SourceID, ContentHash: r.Hash(), Verdict: Included, Key: key(r.SourceID), Customer: c}
 }
 
+// A plan is gathered and approved some changes at a time, and as a whole all the same.
+func TestAPlanOfVeryManyChangesIsGatheredAndApprovedWhole(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	const many = partOfPlan + 10
+	var records []connector.Record
+	var decisions []Decision
+	for i := range many {
+		r := record(fmt.Sprint("c", i), "Ada")
+		records = append(records, r)
+		decisions = append(decisions, included(r, &NewChange{Action: connector.ActionCreate, Wanted: customer(r.SourceID, "Ada")}))
+	}
+	d.save(run, acme, records...)
+	d.decide(run, acme, decisions...)
+	d.planCreate(d.run("beta"), "beta", "c1") // another's
+	plan := d.finishPlan(run)
+	if plan.Creates != many {
+		t.Fatalf("the plan creates %d, want %d", plan.Creates, many)
+	}
+	count := func(which string) int { return one[int](t, d.Ledger, "SELECT count(*) FROM changes WHERE "+which) }
+	if of, none := count(fmt.Sprint("plan_id = ", plan.ID)), count("plan_id IS NULL"); of != many || none != 1 {
+		t.Errorf("%d changes are of the plan and %d of none, want %d and 1", of, none, many)
+	}
+	d.do(func(tx *Tx) error { return tx.Approve(plan.ID, "Olive") })
+	if n, of := count("approved = 1"), count(fmt.Sprint("approved = 1 AND plan_id = ", plan.ID)); n != many || of != many {
+		t.Errorf("%d changes are approved, %d of the plan, want %d", n, of, many)
+	}
+}
+
 // planCreate saves a record and plans the create of its customer.
 func (d *desk) planCreate(run int64, connection, id string) Change {
 	d.t.Helper()

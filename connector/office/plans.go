@@ -253,7 +253,7 @@ var ErrTogether = errors.New("what it lets go goes together")
 // exactly does something to a plan that still says what it said when it was looked at. Where it
 // says something else by now, it fails with state.ErrPlanChanged, and nothing is done.
 func exactly(ctx context.Context, ledger *state.Ledger, p Plan, do func(*state.Tx) error) error {
-	return ledger.Do(ctx, func(tx *state.Tx) error {
+	return ledger.DoAlone(ctx, func(tx *state.Tx) error {
 		if err := tx.StillReads(p.ID, p.Reads); err != nil {
 			return err
 		}

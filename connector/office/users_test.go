@@ -136,18 +136,16 @@ func TestNobodyIsAsSlowAsSomebody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	quickest := func(hash connector.Secret) time.Duration {
-		best := time.Hour
-		for range 5 {
+	known, unknown := time.Hour, time.Hour
+	for range 10 { // in turn: what else the machine does meets both
+		for quickest, hash := range map[*time.Duration]connector.Secret{&known: hash, &unknown: {}} {
 			begun := time.Now()
 			if _, err := p.Right(t.Context(), "a wrong password", hash); err != nil {
 				t.Fatal(err)
 			}
-			best = min(best, time.Since(begun))
+			*quickest = min(*quickest, time.Since(begun))
 		}
-		return best
 	}
-	known, unknown := quickest(hash), quickest(connector.Secret{})
 	if ratio := float64(known) / float64(unknown); ratio < 0.3 || ratio > 3 {
 		t.Errorf("a known name takes %s and an unknown one %s", known, unknown)
 	}

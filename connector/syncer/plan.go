@@ -51,7 +51,7 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 		return state.Plan{}, err
 	}
 	var plan state.Plan
-	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+	if err := r.Ledger.DoAlone(ctx, func(tx *state.Tx) (err error) {
 		plan, err = tx.FinishPlan(r.id, r.conn.Name, r.conn.Mapping.Version(), r.Settings.Guards.tooMany)
 		return err
 	}); err != nil {
@@ -693,11 +693,11 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 		return plan, r.setPlan(ctx, plan, plan.State)
 	}
 	if plan.Limits == "" {
-		return plan, r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.ApproveWithinLimits(plan.ID) })
+		return plan, r.Ledger.DoAlone(ctx, func(tx *state.Tx) error { return tx.ApproveWithinLimits(plan.ID) })
 	}
 	leftOut := state.LeftOut(plan.Open.LeftOut)
 	if plan.Limits == leftOut { // everything else is within the limits
-		return plan, r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return plan, r.Ledger.DoAlone(ctx, func(tx *state.Tx) error {
 			return errors.Join(tx.ApproveWithinLimits(plan.ID), tx.SetPlanState(plan.ID, state.PlanWaiting, leftOut))
 		})
 	}
@@ -718,9 +718,9 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	}
 	if leftOut != "" {
 		plan.Limits = leftOut
-		return plan, r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.ApproveOpen(plan.ID, r.opts.Actor, leftOut) })
+		return plan, r.Ledger.DoAlone(ctx, func(tx *state.Tx) error { return tx.ApproveOpen(plan.ID, r.opts.Actor, leftOut) })
 	}
-	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
+	if err := r.Ledger.DoAlone(ctx, func(tx *state.Tx) error {
 		// What was refused and is planned anew says the same as a plan that was approved once.
 		if err := tx.SetPlanState(plan.ID, state.PlanWaiting, plan.Limits); err != nil {
 			return err
@@ -751,7 +751,7 @@ func (r *run) letWithin(ctx context.Context, plan *state.Plan, linked int) error
 	if !r.Settings.Guards.HoldOnlyAbove || over == (state.Over{}) {
 		return nil
 	}
-	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+	return r.Ledger.DoAlone(ctx, func(tx *state.Tx) error {
 		n, err := tx.WithinCount(plan.ID, over)
 		if err != nil || n == 0 {
 			return err

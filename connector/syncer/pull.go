@@ -235,7 +235,7 @@ func (r *run) guardUnseen(ctx context.Context) error {
 			return err
 		}
 		if approved {
-			err = r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.Approve(plan.ID, r.opts.Actor) })
+			err = r.Ledger.DoAlone(ctx, func(tx *state.Tx) error { return tx.Approve(plan.ID, r.opts.Actor) })
 		}
 	}
 	switch {
@@ -252,7 +252,7 @@ func (r *run) guardUnseen(ctx context.Context) error {
 // takeUnseen takes the records that a complete reading of everything no longer
 // shows for deleted.
 func (r *run) takeUnseen(ctx context.Context) error {
-	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.LetUnseenGo(r.id, r.conn.Name) }); err != nil {
+	if err := r.Ledger.DoAlone(ctx, func(tx *state.Tx) error { return tx.LetUnseenGo(r.id, r.conn.Name) }); err != nil {
 		return err
 	}
 	for {
