@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"database/sql"
+	"time"
 )
 
 // engine is the database that keeps a ledger's rows. The statements of this package are the same
@@ -44,8 +45,9 @@ type engine interface {
 	// batchOver is told when a batch has ended, and rest when nothing was written for a while.
 	batchOver(l *Ledger)
 	rest(conn *sql.Conn)
-	// close lets go what is the engine's own.
-	close()
+	// close lets go what is the engine's own. looked is when what it keeps was last found sound, as far as this process
+	// knows; zero where it does not.
+	close(looked time.Time)
 
 	// snapshot begins a transaction that sees the ledger as it is now until its end. What
 	// it returns is to be closed, also with an error.

@@ -67,7 +67,7 @@ func (e *postgres) open(_ context.Context, l *Ledger) error {
 	if e.brief {
 		l.reader.SetMaxIdleConns(1)
 	}
-	l.sound = lookThrough(e.look, l.look)
+	l.sound = lookThrough(e.look, l.look, time.Time{}, l.Now)
 	switch {
 	case e.server.clock:
 	case e.foreseen != nil:
@@ -199,7 +199,7 @@ func (e *postgres) snapshot(ctx context.Context) (db *sql.DB, tx *sql.Tx, err er
 	return db, tx, err
 }
 
-func (e *postgres) close() {
+func (e *postgres) close(time.Time) {
 	if e.foreseen != nil {
 		e.foreseen.over()
 	}

@@ -47,6 +47,7 @@ type sqliteFile struct {
 	name     string        // of the file in it
 	path     string        // of the file, with no link in it
 	readOnly string        // how a reader opens it
+	looked   lookedNote    // what the note beside it said when it was opened
 }
 
 func newSQLiteFile(folder *files.Folder, name string) *sqliteFile {
@@ -73,11 +74,12 @@ func (e *sqliteFile) open(ctx context.Context, l *Ledger) (err error) {
 	if l.place, err = os.Lstat(e.path); err != nil {
 		return fmt.Errorf("look at the ledger's files: %w", err)
 	}
+	looked := e.lastLook(l.Now())
 	fresh, err := checkFile(ctx, e.readOnly, e.path)
 	if err != nil {
 		return err
 	}
-	l.sound = lookThrough(e.quickCheck, l.look)
+	l.sound = lookThrough(e.quickCheck, l.look, looked, l.Now)
 	if fresh { // it is made, or put into the form that is written to
 		if err := l.Sound(ctx); err != nil {
 			return err
@@ -180,7 +182,7 @@ func (*sqliteFile) settle(_ context.Context, _ *Tx, lost error) error {
 	return lost
 }
 
-func (*sqliteFile) close() {}
+func (e *sqliteFile) close(looked time.Time) { e.noteLook(looked) }
 
 func (*sqliteFile) batchOver(*Ledger) {}
 

@@ -347,8 +347,10 @@ func (l *Ledger) shut() error {
 
 func (l *Ledger) disconnect() error {
 	var errs []error
+	var looked time.Time
 	if l.sound != nil {
 		l.sound.giveUp()
+		looked = l.sound.foundSound()
 	}
 	errs = append(errs, l.leave())
 	for _, s := range l.reads.of {
@@ -363,7 +365,7 @@ func (l *Ledger) disconnect() error {
 	if l.mark != nil {
 		errs = append(errs, l.mark.Close())
 	}
-	l.below.close()
+	l.below.close(looked)
 	if l.folder != nil {
 		errs = append(errs, l.folder.Close())
 	}
@@ -398,26 +400,27 @@ func (l *Ledger) queryRow(ctx context.Context, query string, args ...any) row {
 		return row{err: err}
 	}
 	if l.brief {
-		return row{of: l.reader.QueryRowContext(ctx, l.within(query), args...)}
+		return row{of: l.reader.QueryRowContext(ctx, l.within(query), args...), sound: l.sound}
 	}
 	stmt, err := l.preparedRead(ctx, query)
 	if err != nil {
 		return row{err: err}
 	}
-	return row{of: stmt.QueryRowContext(ctx, args...)}
+	return row{of: stmt.QueryRowContext(ctx, args...), sound: l.sound}
 }
 
 // row is the one row that a query gives, or why it was not asked.
 type row struct {
-	of  *sql.Row
-	err error
+	of    *sql.Row
+	err   error
+	sound *verdict
 }
 
 func (r row) Scan(dest ...any) error {
 	if r.err != nil {
 		return r.err
 	}
-	return r.of.Scan(dest...)
+	return r.sound.heed(r.of.Scan(dest...))
 }
 
 // preparedRead returns the statement for query on the readers, prepared once in

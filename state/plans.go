@@ -462,11 +462,11 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string, tooMany func(Los
 	if err != nil {
 		return p, err
 	}
-	if p.Hash, err = tx.hashPlan(connection, mapping); err != nil {
-		return p, fmt.Errorf("hash the plan: %w", err)
-	}
 	if err := tx.weighPlan(&p); err != nil {
 		return p, fmt.Errorf("count the plan: %w", err)
+	}
+	if p.Hash, err = tx.hashPlan(p); err != nil {
+		return p, fmt.Errorf("hash the plan: %w", err)
 	}
 	if p.Losses, err = tx.losses(connection); err != nil {
 		return p, err
@@ -546,11 +546,12 @@ func (tx *Tx) changePlan(plan int64, set, which string, args ...any) (changed in
 	return tx.changePending(connection, set, fmt.Sprintf("c.plan_id = ?%d AND %s", len(args)+1, which), append(args, plan)...)
 }
 
-// hashPlan hashes the pending changes in a fixed order, with the mapping they
+// hashPlan hashes the pending changes of a plan, which were counted, in a fixed order, with the mapping they
 // were made by.
-func (tx *Tx) hashPlan(connection, mapping string) (string, error) {
-	var hashes [][sha256.Size]byte // sorted here: SQLite would sort them in memory, too, and as texts
-	if err := tx.each("SELECT change_hash FROM changes WHERE connection = ? AND state = 'pending'", []any{connection}, func(scan func(...any) error) error {
+func (tx *Tx) hashPlan(p Plan) (string, error) {
+	// Sorted here: SQLite would sort them in memory, too, and as texts.
+	hashes := make([][sha256.Size]byte, 0, p.Creates+p.Adopts+p.Updates+p.Links)
+	if err := tx.each("SELECT change_hash FROM changes WHERE connection = ? AND state = 'pending'", []any{p.Connection}, func(scan func(...any) error) error {
 		var text sql.RawBytes
 		var hash [sha256.Size]byte
 		err := scan(&text)
@@ -567,7 +568,7 @@ func (tx *Tx) hashPlan(connection, mapping string) (string, error) {
 	}
 	slices.SortFunc(hashes, func(a, b [sha256.Size]byte) int { return bytes.Compare(a[:], b[:]) })
 	h := sha256.New()
-	h.Write([]byte(mapping))
+	h.Write([]byte(p.Mapping))
 	for _, hash := range hashes {
 		h.Write(hex.AppendEncode(nil, hash[:]))
 	}

@@ -400,7 +400,7 @@ func TestAPlanHashTellsTheMappingAndTheChangesApart(t *testing.T) {
 	run := d.run(acme)
 	d.planCreate(run, acme, "c1")
 	hash := func(version string) (h string) {
-		d.do(func(tx *Tx) (err error) { h, err = tx.hashPlan(acme, version); return err })
+		d.do(func(tx *Tx) (err error) { h, err = tx.hashPlan(Plan{Connection: acme, Mapping: version}); return err })
 		return h
 	}
 	before := hash(mapping)

@@ -2,7 +2,9 @@ package state
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,15 +22,20 @@ const lookAfter = 250 * time.Millisecond
 type verdict struct {
 	known  chan struct{} // closed when it is known
 	err    error         // why the file is not written to; to be read once it is known
+	at     time.Time     // when it was known
 	asked  func()        // somebody waits for it
 	giveUp func()        // ends the look, and waits for that
+
+	last    time.Time   // when the file, as it lies there, was last found sound; zero where that is not known
+	damaged atomic.Bool // SQLite has met damage: last counts no more
 }
 
-// lookThrough begins to look through the file, after before has returned.
-func lookThrough(look func(context.Context) error, before func(context.Context)) *verdict {
+// lookThrough begins to look through the file, after before has returned. Where it lies there as it was when it was
+// found sound last, nobody waits for that.
+func lookThrough(look func(context.Context) error, before func(context.Context), last time.Time, now func() time.Time) *verdict {
 	ctx, cancel := context.WithCancel(context.Background())
 	begin := make(chan struct{})
-	v := &verdict{known: make(chan struct{}), asked: sync.OnceFunc(func() { close(begin) })}
+	v := &verdict{known: make(chan struct{}), asked: sync.OnceFunc(func() { close(begin) }), last: last}
 	v.giveUp = sync.OnceFunc(func() { cancel(); <-v.known })
 	go func() {
 		defer close(v.known)
@@ -41,11 +48,37 @@ func lookThrough(look func(context.Context) error, before func(context.Context))
 		if v.err = look(ctx); ctx.Err() != nil {
 			v.err = ErrClosed
 		}
+		v.at = now()
 	}()
 	return v
 }
 
-// Sound waits until the whole file was looked through since it was opened, and returns
+// trusted reports whether the file may be written to before the look through it has ended.
+func (v *verdict) trusted() bool { return !v.last.IsZero() && !v.damaged.Load() }
+
+// heed returns err. Where it is damage that SQLite met, nothing that was found before counts any more.
+func (v *verdict) heed(err error) error {
+	if v != nil && troubleOf(err) == corrupt {
+		v.damaged.Store(true)
+	}
+	return err
+}
+
+// foundSound returns when the file was last found sound, once the look through it has ended or was given up; zero where
+// it was not, or damage was met since.
+func (v *verdict) foundSound() time.Time {
+	switch {
+	case v.damaged.Load():
+		return time.Time{}
+	case v.err == nil:
+		return v.at
+	case errors.Is(v.err, ErrClosed):
+		return v.last
+	}
+	return time.Time{}
+}
+
+// Sound waits until the whole file was looked through since it was opened, or closed whole by a process that had, and returns
 // nil when it is sound, or else the *OpenError that every write fails with. Whoever asks
 // another system on the word of the ledger asks this first.
 func (l *Ledger) Sound(ctx context.Context) error {
@@ -53,6 +86,9 @@ func (l *Ledger) Sound(ctx context.Context) error {
 	case <-l.sound.known:
 		return l.sound.err
 	default:
+	}
+	if l.sound.trusted() {
+		return nil
 	}
 	l.sound.asked()
 	select {
@@ -70,14 +106,14 @@ func (l *Ledger) Verdict() (known bool, err error) {
 	case <-l.sound.known:
 		return true, l.sound.err
 	default:
-		return false, nil
+		return l.sound.trusted(), nil
 	}
 }
 
 // ofDamage returns err, or where SQLite met damage what the look through the file tells
 // of it.
 func (l *Ledger) ofDamage(ctx context.Context, err error) error {
-	if troubleOf(err) != corrupt || l.sound == nil {
+	if troubleOf(l.sound.heed(err)) != corrupt || l.sound == nil {
 		return err
 	}
 	if found := l.Sound(ctx); found != nil {

@@ -120,6 +120,7 @@ func remove(t testing.TB, path string) {
 func TestReadingWaitsForNoLookThroughTheFile(t *testing.T) {
 	t.Parallel()
 	d := filled(t)
+	touch(t, d.opts.Path)
 	looked := make(chan struct{})
 	d.opts.Look = func(ctx context.Context) {
 		select {
@@ -148,6 +149,7 @@ func TestReadingWaitsForNoLookThroughTheFile(t *testing.T) {
 func TestALedgerIsClosedWhileItsFileIsLookedThrough(t *testing.T) {
 	t.Parallel()
 	d := filled(t)
+	touch(t, d.opts.Path)
 	d.opts.Look = func(ctx context.Context) { <-ctx.Done() }
 	l := d.another()
 	waits := make(chan error)
@@ -157,5 +159,129 @@ func TestALedgerIsClosedWhileItsFileIsLookedThrough(t *testing.T) {
 	}
 	if err := <-waits; !errors.Is(err, ErrClosed) {
 		t.Errorf("the write that waited ends with %v", err)
+	}
+}
+
+// touch sets the times of a file as they are.
+func touch(t testing.TB, path string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err == nil {
+		err = os.Chtimes(path, info.ModTime(), info.ModTime())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// covers F63
+func TestALedgerThatNobodyTouchedSinceItWasClosedIsWrittenToAtOnce(t *testing.T) {
+	t.Parallel()
+	d := filled(t)
+	d.opts.Look = func(ctx context.Context) { <-ctx.Done() } // it never ends
+	for range 3 {                                            // each closes it whole for the next
+		l := d.another()
+		if known, err := l.Verdict(); !known || err != nil {
+			t.Errorf("the verdict is %v, %v", known, err)
+		}
+		if err := errors.Join(l.Ping(t.Context()), l.Sound(t.Context()), l.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// covers F63
+func TestALedgerThatMayNotBeAsItWasLeftIsLookedThroughFirst(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]func(t *testing.T, d *desk){
+		"its times were set": func(t *testing.T, d *desk) { touch(t, d.opts.Path) },
+		"a byte was written and its time set back": func(t *testing.T, d *desk) {
+			info, err := os.Stat(d.opts.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := os.OpenFile(d.opts.Path, os.O_RDWR, 0)
+			if err == nil {
+				_, err = f.WriteAt([]byte{0xA5}, info.Size()-1)
+				err = errors.Join(err, f.Close(), os.Chtimes(d.opts.Path, info.ModTime(), info.ModTime()))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a copy lies in its place": func(t *testing.T, d *desk) {
+			data := readFile(t, d.opts.Path)
+			if err := errors.Join(os.Rename(d.opts.Path, d.opts.Path+".old"), os.WriteFile(d.opts.Path, data, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a process died over it": func(t *testing.T, d *desk) {
+			l := d.another()
+			if err := l.Do(t.Context(), note("the last")); err != nil {
+				t.Fatal(err)
+			}
+			log := readFile(t, d.opts.Path+"-wal")
+			data := readFile(t, d.opts.Path)
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(os.WriteFile(d.opts.Path, data, 0o600), os.WriteFile(d.opts.Path+"-wal", log, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a day has passed":       func(_ *testing.T, d *desk) { d.clock.move(lookedLasts + time.Second) },
+		"the clock was set back": func(_ *testing.T, d *desk) { d.clock.move(-time.Hour) },
+		"the note is gone":       func(t *testing.T, d *desk) { remove(t, d.opts.Path+lookedEnding) },
+		"the note says nothing": func(t *testing.T, d *desk) {
+			if err := os.WriteFile(d.opts.Path+lookedEnding, []byte("{"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"another process has it open": func(t *testing.T, d *desk) {
+			if err := d.another().Do(t.Context(), note("beside")); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			d := filled(t)
+			d.t = t
+			change(t, d)
+			d.opts.Look = func(ctx context.Context) { <-ctx.Done() }
+			l := d.another()
+			if known, err := l.Verdict(); known || err != nil {
+				t.Errorf("the verdict is %v, %v before the file was looked through", known, err)
+			}
+		})
+	}
+}
+
+// What a look finds beside the writes ends them, and the next start looks first.
+//
+// covers F63
+func TestDamageThatIsFoundBesideTheFirstWritesEndsThem(t *testing.T) {
+	t.Parallel()
+	d := filled(t)
+	spoilt := make(chan struct{})
+	d.opts.Look = func(context.Context) {
+		<-spoilt
+		damage(t, d.opts.Path)
+	}
+	l := d.another()
+	if err := l.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	close(spoilt)
+	<-l.sound.known
+	var refusal *OpenError
+	if err := l.Ping(t.Context()); !errors.As(err, &refusal) {
+		t.Errorf("a write after damage was found ends with %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(d.opts.Path + lookedEnding); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the ledger is noted for sound: %v", err)
 	}
 }

@@ -2,22 +2,25 @@ package state
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"testing"
 
 	"payersync/connector"
 )
 
-// benchLedger is a ledger that serves 100,000 payers, each with its record, its label,
+var openPayers = flag.Int("open-payers", benchRecords, "how many payers the ledger of BenchmarkOpen has")
+
+// benchLedger is a ledger that serves so many payers, each with its record, its label,
 // its customer, a mandate that was signed, and the webhook that said so.
-func benchLedger(b testing.TB) *desk {
+func benchLedger(b testing.TB, payers int) *desk {
 	b.Helper()
 	d := newDesk(b)
 	run := d.run(acme)
 	list := d.beginPass()
-	for from := 0; from < benchRecords; from += benchPage {
+	for from := 0; from < payers; from += benchPage {
 		d.do(func(tx *Tx) error {
-			for i := from; i < from+benchPage; i++ {
+			for i := from; i < min(from+benchPage, payers); i++ {
 				if err := benchPayer(tx, run, list, i, fmt.Sprintf("customer-%06d", i)); err != nil {
 					return err
 				}
@@ -67,24 +70,33 @@ func benchPayer(tx *Tx, run int64, list *Listing, i int, customer string) error 
 	return nil
 }
 
-// BenchmarkOpen opens a ledger of 100,000 payers as far as it can be read, and, as every
-// start did once, until the whole file was looked through.
+// BenchmarkOpen opens a ledger of very many payers until it has told how its payers stand, until something was
+// written to it that its last user closed whole, and, as after a crash, until that was looked through and written to.
 func BenchmarkOpen(b *testing.B) {
-	d := benchLedger(b)
+	d := benchLedger(b, *openPayers)
 	if err := d.Close(); err != nil {
 		b.Fatal(err)
 	}
-	open := func(b *testing.B, until func(*Ledger) error) {
+	opens := func(b *testing.B, before func(), until func(*Ledger) error) {
 		for b.Loop() {
+			b.StopTimer()
+			before()
+			b.StartTimer()
 			l, err := Open(b.Context(), d.opts)
-			if err == nil {
-				_, err = l.Funnel(b.Context())
-			}
-			if err := errors.Join(err, until(l), l.Close()); err != nil {
+			if err != nil {
 				b.Fatal(err)
 			}
+			err = until(l)
+			b.StopTimer()
+			if err := errors.Join(err, l.Close()); err != nil {
+				b.Fatal(err)
+			}
+			b.StartTimer()
 		}
 	}
-	b.Run("reads", func(b *testing.B) { open(b, func(*Ledger) error { return nil }) })
-	b.Run("writes", func(b *testing.B) { open(b, func(l *Ledger) error { return l.Ping(b.Context()) }) })
+	funnel := func(l *Ledger) error { _, err := l.Funnel(b.Context()); return err }
+	ping := func(l *Ledger) error { return l.Ping(b.Context()) }
+	b.Run("funnel", func(b *testing.B) { opens(b, func() {}, funnel) })
+	b.Run("write", func(b *testing.B) { opens(b, func() {}, ping) })
+	b.Run("write-after-crash", func(b *testing.B) { opens(b, func() { touch(b, d.opts.Path) }, ping) })
 }

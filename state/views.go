@@ -422,7 +422,7 @@ func each[T any](ctx context.Context, l *Ledger, query string, args []any, dest 
 			return err
 		}
 	}
-	return rows.Err()
+	return l.sound.heed(rows.Err())
 }
 
 // AttentionOf returns what needs attention on one payer.

@@ -441,7 +441,7 @@ func (tx *Tx) noticeLoss(err error) error {
 	if errors.As(err, &of) {
 		tx.failed = of.error
 	}
-	switch troubleOf(err) {
+	switch troubleOf(tx.l.sound.heed(err)) {
 	case diskFull, givenUp:
 		err = ofDisk(err)
 		tx.lost = err

@@ -177,6 +177,26 @@ func (d *Folder) stat(name string) (st unix.Stat_t, err error) {
 	return st, nil
 }
 
+// Trace is what a file system tells of a file that changes whenever somebody writes to the file, moves another into
+// its place, or sets its times. Times are nanoseconds since 1970.
+type Trace struct {
+	Device   uint64 `json:"device"`
+	Inode    uint64 `json:"inode"`
+	Size     int64  `json:"size"`
+	Modified int64  `json:"modified"`
+	Changed  int64  `json:"changed"` // the file or what is told of it; the system's clock alone sets it
+}
+
+// Trace returns the trace of a file in the folder, or an error that is fs.ErrNotExist where there is none. Of a link
+// it is the link's.
+func (d *Folder) Trace(name string) (Trace, error) {
+	st, err := d.stat(name)
+	if err != nil {
+		return Trace{}, err
+	}
+	return Trace{Device: uint64(st.Dev), Inode: st.Ino, Size: st.Size, Modified: st.Mtim.Nano(), Changed: st.Ctim.Nano()}, nil //nolint:unconvert // a device is another kind of number elsewhere
+}
+
 // Path returns the folder's path, with no link in it.
 func (d *Folder) Path() string { return d.path }
 

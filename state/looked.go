@@ -1,0 +1,70 @@
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"time"
+
+	"payersync/state/files"
+)
+
+// A file that was found sound, that payersync closed as its last user, and that nobody has touched since, holds what it
+// would hold had that process gone on. So the next one writes to it at once, and looks through it beside that; what it
+// finds ends its writing as damage does that SQLite meets. A note beside the file says how it was left: its size, its
+// place on the disk, and two times, of which nobody can set one back. After a crash, a power cut, a restore, a
+// copy or anybody's hand in the file they differ, and nothing is written before the whole file was looked through.
+//
+// No disk says of its own that a bit has turned. So the note is good for a day after a whole look, however often the
+// ledger is opened and closed in it.
+const (
+	lookedEnding = ".looked"
+	lookedLasts  = 24 * time.Hour
+)
+
+// lookedNote says when a ledger's file was last looked through, and how it was left after that.
+type lookedNote struct {
+	At   time.Time   `json:"looked_through_at"`
+	Left files.Trace `json:"left"`
+}
+
+// lastLook returns when the file was looked through that lies there as it was left, and zero where it is to be looked
+// through before it is written to.
+func (e *sqliteFile) lastLook(now time.Time) time.Time {
+	text, err := e.folder.Read(e.name+lookedEnding, 1<<10)
+	if err != nil || json.Unmarshal(text, &e.looked) != nil || e.shared() {
+		return time.Time{}
+	}
+	left, err := e.folder.Trace(e.name)
+	if err != nil || left != e.looked.Left || now.Before(e.looked.At) || now.Sub(e.looked.At) > lookedLasts {
+		return time.Time{}
+	}
+	return e.looked.At
+}
+
+// shared reports whether the log holds something: a process has the ledger open, or ended without closing it.
+func (e *sqliteFile) shared() bool {
+	log, err := e.folder.Trace(e.name + "-wal")
+	return !errors.Is(err, fs.ErrNotExist) && (err != nil || log.Size > 0)
+}
+
+// noteLook notes how a file is left that was found sound, and takes back what was noted of one that was not. Where
+// that fails, or another process has the ledger open, the next start looks through it first.
+func (e *sqliteFile) noteLook(at time.Time) {
+	if at.IsZero() {
+		_ = e.folder.Remove(e.name + lookedEnding)
+		return
+	}
+	if e.shared() {
+		return
+	}
+	left, err := e.folder.Trace(e.name)
+	note := lookedNote{At: at.UTC(), Left: left}
+	if err != nil || note.Left == e.looked.Left && note.At.Equal(e.looked.At) {
+		return
+	}
+	text, err := json.Marshal(note)
+	if err == nil {
+		_ = e.folder.Replace(e.name+lookedEnding, append(text, '\n'), e.name)
+	}
+}
