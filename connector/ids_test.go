@@ -2,6 +2,7 @@ package connector
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -26,14 +27,38 @@ func TestIDsAreASet(t *testing.T) {
 	})
 }
 
+func TestVeryManyIDsAreKeptApart(t *testing.T) {
+	t.Parallel()
+	const many = 50_000
+	ids := NewIDs()
+	for i := range many {
+		if !ids.Add(fmt.Sprint(i)) || ids.Add(fmt.Sprint(i)) || ids.Len() != i+1 {
+			t.Fatalf("%d was not added once", i)
+		}
+	}
+	for i := range many {
+		if !ids.Has(fmt.Sprint(i)) || ids.Has(fmt.Sprint("x", i)) {
+			t.Fatalf("%d is not there, or x%d is", i, i)
+		}
+	}
+}
+
 // BenchmarkIDs shows what a million ids take.
 func BenchmarkIDs(b *testing.B) {
 	const million = 1_000_000
-	b.ReportAllocs()
+	var before, after runtime.MemStats
 	for b.Loop() {
+		runtime.GC()
+		runtime.ReadMemStats(&before)
 		ids := NewIDs()
 		for i := range million {
 			ids.Add(fmt.Sprintf("0191d6a0-7c1e-7b3a-9c55-%012d", i))
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/million, "bytes/id")
+		if ids.Len() != million {
+			b.Fatal(ids.Len())
 		}
 	}
 }
