@@ -206,18 +206,38 @@ func (svc *service) uncounted(why error) {
 }
 
 // whenSound runs work once the whole ledger was found sound: deliveries wait for that in
-// the endpoint, and nothing is read from others or sent to them before.
+// the endpoint, and nothing is read from others or sent to them before. Where it lies as it was left, the look goes on
+// beside the work, which damage ends.
 func whenSound(ctx context.Context, s *session.Session, work func(context.Context) error) error {
 	err := s.Ledger.Sound(ctx)
+	if err == nil {
+		err = untilDamaged(ctx, s, work)
+	}
+	var damaged *state.OpenError
 	switch {
+	case errors.As(err, &damaged):
+		s.Log.WithError(err).Error("the ledger is not written to, and payersync stops")
 	case ctx.Err() != nil:
 		return nil
-	case err != nil:
-		s.Log.WithError(err).Error("the ledger is not written to, and payersync stops")
-		return err
 	}
-	s.Log.Debug("the ledger was found sound")
-	return work(ctx)
+	return err
+}
+
+// untilDamaged runs work until it ends by itself, or the look through the ledger finds damage.
+func untilDamaged(ctx context.Context, s *session.Session, work func(context.Context) error) error {
+	working, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		var damaged *state.OpenError
+		if err := s.Ledger.Looked(working); errors.As(err, &damaged) {
+			stop(err)
+		}
+	}()
+	err := work(working)
+	if ctx.Err() == nil && working.Err() != nil {
+		return errors.Join(err, context.Cause(working))
+	}
+	return err
 }
 
 // install makes an installation of a session.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"flag"
 	"maps"
 
 	"payersync/state"
@@ -116,3 +117,6 @@ func (w *world) hold(b *books) (release func(), err error) {
 		}
 	}, statetest.LetRunGo(w.path, b.connection)
 }
+
+// engine is the database below the ledgers.
+func engine() string { return flag.Lookup("engine").Value.String() }

@@ -132,9 +132,6 @@ func playMany(t *testing.T, first uint64, sum *tally) {
 	})
 }
 
-// engine is the database below the ledgers.
-func engine() string { return flag.Lookup("engine").Value.String() }
-
 // farm shares the seeds among processes, which have these arguments besides, because the worlds of one process wait
 // for the memory of its one database engine.
 func farm(t *testing.T, first uint64, seeds int, sum *tally, arguments ...string) {
