@@ -558,11 +558,12 @@ func (tx *Tx) hashPlan(p Plan) (string, error) {
 		if err != nil || len(text) == 0 { // its record is being forgotten
 			return err
 		}
-		if n, err := hex.Decode(hash[:], text[:min(len(text), 2*len(hash))]); err != nil || n != len(hash) {
-			return fmt.Errorf("a change has a hash of %d bytes: %w", n, err)
+		if len(text) != hex.EncodedLen(len(hash)) {
+			return fmt.Errorf("the hash of a change has %d digits", len(text))
 		}
+		_, err = hex.Decode(hash[:], text)
 		hashes = append(hashes, hash)
-		return nil
+		return err
 	}); err != nil {
 		return "", err
 	}

@@ -210,17 +210,22 @@ func (svc *service) uncounted(why error) {
 // beside the work, which damage ends.
 func whenSound(ctx context.Context, s *session.Session, work func(context.Context) error) error {
 	err := s.Ledger.Sound(ctx)
-	if err == nil {
-		err = untilDamaged(ctx, s, work)
-	}
-	var damaged *state.OpenError
-	switch {
-	case errors.As(err, &damaged):
-		s.Log.WithError(err).Error("the ledger is not written to, and payersync stops")
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return nil
 	}
+	if err == nil {
+		s.Log.Debug("nothing is known against the ledger")
+		if err = untilDamaged(ctx, s, work); !isDamage(err) {
+			return err
+		}
+	}
+	s.Log.WithError(err).Error("the ledger is not written to, and payersync stops")
 	return err
+}
+
+func isDamage(err error) bool {
+	var damaged *state.OpenError
+	return errors.As(err, &damaged)
 }
 
 // untilDamaged runs work until it ends by itself, or the look through the ledger finds damage.
@@ -228,8 +233,7 @@ func untilDamaged(ctx context.Context, s *session.Session, work func(context.Con
 	working, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go func() {
-		var damaged *state.OpenError
-		if err := s.Ledger.Looked(working); errors.As(err, &damaged) {
+		if err := s.Ledger.Looked(working); isDamage(err) {
 			stop(err)
 		}
 	}()
