@@ -119,16 +119,11 @@ func benchBook(b *testing.B) (d *desk, run int64, pages [][]connector.Record) {
 		}
 		pages = append(pages, page)
 		d.do(func(tx *Tx) error { return tx.SavePage(run, acme, page) })
-		d.do(func(tx *Tx) error {
-			for _, r := range page {
-				if err := tx.SaveDecisions(run, acme, mapping, Decision{
-					SourceID: r.SourceID, ContentHash: r.Hash(), Verdict: Included, Key: connector.Key{Name: "acct", Value: r.SourceID},
-				}); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		decisions := make([]Decision, len(page))
+		for i, r := range page {
+			decisions[i] = Decision{SourceID: r.SourceID, ContentHash: r.Hash(), Verdict: Included, Key: connector.Key{Name: "acct", Value: r.SourceID}}
+		}
+		d.do(func(tx *Tx) error { return tx.SaveDecisions(run, acme, mapping, decisions...) })
 	}
 	return d, run, pages
 }
