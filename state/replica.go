@@ -45,7 +45,7 @@ func (s *Server) openReplica(ctx context.Context, address string, connections in
 		return nil, err
 	}
 	config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsStandby // of several hosts, the one that takes no writes
-	pool, err := poolOf(ctx, config, connections, "on")
+	pool, err := poolOf(ctx, config, connections, toRead)
 	if err != nil {
 		return nil, err
 	}

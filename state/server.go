@@ -65,10 +65,10 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	s := &Server{clock: o.clock, keys: &keyholder{ask: o.KeyEncryptionKey}}
 	each := max(2, (o.Connections-1)/2) // while a writer holds one it asks on another what became of its commit
 	var errs [3]error
-	one, err := poolOf(ctx, config, 1, "off")
+	one, err := poolOf(ctx, config, 1, toWrite)
 	s.locks, errs[0] = newSessionLocks(one), err
-	s.write, errs[1] = poolOf(ctx, config, each, "off")
-	s.read, errs[2] = poolOf(ctx, config, each, "on")
+	s.write, errs[1] = poolOf(ctx, config, each, toWrite)
+	s.read, errs[2] = poolOf(ctx, config, each, toRead)
 	if err = errors.Join(errs[:]...); err == nil {
 		err = s.migrate(ctx)
 	}
@@ -103,11 +103,18 @@ func sessionsAt(address string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
+// What connections that write, and that read, are set to besides. What is asked within a write goes by keys, whatever
+// their values: to plan it anew for each takes longer than to do it.
+var (
+	toWrite = map[string]string{"default_transaction_read_only": "off", "plan_cache_mode": "force_generic_plan"}
+	toRead  = map[string]string{"default_transaction_read_only": "on"}
+)
+
 // poolOf makes so many of such connections at most, when they are needed.
-func poolOf(ctx context.Context, config *pgxpool.Config, most int, readOnly string) (*pgxpool.Pool, error) {
+func poolOf(ctx context.Context, config *pgxpool.Config, most int, settings map[string]string) (*pgxpool.Pool, error) {
 	config = config.Copy()
 	config.MaxConns = int32(most) //nolint:gosec // of a configuration, which is checked
-	config.ConnConfig.RuntimeParams["default_transaction_read_only"] = readOnly
+	maps.Copy(config.ConnConfig.RuntimeParams, settings)
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
