@@ -63,8 +63,19 @@ func (e *sqliteFile) noteLook(at time.Time) {
 	if err != nil || note.Left == e.looked.Left && note.At.Equal(e.looked.At) {
 		return
 	}
+	_ = e.write(note)
+}
+
+// write does not wait for the disk: what a power cut leaves of a note matches no file, or nothing was lost.
+func (e *sqliteFile) write(note lookedNote) error {
 	text, err := json.Marshal(note)
-	if err == nil {
-		_ = e.folder.Replace(e.name+lookedEnding, append(text, '\n'), e.name)
+	if err != nil {
+		return err
 	}
+	f, err := e.folder.OpenOrCreateFor(e.name+lookedEnding, e.name)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(text, 0)
+	return errors.Join(err, f.Truncate(int64(len(text))), f.Close())
 }
