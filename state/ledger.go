@@ -120,7 +120,7 @@ type statements struct {
 // and one whose key file is missing, wrong or readable by others.
 //
 // The whole of a large file is looked through while the ledger is read already: see
-// [Ledger.Sound]. Nothing is written before.
+// [Ledger.Sound]. Nothing is written before, unless the file lies as its last user closed it.
 func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	seal, account, err := sealerOf(ctx, opts)
 	var away *keyAwayError

@@ -12,7 +12,7 @@ import (
 // should not wait for that. So the file is looked through beside the first reads, on a
 // connection of its own, and what writes waits: a damaged ledger is not written to, and
 // so nothing that a ledger must know of leaves for the service. A reader meets damage
-// where it reads it, as SQLite does.
+// where it reads it, as SQLite does. Whether a file need not be waited for is decided in looked.go.
 
 // lookAfter is when the file is looked through although nobody waits for it yet: whoever
 // shows something and ends has it done by then, and needs the disk for itself.
@@ -105,8 +105,7 @@ func (l *Ledger) Looked(ctx context.Context) error {
 	}
 }
 
-// Verdict is Sound for whoever does not wait: known is false while the file is still
-// looked through.
+// Verdict is Sound for whoever does not wait: known is false while writes wait for the look through the file.
 func (l *Ledger) Verdict() (known bool, err error) {
 	select {
 	case <-l.sound.known:
