@@ -17,6 +17,7 @@ import (
 var (
 	nodeKills  = flag.Int("node-kills", 0, "how often a node of three is killed during a backfill; 0 leaves that test out")
 	nodePayers = flag.Int("node-payers", 2000, "of how many payers that backfill is")
+	nodeApart  = flag.Duration("node-apart", 0, "kill by the clock, twice in this time on average; 0 kills by what was sent")
 	nodeSleeps = flag.Bool("node-sleeps", false, "let a node stand still for longer than a run's lease")
 )
 
@@ -49,16 +50,25 @@ func TestNodesThatAreKilledMakeEachPayerOnce(t *testing.T) {
 		t.Skip("it takes minutes: run with -node-kills N")
 	}
 	random := seeded(t)
-	payers := map[string]int{"acme": *nodePayers, "beta": *nodePayers / 2}
+	payers := map[string]int{"acme": *nodePayers, "beta": *nodePayers / 10}
 	c := newCluster(t, 3, payers)
 	c.apply()
 	token, w := c.token("acme"), c.accounts["acme"]
 	nodes := []*process{c.serve(0), c.serve(1), c.serve(2)}
 	told := map[string]bool{}
 	planned := within + time.Duration(*nodePayers)*20*time.Millisecond // nothing is sent before all are
+	made := func() bool { return w.box.Writes() >= 2**nodePayers }
+	stands, during := w.standstill(), 0
 	for i := range *nodeKills {
 		come := w.moment(random, 2**nodePayers / *nodeKills)
-		longWait(t, planned, "the moment to kill", func() bool { return come() || w.box.Writes() >= 2**nodePayers })
+		if *nodeApart > 0 {
+			at := time.Now().Add(time.Duration(random.Int64N(int64(*nodeApart))))
+			come = func() bool { return time.Now().After(at) }
+		}
+		longWait(t, planned, "the moment to kill", func() bool { stands(); return come() || made() })
+		if !made() {
+			during++
+		}
 		n := random.IntN(len(nodes))
 		nodes[n].signal(syscall.SIGKILL)
 		nodes[n].wait()
@@ -76,10 +86,15 @@ func TestNodesThatAreKilledMakeEachPayerOnce(t *testing.T) {
 		nodes[n] = c.serve(n)
 	}
 	killed := time.Now()
-	patiently(t, "all payers", func() bool {
+	longWait(t, planned, "all payers", func() bool {
+		stands()
 		return len(w.box.Customers()) == payers["acme"] && len(c.accounts["beta"].box.Customers()) == payers["beta"]
 	})
-	t.Logf("all were made %v after the last of %d kills", time.Since(killed).Round(time.Second), *nodeKills)
+	t.Logf("all were made %v after the last of %d kills, of which %d came while it was at work; it stood still for %v at most",
+		time.Since(killed).Round(time.Second), *nodeKills, during, stands().Round(time.Second))
+	if stands() > within {
+		t.Errorf("the backfill stood still for longer than %v", within)
+	}
 	for name, n := range payers {
 		patiently(t, "the mandates of "+name, func() bool {
 			asked := 0
@@ -102,6 +117,21 @@ func TestNodesThatAreKilledMakeEachPayerOnce(t *testing.T) {
 		if r := c.accounts[name].run("ledger", "verify", "--account", name); r.code != exitDone {
 			t.Errorf("the ledger of %s: %s%s", name, r.out, r.errOut)
 		}
+	}
+}
+
+// standstill returns what is called now and then, and returns for how long nothing was sent at most since the
+// first request that changed something.
+func (w *world) standstill() func() time.Duration {
+	var longest time.Duration
+	writes, since := 0, time.Now()
+	return func() time.Duration {
+		if now := w.box.Writes(); now > writes {
+			writes, since = now, time.Now()
+		} else if writes > 0 && now < 2**nodePayers {
+			longest = max(longest, time.Since(since))
+		}
+		return longest
 	}
 }
 
