@@ -156,11 +156,15 @@ func (e *postgres) batchOver(l *Ledger) {
 		_ = l.conn.Close()
 		l.conn = nil
 	}
-	if l.changed-e.counted >= max(1000, e.counted) {
+	if l.changed-e.counted >= min(max(1000, e.counted), mostUncounted) {
 		e.counted = l.changed
 		e.server.analyze()
 	}
 }
+
+// mostUncounted is how many rows a ledger changes at most until it asks which tables are to be counted: of those that
+// only come to hold something late it would learn too late by its growth.
+const mostUncounted = 20_000
 
 // analyze has the server count what is in tables of which it does not know, or whose rows have changed by more than
 // half. What it cannot do now it does by itself.

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"payersync/connector"
 	"payersync/connector/protocol"
@@ -13,26 +15,58 @@ import (
 // What a decision on record r and its payer p must know besides, for factRow: what the
 // newest read showed of the customer, who carries the key, how the payer's last change
 // ended, what is known of the mandate and of the last request for its link, from when on
-// the ledger knows what was sent, and which other record has the payer's key.
-const (
+// the ledger knows what was sent, and which other record has the payer's key. Where one row of many is enough they
+// are counted all the same: of all that EXISTS could find PostgreSQL makes a list first, for each page anew.
+var (
 	factColumns = `p.shows, p.shown_at, p.confirmed_at, p.answered_at, rc.ticket, rc.digest, rc.key_values,
-	EXISTS (SELECT 1 FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value AND t.billing_id = p.billing_id),
+	(SELECT count(*) > 0 FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value AND t.billing_id = p.billing_id),
 	(SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value),
-	EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = p.billing_id AND a.ended = '' AND a.action <> 'create'),
-	lc.state, lc.reason, lc.wanted_hash, lc.ended_at, r.retried_at, m.status, m.link IS NOT NULL, coalesce(m.link_refused, 0), ml.state, ml.ended_at,
+	(SELECT count(*) > 0 FROM attempts a WHERE a.billing_id = p.billing_id AND a.ended = '' AND a.action <> 'create'),
+	` + lastCustomer + `, r.retried_at, m.status, m.link IS NOT NULL, coalesce(m.link_refused, 0), ` + lastLink + `,
 	p.stays_at, p.stays_with, r.given_up, coalesce(p.let_be, 0), ` + letBe + `,
 	` + doubtSince + `,
 	` + doubtOver + `,
 	(SELECT min(o.source_id) FROM payers o JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND ` + rivals + `)`
 
+	lastCustomer, lastLink = lastOf(LaneCustomer), lastOf(LaneMandate)
+
 	factFrom = ` LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 	LEFT JOIN remote_customers rc ON rc.billing_id = p.billing_id
-	LEFT JOIN changes lc ON lc.change_id = (SELECT n.change_id FROM changes n
-		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = 'customer' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') AND n.change_id > coalesce(p.parted, 0) ORDER BY n.change_id DESC LIMIT 1)
-	LEFT JOIN mandates m ON m.mandate_id = p.mandate_id
-	LEFT JOIN changes ml ON ml.change_id = (SELECT n.change_id FROM changes n
-		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = 'mandate' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') AND n.change_id > coalesce(p.parted, 0) ORDER BY n.change_id DESC LIMIT 1) `
+	LEFT JOIN mandates m ON m.mandate_id = p.mandate_id `
 )
+
+// lastOf says in one text how the last change of a lane ended that is over; NULL for none. It is no join: under policies
+// PostgreSQL looks for a row by what a subquery says only by reading the whole table.
+func lastOf(lane string) string {
+	return `(SELECT n.state || ' ' || n.ended_at || ' ' || n.wanted_hash || ' ' || n.reason FROM changes n
+		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = '` + lane + `' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') AND n.change_id > coalesce(p.parted, 0)
+		ORDER BY n.change_id DESC LIMIT 1)`
+}
+
+// lastChange is what lastOf says; the zero value is none.
+type lastChange struct {
+	state  connector.ChangeState
+	ended  int64
+	wanted string // hash
+	reason connector.Reason
+}
+
+// Scan reads the text of lastOf.
+func (c *lastChange) Scan(from any) error {
+	*c = lastChange{}
+	var text sql.NullString
+	if err := text.Scan(from); err != nil || !text.Valid {
+		return err
+	}
+	parts := strings.SplitN(text.String, " ", 4)
+	if len(parts) < 4 {
+		return fmt.Errorf("the last change reads %d words", len(parts))
+	}
+	var err error
+	c.state, c.wanted, c.reason = connector.ChangeState(parts[0]), parts[2], connector.Reason(parts[3])
+	c.ended, err = strconv.ParseInt(parts[1], 10, 64)
+	return err
+}
 
 // Conditions on payer p, over what reads have shown.
 const (
@@ -76,22 +110,23 @@ func (r *factRow) stands(p payerRow) string {
 
 // factRow is a row of factColumns.
 type factRow struct {
-	shows, digest, pairs, state, reason, wanted sql.NullString
-	rival                                       sql.NullString
-	mandate, asked, staysWith                   sql.NullString
-	askEnded, staysAt                           sql.NullInt64
-	hasLink                                     bool
-	shown, confirmed, answered, ticket, ended   sql.NullInt64
-	carries, open                               bool
-	holders                                     int
-	retried, doubt, doubtOver, givenUp, letBe   int64
-	linkRefused                                 int64
-	isLetBe                                     bool
+	shows, digest, pairs                      sql.NullString
+	rival                                     sql.NullString
+	mandate, staysWith                        sql.NullString
+	last, asked                               lastChange
+	staysAt                                   sql.NullInt64
+	hasLink                                   bool
+	shown, confirmed, answered, ticket        sql.NullInt64
+	carries, open                             bool
+	holders                                   int
+	retried, doubt, doubtOver, givenUp, letBe int64
+	linkRefused                               int64
+	isLetBe                                   bool
 }
 
 func (r *factRow) dest() []any {
 	return []any{&r.shows, &r.shown, &r.confirmed, &r.answered, &r.ticket, &r.digest, &r.pairs, &r.carries, &r.holders, &r.open,
-		&r.state, &r.reason, &r.wanted, &r.ended, &r.retried, &r.mandate, &r.hasLink, &r.linkRefused, &r.asked, &r.askEnded, &r.staysAt, &r.staysWith, &r.givenUp, &r.letBe, &r.isLetBe, &r.doubt, &r.doubtOver, &r.rival}
+		&r.last, &r.retried, &r.mandate, &r.hasLink, &r.linkRefused, &r.asked, &r.staysAt, &r.staysWith, &r.givenUp, &r.letBe, &r.isLetBe, &r.doubt, &r.doubtOver, &r.rival}
 }
 
 // facts returns what is known of a payer's link, its customer and its last change.
@@ -101,11 +136,11 @@ func (r *factRow) facts(p Payer) (protocol.Facts, error) {
 		Doubt: protocol.Doubt{Since: r.doubt, Over: r.doubtOver},
 		Words: protocol.Words{Retry: r.retried},
 	}
-	switch reason := connector.Reason(r.reason.String); reason {
+	switch reason := r.last.reason; reason {
 	case connector.ReasonRejected, connector.ReasonAnswerMismatch:
-		f.Refusal = protocol.Refusal{Reason: reason, Hash: r.wanted.String, Seq: max(r.ended.Int64, 1)}
+		f.Refusal = protocol.Refusal{Reason: reason, Hash: r.last.wanted, Seq: max(r.last.ended, 1)}
 	case connector.ReasonOutcomeUnknown:
-		f.Worn = max(r.ended.Int64, 1)
+		f.Worn = max(r.last.ended, 1)
 	}
 	if p.BillingID == "" {
 		return f, nil
@@ -133,11 +168,11 @@ func (r *factRow) facts(p Payer) (protocol.Facts, error) {
 		f.Holders, f.Holder = protocol.Own, p.BillingID
 	}
 	f.Mandate = protocol.Mandate{Status: connector.MandateStatus(r.mandate.String), Link: r.hasLink}
-	if r.asked.Valid {
-		f.Mandate.Asked = max(r.askEnded.Int64, 1)
+	if r.asked.state != "" {
+		f.Mandate.Asked = max(r.asked.ended, 1)
 	}
 	f.Mandate.Refused = r.linkRefused
-	switch connector.ChangeState(r.asked.String) {
+	switch r.asked.state {
 	case connector.ChangeFailed:
 		f.Mandate.Refused = max(f.Mandate.Asked, r.linkRefused)
 	case connector.ChangeHeld:
@@ -147,8 +182,8 @@ func (r *factRow) facts(p Payer) (protocol.Facts, error) {
 			f.Mandate.Status, f.Mandate.Link = connector.MandateCreated, true
 		}
 	}
-	if r.reason.String == string(connector.ReasonForeignChange) && r.state.String == string(connector.ChangeFailed) {
-		f.Link.Answered = r.wanted.String
+	if r.last.reason == connector.ReasonForeignChange && r.last.state == connector.ChangeFailed {
+		f.Link.Answered = r.last.wanted
 	}
 	return f, nil
 }

@@ -26,10 +26,10 @@ const (
 	// turned is the condition that record r is held or left out by the newest decision and was
 	// not before, or the other way round.
 	turned = "r.let_go <> (r.decision = 'held' OR r.decision = 'excluded')"
-	// counts is the condition that losing the payer of record r matters.
+	// counts is the condition that losing the payer of record r matters. It counts for the reason that factColumns gives.
 	counts = `r.let_go = 0 AND (
-		EXISTS (SELECT 1 FROM payers y WHERE y.connection = r.connection AND y.source_id = r.source_id AND y.billing_id IS NOT NULL)
-		OR EXISTS (SELECT 1 FROM changes y WHERE y.connection = r.connection AND y.source_id = r.source_id AND y.lane = 'customer'
+		(SELECT count(*) > 0 FROM payers y WHERE y.connection = r.connection AND y.source_id = r.source_id AND y.billing_id IS NOT NULL)
+		OR (SELECT count(*) > 0 FROM changes y WHERE y.connection = r.connection AND y.source_id = r.source_id AND y.lane = 'customer'
 			AND y.approved = 1 AND (y.state = 'pending' OR y.state = 'void')))` // void: by this very decision
 	// lost is the condition that the payer of record r is lost by the newest decision. One that
 	// waits for time or an answer is decided on again by itself, and what a whole reading did

@@ -30,7 +30,7 @@ func (l *Ledger) LostMandates(ctx context.Context) ([]LostMandate, error) {
 	rows, err := list(ctx, l, `SELECT m.mandate_id, p.connection, p.source_id, m.status, h.from_status <> '', h.observed_at
 		FROM attention a JOIN payers p ON p.connection = a.connection AND p.source_id = a.source_id
 		JOIN mandates m ON m.mandate_id = p.mandate_id
-		JOIN mandate_history h ON h.seq = (SELECT max(n.seq) FROM mandate_history n WHERE n.mandate_id = m.mandate_id)
+		JOIN mandate_history h ON h.mandate_id = m.mandate_id AND h.seq = (SELECT max(n.seq) FROM mandate_history n WHERE n.mandate_id = m.mandate_id)
 		WHERE a.topic = 'mandate' AND a.reason IN ('mandate_cancelled', 'status_unknown') AND m.status NOT IN ('CREATED', 'PENDING', 'ACTIVE') AND h.cause <> 'cancel'
 		ORDER BY h.seq`, nil, func(r *row) []any {
 		return []any{&r.MandateID, &r.Connection, &r.SourceID, &r.Status, &r.Moved, &r.at}

@@ -103,11 +103,15 @@ func sessionsAt(address string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// What connections that write, and that read, are set to besides. What is asked within a write goes by keys, whatever
-// their values: to plan it anew for each takes longer than to do it.
+// What connections that write, and that read, are set to besides. Statements go by keys and in order, a page at a time,
+// and are written for an engine that knows nothing else: what the server would do with all rows at once, by several
+// processes, in compiled code or by a list kept beside, it does for each page again. What is asked within a write goes
+// by keys, whatever their values: to plan it anew for each takes longer than to do it.
 var (
-	toWrite = map[string]string{"default_transaction_read_only": "off", "plan_cache_mode": "force_generic_plan"}
-	toRead  = map[string]string{"default_transaction_read_only": "on"}
+	toRead = map[string]string{"default_transaction_read_only": "on", "jit": "off", "enable_material": "off", "max_parallel_workers_per_gather": "0"}
+
+	toWrite = map[string]string{"default_transaction_read_only": "off", "jit": "off", "enable_material": "off", "max_parallel_workers_per_gather": "0",
+		"plan_cache_mode": "force_generic_plan"}
 )
 
 // poolOf makes so many of such connections at most, when they are needed.

@@ -54,8 +54,8 @@ func (r *openRow) change() openChange {
 }
 
 const (
-	openChangeOf = ` LEFT JOIN changes %[1]s ON %[1]s.change_id = (SELECT change_id FROM changes
-		WHERE connection = r.connection AND source_id = r.source_id AND lane = '%[2]s' AND ` + openStates + `) `
+	openChangeOf = ` LEFT JOIN changes %[1]s ON %[1]s.connection = r.connection AND %[1]s.source_id = r.source_id AND %[1]s.lane = '%[2]s'
+		AND (%[1]s.state = 'pending' OR %[1]s.state = 'frozen' OR %[1]s.state = 'unknown') `
 	openColumns = "%[1]s.state, %[1]s.approved, %[1]s.left_out, %[1]s.change_hash"
 )
 
@@ -66,7 +66,7 @@ var (
 	storedColumns = recordColumns + ", " + payerColumns + ", " + factColumns + `, r.decision, ` + counts + `,
 	r.planned_hash = r.content_hash AND r.planned_mapping = ?2 AND r.replan = 0 AND r.rests = 0,
 	` + fmt.Sprintf(openColumns, "oc") + ", " + fmt.Sprintf(openColumns, "om") + `,
-	CASE WHEN oc.action = 'adopt' AND oc.state = 'pending' THEN oc.billing_id ELSE '' END, p.applied IS NULL AND EXISTS (SELECT 1 FROM changes m
+	CASE WHEN oc.action = 'adopt' AND oc.state = 'pending' THEN oc.billing_id ELSE '' END, p.applied IS NULL AND (SELECT count(*) > 0 FROM changes m
 	  WHERE m.connection = r.connection AND m.source_id = r.source_id AND m.action = 'create' AND m.state = 'done' AND m.change_id > p.parted)`
 )
 

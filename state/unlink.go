@@ -155,7 +155,7 @@ func (l *Ledger) SentChange(ctx context.Context, p Payer, id int64) (SentChange,
 	var wanted, last, pre, body []byte
 	var lastID int64
 	if err := l.queryRow(ctx, `SELECT coalesce(c.billing_id, ''), c.wanted, c.pre_image, c.body, coalesce(o.change_id, 0), o.wanted
-		FROM changes c LEFT JOIN changes o ON o.change_id = (SELECT max(change_id) FROM changes n
+		FROM changes c LEFT JOIN changes o ON o.connection = c.connection AND o.source_id = c.source_id AND o.change_id = (SELECT max(change_id) FROM changes n
 			WHERE n.connection = c.connection AND n.source_id = c.source_id AND n.lane = 'customer' AND n.change_id < c.change_id AND n.body IS NOT NULL AND n.unlinks = 0)
 		WHERE c.change_id = ?`, id).Scan(&c.BillingID, &wanted, &pre, &body, &lastID, &last); err != nil {
 		return c, fmt.Errorf("read change %d: %w", id, err)

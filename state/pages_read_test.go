@@ -1,0 +1,159 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"payersync/connector"
+	"payersync/state/internal/testdb"
+)
+
+// A server that takes its own way to a page may read whole tables for each of its rows, which nobody sees
+// in a small ledger: what a page reads is counted.
+func TestAPageReadsNoMoreHoweverManyRecordsThereAre(t *testing.T) {
+	t.Parallel()
+	if !testdb.OnPostgres() {
+		t.Skip("on PostgreSQL only: run with -engine postgres")
+	}
+	const (
+		many, page = 6000, 10
+		most       = many / 4
+	)
+	d := newDesk(t)
+	run := d.crowded(many)
+	middle := benchRecord(many / 2).SourceID
+	plans, err := d.StoredPlans(t.Context(), acme)
+	if err != nil || len(plans) != 1 {
+		t.Fatalf("%d plans, %v", len(plans), err)
+	}
+	records := make([]connector.Record, page)
+	shown := make([]connector.RemoteCustomer, page)
+	for i := range page {
+		records[i], shown[i] = benchRecord(many/2+i), remoteOf(many/4+i)
+	}
+	questions := []struct {
+		name string
+		ask  func() (found int, err error)
+	}{
+		{"the records to plan", func() (int, error) {
+			found, err := d.Candidates(t.Context(), acme, "another", true, middle, page)
+			return len(found), err
+		}},
+		{"the records as they stand", func() (int, error) {
+			found, err := d.StoredRecords(t.Context(), acme, mapping, true, middle, page)
+			return len(found), err
+		}},
+		{"the changes to look at", func() (int, error) {
+			found, err := d.Changes(t.Context(), acme, LaneCustomer, true, many/2, page)
+			return len(found), err
+		}},
+		{"the changes of a plan", func() (int, error) {
+			found, err := d.PlanChanges(t.Context(), plans[0], LaneCustomer, many/2, page)
+			return len(found), err
+		}},
+		{"whom no read has confirmed", func() (int, error) {
+			found, err := d.Unverified(t.Context(), acme, page)
+			return len(found), err
+		}},
+		{"a list for people", func() (int, error) {
+			found, err := d.Records(t.Context(), RecordFilter{After: &RecordRow{PayerRow: PayerRow{Connection: acme, SourceID: middle}}, Limit: page})
+			return len(found), err
+		}},
+		{"what is new in a page", func() (int, error) {
+			found, err := d.News(t.Context(), acme, mapping, records, nil)
+			return len(found.Unlabelled), err
+		}},
+		{"whose the customers of a page are", func() (int, error) {
+			return page, d.Do(t.Context(), func(tx *Tx) error { return tx.AskOfPage(&Listing{Ticket: 1 << 40}, shown) })
+		}},
+		{"whether creates may leave", func() (int, error) {
+			changes, err := d.Changes(t.Context(), acme, LaneCustomer, true, many/2, page)
+			return len(changes), errors.Join(err, d.Do(t.Context(), func(tx *Tx) (err error) {
+				for _, c := range changes {
+					_, froze := tx.FreezeCreate(run, c, []byte("{}"), 0)
+					err = errors.Join(err, froze)
+				}
+				return err
+			}))
+		}},
+	}
+	for _, statistics := range []string{"none", "of now"} {
+		if statistics != "none" {
+			d.counted()
+		}
+		for _, q := range questions {
+			before := d.rowsRead()
+			found, err := q.ask()
+			if err != nil || found != page {
+				t.Fatalf("%s: %d, %v, want %d", q.name, found, err, page)
+			}
+			if read := d.rowsRead() - before; read > most {
+				t.Errorf("%s, statistics %s: a page of %d reads %d rows of a ledger of %d, %d at most are right", q.name, statistics, page, read, many, most)
+			}
+		}
+	}
+}
+
+// crowded fills a ledger with planned creates, half of which were answered, and returns the run.
+func (d *desk) crowded(many int) (run int64) {
+	d.t.Helper()
+	run = d.run(acme)
+	for from := 0; from < many; from += benchPage {
+		var records []connector.Record
+		var decisions []Decision
+		for i := from; i < min(many, from+benchPage); i++ {
+			r := benchRecord(i)
+			records = append(records, r)
+			decisions = append(decisions, included(r, &NewChange{Action: connector.ActionCreate, Wanted: customer(r.SourceID, r.SourceID)}))
+		}
+		d.do(func(tx *Tx) error { return tx.SavePage(run, acme, records) })
+		d.do(func(tx *Tx) error { return tx.SaveDecisions(run, acme, mapping, decisions...) })
+	}
+	d.do(func(tx *Tx) error {
+		_, err := tx.FinishPlan(run, acme, mapping, func(Losses) bool { return true })
+		return err
+	})
+	changes, err := d.Changes(d.t.Context(), acme, LaneCustomer, true, 0, many/2)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.do(func(tx *Tx) error {
+		for i, c := range changes {
+			c.Wanted = customer(c.Payer.SourceID, c.Payer.SourceID)
+			if err := tx.Created(run, c, remoteOf(i).ID); err != nil {
+				return err
+			}
+			if _, err := tx.SaveRemote(remoteOf(i), int64(i+1)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return run
+}
+
+func remoteOf(n int) connector.RemoteCustomer {
+	id := benchRecord(n).SourceID
+	return connector.RemoteCustomer{ID: fmt.Sprint("b", n), ExternalData: map[string]string{"acct": id}}
+}
+
+// counted has the server count what is in the tables.
+func (d *desk) counted() {
+	d.t.Helper()
+	if err := testdb.Execute(d.opts.Path, "ANALYZE"); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// rowsRead returns how many rows of tables the server has read for the ledger.
+func (d *desk) rowsRead() (rows int) {
+	d.t.Helper()
+	d.do(func(tx *Tx) error { return tx.row([]any{new(any)}, "SELECT pg_stat_force_next_flush()::text") })
+	for _, query := range []string{"SELECT length(pg_stat_force_next_flush()::text)", "SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_user_tables WHERE schemaname = 'main'"} {
+		if err := d.queryRow(d.t.Context(), query).Scan(&rows); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	return rows
+}
