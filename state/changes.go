@@ -418,7 +418,7 @@ func (tx *Tx) link(p Payer, billingID, statement string, three ...any) error {
 		return err
 	}
 	var linked bool
-	if err := tx.row([]any{&linked}, "SELECT EXISTS (SELECT 1 FROM payers WHERE connection = ? AND source_id = ? AND billing_id IS NOT NULL AND billing_id <> ?)",
+	if err := tx.row([]any{&linked}, "SELECT EXISTS (SELECT 1 FROM payers WHERE connection = ? AND source_id = ? AND billing_id <> ?)",
 		p.Connection, p.SourceID, billingID); err != nil {
 		return fmt.Errorf("look whom payer %s is linked to: %w", p.SourceID, err)
 	}

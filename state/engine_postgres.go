@@ -166,15 +166,15 @@ func (e *postgres) batchOver(l *Ledger) {
 // only come to hold something late it would learn too late by its growth.
 const mostUncounted = 20_000
 
-// analyze has the server count what is in tables of which it does not know, or whose rows have changed by more than
-// half. What it cannot do now it does by itself.
+// analyze has the server count what is in tables of which it does not know, of whose rows more than a
+// tenth has changed. What it cannot do now it does by itself.
 func (s *Server) analyze() {
 	ctx, cancel := context.WithTimeout(context.Background(), analyzeWithin)
 	defer cancel()
 	rows, err := s.write.Query(ctx, `SELECT format('ANALYZE (SKIP_LOCKED) %I.%I', r.relnamespace::regnamespace, r.relname)
 		FROM pg_class r LEFT JOIN pg_stat_user_tables s ON s.relid = r.oid
 		WHERE r.relkind = 'r' AND r.relnamespace = 'main'::regnamespace AND pg_relation_size(r.oid) > 0
-			AND (r.reltuples < 0 OR s.n_mod_since_analyze > greatest(1000, r.reltuples / 2))`)
+			AND (r.reltuples < 0 OR s.n_mod_since_analyze > greatest(1000, r.reltuples / 10))`)
 	if err != nil {
 		return
 	}

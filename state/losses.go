@@ -26,9 +26,10 @@ const (
 	// turned is the condition that record r is held or left out by the newest decision and was
 	// not before, or the other way round.
 	turned = "r.let_go <> (r.decision = 'held' OR r.decision = 'excluded')"
-	// counts is the condition that losing the payer of record r matters. It counts for the reason that factColumns gives.
+	// counts is the condition that losing the payer of record r matters. It counts for the reason that factColumns gives, and
+	// asks for a customer so that no server begins with all payers that have one.
 	counts = `r.let_go = 0 AND (
-		(SELECT count(*) > 0 FROM payers y WHERE y.connection = r.connection AND y.source_id = r.source_id AND y.billing_id IS NOT NULL)
+		(SELECT count(*) > 0 FROM payers y WHERE y.connection = r.connection AND y.source_id = r.source_id AND coalesce(y.billing_id, '') <> '')
 		OR (SELECT count(*) > 0 FROM changes y WHERE y.connection = r.connection AND y.source_id = r.source_id AND y.lane = 'customer'
 			AND y.approved = 1 AND (y.state = 'pending' OR y.state = 'void')))` // void: by this very decision
 	// lost is the condition that the payer of record r is lost by the newest decision. One that

@@ -422,7 +422,7 @@ func (l *Ledger) LinkedTo(ctx context.Context, billingID string) (connection, so
 // customer which is not known to be gone, whether or not it carries the key now; "" for
 // none.
 func (l *Ledger) KeyLinkedTo(ctx context.Context, key connector.Key, connection, sourceID string) (string, error) {
-	found, err := l.ids(ctx, `SELECT p.source_id FROM payers p WHERE p.key_name = ? AND p.key_value = ? AND p.billing_id IS NOT NULL AND NOT `+isMissing+`
+	found, err := l.ids(ctx, `SELECT p.source_id FROM payers p WHERE p.key_name = ? AND p.key_value = ? AND coalesce(p.billing_id, '') <> '' AND NOT `+isMissing+`
 		AND (p.connection <> ? OR p.source_id <> ?) ORDER BY p.source_id LIMIT 1`, key.Name, key.ScopedValue(), connection, sourceID)
 	return strings.Join(found, ""), err
 }

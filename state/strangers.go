@@ -46,8 +46,8 @@ func (l *Ledger) Strangers(ctx context.Context, connection string, newcomers []N
 		}
 	}
 	for name, q := range keys {
-		if err := l.answer(ctx, known, q, `EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ?2 AND p.key_value = j.value)
-			OR EXISTS (SELECT 1 FROM attempts a WHERE a.key_name = ?2 AND a.key_value = j.value AND a.action = 'create' AND a.ended = '')`, name); err != nil {
+		if err := l.answer(ctx, known, q, `(SELECT 1 FROM payers p WHERE p.key_name = ?2 AND p.key_value = j.value LIMIT 1) IS NOT NULL
+			OR (SELECT 1 FROM attempts a WHERE a.key_name = ?2 AND a.key_value = j.value AND a.action = 'create' AND a.ended = '' LIMIT 1) IS NOT NULL`, name); err != nil {
 			return nil, err
 		}
 	}
@@ -56,9 +56,9 @@ func (l *Ledger) Strangers(ctx context.Context, connection string, newcomers []N
 		where string
 		args  []any
 	}{
-		{&ids, "EXISTS (SELECT 1 FROM words w WHERE w.connection = ?2 AND w.source_id = j.value)", []any{connection}},
-		{&carried, "EXISTS (SELECT 1 FROM remote_traits t WHERE (t.kind = 'key' OR t.kind = 'name' OR t.kind = 'email') AND t.value = j.value)", nil},
-		{&likenesses, "EXISTS (SELECT 1 FROM likenesses o WHERE (o.kind = 'name email' OR o.kind = 'name phone' OR o.kind = 'name postcode') AND o.value = j.value)", nil},
+		{&ids, "(SELECT 1 FROM words w WHERE w.connection = ?2 AND w.source_id = j.value LIMIT 1) IS NOT NULL", []any{connection}},
+		{&carried, "(SELECT 1 FROM remote_traits t WHERE t.kind IN ('key', 'name', 'email') AND t.value = j.value LIMIT 1) IS NOT NULL", nil},
+		{&likenesses, "(SELECT 1 FROM likenesses o WHERE o.kind IN ('name email', 'name phone', 'name postcode') AND o.value = j.value LIMIT 1) IS NOT NULL", nil},
 	} {
 		if err := l.answer(ctx, known, by.q, by.where, by.args...); err != nil {
 			return nil, err
@@ -80,7 +80,8 @@ func (q *question) ask(of int, value string) {
 	q.values, q.of = append(q.values, connector.Clean(value)), append(q.of, of)
 }
 
-// answer notes whose values are known by a condition on j.value.
+// answer notes whose values are known by a condition on j.value. It asks for the first row of each value: to a server
+// EXISTS is a join, for which it may read all that there is.
 func (l *Ledger) answer(ctx context.Context, known []bool, q *question, where string, args ...any) error {
 	if len(q.values) == 0 {
 		return nil

@@ -42,7 +42,7 @@ const serve = `
 PATH="$PATH:$3"
 cd "$1" || exit 1
 initdb -D data -A trust -U postgres -E UTF8 --locale=C.UTF-8 --locale-provider=icu --icu-locale=en --no-sync >log 2>&1 || { cat log; exit 1; }
-timeout --kill-after=5 3600 postgres -D data -p "$2" -c listen_addresses=127.0.0.1 -c unix_socket_directories= \
+timeout --kill-after=5 14400 postgres -D data -p "$2" -c listen_addresses=127.0.0.1 -c unix_socket_directories= \
 	-c fsync=off -c full_page_writes=off -c max_connections=400 -c shared_buffers=64MB -c autovacuum=off >>log 2>&1 &
 server=$!
 until pg_isready -q -h 127.0.0.1 -p "$2"; do
