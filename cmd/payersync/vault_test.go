@@ -92,7 +92,7 @@ func TestWithoutVaultNothingIsDoneThatNeedsTheKey(t *testing.T) {
 	for _, args := range [][]string{{"status", "--account", "harbour"}, {"check", "--account", "harbour"}, {"sync", "--account", "harbour"}, {"serve"}, {"accounts", "show", "harbour"}, {"accounts", "key", "harbour", "--to", f.path("out")}} {
 		r := f.expect(exitFailed, args...)
 		keepsSecret(t, r, "hvs.expired", sealed)
-		says(t, r, "cannot open the keys of accounts: Vault at "+s.URL+" opens no key: it refuses the token (HTTP 403). Put one into ledger.vault.token")
+		says(t, r, "cannot open the keys of accounts: Vault at "+s.URL+" opens no key: it does not know the token, which has run out or was revoked, or is another server's (HTTP 403). Put one into ledger.vault.token")
 		if n := s.Asked(); n != 1 {
 			t.Errorf("%s asked Vault %d times", args, n)
 		}

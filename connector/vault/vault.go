@@ -6,6 +6,7 @@ package vault
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,8 +64,8 @@ func (t Transit) Decrypt(ctx context.Context, sealed connector.Secret) (connecto
 	if err != nil {
 		return connector.Secret{}, t.unasked(err)
 	}
-	if status != http.StatusOK {
-		return connector.Secret{}, t.refused(status)
+	if status < 200 || status > 299 {
+		return connector.Secret{}, t.refused(status, body)
 	}
 	var answer struct {
 		Data struct {
@@ -109,6 +110,9 @@ func (t Transit) unasked(err error) error {
 		switch failed.Reason {
 		case transport.ReasonTLS:
 			next = "Name the authority of its certificate in ledger.vault.ca_file, and the host as the certificate does"
+			if noTLS := (tls.RecordHeaderError{}); errors.As(err, &noTLS) {
+				next = "That port speaks no TLS: name the one that does in ledger.vault.address, or write http there, which is for this machine alone"
+			}
 		case transport.ReasonName, transport.ReasonURL:
 			next = "Correct ledger.vault.address"
 		case transport.ReasonProxy:
@@ -119,15 +123,15 @@ func (t Transit) unasked(err error) error {
 }
 
 // refused says what an answer means that is none. Its own words are left out: they may repeat what was sent.
-func (t Transit) refused(status int) error {
+func (t Transit) refused(status int, answer []byte) error {
 	why, next := "it failed", "Look into its log, and try again"
 	switch status {
 	case http.StatusBadRequest:
-		why, next = fmt.Sprintf("its key %s does not open what ledger.key_encryption_key names", t.Key), "Name in ledger.vault.key the key that it was made with, or the ciphertext that belongs to that key"
+		why, next = t.unopened(answer)
 	case http.StatusUnauthorized, http.StatusForbidden:
-		why, next = "it refuses the token", fmt.Sprintf("Put one into ledger.vault.token that is valid and whose policy allows update of %s/decrypt/%s", t.Mount, t.Key)
+		why, next = t.denied(answer)
 	case http.StatusNotFound:
-		why, next = fmt.Sprintf("it has no Transit engine at %s", t.Mount), "Correct ledger.vault.mount and ledger.vault.namespace"
+		why, next = fmt.Sprintf("it has no Transit engine at %s", t.Mount), "Correct ledger.vault.mount, ledger.vault.namespace and ledger.vault.address, which holds no path of Vault's own"
 	case http.StatusServiceUnavailable:
 		why, next = "it is sealed or not ready", "Unseal it (vault operator unseal), and try again"
 	case http.StatusTooManyRequests:
@@ -139,3 +143,39 @@ func (t Transit) refused(status int) error {
 	}
 	return fmt.Errorf("Vault at %s opens no key: %s (HTTP %d). %s", t.Address, why, status, next) //nolint:staticcheck // it is a name
 }
+
+// unopened says why a ciphertext was not opened that was looked at.
+func (t Transit) unopened(answer []byte) (why, next string) {
+	switch {
+	case !isVaults(answer):
+		return "what answers is not Vault's interface", "Correct ledger.vault.address; a port that speaks TLS is asked with https"
+	case says(answer, "key not found"):
+		return fmt.Sprintf("it has no key %s at %s", t.Key, t.Mount), "Correct ledger.vault.key and ledger.vault.mount"
+	case says(answer, "too old"):
+		return fmt.Sprintf("the version of its key %s that ledger.key_encryption_key was made with is disallowed", t.Key),
+			fmt.Sprintf("Lower min_decryption_version of %s/keys/%s, or name what %[1]s/rewrap/%[2]s made of that ciphertext", t.Mount, t.Key)
+	case says(answer, "too new"):
+		return fmt.Sprintf("its key %s lacks the version that ledger.key_encryption_key was made with", t.Key),
+			"Correct ledger.vault.key and ledger.vault.address, or put back the newer key where an older one was restored"
+	}
+	return fmt.Sprintf("its key %s does not open what ledger.key_encryption_key names", t.Key), "Name in ledger.vault.key the key that it was made with, or the ciphertext that belongs to that key"
+}
+
+// denied says why a token is of no use. To one whose policy names another path Vault does not say whether there is a key.
+func (t Transit) denied(answer []byte) (why, next string) {
+	if says(answer, "invalid token") {
+		return "it does not know the token, which has run out or was revoked, or is another server's", "Put one into ledger.vault.token that is valid"
+	}
+	return "the token may not use that key, or is not valid", fmt.Sprintf("Correct ledger.vault.key and ledger.vault.mount, or put a token into ledger.vault.token whose policy allows update of %s/decrypt/%s", t.Mount, t.Key)
+}
+
+// isVaults reports whether an answer without success has Vault's shape.
+func isVaults(answer []byte) bool {
+	var a struct {
+		Errors []string `json:"errors"`
+	}
+	return json.Unmarshal(answer, &a) == nil && a.Errors != nil
+}
+
+// says reports whether words that Vault is known to answer with are in an answer.
+func says(answer []byte, words string) bool { return bytes.Contains(answer, []byte(words)) }

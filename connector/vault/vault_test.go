@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -55,7 +57,11 @@ func TestWhatVaultHasEncryptedItOpens(t *testing.T) {
 func TestWhoDoesNotOpenAKeySaysWhyAndShowsNothing(t *testing.T) {
 	t.Parallel()
 	s := vaulttest.New(t)
-	sealed := s.Wrapped(1, key)
+	sealed := s.Wrapped(2, key)
+	s.Disallow(2)
+	wide := func(change func(*vault.Transit)) func(*vault.Transit) {
+		return func(v *vault.Transit) { v.Token = connector.NewSecret(vaulttest.WideToken); change(v) }
+	}
 	away := httptest.NewServer(nil)
 	away.Close()
 	for name, tt := range map[string]struct {
@@ -64,14 +70,19 @@ func TestWhoDoesNotOpenAKeySaysWhyAndShowsNothing(t *testing.T) {
 		requests   int
 		says       string
 	}{
-		"nobody there":       {func(v *vault.Transit) { v.Address = away.URL }, sealed, 0, "cannot be asked: no connection to the server could be made (tried 4 times)"},
-		"plain http":         {func(v *vault.Transit) { v.Address = "http://vault.example.com:8200" }, sealed, 0, "plain http is for loopback addresses only; use https. Correct ledger.vault.address"},
-		"another token":      {func(v *vault.Transit) { v.Token = connector.NewSecret("hvs.another") }, sealed, 1, "refuses the token (HTTP 403). Put one into ledger.vault.token"},
-		"another namespace":  {func(v *vault.Transit) { v.Namespace = "" }, sealed, 1, "HTTP 403"},
-		"another engine":     {func(v *vault.Transit) { v.Mount = "transit" }, sealed, 1, "has no Transit engine at transit (HTTP 404)"},
-		"another key's name": {func(v *vault.Transit) { v.Key = "other" }, sealed, 1, "its key other does not open what ledger.key_encryption_key names (HTTP 400)"},
-		"another's":          {func(*vault.Transit) {}, "vault:v1:" + strings.Repeat("QUJD", 20), 1, "does not open what ledger.key_encryption_key names"},
-		"no ciphertext":      {func(*vault.Transit) {}, key, 1, "HTTP 400"},
+		"nobody there":         {func(v *vault.Transit) { v.Address = away.URL }, sealed, 0, "cannot be asked: no connection to the server could be made (tried 4 times)"},
+		"plain http":           {func(v *vault.Transit) { v.Address = "http://vault.example.com:8200" }, sealed, 0, "plain http is for loopback addresses only; use https. Correct ledger.vault.address"},
+		"another token":        {func(v *vault.Transit) { v.Token = connector.NewSecret("hvs.another") }, sealed, 1, "it does not know the token, which has run out or was revoked, or is another server's (HTTP 403). Put one into ledger.vault.token"},
+		"another namespace":    {func(v *vault.Transit) { v.Namespace = "" }, sealed, 1, "HTTP 403"},
+		"a key mistyped":       {func(v *vault.Transit) { v.Key = "payersnyc" }, sealed, 1, "the token may not use that key, or is not valid (HTTP 403). Correct ledger.vault.key and ledger.vault.mount, or put a token into ledger.vault.token whose policy allows update of team/transit/decrypt/payersnyc"},
+		"an engine mistyped":   {func(v *vault.Transit) { v.Mount = "transit" }, sealed, 1, "the token may not use that key, or is not valid (HTTP 403). Correct ledger.vault.key and ledger.vault.mount"},
+		"another engine":       {wide(func(v *vault.Transit) { v.Mount = "transit" }), sealed, 1, "has no Transit engine at transit (HTTP 404)"},
+		"a path of Vault's":    {wide(func(v *vault.Transit) { v.Address += "/v1" }), sealed, 1, "(HTTP 404). Correct ledger.vault.mount, ledger.vault.namespace and ledger.vault.address"},
+		"another key's name":   {wide(func(v *vault.Transit) { v.Key = "other" }), sealed, 1, "it has no key other at team/transit (HTTP 400). Correct ledger.vault.key"},
+		"a disallowed version": {func(*vault.Transit) {}, s.Wrapped(1, key), 1, "is disallowed (HTTP 400). Lower min_decryption_version of team/transit/keys/payersync, or name what team/transit/rewrap/payersync made"},
+		"a key put back":       {func(*vault.Transit) {}, s.Wrapped(13, key), 1, "lacks the version that ledger.key_encryption_key was made with (HTTP 400). Correct ledger.vault.key"},
+		"another's":            {func(*vault.Transit) {}, "vault:v2:" + strings.Repeat("QUJD", 20), 1, "does not open what ledger.key_encryption_key names"},
+		"no ciphertext":        {func(*vault.Transit) {}, key, 1, "HTTP 400"},
 	} {
 		s.Asked()
 		v := transitAt(t, s.URL, transport.Options{})
@@ -84,6 +95,23 @@ func TestWhoDoesNotOpenAKeySaysWhyAndShowsNothing(t *testing.T) {
 		if n := s.Asked(); n != tt.requests {
 			t.Errorf("%s: %d requests", name, n)
 		}
+	}
+}
+
+func TestAPortWithoutTLSIsToldApartFromACertificate(t *testing.T) {
+	t.Parallel()
+	s := vaulttest.New(t)
+	sealed := connector.NewSecret(s.Wrapped(1, key))
+	_, err := transitAt(t, strings.Replace(s.URL, "http://", "https://", 1), transport.Options{}).Decrypt(t.Context(), sealed)
+	if err == nil || !strings.Contains(err.Error(), "That port speaks no TLS: name the one that does in ledger.vault.address, or write http there") {
+		t.Errorf("no TLS: %v", err)
+	}
+	withTLS := httptest.NewUnstartedServer(s)
+	withTLS.Config.ErrorLog = log.New(io.Discard, "", 0)
+	withTLS.StartTLS()
+	defer withTLS.Close()
+	if _, err := transitAt(t, withTLS.URL, transport.Options{}).Decrypt(t.Context(), sealed); err == nil || !strings.Contains(err.Error(), "Name the authority of its certificate in ledger.vault.ca_file") {
+		t.Errorf("a certificate of nobody: %v", err)
 	}
 }
 
@@ -128,6 +156,10 @@ func TestAnAnswerIsBelievedWithinBoundsAlone(t *testing.T) {
 		"a page": {func(w http.ResponseWriter, r *http.Request) {
 			_, _ = fmt.Fprint(w, "<p>"+r.Header.Get("X-Vault-Token"))
 		}, "is not Vault's Transit: its answer holds no plaintext"},
+		"another engine": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, "is not Vault's Transit: its answer holds no plaintext. Correct ledger.vault.address and ledger.vault.mount"},
+		"TLS without https": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "Client sent an HTTP request to an HTTPS server.", http.StatusBadRequest)
+		}, "what answers is not Vault's interface (HTTP 400). Correct ledger.vault.address; a port that speaks TLS is asked with https"},
 		"no plaintext":     {func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, `{"data": {}}`) }, "its answer holds no plaintext"},
 		"another shape":    {func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, `{"data": {"plaintext": 7}}`) }, "its answer holds no plaintext"},
 		"a long wait":      {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Retry-After", "600"); w.WriteHeader(429) }, "it is asked too often (HTTP 429)"},

@@ -11,17 +11,20 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 )
 
-// What the server has: a key in an engine of a namespace, and a token that may use it.
+// What the server has: a key of some versions in an engine of a namespace, and a token that may use it and nothing else.
 const (
 	Key       = "payersync"
 	Mount     = "team/transit"
 	Namespace = "harbour"
 	Token     = "hvs.the-token-of-this-node"
+	WideToken = "hvs.the-token-of-somebody-else" // may use whatever there is
+	latest    = 12
 )
 
 // Server is a Transit engine. It is safe for concurrent use.
@@ -31,6 +34,7 @@ type Server struct {
 
 	mu     sync.Mutex
 	sealed bool
+	oldest int // version that may still be opened
 	asked  int // requests, of whatever kind
 }
 
@@ -67,6 +71,13 @@ func (s *Server) Seal(sealed bool) {
 	s.sealed = sealed
 }
 
+// Disallow makes versions of the key below one open nothing.
+func (s *Server) Disallow(below int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.oldest = below
+}
+
 // Asked returns how many requests came since it was asked last.
 func (s *Server) Asked() int {
 	s.mu.Lock()
@@ -80,10 +91,10 @@ func (s *Server) Asked() int {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.asked++
-	sealed := s.sealed
+	sealed, oldest := s.sealed, s.oldest
 	s.mu.Unlock()
 	body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<20))
-	status, answer := s.answer(r, body, sealed)
+	status, answer := s.answer(r, body, sealed, oldest)
 	if status != http.StatusOK {
 		answer = map[string]any{"errors": []string{fmt.Sprint(answer), r.Header.Get("X-Vault-Token"), string(body)}}
 	}
@@ -92,7 +103,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-func (s *Server) answer(r *http.Request, body []byte, sealed bool) (int, any) {
+// answer has the statuses and words of Vault 1.21, in their order: what a token may not do is refused before it is looked
+// for.
+func (s *Server) answer(r *http.Request, body []byte, sealed bool, oldest int) (int, any) {
 	var asked struct {
 		Ciphertext string `json:"ciphertext"`
 	}
@@ -101,20 +114,28 @@ func (s *Server) answer(r *http.Request, body []byte, sealed bool) (int, any) {
 	err := decoder.Decode(&asked)
 	engine, key, _ := strings.Cut(r.URL.EscapedPath(), "/decrypt/")
 	version, sum, isWrapped := strings.Cut(strings.TrimPrefix(asked.Ciphertext, "vault:v"), ":")
+	number, unnumbered := strconv.Atoi(version)
 	box, encoding := base64.StdEncoding.DecodeString(sum)
+	token := r.Header.Get("X-Vault-Token")
 	switch {
 	case sealed:
 		return http.StatusServiceUnavailable, "Vault is sealed"
 	case r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" || r.URL.RawQuery != "":
 		return http.StatusMethodNotAllowed, "unsupported operation"
-	case r.Header.Get("X-Vault-Token") != Token || r.Header.Get("X-Vault-Namespace") != Namespace:
-		return http.StatusForbidden, "permission denied"
+	case token != Token && token != WideToken:
+		return http.StatusForbidden, "2 errors occurred:\n\t* permission denied\n\t* invalid token\n\n"
+	case r.Header.Get("X-Vault-Namespace") != Namespace, token == Token && r.URL.EscapedPath() != "/v1/"+Mount+"/decrypt/"+Key:
+		return http.StatusForbidden, "1 error occurred:\n\t* permission denied\n\n"
 	case engine != "/v1/"+Mount:
-		return http.StatusNotFound, "no handler for route"
-	case err != nil || !isWrapped || version == "" || encoding != nil:
-		return http.StatusBadRequest, "invalid ciphertext: no prefix"
+		return http.StatusNotFound, fmt.Sprintf("no handler for route %q. route entry not found.", strings.TrimPrefix(r.URL.Path, "/v1/"))
 	case key != Key:
 		return http.StatusBadRequest, "encryption key not found"
+	case err != nil || !isWrapped || unnumbered != nil || encoding != nil:
+		return http.StatusBadRequest, "invalid ciphertext: no prefix"
+	case number > latest:
+		return http.StatusBadRequest, "invalid ciphertext: version is too new"
+	case number < oldest:
+		return http.StatusBadRequest, "ciphertext or signature version is disallowed by policy (too old)"
 	}
 	plain, err := s.aead.Open(nil, nil, box, nil)
 	if err != nil {
@@ -122,6 +143,6 @@ func (s *Server) answer(r *http.Request, body []byte, sealed bool) (int, any) {
 	}
 	return http.StatusOK, map[string]any{
 		"request_id": "8d5b1d0e", "lease_id": "", "renewable": false, "lease_duration": 0,
-		"data": map[string]any{"plaintext": base64.StdEncoding.EncodeToString(plain)}, "warnings": nil,
+		"data": map[string]any{"plaintext": base64.StdEncoding.EncodeToString(plain)}, "wrap_info": nil, "warnings": nil, "auth": nil, "mount_type": "transit",
 	}
 }
