@@ -164,7 +164,7 @@ func (s *Server) Documents(ctx context.Context, name string) (Documents, error) 
 	}
 	key, err := s.keys.wraps.Load().unwrap(id, name, of, kept)
 	if err != nil && d.Version == 0 && of == "" { // it has a ledger and was never given a key
-		err = errors.Join(err, ErrNotAdopted)
+		err = fmt.Errorf("%w: that of %s is missing: %w. Give it the one that the ledger had: payersync accounts apply FOLDER --key-file FILE", ErrKeyEncryptionKey, name, ErrNotAdopted)
 	}
 	var seal *sealer
 	if err == nil {

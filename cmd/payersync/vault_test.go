@@ -89,7 +89,7 @@ func TestWithoutVaultNothingIsDoneThatNeedsTheKey(t *testing.T) {
 	if n := s.Asked(); n != 0 {
 		t.Errorf("Vault was asked %d times for what needs no key", n)
 	}
-	for _, args := range [][]string{{"status", "--account", "harbour"}, {"check", "--account", "harbour"}, {"sync", "--account", "harbour"}, {"serve"}, {"accounts", "show", "harbour"}, {"accounts", "key", "harbour", "--to", f.path("out")}} {
+	for _, args := range [][]string{{"status", "--account", "harbour"}, {"check", "--account", "harbour"}, {"sync", "--account", "harbour"}, {"serve"}, {"accounts", "show", "harbour"}, {"accounts", "key", "harbour", "--to", f.path("out")}, {"accounts", "apply", f.folders, "--yes"}} {
 		r := f.expect(exitFailed, args...)
 		keepsSecret(t, r, "hvs.expired", sealed)
 		says(t, r, "cannot open the keys of accounts: Vault at "+s.URL+" opens no key: it does not know the token, which has run out or was revoked, or is another server's (HTTP 403). Put one into ledger.vault.token")
