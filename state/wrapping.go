@@ -83,7 +83,7 @@ func (w *wrapping) unwrap(account int64, name, id string, kept []byte) ([]byte, 
 	case w == nil:
 		return nil, fmt.Errorf("%w: that of %s is wrapped with the key %s. Name its file in ledger.key_encryption_key", ErrKeyEncryptionKey, name, id)
 	case w.id != id:
-		return nil, fmt.Errorf("%w: that of %s is wrapped with the key %s, and ledger.key_encryption_key names %s. Name the file of the other", ErrKeyEncryptionKey, name, id, w.id)
+		return nil, fmt.Errorf("%w: that of %s is wrapped with the key %s, and ledger.key_encryption_key names %s. Name the file of the other, and start nodes again that run", ErrKeyEncryptionKey, name, id, w.id)
 	}
 	key, err := w.aead.Open(nil, nil, kept, placeOfKey(account))
 	if err != nil {

@@ -190,7 +190,22 @@ func (f *fleet) ready(ctx context.Context) nodeReadiness {
 	case out.Accounts.NotOpen > 0:
 		out.State, out.Degraded = "degraded", append(out.Degraded, "accounts_not_open")
 	}
+	if f.lagging() && out.State != "failing" {
+		out.State, out.Degraded = "degraded", append(out.Degraded, "accounts_not_in_force")
+	}
 	return out
+}
+
+// lagging reports whether an account is open here with files or a state that are no longer its newest.
+func (f *fleet) lagging() bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for id := range f.failed {
+		if f.members[id] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // health says that the process is alive, and whether the node can work.

@@ -165,6 +165,34 @@ func TestANodeSaysWhetherItIsReadyAlsoWhileItsDatabaseHangs(t *testing.T) {
 	p.wait()
 }
 
+// A node that goes on with the key that was replaced reads no files that an account is given then.
+func TestANodeSaysThatItLacksTheNewestFilesOfAnAccount(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, map[string]int{"acme": 1})
+	c.apply()
+	p := c.serve(0)
+	c.write("kek.new", secondKEK)
+	c.expect(exitDone, "accounts", "rewrap", "--new-key", filepath.Join(c.dir, "kek.new"), "--yes")
+	c.write("kek", secondKEK)
+	c.configure("acme", "0 4 * * *")
+	c.apply()
+	lags := `{"state":"degraded","degraded":["accounts_not_in_force"],"accounts":{"open":1,"not_open":0}}`
+	eventually(t, "the word that the files are not in force", func() bool {
+		status, body := c.page(0, "/readyz")
+		return status == http.StatusOK && strings.TrimSpace(body) == lags
+	})
+	p.stop()
+	if text := p.errOut.String(); !strings.Contains(text, "Name the file of the other, and start nodes again that run") {
+		t.Errorf("the node does not say why:\n%s", text)
+	}
+	again := c.serve(0)
+	eventually(t, "readiness with the new key", func() bool {
+		status, body := c.page(0, "/readyz")
+		return status == http.StatusOK && strings.Contains(body, `"state":"ok"`)
+	})
+	again.stop()
+}
+
 // otherNode lets the database know a node of another name that was seen so long ago, and could not open an account.
 func (c *cluster) otherNode(name, silent, unopened string) {
 	c.t.Helper()
