@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -107,7 +105,6 @@ func TestAPortWithoutTLSIsToldApartFromACertificate(t *testing.T) {
 		t.Errorf("no TLS: %v", err)
 	}
 	withTLS := httptest.NewUnstartedServer(s)
-	withTLS.Config.ErrorLog = log.New(io.Discard, "", 0)
 	withTLS.StartTLS()
 	defer withTLS.Close()
 	if _, err := transitAt(t, withTLS.URL, transport.Options{}).Decrypt(t.Context(), sealed); err == nil || !strings.Contains(err.Error(), "Name the authority of its certificate in ledger.vault.ca_file") {
