@@ -87,7 +87,7 @@ func TestTheComposeFileGivesTheServiceItsVolumeItsSecretsAndNothingElse(t *testi
 	}
 }
 
-// Nodes differ in nothing but the port of this machine, and have nothing of a database but the way to it; the databases differ in
+// Nodes differ in nothing but their names and the port of this machine, and have nothing of a database but the way to it; the databases differ in
 // their names.
 func TestTheComposeFileOfNodesGivesEachWhatItNeedsAlone(t *testing.T) {
 	t.Parallel()
@@ -101,6 +101,9 @@ func TestTheComposeFileOfNodesGivesEachWhatItNeedsAlone(t *testing.T) {
 		if !s.ReadOnly || s.User != "65532:65532" || !slices.Equal(s.CapDrop, []string{"ALL"}) || len(s.CapAdd) > 0 || s.Privileged ||
 			!slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) || s.MemLimit != 512<<20 {
 			t.Errorf("%s: read-only %v, user %s, capabilities -%v +%v, privileged %v, %v, memory %d", name, s.ReadOnly, s.User, s.CapDrop, s.CapAdd, s.Privileged, s.SecurityOpt, s.MemLimit)
+		}
+		if s.Hostname != name {
+			t.Errorf("%s: it calls itself %s", name, s.Hostname)
 		}
 		if len(s.Volumes) != 1 || !s.Volumes[0].ReadOnly || len(s.Secrets) != 3 {
 			t.Errorf("%s: it has %v and %v", name, s.Volumes, s.Secrets)
@@ -123,6 +126,10 @@ func TestTheComposeFileOfNodesGivesEachWhatItNeedsAlone(t *testing.T) {
 	}
 	if begin := project.Configs["begin"].Content; !strings.Contains(begin, `"$PGDATA"`) || strings.Contains(begin, "$$") {
 		t.Errorf("what a database begins with is read as\n%s", begin)
+	}
+	// A container that takes another's place has the volume and not the home of the one before.
+	if begin := project.Configs["begin"].Content; strings.Index(begin, ">~/.pgpass") > strings.Index(begin, "PG_VERSION") {
+		t.Error("a standby whose container was made anew is given no password to follow the primary with")
 	}
 }
 
