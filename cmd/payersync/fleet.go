@@ -25,6 +25,8 @@ const (
 	rowsEvery  = 5 * time.Second // how often a node looks whether accounts have changed
 	openAtOnce = 4               // accounts that a node opens at a time
 
+	tellsAfter = 10 * time.Second // that the start waits for the database
+
 	queueConnections = 6 // to the database, beside those of ledgers: each for a statement, and one that listens
 )
 
@@ -142,7 +144,11 @@ func (f *fleet) openQueue(ctx context.Context) (done func(), err error) {
 			pool.Close()
 		}
 	}()
-	if err := queue.Migrate(ctx, pool); err != nil {
+	waits := time.AfterFunc(tellsAfter, func() {
+		f.log.Warn("the node has not started yet: another one makes the queue's tables, or the database confirms nothing because the standby is away that its commits wait for. See that it is there and follows the primary")
+	})
+	err = queue.Migrate(ctx, pool)
+	if waits.Stop(); err != nil {
 		return nil, err
 	}
 	f.queue, err = queue.New(queue.Config{

@@ -85,3 +85,18 @@ func TestNoAcknowledgedWebhookIsLostInAFailover(t *testing.T) {
 		}
 	}
 }
+
+// Whatever a node writes when it starts is confirmed by nobody then, and nobody may be left to guess.
+func TestANodeThatStartsWhileTheStandbyIsAwaySaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	pair := statetest.NewPair(t)
+	c := newClusterOn(t, pair.Address, 1, map[string]int{"acme": 1})
+	c.apply()
+	c.serve(0).stop()
+	pair.Away()
+	p := c.beginOf("payersync", 0)
+	p.logged("the node has not started yet: another one makes the queue's tables, or the database confirms nothing")
+	pair.Back()
+	p.logged("payersync serves")
+	p.stop()
+}

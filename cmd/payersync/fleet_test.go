@@ -127,6 +127,14 @@ func (c *cluster) serve(node int) *process {
 // serveOf is serve with another program.
 func (c *cluster) serveOf(program string, node int) *process {
 	c.t.Helper()
+	p := c.beginOf(program, node)
+	p.logged("payersync serves")
+	return p
+}
+
+// beginOf starts a node and waits for nothing.
+func (c *cluster) beginOf(program string, node int) *process {
+	c.t.Helper()
 	p := c.any().process("serve")
 	var err error
 	if p.cmd.Path, err = exec.LookPath(program); err != nil {
@@ -137,7 +145,6 @@ func (c *cluster) serveOf(program string, node int) *process {
 	if err := p.begin(); err != nil {
 		c.t.Fatal(err)
 	}
-	p.logged("payersync serves")
 	return p
 }
 

@@ -32,7 +32,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) (err error) {
 	}
 	defer func() { err = errors.Join(err, turn.Close(context.WithoutCancel(ctx))) }() // which gives the lock back
 	if _, err := turn.Exec(ctx, "SELECT pg_advisory_lock($1)", migrateLock); err != nil {
-		return fmt.Errorf("migrate the queue: wait for another node: %w", err)
+		return fmt.Errorf("migrate the queue: another node is at it and comes to no end: %w. Where commits wait for a standby, see that it is there and follows the primary", err)
 	}
 	if _, err := turn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+schema); err != nil {
 		return fmt.Errorf("migrate the queue: %w", err)

@@ -104,6 +104,12 @@ func (p *Pair) Lose() { p.do(p.pair.Lose) }
 // Promote puts the standby in its place.
 func (p *Pair) Promote() { p.do(p.pair.Promote) }
 
+// Away stops the standby, so that no commit is confirmed. Back starts it again.
+func (p *Pair) Away() { p.do(p.pair.Away) }
+
+// Back ends Away.
+func (p *Pair) Back() { p.do(p.pair.Back) }
+
 func (p *Pair) do(what func() error) {
 	p.t.Helper()
 	if err := what(); err != nil {
