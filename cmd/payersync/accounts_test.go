@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"payersync/state/statetest"
@@ -134,6 +135,48 @@ func TestTwoAccountsOfADatabaseSeeNothingOfEachOther(t *testing.T) {
 		if left, _ := filepath.Glob(filepath.Join(place, "payersync-*"+port+"-*")); len(left) > 0 {
 			t.Errorf("files of accounts were left: %v", left)
 		}
+	}
+}
+
+// As behind head, which reads what it wants to see and leaves.
+func TestACommandThatNobodyReadsOnLeavesNoFilesOfItsAccount(t *testing.T) {
+	t.Parallel()
+	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, people(1))})
+	f.expect(exitDone, "accounts", "apply", f.folders, "--yes")
+	place := t.TempDir()
+	for _, args := range [][]string{{"status"}, {"check"}, {"plan"}, {"mapping", "fields"}} {
+		p := f.process(append(args, "--account", "harbour")...)
+		p.cmd.Env = append(p.cmd.Env, "XDG_RUNTIME_DIR="+place)
+		read, write, err := os.Pipe()
+		f.must(err)
+		p.cmd.Stdout, p.cmd.Stderr = write, &p.errOut
+		f.must(read.Close())
+		f.must(p.begin())
+		f.must(write.Close())
+		p.wait()
+		if left, err := os.ReadDir(place); err != nil || len(left) > 0 {
+			t.Errorf("%s: %v were left: %v", p.args, left, err)
+		}
+		if text := p.errOut.String(); strings.Contains(text, "Stopping") || strings.Contains(text, "pipe") {
+			t.Errorf("%s: nobody has stopped it, and it says\n%s", p.args, text)
+		}
+	}
+}
+
+// Each connection that breaks gives the signal of a broken pipe, whoever broke it.
+func TestABrokenConnectionEndsNoService(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	p := w.serve()
+	p.signal(syscall.SIGPIPE)
+	p.signal(syscall.SIGPIPE)
+	w.run("sync")
+	if p.over() {
+		t.Fatal("serve ended")
+	}
+	p.signal(syscall.SIGTERM)
+	if r := p.wait(); r.code != exitDone {
+		t.Errorf("serve ended with %d: %s", r.code, r.errOut)
 	}
 }
 

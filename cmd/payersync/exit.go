@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/reconcile"
@@ -53,7 +54,7 @@ func exitCode(err error) int {
 		return exitHeld
 	case errors.As(err, &stands), errors.As(err, &short) && short.Standstill():
 		return exitStandstill
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.Is(err, show.ErrUnread):
 		return exitInterrupted
 	case connector.FaultOf(err) == connector.FaultThrottled:
 		return exitThrottled

@@ -38,9 +38,13 @@ type program struct {
 }
 
 // interruptible returns a context that ends with the first SIGINT or SIGTERM; a
-// second one ends the process at once.
+// second one ends the process at once. It also ends when nobody reads on what is printed, as
+// behind head: by the signal of a broken pipe the process would end at once, and leave the files of its account. Nobody
+// is to hear that signal, for each connection that breaks gives it, too.
 func interruptible(errOut *show.Screen) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
+	signal.Ignore(syscall.SIGPIPE)
+	errOut.Unread = cancel
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/office"
@@ -77,7 +78,7 @@ func (p program) plain() bool {
 func (a *app) report(err error) {
 	var said exitError
 	switch {
-	case err == nil, errors.As(err, &said):
+	case err == nil, errors.As(err, &said), errors.Is(err, show.ErrUnread):
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(a.ErrOut, "Interrupted. Run the same command again to go on.")
 	default:

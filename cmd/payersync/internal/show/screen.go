@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/term"
 
@@ -36,9 +37,14 @@ func (c *Console) JSON() bool { return c.Output == "json" }
 // CSV reports whether results are for a spreadsheet.
 func (c *Console) CSV() bool { return c.Output == "csv" }
 
+// ErrUnread is what a write fails with that nobody reads any more, as behind head.
+var ErrUnread = errors.New("nobody reads on what is printed")
+
 // Screen is standard error while several write there: narration, a bar that is drawn
 // anew and anew, and questions. One of them has the last line at a time.
 type Screen struct {
+	Unread func() // called whenever a write there, or beside it, fails with ErrUnread; nil for nobody
+
 	w        io.Writer
 	terminal bool
 
@@ -79,7 +85,19 @@ func (s *Screen) Write(p []byte) (int, error) {
 	if err := s.clear(); err != nil {
 		return 0, err
 	}
-	return s.w.Write(p)
+	return s.put(s.w, p)
+}
+
+// put writes to one of the two streams.
+func (s *Screen) put(to io.Writer, p []byte) (int, error) {
+	n, err := to.Write(p)
+	if !errors.Is(err, syscall.EPIPE) {
+		return n, err
+	}
+	if s.Unread != nil {
+		s.Unread()
+	}
+	return n, ErrUnread
 }
 
 // Interrupted says something in the line in which a terminal shows the ^C.
@@ -94,9 +112,9 @@ func (s *Screen) Interrupted(line string) {
 func (s *Screen) clear() (err error) {
 	switch {
 	case s.asking:
-		_, err = io.WriteString(s.w, "\n")
+		_, err = s.put(s.w, []byte("\n"))
 	case s.drawn:
-		_, err = io.WriteString(s.w, "\r\033[K")
+		_, err = s.put(s.w, []byte("\r\033[K"))
 	}
 	s.asking, s.drawn = false, false
 	return err
@@ -113,7 +131,7 @@ func (c canvas) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	c.drawn = true
-	return c.w.Write(p)
+	return c.put(c.w, p)
 }
 
 // beside is standard output, which may be the same terminal as the screen.
@@ -129,7 +147,7 @@ func (b beside) Write(p []byte) (int, error) {
 	if err := b.clear(); err != nil {
 		return 0, err
 	}
-	return b.out.Write(p)
+	return b.put(b.out, p)
 }
 
 // IsTerminal reports whether somebody sits at the other end of a stream.
