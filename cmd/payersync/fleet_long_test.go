@@ -94,7 +94,7 @@ func TestNodesThatAreKilledMakeEachPayerOnce(t *testing.T) {
 	t.Logf("all were made %v after the last of %d kills, of which %d came while it was at work; it stood still for %v at most",
 		time.Since(killed).Round(time.Second), *nodeKills, during, stands().Round(time.Second))
 	for name, n := range payers {
-		patiently(t, "the mandates of "+name, func() bool {
+		longWait(t, planned, "the mandates of "+name, func() bool {
 			asked := 0
 			for _, status := range c.linked(name) {
 				if status != "" {
