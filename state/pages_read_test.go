@@ -11,6 +11,8 @@ import (
 
 // A server that takes its own way to a page may read whole tables for each of its rows, which nobody sees
 // in a small ledger: what a page reads is counted.
+//
+// covers F201
 func TestAPageReadsNoMoreHoweverManyRecordsThereAre(t *testing.T) {
 	t.Parallel()
 	const (
