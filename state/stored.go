@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"payersync/connector"
@@ -53,15 +54,17 @@ func (r *openRow) change() openChange {
 	return openChange{state: connector.ChangeState(r.state.String), approved: r.approved.Bool, leftOut: r.leftOut.Bool, hash: r.hash.String}
 }
 
-const (
-	openChangeOf = ` LEFT JOIN changes %[1]s ON %[1]s.connection = r.connection AND %[1]s.source_id = r.source_id AND %[1]s.lane = '%[2]s'
-		AND (%[1]s.state = 'pending' OR %[1]s.state = 'frozen' OR %[1]s.state = 'unknown') `
-	openColumns = "%[1]s.state, %[1]s.approved, %[1]s.left_out, %[1]s.change_hash"
-)
+const openColumns = "%[1]s.state, %[1]s.approved, %[1]s.left_out, %[1]s.change_hash"
+
+// openChangeOf joins the change of a record's lane that has no end, of which there is one at most.
+func openChangeOf(as, lane string) string {
+	return fmt.Sprintf(" LEFT JOIN changes %[1]s ON %[1]s.connection = r.connection AND %[1]s.source_id = r.source_id AND %[1]s.lane = '%[2]s' AND %[3]s ",
+		as, lane, strings.ReplaceAll(openStates, "state =", as+".state ="))
+}
 
 // storedFrom and storedColumns are what scanStored reads; ?1 is the connection, ?2 the mapping.
 var (
-	storedFrom = " FROM source_records r " + factFrom + fmt.Sprintf(openChangeOf, "oc", LaneCustomer) + fmt.Sprintf(openChangeOf, "om", LaneMandate)
+	storedFrom = " FROM source_records r " + factFrom + openChangeOf("oc", LaneCustomer) + openChangeOf("om", LaneMandate)
 
 	storedColumns = recordColumns + ", " + payerColumns + ", " + factColumns + `, r.decision, ` + counts + `,
 	r.planned_hash = r.content_hash AND r.planned_mapping = ?2 AND r.replan = 0 AND r.rests = 0,

@@ -170,7 +170,7 @@ func TestABrokenConnectionEndsNoService(t *testing.T) {
 	p := w.serve()
 	p.signal(syscall.SIGPIPE)
 	p.signal(syscall.SIGPIPE)
-	w.run("sync")
+	w.expect(exitDone, "sync")
 	if p.over() {
 		t.Fatal("serve ended")
 	}
