@@ -472,9 +472,9 @@ func (tx *Tx) CloseConfirmed(run int64, c Change, foreign []string, detail strin
 	if told {
 		return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, TopicLink, connector.ReasonForeignChange, detail)
 	}
-	// What was told before it was known takes nobody's time any more.
+	// What was told before it was known takes nobody's time any more, but where the customer differs from us by now.
 	return tx.exec(`DELETE FROM attention WHERE topic = 'link' AND reason = 'foreign_change' AND EXISTS (
-		SELECT 1 FROM changes c WHERE c.connection = attention.connection AND c.source_id = attention.source_id AND c.lane = 'customer'
+		SELECT 1 FROM changes c JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id AND p.shows = p.applied_hash WHERE c.connection = attention.connection AND c.source_id = attention.source_id AND c.lane = 'customer'
 		AND c.change_id = (SELECT max(n.change_id) FROM changes n WHERE n.connection = c.connection AND n.source_id = c.source_id AND n.lane = 'customer' AND n.body IS NOT NULL)
 		AND c.state = 'done' AND NOT EXISTS (SELECT 1 FROM foreign_moves m WHERE m.change_id = c.change_id AND NOT ` + movesAlways + `))`)
 }

@@ -550,6 +550,8 @@ func (r *run) tellLinked(ctx context.Context, d state.Decision, c state.Candidat
 		detail = gone(c) + ". Nothing was removed in the billing service."
 	case m.Standing == protocol.Unfit:
 		detail = m.problem
+	case reason == connector.ReasonForeignChange && f.Link.Answered == "": // not of the last update, of which more was told
+		detail = reason.Sentence()
 	}
 	return d.Because(reason, detail), err
 }

@@ -154,6 +154,45 @@ func TestWhatMovesWithEveryUpdateIsLearnt(t *testing.T) {
 }
 
 // covers F106
+func TestLearningWhatMovesTakesBackNothingOfACustomerThatDiffers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(4)
+	w.complete(w.run())
+	updates, theirs := map[string]int{}, map[string]bool{}
+	m := answering(w, func(id string, raw map[string]any) {
+		if raw["revision"] = 7 + updates[id]; theirs[id] {
+			raw["name"] = "A colleague's name"
+		}
+	})
+	m.onUpdate = func(id string) { updates[id]++ }
+	edit := func(i int) {
+		t.Helper()
+		w.books.put(fmt.Sprintf("C%04d", i), fmt.Sprintf("Payer %d, renamed", i), fmt.Sprintf("payer%d@example.com", i))
+		w.complete(w.run())
+	}
+	edit(0)
+	told := func(of, want string) {
+		t.Helper()
+		rows, err := w.ledger.AttentionOf(t.Context(), "acme", of)
+		if err != nil || len(rows) != 1 || !strings.Contains(rows[0].Detail, want) {
+			t.Errorf("told of %s: %+v, %v; want %q", of, rows, err, want)
+		}
+	}
+	told("C0000", "revision")
+	theirs[w.payer("C0000").BillingID], theirs[w.payer("C0003").BillingID] = true, true
+	w.sweep()
+	w.complete(w.run())
+	told("C0000", "Somebody else changed the customer") // what moved once is no longer what is the matter
+	edit(1)
+	edit(2) // now it is known that the revision moves with every update
+	w.sweep()
+	w.complete(w.run())
+	told("C0000", "Somebody else changed the customer")
+	told("C0003", "Somebody else changed the customer")
+}
+
+// covers F106
 func TestAFieldThatTheServiceDoesNotShowIsNamedWithItsSetting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
