@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/protocol"
 )
 
 // Lease is how long a run may stay silent before another process takes its
@@ -193,32 +194,25 @@ type Counts struct {
 	OwnEchoes int `json:"own_echoes,omitempty"` // of the others: nothing but what we wrote back ourselves had changed
 }
 
-// countRecords sorts every record into one class, as it would be counted by a run that met it,
-// and says whether the run did something for it, or took it up from an earlier run.
-const countRecords = `
-SELECT r.source_id, coalesce(c.run_id, 0) = ?1, CASE
-  WHEN c.state = 'done' AND c.action = 'create' THEN 'created'
-  WHEN c.state = 'done' AND c.action = 'adopt' THEN 'adopted'
-  WHEN c.state = 'done' AND c.action = 'update' THEN 'updated'
-  WHEN c.state = 'failed' THEN 'failed'
-  WHEN c.state IN ('pending', 'frozen', 'unknown') THEN 'waiting'
-  WHEN c.state = 'held' THEN 'held'
-  WHEN r.class = 'working' THEN 'waiting'
-  WHEN r.class = 'out' THEN 'excluded'
-  WHEN r.class = 'in step' THEN 'unchanged'
-  ELSE 'held' END
-FROM source_records r
-LEFT JOIN changes c ON c.change_id = (
-  SELECT max(x.change_id) FROM changes x
-  WHERE x.connection = r.connection AND x.source_id = r.source_id AND x.lane = 'customer' AND x.state <> 'void'
-    AND (x.run_id = ?1 OR x.state IN ('pending', 'frozen', 'unknown')))
-WHERE r.connection = ?2`
+// countChanged says of every record for which a run did something, or that has an open change, what it is counted as,
+// whether the run did it, and as what it would be counted otherwise.
+const countChanged = `SELECT c.source_id, c.run_id = ?1, CASE c.state
+    WHEN 'done' THEN CASE c.action WHEN 'create' THEN 'created' WHEN 'adopt' THEN 'adopted' ELSE 'updated' END
+    WHEN 'failed' THEN 'failed' WHEN 'held' THEN 'held' ELSE 'waiting' END, r.class, r.missed
+  FROM (
+    SELECT change_id, run_id, source_id, action, state FROM changes WHERE run_id = ?1 AND connection = ?2 AND lane = 'customer' AND state <> 'void'
+    UNION ALL
+    SELECT change_id, run_id, source_id, action, state FROM changes WHERE connection = ?2 AND lane = 'customer' AND ` + openStates + ` AND run_id <> ?1
+  ) AS c CROSS JOIN source_records r ON r.connection = ?2 AND r.source_id = c.source_id
+  WHERE NOT EXISTS (SELECT 1 FROM changes x WHERE x.connection = ?2 AND x.source_id = c.source_id AND x.lane = 'customer'
+    AND x.change_id > c.change_id AND x.state <> 'void' AND (x.run_id = ?1 OR x.state IN ('pending', 'frozen', 'unknown')))`
 
 // CloseRun counts what the run did and what it met, records its outcome and lets its connection
 // go. It returns the outcome as recorded: waiting records turn RunComplete into
 // RunIncomplete, because nothing that was left undone is ever called complete
 // (invariant V2); a run that only plans leaves them on purpose. It fails with
-// ErrLeaseLost when the run was closed by another process.
+// ErrLeaseLost when the run was closed by another process. met are the records that the run met;
+// nil stands for all that the last whole reading showed.
 func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcome, problem string, met *connector.IDs) (Counts, connector.RunOutcome, error) {
 	counts, err := tx.countRun(run, connection, met)
 	if err != nil {
@@ -273,29 +267,62 @@ func (tx *Tx) RaisedSince(connection string, since time.Time) (n int, err error)
 	return n, nil
 }
 
+// countRun counts each record that the run met, or did something for, once.
 func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (Counts, error) {
 	var c Counts
-	rows, err := tx.query(countRecords, run, connection)
-	if err != nil {
-		return c, err
+	changed := map[string]*int{
+		"created": &c.Created, "adopted": &c.Adopted, "updated": &c.Updated, "failed": &c.Failed, "waiting": &c.Waiting, "held": &c.Held,
 	}
-	defer rows.Close()
-	into := map[string]*int{
-		"created": &c.Created, "adopted": &c.Adopted, "updated": &c.Updated, "failed": &c.Failed,
-		"waiting": &c.Waiting, "excluded": &c.Excluded, "held": &c.Held, "unchanged": &c.Unchanged,
-	}
-	for rows.Next() {
-		var id, class string
-		var taken bool
-		if err := rows.Scan(&id, &taken, &class); err != nil {
-			return c, err
+	stands := func(class protocol.Status, n int) {
+		c.Pulled += n
+		switch class {
+		case protocol.Working:
+			c.Waiting += n
+		case protocol.Out:
+			c.Excluded += n
+		case protocol.InStep:
+			c.Unchanged += n
+		default:
+			c.Held += n
 		}
-		if taken || met.Has(id) {
-			*into[class]++
+	}
+	var id, how string
+	var taken, missed bool
+	var class protocol.Status
+	err := tx.each(countChanged, []any{run, connection}, func(scan func(...any) error) error {
+		if err := scan(&id, &taken, &how, &class, &missed); err != nil {
+			return err
+		}
+		counts := met == nil && !missed || met != nil && met.Has(id)
+		if counts {
+			stands(class, -1) // it is among all that were met, below
+		}
+		if counts || taken {
+			*changed[how]++
 			c.Pulled++
 		}
+		return nil
+	})
+	if err == nil && met == nil {
+		var of [5]int
+		classes := [...]protocol.Status{protocol.Working, protocol.Failed, protocol.Held, protocol.InStep, protocol.Out} // not grouped, which would sort them
+		err = tx.row([]any{&of[0], &of[1], &of[2], &of[3], &of[4]}, `SELECT count(*) FILTER (WHERE class = 'working'), count(*) FILTER (WHERE class = 'failed'),
+			count(*) FILTER (WHERE class = 'held'), count(*) FILTER (WHERE class = 'in step'), count(*) FILTER (WHERE class = 'out')
+			FROM source_records WHERE connection = ? AND missed = 0`, connection)
+		for i, class := range classes {
+			stands(class, of[i])
+		}
 	}
-	if err := rows.Err(); err != nil {
+	if err == nil && met != nil {
+		err = tx.each("SELECT source_id, class FROM source_records WHERE connection = ?", []any{connection}, func(scan func(...any) error) error {
+			err := scan(&id, &class)
+			if met.Has(id) {
+				stands(class, 1)
+			}
+			return err
+		})
+	}
+	if err != nil {
 		return c, err
 	}
 	return c, tx.row([]any{&c.LinksRequested, &c.OwnEchoes},

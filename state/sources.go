@@ -28,6 +28,54 @@ func (tx *Tx) RecordRead(run int64, full bool, proof connector.Proof) error {
 		kind, proof.Pages, proof.Repeats, proof.Passes, run)
 }
 
+// readingStream names, among the reading positions, what the records of a connection are the last whole reading of.
+const readingStream = "reading"
+
+// Reading is what is known of a reading of everything before it.
+type Reading struct {
+	as   string // stands for what it would give; "" for what cannot be told
+	last string // stands for what the ledger holds; "" for what no reading gave, or none that can be told
+}
+
+// Known reports whether the ledger holds all that the reading would give, in just that way.
+func (r Reading) Known() bool { return r.as != "" && r.as == r.last }
+
+// Reading returns what is known of a reading of everything whose source says that it would give what mark stands
+// for, and "" where it does not say. Labels are made by this mapping.
+func (l *Ledger) Reading(ctx context.Context, connection, mark, mapping string) (r Reading, err error) {
+	if r.last, err = l.Cursor(ctx, connection, readingStream); err != nil || mark == "" {
+		return r, err
+	}
+	said, err := l.storedTombstones(ctx)
+	r.as = sha([]byte(fmt.Sprintf("%q %q %q", mark, labelForm+mapping, said.digest())))
+	return r, err
+}
+
+// Unless returns the reading, or where it would give something else by now, one that cannot be told.
+func (r Reading) Unless(now Reading) Reading {
+	if r.as != now.as {
+		r.as = ""
+	}
+	return r
+}
+
+// BeginReading notes that the records of a connection are about to become those of another
+// reading: until EndReading they are of none.
+func (tx *Tx) BeginReading(run int64, connection string, r Reading) error {
+	if r.last == "" {
+		return nil
+	}
+	return tx.SetCursor(connection, readingStream, "", run)
+}
+
+// EndReading notes that the records of a connection are those of a reading which came to its end.
+func (tx *Tx) EndReading(run int64, connection string, r Reading) error {
+	if r.as == "" || r.Known() {
+		return nil
+	}
+	return tx.SetCursor(connection, readingStream, r.as, run)
+}
+
 // LastFullRead returns when the newest complete read of everything began; the
 // zero time when there was none. One of the future was noted by a clock that was
 // set back since, and does not count.

@@ -254,6 +254,15 @@ func (l *Ledger) writeTombstones(f *tombstonesFile, lines ...string) error {
 	return nil
 }
 
+// digest stands for who is forgotten: as long as it stays the same, so does that.
+func (s tombstones) digest() string {
+	sum := sha256.New()
+	for _, record := range slices.Sorted(maps.Keys(s.stone)) {
+		fmt.Fprintf(sum, "%q %t %q\n", record, s.stone[record].holds, s.stone[record].marks)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
 // storedTombstones returns what the ledger says.
 func (l *Ledger) storedTombstones(ctx context.Context) (tombstones, error) {
 	out := noTombstones()

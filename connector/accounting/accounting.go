@@ -30,6 +30,16 @@ type Source interface {
 	Customers(ctx context.Context, since time.Time) iter.Seq2[connector.Page, error]
 }
 
+// Marker is a Source that can tell, at much less cost than reading it takes, whether a reading
+// of everything would give just what an earlier one gave.
+type Marker interface {
+	// Mark returns a text that stands for what a reading of everything would give now: while
+	// it stays the same, so does every record of it, its problem and its origin. It depends on
+	// all that decides about them, the way of reading included. It is of no use as an id:
+	// "" says that it cannot be told now, and so does an error, which reading tells better.
+	Mark(ctx context.Context) (string, error)
+}
+
 // ErrUndecided ends a read behind which there is more, and nothing can tell what.
 // What was yielded before it is as good as that of a complete read, and may be
 // worked on; nothing is concluded about what was not.

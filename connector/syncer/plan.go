@@ -160,11 +160,11 @@ func (r *run) without(err error) error {
 }
 
 // isThere reports whether a plan may look at a record. Of a snapshot only the rows that this
-// run has met: one that is gone is neither deleted nor brought back to life, and behind a place
+// run has met, as all have that the ledger gives after a whole reading: one that is gone is neither deleted nor brought back to life, and behind a place
 // where the reading had to end nobody knows. Other sources give changes only, so
 // every record counts. That a customer is not its record's is carried out all the same.
 func (r *run) isThere(c state.Candidate) bool {
-	return !r.conn.Info.Snapshot || r.met.Has(c.Record.SourceID) || c.Payer != nil && c.Payer.Unlink.At > 0
+	return !r.conn.Info.Snapshot || r.met == nil || r.met.Has(c.Record.SourceID) || c.Payer != nil && c.Payer.Unlink.At > 0
 }
 
 // planRecords decides on every candidate, page by page. The next page is decided
@@ -668,9 +668,12 @@ func included(d state.Decision, res mapping.Result, action connector.Action, id 
 // nobody is asked about a plan that was rejected. Where it would lose too many payers, all
 // of it waits, and the run stands still.
 func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
-	linked, err := r.Ledger.LinkedCount(ctx, r.conn.Name)
-	if err != nil {
-		return plan, err
+	linked := 0
+	if plan.Open.Changes+plan.Open.Identity > 0 { // of nothing, the share is nothing
+		var err error
+		if linked, err = r.Ledger.LinkedCount(ctx, r.conn.Name); err != nil {
+			return plan, err
+		}
 	}
 	plan.Limits = r.Settings.Guards.stops(plan.Losses, plan.Open, linked)
 	if plan.Lost > 0 && (r.opts.Approve == nil || r.opts.Kind == connector.RunPlan) {

@@ -17,7 +17,7 @@ import (
 // stream names the reading position of a source's customers.
 const stream = "customers"
 
-// pull saves the source's records page by page. The reading position is the
+// pull saves the source's records page by page, unless the ledger holds just what they are. The reading position is the
 // run's start minus an overlap, and moves only after a complete read; an
 // incomplete one ends the run, so that nothing is concluded from half a source.
 // After one that is undecided the run goes on with what was read, and is not
@@ -27,7 +27,15 @@ func (r *run) pull(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	proof, err := r.read(ctx, since)
+	full := since.IsZero()
+	as, err := r.reading(ctx, full)
+	if err != nil {
+		return err
+	}
+	proof := connector.Proof{Passes: 1}
+	if !as.Known() {
+		proof, as, err = r.readAll(ctx, since, as)
+	}
 	if errors.Is(err, accounting.ErrUndecided) {
 		r.undecided = true
 		r.tell(sentence(err))
@@ -37,11 +45,7 @@ func (r *run) pull(ctx context.Context) error {
 		return err
 	}
 	r.proof = proof
-	full := since.IsZero()
 	if full {
-		if err := r.Ledger.NoteMissed(ctx, r.id, r.conn.Name, r.met); err != nil {
-			return err
-		}
 		if err := r.guardUnseen(ctx); err != nil {
 			return err
 		}
@@ -51,10 +55,43 @@ func (r *run) pull(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return r.finishPull(tx, full, proof) }); err != nil {
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return r.finishPull(tx, full, proof, as) }); err != nil {
 		return err
 	}
+	if full {
+		r.met = nil // the ledger has it
+	}
 	return r.tellNotShown(ctx)
+}
+
+// reading returns what is known of a reading before it. Of a source that cannot tell what it would give, or not now,
+// that is nothing: the reading tells why.
+func (r *run) reading(ctx context.Context, full bool) (state.Reading, error) {
+	mark := ""
+	if source, tells := r.conn.Source.(accounting.Marker); tells && full && r.conn.Info.Snapshot {
+		if told, err := source.Mark(ctx); err == nil {
+			mark = told
+		}
+	}
+	return r.Ledger.Reading(ctx, r.conn.Name, mark, r.conn.Mapping.Version())
+}
+
+// readAll reads the source, and notes what a reading of everything did not show. Until it has come to its end the
+// ledger holds what no reading gave. It returns as what the reading counts then: one whose source was changed
+// meanwhile is none that can be told.
+func (r *run) readAll(ctx context.Context, since time.Time, as state.Reading) (connector.Proof, state.Reading, error) {
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.BeginReading(r.id, r.conn.Name, as) }); err != nil {
+		return connector.Proof{}, as, err
+	}
+	proof, err := r.read(ctx, since)
+	if err != nil || !since.IsZero() {
+		return proof, as, err
+	}
+	if err := r.Ledger.NoteMissed(ctx, r.id, r.conn.Name, r.met); err != nil {
+		return proof, as, err
+	}
+	now, err := r.reading(ctx, true)
+	return proof, as.Unless(now), err
 }
 
 // sentence returns an error as a person reads it.
@@ -102,7 +139,7 @@ func findable(records []connector.Record) []connector.Record {
 }
 
 // finishPull draws the conclusions that only a complete read allows.
-func (r *run) finishPull(tx *state.Tx, full bool, proof connector.Proof) error {
+func (r *run) finishPull(tx *state.Tx, full bool, proof connector.Proof, as state.Reading) error {
 	if err := tx.RecordRead(r.id, full, proof); err != nil {
 		return err
 	}
@@ -115,6 +152,9 @@ func (r *run) finishPull(tx *state.Tx, full bool, proof connector.Proof) error {
 		if err := tx.EndUnseen(r.conn.Name); err != nil {
 			return err
 		}
+	}
+	if err := tx.EndReading(r.id, r.conn.Name, as); err != nil {
+		return err
 	}
 	position := r.started.Add(-r.Settings.Overlap).Format(time.RFC3339Nano)
 	return tx.SetCursor(r.conn.Name, stream, position, r.id)

@@ -194,7 +194,7 @@ type run struct {
 	started   time.Time
 	opened    time.Time // by this machine's clock: before the run was
 	lease     *connector.Lease
-	met       *connector.IDs // of the source
+	met       *connector.IDs // of the source; nil once it was read whole, for all that the ledger says it gave
 	plan      *state.Plan
 	listed    time.Time       // when the newest list pass began that this run made and that is proof; zero for none
 	believed  atomic.Int64    // since which ticket the index is believed; 0 for not at all

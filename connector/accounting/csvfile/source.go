@@ -43,6 +43,8 @@ package csvfile
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"iter"
@@ -172,6 +174,28 @@ func (s *Source) Customers(ctx context.Context, _ time.Time) iter.Seq2[connector
 			yield(connector.Page{}, err)
 		}
 	}
+}
+
+// form is the number of this way of turning a file into records. It goes up with every change
+// by which the same file gives other records, so that files are read again that were read before it.
+const form = 1
+
+// Mark returns a digest of the file's bytes, its name, and all of the configuration by which it is read.
+func (s *Source) Mark(ctx context.Context) (string, error) {
+	e := &export{path: s.path, within: s.within}
+	if err := ctx.Err(); err != nil {
+		return "", e.unreadable(err)
+	}
+	if err := e.openFile(); err != nil {
+		return "", err
+	}
+	defer e.close()
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%d %q %q %q %d\n", form, s.name, s.ids, s.encoding, s.comma)
+	if _, err := io.Copy(sum, io.LimitReader(e.file, MaxFileBytes+1)); err != nil {
+		return "", e.unreadable(err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), e.unchanged()
 }
 
 // read hands the file's pages to yield until it has had enough, which is no
