@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"payersync/connector"
@@ -23,6 +24,7 @@ const (
 // Change is a planned change with the payer it is for.
 type Change struct {
 	ID        int64
+	Run       int64 // that touched it last
 	Lane      string
 	Action    connector.Action
 	Wanted    connector.Customer // zero for a link
@@ -51,7 +53,7 @@ func (c Change) Does() connector.Action {
 	return c.Action
 }
 
-const changeColumns = `c.change_id, c.lane, c.action, c.wanted, c.diff, c.billing_id, c.body, c.body_sha256, c.pre_image, c.state, c.attempts, c.updated_at, c.approved, c.left_out, c.unlinks, ` + payerColumns
+const changeColumns = `c.change_id, c.run_id, c.lane, c.action, c.wanted, c.diff, c.billing_id, c.body, c.body_sha256, c.pre_image, c.state, c.attempts, c.updated_at, c.approved, c.left_out, c.unlinks, ` + payerColumns
 
 // openStates is the condition of the indexes over open changes. A query that
 // repeats it word for word, or asks for one of its states, is answered from them;
@@ -189,7 +191,7 @@ func (l *Ledger) scanChange(rows *sql.Rows) (Change, error) {
 	var billingID, updated sql.NullString
 	var sum string
 	var p payerRow
-	if err := rows.Scan(append([]any{&c.ID, &c.Lane, &c.Action, &wanted, &diff, &billingID, &body, &sum, &pre, &c.State, &c.Attempts, &updated, &c.Approved, &c.LeftOut, &c.Unlinks}, p.dest()...)...); err != nil {
+	if err := rows.Scan(append([]any{&c.ID, &c.Run, &c.Lane, &c.Action, &wanted, &diff, &billingID, &body, &sum, &pre, &c.State, &c.Attempts, &updated, &c.Approved, &c.LeftOut, &c.Unlinks}, p.dest()...)...); err != nil {
 		return c, fmt.Errorf("read a change: %w", err)
 	}
 	c.BillingID = billingID.String
@@ -250,15 +252,26 @@ func (tx *Tx) FreezeCreate(run int64, c Change, body []byte, since int64) (Attem
 	if err := tx.mayCreate(c, since); err != nil {
 		return Attempt{}, err
 	}
-	if err := tx.must(notOpen(c.ID), `UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, frozen_at = ?, attempts = attempts + 1, run_id = ?, updated_at = ?
+	if err := tx.must(notOpen(c.ID), `UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, frozen_at = ?, attempts = attempts + 1, updated_at = ?
 		WHERE change_id = ? AND state = 'pending'`,
-		tx.l.seal.box(body, changePlace("body", c.ID)), sha(body), stamp(tx.now), run, stamp(tx.now), c.ID); err != nil {
+		tx.l.seal.box(body, changePlace("body", c.ID)), sha(body), stamp(tx.now), stamp(tx.now), c.ID); err != nil {
+		return Attempt{}, err
+	}
+	if err := tx.takeUp(run, c); err != nil {
 		return Attempt{}, err
 	}
 	if err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, connector.LinkCreating); err != nil {
 		return Attempt{}, err
 	}
 	return tx.beginAttempt(c)
+}
+
+// takeUp notes that the run has touched a change, where another did last.
+func (tx *Tx) takeUp(run int64, c Change) error {
+	if c.Run == run {
+		return nil
+	}
+	return tx.exec("UPDATE changes SET run_id = ? WHERE change_id = ?", run, c.ID)
 }
 
 // ErrNotOpen means that a change is not to be sent any more: a person has said otherwise since
@@ -409,8 +422,14 @@ const isFreeFor = `connection = ?1 AND source_id = ?2 AND (billing_id IS NULL OR
 // three arguments of its own.
 func (tx *Tx) link(p Payer, billingID, statement string, three ...any) error {
 	var told bool
-	err := tx.row([]any{&told}, statement+" RETURNING EXISTS (SELECT 1 FROM words WHERE connection = ?1 AND source_id = ?2 AND word <> 'reject')",
+	var now payerRow
+	err := tx.row(append(now.dest(), &told), statement+" RETURNING "+strings.ReplaceAll(payerColumns, "p.", "")+", EXISTS (SELECT 1 FROM words WHERE connection = ?1 AND source_id = ?2 AND word <> 'reject')",
 		append(append([]any{p.Connection, p.SourceID}, three...), billingID)...)
+	if err == nil {
+		var linked Payer
+		linked, err = tx.l.payer(now)
+		tx.ofPage = pageAnswers{payers: map[string]*Payer{linked.BillingID: &linked}} // whoever looks at the customer next asks for it
+	}
 	switch {
 	case err == nil && told: // a word that they are the same has been carried out
 		return tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND word <> 'reject'", p.Connection, p.SourceID)
@@ -575,8 +594,11 @@ func (tx *Tx) Unsent(c Change, a Attempt) error {
 
 // moveChange moves an open change on, and its record's class with it.
 func (tx *Tx) moveChange(run int64, c Change, to connector.ChangeState, reason connector.Reason, detail string) error {
-	if err := tx.must(notOpen(c.ID), `UPDATE changes SET state = ?, reason = ?, detail = ?, run_id = ?, updated_at = ?, ended_at = (SELECT ticket FROM ledger)
-		WHERE change_id = ? AND `+openStates, to, reason, detail, run, stamp(tx.now), c.ID); err != nil || c.Lane == LaneMandate {
+	if err := tx.must(notOpen(c.ID), `UPDATE changes SET state = ?, reason = ?, detail = ?, updated_at = ?, ended_at = (SELECT ticket FROM ledger)
+		WHERE change_id = ? AND `+openStates, to, reason, detail, stamp(tx.now), c.ID); err != nil {
+		return err
+	}
+	if err := tx.takeUp(run, c); err != nil || c.Lane == LaneMandate {
 		return err
 	}
 	return tx.setClass(c.Payer.Connection, c.Payer.SourceID, classOf(to, reason))

@@ -71,8 +71,28 @@ func (tx *Tx) inIndex(billingID, digest string, ticket int64) (indexed, error) {
 	if known, asked := tx.ofPage.indexed(billingID, digest); asked {
 		return known, nil
 	}
-	found, err := tx.allInIndex(map[string]string{billingID: digest}, ticket)
-	return found[connector.Clean(billingID)], err
+	var id string
+	var i indexed
+	if err := tx.row(i.dest(&id), inIndex+"(SELECT ?1 AS key, ?3 AS value)"+ofIndex, billingID, ticket, digest); err != nil {
+		return i, fmt.Errorf("look a customer up in the index: %w", err)
+	}
+	return i, nil
+}
+
+// What the index holds of customers of whom a read with the ticket ?2 shows a digest each: between the two stand their
+// ids as key with the digests as value.
+const (
+	inIndex = `SELECT j.key, coalesce(c.ticket, 0), coalesce(c.digest, ''), coalesce(` + isOvertaken + `, false),
+		coalesce(c.ticket <= ` + doubtSince + ` OR c.ticket <= ` + doubtOver + `
+		  OR EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = j.key AND p.answered_at >= c.ticket)
+		  OR EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = j.key AND a.ended = '' AND a.action <> 'create'), false),
+		CASE WHEN c.digest = j.value THEN false ELSE EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = j.key) END FROM `
+	ofIndex = " AS j LEFT JOIN remote_customers c ON c.billing_id = j.key"
+)
+
+// dest is where a row of them goes.
+func (i *indexed) dest(id *string) []any {
+	return []any{id, &i.ticket, &i.digest, &i.overtaken, &i.matters, &i.linked}
 }
 
 // allInIndex is inIndex for customers with the digests of what is shown of them.
@@ -82,15 +102,10 @@ func (tx *Tx) allInIndex(digests map[string]string, ticket int64) (map[string]in
 		return nil, err
 	}
 	found := make(map[string]indexed, len(digests))
-	err = tx.each(`SELECT j.key, coalesce(c.ticket, 0), coalesce(c.digest, ''), coalesce(`+isOvertaken+`, false),
-		coalesce(c.ticket <= `+doubtSince+` OR c.ticket <= `+doubtOver+`
-		  OR EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = j.key AND p.answered_at >= c.ticket)
-		  OR EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = j.key AND a.ended = '' AND a.action <> 'create'), false),
-		CASE WHEN c.digest = j.value THEN false ELSE EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = j.key) END
-		FROM json_each(?1) j LEFT JOIN remote_customers c ON c.billing_id = j.key`, []any{string(shown), ticket}, func(scan func(...any) error) error {
+	err = tx.each(inIndex+"json_each(?1)"+ofIndex, []any{string(shown), ticket}, func(scan func(...any) error) error {
 		var id string
 		var i indexed
-		err := scan(&id, &i.ticket, &i.digest, &i.overtaken, &i.matters, &i.linked)
+		err := scan(i.dest(&id)...)
 		found[id] = i
 		return err
 	})
