@@ -28,7 +28,7 @@ func (tx *Tx) RecordRead(run int64, full bool, proof connector.Proof) error {
 		kind, proof.Pages, proof.Repeats, proof.Passes, run)
 }
 
-// readingStream names, among the reading positions, what the records of a connection are the last whole reading of.
+// readingStream names, among the reading positions, what the run that set it read whole.
 const readingStream = "reading"
 
 // Reading is what is known of a reading of everything before it.
@@ -40,17 +40,6 @@ type Reading struct {
 // Known reports whether the ledger holds all that the reading would give, in just that way.
 func (r Reading) Known() bool { return r.as != "" && r.as == r.last }
 
-// Reading returns what is known of a reading of everything whose source says that it would give what mark stands
-// for, and "" where it does not say. Labels are made by this mapping.
-func (l *Ledger) Reading(ctx context.Context, connection, mark, mapping string) (r Reading, err error) {
-	if r.last, err = l.Cursor(ctx, connection, readingStream); err != nil || mark == "" {
-		return r, err
-	}
-	said, err := l.storedTombstones(ctx)
-	r.as = sha([]byte(fmt.Sprintf("%q %q %q", mark, labelForm+mapping, said.digest())))
-	return r, err
-}
-
 // Unless returns the reading, or where it would give something else by now, one that cannot be told.
 func (r Reading) Unless(now Reading) Reading {
 	if r.as != now.as {
@@ -59,18 +48,30 @@ func (r Reading) Unless(now Reading) Reading {
 	return r
 }
 
-// BeginReading notes that the records of a connection are about to become those of another
-// reading: until EndReading they are of none.
-func (tx *Tx) BeginReading(run int64, connection string, r Reading) error {
-	if r.last == "" {
-		return nil
+// Reading returns what is known of a reading of everything by a run, whose source says that it would give what mark
+// stands for, and "" where it does not say. Labels are made by this mapping. The ledger holds what an earlier run read
+// only while no other run of the connection came after that one, whatever became of it.
+func (l *Ledger) Reading(ctx context.Context, run int64, connection, mark, mapping string) (r Reading, err error) {
+	if mark == "" {
+		return r, nil
 	}
-	return tx.SetCursor(connection, readingStream, "", run)
+	said, err := l.storedTombstones(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.as = sha([]byte(fmt.Sprintf("%q %q %q", mark, labelForm+mapping, said.digest())))
+	err = l.queryRow(ctx, `SELECT value FROM cursors WHERE connection = ?1 AND stream = ?2
+		AND set_by_run = (SELECT run_id FROM runs WHERE connection = ?1 AND run_id < ?3 ORDER BY run_id DESC LIMIT 1)`,
+		connection, readingStream, run).Scan(&r.last)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return r, err
 }
 
-// EndReading notes that the records of a connection are those of a reading which came to its end.
+// EndReading notes that the records of a connection are those of a reading that came to its end.
 func (tx *Tx) EndReading(run int64, connection string, r Reading) error {
-	if r.as == "" || r.Known() {
+	if r.as == "" {
 		return nil
 	}
 	return tx.SetCursor(connection, readingStream, r.as, run)

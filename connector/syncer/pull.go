@@ -73,16 +73,12 @@ func (r *run) reading(ctx context.Context, full bool) (state.Reading, error) {
 			mark = told
 		}
 	}
-	return r.Ledger.Reading(ctx, r.conn.Name, mark, r.conn.Mapping.Version())
+	return r.Ledger.Reading(ctx, r.id, r.conn.Name, mark, r.conn.Mapping.Version())
 }
 
-// readAll reads the source, and notes what a reading of everything did not show. Until it has come to its end the
-// ledger holds what no reading gave. It returns as what the reading counts then: one whose source was changed
-// meanwhile is none that can be told.
+// readAll reads the source, and notes what a reading of everything did not show. It returns as what the reading counts
+// then: one whose source was changed meanwhile is none that can be told.
 func (r *run) readAll(ctx context.Context, since time.Time, as state.Reading) (connector.Proof, state.Reading, error) {
-	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.BeginReading(r.id, r.conn.Name, as) }); err != nil {
-		return connector.Proof{}, as, err
-	}
 	proof, err := r.read(ctx, since)
 	if err != nil || !since.IsZero() {
 		return proof, as, err
