@@ -111,9 +111,29 @@ func TestAPageReadsNoMoreHoweverManyRecordsThereAre(t *testing.T) {
 			}))
 		}},
 	}
+	wholes := map[string]func() (found int, err error){
+		"all payers": func() (int, error) {
+			found, err := d.Payers(t.Context(), Filter{})
+			return len(found), err
+		},
+		"all mandates": func() (int, error) {
+			found, err := d.Mandates(t.Context(), Filter{})
+			return 2 * len(found), err
+		},
+	}
 	for _, statistics := range []string{"as they came", "of now"} {
 		if statistics == "of now" {
 			d.counted()
+		}
+		for name, ask := range wholes {
+			before := d.rowsRead()
+			found, err := ask()
+			if err != nil || found != many {
+				t.Fatalf("%s: %d, %v, want %d", name, found, err, many)
+			}
+			if read := d.rowsRead() - before; read > 5*many {
+				t.Errorf("%s, statistics %s: %d rows are read of a ledger of %d", name, statistics, read, many)
+			}
 		}
 		for _, q := range questions {
 			before := d.rowsRead()
@@ -160,6 +180,13 @@ func (d *desk) crowded(many int) (run int64) {
 				return err
 			}
 			if _, err := tx.SaveRemote(remoteOf(i), int64(i+1)); err != nil {
+				return err
+			}
+			m := connector.Mandate{ID: fmt.Sprint("m", i), CustomerID: remoteOf(i).ID, Status: connector.MandateCreated}
+			if _, err := tx.SaveMandate(m, connector.CauseCreate, "run 1"); err != nil {
+				return err
+			}
+			if err := tx.SetMandate(acme, c.Payer.SourceID, m.ID); err != nil {
 				return err
 			}
 		}

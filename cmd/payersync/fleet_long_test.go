@@ -94,6 +94,8 @@ func TestNodesThatAreKilledMakeEachPayerOnce(t *testing.T) {
 	t.Logf("all were made %v after the last of %d kills, of which %d came while it was at work; it stood still for %v at most",
 		time.Since(killed).Round(time.Second), *nodeKills, during, stands().Round(time.Second))
 	for name, n := range payers {
+		box := c.accounts[name].box
+		longWait(t, planned, "the requests for mandates of "+name, func() bool { return box.Writes() >= 2*n })
 		longWait(t, planned, "the mandates of "+name, func() bool {
 			asked := 0
 			for _, status := range c.linked(name) {

@@ -199,22 +199,73 @@ func (a *app) listPayers(ctx context.Context, s *session.Session, l payerListing
 		return err
 	}
 	lists := &office.Lists{Ledger: s.Ledger}
-	page, err := lists.Page(ctx, l.Query)
-	if errors.Is(err, office.ErrSealed) {
-		return fmt.Errorf("cannot search or sort by name: the names are sealed, and the sealing key %s cannot be read here; put it back, or look for one record by its id with payersync payers show", s.Config.Ledger.KeyFile)
+	print, end := a.payerPrinter(l)
+	q, bare := l.Query, 0
+	if q.Limit == 0 && q.Text == "" && q.Sort == state.ByRecord && a.Output != "table" {
+		q.Limit = pageOfAll
 	}
-	if err != nil {
-		return err
-	}
-	if a.JSON() {
-		if err := show.Lines(a.Out, payerReports(page.Rows, l.columns)); err != nil {
+	for {
+		page, err := lists.Page(ctx, q)
+		if errors.Is(err, office.ErrSealed) {
+			return fmt.Errorf("cannot search or sort by name: the names are sealed, and the sealing key %s cannot be read here; put it back, or look for one record by its id with payersync payers show", s.Config.Ledger.KeyFile)
+		}
+		if err == nil {
+			err = print(page)
+		}
+		if err != nil {
 			return err
 		}
-	} else if err := a.printPayers(page, l); err != nil {
-		return err
+		bare += page.Bare
+		if page.More && l.Limit == 0 {
+			q.After = &page.Rows[len(page.Rows)-1]
+			continue
+		}
+		if err := end(); err != nil {
+			return err
+		}
+		page.Bare = bare
+		a.tellPage(ctx, s, page, l)
+		return nil
 	}
-	a.tellPage(ctx, s, page, l)
-	return nil
+}
+
+// pageOfAll is how many rows of a list that has no end are read and written at a time.
+const pageOfAll = 1000
+
+// payerPrinter returns what writes pages of a listing one after the other, and what ends it. A table is one page.
+func (a *app) payerPrinter(l payerListing) (print func(office.Page) error, end func() error) {
+	if a.JSON() {
+		return func(p office.Page) error { return show.Lines(a.Out, payerReports(p.Rows, l.columns)) }, func() error { return nil }
+	}
+	if !a.CSV() {
+		return func(p office.Page) error { return a.printPayers(p, l) }, func() error { return nil }
+	}
+	out, begun := show.NewSheet(a.Out, ','), false
+	return func(p office.Page) error {
+		columns := l.shownColumns(p.Sealed)
+		var header []string
+		for _, c := range columns {
+			header = append(header, c.name)
+		}
+		if !begun {
+			begun = true
+			if err := out.Row(header); err != nil {
+				return err
+			}
+		}
+		for _, r := range p.Rows {
+			row := make([]string, len(columns))
+			for i, c := range columns {
+				if row[i] = c.cell(r); c.stored != nil {
+					row[i] = c.stored(r)
+				}
+			}
+			if err := out.Row(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, out.Close
 }
 
 // payerRow is a record as payers list prints it as JSON; personal values only where they were
@@ -250,7 +301,8 @@ func payerReports(rows []state.RecordRow, columns []string) []payerRow {
 	return out
 }
 
-func (a *app) printPayers(page office.Page, l payerListing) error {
+// shownColumns are the columns of a listing; those of persons are left out of one whose names are sealed.
+func (l payerListing) shownColumns(sealed bool) (columns []payerColumn) {
 	names := l.columns
 	if len(names) == 0 {
 		names = usualColumns
@@ -258,33 +310,26 @@ func (a *app) printPayers(page office.Page, l payerListing) error {
 			names = append(slices.Clone(names), "decision")
 		}
 	}
-	var columns []payerColumn
 	for _, name := range names {
 		c := payerColumns[slices.Index(columnNames(), name)]
-		if !page.Sealed || !c.personal {
+		if !sealed || !c.personal {
 			columns = append(columns, c)
 		}
 	}
+	return columns
+}
+
+func (a *app) printPayers(page office.Page, l payerListing) error {
+	columns := l.shownColumns(page.Sealed)
 	var header []string
 	for _, c := range columns {
-		if a.CSV() {
-			header = append(header, c.name)
-		} else {
-			header = append(header, c.title)
-		}
+		header = append(header, c.title)
 	}
 	rows := make([][]string, len(page.Rows))
 	for i, r := range page.Rows {
 		for _, c := range columns {
-			if a.CSV() && c.stored != nil {
-				rows[i] = append(rows[i], c.stored(r))
-			} else {
-				rows[i] = append(rows[i], c.cell(r))
-			}
+			rows[i] = append(rows[i], c.cell(r))
 		}
-	}
-	if a.CSV() {
-		return show.CSV(a.Out, header, rows)
 	}
 	if len(rows) == 0 && l.Text != "" {
 		a.Say("No record has all these words in its name, number, e-mail address or id.")

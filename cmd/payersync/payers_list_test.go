@@ -239,3 +239,31 @@ func TestAFinancialStatusIsInJSONWhereItsColumnIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// What is written for another program is read and written piece by piece, so that its memory does not grow with the
+// books, and nothing shows where a piece ends.
+func TestAListOfManyPayersIsWrittenWholeAndInOrder(t *testing.T) {
+	t.Parallel()
+	const many = 2*pageOfAll + 3
+	w := newWorld(t, people(many))
+	w.edit("payersync.yaml", "level: debug", "level: warn")
+	w.run("plan")
+	var ids, cells []string
+	for _, r := range w.listed() {
+		ids = append(ids, r.SourceID)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(w.expect(exitDone, "payers", "list", "--output", "csv", "--columns", "record,name").out), "\n") {
+		id, name, _ := strings.Cut(strings.TrimSpace(line), ",")
+		if cells = append(cells, id); i > 0 && name != fmt.Sprint("Payer ", i) {
+			t.Fatalf("line %d is %q", i, line)
+		}
+	}
+	for i := range many {
+		if want := fmt.Sprintf("A%05d", i+1); len(ids) != many || ids[i] != want || len(cells) != many+1 || cells[i+1] != want {
+			t.Fatalf("%d rows of JSON and %d lines of CSV, want %d and %d, and %s at place %d", len(ids), len(cells), many, many+1, want, i)
+		}
+	}
+	if cells[0] != "record" {
+		t.Errorf("the heading is %q", cells[0])
+	}
+}
