@@ -214,11 +214,11 @@ const countChanged = `SELECT c.source_id, c.run_id = ?1, CASE c.state
 // ErrLeaseLost when the run was closed by another process. met are the records that the run met;
 // nil stands for all that the last whole reading showed.
 func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcome, problem string, met *connector.IDs) (Counts, connector.RunOutcome, error) {
-	counts, err := tx.countRun(run, connection, met)
+	counts, again, err := tx.countRun(run, connection, met)
 	if err != nil {
 		return counts, outcome, fmt.Errorf("count run %d: %w", run, err)
 	}
-	undone, err := tx.undone(run, counts, connection)
+	undone, err := tx.undone(run, again || counts.Waiting > 0, connection)
 	if err != nil {
 		return counts, outcome, err
 	}
@@ -235,17 +235,16 @@ func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcom
 	return counts, outcome, err
 }
 
-// undone reports whether something is left that a later run can do: records to
+// undone reports whether something is left that a later run can do: what is known already, such as records to
 // plan again, records whose older create came first, changes without an end,
 // customers that no read has confirmed, or signing links of linked payers that
 // have no end.
-func (tx *Tx) undone(run int64, c Counts, connection string) (undone bool, err error) {
-	if c.Waiting > 0 {
+func (tx *Tx) undone(run int64, known bool, connection string) (undone bool, err error) {
+	if known {
 		return true, nil
 	}
 	err = tx.row([]any{&undone}, `SELECT
-		EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.replan = 1)
-		OR EXISTS (SELECT 1 FROM changes c JOIN runs u ON u.run_id = c.run_id
+		EXISTS (SELECT 1 FROM changes c JOIN runs u ON u.run_id = c.run_id
 			JOIN source_records r ON r.connection = c.connection AND r.source_id = c.source_id
 			WHERE c.connection = ?1 AND c.run_id = ?2 AND c.lane = 'customer' AND c.state = 'done'
 			  AND (r.unseen = 0 OR r.planned_hash <> '') -- DropUnseen has blanked it for a row that is gone
@@ -267,9 +266,9 @@ func (tx *Tx) RaisedSince(connection string, since time.Time) (n int, err error)
 	return n, nil
 }
 
-// countRun counts each record that the run met, or did something for, once.
-func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (Counts, error) {
-	var c Counts
+// countRun counts each record that the run met, or did something for, once. again says that some record, met or not, is
+// to be planned again.
+func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Counts, again bool, err error) {
 	changed := map[string]*int{
 		"created": &c.Created, "adopted": &c.Adopted, "updated": &c.Updated, "failed": &c.Failed, "waiting": &c.Waiting, "held": &c.Held,
 	}
@@ -289,7 +288,7 @@ func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (Counts
 	var id, how string
 	var taken, missed bool
 	var class protocol.Status
-	err := tx.each(countChanged, []any{run, connection}, func(scan func(...any) error) error {
+	if err := tx.each(countChanged, []any{run, connection}, func(scan func(...any) error) error {
 		if err := scan(&id, &taken, &how, &class, &missed); err != nil {
 			return err
 		}
@@ -302,31 +301,35 @@ func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (Counts
 			c.Pulled++
 		}
 		return nil
-	})
-	if err == nil && met == nil {
+	}); err != nil {
+		return c, again, err
+	}
+	if met == nil {
 		var of [5]int
 		classes := [...]protocol.Status{protocol.Working, protocol.Failed, protocol.Held, protocol.InStep, protocol.Out} // not grouped, which would sort them
-		err = tx.row([]any{&of[0], &of[1], &of[2], &of[3], &of[4]}, `SELECT count(*) FILTER (WHERE class = 'working'), count(*) FILTER (WHERE class = 'failed'),
-			count(*) FILTER (WHERE class = 'held'), count(*) FILTER (WHERE class = 'in step'), count(*) FILTER (WHERE class = 'out')
-			FROM source_records WHERE connection = ? AND missed = 0`, connection)
+		err = tx.row([]any{&of[0], &of[1], &of[2], &of[3], &of[4], &again}, `SELECT count(*) FILTER (WHERE missed = 0 AND class = 'working'),
+			count(*) FILTER (WHERE missed = 0 AND class = 'failed'), count(*) FILTER (WHERE missed = 0 AND class = 'held'),
+			count(*) FILTER (WHERE missed = 0 AND class = 'in step'), count(*) FILTER (WHERE missed = 0 AND class = 'out'),
+			count(*) FILTER (WHERE replan = 1) > 0 FROM source_records WHERE connection = ?`, connection)
 		for i, class := range classes {
 			stands(class, of[i])
 		}
-	}
-	if err == nil && met != nil {
-		err = tx.each("SELECT source_id, class FROM source_records WHERE connection = ?", []any{connection}, func(scan func(...any) error) error {
-			err := scan(&id, &class)
-			if met.Has(id) {
+	} else {
+		err = tx.each("SELECT source_id, class, replan FROM source_records WHERE connection = ?", []any{connection}, func(scan func(...any) error) error {
+			var replan bool
+			err := scan(&id, &class, &replan)
+			if again = again || replan; met.Has(id) {
 				stands(class, 1)
 			}
 			return err
 		})
 	}
 	if err != nil {
-		return c, err
+		return c, again, err
 	}
-	return c, tx.row([]any{&c.LinksRequested, &c.OwnEchoes},
+	err = tx.row([]any{&c.LinksRequested, &c.OwnEchoes},
 		"SELECT (SELECT count(*) FROM changes WHERE run_id = ?1 AND action = 'link' AND state = 'done' AND reason = ''), (SELECT echoes FROM runs WHERE run_id = ?1)", run)
+	return c, again, err
 }
 
 // Cursor returns the reading position of a connection's stream; "" when there is
