@@ -199,7 +199,7 @@ func (a *app) listPayers(ctx context.Context, s *session.Session, l payerListing
 		return err
 	}
 	lists := &office.Lists{Ledger: s.Ledger}
-	print, end := a.payerPrinter(l)
+	write, end := a.payerPrinter(l)
 	q, bare := l.Query, 0
 	if q.Limit == 0 && q.Text == "" && q.Sort == state.ByRecord && a.Output != "table" {
 		q.Limit = pageOfAll
@@ -210,7 +210,7 @@ func (a *app) listPayers(ctx context.Context, s *session.Session, l payerListing
 			return fmt.Errorf("cannot search or sort by name: the names are sealed, and the sealing key %s cannot be read here; put it back, or look for one record by its id with payersync payers show", s.Config.Ledger.KeyFile)
 		}
 		if err == nil {
-			err = print(page)
+			err = write(page)
 		}
 		if err != nil {
 			return err
@@ -233,7 +233,7 @@ func (a *app) listPayers(ctx context.Context, s *session.Session, l payerListing
 const pageOfAll = 1000
 
 // payerPrinter returns what writes pages of a listing one after the other, and what ends it. A table is one page.
-func (a *app) payerPrinter(l payerListing) (print func(office.Page) error, end func() error) {
+func (a *app) payerPrinter(l payerListing) (write func(office.Page) error, end func() error) {
 	if a.JSON() {
 		return func(p office.Page) error { return show.Lines(a.Out, payerReports(p.Rows, l.columns)) }, func() error { return nil }
 	}
