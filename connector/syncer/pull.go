@@ -70,7 +70,7 @@ func (r *run) reading(ctx context.Context, full bool) (state.Reading, error) {
 	mark := ""
 	if source, tells := r.conn.Source.(accounting.Marker); tells && full && r.conn.Info.Snapshot {
 		if told, err := source.Mark(ctx); err == nil {
-			mark = told
+			mark = fmt.Sprintf("%q %q", told, r.conn.Info.Written) // which is taken out of what it gives
 		}
 	}
 	return r.Ledger.Reading(ctx, r.id, r.conn.Name, mark, r.conn.Mapping.Version())
