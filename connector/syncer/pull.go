@@ -69,7 +69,7 @@ func (r *run) pull(ctx context.Context) error {
 func (r *run) reading(ctx context.Context, full bool) (state.Reading, error) {
 	mark := ""
 	if source, tells := r.conn.Source.(accounting.Marker); tells && full && r.conn.Info.Snapshot {
-		if told, err := source.Mark(ctx); err == nil {
+		if told, err := source.Mark(ctx); err == nil && told != "" {
 			mark = fmt.Sprintf("%q %q", told, r.conn.Info.Written) // which is taken out of what it gives
 		}
 	}

@@ -18,12 +18,16 @@ type marked struct {
 	*books
 	readings  int
 	silent    bool   // it cannot tell now
+	blank     bool   // nor ever
 	meanwhile func() // is done while it is read
 }
 
 func (m *marked) Mark(context.Context) (string, error) {
 	if m.silent {
 		return "", errors.New("it is being written")
+	}
+	if m.blank {
+		return "", nil
 	}
 	text, err := json.Marshal(m.records)
 	return string(text), err
@@ -100,6 +104,10 @@ func TestBooksAreReadAgainWhereTheLedgerMayHoldSomethingElse(t *testing.T) {
 	for what, change := range map[string]func(*world, *marked, func() syncer.Result){
 		"an edited mapping":     func(w *world, _ *marked, _ func() syncer.Result) { w.mapping += "# edited\n" },
 		"a source that is dumb": func(_ *world, m *marked, _ func() syncer.Result) { m.silent = true },
+		"a source that never tells": func(_ *world, m *marked, run func() syncer.Result) {
+			m.blank = true
+			run()
+		},
 		"a payer was forgotten": func(w *world, _ *marked, run func() syncer.Result) {
 			w.books.putAs("A2", map[string]string{"No": "A2", "Name": "Southwind", "Email": "a2@example.com", "Postcode": "LS1 4AP", "Group": "left"})
 			run()
@@ -157,7 +165,7 @@ func TestBooksAreReadAgainWhereTheLedgerMayHoldSomethingElse(t *testing.T) {
 					t.Errorf("customer %s is called %s, the books say %s", r.SourceID, c.Name, f.Name)
 				}
 			}
-			if what == "a source that is dumb" {
+			if what == "a source that is dumb" || what == "a source that never tells" {
 				return
 			}
 			before = m.readings
