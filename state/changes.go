@@ -252,12 +252,8 @@ func (tx *Tx) FreezeCreate(run int64, c Change, body []byte, since int64) (Attem
 	if err := tx.mayCreate(c, since); err != nil {
 		return Attempt{}, err
 	}
-	if err := tx.must(notOpen(c.ID), `UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, frozen_at = ?, attempts = attempts + 1, updated_at = ?
-		WHERE change_id = ? AND state = 'pending'`,
-		tx.l.seal.box(body, changePlace("body", c.ID)), sha(body), stamp(tx.now), stamp(tx.now), c.ID); err != nil {
-		return Attempt{}, err
-	}
-	if err := tx.takeUp(run, c); err != nil {
+	if err := tx.touch(run, c, "state = 'frozen', body = ?, body_sha256 = ?, frozen_at = ?, attempts = attempts + 1", "state = 'pending'",
+		tx.l.seal.box(body, changePlace("body", c.ID)), sha(body), stamp(tx.now)); err != nil {
 		return Attempt{}, err
 	}
 	if err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, connector.LinkCreating); err != nil {
@@ -266,12 +262,13 @@ func (tx *Tx) FreezeCreate(run int64, c Change, body []byte, since int64) (Attem
 	return tx.beginAttempt(c)
 }
 
-// takeUp notes that the run has touched a change, where another did last.
-func (tx *Tx) takeUp(run int64, c Change) error {
-	if c.Run == run {
-		return nil
+// touch changes a change for a run, where a condition holds, or fails with ErrNotOpen; args are those of set. That the
+// run touched it is written only where another did last, because it stands in three indexes.
+func (tx *Tx) touch(run int64, c Change, set, where string, args ...any) error {
+	if c.Run != run {
+		set, args = set+", run_id = ?", append(args, run)
 	}
-	return tx.exec("UPDATE changes SET run_id = ? WHERE change_id = ?", run, c.ID)
+	return tx.must(notOpen(c.ID), "UPDATE changes SET "+set+", updated_at = ? WHERE change_id = ? AND "+where, append(args, stamp(tx.now), c.ID)...)
 }
 
 // ErrNotOpen means that a change is not to be sent any more: a person has said otherwise since
@@ -354,10 +351,8 @@ func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) (Attempt,
 	if err := tx.mayWrite(c); err != nil {
 		return Attempt{}, err
 	}
-	if err := tx.must(notOpen(c.ID), `UPDATE changes SET state = 'frozen', body = ?, body_sha256 = ?, pre_image = ?, frozen_at = ?, attempts = attempts + 1, run_id = ?, updated_at = ?
-		WHERE change_id = ? AND action IN ('adopt', 'update') AND `+openStates,
-		tx.l.seal.box(body, changePlace("body", c.ID)), sha(body), tx.l.seal.box(preImage, changePlace("pre_image", c.ID)),
-		stamp(tx.now), run, stamp(tx.now), c.ID); err != nil {
+	if err := tx.touch(run, c, "state = 'frozen', body = ?, body_sha256 = ?, pre_image = ?, frozen_at = ?, attempts = attempts + 1", "action IN ('adopt', 'update') AND "+openStates,
+		tx.l.seal.box(body, changePlace("body", c.ID)), sha(body), tx.l.seal.box(preImage, changePlace("pre_image", c.ID)), stamp(tx.now)); err != nil {
 		return Attempt{}, err
 	}
 	return tx.beginAttempt(c)
@@ -388,8 +383,7 @@ func (tx *Tx) Attempt(run int64, c Change) (Attempt, error) {
 	if err := tx.holds(run); err != nil {
 		return Attempt{}, err
 	}
-	if err := tx.must(notOpen(c.ID), `UPDATE changes SET state = 'frozen', attempts = attempts + 1, run_id = ?, updated_at = ?
-		WHERE change_id = ? AND `+openStates, run, stamp(tx.now), c.ID); err != nil {
+	if err := tx.touch(run, c, "state = 'frozen', attempts = attempts + 1", openStates); err != nil {
 		return Attempt{}, err
 	}
 	return tx.beginAttempt(c)
@@ -594,11 +588,7 @@ func (tx *Tx) Unsent(c Change, a Attempt) error {
 
 // moveChange moves an open change on, and its record's class with it.
 func (tx *Tx) moveChange(run int64, c Change, to connector.ChangeState, reason connector.Reason, detail string) error {
-	if err := tx.must(notOpen(c.ID), `UPDATE changes SET state = ?, reason = ?, detail = ?, updated_at = ?, ended_at = (SELECT ticket FROM ledger)
-		WHERE change_id = ? AND `+openStates, to, reason, detail, stamp(tx.now), c.ID); err != nil {
-		return err
-	}
-	if err := tx.takeUp(run, c); err != nil || c.Lane == LaneMandate {
+	if err := tx.touch(run, c, "state = ?, reason = ?, detail = ?, ended_at = (SELECT ticket FROM ledger)", openStates, to, reason, detail); err != nil || c.Lane == LaneMandate {
 		return err
 	}
 	return tx.setClass(c.Payer.Connection, c.Payer.SourceID, classOf(to, reason))

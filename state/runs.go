@@ -305,12 +305,14 @@ func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Coun
 		return c, again, err
 	}
 	if met == nil {
-		var of [5]int
-		classes := [...]protocol.Status{protocol.Working, protocol.Failed, protocol.Held, protocol.InStep, protocol.Out} // not grouped, which would sort them
-		err = tx.row([]any{&of[0], &of[1], &of[2], &of[3], &of[4], &again}, `SELECT count(*) FILTER (WHERE missed = 0 AND class = 'working'),
-			count(*) FILTER (WHERE missed = 0 AND class = 'failed'), count(*) FILTER (WHERE missed = 0 AND class = 'held'),
-			count(*) FILTER (WHERE missed = 0 AND class = 'in step'), count(*) FILTER (WHERE missed = 0 AND class = 'out'),
-			count(*) FILTER (WHERE replan = 1) > 0 FROM source_records WHERE connection = ?`, connection)
+		classes := [...]protocol.Status{protocol.Working, protocol.Failed, protocol.Held, protocol.InStep, protocol.Out}
+		var of [len(classes)]int
+		query, dest := "SELECT count(*) FILTER (WHERE replan = 1) > 0", []any{&again}
+		for i, class := range classes { // not grouped, which would sort every record
+			query += fmt.Sprintf(", count(*) FILTER (WHERE missed = 0 AND class = '%s')", class)
+			dest = append(dest, &of[i])
+		}
+		err = tx.row(dest, query+" FROM source_records WHERE connection = ?", connection)
 		for i, class := range classes {
 			stands(class, of[i])
 		}

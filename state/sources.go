@@ -31,7 +31,7 @@ func (tx *Tx) RecordRead(run int64, full bool, proof connector.Proof) error {
 // readingStream names, among the reading positions, what the run that set it read whole.
 const readingStream = "reading"
 
-// Reading is what is known of a reading of everything before it.
+// Reading is what is known of a reading of everything before it is made.
 type Reading struct {
 	as   string // stands for what it would give; "" for what cannot be told
 	last string // stands for what the ledger holds; "" for what no reading gave, or none that can be told
@@ -40,8 +40,8 @@ type Reading struct {
 // Known reports whether the ledger holds all that the reading would give, in just that way.
 func (r Reading) Known() bool { return r.as != "" && r.as == r.last }
 
-// Unless returns the reading, or where it would give something else by now, one that cannot be told.
-func (r Reading) Unless(now Reading) Reading {
+// IfStill returns the reading where one would give the same now, and otherwise one that cannot be told.
+func (r Reading) IfStill(now Reading) Reading {
 	if r.as != now.as {
 		r.as = ""
 	}

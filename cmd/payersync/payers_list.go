@@ -229,7 +229,7 @@ func (a *app) listPayers(ctx context.Context, s *session.Session, l payerListing
 	}
 }
 
-// pageOfAll is how many rows of a list that has no end are read and written at a time.
+// pageOfAll is how many rows of a list that has no limit are read and written at a time: each as it is then.
 const pageOfAll = 1000
 
 // payerPrinter returns what writes pages of a listing one after the other, and what ends it. A table is one page.
@@ -243,12 +243,12 @@ func (a *app) payerPrinter(l payerListing) (write func(office.Page) error, end f
 	out, begun := show.NewSheet(a.Out, ','), false
 	return func(p office.Page) error {
 		columns := l.shownColumns(p.Sealed)
-		var header []string
-		for _, c := range columns {
-			header = append(header, c.name)
-		}
 		if !begun {
 			begun = true
+			var header []string
+			for _, c := range columns {
+				header = append(header, c.name)
+			}
 			if err := out.Row(header); err != nil {
 				return err
 			}

@@ -35,8 +35,8 @@ type Source interface {
 type Marker interface {
 	// Mark returns a text that stands for what a reading of everything would give now: while
 	// it stays the same, so does every record of it, its problem and its origin. It depends on
-	// all that decides about them, the way of reading included. It is of no use as an id:
-	// "" says that it cannot be told now, and so does an error, which reading tells better.
+	// all that decides about them, the way of reading included. "" and an error both say
+	// that it cannot be told now; the source is read then, and tells of the error itself.
 	Mark(ctx context.Context) (string, error)
 }
 

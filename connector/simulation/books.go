@@ -18,7 +18,7 @@ type books struct {
 	connection string // by which it is read
 	records    []connector.Record
 	broken     bool // the next reading breaks off after its first page
-	tells      bool // whether a reading would give what an earlier one gave
+	tells      bool // it says whether a reading would give what an earlier one gave
 }
 
 var booksInfo = func() connector.SourceInfo {
@@ -48,7 +48,7 @@ func (b *books) Customers(_ context.Context, since time.Time) iter.Seq2[connecto
 	}
 }
 
-// Mark tells the records apart by all that they are.
+// Mark is all that the records are.
 func (b *books) Mark(context.Context) (string, error) {
 	if !b.tells {
 		return "", nil

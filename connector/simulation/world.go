@@ -136,7 +136,8 @@ var errDead = errors.New("the process is dead")
 // newWorld makes a world by plan in a folder of its own.
 func newWorld(p plan, dir string, template template) (*world, error) {
 	w := &world{
-		plan: p, dir: dir, path: filepath.Join(dir, "ledger.db"), key: template.key, books: &books{connection: connection, tells: p.seed%2 == 0}, second: &books{connection: secondConnection, tells: p.seed%4 < 2}, counts: map[string]int{}, newest: map[string]string{}, held: map[string]*int{},
+		plan: p, dir: dir, path: filepath.Join(dir, "ledger.db"), key: template.key, counts: map[string]int{}, newest: map[string]string{}, held: map[string]*int{},
+		books: &books{connection: connection, tells: p.seed%2 == 0}, second: &books{connection: secondConnection, tells: p.seed%4 < 2}, // both, one or neither
 		steps: rand.New(rand.NewPCG(p.seed, 1)), wires: rand.New(rand.NewPCG(p.seed, 2)), minds: rand.New(rand.NewPCG(p.seed, 3)), echoes: rand.New(rand.NewPCG(p.seed, 6)), cuts: rand.New(rand.NewPCG(p.seed, 15)), journeys: rand.New(rand.NewPCG(p.seed, 17)),
 	}
 	w.hash, w.logger = fnvStart, newLogger(w)

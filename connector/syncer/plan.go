@@ -160,8 +160,8 @@ func (r *run) without(err error) error {
 }
 
 // isThere reports whether a plan may look at a record. Of a snapshot only the rows that this
-// run has met, as all have that the ledger gives after a whole reading: one that is gone is neither deleted nor brought back to life, and behind a place
-// where the reading had to end nobody knows. Other sources give changes only, so
+// run has met, as all have that the ledger gives after a whole reading: one that is gone is
+// neither deleted nor brought back to life, and behind a place where the reading had to end nobody knows. Other sources give changes only, so
 // every record counts. That a customer is not its record's is carried out all the same.
 func (r *run) isThere(c state.Candidate) bool {
 	return !r.conn.Info.Snapshot || r.met == nil || r.met.Has(c.Record.SourceID) || c.Payer != nil && c.Payer.Unlink.At > 0

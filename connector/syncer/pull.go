@@ -32,7 +32,7 @@ func (r *run) pull(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	proof := connector.Proof{Passes: 1}
+	proof := connector.Proof{Passes: 1} // one pass with nothing to fetch
 	if !as.Known() {
 		proof, as, err = r.readAll(ctx, since, as)
 	}
@@ -87,7 +87,7 @@ func (r *run) readAll(ctx context.Context, since time.Time, as state.Reading) (c
 		return proof, as, err
 	}
 	now, err := r.reading(ctx, true)
-	return proof, as.Unless(now), err
+	return proof, as.IfStill(now), err
 }
 
 // sentence returns an error as a person reads it.

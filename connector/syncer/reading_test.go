@@ -81,20 +81,22 @@ func TestBooksThatGiveWhatTheyGaveAreNotReadAgain(t *testing.T) {
 	}
 }
 
-// What the ledger has to do by itself is done without another reading.
+// What was read is planned and sent, whoever read it.
 func TestWhatIsLeftToDoIsDoneThoughTheBooksAreNotReadAgain(t *testing.T) {
 	t.Parallel()
 	w, m, run := markedWorld(t)
-	if err := w.ledger.Do(t.Context(), func(tx *state.Tx) error { _, err := tx.ReplanRecord("acme", "A1"); return err }); err != nil {
+	w.books.put("A2", "Southwind Ltd", "a2@example.com")
+	w.books.put("A3", "Eastwind", "a3@example.com")
+	conn := w.connection()
+	conn.Source = m
+	if _, err := w.syncer.Run(t.Context(), conn, syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	id := w.payer("A1").BillingID
-	raw := w.raw(id)
-	if err := w.service.Edit(id, json.RawMessage(raw)); err != nil {
-		t.Fatal(err)
+	if n := len(w.service.Customers()); m.readings != 2 || n != 2 {
+		t.Fatalf("%d readings and %d customers after a plan, want 2 and 2", m.readings, n)
 	}
-	if res := w.complete(run()); m.readings != 1 || res.Counts.Unchanged != 2 {
-		t.Errorf("%d readings, %+v", m.readings, res.Counts)
+	if res := w.complete(run()); m.readings != 2 || res.Counts.Created != 1 || res.Counts.Updated != 1 || res.Counts.Unchanged != 1 {
+		t.Errorf("%d readings, %+v; want both changes sent without another reading", m.readings, res.Counts)
 	}
 }
 
