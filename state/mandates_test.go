@@ -2,6 +2,8 @@ package state
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -87,6 +89,69 @@ func TestAMandateShowsSinceWhenAndHowLatelyItWasSeen(t *testing.T) {
 	}
 	if got := one[string](t, d.Ledger, "SELECT service_time FROM mandates"); got != "kept" {
 		t.Errorf("the service's time became %q though the last read had none", got)
+	}
+}
+
+func TestAListOfMandatesIsHandedOverInPieces(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	const many = 2*mandatesAtOnce + 1
+	d.do(func(tx *Tx) error {
+		for i := range many {
+			if _, err := tx.SaveMandate(connector.Mandate{ID: fmt.Sprintf("m%05d", i), CustomerID: "b1", Status: connector.MandateActive}, connector.CauseSweep, "1"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	d.clock.move(time.Minute)
+	d.mandate(connector.Mandate{ID: "newest", Status: connector.MandateCreated}, connector.CauseSweep)
+	for _, c := range []struct {
+		name   string
+		filter Filter
+		n      int
+		more   bool
+		pieces []int
+		first  string
+	}{
+		{"all", Filter{}, many + 1, false, []int{mandatesAtOnce, mandatesAtOnce, 2}, "newest"},
+		{"of one status", Filter{State: "CREATED"}, 1, false, []int{1}, "newest"},
+		{"of no status", Filter{State: "CANCELLED"}, 0, false, nil, ""},
+		{"some", Filter{Limit: 3, State: "ACTIVE"}, 3, true, []int{3}, "m00000"},
+		{"as many as there are", Filter{Limit: many, State: "ACTIVE"}, many, false, []int{mandatesAtOnce, mandatesAtOnce, 1}, "m00000"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var pieces []int
+			var ids []string
+			err := d.EachMandates(t.Context(), c.filter, func(n int, more bool) error {
+				if n != c.n || more != c.more || len(ids) > 0 {
+					t.Errorf("told of %d, more: %v, after %d; want %d and %v before the first", n, more, len(ids), c.n, c.more)
+				}
+				return nil
+			}, func(some []MandateRow) error {
+				pieces = append(pieces, len(some))
+				for _, m := range some {
+					ids = append(ids, m.MandateID)
+				}
+				return nil
+			})
+			if err != nil || !slices.Equal(pieces, c.pieces) || len(ids) > 0 && ids[0] != c.first {
+				t.Fatalf("%d mandates in pieces of %d, %v; want pieces of %d, and %q first", len(ids), pieces, err, c.pieces, c.first)
+			}
+			if older := slices.DeleteFunc(ids, func(id string) bool { return id == "newest" }); !slices.IsSorted(older) || len(slices.Compact(older)) != len(older) {
+				t.Error("mandates of one moment do not come by their ids, each once")
+			}
+		})
+	}
+	last := MandateRow{}
+	if err := d.EachMandates(t.Context(), Filter{}, nil, func(some []MandateRow) error {
+		last = some[len(some)-1]
+		return d.Do(t.Context(), func(tx *Tx) error { // a piece that is shown keeps nobody from writing
+			_, err := tx.SaveMandate(connector.Mandate{ID: fmt.Sprintf("m%05d", many-1), CustomerID: "b1", Status: connector.MandateCancelled}, connector.CauseWebhook, "2")
+			return err
+		})
+	}); err != nil || last.Status != "CANCELLED" {
+		t.Errorf("the last is %s, %v; want it as it is when it is handed over", last.Status, err)
 	}
 }
 

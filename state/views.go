@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -101,6 +102,7 @@ type Filter struct {
 	Limit      int
 }
 
+// apply returns a query with the filter, in an order.
 func (f Filter) apply(query, stateColumn, order string) (string, []any) {
 	var where []string
 	var args []any
@@ -136,10 +138,65 @@ func (r *MandateRow) dest() []any {
 	return []any{&r.MandateID, &r.BillingID, &r.Connection, &r.SourceID, &r.Status, &r.StatusSince, &r.FirstSeenAt, &r.LastSeenAt}
 }
 
+// byAge is the order of mandates in a list: the newest first.
+const byAge = "first_seen_at DESC, mandate_id"
+
 // Mandates returns rows of v_mandates, newest first.
 func (l *Ledger) Mandates(ctx context.Context, f Filter) ([]MandateRow, error) {
-	query, args := f.apply("SELECT "+mandateColumns+" FROM v_mandates", "status", "first_seen_at DESC, mandate_id")
-	return list(ctx, l, query, args, (*MandateRow).dest)
+	out := []MandateRow{}
+	err := l.EachMandates(ctx, f, nil, func(some []MandateRow) error { out = append(out, some...); return nil })
+	return out, err
+}
+
+// mandatesAtOnce is how many mandates of a list are read at a time.
+const mandatesAtOnce = 1000
+
+// EachMandates hands rows of v_mandates over, newest first, some at a time. Which they are is read at once, and told, unless
+// it is nil, is told how many and whether the limit left some out; each row is as it is when it is handed over. It holds
+// the ids of all and no more, and whoever takes long over them keeps nobody from the ledger.
+func (l *Ledger) EachMandates(ctx context.Context, f Filter, told func(n int, more bool) error, do func(some []MandateRow) error) error {
+	pages, n, more, err := l.mandatePages(ctx, f)
+	if err == nil && told != nil {
+		err = told(n, more)
+	}
+	for i := 0; i < len(pages) && err == nil; i++ {
+		var some []MandateRow
+		some, err = list(ctx, l, "SELECT "+mandateColumns+" FROM v_mandates WHERE mandate_id IN (SELECT value FROM json_each(?)) ORDER BY "+byAge, []any{pages[i]}, (*MandateRow).dest)
+		if err == nil {
+			err = do(some)
+		}
+	}
+	return err
+}
+
+// mandatePages returns the ids of the mandates of a filter, newest first, in lists as JSON; how many they are, and whether
+// there are more than its limit.
+func (l *Ledger) mandatePages(ctx context.Context, f Filter) (pages []string, n int, more bool, err error) {
+	limit := f.Limit
+	if limit > 0 {
+		f.Limit++ // one more tells whether there are more
+	}
+	query, args := f.apply("SELECT mandate_id FROM v_mandates", "status", byAge)
+	var page []string
+	full := func() error {
+		text, err := json.Marshal(page)
+		pages, page = append(pages, string(text)), page[:0]
+		return err
+	}
+	err = each(ctx, l, query, args, func(id *string) []any { return []any{id} }, func(id string) error {
+		if more = limit > 0 && n == limit; more {
+			return nil
+		}
+		n++
+		if page = append(page, id); len(page) == mandatesAtOnce {
+			return full()
+		}
+		return nil
+	})
+	if err == nil && len(page) > 0 {
+		err = full()
+	}
+	return pages, n, more, err
 }
 
 // History returns the history of one customer's mandates, oldest first.

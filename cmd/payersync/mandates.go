@@ -56,10 +56,13 @@ billing.link_valid, is shown to nobody.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.Limit = a.limitOf(cmd)
-			return a.withMandates(cmd.Context(), f, links, func(s *session.Session, mandates []mandateReport, more bool) error {
-				defer a.tellMore(more, f.Limit)
+			return a.withMandates(cmd.Context(), f, links, func(s *session.Session, each mandatesIn) error {
 				if a.JSON() {
-					return show.Lines(a.Out, mandates)
+					return each(func(some []mandateReport) error { return show.Lines(a.Out, some) })
+				}
+				var mandates []mandateReport // a table is as wide as its widest row
+				if err := each(func(some []mandateReport) error { mandates = append(mandates, some...); return nil }); err != nil {
+					return err
 				}
 				return a.printMandates(cmd.Context(), s, mandates, links)
 			})
@@ -76,9 +79,12 @@ func mandateFlags(c *cobra.Command, f *state.Filter, links *bool) {
 	c.Flags().BoolVar(links, "links", false, "with the signing links; the audit log keeps who looked")
 }
 
+// mandatesIn hands the mandates of a list over, some at a time.
+type mandatesIn func(do func(some []mandateReport) error) error
+
 // withMandates hands over the mandates to show, with their links when they were asked
-// for and the asking is in the audit log, and whether there are more.
-func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, do func(s *session.Session, mandates []mandateReport, more bool) error) error {
+// for and the asking is in the audit log, and says whether there are more.
+func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, do func(s *session.Session, each mandatesIn) error) error {
 	open := a.openReport
 	if links {
 		open = a.openLedger
@@ -92,37 +98,47 @@ func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, do f
 		return err
 	}
 	f.State = statusOf(f.State)
-	limit := f.Limit
-	f.Limit = oneMore(limit)
-	rows, err := s.Ledger.Mandates(ctx, f)
-	if err != nil {
-		return err
-	}
-	rows, more := upTo(rows, limit)
-	if links {
-		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
-			return tx.Audit(state.Entry{Actor: actor(), Action: "show signing links", Subject: connector.Plural(len(rows), "mandate")})
-		}); err != nil {
-			return err
-		}
-	}
-	out := make([]mandateReport, len(rows))
+	cut := false
+	err = do(s, func(do func(some []mandateReport) error) error {
+		return s.Ledger.EachMandates(ctx, f, func(n int, more bool) error {
+			cut = more
+			if !links {
+				return nil
+			}
+			return s.Ledger.Do(ctx, func(tx *state.Tx) error {
+				return tx.Audit(state.Entry{Actor: actor(), Action: "show signing links", Subject: connector.Plural(n, "mandate")})
+			})
+		}, func(rows []state.MandateRow) error {
+			some, err := reportMandates(ctx, s, rows, links)
+			if err != nil {
+				return err
+			}
+			return do(some)
+		})
+	})
+	a.tellMore(cut, f.Limit)
+	return err
+}
+
+// reportMandates returns mandates as they are printed.
+func reportMandates(ctx context.Context, s *session.Session, rows []state.MandateRow, links bool) (out []mandateReport, err error) {
+	out = make([]mandateReport, len(rows))
 	for i, r := range rows {
 		out[i] = mandateReport{MandateRow: r}
 		if !links || r.Status != string(connector.MandateCreated) {
 			continue
 		}
 		if out[i].Expired, err = mandatesOf(s).Expired(ctx, r.MandateID); err != nil {
-			return err
+			return nil, err
 		}
 		if out[i].Expired {
 			continue
 		}
 		if out[i].Link, err = s.Ledger.SigningLink(ctx, r.MandateID); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return do(s, out, more)
+	return out, nil
 }
 
 // statusOf spells a mandate's status as the service does. One that is not known may be one
@@ -179,12 +195,11 @@ a formula get a leading apostrophe, so the file is not meant to be read back in:
 		Example: "  payersync mandates export > mandates.csv",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withMandates(cmd.Context(), f, links, func(_ *session.Session, mandates []mandateReport, more bool) error {
-				defer a.tellMore(more, f.Limit)
+			return a.withMandates(cmd.Context(), f, links, func(_ *session.Session, each mandatesIn) error {
 				if a.JSON() {
-					return show.Lines(a.Out, mandates)
+					return each(func(some []mandateReport) error { return show.Lines(a.Out, some) })
 				}
-				return writeMandates(a.Out, mandates, links)
+				return writeMandates(a.Out, each, links)
 			})
 		},
 	}
@@ -193,19 +208,30 @@ a formula get a leading apostrophe, so the file is not meant to be read back in:
 	return c
 }
 
-func writeMandates(w io.Writer, mandates []mandateReport, links bool) error {
+func writeMandates(w io.Writer, each mandatesIn, links bool) error {
 	header := []string{"mandate_id", "billing_id", "connection", "source_id", "status", "status_since", "first_seen_at", "last_seen_at"}
 	if links {
 		header = append(header, "link")
 	}
-	rows := make([][]string, len(mandates))
-	for i, m := range mandates {
-		rows[i] = []string{m.MandateID, m.BillingID, show.Value(m.Connection), show.Value(m.SourceID), m.Status, m.StatusSince, m.FirstSeenAt, m.LastSeenAt}
-		if links {
-			rows[i] = append(rows[i], m.Link)
-		}
+	out := show.NewSheet(w, ',')
+	if err := out.Row(header); err != nil {
+		return err
 	}
-	return show.CSV(w, header, rows)
+	if err := each(func(some []mandateReport) error {
+		for _, m := range some {
+			row := []string{m.MandateID, m.BillingID, show.Value(m.Connection), show.Value(m.SourceID), m.Status, m.StatusSince, m.FirstSeenAt, m.LastSeenAt}
+			if links {
+				row = append(row, m.Link)
+			}
+			if err := out.Row(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return out.Close()
 }
 
 func (a *app) mandatesRequestCmd() *cobra.Command {

@@ -6,13 +6,7 @@ import (
 	"payersync/connector/sheet"
 )
 
-// CSV writes rows for a spreadsheet. Cells that it would take for a formula get a leading
-// apostrophe (fault F52).
-func CSV(w io.Writer, header []string, rows [][]string) error {
-	return writeSheet(NewSheet(w, ','), header, rows)
-}
-
-// CSVFor writes rows like CSV for a spreadsheet that is opened by a click: with the mark by
+// CSVFor writes rows as CSV for a spreadsheet that is opened by a click: with the mark by
 // which it knows UTF-8, and with the separator that it expects.
 func CSVFor(w io.Writer, separator rune, header []string, rows [][]string) error {
 	if !IsTerminal(w) {
