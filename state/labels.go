@@ -157,6 +157,11 @@ func (l *Ledger) EachLabel(ctx context.Context, after int64, do func(LabelRow) e
 	return l.eachLabel(ctx, "WHERE b.number > ? ORDER BY b.number", []any{after}, do)
 }
 
+// EachLabelInOrder is EachLabel of every label, by connection and source id.
+func (l *Ledger) EachLabelInOrder(ctx context.Context, do func(LabelRow) error) error {
+	return l.eachLabel(ctx, "ORDER BY b.connection, b.source_id", nil, do)
+}
+
 // LabelsOf returns the labels of these records, as far as there are any.
 func (l *Ledger) LabelsOf(ctx context.Context, records []RecordID) (map[RecordID]connector.Label, error) {
 	asked, err := json.Marshal(records)

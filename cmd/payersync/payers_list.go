@@ -198,7 +198,7 @@ func (a *app) listPayers(ctx context.Context, s *session.Session, l payerListing
 	if err := s.Config.Has(l.Connection); err != nil {
 		return err
 	}
-	lists := &office.Lists{Ledger: s.Ledger}
+	lists := &office.Lists{Ledger: s.Ledger, Once: true}
 	write, end := a.payerPrinter(l)
 	q, bare := l.Query, 0
 	if q.Limit == 0 && q.Text == "" && q.Sort == state.ByRecord && a.Output != "table" {

@@ -13,6 +13,7 @@ import (
 // Lists lists the records of all sources. It is safe for concurrent use.
 type Lists struct {
 	Ledger *state.Ledger
+	Once   bool // there is one search, for which the names are not worth keeping
 
 	names names
 	parts parts[Lists]
@@ -95,7 +96,7 @@ func (l *Lists) search(ctx context.Context, q Query) (Page, error) {
 	if !f.Narrows() && f.Sort != ByName {
 		most = MostFound + 1 // whatever is found is let through
 	}
-	found, labels, err := l.names.find(ctx, l.Ledger, q.Text, q.Sort == ByName, most)
+	found, err := l.find(ctx, q, most)
 	if err != nil {
 		return Page{}, err
 	}
@@ -105,11 +106,11 @@ func (l *Lists) search(ctx context.Context, q Query) (Page, error) {
 	if found, err = l.passing(ctx, f, found); err != nil {
 		return Page{}, err
 	}
-	all, err := l.Ledger.AllRecords(ctx)
+	bare, err := l.Ledger.Unnamed(ctx)
 	if err != nil {
 		return Page{}, err
 	}
-	p := Page{Bare: all - labels, Cut: len(found) > MostFound}
+	p := Page{Bare: bare, Cut: len(found) > MostFound}
 	found = found[:min(len(found), MostFound)]
 	if f.Limit > 0 {
 		f.Limit++ // one more tells whether there are more
@@ -129,6 +130,14 @@ func (l *Lists) search(ctx context.Context, q Query) (Page, error) {
 	}
 	p.cut(q.Limit)
 	return p, err
+}
+
+// find returns the records in whose names the words of a query occur: most of them, or all for 0.
+func (l *Lists) find(ctx context.Context, q Query, most int) ([]state.RecordID, error) {
+	if l.Once && q.Sort != ByName {
+		return lookThrough(ctx, l.Ledger, q.Text, most)
+	}
+	return l.names.find(ctx, l.Ledger, q.Text, q.Sort == ByName, most)
 }
 
 // passing returns the first records that the filter lets through, in their order: one more than
@@ -178,7 +187,7 @@ func (l *Lists) byName(ctx context.Context, f state.RecordFilter) ([]state.Recor
 	if l.Ledger.Sealed() {
 		return nil, ErrSealed
 	}
-	named, _, err := l.names.find(ctx, l.Ledger, "", true, 0)
+	named, err := l.names.find(ctx, l.Ledger, "", true, 0)
 	if err != nil {
 		return nil, err
 	}

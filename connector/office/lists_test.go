@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -98,6 +99,9 @@ func (w *world) page(q office.Query) (rows []string, p office.Page) {
 	p, err := w.lists.Page(context.Background(), q)
 	if err != nil {
 		w.t.Fatalf("%+v: %v", q, err)
+	}
+	if once, err := (&office.Lists{Ledger: w.lists.Ledger, Once: true}).Page(context.Background(), q); err != nil || !reflect.DeepEqual(once, p) {
+		w.t.Errorf("%+v: who looks once finds %+v, %v; want %+v", q, once, err, p)
 	}
 	for _, r := range p.Rows {
 		rows = append(rows, w.told(r))

@@ -3,6 +3,7 @@ package office
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -12,8 +13,9 @@ import (
 	"payersync/state"
 )
 
-// names are all labels of a ledger, opened once and folded, for searching in them. Those that
-// are new are fetched by number before each search.
+// names are all labels of a ledger, folded, for searching in them. They are opened once and kept, and those that
+// are new are fetched by number before each search; but where there is one search alone they are looked through as they
+// come, and none is kept.
 type names struct {
 	mu    sync.Mutex
 	known int64    // the highest number of a label that was fetched
@@ -27,14 +29,13 @@ type folded struct {
 	text string // number, name, e-mail address and source id, a line each
 }
 
-// find returns the records in whose label every word occurs, all of them for a blank text, and
-// how many labels there are. They come by name, those without one last, or by connection and id,
-// and then no more than most of them; 0 for all.
-func (n *names) find(ctx context.Context, ledger *state.Ledger, text string, byName bool, most int) (out []state.RecordID, labels int, err error) {
+// find returns the records in whose label every word occurs, all of them for a blank text. They come by name, those
+// without one last, or by connection and id, and then no more than most of them; 0 for all.
+func (n *names) find(ctx context.Context, ledger *state.Ledger, text string, byName bool, most int) (out []state.RecordID, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.fetch(ctx, ledger); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	words := strings.Fields(match.Fold(text))
 	var found []*folded
@@ -57,7 +58,26 @@ func (n *names) find(ctx context.Context, ledger *state.Ledger, text string, byN
 	for i, f := range found {
 		out[i] = f.id
 	}
-	return out, len(n.all), nil
+	return out, nil
+}
+
+// lookThrough is find, by connection and id, of names that are not kept.
+func lookThrough(ctx context.Context, ledger *state.Ledger, text string, most int) (out []state.RecordID, err error) {
+	words := strings.Fields(match.Fold(text))
+	enough := errors.New("enough was found")
+	err = ledger.EachLabelInOrder(ctx, func(r state.LabelRow) error {
+		f := folded{id: r.RecordID}
+		if f.set(r.Label); f.holds(words) {
+			if out = append(out, r.RecordID); len(out) == most {
+				return enough
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, enough) {
+		err = nil
+	}
+	return out, err
 }
 
 func (f *folded) holds(words []string) bool {
@@ -72,6 +92,13 @@ func (f *folded) holds(words []string) bool {
 // fetch takes in the labels that were made since the last search.
 func (n *names) fetch(ctx context.Context, ledger *state.Ledger) error {
 	before := len(n.all)
+	if before == 0 {
+		records, err := ledger.AllRecords(ctx)
+		if err != nil {
+			return err
+		}
+		n.all = make([]folded, 0, records) // which leaves no room that is never used
+	}
 	connection := "" // of the last one: it is kept once, and not for each
 	err := ledger.EachLabel(ctx, n.known, func(r state.LabelRow) error {
 		n.known = r.Made
@@ -88,7 +115,6 @@ func (n *names) fetch(ctx context.Context, ledger *state.Ledger) error {
 	})
 	if len(n.all) > before {
 		slices.SortFunc(n.all, func(a, b folded) int { return compare(a.id, b.id) })
-		n.all = slices.Clone(n.all) // which has no room for more
 	}
 	return err
 }
