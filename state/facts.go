@@ -88,7 +88,8 @@ const (
 // what a person said: a decision that was made by another one is not stored. factRow.stands
 // says the same of a row.
 const stands = `(SELECT r.retried_at || ' ' || r.given_up || ' ' || coalesce(p.billing_id || ' ' || p.shows || ' ' || p.shown_at || ' ' || p.confirmed_at || ' ' || p.answered_at
-	|| ' ' || p.stays_at || ' ' || p.let_be || ' ' || p.unlink_at || ' ' || coalesce((SELECT h.mandate_id || ' ' || h.status FROM mandates h WHERE h.mandate_id = p.mandate_id), '-')
+	|| ' ' || p.stays_at || ' ' || p.let_be || ' ' || p.unlink_at || ' ' || coalesce((SELECT h.mandate_id || ' ' || h.status || CASE WHEN h.link IS NULL THEN ' 0 ' ELSE ' 1 ' END || h.link_refused
+		FROM mandates h WHERE h.mandate_id = p.mandate_id), '-')
 	|| ' ' || coalesce((SELECT g.digest FROM remote_customers g WHERE g.billing_id = p.billing_id), '-')
 	|| ' ' || (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value), ''))`
 
@@ -102,7 +103,10 @@ func (r *factRow) stands(p payerRow) string {
 	}
 	mandate := "-"
 	if r.mandate.Valid {
-		mandate = p.mandateID.String + " " + r.mandate.String
+		mandate = fmt.Sprintf("%s %s 0 %d", p.mandateID.String, r.mandate.String, r.linkRefused)
+		if r.hasLink {
+			mandate = fmt.Sprintf("%s %s 1 %d", p.mandateID.String, r.mandate.String, r.linkRefused)
+		}
 	}
 	return fmt.Sprintf("%d %d %s %s %d %d %d %d %d %d %s %s %d", r.retried, r.givenUp, p.billingID.String, r.shows.String, r.shown.Int64, r.confirmed.Int64, r.answered.Int64,
 		r.staysAt.Int64, r.letBe, p.unlinkAt.Int64, mandate, digest, r.holders)

@@ -32,6 +32,60 @@ func (d *desk) see(payer string, m connector.Mandate) {
 	})
 }
 
+// keep saves the link of an answer that was overtaken, which is kept or not.
+func (d *desk) keep(m connector.Mandate, want bool) {
+	d.t.Helper()
+	d.do(func(tx *Tx) error {
+		kept, err := tx.SaveLink(m)
+		if kept != want {
+			d.t.Errorf("the link of %s is kept: %v, want %v", m.ID, kept, want)
+		}
+		return err
+	})
+}
+
+// What is told of a lost link is decided before it is stored, and the link may come in between.
+//
+// covers F132
+func TestALinkThatComesWhileItsLossIsDecidedOnIsNotToldLost(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason    connector.Reason
+		meanwhile func(d *desk)
+		told      bool
+	}{
+		"nothing comes":       {connector.ReasonLinkLost, func(*desk) {}, true},
+		"the link comes":      {connector.ReasonLinkLost, func(d *desk) { d.keep(signing("m1", "b1", "https://sign.example/1"), true) }, false},
+		"a refusal is undone": {connector.ReasonLinkRefused, func(d *desk) { d.keep(signing("m1", "b1", "https://sign.example/1"), true) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			d.planLinkedPayer("c1", "b1")
+			d.see("c1", signing("m1", "b1", ""))
+			if c.reason == connector.ReasonLinkRefused {
+				p := d.payerOf(acme, "c1")
+				d.do(func(tx *Tx) error { return tx.RefuseLink(p) })
+			}
+			d.do(func(tx *Tx) error { _, err := tx.ReplanRecord(acme, "c1"); return err })
+			found := d.candidates(acme, mapping)
+			if len(found) != 1 {
+				t.Fatalf("%d records are decided on", len(found))
+			}
+			c.meanwhile(d)
+			d.do(func(tx *Tx) error { return tx.ClearAttention(acme, "c1", TopicMandate) })
+			d.decide(d.run(acme), acme, Decision{SourceID: "c1", ContentHash: found[0].ContentHash, Stands: found[0].Stands, Verdict: Included, Key: found[0].Payer.Key, OfMandate: c.reason})
+			rows, err := d.AttentionOf(t.Context(), acme, "c1")
+			if err != nil || (len(rows) > 0) != c.told {
+				t.Errorf("told %+v, %v", rows, err)
+			}
+			if again := d.candidates(acme, mapping); !c.told && len(again) != 1 {
+				t.Error("it is not decided on again")
+			}
+		})
+	}
+}
+
 // covers F132
 func TestANewMandateMakesTheOldLinkVoid(t *testing.T) {
 	t.Parallel()
@@ -43,7 +97,7 @@ func TestANewMandateMakesTheOldLinkVoid(t *testing.T) {
 		t.Errorf("after the mandate was replaced a link is kept of %q", got)
 	}
 	d.see("c1", signing("m2", "b1", "https://sign.example/2"))
-	d.do(func(tx *Tx) error { return tx.SaveLink(signing("m1", "b1", "https://sign.example/1")) }) // the answer that m2 has overtaken
+	d.keep(signing("m1", "b1", "https://sign.example/1"), false) // the answer that m2 has overtaken
 	if got := d.links(); got != "m2" {
 		t.Errorf("a link is kept of %q, want m2 alone", got)
 	}
@@ -126,7 +180,7 @@ func TestACustomerHasOneLinkWhateverIsSeen(t *testing.T) {
 					kept = m.URL
 				}
 			case "overtaken":
-				d.do(func(tx *Tx) error { return tx.SaveLink(m) })
+				d.keep(m, m.ID == current && m.URL != "")
 				if m.ID == current && m.URL != "" {
 					kept = m.URL
 				}

@@ -97,23 +97,32 @@ func (tx *Tx) voidLinks(m connector.Mandate) error {
 	return nil
 }
 
-// SaveLink seals the signing link of an answer that a newer read has overtaken: unlike a
-// status it may be news all the same. The link of a mandate that is the payer's latest no
+// SaveLink seals the signing link of an answer that a newer read has overtaken, and reports whether it is kept: unlike
+// a status it may be news all the same. The link of a mandate that is the payer's latest no
 // more is void, and is not kept.
-func (tx *Tx) SaveLink(m connector.Mandate) error {
-	return tx.keepLink(m, "AND EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = mandates.billing_id AND p.mandate_id = mandates.mandate_id)")
+func (tx *Tx) SaveLink(m connector.Mandate) (kept bool, err error) {
+	if m.URL == "" {
+		return false, nil
+	}
+	query, args := tx.keepingLink(m, "AND EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = mandates.billing_id AND p.mandate_id = mandates.mandate_id)")
+	n, err := tx.count(query, args...)
+	return n > 0, err
 }
 
-func (tx *Tx) keepLatestLink(m connector.Mandate) error { return tx.keepLink(m, "") }
-
-// keepLink seals a mandate's signing link when the answer had one. A mandate that is known
-// as another customer's keeps none: it is not certain whose it is.
-func (tx *Tx) keepLink(m connector.Mandate, where string) error {
+// keepLatestLink seals a mandate's signing link when the answer had one.
+func (tx *Tx) keepLatestLink(m connector.Mandate) error {
 	if m.URL == "" {
 		return nil
 	}
-	return tx.exec("UPDATE mandates SET link = ?, link_at = ?, link_refused = 0 WHERE mandate_id = ? AND billing_id = ? AND NOT "+fmt.Sprintf(ofForgotten, "mandates.billing_id")+" "+where,
-		tx.l.seal.box([]byte(m.URL), place("mandates", "link", m.ID)), stamp(tx.now), m.ID, m.CustomerID)
+	query, args := tx.keepingLink(m, "")
+	return tx.exec(query, args...)
+}
+
+// keepingLink returns the statement that keeps a mandate's signing link. A mandate that is known
+// as another customer's keeps none: it is not certain whose it is.
+func (tx *Tx) keepingLink(m connector.Mandate, where string) (query string, args []any) {
+	return "UPDATE mandates SET link = ?, link_at = ?, link_refused = 0 WHERE mandate_id = ? AND billing_id = ? AND NOT " + fmt.Sprintf(ofForgotten, "mandates.billing_id") + " " + where,
+		[]any{tx.l.seal.box([]byte(m.URL), place("mandates", "link", m.ID)), stamp(tx.now), m.ID, m.CustomerID}
 }
 
 // RefuseLink notes that the billing service has refused to give the link of a payer's mandate

@@ -71,7 +71,7 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 		return Seen{}, fmt.Errorf("observe customer %s: %w", o.CustomerID, err)
 	}
 	if !fresh {
-		return Seen{Stale: true, Overtaken: seen.Overtaken}, saveOvertakenLink(tx, o)
+		return Seen{Stale: true, Overtaken: seen.Overtaken}, saveOvertakenLink(tx, payer, o)
 	}
 	if !seen.Ours {
 		if o.Customer == nil {
@@ -129,14 +129,18 @@ func otherwise(tx *state.Tx, p state.Payer, o Observation) (bool, error) {
 }
 
 // saveOvertakenLink keeps the signing link of an answer that a newer read has
-// overtaken: nobody else was given it.
-func saveOvertakenLink(tx *state.Tx, o Observation) error {
+// overtaken: nobody else was given it. That it was lost, or refused, is told no more.
+func saveOvertakenLink(tx *state.Tx, p state.Payer, o Observation) error {
 	if o.Mandate == nil {
 		return nil
 	}
 	m := *o.Mandate
 	m.CustomerID = o.CustomerID
-	return tx.SaveLink(m)
+	kept, err := tx.SaveLink(m)
+	if err != nil || !kept {
+		return err
+	}
+	return tx.ClearAttention(p.Connection, p.SourceID, state.TopicMandate, connector.ReasonLinkLost, connector.ReasonLinkRefused)
 }
 
 func saveSeen(tx *state.Tx, o Observation) (fresh bool, err error) {

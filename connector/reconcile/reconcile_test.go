@@ -605,3 +605,55 @@ func TestSettleGivesUpWhenTheListNeverStandsStill(t *testing.T) {
 		t.Errorf("err = %v, want ErrListChanges", err)
 	}
 }
+
+// covers F132
+func TestALinkWhoseAnswerWasOvertakenIsNotToldLost(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		told  connector.Reason
+		late  connector.Mandate
+		still bool
+	}{
+		"its link":                    {connector.ReasonLinkLost, connector.Mandate{ID: "m1", Status: connector.MandateCreated, URL: "https://sign.example/1"}, false},
+		"its link, refused meanwhile": {connector.ReasonLinkRefused, connector.Mandate{ID: "m1", Status: connector.MandateCreated, URL: "https://sign.example/1"}, false},
+		"no link":                     {connector.ReasonLinkLost, connector.Mandate{ID: "m1", Status: connector.MandateCreated}, true},
+		"that of a mandate replaced":  {connector.ReasonLinkLost, connector.Mandate{ID: "m0", Status: connector.MandateCreated, URL: "https://sign.example/0"}, true},
+		"what a link says nothing of": {connector.ReasonMandateCancelled, connector.Mandate{ID: "m1", Status: connector.MandateCreated, URL: "https://sign.example/1"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.link("A1", "c1")
+			w.do(func(tx *state.Tx) error {
+				asked, err := tx.Ticket()
+				if err != nil {
+					return err
+				}
+				read, err := tx.Ticket()
+				if err != nil {
+					return err
+				}
+				for _, id := range []string{"m0", "m1"} { // which reads show after it was asked for
+					if _, err := reconcile.Observe(tx, reconcile.Observation{CustomerID: "c1", Mandate: &connector.Mandate{ID: id, Status: connector.MandateCreated}, Ticket: read, Cause: connector.CauseLink}); err != nil {
+						return err
+					}
+				}
+				if err := tx.SetAttention("acme", "A1", state.TopicMandate, c.told, ""); err != nil {
+					return err
+				}
+				seen, err := reconcile.Observe(tx, reconcile.Observation{CustomerID: "c1", Mandate: &c.late, Ticket: asked, Cause: connector.CauseLink})
+				if !seen.Stale {
+					t.Error("the answer was not overtaken")
+				}
+				return err
+			})
+			if told := w.reasons()["A1"]; (told == string(c.told)) != c.still {
+				t.Errorf("told %q", told)
+			}
+			link, err := w.ledger.SigningLink(t.Context(), "m1")
+			if err != nil || (link != "") != (c.late.ID == "m1" && c.late.URL != "") {
+				t.Errorf("the link kept is %q, %v", link, err)
+			}
+		})
+	}
+}
