@@ -56,7 +56,7 @@ func TestNodesThatAreKilledMakeEachPayerOnce(t *testing.T) {
 	c.apply()
 	token, w := c.token("acme"), c.accounts["acme"]
 	nodes := []*process{c.serve(0), c.serve(1), c.serve(2)}
-	told := map[string]bool{}
+	told := map[string]string{} // mandates that a webhook said to be signed, by their payers
 	planned := within + time.Duration(*nodePayers)*20*time.Millisecond // nothing is sent before all are
 	made := func() bool { return w.box.Writes() >= 2**nodePayers }
 	stands, during := w.standstill(), 0
@@ -79,7 +79,7 @@ func TestNodesThatAreKilledMakeEachPayerOnce(t *testing.T) {
 				if len(one.Mandates) > 0 && one.Mandates[0].Status == connector.MandateCreated {
 					w.must(w.box.Sign(one.Mandates[0].ID))
 					if c.deliver(at, token, w.delivery(event(fmt.Sprint("evt-", i), one.ID))) == http.StatusOK {
-						told[one.ExternalData["accountNumber"]] = true
+						told[one.ExternalData["accountNumber"]] = one.Mandates[0].ID
 					}
 				}
 			}
@@ -108,11 +108,12 @@ func TestNodesThatAreKilledMakeEachPayerOnce(t *testing.T) {
 	}
 	c.expectOnce(payers)
 	linked := c.linked("acme")
-	for number := range told {
-		if linked[number] != string(connector.MandateActive) {
-			t.Errorf("payer %s is %s, although a webhook that says it signed was acknowledged", number, linked[number])
+	for number, id := range told {
+		if truth, ok := w.box.Mandate(id); !ok || linked[number] != string(truth.Status) {
+			t.Errorf("payer %s is %s, although a webhook that says it is %s was acknowledged", number, linked[number], truth.Status)
 		}
 	}
+	t.Logf("%d webhooks were acknowledged meanwhile", len(told))
 	for _, name := range c.names {
 		c.expectTakenUp(name)
 		if r := c.accounts[name].run("ledger", "verify", "--account", name); r.code != exitDone {
