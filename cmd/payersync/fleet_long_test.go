@@ -56,7 +56,7 @@ func TestNodesThatAreKilledMakeEachPayerOnce(t *testing.T) {
 	c.apply()
 	token, w := c.token("acme"), c.accounts["acme"]
 	nodes := []*process{c.serve(0), c.serve(1), c.serve(2)}
-	told := map[string]string{} // mandates that a webhook said to be signed, by their payers
+	told := map[string]string{}                                        // mandates that a webhook said to be signed, by their payers
 	planned := within + time.Duration(*nodePayers)*20*time.Millisecond // nothing is sent before all are
 	made := func() bool { return w.box.Writes() >= 2**nodePayers }
 	stands, during := w.standstill(), 0

@@ -68,12 +68,8 @@ func (s *csvSetup) try(ctx context.Context) (t trial, err error) {
 
 // plan runs the plan command in a folder and reads what it prints.
 func (s *csvSetup) plan(ctx context.Context, dir string) (t trial, err error) {
-	var out, told bytes.Buffer
-	errOut := s.ErrOut // a terminal shows how far it is
-	if !show.IsTerminal(errOut) {
-		errOut = &told
-	}
-	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: &out, ErrOut: errOut}, getenv: s.getenv},
+	var out bytes.Buffer
+	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: &out, ErrOut: s.ErrOut}, getenv: s.getenv}, // which says how far it is, or why there is none
 		[]string{"plan", "--output", "json", "--config", filepath.Join(dir, configFile)})
 	if ctx.Err() != nil {
 		return t, ctx.Err()
@@ -84,7 +80,6 @@ func (s *csvSetup) plan(ctx context.Context, dir string) (t trial, err error) {
 		Held    []state.AttentionRow `json:"held"`
 	}
 	if err := json.NewDecoder(&out).Decode(&planned); err != nil || planned.Plan == nil {
-		fmt.Fprint(s.ErrOut, shownLines(told.String())) // why there is none
 		return t, fmt.Errorf("the plan ended with exit status %d", code)
 	}
 	t = trial{

@@ -121,10 +121,13 @@ func (l *Lists) search(ctx context.Context, q Query) (Page, error) {
 			return Page{}, moved(*f.After)
 		}
 	}
-	if f.Sort == "" || f.Sort == ByName {
+	switch {
+	case len(found) == 0: // of which Records would take it that nothing narrows the list
+		p.Rows = []state.RecordRow{}
+	case f.Sort == "" || f.Sort == ByName:
 		f.After = nil
 		p.Rows, err = l.inOrder(ctx, f, found[at+1:])
-	} else {
+	default:
 		f.Among = found
 		p.Rows, err = l.Ledger.Records(ctx, f)
 	}

@@ -208,10 +208,16 @@ func TestASearchGivesNoMoreThanAPersonReads(t *testing.T) {
 			if got, p := w.page(office.Query{Text: "bake", RecordFilter: f}); len(got) != c.rows || p.More != c.more || p.Cut != c.cut {
 				t.Errorf("%+v: %d rows, more %v, cut %v; want %+v", f, len(got), p.More, p.Cut, c)
 			}
+			if got, p := w.page(office.Query{Text: "nobody", RecordFilter: f}); len(got) != 0 || p.More || p.Cut {
+				t.Errorf("%+v: nobody is %q, more %v, cut %v", f, got, p.More, p.Cut)
+			}
 		}
 	}
-	if got, _ := w.page(office.Query{Text: "bake", RecordFilter: state.RecordFilter{Payers: true}}); len(got) != 0 {
-		t.Errorf("%d are payers", len(got))
+	w.read("beta", map[string]*connector.Label{"B1": named("Butcher")})
+	for _, sort := range []state.RecordSort{"", state.ByKey, office.ByName} {
+		if got, _ := w.page(office.Query{Text: "bake", RecordFilter: state.RecordFilter{Connection: "beta", Sort: sort}}); len(got) != 0 {
+			t.Errorf("by %q: bakeries of beta are %q", sort, got)
+		}
 	}
 	if got, p := w.page(office.Query{Text: "bake a0001"}); len(got) != 1 || p.More {
 		t.Errorf("narrowed: %q, more %v", got, p.More)
