@@ -49,13 +49,13 @@ func (w *world) takeBackup() (err error) {
 
 // restore puts the backup in place. Nobody says so to the ledger of a file: its mark does,
 // when it is opened. That is one step that does not crash. Where nothing has been
-// written since the backup, nothing is restored.
+// written since the backup that anybody could know of, nothing is restored.
 func (w *world) restore() error {
 	now, err := w.commits()
 	if err != nil {
 		return err
 	}
-	older := now > w.backup.commits
+	older := now-w.untold.Swap(0) > w.backup.commits
 	if err := w.atRest(func() error {
 		err := statetest.Copy(w.backup.path, w.path)
 		if err == nil && older {

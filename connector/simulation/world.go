@@ -86,7 +86,8 @@ type world struct {
 	points   int          // of the story without its healing
 	requests atomic.Int64 // of all processes so far
 	deaths   int
-	operator bool // an operator asked for the request under way
+	untold   atomic.Int64 // commits after which their process died at once: the mark is behind them, and nobody was told or asked anything
+	operator bool         // an operator asked for the request under way
 	backup   *backup
 	due      int             // stops that were to be by now
 	carried  int             // how often the ledger was
@@ -293,7 +294,13 @@ func (p *process) commit(done bool) error {
 	if p.point() {
 		w.logf("%s dies at a commit (done %t)", p.name, done)
 		w.reach("crash at a commit")
+		if done {
+			w.untold.Add(1)
+		}
 		return errDead
+	}
+	if done {
+		w.untold.Store(0)
 	}
 	if !done && w.full {
 		w.reach("commit on a full disk")
