@@ -89,17 +89,16 @@ type writeRow struct {
 	Becomes    *string            `json:"becomes"`
 }
 
-// writePlan is what `writeback plan` prints of a connection; its keys are public.
+// writePlan is what `writeback plan` prints of a connection before its writes; its keys are public.
 type writePlan struct {
-	Connection string     `json:"connection"`
-	Setup      string     `json:"setup"`
-	Payers     int        `json:"payers"`
-	Due        int        `json:"due"`
-	Waiting    int        `json:"waiting"`
-	Stuck      int        `json:"stuck"`
-	Why        string     `json:"why"`
-	Batch      string     `json:"batch"`
-	Writes     []writeRow `json:"writes"`
+	Connection string `json:"connection"`
+	Setup      string `json:"setup"`
+	Payers     int    `json:"payers"`
+	Due        int    `json:"due"`
+	Waiting    int    `json:"waiting"`
+	Stuck      int    `json:"stuck"`
+	Why        string `json:"why"`
+	Batch      string `json:"batch"`
 }
 
 func (a *app) writebackPlanCmd() *cobra.Command {
@@ -123,46 +122,78 @@ be read. What waits for a person is let go with the hash that stands below it.`,
 }
 
 func (a *app) showWritePlan(ctx context.Context, s *session.Session, w writeback.Connection) error {
-	p, err := writeback.MakePlan(ctx, s.Ledger, w)
+	var first []writeback.Item
+	p, err := writeback.MakePlan(ctx, s.Ledger, w, func(i writeback.Item) {
+		if len(first) < shownWrites {
+			first = append(first, i)
+		}
+	})
 	if err != nil {
 		return err
 	}
-	out := writePlan{p.Connection, w.Writer.Setup(), p.Payers, p.Count(writeback.Due), p.Count(writeback.Waits), p.Stuck(), p.Why, p.Batch, []writeRow{}}
-	for _, i := range p.Items {
-		out.Writes = append(out.Writes, writeRow{Connection: i.Connection, SourceID: i.SourceID, Key: i.Key.Value, MandateID: i.MandateID, From: i.Applied, To: i.To, Doing: i.Doing, Why: i.Why})
+	out := writePlan{p.Connection, w.Writer.Setup(), p.Payers, p.Count(writeback.Due), p.Count(writeback.Waits), p.Stuck(), p.Why, p.Batch}
+	rows := make([]writeRow, len(first))
+	for n, i := range first {
+		rows[n] = writeRowOf(i.In(p))
 	}
-	if err := readWrites(ctx, s, w, p, out.Writes); err != nil {
+	if err := readWrites(ctx, s, w, rows); err != nil {
 		return fmt.Errorf("cannot read what the fields of %s hold: %w; payersync check tells more", w.Name, err)
 	}
 	if a.JSON() {
-		return show.JSON(a.Out, out)
+		return a.writeWritePlan(ctx, s, w, p, out, rows)
 	}
-	return a.printWritePlan(out)
+	return a.printWritePlan(out, rows, p.Items())
 }
 
-// readWrites adds what the first of the fields hold, and would hold.
-func readWrites(ctx context.Context, s *session.Session, w writeback.Connection, p writeback.Plan, rows []writeRow) error {
+func writeRowOf(i writeback.Item) writeRow {
+	return writeRow{Connection: i.Connection, SourceID: i.SourceID, Key: i.Key.Value, MandateID: i.MandateID, From: i.Applied, To: i.To, Doing: i.Doing, Why: i.Why}
+}
+
+// writeWritePlan writes a plan as JSON, payer by payer: rows are the first of them, with what their fields hold.
+func (a *app) writeWritePlan(ctx context.Context, s *session.Session, w writeback.Connection, p writeback.Plan, figures writePlan, rows []writeRow) error {
+	out := show.NewList(a.Out)
+	out.Open(figures)
+	out.List("writes", func() error {
+		last, failed := "", error(nil)
+		write := func(r writeRow) {
+			if failed == nil {
+				failed = out.Element(r)
+			}
+		}
+		for _, r := range rows {
+			last = r.SourceID
+			write(r)
+		}
+		_, err := writeback.MakePlan(ctx, s.Ledger, w, func(i writeback.Item) {
+			if i.SourceID > last {
+				write(writeRowOf(i.In(p)))
+			}
+		})
+		return errors.Join(err, failed)
+	})
+	return out.Close()
+}
+
+// readWrites adds what the fields of rows hold, and would hold.
+func readWrites(ctx context.Context, s *session.Session, w writeback.Connection, rows []writeRow) error {
 	reader, can := w.Writer.(writeback.Reader)
-	if !can {
+	if !can || len(rows) == 0 {
 		return nil
 	}
-	var ids []string
-	for i := range rows[:min(shownWrites, len(rows))] {
-		ids = append(ids, rows[i].SourceID)
-	}
-	if len(ids) == 0 {
-		return nil
+	ids := make([]string, len(rows))
+	for n := range rows {
+		ids[n] = rows[n].SourceID
 	}
 	held, err := reader.Read(ctx, ids)
 	if err != nil {
 		return err
 	}
-	for n := range ids {
+	for n := range rows {
 		found, is := held[rows[n].SourceID]
 		if !is {
 			continue
 		}
-		known, err := s.Ledger.WritebackField(ctx, p.Items[n].RecordID, w.SetupHash())
+		known, err := s.Ledger.WritebackField(ctx, state.RecordID{Connection: rows[n].Connection, SourceID: rows[n].SourceID}, w.SetupHash())
 		if err != nil {
 			return err
 		}
@@ -175,14 +206,15 @@ func readWrites(ctx context.Context, s *session.Session, w writeback.Connection,
 	return nil
 }
 
-func (a *app) printWritePlan(p writePlan) error {
+// printWritePlan prints a plan of so many writes, and the first of them.
+func (a *app) printWritePlan(p writePlan, first []writeRow, writes int) error {
 	fmt.Fprintf(a.Out, "%s  %s\n", p.Connection, show.Visible(p.Setup))
-	if len(p.Writes) == 0 {
+	if writes == 0 {
 		fmt.Fprintf(a.Out, "  Every field says what it should, of %s.\n", connector.Plural(p.Payers, "payer"))
 		return nil
 	}
 	rows := [][]string{}
-	for _, r := range p.Writes[:min(shownWrites, len(p.Writes))] {
+	for _, r := range first {
 		holds, becomes := "", string(r.To)
 		if r.Holds != nil {
 			holds = fmt.Sprintf("%q", *r.Holds)
@@ -196,7 +228,7 @@ func (a *app) printWritePlan(p writePlan) error {
 		rows = append(rows, []string{show.Visible(r.SourceID), show.Visible(r.Key), string(r.From), string(r.To), show.Visible(holds), show.Visible(becomes), strings.TrimSpace(string(r.Doing) + " " + show.Visible(r.Why))})
 	}
 	a.Rows([]string{"record", "key", "written", "status", "field holds", "becomes", "what is done"}, rows)
-	if more := len(p.Writes) - len(rows); more > 0 {
+	if more := writes - len(rows); more > 0 {
 		fmt.Fprintf(a.Out, "… and %d more; --output json has all of them.\n", more)
 	}
 	if p.Due > 0 {
@@ -382,14 +414,12 @@ func (a *app) showWritten(ctx context.Context, s *session.Session, w writeback.C
 	}); err != nil {
 		return err
 	}
-	p, err := writeback.MakePlan(ctx, s.Ledger, w)
-	if err != nil {
-		return err
-	}
-	for _, i := range p.Items {
+	if _, err := writeback.MakePlan(ctx, s.Ledger, w, func(i writeback.Item) {
 		if i.Doing.Stuck() || i.Doing == writeback.Unclear {
-			out.Look = append(out.Look, writeRow{Connection: w.Name, SourceID: i.SourceID, Key: i.Key.Value, MandateID: i.MandateID, From: i.Applied, To: i.To, Doing: i.Doing, Why: i.Why})
+			out.Look = append(out.Look, writeRowOf(i))
 		}
+	}); err != nil {
+		return err
 	}
 	if a.JSON() {
 		return show.JSON(a.Out, out)
@@ -521,7 +551,7 @@ func checkWriteback(ctx context.Context, s *session.Session, c config.Connection
 	if err != nil {
 		return []finding{tell(name, "", err)}
 	}
-	p, err := writeback.MakePlan(ctx, s.Ledger, w)
+	p, err := writeback.MakePlan(ctx, s.Ledger, w, nil)
 	if err != nil {
 		return []finding{tell(name, "", err)}
 	}

@@ -55,6 +55,39 @@ func (b *toldBooks) export(w *world, rows []row) {
 	w.write("customers.csv", text)
 }
 
+// shownWritePlan is what writeback plan prints as JSON.
+type shownWritePlan struct {
+	writePlan
+	Writes []writeRow `json:"writes"`
+}
+
+// A table has the first writes of a plan, and JSON has all of them, each once and as the plan has it.
+func TestAPlanOfManyWritesIsShownWholeAsJSON(t *testing.T) {
+	t.Parallel()
+	rows := people(shownWrites + 3)
+	w := newWorld(t, rows)
+	b := &toldBooks{t: t, says: map[string]connector.Standing{}}
+	receiver := httptest.NewServer(b)
+	defer receiver.Close()
+	b.export(w, rows)
+	w.edit("payersync.yaml", "mapping: mapping.yaml}", "mapping: mapping.yaml, writeback: {webhook: {url: "+receiver.URL+"/dd, secret: file:webhook.secret}, fields: [Status]}}")
+	w.expect(exitDone, "sync", "--yes")
+	plan := decode[shownWritePlan](t, w.expect(exitDone, "writeback", "plan", "--output", "json"))
+	shown := map[string]bool{}
+	for _, r := range plan.Writes {
+		if shown[r.SourceID] = true; r.Doing != writeback.Waits {
+			t.Errorf("%s: %s, and nobody has let it go", r.SourceID, r.Doing)
+		}
+	}
+	if plan.Waiting != len(rows) || len(plan.Writes) != len(rows) || len(shown) != len(rows) {
+		t.Errorf("%d wait, %d writes of %d payers are shown; want %d", plan.Waiting, len(plan.Writes), len(shown), len(rows))
+	}
+	table := w.expect(exitDone, "writeback", "plan")
+	if n := strings.Count(table.out, " waits "); n != shownWrites || !strings.Contains(table.out, "… and 3 more; --output json has all of them.") {
+		t.Errorf("%d are shown in a table:\n%s", n, table.out)
+	}
+}
+
 // A payer's mandate is asked for, signed and active; the books are told each, write it down, and
 // show it with their next export; and nothing of that is ever sent to the billing service.
 //
@@ -70,7 +103,7 @@ func TestStatusesGoBackIntoTheBooksAndNothingComesOfIt(t *testing.T) {
 	w.edit("payersync.yaml", "mapping: mapping.yaml}", "mapping: mapping.yaml, writeback: {webhook: {url: "+receiver.URL+"/dd, secret: file:webhook.secret}, fields: [Status]}}")
 	w.expect(exitDone, "sync")
 
-	plan := decode[writePlan](t, w.expect(exitDone, "writeback", "plan", "--output", "json"))
+	plan := decode[shownWritePlan](t, w.expect(exitDone, "writeback", "plan", "--output", "json"))
 	if plan.Waiting != 6 || plan.Batch == "" || len(plan.Writes) != 6 || plan.Writes[0].To != connector.StandingAsked {
 		t.Fatalf("the first plan is %+v", plan)
 	}

@@ -68,15 +68,9 @@ func (r *Run) run(ctx context.Context) error {
 	if end == nil {
 		end = r.look(ctx)
 	}
-	p, err := MakePlan(ctx, r.Ledger, r.Connection)
+	due, err := r.due(ctx)
 	if err != nil {
 		return err
-	}
-	var due []Item
-	for _, i := range p.Items {
-		if i.Doing == Due {
-			due = append(due, i)
-		}
 	}
 	for n := 0; n < len(due) && end == nil; n += chunk {
 		end = r.chunk(ctx, due[n:min(n+chunk, len(due))])
@@ -85,7 +79,8 @@ func (r *Run) run(ctx context.Context) error {
 		}
 	}
 	after := context.WithoutCancel(ctx)
-	if p, err = MakePlan(after, r.Ledger, r.Connection); err != nil {
+	p, err := MakePlan(after, r.Ledger, r.Connection, nil)
+	if err != nil {
 		return errors.Join(end, err)
 	}
 	r.result.Waiting, r.result.Why, r.result.Batch, r.result.Stuck = p.Count(Waits), p.Why, p.Batch, p.Stuck()
@@ -96,6 +91,35 @@ func (r *Run) run(ctx context.Context) error {
 	return r.note(after, func(tx *state.Tx) error {
 		return tx.NoteWriteback(state.WritebackRun{Connection: r.Name, Written: r.result.Written, Waiting: r.result.Waiting, Stuck: r.result.Stuck, Problem: r.result.Problem})
 	})
+}
+
+// due returns what is written now, in the order of the source ids. Of those that nobody has let go yet it keeps no more
+// than may go by themselves: where there are more, all of them wait.
+func (r *Run) due(ctx context.Context) ([]Item, error) {
+	var due []Item
+	fresh := 0
+	p, err := MakePlan(ctx, r.Ledger, r.Connection, func(i Item) {
+		if i.Doing != Due {
+			return
+		}
+		if i.fresh() {
+			if fresh++; fresh > neverLet {
+				return
+			}
+		}
+		due = append(due, i)
+	})
+	return slices.DeleteFunc(due, func(i Item) bool { return i.In(p).Doing != Due }), err
+}
+
+// those returns the items that are to be done so.
+func (r *Run) those(ctx context.Context, d Doing) (items []Item, err error) {
+	_, err = MakePlan(ctx, r.Ledger, r.Connection, func(i Item) {
+		if i.Doing == d {
+			items = append(items, i)
+		}
+	})
+	return items, err
 }
 
 // noteTimeout is how long a note may wait for the ledger when the run was told to stop, too.
@@ -124,14 +148,11 @@ func (r *Run) stale(ctx context.Context) error {
 
 // settle finds out how writes ended whose end is not known.
 func (r *Run) settle(ctx context.Context) error {
-	p, err := MakePlan(ctx, r.Ledger, r.Connection)
+	items, err := r.those(ctx, Unclear)
 	if err != nil {
 		return err
 	}
-	for _, i := range p.Items {
-		if i.Doing != Unclear {
-			continue
-		}
+	for _, i := range items {
 		if err := r.settleOne(ctx, i); err != nil {
 			return err
 		}
@@ -174,11 +195,10 @@ func (r *Run) settleOne(ctx context.Context, i Item) error {
 // look reads the fields of which the ledger cannot know what they say, and notes it. Nothing is
 // written.
 func (r *Run) look(ctx context.Context) error {
-	p, err := MakePlan(ctx, r.Ledger, r.Connection)
+	items, err := r.those(ctx, Look)
 	if err != nil {
 		return err
 	}
-	items := slices.DeleteFunc(p.Items, func(i Item) bool { return i.Doing != Look })
 	for some := range slices.Chunk(items, chunk) {
 		held, err := r.read(ctx, some)
 		if err != nil {

@@ -118,45 +118,59 @@ type Item struct {
 	Why   string // a sentence; "" where Doing says it all
 }
 
-// Plan is what a connection's write-back is to do.
+// Plan is what a connection's write-back is to do, in figures.
 type Plan struct {
 	Connection string
 	Payers     int    // of the connection
-	Items      []Item // in the order of their source ids
 	Why        string // why those that wait do; "" for none
 	Batch      string // hash of those that wait; "" for none
+
+	counts map[Doing]int
 }
 
 // Count returns how many items are to be done so.
-func (p Plan) Count(d Doing) (n int) {
-	for _, i := range p.Items {
-		if i.Doing == d {
-			n++
-		}
+func (p Plan) Count(d Doing) int { return p.counts[d] }
+
+// Items returns how many items there are.
+func (p Plan) Items() (n int) {
+	for _, of := range p.counts {
+		n += of
 	}
 	return n
 }
 
 // Stuck returns how many items a person should look at.
 func (p Plan) Stuck() (n int) {
-	for _, i := range p.Items {
-		if i.Doing.Stuck() {
-			n++
+	for d, of := range p.counts {
+		if d.Stuck() {
+			n += of
 		}
 	}
 	return n
 }
 
-// MakePlan computes what is to be done. It asks nobody and writes nothing.
-func MakePlan(ctx context.Context, ledger *state.Ledger, c Connection) (Plan, error) {
-	p := Plan{Connection: c.Name}
+// MakePlan computes what is to be done. It asks nobody and writes nothing, and keeps none of the items: it hands them over
+// in the order of their source ids, unless each is nil. Which of them wait for a person is known when all were counted, see
+// Item.In.
+func MakePlan(ctx context.Context, ledger *state.Ledger, c Connection, each func(Item)) (Plan, error) {
+	p := Plan{Connection: c.Name, counts: map[Doing]int{}}
 	now, says := ledger.Now(), c.Writer.Says()
 	_, readable := c.Writer.(Reader)
+	fresh, batch := 0, sha256.New()
 	err := ledger.EachWriteback(ctx, c.Name, c.SetupHash(), func(payer state.WritebackPayer) error {
 		p.Payers++
 		payer.Doubted = payer.Doubted && readable
-		if item, is := itemOf(payer, says, now); is {
-			p.Items = append(p.Items, item)
+		item, is := itemOf(payer, says, now)
+		if !is {
+			return nil
+		}
+		p.counts[item.Doing]++
+		if item.fresh() {
+			fresh++
+			fmt.Fprintf(batch, "%s\x00%s\x00%s\n", item.SourceID, item.Applied, item.To)
+		}
+		if each != nil {
+			each(item)
 		}
 		return nil
 	})
@@ -167,7 +181,10 @@ func MakePlan(ctx context.Context, ledger *state.Ledger, c Connection) (Plan, er
 	if err != nil {
 		return p, err
 	}
-	p.hold(ever)
+	if p.Why = p.brake(fresh, ever); p.Why != "" {
+		p.counts[Due] -= fresh
+		p.counts[Waits], p.Batch = fresh, hex.EncodeToString(batch.Sum(nil)[:8])
+	}
 	return p, nil
 }
 
@@ -209,34 +226,27 @@ func itemOf(p state.WritebackPayer, says []connector.Standing, now time.Time) (I
 	return i, true
 }
 
-// hold makes those wait that a person has to let go. ever says that one let writes of this
+// brake says why a person has to let writes go that nobody has yet; "" for no reason. ever says that one let writes of this
 // setup go before.
-func (p *Plan) hold(ever bool) {
-	fresh := 0
-	for _, i := range p.Items {
-		if i.fresh() {
-			fresh++
-		}
-	}
+func (p Plan) brake(fresh int, ever bool) string {
 	limit := min(neverLet, max(alwaysLet, p.Payers*letPercent/100))
 	switch {
 	case fresh == 0:
-		return
+		return ""
 	case !ever:
-		p.Why = "Nothing was written to this field before, so a person looks at the first writes."
+		return "Nothing was written to this field before, so a person looks at the first writes."
 	case fresh > limit:
-		p.Why = fmt.Sprintf("%d payers would be written to, which is more than %d.", fresh, limit)
-	default:
-		return
+		return fmt.Sprintf("%d payers would be written to, which is more than %d.", fresh, limit)
 	}
-	text := ""
-	for n, i := range p.Items {
-		if i.fresh() {
-			p.Items[n].Doing = Waits
-			text += fmt.Sprintf("%s\x00%s\x00%s\n", i.SourceID, i.Applied, i.To)
-		}
+	return ""
+}
+
+// In returns the item as a plan has it that counted it: what nobody has let go yet waits where all of that does.
+func (i Item) In(p Plan) Item {
+	if i.fresh() && p.Batch != "" {
+		i.Doing = Waits
 	}
-	p.Batch = hashOf(text)
+	return i
 }
 
 // fresh reports whether nobody has let it go yet.
@@ -248,18 +258,17 @@ var ErrOtherBatch = errors.New("what waits is no longer what was shown")
 // Approve lets go what waits, if it is the batch that a person has seen, and returns how many
 // writes that are.
 func Approve(ctx context.Context, ledger *state.Ledger, c Connection, batch, actor, reason string) (int, error) {
-	p, err := MakePlan(ctx, ledger, c)
+	a := state.WritebackApproval{Connection: c.Name, Setup: c.SetupHash(), Batch: batch, Writes: map[string]connector.Standing{}, Reason: reason}
+	p, err := MakePlan(ctx, ledger, c, func(i Item) {
+		if i.fresh() {
+			a.Writes[i.SourceID] = i.To
+		}
+	})
 	if err != nil {
 		return 0, err
 	}
 	if p.Batch == "" || p.Batch != batch {
 		return 0, ErrOtherBatch
-	}
-	a := state.WritebackApproval{Connection: c.Name, Setup: c.SetupHash(), Batch: batch, Writes: map[string]connector.Standing{}, Reason: reason}
-	for _, i := range p.Items {
-		if i.Doing == Waits {
-			a.Writes[i.SourceID] = i.To
-		}
 	}
 	return len(a.Writes), ledger.Do(ctx, func(tx *state.Tx) error { return tx.ApproveWriteback(a, actor) })
 }

@@ -206,7 +206,7 @@ func (d *desk) connection() writeback.Connection {
 
 func (d *desk) plan() writeback.Plan {
 	d.t.Helper()
-	p, err := writeback.MakePlan(context.Background(), d.ledger, d.connection())
+	p, err := writeback.MakePlan(context.Background(), d.ledger, d.connection(), nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -244,8 +244,28 @@ func (d *desk) settled(status connector.MandateStatus, payers ...int) {
 // doing returns what is to be done, by record.
 func (d *desk) doing() map[string]writeback.Doing {
 	out := map[string]writeback.Doing{}
-	for _, i := range d.plan().Items {
-		out[i.SourceID] = i.Doing
+	var items []writeback.Item
+	p, err := writeback.MakePlan(context.Background(), d.ledger, d.connection(), func(i writeback.Item) { items = append(items, i) })
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	counted := 0
+	for _, i := range items {
+		out[i.SourceID] = i.In(p).Doing
+	}
+	for _, doing := range slices.Compact(slices.Sorted(maps.Values(out))) {
+		n := 0
+		for _, i := range items {
+			if i.In(p).Doing == doing {
+				n++
+			}
+		}
+		if counted += n; n != p.Count(doing) {
+			d.t.Errorf("%d of %d are counted as %s", p.Count(doing), n, doing)
+		}
+	}
+	if counted != p.Items() {
+		d.t.Errorf("%d items, %d counted", counted, p.Items())
 	}
 	return out
 }
@@ -703,7 +723,7 @@ func TestASystemThatCannotBeReadIsToldTheSameAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p, err := writeback.MakePlan(t.Context(), d.ledger, c)
+	p, err := writeback.MakePlan(t.Context(), d.ledger, c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
