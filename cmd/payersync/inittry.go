@@ -1,11 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -66,38 +66,91 @@ func (s *csvSetup) try(ctx context.Context) (t trial, err error) {
 	return t, errors.Join(err, <-served)
 }
 
-// plan runs the plan command in a folder and reads what it prints.
-func (s *csvSetup) plan(ctx context.Context, dir string) (t trial, err error) {
-	var out bytes.Buffer
-	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: &out, ErrOut: s.ErrOut}, getenv: s.getenv}, // which says how far it is, or why there is none
-		[]string{"plan", "--output", "json", "--config", filepath.Join(dir, configFile)})
-	if ctx.Err() != nil {
+// plan runs the plan command in a folder and reads what it prints while it prints it.
+func (s *csvSetup) plan(ctx context.Context, dir string) (trial, error) {
+	printed, out := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		console := &show.Console{In: strings.NewReader(""), Out: out, ErrOut: s.ErrOut} // there it says how far it is, or why there is none
+		code <- run(ctx, program{Console: console, getenv: s.getenv}, []string{"plan", "--output", "json", "--config", filepath.Join(dir, configFile)})
+		_ = out.Close() // never fails
+	}()
+	t, planned, err := readTrial(printed)
+	_, drained := io.Copy(io.Discard, printed) // what was not understood
+	ended := <-code
+	switch {
+	case ctx.Err() != nil:
 		return t, ctx.Err()
-	}
-	var planned struct {
-		syncer.Result
-		Changes []changeReport       `json:"changes"`
-		Held    []state.AttentionRow `json:"held"`
-	}
-	if err := json.NewDecoder(&out).Decode(&planned); err != nil || planned.Plan == nil {
-		return t, fmt.Errorf("the plan ended with exit status %d", code)
-	}
-	t = trial{
-		Creates: planned.Plan.Creates, Links: planned.Plan.Links, Alike: planned.Plan.Alike,
-		Excluded: planned.Counts.Excluded, Held: len(planned.Held), Note: planned.Note, Reasons: []heldFor{}, First: []connector.FieldChange{},
-	}
-	for _, h := range planned.Held {
-		t.hold(h)
-	}
-	if len(planned.Changes) > 0 {
-		t.First = planned.Changes[0].Diff
+	case errors.Join(err, drained) != nil || !planned:
+		return t, fmt.Errorf("the plan ended with exit status %d", ended)
 	}
 	slices.SortStableFunc(t.First, func(a, b connector.FieldChange) int { return part(a) - part(b) })
 	return t, nil
 }
 
+// readTrial reads what the plan command prints, and reports whether there is a plan. It keeps the first of the changes,
+// and of those that are held why they are.
+func readTrial(from io.Reader) (t trial, planned bool, err error) {
+	t = trial{Reasons: []heldFor{}, First: []connector.FieldChange{}}
+	in := json.NewDecoder(from)
+	if _, err := in.Token(); err != nil { // the brace
+		return t, false, err
+	}
+	rest := map[string]json.RawMessage{}
+	for in.More() {
+		key, err := in.Token()
+		if err != nil {
+			return t, false, err
+		}
+		switch key {
+		case "changes":
+			n := 0
+			err = eachElement(in, func(c changeReport) {
+				if n++; n == 1 && c.Diff != nil {
+					t.First = c.Diff
+				}
+			})
+		case "held":
+			err = eachElement(in, t.hold)
+		default:
+			var member json.RawMessage
+			err = in.Decode(&member)
+			rest[fmt.Sprint(key)] = member
+		}
+		if err != nil {
+			return t, false, err
+		}
+	}
+	text, err := json.Marshal(rest)
+	if err != nil {
+		return t, false, err
+	}
+	var res syncer.Result
+	if err := json.Unmarshal(text, &res); err != nil || res.Plan == nil {
+		return t, false, err
+	}
+	t.Creates, t.Links, t.Alike, t.Excluded, t.Note = res.Plan.Creates, res.Plan.Links, res.Plan.Alike, res.Counts.Excluded, res.Note
+	return t, true, nil
+}
+
+// eachElement reads a list, element by element.
+func eachElement[T any](in *json.Decoder, do func(T)) error {
+	_, err := in.Token() // the bracket
+	for err == nil && in.More() {
+		var element T
+		if err = in.Decode(&element); err == nil {
+			do(element)
+		}
+	}
+	if err == nil {
+		_, err = in.Token()
+	}
+	return err
+}
+
 // hold counts a record that would wait.
 func (t *trial) hold(h state.AttentionRow) {
+	t.Held++
 	for i := range t.Reasons {
 		if t.Reasons[i].Reason == connector.Reason(h.Reason) {
 			t.Reasons[i].Records++
