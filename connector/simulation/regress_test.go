@@ -66,6 +66,8 @@ var amendedRegressions = []struct {
 	seed uint64
 	was  string
 }{
+	{67112, "a link whose answer had been overtaken was told lost for good"},
+	{70070, "an adoption was left to a person for good, because the lists were older than a create that nobody had answered"},
 	{70001880, "an update of a new customer that lost its key for a while was never sent again"},
 	{274581084635, "a create that was to be sent again waited for ever for a person, because of customers that had lost its key"},
 	{70003593, "nobody was told of an update without an answer, once the key of its customer had been off and back"},

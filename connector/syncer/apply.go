@@ -396,6 +396,8 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	}
 	k.judge(shown, c.Wanted)
 	switch step := protocol.Customer(k.facts); {
+	case step.Do == protocol.Wait, step.Do == protocol.ReadList: // for time or for lists, and for no person: it is planned again
+		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	case step.Do != protocol.Adopt && step.Reason != "":
 		reason := k.told(step.Reason)
 		return r.hold(ctx, c, protocol.LinkState(k.facts), reason, k.because(reason))
