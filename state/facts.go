@@ -103,10 +103,11 @@ func (r *factRow) stands(p payerRow) string {
 	}
 	mandate := "-"
 	if r.mandate.Valid {
-		mandate = fmt.Sprintf("%s %s 0 %d", p.mandateID.String, r.mandate.String, r.linkRefused)
+		link := 0
 		if r.hasLink {
-			mandate = fmt.Sprintf("%s %s 1 %d", p.mandateID.String, r.mandate.String, r.linkRefused)
+			link = 1
 		}
+		mandate = fmt.Sprintf("%s %s %d %d", p.mandateID.String, r.mandate.String, link, r.linkRefused)
 	}
 	return fmt.Sprintf("%d %d %s %s %d %d %d %d %d %d %s %s %d", r.retried, r.givenUp, p.billingID.String, r.shows.String, r.shown.Int64, r.confirmed.Int64, r.answered.Int64,
 		r.staysAt.Int64, r.letBe, p.unlinkAt.Int64, mandate, digest, r.holders)

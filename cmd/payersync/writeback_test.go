@@ -55,6 +55,17 @@ func (b *toldBooks) export(w *world, rows []row) {
 	w.write("customers.csv", text)
 }
 
+// newToldWorld returns a world whose books have these rows, and are told how mandates stand.
+func newToldWorld(t *testing.T, rows []row) (*world, *toldBooks) {
+	t.Helper()
+	w, b := newWorld(t, rows), &toldBooks{t: t, says: map[string]connector.Standing{}}
+	receiver := httptest.NewServer(b)
+	t.Cleanup(receiver.Close)
+	b.export(w, rows)
+	w.edit("payersync.yaml", "mapping: mapping.yaml}", "mapping: mapping.yaml, writeback: {webhook: {url: "+receiver.URL+"/dd, secret: file:webhook.secret}, fields: [Status]}}")
+	return w, b
+}
+
 // shownWritePlan is what writeback plan prints as JSON.
 type shownWritePlan struct {
 	writePlan
@@ -65,12 +76,7 @@ type shownWritePlan struct {
 func TestAPlanOfManyWritesIsShownWholeAsJSON(t *testing.T) {
 	t.Parallel()
 	rows := people(shownWrites + 3)
-	w := newWorld(t, rows)
-	b := &toldBooks{t: t, says: map[string]connector.Standing{}}
-	receiver := httptest.NewServer(b)
-	defer receiver.Close()
-	b.export(w, rows)
-	w.edit("payersync.yaml", "mapping: mapping.yaml}", "mapping: mapping.yaml, writeback: {webhook: {url: "+receiver.URL+"/dd, secret: file:webhook.secret}, fields: [Status]}}")
+	w, _ := newToldWorld(t, rows)
 	w.expect(exitDone, "sync", "--yes")
 	plan := decode[shownWritePlan](t, w.expect(exitDone, "writeback", "plan", "--output", "json"))
 	shown := map[string]bool{}
@@ -95,12 +101,7 @@ func TestAPlanOfManyWritesIsShownWholeAsJSON(t *testing.T) {
 func TestStatusesGoBackIntoTheBooksAndNothingComesOfIt(t *testing.T) {
 	t.Parallel()
 	rows := people(6)
-	w := newWorld(t, rows)
-	b := &toldBooks{t: t, says: map[string]connector.Standing{}}
-	receiver := httptest.NewServer(b)
-	defer receiver.Close()
-	b.export(w, rows)
-	w.edit("payersync.yaml", "mapping: mapping.yaml}", "mapping: mapping.yaml, writeback: {webhook: {url: "+receiver.URL+"/dd, secret: file:webhook.secret}, fields: [Status]}}")
+	w, b := newToldWorld(t, rows)
 	w.expect(exitDone, "sync")
 
 	plan := decode[shownWritePlan](t, w.expect(exitDone, "writeback", "plan", "--output", "json"))

@@ -122,7 +122,7 @@ func (l *Lists) search(ctx context.Context, q Query) (Page, error) {
 		}
 	}
 	switch {
-	case len(found) == 0: // of which Records would take it that nothing narrows the list
+	case len(found) == 0: // to Records, an Among of nobody is none
 		p.Rows = []state.RecordRow{}
 	case f.Sort == "" || f.Sort == ByName:
 		f.After = nil
