@@ -199,9 +199,10 @@ func TestStoredRecordsLeaveOutWhatTheLastCompleteReadDidNotShow(t *testing.T) {
 	if err != nil || len(all) != 1 || all[0].Record.SourceID != "c2" {
 		t.Errorf("after c1 come %+v (%v), want c2 alone", all, err)
 	}
-	elsewhere, err := d.KeysElsewhere(t.Context(), acme, true)
-	if diff := cmp.Diff(map[connector.Key]int{key("c1"): 1}, elsewhere); err != nil || diff != "" {
-		t.Errorf("keys that count beside them (-want +got, %v):\n%s", err, diff)
+	counts := map[connector.Key]int{key("c1"): 1, key("c2"): 1, key("nobody's"): 0}
+	err = d.KeysElsewhere(t.Context(), acme, true, counts)
+	if diff := cmp.Diff(map[connector.Key]int{key("c1"): 2, key("c2"): 1, key("nobody's"): 0}, counts); err != nil || diff != "" {
+		t.Errorf("how often keys count, with those beside them (-want +got, %v):\n%s", err, diff)
 	}
 	if _, err := d.StoredRecord(t.Context(), acme, "c9", mapping); !errors.Is(err, ErrNoRecord) {
 		t.Errorf("a record that is not there: %v", err)

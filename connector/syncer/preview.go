@@ -140,11 +140,7 @@ func (s *Syncer) Preview(ctx context.Context, conn Connection, o PreviewOptions)
 	if err := f.foresee(ctx); err != nil {
 		return Preview{}, err
 	}
-	elsewhere, err := s.Ledger.KeysElsewhere(ctx, conn.Name, conn.Info.Snapshot)
-	if err != nil {
-		return Preview{}, err
-	}
-	if err := f.meetRivals(ctx, elsewhere); err != nil {
+	if err := f.meetRivals(ctx); err != nil {
 		return Preview{}, err
 	}
 	p, err := f.add(ctx)

@@ -142,6 +142,9 @@ func (f *forecast) entry(r state.StoredRecord, d state.Decision) foreseen {
 	if p := r.Payer; p != nil {
 		e.linked = p.BillingID != ""
 		e.rekeyed = d.Key.Value != "" && d.Key != p.Key && !p.MovesTo(d.Key)
+		if p.MovesTo(d.Key) {
+			f.claims[d.Key] += 0 // the payer counts under the key that it has; who has this one is asked, too
+		}
 	}
 	if d.Customer != nil {
 		e.action = d.Customer.Action
@@ -202,12 +205,14 @@ func mannerOf(d connector.FieldChange) Manner {
 
 // meetRivals decides again on the records whose key another one would have too, now
 // that the keys of all are known: a plan does so as well.
-func (f *forecast) meetRivals(ctx context.Context, elsewhere map[connector.Key]int) error {
-	f.claims = elsewhere
+func (f *forecast) meetRivals(ctx context.Context) error {
 	for _, e := range f.all {
 		if e.key.Value != "" {
 			f.claims[e.key]++
 		}
+	}
+	if err := f.Ledger.KeysElsewhere(ctx, f.conn.Name, f.conn.Info.Snapshot, f.claims); err != nil {
+		return err
 	}
 	for i, e := range f.all {
 		if e.inFlight || f.claims[e.key] < 2 {
