@@ -97,9 +97,12 @@ func (s *csvSetup) look(ctx context.Context) error {
 	return nil
 }
 
+// isPart reports whether the file has more rows that can be used than were looked at.
+func isPart(f *csvfile.Findings) bool { return f.Count > len(f.Rows)+f.Unfit }
+
 // propose makes the proposal, with a person's answers where somebody can be asked.
 func (s *csvSetup) propose(ctx context.Context) error {
-	table := propose.Table{Columns: s.found.Columns, Rows: s.found.Rows, Totals: s.found.Totals, Spoilt: csvfile.Spoilt}
+	table := propose.Table{Columns: s.found.Columns, Rows: s.found.Rows, Part: isPart(s.found), Totals: s.found.Totals, Spoilt: csvfile.Spoilt}
 	said := propose.Said{ID: s.id, Answers: map[string]int{}}
 	for {
 		s.proposal = propose.From(table, said)

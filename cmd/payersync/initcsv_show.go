@@ -95,7 +95,7 @@ func (s *csvSetup) showOdd(f *csvfile.Findings) {
 	if f.Doubtful != "" {
 		odd = append(odd, fmt.Sprintf("Letters that look wrong: %s. If the values above do, too, save the file as CSV UTF-8 and begin again.", f.Doubtful))
 	}
-	if f.Count > len(f.Rows)+f.Unfit {
+	if isPart(f) {
 		odd = append(odd, fmt.Sprintf("The proposal goes by the first %s.", connector.Plural(len(f.Rows), "row")))
 	}
 	if f.Unfit > 0 {

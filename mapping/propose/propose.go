@@ -23,6 +23,7 @@ import (
 type Table struct {
 	Columns []string
 	Rows    [][]string
+	Part    bool                   // the export has more rows than these
 	Totals  [][]string             // rows at the end that look like totals, and are no customers
 	Spoilt  func(cell string) bool // a spreadsheet has changed it, as in 1.23E+15
 }
@@ -35,6 +36,7 @@ type Proposal struct {
 	Refused   []Note     `json:"refused"`   // columns that one might take for the id, likeliest first
 	Notes     []string   `json:"notes"`     // what a person should know of the values
 	Questions []Question `json:"questions"` // what was not sure
+	First     int        `json:"-"`         // the rows that it goes by, where the export has more; 0 for all
 }
 
 // Rule is one line of the mapping.
@@ -82,6 +84,9 @@ func From(t Table, said Said) Proposal {
 	p.payers()
 	p.region()
 	p.mandate()
+	if t.Part {
+		p.out.First = len(t.Rows)
+	}
 	return p.proposal()
 }
 

@@ -112,6 +112,18 @@ func value(p propose.Proposal, path string) string {
 	return ""
 }
 
+func TestAProposalFromAPartOfTheRowsSaysSoInItsFile(t *testing.T) {
+	t.Parallel()
+	table := rows("No;Name", "1;Anna Meyer", "2;Ben Huber", "3;Clara Otto")
+	for part, want := range map[bool]bool{false: false, true: true} {
+		table.Part = part
+		p := propose.From(table, propose.Said{})
+		if got := strings.Contains(string(p.File()), "# proposed it; behind each # is why. It goes by the first 3 rows.\n# Correct what is wrong"); got != want {
+			t.Errorf("of a part %v:\n%s", part, p.File())
+		}
+	}
+}
+
 // Headings in a language that nobody knows: e-mail addresses, numbers and countries are seen all the same.
 func TestValuesSpeakWhereHeadingsDoNot(t *testing.T) {
 	t.Parallel()
