@@ -404,7 +404,7 @@ func (tx *Tx) LinkPayer(p Payer, billingID string, seen bool) error {
 	if seen {
 		to = connector.LinkLinked
 	}
-	return tx.link(p, billingID, `UPDATE payers SET billing_id = ?6, link_state = ?3, updated_at = ?4, seen_at = CASE WHEN ?5 = 1 THEN (SELECT max(ticket, 1) FROM ledger) ELSE 0 END
+	return tx.link(p, billingID, nil, `UPDATE payers SET billing_id = ?6, link_state = ?3, updated_at = ?4, seen_at = CASE WHEN ?5 = 1 THEN (SELECT max(ticket, 1) FROM ledger) ELSE 0 END
 		WHERE `+isFreeFor, to, stamp(tx.now), seen)
 }
 
@@ -413,15 +413,20 @@ const isFreeFor = `connection = ?1 AND source_id = ?2 AND (billing_id IS NULL OR
 	AND NOT EXISTS (SELECT 1 FROM payers other WHERE other.billing_id = ?6 AND (other.connection <> ?1 OR other.source_id <> ?2))`
 
 // link links a payer to a customer by a statement that changes no row unless it isFreeFor it, with
-// three arguments of its own.
-func (tx *Tx) link(p Payer, billingID, statement string, three ...any) error {
+// three arguments of its own. applied is what it says that the customer holds of us; nil where it says nothing of that.
+func (tx *Tx) link(p Payer, billingID string, applied *connector.Customer, statement string, three ...any) error {
 	var told bool
 	var now payerRow
 	err := tx.row(append(now.dest(), &told), statement+" RETURNING "+strings.ReplaceAll(payerColumns, "p.", "")+", EXISTS (SELECT 1 FROM words WHERE connection = ?1 AND source_id = ?2 AND word <> 'reject')",
 		append(append([]any{p.Connection, p.SourceID}, three...), billingID)...)
 	if err == nil {
+		if applied != nil {
+			now.applied = nil // it need not be opened: it was sealed a moment ago
+		}
 		var linked Payer
-		linked, err = tx.l.payer(now)
+		if linked, err = tx.l.payer(now); applied != nil {
+			linked.Applied = applied
+		}
 		tx.ofPage = pageAnswers{payers: map[string]*Payer{linked.BillingID: &linked}} // whoever looks at the customer next asks for it
 	}
 	switch {
@@ -448,7 +453,7 @@ func (tx *Tx) Created(run int64, c Change, billingID string) error {
 	if err != nil {
 		return err
 	}
-	err = tx.link(c.Payer, billingID, `UPDATE payers SET billing_id = ?6, link_state = 'creating', seen_at = 0, answered_at = (SELECT ticket FROM ledger), `+asApplied+`
+	err = tx.link(c.Payer, billingID, &c.Wanted, `UPDATE payers SET billing_id = ?6, link_state = 'creating', seen_at = 0, answered_at = (SELECT ticket FROM ledger), `+asApplied+`
 		WHERE `+isFreeFor+" AND NOT "+isForgotten, box, c.Wanted.Hash(), stamp(tx.now))
 	if errors.Is(err, ErrCustomerTaken) { // or the payer was forgotten, of which nothing is kept but its customer
 		err = tx.LinkPayer(c.Payer, billingID, false)
