@@ -46,7 +46,7 @@ var readers = map[string]string{
 	"Funnel":          "counts for people",
 	"payerColumns":    "shows how a payer is linked",
 	"DoubledKeys":     "shows how a payer is linked",
-	"Payers":          "is a view",
+	"EachPayer":       "is a view",
 	"listedColumns":   "is a list for people",
 	"narrow":          "narrows that list",
 	"sorts":           "sorts it",

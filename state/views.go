@@ -124,12 +124,19 @@ func (f Filter) apply(query, stateColumn, order string) (string, []any) {
 
 // Payers returns rows of v_payers by connection and source id.
 func (l *Ledger) Payers(ctx context.Context, f Filter) ([]PayerRow, error) {
+	out := []PayerRow{}
+	err := l.EachPayer(ctx, f, func(r PayerRow) error { out = append(out, r); return nil })
+	return out, err
+}
+
+// EachPayer hands rows of v_payers over, by connection and source id.
+func (l *Ledger) EachPayer(ctx context.Context, f Filter, do func(PayerRow) error) error {
 	query, args := f.apply(`SELECT connection, source_id, key_name, key_value, billing_id, link_state,
 		mandate_id, mandate_status, attention_reason, updated_at, key_scope FROM v_payers`, "link_state", "connection, source_id")
-	return list(ctx, l, query, args, func(r *PayerRow) []any {
+	return each(ctx, l, query, args, func(r *PayerRow) []any {
 		return []any{&r.Connection, &r.SourceID, &r.KeyName, &r.KeyValue, &r.BillingID, &r.LinkState,
 			&r.MandateID, &r.MandateStatus, &r.AttentionReason, &r.UpdatedAt, &r.KeyScope}
-	})
+	}, do)
 }
 
 const mandateColumns = "mandate_id, billing_id, connection, source_id, status, status_since, first_seen_at, last_seen_at"

@@ -221,14 +221,10 @@ func (l *Ledger) Accepted(ctx context.Context, connection, sourceID string, key 
 	return a, nil
 }
 
-// Carriers returns the customers of the index that carry a key of a name, with that key.
-func (l *Ledger) Carriers(ctx context.Context, keyName string) (map[string]connector.Key, error) {
+// EachCarrier hands over every customer of the index that carries a key of a name, with that key.
+func (l *Ledger) EachCarrier(ctx context.Context, keyName string, do func(billingID string, key connector.Key)) error {
 	type carrier struct{ id, value string }
-	found, err := list(ctx, l, "SELECT billing_id, substr(value, length(?1) + 1) FROM remote_traits WHERE kind = 'key' AND substr(value, 1, length(?1)) = ?1",
-		[]any{keysNamed(keyName)}, func(c *carrier) []any { return []any{&c.id, &c.value} })
-	out := make(map[string]connector.Key, len(found))
-	for _, c := range found {
-		out[c.id] = connector.ParseKey(keyName, c.value)
-	}
-	return out, err
+	return each(ctx, l, "SELECT billing_id, substr(value, length(?1) + 1) FROM remote_traits WHERE kind = 'key' AND substr(value, 1, length(?1)) = ?1",
+		[]any{keysNamed(keyName)}, func(c *carrier) []any { return []any{&c.id, &c.value} },
+		func(c carrier) error { do(c.id, connector.ParseKey(keyName, c.value)); return nil })
 }

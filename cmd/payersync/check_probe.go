@@ -241,10 +241,6 @@ func tripOfTrial(customer string, trial billing.Trial, known []string) state.Rou
 
 // notServed refuses a customer that a payer of ours has, and returns the name of any other.
 func notServed(ctx context.Context, s *session.Session, id string) (name string, err error) {
-	payers, err := s.Ledger.Payers(ctx, state.Filter{})
-	if err != nil {
-		return "", err
-	}
 	customer, err := s.Billing.Customer(ctx, id)
 	switch {
 	case connector.FaultOf(err) == connector.FaultNotFound:
@@ -261,13 +257,13 @@ func notServed(ctx context.Context, s *session.Session, id string) (name string,
 			return "", usage.Errorf("--allow-writes %s: this customer carries %s, by which payersync knows its own; make a customer without it for trying things out", show.Visible(id), show.Visible(name))
 		}
 	}
-	for _, p := range payers {
+	return customer.Name, s.Ledger.EachPayer(ctx, state.Filter{}, func(p state.PayerRow) error {
 		if p.BillingID != nil && *p.BillingID == id || p.KeyValue != "" && customer.ExternalData[p.KeyName] == p.KeyValue {
-			return "", usage.Errorf("--allow-writes %s: this is the customer of a payer, record %s of %s; make a customer for trying things out in the service's own pages, and give its id",
+			return usage.Errorf("--allow-writes %s: this is the customer of a payer, record %s of %s; make a customer for trying things out in the service's own pages, and give its id",
 				show.Visible(id), show.Visible(p.SourceID), p.Connection)
 		}
-	}
-	return customer.Name, nil
+		return nil
+	})
 }
 
 // ourKeys returns the keys of the configured connections, and those that hold their scopes.

@@ -126,7 +126,8 @@ func (r *review) read(ctx context.Context, a *app, s *session.Session) error {
 	}
 	carried := map[string]map[string]connector.Key{}
 	for name := range names {
-		if carried[name], err = s.Ledger.Carriers(ctx, name); err != nil {
+		carried[name] = map[string]connector.Key{}
+		if err := s.Ledger.EachCarrier(ctx, name, func(id string, key connector.Key) { carried[name][id] = key }); err != nil {
 			return err
 		}
 	}
