@@ -190,7 +190,8 @@ func (r *review) find(ctx context.Context) ([]match.Suggestion, error) {
 			open = append(open, record)
 		}
 	}
-	return match.Find(ctx, open, r.customers, match.Settings{
+	list := func(yield func([]match.Customer, error) bool) { yield(r.customers, nil) }
+	return match.Find(ctx, open, list, match.Settings{
 		Rejected: func(record, customer string) bool { return r.words[pair{record, customer}] == state.WordReject },
 	})
 }

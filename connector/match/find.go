@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
+
+	"payersync/connector"
 )
 
 // Settings say how pairs are looked for. The zero value will do.
@@ -83,81 +86,143 @@ func (r *rivals) note(record, score int) {
 // search is one run of Find.
 type search struct {
 	Settings
-	records, customers []entry
-	taken              []bool
-	counts             counts
-	found              []found // those of a record side by side, best first
-	rivals             []rivals
-	seen               []int // for each customer the last record it was compared with
-	hits               []hit
+	records []entry
+	near    []near // those that the index leads to, and places that are free
+	free    []int  // these
+	index   index
+	counts  counts
+	found   []found // those of a record side by side, best first
+	rivals  []rivals
+	seen    []int // for each customer the last record it was compared with
+	hits    []hit
+}
+
+// near is a customer that has a key in common with a record.
+type near struct {
+	entry
+	customer Customer
+	keys     int // how many keys of the index lead to it
 }
 
 // Find looks for the customer of each record. It returns what it found best first;
 // records for which there is nothing are left out. No customer is the Best of two
-// records, and none that is taken is. Find keeps a few pairs of each record and the
-// postings of both lists, so its memory grows with the lists and not with their
-// product. It stops early when ctx ends.
-func Find(ctx context.Context, records []Record, customers []Customer, settings Settings) ([]Suggestion, error) {
-	s := &search{Settings: settings, taken: make([]bool, len(customers)), rivals: make([]rivals, len(customers)), seen: make([]int, len(customers))}
+// records, and none that is taken is. The customers come in pages, and Find keeps of
+// them those that share with a record what few of them have, and a few pairs of each
+// record: its memory grows with the records, and neither with the list of customers
+// nor with the product of both. It stops early when ctx ends.
+func Find(ctx context.Context, records []Record, customers iter.Seq2[[]Customer, error], settings Settings) ([]Suggestion, error) {
+	s := &search{Settings: settings}
 	s.RunnersUp = cmp.Or(s.RunnersUp, 3)
-	for i := range s.rivals {
-		s.rivals[i] = rivals{best: -1, scores: [2]int{-1, -1}}
-	}
 	for _, r := range records {
 		s.records = append(s.records, entryOfRecord(r, s.Region))
 	}
-	for i, c := range customers {
-		s.customers = append(s.customers, entryOfCustomer(c, s.Region))
-		s.taken[i] = c.Taken != ""
-	}
-	if err := cmp.Or(distinct("record", s.records), distinct("customer", s.customers)); err != nil {
+	if err := s.meetAll(customers); err != nil {
 		return nil, err
 	}
-	s.counts = count(s.records, s.customers)
+	s.seen, s.rivals = make([]int, len(s.near)), slices.Repeat([]rivals{{best: -1, scores: [2]int{-1, -1}}}, len(s.near))
 	if err := s.compareAll(ctx); err != nil {
 		return nil, err
 	}
 	s.lookForRivals()
 	best := s.assign()
-	return s.tell(best, records, customers), nil
+	return s.tell(best, records), nil
 }
 
-// distinct reports an id that is blank or doubled.
-func distinct(what string, entries []entry) error {
-	seen := make(map[string]bool, len(entries))
-	for _, e := range entries {
-		if e.id == "" || seen[e.id] {
-			return fmt.Errorf("compare records with customers: two %ss have the id %q, or it is blank", what, e.id)
+// meetAll meets every customer once.
+func (s *search) meetAll(customers iter.Seq2[[]Customer, error]) error {
+	ids := connector.NewIDs()
+	for i := range s.records {
+		if err := distinct(ids, "record", s.records[i].id); err != nil {
+			return err
 		}
-		seen[e.id] = true
+	}
+	s.index, s.counts = newIndex(s.records), newCounts(s.records)
+	ids = connector.NewIDs()
+	for page, err := range customers {
+		if err != nil {
+			return err
+		}
+		for _, c := range page {
+			if err := distinct(ids, "customer", c.ID); err != nil {
+				return err
+			}
+			s.meet(c)
+		}
 	}
 	return nil
 }
 
+// distinct puts an id among others, and reports one that is blank or doubled.
+func distinct(ids *connector.IDs, what, id string) error {
+	if id == "" || !ids.Add(id) {
+		return fmt.Errorf("compare records with customers: two %ss have the id %q, or it is blank", what, id)
+	}
+	return nil
+}
+
+// meet counts a customer, and keeps it for as long as a key leads to it.
+func (s *search) meet(c Customer) {
+	e := entryOfCustomer(c, s.Region)
+	s.counts.meet(&e)
+	keys := s.index.common(&e)
+	if len(keys) == 0 {
+		return
+	}
+	c.Raw = nil // it takes the most room, and nothing of it is compared
+	at := s.place(near{entry: e, customer: c, keys: 1})
+	for _, key := range keys {
+		lost, added := s.index.add(key, at)
+		if added {
+			s.near[at].keys++
+		}
+		for _, k := range lost {
+			s.let(k)
+		}
+	}
+	s.let(at)
+}
+
+// place keeps a customer, and returns where.
+func (s *search) place(n near) int {
+	if last := len(s.free) - 1; last >= 0 {
+		at := s.free[last]
+		s.free, s.near[at] = s.free[:last], n
+		return at
+	}
+	s.near = append(s.near, n)
+	return len(s.near) - 1
+}
+
+// let lets a customer go when this was the last that leads to it.
+func (s *search) let(at int) {
+	if s.near[at].keys--; s.near[at].keys == 0 {
+		s.near[at], s.free = near{}, append(s.free, at)
+	}
+}
+
 func (s *search) compareAll(ctx context.Context) error {
-	index := newIndex(s.customers)
 	for i := range s.records {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		s.compareOne(i, index)
+		s.compareOne(i)
 	}
 	return nil
 }
 
-func (s *search) compareOne(i int, index index) {
+func (s *search) compareOne(i int) {
 	r := &s.records[i]
 	start := len(s.found)
 	for key := range r.keys {
-		for _, k := range index.customers(key) {
+		for _, k := range s.index.customers(key) {
 			if s.seen[k] == i+1 {
 				continue
 			}
 			s.seen[k] = i + 1
-			if s.Rejected != nil && s.Rejected(r.id, s.customers[k].id) {
+			if s.Rejected != nil && s.Rejected(r.id, s.near[k].id) {
 				continue
 			}
-			v := s.counts.compare(s.hits, r, &s.customers[k])
+			v := s.counts.compare(s.hits, r, &s.near[k].entry)
 			s.hits = v.hits
 			if v.score() < leastScore && !v.alike() {
 				continue
@@ -184,7 +249,7 @@ func (s *search) order(a, b found) int {
 	return cmp.Or(
 		cmp.Compare(b.evidence, a.evidence), cmp.Compare(b.points, a.points),
 		strings.Compare(s.records[a.record].id, s.records[b.record].id),
-		strings.Compare(s.customers[a.customer].id, s.customers[b.customer].id))
+		strings.Compare(s.near[a.customer].id, s.near[b.customer].id))
 }
 
 // lookForRivals limits the score of pairs whose record or customer fits another one
@@ -220,12 +285,12 @@ func (s *search) lookForRivals() {
 func (s *search) assign() map[int]int {
 	queue := make([]int, 0, len(s.found))
 	for i, f := range s.found {
-		if !s.taken[f.customer] {
+		if s.near[f.customer].customer.Taken == "" {
 			queue = append(queue, i)
 		}
 	}
 	slices.SortFunc(queue, func(a, b int) int { return s.order(s.found[a], s.found[b]) })
-	best, given := map[int]int{}, make([]bool, len(s.customers))
+	best, given := map[int]int{}, make([]bool, len(s.near))
 	for _, i := range queue {
 		f := s.found[i]
 		if _, has := best[f.record]; !has && !given[f.customer] {
@@ -236,7 +301,7 @@ func (s *search) assign() map[int]int {
 }
 
 // tell puts what was found into words.
-func (s *search) tell(best map[int]int, records []Record, customers []Customer) []Suggestion {
+func (s *search) tell(best map[int]int, records []Record) []Suggestion {
 	var out []Suggestion
 	for start, end := 0, 0; start < len(s.found); start = end {
 		record := s.found[start].record
@@ -244,10 +309,10 @@ func (s *search) tell(best map[int]int, records []Record, customers []Customer) 
 		for end = start; end < len(s.found) && s.found[end].record == record; end++ {
 			f := s.found[end]
 			if at, has := best[record]; has && at == end {
-				pair := s.pair(f, records, customers)
+				pair := s.pair(f, records[f.record])
 				suggestion.Best = &pair
 			} else if len(suggestion.Others) < s.RunnersUp {
-				suggestion.Others = append(suggestion.Others, s.pair(f, records, customers))
+				suggestion.Others = append(suggestion.Others, s.pair(f, records[f.record]))
 			}
 		}
 		out = append(out, suggestion)
@@ -266,8 +331,9 @@ func (s Suggestion) score() int {
 	return s.Best.Score
 }
 
-func (s *search) pair(f found, records []Record, customers []Customer) Pair {
-	v := s.counts.compare(nil, &s.records[f.record], &s.customers[f.customer])
+func (s *search) pair(f found, r Record) Pair {
+	c := &s.near[f.customer]
+	v := s.counts.compare(nil, &s.records[f.record], &c.entry)
 	if f.rivalRecord {
 		v.add(&recordToo)
 	}
@@ -276,9 +342,8 @@ func (s *search) pair(f found, records []Record, customers []Customer) Pair {
 	}
 	slices.SortStableFunc(v.hits, func(a, b hit) int { return cmp.Compare(sign(b.rule), sign(a.rule)) })
 	p := Pair{
-		Record: s.records[f.record].id, Customer: s.customers[f.customer].id, Score: f.score,
-		Taken: customers[f.customer].Taken,
-		Ours:  sideOfRecord(records[f.record]), Theirs: sideOfCustomer(customers[f.customer]),
+		Record: r.ID, Customer: c.id, Score: f.score, Taken: c.customer.Taken,
+		Ours: sideOfRecord(r), Theirs: sideOfCustomer(c.customer),
 	}
 	for _, h := range v.hits {
 		p.Reasons = append(p.Reasons, h.reason())

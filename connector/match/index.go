@@ -9,19 +9,46 @@ const mostAlike = 100
 // Words of a name that are used for keys: more make no key rarer.
 const mostWords = 6
 
-// index finds customers by what they have in common with a record.
+// index finds customers by what they have in common with a record. It has the keys of the
+// records and no others.
 type index map[uint64][]int
 
-func newIndex(customers []entry) index {
+// tooMany stands for the customers of a key that is not followed.
+var tooMany = make([]int, mostAlike+1)
+
+func newIndex(records []entry) index {
 	x := index{}
-	for i := range customers {
-		for key := range customers[i].keys {
-			if l := x[key]; len(l) <= mostAlike && (len(l) == 0 || l[len(l)-1] != i) {
-				x[key] = append(l, i)
-			}
+	for i := range records {
+		for key := range records[i].keys {
+			x[key] = nil
 		}
 	}
 	return x
+}
+
+// common returns the keys of a customer that lead to it from a record.
+func (x index) common(customer *entry) (keys []uint64) {
+	for key := range customer.keys {
+		if l, has := x[key]; has && len(l) <= mostAlike {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// add notes that a customer has a key of the index, and reports false where that was noted or
+// is not followed. It returns those to whom the key leads no more, because they are too many.
+func (x index) add(key uint64, customer int) (lost []int, added bool) {
+	l := x[key]
+	if len(l) > mostAlike || len(l) > 0 && l[len(l)-1] == customer {
+		return nil, false
+	}
+	if l = append(l, customer); len(l) > mostAlike {
+		x[key] = tooMany
+		return l, true
+	}
+	x[key] = l
+	return nil, true
 }
 
 // customers returns those that have a key, and nobody when too many have it.

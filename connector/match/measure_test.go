@@ -39,7 +39,7 @@ func measure(t *testing.T, of []family, seeds ...uint64) measured {
 	}
 	for _, seed := range seeds {
 		p := populate(seed, groups, of)
-		suggestions, err := Find(t.Context(), p.records, p.customers, Settings{Region: "DE"})
+		suggestions, err := Find(t.Context(), p.records, listed(p.customers), Settings{Region: "DE"})
 		if err != nil {
 			t.Fatal(err)
 		}

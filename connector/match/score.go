@@ -46,31 +46,40 @@ func (v *verdict) sum() {
 func (v *verdict) score() int { return max(0, min(v.points, v.limit)) }
 
 // counts say how many records and customers have each e-mail address, phone and
-// company number. A phone is counted by its end, because not everybody writes the
-// country code.
+// company number that a record has. A phone is counted by its end, because not
+// everybody writes the country code.
 type counts struct{ emails, phones, numbers map[string][2]int }
 
-func count(records, customers []entry) counts {
+func newCounts(records []entry) counts {
 	c := counts{map[string][2]int{}, map[string][2]int{}, map[string][2]int{}}
-	for side, entries := range [][]entry{records, customers} {
-		add := func(to map[string][2]int, s string) {
-			n := to[s]
-			n[side]++
-			to[s] = n
-		}
-		for _, e := range entries {
-			for _, s := range e.emails {
-				add(c.emails, s)
-			}
-			for _, s := range e.phones {
-				add(c.phones, phoneEnd(s))
-			}
-			for _, s := range e.numbers {
-				add(c.numbers, s)
-			}
-		}
+	for i := range records {
+		c.of(&records[i], func(in map[string][2]int, s string) {
+			in[s] = [2]int{in[s][0] + 1}
+		})
 	}
 	return c
+}
+
+// meet counts a customer.
+func (c counts) meet(customer *entry) {
+	c.of(customer, func(in map[string][2]int, s string) {
+		if n, has := in[s]; has {
+			in[s] = [2]int{n[0], n[1] + 1}
+		}
+	})
+}
+
+// of hands over all that is counted of an entry, with where it is.
+func (c counts) of(e *entry, do func(in map[string][2]int, s string)) {
+	for _, s := range e.emails {
+		do(c.emails, s)
+	}
+	for _, s := range e.phones {
+		do(c.phones, phoneEnd(s))
+	}
+	for _, s := range e.numbers {
+		do(c.numbers, s)
+	}
 }
 
 // compare finds the rules that hold for a record and a customer. hits is room for

@@ -1,6 +1,7 @@
 package match
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -46,7 +47,7 @@ func find(t *testing.T, records, customers []card, taken ...string) map[string]S
 		}
 		ks = append(ks, k)
 	}
-	found, err := Find(t.Context(), rs, ks, Settings{Region: "DE"})
+	found, err := Find(t.Context(), rs, listed(ks), Settings{Region: "DE"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +56,17 @@ func find(t *testing.T, records, customers []card, taken ...string) map[string]S
 		out[s.Record] = s
 	}
 	return out
+}
+
+// listed is a list of customers in pages of three.
+func listed(customers []Customer) iter.Seq2[[]Customer, error] {
+	return func(yield func([]Customer, error) bool) {
+		for page := range slices.Chunk(customers, 3) {
+			if !yield(page, nil) {
+				return
+			}
+		}
+	}
 }
 
 func (p Pair) told() string {
@@ -122,7 +134,7 @@ func TestTheRecordsContactIsKnown(t *testing.T) {
 	r := nordwind.record("R1")
 	r.Want.People[0].Name, r.Want.People[0].FirstName, r.Want.People[0].LastName = "", "Anna", "Müller"
 	k := nordwind.but(func(c *card) { c.name = "Müller, Anna" })
-	found, err := Find(t.Context(), []Record{r}, []Customer{k.customer("C1")}, Settings{})
+	found, err := Find(t.Context(), []Record{r}, listed([]Customer{k.customer("C1")}), Settings{})
 	if err != nil || len(found) != 1 || found[0].Best == nil {
 		t.Fatalf("%+v, %v", found, err)
 	}
