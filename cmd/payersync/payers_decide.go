@@ -118,6 +118,9 @@ say what was decided before are passed over, so a file may be read twice.`,
 				return err
 			}
 			return a.withReview(cmd.Context(), *connection, func(ctx context.Context, s *session.Session, r *review) error {
+				if err := r.look(ctx, pairsOf(sheet)); err != nil {
+					return err
+				}
 				said, problems := r.decided(sheet)
 				if len(problems) > 0 {
 					return wrongFile(args[0], problems)
@@ -161,6 +164,16 @@ func wrongFile(file string, problems match.CSVError) error {
 type saying struct {
 	pair
 	says state.Word
+}
+
+// pairsOf returns the pairs of a list that somebody has decided on.
+func pairsOf(sheet match.Sheet) (pairs []pair) {
+	for _, row := range sheet.Rows {
+		if row.Decision != match.Undecided {
+			pairs = append(pairs, pair{row.Record, row.Customer})
+		}
+	}
+	return pairs
 }
 
 // decided returns what the rows of a file say, and what is wrong with it by now.
@@ -232,7 +245,7 @@ func (r *review) pick(w saying) (ours, theirs match.Side, column, problem string
 		}
 		return ours, theirs, "record_id", fmt.Sprintf("there is no record %q that waits for a customer; payersync payers match lists them", w.record)
 	}
-	customer, has := r.customer(w.customer)
+	customer, has := r.customers[w.customer]
 	if !has {
 		return ours, theirs, "customer_id", fmt.Sprintf("the billing service has no customer %q", w.customer)
 	}
@@ -245,6 +258,9 @@ func (r *review) pick(w saying) (ours, theirs match.Side, column, problem string
 
 // decideOne notes a word on one pair.
 func (a *app) decideOne(ctx context.Context, s *session.Session, r *review, p pair, says state.Word, d decision) error {
+	if err := r.look(ctx, []pair{p}); err != nil {
+		return err
+	}
 	w := saying{p, says}
 	if !r.doneBefore(w) {
 		ours, theirs, _, problem := r.pick(w)

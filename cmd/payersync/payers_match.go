@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"strings"
 
@@ -59,14 +60,19 @@ payersync payers match import. The file holds personal data.`,
 	return c
 }
 
-// review is everything that a review list is made from, as it is at this moment.
+// review is what a review list is made from, as it is at this moment.
 type review struct {
-	conn      syncer.Connection
-	records   []match.Record
-	keys      map[string]string // name of a record's key, by record
-	customers []match.Customer
+	*session.Session
+	app     *app
+	conn    syncer.Connection
+	records []match.Record
+	keys    map[string]string // name of a record's key, by record
+	words   map[pair]state.Word
+	promise map[string]string // the record that a customer was accepted for, of any connection, by customer
+
+	// Of the pairs that somebody names alone, see look.
+	customers map[string]match.Customer
 	linked    map[string]string // customer by record, of this connection
-	words     map[pair]state.Word
 }
 
 // pair is a record and a customer.
@@ -89,91 +95,151 @@ func (a *app) withReview(ctx context.Context, connection string, do func(context
 	if err != nil {
 		return err
 	}
-	r := &review{conn: conn, keys: map[string]string{}, linked: map[string]string{}, words: map[pair]state.Word{}}
-	if err := r.read(ctx, a, s); err != nil {
+	r := &review{Session: s, app: a, conn: conn, keys: map[string]string{}, words: map[pair]state.Word{}, promise: map[string]string{}}
+	if err := r.read(ctx); err != nil {
 		return err
 	}
-	if len(r.records)+len(r.linked) == 0 {
-		a.nothingStored(c)
+	if len(r.records) == 0 {
+		linked, err := s.Ledger.Payers(ctx, state.Filter{Connection: conn.Name, Limit: 1})
+		if err != nil {
+			return err
+		}
+		if len(linked) == 0 {
+			a.nothingStored(c)
+		}
 	}
 	return do(ctx, s, r)
 }
 
-func (r *review) read(ctx context.Context, a *app, s *session.Session) error {
-	unlinked, err := s.Syncer.Unlinked(ctx, r.conn)
+// read reads the records without a customer, and what was said of pairs.
+func (r *review) read(ctx context.Context) error {
+	unlinked, err := r.Syncer.Unlinked(ctx, r.conn)
 	if err != nil {
 		return err
 	}
-	names := map[string]bool{}
 	for _, u := range unlinked {
 		r.records = append(r.records, match.Record{ID: u.SourceID, Want: u.Want})
-		names[u.Key.Name], r.keys[u.SourceID] = true, u.Key.Name
+		r.keys[u.SourceID] = u.Key.Name
 	}
-	payers, err := s.Ledger.Payers(ctx, state.Filter{})
-	if err != nil {
-		return err
-	}
-	taken := map[string]string{}
-	for _, p := range payers {
-		names[p.KeyName] = true
-		if p.BillingID == nil {
-			continue
-		}
-		taken[*p.BillingID] = "linked to record " + p.SourceID
-		if p.Connection == r.conn.Name {
-			r.linked[p.SourceID] = *p.BillingID
-		}
-	}
-	carried := map[string]map[string]connector.Key{}
-	for name := range names {
-		carried[name] = map[string]connector.Key{}
-		if err := s.Ledger.EachCarrier(ctx, name, func(id string, key connector.Key) { carried[name][id] = key }); err != nil {
-			return err
-		}
-	}
-	for _, c := range s.Config.Connections {
-		said, err := s.Ledger.Words(ctx, c.Name)
+	for _, c := range r.Config.Connections {
+		said, err := r.Ledger.Words(ctx, c.Name)
 		if err != nil {
 			return err
 		}
 		for _, w := range said {
-			if w.Word == state.WordAccept && taken[w.BillingID] == "" {
-				taken[w.BillingID] = acceptedFor + w.SourceID
+			if w.Word == state.WordAccept {
+				r.promise[w.BillingID] = w.SourceID
 			}
 			if c.Name == r.conn.Name {
 				r.words[pair{w.SourceID, w.BillingID}] = w.Word
 			}
 		}
 	}
-	return r.list(ctx, a, s, taken, carried)
+	return nil
 }
 
-// acceptedFor begins what is said of a customer that waits to be adopted.
-const acceptedFor = "accepted for record "
+// list reads the service's customers, page by page.
+func (r *review) list(ctx context.Context) iter.Seq2[[]match.Customer, error] {
+	return func(yield func([]match.Customer, error) bool) {
+		progress, done := show.NewProgress(r.app.ErrOut, r.app.now), 0
+		defer progress.End()
+		for page, err := range r.Billing.Customers(ctx) {
+			if err != nil {
+				yield(nil, fmt.Errorf("read the customers of the billing service: %w", err))
+				return
+			}
+			customers := make([]match.Customer, len(page))
+			for i, c := range page {
+				customers[i].RemoteCustomer = c
+			}
+			if !yield(customers, nil) {
+				return
+			}
+			done += len(page)
+			progress.Show(syncer.Progress{Stage: "list", Done: done})
+		}
+	}
+}
 
-// list reads the service's customers. A list may leave externalData out, so what reads have
-// shown before counts too.
-func (r *review) list(ctx context.Context, a *app, s *session.Session, taken map[string]string, carried map[string]map[string]connector.Key) error {
-	progress := show.NewProgress(a.ErrOut, a.now)
-	defer progress.End()
-	for page, err := range s.Billing.Customers(ctx) {
+// mark notes which customers are taken, and why. A list may leave externalData out, so what reads
+// have shown before counts too.
+func (r *review) mark(ctx context.Context, customers []*match.Customer) error {
+	of, names := map[string]*match.Customer{}, map[string]bool{}
+	for _, c := range customers {
+		of[c.ID] = c
+		if record, waits := r.promise[c.ID]; waits {
+			c.Taken = "accepted for record " + record
+		}
+	}
+	for _, name := range r.keys {
+		names[name] = true
+	}
+	if err := r.Ledger.EachPayer(ctx, state.Filter{}, func(p state.PayerRow) error {
+		names[p.KeyName] = true
+		if p.BillingID == nil {
+			return nil
+		}
+		if c := of[*p.BillingID]; c != nil {
+			c.Taken = "linked to record " + p.SourceID
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for name := range names {
+		carried := map[string]connector.Key{}
+		if err := r.Ledger.EachCarrier(ctx, name, func(id string, key connector.Key) {
+			if of[id] != nil {
+				carried[id] = key
+			}
+		}); err != nil {
+			return err
+		}
+		for _, c := range customers {
+			key := connector.KeyIn(c.ExternalData, name)
+			if key.Value == "" {
+				key = carried[c.ID]
+			}
+			if key.Value != "" && c.Taken == "" {
+				c.Taken = fmt.Sprintf("carries the key %s", key)
+			}
+		}
+	}
+	return nil
+}
+
+// look reads what is there now of the pairs that somebody has named.
+func (r *review) look(ctx context.Context, named []pair) error {
+	r.customers, r.linked = map[string]match.Customer{}, map[string]string{}
+	records, ids := map[string]bool{}, map[string]bool{}
+	for _, p := range named {
+		records[p.record], ids[p.customer] = true, true
+	}
+	if err := r.Ledger.EachPayer(ctx, state.Filter{Connection: r.conn.Name}, func(p state.PayerRow) error {
+		if p.BillingID != nil && records[p.SourceID] {
+			r.linked[p.SourceID] = *p.BillingID
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	var met []*match.Customer
+	for page, err := range r.list(ctx) {
 		if err != nil {
-			return fmt.Errorf("read the customers of the billing service: %w", err)
+			return err
 		}
 		for _, c := range page {
-			known := match.Customer{RemoteCustomer: c, Taken: taken[c.ID]}
-			for name, by := range carried {
-				key := connector.KeyIn(c.ExternalData, name)
-				if key.Value == "" {
-					key = by[c.ID]
-				}
-				if key.Value != "" && known.Taken == "" {
-					known.Taken = fmt.Sprintf("carries the key %s", key)
-				}
+			if ids[c.ID] {
+				c.Raw = nil // it takes the most room, and nobody asks for it
+				met = append(met, &c)
 			}
-			r.customers = append(r.customers, known)
 		}
-		progress.Show(syncer.Progress{Stage: "list", Done: len(r.customers)})
+	}
+	if err := r.mark(ctx, met); err != nil {
+		return err
+	}
+	for _, c := range met {
+		r.customers[c.ID] = *c
 	}
 	return nil
 }
@@ -190,9 +256,9 @@ func (r *review) find(ctx context.Context) ([]match.Suggestion, error) {
 			open = append(open, record)
 		}
 	}
-	list := func(yield func([]match.Customer, error) bool) { yield(r.customers, nil) }
-	return match.Find(ctx, open, list, match.Settings{
+	return match.Find(ctx, open, r.list(ctx), match.Settings{
 		Rejected: func(record, customer string) bool { return r.words[pair{record, customer}] == state.WordReject },
+		Mark:     func(found []*match.Customer) error { return r.mark(ctx, found) },
 	})
 }
 
@@ -326,16 +392,6 @@ func (a *app) writeMatches(file string, found []match.Suggestion) (err error) {
 	}
 	a.Say("%s written to %s. Write accept, reject or new into the column decision, then: payersync payers match import %[2]s", connector.Plural(len(rows), "pair"), show.Visible(file))
 	return a.Result(map[string]any{"file": file, "pairs": len(rows)})
-}
-
-// customer returns one of the list.
-func (r *review) customer(id string) (match.Customer, bool) {
-	for _, c := range r.customers {
-		if c.ID == id {
-			return c, true
-		}
-	}
-	return match.Customer{}, false
 }
 
 // record returns one of those without a customer.

@@ -16,6 +16,7 @@ type Settings struct {
 	Region    string                             // two letters of the country whose phone numbers are written without its code; "" for none
 	RunnersUp int                                // how many pairs are kept beside the proposed one; 0 for 3
 	Rejected  func(record, customer string) bool // pairs that a person has rejected: they are passed over; nil for none
+	Mark      func(found []*Customer) error      // notes in Taken of those that were found why they are nobody's to propose; nil where the list says it
 }
 
 // Side is one side of a pair as it is shown.
@@ -121,6 +122,9 @@ func Find(ctx context.Context, records []Record, customers iter.Seq2[[]Customer,
 	}
 	s.seen, s.rivals = make([]int, len(s.near)), slices.Repeat([]rivals{{best: -1, scores: [2]int{-1, -1}}}, len(s.near))
 	if err := s.compareAll(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.mark(); err != nil {
 		return nil, err
 	}
 	s.lookForRivals()
@@ -250,6 +254,21 @@ func (s *search) order(a, b found) int {
 		cmp.Compare(b.evidence, a.evidence), cmp.Compare(b.points, a.points),
 		strings.Compare(s.records[a.record].id, s.records[b.record].id),
 		strings.Compare(s.near[a.customer].id, s.near[b.customer].id))
+}
+
+// mark has it noted which of the customers that were found are taken.
+func (s *search) mark() error {
+	if s.Mark == nil {
+		return nil
+	}
+	var customers []*Customer
+	met := make([]bool, len(s.near))
+	for _, f := range s.found {
+		if !met[f.customer] {
+			met[f.customer], customers = true, append(customers, &s.near[f.customer].customer)
+		}
+	}
+	return s.Mark(customers)
 }
 
 // lookForRivals limits the score of pairs whose record or customer fits another one

@@ -82,3 +82,24 @@ func TestWhatTooManyShareIsCountedOverTheWholeList(t *testing.T) {
 		t.Errorf("because %s", told)
 	}
 }
+
+func TestWhoIsFoundIsMarkedAndNobodyElse(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	customers := []Customer{anna.customer("C1"), nordwind.customer("C2"), anna.customer("C3")}
+	found, err := Find(t.Context(), []Record{anna.record("R1")}, listed(customers), Settings{Region: "DE", Mark: func(found []*Customer) error {
+		for _, c := range found {
+			asked = append(asked, c.ID)
+			if c.ID == "C1" {
+				c.Taken = "linked to record R9"
+			}
+		}
+		return nil
+	}})
+	if err != nil || len(found) != 1 || found[0].Best == nil || found[0].Best.Customer != "C3" || found[0].Others[0].Taken != "linked to record R9" {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if slices.Sort(asked); !slices.Equal(asked, []string{"C1", "C3"}) {
+		t.Errorf("%v were asked about", asked)
+	}
+}
