@@ -30,8 +30,33 @@ type Listing struct {
 	finished int // passes that had ended when the rows were compared
 }
 
-// listedRows are rows of one table whose mark the end of a pass changes, as JSON.
-type listedRows struct{ appeared, vanished string }
+// listedRows are rows of one table whose mark the end of a pass changes.
+type listedRows struct{ appeared, vanished idPages }
+
+// idPages are ids as JSON lists, of which one statement takes one.
+type idPages struct {
+	pages []string
+	last  []string // ids of the page that is not full
+}
+
+// idsAtOnce is how many ids one statement takes.
+const idsAtOnce = 5000
+
+func (p *idPages) add(id string) error {
+	if p.last = append(p.last, id); len(p.last) < idsAtOnce {
+		return nil
+	}
+	return p.end()
+}
+
+// end ends the last page.
+func (p *idPages) end() error {
+	page, err := json.Marshal(p.last)
+	if len(p.last) > 0 {
+		p.pages, p.last = append(p.pages, string(page)), p.last[:0]
+	}
+	return err
+}
 
 func newListing(pass, ticket int64) *Listing {
 	return &Listing{Pass: pass, Ticket: ticket, shown: connector.NewIDs(), bare: connector.NewIDs(), mandates: connector.NewIDs(), statuses: connector.NewIDs()}
@@ -104,24 +129,22 @@ func (l *Ledger) Compare(ctx context.Context, s *Listing) error {
 			id     string
 			listed bool
 		}
-		appeared, vanished := []string{}, []string{}
+		var rows listedRows
 		if err := each(ctx, l, "SELECT "+table.id+", listed <> 0 FROM "+table.name, nil, func(r *row) []any { return []any{&r.id, &r.listed} }, func(r row) error {
 			switch met := s.met(table.name).Has(r.id); {
 			case met && !r.listed:
-				appeared = append(appeared, r.id)
+				return rows.appeared.add(r.id)
 			case !met && r.listed:
-				vanished = append(vanished, r.id)
+				return rows.vanished.add(r.id)
 			}
 			return nil
 		}); err != nil {
 			return fmt.Errorf("compare a list with what is known: %w", err)
 		}
-		a, errA := json.Marshal(appeared)
-		v, errV := json.Marshal(vanished)
-		if err := errors.Join(errA, errV); err != nil {
+		if err := errors.Join(rows.appeared.end(), rows.vanished.end()); err != nil {
 			return err
 		}
-		s.changed[table.name] = listedRows{string(a), string(v)}
+		s.changed[table.name] = rows
 	}
 	return nil
 }
@@ -136,16 +159,28 @@ func (tx *Tx) mark(s *Listing) error {
 		return err
 	}
 	for _, table := range listedTables {
-		rows, compared := s.changed[table.name]
+		vanish := "UPDATE " + table.name + " SET " + table.at + " = " + lastSeenOf(table.name, table.at) + ", listed = 0 WHERE listed = 1"
+		appear := "UPDATE " + table.name + " SET listed = 1 WHERE listed = 0"
 		among := " AND " + table.id + " IN (SELECT value FROM json_each(?1))"
-		notShown, args := among, []any{rows.vanished}
-		if !compared || finished != s.finished {
-			notShown, args, rows.appeared = "", nil, "[]"
+		rows, compared := s.changed[table.name]
+		var err error
+		if compared && finished == s.finished {
+			err = errors.Join(tx.execPages(vanish+among, rows.vanished), tx.execPages(appear+among, rows.appeared))
+		} else {
+			err = tx.exec(vanish)
 		}
-		if err := errors.Join(
-			tx.exec("UPDATE "+table.name+" SET "+table.at+" = "+lastSeenOf(table.name, table.at)+", listed = 0 WHERE listed = 1"+notShown, args...),
-			tx.exec("UPDATE "+table.name+" SET listed = 1 WHERE listed = 0"+among, rows.appeared)); err != nil {
+		if err != nil {
 			return fmt.Errorf("note what a list has shown: %w", err)
+		}
+	}
+	return nil
+}
+
+// execPages executes a statement with each page of ids.
+func (tx *Tx) execPages(query string, ids idPages) error {
+	for _, page := range ids.pages {
+		if err := tx.exec(query, page); err != nil {
+			return err
 		}
 	}
 	return nil

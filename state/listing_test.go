@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -84,5 +85,37 @@ func TestAListThatAnotherOvertookAtItsEndSaysOfNoMandateThatItShowedIt(t *testin
 	}
 	if n := one[int](t, d.Ledger, "SELECT count(*) FROM mandates WHERE listed = 1"); n != 0 {
 		t.Error("it still counts as shown by the list that ended last")
+	}
+}
+
+// More rows than one statement marks.
+func TestAListMarksEveryRowThatItShows(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.planLinkedPayer("c1", "b1")
+	var all []connector.Mandate
+	for i := range 2*idsAtOnce + 1 {
+		all = append(all, connector.Mandate{ID: fmt.Sprint("m", i), CustomerID: "b1", Status: connector.MandateActive})
+	}
+	show := func(s *Listing, mandates []connector.Mandate) {
+		d.do(func(tx *Tx) error {
+			defer tx.ShownBy(s)()
+			for _, m := range mandates {
+				if _, err := tx.SaveMandate(m, connector.CauseSweep, "1"); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	show(nil, all)
+	for _, shown := range []int{len(all), idsAtOnce, len(all), 1, 0} {
+		d.clock.move(time.Hour)
+		s := d.startList("b1")
+		show(s, all[:shown])
+		d.finish(s)
+		if n := one[int](t, d.Ledger, "SELECT count(*) FROM mandates WHERE listed = 1"); n != shown {
+			t.Errorf("%d rows count as shown by a list that showed %d", n, shown)
+		}
 	}
 }
