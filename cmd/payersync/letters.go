@@ -100,7 +100,7 @@ type letterPlan struct {
 	Waits  letterBatch          `json:"waits_together"`
 	Count  map[letters.What]int `json:"count"`
 	Why    map[letters.Why]int  `json:"why"`
-	Rows   []letterRow          `json:"letters"`
+	shown  []letters.Next       // the last member, letters
 }
 
 type letterHold struct {
@@ -116,8 +116,9 @@ type letterBatch struct {
 	Why     []string `json:"why"`
 }
 
+// letterPlanOf takes the letters that are shown out of the plan's.
 func (a *app) letterPlanOf(ctx context.Context, l *office.Letters, p *letters.Plan, connection string, which func(letters.Next) bool, limit int) (out letterPlan, more bool, err error) {
-	out = letterPlan{At: p.At, Holds: []letterHold{}, Paused: []string{}, Waits: letterBatch{Hash: p.Batch.Hash, Letters: len(p.Batch.Letters), Why: []string{}}, Count: map[letters.What]int{}, Why: map[letters.Why]int{}, Rows: []letterRow{}}
+	out = letterPlan{At: p.At, Holds: []letterHold{}, Paused: []string{}, Waits: letterBatch{Hash: p.Batch.Hash, Letters: len(p.Batch.Letters), Why: []string{}}, Count: map[letters.What]int{}, Why: map[letters.Why]int{}}
 	if out.Paused, err = pausesOf(ctx, l); err != nil {
 		return out, false, err
 	}
@@ -136,27 +137,34 @@ func (a *app) letterPlanOf(ctx context.Context, l *office.Letters, p *letters.Pl
 			out.Why[x.Why]++
 		}
 	}
-	shown := slices.DeleteFunc(slices.Clone(p.Next), func(x letters.Next) bool { return !which(x) })
-	if more = limit > 0 && len(shown) > limit; more {
-		shown = shown[:limit]
+	out.shown = slices.DeleteFunc(p.Next, func(x letters.Next) bool { return !which(x) })
+	if more = limit > 0 && len(out.shown) > limit; more {
+		out.shown = out.shown[:limit]
 	}
-	out.Rows, err = letterRows(ctx, l, shown)
-	return out, more, err
+	return out, more, nil
 }
 
-func letterRows(ctx context.Context, l *office.Letters, shown []letters.Next) ([]letterRow, error) {
-	named, err := l.Named(ctx, shown)
-	if err != nil {
-		return nil, err
-	}
-	rows := make([]letterRow, len(shown))
-	for i, x := range named {
-		rows[i] = letterRow{x.Connection, x.SourceID, x.Label.Number, x.Label.Name, x.Label.Email, x.MandateID, x.What, x.Why, x.Why.Sentence(), x.Step, x.Kind, "", x.Sent, x.LastAt}
-		if x.On != (letters.Day{}) {
-			rows[i].On = x.On.String()
+// lettersAtOnce is of how many letters the labels are read at a time.
+const lettersAtOnce = 500
+
+// eachLetterRow hands over the rows of letters, one by one.
+func eachLetterRow(ctx context.Context, l *office.Letters, shown []letters.Next, do func(letterRow) error) error {
+	for some := range slices.Chunk(shown, lettersAtOnce) {
+		named, err := l.Named(ctx, some)
+		if err != nil {
+			return err
+		}
+		for _, x := range named {
+			row := letterRow{x.Connection, x.SourceID, x.Label.Number, x.Label.Name, x.Label.Email, x.MandateID, x.What, x.Why, x.Why.Sentence(), x.Step, x.Kind, "", x.Sent, x.LastAt}
+			if x.On != (letters.Day{}) {
+				row.On = x.On.String()
+			}
+			if err := do(row); err != nil {
+				return err
+			}
 		}
 	}
-	return rows, nil
+	return nil
 }
 
 func (a *app) lettersPlanCmd() *cobra.Command {
@@ -188,9 +196,14 @@ why its next letter is not due. Nothing is asked, changed or sent.`,
 				}
 				defer a.tellMore(more, a.limitOf(cmd))
 				if a.JSON() {
-					return show.JSON(a.Out, plan)
+					out := show.NewList(a.Out)
+					out.Open(plan)
+					out.List("letters", func() error {
+						return eachLetterRow(cmd.Context(), l, plan.shown, func(r letterRow) error { return out.Element(r) })
+					})
+					return out.Close()
 				}
-				return a.printLetterPlan(plan)
+				return a.printLetterPlan(cmd.Context(), l, plan)
 			})
 		},
 	}
@@ -200,8 +213,8 @@ why its next letter is not due. Nothing is asked, changed or sent.`,
 	return c
 }
 
-func (a *app) printLetterPlan(p letterPlan) error {
-	if err := a.printLetterRows(p.Rows, false); err != nil {
+func (a *app) printLetterPlan(ctx context.Context, l *office.Letters, p letterPlan) error {
+	if err := eachLetterRow(ctx, l, p.shown, func(r letterRow) error { return a.printLetterRow(r, false) }); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.Out, "%s due, %d wait for a person, %d paused, %d later, %d stopped, %d finished.\n", connector.Plural(p.Count[letters.Due], "letter"),
@@ -263,22 +276,18 @@ func waitTogether(n int) string {
 	return fmt.Sprintf("%d letters wait", n)
 }
 
-// printLetterRows prints a line for each letter, with its address for whoever approves it.
-func (a *app) printLetterRows(rows []letterRow, addressed bool) error {
-	for _, r := range rows {
-		name := strings.TrimSpace(r.Number + " " + r.Name)
-		if addressed {
-			name += " <" + r.Email + ">"
-		}
-		line := fmt.Sprintf("%-8s %-13s %s/%s  %s", r.What, r.Kind, r.Connection, r.SourceID, name)
-		if r.What != letters.Due {
-			line += "  (" + r.Sentence + ")"
-		}
-		if _, err := fmt.Fprintln(a.Out, show.Visible(strings.TrimRight(line, " "))); err != nil {
-			return err
-		}
+// printLetterRow prints the line of a letter, with its address for whoever approves it.
+func (a *app) printLetterRow(r letterRow, addressed bool) error {
+	name := strings.TrimSpace(r.Number + " " + r.Name)
+	if addressed {
+		name += " <" + r.Email + ">"
 	}
-	return nil
+	line := fmt.Sprintf("%-8s %-13s %s/%s  %s", r.What, r.Kind, r.Connection, r.SourceID, name)
+	if r.What != letters.Due {
+		line += "  (" + r.Sentence + ")"
+	}
+	_, err := fmt.Fprintln(a.Out, show.Visible(strings.TrimRight(line, " ")))
+	return err
 }
 
 // approvedReport is what `letters approve --output json` prints; its keys are public.
@@ -362,11 +371,7 @@ func (a *app) approveLetters(ctx context.Context, l *office.Letters, batch strin
 
 // printBatch prints letters, and the first of them in full: one of each kind first.
 func (a *app) printBatch(ctx context.Context, l *office.Letters, batch []letters.Next) error {
-	rows, err := letterRows(ctx, l, batch)
-	if err != nil {
-		return err
-	}
-	if err := a.printLetterRows(rows, true); err != nil || l.Desk.Settings.Templates == nil {
+	if err := eachLetterRow(ctx, l, batch, func(r letterRow) error { return a.printLetterRow(r, true) }); err != nil || l.Desk.Settings.Templates == nil {
 		return err
 	}
 	for _, x := range office.Examples(batch) {

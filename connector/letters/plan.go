@@ -138,7 +138,9 @@ func (d *Desk) Look(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for letters: %w", err)
 	}
-	for _, f := range b.payers {
+	p.Next = make([]Next, 0, len(b.payers))
+	for i, f := range b.payers {
+		b.payers[i] = nil // what decided is needed no more
 		v := d.Settings.due(f, d.today(p, f.Connection))
 		_, days := d.Settings.step(f, d.today(p, f.Connection))
 		p.Next = append(p.Next, Next{Days: days, RecordID: f.RecordID, MandateID: f.MandateID, Verdict: v, Recipient: f.Recipient, Language: f.Language, Setup: p.setups[f.Connection], LastAt: b.last[f.MandateID], Sent: b.sent[f.MandateID]})
@@ -234,21 +236,27 @@ func (d *Desk) batch(p *Plan, b *books) {
 	if most := max(fewLetters, timesAsMany*b.lastDay); due > 0 && due+b.todays > most {
 		brakes = append(brakes, Brake{WhyMany, fmt.Sprintf("It would be %d letters today; on the last day with letters there were %d.", due+b.todays, b.lastDay)})
 	}
-	setups := map[string]bool{}
+	setups, waiting := map[string]bool{}, 0
 	for i := range p.Next {
 		x := &p.Next[i]
 		if x.What == Due && len(brakes) > 0 && !b.letGo[x.MandateID] {
 			x.What, x.Why = Waits, brakes[0].Why
 		}
-		if x.What == Waits && !slices.Contains(held, x.Why) {
-			p.Batch.Letters = append(p.Batch.Letters, *x)
+		if x.together() {
+			waiting++
 		}
 		if x.What == Waits && x.Why == WhyApproval {
 			setups[x.Setup] = true
 		}
 	}
-	if len(p.Batch.Letters) == 0 {
+	if waiting == 0 {
 		return
+	}
+	p.Batch.Letters = make([]Next, 0, waiting)
+	for i := range p.Next {
+		if p.Next[i].together() {
+			p.Batch.Letters = append(p.Batch.Letters, p.Next[i])
+		}
 	}
 	for setup := range setups {
 		p.Batch.Setups = append(p.Batch.Setups, setup)
@@ -260,15 +268,26 @@ func (d *Desk) batch(p *Plan, b *books) {
 	p.Batch.Why, p.Batch.Hash = brakes, hashOf(p.Batch.Letters)
 }
 
+// together reports whether the letter waits for a person together with others.
+func (x *Next) together() bool { return x.What == Waits && !slices.Contains(held, x.Why) }
+
 // hashOf returns the hash by which letters are approved: whoever says it has seen these.
 func hashOf(letters []Next) string {
-	lines := make([]string, len(letters))
-	for i, x := range letters {
-		lines[i] = strings.Join([]string{x.Setup, x.MandateID, fmt.Sprint(x.Step), string(x.Kind), x.Recipient}, " ")
+	sorted := make([]*Next, len(letters))
+	for i := range letters {
+		sorted[i] = &letters[i]
 	}
-	slices.Sort(lines)
-	sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
-	return hex.EncodeToString(sum[:])[:16]
+	slices.SortFunc(sorted, func(a, b *Next) int {
+		return cmp.Or(strings.Compare(a.Setup, b.Setup), strings.Compare(a.MandateID, b.MandateID), cmp.Compare(a.Step, b.Step))
+	})
+	sum := sha256.New()
+	for i, x := range sorted {
+		if i > 0 {
+			fmt.Fprintln(sum)
+		}
+		fmt.Fprint(sum, x.Setup, " ", x.MandateID, " ", fmt.Sprint(x.Step), " ", string(x.Kind), " ", x.Recipient)
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16]
 }
 
 // books are the facts of a look.
