@@ -72,24 +72,40 @@ const doubtedField = `(coalesce(w.taken, 0) = 1 OR coalesce(w.known_at < g.resto
 // EachWriteback hands over every payer of a connection, in the order of their source ids,
 // with what is known of the field that the setup is about.
 func (l *Ledger) EachWriteback(ctx context.Context, connection, setup string, do func(WritebackPayer) error) error {
+	return l.eachWriteback(ctx, "", []any{connection, setup}, do)
+}
+
+// WritebacksOf returns what EachWriteback hands over of these payers.
+func (l *Ledger) WritebacksOf(ctx context.Context, connection, setup string, sourceIDs []string) (out []WritebackPayer, err error) {
+	asked, err := json.Marshal(sourceIDs)
+	if err != nil {
+		return nil, err
+	}
+	err = l.eachWriteback(ctx, " AND p.source_id IN (SELECT value FROM json_each(?3))", []any{connection, setup, string(asked)},
+		func(p WritebackPayer) error { out = append(out, p); return nil })
+	return out, err
+}
+
+// eachWriteback hands over payers of the connection that the arguments begin with.
+func (l *Ledger) eachWriteback(ctx context.Context, which string, args []any, do func(WritebackPayer) error) error {
 	type row struct {
 		WritebackPayer
 		billing, mandate, status, since, applied, wanted, writeID, frozen, sent, day, approved, refused, problem, problemAt, foreign, appliedAt sql.NullString
 		attempts, dayWrites, echoes                                                                                                             sql.NullInt64
 		name, value                                                                                                                             string
 	}
-	err := each(ctx, l, `SELECT p.source_id, p.key_name, p.key_value, p.billing_id, p.mandate_id, m.status, m.status_since,
+	err := each(ctx, l, `SELECT p.connection, p.source_id, p.key_name, p.key_value, p.billing_id, p.mandate_id, m.status, m.status_since,
 		r.state = 'active' AND r.forgotten = '' AND r.unseen = 0,
 		w.applied, w.applied_at, w.wanted, w.write_id, w.frozen_at, w.sent_at, w.attempts, w.day, w.day_writes, w.approved, w.refused, w.problem, w.problem_at, w.foreign_at, w.echoes, coalesce(w.taken, 0), `+doubtedField+`
 		FROM ledger g CROSS JOIN payers p JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id
 		LEFT JOIN mandates m ON m.mandate_id = p.mandate_id
 		LEFT JOIN writebacks w ON w.connection = p.connection AND w.source_id = p.source_id AND w.setup = ?2
-		WHERE p.connection = ?1 ORDER BY p.source_id`, []any{connection, setup}, func(r *row) []any {
-		return []any{&r.SourceID, &r.name, &r.value, &r.billing, &r.mandate, &r.status, &r.since, &r.Open,
+		WHERE p.connection = ?1`+which+` ORDER BY p.source_id`, args, func(r *row) []any {
+		return []any{&r.Connection, &r.SourceID, &r.name, &r.value, &r.billing, &r.mandate, &r.status, &r.since, &r.Open,
 			&r.applied, &r.appliedAt, &r.wanted, &r.writeID, &r.frozen, &r.sent, &r.attempts, &r.day, &r.dayWrites, &r.approved, &r.refused, &r.problem, &r.problemAt, &r.foreign, &r.echoes, &r.Taken, &r.Doubted}
 	}, func(r row) error {
 		p := r.WritebackPayer
-		p.Connection, p.Key, p.BillingID, p.MandateID = connection, connector.ParseKey(r.name, r.value), r.billing.String, r.mandate.String
+		p.Key, p.BillingID, p.MandateID = connector.ParseKey(r.name, r.value), r.billing.String, r.mandate.String
 		p.Status = connector.MandateStatus(r.status.String)
 		p.WrittenBack = WrittenBack{
 			Applied: connector.Standing(r.applied.String), Wanted: connector.Standing(r.wanted.String), WriteID: r.writeID.String, Attempts: int(r.attempts.Int64),

@@ -227,3 +227,28 @@ func TestAForgottenPayersFieldIsForgotten(t *testing.T) {
 		t.Errorf("%d rows hold something", n)
 	}
 }
+
+func TestWritebacksOfSomePayersAreWhatAllOfThemAreSaidToBe(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, id := range []string{"c1", "c2", "c3"} {
+		d.planLinkedPayer(id, "b"+id)
+	}
+	d.freezeWrite("w1", connector.StandingActive)
+	var want []WritebackPayer
+	if err := d.EachWriteback(t.Context(), acme, "s", func(p WritebackPayer) error {
+		if p.SourceID != "c2" {
+			want = append(want, p)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.WritebacksOf(t.Context(), acme, "s", []string{"c3", "c1", "gone"})
+	if diff := cmp.Diff(want, got); diff != "" || err != nil || len(got) != 2 || got[0].Wanted != connector.StandingActive || got[0].RecordID != field {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if others, err := d.WritebacksOf(t.Context(), "beta", "s", []string{"c1"}); err != nil || len(others) > 0 {
+		t.Errorf("of other books: %+v, %v", others, err)
+	}
+}

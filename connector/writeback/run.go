@@ -68,12 +68,12 @@ func (r *Run) run(ctx context.Context) error {
 	if end == nil {
 		end = r.look(ctx)
 	}
-	due, err := r.due(ctx)
+	due, fresh, err := r.due(ctx)
 	if err != nil {
 		return err
 	}
 	for n := 0; n < len(due) && end == nil; n += chunk {
-		end = r.chunk(ctx, due[n:min(n+chunk, len(due))])
+		end = r.chunk(ctx, due[n:min(n+chunk, len(due))], fresh)
 		if r.Progress != nil {
 			r.Progress(min(n+chunk, len(due)), len(due))
 		}
@@ -93,23 +93,38 @@ func (r *Run) run(ctx context.Context) error {
 	})
 }
 
-// due returns what is written now, in the order of the source ids. Of those that nobody has let go yet it keeps no more
-// than may go by themselves: where there are more, all of them wait.
-func (r *Run) due(ctx context.Context) ([]Item, error) {
-	var due []Item
-	fresh := 0
+// due returns the source ids of what is written now, in their order, and which of them nobody has let go yet. Of these it
+// keeps no more than may go by themselves: where there are more, all of them wait.
+func (r *Run) due(ctx context.Context) (due []string, fresh map[string]bool, err error) {
+	fresh = map[string]bool{}
 	p, err := MakePlan(ctx, r.Ledger, r.Connection, func(i Item) {
 		if i.Doing != Due {
 			return
 		}
 		if i.fresh() {
-			if fresh++; fresh > neverLet {
+			if len(fresh) == neverLet {
 				return
 			}
+			fresh[i.SourceID] = true
 		}
-		due = append(due, i)
+		due = append(due, i.SourceID)
 	})
-	return slices.DeleteFunc(due, func(i Item) bool { return i.In(p).Doing != Due }), err
+	if p.Batch != "" {
+		due = slices.DeleteFunc(due, func(id string) bool { return fresh[id] })
+	}
+	return due, fresh, err
+}
+
+// dueOf returns those that are still due as they were, as the ledger has them now.
+func (r *Run) dueOf(ctx context.Context, due []string, fresh map[string]bool) (items []Item, err error) {
+	payers, err := r.Ledger.WritebacksOf(ctx, r.Name, r.SetupHash(), due)
+	now := r.Ledger.Now()
+	for _, p := range payers {
+		if i, is := r.itemOf(p, now); is && i.Doing == Due && (!i.fresh() || fresh[i.SourceID]) {
+			items = append(items, i)
+		}
+	}
+	return items, err
 }
 
 // those returns the items that are to be done so.
@@ -279,7 +294,11 @@ func deref(s *string) string {
 }
 
 // chunk writes to some records. They were read right before, where that can be.
-func (r *Run) chunk(ctx context.Context, items []Item) error {
+func (r *Run) chunk(ctx context.Context, due []string, fresh map[string]bool) error {
+	items, err := r.dueOf(ctx, due, fresh)
+	if err != nil || len(items) == 0 {
+		return err
+	}
 	held, err := r.read(ctx, items)
 	if err != nil {
 		return err

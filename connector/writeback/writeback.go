@@ -154,13 +154,11 @@ func (p Plan) Stuck() (n int) {
 // Item.In.
 func MakePlan(ctx context.Context, ledger *state.Ledger, c Connection, each func(Item)) (Plan, error) {
 	p := Plan{Connection: c.Name, counts: map[Doing]int{}}
-	now, says := ledger.Now(), c.Writer.Says()
-	_, readable := c.Writer.(Reader)
+	now := ledger.Now()
 	fresh, batch := 0, sha256.New()
 	err := ledger.EachWriteback(ctx, c.Name, c.SetupHash(), func(payer state.WritebackPayer) error {
 		p.Payers++
-		payer.Doubted = payer.Doubted && readable
-		item, is := itemOf(payer, says, now)
+		item, is := c.itemOf(payer, now)
 		if !is {
 			return nil
 		}
@@ -198,8 +196,11 @@ func wanted(status connector.MandateStatus, says []connector.Standing) connector
 }
 
 // itemOf says what is to be done about a payer; false for nothing.
-func itemOf(p state.WritebackPayer, says []connector.Standing, now time.Time) (Item, bool) {
-	i := Item{WritebackPayer: p, To: wanted(p.Status, says)}
+func (c Connection) itemOf(p state.WritebackPayer, now time.Time) (Item, bool) {
+	if _, readable := c.Writer.(Reader); !readable {
+		p.Doubted = false
+	}
+	i := Item{WritebackPayer: p, To: wanted(p.Status, c.Writer.Says())}
 	since := now.Sub(p.FrozenAt)
 	switch {
 	case p.Wanted != "":
