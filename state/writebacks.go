@@ -72,7 +72,7 @@ const doubtedField = `(coalesce(w.taken, 0) = 1 OR coalesce(w.known_at < g.resto
 // EachWriteback hands over every payer of a connection, in the order of their source ids,
 // with what is known of the field that the setup is about.
 func (l *Ledger) EachWriteback(ctx context.Context, connection, setup string, do func(WritebackPayer) error) error {
-	return l.eachWriteback(ctx, "", []any{connection, setup}, do)
+	return l.eachWriteback(ctx, "payers p ON p.connection = ?1", []any{connection, setup}, do)
 }
 
 // WritebacksOf returns what EachWriteback hands over of these payers.
@@ -81,13 +81,13 @@ func (l *Ledger) WritebacksOf(ctx context.Context, connection, setup string, sou
 	if err != nil {
 		return nil, err
 	}
-	err = l.eachWriteback(ctx, " AND p.source_id IN (SELECT value FROM json_each(?3))", []any{connection, setup, string(asked)},
+	err = l.eachWriteback(ctx, "json_each(?3) j CROSS JOIN payers p ON p.connection = ?1 AND p.source_id = j.value", []any{connection, setup, string(asked)},
 		func(p WritebackPayer) error { out = append(out, p); return nil })
 	return out, err
 }
 
-// eachWriteback hands over payers of the connection that the arguments begin with.
-func (l *Ledger) eachWriteback(ctx context.Context, which string, args []any, do func(WritebackPayer) error) error {
+// eachWriteback hands over payers p of the connection that the arguments begin with.
+func (l *Ledger) eachWriteback(ctx context.Context, payers string, args []any, do func(WritebackPayer) error) error {
 	type row struct {
 		WritebackPayer
 		billing, mandate, status, since, applied, wanted, writeID, frozen, sent, day, approved, refused, problem, problemAt, foreign, appliedAt sql.NullString
@@ -97,10 +97,10 @@ func (l *Ledger) eachWriteback(ctx context.Context, which string, args []any, do
 	err := each(ctx, l, `SELECT p.connection, p.source_id, p.key_name, p.key_value, p.billing_id, p.mandate_id, m.status, m.status_since,
 		r.state = 'active' AND r.forgotten = '' AND r.unseen = 0,
 		w.applied, w.applied_at, w.wanted, w.write_id, w.frozen_at, w.sent_at, w.attempts, w.day, w.day_writes, w.approved, w.refused, w.problem, w.problem_at, w.foreign_at, w.echoes, coalesce(w.taken, 0), `+doubtedField+`
-		FROM ledger g CROSS JOIN payers p JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id
+		FROM ledger g CROSS JOIN `+payers+` JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id
 		LEFT JOIN mandates m ON m.mandate_id = p.mandate_id
 		LEFT JOIN writebacks w ON w.connection = p.connection AND w.source_id = p.source_id AND w.setup = ?2
-		WHERE p.connection = ?1`+which+` ORDER BY p.source_id`, args, func(r *row) []any {
+		ORDER BY p.source_id`, args, func(r *row) []any {
 		return []any{&r.Connection, &r.SourceID, &r.name, &r.value, &r.billing, &r.mandate, &r.status, &r.since, &r.Open,
 			&r.applied, &r.appliedAt, &r.wanted, &r.writeID, &r.frozen, &r.sent, &r.attempts, &r.day, &r.dayWrites, &r.approved, &r.refused, &r.problem, &r.problemAt, &r.foreign, &r.echoes, &r.Taken, &r.Doubted}
 	}, func(r row) error {
