@@ -139,25 +139,18 @@ func (l *Ledger) Records(ctx context.Context, f RecordFilter) ([]RecordRow, erro
 	if err != nil {
 		return nil, err
 	}
-	order := "r.connection, r.source_id"
 	sort, sorted := sorts[f.Sort]
-	down := f.Sort == ByChanged
-	if sorted {
-		order = sort.expression + ", " + order
-	}
+	order := f.Sort.order()
 	if f.After != nil {
 		after := []any{f.After.Connection, f.After.SourceID}
 		if sorted {
 			after = append([]any{sort.of(*f.After)}, after...)
 		}
 		than := ">"
-		if down {
+		if f.Sort == ByChanged {
 			than = "<"
 		}
-		where, args = append(where, fmt.Sprintf("(%s) %s (%s?)", order, than, strings.Repeat("?, ", len(after)-1))), append(args, after...)
-	}
-	if down {
-		order = strings.Join([]string{sort.expression, "r.connection", "r.source_id "}, " DESC, ") + "DESC"
+		where, args = append(where, fmt.Sprintf("(%s) %s (%s?)", strings.Join(f.Sort.columns(), ", "), than, strings.Repeat("?, ", len(after)-1))), append(args, after...)
 	}
 	limit := math.MaxInt32 // no limit
 	if f.Limit > 0 {
@@ -171,6 +164,32 @@ func (l *Ledger) Records(ctx context.Context, f RecordFilter) ([]RecordRow, erro
 			CROSS JOIN ` + recordRows + "WHERE r.connection = o.connection AND r.source_id = o.source_id ORDER BY " + order
 	}
 	return l.listed(ctx, query, args...)
+}
+
+// columns are the expressions by which records are ordered.
+func (s RecordSort) columns() []string {
+	if sort, sorted := sorts[s]; sorted {
+		return []string{sort.expression, "r.connection", "r.source_id"}
+	}
+	return []string{"r.connection", "r.source_id"}
+}
+
+// order returns the order as SQL.
+func (s RecordSort) order() string {
+	if s == ByChanged {
+		return strings.Join(s.columns(), " DESC, ") + " DESC"
+	}
+	return strings.Join(s.columns(), ", ")
+}
+
+// RecordIDs returns the ids of all rows that Records gives for the filter without page and limit, in its order.
+func (l *Ledger) RecordIDs(ctx context.Context, f RecordFilter) ([]RecordID, error) {
+	from, where, args, err := f.narrow()
+	if err != nil {
+		return nil, err
+	}
+	return list(ctx, l, "SELECT r.connection, r.source_id FROM"+from+conditions(where)+" ORDER BY "+f.Sort.order(), args,
+		func(id *RecordID) []any { return []any{&id.Connection, &id.SourceID} })
 }
 
 // wide reports whether the filter leaves most payers in, so that an order is better read from an

@@ -85,6 +85,10 @@ func TestAListOfRecordsHoldsEachRecordOnceInEveryOrder(t *testing.T) {
 		if !slices.IsSortedFunc(want, sort.Compare) {
 			t.Errorf("sorted by %q, the rows compare otherwise", sort)
 		}
+		inOrder, err := d.RecordIDs(t.Context(), RecordFilter{Sort: sort})
+		if err != nil || !slices.EqualFunc(inOrder, want, func(id RecordID, r RecordRow) bool { return id == r.ID() }) {
+			t.Errorf("sorted by %q, the ids alone are %v, %v", sort, inOrder, err)
+		}
 		ids := make([]RecordID, len(whole))
 		for i, r := range whole {
 			ids[i] = r.ID()

@@ -200,45 +200,32 @@ func (a *app) listPayers(ctx context.Context, s *session.Session, l payerListing
 	}
 	lists := &office.Lists{Ledger: s.Ledger, Once: true}
 	write, end := a.payerPrinter(l)
-	q, bare := l.Query, 0
-	if q.Limit == 0 && q.Text == "" && q.Sort == state.ByRecord && a.Output != "table" {
-		q.Limit = pageOfAll
+	var last office.Page
+	err := lists.Each(ctx, l.Query, func(p office.Page) error {
+		p.Bare += last.Bare
+		last = p
+		return write(p)
+	})
+	if errors.Is(err, office.ErrSealed) {
+		return fmt.Errorf("cannot search or sort by name: the names are sealed, and the sealing key %s cannot be read here; put it back, or look for one record by its id with payersync payers show", s.Config.Ledger.KeyFile)
 	}
-	for {
-		page, err := lists.Page(ctx, q)
-		if errors.Is(err, office.ErrSealed) {
-			return fmt.Errorf("cannot search or sort by name: the names are sealed, and the sealing key %s cannot be read here; put it back, or look for one record by its id with payersync payers show", s.Config.Ledger.KeyFile)
-		}
-		if err == nil {
-			err = write(page)
-		}
-		if err != nil {
-			return err
-		}
-		bare += page.Bare
-		if page.More && l.Limit == 0 {
-			q.After = &page.Rows[len(page.Rows)-1]
-			continue
-		}
-		if err := end(); err != nil {
-			return err
-		}
-		page.Bare = bare
-		a.tellPage(ctx, s, page, l)
-		return nil
+	if err == nil {
+		err = end()
 	}
+	if err != nil {
+		return err
+	}
+	a.tellPage(ctx, s, last, l)
+	return nil
 }
 
-// pageOfAll is how many rows of a list that has no limit are read and written at a time: each as it is then.
-const pageOfAll = 1000
-
-// payerPrinter returns what writes pages of a listing one after the other, and what ends it. A table is one page.
+// payerPrinter returns what writes pages of a listing one after the other, and what ends it.
 func (a *app) payerPrinter(l payerListing) (write func(office.Page) error, end func() error) {
 	if a.JSON() {
 		return func(p office.Page) error { return show.Lines(a.Out, payerReports(p.Rows, l.columns)) }, func() error { return nil }
 	}
 	if !a.CSV() {
-		return func(p office.Page) error { return a.printPayers(p, l) }, func() error { return nil }
+		return a.payerTable(l)
 	}
 	out, begun := show.NewSheet(a.Out, ','), false
 	return func(p office.Page) error {
@@ -319,27 +306,38 @@ func (l payerListing) shownColumns(sealed bool) (columns []payerColumn) {
 	return columns
 }
 
-func (a *app) printPayers(page office.Page, l payerListing) error {
-	columns := l.shownColumns(page.Sealed)
-	var header []string
-	for _, c := range columns {
-		header = append(header, c.title)
-	}
-	rows := make([][]string, len(page.Rows))
-	for i, r := range page.Rows {
-		for _, c := range columns {
-			rows[i] = append(rows[i], c.cell(r))
+// payerTable is payerPrinter for people.
+func (a *app) payerTable(l payerListing) (write func(office.Page) error, end func() error) {
+	var table show.Pages
+	listed := 0
+	return func(page office.Page) error {
+			columns := l.shownColumns(page.Sealed)
+			var header []string
+			for _, c := range columns {
+				header = append(header, c.title)
+			}
+			rows := make([][]string, len(page.Rows))
+			for i, r := range page.Rows {
+				for _, c := range columns {
+					rows[i] = append(rows[i], c.cell(r))
+				}
+			}
+			for i := 0; i < len(firstToGo) && len(l.columns) == 0 && !show.Fits(a.Out, header, rows); i++ {
+				header, rows = withoutColumn(firstToGo[i], header, rows)
+			}
+			if listed += len(rows); len(rows) > 0 {
+				table.Write(a.Out, header, rows)
+			}
+			return nil
+		}, func() error {
+			switch {
+			case listed == 0 && l.Text != "":
+				a.Say("No record has all these words in its name, number, e-mail address or id.")
+			case listed == 0:
+				a.Say("There is nothing to list.")
+			}
+			return nil
 		}
-	}
-	if len(rows) == 0 && l.Text != "" {
-		a.Say("No record has all these words in its name, number, e-mail address or id.")
-		return nil
-	}
-	for i := 0; i < len(firstToGo) && len(l.columns) == 0 && !show.Fits(a.Out, header, rows); i++ {
-		header, rows = withoutColumn(firstToGo[i], header, rows)
-	}
-	a.Rows(header, rows)
-	return nil
 }
 
 // firstToGo are the columns that a narrow terminal does without, the first one first.

@@ -244,7 +244,7 @@ func TestAFinancialStatusIsInJSONWhereItsColumnIsNamed(t *testing.T) {
 // books, and nothing shows where a piece ends.
 func TestAListOfManyPayersIsWrittenWholeAndInOrder(t *testing.T) {
 	t.Parallel()
-	const many = 2*pageOfAll + 3
+	const many = 2*office.PageOfAll + 3
 	w := newWorld(t, people(many))
 	w.edit("payersync.yaml", "level: debug", "level: warn")
 	w.run("plan")

@@ -55,28 +55,95 @@ func (l *Lists) Page(ctx context.Context, q Query) (Page, error) {
 	if q.Text != "" {
 		return l.search(ctx, q)
 	}
-	f, p := q.RecordFilter, Page{Sealed: l.Ledger.Sealed()}
+	f := q.RecordFilter
 	if f.Limit > 0 {
 		f.Limit++ // one more tells whether there are more
 	}
-	var err error
+	records := l.Ledger.Records
 	if f.Sort == ByName {
-		p.Rows, err = l.byName(ctx, f)
-	} else {
-		p.Rows, err = l.Ledger.Records(ctx, f)
+		records = l.byName
 	}
+	rows, err := records(ctx, f)
 	if err != nil {
 		return Page{}, err
 	}
-	p.cut(q.Limit)
-	if !p.Sealed {
-		for _, r := range p.Rows {
-			if r.Label == nil {
-				p.Bare++
-			}
+	return l.pageOf(rows, q.Limit), nil
+}
+
+// PageOfAll is how many rows of a list without a limit are read at a time: each as it is then.
+const PageOfAll = 1000
+
+// Each hands over the page of a query; one without a limit and a text in pieces, so that of all its rows no
+// more than their ids are in memory.
+func (l *Lists) Each(ctx context.Context, q Query, do func(Page) error) error {
+	all := q.Text == "" && q.Limit == 0
+	if all && q.Sort != "" && q.Sort != state.ByRecord {
+		return l.eachSorted(ctx, q.RecordFilter, do)
+	}
+	if all {
+		q.Limit = PageOfAll
+	}
+	for {
+		p, err := l.Page(ctx, q)
+		if err == nil {
+			err = do(p)
+		}
+		if err != nil || !all || !p.More {
+			return err
+		}
+		q.After = &p.Rows[len(p.Rows)-1]
+	}
+}
+
+// eachSorted is Each in an order that has no index to go on in: it is made once, of ids.
+func (l *Lists) eachSorted(ctx context.Context, f state.RecordFilter, do func(Page) error) error {
+	records, err := l.sorted(ctx, f)
+	if err != nil {
+		return err
+	}
+	for from := 0; from == 0 || from < len(records); from += PageOfAll {
+		rows, err := l.inOrder(ctx, f, records[from:min(from+PageOfAll, len(records))])
+		if err == nil {
+			err = do(l.pageOf(rows, 0))
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return p, nil
+	return nil
+}
+
+// sorted returns the records in the order of a filter: all that it lets through, and by name perhaps others.
+func (l *Lists) sorted(ctx context.Context, f state.RecordFilter) ([]state.RecordID, error) {
+	if f.Sort != ByName {
+		return l.Ledger.RecordIDs(ctx, f)
+	}
+	named, err := l.named(ctx)
+	if err != nil {
+		return nil, err
+	}
+	bare, err := l.Ledger.RecordIDs(ctx, afterNamed(f, 0))
+	return append(named, bare...), err
+}
+
+// named returns the records that have a name, by name.
+func (l *Lists) named(ctx context.Context) ([]state.RecordID, error) {
+	if l.Ledger.Sealed() {
+		return nil, ErrSealed
+	}
+	return l.find(ctx, Query{RecordFilter: state.RecordFilter{Sort: ByName}}, 0)
+}
+
+// pageOf returns as many rows as are wanted as a page; 0 is all.
+func (l *Lists) pageOf(rows []state.RecordRow, limit int) Page {
+	p := Page{Rows: rows, Sealed: l.Ledger.Sealed()}
+	p.cut(limit)
+	for _, r := range p.Rows {
+		if r.Label == nil && !p.Sealed {
+			p.Bare++
+		}
+	}
+	return p
 }
 
 // cut leaves as many rows as are wanted; 0 is all.
@@ -137,8 +204,8 @@ func (l *Lists) search(ctx context.Context, q Query) (Page, error) {
 
 // find returns the records in whose names the words of a query occur: most of them, or all for 0.
 func (l *Lists) find(ctx context.Context, q Query, most int) ([]state.RecordID, error) {
-	if l.Once && q.Sort != ByName {
-		return lookThrough(ctx, l.Ledger, q.Text, most)
+	if l.Once {
+		return lookThrough(ctx, l.Ledger, q.Text, q.Sort == ByName, most)
 	}
 	return l.names.find(ctx, l.Ledger, q.Text, q.Sort == ByName, most)
 }
@@ -187,10 +254,7 @@ func (l *Lists) withID(ctx context.Context, records []state.RecordID, text strin
 
 // byName returns the rows of records that come by name, and then of those that were never named.
 func (l *Lists) byName(ctx context.Context, f state.RecordFilter) ([]state.RecordRow, error) {
-	if l.Ledger.Sealed() {
-		return nil, ErrSealed
-	}
-	named, err := l.names.find(ctx, l.Ledger, "", true, 0)
+	named, err := l.named(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -215,9 +279,6 @@ func afterNamed(f state.RecordFilter, n int) state.RecordFilter {
 	return f
 }
 
-// step is how many records are looked up at a time where there is no limit.
-const step = 500
-
 // inOrder returns the rows of records in their order, as far as the filter lets them through.
 func (l *Lists) inOrder(ctx context.Context, f state.RecordFilter, records []state.RecordID) ([]state.RecordRow, error) {
 	switch {
@@ -233,7 +294,7 @@ func (l *Lists) inOrder(ctx context.Context, f state.RecordFilter, records []sta
 	limit := f.Limit
 	f.After, f.Limit, f.Sort = nil, 0, state.ByRecord
 	rows := []state.RecordRow{}
-	for some := range slices.Chunk(records, cmp.Or(limit, step)) {
+	for some := range slices.Chunk(records, cmp.Or(limit, PageOfAll)) {
 		f.Among = some
 		found, err := l.Ledger.Records(ctx, f)
 		if err != nil {

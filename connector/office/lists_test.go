@@ -324,6 +324,49 @@ func (w *world) wantWhole(seed uint64, kept map[state.RecordID]*connector.Label,
 	}
 }
 
+// What is handed over in pieces is what one page would hold, in every order and whatever is filtered.
+func TestAListInPiecesIsTheSameAsInOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	some := map[string]*connector.Label{}
+	for n := range office.PageOfAll + 7 {
+		id := fmt.Sprintf("A%04d", n)
+		switch {
+		case n%50 == 0:
+			some[id] = nil // never named
+		case n%7 == 0:
+			some[id] = named("")
+		default:
+			some[id] = named(fmt.Sprintf("Bakery %d", n*7919%1000))
+		}
+	}
+	w.read("acme", some)
+	w.read("beta", map[string]*connector.Label{"B1": named("Butcher"), "B2": nil})
+	for _, sort := range []state.RecordSort{"", state.ByRecord, office.ByName, state.ByKey, state.ByLink, state.ByMandate, state.BySince, state.ByChanged} {
+		for _, f := range []state.RecordFilter{{}, {Connection: "beta"}, {Connection: "nobody"}, {Others: true}, {Payers: true}, {Bare: true}} {
+			f.Sort = sort
+			want, whole := w.page(office.Query{RecordFilter: f})
+			var got []string
+			pieces, bare := 0, 0
+			if err := (&office.Lists{Ledger: w.ledger, Once: true}).Each(t.Context(), office.Query{RecordFilter: f}, func(p office.Page) error {
+				for _, r := range p.Rows {
+					got = append(got, w.told(r))
+				}
+				pieces, bare = pieces+1, bare+p.Bare
+				if len(p.Rows) > office.PageOfAll {
+					t.Errorf("%+v: a piece has %d rows", f, len(p.Rows))
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, want) || pieces == 0 || bare != whole.Bare {
+				t.Errorf("%+v: %d pieces have %d rows, %d without a name; want %d and %d", f, pieces, len(got), bare, len(want), whole.Bare)
+			}
+		}
+	}
+}
+
 // rank puts names in order, those without one after them, and those that were never labelled last.
 func rank(r state.RecordRow) string {
 	switch {

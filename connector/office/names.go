@@ -15,7 +15,7 @@ import (
 
 // names are all labels of a ledger, folded, for searching in them. They are opened once and kept, and those that
 // are new are fetched by number before each search; but where there is one search alone they are looked through as they
-// come, and none is kept.
+// come, and none is kept but what orders those that are found.
 type names struct {
 	mu    sync.Mutex
 	known int64    // the highest number of a label that was fetched
@@ -46,29 +46,19 @@ func (n *names) find(ctx context.Context, ledger *state.Ledger, text string, byN
 			}
 		}
 	}
-	if byName {
-		slices.SortStableFunc(found, func(a, b *folded) int {
-			if a.name == "" || b.name == "" {
-				return cmp.Compare(b.name, a.name)
-			}
-			return cmp.Compare(a.name, b.name)
-		})
-	}
-	out = make([]state.RecordID, len(found))
-	for i, f := range found {
-		out[i] = f.id
-	}
-	return out, nil
+	return idsOf(found, byName), nil
 }
 
-// lookThrough is find, by connection and id, of names that are not kept.
-func lookThrough(ctx context.Context, ledger *state.Ledger, text string, most int) (out []state.RecordID, err error) {
+// lookThrough is find, of names that are not kept.
+func lookThrough(ctx context.Context, ledger *state.Ledger, text string, byName bool, most int) ([]state.RecordID, error) {
+	var found []*folded
 	words := strings.Fields(match.Fold(text))
 	enough := errors.New("enough was found")
-	err = ledger.EachLabelInOrder(ctx, func(r state.LabelRow) error {
-		f := folded{id: r.RecordID}
+	err := ledger.EachLabelInOrder(ctx, func(r state.LabelRow) error {
+		f := &folded{id: r.RecordID}
 		if f.set(r.Label); f.holds(words) {
-			if out = append(out, r.RecordID); len(out) == most {
+			f.text, f.name = "", strings.Clone(f.name)
+			if found = append(found, f); len(found) == most && !byName {
 				return enough
 			}
 		}
@@ -77,7 +67,24 @@ func lookThrough(ctx context.Context, ledger *state.Ledger, text string, most in
 	if errors.Is(err, enough) {
 		err = nil
 	}
-	return out, err
+	return idsOf(found, byName), err
+}
+
+// idsOf returns what was found, as it was or by name.
+func idsOf(found []*folded, byName bool) []state.RecordID {
+	if byName {
+		slices.SortStableFunc(found, func(a, b *folded) int {
+			if a.name == "" || b.name == "" {
+				return cmp.Compare(b.name, a.name)
+			}
+			return cmp.Compare(a.name, b.name)
+		})
+	}
+	out := make([]state.RecordID, len(found))
+	for i, f := range found {
+		out[i] = f.id
+	}
+	return out
 }
 
 func (f *folded) holds(words []string) bool {

@@ -106,19 +106,40 @@ func lineOfJSON(v any) ([]byte, error) {
 }
 
 // Table writes rows as a table for people: whole, or as wide as the terminal.
-func Table(w io.Writer, header []string, rows [][]string) {
+func Table(w io.Writer, header []string, rows [][]string) { new(Pages).Write(w, header, rows) }
+
+// Pages is a table that is written page by page, so that its rows need not all be in memory. No column
+// becomes narrower from one page to the next. A page that has other columns, or that a terminal is too
+// narrow for, begins with its heading.
+type Pages struct {
+	header []string // of the page before; nil where the next one begins anew
+	wide   []int    // how wide its columns were
+}
+
+// Write writes the rows of one page; those of the only one are as Table writes them.
+func (p *Pages) Write(w io.Writer, header []string, rows [][]string) {
 	t := table.NewWriter()
 	style := table.StyleLight
 	style.Options = table.OptionsNoBordersAndSeparators
 	style.Format.Header = 0
-	columns := columnsOf(w)
-	if !Fits(w, header, rows) {
+	columns, wide, goesOn := columnsOf(w), widths(header, rows), slices.Equal(header, p.header)
+	if goesOn {
+		for i, n := range p.wide {
+			wide[i] = max(wide[i], n)
+		}
+		t.SetColumnConfigs(atLeast(wide))
+	}
+	p.header, p.wide = header, wide
+	if !fits(columns, wide) {
 		header, rows = withoutZeros(header, rows)
 		style.Box.PaddingLeft, style.Box.PaddingRight = "", gap
 		t.SetColumnConfigs(fitting(widths(header, rows), columns))
+		goesOn, p.header = false, nil
+	}
+	if !goesOn {
+		t.AppendHeader(cells(header))
 	}
 	t.SetStyle(style)
-	t.AppendHeader(cells(header))
 	for _, r := range rows {
 		t.AppendRow(cells(r))
 	}
@@ -132,7 +153,12 @@ func Table(w io.Writer, header []string, rows [][]string) {
 // Fits reports whether a table is no wider than the terminal it would go to.
 func Fits(w io.Writer, header []string, rows [][]string) bool {
 	columns := columnsOf(w)
-	return columns == 0 || sum(widths(header, rows))+2*len(header) <= columns
+	return columns == 0 || fits(columns, widths(header, rows))
+}
+
+// fits reports whether a table is no wider than a terminal of so many columns; 0 for none.
+func fits(columns int, wide []int) bool {
+	return columns == 0 || sum(wide)+2*len(wide) <= columns
 }
 
 var blankEnd = regexp.MustCompile(`(?m) +$`)
@@ -149,6 +175,15 @@ func widths(header []string, rows [][]string) []int {
 		}
 	}
 	return wide
+}
+
+// atLeast keeps columns from being narrower.
+func atLeast(wide []int) []table.ColumnConfig {
+	configs := make([]table.ColumnConfig, len(wide))
+	for i, n := range wide {
+		configs[i] = table.ColumnConfig{Number: i + 1, WidthMin: n}
+	}
+	return configs
 }
 
 // withoutZeros leaves out the columns that hold nothing but zeros.
