@@ -76,7 +76,7 @@ type reporting struct {
 	class standing.Class
 	limit int // 0 for none
 
-	kept []office.ReportRow // of a table
+	kept []*office.ReportRow // of a table
 	more bool
 }
 
@@ -133,7 +133,7 @@ func (r *reporting) upToLimit(do func(office.ReportRow) error) func(office.Repor
 // No more are held in memory than twice the limit.
 func (r *reporting) keep(row office.ReportRow) error {
 	if r.lists(row, true) {
-		r.kept = append(r.kept, row)
+		r.kept = append(r.kept, &row)
 	}
 	if r.limit > 0 && len(r.kept) > 2*r.limit {
 		r.cut()
@@ -142,7 +142,7 @@ func (r *reporting) keep(row office.ReportRow) error {
 }
 
 func (r *reporting) cut() {
-	slices.SortStableFunc(r.kept, func(a, b office.ReportRow) int {
+	slices.SortStableFunc(r.kept, func(a, b *office.ReportRow) int {
 		if left, other := a.Class == standing.LeftBehind, b.Class == standing.LeftBehind; left != other {
 			if left {
 				return -1
@@ -237,15 +237,27 @@ func (a *app) showReport(whole office.Report, r *reporting) {
 		return
 	}
 	fmt.Fprintln(a.Out)
-	header, rows := reportCells(r.kept)
-	header, rows = named(header, rows)
-	for _, title := range []string{"Connection", "Financial status", "Last letter", "Letters", "Mandate", "Since", "What to do"} {
-		if show.Fits(a.Out, header, rows) {
-			break
-		}
-		header, rows = withoutColumn(title, header, rows)
+	var blank []string // columns
+	if !slices.ContainsFunc(r.kept, func(row *office.ReportRow) bool { return row.Name != "" }) {
+		blank = append(blank, "Name")
 	}
-	a.Rows(header, rows)
+	if !slices.ContainsFunc(r.kept, func(row *office.ReportRow) bool { return row.Status != "" }) {
+		blank = append(blank, "Financial status")
+	}
+	var table show.Pages
+	for some := range slices.Chunk(r.kept, office.PageOfAll) {
+		header, rows := reportCells(some)
+		for _, title := range blank {
+			header, rows = withoutColumn(title, header, rows)
+		}
+		for _, title := range []string{"Connection", "Financial status", "Last letter", "Letters", "Mandate", "Since", "What to do"} {
+			if show.Fits(a.Out, header, rows) {
+				break
+			}
+			header, rows = withoutColumn(title, header, rows)
+		}
+		table.Write(a.Out, header, rows)
+	}
 }
 
 func ageTitles() []string {
@@ -308,18 +320,11 @@ func signingCells(all []office.Signing) (rows [][]string) {
 	return rows
 }
 
-func reportCells(all []office.ReportRow) (header []string, rows [][]string) {
-	money := slices.ContainsFunc(all, func(row office.ReportRow) bool { return row.Status != "" })
-	header = []string{"Class", "Record", "Name", "Mandate", "Since", "Days", "Who must act", "What is the matter", "What to do", "Letters", "Last letter", "Connection"}
-	if money {
-		header = append(header, "Financial status")
-	}
-	for _, row := range all {
+func reportCells(some []*office.ReportRow) (header []string, rows [][]string) {
+	header = []string{"Class", "Record", "Name", "Mandate", "Since", "Days", "Who must act", "What is the matter", "What to do", "Letters", "Last letter", "Connection", "Financial status"}
+	for _, row := range some {
 		rows = append(rows, []string{string(row.Class), row.Number, row.Name, string(row.Mandate), office.DayOf(row.Since), fmt.Sprint(row.Days), string(row.Who), row.Sentence, row.Cure,
-			fmt.Sprint(row.Letters), office.DayOf(row.LastLetter), row.Connection})
-		if money {
-			rows[len(rows)-1] = append(rows[len(rows)-1], show.Visible(row.Status))
-		}
+			fmt.Sprint(row.Letters), office.DayOf(row.LastLetter), row.Connection, show.Visible(row.Status)})
 	}
 	return header, rows
 }
