@@ -47,16 +47,16 @@ func (l *Ledger) QuarantinedAfter(ctx context.Context, id int64, limit int) ([]Q
 }
 
 // KnownIDs are the ids of all customers and mandates that the ledger knows.
-type KnownIDs struct{ Customers, Mandates map[string]struct{} }
+type KnownIDs struct{ Customers, Mandates *connector.IDs }
 
 // KnownIDs returns the ids that tell what a delivery is about.
 func (l *Ledger) KnownIDs(ctx context.Context) (k KnownIDs, err error) {
-	read := func(query string) (map[string]struct{}, error) {
-		out := map[string]struct{}{}
-		return out, each(ctx, l, query, nil, func(id *string) []any { return []any{id} }, func(id string) error { out[id] = struct{}{}; return nil })
+	read := func(query string) (*connector.IDs, error) {
+		out := connector.NewIDs()
+		return out, each(ctx, l, query, nil, func(id *string) []any { return []any{id} }, func(id string) error { out.Add(id); return nil })
 	}
 	var errs [2]error
-	k.Customers, errs[0] = read("SELECT billing_id FROM payers WHERE billing_id <> '' UNION SELECT billing_id FROM remote_customers WHERE billing_id <> ''")
+	k.Customers, errs[0] = read("SELECT billing_id FROM payers WHERE billing_id <> '' UNION ALL SELECT billing_id FROM remote_customers WHERE billing_id <> ''")
 	k.Mandates, errs[1] = read("SELECT mandate_id FROM mandates WHERE mandate_id <> ''")
 	return k, errors.Join(errs[:]...)
 }

@@ -66,10 +66,7 @@ func surveyQuarantine(ctx context.Context, s *session.Session) (shapesReport, er
 	if err != nil {
 		return shapesReport{}, err
 	}
-	in := func(ids map[string]struct{}) func(string) bool {
-		return func(id string) bool { _, ok := ids[id]; return ok }
-	}
-	survey := billing.Survey{Paths: eventPaths(s), Customer: in(known.Customers), Mandate: in(known.Mandates)}
+	survey := billing.Survey{Paths: eventPaths(s), Customer: known.Customers.Has, Mandate: known.Mandates.Has}
 	if err := eachQuarantined(ctx, s, func(deliveries []state.QuarantinedDelivery) error {
 		for _, d := range deliveries {
 			survey.Add(d.ReceivedAt, d.Type != "", d.Body)
