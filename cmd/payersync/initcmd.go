@@ -261,12 +261,20 @@ func writeNew(dir string, shipped []firstFile) (err error) {
 	return nil
 }
 
+// folder returns a folder as a sentence names it.
+func folder(dir string) string {
+	if filepath.Clean(dir) == "." {
+		return "this folder"
+	}
+	return dir
+}
+
 func (a *app) tellFirstSteps(dir, kind string, names []string) error {
 	slices.Sort(names)
 	if a.JSON() {
 		return show.JSON(a.Out, map[string]any{"folder": dir, "files": names})
 	}
-	fmt.Fprintf(a.Out, "Wrote %s into %s\n", strings.Join(names, ", "), dir)
+	fmt.Fprintf(a.Out, "Wrote %s into %s\n", strings.Join(names, ", "), folder(dir))
 	fmt.Fprintln(a.Out, "Keep payersync.key safe: without it the ledger cannot be read. Next:")
 	if kind != "" {
 		fmt.Fprintf(a.Out, "  %s\n", firstSources[kind].next)

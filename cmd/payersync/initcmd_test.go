@@ -23,3 +23,12 @@ func TestSetUpsForOwnBooksWriteNoLetters(t *testing.T) {
 		}
 	}
 }
+
+func TestTheFolderOfInitIsNamedAsASentenceTakesIt(t *testing.T) {
+	t.Parallel()
+	for dir, want := range map[string]string{".": "this folder", "./": "this folder", "books": "books", "..": "..", "/srv/books": "/srv/books"} {
+		if got := folder(dir); got != want {
+			t.Errorf("%q is named %q, want %q", dir, got, want)
+		}
+	}
+}
