@@ -37,7 +37,7 @@ is kept: payersync approve lets it go when it is above the limits.`,
 			})
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", 50, "print at most so many changes of a connection; 0 prints all")
+	c.Flags().IntVar(&limit, "limit", 50, "print at most so many changes of a connection, and as many held records; 0 prints all, and so does JSON")
 	return c
 }
 
@@ -70,11 +70,18 @@ func (a *app) showPlan(ctx context.Context, s *session.Session, res syncer.Resul
 	if total := res.Plan.Creates + res.Plan.Adopts + res.Plan.Updates + res.Plan.Links; limit > 0 && total > limit {
 		fmt.Fprintf(a.Out, "  … and more: %s in all (--limit 0 prints every one)\n", connector.Plural(total, "change"))
 	}
+	held := 0
 	if err := eachHeld(ctx, s, res.Connection, func(h state.AttentionRow) error {
+		if held++; limit > 0 && held > limit {
+			return nil
+		}
 		_, err := fmt.Fprintf(a.Out, "  %s %s  %s\n", a.action("hold"), show.Visible(h.SourceID), show.Visible(h.Detail))
 		return err
 	}); err != nil {
 		return err
+	}
+	if more := held - limit; limit > 0 && more > 0 {
+		fmt.Fprintf(a.Out, "  … and %d more held (--limit 0 prints every one)\n", more)
 	}
 	if res.Note != "" {
 		fmt.Fprintln(a.Out, res.Note)

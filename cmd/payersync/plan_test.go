@@ -91,6 +91,24 @@ func TestAPlanIsNotHeldInMemoryToBePrinted(t *testing.T) {
 	}
 }
 
+// The limit of a plan is one of held records, too, but not of what another program reads.
+func TestAPlanIsPrintedUpToItsLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, append(people(4), row{ID: "B1", Email: "<&>"}, row{ID: "B2"}, row{ID: "B3"}, row{ID: "B4"}))
+	for limit, want := range map[string]struct {
+		held int
+		more string
+	}{"1": {1, "  … and 3 more held (--limit 0 prints every one)\n"}, "4": {4, ""}, "0": {4, ""}} {
+		r := w.run("plan", "--limit", limit)
+		if n := strings.Count(r.out, "  hold "); n != want.held || strings.Contains(r.out, "more held") != (want.more != "") || !strings.Contains(r.out, want.more) {
+			t.Errorf("up to %s it says:\n%s", limit, r.out)
+		}
+	}
+	if report := decode[planReport](t, w.run("plan", "--limit", "1", "--output", "json")); len(report.Held) != 4 {
+		t.Errorf("JSON has %d held records, want 4", len(report.Held))
+	}
+}
+
 // heaviest notes how much is in use while something is written to it.
 type heaviest struct {
 	heap  uint64
