@@ -195,43 +195,34 @@ func (l *Ledger) RecordCount(ctx context.Context, connection string, there bool)
 	return n, err
 }
 
-// keysAtOnce is how many keys are asked for at a time.
-const keysAtOnce = 500
-
-// KeysElsewhere adds to the counts of keys the payers that count for the rule that no two share
+// KeysElsewhere adds to the counts of a page of keys the payers that count for the rule that no two share
 // one and that StoredRecords does not give: those of other connections, and of
-// rows that are gone from a snapshot. It asks for those keys alone.
+// rows that are gone from a snapshot.
 func (l *Ledger) KeysElsewhere(ctx context.Context, connection string, there bool, counts map[connector.Key]int) error {
 	byName := map[string][]string{}
 	for key := range counts {
 		byName[key.Name] = append(byName[key.Name], connector.Clean(key.ScopedValue()))
 	}
-	for name, values := range byName {
-		for page := range slices.Chunk(values, keysAtOnce) {
-			if err := l.keysElsewhere(ctx, connection, there, name, page, counts); err != nil {
-				return fmt.Errorf("look who else has a key: %w", err)
-			}
-		}
-	}
-	return nil
-}
-
-func (l *Ledger) keysElsewhere(ctx context.Context, connection string, there bool, name string, values []string, counts map[connector.Key]int) error {
-	page, err := json.Marshal(values)
-	if err != nil {
-		return err
-	}
 	type row struct {
 		value string
 		n     int
 	}
-	return each(ctx, l, `SELECT o.key_value, count(*) FROM json_each(?4) j CROSS JOIN payers o ON o.key_name = ?3 AND o.key_value = j.value
-		CROSS JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND (s.decision = 'included' OR s.decision = 'held')
-		WHERE o.connection <> ?1 OR ?2 = 1 AND s.unseen = 1 GROUP BY o.key_value`, []any{connection, there, name, string(page)},
-		func(r *row) []any { return []any{&r.value, &r.n} }, func(r row) error {
-			counts[connector.ParseKey(name, r.value)] += r.n
-			return nil
-		})
+	for name, values := range byName {
+		page, err := json.Marshal(values)
+		if err != nil {
+			return err
+		}
+		if err := each(ctx, l, `SELECT o.key_value, count(*) FROM json_each(?4) j CROSS JOIN payers o ON o.key_name = ?3 AND o.key_value = j.value
+			CROSS JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND (s.decision = 'included' OR s.decision = 'held')
+			WHERE o.connection <> ?1 OR ?2 = 1 AND s.unseen = 1 GROUP BY o.key_value`, []any{connection, there, name, string(page)},
+			func(r *row) []any { return []any{&r.value, &r.n} }, func(r row) error {
+				counts[connector.ParseKey(name, r.value)] += r.n
+				return nil
+			}); err != nil {
+			return fmt.Errorf("look who else has a key: %w", err)
+		}
+	}
+	return nil
 }
 
 // FindRecords returns the records that id names: by source id, or as FindPayers

@@ -92,7 +92,7 @@ func (r *run) rivalOf(c state.Candidate) string {
 // claimant is what a forecast calls another record that has the key: it goes by the keys as
 // they would be.
 func (r *run) claimant(key connector.Key) string {
-	if r.claims[key] > 1 {
+	if r.claims.of(key) > 1 {
 		return "another"
 	}
 	return ""

@@ -513,7 +513,7 @@ func (r *run) contest(ctx context.Context, f *protocol.Facts, c state.Candidate,
 // "" for none, and the customers that carry it already.
 func (r *run) inTheWay(ctx context.Context, p state.Payer, key connector.Key) (record string, customers []string, err error) {
 	if r.claims != nil { // in a forecast the payer itself counts under the key that it has
-		if r.claims[key] > 0 {
+		if r.claims.of(key) > 0 {
 			record = "another"
 		}
 	} else if record, err = r.rival(ctx, key, p.SourceID); err != nil {

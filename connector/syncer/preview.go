@@ -125,7 +125,7 @@ type CustomerPreview struct {
 // nor the billing service, and stores nothing. Whether a new payer has a customer
 // already is judged by the service's list as it was last read.
 func (s *Syncer) Preview(ctx context.Context, conn Connection, o PreviewOptions) (Preview, error) {
-	f := &forecast{run: &run{Syncer: s, conn: conn, claims: map[connector.Key]int{}}, limit: o.Limit, first: o.First, groups: map[string]*changeGroup{}}
+	f := &forecast{run: &run{Syncer: s, conn: conn, claims: newClaims()}, limit: o.Limit, first: o.First, groups: map[string]*changeGroup{}, outcomes: map[outcome]*outcome{}}
 	if o.Progress != nil {
 		f.opts.Progress = func(p Progress) { o.Progress(p.Done) }
 	}

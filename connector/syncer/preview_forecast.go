@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"runtime"
 	"slices"
@@ -20,18 +21,24 @@ import (
 // are told in detail are decided on once more.
 type forecast struct {
 	*run
-	limit  int
-	first  int // records that are looked at; 0 for all
-	all    []foreseen
-	groups map[string]*changeGroup
+	limit    int
+	first    int // records that are looked at; 0 for all
+	all      []foreseen
+	groups   map[string]*changeGroup
+	outcomes map[outcome]*outcome
 }
 
 // foreseen is the decision on one record.
 type foreseen struct {
 	sourceID string
+	key      uint64 // of claims, that counts against a second payer with the same; 0 for none
+	*outcome
+}
+
+// outcome is what the decisions on many records have in common: it is kept once, and not for each.
+type outcome struct {
 	was, now state.Verdict
 	action   connector.Action // of its customer's change; "" for none
-	key      connector.Key    // that counts against a second payer with the same
 	reason   connector.Reason
 	group    *changeGroup // set for customers that exist and would change
 	weight   state.Weight
@@ -47,6 +54,34 @@ type changeGroup struct {
 	ChangeGroup
 	order int
 }
+
+// claims counts the records that would have a key. Of each key it keeps a hash alone; 64 bits, so that two of
+// a million are taken for one in one of 30 million forecasts.
+type claims struct {
+	seed      maphash.Seed
+	by        map[uint64]int
+	elsewhere map[uint64]int // those that the forecast does not look at; they are not in by before it has looked at all
+}
+
+func newClaims() *claims {
+	return &claims{seed: maphash.MakeSeed(), by: map[uint64]int{}, elsewhere: map[uint64]int{}}
+}
+
+// hash returns what is kept of a key; 0 for one without a value, which nobody claims.
+func (c *claims) hash(key connector.Key) uint64 {
+	if key.Value == "" {
+		return 0
+	}
+	return maphash.Comparable(c.seed, key)
+}
+
+func (c *claims) add(hash uint64, n int) {
+	if hash != 0 {
+		c.by[hash] += n
+	}
+}
+
+func (c *claims) of(key connector.Key) int { return c.by[c.hash(key)] }
 
 // errEnough ends the reading of records before their last.
 var errEnough = errors.New("enough records were read")
@@ -83,6 +118,9 @@ func (f *forecast) foresee(ctx context.Context) error {
 		for page := range pages {
 			decisions, err := f.decidePage(ctx, page)
 			if err != nil {
+				return err
+			}
+			if err := f.lookElsewhere(ctx, page, decisions); err != nil {
 				return err
 			}
 			for i, d := range decisions {
@@ -135,24 +173,24 @@ func (f *forecast) foreseeOne(ctx context.Context, r state.StoredRecord) (state.
 }
 
 func (f *forecast) entry(r state.StoredRecord, d state.Decision) foreseen {
-	e := foreseen{
-		sourceID: d.SourceID, was: r.Verdict, now: d.Verdict, reason: d.Reason, key: countingKey(r, d), weight: r.Weigh(d),
+	o := outcome{
+		was: r.Verdict, now: d.Verdict, reason: d.Reason, weight: r.Weigh(d),
 		link: r.AsksForLink(d), inFlight: r.InFlight, counts: r.Counts, waits: d.Waits,
 	}
 	if p := r.Payer; p != nil {
-		e.linked = p.BillingID != ""
-		e.rekeyed = d.Key.Value != "" && d.Key != p.Key && !p.MovesTo(d.Key)
-		if p.MovesTo(d.Key) {
-			f.claims[d.Key] += 0 // the payer counts under the key that it has; who has this one is asked, too
-		}
+		o.linked = p.BillingID != ""
+		o.rekeyed = d.Key.Value != "" && d.Key != p.Key && !p.MovesTo(d.Key)
 	}
 	if d.Customer != nil {
-		e.action = d.Customer.Action
-		if e.action == connector.ActionUpdate {
-			e.group = f.groupOf(d.Customer.Diff)
+		o.action = d.Customer.Action
+		if o.action == connector.ActionUpdate {
+			o.group = f.groupOf(d.Customer.Diff)
 		}
 	}
-	return e
+	if f.outcomes[o] == nil {
+		f.outcomes[o] = &o
+	}
+	return foreseen{d.SourceID, f.claims.hash(countingKey(r, d)), f.outcomes[o]}
 }
 
 // countingKey returns the key that the ledger would hold the record's payer under
@@ -203,19 +241,39 @@ func mannerOf(d connector.FieldChange) Manner {
 	return MannerChanged
 }
 
+// lookElsewhere learns who else has the keys of a page, or those that its payers are to come to carry.
+func (f *forecast) lookElsewhere(ctx context.Context, page []state.StoredRecord, decisions []state.Decision) error {
+	keys := map[connector.Key]int{}
+	for i, d := range decisions {
+		if key := countingKey(page[i], d); key.Value != "" {
+			keys[key] = 0
+		}
+		if p := page[i].Payer; p != nil && p.MovesTo(d.Key) {
+			keys[d.Key] = 0
+		}
+	}
+	if err := f.Ledger.KeysElsewhere(ctx, f.conn.Name, f.conn.Info.Snapshot, keys); err != nil {
+		return err
+	}
+	for key, n := range keys {
+		if n > 0 {
+			f.claims.elsewhere[f.claims.hash(key)] = n
+		}
+	}
+	return nil
+}
+
 // meetRivals decides again on the records whose key another one would have too, now
 // that the keys of all are known: a plan does so as well.
 func (f *forecast) meetRivals(ctx context.Context) error {
-	for _, e := range f.all {
-		if e.key.Value != "" {
-			f.claims[e.key]++
-		}
+	for hash, n := range f.claims.elsewhere {
+		f.claims.add(hash, n)
 	}
-	if err := f.Ledger.KeysElsewhere(ctx, f.conn.Name, f.conn.Info.Snapshot, f.claims); err != nil {
-		return err
+	for _, e := range f.all {
+		f.claims.add(e.key, 1)
 	}
 	for i, e := range f.all {
-		if e.inFlight || f.claims[e.key] < 2 {
+		if e.inFlight || f.claims.by[e.key] < 2 {
 			continue
 		}
 		r, err := f.Ledger.StoredRecord(ctx, f.conn.Name, e.sourceID, f.conn.Mapping.Version())

@@ -207,7 +207,7 @@ type run struct {
 	note      string          // for Result.Note
 	proof     connector.Proof // for Result.Proof; zero until the source was read to its end
 
-	claims map[connector.Key]int // a forecast: how many records would have each key; nil for what the ledger says
+	claims *claims // a forecast: how many records would have each key; nil for what the ledger says
 
 	gate gate // holds updates back until a round trip is proven
 
