@@ -89,7 +89,9 @@ func (e *sqliteFile) open(ctx context.Context, l *Ledger) (err error) {
 		return fmt.Errorf("open the ledger: %w", err)
 	}
 	l.writer.SetMaxOpenConns(1)
-	if l.reader, err = sql.Open("sqlite", e.readOnly); err != nil {
+	// What a reader has in memory is void after each commit, and a page of a plan goes through an index at as many places
+	// as it has records: it is to read none of them twice. A reader that nobody uses is closed, see below.
+	if l.reader, err = sql.Open("sqlite", e.readOnly+"&_pragma=cache_size(-8000)"); err != nil {
 		return fmt.Errorf("open the ledger: %w", err)
 	}
 	l.reader.SetMaxOpenConns(4)
