@@ -171,7 +171,9 @@ func widths(header []string, rows [][]string) []int {
 	wide := make([]int, len(header))
 	for _, row := range append([][]string{header}, rows...) {
 		for i, cell := range row {
-			wide[i] = max(wide[i], runewidth.StringWidth(Visible(cell)))
+			if cell = Visible(cell); len(cell) > wide[i] { // no text is wider than it has bytes
+				wide[i] = max(wide[i], runewidth.StringWidth(cell))
+			}
 		}
 	}
 	return wide

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/mattn/go-runewidth"
 )
 
 func TestTheOnlyPageOfATableIsTheTable(t *testing.T) {
@@ -53,4 +55,16 @@ func TestAPageThatIsTooWideHasItsHeading(t *testing.T) {
 	if got := shown.String(); strings.Count(got, "Record") != 3 || strings.Count(got, "long") != 30 {
 		t.Errorf("the pages are\n%s", got)
 	}
+}
+
+// By this the widths of columns are told from the bytes of most cells.
+func FuzzNoTextIsWiderThanItHasBytes(f *testing.F) {
+	for _, s := range []string{"", "Ada", "Müller ½ “Æ”", "日本語", "👩‍👩‍👧 🇩🇪", "e\u0301\u0327", "\x1b[31m\x00\u202e", "\xff\xfe", "│─┼"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if s = Visible(s); runewidth.StringWidth(s) > len(s) {
+			t.Errorf("%q has %d bytes and takes %d columns", s, len(s), runewidth.StringWidth(s))
+		}
+	})
 }
