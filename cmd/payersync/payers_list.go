@@ -334,7 +334,7 @@ func (a *app) payerTable(l payerListing) (write func(office.Page) error, end fun
 			case listed == 0 && l.Text != "":
 				a.Say("No record has all these words in its name, number, e-mail address or id.")
 			case listed == 0:
-				a.Say("There is nothing to list.")
+				a.Rows(nil, nil) // which says so
 			}
 			return nil
 		}

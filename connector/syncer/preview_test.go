@@ -303,6 +303,26 @@ func TestAPreviewCountsTheKeyOfALinkedRowThatIsGone(t *testing.T) {
 	}
 }
 
+// The numbers of two companies are the same, and nothing tells them apart.
+func TestAPreviewCountsTheKeysOfAnotherCompany(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("1", "Ann", "ann@example.com")
+	w.run()
+	other, conn := &books{}, w.connection()
+	conn.Name, conn.Source = "beta", other
+	other.put("1", "Bob", "bob@example.com")
+	other.put("2", "Cid", "cid@example.com")
+	res, err := w.syncer.Run(t.Context(), conn, syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"})
+	if err != nil || res.Plan.Creates != 1 {
+		t.Fatalf("%+v, %v; want a plan that creates 2 alone", res, err)
+	}
+	got, err := w.syncer.Preview(t.Context(), conn, syncer.PreviewOptions{})
+	if err != nil || got.Creates != 1 || len(got.Failures) != 1 || got.Failures[0].Reason != connector.ReasonKeyShared || got.Failures[0].Count != 1 {
+		t.Errorf("%d creates, failures %+v, %v; want what was planned", got.Creates, got.Failures, err)
+	}
+}
+
 func TestFieldsOfBlocksAndListsAreProfiled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
