@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"payersync/connector"
 )
 
 // intake gathers the deliveries that come while the writer is at work. They are one write, so that
@@ -171,30 +169,39 @@ func (tx *Tx) receive(all []*arrival) error {
 // The row that a delivery becomes. Of the body of one about a payer who was forgotten nothing is kept.
 var (
 	insertInbox = "INSERT INTO inbox (inbox_id, delivery_key, received_at, event_type, billing_id, mandate_id, state, detail, type_header, body) VALUES "
-	inboxRow    = "((SELECT coalesce(max(inbox_id), 0) FROM inbox) + ?, ?, ?, ?, ?, ?, ?, ?, ?, CASE WHEN " + fmt.Sprintf(ofForgotten, "?") +
+	inboxRow    = "(?, ?, ?, ?, ?, ?, ?, ?, ?, CASE WHEN " + fmt.Sprintf(ofForgotten, "?") +
 		" OR ? = '' AND " + fmt.Sprintf(ofForgotten, "(SELECT billing_id FROM mandates WHERE mandate_id = ?)") + " THEN x'' ELSE ? END)"
 )
 
 // insertArrivals stores those deliveries whose keys are new, and notes which these are.
 func (tx *Tx) insertArrivals(all []*arrival) error {
+	last := 0
+	if err := tx.row([]any{&last}, "SELECT coalesce(max(inbox_id), 0) FROM inbox"); err != nil {
+		return fmt.Errorf("look how many webhook deliveries there are: %w", err)
+	}
 	args, received := make([]any, 0, 13*len(all)), stamp(tx.now)
 	for i, a := range all {
-		args = append(args, i+1, a.Key, received, a.Type, a.BillingID, a.MandateID, a.State, a.Detail, a.TypeHeader, a.BillingID, a.BillingID, a.MandateID, a.box)
+		args = append(args, last+1+i, a.Key, received, a.Type, a.BillingID, a.MandateID, a.State, a.Detail, a.TypeHeader, a.BillingID, a.BillingID, a.MandateID, a.box)
 	}
-	stored := make(map[string]bool, len(all))
-	err := tx.each(insertInbox+inboxRow+strings.Repeat(", "+inboxRow, len(all)-1)+" ON CONFLICT (delivery_key) DO NOTHING RETURNING delivery_key", args, func(scan func(...any) error) error {
-		var key string
-		err := scan(&key)
-		stored[key] = true
-		return err
-	})
+	n, err := tx.count(insertInbox+inboxRow+strings.Repeat(", "+inboxRow, len(all)-1)+" ON CONFLICT (delivery_key) DO NOTHING", args...)
 	if err != nil {
 		return fmt.Errorf("store webhook deliveries: %w", err)
 	}
 	for _, a := range all {
-		key := connector.Clean(a.Key)
-		a.taken = Taken{Fresh: stored[key]}
-		delete(stored, key)
+		a.taken = Taken{Fresh: n == int64(len(all))}
+	}
+	if n == 0 || n == int64(len(all)) {
+		return nil
+	}
+	if err := tx.each("SELECT inbox_id FROM inbox WHERE inbox_id > ?", []any{last}, func(scan func(...any) error) error {
+		var id int
+		err := scan(&id)
+		if err == nil {
+			all[id-last-1].taken.Fresh = true
+		}
+		return err
+	}); err != nil {
+		return fmt.Errorf("look which webhook deliveries are new: %w", err)
 	}
 	return nil
 }
