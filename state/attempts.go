@@ -50,9 +50,11 @@ func (tx *Tx) begin(change sql.NullInt64, action connector.Action, p Payer) (Att
 	if a.Ticket, err = tx.nextTicket(); err != nil {
 		return a, err
 	}
-	err = tx.row([]any{&a.ID}, `INSERT INTO attempts (change_id, action, connection, source_id, key_name, key_value, billing_id, ticket, sent_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING attempt_id`,
+	err = tx.exec("INSERT INTO attempts (change_id, action, connection, source_id, key_name, key_value, billing_id, ticket, sent_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		change, action, p.Connection, p.SourceID, p.Key.Name, p.Key.ScopedValue(), p.BillingID, a.Ticket, stamp(tx.now))
+	if err == nil {
+		err = tx.row([]any{&a.ID}, "SELECT max(attempt_id) FROM attempts")
+	}
 	if err != nil {
 		return a, fmt.Errorf("note a request for payer %s: %w", p.SourceID, err)
 	}

@@ -404,21 +404,25 @@ func (tx *Tx) LinkPayer(p Payer, billingID string, seen bool) error {
 	if seen {
 		to = connector.LinkLinked
 	}
-	return tx.link(p, billingID, nil, `UPDATE payers SET billing_id = ?6, link_state = ?3, updated_at = ?4, seen_at = CASE WHEN ?5 = 1 THEN (SELECT max(ticket, 1) FROM ledger) ELSE 0 END
-		WHERE `+isFreeFor, to, stamp(tx.now), seen)
+	return tx.link(p, billingID, nil, "link_state = ?4, updated_at = ?5, seen_at = CASE WHEN ?6 = 1 THEN (SELECT max(ticket, 1) FROM ledger) ELSE 0 END",
+		isFreeFor, to, stamp(tx.now), seen)
 }
 
-// isFreeFor is the condition that the payer ?1, ?2 may have the customer ?6.
-const isFreeFor = `connection = ?1 AND source_id = ?2 AND (billing_id IS NULL OR billing_id = ?6)
-	AND NOT EXISTS (SELECT 1 FROM payers other WHERE other.billing_id = ?6 AND (other.connection <> ?1 OR other.source_id <> ?2))`
+// isFreeFor is the condition that the payer ?1, ?2 may have the customer ?3.
+const isFreeFor = `connection = ?1 AND source_id = ?2 AND (billing_id IS NULL OR billing_id = ?3)
+	AND NOT EXISTS (SELECT 1 FROM payers other WHERE other.billing_id = ?3 AND (other.connection <> ?1 OR other.source_id <> ?2))`
 
-// link links a payer to a customer by a statement that changes no row unless it isFreeFor it, with
-// three arguments of its own. applied is what it says that the customer holds of us; nil where it says nothing of that.
-func (tx *Tx) link(p Payer, billingID string, applied *connector.Customer, statement string, three ...any) error {
+// link links a payer to a customer where a condition holds, isFreeFor at least, and sets what there is to set beside
+// it, with three arguments from ?4 on. applied is what it says that the customer holds of us; nil where it says nothing of that.
+func (tx *Tx) link(p Payer, billingID string, applied *connector.Customer, set, where string, three ...any) error {
+	key := []any{p.Connection, p.SourceID, billingID}
+	if err := tx.exec("UPDATE payers SET billing_id = ?3, "+set+" WHERE "+where, append(key, three...)...); err != nil {
+		return err
+	}
 	var told bool
 	var now payerRow
-	err := tx.row(append(now.dest(), &told), statement+" RETURNING "+strings.ReplaceAll(payerColumns, "p.", "")+", EXISTS (SELECT 1 FROM words WHERE connection = ?1 AND source_id = ?2 AND word <> 'reject')",
-		append(append([]any{p.Connection, p.SourceID}, three...), billingID)...)
+	err := tx.row(append(now.dest(), &told), "SELECT "+strings.ReplaceAll(payerColumns, "p.", "")+`,
+		EXISTS (SELECT 1 FROM words WHERE connection = ?1 AND source_id = ?2 AND word <> 'reject') FROM payers WHERE billing_id = ?3 AND `+where, key...)
 	if err == nil {
 		if applied != nil {
 			now.applied = nil // it need not be opened: it was sealed a moment ago
@@ -453,8 +457,8 @@ func (tx *Tx) Created(run int64, c Change, billingID string) error {
 	if err != nil {
 		return err
 	}
-	err = tx.link(c.Payer, billingID, &c.Wanted, `UPDATE payers SET billing_id = ?6, link_state = 'creating', seen_at = 0, answered_at = (SELECT ticket FROM ledger), `+asApplied+`
-		WHERE `+isFreeFor+" AND NOT "+isForgotten, box, c.Wanted.Hash(), stamp(tx.now))
+	err = tx.link(c.Payer, billingID, &c.Wanted, "link_state = 'creating', seen_at = 0, answered_at = (SELECT ticket FROM ledger), "+asApplied("?4", "?5", "?6"),
+		isFreeFor+" AND NOT "+isForgotten, box, c.Wanted.Hash(), stamp(tx.now))
 	if errors.Is(err, ErrCustomerTaken) { // or the payer was forgotten, of which nothing is kept but its customer
 		err = tx.LinkPayer(c.Payer, billingID, false)
 	}
@@ -642,10 +646,14 @@ func (tx *Tx) Ticket() (int64, error) {
 // nextTicket gives out a ticket, and notes a restore that it is the first after, or when
 // everything sent before one must have arrived.
 func (tx *Tx) nextTicket() (ticket int64, err error) {
-	if err := tx.row([]any{&ticket}, `UPDATE ledger SET ticket = ticket + 1, doubt_of = restored_at,
+	err = tx.exec(`UPDATE ledger SET ticket = ticket + 1, doubt_of = restored_at,
 		doubt = CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN ticket ELSE doubt END,
-		doubt_over = CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN 0 WHEN doubt > 0 AND doubt_over = 0 AND restored_at <= ? THEN ticket ELSE doubt_over END
-		RETURNING ticket`, stamp(tx.now.Add(-Arrival))); err != nil {
+		doubt_over = CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN 0 WHEN doubt > 0 AND doubt_over = 0 AND restored_at <= ? THEN ticket ELSE doubt_over END`,
+		stamp(tx.now.Add(-Arrival)))
+	if err == nil {
+		err = tx.row([]any{&ticket}, "SELECT ticket FROM ledger")
+	}
+	if err != nil {
 		return 0, fmt.Errorf("take a ticket: %w", err)
 	}
 	return ticket, nil

@@ -13,7 +13,7 @@ import (
 // What is concluded is stored for people to see: what needs attention, how a payer is
 // linked, and the class of a record. Nothing decides by it, but for what is said here.
 var readers = map[string]string{
-	"clearing":        "takes a telling back, and says which",
+	"ofTopic":         "takes a telling back, and says which",
 	"clearTopics":     "takes tellings back",
 	"GiveUp":          "takes tellings back",
 	"CloseConfirmed":  "takes tellings back",

@@ -292,9 +292,11 @@ func (tx *Tx) SetApplied(p Payer, applied connector.Customer) error {
 // isForgotten is the condition that nothing but the id is kept of a row of payers.
 const isForgotten = "EXISTS (SELECT 1 FROM source_records f WHERE f.connection = payers.connection AND f.source_id = payers.source_id AND f.forgotten <> '')"
 
-// asApplied sets what a customer holds of us: ?3 as it is sealed, with the hash ?4, at ?5.
-const asApplied = `applied = ?3, applied_hash = ?4, shows = ?4, updated_at = ?5,
-	shown_at = (SELECT ticket FROM ledger), confirmed_at = (SELECT ticket FROM ledger)`
+// asApplied sets what a customer holds of us, which three arguments say: as it is sealed, its hash, and when that became known.
+func asApplied(sealed, hash, at string) string {
+	return "applied = " + sealed + ", applied_hash = " + hash + ", shows = " + hash + ", updated_at = " + at +
+		", shown_at = (SELECT ticket FROM ledger), confirmed_at = (SELECT ticket FROM ledger)"
+}
 
 func (tx *Tx) boxApplied(p Payer, applied connector.Customer) ([]byte, error) {
 	plain, err := json.Marshal(applied)
@@ -311,7 +313,7 @@ func (tx *Tx) setApplied(p Payer, applied connector.Customer) (kept bool, err er
 	if err != nil {
 		return false, err
 	}
-	n, err := tx.count("UPDATE payers SET "+asApplied+" WHERE connection = ?1 AND source_id = ?2 AND NOT "+isForgotten,
+	n, err := tx.count("UPDATE payers SET "+asApplied("?3", "?4", "?5")+" WHERE connection = ?1 AND source_id = ?2 AND NOT "+isForgotten,
 		p.Connection, p.SourceID, box, applied.Hash(), stamp(tx.now))
 	return n > 0, err
 }
@@ -389,28 +391,32 @@ func (tx *Tx) SetAttention(connection, sourceID string, topic Topic, reason conn
 // ClearAttention removes a topic's row when it gives one of the reasons, or any
 // reason when none are named.
 func (tx *Tx) ClearAttention(connection, sourceID string, topic Topic, reasons ...connector.Reason) error {
-	query, args := clearing(connection, sourceID, topic, reasons)
-	return tx.exec(query, args...)
+	where, args := ofTopic(connection, sourceID, topic, reasons)
+	return tx.exec("DELETE"+where, args...)
 }
 
 // takeBack is ClearAttention, and returns the reason of the row; "" when there was none to remove.
 func (tx *Tx) takeBack(connection, sourceID string, topic Topic, reasons ...connector.Reason) (was connector.Reason, err error) {
-	query, args := clearing(connection, sourceID, topic, reasons)
-	if err = tx.row([]any{&was}, query+" RETURNING reason", args...); errors.Is(err, sql.ErrNoRows) {
-		err = nil
+	where, args := ofTopic(connection, sourceID, topic, reasons)
+	err = tx.row([]any{&was}, "SELECT reason"+where, args...)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return "", nil
+	case err == nil:
+		err = tx.exec("DELETE"+where, args...)
 	}
 	return was, err
 }
 
-func clearing(connection, sourceID string, topic Topic, reasons []connector.Reason) (query string, args []any) {
-	query, args = "DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic = ?", []any{connection, sourceID, topic}
+func ofTopic(connection, sourceID string, topic Topic, reasons []connector.Reason) (where string, args []any) {
+	where, args = " FROM attention WHERE connection = ? AND source_id = ? AND topic = ?", []any{connection, sourceID, topic}
 	if len(reasons) > 0 {
-		query += " AND reason IN (?" + strings.Repeat(", ?", len(reasons)-1) + ")"
+		where += " AND reason IN (?" + strings.Repeat(", ?", len(reasons)-1) + ")"
 	}
 	for _, r := range reasons {
 		args = append(args, r)
 	}
-	return query, args
+	return where, args
 }
 
 // clearTopics removes the rows of topics, whatever reasons they give.
