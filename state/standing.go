@@ -3,7 +3,9 @@ package state
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"payersync/connector"
@@ -82,9 +84,10 @@ type Handed struct {
 	First, Last time.Time // days
 }
 
-// standingColumns returns the query of where records stand. about restricts the mandates of which
-// letters and what was handed over are counted: "" for all, which is worth it where all are read.
-func standingColumns(about string) string {
+// standingColumns returns the query of where the records r of some tables stand. about restricts the
+// mandates of which letters and what was handed over are counted: "" for all, which is worth it where
+// all are read.
+func standingColumns(records, about string) string {
 	return `SELECT r.connection, r.source_id, CASE r.forgotten WHEN '' THEN r.state ELSE 'forgotten' END, CASE r.decision WHEN 'none' THEN '' ELSE r.decision END, r.updated_at,
 	(` + hasLeft + ` OR r.forgotten <> '' OR r.given_up <> 0), r.given_up <> 0, r.same_as, coalesce(p.stays_at, 0) <> 0 AND p.stays_with = coalesce(p.mandate_id, ''), ` + letBe + `,
 	coalesce(p.unlink_at, 0) <> 0, r.contested,
@@ -95,7 +98,7 @@ func standingColumns(about string) string {
 	coalesce((SELECT h.cause FROM mandate_history h WHERE m.status = 'CANCELLED' AND h.mandate_id = m.mandate_id ORDER BY h.seq DESC LIMIT 1), ''),
 	coalesce(t.sent, 0), t.first, t.last, coalesce(t.unclear, 0), coalesce(o.times, 0), o.first, o.last,
 	(SELECT b.label FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id), fs.status, ` + lastSeenOf("fs", "seen_at") + `
-	FROM source_records r
+	FROM ` + records + `
 	LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 	LEFT JOIN attention ar ON ar.connection = r.connection AND ar.source_id = r.source_id AND ar.topic = 'record'
 	LEFT JOIN attention al ON al.connection = r.connection AND al.source_id = r.source_id AND al.topic = 'link'
@@ -112,34 +115,77 @@ func standingColumns(about string) string {
 // EachStanding hands over where each record stands, of one connection or of all for "", in
 // the order of connections and ids. It reads as it goes.
 func (l *Ledger) EachStanding(ctx context.Context, connection string, do func(Standing) error) error {
-	stops, err := l.holdingStops(ctx)
+	add, err := l.besidesRecords(ctx)
 	if err != nil {
 		return err
+	}
+	return l.eachStanding(ctx, standingColumns("source_records r", "")+" WHERE r.connection = ?1 OR ?1 = '' ORDER BY r.connection, r.source_id", []any{connection}, func(s Standing) error {
+		add(&s)
+		return do(s)
+	})
+}
+
+// standingsAtOnce is of how many records it is read at a time where they stand.
+const standingsAtOnce = 1000
+
+// EachStandingOf hands over where these records stand, in their order: each by its row as it is then,
+// and none that is there no more. Whoever takes long over them keeps nobody from the ledger.
+func (l *Ledger) EachStandingOf(ctx context.Context, records []RecordID, do func(Standing) error) error {
+	add, err := l.besidesRecords(ctx)
+	if err != nil {
+		return err
+	}
+	query := standingColumns("json_each(?1) j CROSS JOIN source_records r ON r.connection = j.value ->> 'Connection' AND r.source_id = j.value ->> 'SourceID'",
+		" WHERE mandate_id IN (SELECT p.mandate_id FROM json_each(?1) j CROSS JOIN payers p ON p.connection = j.value ->> 'Connection' AND p.source_id = j.value ->> 'SourceID')")
+	for some := range slices.Chunk(records, standingsAtOnce) {
+		asked, err := json.Marshal(some)
+		if err != nil {
+			return err
+		}
+		found := make(map[RecordID]Standing, len(some))
+		if err := l.eachStanding(ctx, query, []any{string(asked)}, func(s Standing) error { found[s.RecordID] = s; return nil }); err != nil {
+			return err
+		}
+		for _, id := range some {
+			s, is := found[id]
+			if !is {
+				continue
+			}
+			add(&s)
+			if err := do(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// besidesRecords returns what adds to a standing all that is not in the row of its record.
+func (l *Ledger) besidesRecords(ctx context.Context) (add func(*Standing), err error) {
+	stops, err := l.holdingStops(ctx)
+	if err != nil {
+		return nil, err
 	}
 	acts, err := l.cancellations(ctx, "")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	told, err := l.lettersTold(ctx)
-	if err != nil {
-		return err
-	}
-	return l.eachStanding(ctx, standingColumns("")+" WHERE r.connection = ?1 OR ?1 = '' ORDER BY r.connection, r.source_id", []any{connection}, func(s Standing) error {
+	return func(s *Standing) {
 		recipient := ""
 		if len(stops.addresses) > 0 { // a hash each is worth making only where one can be met
-			recipient = l.recipientOf(s)
+			recipient = l.recipientOf(*s)
 		}
 		s.add(stops, recipient, acts)
-		l.addTold(&s, told)
-		return do(s)
-	})
+		l.addTold(s, told)
+	}, err
 }
 
 // StandingOf returns where one record stands; nil when there is none. Of the letters, stops and
 // cancellations of others it reads nothing: it is asked before each letter.
 func (l *Ledger) StandingOf(ctx context.Context, id RecordID) (out *Standing, err error) {
 	const about = " WHERE mandate_id = (SELECT mandate_id FROM payers WHERE connection = ?1 AND source_id = ?2)"
-	if err := l.eachStanding(ctx, standingColumns(about)+" WHERE r.connection = ?1 AND r.source_id = ?2", []any{id.Connection, id.SourceID}, func(s Standing) error { out = &s; return nil }); err != nil || out == nil {
+	if err := l.eachStanding(ctx, standingColumns("source_records r", about)+" WHERE r.connection = ?1 AND r.source_id = ?2", []any{id.Connection, id.SourceID}, func(s Standing) error { out = &s; return nil }); err != nil || out == nil {
 		return nil, err
 	}
 	recipient := l.recipientOf(*out)

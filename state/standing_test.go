@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,6 +41,13 @@ func TestEachRecordStandsSomewhereOnce(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("of connection %q (-want +got):\n%s", connection, diff)
+		}
+		var among []Standing
+		if err := d.EachStandingOf(t.Context(), want, func(s Standing) error { among = append(among, s); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(standings(t, d.Ledger, connection), among); diff != "" {
+			t.Errorf("of connection %q, all and those that are named (-all +named):\n%s", connection, diff)
 		}
 	}
 	if none, err := d.StandingOf(t.Context(), RecordID{acme, "nobody"}); none != nil || err != nil {
@@ -112,6 +120,47 @@ func TestAStandingHoldsWhatWasSentForItsMandateAndTheStopsThatHold(t *testing.T)
 	alone, err := d.StandingOf(t.Context(), ada)
 	if diff := cmp.Diff(&got, alone); diff != "" || err != nil {
 		t.Errorf("among all and alone (-all +alone):\n%s%v", diff, err)
+	}
+	if err := d.EachStandingOf(t.Context(), []RecordID{ada}, func(named Standing) error {
+		if diff := cmp.Diff(got, named); diff != "" {
+			t.Errorf("among all and named (-all +named):\n%s", diff)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRecordsThatAreNamedComeInTheirOrderAndAsTheyStandThen(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	const many = standingsAtOnce + 2
+	run := d.run(acme)
+	var records []connector.Record
+	var named []RecordID
+	for n := range many {
+		id := fmt.Sprintf("c%04d", n)
+		records, named = append(records, record(id, "Ada")), append(named, RecordID{acme, id})
+	}
+	d.save(run, acme, records...)
+	slices.Reverse(named)
+	named = append([]RecordID{{acme, "nobody"}}, named...)
+	var got []RecordID
+	if err := d.EachStandingOf(t.Context(), named, func(s Standing) error {
+		if got = append(got, s.RecordID); len(got) == 1 {
+			first := records[0] // which comes last
+			first.State = connector.RecordArchived
+			d.save(run, acme, first)
+		}
+		if archived := s.State == connector.RecordArchived; archived != (s.SourceID == "c0000") {
+			t.Errorf("%s is %s", s.SourceID, s.State)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(named[1:], got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
