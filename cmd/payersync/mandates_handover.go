@@ -85,24 +85,35 @@ func (a *app) handOver(ctx context.Context, s *session.Session, h office.Handove
 		return err
 	}
 	h.Valid = s.Config.Billing.LinkValid.Length()
-	rows, more, err := office.HandoverFile(ctx, s.Ledger, h, actor())
+	file, err := office.MakeHandover(ctx, s.Ledger, h, actor())
 	if err != nil {
 		return err
 	}
-	defer a.tellMore(more, h.Limit)
+	defer a.tellMore(file.More, h.Limit)
 	if a.JSON() {
-		return show.Lines(a.Out, rows)
+		return file.Each(ctx, func(r office.HandoverRow) error { return show.JSON(a.Out, r) })
 	}
-	if err := show.CSVFor(a.Out, sheet.separator(), office.HandoverHeader, office.HandoverCells(rows)); err != nil {
+	out, err := show.NewMarkedSheet(a.Out, sheet.separator())
+	if err == nil {
+		err = out.Row(office.HandoverHeader)
+	}
+	if err != nil {
+		return err
+	}
+	written := 0
+	if err := file.Each(ctx, func(r office.HandoverRow) error { written++; return out.Row(r.Cells()) }); err != nil {
+		return err
+	}
+	if err := out.Close(); err != nil {
 		return err
 	}
 	switch {
-	case len(rows) == 0:
+	case written == 0:
 		a.Say("Nobody is on the list. payersync report shows where everybody stands.")
 	case h.Lost:
-		a.Say("The links of %s are lost. payersync mandates links --lost fetches them again.", connector.Plural(len(rows), "payer"))
+		a.Say("The links of %s are lost. payersync mandates links --lost fetches them again.", connector.Plural(written, "payer"))
 	default:
-		a.Say("%s. When they are sent: payersync mandates sent FILE --on DATE", connector.Plural(len(rows), "link"))
+		a.Say("%s. When they are sent: payersync mandates sent FILE --on DATE", connector.Plural(written, "link"))
 	}
 	return nil
 }

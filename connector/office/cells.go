@@ -9,14 +9,10 @@ import (
 // and `payersync mandates sent` read them.
 var HandoverHeader = []string{"number", "name", "contact", "e-mail", "phone", "language", "status", "link", "link_since", "days", "sent", "reminded", "next", "note", "connection", "mandate_id"}
 
-// HandoverCells returns the rows of a hand-over file as cells, by HandoverHeader.
-func HandoverCells(rows []HandoverRow) [][]string {
-	out := make([][]string, len(rows))
-	for i, r := range rows {
-		out[i] = []string{r.Number, r.Name, r.Contact, r.Email, r.Phone, r.Language, string(r.Status), r.Link, DayOf(r.LinkSince), fmt.Sprint(r.Days),
-			DayOf(r.Sent), DayOf(r.Reminded), r.Next, r.Note, r.Connection, r.MandateID}
-	}
-	return out
+// Cells returns the row as cells, by HandoverHeader.
+func (r HandoverRow) Cells() []string {
+	return []string{r.Number, r.Name, r.Contact, r.Email, r.Phone, r.Language, string(r.Status), r.Link, DayOf(r.LinkSince), fmt.Sprint(r.Days),
+		DayOf(r.Sent), DayOf(r.Reminded), r.Next, r.Note, r.Connection, r.MandateID}
 }
 
 // ReportHeader are the columns of a report as CSV. They are a public interface.

@@ -67,42 +67,69 @@ type HandoverRow struct {
 	source string // the record's id
 }
 
-// HandoverFile returns the rows of a hand-over file, and whether there are more. It is written
-// to the audit log by whose word they were made, before anybody sees a link.
-func HandoverFile(ctx context.Context, ledger *state.Ledger, h Handover, actor string) (rows []HandoverRow, more bool, err error) {
-	now := ledger.Now()
-	err = ledger.EachStanding(ctx, h.Connection, func(f state.Standing) error {
-		f = standing.WithoutExpired(f, now, h.Valid)
-		s := standing.Of(f, now)
-		if !h.takes(f, s, now) {
+// HandoverFile is a hand-over file of which the audit log knows.
+type HandoverFile struct {
+	More bool // there are more than the limit
+
+	ledger  *state.Ledger
+	of      Handover
+	at      time.Time
+	records []state.RecordID // who was on the list then
+}
+
+// MakeHandover finds out whom a hand-over file holds, and keeps nothing of them but their ids. By
+// whose word it is made, and for how many, is in the audit log before anybody can see a link.
+func MakeHandover(ctx context.Context, ledger *state.Ledger, h Handover, actor string) (*HandoverFile, error) {
+	file := &HandoverFile{ledger: ledger, of: h, at: ledger.Now()}
+	err := ledger.EachStanding(ctx, h.Connection, func(f state.Standing) error {
+		if _, takes := file.row(f); !takes {
 			return nil
 		}
-		if h.Limit > 0 && len(rows) == h.Limit {
-			more = true
+		if h.Limit > 0 && len(file.records) == h.Limit {
+			file.More = true
 			return errEnough
 		}
-		rows = append(rows, handoverRow(f, s, now))
+		file.records = append(file.records, f.RecordID)
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
-		return nil, false, err
+		return nil, err
 	}
-	err = ledger.Do(ctx, func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: actor, Action: "write hand-over file", Subject: connector.Plural(len(rows), "mandate"), Reason: strings.TrimSuffix(h.String()+": "+h.Why, ": ")})
-	})
-	if err != nil {
-		return nil, false, err
+	if err := ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.Audit(state.Entry{Actor: actor, Action: "write hand-over file", Subject: connector.Plural(len(file.records), "mandate"), Reason: strings.TrimSuffix(h.String()+": "+h.Why, ": ")})
+	}); err != nil {
+		return nil, err
 	}
-	for i := range rows {
-		if err := rows[i].complete(ctx, ledger, h.Lost); err != nil {
-			return nil, false, err
-		}
-	}
-	return rows, more, nil
+	return file, nil
 }
 
 // errEnough ends a reading early.
 var errEnough = errors.New("enough was read")
+
+// Each hands over the rows of the file, with their links: each as it is then, and none of who has
+// left the list meanwhile.
+func (file *HandoverFile) Each(ctx context.Context, do func(HandoverRow) error) error {
+	return file.ledger.EachStandingOf(ctx, file.records, func(f state.Standing) error {
+		r, takes := file.row(f)
+		if !takes {
+			return nil
+		}
+		if err := r.complete(ctx, file.ledger, file.of.Lost); err != nil {
+			return err
+		}
+		return do(r)
+	})
+}
+
+// row returns the row of a record but for its link, and whether it is on the list.
+func (file *HandoverFile) row(f state.Standing) (HandoverRow, bool) {
+	f = standing.WithoutExpired(f, file.at, file.of.Valid)
+	s := standing.Of(f, file.at)
+	if !file.of.takes(f, s, file.at) {
+		return HandoverRow{}, false
+	}
+	return handoverRow(f, s, file.at), true
+}
 
 func (h Handover) takes(f state.Standing, s standing.Standing, now time.Time) bool {
 	switch {

@@ -41,9 +41,22 @@ func street(t *testing.T) *world {
 
 func (w *world) handover(h office.Handover) []office.HandoverRow {
 	w.t.Helper()
-	rows, _, err := office.HandoverFile(context.Background(), w.ledger, h, "ada")
+	return w.rowsOf(w.makeHandover(h))
+}
+
+func (w *world) makeHandover(h office.Handover) *office.HandoverFile {
+	w.t.Helper()
+	file, err := office.MakeHandover(context.Background(), w.ledger, h, "ada")
 	if err != nil {
 		w.t.Fatalf("%+v: %v", h, err)
+	}
+	return file
+}
+
+func (w *world) rowsOf(file *office.HandoverFile) (rows []office.HandoverRow) {
+	w.t.Helper()
+	if err := file.Each(context.Background(), func(r office.HandoverRow) error { rows = append(rows, r); return nil }); err != nil {
+		w.t.Fatal(err)
 	}
 	return rows
 }
@@ -79,8 +92,10 @@ func TestAHandoverFileHoldsWhoMaySignAndNobodyElse(t *testing.T) {
 			t.Errorf("%+v holds %v, want %s", c.h, got, c.want)
 		}
 	}
-	if _, more, err := office.HandoverFile(t.Context(), w.ledger, office.Handover{Limit: 2}, "ada"); !more || err != nil {
-		t.Errorf("more: %v, %v", more, err)
+	for limit, more := range []bool{false, true, true, false} { // of three
+		if got := w.makeHandover(office.Handover{Limit: limit}).More; got != more {
+			t.Errorf("at most %d: there are more: %v", limit, got)
+		}
 	}
 	rows := w.handover(office.Handover{})
 	day := func(text string) time.Time { at, _ := time.Parse(time.DateOnly, text); return at }
@@ -140,6 +155,28 @@ func TestWhoWroteAHandoverFileIsInTheAuditLogBeforeALinkIsSeen(t *testing.T) {
 		if !w.inFile(want) {
 			t.Errorf("the audit log has no %q", want)
 		}
+	}
+}
+
+// What is handed over is what the audit log has said, or less: who came meanwhile is not in the file.
+func TestWhoLeavesTheListWhileItIsMadeIsHandedToNobody(t *testing.T) {
+	t.Parallel()
+	w := street(t)
+	file := w.makeHandover(office.Handover{})
+	if !w.inFile("adawrite hand-over file3 mandatesall") {
+		t.Error("the audit log does not have the file before its first row")
+	}
+	w.do(func(tx *state.Tx) error {
+		_, err := tx.SaveMandate(connector.Mandate{ID: "m-A1", CustomerID: "b-A1", Status: connector.MandatePending}, connector.CauseWebhook, "1")
+		return err
+	})
+	w.book("beta", placed{id: "B7", status: connector.MandateCreated})
+	var got []string
+	for _, r := range w.rowsOf(file) {
+		got = append(got, r.Number+r.Link)
+	}
+	if fmt.Sprint(got) != "[A2https://pay.example.com/sign/A2 B1https://pay.example.com/sign/B1]" {
+		t.Errorf("the file holds %v", got)
 	}
 }
 

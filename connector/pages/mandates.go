@@ -195,11 +195,15 @@ func (v *visit) handOver() error {
 		}
 		h.Older = time.Duration(days) * 24 * time.Hour
 	}
-	rows, _, err := office.HandoverFile(v.Context(), v.ledger(), h, v.User.Name)
+	file, err := office.MakeHandover(v.Context(), v.ledger(), h, v.User.Name)
 	if err != nil {
 		return err
 	}
-	return v.download("links.csv", office.HandoverHeader, office.HandoverCells(rows))
+	var rows [][]string
+	if err := file.Each(v.Context(), func(r office.HandoverRow) error { rows = append(rows, r.Cells()); return nil }); err != nil {
+		return err
+	}
+	return v.download("links.csv", office.HandoverHeader, rows)
 }
 
 // download answers with a file for a spreadsheet, made whole before its first byte leaves.

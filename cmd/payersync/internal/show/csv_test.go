@@ -3,6 +3,7 @@ package show
 import (
 	"bytes"
 	"encoding/csv"
+	"errors"
 	"strings"
 	"testing"
 )
@@ -16,7 +17,11 @@ func TestASpreadsheetRunsNoCellAndLosesNone(t *testing.T) {
 	}
 	for _, separator := range []rune{',', ';'} {
 		var out bytes.Buffer
-		if err := CSVFor(&out, separator, header, rows); err != nil {
+		w, err := NewMarkedSheet(&out, separator)
+		for _, row := range append([][]string{header}, rows...) {
+			err = errors.Join(err, w.Row(row))
+		}
+		if err := errors.Join(err, w.Close()); err != nil {
 			t.Fatal(err)
 		}
 		bare, marked := strings.CutPrefix(out.String(), "\ufeff")
