@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -265,5 +266,9 @@ func TestAListOfManyPayersIsWrittenWholeAndInOrder(t *testing.T) {
 	}
 	if cells[0] != "record" {
 		t.Errorf("the heading is %q", cells[0])
+	}
+	table := w.expect(exitDone, "report", "--limit", "0").out // all are planned, and wait for an operator
+	if shown := regexp.MustCompile(`(?m)^ *G +A\d{5} `).FindAllString(table, -1); len(shown) != many || !slices.IsSorted(shown) || strings.Count(table, "What is the matter") != 1 {
+		t.Errorf("a report has %d of %d rows, in order: %v, and its heading %d times", len(shown), many, slices.IsSorted(shown), strings.Count(table, "What is the matter"))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/office"
 	"payersync/connector/standing"
+	"payersync/state"
 )
 
 func (a *app) reportCmd() *cobra.Command {
@@ -76,8 +77,16 @@ type reporting struct {
 	class standing.Class
 	limit int // 0 for none
 
-	kept []*office.ReportRow // of a table
+	kept []keptRow // of a table
 	more bool
+}
+
+// keptRow is what is kept of a row until a table is in order.
+type keptRow struct {
+	state.RecordID
+	left             bool // it is of the class that comes first
+	named, financial bool // it has something in these columns
+	days             int
 }
 
 // lists reports whether a row is among those that are listed.
@@ -102,7 +111,7 @@ func (a *app) printReport(ctx context.Context, s *session.Session, r *reporting)
 	default:
 		whole, err = office.MakeReport(ctx, s.Ledger, r.on, r.keep)
 		if err == nil {
-			a.showReport(whole, r)
+			err = a.showReport(ctx, s, whole, r)
 		}
 	}
 	if err != nil {
@@ -129,11 +138,11 @@ func (r *reporting) upToLimit(do func(office.ReportRow) error) func(office.Repor
 	}
 }
 
-// keep keeps the rows of a table: what has left comes first, and then what has stood longest.
-// No more are held in memory than twice the limit.
+// keep keeps where the rows of a table come: what has left comes first, and then what has stood
+// longest. No more are held in memory than twice the limit.
 func (r *reporting) keep(row office.ReportRow) error {
 	if r.lists(row, true) {
-		r.kept = append(r.kept, &row)
+		r.kept = append(r.kept, keptRow{state.RecordID{Connection: row.Connection, SourceID: row.SourceID}, row.Class == standing.LeftBehind, row.Name != "", row.Status != "", row.Days})
 	}
 	if r.limit > 0 && len(r.kept) > 2*r.limit {
 		r.cut()
@@ -142,14 +151,14 @@ func (r *reporting) keep(row office.ReportRow) error {
 }
 
 func (r *reporting) cut() {
-	slices.SortStableFunc(r.kept, func(a, b *office.ReportRow) int {
-		if left, other := a.Class == standing.LeftBehind, b.Class == standing.LeftBehind; left != other {
-			if left {
+	slices.SortStableFunc(r.kept, func(a, b keptRow) int {
+		if a.left != b.left {
+			if a.left {
 				return -1
 			}
 			return 1
 		}
-		return cmp.Compare(b.Days, a.Days)
+		return cmp.Compare(b.days, a.days)
 	})
 	if r.limit > 0 && len(r.kept) > r.limit {
 		r.kept, r.more = r.kept[:r.limit], true
@@ -215,7 +224,7 @@ func (a *app) reportCSV(ctx context.Context, s *session.Session, r *reporting) (
 	return whole, out.Close()
 }
 
-func (a *app) showReport(whole office.Report, r *reporting) {
+func (a *app) showReport(ctx context.Context, s *session.Session, whole office.Report, r *reporting) error {
 	fmt.Fprintf(a.Out, "Where %s of the books stand, %s\n", connector.Plural(whole.Records, "record"), show.Time(whole.At))
 	for i, n := range notesOf(whole) {
 		line := fmt.Sprintf("%s: %s.", connector.Plural(n.Records, "record"), n.Note)
@@ -234,19 +243,30 @@ func (a *app) showReport(whole office.Report, r *reporting) {
 	r.cut()
 	if len(r.kept) == 0 {
 		a.Say("Nobody has to act on any of them.")
-		return
+		return nil
 	}
 	fmt.Fprintln(a.Out)
+	return a.reportTable(ctx, s, whole.At, r)
+}
+
+// reportTable prints the rows that were kept, some at a time. One that has moved on meanwhile so that
+// it is no longer listed is left out.
+func (a *app) reportTable(ctx context.Context, s *session.Session, at time.Time, r *reporting) error {
 	var blank []string // columns
-	if !slices.ContainsFunc(r.kept, func(row *office.ReportRow) bool { return row.Name != "" }) {
+	if !slices.ContainsFunc(r.kept, func(k keptRow) bool { return k.named }) {
 		blank = append(blank, "Name")
 	}
-	if !slices.ContainsFunc(r.kept, func(row *office.ReportRow) bool { return row.Status != "" }) {
+	if !slices.ContainsFunc(r.kept, func(k keptRow) bool { return k.financial }) {
 		blank = append(blank, "Financial status")
 	}
+	records := make([]state.RecordID, len(r.kept))
+	for i, k := range r.kept {
+		records[i] = k.RecordID
+	}
 	var table show.Pages
-	for some := range slices.Chunk(r.kept, office.PageOfAll) {
-		header, rows := reportCells(some)
+	var page []office.ReportRow
+	write := func() {
+		header, rows := reportCells(page)
 		for _, title := range blank {
 			header, rows = withoutColumn(title, header, rows)
 		}
@@ -257,7 +277,21 @@ func (a *app) showReport(whole office.Report, r *reporting) {
 			header, rows = withoutColumn(title, header, rows)
 		}
 		table.Write(a.Out, header, rows)
+		page = page[:0]
 	}
+	err := office.EachReportRow(ctx, s.Ledger, r.on, at, records, func(row office.ReportRow) error {
+		if r.lists(row, true) {
+			page = append(page, row)
+		}
+		if len(page) == office.PageOfAll {
+			write()
+		}
+		return nil
+	})
+	if err == nil && len(page) > 0 {
+		write()
+	}
+	return err
 }
 
 func ageTitles() []string {
@@ -320,7 +354,7 @@ func signingCells(all []office.Signing) (rows [][]string) {
 	return rows
 }
 
-func reportCells(some []*office.ReportRow) (header []string, rows [][]string) {
+func reportCells(some []office.ReportRow) (header []string, rows [][]string) {
 	header = []string{"Class", "Record", "Name", "Mandate", "Since", "Days", "Who must act", "What is the matter", "What to do", "Letters", "Last letter", "Connection", "Financial status"}
 	for _, row := range some {
 		rows = append(rows, []string{string(row.Class), row.Number, row.Name, string(row.Mandate), office.DayOf(row.Since), fmt.Sprint(row.Days), string(row.Who), row.Sentence, row.Cure,

@@ -81,6 +81,14 @@ func MakeReport(ctx context.Context, ledger *state.Ledger, on ReportOn, each fun
 	return g.whole(), nil
 }
 
+// EachReportRow hands over where these records stand, in their order, as a report tells it that was
+// made at a time: each as it is now, and none that is there no more.
+func EachReportRow(ctx context.Context, ledger *state.Ledger, on ReportOn, at time.Time, records []state.RecordID, do func(ReportRow) error) error {
+	return ledger.EachStandingOf(ctx, records, func(f state.Standing) error {
+		return do(reportRow(standing.WithoutExpired(f, at, on.Valid), at))
+	})
+}
+
 // gathering is a report that is being made.
 type gathering struct {
 	Report

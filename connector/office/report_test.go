@@ -3,6 +3,7 @@ package office_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -58,6 +59,25 @@ func TestTheTotalsOfAReportAddUpToItsRecords(t *testing.T) {
 		if r.Records != want.records || sum != want.records || ages != want.records || who != want.records || len(rows) != want.records || r.Left != want.left || r.Late != late {
 			t.Errorf("connection %q: %d records, %d in totals, %d by age, %d by who must act, %d rows, %d left, %d late of %d", connection, r.Records, sum, ages, who, len(rows), r.Left, r.Late, late)
 		}
+	}
+}
+
+func TestARowOfAReportThatIsNamedIsTheOneThatTheReportHas(t *testing.T) {
+	t.Parallel()
+	w := street(t)
+	r, rows := w.report("")
+	slices.Reverse(rows)
+	var records []state.RecordID
+	for _, row := range rows {
+		records = append(records, state.RecordID{Connection: row.Connection, SourceID: row.SourceID})
+	}
+	w.now = w.now.Add(24 * time.Hour) // days are counted until the report was made
+	var got []office.ReportRow
+	if err := office.EachReportRow(t.Context(), w.ledger, office.ReportOn{}, r.At, records, func(row office.ReportRow) error { got = append(got, row); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(rows, got); diff != "" {
+		t.Errorf("(-report +named):\n%s", diff)
 	}
 }
 
