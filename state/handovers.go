@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	"payersync/connector"
@@ -23,7 +24,6 @@ func (tx *Tx) NoteHandover(mandateID string, day time.Time, actor string) (news 
 
 // Signing is how a mandate came from its link to a signature, as far as it has.
 type Signing struct {
-	MandateID  string
 	Connection string    // "" where no payer has it
 	Language   string    // of the first letter, else of the payer's label; "" where none is known
 	Created    time.Time // when it was first observed
@@ -34,38 +34,46 @@ type Signing struct {
 
 // awaited is what is held of a mandate while signings are put together.
 type awaited struct {
-	id                    string
 	created, signed, sent millis
 	times                 int32
 	other                 int32  // the place of another mandate of its customer, counted from 1
-	language              string // of the first letter
-	step                  int    // of that letter; -1 for none
+	step                  int32  // of the first letter; -1 for none
+	language              string // of that letter
 }
+
+// hashes are what is kept of ids while signings are put together: 64 bits, so that two of a million are
+// taken for one in one of 30 million readings.
+type hashes struct{ seed maphash.Seed }
+
+func (h hashes) of(id string) uint64 { return maphash.String(h.seed, id) }
+
+func (h hashes) record(id RecordID) uint64 { return maphash.Comparable(h.seed, id) }
 
 // EachSigning hands over every mandate that was first observed waiting for its signature, of
 // one connection or of all for "", in no order. Each table is read once, as it lies in the file,
 // and put together in memory: where there are many, that takes a fifth of the time.
 func (l *Ledger) EachSigning(ctx context.Context, connection string, do func(Signing) error) error {
 	return l.atOnce(ctx, func(m moment) error {
-		signings, of, err := m.signings(ctx)
+		hash := hashes{maphash.MakeSeed()}
+		signings, of, err := m.signings(ctx, hash)
 		if err != nil {
 			return err
 		}
-		languages, names := map[RecordID]string{}, interned{}
+		languages, names := map[uint64]string{}, interned{} // of records
 		if err := m.labels(ctx, connection, func(id RecordID, label *connector.Label) {
 			if label.Language != "" {
-				languages[id] = names.of(label.Language)
+				languages[hash.record(id)] = names.of(label.Language)
 			}
 		}); err != nil {
 			return err
 		}
 		// give hands over the mandates of a customer, which are no longer anybody's then.
-		give := func(customer, connection, language string) error {
+		give := func(customer uint64, connection, language string) error {
 			at := of[customer]
 			delete(of, customer)
 			for at > 0 {
 				s := signings[at-1]
-				if err := do(Signing{MandateID: s.id, Connection: connection, Language: cmp.Or(s.language, language), Created: s.created.time(), Signed: s.signed.time(), Sent: s.sent.time(), Times: int(s.times)}); err != nil {
+				if err := do(Signing{Connection: connection, Language: cmp.Or(s.language, language), Created: s.created.time(), Signed: s.signed.time(), Sent: s.sent.time(), Times: int(s.times)}); err != nil {
 					return err
 				}
 				at = s.other
@@ -76,7 +84,7 @@ func (l *Ledger) EachSigning(ctx context.Context, connection string, do func(Sig
 		var id RecordID
 		// What is appended keeps SQLite from going through the index of customers, and from there to each row.
 		err = m.rows(ctx, "SELECT billing_id, connection, source_id FROM payers WHERE billing_id || '' IS NOT NULL AND (connection = ?1 OR ?1 = '')", []any{connection},
-			[]any{&customer, &id.Connection, &id.SourceID}, func() error { return give(customer, id.Connection, languages[id]) })
+			[]any{&customer, &id.Connection, &id.SourceID}, func() error { return give(hash.of(customer), id.Connection, languages[hash.record(id)]) })
 		if err != nil || connection != "" {
 			return err
 		}
@@ -90,15 +98,16 @@ func (l *Ledger) EachSigning(ctx context.Context, connection string, do func(Sig
 }
 
 // signings returns the mandates that were first observed waiting for their signature, and the
-// place of the first of each customer, counted from 1.
-func (m moment) signings(ctx context.Context) (all []awaited, of map[string]int32, err error) {
-	of = map[string]int32{}
-	places := map[string]int32{} // in all, counted from 1; 0 for a mandate that was first observed otherwise
+// place of the first of each customer, counted from 1, by the hash of its id.
+func (m moment) signings(ctx context.Context, hash hashes) (all []awaited, of map[uint64]int32, err error) {
+	of = map[uint64]int32{}
+	places := map[uint64]int32{} // in all, counted from 1; 0 for a mandate that was first observed otherwise
 	var id, customer string
 	var to string
 	var at sql.NullString
 	err = m.rows(ctx, "SELECT mandate_id, billing_id, to_status, observed_at FROM mandate_history ORDER BY seq", nil, []any{&id, &customer, &to, &at}, func() error {
-		place, met := places[id]
+		mandate := hash.of(id)
+		place, met := places[mandate]
 		waits := to == string(connector.MandateCreated)
 		if met && (place == 0 || waits) {
 			return nil
@@ -114,10 +123,11 @@ func (m moment) signings(ctx context.Context) (all []awaited, of map[string]int3
 			}
 		case met:
 		case waits:
-			all = append(all, awaited{id: id, created: observed, other: of[customer], step: -1})
-			places[id], of[customer] = int32(len(all)), int32(len(all)) //nolint:gosec // there are not that many
+			owner := hash.of(customer)
+			all = append(all, awaited{created: observed, other: of[owner], step: -1})
+			places[mandate], of[owner] = int32(len(all)), int32(len(all)) //nolint:gosec // there are not that many
 		default:
-			places[id] = 0
+			places[mandate] = 0
 		}
 		return nil
 	})
@@ -126,7 +136,7 @@ func (m moment) signings(ctx context.Context) (all []awaited, of map[string]int3
 	}
 	// sent notes that a link was sent.
 	sent := func() (*awaited, error) {
-		place := places[id]
+		place := places[hash.of(id)]
 		if place == 0 {
 			return nil, nil
 		}
@@ -141,7 +151,7 @@ func (m moment) signings(ctx context.Context) (all []awaited, of map[string]int3
 		return s, err
 	}
 	var language string
-	var step int
+	var step int32
 	err = m.rows(ctx, "SELECT mandate_id, ended_at, language, step FROM letters WHERE state = 'sent'", nil, []any{&id, &at, &language, &step}, func() error {
 		s, err := sent()
 		if s != nil && (s.step < 0 || step < s.step) {
