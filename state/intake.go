@@ -142,17 +142,25 @@ func (l *Ledger) takeIn(ctx context.Context, all *arrivals) {
 // The caller goes on with RepeatDelivery then.
 func (tx *Tx) Receive(d Delivery) (fresh bool, err error) {
 	a := tx.l.newArrival(d)
-	err = tx.insertArrivals([]*arrival{a})
+	last, err := tx.lastDelivery()
+	if err == nil {
+		err = tx.insertArrivals([]*arrival{a}, last)
+	}
 	return a.taken.Fresh, err
 }
 
 // receive stores deliveries, and notes of which that they came again.
 func (tx *Tx) receive(all []*arrival) error {
 	const some = 16 // statements are kept by their texts: some lengths and no more
+	last, err := tx.lastDelivery()
+	if err != nil {
+		return err
+	}
 	for part := range slices.Chunk(all, some) {
-		if err := tx.insertArrivals(part); err != nil {
+		if err := tx.insertArrivals(part, last); err != nil {
 			return err
 		}
+		last += len(part)
 		for _, a := range part {
 			if a.taken.Fresh {
 				continue
@@ -173,12 +181,16 @@ var (
 		" OR ? = '' AND " + fmt.Sprintf(ofForgotten, "(SELECT billing_id FROM mandates WHERE mandate_id = ?)") + " THEN x'' ELSE ? END)"
 )
 
-// insertArrivals stores those deliveries whose keys are new, and notes which these are.
-func (tx *Tx) insertArrivals(all []*arrival) error {
-	last := 0
+// lastDelivery returns the highest id of a delivery; 0 where there is none.
+func (tx *Tx) lastDelivery() (last int, err error) {
 	if err := tx.row([]any{&last}, "SELECT coalesce(max(inbox_id), 0) FROM inbox"); err != nil {
-		return fmt.Errorf("look how many webhook deliveries there are: %w", err)
+		return 0, fmt.Errorf("look how many webhook deliveries there are: %w", err)
 	}
+	return last, nil
+}
+
+// insertArrivals stores those deliveries whose keys are new, with ids that follow last, and notes which these are.
+func (tx *Tx) insertArrivals(all []*arrival, last int) error {
 	args, received := make([]any, 0, 13*len(all)), stamp(tx.now)
 	for i, a := range all {
 		args = append(args, last+1+i, a.Key, received, a.Type, a.BillingID, a.MandateID, a.State, a.Detail, a.TypeHeader, a.BillingID, a.BillingID, a.MandateID, a.box)

@@ -118,6 +118,31 @@ func TestOfDeliveriesThatComeTogetherAndAreAlikeOneIsFresh(t *testing.T) {
 	}
 }
 
+// More than one statement stores them, and the ones that are alike are in several.
+//
+// covers F31
+func TestOfManyDeliveriesThatComeTogetherTheFirstOfEachKeyIsFresh(t *testing.T) {
+	t.Parallel()
+	const keys, all = 19, 60
+	d := newDesk(t)
+	var come []Delivery
+	for i := range all {
+		come = append(come, delivery(fmt.Sprintf("evt-%d", i%keys), "b1"))
+	}
+	release := d.hold()
+	c := d.hand(t.Context(), come...)
+	release()
+	c.end()
+	for i, err := range c.errs {
+		if err != nil || c.taken[i].Fresh != (i < keys) {
+			t.Errorf("delivery %d: %+v, %v", i, c.taken[i], err)
+		}
+	}
+	if n := d.inboxed(); n != keys {
+		t.Errorf("%d deliveries are there, want %d", n, keys)
+	}
+}
+
 func TestOfDeliveriesThatComeTogetherOneThatCannotBeStoredTakesNoOtherAlong(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
