@@ -78,6 +78,8 @@ func copyProgram(to, folder string) error {
 		return err
 	}
 	defer in.Close()
+	syscall.ForkLock.RLock() // a process that starts meanwhile would hold the file open for writing, and nobody could run it
+	defer syscall.ForkLock.RUnlock()
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if err != nil {
 		return err
