@@ -41,8 +41,8 @@ type awaited struct {
 	language              string // of that letter
 }
 
-// hashes are what is kept of ids while signings are put together: 64 bits, so that two of a million are
-// taken for one in one of 30 million readings.
+// hashes makes of ids the 64 bits that are kept of them while signings are put together. One reading in 30 million
+// that has a million ids takes two of them for one.
 type hashes struct{ seed maphash.Seed }
 
 func (h hashes) of(id string) uint64 { return maphash.String(h.seed, id) }

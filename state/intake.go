@@ -184,7 +184,7 @@ var (
 // lastDelivery returns the highest id of a delivery; 0 where there is none.
 func (tx *Tx) lastDelivery() (last int, err error) {
 	if err := tx.row([]any{&last}, "SELECT coalesce(max(inbox_id), 0) FROM inbox"); err != nil {
-		return 0, fmt.Errorf("look how many webhook deliveries there are: %w", err)
+		return 0, fmt.Errorf("look which webhook delivery is the last: %w", err)
 	}
 	return last, nil
 }

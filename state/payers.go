@@ -408,6 +408,7 @@ func (tx *Tx) takeBack(connection, sourceID string, topic Topic, reasons ...conn
 	return was, err
 }
 
+// ofTopic is the end of a statement about a topic's row, when it gives one of the reasons, or any when none are named.
 func ofTopic(connection, sourceID string, topic Topic, reasons []connector.Reason) (where string, args []any) {
 	where, args = " FROM attention WHERE connection = ? AND source_id = ? AND topic = ?", []any{connection, sourceID, topic}
 	if len(reasons) > 0 {

@@ -399,7 +399,8 @@ func (tx *Tx) count(query string, args ...any) (int64, error) {
 }
 
 // row runs a statement that gives one row and scans it; sql.ErrNoRows when it
-// gives none.
+// gives none. Where many records pass, what a statement wrote is read by the next: RETURNING takes SQLite
+// longer than both, and a server gets both in one round trip.
 func (tx *Tx) row(dest []any, query string, args ...any) error {
 	ctx, args, err := tx.prepare(query, args)
 	if err != nil {
