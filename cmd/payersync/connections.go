@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/state"
+)
+
+func (a *app) connectionsCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "connections",
+		Short: "Say how the books of two connections belong together",
+		Long: `A new connection may hold the same books as an old one, for example after a change of the
+accounting system, or the books of another company. payersync creates no customer for a
+record of the new connection that looks like a payer of the old one before you say which.`,
+		Example: "  payersync connections separate acme-csv acme --reason 'the sister company'",
+	}
+	return subcommands(c, a.connectionsSeparateCmd())
+}
+
+func (a *app) connectionsSeparateCmd() *cobra.Command {
+	var reason string
+	undo := false
+	c := &cobra.Command{
+		Use:   "separate OLD NEW --reason TEXT",
+		Short: "Say that two connections hold the books of separate companies",
+		Long: `Notes that the books of NEW are those of another company than the books of OLD, although
+some payers look alike. The next plan of NEW creates customers for its records as usual.
+OLD may be a connection that is no longer configured. Nothing is sent, and the audit log
+keeps the decision. --undo takes it back.`,
+		Example: "  payersync connections separate acme-csv acme --reason 'the sister company'\n  payersync connections separate acme-csv acme --undo --reason 'they are the same books'",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if reason == "" {
+				return usage.Errorf("the decision takes a reason: --reason 'the sister company'")
+			}
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				d := state.ConnectionDecision{Old: args[0], New: args[1], Decision: state.BooksSeparate, Actor: actor(), Reason: reason}
+				if undo {
+					return a.takeSeparateBack(cmd.Context(), s, d)
+				}
+				return a.separateConnections(cmd.Context(), s, d)
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	c.Flags().BoolVar(&undo, "undo", false, "take the decision back")
+	return c
+}
+
+// separateReport is what `connections separate --output json` prints.
+type separateReport struct {
+	Old      string              `json:"old"`
+	New      string              `json:"new"`
+	Decision state.BooksDecision `json:"decision"` // "" when it was taken back
+	Before   bool                `json:"said_before"`
+}
+
+func (a *app) separateConnections(ctx context.Context, s *session.Session, d state.ConnectionDecision) error {
+	if err := s.Config.Has(d.New); err != nil {
+		return err
+	}
+	var news bool
+	if err := s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		news, err = tx.DecideConnections(d)
+		return err
+	}); err != nil {
+		return notDecided(d, err)
+	}
+	if news {
+		a.Say("Noted: %s and %s hold the books of separate companies. The next plan of %[2]s goes by it.", show.Visible(d.Old), show.Visible(d.New))
+	} else {
+		a.Say("That %s and %s are separate was said before, and holds.", show.Visible(d.Old), show.Visible(d.New))
+	}
+	return a.Result(separateReport{d.Old, d.New, d.Decision, !news})
+}
+
+func (a *app) takeSeparateBack(ctx context.Context, s *session.Session, d state.ConnectionDecision) error {
+	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.TakeConnectionDecisionBack(d) }); err != nil {
+		return notDecided(d, err)
+	}
+	a.Say("The decision that %s and %s are separate is taken back.", show.Visible(d.Old), show.Visible(d.New))
+	return a.Result(separateReport{Old: d.Old, New: d.New})
+}
+
+// notDecided says why a decision about two connections was not taken, and what to do.
+func notDecided(d state.ConnectionDecision, err error) error {
+	next := ""
+	switch {
+	case errors.Is(err, state.ErrNoConnection):
+		next = "; only a connection that has run before can be named"
+	case errors.Is(err, state.ErrSameConnection):
+		next = "; name the old one and the new one"
+	}
+	return fmt.Errorf("cannot decide about the connections %s and %s: %w%s", show.Visible(d.Old), show.Visible(d.New), err, next)
+}
