@@ -133,7 +133,7 @@ func (p *Pages) Write(w io.Writer, header []string, rows [][]string) {
 	if !fits(columns, wide) {
 		header, rows = withoutZeros(header, rows)
 		style.Box.PaddingLeft, style.Box.PaddingRight = "", gap
-		t.SetColumnConfigs(fitting(widths(header, rows), columns))
+		t.SetColumnConfigs(fitting(header, rows, columns))
 		goesOn, p.header = false, nil
 	}
 	if !goesOn {
@@ -205,23 +205,39 @@ func withoutZeros(header []string, rows [][]string) ([]string, [][]string) {
 	return keep(header), fewer
 }
 
+// leastBesideLinks is how narrow other columns become beside links, in characters.
+const leastBesideLinks = 12
+
 // fitting narrows the widest columns until all fit. Text is broken between its words, and
-// a word that is too long is cut.
-func fitting(wide []int, columns int) []table.ColumnConfig {
-	most := slices.Max(wide)
+// a word that is too long is cut. A column with links keeps its width: a link that is cut opens nothing.
+func fitting(header []string, rows [][]string, columns int) []table.ColumnConfig {
+	wide, links := widths(header, rows), make([]bool, len(header))
+	most, least := 0, 1
+	for i, n := range wide {
+		if links[i] = slices.ContainsFunc(rows, func(row []string) bool { return strings.Contains(row[i], "://") }); links[i] {
+			least = leastBesideLinks
+		} else {
+			most = max(most, n)
+		}
+	}
 	fits := func() bool {
 		total := len(gap) * (len(wide) - 1)
-		for _, n := range wide {
-			total += min(n, most)
+		for i, n := range wide {
+			if !links[i] {
+				n = min(n, most)
+			}
+			total += n
 		}
 		return total <= columns
 	}
-	for most > 1 && !fits() {
+	for most > least && !fits() {
 		most--
 	}
-	configs := make([]table.ColumnConfig, len(wide))
+	var configs []table.ColumnConfig
 	for i := range wide {
-		configs[i] = table.ColumnConfig{Number: i + 1, WidthMax: most, WidthMaxEnforcer: broken}
+		if !links[i] {
+			configs = append(configs, table.ColumnConfig{Number: i + 1, WidthMax: most, WidthMaxEnforcer: broken})
+		}
 	}
 	return configs
 }

@@ -68,3 +68,14 @@ func FuzzNoTextIsWiderThanItHasBytes(f *testing.F) {
 		}
 	})
 }
+
+func TestATableOnANarrowTerminalCutsNoLink(t *testing.T) {
+	t.Parallel()
+	link := "https://sign.example.org/mandates/" + strings.Repeat("a1b2", 20)
+	var shown bytes.Buffer
+	s := &Screen{w: &shown, terminal: true}
+	Table(s, []string{"Name", "Signing link"}, [][]string{{strings.Repeat("Harbour Bakery ", 6), link}})
+	if got := shown.String(); !strings.Contains(got, link) || !strings.Contains(got, "\nBakery") {
+		t.Errorf("the link is cut, or the name is not broken between its words:\n%s", got)
+	}
+}
