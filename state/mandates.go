@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"payersync/connector"
@@ -19,6 +20,13 @@ func (tx *Tx) MandateStatus(id string) (connector.MandateStatus, error) {
 		return "", nil
 	}
 	return s, err
+}
+
+// UndocumentedStatuses returns the statuses of mandates in the ledger that connector.MandateStatuses does not
+// list, sorted. It reads every mandate.
+func (l *Ledger) UndocumentedStatuses(ctx context.Context) ([]string, error) {
+	statuses, err := list(ctx, l, "SELECT DISTINCT status FROM mandates ORDER BY status", nil, func(s *string) []any { return []any{s} })
+	return slices.DeleteFunc(statuses, func(s string) bool { return connector.MandateStatus(s).Known() }), err
 }
 
 // SaveMandate writes what was observed of a mandate and, when its status moved,

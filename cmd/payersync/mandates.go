@@ -97,7 +97,9 @@ func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, do f
 	if err := s.Config.Has(f.Connection); err != nil {
 		return err
 	}
-	f.State = statusOf(f.State)
+	if f.State, err = parseStatus(ctx, s.Ledger, "state", f.State); err != nil {
+		return err
+	}
 	cut := false
 	err = do(s, func(do func(some []mandateReport) error) error {
 		return s.Ledger.EachMandates(ctx, f, func(n int, more bool) error {
@@ -141,15 +143,26 @@ func reportMandates(ctx context.Context, s *session.Session, rows []state.Mandat
 	return out, nil
 }
 
-// statusOf spells a mandate's status as the service does. One that is not known may be one
-// that it has and nobody documented.
-func statusOf(text string) string {
+// parseStatus returns the mandate status that the value of a flag names, spelt as the service spells it. It takes
+// the documented statuses, "none", and every undocumented status that a mandate of the ledger has.
+func parseStatus(ctx context.Context, ledger *state.Ledger, flag, value string) (string, error) {
+	if value == "" {
+		return "", nil
+	}
 	for _, known := range append(slices.Clone(connector.MandateStatuses), state.NoMandate) {
-		if strings.EqualFold(text, string(known)) {
-			return string(known)
+		if strings.EqualFold(value, string(known)) {
+			return string(known), nil
 		}
 	}
-	return text
+	undocumented, err := ledger.UndocumentedStatuses(ctx)
+	if err != nil || slices.Contains(undocumented, value) {
+		return value, err
+	}
+	var valid []string
+	for _, s := range connector.MandateStatuses {
+		valid = append(valid, fmt.Sprintf("%s (%s)", s, s.Label()))
+	}
+	return "", usage.Errorf("--%s %q is no mandate status; use %s", flag, value, strings.Join(append(valid, append(undocumented, state.NoMandate)...), ", "))
 }
 
 func (a *app) printMandates(ctx context.Context, s *session.Session, mandates []mandateReport, links bool) error {

@@ -165,7 +165,6 @@ func (l *payerListing) check(now time.Time) error {
 	var since, until error
 	l.Since, since = moment("since", l.since, now)
 	l.Until, until = moment("until", l.until, now)
-	l.Mandate = statusOf(l.Mandate)
 	errs := []error{oneOf("state", l.Link, linkStates...), oneOf("reason", l.Reason, reasons()...), oneOf("sort", string(l.Sort), payerSorts...), since, until}
 	for _, name := range l.columns {
 		errs = append(errs, oneOf("columns", name, columnNames()...))
@@ -198,10 +197,14 @@ func (a *app) listPayers(ctx context.Context, s *session.Session, l payerListing
 	if err := s.Config.Has(l.Connection); err != nil {
 		return err
 	}
+	var err error
+	if l.Mandate, err = parseStatus(ctx, s.Ledger, "mandate", l.Mandate); err != nil {
+		return err
+	}
 	lists := &office.Lists{Ledger: s.Ledger, Once: true}
 	write, end := a.payerPrinter(l)
 	var last office.Page
-	err := lists.Each(ctx, l.Query, func(p office.Page) error {
+	err = lists.Each(ctx, l.Query, func(p office.Page) error {
 		p.Bare += last.Bare
 		last = p
 		return write(p)

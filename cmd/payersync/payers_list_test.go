@@ -272,3 +272,43 @@ func TestAListOfManyPayersIsWrittenWholeAndInOrder(t *testing.T) {
 		t.Errorf("a report has %d of %d rows, in order: %v, and its heading %d times", len(shown), many, slices.IsSorted(shown), strings.Count(table, "What is the matter"))
 	}
 }
+
+func TestAStatusThatNoMandateHasIsAnsweredWithThoseThereAre(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.export(people(1)...)
+	w.expect(exitDone, "backfill", "--yes")
+	for _, args := range [][]string{{"payers", "list", "--mandate", "SIGNED"}, {"mandates", "list", "--state", "SIGNED"}} {
+		r := w.expect(exitUsage, args...)
+		for _, valid := range []string{"CREATED (awaiting signature)", "PENDING (signed, waiting for the bank)", "ACTIVE", "CANCELLED", "none"} {
+			if !strings.Contains(r.errOut, valid) {
+				t.Errorf("%q does not name %s:\n%s", args, valid, r.errOut)
+			}
+		}
+	}
+	w.expect(exitDone, "payers", "list", "--mandate", "created")
+	ledger, err := state.Open(t.Context(), state.Options{Path: w.path("payersync.db"), KeyFile: w.path("payersync.key")})
+	w.must(err)
+	w.must(ledger.Do(t.Context(), func(tx *state.Tx) error {
+		_, err := tx.SaveMandate(connector.Mandate{ID: "m-new", CustomerID: "c-new", Status: "SUSPENDED"}, connector.CauseSweep, "")
+		return err
+	}))
+	w.must(ledger.Close())
+	w.expect(exitDone, "payers", "list", "--mandate", "SUSPENDED")
+}
+
+func TestAPayerIsShownByItsWholeName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	rows := people(3)
+	rows[2].Name = rows[1].Name
+	w.export(rows...)
+	w.run("backfill", "--yes")
+	if r := w.expect(exitDone, "payers", "show", strings.ToUpper(rows[0].Name)); !strings.Contains(r.out, "record "+rows[0].ID) {
+		t.Errorf("the payer is not shown:\n%s", r.out)
+	}
+	if r := w.expect(exitFailed, "payers", "show", rows[1].Name); !strings.Contains(r.errOut, "2 records have this name") || !strings.Contains(r.errOut, rows[1].ID+", "+rows[2].ID) {
+		t.Errorf("the two are not listed:\n%s", r.errOut)
+	}
+	w.expect(exitFailed, "payers", "show", rows[0].Name[:3])
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,14 +23,14 @@ func (a *app) payersShowCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Explain one payer: record, rules, customer, requests, mandates, what to do",
-		Long: `Explains one payer, found by source id, key value, billing id or mandate id: its
-record as it was last read, what each rule of the mapping made of it, the customer
+		Long: `Explains one payer, found by source id, key value, billing id, mandate id or its whole
+name: its record as it was last read, what each rule of the mapping made of it, the customer
 that comes out, everything that was done for it with its outcome, its mandates,
 where it stands and what to do next. Two connections may have the same id: both are
 explained, or the one that --connection names. Reads the ledger, sends nothing.
 Personal values are shortened unless --show-values is given; signing links and bank
 details are never shown.`,
-		Example: "  payersync payers show C0001\n  payersync payers show C0001 --show-values --output json",
+		Example: "  payersync payers show C0001\n  payersync payers show 'Harbour Bakery Ltd'\n  payersync payers show C0001 --show-values --output json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.mappingSession(cmd.Context())
@@ -40,15 +41,9 @@ details are never shown.`,
 			if err := s.Config.Has(connection); err != nil {
 				return err
 			}
-			found, err := s.Ledger.FindRecords(cmd.Context(), args[0])
+			found, err := findRecords(cmd.Context(), s.Ledger, connection, args[0])
 			if err != nil {
 				return err
-			}
-			if connection != "" {
-				found = slices.DeleteFunc(found, func(id state.RecordID) bool { return id.Connection != connection })
-			}
-			if len(found) == 0 {
-				return fmt.Errorf("cannot show %q: no record%s has it as source id, key value, billing id or mandate id; payersync payers list --search finds it by name", args[0], of(connection))
 			}
 			for _, id := range found {
 				if err := a.showPayer(cmd.Context(), s, id, p); err != nil {
@@ -61,6 +56,34 @@ details are never shown.`,
 	c.Flags().StringVar(&connection, "connection", "", "the record's connection; all of them when left out")
 	p.flag(c)
 	return c
+}
+
+// findRecords returns the records that text names: by an id, or one record by its name. A blank connection stands for all.
+func findRecords(ctx context.Context, ledger *state.Ledger, connection, text string) ([]state.RecordID, error) {
+	elsewhere := func(id state.RecordID) bool { return connection != "" && id.Connection != connection }
+	found, err := ledger.FindRecords(ctx, text)
+	if found = slices.DeleteFunc(found, elsewhere); err != nil || len(found) > 0 {
+		return found, err
+	}
+	lists := &office.Lists{Ledger: ledger, Once: true}
+	named, err := lists.Page(ctx, office.Query{RecordFilter: state.RecordFilter{Connection: connection}, Text: text})
+	if err != nil && !errors.Is(err, office.ErrSealed) {
+		return nil, err
+	}
+	var ids []string
+	for _, r := range named.Rows {
+		if r.Label != nil && strings.EqualFold(strings.TrimSpace(text), strings.TrimSpace(r.Label.Name)) {
+			found = append(found, state.RecordID{Connection: r.Connection, SourceID: r.SourceID})
+			ids = append(ids, r.SourceID)
+		}
+	}
+	switch {
+	case len(found) > 1:
+		return nil, fmt.Errorf("cannot show %q: %d records%s have this name; show one of them by its id: %s", text, len(found), of(connection), strings.Join(ids, ", "))
+	case len(found) == 0:
+		return nil, fmt.Errorf("cannot show %q: no record%s has it as source id, key value, billing id, mandate id or whole name; payersync payers list --search finds parts of names", text, of(connection))
+	}
+	return found, nil
 }
 
 // of names a connection in a sentence; blank for all of them.
