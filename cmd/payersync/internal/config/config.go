@@ -390,9 +390,9 @@ func Parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (s
 
 // parse is Parse for a file that may leave out what start says.
 func parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (string, bool), start Config) (*Config, error) {
-	cfg, doc, err := strict.Load(filepath.Base(path), data, start)
-	if err != nil {
-		return nil, err
+	cfg, doc, invalid := strict.Load(filepath.Base(path), data, start)
+	if doc == nil {
+		return nil, invalid
 	}
 	c := &check{doc: doc, file: path, dir: filepath.Dir(path), exposed: exposed, getenv: getenv, config: &cfg}
 	c.profile()
@@ -410,7 +410,7 @@ func parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (s
 	c.alerts()
 	c.paths()
 	c.letters()
-	if err := strict.NewError(c.problems); err != nil {
+	if err := c.result(invalid); err != nil {
 		return nil, err
 	}
 	return &cfg, nil

@@ -305,6 +305,20 @@ func TestTheSchemaOffersOnlyValuesThatTheDialectAllows(t *testing.T) {
 	}
 }
 
+func TestASecretThatCannotBeReadIsReportedTogetherWithUnknownKeys(t *testing.T) {
+	t.Parallel()
+	yaml := strings.Replace(minimal, "  client_secret: a literal\n", "  rate_per_sekond: 3\n  client_secret: file:no/secret\n", 1)
+	_, err := Parse("payersync.yaml", []byte(yaml), 0, environment)
+	for _, told := range []string{"rate_per_sekond", "the file no/secret cannot be read"} {
+		if err == nil || !strings.Contains(err.Error(), told) {
+			t.Errorf("%q is not reported:\n%v", told, err)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), "is missing") {
+		t.Errorf("it reports what may follow from the key alone:\n%v", err)
+	}
+}
+
 func FuzzParseConfig(f *testing.F) {
 	files, err := filepath.Glob("testdata/config/wrong/*.yaml")
 	if err != nil {

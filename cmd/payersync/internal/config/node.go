@@ -123,9 +123,9 @@ func parseNode(path string, data []byte, exposed fs.FileMode, getenv func(string
 	if err := misplaced(name, data, elsewhere{ofAccount, "is of a single account; move it to " + AccountFile + " in the account's folder, which payersync accounts apply takes, or remove ledger.postgres, if this file is to be the one account and its ledger a file"}); err != nil {
 		return nil, err
 	}
-	node, doc, err := strict.Load(name, data, nodeDefaults())
-	if err != nil {
-		return nil, err
+	node, doc, invalid := strict.Load(name, data, nodeDefaults())
+	if doc == nil {
+		return nil, invalid
 	}
 	c := &check{doc: doc, file: path, dir: filepath.Dir(path), exposed: exposed, getenv: getenv, rewraps: rewraps, config: &Config{Server: node.Server, HTTP: node.HTTP}}
 	c.database(&node.Ledger)
@@ -134,7 +134,7 @@ func parseNode(path string, data []byte, exposed fs.FileMode, getenv func(string
 	c.server()
 	c.adminListener()
 	c.proxy()
-	if err := strict.NewError(c.problems); err != nil {
+	if err := c.result(invalid); err != nil {
 		return nil, err
 	}
 	node.Server, node.HTTP = c.config.Server, c.config.HTTP

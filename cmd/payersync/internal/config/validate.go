@@ -31,6 +31,7 @@ type check struct {
 	config   *Config
 	rewraps  bool // the keys of a node's accounts are about to be wrapped anew
 	problems []strict.Problem
+	secrets  []strict.Problem // of problems, those of secrets that cannot be read
 }
 
 func (c *check) report(at strict.Path, format string, args ...any) {
@@ -347,8 +348,24 @@ func (c *check) url(at strict.Path, raw string) *url.URL {
 	return nil
 }
 
-// resolve replaces a reference by what it refers to.
+// result returns the problems of the file. Where its keys and values do not fit the schema, as invalid says, it
+// adds only secrets that cannot be read: other problems may come from a key that is misspelt.
+func (c *check) result(invalid error) error {
+	var wrong *strict.Error
+	if errors.As(invalid, &wrong) {
+		return strict.NewError(slices.Concat(wrong.Problems, c.secrets))
+	}
+	return strict.NewError(c.problems)
+}
+
+// resolve replaces a reference to a secret by the secret.
 func (c *check) resolve(at strict.Path, s *Secret) {
+	before := len(c.problems)
+	c.readReference(at, s)
+	c.secrets = append(c.secrets, c.problems[before:]...)
+}
+
+func (c *check) readReference(at strict.Path, s *Secret) {
 	ref := s.Expose()
 	if c.doc.Node(at) == nil {
 		return
