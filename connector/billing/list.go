@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"payersync/connector"
+	"payersync/connector/transport"
 )
 
 // Bounds of a pass over the list, so that a service which ignores the page
@@ -296,6 +297,10 @@ func (c *Client) fetchPage(ctx context.Context, op string, filter url.Values, nu
 // adviseList names what may be spelled otherwise where the service refuses a page. The
 // first two are there in every list: pages begin at 0 or at 1.
 func (d Dialect) adviseList(err error, number int) error {
+	var failed *transport.Error
+	if errors.As(err, &failed) && failed.Reason == transport.ReasonTooLarge {
+		return advise(err, fmt.Sprintf("set billing.dialect.list.size to fewer than %d customers a page", d.List.Size))
+	}
 	switch statusOf(err) {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		if number <= 1 {

@@ -307,6 +307,20 @@ func TestALargeListIsNotHeldInMemory(t *testing.T) {
 	}
 }
 
+func TestAPageThatIsTooLargeNamesTheSizeOfPages(t *testing.T) {
+	t.Parallel()
+	client := newClient(t, config(&pages{page: func(int) (int, string) {
+		return 200, `[{"id":"c1","name":"` + strings.Repeat("x", 9<<20) + `"}]`
+	}}))
+	var err error
+	for _, e := range client.Customers(t.Context()) {
+		err = e
+	}
+	if err == nil || !strings.Contains(err.Error(), "set billing.dialect.list.size to fewer than 100") {
+		t.Errorf("the error does not name the setting: %v", err)
+	}
+}
+
 // A page of many tiny things fits into the bytes of an answer, and must into
 // memory. Not parallel: others would be counted with it.
 //
