@@ -284,12 +284,13 @@ func (a *app) requestLink(ctx context.Context, s *session.Session, p state.Payer
 
 func (a *app) mandatesCancelCmd() *cobra.Command {
 	var reason string
+	var yes bool
 	c := &cobra.Command{
 		Use:   "cancel ID --reason TEXT",
 		Short: "Cancel one payer's mandate",
 		Long: `Cancels the current mandate of one payer, by source id, key value, billing id or
-mandate id. Nothing can be collected under it afterwards. The audit log keeps who
-cancelled and why.`,
+mandate id. Nothing can be collected under it afterwards. At a terminal the command asks
+first, and --yes answers. The audit log keeps who cancelled and why.`,
 		Example: "  payersync mandates cancel C0001 --reason 'the payer asked us to'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -297,6 +298,10 @@ cancelled and why.`,
 				return usage.Errorf("cancelling a mandate takes a reason: --reason 'the payer asked us to'")
 			}
 			return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
+				sure, err := a.confirmsAct(cmd.Context(), yes, "Cancel the mandate of record %s? Nothing can be collected under it afterwards.", p)
+				if err != nil || !sure {
+					return err
+				}
 				switch err := mandatesOf(s).Cancel(cmd.Context(), p, syncer.Operator{Name: actor(), Reason: reason}); {
 				case errors.Is(err, office.ErrNoMandate):
 					return fmt.Errorf("cannot cancel: record %s has no mandate; payersync mandates list shows who has", p.SourceID)
@@ -309,18 +314,20 @@ cancelled and why.`,
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
 }
 
 func (a *app) mandatesReinstateCmd() *cobra.Command {
 	var reason string
+	var yes bool
 	c := &cobra.Command{
 		Use:   "reinstate ID --reason TEXT",
 		Short: "Bring one payer's cancelled mandate back",
 		Long: `Brings the cancelled mandate of one payer back under its own id, by source id, key
 value, billing id or mandate id, where billing.dialect.reinstate says that the service
-does that. Money can be collected under it again, so ask the payer first. The audit log
-keeps who did it and why.`,
+does that. Money can be collected under it again, so ask the payer first. At a terminal
+the command asks first, and --yes answers. The audit log keeps who did it and why.`,
 		Example: "  payersync mandates reinstate C0001 --reason 'the payer called: the bank cancelled it by mistake'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -328,12 +335,30 @@ keeps who did it and why.`,
 				return usage.Errorf("reinstating a mandate takes a reason: --reason 'the payer asked us to'")
 			}
 			return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
+				sure, err := a.confirmsAct(cmd.Context(), yes, "Reinstate the mandate of record %s? Money can be collected under it again.", p)
+				if err != nil || !sure {
+					return err
+				}
 				return a.reinstate(cmd.Context(), s, p, syncer.Operator{Name: actor(), Reason: reason})
 			})
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
+}
+
+// confirmsAct reports whether a person at a terminal wants an act on a payer's mandate. Where nobody can be asked,
+// the reason on the command line confirms it.
+func (a *app) confirmsAct(ctx context.Context, yes bool, question string, p state.Payer) (bool, error) {
+	if yes || a.Unasked() != "" {
+		return true, nil
+	}
+	sure, err := a.Asks(ctx, question, show.Visible(p.SourceID))
+	if err == nil && !sure {
+		a.Say("Nothing was changed.")
+	}
+	return sure, err
 }
 
 func (a *app) reinstate(ctx context.Context, s *session.Session, p state.Payer, by syncer.Operator) error {
