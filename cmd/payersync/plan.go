@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -56,6 +57,7 @@ func (a *app) showPlan(ctx context.Context, s *session.Session, res syncer.Resul
 		return a.printPlan(ctx, s, res)
 	}
 	fmt.Fprintf(a.Out, "Plan %d of %s: %s\n", res.Plan.ID, res.Connection, summary(*res.Plan))
+	a.printSendingTime(*res.Plan, s.Config.Billing.RatePerSecond)
 	if err := eachChange(ctx, s, res.Connection, limit, func(c state.Change) error {
 		found, err := office.Alike(ctx, s.Ledger, c)
 		if err != nil {
@@ -127,6 +129,22 @@ func summary(p state.Plan) string {
 	}
 	return fmt.Sprintf("%d to create%s, %d to adopt, %d to update, %s, %d held",
 		p.Creates, alike, p.Adopts, p.Updates, connector.Plural(p.Links, "signing link"), p.Holds)
+}
+
+// printSendingTime says how long a plan takes to send at a rate of requests a second, where a person would notice.
+func (a *app) printSendingTime(p state.Plan, rate float64) {
+	if text := sendingTime(p, rate); text != "" {
+		fmt.Fprintln(a.Out, text)
+	}
+}
+
+// sendingTime says how long a plan takes to send; "" for less than ten seconds.
+func sendingTime(p state.Plan, rate float64) string {
+	takes := office.Plan{Plan: p}.Takes(rate)
+	if takes < 10*time.Second {
+		return ""
+	}
+	return fmt.Sprintf("Sending takes about %s, at %v requests a second (billing.rate_per_second).", office.Roughly(takes), rate)
 }
 
 func (a *app) printChange(c state.Change) {

@@ -130,3 +130,29 @@ func heapInUse() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+func TestAPlanSaysHowLongItTakesToSend(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		creates int
+		rate    float64
+		want    string
+	}{
+		{4, 5, ""},
+		{40, 5, "Sending takes about 16 seconds, at 5 requests a second (billing.rate_per_second)."},
+		{3000, 5, "Sending takes about 20 minutes, at 5 requests a second (billing.rate_per_second)."},
+		{100_000, 2.5, "Sending takes about 22 hours, at 2.5 requests a second (billing.rate_per_second)."},
+		{100_000, 0, ""},
+	} {
+		if got := sendingTime(state.Plan{Creates: tt.creates}, tt.rate); got != tt.want {
+			t.Errorf("%d creates at %v a second: %q, want %q", tt.creates, tt.rate, got, tt.want)
+		}
+	}
+	w := newWorld(t, people(40))
+	w.edit("payersync.yaml", "rate_per_second: 100000", "rate_per_second: 2")
+	for _, args := range [][]string{{"plan"}, {"plans", "show", "1"}} {
+		if r := w.run(args...); !strings.Contains(r.out, "Sending takes about") {
+			t.Errorf("%q does not say how long sending takes:\n%s", args, r.out)
+		}
+	}
+}

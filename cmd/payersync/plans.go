@@ -174,7 +174,7 @@ func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Pla
 		})
 		return out.Close()
 	}
-	a.printStored(row)
+	a.printStored(row, s.Config.Billing.RatePerSecond)
 	if err := a.printLost(ctx, s, plan, limit, p); err != nil {
 		return err
 	}
@@ -229,8 +229,11 @@ func (a *app) printLost(ctx context.Context, s *session.Session, plan state.Plan
 }
 
 // printStored prints what a plan is and where it stands.
-func (a *app) printStored(r office.Plan) {
+func (a *app) printStored(r office.Plan, rate float64) {
 	fmt.Fprintf(a.Out, "Plan %d of %s: %s\n", r.ID, r.Connection, summary(r.Plan))
+	if r.Pending > 0 {
+		a.printSendingTime(r.Plan, rate)
+	}
 	fmt.Fprintf(a.Out, "Made by run %d at %s, hash %s\n", r.RunID, show.Time(r.CreatedAt), r.Hash[:shortHash])
 	if r.Limits != "" {
 		fmt.Fprintf(a.Out, "Above the limits: %s\n", r.Limits)

@@ -53,7 +53,7 @@ func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 	a.quietFlag(c)
 	c.RunE = func(cmd *cobra.Command, names []string) error {
 		return a.runConnections(cmd.Context(), names, func(ctx context.Context, s *session.Session, conn syncer.Connection) (int, error) {
-			res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: kind, Trigger: "manual", Approve: a.fourEyes(ctx, s, a.approver(ctx, yes))})
+			res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: kind, Trigger: "manual", Approve: a.fourEyes(ctx, s, a.approver(ctx, yes, s.Config.Billing.RatePerSecond))})
 			if err != nil {
 				return exitCode(err), err
 			}
@@ -145,8 +145,8 @@ func holder() string {
 }
 
 // approver returns who decides on a plan above the limits: --yes, the person at
-// the terminal, or nobody.
-func (a *app) approver(ctx context.Context, yes bool) func(state.Plan) (bool, error) {
+// the terminal, or nobody. rate is how many requests the service takes in a second.
+func (a *app) approver(ctx context.Context, yes bool, rate float64) func(state.Plan) (bool, error) {
 	if yes {
 		return func(state.Plan) (bool, error) { return true, nil }
 	}
@@ -164,6 +164,9 @@ func (a *app) approver(ctx context.Context, yes bool) func(state.Plan) (bool, er
 			return a.Asks(ctx, "Let these payers go and send it?")
 		}
 		a.Say("It is above the limits: %s", p.Limits)
+		if text := sendingTime(p, rate); text != "" {
+			a.Say("%s", text)
+		}
 		return a.Asks(ctx, "Send it?")
 	}
 }

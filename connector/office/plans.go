@@ -58,6 +58,17 @@ func (p Plan) Takes(rate float64) time.Duration {
 	return time.Duration(float64(p.Requests()) / rate * float64(time.Second)).Round(time.Second)
 }
 
+// Roughly returns a length of time in words, in seconds, minutes or hours.
+func Roughly(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return connector.Plural(int(d.Round(time.Second)/time.Second), "second")
+	case d < 2*time.Hour:
+		return connector.Plural(int(d.Round(time.Minute)/time.Minute), "minute")
+	}
+	return connector.Plural(int(d.Round(time.Hour)/time.Hour), "hour")
+}
+
 // EachPlanned hands over the changes of a plan that were not sent yet, customers first; a
 // limit of 0 means all of them.
 func EachPlanned(ctx context.Context, ledger *state.Ledger, plan state.Plan, limit int, do func(state.Change) error) error {

@@ -422,14 +422,3 @@ func planChip(p state.Plan) chip {
 	}
 	return chip{"–", "Within the limits", none}
 }
-
-// seconds says in words about how long something takes.
-func seconds(d time.Duration) string {
-	if d < 2*time.Minute {
-		return connector.Plural(int(d.Round(time.Second)/time.Second), "second")
-	}
-	if d < 2*time.Hour {
-		return connector.Plural(int(d.Round(time.Minute)/time.Minute), "minute")
-	}
-	return connector.Plural(int(d.Round(time.Hour)/time.Hour), "hour")
-}

@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/state"
 )
 
@@ -72,7 +73,7 @@ var functions = template.FuncMap{
 	"word":     func(sign, word, kind string) chip { return chip{sign, word, kind} },
 	"sourceOf": sourceOf, "sourceChip": sourceChip,
 	"planned":    planChip,
-	"seconds":    seconds,
+	"seconds":    office.Roughly,
 	"lasted":     lasted,
 	"why":        why,
 	"date":       func(t time.Time) string { return t.UTC().Format(time.DateOnly) },

@@ -115,7 +115,7 @@ func lasted(r state.RunRow) string {
 	case d < time.Second:
 		return "under a second"
 	default:
-		return seconds(d)
+		return office.Roughly(d)
 	}
 }
 

@@ -78,7 +78,7 @@ var wrongPassword = problem{Status: http.StatusUnauthorized, Title: "You are not
 func tooOften(d time.Duration) problem {
 	return problem{
 		Status: http.StatusTooManyRequests, Title: "Wait a little", Sentence: "There were too many wrong passwords. None is looked at now, not even the right one.",
-		Next: fmt.Sprintf("Wait %s, and type it again.", seconds((d + time.Second - 1).Truncate(time.Second))),
+		Next: fmt.Sprintf("Wait %s, and type it again.", office.Roughly((d + time.Second - 1).Truncate(time.Second))),
 	}
 }
 
