@@ -41,6 +41,7 @@ var readers = map[string]string{
 	"weighPlan":       "counts for people",
 	"RaisedSince":     "counts for people",
 	"toldRows":        "is a list for people",
+	"renumberings":    "is a list for people",
 	"PutOff":          "asks whether people are told",
 	"LostMandates":    "is a list for people",
 	"Funnel":          "counts for people",

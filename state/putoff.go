@@ -22,6 +22,12 @@ const (
 	OnlyPutOff = "only" // what a person put off
 )
 
+// What Filter.Successor takes; "" does not narrow.
+const (
+	NoSuccessor   = "no"   // without mandates of payers that may be in the books under a new number
+	OnlySuccessor = "only" // only those
+)
+
 // toldRows are what needs a person, with the word by which it is put off at the time ?1. A word
 // holds until its time has come, and of what was told already when it was said.
 const toldRows = `SELECT v.connection AS connection, v.source_id AS source_id, v.reason AS reason, v.detail AS detail, v.since AS since,
@@ -37,6 +43,12 @@ func (l *Ledger) told(f Filter) (query string, args []any) {
 		where = append(where, "o.until IS NULL")
 	case OnlyPutOff:
 		where = append(where, "o.until IS NOT NULL")
+	}
+	switch f.Successor {
+	case NoSuccessor:
+		where = append(where, "NOT "+hasSuccessor)
+	case OnlySuccessor:
+		where = append(where, hasSuccessor)
 	}
 	return toldRows + " WHERE " + strings.Join(where, " AND "), []any{stamp(l.Now()), f.Connection, f.State}
 }

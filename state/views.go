@@ -99,6 +99,7 @@ type Filter struct {
 	Connection string
 	State      string // link state, mandate status, inbox state or reason
 	PutOff     string // of Attention alone: NotPutOff or OnlyPutOff
+	Successor  string // of Attention alone: NoSuccessor or OnlySuccessor
 	Limit      int
 }
 

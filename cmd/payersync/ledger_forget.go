@@ -12,6 +12,8 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -59,47 +61,18 @@ its reason in the audit log: write no name into the reason.`,
 	return c
 }
 
-// forgetReport is what `ledger forget --output json` prints.
-type forgetReport struct {
-	Connection string            `json:"connection"`
-	SourceID   string            `json:"source_id"`
-	BillingID  string            `json:"billing_id"`     // of the customer that stays at the billing service; "" for none
-	MandateID  string            `json:"mandate_id"`     // that stays there; "" for none
-	Mandate    string            `json:"mandate_status"` // its status
-	Erases     forgetCounts      `json:"erases"`
-	Alike      []state.Lookalike `json:"alike"`     // other records that may be the same person, and stay
-	Elsewhere  []string          `json:"elsewhere"` // what remains where
-	Forgotten  bool              `json:"forgotten"`
-	SaidBefore bool              `json:"said_before"` // so that nothing was done now
-	FilesLater bool              `json:"files_later"` // another process was reading: the files are cleaned at the next start
-}
-
-// forgetCounts says how much would be erased.
-type forgetCounts struct {
-	Changes    int `json:"changes"`
-	Deliveries int `json:"deliveries"`
-	Hashes     int `json:"keyed_hashes"`
-}
-
 func (a *app) forget(ctx context.Context, s *session.Session, id state.RecordID, stays bool, d decision) error {
 	name := show.Visible(id.SourceID)
-	switch err := s.Ledger.MayForget(ctx, id); {
+	r, err := office.ForgetOf(ctx, s.Ledger, id)
+	switch {
 	case errors.Is(err, state.ErrForgotten):
 		a.Say("The payer of record %s was forgotten before, and nothing is left to erase; payersync ledger unforget takes it back.", name)
-		return a.Result(forgetReport{Connection: id.Connection, SourceID: id.SourceID, Alike: []state.Lookalike{}, Elsewhere: []string{}, Forgotten: true, SaidBefore: true})
+		return a.Result(r)
 	case err != nil:
 		return notForgotten(name, err)
 	}
-	held, err := s.Ledger.Held(ctx, id)
-	if err != nil {
-		return err
-	}
-	r, err := a.wouldForget(ctx, s, id, held)
-	if err != nil {
-		return err
-	}
-	a.sayForget(r, held)
-	if r.Mandate != "" && r.Mandate != string(connector.MandateCancelled) && !stays {
+	a.sayForget(r)
+	if r.MandateHolds() && !stays {
 		return usage.Errorf("cannot forget %s: its mandate %s still holds (%s), and nobody would be told of it any more; cancel it first with payersync mandates cancel %[2]s, or say that it stays: --mandate-stays",
 			name, show.Visible(r.MandateID), connector.MandateStatus(r.Mandate).Label())
 	}
@@ -111,7 +84,7 @@ func (a *app) forget(ctx context.Context, s *session.Session, id state.RecordID,
 		a.Say("Nothing was erased.")
 		return a.Result(r)
 	}
-	if r.FilesLater, err = s.Ledger.Forget(ctx, id, state.Entry{Actor: actor(), Action: "forget payer", Subject: id.Connection + "/" + id.SourceID, Reason: d.reason}); err != nil {
+	if r.FilesLater, err = office.Forget(ctx, s.Ledger, id, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
 		return notForgotten(name, err)
 	}
 	r.Forgotten = true
@@ -126,52 +99,8 @@ func (a *app) forget(ctx context.Context, s *session.Session, id state.RecordID,
 	return a.Result(r)
 }
 
-// wouldForget gathers what forgetting a payer would erase, and what would remain.
-func (a *app) wouldForget(ctx context.Context, s *session.Session, id state.RecordID, held state.Holding) (forgetReport, error) {
-	r := forgetReport{Connection: id.Connection, SourceID: id.SourceID, Erases: forgetCounts{len(held.Changes), len(held.Deliveries), held.Hashes}}
-	if held.Payer != nil {
-		r.BillingID = held.Payer.BillingID
-	}
-	for _, m := range held.Mandates {
-		if m.BillingID == r.BillingID {
-			r.MandateID, r.Mandate = m.MandateID, m.Status
-		}
-	}
-	var err error
-	if r.Alike, err = s.Ledger.Lookalikes(ctx, id.Connection, id.SourceID); err != nil {
-		return r, err
-	}
-	entries, mappings, err := s.Ledger.Quotes(ctx, held.Label)
-	if err != nil {
-		return r, err
-	}
-	if r.BillingID != "" {
-		r.Elsewhere = append(r.Elsewhere, fmt.Sprintf("The billing service keeps customer %s, and no request to delete it is sent: ask there.", r.BillingID))
-	}
-	if r.MandateID != "" {
-		r.Elsewhere = append(r.Elsewhere, fmt.Sprintf("The billing service keeps mandate %s: %s.", r.MandateID, connector.MandateStatus(r.Mandate).Label()))
-	}
-	r.Elsewhere = append(r.Elsewhere,
-		fmt.Sprintf("The accounting system keeps record %s of %s as it is, and so do exports of it.", id.SourceID, id.Connection),
-		"Backups of the ledger from before hold it, sealed. Put back, they forget it again when they are opened with the list of forgotten payers beside them.",
-		"Logs hold ids alone. What was printed or saved with --show-values, payersync ledger export or payersync mandates links is where you put it.")
-	if kept, err := state.ReplacedLedgers(s.Config.Ledger.Path); s.Config.Node == nil && err == nil && len(kept) > 0 {
-		r.Elsewhere = append(r.Elsewhere, fmt.Sprintf("Ledgers that a restore has replaced hold it, sealed, until you remove them: %s.", strings.Join(kept, ", ")))
-	}
-	if held.Payer != nil && strings.Contains(id.SourceID+held.Payer.Key, "@") {
-		r.Elsewhere = append(r.Elsewhere, "The record's id or key looks like an e-mail address. Ids and keys stay, here and at the billing service: choose others for the mapping.")
-	}
-	if entries > 0 {
-		r.Elsewhere = append(r.Elsewhere, fmt.Sprintf("The audit log holds the name or the e-mail address in %s that people gave as reasons; no line of it is ever changed.", connector.Plural(entries, "text")))
-	}
-	if mappings > 0 {
-		r.Elsewhere = append(r.Elsewhere, fmt.Sprintf("The ledger keeps %s of the mapping file, sealed, with the name or the e-mail address in the text, perhaps as an example; so does the file itself.", connector.Plural(mappings, "version")))
-	}
-	return r, nil
-}
-
-func (a *app) sayForget(r forgetReport, held state.Holding) {
-	a.Say("Record %s of %s: %s.", show.Visible(r.SourceID), r.Connection, orElse(show.Visible(held.Label.Name), "no name is known"))
+func (a *app) sayForget(r office.Forgetting) {
+	a.Say("Record %s of %s: %s.", show.Visible(r.SourceID), r.Connection, orElse(show.Visible(r.Name), "no name is known"))
 	a.Say("Everything personal would be erased that the ledger holds about it: its record, what lists show of it, what was applied, %s, the bodies of %s, %s, its signing link.",
 		"what "+connector.Plural(r.Erases.Changes, "change")+" wrote", connector.Plural(r.Erases.Deliveries, "delivery"), "what it is compared with others by")
 	a.Say("Ids, statuses, times and the audit log stay.")
@@ -220,7 +149,7 @@ record as it is there. The word is kept with its reason in the audit log.`,
 				if err != nil {
 					return err
 				}
-				err = s.Ledger.Unforget(cmd.Context(), id, state.Entry{Actor: actor(), Action: "unforget payer", Subject: id.Connection + "/" + id.SourceID, Reason: reason})
+				err = office.Unforget(cmd.Context(), s.Ledger, id, syncer.Operator{Name: actor(), Reason: reason})
 				before := errors.Is(err, state.ErrNotForgotten)
 				switch {
 				case before:

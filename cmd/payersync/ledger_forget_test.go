@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/state"
 )
 
@@ -82,7 +83,7 @@ func TestAPayerWhoWasForgottenDoesNotComeBack(t *testing.T) {
 	if r := w.expect(exitUsage, "ledger", "forget", "A00002", "--yes", "--reason", "ticket 88"); !strings.Contains(r.errOut, "--mandate-stays") {
 		t.Errorf("of a mandate that holds it says %s", r.errOut)
 	}
-	done := decode[forgetReport](t, w.expect(exitDone, "ledger", "forget", "A00002", "--mandate-stays", "--yes", "--reason", "ticket 88", "--output", "json"))
+	done := decode[office.Forgetting](t, w.expect(exitDone, "ledger", "forget", "A00002", "--mandate-stays", "--yes", "--reason", "ticket 88", "--output", "json"))
 	if !done.Forgotten || done.FilesLater || done.BillingID == "" || done.MandateID == "" {
 		t.Errorf("it reports %+v", done)
 	}

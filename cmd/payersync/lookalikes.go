@@ -7,6 +7,7 @@ import (
 
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector/office"
+	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -44,15 +45,10 @@ func (a *app) tellApart(ctx context.Context, connection, record, other string, d
 		return nil
 	}
 	var report decisionReport
-	err = s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		news, err := tx.TellApart(c.Name, record, other)
-		if err != nil || !news {
-			report.Before = 1
-			return err
-		}
-		report.Rejected = 1
-		return tx.Audit(state.Entry{Actor: actor(), Action: "reject match", Subject: c.Name + "/" + pair{record, other}.String(), Reason: d.reason})
-	})
+	news, err := office.TellApart(ctx, s.Ledger, state.RecordID{Connection: c.Name, SourceID: record}, other, syncer.Operator{Name: actor(), Reason: d.reason})
+	if report.Before = 1; news {
+		report = decisionReport{Rejected: 1}
+	}
 	switch {
 	case errors.Is(err, state.ErrNoRecord), errors.Is(err, state.ErrSameRecord):
 		return fmt.Errorf("cannot tell record %s from record %s: %w", show.Visible(record), show.Visible(other), err)

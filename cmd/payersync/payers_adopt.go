@@ -12,6 +12,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -53,25 +54,21 @@ type adoptReport struct {
 }
 
 func (a *app) adopt(ctx context.Context, s *session.Session, p state.Payer, by syncer.Operator, yes bool) error {
-	conn, err := a.storedAs(ctx, s, p.Connection)
-	if err != nil {
-		return err
-	}
-	h, err := s.Syncer.HolderOf(ctx, conn, p)
+	proposal, err := a.attentionOf(s).Propose(ctx, office.Decision{Act: connector.ActAdopt, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}})
 	if errors.Is(err, syncer.ErrNoHolder) {
 		return fmt.Errorf("cannot adopt a customer for %s: %w; payersync payers show says how it stands", show.Visible(p.SourceID), err)
 	}
 	if err != nil {
 		return err
 	}
-	a.Say("Customer %s carries %s, the key of record %s.", show.Visible(h.Customer), show.Visible(p.Key.String()), show.Visible(p.SourceID))
-	return a.decideOn(ctx, s, h, by, yes)
+	a.Say("Customer %s carries %s, the key of record %s.", show.Visible(proposal.Customer), show.Visible(p.Key.String()), show.Visible(p.SourceID))
+	return a.decideOn(ctx, proposal, by, yes)
 }
 
 // decideOn shows a record's values beside those of a customer, asks whether the two are one, and
 // notes a yes.
-func (a *app) decideOn(ctx context.Context, s *session.Session, h syncer.Holder, by syncer.Operator, yes bool) (err error) {
-	p := h.Payer
+func (a *app) decideOn(ctx context.Context, proposal office.Proposal, by syncer.Operator, yes bool) (err error) {
+	h, p := proposal.Holder, proposal.Record
 	if len(h.Against) > 0 {
 		a.Say("Against it speaks that they differ: %s.", strings.Join(h.Against, ", "))
 	}
@@ -87,7 +84,7 @@ func (a *app) decideOn(ctx context.Context, s *session.Session, h syncer.Holder,
 		return err
 	}
 	if report.Accepted {
-		if err := s.Syncer.Accept(ctx, h, by); err != nil {
+		if err := proposal.Note(ctx, by); err != nil {
 			return fmt.Errorf("cannot adopt a customer for %s: %w; payersync payers show says how it stands", show.Visible(p.SourceID), err)
 		}
 		a.Say("The next sync adopts it.")

@@ -11,6 +11,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -149,10 +150,11 @@ func (a *app) driftOf(ctx context.Context, s *session.Session, p state.Payer) (s
 
 // wayOut is one of the commands that end a drift.
 type wayOut struct {
+	act      connector.Act
 	name     string
 	question string
 	done     string
-	do       func(context.Context, *session.Session, syncer.Drift, syncer.Operator) error
+	adjust   func(*office.Decision) error // fills in what the flags say; nil for nothing
 }
 
 // driftWay makes the command of a way out.
@@ -165,11 +167,17 @@ func (a *app) driftWay(c *cobra.Command, way wayOut) *cobra.Command {
 			return usage.Errorf("%s takes a reason: --reason 'renamed in March'", cmd.CommandPath())
 		}
 		return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
-			d, err := a.driftOf(cmd.Context(), s, p)
+			d := office.Decision{Act: way.act, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}}
+			if way.adjust != nil {
+				if err := way.adjust(&d); err != nil {
+					return fmt.Errorf("nothing was noted of %s: %w", show.Visible(p.SourceID), err)
+				}
+			}
+			proposal, err := a.attentionOf(s).Propose(cmd.Context(), d)
 			if err != nil {
 				return fmt.Errorf("cannot compare %s: %w", show.Visible(p.SourceID), err)
 			}
-			r := reportOfDrift(d)
+			r := reportOfDrift(*proposal.Drift)
 			for _, f := range r.Fields {
 				a.Say("  %s: theirs %q, ours %q", f.Path, show.Visible(f.Theirs), show.Visible(f.Ours))
 			}
@@ -180,7 +188,7 @@ func (a *app) driftWay(c *cobra.Command, way wayOut) *cobra.Command {
 			if !sure {
 				a.Say("Nothing was noted.")
 			} else {
-				if err := way.do(cmd.Context(), s, d, syncer.Operator{Name: actor(), Reason: reason}); err != nil {
+				if err := proposal.Note(cmd.Context(), syncer.Operator{Name: actor(), Reason: reason}); err != nil {
 					return fmt.Errorf("nothing was noted of %s: %w", show.Visible(p.SourceID), err)
 				}
 				r.Decided = way.name
@@ -207,9 +215,10 @@ Nothing is sent.`,
 	}
 	c.Flags().StringArrayVar(&fields, "field", nil, "only this field, as payers drift names it; may be given again")
 	return a.driftWay(c, wayOut{
-		"take", "Take theirs?", "Theirs is kept until our value changes. Nothing was sent.",
-		func(ctx context.Context, s *session.Session, d syncer.Drift, by syncer.Operator) error {
-			return s.Syncer.TakeTheirs(ctx, d, fields, by)
+		connector.ActTakeTheirs, "take", "Take theirs?", "Theirs is kept until our value changes. Nothing was sent.",
+		func(d *office.Decision) error {
+			d.Fields = fields
+			return nil
 		},
 	})
 }
@@ -222,11 +231,7 @@ func (a *app) driftSendCmd() *cobra.Command {
 the billing service and over what was taken or ignored before. The plan shows each
 field before and after, and is held to the limits. Nothing is sent before that.`,
 		Example: "  payersync payers drift send C0001 --reason 'a typing mistake' && payersync plan",
-	}, wayOut{"send", "Send ours?", "The next sync plans to send ours; payersync plan shows it.",
-		func(ctx context.Context, s *session.Session, d syncer.Drift, by syncer.Operator) error {
-			return s.Syncer.SendOurs(ctx, d, by)
-		},
-	})
+	}, wayOut{connector.ActSendOurs, "send", "Send ours?", "The next sync plans to send ours; payersync plan shows it.", nil})
 }
 
 func (a *app) driftIgnoreCmd() *cobra.Command {
@@ -242,12 +247,12 @@ own in the mapping file.`,
 	}
 	c.Flags().StringArrayVar(&parts, "part", nil, "name, people or addresses; may be given again")
 	return a.driftWay(c, wayOut{
-		"ignore", "Leave it to the billing service?", "It is left to the billing service from now on. For all payers: own in the mapping file.",
-		func(ctx context.Context, s *session.Session, d syncer.Drift, by syncer.Operator) error {
-			if len(parts) == 0 {
+		connector.ActIgnore, "ignore", "Leave it to the billing service?", "It is left to the billing service from now on. For all payers: own in the mapping file.",
+		func(d *office.Decision) error {
+			if d.Parts = parts; len(parts) == 0 {
 				return usage.Errorf("name what to ignore: --part name, people or addresses")
 			}
-			return s.Syncer.IgnoreParts(ctx, d, parts, by)
+			return nil
 		},
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -36,16 +38,12 @@ To find out who may be who, and to decide on many, use payersync payers match.`,
 				if err != nil {
 					return err
 				}
-				conn, err := a.storedAs(cmd.Context(), s, r.Connection)
-				if err != nil {
-					return err
-				}
-				h, err := s.Syncer.PairOf(cmd.Context(), conn, r.SourceID, args[1])
+				proposal, err := a.attentionOf(s).Propose(cmd.Context(), office.Decision{Act: connector.ActLink, Record: r, Customer: args[1]})
 				if err != nil {
 					return notLinked(r.SourceID, args[1], err)
 				}
-				a.Say("Record %s, and customer %s.", show.Visible(r.SourceID), show.Visible(h.Customer))
-				return a.decideOn(cmd.Context(), s, h, syncer.Operator{Name: actor(), Reason: d.reason}, d.yes)
+				a.Say("Record %s, and customer %s.", show.Visible(r.SourceID), show.Visible(proposal.Customer))
+				return a.decideOn(cmd.Context(), proposal, syncer.Operator{Name: actor(), Reason: d.reason}, d.yes)
 			})
 		},
 	}

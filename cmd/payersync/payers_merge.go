@@ -13,6 +13,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -87,11 +88,8 @@ type mergeReport struct {
 }
 
 func (a *app) merge(ctx context.Context, s *session.Session, r state.RecordID, into string, d decision) error {
-	conn, err := a.storedAs(ctx, s, r.Connection)
-	if err != nil {
-		return err
-	}
-	m, err := s.Syncer.MergeOf(ctx, conn, r.SourceID, into)
+	proposal, err := a.attentionOf(s).Propose(ctx, office.Decision{Act: connector.ActMerge, Record: r, Other: state.RecordID{Connection: r.Connection, SourceID: into}})
+	m := proposal.Merge
 	if errors.Is(err, syncer.ErrSaidBefore) {
 		a.Say("Record %s is left out already, and %s stands for both.", show.Visible(r.SourceID), show.Visible(into))
 		return a.Result(mergeReport{SourceID: r.SourceID, Into: into, Diff: []connector.FieldChange{}, Accepted: true})
@@ -125,7 +123,7 @@ func (a *app) merge(ctx context.Context, s *session.Session, r state.RecordID, i
 		return err
 	}
 	if report.Accepted {
-		if err := s.Syncer.SayMerge(ctx, m, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
+		if err := proposal.Note(ctx, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
 			return notMerged(r.SourceID, err)
 		}
 		a.Say("The next sync goes by it.")

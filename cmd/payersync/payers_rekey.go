@@ -13,6 +13,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -43,15 +44,7 @@ that sync.`,
 				holder = from
 			}
 			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
-				before, err := movedBefore(cmd.Context(), s, args[0], from)
-				if err != nil {
-					return err
-				}
-				if before != nil {
-					a.Say("Record %s has customer %s already. The next sync writes its key there.", show.Visible(before.SourceID), show.Visible(before.BillingID))
-					return a.Result(before)
-				}
-				p, err := onePayer(cmd.Context(), s, holder)
+				p, err := holderOf(cmd.Context(), s, args[0], holder)
 				if err != nil {
 					return err
 				}
@@ -59,7 +52,7 @@ that sync.`,
 				if err != nil {
 					return err
 				}
-				return a.rekey(cmd.Context(), s, p, record, syncer.Operator{Name: actor(), Reason: reason}, yes)
+				return a.rekey(cmd.Context(), s, p, record, from != "", syncer.Operator{Name: actor(), Reason: reason}, yes)
 			})
 		},
 	}
@@ -69,31 +62,20 @@ that sync.`,
 	return c
 }
 
-// movedBefore returns what was said before, when a record has the customer of the one that
-// left already, and is to have its key written there; nil for anything else.
-func movedBefore(ctx context.Context, s *session.Session, id, from string) (*rekeyReport, error) {
-	records, err := s.Ledger.FindRecords(ctx, id)
-	if err != nil || from == "" || len(records) != 1 {
-		return nil, err
+// holderOf returns the payer that is called so beside a record: in its own connection by its
+// source id, which also names a customer that was moved before, and else by any of its ids.
+func holderOf(ctx context.Context, s *session.Session, record, holder string) (state.Payer, error) {
+	records, err := s.Ledger.FindRecords(ctx, record)
+	if err != nil {
+		return state.Payer{}, err
 	}
-	r := records[0]
-	p, err := s.Ledger.Payer(ctx, r.Connection, r.SourceID)
-	if err != nil || p.BillingID == "" || p.Moves.Value == "" {
-		return nil, ignoring(err, state.ErrNoPayer)
+	if len(records) == 1 && holder != record {
+		p, err := s.Ledger.Payer(ctx, records[0].Connection, holder)
+		if err == nil || !errors.Is(err, state.ErrNoPayer) {
+			return p, err
+		}
 	}
-	old, err := s.Ledger.Payer(ctx, r.Connection, from)
-	if err != nil || old.BillingID != "" || old.Key != p.Key {
-		return nil, ignoring(err, state.ErrNoPayer)
-	}
-	return &rekeyReport{SourceID: r.SourceID, From: from, BillingID: p.BillingID, OldKey: p.Key, NewKey: p.Moves, Diff: []connector.FieldChange{}, Accepted: true}, nil
-}
-
-// ignoring returns an error unless it is one that says nothing here.
-func ignoring(err, known error) error {
-	if errors.Is(err, known) {
-		return nil
-	}
-	return err
+	return onePayer(ctx, s, holder)
 }
 
 // recordNamed returns the record that is to have a payer's customer: its own, or the one that
@@ -129,13 +111,18 @@ type rekeyReport struct {
 	Accepted  bool                    `json:"accepted"`
 }
 
-func (a *app) rekey(ctx context.Context, s *session.Session, p state.Payer, record state.RecordID, by syncer.Operator, yes bool) error {
-	conn, err := a.storedAs(ctx, s, record.Connection)
-	if err != nil {
-		return err
+func (a *app) rekey(ctx context.Context, s *session.Session, p state.Payer, record state.RecordID, other bool, by syncer.Operator, yes bool) error {
+	d := office.Decision{Act: connector.ActRekey, Record: record}
+	if other {
+		d.Act, d.Other = connector.ActTakeOver, state.RecordID{Connection: p.Connection, SourceID: p.SourceID}
 	}
-	m, err := s.Syncer.MoveOf(ctx, conn, p, record.SourceID)
-	if err != nil {
+	proposal, err := a.attentionOf(s).Propose(ctx, d)
+	m := proposal.Move
+	switch {
+	case errors.Is(err, syncer.ErrSaidBefore):
+		a.Say("Record %s has customer %s already. The next sync writes its key there.", show.Visible(record.SourceID), show.Visible(m.From.BillingID))
+		return a.Result(rekeyReport{SourceID: record.SourceID, From: p.SourceID, BillingID: m.From.BillingID, OldKey: p.Key, NewKey: m.Key, Diff: m.Diff, Accepted: true})
+	case err != nil:
 		return notMoved(record.SourceID, err)
 	}
 	a.Say("Customer %s of record %s carries %s, and would carry %s.", show.Visible(p.BillingID), show.Visible(p.SourceID), show.Visible(p.Key.String()), show.Visible(m.Key.String()))
@@ -158,7 +145,7 @@ func (a *app) rekey(ctx context.Context, s *session.Session, p state.Payer, reco
 		return err
 	}
 	if report.Accepted {
-		if err := s.Syncer.SayMove(ctx, m, by); err != nil {
+		if err := proposal.Note(ctx, by); err != nil {
 			return notMoved(record.SourceID, err)
 		}
 		a.Say("The next sync writes it.")

@@ -13,6 +13,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -41,11 +42,11 @@ be made. Before the sync, --keep takes the word back.`,
 				if keep {
 					return a.keepCustomer(cmd.Context(), s, p, d)
 				}
-				u, err := s.Syncer.UnlinkOf(cmd.Context(), p, 0)
+				proposal, err := a.attentionOf(s).Propose(cmd.Context(), office.Decision{Act: connector.ActUnlink, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}})
 				if err != nil {
 					return notUndone("unlink the customer of "+show.Visible(p.SourceID), err)
 				}
-				return a.unlink(cmd.Context(), s, u, d)
+				return a.unlink(cmd.Context(), *proposal.Unlink, proposal.Note, d)
 			})
 		},
 	}
@@ -126,7 +127,7 @@ func (a *app) undo(ctx context.Context, s *session.Session, id int64, d decision
 	case err != nil:
 		return notUndone(doing, err)
 	case u.Adoption != nil:
-		return a.unlink(ctx, s, *u.Adoption, d)
+		return a.unlink(ctx, *u.Adoption, func(ctx context.Context, by syncer.Operator) error { return s.Syncer.SayUnlink(ctx, *u.Adoption, by) }, d)
 	}
 	a.Say("Change %d updated customer %s of record %s. What it would have instead, until the record changes:", id, show.Visible(p.BillingID), show.Visible(p.SourceID))
 	report := undoReport{ChangeID: id, SourceID: p.SourceID, BillingID: p.BillingID, Diff: []connector.FieldChange{}, Kept: []string{}}
@@ -143,7 +144,7 @@ func (a *app) undo(ctx context.Context, s *session.Session, id int64, d decision
 }
 
 // unlink shows what letting a customer go would do, asks, and notes the answer.
-func (a *app) unlink(ctx context.Context, s *session.Session, u syncer.Unlink, d decision) error {
+func (a *app) unlink(ctx context.Context, u syncer.Unlink, note func(context.Context, syncer.Operator) error, d decision) error {
 	p := u.Payer
 	report := undoReport{
 		ChangeID: u.From, SourceID: p.SourceID, BillingID: p.BillingID, Mandate: string(u.Mandate), Unlinks: true,
@@ -167,7 +168,7 @@ func (a *app) unlink(ctx context.Context, s *session.Session, u syncer.Unlink, d
 	if report.Accepted, err = a.decideUndo(ctx, report, doing, "Shall it be taken off the record?", d); err != nil || !report.Accepted {
 		return err
 	}
-	if err := s.Syncer.SayUnlink(ctx, u, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
+	if err := note(ctx, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
 		return notUndone(doing, err)
 	}
 	return a.undone(report, "The next sync does it. Then say who the record is: payersync payers match.")

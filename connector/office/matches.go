@@ -344,7 +344,7 @@ func (m *Matches) TakeBack(ctx context.Context, pairs []Pair, by syncer.Operator
 				left = append(left, Left{p, state.ErrNoWord})
 				continue
 			}
-			switch err := tx.TakeWordBack(p.Connection, p.SourceID, p.BillingID); {
+			switch err := takeWordBack(tx, p, by); {
 			case errors.Is(err, state.ErrLinkedAlready), errors.Is(err, state.ErrUnderWay), errors.Is(err, state.ErrNoWord):
 				left = append(left, Left{p, err})
 				continue
@@ -352,9 +352,6 @@ func (m *Matches) TakeBack(ctx context.Context, pairs []Pair, by syncer.Operator
 				return err
 			}
 			back = append(back, p.RecordID)
-			if err := tx.Audit(state.Entry{Actor: by.Name, Action: "take match back", Subject: p.Connection + "/" + PairWord{SourceID: p.SourceID, BillingID: p.BillingID}.String(), Reason: by.Reason}); err != nil {
-				return err
-			}
 		}
 		return nil
 	})
@@ -362,6 +359,14 @@ func (m *Matches) TakeBack(ctx context.Context, pairs []Pair, by syncer.Operator
 		m.Board.undecide(back...)
 	}
 	return left, err
+}
+
+// takeWordBack takes back what was said of one pair, and writes that into the audit log.
+func takeWordBack(tx *state.Tx, p Pair, by syncer.Operator) error {
+	if err := tx.TakeWordBack(p.Connection, p.SourceID, p.BillingID); err != nil {
+		return err
+	}
+	return tx.Audit(state.Entry{Actor: by.Name, Action: "take match back", Subject: p.Connection + "/" + PairWord{SourceID: p.SourceID, BillingID: p.BillingID}.String(), Reason: by.Reason})
 }
 
 // pairOf is a record and a customer.

@@ -1,0 +1,298 @@
+package office
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// Decision is what a person is about to say of a record: an act, and the ids that it names.
+type Decision struct {
+	Act      connector.Act
+	Record   state.RecordID
+	Other    state.RecordID // the other record, for an act on two
+	Customer string         // for an act on a record and a customer
+	Parts    []string       // of the customer, for ActIgnore: name, people or addresses
+	Fields   []string       // for ActTakeTheirs; none for all that differ
+}
+
+// Proposal says what a decision would do, as the billing service and the ledger are now.
+// Nothing is noted before Note. The field that belongs to the act is set.
+type Proposal struct {
+	Decision
+	Move   *syncer.Move
+	Merge  *syncer.Merge
+	Unlink *syncer.Unlink
+	Holder *syncer.Holder
+	Drift  *syncer.Drift
+	Forget *Forgetting
+
+	note func(context.Context, syncer.Operator) error
+}
+
+// ErrNoDecision means that an act is not decided on in this way, or that it lacks an id.
+var ErrNoDecision = errors.New("the decision does not say what it is about")
+
+// proposers make the proposals, by act.
+var proposers = map[connector.Act]func(*Attention, context.Context, *Proposal) error{
+	connector.ActRekey: (*Attention).proposeMove, connector.ActTakeOver: (*Attention).proposeMove,
+	connector.ActMerge: (*Attention).proposeMerge, connector.ActSeparate: (*Attention).proposeSeparate, connector.ActTellApart: (*Attention).proposeApart,
+	connector.ActAdopt: (*Attention).proposeAdopt, connector.ActLink: (*Attention).proposeLink, connector.ActAccept: (*Attention).proposeLink,
+	connector.ActReject: (*Attention).proposeReject, connector.ActTakeBack: (*Attention).proposeTakeBack,
+	connector.ActUnlink: (*Attention).proposeUnlink, connector.ActKeep: (*Attention).proposeKeep,
+	connector.ActTakeTheirs: (*Attention).proposeDrift, connector.ActSendOurs: (*Attention).proposeDrift, connector.ActIgnore: (*Attention).proposeDrift,
+	connector.ActForget: (*Attention).proposeForget, connector.ActUnforget: (*Attention).proposeUnforget,
+}
+
+// Propose says what a decision would do. It reads the customer where the act changes one. It
+// fails with syncer.ErrSaidBefore where a person said the same before and it still holds.
+func (a *Attention) Propose(ctx context.Context, d Decision) (Proposal, error) {
+	p := Proposal{Decision: d}
+	propose := proposers[d.Act]
+	if propose == nil {
+		return p, fmt.Errorf("%s: %w", d.Act, ErrNoDecision)
+	}
+	return p, propose(a, ctx, &p)
+}
+
+// Note keeps the decision, with its reason in the audit log. Nothing is sent: the next run does
+// what its plan shows, within the limits.
+func (p Proposal) Note(ctx context.Context, by syncer.Operator) error {
+	if p.note == nil {
+		return ErrNoDecision
+	}
+	return p.note(ctx, by)
+}
+
+// Diff lists the fields of the customer that would change: From is what it has now, To is what
+// it would have. For a drift, From is what the customer holds and To is what the books give.
+func (p Proposal) Diff() []connector.FieldChange {
+	switch {
+	case p.Move != nil:
+		return p.Move.Diff
+	case p.Merge != nil && p.Merge.Move != nil:
+		return p.Merge.Move.Diff
+	case p.Unlink != nil:
+		return p.Unlink.Diff
+	case p.Holder != nil:
+		return p.Holder.Diff
+	case p.Drift != nil:
+		return p.Drift.Fields
+	}
+	return nil
+}
+
+// DriftParts lists the parts of the customer (name, people, addresses) that differ.
+func (p Proposal) DriftParts() (parts []string) {
+	for _, f := range p.Diff() {
+		part, _, _ := strings.Cut(f.Path, "[")
+		part, _, _ = strings.Cut(part, ".")
+		if !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+func (a *Attention) proposeMove(ctx context.Context, p *Proposal) error {
+	holder := p.Record
+	if p.Act == connector.ActTakeOver {
+		holder = p.Other
+		if holder == (state.RecordID{}) {
+			return ErrNoDecision
+		}
+		before, err := a.movedBefore(ctx, p.Record, p.Other)
+		if err != nil {
+			return err
+		}
+		if p.Move = before; before != nil {
+			return syncer.ErrSaidBefore
+		}
+	}
+	from, err := a.Ledger.Payer(ctx, holder.Connection, holder.SourceID)
+	if err != nil {
+		return err
+	}
+	conn, err := a.Stored(ctx, p.Record.Connection)
+	if err != nil {
+		return err
+	}
+	m, err := a.Syncer.MoveOf(ctx, conn, from, p.Record.SourceID)
+	p.Move = &m
+	p.note = func(ctx context.Context, by syncer.Operator) error { return a.Syncer.SayMove(ctx, m, by) }
+	return err
+}
+
+// movedBefore returns the move that a person said before, when a record has the customer of the
+// one that left already and is to have its key written there; nil for anything else.
+func (a *Attention) movedBefore(ctx context.Context, record, other state.RecordID) (*syncer.Move, error) {
+	p, err := a.Ledger.Payer(ctx, record.Connection, record.SourceID)
+	if err != nil || p.BillingID == "" || p.Moves.Value == "" {
+		return nil, unless(err, state.ErrNoPayer)
+	}
+	old, err := a.Ledger.Payer(ctx, other.Connection, other.SourceID)
+	if err != nil || old.BillingID != "" || old.Key != p.Key {
+		return nil, unless(err, state.ErrNoPayer)
+	}
+	old.BillingID = p.BillingID
+	return &syncer.Move{From: old, Record: record, Key: p.Moves, Diff: []connector.FieldChange{}}, nil
+}
+
+// unless returns an error that is not the known one.
+func unless(err, known error) error {
+	if errors.Is(err, known) {
+		return nil
+	}
+	return err
+}
+
+func (a *Attention) proposeMerge(ctx context.Context, p *Proposal) error {
+	if p.Other.Connection != p.Record.Connection {
+		return ErrNoDecision
+	}
+	conn, err := a.Stored(ctx, p.Record.Connection)
+	if err != nil {
+		return err
+	}
+	m, err := a.Syncer.MergeOf(ctx, conn, p.Record.SourceID, p.Other.SourceID)
+	p.Merge = &m
+	p.note = func(ctx context.Context, by syncer.Operator) error { return a.Syncer.SayMerge(ctx, m, by) }
+	return err
+}
+
+func (a *Attention) proposeSeparate(_ context.Context, p *Proposal) error {
+	p.note = func(ctx context.Context, by syncer.Operator) error { return a.Syncer.SayUnmerge(ctx, p.Record, by) }
+	return nil
+}
+
+func (a *Attention) proposeApart(_ context.Context, p *Proposal) error {
+	if p.Other.Connection != p.Record.Connection {
+		return ErrNoDecision
+	}
+	d := p.Decision
+	p.note = func(ctx context.Context, by syncer.Operator) error {
+		news, err := TellApart(ctx, a.Ledger, d.Record, d.Other.SourceID, by)
+		if err == nil && !news {
+			err = syncer.ErrSaidBefore
+		}
+		return err
+	}
+	return nil
+}
+
+// TellApart notes that two records of a connection are two payers, and reports false when that
+// was said before.
+func TellApart(ctx context.Context, ledger *state.Ledger, record state.RecordID, other string, by syncer.Operator) (news bool, err error) {
+	err = ledger.Do(ctx, func(tx *state.Tx) error {
+		if news, err = tx.TellApart(record.Connection, record.SourceID, other); err != nil || !news {
+			return err
+		}
+		return tx.Audit(state.Entry{Actor: by.Name, Action: "reject match", Subject: record.Connection + "/" + record.SourceID + " = " + other, Reason: by.Reason})
+	})
+	return news, err
+}
+
+func (a *Attention) proposeAdopt(ctx context.Context, p *Proposal) error {
+	payer, err := a.Ledger.Payer(ctx, p.Record.Connection, p.Record.SourceID)
+	if err != nil {
+		return err
+	}
+	conn, err := a.Stored(ctx, p.Record.Connection)
+	if err != nil {
+		return err
+	}
+	h, err := a.Syncer.HolderOf(ctx, conn, payer)
+	p.accept(a, h)
+	return err
+}
+
+func (a *Attention) proposeLink(ctx context.Context, p *Proposal) error {
+	if p.Customer == "" {
+		return ErrNoDecision
+	}
+	conn, err := a.Stored(ctx, p.Record.Connection)
+	if err != nil {
+		return err
+	}
+	h, err := a.Syncer.PairOf(ctx, conn, p.Record.SourceID, p.Customer)
+	p.accept(a, h)
+	return err
+}
+
+func (p *Proposal) accept(a *Attention, h syncer.Holder) {
+	p.Holder, p.Customer = &h, h.Customer
+	p.note = func(ctx context.Context, by syncer.Operator) error { return a.Syncer.Accept(ctx, h, by) }
+}
+
+func (a *Attention) proposeReject(_ context.Context, p *Proposal) error {
+	if p.Customer == "" {
+		return ErrNoDecision
+	}
+	d := p.Decision
+	p.note = func(ctx context.Context, by syncer.Operator) error {
+		return SayOfPairs(ctx, a.Ledger, d.Record.Connection, []PairWord{{d.Record.SourceID, d.Customer, state.WordReject}}, by)
+	}
+	return nil
+}
+
+func (a *Attention) proposeTakeBack(_ context.Context, p *Proposal) error {
+	if p.Customer == "" {
+		return ErrNoDecision
+	}
+	d := p.Decision
+	p.note = func(ctx context.Context, by syncer.Operator) error {
+		return a.Ledger.Do(ctx, func(tx *state.Tx) error { return takeWordBack(tx, Pair{d.Record, d.Customer}, by) })
+	}
+	return nil
+}
+
+func (a *Attention) proposeUnlink(ctx context.Context, p *Proposal) error {
+	payer, err := a.Ledger.Payer(ctx, p.Record.Connection, p.Record.SourceID)
+	if err != nil {
+		return err
+	}
+	u, err := a.Syncer.UnlinkOf(ctx, payer, 0)
+	p.Unlink = &u
+	p.note = func(ctx context.Context, by syncer.Operator) error { return a.Syncer.SayUnlink(ctx, u, by) }
+	return err
+}
+
+func (a *Attention) proposeKeep(ctx context.Context, p *Proposal) error {
+	payer, err := a.Ledger.Payer(ctx, p.Record.Connection, p.Record.SourceID)
+	p.Customer = payer.BillingID
+	p.note = func(ctx context.Context, by syncer.Operator) error { return a.Syncer.TakeUnlinkBack(ctx, payer, by) }
+	return err
+}
+
+func (a *Attention) proposeDrift(ctx context.Context, p *Proposal) error {
+	payer, err := a.Ledger.Payer(ctx, p.Record.Connection, p.Record.SourceID)
+	if err != nil {
+		return err
+	}
+	conn, err := a.Stored(ctx, payer.Connection)
+	if err != nil {
+		return err
+	}
+	d, err := a.Syncer.DriftOf(ctx, conn, payer)
+	p.Drift = &d
+	of := p.Decision
+	p.note = func(ctx context.Context, by syncer.Operator) error {
+		switch of.Act {
+		case connector.ActTakeTheirs:
+			return a.Syncer.TakeTheirs(ctx, d, of.Fields, by)
+		case connector.ActSendOurs:
+			return a.Syncer.SendOurs(ctx, d, by)
+		}
+		if len(of.Parts) == 0 {
+			return ErrNoDecision
+		}
+		return a.Syncer.IgnoreParts(ctx, d, of.Parts, by)
+	}
+	return err
+}

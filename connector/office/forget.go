@@ -1,0 +1,156 @@
+package office
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// Forgetting says what forgetting a payer would erase, what would remain, and what was done.
+type Forgetting struct {
+	Connection string            `json:"connection"`
+	SourceID   string            `json:"source_id"`
+	BillingID  string            `json:"billing_id"`     // of the customer that stays at the billing service; "" for none
+	MandateID  string            `json:"mandate_id"`     // that stays there; "" for none
+	Mandate    string            `json:"mandate_status"` // its status
+	Erases     ForgetCounts      `json:"erases"`
+	Alike      []state.Lookalike `json:"alike"`     // other records that may be the same person, and stay
+	Elsewhere  []string          `json:"elsewhere"` // what remains where
+	Forgotten  bool              `json:"forgotten"`
+	SaidBefore bool              `json:"said_before"` // so that nothing was done now
+	FilesLater bool              `json:"files_later"` // another process was reading: the files are cleaned at the next start
+
+	Name string `json:"-"` // by which the ledger knows the payer; "" for none
+}
+
+// ForgetCounts says how much would be erased.
+type ForgetCounts struct {
+	Changes    int `json:"changes"`
+	Deliveries int `json:"deliveries"`
+	Hashes     int `json:"keyed_hashes"`
+}
+
+// MandateHolds reports whether the payer has a mandate that is not cancelled.
+func (f Forgetting) MandateHolds() bool {
+	return f.Mandate != "" && f.Mandate != string(connector.MandateCancelled)
+}
+
+// ErrMandateHolds means that a payer has a mandate of which nobody would be told any more.
+var ErrMandateHolds = errors.New("its mandate still holds, and nobody would be told of it any more")
+
+// ForgetOf says what forgetting a payer would do. It fails with state.ErrForgotten where the payer
+// was forgotten before.
+func ForgetOf(ctx context.Context, ledger *state.Ledger, id state.RecordID) (Forgetting, error) {
+	r := Forgetting{Connection: id.Connection, SourceID: id.SourceID, Alike: []state.Lookalike{}, Elsewhere: []string{}}
+	if err := ledger.MayForget(ctx, id); err != nil {
+		r.Forgotten = errors.Is(err, state.ErrForgotten)
+		r.SaidBefore = r.Forgotten
+		return r, err
+	}
+	held, err := ledger.Held(ctx, id)
+	if err != nil {
+		return r, err
+	}
+	r.Name, r.Erases = held.Label.Name, ForgetCounts{len(held.Changes), len(held.Deliveries), held.Hashes}
+	if held.Payer != nil {
+		r.BillingID = held.Payer.BillingID
+	}
+	for _, m := range held.Mandates {
+		if m.BillingID == r.BillingID {
+			r.MandateID, r.Mandate = m.MandateID, m.Status
+		}
+	}
+	if r.Alike, err = ledger.Lookalikes(ctx, id.Connection, id.SourceID); err != nil {
+		return r, err
+	}
+	r.Elsewhere, err = remains(ctx, ledger, r, held)
+	return r, err
+}
+
+// remains says what would remain of a payer, and where.
+func remains(ctx context.Context, ledger *state.Ledger, r Forgetting, held state.Holding) (out []string, err error) {
+	entries, mappings, err := ledger.Quotes(ctx, held.Label)
+	if err != nil {
+		return nil, err
+	}
+	if r.BillingID != "" {
+		out = append(out, fmt.Sprintf("The billing service keeps customer %s, and no request to delete it is sent: ask there.", r.BillingID))
+	}
+	if r.MandateID != "" {
+		out = append(out, fmt.Sprintf("The billing service keeps mandate %s: %s.", r.MandateID, connector.MandateStatus(r.Mandate).Label()))
+	}
+	out = append(out,
+		fmt.Sprintf("The accounting system keeps record %s of %s as it is, and so do exports of it.", r.SourceID, r.Connection),
+		"Backups of the ledger from before hold it, sealed. Put back, they forget it again when they are opened with the list of forgotten payers beside them.",
+		"Logs hold ids alone. What was printed or saved with --show-values, payersync ledger export or payersync mandates links is where you put it.")
+	path, file := ledger.Path()
+	if kept, err := state.ReplacedLedgers(path); file != nil && err == nil && len(kept) > 0 {
+		out = append(out, fmt.Sprintf("Ledgers that a restore has replaced hold it, sealed, until you remove them: %s.", strings.Join(kept, ", ")))
+	}
+	if held.Payer != nil && strings.Contains(r.SourceID+held.Payer.Key, "@") {
+		out = append(out, "The record's id or key looks like an e-mail address. Ids and keys stay, here and at the billing service: choose others for the mapping.")
+	}
+	if entries > 0 {
+		out = append(out, fmt.Sprintf("The audit log holds the name or the e-mail address in %s that people gave as reasons; no line of it is ever changed.", connector.Plural(entries, "text")))
+	}
+	if mappings > 0 {
+		out = append(out, fmt.Sprintf("The ledger keeps %s of the mapping file, sealed, with the name or the e-mail address in the text, perhaps as an example; so does the file itself.", connector.Plural(mappings, "version")))
+	}
+	return out, nil
+}
+
+// Forget erases what ForgetOf says. It reports whether files are cleaned later.
+func Forget(ctx context.Context, ledger *state.Ledger, id state.RecordID, by syncer.Operator) (filesLater bool, err error) {
+	return ledger.Forget(ctx, id, aboutRecord(by, "forget payer", id))
+}
+
+// Unforget lets a record be kept again. It fails with state.ErrNotForgotten.
+func Unforget(ctx context.Context, ledger *state.Ledger, id state.RecordID, by syncer.Operator) error {
+	return ledger.Unforget(ctx, id, aboutRecord(by, "unforget payer", id))
+}
+
+// aboutRecord is the line of the audit log about one record.
+func aboutRecord(by syncer.Operator, action string, id state.RecordID) state.Entry {
+	return state.Entry{Actor: by.Name, Action: action, Subject: id.Connection + "/" + id.SourceID, Reason: by.Reason}
+}
+
+// proposeForget is for a record whose payer was forgotten before: a mandate that holds is
+// cancelled first.
+func (a *Attention) proposeForget(ctx context.Context, p *Proposal) error {
+	id := p.Record
+	f, err := ForgetOf(ctx, a.Ledger, id)
+	p.Forget = &f
+	switch {
+	case errors.Is(err, state.ErrForgotten):
+		return syncer.ErrSaidBefore
+	case err != nil:
+		return err
+	case f.MandateHolds():
+		return ErrMandateHolds
+	}
+	p.note = func(ctx context.Context, by syncer.Operator) error {
+		if strings.TrimSpace(by.Reason) == "" {
+			return syncer.ErrReasonNeeded
+		}
+		_, err := Forget(ctx, a.Ledger, id, by)
+		return err
+	}
+	return nil
+}
+
+func (a *Attention) proposeUnforget(_ context.Context, p *Proposal) error {
+	id := p.Record
+	p.note = func(ctx context.Context, by syncer.Operator) error {
+		err := Unforget(ctx, a.Ledger, id, by)
+		if errors.Is(err, state.ErrNotForgotten) {
+			err = syncer.ErrSaidBefore
+		}
+		return err
+	}
+	return nil
+}

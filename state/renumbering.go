@@ -1,0 +1,65 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Renumbering is a record that is held because it may be a payer of ours under a new number.
+type Renumbering struct {
+	New, Old  RecordID
+	BillingID string // the customer of the old record; "" while none is known
+}
+
+// renumberings joins record t, which is held as renumbered, with each payer p that left the
+// books and that it may be. A person has not told the two apart.
+const renumberings = ` attention t
+	JOIN likenesses m ON m.connection = t.connection AND m.source_id = t.source_id AND m.kind IN ('name email', 'name phone', 'name postcode')
+	JOIN likenesses o ON o.kind = m.kind AND o.value = m.value AND (o.connection <> t.connection OR o.source_id <> t.source_id)
+	JOIN payers p ON p.connection = o.connection AND p.source_id = o.source_id
+	JOIN source_records r ON r.connection = o.connection AND r.source_id = o.source_id
+	WHERE t.reason = 'renumbered' AND ` + hasLeft + ` AND ` + mayHave + `
+	  AND NOT (p.connection = t.connection AND EXISTS (SELECT 1 FROM apart a WHERE a.connection = t.connection AND a.source_id = min(t.source_id, p.source_id) AND a.other_id = max(t.source_id, p.source_id)))
+	  AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = t.connection AND w.source_id = t.source_id AND w.billing_id = p.billing_id AND w.word = 'reject')`
+
+// hasSuccessor is the condition that what is told of v is the mandate of a payer that left the
+// books and that may be there under a new number: the person decides on both records at once.
+const hasSuccessor = `(v.reason = 'left_with_mandate' AND EXISTS (SELECT 1 FROM` + renumberings + ` AND o.connection = v.connection AND o.source_id = v.source_id))`
+
+// Renumberings returns the first records that may be payers of ours under new numbers, in order.
+func (l *Ledger) Renumberings(ctx context.Context, limit int) ([]Renumbering, error) {
+	return l.renumberings(ctx, "", limit)
+}
+
+// mostRenumberings is how many a record may be a half of for people to be shown them.
+const mostRenumberings = 20
+
+// RenumberingsOf returns those of which a record is either half. It is held as renumbered, or
+// it left the books.
+func (l *Ledger) RenumberingsOf(ctx context.Context, id RecordID) ([]Renumbering, error) {
+	asNew, err := l.renumberings(ctx, " AND t.connection = ? AND t.source_id = ?", id.Connection, id.SourceID, mostRenumberings)
+	if err != nil {
+		return nil, err
+	}
+	asOld, err := l.renumberings(ctx, " AND o.connection = ? AND o.source_id = ?", id.Connection, id.SourceID, mostRenumberings)
+	return append(asNew, asOld...), err
+}
+
+func (l *Ledger) renumberings(ctx context.Context, and string, args ...any) ([]Renumbering, error) {
+	found, err := list(ctx, l, `SELECT DISTINCT t.connection, t.source_id, p.connection, p.source_id, coalesce(p.billing_id, '') FROM`+renumberings+and+
+		" ORDER BY t.connection, t.source_id, p.connection, p.source_id"+limitTo, args, func(r *Renumbering) []any {
+		return []any{&r.New.Connection, &r.New.SourceID, &r.Old.Connection, &r.Old.SourceID, &r.BillingID}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for payers under new numbers: %w", err)
+	}
+	return found, nil
+}
+
+// CountTold returns how many rows Attention has for a filter.
+func (l *Ledger) CountTold(ctx context.Context, f Filter) (n int, err error) {
+	told, args := l.told(f)
+	err = l.queryRow(ctx, "SELECT count(*) FROM ("+strings.TrimSpace(told)+") t", args...).Scan(&n)
+	return n, err
+}

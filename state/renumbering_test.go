@@ -1,0 +1,54 @@
+package state
+
+import (
+	"testing"
+
+	"payersync/connector"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// covers F260
+func TestARecordAndThePayerThatItMayBeAreOneRenumbering(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ann := Likeness{Name: "northwind", Emails: []string{"ann@x"}}
+	d.known(map[string]Likeness{"k2007": ann, "k9007": ann, "c3": {Name: "northwind"}}, "k2007")
+	d.do(func(tx *Tx) error {
+		if err := tx.exec("UPDATE source_records SET state = 'archived' WHERE source_id = 'k2007'"); err != nil {
+			return err
+		}
+		if err := tx.SetAttention(acme, "k2007", TopicRecord, connector.ReasonLeftWithMandate, "It left."); err != nil {
+			return err
+		}
+		return tx.SetAttention(acme, "k9007", TopicRecord, connector.ReasonRenumbered, "It may be k2007.")
+	})
+	want := []Renumbering{{RecordID{acme, "k9007"}, RecordID{acme, "k2007"}, "bk2007"}}
+	told := func(successor string, n int) {
+		t.Helper()
+		got, err := d.CountTold(t.Context(), Filter{State: string(connector.ReasonLeftWithMandate), Successor: successor})
+		if err != nil || got != n {
+			t.Errorf("with successor %q %d are told, want %d: %v", successor, got, n, err)
+		}
+	}
+	for _, half := range []string{"k2007", "k9007"} {
+		found, err := d.RenumberingsOf(t.Context(), RecordID{acme, half})
+		if diff := cmp.Diff(want, found); err != nil || diff != "" {
+			t.Errorf("of %s: %v\n%s", half, err, diff)
+		}
+	}
+	if all, err := d.Renumberings(t.Context(), 5); err != nil || !cmp.Equal(want, all) {
+		t.Errorf("all are %v: %v", all, err)
+	}
+	if none, err := d.RenumberingsOf(t.Context(), RecordID{acme, "c3"}); err != nil || len(none) > 0 {
+		t.Errorf("a record that is neither half has %v: %v", none, err)
+	}
+	told(OnlySuccessor, 1)
+	told(NoSuccessor, 0)
+	d.do(func(tx *Tx) error { _, err := tx.SaveWord(acme, "k9007", "bk2007", WordReject); return err })
+	if none, err := d.RenumberingsOf(t.Context(), RecordID{acme, "k2007"}); err != nil || len(none) > 0 {
+		t.Errorf("two that a person told apart are %v: %v", none, err)
+	}
+	told(OnlySuccessor, 0)
+	told(NoSuccessor, 1)
+}
