@@ -112,10 +112,14 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 	if err != nil {
 		return err
 	}
+	pairs, err := s.Ledger.Renumberings(ctx, mostPairs)
+	if err != nil {
+		return err
+	}
 	var rows [][]string
 	for _, r := range attention {
 		name := known[state.RecordID{Connection: r.Connection, SourceID: r.SourceID}].Name
-		next := connector.Reason(r.Reason).Next()
+		next := office.NextFor(r, pairs)
 		if r.PutOff != nil {
 			next = fmt.Sprintf("Put off until %s by %s: %s", show.Stored(r.PutOff.Until), r.PutOff.By, r.PutOff.Note)
 		}
@@ -127,6 +131,9 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 	}
 	return nil
 }
+
+// mostPairs is how many payers under new numbers a list names with both records.
+const mostPairs = 1000
 
 // anyPutOff reports whether somebody put something off of what a filter asks for.
 func anyPutOff(ctx context.Context, ledger *state.Ledger, f state.Filter) (bool, error) {

@@ -67,6 +67,7 @@ type statusReport struct {
 
 	PutBack      time.Time               `json:"put_back_at,omitzero"` // when the ledger was found to be an older copy, a week ago at most
 	Subscription state.SubscriptionFacts `json:"subscription"`         // as the last sweep found it
+	pairs        []state.Renumbering     // the first payers that may be in the books under a new number
 	putOff       bool                    // somebody put off some of what needs a person
 	Refusals     []state.Refusals        `json:"webhook_refusals"` // requests to the webhook endpoint of the last days that were not taken in
 
@@ -119,6 +120,9 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 	if r.putOff, err = anyPutOff(cmd.Context(), s.Ledger, state.Filter{}); err != nil {
 		return err
 	}
+	if r.pairs, err = s.Ledger.Renumberings(cmd.Context(), mostNamed+1); err != nil {
+		return err
+	}
 	if r.Refusals, err = s.Ledger.Refusals(cmd.Context(), a.refusedSince()); err != nil {
 		return err
 	}
@@ -154,9 +158,20 @@ func (a *app) printStatus(r statusReport) {
 		fmt.Fprintln(a.Out, "\nNeeds a person")
 		var rows [][]string
 		for _, reason := range slices.Sorted(maps.Keys(r.Attention)) {
-			rows = append(rows, []string{fmt.Sprint(r.Attention[reason]), connector.Reason(reason).Sentence(), connector.Reason(reason).Next()})
+			next := connector.Reason(reason).Next()
+			if reason == string(connector.ReasonRenumbered) && len(r.pairs) > 0 {
+				next = "Decide on both records of each pair, which are named below."
+			}
+			rows = append(rows, []string{fmt.Sprint(r.Attention[reason]), connector.Reason(reason).Sentence(), next})
 		}
 		show.Table(a.Out, []string{"Records", "What is the matter", "What to do"}, rows)
+		for i, p := range r.pairs {
+			if i == mostNamed {
+				fmt.Fprintln(a.Out, "There are more: payersync attention list --reason renumbered")
+				break
+			}
+			fmt.Fprintf(a.Out, "Record %s left the books, and record %s may be the same payer: payersync attention show %[2]s\n", show.Visible(p.Old.SourceID), show.Visible(p.New.SourceID))
+		}
 		if r.putOff {
 			fmt.Fprintln(a.Out, "Some of these were put off on the pages: payersync attention list --later")
 		}

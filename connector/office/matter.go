@@ -23,6 +23,9 @@ type Matter struct {
 	Told       []Telling         `json:"told"`
 	Evidence   []string          `json:"evidence"`
 	Closed     []state.ClosedRow `json:"closed"` // what a person has said that holds
+
+	Renumberings []state.Renumbering `json:"-"` // of which the record is either half; their ways are told of both
+	Said         []state.Said        `json:"-"` // words on the record and customers
 }
 
 // Telling is one thing that needs a person.
@@ -39,6 +42,8 @@ type WayOut struct {
 	Command string          `json:"command"`
 	Does    string          `json:"does"`
 	Sends   connector.Sends `json:"sends"`
+
+	Decision Decision `json:"-"` // the same as the command; blank where a person names the rest
 }
 
 // MatterOf returns what is the matter with a record. It asks the ledger alone.
@@ -64,12 +69,85 @@ func MatterOf(ctx context.Context, ledger *state.Ledger, id state.RecordID, by E
 	if err != nil {
 		return m, err
 	}
-	w := witness{ledger: ledger, id: id, stored: stored, words: map[string]string{"RECORD": id.SourceID}, m: &m}
+	w := witness{ledger: ledger, id: id, stored: stored, m: &m}
 	if err := w.gather(ctx, by); err != nil {
 		return m, err
 	}
-	m.Told = tellings(told, w.words, func(r connector.Reason) map[string]string { return w.of[r] })
+	if err := w.halves(ctx, told); err != nil {
+		return m, err
+	}
+	m.Told = tellings(told, target{Record: id}, func(r connector.Reason) []target { return w.of[r] })
+	for i, t := range m.Told {
+		if t.Reason == connector.ReasonLeftWithMandate && len(m.Renumberings) > 0 {
+			m.Told[i] = bothHalves(t, m.Renumberings)
+		}
+	}
 	return m, nil
+}
+
+// halves adds the other half where the record left the books, or came into them, under another
+// number. What is known of it stands beside the record.
+func (w *witness) halves(ctx context.Context, told []state.AttentionRow) (err error) {
+	if !slices.ContainsFunc(told, func(a state.AttentionRow) bool {
+		return a.Reason == string(connector.ReasonRenumbered) || a.Reason == string(connector.ReasonLeftWithMandate)
+	}) {
+		return nil
+	}
+	if w.m.Renumberings, err = w.ledger.RenumberingsOf(ctx, w.id); err != nil {
+		return err
+	}
+	for _, r := range w.m.Renumberings {
+		other := r.Old
+		if other == w.id {
+			other = r.New
+		}
+		rows, err := w.ledger.Records(ctx, state.RecordFilter{Among: []state.RecordID{other}, Limit: 1})
+		if err != nil {
+			return err
+		}
+		name, mandate := "", "no mandate"
+		for _, row := range rows {
+			if row.Label != nil {
+				name = " " + row.Label.Name
+			}
+			if row.MandateStatus != nil && *row.MandateStatus != "" {
+				mandate = "a mandate: " + connector.MandateStatus(*row.MandateStatus).Label()
+			}
+		}
+		if other == r.New {
+			w.say("Record %s%s is in the books, looks like this payer, and waits for your decision. It has %s.", other.SourceID, name, mandate)
+			continue
+		}
+		w.say("Record %s%s has %s.", other.SourceID, name, mandate)
+		w.offer(connector.ReasonRenumbered, target{Other: r.Old, Customer: r.BillingID})
+	}
+	return nil
+}
+
+// bothHalves returns what is told of a payer that left the books where it may be there under a
+// new number: moving its customer comes first, and cancelling its mandate last.
+func bothHalves(t Telling, pairs []state.Renumbering) Telling {
+	var first, last []WayOut
+	var names []string
+	for _, r := range pairs {
+		names = append(names, r.New.SourceID)
+		for _, w := range connector.ReasonRenumbered.Ways() {
+			if w.Act == connector.ActTakeOver || w.Act == connector.ActReject {
+				first = append(first, wayOut(w, target{Record: r.New, Other: r.Old, Customer: r.BillingID}))
+			}
+		}
+	}
+	for _, w := range t.Ways {
+		if w.Decision.Act == connector.ActCancel {
+			w.Does += fmt.Sprintf(" Record %s may be the same payer under a new number, and would have to sign anew.", strings.Join(names, " or "))
+			last = append(last, w)
+			continue
+		}
+		first = append(first, w)
+	}
+	t.Ways = append(first, last...)
+	t.Next = fmt.Sprintf("Record %s may be the same payer under a new number. Decide on both at once; the first command moves the customer and its mandate to the new record.", strings.Join(names, " or "))
+	return t
 }
 
 // MatterOfDelivery returns what is the matter with a delivery.
@@ -78,7 +156,7 @@ func MatterOfDelivery(d state.StoredDelivery) Matter {
 	m.Evidence = append(m.Evidence, fmt.Sprintf("It came on %s, is of the type %q, and is %s.", d.ReceivedAt, d.EventType, d.State))
 	if d.State == string(connector.InboxQuarantined) {
 		m.Told = tellings([]state.AttentionRow{{Reason: string(connector.ReasonEventNotUnderstood), Detail: d.Detail, Since: d.ReceivedAt}},
-			map[string]string{"DELIVERY": d.DeliveryKey}, nil)
+			target{Delivery: d.DeliveryKey}, nil)
 	}
 	return m
 }
@@ -91,7 +169,7 @@ func MatterOfSubscription(ctx context.Context, ledger *state.Ledger) (Matter, er
 	if err != nil {
 		return m, err
 	}
-	m.Told = tellings(told, nil, nil)
+	m.Told = tellings(told, target{}, nil)
 	f, err := ledger.Subscription(ctx)
 	if err != nil {
 		return m, err
@@ -106,22 +184,103 @@ func MatterOfSubscription(ctx context.Context, ledger *state.Ledger) (Matter, er
 	return m, err
 }
 
-// tellings adds to what is told the ways out, with the words that the commands leave open.
-func tellings(told []state.AttentionRow, known map[string]string, of func(connector.Reason) map[string]string) []Telling {
+// NextFor returns what to do about a row of what needs a person. Where the row is a half of one
+// of these pairs, it names both records.
+func NextFor(row state.AttentionRow, pairs []state.Renumbering) string {
+	r, id := connector.Reason(row.Reason), state.RecordID{Connection: row.Connection, SourceID: row.SourceID}
+	for _, p := range pairs {
+		if r == connector.ReasonRenumbered && p.New == id || r == connector.ReasonLeftWithMandate && p.Old == id {
+			return inSentence(connector.ReasonRenumbered.Next(), target{Record: p.New, Other: p.Old, Customer: p.BillingID}.words())
+		}
+	}
+	return r.Next()
+}
+
+// target is what a way out is about: the words that its command leaves open.
+type target struct {
+	Record, Other state.RecordID
+	Customer      string
+	Delivery      string
+}
+
+// tellings adds to what is told the ways out. A way that names another record or a customer is
+// there once for each that the ledger knows of.
+func tellings(told []state.AttentionRow, about target, of func(connector.Reason) []target) []Telling {
 	out := []Telling{}
 	for _, a := range told {
 		r := connector.Reason(a.Reason)
 		t := Telling{Reason: r, Detail: a.Detail, Since: a.Since, Next: r.Next(), Ways: []WayOut{}}
+		var others []target
+		if of != nil {
+			others = of(r)
+		}
+		if len(others) == 1 {
+			t.Next = inSentence(t.Next, about.with(others[0]).words())
+		}
 		for _, w := range r.Ways() {
-			command := filled(w.Command, known)
-			if of != nil {
-				command = filled(command, of(r))
-			}
-			t.Ways = append(t.Ways, WayOut{filled(command, map[string]string{"TEXT": "why"}), w.Does, w.Sends})
+			t.Ways = append(t.Ways, waysOut(w, about, others)...)
 		}
 		out = append(out, t)
 	}
 	return out
+}
+
+// waysOut returns a way for each of the others that it may name; without any of them, once with
+// the words left open.
+func waysOut(w connector.Way, about target, others []target) (out []WayOut) {
+	for _, other := range others {
+		way := wayOut(w, about.with(other))
+		if !slices.ContainsFunc(out, func(o WayOut) bool { return o.Command == way.Command }) {
+			out = append(out, way)
+		}
+	}
+	if out == nil {
+		out = append(out, wayOut(w, about))
+	}
+	return out
+}
+
+func wayOut(w connector.Way, about target) WayOut {
+	words := about.words()
+	words["TEXT"] = "why"
+	out := WayOut{Command: filled(w.Command, words), Does: w.Does, Sends: w.Sends, Decision: Decision{Act: w.Act, Record: about.Record}}
+	if strings.Contains(w.Command, "OTHER") || strings.Contains(w.Command, "OLD") {
+		out.Decision.Other = about.Other
+	}
+	if strings.Contains(w.Command, "CUSTOMER") {
+		out.Decision.Customer = about.Customer
+	}
+	return out
+}
+
+// with returns the target with what another one adds.
+func (t target) with(other target) target {
+	t.Other, t.Customer = other.Other, other.Customer
+	return t
+}
+
+// words are what stands for the words in capitals.
+func (t target) words() map[string]string {
+	words := map[string]string{}
+	for word, id := range map[string]string{"RECORD": t.Record.SourceID, "OTHER": t.Other.SourceID, "OLD": t.Other.SourceID, "CUSTOMER": t.Customer, "DELIVERY": t.Delivery} {
+		if id != "" {
+			words[word] = id
+		}
+	}
+	return words
+}
+
+// capitals are words in capitals that stand for ids.
+var capitals = regexp.MustCompile(`\b(RECORD|OTHER|OLD|CUSTOMER)\b`)
+
+// inSentence puts ids in the places of a sentence that names commands.
+func inSentence(text string, known map[string]string) string {
+	return capitals.ReplaceAllStringFunc(text, func(word string) string {
+		if id := known[word]; id != "" && plain.MatchString(id) {
+			return id
+		}
+		return word
+	})
 }
 
 // filled puts words in the places of a command, as a shell takes them.
@@ -146,8 +305,7 @@ type witness struct {
 	ledger *state.Ledger
 	id     state.RecordID
 	stored state.StoredRecord
-	words  map[string]string                      // by placeholder, for every command
-	of     map[connector.Reason]map[string]string // by placeholder, for the commands of one reason
+	of     map[connector.Reason][]target // what the ways out of a reason may name
 	m      *Matter
 }
 
@@ -155,18 +313,12 @@ func (w *witness) say(format string, args ...any) {
 	w.m.Evidence = append(w.m.Evidence, fmt.Sprintf(format, args...))
 }
 
-// fill notes what stands for a placeholder in the commands of a reason, where it is one alone.
-func (w *witness) fill(r connector.Reason, placeholder string, found []string) {
-	if len(found) != 1 {
-		return
-	}
+// offer notes what the ways out of a reason may name.
+func (w *witness) offer(r connector.Reason, t target) {
 	if w.of == nil {
-		w.of = map[connector.Reason]map[string]string{}
+		w.of = map[connector.Reason][]target{}
 	}
-	if w.of[r] == nil {
-		w.of[r] = map[string]string{}
-	}
-	w.of[r][placeholder] = found[0]
+	w.of[r] = append(w.of[r], t)
 }
 
 func (w *witness) gather(ctx context.Context, by Explainer) error {
@@ -250,7 +402,7 @@ func (w *witness) key(ctx context.Context, key connector.Key) error {
 	}
 	if rival != "" {
 		w.say("Record %s has the same key.", rival)
-		w.fill(connector.ReasonKeyShared, "OTHER", []string{rival})
+		w.offer(connector.ReasonKeyShared, target{Other: state.RecordID{Connection: w.id.Connection, SourceID: rival}})
 	}
 	holders, err := w.ledger.KeyHolders(ctx, key)
 	if err != nil {
@@ -280,34 +432,31 @@ func (w *witness) alike(ctx context.Context, c connector.Customer, key connector
 	if len(customers) > 0 {
 		w.say("Like it, and without our key: customer %s.", strings.Join(customers, " and "))
 	}
-	w.fill(connector.ReasonLikeness, "CUSTOMER", customers)
+	for _, c := range customers {
+		w.offer(connector.ReasonLikeness, target{Customer: c})
+	}
 	twins, err := w.ledger.Twins(ctx, w.id.Connection, w.id.SourceID, state.Likeness(match.TraitsOf(c)))
 	if err != nil {
 		return err
 	}
-	var old, theirs, other []string
 	for _, t := range twins.Left {
 		w.say("Record %s looks like it, has left the books, and has customer %s.", t.SourceID, t.BillingID)
-		old, theirs = append(old, t.SourceID), append(theirs, t.BillingID)
 	}
 	for _, t := range twins.Twice {
 		w.say("Record %s of the same books looks like it.", t.SourceID)
-		other = append(other, t.SourceID)
+		w.offer(connector.ReasonEnteredTwice, target{Other: state.RecordID{Connection: t.Connection, SourceID: t.SourceID}})
 	}
-	w.fill(connector.ReasonRenumbered, "OLD", old)
-	w.fill(connector.ReasonRenumbered, "CUSTOMER", theirs)
-	w.fill(connector.ReasonEnteredTwice, "OTHER", other)
 	return nil
 }
 
 // spoken says what persons have said of the record and customers.
 func (w *witness) spoken(ctx context.Context) error {
 	said, err := w.ledger.Words(ctx, w.id.Connection)
-	var former []string
 	for _, s := range said {
 		if s.SourceID != w.id.SourceID {
 			continue
 		}
+		w.m.Said = append(w.m.Said, s)
 		switch s.Word {
 		case state.WordAccept:
 			w.say("A person said that it is customer %s.", s.BillingID)
@@ -315,10 +464,9 @@ func (w *witness) spoken(ctx context.Context) error {
 			w.say("A person said that it is not customer %s.", s.BillingID)
 		case state.WordSpent:
 			w.say("A person's word about customer %s holds no more.", s.BillingID)
-			former = append(former, s.BillingID)
+			w.offer(connector.ReasonUnlinked, target{Customer: s.BillingID})
 		}
 	}
-	w.fill(connector.ReasonUnlinked, "CUSTOMER", former)
 	return err
 }
 
