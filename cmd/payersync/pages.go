@@ -186,6 +186,7 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 	deliveries := deliveriesOf(s)
 	if s.Config.Billing.Webhook != nil {
 		deliveries.Try = func(ctx context.Context) (office.Tested, error) { return a.tryPublicAddress(ctx, s) }
+		deliveries.Subscribe = subscribeOnPages(s)
 	}
 	cfg := pages.Config{
 		Ledger: s.Ledger, Lists: behind.lists, Connections: names,

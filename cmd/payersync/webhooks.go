@@ -64,33 +64,12 @@ func (a *app) subscribe(ctx context.Context, s *session.Session, yes bool) (err 
 	if hook == nil {
 		return usage.Errorf("the configuration has no billing.webhook; add public_url, events and signature")
 	}
-	lock, err := s.Ledger.TryRotation()
-	switch {
-	case err != nil:
-		return err
-	case lock == nil:
-		return errors.New("cannot subscribe to webhooks: another payersync does so just now; let it come to its end, and see payersync webhooks subscription")
-	}
-	defer func() { err = errors.Join(err, lock.Release()) }()
-	before, sure, err := a.agreesToReplace(ctx, s, yes)
-	if err != nil || !sure {
-		return err
-	}
-	r, err := beginRotation(ctx, s, hook)
-	if err != nil {
-		return err
-	}
-	sub, err := s.Billing.Subscribe(ctx, billing.Subscription{
-		URL: hook.PublicURL, Events: hook.Events, Name: subscriptionName, Description: "keeps customers and mandates in step",
-	}, billing.SetUp{Key: r.key, Keep: r.keep(ctx, hook.Signature.Signature)})
-	if err != nil {
-		return r.failed(ctx, err)
-	}
-	made := subscriptionOf(sub)
-	made.Enabled, made.Asked = true, &state.Asked{URL: plainAddress(hook.PublicURL), Events: hook.Events}
-	if err := s.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
-		return errors.Join(tx.EndRotation(r.id), tx.Subscribed(made, actor()))
-	}); err != nil {
+	var before []state.Subscription
+	sub, r, err := subscribeNow(ctx, s, actor(), func() (sure bool, err error) {
+		before, sure, err = a.agreesToReplace(ctx, s, yes)
+		return sure, err
+	})
+	if err != nil || r == nil {
 		return err
 	}
 	a.sayOfKeys(r, hook)
@@ -102,6 +81,48 @@ func (a *app) subscribe(ctx context.Context, s *session.Session, yes bool) (err 
 	}
 	_, err = fmt.Fprintf(a.Out, "Subscribed to %v at %s (subscription %s).\n", sub.Events, sub.URL, show.Visible(sub.ID))
 	return err
+}
+
+// subscribeNow subscribes for a person, after agrees has said yes. It is nil for a no. One
+// process does so at a time.
+func subscribeNow(ctx context.Context, s *session.Session, by string, agrees func() (bool, error)) (sub billing.Subscription, r *rotation, err error) {
+	hook := s.Config.Billing.Webhook
+	lock, err := s.Ledger.TryRotation()
+	switch {
+	case err != nil:
+		return sub, nil, err
+	case lock == nil:
+		return sub, nil, errors.New("cannot subscribe to webhooks: another payersync does so just now; let it come to its end, and see payersync webhooks subscription")
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	if sure, err := agrees(); err != nil || !sure {
+		return sub, nil, err
+	}
+	if r, err = beginRotation(ctx, s, hook, by); err != nil {
+		return sub, nil, err
+	}
+	sub, err = s.Billing.Subscribe(ctx, billing.Subscription{
+		URL: hook.PublicURL, Events: hook.Events, Name: subscriptionName, Description: "keeps customers and mandates in step",
+	}, billing.SetUp{Key: r.key, Keep: r.keep(ctx, hook.Signature.Signature)})
+	if err != nil {
+		return sub, nil, r.failed(ctx, err)
+	}
+	made := subscriptionOf(sub)
+	made.Enabled, made.Asked = true, &state.Asked{URL: plainAddress(hook.PublicURL), Events: hook.Events}
+	return sub, r, s.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+		return errors.Join(tx.EndRotation(r.id), tx.Subscribed(made, by))
+	})
+}
+
+// subscribeOnPages subscribes for a person who uses the pages, which show before what is replaced.
+func subscribeOnPages(s *session.Session) func(context.Context, string) (string, error) {
+	return func(ctx context.Context, by string) (string, error) {
+		_, r, err := subscribeNow(ctx, s, by, func() (bool, error) { return true, nil })
+		if err == nil && r.unread != nil {
+			err = fmt.Errorf("webhooks are subscribed to, and the secret that the service named cannot be read as billing.webhook.signature says: %w", r.unread)
+		}
+		return "Subscribed to webhooks again.", err
+	}
 }
 
 // sayOfKeys says what deliveries are signed with and carry from now on.

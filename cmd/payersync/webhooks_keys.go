@@ -88,7 +88,7 @@ type rotation struct {
 
 // beginRotation writes down that the service is about to be asked. The configuration's first
 // delivery key is the one that the service is told; without one it is drawn.
-func beginRotation(ctx context.Context, s *session.Session, hook *config.Webhook) (*rotation, error) {
+func beginRotation(ctx context.Context, s *session.Session, hook *config.Webhook, by string) (*rotation, error) {
 	r := &rotation{ledger: s.Ledger}
 	var told connector.Secret
 	if s.Billing.WantsDeliveryKey() {
@@ -101,7 +101,7 @@ func beginRotation(ctx context.Context, s *session.Session, hook *config.Webhook
 		told = r.key.Keys[0]
 	}
 	err := s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		r.id, err = tx.BeginRotation(told, time.Duration(hook.Overlap), actor())
+		r.id, err = tx.BeginRotation(told, time.Duration(hook.Overlap), by)
 		return err
 	})
 	return r, err

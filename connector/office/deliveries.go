@@ -16,6 +16,10 @@ type Deliveries struct {
 	Ledger *state.Ledger
 	Read   func(typeHeader, eventType string, body []byte) state.Delivery // what a kept delivery says, as the configuration is now
 	Try    func(context.Context) (Tested, error)                          // sends a signed test delivery through the public address; nil where no webhook is configured
+
+	// Subscribe asks the billing service to send webhooks, for a person, and says what was done.
+	// It is nil where no webhook is configured.
+	Subscribe func(ctx context.Context, by string) (string, error)
 }
 
 // Tested is what a signed test delivery showed of the way that deliveries come.

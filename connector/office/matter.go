@@ -26,6 +26,7 @@ type Matter struct {
 
 	Renumberings []state.Renumbering `json:"-"` // of which the record is either half; their ways are told of both
 	Said         []state.Said        `json:"-"` // words on the record and customers
+	Holder       string              `json:"-"` // the customer that carries the record's key and is not its own; "" for none, or several
 }
 
 // Telling is one thing that needs a person.
@@ -410,6 +411,9 @@ func (w *witness) key(ctx context.Context, key connector.Key) error {
 	}
 	if others := slices.DeleteFunc(slices.Clone(holders), func(id string) bool { return id == w.m.BillingID }); len(others) > 0 {
 		w.say("The key is carried by customer %s.", strings.Join(others, " and "))
+		if len(others) == 1 {
+			w.m.Holder = others[0]
+		}
 	}
 	senders, err := w.ledger.CreatesUnderWay(ctx, key)
 	for _, s := range senders {

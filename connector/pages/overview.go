@@ -119,7 +119,12 @@ func (v *visit) overview() error {
 		by[r.Reason.Who()] += r.Count - r.PutOff
 		content.ToDo += r.Count - r.PutOff
 	}
-	content.Waiting = v.waiting(c, by[connector.WhoYou])
+	paired, err := v.ledger().CountTold(v.Context(), pairedLeavers)
+	if err != nil {
+		return err
+	}
+	content.ToDo -= paired
+	content.Waiting = v.waiting(c, by[connector.WhoYou]-paired, paired)
 	for _, who := range helpers {
 		if n := by[who]; n > 0 && who != connector.WhoYou && who != connector.WhoNobody {
 			content.Others = append(content.Others, strings.ToLower(whoActs[who])+" "+number(n))
@@ -202,14 +207,16 @@ func funnel(c *office.Count) (out []stage) {
 const unsignedFor = 14
 
 // waiting returns what waits for whoever reads, the first of it first; yours is how many things of
-// the list to do that person can end.
-func (v *visit) waiting(c *office.Count, yours int) (out []leads) {
+// the list to do that person can end, and paired how many left the books and may be there under a
+// new number.
+func (v *visit) waiting(c *office.Count, yours, paired int) (out []leads) {
 	add := func(n int, words, path string) {
 		if n > 0 {
 			out = append(out, leads{path, words})
 		}
 	}
-	add(c.Left, fmt.Sprintf("%s left the books and can still be debited", number(c.Left)), "/mandates/report?class="+string(standing.LeftBehind))
+	left := c.Left - paired // which are told with their new records
+	add(left, fmt.Sprintf("%s left the books and can still be debited", number(left)), "/mandates/report?class="+string(standing.LeftBehind))
 	plans, changes := 0, 0
 	for _, p := range c.Plans {
 		if slices.Contains(v.pages.cfg.Connections, p.Connection) {
@@ -231,7 +238,9 @@ func (v *visit) waiting(c *office.Count, yours int) (out []leads) {
 		to = "/matches"
 	}
 	add(alike, fmt.Sprintf("%s like an existing customer", lookWords(alike)), to)
-	yours -= alike + c.For(connector.ReasonLeftWithMandate)
+	renumbered := c.For(connector.ReasonRenumbered)
+	add(renumbered, fmt.Sprintf("%s under a new number, perhaps", number(renumbered)), todoPath(connector.ReasonRenumbered))
+	yours -= alike + renumbered + c.For(connector.ReasonLeftWithMandate) - paired
 	add(yours, fmt.Sprintf("%s for you to decide", number(yours)), "/todo")
 	late := c.Number(office.Which{Class: standing.Awaiting, Days: unsignedFor})
 	add(late, fmt.Sprintf("%s unsigned for %d days", number(late), unsignedFor), "/mandates?show=14")

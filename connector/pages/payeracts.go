@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"payersync/connector"
@@ -48,6 +47,7 @@ func (v *visit) fresh(back string) error {
 
 // deed is something that a person can do about one payer.
 type deed struct {
+	act     connector.Act // the way out that it is; "" for none
 	name    string
 	label   string // of the button
 	title   string // of the page that asks
@@ -67,7 +67,7 @@ func never(shownPayer) bool  { return false }
 // deeds are what a person can do about one payer, in the order of the buttons.
 var deeds = []deed{
 	{
-		name: "request", label: "Ask for a signing link", title: "Ask for a new mandate", sends: true,
+		act: connector.ActRequest, name: "request", label: "Ask for a signing link", title: "Ask for a new mandate", sends: true,
 		becomes: "The mandate was cancelled. A link for a new one is asked for now, and it takes the payer's new signature: agree it with the payer first.",
 		reason:  func(s shownPayer) bool { return s.Cancelled }, asks: func(s shownPayer) bool { return s.Cancelled },
 		may: func(s shownPayer) bool { return s.BillingID != "" && !s.Facts.Left && (!s.Live || s.Waits) },
@@ -77,7 +77,7 @@ var deeds = []deed{
 		}),
 	},
 	{
-		name: "cancel", label: "Cancel the mandate…", title: "Cancel the mandate", danger: true, sends: true,
+		act: connector.ActCancel, name: "cancel", label: "Cancel the mandate…", title: "Cancel the mandate", danger: true, sends: true,
 		becomes: "Nothing can be collected from this payer afterwards. A new mandate takes a new signature: payersync never asks for one by itself after a cancellation.",
 		reason:  always, asks: always, may: func(s shownPayer) bool { return s.Live },
 		do: forPayer(func(v *visit, p state.Payer, by operator) (string, error) {
@@ -94,7 +94,7 @@ var deeds = []deed{
 		}),
 	},
 	{
-		name: "retry", label: "Try again", reason: never, asks: never,
+		act: connector.ActRetry, name: "retry", label: "Try again", reason: never, asks: never,
 		may: func(s shownPayer) bool { return len(s.Attention) > 0 && !s.Facts.GivenUp && !s.Facts.Left },
 		do: func(v *visit, s shownPayer, by operator) (string, error) {
 			news, err := v.pages.cfg.Attention.Retry(v.Context(), []string{s.Connection}, s.SourceID, by)
@@ -105,7 +105,7 @@ var deeds = []deed{
 		},
 	},
 	{
-		name: "close", label: "Leave as it is…", title: "Leave it as it is",
+		act: connector.ActClose, name: "close", label: "Leave as it is…", title: "Leave it as it is",
 		becomes: "Nothing is sent, and the mandate stays as it is. It is told again when something about it changes.",
 		reason:  always, asks: always,
 		may: func(s shownPayer) bool {
@@ -116,9 +116,11 @@ var deeds = []deed{
 		},
 	},
 	{
-		name: "hold", label: "Leave out…", title: "Leave the payer out",
+		act: connector.ActGiveUp, name: "hold", label: "Leave out…", title: "Leave the payer out",
 		becomes: "Nothing more is sent for this payer. A customer and a mandate that there are stay as they are. It can be taken back.",
-		reason:  always, asks: always, may: func(s shownPayer) bool { return !s.Facts.GivenUp && !s.Facts.Left },
+		reason:  always, asks: always, may: func(s shownPayer) bool {
+			return !s.Facts.GivenUp && !s.Facts.Left || len(s.decisionsFor(connector.ActGiveUp)) > 0
+		},
 		do: func(v *visit, s shownPayer, by operator) (string, error) {
 			return "The payer is left out. Nothing more is sent for it.", wordOn(s, func(ids []state.RecordID, told func(office.Word) error) error {
 				return v.pages.cfg.Attention.GiveUp(v.Context(), ids, by, told)
@@ -126,7 +128,7 @@ var deeds = []deed{
 		},
 	},
 	{
-		name: "release", label: "Take up again…", title: "Take the payer up again",
+		act: connector.ActTakeUp, name: "release", label: "Take up again…", title: "Take the payer up again",
 		becomes: "The next run decides about this payer as about any other, and sends what its plan shows. Nothing is sent now.",
 		reason:  always, asks: always, may: func(s shownPayer) bool { return s.Facts.GivenUp },
 		do: func(v *visit, s shownPayer, by operator) (string, error) {
@@ -151,6 +153,18 @@ var deeds = []deed{
 		do: func(v *visit, s shownPayer, by operator) (string, error) {
 			_, err := letterDesk(v).Unstop(v.Context(), s.id(), "", entryOf(by, "let letters go again", s.id()))
 			return "Letters go there again, as they fall due.", err
+		},
+	},
+	{
+		act: connector.ActResume, name: "revive", label: "The address works after all…", title: "Write to the address again",
+		becomes: "The next letter goes to the address again, when it is due. Nothing is sent now.",
+		reason:  always, asks: always, may: func(s shownPayer) bool { return len(s.decisionsFor(connector.ActResume)) > 0 },
+		do: func(v *visit, s shownPayer, by operator) (string, error) {
+			err := (&office.Bounces{Ledger: v.ledger()}).ReviveRecord(v.Context(), s.id(), by)
+			if errors.Is(err, office.ErrNotBounced) || errors.Is(err, office.ErrNotWrittenTo) {
+				return "", notAsItStands
+			}
+			return "The next letter to the address goes out again, when it is due. Nothing was sent yet.", err
 		},
 	},
 	{
@@ -202,26 +216,14 @@ func (v *visit) can(d deed) bool {
 // showsLink stands for the button that shows the signing link, which is no deed.
 const showsLink = "link"
 
-// deedsOfCommands say which deed a way out is, by how its command begins.
-var deedsOfCommands = []struct{ command, deed string }{
-	{"payersync mandates request ", "request"}, {"payersync mandates cancel ", "cancel"}, {"payersync attention retry ", "retry"},
-	{"payersync attention close RECORD ", "close"}, {"payersync mandates letters bounced RECORD --undo ", "resume"}, {"payersync attention give-up RECORD --undo ", "release"},
-}
-
-// nextDeed returns the deed that is the payer's next: of what needs a person the first way out,
-// and else what its mandate waits for; "" for none.
+// nextDeed returns the deed that is the payer's next where nothing is told of it: what its mandate
+// waits for; "" for none. Else the first way out comes first.
 func nextDeed(s shownPayer) string {
 	switch {
+	case len(s.Attention) > 0:
+		return ""
 	case s.Gone:
 		return "cancel"
-	case len(s.Attention) > 0:
-		ways := connector.Reason(s.Attention[0].Reason).Ways()
-		for _, c := range deedsOfCommands {
-			if len(ways) > 0 && strings.HasPrefix(ways[0].Command, c.command) {
-				return c.deed
-			}
-		}
-		return ""
 	case s.Waits && standing.HoldsLink(s.Facts.Mandate):
 		return showsLink
 	case s.BillingID != "" && !s.Live && !s.Facts.Left, s.Waits:
@@ -235,19 +237,25 @@ type offer struct {
 	Label, At       string
 	Asks            bool // it leads to a page that asks
 	Primary, Danger bool
+
+	Act    connector.Act    // that it performs; "" for none
+	Reason connector.Reason // of which it is a way out; "" for none
+
+	Mandate string // that the page shows, for a button that asks nothing
 }
 
-// offers returns the buttons of a payer's page: the one that is next comes first.
+// offers returns the buttons of a payer's page that stand below what is the matter: the one that
+// is next comes first. What the ways out offer already is not among them.
 func (v *visit) offers(s shownPayer) (out []offer) {
 	next := nextDeed(s)
 	if s.Waits && standing.HoldsLink(s.Facts.Mandate) && v.pages.cfg.Mandates != nil {
-		out = append(out, offer{Label: "Show the signing link", At: s.Path + "/link", Primary: next == showsLink})
+		out = append(out, offer{Label: "Show the signing link", At: s.Path + "/link", Primary: next == showsLink, Mandate: s.MandateID})
 	}
 	for _, d := range deeds {
-		if !d.may(s) || !v.can(d) || v.pages.cfg.Attention == nil {
+		if !d.may(s) || !v.can(d) || v.pages.cfg.Attention == nil || s.offersAlready(d.act) {
 			continue
 		}
-		o := offer{Label: d.label, At: s.Path + "/" + d.name, Asks: d.asks(s), Primary: d.name == next, Danger: d.danger}
+		o := offer{Label: d.label, At: s.Path + "/" + d.name, Asks: d.asks(s), Primary: d.name == next, Danger: d.danger, Act: d.act, Mandate: s.MandateID}
 		if d.name == "request" && s.Waits {
 			o.Label = "Fetch the link again"
 		}
@@ -258,6 +266,14 @@ func (v *visit) offers(s shownPayer) (out []offer) {
 		}
 	}
 	return out
+}
+
+// offersAlready reports whether a way out or an undo offers an act.
+func (s shownPayer) offersAlready(act connector.Act) bool {
+	is := func(o offer) bool { return o.Act == act }
+	return act != "" && (slices.ContainsFunc(s.UndoOffers, is) || slices.ContainsFunc(s.Tellings, func(t telling) bool {
+		return slices.ContainsFunc(t.Offers, is) || slices.ContainsFunc(t.Pairs, func(p pair) bool { return slices.ContainsFunc(p.Offers, is) })
+	}))
 }
 
 var (
@@ -300,15 +316,15 @@ func (v *visit) askDeed() error {
 			return err
 		}
 	}
-	content := struct {
-		shownPayer
-		Title, Becomes, Act string
-		Danger, Needs       bool
-		Change              int64
-		Diff                []side
-		Kept                []string
-		Unlinks             bool
-	}{shownPayer: s, Title: d.title, Becomes: d.becomes, Act: d.name, Danger: d.danger, Needs: d.reason(s)}
+	content := asked{shownPayer: s, Title: d.title, Becomes: d.becomes, Act: d.name, Danger: d.danger, Needs: d.reason(s), Heads: [2]string{"Now", "After"}}
+	if slices.ContainsFunc(decisions, func(of deed) bool { return of.name == d.name }) {
+		if err := v.addDecision(&content, d.act); err != nil {
+			return err
+		}
+	}
+	if err := v.warnOfSuccessor(&content, d.act); err != nil {
+		return err
+	}
 	if d.name == "undo" {
 		p, err := v.ledger().Payer(v.Context(), s.Connection, s.SourceID)
 		if err != nil {
@@ -373,6 +389,10 @@ func notDone(err error, path string) error {
 	is := problem{Status: http.StatusConflict, Title: "It was not done", Path: path, err: err}
 	say := func(sentence, next string) { is.Sentence, is.Next, is.err = sentence, next, nil }
 	const look = "Look at the payer once more."
+	if sentence, next := decisionProblem(err); sentence != "" {
+		say(sentence, next)
+		return is
+	}
 	switch {
 	case errors.Is(err, syncer.ErrReasonNeeded):
 		say("The payer's mandate was cancelled; a new one takes a reason. Nothing was sent.", "Go back, and write why the payer signs anew.")

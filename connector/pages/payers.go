@@ -418,31 +418,35 @@ type event struct {
 // shownPayer is all that a page says of one payer.
 type shownPayer struct {
 	office.Payer
-	Row       payerRow
-	Word      string // where it stands, for a payer of whom nothing is the matter; "" to say it as the ledger does
-	Path      string
-	Matter    office.Matter
-	Facts     state.Standing
-	Since     time.Time         // where it stands
-	Stop      *state.LetterStop // what stops letters to it
-	Stopped   string            // why, in words
-	Letters   letterCount
-	Next      string // when its next letter comes, or why none does; "" where nobody writes
-	Gone      bool   // it left the books with a mandate that still holds, and nobody said that it may stay
-	LeftAt    time.Time
-	Events    []event
-	Sides     []side
-	Changed   bool // others changed the customer
-	Raw       bool // whoever looks may see the record, and rules
-	Admin     bool // and the record as it was read
-	Offers    []offer
-	Link      string // only for who asked to see it
-	Lost      bool   // the link was asked for, and is not here
-	Waits     bool   // for a signature
-	Cancelled bool
-	Live      bool  // its mandate can be cancelled
-	Undo      int64 // the update that can be put back; 0 for none
-	WhyNot    error
+	Row        payerRow
+	Word       string // where it stands, for a payer of whom nothing is the matter; "" to say it as the ledger does
+	Path       string
+	Matter     office.Matter
+	Facts      state.Standing
+	Since      time.Time         // where it stands
+	Stop       *state.LetterStop // what stops letters to it
+	Stopped    string            // why, in words
+	Letters    letterCount
+	Next       string // when its next letter comes, or why none does; "" where nobody writes
+	Gone       bool   // it left the books with a mandate that still holds, and nobody said that it may stay
+	LeftAt     time.Time
+	Events     []event
+	Sides      []side
+	Changed    bool // others changed the customer
+	Raw        bool // whoever looks may see the record, and rules
+	Admin      bool // and the record as it was read
+	Offers     []offer
+	Tellings   []telling // what is the matter, each with the buttons of its ways out
+	Undos      []office.Decision
+	UndoOffers []offer
+	alike      []string // customers that look like it, where one may be linked
+	Link       string   // only for who asked to see it
+	Lost       bool     // the link was asked for, and is not here
+	Waits      bool     // for a signature
+	Cancelled  bool
+	Live       bool  // its mandate can be cancelled
+	Undo       int64 // the update that can be put back; 0 for none
+	WhyNot     error
 }
 
 // letterCount is how often the link was sent, by whomever.
@@ -529,10 +533,31 @@ func (v *visit) shownPayer() (shownPayer, error) {
 	if s.Facts.GivenUp {
 		s.Word = "Left out: nothing is sent for this payer, on a person's word."
 	}
-	if v.User.Role.May(Operator) {
-		s.Offers = v.offers(s)
+	return s, v.addOffers(&s, by)
+}
+
+// addOffers adds what is the matter with a payer, and the buttons.
+func (v *visit) addOffers(s *shownPayer, by office.Explainer) (err error) {
+	version := ""
+	if by.Mapping != nil {
+		version = by.Mapping.Version()
 	}
-	return s, nil
+	stored, err := v.ledger().StoredRecord(v.Context(), s.Connection, s.SourceID, version)
+	if err != nil {
+		return err
+	}
+	s.Undos = undosOf(stored, s.Matter)
+	if s.Customer != nil && len(s.decisionsFor(connector.ActLink)) > 0 {
+		if s.alike, err = v.ledger().Alike(v.Context(), *s.Customer, s.Key.Name, s.Connection, s.SourceID); err != nil {
+			return err
+		}
+	}
+	if s.Tellings, err = v.tellings(*s); err != nil || !v.User.Role.May(Operator) {
+		return err
+	}
+	s.UndoOffers = v.undoOffers(*s)
+	s.Offers = v.offers(*s)
+	return nil
 }
 
 func orNoPayer(facts *state.Standing) error {

@@ -1,6 +1,10 @@
 package pages
 
-import "payersync/connector"
+import (
+	"strings"
+
+	"payersync/connector"
+)
 
 // matters are what is the matter, in the words of who keeps the books. What the ledger says in
 // full stands beside each payer.
@@ -32,4 +36,50 @@ var whoActs = map[connector.Who]string{
 var decided = map[connector.Reason]leads{
 	connector.ReasonLikeness: {"/matches", "Compare and decide"}, connector.ReasonLinkLost: {"/mandates/links", "Fetch the links again"},
 	connector.ReasonEventNotUnderstood: {"/webhooks", "Look at the webhooks"}, connector.ReasonSubscriptionChanged: {"/webhooks", "Look at the webhooks"},
+}
+
+// cures are what to do about a reason, for people who use the pages, where the ledger's words name commands.
+var cures = map[connector.Reason]string{
+	connector.ReasonKeyChanged:          "Restore the old number in the accounting system, or let the customer take the new one.",
+	connector.ReasonLikeness:            "Compare the two, and say whether they are one.",
+	connector.ReasonRenumbered:          "Compare both records. If they are one payer, the new record takes the customer and the mandate over, and nobody signs again.",
+	connector.ReasonEnteredTwice:        "Remove one of the two in the accounting system, or say here whether they are one payer or two.",
+	connector.ReasonKeyDisputed:         "Compare the two. If the customer is this payer's, take it over. If it is not, correct the number of one of them, or leave the payer out.",
+	connector.ReasonUnlinked:            "Link the customer that is this payer's, or have a new one made.",
+	connector.ReasonAnswerMismatch:      "Ask the billing service, and then try again.",
+	connector.ReasonRejected:            "Correct the record; it is sent again when it changes. If the reason was not in the record, try again.",
+	connector.ReasonForeignChange:       "Look at both sides. Then keep what is there, send what the books have, or leave a part to the billing service.",
+	connector.ReasonLinkLost:            "Fetch the link again.",
+	connector.ReasonLinkRefused:         "Look at the customer in the billing service, and ask for the link again.",
+	connector.ReasonMandateCancelled:    "Agree a new mandate with the payer, and then ask for a signing link.",
+	connector.ReasonRecordGone:          "Nothing, if that is meant: leave it as it is. Otherwise put the record back in the accounting system.",
+	connector.ReasonLeftWithMandate:     "Cancel the mandate, or put the record back in the accounting system. If both are meant, leave it as it is.",
+	connector.ReasonForgotten:           "Say whether it is the payer that was forgotten, or somebody else.",
+	connector.ReasonAddressBounced:      "Correct the address in the accounting system: letters go to the new one by themselves. If the address works after all, let reminders go again.",
+	connector.ReasonEventNotUnderstood:  "Look at the webhook, and read it again or close it. What it meant is found by the sweep.",
+	connector.ReasonSubscriptionChanged: "Find out who changed it, and subscribe again. Until then changes are found by the sweep alone.",
+	connector.ReasonGivenUpChanged:      "Take the payer up again if it is to be connected after all, or leave it out as it is now.",
+}
+
+// cure returns what to do about a reason.
+func cure(r connector.Reason) string {
+	if text := cures[r]; text != "" {
+		return text
+	}
+	return r.Next()
+}
+
+// plainDetail returns what the ledger tells of a payer without the sentences that name commands: the page
+// has buttons for them.
+func plainDetail(detail string) string {
+	var kept []string
+	for _, sentence := range strings.SplitAfter(detail, ". ") {
+		if !strings.Contains(sentence, "payersync payers ") && !strings.Contains(sentence, "payersync attention ") {
+			kept = append(kept, strings.TrimSpace(sentence))
+		}
+	}
+	if len(kept) == 0 {
+		return detail
+	}
+	return strings.Join(kept, " ")
 }

@@ -38,6 +38,8 @@ var access = map[string]struct {
 	"GET /runs":                                 {path: "/runs", role: pages.Viewer},
 	"GET /webhooks":                             {path: "/webhooks", role: pages.Viewer},
 	"POST /webhooks":                            {path: "/webhooks", role: pages.Operator},
+	"POST /webhooks/subscription":               {path: "/webhooks/subscription", role: pages.Operator},
+	"POST /webhooks/subscription/again":         {path: "/webhooks/subscription/again", role: pages.Admin},
 	"GET /webhooks/{key}":                       {path: "/webhooks/event:none", role: pages.Viewer},
 	"POST /webhooks/{key}/body":                 {path: "/webhooks/event:none/body", role: pages.Admin},
 	"POST /webhooks/{key}/replay":               {path: "/webhooks/event:none/replay", role: pages.Operator},

@@ -66,6 +66,8 @@ var all = []route{
 	{"GET /runs", Viewer, theirs, (*visit).runs},
 	{"GET /webhooks", Viewer, ofWebhooks, (*visit).webhooks},
 	{"POST /webhooks", Operator, ofWebhooks, (*visit).sendTest},
+	{"POST /webhooks/subscription", Operator, ofWebhooks, (*visit).leaveSubscription},
+	{"POST /webhooks/subscription/again", Admin, ofWebhooks, (*visit).subscribeAgain},
 	{"GET /webhooks/{key}", Viewer, ofWebhooks, (*visit).delivery},
 	{"POST /webhooks/{key}/body", Admin, ofWebhooks, (*visit).deliveryBody},
 	{"POST /webhooks/{key}/replay", Operator, ofWebhooks, (*visit).replay},

@@ -43,7 +43,16 @@ func (v *visit) todo() error {
 		Later int // put off
 		At    time.Time
 	}{At: v.pages.now()}
+	paired, err := v.ledger().CountTold(v.Context(), pairedLeavers)
+	if err != nil {
+		return err
+	}
 	for _, c := range counts {
+		if c.Reason == connector.ReasonLeftWithMandate {
+			if c.Count -= paired; c.Count == 0 {
+				continue
+			}
+		}
 		now := c.Count - c.PutOff
 		content.Rows = append(content.Rows, todoRow{c, now, matterWords(c.Reason), whoActs[c.Reason.Who()], todoPath(c.Reason)})
 		content.Total, content.Later = content.Total+now, content.Later+c.PutOff
@@ -68,6 +77,7 @@ type toldRow struct {
 	Detail string
 	Since  string
 	Later  *state.PutOff // nil for not
+	Pairs  []pair        // of a record that may be a payer under a new number
 }
 
 // acts are what can be done here about those that are ticked.
@@ -76,23 +86,30 @@ type acts struct{ Retry, Close, GiveUp bool }
 // actsOn returns which acts end a reason.
 func actsOn(r connector.Reason) (a acts) {
 	for _, w := range r.Ways() {
-		switch {
-		case strings.HasPrefix(w.Command, "payersync attention retry "):
+		switch w.Act {
+		case connector.ActRetry:
 			a.Retry = true
-		case strings.HasPrefix(w.Command, "payersync attention close "):
+		case connector.ActClose, connector.ActCloseSubscription:
 			a.Close = true
-		case strings.HasPrefix(w.Command, "payersync attention give-up RECORD --reason"):
+		case connector.ActGiveUp:
 			a.GiveUp = true
 		}
 	}
 	return a
 }
 
-// otherWays returns the ways out that have no button on the page of their reason.
-func otherWays(r connector.Reason) (out []connector.Way) {
+// onItsPage is a way out that the page of each payer has a button for.
+type onItsPage struct{ Label, Does string }
+
+// waysOnPages returns the ways out that have no button on the page of their reason.
+func waysOnPages(r connector.Reason) (out []onItsPage) {
 	for _, w := range r.Ways() {
-		if !strings.HasPrefix(w.Command, "payersync attention ") || strings.Contains(w.Command, "--undo") {
-			out = append(out, w)
+		switch w.Act {
+		case connector.ActRetry, connector.ActClose, connector.ActCloseSubscription, connector.ActGiveUp:
+			continue
+		}
+		if d := deedFor(w.Act); d != nil {
+			out = append(out, onItsPage{strings.TrimSuffix(cmp.Or(ownLabels[r][w.Act], d.label), "…"), w.Does + " " + w.Sends.Sentence()})
 		}
 	}
 	return out
@@ -115,7 +132,7 @@ func (v *visit) told() error {
 	}
 	ctx := v.Context()
 	later := v.filled("later") != ""
-	rows, err := v.ledger().AttentionPage(ctx, state.Filter{State: string(r), PutOff: map[bool]string{false: state.NotPutOff, true: state.OnlyPutOff}[later], Limit: rowsShown + 1}, placeAfter(v.filled("after")))
+	rows, err := v.ledger().AttentionPage(ctx, state.Filter{State: string(r), PutOff: map[bool]string{false: state.NotPutOff, true: state.OnlyPutOff}[later], Successor: state.NoSuccessor, Limit: rowsShown + 1}, placeAfter(v.filled("after")))
 	if err != nil {
 		return err
 	}
@@ -138,13 +155,14 @@ func (v *visit) told() error {
 		Toggle   string
 		Oldest   time.Time
 		Acts     acts
-		Others   []connector.Way
+		Others   []onItsPage
+		Paired   int // payers that may be there under a new number, and are told with their new records
 		On       leads
 		May      bool
 		Rows     []toldRow
 		Pager    pager
 		At       time.Time
-	}{Reason: r, Title: matterWords(r), Sentence: r.Sentence(), Cure: r.Next(), Who: whoActs[r.Who()], Acts: actsOn(r), Others: otherWays(r), Later: later, Toggle: v.with("after", "", "later", map[bool]string{false: "1", true: ""}[later]), Pager: v.page(next), At: v.pages.now()}
+	}{Reason: r, Title: matterWords(r), Sentence: r.Sentence(), Cure: cure(r), Who: whoActs[r.Who()], Acts: actsOn(r), Others: waysOnPages(r), Later: later, Toggle: v.with("after", "", "later", map[bool]string{false: "1", true: ""}[later]), Pager: v.page(next), At: v.pages.now()}
 	if content.May = v.User.Role.May(Operator) && v.pages.cfg.Attention != nil; !content.May {
 		content.Acts = acts{}
 	}
@@ -161,10 +179,43 @@ func (v *visit) told() error {
 			content.Count = content.PutOff
 		}
 	}
+	if r == connector.ReasonLeftWithMandate {
+		if content.Paired, err = v.ledger().CountTold(ctx, pairedLeavers); err != nil {
+			return err
+		}
+		content.All -= content.Paired
+		if !later {
+			content.Count -= content.Paired
+		}
+	}
 	if content.Rows, err = v.toldRows(rows); err != nil {
 		return err
 	}
+	if r == connector.ReasonRenumbered {
+		if err := v.addPairs(content.Rows); err != nil {
+			return err
+		}
+	}
 	return v.show("told", content.Title, content)
+}
+
+// pairedLeavers are the payers that left with a mandate and that are told with the records that
+// they may be by now: one task, and not two.
+var pairedLeavers = state.Filter{State: string(connector.ReasonLeftWithMandate), PutOff: state.NotPutOff, Successor: state.OnlySuccessor}
+
+// addPairs adds to rows of renumbered records the payers that they may be.
+func (v *visit) addPairs(rows []toldRow) error {
+	for i, row := range rows {
+		connection, source, _ := strings.Cut(row.ID, "/")
+		of, err := v.ledger().RenumberingsOf(v.Context(), state.RecordID{Connection: connection, SourceID: source})
+		if err != nil {
+			return err
+		}
+		if rows[i].Pairs, err = v.pairsOf(of); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // toldRows returns rows with the numbers and names of their payers.
@@ -180,7 +231,7 @@ func (v *visit) toldRows(rows []state.AttentionRow) ([]toldRow, error) {
 	var out []toldRow
 	for i, r := range rows {
 		id := records[i]
-		row := toldRow{ID: id.Connection + "/" + id.SourceID, Number: cmp.Or(known[id].Number, id.SourceID), Name: known[id].Name, Detail: r.Detail, Since: r.Since, Later: r.PutOff}
+		row := toldRow{ID: id.Connection + "/" + id.SourceID, Number: cmp.Or(known[id].Number, id.SourceID), Name: known[id].Name, Detail: plainDetail(r.Detail), Since: r.Since, Later: r.PutOff}
 		switch {
 		case id.Connection != "":
 			row.Path = payerPath(id)
@@ -220,7 +271,7 @@ func (v *visit) settle() error {
 	act := v.filled("act")
 	switch {
 	case desk == nil:
-		return errNothingDone("These pages cannot act on it.", "Use the commands that the page of the reason names.")
+		return errNothingDone("These pages cannot act on it.", "Open the pages with payersync pages, or from payersync serve.")
 	case act == "retry-all" && may.Retry:
 		marked, before, err := desk.RetryAll(v.Context(), state.Filter{State: string(r)}, by)
 		if err != nil {
@@ -393,7 +444,7 @@ func (v *visit) exportTold() error {
 			return err
 		}
 		for i, row := range rows {
-			cells = append(cells, []string{some[i].Connection, some[i].SourceID, row.Number, row.Name, string(r), row.Detail, row.Since, r.Next()})
+			cells = append(cells, []string{some[i].Connection, some[i].SourceID, row.Number, row.Name, string(r), row.Detail, row.Since, cure(r)})
 		}
 	}
 	if err := v.ledger().Do(v.Context(), func(tx *state.Tx) error {

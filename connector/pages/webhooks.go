@@ -92,8 +92,13 @@ func (v *visit) webhooks() error {
 		Refused      []office.Refused
 		Days         int
 		MayTest      bool
+		Changed      bool // in the billing service, and nobody said yet that it is known
+		Shown        []state.Subscription
+		MayLeave     bool
+		MaySubscribe bool
 	}{rows, since(last.Since), filters, in != "" || before != 0, warnings, facts.Expected, facts.ShownAt, v.page(next),
-		refused, office.RefusalsShown, v.User.Role.May(Operator) && v.deliveries().Try != nil})
+		refused, office.RefusalsShown, v.User.Role.May(Operator) && v.deliveries().Try != nil,
+		facts.Problem != "" && !facts.Closed(), facts.Shown, v.User.Role.May(Operator) && v.pages.cfg.Attention != nil, v.User.Role.May(Admin) && v.deliveries().Subscribe != nil})
 }
 
 // sendTest sends a signed test delivery the way that deliveries come.
@@ -109,6 +114,34 @@ func (v *visit) sendTest() error {
 		return problem{Status: http.StatusBadGateway, Title: "The test delivery did not arrive", Sentence: asSentence(tested.Detail), Next: asSentence(tested.Next), Path: "/webhooks"}
 	}
 	return v.done(asSentence(tested.Detail), "/webhooks")
+}
+
+// leaveSubscription notes that what became of the webhook subscription is known.
+func (v *visit) leaveSubscription() error {
+	reason, err := v.reason()
+	if err != nil {
+		return err
+	}
+	if v.pages.cfg.Attention == nil {
+		return cannotSend.at("/webhooks")
+	}
+	if w := v.pages.cfg.Attention.CloseSubscription(v.Context(), operator{Name: v.User.Name, Reason: reason}); w.Err != nil {
+		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "Nothing is the matter with the subscription any more, or somebody said this before.", Next: "Look at it once more.", Path: "/webhooks", err: w.Err}
+	}
+	return v.done("The subscription stays as it is. Nothing was sent. Until it is back, changes are found by the sweep alone.", "/webhooks")
+}
+
+// subscribeAgain asks the billing service to send webhooks again.
+func (v *visit) subscribeAgain() error {
+	subscribe := v.deliveries().Subscribe
+	if subscribe == nil {
+		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "No webhook is configured, so there is no address to subscribe.", Next: "Whoever runs payersync sets billing.webhook.", Path: "/webhooks"}
+	}
+	done, err := subscribe(v.Context(), v.User.Name)
+	if err != nil {
+		return problem{Status: http.StatusBadGateway, Title: "It was not done", Sentence: "The billing service did not take the subscription, or its answer got lost; payersync's log says more.", Next: "Try again in some minutes. If it stays, ask whoever runs payersync.", Path: "/webhooks", err: err}
+	}
+	return v.done(done, "/webhooks")
 }
 
 // asSentence returns what is said of a test as a sentence; an address keeps its spelling.

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/connector"
+	"payersync/connector/pages"
+	"payersync/connector/worker"
+)
+
+// Every way out of every reason is taken once more, by somebody who has a browser and no terminal. A new
+// way without a button fails here.
+//
+// covers F261
+func TestEveryReasonHasAWayOutOnThePages(t *testing.T) {
+	t.Parallel()
+	for _, reason := range slices.Sorted(maps.Keys(connector.Reasons)) {
+		for i, way := range reason.Ways() {
+			t.Run(fmt.Sprintf("%s/%s", reason, way.Act), func(t *testing.T) {
+				t.Parallel()
+				settlesOnPages(t, reason, i, way)
+			})
+		}
+	}
+}
+
+func settlesOnPages(t *testing.T, reason connector.Reason, at int, way connector.Way) {
+	s := newStage(t)
+	id := situations[reason](s)
+	if before := beforehand[way.Command]; before != nil {
+		before(s)
+	}
+	other := s.untouched()
+	why := fmt.Sprintf("settled by way %d of %s", at, reason)
+	s.another = s.added(`{"name":"Somebody Else Again","people":[{"name":"Else","email":"else@example.org"}]}`)
+	if way.Act == connector.ActLink {
+		s.sync() // so that the customer is known
+	}
+	writes := s.box.Writes()
+	s.onPages(func(sign func(pages.Role) *reader) {
+		path := pageOf(id, reason)
+		if page := sign(pages.Viewer).get(path); strings.Contains(page, "data-act=") {
+			t.Errorf("a viewer is offered what a viewer may not do:\n%s", page)
+		}
+		role := pages.Operator
+		if way.Act == connector.ActSubscribe {
+			role = pages.Admin
+		}
+		r := sign(role)
+		page := r.get(path)
+		for _, told := range regexp.MustCompile(`(?s)<section class="told">.*?</section>`).FindAllString(page, -1) {
+			if strings.Contains(told, "payersync payers ") || strings.Contains(told, "payersync attention ") {
+				t.Errorf("the page names a command as what to do:\n%s", told)
+			}
+		}
+		if reason == connector.ReasonLikeness && way.Act != connector.ActGiveUp {
+			r.decideMatch(page, way.Act, why)
+		} else {
+			r.perform(page, reason, way.Act, why, s.another)
+		}
+	})
+	if n := s.box.Writes() - writes; n > 0 && way.Sends != connector.SendsNow {
+		t.Errorf("the page sent %d requests", n)
+	}
+	if way.Sends != connector.SendsNow && strings.Contains(way.Command, "TEXT") && !s.audited(why) {
+		t.Errorf("the audit log does not say %q", why)
+	}
+	s.settle(t, reason, id)
+	if n := s.box.Writes() - writes; n > 0 && way.Sends == connector.SendsNothing {
+		t.Errorf("%d requests were sent after a word that sends nothing", n)
+	}
+	if now := s.untouched(); now != other {
+		t.Errorf("the other record was touched:\n%s\nwas\n%s", now, other)
+	}
+}
+
+// pageOf returns the page on which something is settled.
+func pageOf(id string, reason connector.Reason) string {
+	switch reason {
+	case connector.ReasonEventNotUnderstood:
+		return "/webhooks/" + url.PathEscape(id)
+	case connector.ReasonSubscriptionChanged:
+		return "/webhooks"
+	}
+	return "/payers/acme/" + id
+}
+
+// onPages shows the pages of the installation in this process for as long as use takes.
+func (s *stage) onPages(use func(sign func(pages.Role) *reader)) {
+	s.t.Helper()
+	a := &app{program: program{Console: &show.Console{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}, getenv: func(name string) (string, bool) {
+		v, ok := s.env[name]
+		return v, ok
+	}}, now: s.now, config: s.path("payersync.yaml")}
+	opened, err := a.open(s.t.Context())
+	s.must(err)
+	defer opened.Close()
+	asked, err := worker.New(worker.Config{Drain: func(context.Context) error { return nil }, DrainEvery: time.Hour, Now: s.now})
+	s.must(err)
+	behind := newBehindPages(opened.Ledger, func() *session.Session { return opened }, func() runner { return asked })
+	behind.nudge = func() { s.must(drainInbox(s.t.Context(), opened)) }
+	defer behind.close()
+	shown, err := a.pagesOf(opened, behind, func(c *pages.Config) {
+		c.Report = func(e pages.Event) {
+			if e.Err != nil {
+				s.t.Logf("%s was answered %d: %v", e.Route, e.Status, e.Err)
+			}
+		}
+	})
+	s.must(err)
+	server := httptest.NewServer(shown)
+	defer server.Close()
+	use(func(role pages.Role) *reader {
+		link, err := pages.NewLink(s.t.Context(), opened.Ledger, pages.User{Name: "anna the " + string(role), Role: role}, "tester")
+		s.must(err)
+		jar, err := cookiejar.New(nil)
+		s.must(err)
+		r := &reader{t: s.t, base: server.URL, http: &http.Client{Jar: jar}}
+		r.send(http.MethodPost, link, nil)
+		return r
+	})
+}
+
+// reader is a person with a browser without script.
+type reader struct {
+	t    testing.TB
+	base string
+	http *http.Client
+}
+
+func (r *reader) send(method, path string, form url.Values) string {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.base+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	resp, err := r.http.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		r.t.Fatalf("%s %s %s was answered %d: %v\n%s", method, path, form.Encode(), resp.StatusCode, err, text)
+	}
+	return string(text)
+}
+
+func (r *reader) get(path string) string {
+	r.t.Helper()
+	return r.send(http.MethodGet, path, nil)
+}
+
+var hrefOf, actionOf = regexp.MustCompile(`href="([^"]*)"`), regexp.MustCompile(`action="([^"]*)"`)
+
+// perform presses the button of an act, and does what the pages behind it ask for.
+func (r *reader) perform(page string, reason connector.Reason, act connector.Act, why, customer string) {
+	r.t.Helper()
+	tag := regexp.MustCompile(fmt.Sprintf(`<(a|form)[^>]*data-act="%s" data-reason="%s"[^>]*>`, act, reason)).FindString(page)
+	if tag == "" {
+		r.t.Fatalf("the page has no button for %s of %s:\n%s", act, reason, page)
+	}
+	if strings.HasPrefix(tag, "<form") {
+		r.submit(page[strings.Index(page, tag):], why)
+		return
+	}
+	path := html.UnescapeString(hrefOf.FindStringSubmatch(tag)[1])
+	page = r.get(path)
+	if form := regexp.MustCompile(`<form method="get" action="([^"]*)"`).FindStringSubmatch(page); form != nil {
+		page = r.get(html.UnescapeString(form[1]) + "?" + url.Values{"customer": {customer}}.Encode())
+	}
+	for _, words := range []string{"Back, change nothing", "Reason, for the audit log"} {
+		if !strings.Contains(page, words) {
+			r.t.Errorf("the page that asks lacks %q:\n%s", words, page)
+		}
+	}
+	_, form, _ := strings.Cut(page, "Back to the payer")
+	r.submit(form[strings.Index(form, `<form method="post"`):], why)
+}
+
+// submit sends the form that text begins with.
+func (r *reader) submit(text, why string) {
+	r.t.Helper()
+	form, _, _ := strings.Cut(text, "</form>")
+	path := html.UnescapeString(actionOf.FindStringSubmatch(form)[1])
+	fields := url.Values{}
+	for _, input := range regexp.MustCompile(`<input[^>]*>`).FindAllString(form, -1) {
+		has := map[string]string{}
+		for _, a := range attribute.FindAllStringSubmatch(input, -1) {
+			has[a[1]] = html.UnescapeString(a[2])
+		}
+		if has["name"] == "reason" {
+			has["value"] = why
+		}
+		fields.Add(has["name"], has["value"])
+	}
+	if parts := fields["part"]; len(parts) > 1 {
+		fields["part"] = []string{"name"}
+	}
+	r.send(http.MethodPost, path, fields)
+}
+
+// decideMatch compares a payer with the customer that looks like it, and decides.
+func (r *reader) decideMatch(page string, act connector.Act, why string) {
+	r.t.Helper()
+	tag := regexp.MustCompile(`<a[^>]*data-act="accept" data-reason="likeness"[^>]*>`).FindString(page)
+	if tag == "" {
+		r.t.Fatalf("the page has no button that compares:\n%s", page)
+	}
+	path := html.UnescapeString(hrefOf.FindStringSubmatch(tag)[1])
+	page = r.get(path)
+	customer := regexp.MustCompile(`name="customer" value="([^"]+)"`).FindStringSubmatch(page)
+	if customer == nil {
+		r.t.Fatalf("the page compares nobody:\n%s", page)
+	}
+	does := map[connector.Act]string{connector.ActAccept: "same", connector.ActReject: "not"}[act]
+	r.send(http.MethodPost, path, url.Values{"customer": {customer[1]}, "act": {does}, "reason": {why}})
+}

@@ -1,0 +1,542 @@
+package pages
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+
+	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// Decisions are the deeds that note what a person says of a record. A page shows first what each
+// would do. The ways out of what is told offer them; an undo is offered for as long as it is possible.
+
+const (
+	nothingNow = " Nothing is sent now: the next run shows it in its plan, within the limits."
+	notedNext  = "It is noted. The next run does it; nothing was sent yet."
+)
+
+// decisions are these deeds.
+var decisions = []deed{
+	{act: connector.ActTakeOver, name: "take-over", label: "Same payer under a new number…", title: "Same payer under a new number", becomes: "The new record takes over the customer with its mandate, so the payer does not sign again. The new number is written on the customer." + nothingNow},
+	{act: connector.ActReject, name: "reject", label: "Two different payers…", title: "Two different payers", becomes: "The record is not this customer's. It gets a customer of its own, unless another one looks like it." + nothingNow},
+	{act: connector.ActRekey, name: "rekey", label: "Take the new number…", title: "Take the new number", becomes: "The customer stays the payer's, and its number becomes the one that the books have now. The mandate stays." + nothingNow},
+	{act: connector.ActUnlink, name: "unlink", label: "Not this payer's customer…", title: "Let the customer go", becomes: "The customer there is not this payer's. Our number is taken off it, and you then say which customer the payer has. A mandate stays with the customer." + nothingNow},
+	{act: connector.ActTellApart, name: "two-payers", label: "Two payers…", title: "Two payers", becomes: "The two records are two payers. This one gets a customer of its own." + nothingNow},
+	{act: connector.ActMerge, name: "merge", label: "One payer: leave this record out…", title: "One payer", becomes: "The two records are one payer. This one is left out, and the other stands for both. If only this one has a customer, it moves to the other with its mandate." + nothingNow},
+	{act: connector.ActAdopt, name: "adopt", label: "It is this payer's customer…", title: "Take the customer over", becomes: "The customer there with this number is the payer's, although it looks different. What the books have is written on it." + nothingNow},
+	{act: connector.ActLink, name: "link-customer", label: "Link another customer…", title: "Link a customer", becomes: "The customer there is the payer's. It is taken over, and what the books have is written on it." + nothingNow},
+	{act: connector.ActTakeTheirs, name: "take-theirs", label: "Keep what is there…", title: "Keep what is there", becomes: "The customer keeps these values until the books have another value. Nothing is sent."},
+	{act: connector.ActSendOurs, name: "send-ours", label: "Send what the books have…", title: "Send what the books have", becomes: "What the books have is written on the customer again." + nothingNow},
+	{act: connector.ActIgnore, name: "ignore", label: "Leave a part to the billing service…", title: "Leave a part to the billing service", becomes: "These parts of the customer are left to the billing service, whatever the books say. “Send what the books have” takes that back."},
+	{act: connector.ActUnforget, name: "unforget", label: "Somebody else, or back again…", title: "Not the payer that was forgotten", becomes: "The record is somebody else's, or the payer is back. The next run reads it like any other."},
+	{act: connector.ActForget, name: "forget", label: "The payer that was forgotten…", title: "The payer that was forgotten", danger: true, becomes: "The record is left out, and nothing personal of it is kept. Nothing is sent. Write no name into the reason."},
+
+	{act: connector.ActKeep, name: "keep", label: "Keep the customer after all…", title: "Keep the customer", becomes: "The customer is the payer's after all. Nothing is sent."},
+	{act: connector.ActSeparate, name: "separate", label: "Two payers after all…", title: "Two payers after all", becomes: "The record is a payer of its own again. A customer that has moved stays where it is." + nothingNow},
+	{act: connector.ActTakeBack, name: "take-back", label: "Take your decision back…", title: "Take the decision back", becomes: "What was said of this payer and the customer counts no more. Nothing was sent because of it yet."},
+}
+
+// init gives the decisions what they have in common, and puts them beside the other deeds.
+func init() {
+	for i := range decisions {
+		d := &decisions[i]
+		act := d.act
+		d.sends = true // most read the customer
+		d.reason, d.asks = always, always
+		d.may = func(s shownPayer) bool { return len(s.decisionsFor(act)) > 0 }
+		d.do = func(v *visit, s shownPayer, by operator) (string, error) { return v.decide(act, s, by) }
+	}
+	deeds = append(deeds, decisions...)
+}
+
+// deedFor returns the deed that performs an act; nil for none.
+func deedFor(act connector.Act) *deed {
+	if i := slices.IndexFunc(deeds, func(d deed) bool { return d.act == act }); i >= 0 && act != "" {
+		return &deeds[i]
+	}
+	return nil
+}
+
+// decisionsFor returns the decisions that can be taken now with an act. One of them may leave
+// open what it names, which the person then says.
+func (s shownPayer) decisionsFor(act connector.Act) (out []office.Decision) {
+	id := s.id()
+	for _, t := range s.Matter.Told {
+		for _, w := range t.Ways {
+			if w.Decision.Act == act && w.Decision.Record == id {
+				out = append(out, w.Decision)
+			}
+		}
+	}
+	if d := s.notTheHolder(); act == connector.ActReject && d.Customer != "" {
+		out = append(out, d)
+	}
+	for _, d := range s.Undos {
+		if d.Act == act {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// notTheHolder returns the decision that the customer with the payer's number is not the payer's,
+// where that is in dispute. It names no customer where it is not.
+func (s shownPayer) notTheHolder() office.Decision {
+	if !slices.ContainsFunc(s.Matter.Told, func(t office.Telling) bool { return t.Reason == connector.ReasonKeyDisputed }) {
+		return office.Decision{}
+	}
+	return office.Decision{Act: connector.ActReject, Record: s.id(), Customer: s.Matter.Holder}
+}
+
+// undosOf returns what takes back what was said of a payer and is not done yet.
+func undosOf(stored state.StoredRecord, m office.Matter) (out []office.Decision) {
+	id := state.RecordID{Connection: m.Connection, SourceID: m.SourceID}
+	if stored.Merged {
+		out = append(out, office.Decision{Act: connector.ActSeparate, Record: id, Other: state.RecordID{Connection: id.Connection, SourceID: stored.Record.MergedInto}})
+	}
+	if p := stored.Payer; p != nil && p.Unlink.At != 0 {
+		out = append(out, office.Decision{Act: connector.ActKeep, Record: id, Customer: p.BillingID})
+	}
+	if p := stored.Payer; p == nil || p.BillingID == "" {
+		for _, w := range m.Said {
+			if w.Word == state.WordAccept || w.Word == state.WordReject {
+				out = append(out, office.Decision{Act: connector.ActTakeBack, Record: id, Customer: w.BillingID})
+			}
+		}
+	}
+	return out
+}
+
+// pathOf returns the address that asks about a decision.
+func pathOf(d office.Decision) string {
+	q := url.Values{}
+	if d.Other != (state.RecordID{}) {
+		q.Set("other", d.Other.Connection+"/"+d.Other.SourceID)
+	}
+	if d.Customer != "" {
+		q.Set("customer", d.Customer)
+	}
+	at := payerPath(d.Record) + "/" + deedFor(d.Act).name
+	if len(q) > 0 {
+		at += "?" + q.Encode()
+	}
+	return at
+}
+
+// errOpen means that the person has yet to say which customer or record is meant.
+var errOpen = errors.New("the address names no customer or record")
+
+// decisionAsked returns the decision that an address or a form names, if it is one that the
+// payer's page offers.
+func (v *visit) decisionAsked(act connector.Act, s shownPayer) (d office.Decision, err error) {
+	offered := s.decisionsFor(act)
+	if len(offered) == 0 {
+		return d, notAsItStands.at(s.Path)
+	}
+	d = office.Decision{Act: act, Record: s.id(), Customer: v.filled("customer"), Parts: v.Form["part"]}
+	if connection, id, ok := strings.Cut(v.filled("other"), "/"); ok {
+		d.Other = state.RecordID{Connection: connection, SourceID: id}
+	}
+	switch namesRecord, namesCustomer := takes(act); {
+	case namesRecord && d.Other == (state.RecordID{}), namesCustomer && d.Customer == "":
+		return d, errOpen
+	}
+	for _, o := range offered {
+		open := o.Other == (state.RecordID{}) && o.Customer == ""
+		if o.Other == d.Other && o.Customer == d.Customer || open && (d.Other == (state.RecordID{}) || d.Other.Connection == s.Connection) {
+			if open && d.Customer != "" && v.pages.limited && !slices.Contains(s.alike, d.Customer) { // its values may be another connection's
+				break
+			}
+			return d, nil
+		}
+	}
+	return d, notAsItStands.at(s.Path)
+}
+
+// takes reports whether an act names another record, or a customer.
+func takes(act connector.Act) (record, customer bool) {
+	switch act {
+	case connector.ActTakeOver:
+		return true, false
+	case connector.ActMerge, connector.ActTellApart:
+		return true, false
+	case connector.ActReject, connector.ActLink, connector.ActTakeBack:
+		return false, true
+	}
+	return false, false
+}
+
+// decide notes a decision as a person was shown it.
+func (v *visit) decide(act connector.Act, s shownPayer, by operator) (string, error) {
+	d, err := v.decisionAsked(act, s)
+	if errors.Is(err, errOpen) {
+		err = errNothingDone("Nobody was named.", "Go back, and name the customer or the record.")
+	}
+	if err != nil {
+		return "", err
+	}
+	if act == connector.ActIgnore && len(d.Parts) == 0 {
+		return "", errNothingDone("No part was ticked.", "Go back, and tick the parts that are left to the billing service.")
+	}
+	p, err := v.pages.cfg.Attention.Propose(v.Context(), d)
+	if err != nil {
+		return "", err
+	}
+	if v.PostForm.Get("seen") != fingerprint(p) {
+		return "", changedMeanwhile.at(s.Path)
+	}
+	return notedWords(act), p.Note(v.Context(), by)
+}
+
+// notedWords says what was done.
+func notedWords(act connector.Act) string {
+	switch act {
+	case connector.ActTakeTheirs, connector.ActIgnore, connector.ActForget, connector.ActKeep, connector.ActTakeBack:
+		return "It is noted. Nothing was sent."
+	}
+	return notedNext
+}
+
+// fingerprint tells whether a proposal is still what a person was shown.
+func fingerprint(p office.Proposal) string {
+	d := p.Decision
+	d.Parts, d.Fields = nil, nil // which the person says in the form
+	text, err := json.Marshal([]any{d, p.Diff(), proposalNotes(p)})
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
+
+// proposalNotes says what there is to know before a person decides, beside the fields that change.
+func proposalNotes(p office.Proposal) (notes []string) {
+	elsewise := func(m *syncer.Move) {
+		if len(m.Elsewise) > 0 {
+			notes = append(notes, "The customer "+strings.Join(m.Elsewise, " and ")+" carries that number already. Nothing is sent before it has another, or none.")
+		}
+		if m.Mandate != "" {
+			notes = append(notes, "Its mandate stays with it: "+m.Mandate.Label()+".")
+		}
+	}
+	switch {
+	case p.Move != nil:
+		elsewise(p.Move)
+	case p.Merge != nil && p.Merge.Move != nil:
+		elsewise(p.Merge.Move)
+	case p.Merge != nil && p.Merge.Payer != nil && p.Merge.Payer.BillingID != "":
+		notes = append(notes, "Its customer stays in the billing service, and nothing is sent for it any more.")
+		if m := p.Merge.Mandate; m != "" && m != connector.MandateCancelled {
+			notes = append(notes, "So does its mandate: "+m.Label()+". Cancel it if the payer has another.")
+		}
+	case p.Unlink != nil:
+		if p.Unlink.Missing {
+			notes = append(notes, "The billing service says that the customer does not exist any more.")
+		}
+		if p.Unlink.Mandate != "" {
+			notes = append(notes, "Its mandate stays with the customer: "+p.Unlink.Mandate.Label()+". If this payer gave it, cancel it first.")
+		}
+	case p.Holder != nil && len(p.Holder.Against) > 0:
+		notes = append(notes, "The two differ: "+strings.Join(p.Holder.Against, ", ")+".")
+	case p.Drift != nil && len(p.Drift.Fields) == 0:
+		notes = append(notes, "Nothing of ours differs any more.")
+	case p.Forget != nil:
+		notes = append(notes, "What is erased here: the record, what lists show of it, and what it is compared with others by. Ids, statuses, times and the audit log stay.")
+		notes = append(notes, p.Forget.Elsewhere...)
+	}
+	return notes
+}
+
+// asked is what a page asks before something is done.
+type asked struct {
+	shownPayer
+	Title, Becomes, Act string
+	Danger, Needs       bool
+	Change              int64
+	Heads               [2]string // of the two columns of Diff
+	Diff                []side
+	Kept                []string
+	Unlinks             bool
+
+	Notes    []string
+	Warnings []string // before what a person may regret
+	Instead  []leads  // what may be meant instead
+	Sides    []pairHalf
+	Customer string
+	Other    string // in the form: the connection and the id
+	Seen     string
+	Parts    []string
+	Open     string  // "customer" or "other", where the person has yet to name it
+	Choices  []leads // that may be named
+}
+
+// addDecision adds to a page what a decision would do, or asks what it is about.
+func (v *visit) addDecision(a *asked, act connector.Act) error {
+	s := a.shownPayer
+	d, err := v.decisionAsked(act, s)
+	if errors.Is(err, errOpen) {
+		v.askOpen(a, act)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p, err := v.pages.cfg.Attention.Propose(v.Context(), d)
+	if err != nil {
+		return notDone(err, s.Path)
+	}
+	a.Customer, a.Seen, a.Notes = d.Customer, fingerprint(p), proposalNotes(p)
+	a.Heads = [2]string{"Now", "After"}
+	if d.Other != (state.RecordID{}) {
+		a.Other = d.Other.Connection + "/" + d.Other.SourceID
+		if a.Sides, err = v.pairHalves(d.Other, s.id()); err != nil {
+			return err
+		}
+	}
+	if act == connector.ActTakeTheirs || act == connector.ActIgnore {
+		a.Heads = [2]string{"In the billing service", "In the books"}
+	}
+	if act == connector.ActIgnore {
+		a.Parts = p.DriftParts()
+	}
+	for _, f := range p.Diff() {
+		a.Diff = append(a.Diff, side{Label: office.FieldLabel(f.Path), Theirs: f.From, Ours: f.To})
+	}
+	if p.Unlink != nil {
+		a.Kept = p.Unlink.Kept
+	}
+	if not := s.notTheHolder(); not.Customer != "" && d.Act == not.Act && d.Customer == not.Customer {
+		a.Notes = append(a.Notes, "While that customer carries this payer's number, nothing is sent for the payer: take the number off it in the billing service.")
+	}
+	return nil
+}
+
+// askOpen asks which customer or record is meant.
+func (v *visit) askOpen(a *asked, act connector.Act) {
+	if record, _ := takes(act); record {
+		a.Open = "other"
+		return
+	}
+	a.Open = "customer"
+	for _, c := range a.alike {
+		a.Choices = append(a.Choices, leads{pathOf(office.Decision{Act: act, Record: a.id(), Customer: c}), "Customer " + c})
+	}
+}
+
+// pairHalf is one of two records that stand side by side.
+type pairHalf struct {
+	payerRow
+	Books string
+}
+
+// pairHalves returns two records as they stand side by side.
+func (v *visit) pairHalves(ids ...state.RecordID) (out []pairHalf, err error) {
+	for _, id := range ids {
+		rows, err := v.ledger().Records(v.Context(), state.RecordFilter{Among: []state.RecordID{id}, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(rows) == 0 {
+			return nil, nil // somebody limited to connections sees one of them alone
+		}
+		half := pairHalf{v.payerRow(rows[0]), "In the books"}
+		facts, err := v.ledger().StandingOf(v.Context(), id)
+		if err != nil {
+			return nil, err
+		}
+		if facts != nil && facts.Left {
+			half.Books = "Left the books"
+		}
+		out = append(out, half)
+	}
+	return out, nil
+}
+
+// pair is a payer that left the books, beside the record that may be its new one.
+type pair struct {
+	Halves []pairHalf
+	Offers []offer
+}
+
+// pairsOf returns the pairs of which a payer is a half, with the buttons that settle both.
+func (v *visit) pairsOf(renumberings []state.Renumbering) (out []pair, err error) {
+	for _, r := range renumberings {
+		p := pair{}
+		if p.Halves, err = v.pairHalves(r.Old, r.New); err != nil {
+			return nil, err
+		}
+		if v.User.Role.May(Operator) && v.pages.cfg.Attention != nil && v.can(*deedFor(connector.ActTakeOver)) {
+			for _, d := range []office.Decision{{Act: connector.ActTakeOver, Record: r.New, Other: r.Old}, {Act: connector.ActReject, Record: r.New, Customer: r.BillingID}} {
+				if d.Act == connector.ActReject && d.Customer == "" {
+					continue
+				}
+				p.Offers = append(p.Offers, offer{Label: deedFor(d.Act).label, At: pathOf(d), Asks: true, Primary: d.Act == connector.ActTakeOver, Act: d.Act, Reason: connector.ReasonRenumbered})
+			}
+			told, err := v.ledger().AttentionOf(v.Context(), r.Old.Connection, r.Old.SourceID)
+			if err != nil {
+				return nil, err
+			}
+			for _, t := range told {
+				if syncer.Closable(connector.Reason(t.Reason)) {
+					p.Offers = append(p.Offers, offer{Label: "Left for good…", At: payerPath(r.Old) + "/" + deedFor(connector.ActClose).name, Asks: true, Act: connector.ActClose, Reason: connector.Reason(t.Reason)})
+					break
+				}
+			}
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// warnOfSuccessor warns before the mandate of a payer is cancelled, or left as it is, that may be
+// in the books under a new number.
+func (v *visit) warnOfSuccessor(a *asked, act connector.Act) error {
+	if act != connector.ActCancel && act != connector.ActClose {
+		return nil
+	}
+	for _, r := range a.Matter.Renumberings {
+		if r.Old != a.id() {
+			continue
+		}
+		halves, err := v.pairHalves(r.Old, r.New)
+		if err != nil || len(halves) < 2 {
+			return err
+		}
+		who := halves[1].Number + " " + halves[1].Name
+		if act == connector.ActCancel {
+			a.Warnings = append(a.Warnings, "The record "+who+" may be this payer under a new number. After the cancellation the payer has to sign a new mandate.")
+		} else {
+			a.Notes = append(a.Notes, "The record "+who+" waits for a decision of its own: it gets no customer before you say that the two are different payers.")
+		}
+		a.Instead = append(a.Instead, leads{pathOf(office.Decision{Act: connector.ActTakeOver, Record: r.New, Other: r.Old}), deedFor(connector.ActTakeOver).label})
+	}
+	if act == connector.ActClose && a.Live {
+		a.Instead = append(a.Instead, leads{a.Path + "/" + deedFor(connector.ActCancel).name, deedFor(connector.ActCancel).label})
+	}
+	return nil
+}
+
+// telling is one thing that needs a person, with the buttons of its ways out.
+type telling struct {
+	Reason connector.Reason
+	Detail string
+	Cure   string
+	Pairs  []pair
+	Offers []offer
+}
+
+// ownLabels are what a button says where a reason gives its act another meaning.
+var ownLabels = map[connector.Reason]map[connector.Act]string{
+	connector.ReasonUnlinked: {connector.ActReject: "Make a new customer…"},
+
+	connector.ReasonLinkRefused:    {connector.ActRequest: "Ask for the link again"},
+	connector.ReasonGivenUpChanged: {connector.ActGiveUp: "Leave it out as it is now…"},
+}
+
+// tellings returns what is the matter with a payer, with what the person can do about it.
+func (v *visit) tellings(s shownPayer) (out []telling, err error) {
+	for i, t := range s.Matter.Told {
+		shown := telling{Reason: t.Reason, Detail: plainDetail(t.Detail), Cure: cure(t.Reason)}
+		if t.Reason == connector.ReasonRenumbered || t.Reason == connector.ReasonLeftWithMandate {
+			if shown.Pairs, err = v.pairsOf(s.Matter.Renumberings); err != nil {
+				return nil, err
+			}
+		}
+		if v.User.Role.May(Operator) && v.pages.cfg.Attention != nil {
+			shown.Offers = v.waysOf(s, t, len(shown.Pairs) > 0)
+		}
+		if len(shown.Pairs) > 0 {
+			shown.Cure = cure(connector.ReasonRenumbered)
+		} else if i == 0 && len(shown.Offers) > 0 {
+			shown.Offers[0].Primary = true
+		}
+		out = append(out, shown)
+	}
+	return out, nil
+}
+
+// waysOf returns the buttons of the ways out of one thing. Those that settle both halves of a
+// pair stand beside the pair.
+func (v *visit) waysOf(s shownPayer, t office.Telling, paired bool) (out []offer) {
+	for _, w := range t.Ways {
+		d := deedFor(w.Decision.Act)
+		if t.Reason == connector.ReasonLikeness && w.Decision.Act != connector.ActGiveUp {
+			o := offer{Label: "Compare and decide", At: matchPath(s.id()), Asks: true, Act: w.Decision.Act, Reason: t.Reason}
+			if !slices.ContainsFunc(out, func(before offer) bool { return before.At == o.At }) && v.pages.cfg.Matches != nil {
+				out = append(out, o)
+			}
+			continue
+		}
+		besides := w.Decision.Act == connector.ActTakeOver || w.Decision.Act == connector.ActReject || w.Decision.Act == connector.ActClose
+		if d == nil || paired && besides || !v.can(*d) || w.Decision.Record == s.id() && !d.may(s) {
+			continue
+		}
+		o := offer{Label: d.label, At: s.Path + "/" + d.name, Asks: d.asks(s), Danger: d.danger, Act: d.act, Reason: t.Reason, Mandate: s.MandateID}
+		if slices.ContainsFunc(decisions, func(of deed) bool { return of.name == d.name }) {
+			o.At = pathOf(w.Decision)
+		}
+		if own := ownLabels[t.Reason][d.act]; own != "" {
+			o.Label = own
+		}
+		out = append(out, o)
+	}
+	if d := s.notTheHolder(); t.Reason == connector.ReasonKeyDisputed && d.Customer != "" && v.can(*deedFor(d.Act)) {
+		out = slices.Insert(out, min(1, len(out)), offer{Label: "It is not this payer's customer…", At: pathOf(d), Asks: true, Act: d.Act, Reason: t.Reason})
+	}
+	return out
+}
+
+// undoOffers returns the buttons that take back what was said.
+func (v *visit) undoOffers(s shownPayer) (out []offer) {
+	for _, u := range s.Undos {
+		if d := deedFor(u.Act); v.can(*d) && v.pages.cfg.Attention != nil {
+			out = append(out, offer{Label: d.label, At: pathOf(u), Asks: true, Act: u.Act})
+		}
+	}
+	return out
+}
+
+// decisionProblem says why a decision was not noted; "" for an error that is none of a decision.
+func decisionProblem(err error) (sentence, next string) {
+	const look = "Look at the payer once more."
+	for _, why := range []struct {
+		err            error
+		sentence, next string
+	}{
+		{syncer.ErrSaidBefore, "It was said before, and holds. Nothing was changed.", look},
+		{syncer.ErrNothingToMove, "The customer carries this number already. Nothing was changed.", look},
+		{syncer.ErrNotSent, "The record cannot be sent as it is, so it cannot have the customer. Nothing was changed.", "Settle what else is the matter with the record first."},
+		{state.ErrInTheBooks, "The other record is still in the books. Nothing was changed.", "Archive or delete it there, let a run read the books, and say it again."},
+		{state.ErrNotMovable, "The customer cannot be moved just now. Nothing was changed.", "Let the next run finish, and say it again."},
+		{state.ErrUnlinking, "The customer is about to be let go. Nothing was changed.", "Take that back first, or wait for the next run."},
+		{state.ErrMerged, "A person said that one of the two is another record. Nothing was changed.", look},
+		{state.ErrNoRecord, "No record has this number. Nothing was changed.", "Look for it in the list of payers."},
+		{state.ErrSameRecord, "The two are the same record. Nothing was changed.", look},
+		{state.ErrCustomerTaken, "The customer is linked to another payer. Nothing was changed.", "Choose another customer."},
+		{state.ErrAccepted, "The customer is to be another payer's. Nothing was changed.", "Choose another customer, or take that back."},
+		{state.ErrLinkedAlready, "The payer or the customer is linked already. Nothing was changed.", look},
+		{state.ErrUnderWay, "A request for this payer is under way. Nothing was changed.", "Try again in a quarter of an hour."},
+		{state.ErrNoWord, "There is nothing to take back any more. Nothing was changed.", look},
+		{syncer.ErrNoCustomer, "The billing service has no such customer. Nothing was changed.", "Look up its id in the billing service."},
+		{syncer.ErrCarriesAnother, "The customer carries another number of ours. Nothing was changed.", "Take that number off it in the billing service, if it is wrong."},
+		{syncer.ErrNoHolder, "No single customer that is nobody's carries this number any more. Nothing was changed.", look},
+		{syncer.ErrNothingToCompare, "There is nothing to compare: the record is not sent as it is. Nothing was changed.", look},
+		{syncer.ErrCustomerGone, "The customer there does not exist any more. Nothing was changed.", look},
+		{syncer.ErrNothingDiffers, "Nothing of ours differs any more. Nothing was changed.", look},
+		{syncer.ErrReadMeanwhile, "The customer changed while you were looking. Nothing was changed.", "Look at both sides again, and decide then."},
+		{office.ErrMandateHolds, "The payer's mandate still holds, and nobody would be told of it any more. Nothing was changed.", "Cancel the mandate first."},
+	} {
+		if errors.Is(err, why.err) {
+			return why.sentence, why.next
+		}
+	}
+	return "", ""
+}
