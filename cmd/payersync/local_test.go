@@ -32,6 +32,7 @@ var needs = map[string]struct{ args, what string }{
 	"payersync alerts send":               {"", needsSecrets},
 	"payersync alerts test":               {"", needsSecrets},
 	"payersync approve":                   {"1", needsKey},
+	"payersync audit":                     {"", needsNothing},
 	"payersync attention close":           {"A00002 --reason test", needsKey},
 	"payersync attention give-up":         {"A00002 --reason test", needsKey},
 	"payersync attention list":            {"", needsNothing},
@@ -49,6 +50,7 @@ var needs = map[string]struct{ args, what string }{
 	"payersync pages users remove":        {"anna", needsKey},
 	"payersync man":                       {"", ""}, // nor has this
 	"payersync connect":                   {"billing", needsSecrets},
+	"payersync connections separate":      {"quickstart other --reason test", needsKey},
 	"payersync demo":                      {"", ""}, // it has an installation of its own
 	"payersync healthcheck":               {"", needsNothing},
 	"payersync init":                      {"", ""}, // it makes what is needed

@@ -144,7 +144,7 @@ is known, or far fewer would be payers · 130 interrupted.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		a.demoCmd(), a.initCmd(), a.checkCmd(), a.connectCmd(), a.connectionsCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.plansCmd(), a.approveCmd(), a.serveCmd(), a.sweepCmd(), a.environmentCmd(),
-		a.statusCmd(), a.reportCmd(), a.alertsCmd(), a.payersCmd(), a.mappingCmd(), a.mandatesCmd(), a.ledgerCmd(), a.accountsCmd(), a.nodesCmd(), a.attentionCmd(), a.webhooksCmd(), a.writebackCmd(), a.sandboxCmd(), a.pagesCmd(), a.versionCmd(), a.healthcheckCmd(), a.completionCmd(), a.manCmd(),
+		a.statusCmd(), a.reportCmd(), a.auditCmd(), a.alertsCmd(), a.payersCmd(), a.mappingCmd(), a.mandatesCmd(), a.ledgerCmd(), a.accountsCmd(), a.nodesCmd(), a.attentionCmd(), a.webhooksCmd(), a.writebackCmd(), a.sandboxCmd(), a.pagesCmd(), a.versionCmd(), a.healthcheckCmd(), a.completionCmd(), a.manCmd(),
 	)
 	a.completions(root)
 	for _, c := range root.Commands() {

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/state"
+)
+
+// auditPage is how many lines of the audit log are read at a time.
+const auditPage = 1000
+
+// auditFilter says which lines of the audit log are listed.
+type auditFilter struct {
+	state.LogFilter
+	since time.Time
+}
+
+func (a *app) auditCmd() *cobra.Command {
+	var f auditFilter
+	var since string
+	c := &cobra.Command{
+		Use:   "audit",
+		Short: "List who did what, and why",
+		Long: `Lists the audit log, the newest line first: every act of a person, at the terminal or
+in the pages, with the time, the subject and the reason. Reads the ledger, changes
+nothing. payersync ledger verify checks that no line was altered.`,
+		Example: `  payersync audit
+  payersync audit --who anna --since 30d
+  payersync audit --act "approve plan" --output csv > approvals.csv`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if f.since, err = moment("since", since, a.now()); err != nil {
+				return err
+			}
+			f.Limit = a.limitOf(cmd)
+			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
+				return a.listAudit(cmd.Context(), s, f)
+			})
+		},
+	}
+	c.Flags().StringVar(&f.Actor, "who", "", "only acts of this person")
+	c.Flags().StringVar(&f.Action, "act", "", "only this act, as the list names it")
+	c.Flags().StringVar(&since, "since", "", "only since this `DATE` or time, or so long ago: 2026-11-20, 36h, 14d")
+	limitFlag(c)
+	c.Annotations = map[string]string{takesCSV: ""}
+	return c
+}
+
+// auditLine is a line of the audit log as JSON.
+type auditLine struct {
+	Line    int64     `json:"line"`
+	At      time.Time `json:"at"`
+	Actor   string    `json:"actor"`
+	Action  string    `json:"action"`
+	Subject string    `json:"subject,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+}
+
+func (a *app) listAudit(ctx context.Context, s *session.Session, f auditFilter) error {
+	write, end := a.auditPrinter()
+	more, err := eachAudited(ctx, s.Ledger, f, write)
+	if err == nil {
+		err = end()
+	}
+	a.tellMore(more, f.Limit)
+	return err
+}
+
+// eachAudited hands over pages of the lines that a filter lets through, the newest first, and reports whether
+// there are more than its limit.
+func eachAudited(ctx context.Context, ledger *state.Ledger, f auditFilter, do func([]state.LoggedEntry) error) (more bool, err error) {
+	left := f.Limit
+	for {
+		page := f.LogFilter
+		if page.Limit = auditPage; f.Limit > 0 {
+			page.Limit = min(auditPage, left+1)
+		}
+		lines, err := ledger.Log(ctx, page)
+		if err != nil {
+			return false, err
+		}
+		last := len(lines) < page.Limit
+		for i, l := range lines {
+			if l.At.Before(f.since) {
+				lines, last = lines[:i], true
+				break
+			}
+		}
+		if f.Limit > 0 && len(lines) > left {
+			lines, last, more = lines[:left], true, true
+		}
+		left -= len(lines)
+		if err := do(lines); err != nil || last {
+			return more, err
+		}
+		f.Before = lines[len(lines)-1].Seq
+	}
+}
+
+// auditPrinter returns a function that prints lines of the audit log, and one that ends the output.
+func (a *app) auditPrinter() (write func([]state.LoggedEntry) error, end func() error) {
+	switch {
+	case a.JSON():
+		return func(lines []state.LoggedEntry) error {
+			out := make([]auditLine, len(lines))
+			for i, l := range lines {
+				out[i] = auditLine{l.Seq, l.At, l.Actor, l.Action, l.Subject, l.Reason}
+			}
+			return show.Lines(a.Out, out)
+		}, func() error { return nil }
+	case a.CSV():
+		sheet, err := show.NewSheet(a.Out, ','), error(nil)
+		err = sheet.Row([]string{"line", "at", "actor", "action", "subject", "reason"})
+		return func(lines []state.LoggedEntry) error {
+			for _, l := range lines {
+				if err == nil {
+					err = sheet.Row([]string{fmt.Sprint(l.Seq), l.At.UTC().Format(time.RFC3339), l.Actor, l.Action, l.Subject, l.Reason})
+				}
+			}
+			return err
+		}, sheet.Close
+	}
+	var rows [][]string
+	return func(lines []state.LoggedEntry) error {
+			for _, l := range lines {
+				rows = append(rows, []string{show.Time(l.At), l.Actor, l.Action, l.Subject, l.Reason})
+			}
+			return nil
+		}, func() error {
+			a.Rows([]string{"When", "Who", "Act", "Subject", "Reason"}, rows)
+			return nil
+		}
+}
