@@ -158,3 +158,32 @@ func (l *Ledger) MovedTo(ctx context.Context, connection string) (*ConnectionDec
 	}
 	return nil, err
 }
+
+// Predecessors returns the connections whose books moved to this one, one after the other.
+func (l *Ledger) Predecessors(ctx context.Context, connection string) ([]string, error) {
+	return l.ids(ctx, `WITH RECURSIVE before (name) AS (SELECT old_connection FROM connection_decisions WHERE new_connection = ?1 AND decision = 'moved'
+		UNION SELECT d.old_connection FROM before b JOIN connection_decisions d ON d.new_connection = b.name AND d.decision = 'moved') SELECT name FROM before ORDER BY name`, connection)
+}
+
+// closedBooks fails with *MovedError when the books of a connection moved to another one.
+func (tx *Tx) closedBooks(connection string) error {
+	moved := &MovedError{Old: connection}
+	var at sql.NullString
+	err := tx.row([]any{&moved.New, &at}, "SELECT new_connection, decided_at FROM connection_decisions WHERE old_connection = ? AND decision = 'moved'", connection)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err == nil {
+		moved.At, err = parseTime(at)
+	}
+	if err != nil {
+		return fmt.Errorf("look whether the connection %s is closed: %w", connection, err)
+	}
+	return moved
+}
+
+// HasConnection reports whether the ledger knows a connection of that name, configured or not.
+func (l *Ledger) HasConnection(ctx context.Context, name string) (has bool, err error) {
+	err = l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM connections WHERE name = ?)", name).Scan(&has)
+	return has, err
+}

@@ -41,12 +41,11 @@ func (l *Ledger) Barred(ctx context.Context, connection string, records []connec
 	if err != nil || len(said.stone) == 0 {
 		return nil, err
 	}
-	marked := map[string]bool{}
-	for _, t := range said.stone {
-		for _, m := range t.marks {
-			marked[m] = t.holds
-		}
+	before, err := l.Predecessors(ctx, connection)
+	if err != nil {
+		return nil, err
 	}
+	marked, books := said.marked(), append([]string{connection}, before...)
 	ids := make([]string, len(records))
 	for i, r := range records {
 		ids[i] = r.SourceID
@@ -71,7 +70,7 @@ func (l *Ledger) Barred(ctx context.Context, connection string, records []connec
 	out := map[string]Forgotten{}
 	for _, r := range records {
 		was, stored := known[r.SourceID]
-		how := said.barred(RecordID{connection, r.SourceID}, stored && was == ForgottenNot, marked, func() connector.Label { return label(r) })
+		how := said.barred(RecordID{connection, r.SourceID}, stored && was == ForgottenNot, books, marked, func() connector.Label { return label(r) })
 		if how != ForgottenNot || was != ForgottenNot {
 			out[r.SourceID] = how
 		}
@@ -79,10 +78,35 @@ func (l *Ledger) Barred(ctx context.Context, connection string, records []connec
 	return out, nil
 }
 
-// barred says why nothing of a record is to be kept. One that was kept all along is told by
+// marked returns the marks of the payers that were forgotten; of one that may be kept after all,
+// false.
+func (s tombstones) marked() map[string]bool {
+	out := map[string]bool{}
+	for _, t := range s.stone {
+		for _, m := range t.marks {
+			out[m] = t.holds
+		}
+	}
+	return out
+}
+
+// alike reports whether a record has a mark of a payer that was forgotten, of any of these books.
+func (s tombstones) alike(books []string, of connector.Label, marked map[string]bool) bool {
+	for _, k := range s.keys {
+		for _, connection := range books {
+			if slices.ContainsFunc(k.marks(connection, of), func(m string) bool { return marked[m] }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// barred says why nothing of a record is to be kept. books are its connection, and those whose
+// books moved there. One that was kept all along is told by
 // its id alone: a payer that shares a number, or a name and an address, with one that was
 // forgotten was there beside it.
-func (s tombstones) barred(id RecordID, kept bool, marked map[string]bool, label func() connector.Label) Forgotten {
+func (s tombstones) barred(id RecordID, kept bool, books []string, marked map[string]bool, label func() connector.Label) Forgotten {
 	for _, k := range s.keys {
 		t, known := s.stone[k.ofRecord(id)]
 		switch {
@@ -98,13 +122,8 @@ func (s tombstones) barred(id RecordID, kept bool, marked map[string]bool, label
 	if kept {
 		return ForgottenNot
 	}
-	of := label()
-	for _, k := range s.keys {
-		for _, m := range k.marks(id.Connection, of) {
-			if marked[m] {
-				return ForgottenAlike
-			}
-		}
+	if s.alike(books, label(), marked) {
+		return ForgottenAlike
 	}
 	return ForgottenNot
 }

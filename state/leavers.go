@@ -49,6 +49,12 @@ func (tx *Tx) TellNotShown(run int64, connection string, n Notice) error {
 		WHERE r.connection = ?1 AND r.source_id = ?2 AND r.unseen = 1 AND ?3 = `+stands+`)`, connection, n.SourceID, n.Stands); err != nil || !same {
 		return err
 	}
+	return tx.tellLeft(connection, n)
+}
+
+// tellLeft makes what people are told of a record that has left, and of its mandate, what the
+// notice says.
+func (tx *Tx) tellLeft(connection string, n Notice) error {
 	for topic, reason := range map[Topic]connector.Reason{TopicRecord: n.Reason, TopicMandate: n.OfMandate} {
 		var err error
 		switch {

@@ -98,6 +98,7 @@ func (l *Ledger) RunEnds(ctx context.Context) ([]RunEnd, error) {
 		  CASE WHEN r.outcome IN ('failed', 'incomplete') THEN (SELECT min(f.finished_at) FROM runs f WHERE f.connection = r.connection AND f.kind <> 'plan' AND f.run_id > coalesce(
 		    (SELECT max(g.run_id) FROM runs g WHERE g.connection = r.connection AND g.kind <> 'plan' AND g.finished_at IS NOT NULL AND g.outcome <> r.outcome), 0)) END
 		FROM connections c JOIN runs r ON r.run_id = (SELECT max(n.run_id) FROM runs n WHERE n.connection = c.name AND n.kind <> 'plan' AND n.finished_at IS NOT NULL)
+		WHERE NOT EXISTS (SELECT 1 FROM connection_decisions d WHERE d.old_connection = c.name AND d.decision = 'moved') -- it has no next run
 		ORDER BY r.connection`, nil, func(r *row) []any { return []any{&r.Connection, &r.RunID, &r.Outcome, &r.Problem, &r.since} })
 	if err != nil {
 		return nil, fmt.Errorf("look how runs ended: %w", err)

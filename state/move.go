@@ -60,6 +60,12 @@ func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Ke
 	if err := tx.mayHandOver(from, connection, sourceID); err != nil {
 		return err
 	}
+	return tx.handOver(from, connection, sourceID, key)
+}
+
+// handOver gives the customer of a payer to another record, as HandOver describes it. Its caller
+// has made sure that the record may have it.
+func (tx *Tx) handOver(from Payer, connection, sourceID string, key connector.Key) error {
 	to := from
 	to.Connection, to.SourceID, to.Moves = connection, sourceID, key
 	steps := []func() error{
@@ -77,7 +83,8 @@ func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Ke
 		},
 		func() error {
 			return tx.exec(`UPDATE payers SET billing_id = ?1, moves_name = ?2, moves_value = ?3, updated_at = ?4,
-				(link_state, seen_at, mandate_id, drained_at, answered_at, parted) = (SELECT ?5, o.seen_at, o.mandate_id, o.drained_at, o.answered_at, o.parted FROM payers o WHERE o.connection = ?6 AND o.source_id = ?7)
+				(link_state, seen_at, mandate_id, drained_at, answered_at, parted, let_be, let_be_of) = (SELECT ?5, o.seen_at, o.mandate_id, o.drained_at, o.answered_at, o.parted, o.let_be, o.let_be_of
+				  FROM payers o WHERE o.connection = ?6 AND o.source_id = ?7)
 				WHERE connection = ?8 AND source_id = ?9`,
 				from.BillingID, key.Name, key.ScopedValue(), stamp(tx.now), from.LinkState, from.Connection, from.SourceID, connection, sourceID)
 		},
@@ -89,12 +96,11 @@ func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Ke
 		},
 		func() error { return tx.Accept(to, from.Accepted) },
 		func() error { return tx.emptyPayer(from) },
-		func() error { // what was asked for goes with the customer that it was asked for
-			return errors.Join(tx.exec("UPDATE changes SET connection = ?, source_id = ? WHERE connection = ? AND source_id = ? AND state <> 'pending'", connection, sourceID, from.Connection, from.SourceID),
-				tx.exec("UPDATE attempts SET connection = ?, source_id = ? WHERE connection = ? AND source_id = ?", connection, sourceID, from.Connection, from.SourceID))
+		func() error {
+			return tx.moveHistory(RecordID{from.Connection, from.SourceID}, RecordID{connection, sourceID})
 		},
 		func() error {
-			return tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND word <> 'reject'", connection, sourceID)
+			return tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND (word <> 'reject' OR billing_id = ?)", connection, sourceID, from.BillingID)
 		},
 	}
 	for _, step := range steps {
@@ -103,12 +109,38 @@ func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Ke
 		}
 	}
 	for _, p := range []Payer{from, to} {
+		if err := tx.dropPlanned(p.Connection, p.SourceID, LaneCustomer, LaneMandate); err != nil {
+			return err
+		}
 		for _, topic := range []Topic{TopicRecord, TopicLink} {
 			if err := tx.ClearAttention(p.Connection, p.SourceID, topic); err != nil {
 				return err
 			}
 		}
 		if _, err := tx.ReplanRecord(p.Connection, p.SourceID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moveHistory makes another record the owner of what was asked for, written and decided for a
+// payer: it belongs to the customer, which the record has by now.
+func (tx *Tx) moveHistory(from, to RecordID) error {
+	const ids = " WHERE connection = ?3 AND source_id = ?4"
+	for _, query := range []string{
+		"UPDATE changes SET connection = ?1, source_id = ?2" + ids + " AND state <> 'pending'",
+		"UPDATE attempts SET connection = ?1, source_id = ?2" + ids,
+		"UPDATE letters SET connection = ?1, source_id = ?2" + ids,
+		"UPDATE letter_stops SET connection = ?1, source_id = ?2" + ids + " AND scope = 'payer'",
+		"DELETE FROM letter_addresses WHERE connection = ?1 AND source_id = ?2 AND EXISTS (SELECT 1 FROM letter_addresses o WHERE o.connection = ?3 AND o.source_id = ?4)",
+		"UPDATE letter_addresses SET connection = ?1, source_id = ?2" + ids,
+		"DELETE FROM put_off WHERE connection = ?1 AND source_id = ?2 AND EXISTS (SELECT 1 FROM put_off o WHERE o.connection = ?3 AND o.source_id = ?4 AND o.reason = put_off.reason)",
+		"UPDATE put_off SET connection = ?1, source_id = ?2" + ids,
+		"DELETE FROM words WHERE connection = ?1 AND source_id = ?2 AND EXISTS (SELECT 1 FROM words o WHERE o.connection = ?3 AND o.source_id = ?4 AND o.billing_id = words.billing_id AND o.word = 'reject')",
+		"UPDATE words SET connection = ?1, source_id = ?2" + ids + " AND word = 'reject'",
+	} {
+		if err := tx.exec(query, to.Connection, to.SourceID, from.Connection, from.SourceID); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ var ofConnections = map[string]string{
 	"writeback_approvals": "t.connection IN (?)", "writeback_runs": "t.connection IN (?)", "writebacks": "t.connection IN (?)",
 	"v_attention": "t.connection IN (?)", "v_mandates": "t.connection IN (?)", "v_payers": "t.connection IN (?)", "v_runs": "t.connection IN (?)",
 
-	"connection_decisions": "t.old_connection IN (?) AND t.new_connection IN (?)",
+	"connection_decisions": "t.old_connection IN (?) AND t.new_connection IN (?)", "move_pairs": "t.old_connection IN (?) AND t.new_connection IN (?)",
 
 	"letter_stops":       "t.connection IN ('', ?)", // those of an address, and of all letters, hold for these, too
 	"mandates":           ofCustomers,

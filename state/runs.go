@@ -89,9 +89,12 @@ type NewRun struct {
 }
 
 // OpenRun opens a run and returns its number. It fails with *ErrRunOpen while
-// another run holds the connection; a run whose lease ran out is closed as
-// incomplete first.
+// another run holds the connection, and with *MovedError when its books moved to another one;
+// a run whose lease ran out is closed as incomplete first.
 func (tx *Tx) OpenRun(r NewRun) (int64, error) {
+	if err := tx.closedBooks(r.Connection); err != nil {
+		return 0, err
+	}
 	var open int64
 	var since, until sql.NullString
 	err := tx.row([]any{&open, &since, &until},

@@ -1,0 +1,329 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/protocol"
+)
+
+// MovePair says that a record of the new books continues a payer of the old ones.
+type MovePair struct {
+	Old, New  RecordID
+	BillingID string        // the customer that moves
+	Key       connector.Key // of the new record
+	GivenUpOf string        // what the mapping makes of the new record in one word, where a person gave the old one up; else ""
+	Actor     string
+	At        time.Time
+}
+
+// MoveLeft is a pair that was left as it is, and why: ErrUnderWay, ErrLinkedAlready, ErrNotMovable,
+// ErrUnlinking, ErrNoPayer or ErrNoRecord.
+type MoveLeft struct {
+	MovePair
+	Why error
+}
+
+// movesAtOnce is how many pairs one transaction moves.
+const movesAtOnce = 100
+
+// aboutOnePair reports whether an error is about one pair alone, so that the others go on.
+func aboutOnePair(err error) bool {
+	return slices.ContainsFunc([]error{ErrUnderWay, ErrLinkedAlready, ErrNotMovable, ErrUnlinking, ErrNoPayer, ErrNoRecord}, func(why error) bool { return errors.Is(err, why) })
+}
+
+// MoveBooks notes that the books of a connection moved to another one, closes the old connection,
+// and gives the customers of its payers to the records that continue them. It returns the pairs that
+// it left as they are. Only the next plan of the new connection sends anything. A call that was
+// interrupted can be repeated. It fails with ErrRunning, ErrUnderWay, and as DecideConnections does.
+func (l *Ledger) MoveBooks(ctx context.Context, d ConnectionDecision, pairs []MovePair) (left []MoveLeft, err error) {
+	d.Decision = BooksMoved
+	release, err := l.holdConnections(d.Old, d.New)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	forgotten, err := l.forgottenIn(ctx, d, pairs)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.DoAlone(ctx, func(tx *Tx) error {
+		news, err := tx.DecideConnections(d)
+		if err == nil && news {
+			err = tx.closeConnection(d.Old)
+		}
+		for _, id := range forgotten {
+			err = errors.Join(err, tx.Bar(d.New, id, ForgottenAlike))
+		}
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	err = l.eachPair(ctx, pairs, &left, func(tx *Tx, p MovePair) error { return tx.takePair(d, p) })
+	return left, err
+}
+
+// TakePairsBack gives the customers of pairs back to the old payers, and returns the pairs that it
+// left as they are. Where the new key was written already, the next plan of the old connection
+// writes the old one back.
+func (l *Ledger) TakePairsBack(ctx context.Context, d ConnectionDecision, pairs []MovePair) (left []MoveLeft, err error) {
+	release, err := l.holdConnections(d.Old, d.New)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	err = l.eachPair(ctx, pairs, &left, func(tx *Tx, p MovePair) error { return tx.takePairBack(d, p) })
+	return left, err
+}
+
+// ReopenBooks takes the decision back that the books of a connection moved, when no pair of the two
+// is left. The next run of the old connection plans all its records anew.
+func (l *Ledger) ReopenBooks(ctx context.Context, d ConnectionDecision) error {
+	d.Decision = BooksMoved
+	return l.DoAlone(ctx, func(tx *Tx) error {
+		var some bool
+		if err := tx.row([]any{&some}, "SELECT EXISTS (SELECT 1 FROM move_pairs WHERE old_connection = ? AND new_connection = ?)", d.Old, d.New); err != nil {
+			return err
+		}
+		if some {
+			return ErrPairsLeft
+		}
+		return errors.Join(tx.TakeConnectionDecisionBack(d),
+			tx.exec("UPDATE source_records SET decision = 'none', class = ?, replan = 1 WHERE connection = ? AND forgotten = ''", protocol.Working, d.Old))
+	})
+}
+
+// ErrPairsLeft means that customers of the old books are still with records of the new ones.
+var ErrPairsLeft = errors.New("customers are still with records of the new connection")
+
+// eachPair hands pairs to do, some in each transaction, and notes those that are left.
+func (l *Ledger) eachPair(ctx context.Context, pairs []MovePair, left *[]MoveLeft, do func(*Tx, MovePair) error) error {
+	for some := range slices.Chunk(pairs, movesAtOnce) {
+		var here []MoveLeft
+		if err := l.DoAlone(ctx, func(tx *Tx) error {
+			here = nil
+			for _, p := range some {
+				switch err := do(tx, p); {
+				case aboutOnePair(err):
+					here = append(here, MoveLeft{p, err})
+				case err != nil:
+					return fmt.Errorf("move %s to %s: %w", p.Old.SourceID, p.New.SourceID, err)
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		*left = append(*left, here...)
+	}
+	return nil
+}
+
+// holdConnections keeps runs from both connections until it is released; ErrRunning while there is one.
+func (l *Ledger) holdConnections(names ...string) (release func(), err error) {
+	var held []*Lock
+	release = func() {
+		for _, lock := range held {
+			_ = lock.Release()
+		}
+	}
+	for _, name := range names {
+		lock, err := l.holdStill(name)
+		if err != nil {
+			release()
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		held = append(held, lock)
+		open := false
+		if !lock.Proves() {
+			if err := l.queryRow(context.Background(), "SELECT EXISTS (SELECT 1 FROM runs WHERE connection = ? AND finished_at IS NULL)", name).Scan(&open); err != nil || open {
+				release()
+				return nil, fmt.Errorf("%s: %w", name, errors.Join(err, ErrRunning))
+			}
+		}
+	}
+	return release, nil
+}
+
+// forgottenIn returns the records of the new books that look like payers of the old ones that a
+// person had forgotten: nothing but their ids is kept. A record that continues a payer is none.
+func (l *Ledger) forgottenIn(ctx context.Context, d ConnectionDecision, pairs []MovePair) (out []string, err error) {
+	said, err := l.storedTombstones(ctx)
+	if err != nil || len(said.stone) == 0 {
+		return nil, err
+	}
+	ids, err := list(ctx, l, `SELECT r.connection, r.source_id FROM source_records r WHERE r.connection = ?1 AND r.forgotten = ''
+		AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.connection = r.connection AND p.source_id = r.source_id AND p.billing_id IS NOT NULL)`,
+		[]any{d.New}, func(r *RecordID) []any { return []any{&r.Connection, &r.SourceID} })
+	if err != nil {
+		return nil, fmt.Errorf("look for payers that were forgotten: %w", err)
+	}
+	labels, err := l.LabelsOf(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	continues := map[RecordID]bool{}
+	for _, p := range pairs {
+		continues[p.New] = true
+	}
+	marked := said.marked()
+	for _, id := range ids {
+		if !continues[id] && said.alike([]string{d.Old}, labels[id], marked) {
+			out = append(out, id.SourceID)
+		}
+	}
+	return out, nil
+}
+
+// closeConnection drops what was planned for a connection and takes its records for left out: no
+// plan looks at them any more. It fails with ErrUnderWay while a request of it may still arrive.
+func (tx *Tx) closeConnection(name string) error {
+	var open bool
+	if err := tx.row([]any{&open}, `SELECT EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND (state = 'frozen' OR state = 'unknown'))
+		OR EXISTS (SELECT 1 FROM attempts WHERE connection = ?1 AND ended = '' AND over = 0)`, name); err != nil {
+		return err
+	}
+	if open {
+		return ErrUnderWay
+	}
+	for _, step := range []struct {
+		query string
+		args  []any
+	}{
+		{"DELETE FROM changes WHERE connection = ? AND state = 'pending' AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.change_id = changes.change_id)", []any{name}},
+		{"UPDATE changes SET state = 'void', updated_at = ? WHERE connection = ? AND state = 'pending'", []any{stamp(tx.now), name}},
+		{"UPDATE plans SET state = 'superseded' WHERE connection = ? AND state IN ('draft', 'waiting', 'approved')", []any{name}},
+		{"DELETE FROM attention WHERE connection = ?", []any{name}},
+		{"UPDATE connections SET state = 'active', parked_until = NULL, mapping_problem = '', mapping_problem_since = NULL WHERE name = ?", []any{name}},
+		{"UPDATE source_records SET decision = 'excluded', class = ?, rests = 0, contested = 0, replan = 1 WHERE connection = ? AND forgotten = ''", []any{protocol.Out, name}},
+	} {
+		if err := tx.exec(step.query, step.args...); err != nil {
+			return fmt.Errorf("close the connection %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// takePair gives the customer of an old payer to the record that continues it. A pair that was
+// taken before is left as it is.
+func (tx *Tx) takePair(d ConnectionDecision, p MovePair) error {
+	from, err := tx.payerOf(p.Old)
+	if err != nil {
+		return err
+	}
+	var before bool
+	if err := tx.row([]any{&before}, "SELECT EXISTS (SELECT 1 FROM move_pairs WHERE old_connection = ? AND old_id = ? AND new_connection = ? AND new_id = ?)",
+		p.Old.Connection, p.Old.SourceID, p.New.Connection, p.New.SourceID); err != nil || before {
+		return err
+	}
+	if err := tx.HandOver(from, p.New.Connection, p.New.SourceID, p.Key); err != nil {
+		return err
+	}
+	if p.GivenUpOf != "" {
+		if _, err := tx.GiveUp(p.New, p.GivenUpOf, Entry{Actor: d.Actor, Action: "give record up", Subject: p.New.SourceID, Reason: d.Reason}); err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		tx.exec("INSERT INTO move_pairs (old_connection, old_id, new_connection, new_id, billing_id, actor, decided_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+			p.Old.Connection, p.Old.SourceID, p.New.Connection, p.New.SourceID, from.BillingID, d.Actor, stamp(tx.now)),
+		tx.setClass(p.Old.Connection, p.Old.SourceID, protocol.Out),
+		tx.Audit(Entry{Actor: d.Actor, Action: "move customer", Subject: p.Old.text() + " " + p.New.text() + " " + from.BillingID, Reason: d.Reason}))
+}
+
+// takePairBack gives the customer of a pair back to the old payer, with the key that it had there.
+func (tx *Tx) takePairBack(d ConnectionDecision, p MovePair) error {
+	from, err := tx.payerOf(p.New)
+	if err != nil {
+		return err
+	}
+	to, err := tx.payerOf(p.Old)
+	switch {
+	case err != nil:
+		return err
+	case from.BillingID == "" || from.BillingID != p.BillingID:
+		return ErrNotMovable
+	case to.BillingID != "":
+		return ErrLinkedAlready
+	}
+	if err := errors.Join(movable(from), tx.nothingUnderWay(p.New.Connection, p.New.SourceID)); err != nil {
+		return err
+	}
+	back, key := to.Key, from.Key
+	if from.Moves.Value != "" {
+		key = from.Moves
+	}
+	if back == from.Key { // nothing was written yet
+		back = connector.Key{}
+	}
+	return errors.Join(
+		tx.handOver(from, p.Old.Connection, p.Old.SourceID, back),
+		tx.exec("UPDATE payers SET key_name = ?, key_value = ? WHERE connection = ? AND source_id = ?", key.Name, key.ScopedValue(), p.New.Connection, p.New.SourceID),
+		tx.exec("UPDATE source_records SET decision = 'none', class = ?, let_go = 1 WHERE connection = ? AND source_id = ?", protocol.Working, p.New.Connection, p.New.SourceID),
+		tx.exec("DELETE FROM move_pairs WHERE old_connection = ? AND old_id = ?", p.Old.Connection, p.Old.SourceID),
+		tx.Audit(Entry{Actor: d.Actor, Action: "move customer back", Subject: p.New.text() + " " + p.Old.text() + " " + from.BillingID, Reason: d.Reason}))
+}
+
+// text names a record with its connection, for the audit log.
+func (id RecordID) text() string { return id.Connection + "/" + id.SourceID }
+
+// payerOf returns the payer of a record; ErrNoPayer when there is none.
+func (tx *Tx) payerOf(id RecordID) (Payer, error) {
+	var r payerRow
+	err := tx.row(r.dest(), "SELECT "+payerColumns+" FROM payers p WHERE p.connection = ? AND p.source_id = ?", id.Connection, id.SourceID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Payer{}, ErrNoPayer
+	}
+	if err != nil {
+		return Payer{}, fmt.Errorf("read payer %s: %w", id.SourceID, err)
+	}
+	return tx.l.payer(r)
+}
+
+// MovePairs returns the pairs of two connections that a person has accepted, by the old record.
+func (l *Ledger) MovePairs(ctx context.Context, from, to string) ([]MovePair, error) {
+	type row struct {
+		MovePair
+		at sql.NullString
+	}
+	rows, err := list(ctx, l, "SELECT old_connection, old_id, new_connection, new_id, billing_id, actor, decided_at FROM move_pairs WHERE old_connection = ? AND new_connection = ? ORDER BY old_id",
+		[]any{from, to}, func(r *row) []any {
+			return []any{&r.Old.Connection, &r.Old.SourceID, &r.New.Connection, &r.New.SourceID, &r.BillingID, &r.Actor, &r.at}
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read which records were moved: %w", err)
+	}
+	out := make([]MovePair, len(rows))
+	for i, r := range rows {
+		out[i] = r.MovePair
+		if out[i].At, err = parseTime(r.at); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// LeftBehind returns up to limit records after source id after, in order, of a connection whose
+// books moved: their payers still have a mandate, and no record of the new books continues them.
+func (l *Ledger) LeftBehind(ctx context.Context, connection, after string, limit int) ([]Candidate, error) {
+	return l.candidates(ctx, connection, "r.source_id > ?2 AND p.mandate_id IS NOT NULL AND p.billing_id IS NOT NULL", after, limit)
+}
+
+// TellLeftBehind makes what people are told of a record of LeftBehind what the notice says.
+func (tx *Tx) TellLeftBehind(connection string, n Notice) error {
+	class := protocol.Out
+	if n.Reason != "" {
+		class = protocol.Held
+	}
+	return errors.Join(tx.tellLeft(connection, n), tx.setClass(connection, n.SourceID, class))
+}
+
+// LinkedPayers returns the payers of a connection that have a customer, by source id.
+func (l *Ledger) LinkedPayers(ctx context.Context, connection string) ([]Payer, error) {
+	return l.payers(ctx, "SELECT "+payerColumns+" FROM payers p WHERE p.connection = ? AND p.billing_id IS NOT NULL ORDER BY p.source_id", connection)
+}
