@@ -20,9 +20,9 @@ func (a *app) connectionsCmd() *cobra.Command {
 		Long: `A new connection may hold the same books as an old one, for example after a change of the
 accounting system, or the books of another company. payersync creates no customer for a
 record of the new connection that looks like a payer of the old one before you say which.`,
-		Example: "  payersync connections separate acme-csv acme --reason 'the sister company'",
+		Example: "  payersync connections move acme-csv acme\n  payersync connections separate acme-csv acme --reason 'the sister company'",
 	}
-	return subcommands(c, a.connectionsSeparateCmd())
+	return subcommands(c, a.connectionsMoveCmd(), a.connectionsSeparateCmd())
 }
 
 func (a *app) connectionsSeparateCmd() *cobra.Command {

@@ -41,6 +41,7 @@ func exitCode(err error) int {
 	var other *state.ErrOtherEnvironment
 	var account *state.ErrOtherAccount
 	var open *state.ErrRunOpen
+	var moved *state.MovedError
 	var stands *syncer.Standstill
 	var short *reconcile.ShortListError
 	switch {
@@ -48,7 +49,7 @@ func exitCode(err error) int {
 		return exitDone
 	case errors.As(err, &code):
 		return int(code)
-	case errors.As(err, &wrong), errors.As(err, &config), errors.As(err, &other), errors.As(err, &account):
+	case errors.As(err, &wrong), errors.As(err, &config), errors.As(err, &other), errors.As(err, &account), errors.As(err, &moved):
 		return exitUsage
 	case errors.As(err, &open), errors.Is(err, state.ErrRunning):
 		return exitHeld

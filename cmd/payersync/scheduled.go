@@ -19,6 +19,14 @@ import (
 
 // syncNow makes one scheduled run and logs how it ended, once.
 func syncNow(ctx context.Context, s *session.Session, c config.Connection, trigger string) error {
+	moved, err := s.Ledger.MovedTo(ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	if moved != nil {
+		s.Log.WithFields(logrus.Fields{"connection": c.Name, "moved_to": moved.New}).Info("the books of the connection moved, so it is not run; take it out of the configuration")
+		return nil
+	}
 	conn, err := connectionInForce(ctx, s, c)
 	if err != nil {
 		return err

@@ -81,6 +81,9 @@ func (a *app) runConnections(ctx context.Context, names []string, do func(contex
 	}
 	defer s.Close()
 	return a.eachConnection(ctx, s, names, func(c config.Connection) (int, error) {
+		if closed, err := a.passesOver(ctx, s, c.Name, len(names) > 0); closed || err != nil {
+			return exitCode(err), err
+		}
 		conn, err := s.Connection(ctx, c)
 		if err != nil {
 			return exitCode(err), err
@@ -90,6 +93,21 @@ func (a *app) runConnections(ctx context.Context, names []string, do func(contex
 		}
 		return do(ctx, s, conn)
 	})
+}
+
+// passesOver reports whether a connection gets no run, because its books moved to another one. Where
+// it was named that is an error; otherwise it is said, and the others go on.
+func (a *app) passesOver(ctx context.Context, s *session.Session, connection string, named bool) (bool, error) {
+	moved, err := s.Ledger.MovedTo(ctx, connection)
+	if err != nil || moved == nil {
+		return false, err
+	}
+	why := &state.MovedError{Old: moved.Old, New: moved.New, At: moved.At}
+	if named {
+		return true, why
+	}
+	a.Say("%v. You may take %s out of the configuration.", why, connection)
+	return true, nil
 }
 
 // eachConnection hands each named connection to do. One connection's failure

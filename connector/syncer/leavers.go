@@ -40,7 +40,11 @@ func (r *run) tellNotShown(ctx context.Context) error {
 
 // leftDetail says how the record of a payer has left, and what holds all the same.
 func leftDetail(c state.Candidate, f protocol.Facts) string {
-	how := "The mapping leaves the record out"
+	return stillHolds("The mapping leaves the record out", c, f)
+}
+
+// stillHolds is leftDetail; how says how a record has left that the mapping left out.
+func stillHolds(how string, c state.Candidate, f protocol.Facts) string {
 	switch f.Record.Standing {
 	case protocol.NotShown:
 		how = "The accounting system does not show the record any more"

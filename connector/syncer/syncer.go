@@ -349,6 +349,9 @@ func (r *run) steps(ctx context.Context) (connector.RunOutcome, error) {
 		return "", fmt.Errorf("plan: %w", err)
 	}
 	r.plan = &plan
+	if err := r.tellOldBooks(ctx); err != nil {
+		return "", err
+	}
 	if r.opts.Kind == connector.RunPlan {
 		return r.ended(), r.noProof
 	}

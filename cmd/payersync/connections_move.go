@@ -1,0 +1,460 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/match"
+	"payersync/connector/office"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// mover is one call of `connections move`.
+type mover struct {
+	*app
+	s        *session.Session
+	moves    *office.Moves
+	from, to string
+	decision
+	undo  bool
+	above int
+	pairs []string // OLDID=NEWID
+}
+
+func (a *app) connectionsMoveCmd() *cobra.Command {
+	m := &mover{app: a}
+	c := &cobra.Command{
+		Use:   "move OLD NEW",
+		Short: "Move the customers and mandates of a connection to the new accounting system",
+		Long: `After a change of the accounting system the same payers appear under new ids in the
+connection NEW. This compares the records of NEW with the payers of OLD, by the rules of
+payersync payers match, and proposes pairs. You accept all certain pairs at once, and
+look at each of the others. OLD need not be configured any more; NEW must have been read:
+payersync plan NEW.
+
+An accepted record takes over the customer of the payer, with its mandate, history,
+letters and decisions. Nobody is asked to sign again. OLD is closed: its runs are refused.
+Nothing is sent by this command. The next plan of NEW lists the new keys, and writes them
+within the limits.
+
+A pair is certain from a score of 90 on; --above lowers that to 60 at least, for example
+where the old export had no postcodes: connector/match/README.md says how often each level
+is wrong. --yes accepts the certain pairs alone. --pair accepts one pair that you name. --undo takes
+the whole move back, or with --pair one pair. Where the new keys were sent already, the
+next plan of OLD writes the old ones back. After an interruption, call it again.
+
+Exit status 3 says that pairs still need a decision.`,
+		Example: "  payersync connections move acme-csv acme\n  payersync connections move acme-csv acme --yes --reason 'Xero since May'\n  payersync connections move acme-csv acme --pair C0012=4711\n  payersync connections move acme-csv acme --undo --reason 'the wrong company'",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if m.above < leastBulk || m.above > 100 {
+				return usage.Errorf("--above is a score from %d to 100: below %[1]d something speaks against a pair, or somebody else fits as well, so each one needs a look", leastBulk)
+			}
+			m.from, m.to = args[0], args[1]
+			return a.with(cmd.Context(), a.mappingSession, func(s *session.Session) error {
+				m.s, m.moves = s, a.movesOf(s)
+				if m.undo {
+					return m.takeBack(cmd.Context())
+				}
+				return m.move(cmd.Context())
+			})
+		},
+	}
+	m.flags(c)
+	c.Flags().BoolVar(&m.undo, "undo", false, "take the move back, or with --pair one pair")
+	c.Flags().IntVar(&m.above, "above", match.BulkLevel, "from which `SCORE` on a pair counts as certain")
+	c.Flags().StringArrayVar(&m.pairs, "pair", nil, "accept this pair alone, as `OLDID=NEWID`; may be repeated")
+	return c
+}
+
+// movesOf returns what proposes and notes moves between connections.
+func (a *app) movesOf(s *session.Session) *office.Moves {
+	return &office.Moves{Ledger: s.Ledger, Syncer: s.Syncer, Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
+		return a.storedAs(ctx, s, connection)
+	}}
+}
+
+func (m *mover) operator() syncer.Operator {
+	return syncer.Operator{Name: actor(), Reason: cmp.Or(m.reason, fmt.Sprintf("the books moved to %s", m.to))}
+}
+
+// moveReport is what `connections move --output json` prints.
+type moveReport struct {
+	Old      string           `json:"old"`
+	New      string           `json:"new"`
+	Moved    bool             `json:"moved"`    // a person said that the books moved; the old connection is closed
+	Accepted int              `json:"accepted"` // pairs, with those of before
+	Certain  int              `json:"certain"`  // pairs that could be accepted without a look at each
+	Unsure   int              `json:"unsure"`   // records that need a look
+	OnlyOld  []string         `json:"only_old"` // payers that no record looks like
+	OnlyNew  []string         `json:"only_new"` // records that look like no payer
+	Pairs    []movePairReport `json:"pairs"`
+	Left     []moveLeftReport `json:"left"` // pairs that were to be accepted or taken back, and were not
+}
+
+type movePairReport struct {
+	OldID   string `json:"old_id"`
+	NewID   string `json:"new_id"`
+	State   string `json:"state"` // certain, unsure, accepted, written
+	Score   int    `json:"score,omitempty"`
+	Mandate string `json:"mandate_status,omitempty"`
+}
+
+type moveLeftReport struct {
+	OldID string `json:"old_id"`
+	NewID string `json:"new_id"`
+	Why   string `json:"why"`
+}
+
+func (m *mover) move(ctx context.Context) error {
+	p, err := m.propose(ctx)
+	if err != nil {
+		return err
+	}
+	if len(m.pairs) > 0 {
+		pairs, err := m.named(p)
+		if err != nil {
+			return err
+		}
+		return m.finish(ctx, pairs, p)
+	}
+	if m.JSON() && !m.yes {
+		return m.Result(reportOfMove(p, nil))
+	}
+	m.printProposal(p)
+	left, err := m.acceptCertain(ctx, p)
+	if err != nil {
+		return err
+	}
+	if p, err = m.propose(ctx); err != nil {
+		return err
+	}
+	if !m.yes && m.Unasked() == "" {
+		more, err := m.askEach(ctx, p)
+		left = append(left, more...)
+		if err != nil {
+			return err
+		}
+		if p, err = m.propose(ctx); err != nil {
+			return err
+		}
+	}
+	return m.end(p, left)
+}
+
+// propose compares the two connections.
+func (m *mover) propose(ctx context.Context) (*office.MoveProposal, error) {
+	p, err := m.moves.Propose(ctx, m.from, m.to, m.above)
+	if err != nil {
+		return nil, notMovedBooks(m.from, m.to, err)
+	}
+	return p, nil
+}
+
+// named returns the pairs that --pair names.
+func (m *mover) named(p *office.MoveProposal) ([]state.MovePair, error) {
+	var pairs []state.MovePair
+	for _, text := range m.pairs {
+		oldID, newID, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, usage.Errorf("--pair takes an id of each side: --pair C0012=4711, not %q", text)
+		}
+		if slices.ContainsFunc(p.Accepted, func(r office.MovedRecord) bool { return r.Old.SourceID == oldID && r.New.SourceID == newID }) {
+			m.Say("The pair %s is accepted already.", show.Visible(text))
+			continue
+		}
+		pair, ok := p.Pair(oldID, newID)
+		if !ok {
+			return nil, usage.Errorf("%s has no payer %q with a customer, or %s no record %q without one", p.Old, oldID, p.New, newID)
+		}
+		pairs = append(pairs, pair)
+	}
+	return pairs, nil
+}
+
+// finish accepts pairs and tells how the two connections stand then.
+func (m *mover) finish(ctx context.Context, pairs []state.MovePair, p *office.MoveProposal) error {
+	left, err := m.moves.Accept(ctx, p, pairs, m.operator())
+	if err != nil {
+		return notMovedBooks(m.from, m.to, err)
+	}
+	if p, err = m.propose(ctx); err != nil {
+		return err
+	}
+	return m.end(p, left)
+}
+
+func (m *mover) printProposal(p *office.MoveProposal) {
+	if m.JSON() {
+		return
+	}
+	var rows [][]string
+	for _, s := range p.Certain {
+		rows = append(rows, []string{s.Best.Customer, s.Record, fmt.Sprint(s.Best.Score), s.Best.Theirs.Name, s.Best.Ours.Name, mandateWord(p.Mandates[s.Best.Customer])})
+	}
+	if len(rows) > 0 {
+		m.Rows([]string{"In " + m.from, "In " + m.to, "Score", "Payer", "Record", "Mandate"}, rows)
+	}
+	for _, s := range p.Unsure {
+		m.printUnsure(s)
+	}
+	m.Say("Pairs: %d certain, %d to look at, %d accepted before.", len(p.Certain), len(p.Unsure), len(p.Accepted))
+	if len(p.OnlyOld) > 0 {
+		m.Say("%s of %s: no record of %s looks like them.", connector.Plural(len(p.OnlyOld), "payer"), m.from, m.to)
+	}
+	if len(p.OnlyNew) > 0 {
+		m.Say("%s of %s: no payer of %s looks like them. They are new payers.", connector.Plural(len(p.OnlyNew), "record"), m.to, m.from)
+	}
+}
+
+// printUnsure prints what a record that needs a look may continue.
+func (m *mover) printUnsure(s match.Suggestion) {
+	offered := s.Others
+	if s.Best != nil {
+		offered = append([]match.Pair{*s.Best}, offered...)
+	}
+	for _, c := range offered {
+		fmt.Fprintf(m.Out, "%3d  record %s, payer %s: %s\n", c.Score, show.Visible(c.Record), show.Visible(c.Customer), show.Visible(whyOf(c)))
+		m.printSides(c.Ours, c.Theirs)
+	}
+}
+
+func mandateWord(status string) string {
+	if status == "" {
+		return "none"
+	}
+	return connector.MandateStatus(status).Label()
+}
+
+// acceptCertain asks once about all certain pairs.
+func (m *mover) acceptCertain(ctx context.Context, p *office.MoveProposal) ([]state.MoveLeft, error) {
+	pairs := p.CertainPairs()
+	if len(pairs) == 0 && (p.Decision == nil || !m.yes) { // with --yes an interrupted move goes on
+		return nil, nil
+	}
+	if len(pairs) > 0 {
+		sure, err := m.Confirms(ctx, m.yes, fmt.Sprintf("%s would be accepted, and %s closed", connector.Plural(len(pairs), "pair"), m.from),
+			fmt.Sprintf("Accept %s, and close %s?", connector.Plural(len(pairs), "pair"), m.from))
+		if err != nil || !sure {
+			return nil, err
+		}
+	}
+	left, err := m.moves.Accept(ctx, p, pairs, m.operator())
+	if err != nil {
+		return left, notMovedBooks(m.from, m.to, err)
+	}
+	return left, nil
+}
+
+// askEach asks about each record that needs a look.
+func (m *mover) askEach(ctx context.Context, p *office.MoveProposal) (left []state.MoveLeft, err error) {
+	taken := map[string]bool{}
+	for _, s := range p.Unsure {
+		var offered []match.Pair
+		if s.Best != nil {
+			offered = append(offered, *s.Best)
+		}
+		offered = append(offered, s.Others...)
+		offered = slices.DeleteFunc(offered, func(c match.Pair) bool { return taken[c.Customer] })
+		if len(offered) == 0 {
+			continue
+		}
+		chosen, err := m.chooseFor(ctx, s.Record, offered)
+		if err != nil {
+			return left, err
+		}
+		switch {
+		case chosen == 0:
+		case chosen <= len(offered):
+			pair, _ := p.Pair(offered[chosen-1].Customer, s.Record)
+			some, err := m.moves.Accept(ctx, p, []state.MovePair{pair}, m.operator())
+			if err != nil {
+				return left, notMovedBooks(m.from, m.to, err)
+			}
+			left, taken[pair.Old.SourceID] = append(left, some...), true
+		default:
+			for _, c := range offered {
+				if pair, ok := p.Pair(c.Customer, s.Record); ok {
+					if err := m.moves.Reject(ctx, pair, m.operator()); err != nil {
+						return left, err
+					}
+				}
+			}
+		}
+	}
+	return left, nil
+}
+
+// chooseFor asks which payer a record continues: 0 for later, then each that is offered, then none.
+func (m *mover) chooseFor(ctx context.Context, record string, offered []match.Pair) (int, error) {
+	options := []string{"decide later"}
+	for _, c := range offered {
+		m.Say("")
+		m.printUnsure(match.Suggestion{Best: &c})
+		options = append(options, fmt.Sprintf("%s, %s (%d)", c.Customer, c.Theirs.Name, c.Score))
+	}
+	options = append(options, "none of them: a new payer")
+	return m.Chooses(ctx, fmt.Sprintf("Which payer of %s does record %s continue?", m.from, record), options...)
+}
+
+// end tells how the two connections stand, and what is next.
+func (m *mover) end(p *office.MoveProposal, left []state.MoveLeft) error {
+	m.printLeft(left)
+	report := reportOfMove(p, left)
+	switch {
+	case !report.Moved:
+		m.Say("Nothing was decided.")
+	default:
+		waiting := 0
+		for _, r := range p.Accepted {
+			if !r.Written {
+				waiting++
+			}
+		}
+		m.Say("%s accepted. %s is closed.", connector.Plural(report.Accepted, "pair"), m.from)
+		if waiting > 0 {
+			m.Say("%s still to be written: payersync plan %s shows the new keys, payersync sync %[2]s sends them.", connector.Plural(waiting, "customer"), m.to)
+		}
+		if len(p.OnlyOld) > 0 {
+			m.Say("Told of are the payers of %s whose mandates still hold, and that no record continues: payersync attention list --reason %s", m.from, connector.ReasonLeftWithMandate)
+		}
+		if report.Unsure+report.Certain > 0 {
+			m.Say("%s to look at: at a terminal payersync connections move %s %s asks about each; --pair OLDID=NEWID accepts one.", connector.Plural(report.Unsure+report.Certain, "record"), m.from, m.to)
+		}
+		m.Say("Take it back with: payersync connections move %s %s --undo", m.from, m.to)
+	}
+	if err := m.Result(report); err != nil {
+		return err
+	}
+	if report.Moved && report.Unsure+report.Certain+len(left) > 0 {
+		return exitError(exitAttention)
+	}
+	return nil
+}
+
+func (m *mover) printLeft(left []state.MoveLeft) {
+	for _, l := range left {
+		m.Say("Left as it is: %s and %s: %v", show.Visible(l.Old.SourceID), show.Visible(l.New.SourceID), l.Why)
+	}
+}
+
+func reportOfMove(p *office.MoveProposal, left []state.MoveLeft) moveReport {
+	r := moveReport{Old: p.Old, New: p.New, Moved: p.Decision != nil, Accepted: len(p.Accepted), Certain: len(p.Certain), Unsure: len(p.Unsure),
+		OnlyOld: []string{}, OnlyNew: append([]string{}, p.OnlyNew...), Pairs: []movePairReport{}, Left: leftReports(left)}
+	for _, o := range p.OnlyOld {
+		r.OnlyOld = append(r.OnlyOld, o.SourceID)
+	}
+	for _, a := range p.Accepted {
+		word := "accepted"
+		if a.Written {
+			word = "written"
+		}
+		r.Pairs = append(r.Pairs, movePairReport{OldID: a.Old.SourceID, NewID: a.New.SourceID, State: word})
+	}
+	for _, list := range []struct {
+		state string
+		of    []match.Suggestion
+	}{{"certain", p.Certain}, {"unsure", p.Unsure}} {
+		for _, s := range list.of {
+			if s.Best != nil {
+				r.Pairs = append(r.Pairs, movePairReport{s.Best.Customer, s.Record, list.state, s.Best.Score, p.Mandates[s.Best.Customer]})
+			}
+		}
+	}
+	return r
+}
+
+func leftReports(left []state.MoveLeft) []moveLeftReport {
+	out := []moveLeftReport{}
+	for _, l := range left {
+		out = append(out, moveLeftReport{l.Old.SourceID, l.New.SourceID, l.Why.Error()})
+	}
+	return out
+}
+
+// takeBack takes the move back, or the pairs that are named.
+func (m *mover) takeBack(ctx context.Context) error {
+	all, err := m.s.Ledger.MovePairs(ctx, m.from, m.to)
+	if err != nil {
+		return err
+	}
+	var newIDs []string
+	for _, text := range m.pairs {
+		i := slices.IndexFunc(all, func(p state.MovePair) bool { return p.Old.SourceID+"="+p.New.SourceID == text })
+		if i < 0 {
+			return usage.Errorf("the pair %q is none that was accepted", text)
+		}
+		newIDs = append(newIDs, all[i].New.SourceID)
+	}
+	n, what := len(all), fmt.Sprintf("open %s again", m.from)
+	if len(newIDs) > 0 {
+		n, what = len(newIDs), fmt.Sprintf("leave %s closed", m.from)
+	}
+	sure, err := m.Confirms(ctx, m.yes, fmt.Sprintf("%s would be taken back", connector.Plural(n, "pair")), fmt.Sprintf("Take %s back, and %s?", connector.Plural(n, "pair"), what))
+	if err != nil {
+		return err
+	}
+	if !sure {
+		m.Say("Nothing was taken back.")
+		return nil
+	}
+	var left []state.MoveLeft
+	if len(newIDs) > 0 {
+		left, err = m.moves.TakeBack(ctx, m.from, m.to, newIDs, m.operator())
+	} else {
+		left, err = m.moves.Undo(ctx, m.from, m.to, m.operator())
+	}
+	if err != nil {
+		return notMovedBooks(m.from, m.to, err)
+	}
+	return m.endUndo(n, left, len(newIDs) == 0)
+}
+
+func (m *mover) endUndo(n int, left []state.MoveLeft, whole bool) error {
+	m.printLeft(left)
+	m.Say("%s taken back.", connector.Plural(n-len(left), "pair"))
+	switch {
+	case whole && len(left) > 0:
+		m.Say("%s stays closed until the others are taken back as well.", m.from)
+	case whole && m.s.Config.Has(m.from) != nil:
+		m.Say("%s is open again, and is not configured. Keys that were written already stay until it is configured and runs.", m.from)
+	case whole:
+		m.Say("%s is open again. Its next plan writes the old keys back where new ones were written: payersync plan %[1]s", m.from)
+	}
+	if err := m.Result(map[string]any{"old": m.from, "new": m.to, "taken_back": n - len(left), "left": leftReports(left)}); err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return exitError(exitAttention)
+	}
+	return nil
+}
+
+// notMovedBooks says why books are not moved, and what to do.
+func notMovedBooks(from, to string, err error) error {
+	next := ""
+	switch {
+	case errors.Is(err, state.ErrNoConnection):
+		next = "; only a connection that has run before can be named"
+	case errors.Is(err, office.ErrNotRead):
+		next = fmt.Sprintf("; payersync plan %s reads the books and sends nothing", to)
+	case errors.Is(err, state.ErrUnderWay):
+		next = fmt.Sprintf("; payersync sync %s finishes what it began", from)
+	case errors.Is(err, state.ErrRunning):
+		next = "; try again when it has ended"
+	case errors.Is(err, state.ErrConnectionDecided):
+		next = fmt.Sprintf("; payersync connections separate %s %s --undo takes back that they are separate", from, to)
+	}
+	return fmt.Errorf("cannot move the books of %s to %s: %w%s", show.Visible(from), show.Visible(to), err, next)
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/accounting/quickbooks/quickbookstest"
+	"payersync/connector/credentials/credentialstest"
+	"payersync/connector/sandbox"
+)
+
+// aCompany is an installation whose payers come from a CSV file. The first of them have signed.
+func aCompany(t *testing.T, payers, signed int) *world {
+	t.Helper()
+	w := newWorld(t, nil)
+	text := "AccountNumber,Name,Email,Phone,Street,Postcode\n"
+	for i := range payers {
+		text += fmt.Sprintf("A%05d,Payer %[1]d Ltd,payer%[1]d@example.org,01632 9601%02[1]d,%[1]d Mill Lane,LS%[1]d 4AP\n", i+1)
+	}
+	w.write("customers.csv", text)
+	w.edit("mapping.yaml", `'filter([{line1: Street, city: "Leeds"}, {line1: Depot, city: "Hull"}], .line1 != "")'`, `[{line1: Street, postCode: Postcode}]`)
+	w.expect(exitDone, "backfill", "acme", "--yes")
+	for i := range signed {
+		w.must(w.box.Sign(w.mandateOf(fmt.Sprintf("A%05d", i+1)).ID))
+		w.must(w.box.Approve(w.mandateOf(fmt.Sprintf("A%05d", i+1)).ID))
+	}
+	w.expect(exitDone, "sweep")
+	return w
+}
+
+// withQuickBooks gives an installation a second connection, to a model of QuickBooks that has the
+// same payers under ids of its own, and some more.
+func (w *world) withQuickBooks(t *testing.T, payers, more int) {
+	w.t.Helper()
+	model := quickbookstest.New(time.Now)
+	for i, id := range model.Add(payers + more) {
+		if i < payers {
+			model.Edit(id, func(c *quickbookstest.Customer) {
+				name := fmt.Sprintf("Payer %d Limited", i+1)
+				c.DisplayName, c.CompanyName, c.GivenName, c.FamilyName = name, name, "", ""
+				c.PrimaryEmailAddr.Address, c.PrimaryPhone = fmt.Sprintf("payer%d@example.org", i+1), &quickbookstest.Phone{FreeFormNumber: fmt.Sprintf("01632 9601%02d", i+1)}
+				c.BillAddr.Line1, c.BillAddr.PostalCode = fmt.Sprintf("%d Mill Lane", i+1), fmt.Sprintf("LS%d 4AP", i+1)
+			})
+		}
+	}
+	vendor := newVendor(t, model)
+	vendor.auth.Back = url.Values{"realmId": {quickbookstest.Realm}}
+	w.env["BOOKS_SECRET"] = credentialstest.ClientSecret
+	w.edit("payersync.yaml", "guards:", fmt.Sprintf("  - {name: quickbooks, source: {kind: quickbooks, client_id: %s, client_secret: env:BOOKS_SECRET, base_url: %q, authorize_url: \"%[2]s/authorize\", token_url: \"%[2]s/token\"}, mapping: quickbooks.yaml}\nguards:",
+		credentialstest.ClientID, vendor.http.URL))
+	w.write("quickbooks.yaml", readShipped(w.t, "configs/mappings/quickbooks.yaml"))
+	if r := w.connectTo("quickbooks", vendor); r.code != exitDone {
+		w.t.Fatalf("connect ended with %d:\n%s%s", r.code, r.out, r.errOut)
+	}
+}
+
+// asked returns how many signing links were asked for.
+func (w *world) asked() int {
+	return len(w.requests(func(r sandbox.Request) bool {
+		return r.Method != http.MethodGet && strings.Contains(r.Path, "mandate")
+	}))
+}
+
+// holders returns the customers by the name of the pair that carries their key.
+func (w *world) holders() map[string]int {
+	out := map[string]int{}
+	for _, c := range w.box.Customers() {
+		for _, name := range []string{"accountNumber", "quickbooksCustomerId"} {
+			if c.ExternalData[name] != "" {
+				out[name]++
+			}
+		}
+	}
+	return out
+}
+
+// active returns how many customers have a mandate that holds.
+func (w *world) active() (n int) {
+	for _, c := range w.box.Customers() {
+		for _, m := range c.Mandates {
+			if m.Status == connector.MandateActive {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// covers F231
+func TestACompanyThatChangesItsAccountingSystemKeepsItsPayersAndMandates(t *testing.T) {
+	t.Parallel()
+	const payers, signed, more = 34, 12, 2
+	w := aCompany(t, payers, signed)
+	asked := w.asked()
+	w.withQuickBooks(t, payers, more)
+	w.run("plan", "quickbooks")
+	r := w.run("connections", "move", "acme", "quickbooks")
+	if r.code != exitUsage || !strings.Contains(r.errOut, "34 pairs would be accepted, and acme closed") || !strings.Contains(r.out, "A00012") {
+		t.Fatalf("without a yes it ends with %d:\n%s%s", r.code, r.out, r.errOut)
+	}
+	for round := range 2 {
+		r = w.expect(exitDone, "connections", "move", "acme", "quickbooks", "--yes", "--reason", "QuickBooks since May")
+		if !strings.Contains(r.errOut, "34 pairs accepted. acme is closed.") {
+			t.Errorf("round %d says\n%s", round, r.errOut)
+		}
+		r = w.run("sync", "acme")
+		if r.code == exitDone || !strings.Contains(r.errOut, "the books of acme moved to quickbooks on") {
+			t.Errorf("a sync of the old books ends with %d:\n%s%s", r.code, r.out, r.errOut)
+		}
+		w.expect(exitDone, "backfill", "quickbooks", "--yes")
+		w.expect(exitDone, "sync", "quickbooks")
+		if n := len(w.box.Customers()); n != payers+more {
+			t.Errorf("there are %d customers, want %d", n, payers+more)
+		}
+		if got := w.holders(); got["quickbooksCustomerId"] != payers+more || got["accountNumber"] != 0 {
+			t.Errorf("keys are %v", got)
+		}
+		if n := w.active(); n != signed {
+			t.Errorf("%d mandates are active, want %d", n, signed)
+		}
+		if n := w.asked() - asked; n != more {
+			t.Errorf("%d signing links were asked for, want those of the %d new payers", n, more)
+		}
+		if round > 0 {
+			break
+		}
+		w.expect(exitDone, "connections", "move", "acme", "quickbooks", "--undo", "--yes", "--reason", "too early")
+		w.expect(exitDone, "backfill", "acme", "--yes")
+		if got := w.holders(); got["accountNumber"] != payers || len(w.box.Customers()) != payers+more {
+			t.Errorf("after the undo the keys are %v", got)
+		}
+		w.expect(exitDone, "sync", "acme")
+	}
+}

@@ -1,0 +1,256 @@
+package office
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"payersync/connector"
+	"payersync/connector/match"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// ErrNotRead means that no record of a connection is stored, so that there is nothing to compare.
+var ErrNotRead = errors.New("no record of the new connection is stored")
+
+// Moves proposes and notes which records of a connection continue the payers of another one, whose
+// books moved there.
+type Moves struct {
+	Ledger *state.Ledger
+	Syncer *syncer.Syncer
+	// Stored opens a connection with its mapping, and without reading its source.
+	Stored func(ctx context.Context, connection string) (syncer.Connection, error)
+}
+
+// MoveProposal says how two connections stand to each other: which records of the new books
+// look like which payers of the old ones, and what a person has accepted.
+type MoveProposal struct {
+	Old, New string
+	Decision *state.ConnectionDecision // that the books moved; nil while no person said so
+	Certain  []match.Suggestion        // may be accepted without a look at each
+	Unsure   []match.Suggestion        // need a look each
+	Accepted []MovedRecord             // the pairs that a person accepted
+	OnlyOld  []state.Payer             // payers that no record of the new books looks like
+	OnlyNew  []string                  // records of the new books that look like no payer
+	Mandates map[string]string         // status of the mandate of each old payer that has one, by its id
+
+	keys  map[string]connector.Key // of the new records, by their ids
+	conn  syncer.Connection
+	above int
+	old   map[string]state.Payer
+}
+
+// MovedRecord is an accepted pair, and whether the new key is on the customer by now.
+type MovedRecord struct {
+	state.MovePair
+	Written bool
+}
+
+// Propose compares the records of a connection that have no customer with the payers of another
+// one, which need not be configured any more. It asks the ledger alone. It fails with
+// state.ErrNoConnection where the ledger does not know the old one.
+func (m *Moves) Propose(ctx context.Context, from, to string, above int) (*MoveProposal, error) {
+	conn, err := m.Stored(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	p := &MoveProposal{Old: from, New: to, conn: conn, above: above, keys: map[string]connector.Key{}, old: map[string]state.Payer{}, Mandates: map[string]string{}}
+	if err := m.standing(ctx, p); err != nil {
+		return nil, err
+	}
+	payers, err := m.Syncer.OldPayers(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	records, err := m.Syncer.Unlinked(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	if len(records)+len(p.Accepted) == 0 {
+		if linked, err := m.Ledger.LinkedPayers(ctx, to); err != nil || len(linked) == 0 {
+			return nil, errors.Join(err, ErrNotRead)
+		}
+	}
+	return p, m.compare(ctx, p, payers, records)
+}
+
+// standing reads what was decided about the two connections.
+func (m *Moves) standing(ctx context.Context, p *MoveProposal) error {
+	known, err := m.Ledger.HasConnection(ctx, p.Old)
+	switch {
+	case err != nil:
+		return err
+	case !known:
+		return fmt.Errorf("%s: %w", p.Old, state.ErrNoConnection)
+	case p.Old == p.New:
+		return state.ErrSameConnection
+	}
+	if p.Decision, err = m.Ledger.MovedTo(ctx, p.Old); err != nil {
+		return err
+	}
+	if p.Decision != nil && p.Decision.New != p.New {
+		return &state.MovedError{Old: p.Old, New: p.Decision.New, At: p.Decision.At}
+	}
+	pairs, err := m.Ledger.MovePairs(ctx, p.Old, p.New)
+	if err != nil {
+		return err
+	}
+	if err := m.Ledger.EachPayer(ctx, state.Filter{Connection: p.Old}, func(r state.PayerRow) error {
+		if r.MandateStatus != nil {
+			p.Mandates[r.SourceID] = *r.MandateStatus
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	linked, err := m.Ledger.LinkedPayers(ctx, p.New)
+	if err != nil {
+		return err
+	}
+	waits := map[string]bool{}
+	for _, payer := range linked {
+		waits[payer.SourceID] = payer.Moves.Value != ""
+	}
+	for _, pair := range pairs {
+		p.Accepted = append(p.Accepted, MovedRecord{pair, !waits[pair.New.SourceID]})
+	}
+	return nil
+}
+
+// compare looks for the payer that each record continues.
+func (m *Moves) compare(ctx context.Context, p *MoveProposal, payers []syncer.OldPayer, records []syncer.Unlinked) error {
+	for _, o := range payers {
+		p.old[o.SourceID] = o.Payer
+	}
+	var open []match.Record
+	for _, r := range records {
+		open = append(open, match.Record{ID: r.SourceID, Want: withoutKey(r)})
+		p.keys[r.SourceID] = r.Key
+	}
+	rejected := map[[2]string]bool{}
+	said, err := m.Ledger.Words(ctx, p.New)
+	if err != nil {
+		return err
+	}
+	for _, w := range said {
+		rejected[[2]string{w.SourceID, w.BillingID}] = w.Word == state.WordReject
+	}
+	found, err := match.Find(ctx, open, besides(payers), match.Settings{
+		Rejected: func(record, payer string) bool { return rejected[[2]string{record, p.old[payer].BillingID}] },
+	})
+	if err != nil {
+		return err
+	}
+	p.sort(found, payers, records)
+	return nil
+}
+
+// sort puts what was found into the lists of a proposal.
+func (p *MoveProposal) sort(found []match.Suggestion, payers []syncer.OldPayer, records []syncer.Unlinked) {
+	looksLike, isLike := map[string]bool{}, map[string]bool{}
+	for _, s := range found {
+		looksLike[s.Record] = true
+		for _, other := range s.Others {
+			isLike[other.Customer] = true
+		}
+		if s.Best == nil {
+			p.Unsure = append(p.Unsure, s)
+			continue
+		}
+		isLike[s.Best.Customer] = true
+		if s.Best.Taken == "" && s.Best.Score >= p.above {
+			p.Certain = append(p.Certain, s)
+		} else {
+			p.Unsure = append(p.Unsure, s)
+		}
+	}
+	for _, o := range payers {
+		if !isLike[o.SourceID] {
+			p.OnlyOld = append(p.OnlyOld, o.Payer)
+		}
+	}
+	for _, r := range records {
+		if !looksLike[r.SourceID] {
+			p.OnlyNew = append(p.OnlyNew, r.SourceID)
+		}
+	}
+}
+
+// withoutKey returns what is wanted of a record's customer without its key: other books have
+// other keys, so that it says nothing.
+func withoutKey(r syncer.Unlinked) connector.Customer {
+	want := r.Want
+	want.ExternalData = map[string]string{}
+	for name, value := range r.Want.ExternalData {
+		if name != r.Key.Name && name != connector.ScopeName(r.Key.Name) {
+			want.ExternalData[name] = value
+		}
+	}
+	return want
+}
+
+// besides hands payers over as the customers that records are compared with.
+func besides(payers []syncer.OldPayer) iter.Seq2[[]match.Customer, error] {
+	return func(yield func([]match.Customer, error) bool) {
+		for some := range slices.Chunk(payers, 500) {
+			page := make([]match.Customer, len(some))
+			for i, p := range some {
+				page[i] = p.Beside()
+			}
+			if !yield(page, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Pair returns the pair of an old payer and a new record, by their ids. It reports false where
+// the proposal has no such payer or record.
+func (p *MoveProposal) Pair(oldID, newID string) (state.MovePair, bool) {
+	old, known := p.old[oldID]
+	key, free := p.keys[newID]
+	return state.MovePair{
+		Old: state.RecordID{Connection: p.Old, SourceID: oldID}, New: state.RecordID{Connection: p.New, SourceID: newID},
+		BillingID: old.BillingID, Key: key,
+	}, known && free
+}
+
+// CertainPairs returns the pairs that may be accepted without a look at each.
+func (p *MoveProposal) CertainPairs() (out []state.MovePair) {
+	for _, s := range p.Certain {
+		if pair, ok := p.Pair(s.Best.Customer, s.Record); ok {
+			out = append(out, pair)
+		}
+	}
+	return out
+}
+
+// Accept notes that the books moved and that these records continue these payers. It returns the
+// pairs that it left as they are. Nothing is sent: the next plan of the new connection writes the keys.
+func (m *Moves) Accept(ctx context.Context, p *MoveProposal, pairs []state.MovePair, by syncer.Operator) ([]state.MoveLeft, error) {
+	return m.Syncer.MoveBooks(ctx, p.conn, p.Old, pairs, by)
+}
+
+// Reject notes that a record of the new books does not continue a payer of the old ones.
+func (m *Moves) Reject(ctx context.Context, pair state.MovePair, by syncer.Operator) error {
+	return SayOfPairs(ctx, m.Ledger, pair.New.Connection, []PairWord{{pair.New.SourceID, pair.BillingID, state.WordReject}}, by)
+}
+
+// TakeBack gives the customers of accepted pairs, named by their new records, back to the payers of
+// the old books. It returns the pairs that it left as they are.
+func (m *Moves) TakeBack(ctx context.Context, from, to string, newIDs []string, by syncer.Operator) ([]state.MoveLeft, error) {
+	all, err := m.Ledger.MovePairs(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	pairs := slices.DeleteFunc(all, func(p state.MovePair) bool { return !slices.Contains(newIDs, p.New.SourceID) })
+	return m.Syncer.TakePairsBack(ctx, from, to, pairs, by)
+}
+
+// Undo takes the whole move back, as syncer.UndoMove does.
+func (m *Moves) Undo(ctx context.Context, from, to string, by syncer.Operator) ([]state.MoveLeft, error) {
+	return m.Syncer.UndoMove(ctx, from, to, by)
+}

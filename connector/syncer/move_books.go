@@ -1,0 +1,173 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"payersync/connector"
+	"payersync/connector/match"
+	"payersync/connector/protocol"
+	"payersync/state"
+)
+
+// OldPayer is a payer of books that moved, or may have moved, as it is compared with the records
+// of other books.
+type OldPayer struct {
+	state.Payer
+	Customer connector.Customer // what its customer last held of us
+}
+
+// OldPayers returns the payers with a customer of a connection, which need not be configured any
+// more. It asks the ledger alone.
+func (s *Syncer) OldPayers(ctx context.Context, connection string) ([]OldPayer, error) {
+	payers, err := s.Ledger.LinkedPayers(ctx, connection)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]state.RecordID, len(payers))
+	for i, p := range payers {
+		ids[i] = state.RecordID{Connection: connection, SourceID: p.SourceID}
+	}
+	labels, err := s.Ledger.LabelsOf(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]OldPayer, len(payers))
+	for i, p := range payers {
+		out[i].Payer = p
+		if p.Applied != nil {
+			out[i].Customer = *p.Applied
+			continue
+		}
+		label := labels[ids[i]] // nothing of ours was written on its customer
+		out[i].Customer = connector.Customer{Name: label.Name, People: []connector.Person{{Name: label.Name, Email: label.Email}}}
+	}
+	return out, nil
+}
+
+// Beside returns the payer as a customer that records are compared with; its id is that of its
+// record. Its key says nothing: other books have other keys.
+func (p OldPayer) Beside() match.Customer {
+	c := match.Customer{}
+	c.ID, c.Name, c.Addresses, c.Flagged = p.SourceID, p.Customer.Name, p.Customer.Addresses, p.Customer.People
+	c.ExternalData = map[string]string{}
+	for name, value := range p.Customer.ExternalData {
+		if name != p.Key.Name && name != connector.ScopeName(p.Key.Name) {
+			c.ExternalData[name] = value
+		}
+	}
+	for _, person := range p.Customer.People {
+		if person.Email != "" {
+			c.Emails = append(c.Emails, person.Email)
+		}
+		if person.Phone != "" {
+			c.Phones = append(c.Phones, person.Phone)
+		}
+	}
+	return c
+}
+
+// MoveBooks notes that the books of a connection moved to conn, and which records continue which
+// payers. The customers are the records' from then on, with mandates, history and decisions; the
+// next plan of conn writes the keys. It returns the pairs that it left as they are, and can be
+// repeated after an interruption. It fails as state.Ledger.MoveBooks does.
+func (s *Syncer) MoveBooks(ctx context.Context, conn Connection, from string, pairs []state.MovePair, by Operator) (left []state.MoveLeft, err error) {
+	if by.Reason == "" {
+		return nil, fmt.Errorf("move books: %w", ErrReasonNeeded)
+	}
+	pairs = slices.Clone(pairs)
+	for i, p := range pairs {
+		if pairs[i].GivenUpOf, err = s.givenUpOf(ctx, conn, p); err != nil {
+			return nil, err
+		}
+	}
+	if left, err = s.Ledger.MoveBooks(ctx, decisionOn(from, conn.Name, by), pairs); err != nil {
+		return left, err
+	}
+	return left, s.tellLeftBehind(ctx, from, conn.Name)
+}
+
+// givenUpOf returns what the mapping makes of the new record of a pair in one word, where a person
+// gave the old record up; "" where nobody did.
+func (s *Syncer) givenUpOf(ctx context.Context, conn Connection, p state.MovePair) (string, error) {
+	old, err := s.Ledger.StoredRecord(ctx, p.Old.Connection, p.Old.SourceID, conn.Mapping.Version())
+	if err != nil || !old.GivenUp {
+		return "", err
+	}
+	stored, err := s.Ledger.StoredRecord(ctx, p.New.Connection, p.New.SourceID, conn.Mapping.Version())
+	if err != nil {
+		return "", err
+	}
+	m, err := (&run{Syncer: s, conn: conn}).mapped(stored.Record)
+	return m.digest(stored.ContentHash), err
+}
+
+func decisionOn(from, to string, by Operator) state.ConnectionDecision {
+	return state.ConnectionDecision{Old: from, New: to, Actor: by.Name, Reason: by.Reason}
+}
+
+// TakePairsBack gives the customers of pairs back to the payers of the old books. It returns the
+// pairs that it left as they are.
+func (s *Syncer) TakePairsBack(ctx context.Context, from, to string, pairs []state.MovePair, by Operator) ([]state.MoveLeft, error) {
+	if by.Reason == "" {
+		return nil, fmt.Errorf("take moved records back: %w", ErrReasonNeeded)
+	}
+	left, err := s.Ledger.TakePairsBack(ctx, decisionOn(from, to, by), pairs)
+	if err != nil {
+		return left, err
+	}
+	return left, s.tellLeftBehind(ctx, from, to)
+}
+
+// UndoMove takes the move of a connection's books back: the customers are the old payers' again, the
+// old connection is open, and its next plan writes the keys that were there before. While a pair is
+// left as it is, the old connection stays closed.
+func (s *Syncer) UndoMove(ctx context.Context, from, to string, by Operator) (left []state.MoveLeft, err error) {
+	pairs, err := s.Ledger.MovePairs(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	if left, err = s.TakePairsBack(ctx, from, to, pairs, by); err != nil || len(left) > 0 {
+		return left, err
+	}
+	return nil, s.Ledger.ReopenBooks(ctx, decisionOn(from, to, by))
+}
+
+// tellOldBooks is tellLeftBehind for the connections whose books moved to the run's.
+func (r *run) tellOldBooks(ctx context.Context) error {
+	before, err := r.Ledger.Predecessors(ctx, r.conn.Name)
+	for _, from := range before {
+		err = errors.Join(err, r.tellLeftBehind(ctx, from, r.conn.Name))
+	}
+	return err
+}
+
+// tellLeftBehind tells of the payers of books that moved whose mandates still hold, while no record
+// of the new books continues them: no plan looks at them any more.
+func (s *Syncer) tellLeftBehind(ctx context.Context, from, to string) error {
+	after := ""
+	for {
+		page, err := s.Ledger.LeftBehind(ctx, from, after, planPage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
+			for _, c := range page {
+				c.Facts.Record = protocol.Record{Standing: protocol.Excluded, Key: c.Payer.Key.ID()}
+				n := state.Notice{SourceID: c.Record.SourceID, OfMandate: protocol.Asking(c.Facts).Reason}
+				if n.Reason = protocol.Customer(c.Facts).Reason; n.Reason != "" {
+					n.Detail = stillHolds(fmt.Sprintf("The books moved to %s, and no record there continues the payer", to), c, c.Facts)
+				}
+				if err := tx.TellLeftBehind(from, n); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return fmt.Errorf("tell of payers that no record continues: %w", err)
+		}
+		after = page[len(page)-1].Record.SourceID
+	}
+}
