@@ -80,7 +80,7 @@ func parseTime(text string) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	return t.UTC()
+	return accounting.EditTime(t)
 }
 
 // gone is the record of a customer who is no longer there.

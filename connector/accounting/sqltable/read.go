@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/accounting"
 )
 
 // reading is one open snapshot of the database.
@@ -255,7 +256,7 @@ func (r *reading) record(n int, values []any, shared map[string]int64) (connecto
 	}
 	out.Origin = r.idNames() + " " + out.SourceID
 	out.State = r.state(values)
-	out.UpdatedAt = r.updatedAt(values)
+	out.UpdatedAt = accounting.EditTime(r.updatedAt(values))
 	if count := shared[out.SourceID]; count > 0 {
 		shared[out.SourceID] = -1
 		out.Problem = fmt.Sprintf("%d rows have the same %s; each customer needs a row of its own, so join what is several in the query.", count, r.idNames())

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"payersync/connector"
+	"payersync/connector/accounting"
 )
 
 // columns of a party, as calls name them. Those of optional depend on the
@@ -144,7 +145,7 @@ func (m *moment) time() time.Time {
 	if m == nil {
 		return time.Time{}
 	}
-	return time.Date(m.Year, time.Month(m.Month), m.Day, m.Hour, m.Minute, m.Second, m.Microsecond*1000, time.UTC)
+	return accounting.EditTime(time.Date(m.Year, time.Month(m.Month), m.Day, m.Hour, m.Minute, m.Second, m.Microsecond*1000, time.UTC))
 }
 
 // wireTime returns a time as calls carry it.

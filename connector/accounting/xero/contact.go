@@ -120,11 +120,11 @@ func parseDate(text string) time.Time {
 		if err != nil {
 			return time.Time{}
 		}
-		return time.UnixMilli(ms).UTC()
+		return accounting.EditTime(time.UnixMilli(ms))
 	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05.999999999"} {
 		if t, err := time.Parse(layout, text); err == nil {
-			return t.UTC()
+			return accounting.EditTime(t)
 		}
 	}
 	return time.Time{}

@@ -18,6 +18,7 @@ func source(t testing.TB) *Source {
 	return s
 }
 
+// covers F280
 func TestDatesOfBothFormsAreTheSameInstant(t *testing.T) {
 	t.Parallel()
 	instant := time.Date(2017, 8, 21, 20, 49, 4, 227e6, time.UTC)
@@ -39,6 +40,12 @@ func TestDatesOfBothFormsAreTheSameInstant(t *testing.T) {
 		{"/Date(12345678901234567890)/", time.Time{}},
 		{"/Date(1503348544227)/ and more", time.Time{}},
 		{"yesterday", time.Time{}},
+		{"/Date(253402318799999-0500)/", time.Time{}}, // in the year 10000
+		{"/Date(999999999999999)/", time.Time{}},
+		{"/Date(-999999999999999)/", time.Time{}},
+		{"/Date(-62135596800001)/", time.Time{}}, // before the year 1
+		{"9999-12-31T23:59:59-05:00", time.Time{}},
+		{"0001-01-01T00:00:00+02:00", time.Time{}},
 	}
 	for _, tt := range tests {
 		if got := parseDate(tt.text); !got.Equal(tt.want) || got.Location() != time.UTC {
