@@ -245,8 +245,11 @@ func cleanText(s string) bool {
 }
 
 // ValidEmail reports whether s is one well-formed e-mail address and nothing
-// else: no display name, no list, no spaces, a domain with a dot.
+// else: no display name, no list, no spaces, no invisible characters, a domain with a dot.
 func ValidEmail(s string) bool {
+	if strings.ContainsFunc(s, invisible) {
+		return false
+	}
 	a, err := mail.ParseAddress(s)
 	if err != nil || a.Address != s || a.Name != "" {
 		return false
@@ -255,6 +258,26 @@ func ValidEmail(s string) bool {
 	dot := strings.IndexByte(domain, '.')
 	return dot > 0 && !strings.HasSuffix(domain, ".")
 }
+
+// TrimEmail removes spaces, invisible characters and quotation marks from the edges of an
+// address. What is inside stays, so that ValidEmail refuses it.
+func TrimEmail(s string) string {
+	return strings.TrimFunc(s, func(r rune) bool {
+		return unicode.IsSpace(r) || invisible(r) || strings.ContainsRune(quotationMarks, r)
+	})
+}
+
+// quotationMarks stand around an address, never at an edge of it.
+const quotationMarks = "\"'`´‘’‚‛“”„‟«»‹›"
+
+// invisible reports whether people cannot see a character: a control or formatting
+// character, or a space other than the usual one.
+func invisible(r rune) bool {
+	return r == utf8.RuneError || r != ' ' && !unicode.IsGraphic(r) || r != ' ' && unicode.IsSpace(r) || slices.Contains(blankLetters, r)
+}
+
+// blankLetters count as letters or marks in Unicode, and show nothing.
+var blankLetters = []rune{'\u034f', '\u115f', '\u1160', '\u2800', '\u3164', '\uffa0', '\ufe0e', '\ufe0f'}
 
 // FieldChange is one difference that a change would make, by its path in the
 // rendered customer. From and To may be personal: they are sealed at rest and

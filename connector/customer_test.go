@@ -17,9 +17,24 @@ func TestValidEmailTakesOneAddressAndNothingElse(t *testing.T) {
 		"a@example.com": true, "o'hara+x@sub.example.co.uk": true,
 		"": false, "a": false, "a@": false, "@example.com": false, "a@localhost": false, "a@example.": false, "a@.com": false,
 		"a b@example.com": false, "a@example.com, b@example.com": false, "Ann <a@example.com>": false, "a@@example.com": false, " a@example.com": false,
+		"a\u200bb@example.com": false, "\ufeffa@example.com": false, "a@exam\u00adple.com": false, "a\u00a0b@example.com": false, "a@example.com\u200e": false, "a@ex\u2060ample.com": false,
 	} {
 		if got := connector.ValidEmail(address); got != want {
 			t.Errorf("ValidEmail(%q) = %v, want %v", address, got, want)
+		}
+	}
+}
+
+// covers F282
+func TestInvisibleCharactersAndQuotesAreTakenFromTheEdgesOfAnAddress(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"\ufeffa@example.com": "a@example.com", "a@example.com\u00a0": "a@example.com", "\u200ea@example.com\u200f": "a@example.com", "“a@example.com”": "a@example.com",
+		"'a@example.com'": "a@example.com", " \"a@example.com\"\t": "a@example.com", "a\u200bb@example.com": "a\u200bb@example.com", "o'hara@example.com": "o'hara@example.com",
+		"\u202aa@example.com\u202c": "a@example.com", "": "", "\u200b": "",
+	} {
+		if got := connector.TrimEmail(address); got != want {
+			t.Errorf("TrimEmail(%q) = %q, want %q", address, got, want)
 		}
 	}
 }

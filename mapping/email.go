@@ -67,10 +67,19 @@ func emailWords(m *meter, cell any) (string, []string, error) {
 	}
 	words := strings.FieldsFunc(s, betweenEmails)
 	for i, word := range words {
-		words[i] = strings.TrimPrefix(word, "mailto:")
+		words[i] = connector.TrimEmail(strings.TrimPrefix(connector.TrimEmail(word), "mailto:"))
 	}
 	words = slices.DeleteFunc(words, func(word string) bool { return !strings.Contains(word, "@") })
-	return strings.TrimSpace(s), words, m.spend(8 * len(words))
+	return connector.TrimEmail(s), words, m.spend(8 * len(words))
+}
+
+// HasEmail reports whether firstEmail finds a well-formed address in a cell.
+func HasEmail(cell string) bool {
+	if !strings.Contains(cell, "@") {
+		return false
+	}
+	_, words, err := emailWords(&meter{left: maxSteps}, cell)
+	return err == nil && slices.ContainsFunc(words, validEmail)
 }
 
 func betweenEmails(r rune) bool {

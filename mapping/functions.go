@@ -9,6 +9,8 @@ import (
 	"unicode"
 
 	"github.com/expr-lang/expr/builtin"
+
+	"payersync/connector"
 )
 
 // maxText is the longest text that a field or a function may give, in bytes.
@@ -72,7 +74,7 @@ var functions = map[string]function{
 	"postcode":   reading("postcode", postcode),
 	"country":    reading("country", readCountry),
 	"isBlank":    onText("isBlank(text)", blank),
-	"isEmail":    onText("isEmail(text)", func(s string) bool { return validEmail(strings.TrimSpace(s)) }),
+	"isEmail":    onText("isEmail(text)", func(s string) bool { return validEmail(connector.TrimEmail(s)) }),
 	"firstEmail": {usage: "firstEmail(text)", types: []any{new(func(string) string)}, call: firstEmail},
 	"emails":     {usage: "emails(text)", types: []any{new(func(string) []string)}, call: emails},
 	"coalesce":   {usage: "coalesce(text, text, …)", types: []any{new(func(...string) string)}, call: coalesce},
