@@ -150,14 +150,30 @@ func (m *Mapping) customer(e *evaluation, key connector.Key) (connector.Customer
 
 func person(f map[string]string) connector.Person {
 	return connector.Person{
-		Name: f["name"], FirstName: f["firstName"], LastName: f["lastName"], Email: f["email"], Phone: f["phone"],
+		Name: f["name"], FirstName: f["firstName"], LastName: f["lastName"], Email: connector.TrimEmail(f["email"]), Phone: joinLines(f["phone"]),
 		Primary: f[flagPrimary], Communication: f[flagCommunication],
 	}
 }
 
 func place(f map[string]string) connector.Address {
-	return connector.Address{Line1: f["line1"], City: f["city"], PostCode: f["postCode"], Country: f["country"]}
+	return connector.Address{Line1: joinLines(f["line1"]), City: joinLines(f["city"]), PostCode: f["postCode"], Country: f["country"]}
 }
+
+// joinLines writes the lines of a text behind each other, as the service takes one line.
+func joinLines(s string) string {
+	if !strings.ContainsFunc(s, isLineBreak) {
+		return s
+	}
+	var lines []string
+	for _, line := range strings.FieldsFunc(s, isLineBreak) {
+		if line = strings.Trim(strings.TrimSpace(line), ", "); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, ", ")
+}
+
+func isLineBreak(r rune) bool { return strings.ContainsRune("\r\n\u2028\u2029\u0085\v", r) }
 
 // elementsOf renders people or addresses.
 func elementsOf[T any](e *evaluation, g group, build func(map[string]string) T) ([]T, error) {

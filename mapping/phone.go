@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -121,12 +122,52 @@ func (m *meter) international(s, region string) string {
 	return number
 }
 
-// readPhone writes a number as E.164 does. What is no valid number, or more than
+// readPhone writes a number as E.164 does; of several the first that is understood. What is no valid number, or more than
 // a number, is returned trimmed, so that it is seen: a wrong number, one of an
 // unknown region, one with a word or an extension beside it. missed is the
 // Misread.Function under which it counts then.
 func readPhone(s, region string) (number, missed string) {
-	s = strings.TrimSpace(s)
+	parts := phoneParts(s)
+	for _, part := range parts {
+		if number, missed = readOnePhone(part, region); missed == "" {
+			return number, ""
+		}
+	}
+	if s = strings.TrimSpace(joinLines(s)); len(parts) == 1 {
+		s = parts[0]
+	}
+	if missed == "" {
+		missed = "phone"
+	}
+	return s, missed
+}
+
+// phoneLabel matches the word in front of a number that says what kind it is.
+var phoneLabel = regexp.MustCompile(`(?i)(?:^|[\s,;|/])(?:phone|telephone|tele?fono?|tel|fon|mobile?|cell|work|office|home|main|handy|gsm|ph|m|t)\s*(?:#|no\.?|nr\.?)?\s*(?:\.:|[:.])\s*`)
+
+// phoneParts parts a cell that holds several numbers, and leaves out the labels in front of them.
+func phoneParts(s string) (parts []string) {
+	if strings.ContainsFunc(s, unicode.IsLetter) && len(s) <= 2*maxPhone {
+		s = phoneLabel.ReplaceAllString(s, "\n")
+	}
+	for _, part := range strings.FieldsFunc(s, func(r rune) bool { return isLineBreak(r) || r == ';' || r == '|' }) {
+		if !blank(part) {
+			parts = append(parts, strings.TrimSpace(part))
+		}
+	}
+	return parts
+}
+
+// PhoneText returns the first number of a cell as it is written there, without a label.
+func PhoneText(cell string) string {
+	if parts := phoneParts(cell); len(parts) > 0 {
+		return parts[0]
+	}
+	return ""
+}
+
+// readOnePhone is readPhone for a text that is one number.
+func readOnePhone(s, region string) (number, missed string) {
 	if len(s) > maxPhone || strings.ContainsFunc(s, unicode.IsLetter) {
 		return s, "phone"
 	}

@@ -87,7 +87,7 @@ func textOf(v any) (string, error) {
 	switch v := v.(type) {
 	case nil:
 	case string:
-		s = v
+		s = Value(v)
 	case json.Number:
 		s = v.String()
 	case bool:

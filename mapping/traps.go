@@ -46,6 +46,8 @@ func (e *expression) trapOperator(n *ast.BinaryNode) {
 	case "<", ">", "<=", ">=":
 		e.trapOrder(n)
 	case "==", "!=":
+		e.trapFiller(n.Left, n.Right)
+		e.trapFiller(n.Right, n.Left)
 		if other := besideNil(n); other != nil && isPlain(other) {
 			e.fail(n.Location(), "a field that is missing is blank, never nil; ask isBlank")
 		}
@@ -56,6 +58,15 @@ func (e *expression) trapOperator(n *ast.BinaryNode) {
 	case "or", "||", "and", "&&":
 		e.trapBoth(n)
 	}
+}
+
+// trapFiller refuses to compare with a word that every field is read as blank for.
+func (e *expression) trapFiller(fixed, other ast.Node) {
+	s, is := fixed.(*ast.StringNode)
+	if _, both := other.(*ast.StringNode); !is || both || blank(s.Value) || Value(s.Value) != "" {
+		return
+	}
+	e.fail(fixed.Location(), "a field that holds %q is read as blank, so nothing is equal to it; ask isBlank", s.Value)
 }
 
 func besideNil(n *ast.BinaryNode) ast.Node {

@@ -8,7 +8,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"payersync/connector"
 	"payersync/mapping"
 )
 
@@ -49,7 +48,7 @@ var (
 func newColumn(t Table, at int, name string) *column {
 	c := &column{name: name, at: at, words: plainWords(name), rows: len(t.Rows), times: map[string]int{}}
 	for _, row := range t.Rows {
-		cell := strings.TrimSpace(row[at])
+		cell := strings.TrimSpace(mapping.Value(row[at]))
 		if cell == "" {
 			continue
 		}
@@ -92,7 +91,7 @@ func (c *column) add(cell string) {
 		_, land = mapping.Country(cell)
 	}
 	for counter, is := range map[*int]bool{
-		&c.emails: hasEmail(cell), &c.numbers: phoneForm.MatchString(cell), &c.plus: strings.HasPrefix(cell, "+"),
+		&c.emails: hasEmail(cell), &c.numbers: phoneForm.MatchString(mapping.PhoneText(cell)), &c.plus: strings.HasPrefix(cell, "+"),
 		&c.codes: digit && utf8.RuneCountInString(cell) <= 30 && codeForm.MatchString(cell), &c.short: digit && len(compact) <= 10, &c.dates: dateForm.MatchString(cell), &c.amounts: amountForm.MatchString(cell),
 		&c.ibans: IsIBAN(cell), &c.flags: isFlag(cell), &c.lands: land, &c.texts: letter,
 	} {
@@ -109,9 +108,7 @@ func IsIBAN(cell string) bool {
 }
 
 func hasEmail(cell string) bool {
-	return strings.Contains(cell, "@") && slices.ContainsFunc(strings.FieldsFunc(cell, func(r rune) bool {
-		return unicode.IsSpace(r) || strings.ContainsRune(",;/|<>()\"", r)
-	}), connector.ValidEmail)
+	return mapping.HasEmail(cell)
 }
 
 // shared is how many rows have a value that another row has, too.
