@@ -276,7 +276,7 @@ func (s *csvSetup) block(dir string) (string, error) {
 // written says how the file was written.
 func (s *csvSetup) written() string {
 	signs := map[rune]string{',': "commas", ';': "semicolons", '\t': "tabs", '|': "bars"}
-	names := map[string]string{"utf-8": "UTF-8", "utf-16le": "UTF-16", "utf-16be": "UTF-16", "windows-1252": "Windows-1252", "iso-8859-15": "ISO-8859-15", "macintosh": "Macintosh"}
+	names := map[string]string{"utf-8": "UTF-8", "utf-16le": "UTF-16", "utf-16be": "UTF-16", "windows-1252": "Windows-1252", "iso-8859-15": "ISO-8859-15", "macintosh": "Macintosh", "cp850": "DOS code page 850", "cp437": "DOS code page 437", "utf-8-twice": "UTF-8 encoded twice"}
 	return fmt.Sprintf("%s, %s, headings in line %d", names[s.found.Encoding], signs[s.found.Delimiter], s.found.Line)
 }
 

@@ -2,6 +2,7 @@ package csvfile
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +54,11 @@ type rowReader struct {
 }
 
 func newRowReader(text io.Reader, comma rune) *rowReader {
-	return &rowReader{in: bufio.NewReaderSize(text, 64<<10), comma: string(comma), line: 1}
+	r := &rowReader{in: bufio.NewReaderSize(text, 64<<10), comma: string(comma), line: 1}
+	for r.follows("\ufeff") { // a second byte order mark
+		r.size = 0
+	}
+	return r
 }
 
 // enter begins the rows below a header of so many columns. The cells above are
@@ -138,6 +143,9 @@ func (r *rowReader) char() (byte, ending, error) {
 	if err != nil {
 		return 0, inside, err
 	}
+	if b == endMark && r.isEnd() {
+		return 0, endOfFile, nil
+	}
 	r.size++
 	r.last = b
 	switch {
@@ -164,6 +172,19 @@ func (r *rowReader) follows(text string) bool {
 	}
 	_, _ = r.in.Discard(len(text)) // it was peeked at
 	r.size += len(text)
+	return true
+}
+
+// endMark is the character by which programs of DOS end a file.
+const endMark = 0x1a
+
+// isEnd reports whether nothing but end marks follows, and takes them.
+func (r *rowReader) isEnd() bool {
+	rest, err := r.in.Peek(1 << 10)
+	if !errors.Is(err, io.EOF) || len(bytes.Trim(rest, "\x1a\r\n")) > 0 {
+		return false
+	}
+	_, _ = r.in.Discard(len(rest)) // it was peeked at
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -40,7 +41,7 @@ func (e *export) guessEncoding(start []byte) (name, doubtful string, err error) 
 	if bytes.IndexByte(start, 0) >= 0 {
 		return "", "", e.fail("it holds bytes that are no text", "save it from its program as CSV UTF-8", nil)
 	}
-	if name, err = e.chooseEncoding(autoDetect, start); err != nil || name == "utf-8" {
+	if name, err = e.chooseEncoding(autoDetect, start); err != nil {
 		return name, "", err
 	}
 	if err := e.rewind(); err != nil {
@@ -49,6 +50,12 @@ func (e *export) guessEncoding(start []byte) (name, doubtful string, err error) 
 	sample, err := io.ReadAll(io.LimitReader(e.file, sniffedBytes))
 	if err != nil {
 		return "", "", e.unreadable(err)
+	}
+	switch {
+	case name == "utf-8" && encodedTwice(sample):
+		return "utf-8-twice", "", nil
+	case name == "utf-8":
+		return name, "", nil
 	}
 	name, doubtful = singleByte(sample)
 	return name, doubtful, nil
@@ -78,8 +85,8 @@ const lettersInUse = "ÄÖÜäöüßẞÀÂÇÈÉÊËÎÏÔŒÙÛŸàâçèéê�
 // singleByte names the encoding of one byte a letter that makes most sense of text; of
 // several that do, windows-1252. doubtful are the letters that make none.
 func singleByte(text []byte) (name, doubtful string) {
-	most := -1
-	for _, candidate := range []string{"windows-1252", "iso-8859-15", "macintosh"} {
+	most := math.MinInt
+	for _, candidate := range []string{"windows-1252", "iso-8859-15", "macintosh", "cp850", "cp437"} {
 		good, odd := sense(text, candidate)
 		if good > most {
 			name, doubtful, most = candidate, odd, good
@@ -88,28 +95,47 @@ func singleByte(text []byte) (name, doubtful string) {
 	return name, doubtful
 }
 
-// sense counts the letters beyond ASCII that an encoding makes of text and that are in use,
+// sense weighs the letters beyond ASCII that an encoding makes of text and that are in use,
 // and returns a few of the others.
 func sense(text []byte, encoding string) (good int, odd string) {
 	table := encodings[encoding].(*charmap.Charmap)
 	before := ' '
-	for _, b := range text {
-		r := table.DecodeByte(b)
+	for i, b := range text {
+		r, after := table.DecodeByte(b), ' '
+		if i+1 < len(text) {
+			after = table.DecodeByte(text[i+1])
+		}
 		switch {
 		case b < utf8.RuneSelf:
-		case inUse(before, r):
+		case inUse(before, r, after) && strings.ContainsRune(commonLetters, r):
+			good += 2
+		case inUse(before, r, after):
 			good++
-		case len(odd) < 20 && !strings.ContainsRune(odd, r) && unicode.IsPrint(r):
-			odd += string(r)
+		default:
+			good -= 2
+			if len(odd) < 20 && !strings.ContainsRune(odd, r) && unicode.IsPrint(r) {
+				odd += string(r)
+			}
 		}
 		before = r
 	}
 	return good, odd
 }
 
-// inUse reports whether a letter may stand behind another. A capital behind a small letter is
-// as odd as a sign that nobody types, and so is ½ behind a letter.
-func inUse(before, r rune) bool {
-	return strings.ContainsRune(lettersInUse, r) &&
-		!(unicode.IsUpper(r) && unicode.IsLower(before)) && !(r == '½' && unicode.IsLetter(before))
+// commonLetters are those of lettersInUse that stand in many words.
+const commonLetters = "ÄÖÜäöüßàçèéêëâôùáíóúñìòãõåæø"
+
+// inUse reports whether a letter may stand between two others. A capital inside a word of
+// small letters is as odd as a sign that nobody types, and so is ½, or a quotation mark, within a word.
+func inUse(before, r, after rune) bool {
+	inWord := unicode.IsLetter(before)
+	switch {
+	case !strings.ContainsRune(lettersInUse, r), r == '½' && inWord:
+		return false
+	case unicode.IsUpper(r):
+		return !unicode.IsLower(before) && !(inWord && unicode.IsLower(after))
+	case strings.ContainsRune("‘“”„«»…–—°ºª§€", r):
+		return !inWord || !unicode.IsLetter(after)
+	}
+	return true
 }

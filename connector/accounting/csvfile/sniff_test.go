@@ -23,6 +23,45 @@ func sniffed(t testing.TB, content string) *Findings {
 	return f
 }
 
+// twice is UTF-8 that was read as Windows-1252 and written as UTF-8 again.
+func twice(s string) string {
+	out, err := charmap.Windows1252.NewDecoder().String(s)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// covers F283
+func TestSniffTellsTheEncodingByTheLettersWithinWords(t *testing.T) {
+	t.Parallel()
+	pages := map[string]encoding.Encoding{"windows-1252": charmap.Windows1252, "macintosh": charmap.Macintosh, "cp850": charmap.CodePage850}
+	for _, names := range []string{
+		"1;Köhler Bau;Dresden\n2;Möbel Höfer;Köln\n3;Schön Druck;Leipzig\n",
+		"1;Société Générale;Besançon\n2;Hélène Forêt;Nîmes\n",
+		"1;Muñoz Peña;Málaga\n2;José Núñez;León\n",
+		"1;MÜLLER GMBH;KÖLN\n2;Weiß & Söhne;Düsseldorf\n",
+		"1;Società Caffè Perù;Forlì\n2;Città Più;Cantù\n",
+		"1;Håkon Sørensen;Tromsø\n2;Bjørn Ærø;Århus\n",
+	} {
+		for want, page := range pages {
+			text, err := page.NewEncoder().String("No;Name;Ort\n" + names)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := sniffed(t, text); f.Encoding != want || f.Doubtful != "" || f.Rows[0][1] != strings.Split(names, ";")[1] {
+				t.Errorf("%q in %s is taken for %s, doubts %q", names, want, f.Encoding, f.Doubtful)
+			}
+		}
+		if f := sniffed(t, twice("No;Name;Ort\n"+names)); f.Encoding != "utf-8-twice" || f.Rows[0][1] != strings.Split(names, ";")[1] {
+			t.Errorf("%q encoded twice is taken for %s: %q", names, f.Encoding, f.Rows)
+		}
+	}
+	if f := sniffed(t, "No;Name;Ort\n1;O’Brien “Best” Ltd — Œuvre;Köln\n"); f.Encoding != "utf-8" {
+		t.Errorf("UTF-8 is taken for %s", f.Encoding)
+	}
+}
+
 const german = "Kd.-Nr.;Name;Ort\r\n1001;Bäckerei Grün;Köln\r\n1002;Fleischerei Weiß;Düren\r\n1003;Café Œuvre & Söhne;Straßburg\r\n"
 
 func TestSniffTellsHowAFileWasWrittenAndTheSourceReadsItSo(t *testing.T) {
@@ -49,6 +88,11 @@ func TestSniffTellsHowAFileWasWrittenAndTheSourceReadsItSo(t *testing.T) {
 		{"Windows-1252", in(charmap.Windows1252, german), "windows-1252", ';', Config{}},
 		{"ISO-8859-15", in(charmap.ISO8859_15, german), "iso-8859-15", ';', Config{Encoding: "iso-8859-15", Delimiter: ";"}},
 		{"Macintosh", in(charmap.Macintosh, german), "macintosh", ';', Config{Encoding: "macintosh", Delimiter: ";"}},
+		{"code page 850", in(charmap.CodePage850, strings.ReplaceAll(german, "Œ", "Oe")), "cp850", ';', Config{Encoding: "cp850", Delimiter: ";"}},
+		{"UTF-8 encoded twice", twice(german), "utf-8-twice", ';', Config{Encoding: "utf-8-twice", Delimiter: ";"}},
+		{"two byte order marks", "\ufeff\ufeff" + german, "utf-8", ';', Config{}},
+		{"an end mark", german + "\x1a", "utf-8", ';', Config{}},
+		{"end marks behind the last row", strings.TrimSuffix(german, "\r\n") + "\x1a\x1a", "utf-8", ';', Config{}},
 		{"commas", strings.ReplaceAll(german, ";", ","), "utf-8", ',', Config{}},
 		{"bars", strings.ReplaceAll(german, ";", "|"), "utf-8", '|', Config{Encoding: "utf-8", Delimiter: "|"}},
 		{"commas inside of cells", strings.ReplaceAll(german, " ", ", "), "utf-8", ';', Config{}},

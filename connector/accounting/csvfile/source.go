@@ -82,7 +82,7 @@ type Config struct {
 	Preset string `yaml:"preset,omitempty" jsonschema:"enum=generic,enum=xero,enum=sage"`
 
 	// Encoding is detected when it is "" or auto. A byte order mark always wins.
-	Encoding string `yaml:"encoding,omitempty" jsonschema:"enum=auto,enum=utf-8,enum=utf-16le,enum=utf-16be,enum=windows-1252,enum=iso-8859-15,enum=macintosh"`
+	Encoding string `yaml:"encoding,omitempty" jsonschema:"enum=auto,enum=utf-8,enum=utf-16le,enum=utf-16be,enum=windows-1252,enum=iso-8859-15,enum=macintosh,enum=cp850,enum=cp437,enum=utf-8-twice"`
 
 	// Delimiter is one character, or the word tab. When it is "" or auto, a comma,
 	// semicolon or tab is detected.

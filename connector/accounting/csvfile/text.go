@@ -28,6 +28,9 @@ var encodings = map[string]encoding.Encoding{
 	"windows-1252": charmap.Windows1252,
 	"iso-8859-15":  charmap.ISO8859_15,
 	"macintosh":    charmap.Macintosh,
+	"cp850":        charmap.CodePage850,
+	"cp437":        charmap.CodePage437,
+	"utf-8-twice":  encoding.Nop, // decode undoes the second encoding
 }
 
 func checkEncoding(name string) error {
@@ -80,7 +83,78 @@ func detectEncoding(r io.Reader) (string, error) {
 // decode returns r as UTF-8 without byte order mark. Bytes that are no text come
 // out as U+FFFD, or in UTF-8 as they are.
 func decode(r io.Reader, name string) io.Reader {
-	return transform.NewReader(r, unicode.BOMOverride(encodings[name].NewDecoder()))
+	text := transform.NewReader(r, unicode.BOMOverride(encodings[name].NewDecoder()))
+	if name == "utf-8-twice" {
+		return transform.NewReader(text, encodedOnce{})
+	}
+	return text
+}
+
+// encodedOnce turns UTF-8 that was taken for Windows-1252 and encoded again into what it was.
+// Letters that were encoded once only stay as they are.
+type encodedOnce struct{ transform.NopResetter }
+
+// Transform implements transform.Transformer.
+func (encodedOnce) Transform(dst, src []byte, atEOF bool) (nDst, nSrc int, err error) {
+	for nSrc < len(src) {
+		text, size := src[nSrc:nSrc+1], 1
+		if src[nSrc] >= utf8.RuneSelf {
+			if !atEOF && len(src)-nSrc < 4*utf8.UTFMax {
+				return nDst, nSrc, transform.ErrShortSrc
+			}
+			if text, size = onceEncoded(src[nSrc:]); size == 0 {
+				_, size = utf8.DecodeRune(src[nSrc:])
+				text = src[nSrc : nSrc+size]
+			}
+		}
+		if len(dst)-nDst < len(text) {
+			return nDst, nSrc, transform.ErrShortDst
+		}
+		nDst += copy(dst[nDst:], text)
+		nSrc += size
+	}
+	return nDst, nSrc, nil
+}
+
+// onceEncoded returns the letter that text begins with in UTF-8 encoded twice, and how many
+// bytes it takes; 0 when it begins otherwise.
+func onceEncoded(text []byte) (letter []byte, size int) {
+	var inner [utf8.UTFMax]byte
+	for n := range inner {
+		r, width := utf8.DecodeRune(text[size:])
+		b, ok := charmap.Windows1252.EncodeRune(r)
+		if !ok || b < utf8.RuneSelf || n == 0 && !utf8.RuneStart(b) {
+			return nil, 0
+		}
+		inner[n], size = b, size+width
+		if utf8.FullRune(inner[:n+1]) {
+			if r, _ := utf8.DecodeRune(inner[:n+1]); r == utf8.RuneError {
+				return nil, 0
+			}
+			return inner[:n+1], size
+		}
+	}
+	return nil, 0
+}
+
+// encodedTwice reports whether most letters beyond ASCII in text are UTF-8 encoded twice.
+func encodedTwice(text []byte) bool {
+	twice, once := 0, 0
+	for len(text) > 0 {
+		if text[0] < utf8.RuneSelf {
+			text = text[1:]
+			continue
+		}
+		_, size := onceEncoded(text)
+		if size == 0 {
+			once++
+			_, size = utf8.DecodeRune(text)
+		} else {
+			twice++
+		}
+		text = text[size:]
+	}
+	return twice > once
 }
 
 // garbled reports whether s holds bytes that were no text, or text that was lost
