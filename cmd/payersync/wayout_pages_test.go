@@ -235,3 +235,41 @@ func (r *reader) decideMatch(page string, act connector.Act, why string) {
 	does := map[connector.Act]string{connector.ActAccept: "same", connector.ActReject: "not"}[act]
 	r.send(http.MethodPost, path, url.Values{"customer": {customer[1]}, "act": {does}, "reason": {why}})
 }
+
+// What somebody decided on a page is taken back on it, where the command can do that.
+func TestADecisionOnThePagesIsTakenBackThere(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		reason    connector.Reason
+		act, undo connector.Act
+	}{
+		{connector.ReasonEnteredTwice, connector.ActMerge, connector.ActSeparate},
+		{connector.ReasonKeyChanged, connector.ActUnlink, connector.ActKeep},
+		{connector.ReasonKeyDisputed, connector.ActAdopt, connector.ActTakeBack},
+		{connector.ReasonKeyDisputed, connector.ActReject, connector.ActTakeBack},
+		{connector.ReasonUnlinked, connector.ActLink, connector.ActTakeBack},
+		{connector.ReasonUnlinked, connector.ActReject, connector.ActTakeBack},
+		{connector.ReasonEmailMalformed, connector.ActGiveUp, connector.ActTakeUp},
+	} {
+		t.Run(fmt.Sprintf("%s/%s", test.reason, test.act), func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			id := situations[test.reason](s)
+			s.another = s.added(`{"name":"Somebody Else Again","people":[{"name":"Else","email":"else@example.org"}]}`)
+			s.sync()
+			before := s.told(id)
+			s.onPages(func(sign func(pages.Role) *reader) {
+				r := sign(pages.Operator)
+				r.perform(r.get(pageOf(id, test.reason)), test.reason, test.act, "decided in haste", s.another)
+				r.perform(r.get(pageOf(id, test.reason)), "", test.undo, "decided again", s.another)
+			})
+			if !s.audited("decided again") {
+				t.Error("the audit log does not say that it was taken back")
+			}
+			s.sync()
+			if after := s.told(id); !slices.Equal(before, after) {
+				t.Errorf("%s is told %v, and was told %v", id, after, before)
+			}
+		})
+	}
+}
