@@ -243,10 +243,27 @@ func (a *app) printHold(h letterHold) {
 		line += " to payers of " + h.Connection
 	}
 	line += ": " + h.Sentence
-	if h.Continue {
-		line += " To go on: payersync mandates letters continue --reason TEXT"
+	if next := h.next(); next != "" {
+		line += " " + next
 	}
 	fmt.Fprintln(a.Out, show.Visible(line))
+}
+
+// next says what lets letters leave again; "" where the configuration holds them.
+func (h letterHold) next() string {
+	switch {
+	case h.Continue:
+		return "To go on: payersync mandates letters continue --reason TEXT"
+	case h.Code == letters.HoldUnclear:
+		return "See which: payersync mandates letters list --state unclear. Then say of each that it arrived, or have it sent again: payersync mandates letters arrived LETTER, or payersync mandates letters again LETTER."
+	case h.Code == letters.HoldMapping:
+		return "To see where: payersync mapping check " + h.Connection
+	case h.Code == letters.HoldSource:
+		return "To read them: payersync sync " + h.Connection
+	case h.Code == letters.HoldSweep:
+		return "To read it: payersync sweep"
+	}
+	return ""
 }
 
 // pausesOf says what keeps all letters, or those of a connection, from leaving until somebody
@@ -490,6 +507,10 @@ func sentExit(r letters.Result) error {
 		return exitError(exitAttention)
 	case r.Waiting > 0, slices.ContainsFunc(r.Holds, func(h letters.Hold) bool { return h.Person }):
 		return exitError(exitApproval)
+	case slices.ContainsFunc(r.Holds, func(h letters.Hold) bool {
+		return letterHold{Code: h.Code, Connection: h.Connection}.next() != ""
+	}):
+		return exitError(exitAttention) // nothing leaves before somebody does something
 	}
 	return nil
 }
