@@ -52,7 +52,7 @@ type completer func(context.Context) []cobra.Completion
 // argument by its placeholder in the command's usage, a flag by its name.
 func (a *app) completions(root *cobra.Command) {
 	arguments := map[string]completer{
-		"NAME": a.connectionNames, "[NAME…]": a.connectionNames, "[CONNECTION]": a.connectionNames,
+		"NAME": a.connectionNames, "[NAME…]": a.connectionNames, "[NAME…|RECORD]": a.connectionNames, "[CONNECTION]": a.connectionNames,
 		"[WAY]": a.alertWays, "PLAN": a.planNumbers, "SHELL": words("bash", "fish", "powershell", "zsh"), "HASH": a.versionHashes, "A": a.versionHashes, "[B]": a.versionHashes,
 	}
 	flags := map[string]completer{

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/reconcile"
 	"payersync/connector/syncer"
@@ -20,17 +22,105 @@ import (
 )
 
 func (a *app) syncCmd() *cobra.Command {
-	return a.runCmd(connector.RunSync, &cobra.Command{
-		Use:   "sync [NAME…]",
+	c := a.runCmd(connector.RunSync, &cobra.Command{
+		Use:   "sync [NAME…|RECORD]",
 		Short: "Make one incremental run: read, plan, apply",
 		Long: `Reads what changed in each connection's accounting system, plans, and sends the
 plan unless it is above the limits: then it waits for payersync approve and the
 command ends with exit status 4. Where far fewer records are read than are known,
 or far fewer of them make payers than before, nothing is sent: it ends with exit
 status 7, and payersync approve, or --yes, lets them go. Without names all
-connections run. A sync over unchanged data sends nothing.`,
-		Example: "  payersync sync acme\n  */15 * * * * payersync sync --quiet --config payersync.yaml   # as a cron job",
+connections run. A sync over unchanged data sends nothing.
+
+With RECORD it reads and plans the record's connection as usual and sends the changes
+of this record alone; the other changes wait for the next sync. The limits hold for
+the whole plan, and --yes does not lift them here.`,
+		Example: "  payersync sync acme\n  payersync sync C0001    # this record alone\n  */15 * * * * payersync sync --quiet --config payersync.yaml   # as a cron job",
 	})
+	whole := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return whole(cmd, args)
+		}
+		cfg, err := a.loadLocal()
+		if err != nil || cfg.Has(args[0]) == nil {
+			return whole(cmd, args)
+		}
+		if cmd.Flags().Changed("yes") {
+			return usage.Errorf("--yes is for whole connections; for one record, payersync plans show names its change and payersync approve lets it go")
+		}
+		return a.syncRecord(cmd.Context(), args[0], cfg)
+	}
+	return c
+}
+
+// syncRecord makes a run that sends the changes of one record alone.
+func (a *app) syncRecord(ctx context.Context, text string, cfg *config.Config) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	found, err := s.Ledger.FindRecords(ctx, text)
+	if err != nil {
+		return err
+	}
+	switch len(found) {
+	case 0:
+		return usage.Errorf("%w; nor was a record read that is called so: payersync plan reads the books", cfg.Has(text))
+	case 1:
+	default:
+		return usage.Errorf("%q names %d records; use the id that one alone has", show.Visible(text), len(found))
+	}
+	record := found[0]
+	return a.eachConnection(ctx, s, []string{record.Connection}, func(c config.Connection) (int, error) {
+		if _, err := a.passesOver(ctx, s, c.Name, true); err != nil {
+			return exitCode(err), err
+		}
+		conn, err := s.Connection(ctx, c)
+		if err != nil {
+			return exitCode(err), err
+		}
+		if _, err := setMappingProblem(ctx, s, c, ""); err != nil {
+			return exitCode(err), err
+		}
+		res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: connector.RunSync, Trigger: "manual", Only: record.SourceID})
+		if err != nil {
+			return exitCode(err), err
+		}
+		code, err := codeOfRecord(ctx, s, res, record)
+		return code, errors.Join(err, a.showRecordResult(res, record))
+	})
+}
+
+// codeOfRecord returns the exit code for how a run of one record ended: what others need does not count.
+func codeOfRecord(ctx context.Context, s *session.Session, r syncer.Result, record state.RecordID) (int, error) {
+	if r.Err != nil || r.Outcome != connector.RunComplete && r.Outcome != connector.RunIncomplete {
+		return codeOf(r), nil
+	}
+	told, err := s.Ledger.AttentionOf(ctx, record.Connection, record.SourceID)
+	if err != nil {
+		return exitCode(err), err
+	}
+	changes, err := s.Ledger.ChangesOf(ctx, record.Connection, record.SourceID)
+	if err != nil {
+		return exitCode(err), err
+	}
+	if len(told) > 0 || slices.ContainsFunc(changes, func(c state.PastChange) bool {
+		return c.State == connector.ChangePending || c.State == connector.ChangeUnknown
+	}) {
+		return exitAttention, nil
+	}
+	return exitDone, nil
+}
+
+// showRecordResult prints how a run of one record ended.
+func (a *app) showRecordResult(r syncer.Result, record state.RecordID) error {
+	if a.JSON() {
+		return a.showResult(r)
+	}
+	a.Say("Only record %s was to be sent. What else the plan lists waits for the next sync.", show.Visible(record.SourceID))
+	return a.showResult(r)
 }
 
 func (a *app) backfillCmd() *cobra.Command {

@@ -45,7 +45,7 @@ func (r *run) apply(ctx context.Context) error {
 	if err := r.walk(ctx, walk{stage: "links", lane: state.LaneMandate, pending: true, do: r.applyLink}); err != nil {
 		return err
 	}
-	if err := r.heldBack(ctx); err != nil || r.plan.Limits != "" { // the rest waits
+	if err := r.heldBack(ctx); err != nil || r.plan.Limits != "" || r.opts.Only != "" { // the rest waits
 		return err
 	}
 	return r.setPlan(ctx, *r.plan, state.PlanApplied)
@@ -129,6 +129,9 @@ func (r *run) walk(ctx context.Context, how walk) error {
 	sending, last := context.WithCancel(ctx)
 	defer last()
 	inFlight = connector.WithLastCall(inFlight, sending)
+	if how.pending && r.opts.Only != "" {
+		total = 0 // how many of these are the record's is not counted
+	}
 	w := &walker{run: r, walk: how, total: total, sending: sending, last: last}
 	var group errgroup.Group
 	group.SetLimit(r.Settings.Workers)
@@ -182,6 +185,9 @@ func (w *walker) dispatch(ctx context.Context, start func(state.Change)) error {
 			}
 			if w.sending.Err() != nil {
 				return nil
+			}
+			if w.pending && w.opts.Only != "" && c.Payer.SourceID != w.opts.Only {
+				continue // it waits for the next run, as after an interruption
 			}
 			start(c)
 		}

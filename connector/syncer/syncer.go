@@ -134,6 +134,7 @@ type Options struct {
 	Progress func(Progress)                              // told how far the run is; nil for nobody
 	Decided  func(run int64, d state.Decision)           // told what was decided of each record that was planned; nil for nobody
 	Failed   func(FailedChange)                          // told of each change that failed, by several goroutines at once; nil for nobody
+	Only     string                                      // the source id of the one record of which planned changes are sent; "" for all
 }
 
 // FailedChange is a change that failed.
