@@ -138,12 +138,52 @@ type Person struct {
 
 	Primary       string `json:"primary,omitempty"`       // this is the customer's primary contact
 	Communication string `json:"communication,omitempty"` // the service writes to this contact
+
+	// ID is the service's own id of the contact, where a read has shown one. No mapping makes
+	// it, and no hash or comparison of customers counts it.
+	ID string `json:"id,omitempty"`
 }
 
-// Unflagged returns the person without its flags.
+// Unflagged returns the person without its flags and its id.
 func (p Person) Unflagged() Person {
-	p.Primary, p.Communication = "", ""
+	p.Primary, p.Communication, p.ID = "", "", ""
 	return p
+}
+
+// WithIDs returns the customer with the service's own ids of its contacts, as a read has shown
+// them. A contact is known by its e-mail address, or by its name where neither has an address.
+func (c Customer) WithIDs(shown []Person) Customer {
+	c.People = slices.Clone(c.People)
+	for i := range c.People {
+		p := &c.People[i]
+		p.ID = ""
+		for _, s := range shown {
+			if s.ID != "" && strings.EqualFold(s.Email, p.Email) && (p.Email != "" || SameForm(s.fullName(), p.fullName())) && !c.hasID(s.ID) {
+				p.ID = s.ID
+				break
+			}
+		}
+	}
+	return c
+}
+
+func (p Person) fullName() string {
+	if p.Name != "" {
+		return p.Name
+	}
+	return strings.TrimSpace(p.FirstName + " " + p.LastName)
+}
+
+func (c Customer) hasID(id string) bool {
+	return slices.ContainsFunc(c.People, func(p Person) bool { return p.ID == id })
+}
+
+// WithoutIDs returns the customer without the service's ids of its contacts.
+func (c Customer) WithoutIDs() Customer {
+	if slices.ContainsFunc(c.People, func(p Person) bool { return p.ID != "" }) {
+		c = c.WithIDs(nil)
+	}
+	return c
 }
 
 // Address is a customer's postal address.
@@ -157,7 +197,7 @@ type Address struct {
 // Hash returns the SHA-256, in hex, of the customer's canonical JSON. Equal
 // hashes mean that nothing needs to be sent.
 func (c Customer) Hash() string {
-	b, _ := json.Marshal(c)
+	b, _ := json.Marshal(c.WithoutIDs())
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
@@ -313,7 +353,7 @@ type RemoteCustomer struct {
 	Emails       []string
 	Phones       []string
 	Addresses    []Address
-	Flagged      []Person          // the contacts, where the dialect names their flags; nil where it names none
+	People       []Person          // the contacts that have an id; all of them where the dialect names flags
 	ExternalData map[string]string // whatever shape it came in
 	Mandate      *Mandate          // the latest mandate; nil when the customer has none
 	Financial    string            // the financial status in the service's word; "" where it was not given, which says nothing

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -316,6 +317,20 @@ func (tx *Tx) setApplied(p Payer, applied connector.Customer) (kept bool, err er
 	n, err := tx.count("UPDATE payers SET "+asApplied("?3", "?4", "?5")+" WHERE connection = ?1 AND source_id = ?2 AND NOT "+isForgotten,
 		p.Connection, p.SourceID, box, applied.Hash(), stamp(tx.now))
 	return n > 0, err
+}
+
+// SetContactIDs keeps the service's ids of the contacts that the customer holds of us, where
+// applied has other ids than are known. Everything else of applied is what p.Applied is.
+func (tx *Tx) SetContactIDs(p Payer, applied connector.Customer) error {
+	if p.Applied == nil || slices.Equal(p.Applied.People, applied.People) {
+		return nil
+	}
+	box, err := tx.boxApplied(p, applied)
+	if err != nil {
+		return err
+	}
+	return tx.exec("UPDATE payers SET applied = ?3 WHERE connection = ?1 AND source_id = ?2 AND applied_hash = ?4 AND NOT "+isForgotten,
+		p.Connection, p.SourceID, box, applied.Hash())
 }
 
 // SetHeld records that a read showed the customer to hold this of us, and SetShown whether

@@ -69,10 +69,20 @@ func (d Dialect) personOf(raw json.RawMessage) connector.Person {
 	if err != nil {
 		return connector.Person{}
 	}
+	return d.readPerson(o)
+}
+
+func (d Dialect) readPerson(o object) connector.Person {
+	flag := func(key string) string {
+		if key == "" {
+			return ""
+		}
+		return flagOf(o.get(key))
+	}
 	return connector.Person{
 		Name: o.text("name"), FirstName: o.text("firstName"), LastName: o.text("lastName"),
 		Email: o.text("email"), Phone: o.text("phone", "phoneNo"),
-		Primary: flagOf(o.get(d.PersonPrimary)), Communication: flagOf(o.get(d.PersonComms)),
+		Primary: flag(d.PersonPrimary), Communication: flag(d.PersonComms), ID: o.text("id"),
 	}
 }
 

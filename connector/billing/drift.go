@@ -1,7 +1,6 @@
 package billing
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -11,8 +10,8 @@ import (
 // Drift lists where a fetched customer shows something else than what is wanted of it,
 // sorted by path: From is what it shows, To what is wanted. Unlike MergeDiff it gives
 // elements of lists the places that they have in want, and a value that is shown in
-// another form (connector.SameForm) is as wanted. A contact whose address somebody changed
-// is known by its place and name; one that is not found is blank.
+// another form (connector.SameForm) is as wanted. It finds the contact that an update would
+// change, by the same rules; one that is not found is blank.
 func (c *Client) Drift(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) ([]connector.FieldChange, error) {
 	o, err := decodeObject(fetched.Raw)
 	if err != nil {
@@ -35,9 +34,13 @@ func (c *Client) Drift(fetched connector.RemoteCustomer, last *connector.Custome
 		plan := planPeople(list, c.dialect.peopleParts(m.last.People), wanted)
 		for i, p := range want.People {
 			shows.People[i] = connector.Person{}
-			if at := plan.placeOf(&wanted[i], i, list); at >= 0 {
+			if c.dialect.personPart(p).blank() {
+				continue
+			}
+			if at := plan.placeOf(&wanted[0]); at >= 0 {
 				shows.People[i] = personLike(p, c.dialect.personOf(list[at]))
 			}
+			wanted = wanted[1:]
 		}
 	}
 	if m.owns(ownAddresses) {
@@ -59,19 +62,9 @@ func (c *Client) Drift(fetched connector.RemoteCustomer, last *connector.Custome
 	return slices.DeleteFunc(connector.Diff(shows, want), func(d connector.FieldChange) bool { return connector.SameForm(d.From, d.To) }), nil
 }
 
-// placeOf returns the place of the element that is brought to the i-th part, or of the one
-// that stands in its place under its name; -1 for none.
-func (p listPlan) placeOf(want *part, i int, list []json.RawMessage) int {
-	if at := slices.IndexFunc(p.fates, func(f fate) bool { return f.want == want }); at >= 0 {
-		return at
-	}
-	if i >= len(list) || !p.fates[i].foreign() {
-		return -1
-	}
-	if v, known := viewOf(list[i]); !known || v.label == "" || !sameLabel(v.label, want.label) {
-		return -1
-	}
-	return i
+// placeOf returns the place of the element that is brought to a part; -1 for none.
+func (p listPlan) placeOf(want *part) int {
+	return slices.IndexFunc(p.fates, func(f fate) bool { return f.want == want })
 }
 
 // personLike returns of a person what ours says something of, with the name in ours' form.

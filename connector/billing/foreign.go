@@ -15,9 +15,9 @@ import (
 // somebody else changed in between, or what the update lost (fault F11). last, want
 // and own are those of the merge.
 //
-// The dialect's read-only members are not compared, nor what the service adds to
-// an element that we have just added. The order of an object's members is no
-// difference; a number that is spelt otherwise is one.
+// It does not compare the dialect's read-only members, nor what the service adds to
+// an element that we have just added, nor what has only moved on (standStill). The order of
+// an object's members is no difference; a number that is spelt otherwise is one.
 func (c *Client) ForeignChanges(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error) {
 	m := merge{dialect: c.dialect, want: want, own: own}
 	if last != nil {
@@ -30,7 +30,10 @@ func (c *Client) ForeignChanges(before, after json.RawMessage, last *connector.C
 	if err != nil {
 		return nil, fmt.Errorf("compare customer, as it was: %w", err)
 	}
-	is, err := decodeObject(after)
+	if err := checkJSON(after); err != nil {
+		return nil, fmt.Errorf("compare customer, as it is: %w", err)
+	}
+	is, err := parseObject(standStill(before, after))
 	if err != nil {
 		return nil, fmt.Errorf("compare customer, as it is: %w", err)
 	}
@@ -159,6 +162,13 @@ func (e *elementsCompared) ours(want part) int {
 // compareOurs compares the members that others put into an element of ours.
 func (e *elementsCompared) compareOurs(i int, want part) {
 	j := e.ours(want)
+	if j < 0 { // it is known by other than its address: by what our update made of it
+		made, _ := viewOf(want.update(e.before[i], nil, false))
+		j = e.find(func(raw json.RawMessage) bool {
+			v, ok := viewOf(raw)
+			return ok && v.email == made.email && sameLabel(v.label, made.label)
+		})
+	}
 	if j < 0 {
 		e.paths = append(e.paths, e.path(i))
 		return

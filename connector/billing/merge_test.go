@@ -214,14 +214,14 @@ func TestMergeRefusesWhatItCannotRead(t *testing.T) {
 // covers F11
 func TestForeignChangesNamesWhatSomebodyElseChanged(t *testing.T) {
 	t.Parallel()
-	const before = `{"id":"c1","name":"A","n":1.0,"x":{"y":[1,2]},"timezone":"UTC","people":[{"name":"Zoe","email":"zoe@x.example"},{"name":"Ann","email":"ann@x.example","vip":true}],` +
+	const before = `{"id":"c1","name":"A","at":"2026-11-20T09:00:00Z","rev":7,"n":1.0,"x":{"y":[1,2]},"timezone":"UTC","people":[{"name":"Zoe","email":"zoe@x.example"},{"name":"Ann","email":"ann@x.example","vip":true}],` +
 		`"addresses":[{"line1":"Low St","id":"a1"}],"externalData":{"k":"1","theirs":"t"}}`
 	last := &connector.Customer{Name: "A", People: []connector.Person{person("Ann", "ann@x.example", "")}, ExternalData: map[string]string{"k": "1"}}
 	want := connector.Customer{
 		Name: "B", People: []connector.Person{person("Ann", "ann@x.example", "5"), person("New", "new@x.example", "")},
 		Addresses: []connector.Address{{Line1: "High St"}}, ExternalData: map[string]string{"k": "1"},
 	}
-	const after = `{"id":"c1","name":"B","n":1.0,"x":{"y":[1,2]},"timezone":"CET","people":[{"email":"zoe@x.example","name":"Zoe"},{"name":"Ann","email":"ann@x.example","vip":true,"phone":"5"},{"id":9,"firstName":"New","email":"new@x.example"}],` +
+	const after = `{"id":"c1","name":"B","at":"2026-11-20T09:00:00Z","rev":7,"n":1.0,"x":{"y":[1,2]},"timezone":"CET","people":[{"email":"zoe@x.example","name":"Zoe"},{"name":"Ann","email":"ann@x.example","vip":true,"phone":"5"},{"id":9,"firstName":"New","email":"new@x.example"}],` +
 		`"addresses":[{"line1":"High St","id":"a1"}],"externalData":[{"key":"k","value":"1"},{"key":"theirs","value":"t"}]}`
 	tests := []struct {
 		name, from, to string
@@ -229,7 +229,10 @@ func TestForeignChangesNamesWhatSomebodyElseChanged(t *testing.T) {
 	}{
 		{"only ours", ``, ``, nil},
 		{"a number spelt otherwise", `"n":1.0`, `"n":1`, []string{"n"}},
-		{"deep in a list", `[1,2]`, `[1,3]`, []string{"x.y[1]"}},
+		{"a time that moved on", `"at":"2026-11-20T09:00:00Z","rev":7`, `"at":"2026-11-20T09:00:05Z","rev":7`, nil},
+		{"a count of updates", `"rev":7`, `"rev":8`, nil},
+		{"a time that went back", `"at":"2026-11-20T09:00:00Z"`, `"at":"2026-11-19T09:00:00Z"`, []string{"at"}},
+		{"deep in a list", `[1,2]`, `[1,4]`, []string{"x.y[1]"}},
 		{"a longer list", `[1,2]`, `[1,2,3]`, []string{"x.y[2]"}},
 		{"a member that is gone", `"n":1.0,`, ``, []string{"n"}},
 		{"a member that is new", `"n":1.0`, `"n":1.0,"new":null`, []string{"new"}},

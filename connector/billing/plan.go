@@ -3,6 +3,8 @@ package billing
 import (
 	"encoding/json"
 	"slices"
+
+	"payersync/connector"
 )
 
 // listPlan says what becomes of each element of a list, and what is added.
@@ -89,12 +91,16 @@ func planPeople(list []json.RawMessage, last, want []part) listPlan {
 	for j := range want {
 		found[j] = p.claim(p.find(want[j]), &want[j], p.written(want[j]))
 	}
+	before := p.predecessors(found)
+	for _, finds := range []func(before part, k int, want part) int{p.identified, p.alike, p.inPlaceOf} {
+		for j, k := range before {
+			if !found[j] && k >= 0 && p.claim(finds(last[k], k, want[j]), &want[j], &last[k]) {
+				found[j], p.succeeded[k] = true, true
+			}
+		}
+	}
 	for j := range want {
-		switch {
-		case found[j]:
-		case j < len(last) && p.claim(p.successor(j), &want[j], &last[j]):
-			p.succeeded[j] = true
-		default:
+		if !found[j] {
 			p.added = append(p.added, want[j])
 		}
 	}
@@ -139,22 +145,88 @@ func (p *peoplePlan) written(who part) *part {
 	return &p.last[i]
 }
 
-// successor returns the element that person j took over from whom we wrote in
-// the same place: a changed e-mail address must not make a second contact. -1
-// when that person is still wanted, or gone.
-func (p *peoplePlan) successor(j int) int {
-	before := p.last[j]
-	if slices.ContainsFunc(p.want, before.same) {
-		return -1
+// predecessors returns for each wanted person that has no element the place in last of the
+// person it was when we wrote it: the same one, else one of that name who is wanted no more,
+// else the one in the same place who is wanted no more. -1 where it is new.
+func (p *peoplePlan) predecessors(found []bool) []int {
+	out, taken := make([]int, len(p.want)), make([]bool, len(p.last))
+	for j := range out {
+		out[j] = -1
 	}
-	if i := p.find(before); i >= 0 {
+	for k, who := range p.last {
+		taken[k] = slices.ContainsFunc(p.want, who.same)
+	}
+	pair := func(fits func(j, k int) bool) {
+		for j := range p.want {
+			for k := range p.last {
+				if !found[j] && out[j] < 0 && fits(j, k) {
+					out[j], taken[k] = k, true
+				}
+			}
+		}
+	}
+	pair(func(j, k int) bool { return p.want[j].same(p.last[k]) && !slices.Contains(out, k) })
+	pair(func(j, k int) bool {
+		return !taken[k] && p.want[j].label != "" && sameLabel(p.want[j].label, p.last[k].label)
+	})
+	pair(func(j, k int) bool { return !taken[k] && j == k })
+	return out
+}
+
+// identified returns the element of a person whom we wrote, by its address or by its id in the
+// service; -1 when there is none.
+func (p *peoplePlan) identified(before part, _ int, _ part) int {
+	if i := p.find(before); i >= 0 || before.id == "" {
 		return i
 	}
-	if j >= len(p.views) || !p.free(j) || p.views[j].label == "" {
+	for i, v := range p.views {
+		if v.id == before.id && p.mayBe(i, before) {
+			return i
+		}
+	}
+	return -1
+}
+
+// mayBe reports whether an element may be a person whom we wrote: it is free, and is nobody
+// else whom we wrote.
+func (p *peoplePlan) mayBe(i int, before part) bool {
+	return p.free(i) && !slices.ContainsFunc(p.last, func(other part) bool {
+		return !other.same(before) && (other.is(p.views[i]) || other.id != "" && other.id == p.views[i].id)
+	})
+}
+
+// alike returns the one element with the name and the phone of a person whom we wrote, the
+// one in the same place first; -1 when there is none, or another as well.
+func (p *peoplePlan) alike(before part, k int, _ part) int {
+	fits := func(i int) bool {
+		v := p.views[i]
+		return p.mayBe(i, before) && v.label != "" && sameLabel(v.label, before.label) && connector.SameForm(v.phone, before.phone)
+	}
+	if k < len(p.views) && fits(k) {
+		return k
+	}
+	only := -1
+	for i := range p.views {
+		if fits(i) {
+			if only >= 0 {
+				return -1
+			}
+			only = i
+		}
+	}
+	return only
+}
+
+// inPlaceOf returns the element in the place of a person whom we wrote, where it still has
+// the name or the phone number, or has the name that is wanted; -1 otherwise.
+func (p *peoplePlan) inPlaceOf(before part, k int, want part) int {
+	if k >= len(p.views) || !p.mayBe(k, before) {
 		return -1
 	}
-	if name := p.views[j].label; sameLabel(name, before.label) || sameLabel(name, p.want[j].label) {
-		return j
+	v := p.views[k]
+	named := v.label != "" && (sameLabel(v.label, before.label) || sameLabel(v.label, want.label))
+	if named || v.phone != "" && connector.SameForm(v.phone, before.phone) {
+		return k
 	}
 	return -1
 }

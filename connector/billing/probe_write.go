@@ -110,7 +110,7 @@ func (t *trial) roundTrip(ctx context.Context, before connector.RemoteCustomer) 
 		return err
 	}
 	nobody := connector.Customer{}
-	if t.Lost, err = t.client.Lost(before.Raw, after.Raw, nil, nobody, nil); err != nil {
+	if t.Lost, err = t.client.ForeignChanges(before.Raw, after.Raw, nil, nobody, nil); err != nil {
 		return err
 	}
 	if len(t.Lost) > 0 {

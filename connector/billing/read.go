@@ -34,8 +34,8 @@ func (d Dialect) readCustomer(raw json.RawMessage) (connector.RemoteCustomer, er
 	for person := range elements(o.get("people")) {
 		out.Emails = appendText(out.Emails, person.text("email"))
 		out.Phones = appendText(out.Phones, person.text("phone", "phoneNo"))
-		if d.PersonPrimary != "" || d.PersonComms != "" {
-			out.Flagged = append(out.Flagged, d.personOf(person.bytes()))
+		if d.PersonPrimary != "" || d.PersonComms != "" || person.has("id") {
+			out.People = append(out.People, d.readPerson(person))
 		}
 	}
 	for address := range elements(o.get("addresses")) {

@@ -80,17 +80,9 @@ func blankJSON(raw json.RawMessage) bool {
 	return slices.Contains([]string{"", "null", `""`, "{}", "[]"}, string(compact(raw)))
 }
 
-// Lost is ForeignChanges without what has only moved on: a time that came to be a later one,
-// and a number that was counted up by one. Services note by these that there was an update,
-// and nobody loses anything.
-func (c *Client) Lost(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error) {
-	if err := checkJSON(after); err != nil {
-		return nil, fmt.Errorf("compare customer, as it is: %w", err)
-	}
-	return c.ForeignChanges(before, standStill(before, after), last, want, own)
-}
-
-// standStill returns what is, with what has only moved on as it was.
+// standStill returns what is, with everything that has only moved on as it was: a time that
+// came to be a later one, and a number that was counted up by one. Services note by these that
+// there was an update, and nobody loses anything.
 func standStill(was, is json.RawMessage) json.RawMessage {
 	before, errBefore := parseObject(was)
 	after, errAfter := parseObject(is)

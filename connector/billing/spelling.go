@@ -13,6 +13,7 @@ import (
 // either, and an update writes to whichever is there.
 type part struct {
 	short, long []field // every member that is ours, blank ones included
+	id          string  // the service's own id of a person whom we wrote; "" where no read has shown one
 	email       string  // identifies a person; "" for addresses
 	label       string  // name of a person, first line of an address
 	phone       string
@@ -67,6 +68,7 @@ func (d Dialect) personPart(p connector.Person) part {
 		short: append([]field{{"name", "name", full}, {"email", "email", p.Email}, {"phone", "phone", p.Phone}}, flags...),
 		long: append([]field{{"firstName", "name", first}, {"lastName", "name", last},
 			{"email", "email", p.Email}, {"phoneNo", "phone", p.Phone}}, flags...),
+		id:    p.ID,
 		email: strings.ToLower(p.Email),
 		label: full,
 		phone: p.Phone,
@@ -249,7 +251,7 @@ func speltOnly(o object, fields, other []field) bool {
 }
 
 // view is what identifies an element that came from the service.
-type view struct{ email, label, phone string }
+type view struct{ id, email, label, phone string }
 
 func viewOf(raw json.RawMessage) (view, bool) {
 	o, err := parseObject(raw)
@@ -263,7 +265,7 @@ func viewOf(raw json.RawMessage) (view, bool) {
 	if label == "" {
 		label = o.text("line1", "addressLine1")
 	}
-	return view{strings.ToLower(o.text("email")), label, o.text("phone", "phoneNo")}, true
+	return view{o.text("id"), strings.ToLower(o.text("email")), label, o.text("phone", "phoneNo")}, true
 }
 
 // is reports whether an element is this person: by e-mail address, or by name
@@ -296,4 +298,4 @@ func sameLabel(a, b string) bool {
 }
 
 // same reports whether two renderings speak of the same person.
-func (p part) same(q part) bool { return p.is(view{q.email, q.label, q.phone}) }
+func (p part) same(q part) bool { return p.is(view{q.id, q.email, q.label, q.phone}) }

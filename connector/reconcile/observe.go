@@ -248,7 +248,7 @@ func observeHeld(tx *state.Tx, p state.Payer, o Observation) error {
 	case p.Applied == nil:
 		return tx.LookedAt(p, o.Ticket, false)
 	case applied:
-		return errors.Join(tx.SetShown(p, true), tx.LookedAt(p, o.Ticket, true))
+		return errors.Join(tx.SetShown(p, true), tx.LookedAt(p, o.Ticket, true), tx.SetContactIDs(p, p.Applied.WithIDs(o.Customer.People)))
 	}
 	sent, err := tx.UpdatesUnderWay(p.BillingID)
 	if err != nil {
@@ -256,7 +256,7 @@ func observeHeld(tx *state.Tx, p state.Payer, o Observation) error {
 	}
 	for i := range sent {
 		if holds(&sent[i], *o.Customer) {
-			return errors.Join(tx.SetHeld(p, sent[i]), tx.LookedAt(p, o.Ticket, false))
+			return errors.Join(tx.SetHeld(p, sent[i].WithIDs(o.Customer.People)), tx.LookedAt(p, o.Ticket, false))
 		}
 	}
 	return errors.Join(tx.SetShown(p, false), tx.LookedAt(p, o.Ticket, false))
@@ -364,7 +364,7 @@ func holds(ours *connector.Customer, c connector.RemoteCustomer) bool {
 			return false
 		}
 	}
-	if !flagged(ours.People, c.Flagged) {
+	if !flagged(ours.People, c.People) {
 		return false
 	}
 	for _, address := range ours.Addresses {

@@ -538,9 +538,12 @@ func (r *run) update(ctx context.Context, c state.Change) error {
 }
 
 // mergeAsShown is merge for what does to the customer what its plan showed; anything else
-// is planned again. What was sent already is ended as it was begun. holds is the hash of
+// is planned again. What was sent already goes on by resumeUpdate. holds is the hash of
 // what of ours the read shows.
 func (r *run) mergeAsShown(ctx context.Context, c state.Change, fetched connector.RemoteCustomer, holds string) error {
+	if c.PreImage != nil && c.State != connector.ChangePending {
+		return r.resumeUpdate(ctx, c, fetched)
+	}
 	if c.State == connector.ChangePending {
 		base, err := r.base(ctx, c.Payer)
 		if err != nil {
@@ -668,6 +671,7 @@ func (r *run) closeShown(ctx context.Context, c state.Change, fetched connector.
 			trip = nil
 		}
 	}
+	c.Wanted = c.Wanted.WithIDs(fetched.People)
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 		return errors.Join(tx.CloseDone(r.id, c), r.saveTrip(tx, trip))
 	})
@@ -706,6 +710,7 @@ func (r *run) compare(ctx context.Context, c state.Change, before, after connect
 	if err != nil {
 		return err
 	}
+	c.Wanted = c.Wanted.WithIDs(after.People)
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 		if err := r.saveTrip(tx, trip); err != nil { // before this update counts among those that moved something
 			return err

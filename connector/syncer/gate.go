@@ -128,7 +128,7 @@ func (r *run) tripOf(ctx context.Context, c state.Change, before, after connecto
 	if err != nil || p.Covers(kinds) || len(p.Disproved()) > 0 {
 		return nil, err
 	}
-	lost, err := r.Billing.Lost(before.Raw, after.Raw, c.Payer.Applied, c.Wanted, own)
+	lost, err := r.Billing.ForeignChanges(before.Raw, after.Raw, c.Payer.Applied, c.Wanted, own)
 	if err != nil {
 		return nil, nil //nolint:nilerr // as above
 	}

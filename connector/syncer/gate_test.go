@@ -220,4 +220,7 @@ func TestWhatMovesOnIsNoLoss(t *testing.T) {
 	if p := w.trips(); len(p.Trips) != 1 || !p.Covers([]string{"notes", "revision"}) {
 		t.Errorf("round trips %+v", p.Trips)
 	}
+	if told := w.attention(); len(told) > 0 {
+		t.Errorf("told %v; want nothing", told)
+	}
 }

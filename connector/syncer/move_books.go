@@ -51,7 +51,7 @@ func (s *Syncer) OldPayers(ctx context.Context, connection string) ([]OldPayer, 
 // record. Its key says nothing: other books have other keys.
 func (p OldPayer) Beside() match.Customer {
 	c := match.Customer{}
-	c.ID, c.Name, c.Addresses, c.Flagged = p.SourceID, p.Customer.Name, p.Customer.Addresses, p.Customer.People
+	c.ID, c.Name, c.Addresses, c.People = p.SourceID, p.Customer.Name, p.Customer.Addresses, p.Customer.People
 	c.ExternalData = map[string]string{}
 	for name, value := range p.Customer.ExternalData {
 		if name != p.Key.Name && name != connector.ScopeName(p.Key.Name) {

@@ -58,8 +58,6 @@ type Billing interface {
 	ReleaseCustomer(fetched connector.RemoteCustomer, writes []connector.Written, keys map[string]string) (connector.Release, error)
 	// ForeignChanges lists the paths not ours that differ between two readings.
 	ForeignChanges(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
-	// Lost is ForeignChanges without what services note by each update.
-	Lost(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
 	// Others lists the kinds of members that a customer holds and that are not ours.
 	Others(raw json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
 	// UpdateWay says how updates are written, as text.

@@ -76,6 +76,11 @@ func (r *run) unlink(ctx context.Context, c state.Change) error {
 	case released.Body == nil:
 		return r.letGo(ctx, c, f)
 	}
+	if c.PreImage != nil && c.State != connector.ChangePending {
+		if as, err := r.releasesAsFrozen(ctx, c, released); err != nil || !as {
+			return errors.Join(err, r.closeWith(ctx, c, connector.ChangeVoid, "", "")) // the next plan shows what is there now
+		}
+	}
 	return r.sendRelease(ctx, c, f, *fetched, released.Body)
 }
 

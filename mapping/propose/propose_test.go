@@ -124,20 +124,6 @@ func TestAProposalFromAPartOfTheRowsSaysSoInItsFile(t *testing.T) {
 	}
 }
 
-func TestATieOfCountriesIsAsked(t *testing.T) {
-	t.Parallel()
-	for _, lands := range [][]string{{"GB", "FR"}, {"FR", "GB", "GB", "FR"}, {"DE", "AT"}, {"NL", "BE", "BE", "NL", "DE"}, {"IE", "GB", "ES", "IE", "GB"}} {
-		lines := []string{"No;Name;Land;Telefon"}
-		for i, land := range lands {
-			lines = append(lines, fmt.Sprintf("K%d;Ann%d;%s;+44 113 496 010%d", i, i, land, i))
-		}
-		p := propose.From(rows(lines...), propose.Said{})
-		if len(p.Questions) != 1 || p.Questions[0].Topic != "region" || strings.Contains(string(p.File()), "most rows say so") {
-			t.Errorf("of %v:\n%s", lands, told(p))
-		}
-	}
-}
-
 // Headings in a language that nobody knows: e-mail addresses, numbers and countries are seen all the same.
 func TestValuesSpeakWhereHeadingsDoNot(t *testing.T) {
 	t.Parallel()

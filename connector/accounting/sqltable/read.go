@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/accounting"
 )
 
 // reading is one open snapshot of the database.
