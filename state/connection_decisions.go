@@ -187,3 +187,8 @@ func (l *Ledger) HasConnection(ctx context.Context, name string) (has bool, err 
 	err = l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM connections WHERE name = ?)", name).Scan(&has)
 	return has, err
 }
+
+// ConnectionNames returns the connections that the ledger knows, configured or not, by name.
+func (l *Ledger) ConnectionNames(ctx context.Context) ([]string, error) {
+	return l.ids(ctx, "SELECT name FROM connections ORDER BY name")
+}

@@ -43,7 +43,7 @@ func aboutOnePair(err error) bool {
 // interrupted can be repeated. It fails with ErrRunning, ErrUnderWay, and as DecideConnections does.
 func (l *Ledger) MoveBooks(ctx context.Context, d ConnectionDecision, pairs []MovePair) (left []MoveLeft, err error) {
 	d.Decision = BooksMoved
-	release, err := l.holdConnections(d.Old, d.New)
+	quiet, release, err := l.holdConnections(d.Old, d.New)
 	if err != nil {
 		return nil, err
 	}
@@ -53,6 +53,9 @@ func (l *Ledger) MoveBooks(ctx context.Context, d ConnectionDecision, pairs []Mo
 		return nil, err
 	}
 	if err := l.DoAlone(ctx, func(tx *Tx) error {
+		if err := quiet(tx); err != nil {
+			return err
+		}
 		news, err := tx.DecideConnections(d)
 		if err == nil && news {
 			err = tx.closeConnection(d.Old)
@@ -64,7 +67,7 @@ func (l *Ledger) MoveBooks(ctx context.Context, d ConnectionDecision, pairs []Mo
 	}); err != nil {
 		return nil, err
 	}
-	err = l.eachPair(ctx, pairs, &left, func(tx *Tx, p MovePair) error { return tx.takePair(d, p) })
+	err = l.eachPair(ctx, pairs, quiet, &left, func(tx *Tx, p MovePair) error { return tx.takePair(d, p) })
 	return left, err
 }
 
@@ -72,12 +75,12 @@ func (l *Ledger) MoveBooks(ctx context.Context, d ConnectionDecision, pairs []Mo
 // left as they are. Where the new key was written already, the next plan of the old connection
 // writes the old one back.
 func (l *Ledger) TakePairsBack(ctx context.Context, d ConnectionDecision, pairs []MovePair) (left []MoveLeft, err error) {
-	release, err := l.holdConnections(d.Old, d.New)
+	quiet, release, err := l.holdConnections(d.Old, d.New)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	err = l.eachPair(ctx, pairs, &left, func(tx *Tx, p MovePair) error { return tx.takePairBack(d, p) })
+	err = l.eachPair(ctx, pairs, quiet, &left, func(tx *Tx, p MovePair) error { return tx.takePairBack(d, p) })
 	return left, err
 }
 
@@ -102,10 +105,13 @@ func (l *Ledger) ReopenBooks(ctx context.Context, d ConnectionDecision) error {
 var ErrPairsLeft = errors.New("customers are still with records of the new connection")
 
 // eachPair hands pairs to do, some in each transaction, and notes those that are left.
-func (l *Ledger) eachPair(ctx context.Context, pairs []MovePair, left *[]MoveLeft, do func(*Tx, MovePair) error) error {
+func (l *Ledger) eachPair(ctx context.Context, pairs []MovePair, quiet func(*Tx) error, left *[]MoveLeft, do func(*Tx, MovePair) error) error {
 	for some := range slices.Chunk(pairs, movesAtOnce) {
 		var here []MoveLeft
 		if err := l.DoAlone(ctx, func(tx *Tx) error {
+			if err := quiet(tx); err != nil {
+				return err
+			}
 			here = nil
 			for _, p := range some {
 				switch err := do(tx, p); {
@@ -124,30 +130,37 @@ func (l *Ledger) eachPair(ctx context.Context, pairs []MovePair, left *[]MoveLef
 	return nil
 }
 
-// holdConnections keeps runs from both connections until it is released; ErrRunning while there is one.
-func (l *Ledger) holdConnections(names ...string) (release func(), err error) {
-	var held []*Lock
+// heldConnection is a connection that runs are kept from.
+type heldConnection struct {
+	name string
+	lock *Lock
+}
+
+// holdConnections keeps runs of this machine from connections until it is released; ErrRunning
+// while there is one. quiet fails with ErrRunning while a run of another machine is at work.
+func (l *Ledger) holdConnections(names ...string) (quiet func(*Tx) error, release func(), err error) {
+	var held []heldConnection
 	release = func() {
-		for _, lock := range held {
-			_ = lock.Release()
+		for _, c := range held {
+			_ = c.lock.Release()
 		}
 	}
 	for _, name := range names {
 		lock, err := l.holdStill(name)
 		if err != nil {
 			release()
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
 		}
-		held = append(held, lock)
-		open := false
-		if !lock.Proves() {
-			if err := l.queryRow(context.Background(), "SELECT EXISTS (SELECT 1 FROM runs WHERE connection = ? AND finished_at IS NULL)", name).Scan(&open); err != nil || open {
-				release()
-				return nil, fmt.Errorf("%s: %w", name, errors.Join(err, ErrRunning))
+		held = append(held, heldConnection{name, lock})
+	}
+	return func(tx *Tx) error {
+		for _, c := range held {
+			if err := tx.still(c.lock, c.name); err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
 			}
 		}
-	}
-	return release, nil
+		return nil
+	}, release, nil
 }
 
 // forgottenIn returns the records of the new books that look like payers of the old ones that a

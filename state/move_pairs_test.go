@@ -111,7 +111,7 @@ func TestAMoveThatEndsInTheMiddleGoesOn(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := 0
 	d.moveBooks(nil) // closes the old books
-	err := d.eachPair(ctx, pairs, &left, func(tx *Tx, p MovePair) error {
+	err := d.eachPair(ctx, pairs, func(*Tx) error { return nil }, &left, func(tx *Tx, p MovePair) error {
 		if done++; done > movesAtOnce {
 			stop()
 			return ctx.Err()
@@ -163,15 +163,24 @@ func TestBooksDoNotMoveWhileARequestOrARunIsUnderWay(t *testing.T) {
 	if moved, err := d.MovedTo(t.Context(), acme); err != nil || moved != nil {
 		t.Errorf("it is noted all the same: %+v, %v", moved, err)
 	}
+	d.do(func(tx *Tx) error { return tx.exec("UPDATE changes SET state = 'done' WHERE connection = 'acme'") })
 	lock, err := d.TryLock("beta")
 	if err != nil {
 		t.Fatal(err)
 	}
+	run := d.run("beta")
 	if _, err := d.MoveBooks(t.Context(), toBeta, pairsOf(1)); !errors.Is(err, ErrRunning) {
 		t.Errorf("beside a run: %v", err)
 	}
+	d.do(func(tx *Tx) error {
+		_, _, err := tx.CloseRun(run, "beta", connector.RunComplete, "", d.metBy(run))
+		return err
+	})
 	if err := lock.Release(); err != nil {
 		t.Fatal(err)
+	}
+	if left := d.moveBooks(pairsOf(1)); len(left) > 0 {
+		t.Errorf("left after the run are %v", left)
 	}
 }
 

@@ -195,6 +195,7 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 		Matches: &office.Matches{Ledger: s.Ledger, Syncer: s.Syncer, Connections: names, Ahead: behind.ahead, Board: behind.board, Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
 			return a.storedAs(ctx, s, connection)
 		}},
+		Moves:    a.movesOf(s),
 		Mandates: mandatesOf(s), Explain: func(ctx context.Context, connection string) (office.Explainer, error) {
 			m, err := a.mappingOf(ctx, s, connection)
 			return office.Explainer{Mapping: m, NotSent: s.Config.Billing.Dialect.NotCarried}, err

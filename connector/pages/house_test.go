@@ -109,6 +109,7 @@ func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(
 		Mandates:  h.acts,
 		Attention: &office.Attention{Ledger: h.ledger, Syncer: h.syncer, Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil }},
 		Matches:   h.matches(),
+		Moves:     &office.Moves{Ledger: h.ledger, Syncer: h.syncer, Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil }},
 		Explain: func(context.Context, string) (office.Explainer, error) {
 			return office.Explainer{Mapping: h.conn.Mapping, NotSent: billing.Standard().NotCarried}, nil
 		},

@@ -23,6 +23,7 @@ const (
 	ofWebhooks reach = "Webhooks come for all customers of the billing service together, and do not say whose they are."
 	ofLetters  reach = "Letters of all connections are approved and leave together."
 	ofUsers    reach = "Whoever looks after users could lift the own limits."
+	ofMoves    reach = "A move joins the books of two connections."
 	ofAudit    reach = "The audit log is one chain of what everybody did, for all connections."
 )
 

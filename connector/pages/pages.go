@@ -28,6 +28,7 @@ type Config struct {
 	Deliveries  *office.Deliveries                                      // what is done about webhooks
 	Attention   *office.Attention                                       // acts on what is told of payers; nil where nobody can
 	Matches     *office.Matches                                         // decides who is an existing customer; nil where nobody can
+	Moves       *office.Moves                                           // moves the books of a connection to another; nil where nobody can
 	Nudge       func()                                                  // told when a delivery waits to be read; must not block; nil for nobody
 	Jobs        func(context.Context) ([]Job, error)                    // of payersync serve; nil for none
 	Settings    func() []Setting                                        // what is configured, in groups; nil for nothing

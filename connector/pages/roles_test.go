@@ -65,6 +65,8 @@ var access = map[string]struct {
 	"POST /matches/linked":                      {path: "/matches/linked", role: pages.Operator},
 	"GET /matches/{connection}/{id}":            {path: "/matches/quickstart/HB001", role: pages.Viewer},
 	"POST /matches/{connection}/{id}":           {path: "/matches/quickstart/HB001", role: pages.Operator},
+	"GET /connections/move":                     {path: "/connections/move", role: pages.Operator},
+	"POST /connections/move":                    {path: "/connections/move", role: pages.Operator},
 	"GET /settings/users":                       {path: "/settings/users", role: pages.Admin},
 	"POST /settings/users":                      {path: "/settings/users", role: pages.Admin},
 	"GET /settings/users/{name}":                {path: "/settings/users/eve", role: pages.Admin},

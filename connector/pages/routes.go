@@ -63,6 +63,8 @@ var all = []route{
 	{"POST /matches/linked", Operator, theirs, (*visit).unlink},
 	{"GET /matches/{connection}/{id}", Viewer, theirs, (*visit).match},
 	{"POST /matches/{connection}/{id}", Operator, theirs, (*visit).decideMatch},
+	{"GET /connections/move", Operator, ofMoves, (*visit).moves},
+	{"POST /connections/move", Operator, ofMoves, (*visit).decideMove},
 	{"GET /runs", Viewer, theirs, (*visit).runs},
 	{"GET /webhooks", Viewer, ofWebhooks, (*visit).webhooks},
 	{"POST /webhooks", Operator, ofWebhooks, (*visit).sendTest},

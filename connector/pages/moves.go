@@ -1,0 +1,269 @@
+package pages
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"payersync/connector"
+	"payersync/connector/match"
+	"payersync/connector/office"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// moveSide is one side of a pair as the page shows it.
+type moveSide struct{ ID, Path, Name, Email, Place string }
+
+// moveRow is a pair of an old payer and a new record.
+type moveRow struct {
+	ID       string // in a form
+	Old, New moveSide
+	Score    int
+	Why      string
+	Mandate  chip
+	Written  bool
+}
+
+// movePage compares the books of two connections.
+type movePage struct {
+	Olds, News []string // to choose from
+	Old, New   string
+	Chosen     bool
+	Closed     bool // a person said that the books moved
+	Certain    []moveRow
+	More       int // certain pairs that the page does not show
+	Unsure     []moveRow
+	Accepted   []moveRow
+	OnlyOld    int
+	OnlyNew    int
+}
+
+// movesPath is the page for two connections.
+func movesPath(from, to string) string {
+	return "/connections/move?" + url.Values{"old": {from}, "new": {to}}.Encode()
+}
+
+// mover returns what moves books.
+func (v *visit) mover() (*office.Moves, error) {
+	if m := v.pages.cfg.Moves; m != nil {
+		return m, nil
+	}
+	return nil, problem{Status: http.StatusConflict, Title: "Books cannot be moved here", Sentence: "These pages were opened without the connections' mappings.", Next: "Open them with payersync pages or payersync serve."}
+}
+
+// moves shows which records of a connection continue which payers of another one.
+func (v *visit) moves() error {
+	m, err := v.mover()
+	if err != nil {
+		return err
+	}
+	p := movePage{News: v.pages.cfg.Connections, Old: v.filled("old"), New: v.filled("new")}
+	if p.Olds, err = v.ledger().ConnectionNames(v.Context()); err != nil {
+		return err
+	}
+	p.Chosen = p.Old != "" && p.New != "" && slices.Contains(p.News, p.New)
+	if !p.Chosen {
+		return v.show("move", "Move books", p)
+	}
+	found, err := m.Propose(v.Context(), p.Old, p.New, match.BulkLevel)
+	if err != nil {
+		return notMovedHere(err)
+	}
+	if err := v.fillMove(&p, found); err != nil {
+		return err
+	}
+	return v.show("move", "Move books", p)
+}
+
+// fillMove puts a proposal into the tables of the page.
+func (v *visit) fillMove(p *movePage, found *office.MoveProposal) error {
+	p.Closed, p.OnlyOld, p.OnlyNew = found.Decision != nil, len(found.OnlyOld), len(found.OnlyNew)
+	for _, s := range found.Certain {
+		p.Certain = append(p.Certain, moveRowOf(p, *s.Best, found.Mandates))
+	}
+	if over := len(p.Certain) - mostTicked; over > 0 {
+		p.Certain, p.More = p.Certain[:mostTicked], over
+	}
+	for _, s := range found.Unsure {
+		if s.Best != nil {
+			p.Unsure = append(p.Unsure, moveRowOf(p, *s.Best, found.Mandates))
+		}
+		for _, other := range s.Others {
+			p.Unsure = append(p.Unsure, moveRowOf(p, other, found.Mandates))
+		}
+	}
+	p.Unsure = p.Unsure[:min(len(p.Unsure), mostTicked)]
+	var ids []state.RecordID
+	for _, a := range found.Accepted {
+		ids = append(ids, a.Old, a.New)
+	}
+	labels, err := v.ledger().LabelsOf(v.Context(), ids)
+	for _, a := range found.Accepted {
+		side := func(id state.RecordID) moveSide {
+			return moveSide{ID: id.SourceID, Path: payerPath(id), Name: labels[id].Name, Email: labels[id].Email}
+		}
+		p.Accepted = append(p.Accepted, moveRow{ID: moveID(a.Old.SourceID, a.New.SourceID), Old: side(a.Old), New: side(a.New), Written: a.Written})
+	}
+	return err
+}
+
+func moveRowOf(p *movePage, pair match.Pair, mandates map[string]string) moveRow {
+	side := func(connection, id string, s match.Side) moveSide {
+		return moveSide{id, payerPath(state.RecordID{Connection: connection, SourceID: id}), s.Name, s.Email, strings.TrimSpace(s.Postcode + " " + s.City)}
+	}
+	var why []string
+	for _, r := range pair.Reasons {
+		why = append(why, r.Text)
+	}
+	return moveRow{
+		ID: moveID(pair.Customer, pair.Record), Old: side(p.Old, pair.Customer, pair.Theirs), New: side(p.New, pair.Record, pair.Ours),
+		Score: pair.Score, Why: strings.Join(why, "; "), Mandate: mandate(mandates[pair.Customer]),
+	}
+}
+
+// moveID names a pair in a form.
+func moveID(oldID, newID string) string { return oldID + "\x1f" + newID }
+
+// decideMove does what a person says of the pairs of two connections.
+func (v *visit) decideMove() error {
+	m, err := v.mover()
+	if err != nil {
+		return err
+	}
+	by, err := v.operator()
+	if err != nil {
+		return err
+	}
+	from, to, act := v.filled("old"), v.filled("new"), v.filled("act")
+	if !slices.Contains(v.pages.cfg.Connections, to) {
+		return notMovedHere(state.ErrNoConnection)
+	}
+	if act == "certain" || act == "undo" {
+		if by.Reason, err = v.reason(); err != nil {
+			return err
+		}
+	}
+	by.Reason = cmp.Or(by.Reason, "the books moved to "+to)
+	var note string
+	switch act {
+	case "certain", "pair", "not":
+		note, err = v.acceptMove(m, from, to, act, by)
+	case "back", "undo":
+		note, err = v.takeMoveBack(m, from, to, act, by)
+	default:
+		return problem{Status: http.StatusBadRequest, Title: "Nothing was decided", Sentence: "The form did not say what to do.", Next: "Open the page again, and use one of its buttons."}
+	}
+	if err != nil {
+		return notMovedHere(err)
+	}
+	v.changed()
+	return v.done(note, movesPath(from, to))
+}
+
+// acceptMove accepts the pairs that the form names, or rejects one.
+func (v *visit) acceptMove(m *office.Moves, from, to, act string, by syncer.Operator) (note string, err error) {
+	found, err := m.Propose(v.Context(), from, to, match.BulkLevel)
+	if err != nil {
+		return "", err
+	}
+	var pairs []state.MovePair
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(v.Form["id"]))) {
+		oldID, newID, _ := strings.Cut(id, "\x1f")
+		pair, ok := found.Pair(oldID, newID)
+		if !ok {
+			return "", problem{Status: http.StatusConflict, Title: "Nothing was decided", Sentence: "One of the pairs is not what it was when the page was made.", Next: "Open the page again."}
+		}
+		pairs = append(pairs, pair)
+	}
+	if len(pairs) == 0 {
+		return "", errNothingDone("No pair was ticked.", "Go back, tick those that you mean, and try again.")
+	}
+	if act == "not" {
+		for _, p := range pairs {
+			if err := m.Reject(v.Context(), p, by); err != nil {
+				return "", err
+			}
+		}
+		return "Kept apart. Nothing was sent.", nil
+	}
+	if typed := v.filled("count"); act == "certain" && typed != strconv.Itoa(len(pairs)) {
+		return "", errNothingDone(fmt.Sprintf("The number that was typed in is not that of the pairs that are ticked: %d.", len(pairs)), "Go back, look which pairs are ticked, and type their number.")
+	}
+	left, err := m.Accept(v.Context(), found, pairs, by)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s accepted. Nothing was sent yet: the next run of %s writes the new keys, within its limits.%s", connector.Plural(len(pairs)-len(left), "pair"), to, leftOfMove(left)), nil
+}
+
+// takeMoveBack takes the pairs back that the form names, or the whole move.
+func (v *visit) takeMoveBack(m *office.Moves, from, to, act string, by syncer.Operator) (note string, err error) {
+	var left []state.MoveLeft
+	if act == "undo" {
+		if left, err = m.Undo(v.Context(), from, to, by); err != nil {
+			return "", err
+		}
+		if len(left) > 0 {
+			return fmt.Sprintf("Not all was taken back, so %s stays closed.%s", from, leftOfMove(left)), nil
+		}
+		return fmt.Sprintf("The move was taken back, and %s is open again. Its next run writes the old keys where new ones were written.", from), nil
+	}
+	var newIDs []string
+	for _, id := range v.Form["id"] {
+		_, newID, _ := strings.Cut(id, "\x1f")
+		newIDs = append(newIDs, newID)
+	}
+	if len(newIDs) == 0 {
+		return "", errNothingDone("No pair was ticked.", "Go back, tick those that you mean, and try again.")
+	}
+	if left, err = m.TakeBack(v.Context(), from, to, newIDs, by); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s taken back. Nothing was sent.%s", connector.Plural(len(newIDs)-len(left), "pair"), leftOfMove(left)), nil
+}
+
+// leftOfMove names the pairs that were left as they are.
+func leftOfMove(left []state.MoveLeft) string {
+	var ids []string
+	for _, l := range left {
+		ids = append(ids, fmt.Sprintf("%s (%v)", l.New.SourceID, l.Why))
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	return " Left as they are: " + strings.Join(ids[:min(len(ids), 5)], ", ") + "."
+}
+
+// notMovedHere says why books are not moved.
+func notMovedHere(err error) error {
+	var is problem
+	var moved *state.MovedError
+	p := problem{Status: http.StatusConflict, Title: "Nothing was decided", Next: "Open the page again.", err: err}
+	switch {
+	case errors.As(err, &is):
+		return is
+	case errors.As(err, &moved):
+		p.Sentence, p.Next = fmt.Sprintf("The books of %s moved to %s.", moved.Old, moved.New), "Choose that connection, or take that move back first."
+	case errors.Is(err, office.ErrNotRead):
+		p.Sentence, p.Next = "No record of the new connection is stored yet.", "Run it once, and open the page again. Nothing is created before you decide."
+	case errors.Is(err, state.ErrNoConnection), errors.Is(err, state.ErrSameConnection):
+		p.Sentence, p.Next = "Choose an old connection that has run before, and another one that is configured.", "Go back, and choose."
+	case errors.Is(err, state.ErrConnectionDecided):
+		p.Sentence, p.Next = "Another decision about these connections stands.", "Take that one back first."
+	case errors.Is(err, state.ErrUnderWay):
+		p.Sentence, p.Next = "A request of the old connection may still arrive.", "Run the old connection once more, and try again in a quarter of an hour."
+	case errors.Is(err, state.ErrRunning):
+		p.Sentence, p.Next = "A run of one of the two connections is at work.", "Try again when it has ended."
+	case errors.Is(err, state.ErrNotDecided):
+		p.Sentence = "The move was taken back before."
+	default:
+		return err
+	}
+	return p
+}
