@@ -133,8 +133,8 @@ func readPhone(s, region string) (number, missed string) {
 			return number, ""
 		}
 	}
-	if s = strings.TrimSpace(joinLines(s)); len(parts) == 1 {
-		s = parts[0]
+	if s = strings.TrimSpace(joinLines(s)); len(parts) == 1 || len(parts) > 1 && missed == WithoutRegion {
+		s = parts[0] // without a region none is understood, and each is one
 	}
 	if missed == "" {
 		missed = "phone"

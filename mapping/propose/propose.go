@@ -71,7 +71,9 @@ type Said struct {
 
 // From makes a proposal.
 func From(t Table, said Said) Proposal {
-	p := &proposing{said: said, rows: t.Rows, totals: t.Totals, left: map[*column]string{}}
+	p := &proposing{said: said, left: map[*column]string{}}
+	t.setTemplatesAside()
+	p.rows, p.totals = t.Rows, t.Totals
 	for i, name := range t.Columns {
 		p.columns = append(p.columns, newColumn(t, i, name))
 	}
