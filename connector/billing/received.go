@@ -1,10 +1,12 @@
 package billing
 
 import (
+	"encoding/json"
 	"fmt"
 	"mime"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -77,8 +79,93 @@ func explained(why string, plain bool, header http.Header, body []byte, secrets 
 	if what := received(header, body); what != "" {
 		return why + "; it answered with " + what
 	}
-	if text := said(header, body, secrets...); plain && text != "" {
+	text := said(header, body, secrets...)
+	if !plain {
+		text = withoutValues(reasonOf(header, body))
+	}
+	if text != "" {
 		return fmt.Sprintf("%s; it says %q", why, text)
 	}
 	return why
 }
+
+// reasonOf returns the sentence with which a refusal of a record explains itself: of a list
+// of errors the first, with the field that it names. It may quote the record.
+func reasonOf(header http.Header, body []byte) string {
+	if checkBody(header, body) != nil {
+		return ""
+	}
+	o, err := parseObject(body)
+	if err != nil {
+		return ""
+	}
+	if nested, err := parseObject(o.get("error")); err == nil {
+		o = append(nested, o...)
+	}
+	for _, list := range []string{"errors", "violations", "fieldErrors", "field_errors", "details"} {
+		var first []json.RawMessage
+		if json.Unmarshal(o.get(list), &first) != nil || len(first) == 0 {
+			continue
+		}
+		if e, err := parseObject(first[0]); err == nil {
+			return strings.TrimSpace(sentenceOf(e, "field", "path", "property", "name") + " " + sentenceOf(e, "message", "defaultMessage", "reason", "detail", "code"))
+		}
+		if text := scalar(first[0]); text != "" {
+			return text
+		}
+	}
+	return sentenceOf(o, "message", "error_description", "errorDescription", "detail", "title")
+}
+
+// sentenceOf returns the first text that stands under one of the keys.
+func sentenceOf(o object, keys ...string) string {
+	for _, key := range keys {
+		if text := strings.TrimSpace(scalar(o.get(key))); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// withoutValues returns a sentence with every word that may be a value of the record as "…".
+// It keeps the words in which services say why they refuse something, and small numbers. A sentence
+// of which less than half is left says nothing, so it is "".
+func withoutValues(sentence string) string {
+	words := strings.Fields(sentence)
+	kept := 0
+	var out []string
+	for _, word := range words {
+		if isReasonWord(word) {
+			out, kept = append(out, word), kept+1
+		} else if len(out) == 0 || out[len(out)-1] != "…" {
+			out = append(out, "…")
+		}
+	}
+	masked := kept < len(words)
+	if masked && kept < max(3, len(words)/2) || len(sentence) > maxSaid {
+		return ""
+	}
+	return strings.Join(out, " ")
+}
+
+var (
+	reasonParts  = regexp.MustCompile(`[A-Z]+[a-z]*|[a-z]+|[0-9]+`)
+	reasonSigns  = regexp.MustCompile(`^[A-Za-z0-9.,:;()\[\]'"_/<>=-]+$`)
+	smallNumbers = regexp.MustCompile(`^[0-9]{1,3}$`)
+)
+
+// isReasonWord reports whether a word, or each part of a path such as people[0].email, is one
+// of reasonWords.
+func isReasonWord(word string) bool {
+	parts := reasonParts.FindAllString(word, -1)
+	return len(parts) > 0 && reasonSigns.MatchString(word) && !slices.ContainsFunc(parts, func(p string) bool {
+		return !smallNumbers.MatchString(p) && !slices.Contains(reasonWords, strings.ToLower(p))
+	})
+}
+
+// reasonWords are the words of validation messages and of the interface's fields. None is a name.
+var reasonWords = strings.Fields(`a about accept accepted address addresses all allowed already an and another any are as at bad be been between blank body both but by can cannot character characters
+	city code contact contacts contain contains country create customer customers data direct debit digits does duplicate email empty entity error exceed exceeds exist exists expected external failed field fields for format formed found
+	from greater has have id in incorrect input invalid is iso it key kind least length less letters line list long longer malformed mandate mandates match matching maximum max may mail message minimum min missing more most must name needs
+	no not null number object of one only optional or other parameter people person phone pattern please post postal postcode present primary property provide provided request required resource same schema see shorter
+	should size size specified string supported text than that the there this to too type unexpected unique unknown unprocessable unsupported url used valid validation value values was well were when which with without wrong zip`)

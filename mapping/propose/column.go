@@ -13,10 +13,11 @@ import (
 
 // column is a column with what its values say.
 type column struct {
-	name  string
-	at    int    // its place in a row
-	words string // its heading in plain words
-	used  bool   // a rule reads it
+	name   string
+	at     int               // its place in a row
+	words  string            // its heading in plain words, without legend
+	legend map[string]string // what the heading says that values stand for
+	used   bool              // a rule reads it
 
 	rows    int
 	filled  int
@@ -46,7 +47,8 @@ var (
 )
 
 func newColumn(t Table, at int, name string) *column {
-	c := &column{name: name, at: at, words: plainWords(name), rows: len(t.Rows), times: map[string]int{}}
+	heading, legend := withoutLegend(name)
+	c := &column{name: name, at: at, words: strings.TrimPrefix(plainWords(heading), "default address "), legend: legend, rows: len(t.Rows), times: map[string]int{}}
 	for _, row := range t.Rows {
 		cell := strings.TrimSpace(mapping.Value(row[at]))
 		if cell == "" {
@@ -62,6 +64,36 @@ func newColumn(t Table, at int, name string) *column {
 	}
 	c.running = c.counts()
 	return c
+}
+
+var (
+	inBrackets  = regexp.MustCompile(`\s*[(\[]([^()\[\]]*)[)\]]`)
+	legendEntry = regexp.MustCompile(`^\s*([\pL\pN]{1,10})\s*[=:]\s*(\pL[\pL ]*?)\s*$`)
+)
+
+// withoutLegend takes from a heading what says which values stand below it: "Active (0/1)", or
+// "Status (0 = active, 1 = blocked)", whose legend it returns.
+func withoutLegend(heading string) (string, map[string]string) {
+	var legend map[string]string
+	rest := inBrackets.ReplaceAllStringFunc(heading, func(found string) string {
+		entries := strings.FieldsFunc(strings.Trim(found, " ()[]"), func(r rune) bool { return strings.ContainsRune(",;/|", r) })
+		read := map[string]string{}
+		for _, e := range entries {
+			if m := legendEntry.FindStringSubmatch(e); m != nil {
+				read[strings.ToLower(m[1])] = strings.ToLower(m[2])
+			} else if !isFlag(strings.TrimSpace(e)) {
+				return found
+			}
+		}
+		if len(read) > 0 {
+			legend = read
+		}
+		return ""
+	})
+	if strings.TrimSpace(rest) == "" {
+		return heading, nil
+	}
+	return rest, legend
 }
 
 // counts reports whether the values are those of a counter of rows, in any order: whole

@@ -34,6 +34,8 @@ const (
 	roleKind // what sort of contact: customer, prospect, supplier
 	roleLeft // since when somebody is no customer any more
 	rolePayment
+	roleCustomer // yes for customers
+	roleSupplier // yes for suppliers
 	roles
 )
 
@@ -75,7 +77,7 @@ var headings = [roles][]string{
 		"phone number", "phone", "telephone", "tel", "main contact phone", "telefon", "telefonnummer", "telefon 1", "rufnummer", "no de telephone", "numero de telephone", "telefono", "numero di telefono", "telefoon", "telefoonnummer", "telefono fijo",
 	},
 	roleMobile:     {"mobile number", "mobile", "mobile phone", "cell", "cell phone", "mobil", "mobiltelefon", "mobilnummer", "handy", "portable", "gsm", "cellulare", "mobiel", "movil", "telefono movil"},
-	roleStreet:     {"address line 1", "address 1", "street address", "street", "address line", "address", "billing address", "rechnungsadresse", "rechnungsanschrift", "strasse und hausnummer", "strasse hausnummer", "strasse nr", "strasse", "anschrift", "rue", "voie", "adresse 1", "adresse", "via", "indirizzo", "straat", "straatnaam", "adres", "calle", "direccion", "domicilio", "po address line 1", "main address line 1", "billing address line 1"},
+	roleStreet:     {"address line 1", "address 1", "street address", "street", "address line", "address", "billing address", "rechnungsadresse", "rechnungsanschrift", "strasse und hausnummer", "strasse hausnummer", "strasse nr", "strasse", "anschrift", "rue", "voie", "adresse 1", "adresse", "via", "indirizzo", "straat", "straatnaam", "adres", "calle", "direccion", "domicilio", "po address line 1", "main address line 1", "billing address line 1", "addr 1 line 1", "addr line 1"},
 	roleHouse:      {"house number", "house no", "hausnummer", "hausnr", "haus nr", "huisnummer", "numero civico", "civico", "numero de rue", "numero de calle"},
 	roleMoreStreet: {"address line 2", "address 2", "street 2", "adresszusatz", "adresszusatz 1", "adress zusatz", "adresse 2", "complement d adresse", "complement adresse", "complement", "indirizzo 2", "adres 2", "toevoeging", "direccion 2", "address line 3", "address 3", "street 3", "address line 4", "address 4", "adresszusatz 2", "adresse 3", "po address line 2", "po address line 3", "po address line 4"},
 	rolePlace:      {"plz ort", "plz und ort", "plz stadt", "plz wohnort", "postcode town", "postcode and town", "cp ville", "code postal ville", "code postal et ville", "cap citta", "cap localita", "postcode plaats", "postcode en plaats", "cp poblacion", "cp localidad"},
@@ -83,7 +85,7 @@ var headings = [roles][]string{
 	rolePostcode:   {"postcode", "post code", "postal code", "zip code", "zip", "plz", "postleitzahl", "code postal", "cp", "cap", "codice postale", "codigo postal", "billing code", "billing zip"},
 	roleCountry:    {"country", "country code", "land", "landercode", "landerkennzeichen", "landeskennzeichen", "lkz", "staat", "pays", "code pays", "paese", "nazione", "landcode", "pais"},
 	roleLanguage:   {"language", "sprache", "sprach id", "langue", "lingua", "taal", "idioma"},
-	roleStatus:     {"status", "customer status", "account status", "active", "is active", "inactive", "archived", "blocked", "on hold", "aktiv", "inaktiv", "gesperrt", "aktiver kunde", "kundenstatus", "zustand", "statut", "actif", "inactif", "etat", "bloque", "stato", "attivo", "inattivo", "bloccato", "actief", "inactief", "geblokkeerd", "estado", "activo", "inactivo", "bloqueado"},
+	roleStatus:     {"status", "card status", "customer status", "account status", "active", "is active", "inactive", "archived", "blocked", "on hold", "enabled", "disabled", "deleted", "suspended", "stopped", "closed", "do not use", "discontinued", "obsolete", "deaktiviert", "geloscht", "supprime", "eliminato", "verwijderd", "eliminado", "aktiv", "inaktiv", "gesperrt", "aktiver kunde", "kundenstatus", "zustand", "statut", "actif", "inactif", "etat", "bloque", "stato", "attivo", "inattivo", "bloccato", "actief", "inactief", "geblokkeerd", "estado", "activo", "inactivo", "bloqueado"},
 	roleKind:       {"customer type", "contact type", "type", "category", "group", "kategorie", "kundengruppe", "typ", "art", "gruppe", "kontaktart", "categorie", "type de contact", "categoria", "tipo", "soort", "relatietype", "grupo"},
 	roleLeft:       {"left on", "end date", "ended", "leaving date", "closed on", "inactive since", "austritt", "austrittsdatum", "austritt am", "gekundigt am", "gekundigt zum", "kundigung", "ende", "date de sortie", "date de fin", "data cessazione", "data fine", "einddatum", "uitschrijfdatum", "fecha de baja", "baja"},
 	rolePayment: {
@@ -91,6 +93,8 @@ var headings = [roles][]string{
 		"mode de paiement", "mode de reglement", "moyen de paiement", "prelevement", "prelevement sepa", "modalita di pagamento", "metodo di pagamento", "tipo pagamento", "pagamento", "addebito diretto",
 		"betaalwijze", "betaalmethode", "betalingswijze", "incasso", "automatische incasso", "forma de pago", "metodo de pago", "domiciliacion", "domiciliacion bancaria",
 	},
+	roleCustomer: {"is customer", "is a customer", "is client", "ist kunde", "est client", "e cliente", "es cliente", "is klant", "customer flag", "customer"},
+	roleSupplier: {"is supplier", "is a supplier", "is vendor", "supplier", "vendor", "ist lieferant", "lieferant", "kreditor", "est fournisseur", "fournisseur", "fornitore", "leverancier", "proveedor"},
 }
 
 // Words in a heading that say that it is another one's, and those that say that it is the one
@@ -141,7 +145,7 @@ func (c *column) ofDocument() bool {
 // "POAddressLine1" is "po address line 1".
 func plainWords(heading string) string {
 	var out strings.Builder
-	letters := []rune(norm.NFKD.String(strings.ReplaceAll(heading, "ß", "ss")))
+	letters := []rune(norm.NFKD.String(strings.NewReplacer("ß", "ss", "Adressatentyp", "Adressattyp").Replace(heading)))
 	letters = slices.DeleteFunc(letters, func(r rune) bool { return unicode.Is(unicode.Mn, r) })
 	for i, r := range letters {
 		switch {

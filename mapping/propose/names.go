@@ -2,6 +2,7 @@ package propose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -11,15 +12,19 @@ type called struct {
 	more    *column   // the rest of a long name
 	person  []*column // first and last name
 	contact *column
+	other   *column // the name of whoever is neither company nor natural person
+	byKind  bool    // which column is filled depends on the kind of address
 }
 
 // names finds what the customer and its contact are called.
 func (p *proposing) names() {
 	text := func(c *column) bool { return c.texts*10 >= c.filled*9 && c.emails == 0 }
-	n := called{person: p.person(text)}
-	n.company = p.claim(roleCompany, text)
-	if n.company == nil {
-		n.company = p.claim(roleName, text)
+	n := p.byKind()
+	if !n.byKind {
+		n = called{person: p.person(text)}
+		if n.person == nil || !n.person[1].has(companyOrLast) {
+			n.company = p.company(text)
+		}
 	}
 	if n.company != nil {
 		n.more = p.claim(roleMoreName, text)
@@ -33,8 +38,66 @@ func (p *proposing) names() {
 	if n.company == nil && n.person == nil {
 		n.company = p.anyText()
 	}
+	if n.company == nil && n.person == nil && len(p.id) == 1 && text(p.id[0]) {
+		n.company = p.id[0]
+	}
 	p.customerName(n)
 	p.contactName(n)
+}
+
+// companyOrLast are headings of a column that holds companies, and the last names of persons.
+var companyOrLast = []string{"co last name", "company last name", "company or last name", "firma nachname", "firma name", "name firma"}
+
+// company returns the column with the companies' names. It is the id where that is their name.
+func (p *proposing) company(text func(*column) bool) *column {
+	if c := p.claim(roleCompany, text); c != nil {
+		return c
+	}
+	if len(p.id) == 1 {
+		if c := p.id[0]; text(c) && c.score(roleName) > 0 && c.codes*10 < c.filled*9 {
+			return c
+		}
+	}
+	found := p.free(roleName, text)
+	if len(found) == 0 {
+		return nil
+	}
+	c := found[0]
+	for _, other := range found { // whoever has no contact has a name all the same
+		if c.filled < c.rows && other.filled == other.rows && other.score(roleName) > 900 {
+			c = other
+		}
+	}
+	c.used = true
+	return c
+}
+
+// byKind returns the columns of an export in which the kind of an address decides which of them
+// holds its name. All are taken, also those that are still empty.
+func (p *proposing) byKind() called {
+	const kind = "adressattyp"
+	var n called
+	var firstName, lastName *column
+	for _, c := range p.columns {
+		switch c.words {
+		case "name " + kind + " unternehmen":
+			n.company = c
+		case "name " + kind + " keine angabe":
+			n.other = c
+		case "vorname " + kind + " naturl person":
+			firstName = c
+		case "name " + kind + " naturl person":
+			lastName = c
+		}
+	}
+	if n.company == nil || firstName == nil || lastName == nil {
+		return called{}
+	}
+	n.person, n.byKind = []*column{firstName, lastName}, true
+	for _, c := range append(some(n.company, n.other), n.person...) {
+		c.used = true
+	}
+	return n
 }
 
 // claim takes the likeliest column of a role.
@@ -89,19 +152,23 @@ func (n called) contactName() string {
 // customerName makes the name of the customer: the company, or the person where there is none.
 func (p *proposing) customerName(n called) {
 	columns := some(n.company, n.more)
-	whole := n.company != nil && n.company.filled == n.company.rows
+	whole := n.company != nil && n.company.filled == n.company.rows && !n.byKind
 	switch {
 	case n.company == nil && n.person == nil:
 		return
 	case n.company == nil:
 		p.rule("customer.name", n.personName(), "no column holds companies, so the person is the customer", n.person...)
-	case n.company.score(roleCompany)+n.company.score(roleName)+n.company.score(roleContact) == 0:
+	case n.company.score(roleCompany)+n.company.score(roleName)+n.company.score(roleContact) == 0 && !slices.Contains(p.id, n.company):
 		p.rule("customer.name", n.companyName(), fmt.Sprintf("no heading says which column holds names; %q holds texts that differ", n.company.name), columns...)
 	case whole || n.person == nil && n.contact == nil:
 		p.rule("customer.name", n.companyName(), fmt.Sprintf("%s rows have one in %q", of(n.company.filled, n.company.rows), n.company.name), columns...)
 	default:
-		columns = append(append(columns, n.person...), some(n.contact)...)
-		p.rule("customer.name", first(n.companyName(), n.personName(), n.contactName()),
+		columns = append(append(columns, n.person...), some(n.other, n.contact)...)
+		other := ""
+		if n.other != nil {
+			other = n.other.trimmed()
+		}
+		p.rule("customer.name", first(n.companyName(), n.personName(), other, n.contactName()),
 			fmt.Sprintf("%q is filled in %s rows; elsewhere the person is the customer", n.company.name, of(n.company.filled, n.company.rows)), columns...)
 	}
 }

@@ -2,6 +2,7 @@ package propose
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -42,7 +43,8 @@ func isOtherWay(words string) bool {
 }
 
 // invertedHeadings are those of columns in which a yes means that somebody is no customer.
-var invertedHeadings = []string{"inactive", "archived", "blocked", "on hold", "inaktiv", "gesperrt", "inactif", "bloque", "inattivo", "bloccato", "inactief", "geblokkeerd", "inactivo", "bloqueado"}
+// In MYOB's card status N is active.
+var invertedHeadings = []string{"card status", "disabled", "deleted", "suspended", "stopped", "closed", "do not use", "discontinued", "obsolete", "deaktiviert", "geloscht", "supprime", "eliminato", "verwijderd", "eliminado", "inactive", "archived", "blocked", "on hold", "inaktiv", "gesperrt", "inactif", "bloque", "inattivo", "bloccato", "inactief", "geblokkeerd", "inactivo", "bloqueado"}
 
 func isFlag(cell string) bool {
 	cell = strings.ToLower(cell)
@@ -56,7 +58,7 @@ const maxKinds = 12
 func (p *proposing) payers() {
 	var conditions, reasons []string
 	var columns []*column
-	for _, find := range []func() (*column, string, string){p.total, p.suppliers, p.status, p.kind, p.leavers, p.payment} {
+	for _, find := range []func() (*column, string, string){p.total, p.suppliers, p.status, p.customers, p.kind, p.leavers, p.payment} {
 		if c, condition, why := find(); c != nil {
 			conditions, reasons, columns = append(conditions, condition), append(reasons, why), append(columns, c)
 		}
@@ -83,12 +85,19 @@ func (p *proposing) total() (*column, string, string) {
 	if len(are) == 0 {
 		return nil, "", ""
 	}
-	return c, "not (" + strings.Join(are, " || ") + ")", "the line at the end counts the customers and is none"
+	return c, "not (" + strings.Join(are, " || ") + ")", "lines that count the customers, or describe the columns, are none"
 }
+
+// stamped matches a line that says when the file was exported.
+var stamped = regexp.MustCompile(`[12][0-9]{3}.* [0-9]{1,2}:[0-9]{2}`)
 
 // likeTotal is how an expression knows a total again, whose number is another one the next
 // time.
 func (c *column) likeTotal(text string) string {
+	isStamped := func(v string) bool { return stamped.MatchString(v) }
+	if isStamped(text) && !slices.ContainsFunc(c.common(), isStamped) {
+		return fmt.Sprintf(" matches %q", stamped.String())
+	}
 	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })
 	if len(words) > 0 {
 		first, last := words[0], words[len(words)-1]
@@ -130,7 +139,40 @@ func (p *proposing) suppliers() (*column, string, string) {
 	if creditors == 0 {
 		return nil, "", ""
 	}
-	return c, "trim(" + c.written() + `) < "7"`, fmt.Sprintf("accounts from 7 on are suppliers: %s rows are left out", of(creditors, c.rows))
+	customers := reading{fmt.Sprintf("accounts below 7 (%s rows)", of(c.rows-creditors, c.rows)), "trim(" + c.written() + `) < "7"`, fmt.Sprintf("accounts from 7 on are suppliers: %s rows are left out", of(creditors, c.rows)), c.rows - creditors}
+	return p.take(c, customers)
+}
+
+// take goes by a reading that is sure. One that leaves most rows out is asked for.
+func (p *proposing) take(c *column, r reading) (*column, string, string) {
+	if r.kept*2 < c.rows {
+		return p.read(c, []reading{r})
+	}
+	return c, r.condition, r.why
+}
+
+// customers finds a column that says yes of customers, or of suppliers where no column says
+// it of customers.
+func (p *proposing) customers() (*column, string, string) {
+	flags := func(c *column) bool { return c.flags == c.filled && len(c.times) <= 2 }
+	if c := p.first(roleCustomer, flags); c != nil {
+		yes := c.of(yesWords)
+		if c.sum(yes) == c.rows || len(yes) == 0 {
+			p.leave(c, "it says the same of every row")
+			return nil, "", ""
+		}
+		return p.take(c, c.only(yes))
+	}
+	if c := p.first(roleSupplier, flags); c != nil && c.sum(c.of(yesWords)) > 0 {
+		yes := c.of(yesWords)
+		return p.read(c, []reading{c.allBut(yes), c.only(yes)})
+	}
+	return nil, "", ""
+}
+
+// of returns the values that are among words, the commonest first.
+func (c *column) of(words []string) []string {
+	return slices.DeleteFunc(c.common(), func(v string) bool { return !slices.Contains(words, v) })
 }
 
 // status finds a column that says who is a customer still.
@@ -168,28 +210,42 @@ func (p *proposing) sorted(c *column) (*column, string, string) {
 	}
 	var in, out, other []string
 	for _, v := range c.common() {
-		switch {
-		case slices.Contains(yes, v):
+		switch meant := c.meaning(v); {
+		case slices.Contains(yes, meant), meant != v && slices.Contains(activeWords, meant), !flags && hasPart(v, activeWords):
 			in = append(in, v)
-		case slices.Contains(no, v):
+		case slices.Contains(no, meant), meant != v && slices.Contains(inactiveWords, meant):
 			out = append(out, v)
 		default:
 			other = append(other, v)
 		}
 	}
-	rest := "not (" + oneOf(c, out) + ")"
 	switch {
-	case flags && len(other) == 0 && !c.ofStatus():
+	case flags && len(other) == 0 && !c.ofStatus() && len(c.legend) == 0:
 		return p.askFlags(c, inverted)
 	case len(out) == 0 && len(other) == 0 && (!flags || inverted || c.filled == c.rows):
 		p.leave(c, "it says the same of every row")
 		return nil, "", ""
 	case len(in) > 0 && len(other) == 0 && !inverted:
-		return c, oneOf(c, in), c.keeps(in)
+		return p.take(c, c.only(in))
 	case len(other) == 0:
-		return c, rest, fmt.Sprintf("%s rows are left out by %q", of(c.sum(out), c.rows), c.name)
+		return p.take(c, c.allBut(out))
 	}
 	return p.askStatus(c, in, out, other)
+}
+
+// meaning is what the heading says that a value stands for: of 0 "active" below
+// "Status (0 = active, 1 = blocked)". It is the value itself where the heading says nothing.
+func (c *column) meaning(value string) string {
+	if meant := c.legend[value]; meant != "" {
+		return meant
+	}
+	return value
+}
+
+// hasPart reports whether one of several words in a cell is among words: "customer, supplier".
+func hasPart(value string, words []string) bool {
+	parts := strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(",;/|+&", r) })
+	return len(parts) > 1 && slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(words, strings.TrimSpace(part)) })
 }
 
 // askStatus asks about values of a status that are no words for it.
@@ -201,6 +257,9 @@ func (p *proposing) askStatus(c *column, in, out, other []string) (*column, stri
 	if len(out) > 0 {
 		readings = append(readings, c.allBut(out))
 	}
+	if len(in)+len(out) == 0 { // ranks or groups: nothing says that one of them is no customer
+		readings = append(readings, c.everybody())
+	}
 	if len(in) == 0 {
 		for _, v := range other[:min(2, len(other))] {
 			readings = append(readings, c.only([]string{v}))
@@ -211,36 +270,46 @@ func (p *proposing) askStatus(c *column, in, out, other []string) (*column, stri
 
 // askFlags asks about yes and no below a heading of which a word is not known.
 func (p *proposing) askFlags(c *column, inverted bool) (*column, string, string) {
-	is := func(words []string) []string {
-		return slices.DeleteFunc(c.common(), func(v string) bool { return !slices.Contains(words, v) })
-	}
-	marked, no := is(yesWords), false
+	marked, no := c.of(yesWords), false
 	if len(marked) == 0 {
-		marked, no = is(noWords), true
+		marked, no = c.of(noWords), true
 	}
 	readings := []reading{c.only(marked), c.allBut(marked)}
 	if inverted != no {
+		slices.Reverse(readings)
+	}
+	if !inverted && c.score(roleStatus) > 0 && readings[0].kept*2 < c.rows { // the heading does not say which is right
 		slices.Reverse(readings)
 	}
 	return p.read(c, readings)
 }
 
 // reading is a way to understand a status.
-type reading struct{ option, condition, why string }
+type reading struct {
+	option, condition, why string
+	kept                   int // rows
+}
+
+// everybody takes all rows in.
+func (c *column) everybody() reading {
+	return reading{option: fmt.Sprintf("everybody (%d rows)", c.rows), kept: c.rows}
+}
 
 // only takes the rows with one of these values in.
 func (c *column) only(values []string) reading {
-	return reading{fmt.Sprintf("only %s (%s rows)", listed(values), of(c.sum(values), c.rows)), oneOf(c, values), c.keeps(values)}
+	return reading{fmt.Sprintf("only %s (%s rows)", listed(values), of(c.sum(values), c.rows)), oneOf(c, values), c.keeps(values), c.sum(values)}
 }
 
 // allBut leaves the rows with one of these values out.
 func (c *column) allBut(values []string) reading {
-	return reading{fmt.Sprintf("all but %s (%s rows)", listed(values), of(c.rows-c.sum(values), c.rows)), "not (" + oneOf(c, values) + ")", fmt.Sprintf("%s rows are left out by %q", of(c.sum(values), c.rows), c.name)}
+	return reading{fmt.Sprintf("all but %s (%s rows)", listed(values), of(c.rows-c.sum(values), c.rows)), "not (" + oneOf(c, values) + ")", fmt.Sprintf("%s rows are left out by %q", of(c.sum(values), c.rows), c.name), c.rows - c.sum(values)}
 }
 
 // read asks which of several readings of a status is right.
 func (p *proposing) read(c *column, readings []reading) (*column, string, string) {
-	readings = append(readings, reading{option: fmt.Sprintf("everybody (%d rows)", c.rows)})
+	if !slices.ContainsFunc(readings, func(r reading) bool { return r.condition == "" }) {
+		readings = append(readings, c.everybody())
+	}
 	var options []string
 	for _, r := range readings {
 		options = append(options, r.option)

@@ -39,8 +39,9 @@ func (p *proposing) homeCountry() (code, why string) {
 	if p.country != nil {
 		why = fmt.Sprintf("where %q is blank, most e-mail addresses end so", p.country.name)
 	}
-	if p.country != nil && (sure || len(votes) == 0) {
-		votes, why = p.country.countries(), fmt.Sprintf("most rows say so in %q", p.country.name)
+	byColumn := p.country != nil && (sure || len(votes) == 0)
+	if byColumn {
+		votes = p.country.countries()
 	}
 	codes := slices.DeleteFunc(ranked(votes), func(code string) bool {
 		understood, all := p.understood(code)
@@ -49,11 +50,19 @@ func (p *proposing) homeCountry() (code, why string) {
 	switch {
 	case len(codes) == 0:
 		return "", ""
-	case sure, len(codes) == 1, votes[codes[0]] >= 2*votes[codes[1]]:
-		return codes[0], why
+	case len(codes) > 1 && (votes[codes[0]] == votes[codes[1]] || !sure && votes[codes[0]] < 2*votes[codes[1]]):
+		codes = codes[:min(3, len(codes))]
+		code = codes[p.choose("region", "Which country's phone numbers are written without a country code?", false, codes...)]
+	default:
+		code = codes[0]
 	}
-	codes = codes[:min(3, len(codes))]
-	return codes[p.choose("region", "Which country's phone numbers are written without a country code?", false, codes...)], why
+	if byColumn {
+		why = fmt.Sprintf("%s rows say so in %q", of(votes[code], p.country.rows), p.country.name)
+		if votes[code]*2 > p.country.rows {
+			why = fmt.Sprintf("most rows say so in %q", p.country.name)
+		}
+	}
+	return code, why
 }
 
 // endings counts the countries that e-mail addresses end in, of the rows that name none.

@@ -166,8 +166,15 @@ type tail struct{ rows []row }
 // total matches how the first text of a line begins that counts the others.
 var total = regexp.MustCompile(`(?i)^\W*(grand total|totale?s?|totaal|sum|summe|suma|somme|gesamt|gesamtsumme|insgesamt|anzahl|count|nombre|numero|aantal)\b|^\d+ \pL+$`)
 
+// stamp matches a line that says when the file was exported.
+var stamp = regexp.MustCompile(`\b(19|20)\d\d\b.*\b\d{1,2}:\d{2}\b`)
+
 func (t *tail) add(r row) {
 	texts := slices.DeleteFunc(slices.Clone(r.cells), func(c string) bool { return !filled(c) })
+	if len(texts) == 1 && len(r.cells) > 2 && stamp.MatchString(texts[0]) {
+		t.rows = append([]row{r}, t.rows...)
+		return
+	}
 	if len(texts) == 0 || len(texts) > 3 || len(texts)*2 > len(r.cells) || !total.MatchString(strings.TrimSpace(texts[0])) {
 		t.rows = nil
 		return

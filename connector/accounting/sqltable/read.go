@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/accounting"
 )
 
 // reading is one open snapshot of the database.

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"payersync/connector"
+	"payersync/connector/accounting"
 )
 
 // columns of a party, as calls name them. Those of optional depend on the

@@ -133,5 +133,8 @@ func rejected(a ask, got accounting.Answer) error {
 	if json.Unmarshal(got.Body, &said) == nil && said.ErrorNumber != 0 {
 		detail += fmt.Sprintf(" (its error %d, %.60q)", said.ErrorNumber, said.Type)
 	}
+	if said.Type == "HighVolumeException" {
+		detail += "; the organisation has too many contacts to be read whole, so set only_customers: true in the xero block of its connection"
+	}
 	return &connector.RemoteError{Op: a.op, Fault: fault, Status: got.Status, Detail: detail}
 }

@@ -473,6 +473,8 @@ func TestAnswersOutOfTheOrdinaryAreToldApart(t *testing.T) {
 		fault connector.Fault
 		says  string
 	}{
+		{"too many contacts", canned{status: 400, body: `{"ErrorNumber":51,"Type":"HighVolumeException","Message":"private"}`},
+			connector.FaultRejected, `Xero did not accept the request (its error 51, "HighVolumeException"); the organisation has too many contacts to be read whole, so set only_customers: true in the xero block of its connection (HTTP 400)`},
 		{"a request that is wrong", canned{status: 400, body: `{"ErrorNumber":16,"Type":"QueryParseException","Message":"private"}`},
 			connector.FaultRejected, `Xero did not accept the request (its error 16, "QueryParseException") (HTTP 400)`},
 		{"a refusal without words", canned{status: 412}, connector.FaultRejected, "Xero did not accept the request (HTTP 412)"},
