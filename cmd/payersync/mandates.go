@@ -298,6 +298,9 @@ first, and --yes answers. The audit log keeps who cancelled and why.`,
 				return usage.Errorf("cancelling a mandate takes a reason: --reason 'the payer asked us to'")
 			}
 			return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
+				if err := a.warnOfSuccessor(cmd.Context(), s, p); err != nil {
+					return err
+				}
 				sure, err := a.confirmsAct(cmd.Context(), yes, "Cancel the mandate of record %s? Nothing can be collected under it afterwards.", p)
 				if err != nil || !sure {
 					return err
@@ -346,6 +349,18 @@ the command asks first, and --yes answers. The audit log keeps who did it and wh
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
+}
+
+// warnOfSuccessor warns before the mandate of a payer is cancelled that may be in the books under a new number.
+func (a *app) warnOfSuccessor(ctx context.Context, s *session.Session, p state.Payer) error {
+	id := state.RecordID{Connection: p.Connection, SourceID: p.SourceID}
+	found, err := s.Ledger.RenumberingsOf(ctx, id)
+	for _, r := range found {
+		if r.Old == id {
+			a.Say("Record %s may be the same payer under a new number, and would have to sign anew. To move the mandate there instead: payersync payers rekey %[1]s --from %s --reason TEXT", show.Visible(r.New.SourceID), show.Visible(p.SourceID))
+		}
+	}
+	return err
 }
 
 // confirmsAct reports whether a person at a terminal wants an act on a payer's mandate. Where nobody can be asked,

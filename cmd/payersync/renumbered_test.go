@@ -47,4 +47,7 @@ func TestTheTerminalNamesBothRecordsOfARenumberedPayer(t *testing.T) {
 			t.Errorf("%s does not name both records:\n%s", command, out)
 		}
 	}
+	if r := s.do([]string{"mandates", "cancel", "K2007", "--reason", "they left", "--yes"}, exitDone); !strings.Contains(r.errOut, "payersync payers rekey K9007 --from K2007") {
+		t.Errorf("before it cancels the mandate it says %s", r.errOut)
+	}
 }

@@ -79,9 +79,9 @@ func (s shownPayer) decisionsFor(act connector.Act) (out []office.Decision) {
 	if d := s.notTheHolder(); act == connector.ActReject && d.Customer != "" {
 		out = append(out, d)
 	}
-	for _, d := range s.Undos {
-		if d.Act == act {
-			out = append(out, d)
+	for _, n := range s.Noted {
+		if n.Undo.Act == act {
+			out = append(out, n.Undo)
 		}
 	}
 	return out
@@ -96,20 +96,40 @@ func (s shownPayer) notTheHolder() office.Decision {
 	return office.Decision{Act: connector.ActReject, Record: s.id(), Customer: s.Matter.Holder}
 }
 
-// undosOf returns what takes back what was said of a payer and is not done yet.
-func undosOf(stored state.StoredRecord, m office.Matter) (out []office.Decision) {
+// noted is what a person said of a payer, and no run has carried out yet.
+type noted struct {
+	Says string          // in words
+	Undo office.Decision // that takes it back; without an act where nothing does
+	Ends bool            // what needs a person is settled by it, so that no other way out is offered
+}
+
+// notedOf returns what was said of a payer and is not done yet.
+func notedOf(stored state.StoredRecord, m office.Matter) (out []noted) {
 	id := state.RecordID{Connection: m.Connection, SourceID: m.SourceID}
+	p := stored.Payer
 	if stored.Merged {
-		out = append(out, office.Decision{Act: connector.ActSeparate, Record: id, Other: state.RecordID{Connection: id.Connection, SourceID: stored.Record.MergedInto}})
+		waits := slices.ContainsFunc(m.Told, func(t office.Telling) bool { // no run has told yet what becomes of the payer by it
+			return slices.ContainsFunc(t.Reason.Ways(), func(w connector.Way) bool { return w.Act == connector.ActMerge })
+		})
+		out = append(out, noted{"It is the same payer as " + stored.Record.MergedInto + ", which stands for both.",
+			office.Decision{Act: connector.ActSeparate, Record: id, Other: state.RecordID{Connection: id.Connection, SourceID: stored.Record.MergedInto}}, waits})
 	}
-	if p := stored.Payer; p != nil && p.Unlink.At != 0 {
-		out = append(out, office.Decision{Act: connector.ActKeep, Record: id, Customer: p.BillingID})
+	if p != nil && p.Unlink.At != 0 {
+		out = append(out, noted{"The customer there is not this payer's.", office.Decision{Act: connector.ActKeep, Record: id, Customer: p.BillingID}, true})
 	}
-	if p := stored.Payer; p == nil || p.BillingID == "" {
-		for _, w := range m.Said {
-			if w.Word == state.WordAccept || w.Word == state.WordReject {
-				out = append(out, office.Decision{Act: connector.ActTakeBack, Record: id, Customer: w.BillingID})
-			}
+	if p != nil && p.Moves.Value != "" {
+		out = append(out, noted{"The customer there gets the number that the books have now.", office.Decision{}, true})
+	}
+	if p != nil && p.BillingID != "" {
+		return out
+	}
+	for _, w := range m.Said {
+		undo := office.Decision{Act: connector.ActTakeBack, Record: id, Customer: w.BillingID}
+		switch w.Word {
+		case state.WordAccept:
+			out = append(out, noted{"The payer is the customer " + w.BillingID + ".", undo, true})
+		case state.WordReject:
+			out = append(out, noted{"The payer is not the customer " + w.BillingID + ".", undo, false})
 		}
 	}
 	return out
@@ -130,6 +150,9 @@ func pathOf(d office.Decision) string {
 	}
 	return at
 }
+
+// partWords are the parts of a customer, in words.
+var partWords = map[string]string{"name": "Name", "people": "Contacts", "addresses": "Addresses"}
 
 // errOpen means that the person has yet to say which customer or record is meant.
 var errOpen = errors.New("the address names no customer or record")
@@ -273,7 +296,7 @@ type asked struct {
 	Customer string
 	Other    string // in the form: the connection and the id
 	Seen     string
-	Parts    []string
+	Parts    []option
 	Open     string  // "customer" or "other", where the person has yet to name it
 	Choices  []leads // that may be named
 }
@@ -300,12 +323,17 @@ func (v *visit) addDecision(a *asked, act connector.Act) error {
 		if a.Sides, err = v.pairHalves(d.Other, s.id()); err != nil {
 			return err
 		}
+		if act == connector.ActMerge && len(a.Sides) == 2 {
+			a.Sides[0].Books, a.Sides[1].Books = "Stands for both", "Is left out"
+		}
 	}
 	if act == connector.ActTakeTheirs || act == connector.ActIgnore {
 		a.Heads = [2]string{"In the billing service", "In the books"}
 	}
 	if act == connector.ActIgnore {
-		a.Parts = p.DriftParts()
+		for _, part := range p.DriftParts() {
+			a.Parts = append(a.Parts, option{Value: part, Label: partWords[part]})
+		}
 	}
 	for _, f := range p.Diff() {
 		a.Diff = append(a.Diff, side{Label: office.FieldLabel(f.Path), Theirs: f.From, Ours: f.To})
@@ -329,99 +357,6 @@ func (v *visit) askOpen(a *asked, act connector.Act) {
 	for _, c := range a.alike {
 		a.Choices = append(a.Choices, leads{pathOf(office.Decision{Act: act, Record: a.id(), Customer: c}), "Customer " + c})
 	}
-}
-
-// pairHalf is one of two records that stand side by side.
-type pairHalf struct {
-	payerRow
-	Books string
-}
-
-// pairHalves returns two records as they stand side by side.
-func (v *visit) pairHalves(ids ...state.RecordID) (out []pairHalf, err error) {
-	for _, id := range ids {
-		rows, err := v.ledger().Records(v.Context(), state.RecordFilter{Among: []state.RecordID{id}, Limit: 1})
-		if err != nil {
-			return nil, err
-		}
-		if len(rows) == 0 {
-			return nil, nil // somebody limited to connections sees one of them alone
-		}
-		half := pairHalf{v.payerRow(rows[0]), "In the books"}
-		facts, err := v.ledger().StandingOf(v.Context(), id)
-		if err != nil {
-			return nil, err
-		}
-		if facts != nil && facts.Left {
-			half.Books = "Left the books"
-		}
-		out = append(out, half)
-	}
-	return out, nil
-}
-
-// pair is a payer that left the books, beside the record that may be its new one.
-type pair struct {
-	Halves []pairHalf
-	Offers []offer
-}
-
-// pairsOf returns the pairs of which a payer is a half, with the buttons that settle both.
-func (v *visit) pairsOf(renumberings []state.Renumbering) (out []pair, err error) {
-	for _, r := range renumberings {
-		p := pair{}
-		if p.Halves, err = v.pairHalves(r.Old, r.New); err != nil {
-			return nil, err
-		}
-		if v.User.Role.May(Operator) && v.pages.cfg.Attention != nil && v.can(*deedFor(connector.ActTakeOver)) {
-			for _, d := range []office.Decision{{Act: connector.ActTakeOver, Record: r.New, Other: r.Old}, {Act: connector.ActReject, Record: r.New, Customer: r.BillingID}} {
-				if d.Act == connector.ActReject && d.Customer == "" {
-					continue
-				}
-				p.Offers = append(p.Offers, offer{Label: deedFor(d.Act).label, At: pathOf(d), Asks: true, Primary: d.Act == connector.ActTakeOver, Act: d.Act, Reason: connector.ReasonRenumbered})
-			}
-			told, err := v.ledger().AttentionOf(v.Context(), r.Old.Connection, r.Old.SourceID)
-			if err != nil {
-				return nil, err
-			}
-			for _, t := range told {
-				if syncer.Closable(connector.Reason(t.Reason)) {
-					p.Offers = append(p.Offers, offer{Label: "Left for good…", At: payerPath(r.Old) + "/" + deedFor(connector.ActClose).name, Asks: true, Act: connector.ActClose, Reason: connector.Reason(t.Reason)})
-					break
-				}
-			}
-		}
-		out = append(out, p)
-	}
-	return out, nil
-}
-
-// warnOfSuccessor warns before the mandate of a payer is cancelled, or left as it is, that may be
-// in the books under a new number.
-func (v *visit) warnOfSuccessor(a *asked, act connector.Act) error {
-	if act != connector.ActCancel && act != connector.ActClose {
-		return nil
-	}
-	for _, r := range a.Matter.Renumberings {
-		if r.Old != a.id() {
-			continue
-		}
-		halves, err := v.pairHalves(r.Old, r.New)
-		if err != nil || len(halves) < 2 {
-			return err
-		}
-		who := halves[1].Number + " " + halves[1].Name
-		if act == connector.ActCancel {
-			a.Warnings = append(a.Warnings, "The record "+who+" may be this payer under a new number. After the cancellation the payer has to sign a new mandate.")
-		} else {
-			a.Notes = append(a.Notes, "The record "+who+" waits for a decision of its own: it gets no customer before you say that the two are different payers.")
-		}
-		a.Instead = append(a.Instead, leads{pathOf(office.Decision{Act: connector.ActTakeOver, Record: r.New, Other: r.Old}), deedFor(connector.ActTakeOver).label})
-	}
-	if act == connector.ActClose && a.Live {
-		a.Instead = append(a.Instead, leads{a.Path + "/" + deedFor(connector.ActCancel).name, deedFor(connector.ActCancel).label})
-	}
-	return nil
 }
 
 // telling is one thing that needs a person, with the buttons of its ways out.
@@ -450,7 +385,7 @@ func (v *visit) tellings(s shownPayer) (out []telling, err error) {
 				return nil, err
 			}
 		}
-		if v.User.Role.May(Operator) && v.pages.cfg.Attention != nil {
+		if v.User.Role.May(Operator) && v.pages.cfg.Attention != nil && !slices.ContainsFunc(s.Noted, func(n noted) bool { return n.Ends }) {
 			shown.Offers = v.waysOf(s, t, len(shown.Pairs) > 0)
 		}
 		if len(shown.Pairs) > 0 {
@@ -496,47 +431,10 @@ func (v *visit) waysOf(s shownPayer, t office.Telling, paired bool) (out []offer
 
 // undoOffers returns the buttons that take back what was said.
 func (v *visit) undoOffers(s shownPayer) (out []offer) {
-	for _, u := range s.Undos {
-		if d := deedFor(u.Act); v.can(*d) && v.pages.cfg.Attention != nil {
-			out = append(out, offer{Label: d.label, At: pathOf(u), Asks: true, Act: u.Act})
+	for _, n := range s.Noted {
+		if d := deedFor(n.Undo.Act); d != nil && v.can(*d) && v.pages.cfg.Attention != nil {
+			out = append(out, offer{Label: d.label, At: pathOf(n.Undo), Asks: true, Act: n.Undo.Act})
 		}
 	}
 	return out
-}
-
-// decisionProblem says why a decision was not noted; "" for an error that is none of a decision.
-func decisionProblem(err error) (sentence, next string) {
-	const look = "Look at the payer once more."
-	for _, why := range []struct {
-		err            error
-		sentence, next string
-	}{
-		{syncer.ErrSaidBefore, "It was said before, and holds. Nothing was changed.", look},
-		{syncer.ErrNothingToMove, "The customer carries this number already. Nothing was changed.", look},
-		{syncer.ErrNotSent, "The record cannot be sent as it is, so it cannot have the customer. Nothing was changed.", "Settle what else is the matter with the record first."},
-		{state.ErrInTheBooks, "The other record is still in the books. Nothing was changed.", "Archive or delete it there, let a run read the books, and say it again."},
-		{state.ErrNotMovable, "The customer cannot be moved just now. Nothing was changed.", "Let the next run finish, and say it again."},
-		{state.ErrUnlinking, "The customer is about to be let go. Nothing was changed.", "Take that back first, or wait for the next run."},
-		{state.ErrMerged, "A person said that one of the two is another record. Nothing was changed.", look},
-		{state.ErrNoRecord, "No record has this number. Nothing was changed.", "Look for it in the list of payers."},
-		{state.ErrSameRecord, "The two are the same record. Nothing was changed.", look},
-		{state.ErrCustomerTaken, "The customer is linked to another payer. Nothing was changed.", "Choose another customer."},
-		{state.ErrAccepted, "The customer is to be another payer's. Nothing was changed.", "Choose another customer, or take that back."},
-		{state.ErrLinkedAlready, "The payer or the customer is linked already. Nothing was changed.", look},
-		{state.ErrUnderWay, "A request for this payer is under way. Nothing was changed.", "Try again in a quarter of an hour."},
-		{state.ErrNoWord, "There is nothing to take back any more. Nothing was changed.", look},
-		{syncer.ErrNoCustomer, "The billing service has no such customer. Nothing was changed.", "Look up its id in the billing service."},
-		{syncer.ErrCarriesAnother, "The customer carries another number of ours. Nothing was changed.", "Take that number off it in the billing service, if it is wrong."},
-		{syncer.ErrNoHolder, "No single customer that is nobody's carries this number any more. Nothing was changed.", look},
-		{syncer.ErrNothingToCompare, "There is nothing to compare: the record is not sent as it is. Nothing was changed.", look},
-		{syncer.ErrCustomerGone, "The customer there does not exist any more. Nothing was changed.", look},
-		{syncer.ErrNothingDiffers, "Nothing of ours differs any more. Nothing was changed.", look},
-		{syncer.ErrReadMeanwhile, "The customer changed while you were looking. Nothing was changed.", "Look at both sides again, and decide then."},
-		{office.ErrMandateHolds, "The payer's mandate still holds, and nobody would be told of it any more. Nothing was changed.", "Cancel the mandate first."},
-	} {
-		if errors.Is(err, why.err) {
-			return why.sentence, why.next
-		}
-	}
-	return "", ""
 }

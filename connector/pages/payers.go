@@ -437,7 +437,7 @@ type shownPayer struct {
 	Admin      bool // and the record as it was read
 	Offers     []offer
 	Tellings   []telling // what is the matter, each with the buttons of its ways out
-	Undos      []office.Decision
+	Noted      []noted   // what was said, and no run has carried out yet
 	UndoOffers []offer
 	alike      []string // customers that look like it, where one may be linked
 	Link       string   // only for who asked to see it
@@ -546,7 +546,7 @@ func (v *visit) addOffers(s *shownPayer, by office.Explainer) (err error) {
 	if err != nil {
 		return err
 	}
-	s.Undos = undosOf(stored, s.Matter)
+	s.Noted = notedOf(stored, s.Matter)
 	if s.Customer != nil && len(s.decisionsFor(connector.ActLink)) > 0 {
 		if s.alike, err = v.ledger().Alike(v.Context(), *s.Customer, s.Key.Name, s.Connection, s.SourceID); err != nil {
 			return err
