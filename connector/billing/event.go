@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,8 +22,9 @@ type EventPaths struct {
 	EventID    []string `yaml:"event_id"`
 	OccurredAt []string `yaml:"occurred_at"`
 	BillerID   []string `yaml:"biller_id"`
-	Biller     string   `yaml:"-"` // whose events are ours, where the app acts for several; "" for everybody's
-	Settled    []string `yaml:"-"` // types of which a person has said that they are known
+	Events     []string `yaml:"events"` // the list in a delivery of several events
+	Biller     string   `yaml:"-"`      // whose events are ours, where the app acts for several; "" for everybody's
+	Settled    []string `yaml:"-"`      // types of which a person has said that they are known
 }
 
 // DefaultEventPaths returns paths for the flat and nested spellings that
@@ -38,6 +40,7 @@ func DefaultEventPaths() EventPaths {
 		EventID:    []string{"eventId", "event_id", "event.id", "data.eventId"},
 		OccurredAt: anywhere("occurredAt", "occurred_at", "eventTime", "createdAt", "created_at", "creationTime", "timestamp", "event.time"),
 		BillerID:   anywhere("billerId", "biller_id", "biller.id"),
+		Events:     []string{"events", "data.events", "payload.events", "data", "items", "notifications"},
 	}
 }
 
@@ -48,7 +51,7 @@ func (p EventPaths) Validate() error {
 	for _, list := range []struct {
 		key   string
 		paths []string
-	}{{"customer_id", p.CustomerID}, {"mandate_id", p.MandateID}, {"event_id", p.EventID}, {"occurred_at", p.OccurredAt}, {"biller_id", p.BillerID}} {
+	}{{"customer_id", p.CustomerID}, {"mandate_id", p.MandateID}, {"event_id", p.EventID}, {"occurred_at", p.OccurredAt}, {"biller_id", p.BillerID}, {"events", p.Events}} {
 		for i, path := range list.paths {
 			if strings.HasPrefix(path, headerPath) {
 				problems = append(problems, fmt.Errorf("event_paths.%s[%d]: a header is not signed, so only the type is read from one; name a member of the body", list.key, i))
@@ -146,6 +149,65 @@ func ParseEvent(paths EventPaths, h http.Header, body []byte) (Event, error) {
 		return Event{}, fmt.Errorf("read the delivery: %w", errNoEvent)
 	}
 	return out, nil
+}
+
+// maxEventsOfOne is how many events one delivery may carry. One with more is quarantined whole.
+const maxEventsOfOne = 500
+
+// SplitEvents returns the events of a verified delivery that carries several: the elements of
+// a list at the top level, or of the first list of objects that paths.Events name. It returns nil for
+// one event: an object that names a customer or a mandate itself.
+func SplitEvents(paths EventPaths, body []byte) []json.RawMessage {
+	if len(body) > MaxEventBytes || checkJSON(body) != nil {
+		return nil
+	}
+	if list := listOfObjects(body); list != nil {
+		return list
+	}
+	o, err := parseObject(body)
+	if err != nil {
+		return nil
+	}
+	if e, err := ParseEvent(paths, nil, body); err == nil && (e.CustomerID != "" || e.MandateID != "") {
+		return nil
+	}
+	for _, path := range paths.Events {
+		if list := listOfObjects(valueAt(o, path)); list != nil {
+			return list
+		}
+	}
+	return nil
+}
+
+// listOfObjects returns the elements of a list; nil for an empty one, one that is too long, and
+// one in which something is no object.
+func listOfObjects(value json.RawMessage) []json.RawMessage {
+	if value = bytes.TrimSpace(value); len(value) == 0 || value[0] != '[' {
+		return nil
+	}
+	list, err := parseArray(value)
+	if err != nil || len(list) > maxEventsOfOne {
+		return nil
+	}
+	for _, element := range list {
+		if _, err := parseObject(element); err != nil || isNull(element) {
+			return nil
+		}
+	}
+	return list
+}
+
+// valueAt returns what stands at a path of names with dots between them; nil where nothing does.
+func valueAt(o object, path string) json.RawMessage {
+	key, rest, nested := strings.Cut(path, ".")
+	if !nested || o.has(path) {
+		return o.get(path)
+	}
+	inner, err := parseObject(o.get(key))
+	if err != nil {
+		return nil
+	}
+	return valueAt(inner, rest)
 }
 
 func parseEventBody(body []byte) (object, error) {

@@ -2,15 +2,18 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -89,7 +92,15 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) Event {
 		return notHeld(w, refusal, err)
 	}
 	keepConnection(r.Context())
-	return s.store(w, r, s.delivery(r.Header, body, signed))
+	events := billing.SplitEvents(s.cfg.Events, body)
+	if events == nil {
+		events = []json.RawMessage{body}
+	}
+	deliveries := make([]state.Delivery, len(events))
+	for i, event := range events {
+		deliveries[i] = s.delivery(r.Header, event, signed)
+	}
+	return s.store(w, r, deliveries)
 }
 
 // held holds a request against the keys, and once more against those that there are by now
@@ -301,26 +312,48 @@ func identity(signed billing.Signed, eventID string, body []byte) string {
 	return name + hex.EncodeToString(h.Sum(nil)[:keyBytes])
 }
 
-// store commits the delivery and says what to answer. Only what is durable is
-// acknowledged.
+// store commits the events of a delivery and says what to answer. Only what is durable is
+// acknowledged: where one of several events could not be stored, the sender repeats all.
 //
 // A repeat may be news that is spelt alike, so its customer is looked at once
 // more: the worst that comes of it is one GET every few seconds, where dropping it
 // could leave a status wrong until the next sweep.
-func (s *Server) store(w http.ResponseWriter, r *http.Request, d state.Delivery) Event {
+func (s *Server) store(w http.ResponseWriter, r *http.Request, deliveries []state.Delivery) Event {
 	ctx, cancel := context.WithTimeout(r.Context(), storeWait)
 	defer cancel()
-	taken, err := s.cfg.Ledger.TakeIn(ctx, d)
+	taken, err := s.takeIn(ctx, deliveries)
+	nudge, repeated := false, true
+	for i, t := range taken {
+		nudge = nudge || t.Again || t.Fresh && deliveries[i].State == connector.InboxReceived
+		repeated = repeated && !t.Fresh
+	}
+	if nudge {
+		s.cfg.Nudge()
+	}
 	if err != nil {
 		w.Header().Set("Retry-After", retryAfter)
 		return Event{Outcome: NotStored, Err: err}
 	}
-	if taken.Again || taken.Fresh && d.State == connector.InboxReceived {
-		s.cfg.Nudge()
-	}
-	e := Event{Outcome: Accepted, Key: d.Key, Type: d.Type, State: d.State}
-	if !taken.Fresh {
+	e := Event{Outcome: Accepted, Key: deliveries[0].Key, Type: deliveries[0].Type, State: deliveries[0].State}
+	if repeated {
 		e.Outcome = Repeated
 	}
 	return e
+}
+
+// takeIn stores the events side by side, so that the ledger writes them together.
+func (s *Server) takeIn(ctx context.Context, deliveries []state.Delivery) ([]state.Taken, error) {
+	taken, failed := make([]state.Taken, len(deliveries)), make([]error, len(deliveries))
+	var all sync.WaitGroup
+	for i, d := range deliveries[1:] {
+		all.Go(func() { taken[i+1], failed[i+1] = s.cfg.Ledger.TakeIn(ctx, d) })
+	}
+	taken[0], failed[0] = s.cfg.Ledger.TakeIn(ctx, deliveries[0])
+	all.Wait()
+	for i, err := range failed {
+		if err != nil {
+			taken[i] = state.Taken{} // nothing is kept of it
+		}
+	}
+	return taken, cmp.Or(failed...)
 }
