@@ -333,6 +333,9 @@ func TestInitSaysWhyAFileCannotBeSetUp(t *testing.T) {
 	w := newWorld(t, people(3))
 	w.write("noid.csv", "Name;Ort;E-Mail\nAnn;Leeds;a@a.example\nAnn;Leeds;a@a.example\nAnn;York;\nBob;York;b@b.example\n")
 	w.write("noname.csv", "Id;Betrag;Datum\nA1;1,00;12.03.2026\nA2;2,00;12.03.2026\n")
+	for _, file := range []string{"sage50.csv", "EXTF_GP_Stamm.csv"} {
+		w.write(file, "Id;Name\nA1;Ann\nA2;Bob\n")
+	}
 	w.write("rowless.csv", "Id;Name;E-Mail\n")
 	w.write("xero.csv", "ContactName,AccountNumber\nAnn,\nBob,\nCy,\n")
 	for _, tt := range []struct {
@@ -350,6 +353,8 @@ func TestInitSaysWhyAFileCannotBeSetUp(t *testing.T) {
 		{[]string{"--csv", w.path("customers.csv"), "--source", "xero"}, "--csv reads a file, and --source xero does not"},
 		{[]string{"--csv", w.path("customers.csv"), "--yes"}, "does not say whose customers it holds, the connection keeps their company's name for ever, and --yes asks nothing; add --name COMPANY"},
 		{[]string{"--csv", w.path("customers.csv")}, "and standard input is no terminal to ask on; add --name COMPANY"},
+		{[]string{"--csv", w.path("sage50.csv"), "--yes"}, "add --name COMPANY"},
+		{[]string{"--csv", w.path("EXTF_GP_Stamm.csv")}, "add --name COMPANY"},
 		{[]string{"--csv", w.path("customers.csv"), "--name", "…"}, "has no letter to make a name of"},
 		{[]string{"--name", "Acme"}, "add --csv FILE"},
 	} {

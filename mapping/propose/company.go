@@ -12,7 +12,7 @@ import (
 
 // legalForms end the names of companies.
 var legalForms = []string{
-	"ltd", "limited", "llp", "plc", "inc", "llc", "cic", "gmbh", "ag", "kg", "ohg", "gbr", "ug", "ek", "ev", "eg", "se", "sarl", "sas", "sasu", "eurl", "sa", "srl", "spa", "snc", "sas", "bv", "nv", "vof", "sl", "slu",
+	"ltd", "limited", "llp", "plc", "inc", "llc", "cic", "gmbh", "ag", "kg", "ohg", "gbr", "ug", "ek", "ev", "eg", "se", "sarl", "sas", "sasu", "eurl", "sa", "srl", "spa", "snc", "sas", "bv", "nv", "vof", "sl", "slu", "mbh", "kgaa", "ab", "oy", "aps", "sprl", "asbl", "scrl",
 }
 
 // everyday are words of file names and titles that are no part of a company's name.
@@ -25,8 +25,8 @@ var everyday = []string{
 
 var wordsOfName = regexp.MustCompile(`[\pL\pN&'’.+]+`)
 
-// Company guesses whose customers a file holds, from its name and the lines above its
-// headings; "" when neither says it.
+// Company returns whose customers a file holds, from its name and the lines above its headings:
+// a name with a legal form. Any other may be a version or a program, so it is "" then.
 func Company(path string, above []string) string {
 	file := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	names := []string{companyIn(strings.NewReplacer("_", " ", "-", " ").Replace(file))}
@@ -38,7 +38,7 @@ func Company(path string, above []string) string {
 	if i := slices.IndexFunc(names, hasForm); i >= 0 {
 		return names[i]
 	}
-	return names[0]
+	return ""
 }
 
 // companyIn leaves the everyday words and numbers out of a text.
@@ -60,6 +60,9 @@ func companyIn(text string) string {
 
 func hasForm(name string) bool {
 	words := strings.Fields(strings.ToLower(name))
+	if len(words) > 2 && slices.Contains(legalForms, squeezed(plainWords(strings.Join(words[len(words)-2:], " ")))) { // S.à r.l.
+		return true
+	}
 	return len(words) > 1 && slices.ContainsFunc(words[1:], func(w string) bool {
 		return slices.Contains(legalForms, strings.ReplaceAll(strings.Trim(w, "&"), ".", ""))
 	})

@@ -492,6 +492,7 @@ func TestACompanyIsNamedByItsFileOrATitle(t *testing.T) {
 		{"/home/ann/customers.csv", []string{"Stand: 12.03.2026"}, "", ""},
 		{"clients Boulangerie de l'Étoile S.à r.l..csv", nil, "Boulangerie l'Étoile S.à r.l.", "boulangerie-letoile-sa-rl"},
 		{"Bäckerei Grün & Söhne KG.csv", nil, "Bäckerei Grün & Söhne KG", "baeckerei-gruen-soehne-kg"},
+		{"messy.csv", nil, "", ""}, {"v2.csv", nil, "", ""}, {"sage50.csv", nil, "", ""}, {"EXTF_GP_Stamm.csv", nil, "", ""}, {"Kunden Muster.csv", []string{"Customer list of Harbour Books"}, "", ""},
 		{"elenco-clienti.csv", []string{"Elenco clienti Panificio Rossi S.r.l. al 12/03/2026"}, "Panificio Rossi S.r.l.", "panificio-rossi-srl"},
 	} {
 		if got := propose.Company(tt.file, tt.above); got != tt.name || propose.Slug(got) != tt.slug {
