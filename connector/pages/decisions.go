@@ -57,6 +57,11 @@ func init() {
 	deeds = append(deeds, decisions...)
 }
 
+// isDecision reports whether a deed is one of the decisions.
+func isDecision(d deed) bool {
+	return slices.ContainsFunc(decisions, func(of deed) bool { return of.name == d.name })
+}
+
 // deedFor returns the deed that performs an act; nil for none.
 func deedFor(act connector.Act) *deed {
 	if i := slices.IndexFunc(deeds, func(d deed) bool { return d.act == act }); i >= 0 && act != "" {
@@ -328,7 +333,7 @@ func (v *visit) addDecision(a *asked, act connector.Act) error {
 		}
 	}
 	if act == connector.ActTakeTheirs || act == connector.ActIgnore {
-		a.Heads = [2]string{"In the billing service", "In the books"}
+		a.Heads = [2]string{"Service", "Books"}
 	}
 	if act == connector.ActIgnore {
 		for _, part := range p.DriftParts() {
@@ -415,7 +420,7 @@ func (v *visit) waysOf(s shownPayer, t office.Telling, paired bool) (out []offer
 			continue
 		}
 		o := offer{Label: d.label, At: s.Path + "/" + d.name, Asks: d.asks(s), Danger: d.danger, Act: d.act, Reason: t.Reason, Mandate: s.MandateID}
-		if slices.ContainsFunc(decisions, func(of deed) bool { return of.name == d.name }) {
+		if isDecision(*d) {
 			o.At = pathOf(w.Decision)
 		}
 		if own := ownLabels[t.Reason][d.act]; own != "" {

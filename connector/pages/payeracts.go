@@ -252,7 +252,7 @@ func (v *visit) offers(s shownPayer) (out []offer) {
 		out = append(out, offer{Label: "Show the signing link", At: s.Path + "/link", Primary: next == showsLink, Mandate: s.MandateID})
 	}
 	for _, d := range deeds {
-		if !d.may(s) || !v.can(d) || v.pages.cfg.Attention == nil || s.offersAlready(d.act) {
+		if isDecision(d) || !d.may(s) || !v.can(d) || v.pages.cfg.Attention == nil || s.offersAlready(d.act) {
 			continue
 		}
 		o := offer{Label: d.label, At: s.Path + "/" + d.name, Asks: d.asks(s), Primary: d.name == next, Danger: d.danger, Act: d.act, Mandate: s.MandateID}
@@ -317,7 +317,7 @@ func (v *visit) askDeed() error {
 		}
 	}
 	content := asked{shownPayer: s, Title: d.title, Becomes: d.becomes, Act: d.name, Danger: d.danger, Needs: d.reason(s), Heads: [2]string{"Now", "After"}}
-	if slices.ContainsFunc(decisions, func(of deed) bool { return of.name == d.name }) {
+	if isDecision(d) {
 		if err := v.addDecision(&content, d.act); err != nil {
 			return err
 		}
