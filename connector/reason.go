@@ -30,6 +30,7 @@ const (
 	ReasonCustomerMissing    Reason = "customer_missing"
 	ReasonRejected           Reason = "rejected"
 	ReasonOutcomeUnknown     Reason = "outcome_unknown"
+	ReasonNoAnswer           Reason = "no_answer"
 	ReasonForeignChange      Reason = "foreign_change"
 	ReasonLinkLost           Reason = "link_lost"
 	ReasonLinkRefused        Reason = "link_refused"
@@ -173,7 +174,8 @@ var Reasons = map[Reason]Explanation{
 	ReasonKeyUnderWay:     {"A request to create a customer with this key was sent for another record, and may still arrive.", "Nothing: this record waits until that request must have arrived, and is then looked at again.", []Way{giveUp}},
 	ReasonCustomerMissing: {"The linked customer no longer exists in the billing service.", "Find out who removed it. It is not created again by itself.", []Way{unlink, giveUp}},
 	ReasonRejected:        {"The billing service refused the customer.", "Correct the record; it is sent again when it changes. If the reason was none of the record's, use payersync attention retry --reason rejected.", []Way{retry, giveUp}},
-	ReasonOutcomeUnknown:  {"It is not known whether the last request took effect.", "Nothing: the next run finds out by itself. If it stays, check the customer in the billing service.", []Way{retry, giveUp}},
+	ReasonOutcomeUnknown:  {"It is not known whether the last request took effect.", "Nothing: the next runs find out by themselves, with growing pauses. If it stays, check the customer in the billing service.", []Way{retry, giveUp}},
+	ReasonNoAnswer:        {"The billing service never answered when the customer was to be created, and does not have it.", "Ask the billing service why, then use payersync attention retry. Until then the customer is not sent again.", []Way{retry, giveUp}},
 	ReasonForeignChange: {"Somebody else changed the customer in the billing service.", "See both sides with payersync payers drift; then take theirs, send ours, or leave the field to the billing service.", []Way{
 		{ActTakeTheirs, "payersync payers drift take RECORD --reason TEXT", "Keeps what the customer has, until our value changes.", SendsNothing},
 		{ActSendOurs, "payersync payers drift send RECORD --reason TEXT", "Lets the next sync write our value again.", SendsNextSync},
@@ -228,7 +230,7 @@ var acts = map[Reason]Who{
 	ReasonLikeness: WhoYou, ReasonRenumbered: WhoYou, ReasonEnteredTwice: WhoYou,
 	ReasonKeyDoubled: WhoService, ReasonKeyRemoved: WhoService, ReasonOtherKey: WhoService, ReasonKeyDisputed: WhoYou, ReasonUnlinked: WhoYou,
 	ReasonAnswerMismatch: WhoService, ReasonKeyUnsettled: WhoNobody, ReasonKeyUnderWay: WhoNobody, ReasonCustomerMissing: WhoService,
-	ReasonRejected: WhoYou, ReasonOutcomeUnknown: WhoNobody, ReasonForeignChange: WhoYou,
+	ReasonRejected: WhoYou, ReasonOutcomeUnknown: WhoNobody, ReasonNoAnswer: WhoYou, ReasonForeignChange: WhoYou,
 	ReasonLinkLost: WhoYou, ReasonLinkRefused: WhoYou, ReasonMandateCancelled: WhoYou, ReasonStatusUnknown: WhoService,
 	ReasonRecordGone: WhoYou, ReasonLeftWithMandate: WhoYou, ReasonForgotten: WhoYou, ReasonAddressBounced: WhoBooks,
 	ReasonEventNotUnderstood: WhoOperator, ReasonTwoWay: WhoOperator, ReasonSubscriptionChanged: WhoOperator, ReasonGivenUpChanged: WhoYou,

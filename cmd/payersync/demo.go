@@ -205,7 +205,7 @@ func (d *demo) try(ctx context.Context, out, errOut io.Writer, args []string) in
 
 func (d *demo) showPlan(ctx context.Context) error {
 	d.title("A plan: customers.csv has 40 messy rows; what would be done? Nothing is sent.")
-	return d.command(ctx, exitAttention, "plan", "--limit", "3")
+	return d.command(ctx, exitApproval, "plan", "--limit", "3")
 }
 
 func (d *demo) backfill(ctx context.Context) error {

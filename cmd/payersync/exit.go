@@ -44,6 +44,7 @@ func exitCode(err error) int {
 	var moved *state.MovedError
 	var stands *syncer.Standstill
 	var short *reconcile.ShortListError
+	var waits *reconcile.QuarantineError
 	switch {
 	case err == nil:
 		return exitDone
@@ -57,7 +58,7 @@ func exitCode(err error) int {
 		return exitStandstill
 	case errors.Is(err, context.Canceled), errors.Is(err, show.ErrUnread):
 		return exitInterrupted
-	case connector.FaultOf(err) == connector.FaultThrottled:
+	case errors.As(err, &waits), connector.FaultOf(err) == connector.FaultThrottled:
 		return exitThrottled
 	}
 	return exitFailed
@@ -65,10 +66,10 @@ func exitCode(err error) int {
 
 // codeOf returns the exit code for how a run ended.
 func codeOf(r syncer.Result) int {
-	switch r.Outcome {
-	case connector.RunAwaitingApproval:
+	switch {
+	case r.AwaitsApproval():
 		return exitApproval
-	case connector.RunComplete, connector.RunIncomplete:
+	case r.Outcome == connector.RunComplete, r.Outcome == connector.RunIncomplete:
 		if r.Err != nil {
 			return exitCode(r.Err)
 		}

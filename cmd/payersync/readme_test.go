@@ -33,7 +33,7 @@ var walked = []struct {
 }{
 	{"Install", nil},
 	{"Your own customers, in four commands", map[string]int{"./payersync backfill": exitAttention}},
-	{"First set-up, with sample data", map[string]int{"payersync plan": exitAttention, "payersync backfill": exitAttention}},
+	{"First set-up, with sample data", map[string]int{"payersync plan": exitApproval, "payersync backfill": exitAttention}},
 }
 
 // TestTheReadmeIsWalked types what the README says at a terminal, line by line, in a checkout

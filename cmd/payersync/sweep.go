@@ -55,7 +55,7 @@ The service is one for all connections, so names only have to be known.`,
 			})
 		},
 	}
-	a.quietFlag(c)
+	a.quietFlag(c, "print nothing unless somebody should look")
 	return c
 }
 

@@ -140,7 +140,7 @@ it goes on where it stopped, and no customer is made twice.`,
 func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 	var yes bool
 	c.Flags().BoolVar(&yes, "yes", false, "approve the plan even when it is above the limits")
-	a.quietFlag(c)
+	a.quietFlag(c, "print only what is new or worse than after the run before")
 	c.RunE = func(cmd *cobra.Command, names []string) error {
 		return a.runConnections(cmd.Context(), names, func(ctx context.Context, s *session.Session, conn syncer.Connection) (int, error) {
 			res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: kind, Trigger: "manual", Approve: a.fourEyes(ctx, s, a.approver(ctx, yes, s.Config.Billing.RatePerSecond))})
@@ -158,8 +158,8 @@ func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 }
 
 // quietFlag lets a command that cron calls say nothing when there is nothing to say.
-func (a *app) quietFlag(c *cobra.Command) {
-	c.Flags().BoolVar(&a.Quiet, "quiet", false, "print nothing unless somebody should look: no progress, and no result of what is done; asks nobody")
+func (a *app) quietFlag(c *cobra.Command, prints string) {
+	c.Flags().BoolVar(&a.Quiet, "quiet", false, prints+": no progress, and no result of what is done; asks nobody")
 }
 
 // runConnections opens everything and hands each named connection to do, all of
@@ -280,7 +280,7 @@ func (a *app) approver(ctx context.Context, yes bool, rate float64) func(state.P
 }
 
 func (a *app) showResult(r syncer.Result) error {
-	if a.Quiet && codeOf(r) == exitDone && r.Note == "" {
+	if a.Quiet && !r.News {
 		return nil
 	}
 	if a.JSON() {
@@ -326,6 +326,8 @@ func outcomeText(r syncer.Result) string {
 		return fmt.Sprintf("plan %d waits for approval. %s\n  payersync approve %d", r.Plan.ID, r.Plan.Limits, r.Plan.ID)
 	case errors.As(r.Err, &stands):
 		return "at a standstill. " + stands.Error()
+	case r.Err == nil && r.Outcome == connector.RunIncomplete && !r.RetryAt.IsZero():
+		return fmt.Sprintf("incomplete; run it again at %s to finish what waits until then", show.Time(r.RetryAt))
 	case r.Err == nil && r.Outcome == connector.RunIncomplete && r.Note != "":
 		return "incomplete"
 	case r.Err == nil && r.Outcome == connector.RunIncomplete:

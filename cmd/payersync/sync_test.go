@@ -69,13 +69,13 @@ func TestASyncSendsOnlyWhatChanged(t *testing.T) {
 func TestAPlanSendsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(25))
-	plan := w.expect(exitDone, "plan", "--limit", "2")
+	plan := w.expect(exitApproval, "plan", "--limit", "2")
 	for _, want := range []string{"25 to create", "create  A00001", `people[0].email: "payer1@example.org"`, "… and more: 50 changes", "Above the limits: 25 customers would be created (the limit is 20)."} {
 		if !strings.Contains(plan.out, want) {
 			t.Errorf("the plan does not say %q:\n%s", want, plan.out)
 		}
 	}
-	if got := len(decode[planReport](t, w.expect(exitDone, "plan", "--output", "json")).Changes); got != 50 {
+	if got := len(decode[planReport](t, w.expect(exitApproval, "plan", "--output", "json")).Changes); got != 50 {
 		t.Errorf("the plan as JSON has %d changes, want all 50", got)
 	}
 	for _, r := range w.requests(isWrite) {
@@ -96,7 +96,7 @@ func TestAPlanAboveTheLimitsIsAmongThoseThatWait(t *testing.T) {
 	if got := waiting(); got == nil || len(got) != 0 {
 		t.Errorf("before any plan these wait: %#v; want an empty list, not null", got)
 	}
-	w.expect(exitDone, "plan")
+	w.expect(exitApproval, "plan")
 	w.expect(exitApproval, "sync") // over the same facts: the same plan
 	if got := waiting(); len(got) != 1 || got[0].ID != 1 || got[0].Creates != 25 {
 		t.Fatalf("these wait: %+v; want plan 1", got)
@@ -107,7 +107,7 @@ func TestAPlanAboveTheLimitsIsAmongThoseThatWait(t *testing.T) {
 		t.Errorf("within the limits these wait: %+v", got)
 	}
 	w.edit("payersync.yaml", "max_creates: 25", "max_creates: 20")
-	plan := decode[planReport](t, w.expect(exitDone, "plan", "--output", "json")).Plan
+	plan := decode[planReport](t, w.expect(exitApproval, "plan", "--output", "json")).Plan
 	w.expect(exitDone, "approve", fmt.Sprint(plan.ID))
 	w.expect(exitDone, "plan")
 	if got := waiting(); len(got) != 0 {
@@ -382,7 +382,7 @@ func TestAStandstillOfAScheduledRunIsAWarningThatCounts(t *testing.T) {
 	if res := w.expect(exitAttention, "sync", "--yes"); !strings.Contains(res.out, "They were let go") {
 		t.Errorf("with --yes it says\n%s", res.out)
 	}
-	w.expect(exitDone, "sync")
+	w.expect(exitAttention, "sync") // who left has a mandate
 }
 
 // covers F74, F109

@@ -269,6 +269,14 @@ var situations = map[connector.Reason]func(*stage) string{
 	},
 	connector.ReasonOutcomeUnknown: func(s *stage) string {
 		s.reads(otherRow)
+		s.box.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPut, Path: linkCalls, Count: 2})
+		s.reads(matterRow, otherRow)
+		s.sync()
+		s.sync() // within the pause: nothing is asked for
+		return "M1"
+	},
+	connector.ReasonNoAnswer: func(s *stage) string {
+		s.reads(otherRow)
 		s.box.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPost, Path: customersPath})
 		s.reads(matterRow, otherRow)
 		for range 12 {

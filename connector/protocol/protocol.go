@@ -227,7 +227,7 @@ func LaneOf(r connector.Reason) Lane {
 	switch r {
 	case connector.ReasonLikeness, connector.ReasonRenumbered, connector.ReasonEnteredTwice, connector.ReasonKeyDoubled, connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonKeyDisputed, connector.ReasonUnlinked, connector.ReasonAnswerMismatch,
 		connector.ReasonKeyUnsettled, connector.ReasonKeyUnderWay, connector.ReasonCustomerMissing, connector.ReasonRejected,
-		connector.ReasonOutcomeUnknown, connector.ReasonForeignChange:
+		connector.ReasonOutcomeUnknown, connector.ReasonNoAnswer, connector.ReasonForeignChange:
 		return LaneCustomer
 	}
 	return LaneRecord
@@ -257,8 +257,8 @@ func (d decision) class() Status {
 		class = InStep
 	}
 	for _, s := range [...]Step{d.customer, d.mandate} {
-		if now := s.status(); now != "" && rank(now) < rank(class) {
-			class = now
+		if now := s.status(); now != "" {
+			class = Worse(now, class)
 		}
 	}
 	return class
@@ -294,6 +294,26 @@ func (d decision) unlinked() connector.LinkState {
 	return connector.LinkNew
 }
 
+// StatusOf returns what being told for a reason makes of a payer: what ends by itself is
+// worked on, and everything else waits for a person.
+func StatusOf(r connector.Reason) Status {
+	switch {
+	case r.Who() == connector.WhoNobody:
+		return Working
+	case r == connector.ReasonRejected, r == connector.ReasonLinkRefused, r == connector.ReasonAnswerMismatch:
+		return Failed
+	}
+	return Held
+}
+
+// Worse returns the status of the two that counts first.
+func Worse(a, b Status) Status {
+	if rank(a) < rank(b) {
+		return a
+	}
+	return b
+}
+
 // rank is the order of the statuses.
 func rank(s Status) int { return slices.Index(ranks[:], s) }
 
@@ -305,11 +325,7 @@ func (s Step) status() Status {
 	case Nothing, Later:
 		return ""
 	case Tell:
-		switch s.Reason {
-		case connector.ReasonRejected, connector.ReasonLinkRefused, connector.ReasonAnswerMismatch:
-			return Failed
-		}
-		return Held
+		return StatusOf(s.Reason)
 	case Approval:
 		return Unpassed
 	}

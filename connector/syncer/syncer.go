@@ -157,13 +157,19 @@ type Result struct {
 	Kind       connector.RunKind    `json:"kind"`
 	Outcome    connector.RunOutcome `json:"outcome"`
 	Counts     state.Counts         `json:"counts"`
-	Attention  int                  `json:"attention"` // records that the run itself left for a person
+	Attention  int                  `json:"attention"` // records of the connection that need a person, each run until that is settled
+	News       bool                 `json:"news"`      // it has something to tell that the run before it had not
 	Plan       *state.Plan          `json:"plan,omitempty"`
 	Proof      connector.Proof      `json:"proof,omitzero"`    // of the read of the source; zero when it was not complete
-	RetryAt    time.Time            `json:"retry_at,omitzero"` // when a throttled run may go on
+	RetryAt    time.Time            `json:"retry_at,omitzero"` // when a run that was throttled, or leaves payers that wait, may go on
 	Note       string               `json:"note,omitempty"`    // what a person should know of a run that went to its end
 	Problem    string               `json:"problem,omitempty"` // Err in words
 	Err        error                `json:"-"`                 // what ended it early; nil when it went to its end
+}
+
+// AwaitsApproval reports whether the run's plan waits for a person.
+func (r Result) AwaitsApproval() bool {
+	return r.Outcome == connector.RunAwaitingApproval || r.Kind == connector.RunPlan && r.Err == nil && r.Plan != nil && r.Plan.State == state.PlanWaiting
 }
 
 // Run makes one run of a connection. The error is nil for every run that was
@@ -212,7 +218,8 @@ type run struct {
 
 	looked    bool           // the list was read since creates without an answer were sent
 	believing sync.Mutex     // held while the list is read until it is believed
-	mu        sync.Mutex     // guards made
+	mu        sync.Mutex     // guards made and waits
+	waits     time.Time      // earliest time at which a payer that waits is gone on with; zero when none waits for a time
 	made      *connector.IDs // source ids of payers whose customer this run created
 }
 
@@ -393,7 +400,7 @@ func (r *run) takeStock(ctx context.Context) error {
 }
 
 func (r *run) close(ctx context.Context, outcome connector.RunOutcome, err error) (Result, error) {
-	res := Result{RunID: r.id, Connection: r.conn.Name, Kind: r.opts.Kind, Plan: r.plan, Proof: r.proof, Note: r.note, Err: err, RetryAt: connector.RetryAt(err)}
+	res := Result{RunID: r.id, Connection: r.conn.Name, Kind: r.opts.Kind, Plan: r.plan, Proof: r.proof, Note: r.note, Err: err, RetryAt: retryAt(err)}
 	problem := r.note
 	if err != nil {
 		outcome, problem = outcomeOf(err), err.Error()
@@ -403,16 +410,54 @@ func (r *run) close(ctx context.Context, outcome connector.RunOutcome, err error
 		if closing = r.noteSource(tx); closing != nil {
 			return closing
 		}
-		if res.Attention, closing = tx.RaisedSince(r.conn.Name, r.started); closing != nil {
+		fresh := 0
+		if res.Attention, fresh, closing = tx.Findings(r.conn.Name, r.started); closing != nil {
+			return closing
+		}
+		before, closing := tx.RunBefore(r.id)
+		if closing != nil {
 			return closing
 		}
 		res.Counts, res.Outcome, closing = tx.CloseRun(r.id, r.conn.Name, outcome, problem, r.met)
+		res.News = r.isNews(res, problem, fresh, before)
 		return closing
 	})
+	if err == nil && res.Outcome == connector.RunIncomplete {
+		res.RetryAt = r.waits
+	}
 	if closeErr != nil {
 		return res, fmt.Errorf("close run %d: %w", r.id, errors.Join(err, closeErr))
 	}
 	return res, nil
+}
+
+// isNews reports whether a run has something to tell that the run before it had not, or had less of.
+func (r *run) isNews(res Result, problem string, fresh int, before state.RunBefore) bool {
+	switch {
+	case res.Outcome == connector.RunComplete && problem == "" && res.Attention+res.Counts.Held+res.Counts.Failed == 0 && !res.AwaitsApproval():
+		return false
+	case fresh > 0, before.Outcome != res.Outcome, before.Problem != problem, res.Counts.Waiting > before.Waiting:
+		return true
+	}
+	return res.AwaitsApproval() && !r.plan.Known
+}
+
+// retryAt returns when a run that ended with an error may go on; zero when the error does not say.
+func retryAt(err error) time.Time {
+	var quarantine *reconcile.QuarantineError
+	if errors.As(err, &quarantine) {
+		return quarantine.Until
+	}
+	return connector.RetryAt(err)
+}
+
+// waitsUntil notes that a payer waits until a time.
+func (r *run) waitsUntil(at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !at.IsZero() && (r.waits.IsZero() || at.Before(r.waits)) {
+		r.waits = at
+	}
 }
 
 // noteSource notes how the run met its source.
