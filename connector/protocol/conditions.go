@@ -83,7 +83,7 @@ const (
 	askOver
 	same
 	askRefused
-	askWorn
+	askRests
 )
 
 // words puts each statement into words: as it holds, and as it does not.
@@ -150,7 +150,7 @@ var words = []struct {
 	{askOver, "their time is over", "they may still arrive"},
 	{same, "asking again gives the same mandate", "asking again may make another mandate"},
 	{askRefused, "a request was refused, and nobody said to try again", "no request was refused"},
-	{askWorn, "too many requests got no answer, and nobody said to try again", "not too many requests"},
+	{askRests, "a request got no answer lately, and its pause is not over", "no pause is under way"},
 }
 
 // when puts the conditions of a line into words.
@@ -301,7 +301,7 @@ func (f *Facts) ofMandate() conditions {
 		inOrder.when(f.Link.Customer != "" && read && f.Holders != Several && f.Holders != Another) |
 		same.when(m.Again == AgainSame) |
 		askRefused.when(m.Refused != 0 && f.Words.Retry <= m.Refused) |
-		askWorn.when(m.Worn != 0 && f.Words.Retry <= m.Worn) |
+		askRests.when(m.Rest) |
 		asking.when(lost) |
 		askOver.when(lost && f.Doubt.Over != 0)
 	for _, a := range f.Attempts {

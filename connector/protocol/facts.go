@@ -69,7 +69,7 @@ type Facts struct {
 
 	// Worn is the ticket at which requests without a visible effect had become so many
 	// that a person is asked: creates that never arrived, updates that never show. How
-	// many that is, is a setting.
+	// many that is, is a setting. Requests for a signing link are never given up.
 	Worn int64
 
 	// Approved is what a plan let go for this payer: the newest intent that passed the
@@ -262,7 +262,7 @@ type Mandate struct {
 
 	Asked    int64 // of the newest request for a link
 	Refused  int64 // of the answer that refused one, with no other answer since; 0 for none
-	Worn     int64 // at which requests had become so many that a person is asked; 0 while not
+	Rest     bool  // a request left without an answer, and its pause is not over (NextTry); no run asks before
 	Approved bool  // a plan that passed the guards, or was approved, asks for it
 }
 

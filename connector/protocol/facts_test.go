@@ -211,7 +211,7 @@ func domains() map[string][]dimension {
 				func(f *Facts) { f.Words.LetBe = early },
 				func(f *Facts) { f.Mandate.Seq, f.Words.LetBe, f.Words.Ask = early, early, early+1 },
 			},
-			{func(*Facts) {}, func(f *Facts) { f.Mandate.Refused = early }, func(f *Facts) { f.Mandate.Worn = early }, func(f *Facts) { f.Mandate.Refused, f.Words.Retry = early, early+1 }},
+			{func(*Facts) {}, func(f *Facts) { f.Mandate.Refused = early }, func(f *Facts) { f.Mandate.Rest = true }, func(f *Facts) { f.Mandate.Refused, f.Words.Retry = early, early+1 }},
 			each(func(f *Facts) *bool { return &f.Mandate.Approved }, false, true),
 		},
 	}

@@ -240,7 +240,7 @@ func (o *oracle) judgeRecord(p *process, b *books, record connector.Record) {
 
 // aboutLink reports whether a person was told that no signing link could be had.
 func aboutLink(r state.AttentionRow) bool {
-	return r.Reason == string(connector.ReasonOutcomeUnknown) || r.Reason == string(connector.ReasonLinkRefused)
+	return r.Reason == string(connector.ReasonLinkRefused)
 }
 
 // excused reports whether a payer waits for a person for a reason that follows

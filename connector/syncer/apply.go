@@ -28,7 +28,6 @@ const (
 	quickReplays  = 5    // attempts of a create that follow each other within state.Arrival
 	maxReplays    = 10   // attempts of a create before a person is asked
 	updateTries   = 3    // attempts of an update that a read does not show before a person is told
-	linkTries     = 3    // attempts to get a signing link before a person is asked
 	verifySingles = 20   // customers that are verified one by one rather than by a list pass
 )
 

@@ -123,7 +123,7 @@ func (r *run) replay(ctx context.Context, c state.Change) error {
 			return r.sendAgain(ctx, c, !k.open)
 		case step.Do == protocol.Adopt, step.Do == protocol.ReadCustomer:
 			return r.takeFound(ctx, c, step.Customer)
-		case !k.open && step.Reason == connector.ReasonOutcomeUnknown:
+		case !k.open && step.Reason == connector.ReasonNoAnswer:
 			return r.giveUp(ctx, c)
 		case !k.open && !k.facts.Wanted(): // nobody asks for it any more, and it did not arrive
 			return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
@@ -186,7 +186,7 @@ func (r *run) sendAgain(ctx context.Context, c state.Change, looked bool) error 
 // giveUp leaves a create to a person that was sent too often and never arrived.
 func (r *run) giveUp(ctx context.Context, c state.Change) error {
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
-		return errors.Join(tx.LookedFor(c), tx.CloseWith(r.id, c, connector.ChangeHeld, connector.ReasonOutcomeUnknown,
+		return errors.Join(tx.LookedFor(c), tx.CloseWith(r.id, c, connector.ChangeHeld, connector.ReasonNoAnswer,
 			fmt.Sprintf("The customer was sent %s and never answered for; the billing service does not have it. Use payersync attention retry.", connector.Plural(c.Attempts, "time"))))
 	})
 }
@@ -194,6 +194,7 @@ func (r *run) giveUp(ctx context.Context, c state.Change) error {
 // tellWaiting says why a create that may still arrive waits: one that a process died of
 // each time has nobody else to say so.
 func (r *run) tellWaiting(ctx context.Context, c state.Change, reason connector.Reason, k keyKnown) error {
+	r.waitsUntil(k.until)
 	if reason == "" {
 		return nil
 	}

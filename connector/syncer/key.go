@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"payersync/connector"
 	"payersync/connector/protocol"
@@ -22,6 +23,7 @@ type keyKnown struct {
 	sender   string         // record whose create with the key may still arrive
 	over     int64          // ticket at which the newest create with the key could arrive no more; 0 before that
 	sent     int64          // ticket of the newest sending of the payer's own create without an answer
+	until    time.Time      // when the newest create with the key can arrive no more; zero when none can arrive now
 	open     bool           // it may still arrive, or nobody has looked what became of it
 	alike    []string       // customers that look like the record
 	twins    state.Twins    // payers of ours that the record may be
@@ -152,6 +154,9 @@ func (r *run) gatherSenders(ctx context.Context, sourceID string, k *keyKnown) e
 		a := protocol.Attempt{Seq: c.Ticket, Over: c.Over, Action: connector.ActionCreate}
 		if !a.Open(k.facts.Index.Since) {
 			continue
+		}
+		if until := c.SentAt.Add(state.Arrival); c.Over == 0 && until.After(k.until) {
+			k.until = until
 		}
 		k.over = max(k.over, c.Over)
 		if own {

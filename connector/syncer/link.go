@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"math"
+	"time"
 
 	"payersync/connector"
 	"payersync/connector/protocol"
@@ -23,12 +26,16 @@ func (r *run) applyLink(ctx context.Context, c state.Change) error {
 	case c.Payer.BillingID == "":
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	case !known:
-		f, err := r.gatherLink(ctx, c)
+		f, next, err := r.gatherLink(ctx, c)
 		if err != nil {
 			return err
 		}
 		if f.Look.Shows == protocol.Missing {
 			return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
+		}
+		f.Look.Seq = math.MaxInt64 // it is read before anything is sent
+		if f.Mandate.Rest && protocol.Asking(f).Do == protocol.Wait {
+			return r.rest(ctx, c, next)
 		}
 	}
 	err := r.lookAndRequest(ctx, c, known)
@@ -49,7 +56,7 @@ func (r *run) lookAndRequest(ctx context.Context, c state.Change, known bool) er
 		}
 		shown = fetched.Mandate
 	}
-	f, err := r.gatherLink(ctx, c)
+	f, next, err := r.gatherLink(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -59,8 +66,8 @@ func (r *run) lookAndRequest(ctx context.Context, c state.Change, known bool) er
 	switch step := protocol.Asking(f); {
 	case step.Do == protocol.AskLink:
 		return r.requestLink(ctx, c)
-	case step.Reason == connector.ReasonOutcomeUnknown && step.Do == protocol.Tell:
-		return r.closeWith(ctx, c, connector.ChangeHeld, step.Reason, "Asked for a signing link several times without an answer.")
+	case step.Do == protocol.Wait && f.Mandate.Rest:
+		return r.rest(ctx, c, next)
 	case f.Mandate.Status != "":
 		return r.closeKnown(ctx, c, f)
 	case step.Do == protocol.Nothing && c.State != connector.ChangePending: // its customer is not in order: planned again when it is
@@ -70,14 +77,24 @@ func (r *run) lookAndRequest(ctx context.Context, c state.Change, known bool) er
 }
 
 // gatherLink gathers what is known of the mandate of a payer for which a plan has let a
-// request go.
-func (r *run) gatherLink(ctx context.Context, c state.Change) (protocol.Facts, error) {
-	f, err := r.gatherLinked(ctx, c)
-	f.Mandate.Approved, f.Mandate.Again = true, r.Settings.again()
-	if c.Attempts >= linkTries {
-		f.Mandate.Worn = f.Words.Retry + 1
+// request go, and the earliest time to ask again after requests without an answer.
+func (r *run) gatherLink(ctx context.Context, c state.Change) (f protocol.Facts, next time.Time, err error) {
+	if f, err = r.gatherLinked(ctx, c); err != nil {
+		return f, next, err
 	}
-	return f, err
+	sent, err := r.Ledger.LinkAttempts(ctx, c, f.Words.Retry)
+	next = protocol.NextTry(sent)
+	f.Mandate.Approved, f.Mandate.Again, f.Mandate.Rest = true, r.Settings.again(), r.Ledger.Now().Before(next)
+	return f, next, err
+}
+
+// rest leaves a request without an answer alone until its pause is over, and says when that is.
+func (r *run) rest(ctx context.Context, c state.Change, next time.Time) error {
+	r.waitsUntil(next)
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, state.TopicMandate, connector.ReasonOutcomeUnknown,
+			fmt.Sprintf("The request for a signing link got no answer. It is made again at %s.", next.UTC().Format(time.RFC3339)))
+	})
 }
 
 func (r *run) requestLink(ctx context.Context, c state.Change) error {
@@ -129,7 +146,7 @@ func (r *run) lookForLost(ctx context.Context, c state.Change) error {
 		return nil
 	}
 	if err == nil && fetched.Mandate != nil {
-		f, err := r.gatherLink(ctx, c)
+		f, _, err := r.gatherLink(ctx, c)
 		if err != nil {
 			return err
 		}

@@ -650,6 +650,9 @@ func (r *run) planNew(d state.Decision, res mapping.Result, step protocol.Step, 
 	}
 	d.Waits = k.open && step.Do != protocol.Tell || // a create of it that was closed may still arrive
 		step.Reason == connector.ReasonKeyUnsettled // which the next list clears up
+	if d.Waits {
+		r.waitsUntil(k.until)
+	}
 	d.LinkState, d.Topic, d.Contested = protocol.LinkState(k.facts), state.Topic(protocol.LaneOf(step.Reason)), k.rival != ""
 	reason := k.told(step.Reason)
 	return d.Because(reason, k.because(reason))
