@@ -95,6 +95,7 @@ func (c Config) only(names []string) Config {
 		return slices.DeleteFunc(all, func(j Job) bool { return !ours(j.Name) }), err
 	}
 	c.Settings = func() []Setting { return nil }
+	c.Moves = nil
 	c.Letters, c.Deliveries, c.Nudge = nil, &office.Deliveries{Ledger: c.Ledger, Read: unread}, func() {}
 	if c.Mandates != nil {
 		acts := *c.Mandates

@@ -174,7 +174,8 @@ func (w *town) paths(pattern, connection string) []string {
 	}
 	fill("{connection}", connection)
 	fill("{id}", number+"001", number+"094", number+"090", number+"091")
-	fill("{act}", "request", "cancel", "reinstate", "retry", "close", "hold", "release", "stop", "resume", "undo")
+	fill("{act}", "request", "cancel", "reinstate", "retry", "close", "hold", "release", "stop", "resume", "undo",
+		"take-over", "reject", "rekey", "unlink", "two-payers", "merge", "adopt", "link-customer", "take-theirs", "send-ours", "ignore", "unforget", "forget", "keep", "separate", "take-back", "revive")
 	var reasons []string
 	for r := range connector.Reasons {
 		reasons = append(reasons, string(r))
@@ -249,7 +250,7 @@ func TestWhoIsLimitedReadsNothingOfAnotherConnection(t *testing.T) {
 			if method != http.MethodGet {
 				continue
 			}
-			for _, query := range []string{"", "connection=" + other, "after=" + other + "/ZZQ001", "after=/matches/" + other + "/ZZQ094", "after=99999", "after=awaiting.1.zarbooks/ZZQ001", "person=any&by=name", "later=1", "show=lost", "stage=books", "class=awaiting", "group=several", "a=" + w.hash(other)[:12], "customer=x"} {
+			for _, query := range []string{"", "connection=" + other, "after=" + other + "/ZZQ001", "after=/matches/" + other + "/ZZQ094", "after=99999", "after=awaiting.1.zarbooks/ZZQ001", "person=any&by=name", "later=1", "show=lost", "stage=books", "class=awaiting", "group=several", "a=" + w.hash(other)[:12], "customer=x", "other=" + other + "/ZZQ001"} {
 				paths := w.paths(pattern, ours)
 				switch {
 				case query != "" && role != pages.Admin: // who may see most tries most
@@ -312,7 +313,7 @@ func TestWhoIsLimitedChangesNothingOfAnotherConnection(t *testing.T) {
 	form := url.Values{
 		"connection": {other}, "mandate": mandates, "change": changes, "payer": {other + "/ZZQ001"}, "customer": {customer}, "reason": {"a try"}, "on": {"2026-01-05"},
 		"id":  {other + "\x1fZZQ094\x1f" + customer, other + "/ZZQ001", other + "/ZZQ091", "/webhooks", "/event:zarq#1", "/matches/" + other + "/ZZQ094?customer=" + url.QueryEscape(customer)},
-		"who": {"all"}, "letter": {"1"}, "word": {"again"}, "text": {"version: 1\n"}, "opened": {w.hash(other)}, "count": {"1"}, "name": {"eve"}, "role": {"admin"}, "shown": {"x"},
+		"who": {"all"}, "letter": {"1"}, "word": {"again"}, "text": {"version: 1\n"}, "opened": {w.hash(other)}, "count": {"1"}, "name": {"eve"}, "role": {"admin"}, "shown": {"x"}, "other": {other + "/ZZQ001"}, "part": {"name"},
 	}
 	for _, role := range pages.Roles {
 		v := w.limited("limited "+string(role), role)
@@ -371,7 +372,7 @@ func TestWhoIsLimitedChangesNothingOfAnotherConnection(t *testing.T) {
 func TestEveryThingThatPagesAreMadeOfIsCutOrTheSameForAll(t *testing.T) {
 	t.Parallel()
 	same := []string{"Explain", "Hosts", "Secure", "Valid", "Report", "Starter", "Rate", "Approvers", "FourEyes", "Door", "Provider", "Network"}
-	cut := []string{"Ledger", "Lists", "Connections", "Expected", "Letters", "Mandates", "Deliveries", "Attention", "Matches", "Nudge", "Jobs", "Settings", "Standings", "Fetcher", "Mappings"}
+	cut := []string{"Ledger", "Lists", "Connections", "Expected", "Letters", "Mandates", "Deliveries", "Attention", "Matches", "Nudge", "Jobs", "Settings", "Standings", "Fetcher", "Mappings", "Moves"}
 	for f := range reflect.TypeFor[pages.Config]().Fields() {
 		if slices.Contains(same, f.Name) == slices.Contains(cut, f.Name) {
 			t.Errorf("it is not said what Config.%s is to who is limited", f.Name)
