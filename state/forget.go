@@ -222,6 +222,8 @@ func (tx *Tx) erase(id RecordID, how Forgotten) error {
 		{"DELETE FROM letter_addresses WHERE connection = ?1 AND source_id = ?2", nil},
 		{"UPDATE letter_stops SET note = '' WHERE scope = 'payer' AND connection = ?1 AND source_id = ?2", nil},
 		{"DELETE FROM remote_traits WHERE kind <> 'key' AND billing_id IN " + customersOf, nil},
+		{"DELETE FROM remote_profiles WHERE billing_id IN " + customersOf, nil},
+		{"DELETE FROM match_candidates WHERE connection = ?1 AND source_id = ?2", nil},
 		{`UPDATE payers SET applied = NULL, applied_hash = '', accepted = NULL, shows = '', shown_at = 0, confirmed_at = 0, likeness = '', moves_name = '', moves_value = '',
 			unlink_at = 0, unlink_from = 0, updated_at = ?3 WHERE connection = ?1 AND source_id = ?2`, []any{stamp(tx.now)}},
 		// Whoever had it forgotten knows that its customer stays, with the mandate that it has.

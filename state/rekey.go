@@ -118,7 +118,7 @@ func (tx *Tx) reseal(to *sealer) error {
 	for _, query := range []string{
 		"DELETE FROM likenesses", "UPDATE payers SET likeness = ''",
 		"UPDATE source_records SET replan = 1 WHERE forgotten = '' AND (decision = 'included' OR decision = 'held')",
-		"DELETE FROM remote_traits WHERE kind <> 'key'", "UPDATE remote_customers SET digest = 'sealed anew' WHERE digest <> ''",
+		"DELETE FROM remote_traits WHERE kind <> 'key'", "DELETE FROM remote_profiles", "UPDATE remote_customers SET digest = 'sealed anew' WHERE digest <> ''",
 		"UPDATE passes SET lacking = NULL",
 	} {
 		if err := tx.exec(query); err != nil {

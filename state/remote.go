@@ -42,10 +42,11 @@ func (tx *Tx) SaveRemote(c connector.RemoteCustomer, ticket int64) (bool, error)
 	}
 	sight := sighting{ticket: ticket, readAt: tx.now.UTC().Format(layout)}
 	if known.shows(digest, ticket) {
-		return true, tx.exec("UPDATE remote_customers SET listed_at = ?1, ticket = ?2, read_at = max(read_at, ?3) WHERE billing_id = ?4",
-			stamp(tx.now), ticket, sight.readAt, c.ID)
+		return true, errors.Join(tx.saveProfile(c, known, traits),
+			tx.exec("UPDATE remote_customers SET listed_at = ?1, ticket = ?2, read_at = max(read_at, ?3) WHERE billing_id = ?4",
+				stamp(tx.now), ticket, sight.readAt, c.ID))
 	}
-	return tx.saveNews(c.ID, values, digest, traits, sight, known)
+	return tx.saveNews(c, values, digest, traits, sight, known)
 }
 
 // isOvertaken is the condition that a list pass which began after a single read with the ticket ?2 may have shown the
@@ -56,9 +57,10 @@ const isOvertaken = "c.digest <> '' AND c.ticket <= ?2 AND ?2 < (SELECT ticket F
 type indexed struct {
 	ticket    int64
 	digest    string
-	overtaken bool // see isOvertaken
-	matters   bool // it matters when it was seen last: after a restore, an answer of ours, or a request whose end is not known
-	linked    bool // it is a payer's; not asked where a read shows nothing new
+	overtaken bool   // see isOvertaken
+	matters   bool   // it matters when it was seen last: after a restore, an answer of ours, or a request whose end is not known
+	linked    bool   // it is a payer's
+	profile   string // digest of its profile; "" for none
 }
 
 // shows reports whether a read with a ticket shows of a customer just what the index holds.
@@ -86,13 +88,13 @@ const (
 		coalesce(c.ticket <= ` + doubtSince + ` OR c.ticket <= ` + doubtOver + `
 		  OR EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = j.key AND p.answered_at >= c.ticket)
 		  OR EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = j.key AND a.ended = '' AND a.action <> 'create'), false),
-		CASE WHEN c.digest = j.value THEN false ELSE EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = j.key) END FROM `
-	ofIndex = " AS j LEFT JOIN remote_customers c ON c.billing_id = j.key"
+		EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = j.key), coalesce(f.digest, '') FROM `
+	ofIndex = " AS j LEFT JOIN remote_customers c ON c.billing_id = j.key LEFT JOIN remote_profiles f ON f.billing_id = j.key"
 )
 
 // dest is where a row of them goes.
 func (i *indexed) dest(id *string) []any {
-	return []any{id, &i.ticket, &i.digest, &i.overtaken, &i.matters, &i.linked}
+	return []any{id, &i.ticket, &i.digest, &i.overtaken, &i.matters, &i.linked, &i.profile}
 }
 
 // allInIndex is inIndex for customers with the digests of what is shown of them.
@@ -125,7 +127,7 @@ func (tx *Tx) saveListed(c connector.RemoteCustomer, s *Listing) (bool, error) {
 	}
 	known, err := tx.inIndex(c.ID, digest, s.Ticket)
 	if err != nil || known.shows(digest, s.Ticket) {
-		return err == nil, errors.Join(err, tx.seenAgain(c.ID, s.Ticket, known)) // as nearly every customer of a list does
+		return err == nil, errors.Join(err, tx.seenAgain(c, s.Ticket, known, traits)) // as nearly every customer of a list does
 	}
 	pairs, err := tx.knownPairs(c.ID)
 	if err != nil {
@@ -138,27 +140,27 @@ func (tx *Tx) saveListed(c connector.RemoteCustomer, s *Listing) (bool, error) {
 			return false, err
 		}
 		if known.shows(digest, s.Ticket) {
-			return true, tx.seenAgain(c.ID, s.Ticket, known)
+			return true, tx.seenAgain(c, s.Ticket, known, traits)
 		}
 	}
-	return tx.saveNews(c.ID, values, digest, traits, sighting{ticket: s.Ticket}, known)
+	return tx.saveNews(c, values, digest, traits, sighting{ticket: s.Ticket}, known)
 }
 
 // saveNews writes what a read showed of a customer that is not what the index holds of it,
 // unless that is newer.
-func (tx *Tx) saveNews(billingID, values, digest string, traits []trait, s sighting, known indexed) (bool, error) {
+func (tx *Tx) saveNews(c connector.RemoteCustomer, values, digest string, traits []trait, s sighting, known indexed) (bool, error) {
 	if known.ticket > s.ticket {
 		return false, nil
 	}
-	if err := tx.saveSight(billingID, values, digest, s); err != nil {
+	if err := tx.saveSight(c.ID, values, digest, s); err != nil {
 		return false, fmt.Errorf("save a customer to the index: %w", err)
 	}
 	if known.digest != "" {
-		if err := tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", billingID); err != nil {
+		if err := tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", c.ID); err != nil {
 			return false, fmt.Errorf("save a customer to the index: %w", err)
 		}
 	}
-	return true, tx.saveTraits(billingID, traits, known.linked)
+	return true, errors.Join(tx.saveTraits(c.ID, traits, known.linked), tx.saveProfile(c, known, traits))
 }
 
 // What the tickets of reads are compared with after a restore: see protocol.Doubt.
@@ -168,12 +170,17 @@ const (
 )
 
 // seenAgain notes that a list shows of a customer just what the index holds, where it matters that this was seen so
-// late.
-func (tx *Tx) seenAgain(billingID string, ticket int64, known indexed) error {
-	if !known.matters {
-		return nil
+// late. Its profile may be another all the same: the digest knows no phones and no addresses.
+func (tx *Tx) seenAgain(c connector.RemoteCustomer, ticket int64, known indexed, traits []trait) error {
+	if !known.linked && known.profile == "" { // it was linked until now, and only its keys were kept
+		if err := errors.Join(tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", c.ID), tx.saveTraits(c.ID, traits, false)); err != nil {
+			return err
+		}
 	}
-	return tx.exec("UPDATE remote_customers SET listed_at = ?, ticket = ? WHERE billing_id = ?", stamp(tx.now), ticket, billingID)
+	if err := tx.saveProfile(c, known, traits); err != nil || !known.matters {
+		return err
+	}
+	return tx.exec("UPDATE remote_customers SET listed_at = ?, ticket = ? WHERE billing_id = ?", stamp(tx.now), ticket, c.ID)
 }
 
 // hidden reports whether some of the known pairs are not shown as they were.
@@ -264,14 +271,12 @@ func (l *Ledger) indexed(c connector.RemoteCustomer) (values string, traits []tr
 // linked to a payer only the keys are kept: no new payer is compared with it, and
 // the others would be most of the rows that a backfill writes.
 func (tx *Tx) saveTraits(billingID string, traits []trait, linked bool) error {
-	for _, t := range traits { // one that a forgotten payer may yet be found to have
-		if linked || t.kind != "key" {
-			continue
+	if !linked {
+		kept, err := tx.keepsTraits(traits)
+		if err != nil {
+			return err
 		}
-		if err := tx.row([]any{&linked}, `SELECT EXISTS (SELECT 1 FROM source_records r INDEXED BY source_records_forgotten JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
-			WHERE r.forgotten <> '' AND p.key_name || '=' || p.key_value = ?)`, t.value); err != nil {
-			return fmt.Errorf("save a customer to the index: %w", err)
-		}
+		linked = !kept
 	}
 	if linked {
 		traits = slices.DeleteFunc(traits, func(t trait) bool { return t.kind != "key" })
@@ -326,7 +331,7 @@ func (tx *Tx) ForgetRemote(billingID string, ticket int64) (bool, error) {
 	if err != nil || n == 0 {
 		return false, err
 	}
-	return true, tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", billingID)
+	return true, errors.Join(tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", billingID), tx.exec("DELETE FROM remote_profiles WHERE billing_id = ?", billingID))
 }
 
 // Lacking is a customer of the index that a complete pass did not list although it
@@ -452,28 +457,11 @@ func (l *Ledger) Alike(ctx context.Context, c connector.Customer, keyName, conne
 
 // AllAlike is Alike for more than a few of them; a limit below 0 means all.
 func (l *Ledger) AllAlike(ctx context.Context, c connector.Customer, keyName, connection, sourceID string, limit int) ([]string, error) {
-	found, err := l.AlikeIn(ctx, c, keyName, connection, sourceID, limit)
-	var out []string
-	for _, f := range found {
-		out = append(out, f.BillingID)
-	}
-	return out, err
-}
-
-// InCommon is a customer that may be a record's, and what the index shows the two to have in
-// common.
-type InCommon struct {
-	BillingID   string
-	Name, Email bool
-}
-
-// AlikeIn is AllAlike with what each of the customers has in common with c, by id.
-func (l *Ledger) AlikeIn(ctx context.Context, c connector.Customer, keyName, connection, sourceID string, limit int) ([]InCommon, error) {
 	some := limit
 	if limit < 0 { // all of them
 		some = math.MaxInt32
 	}
-	known := map[string]InCommon{}
+	var out []string
 	for _, t := range l.shared(c) {
 		found, err := l.ids(ctx, `SELECT t.billing_id FROM remote_traits t WHERE t.kind = ? AND t.value = ?
 			AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = t.billing_id)
@@ -484,12 +472,10 @@ func (l *Ledger) AlikeIn(ctx context.Context, c connector.Customer, keyName, con
 		if err != nil {
 			return nil, err
 		}
-		for _, id := range found {
-			of := known[id]
-			known[id] = InCommon{id, of.Name || t.kind == "name", of.Email || t.kind == "email"}
-		}
+		out = append(out, found...)
 	}
-	out := slices.SortedFunc(maps.Values(known), func(a, b InCommon) int { return strings.Compare(a.BillingID, b.BillingID) })
+	slices.Sort(out)
+	out = slices.Compact(out)
 	if limit > 0 {
 		out = out[:min(limit, len(out))]
 	}

@@ -32,6 +32,7 @@ var sealedColumns = []sealedColumn{
 	{"alarm_messages", "body", []string{"message_id"}},
 	{"letters", "body", []string{"message_id"}},
 	{"financial_statuses", "status", []string{"billing_id"}},
+	{"remote_profiles", "profile", []string{"billing_id"}},
 	{"writebacks", "field", []string{"connection", "source_id"}},
 	{"writebacks", "request", []string{"connection", "source_id"}},
 	{"logins", "data", []string{"token_hash"}},

@@ -83,6 +83,13 @@ func (l *Ledger) StoredRecords(ctx context.Context, connection, mapping string, 
 		connection, mapping, after, there, limit)
 }
 
+// StoredUnlinked is StoredRecords for the records that have no customer.
+func (l *Ledger) StoredUnlinked(ctx context.Context, connection, mapping string, there bool, after string, limit int) ([]StoredRecord, error) {
+	return l.stored(ctx, connection, "SELECT "+storedColumns+storedFrom+
+		"WHERE r.connection = ?1 AND r.source_id > ?3 AND (r.unseen = 0 OR ?4 = 0) AND p.billing_id IS NULL ORDER BY r.source_id"+limitTo,
+		connection, mapping, after, there, limit)
+}
+
 // ErrNoRecord means that the ledger has no such record.
 var ErrNoRecord = errors.New("the ledger has no such record")
 

@@ -18,7 +18,7 @@ type Newcomer struct {
 
 // Strangers says of each newcomer of a connection whether the ledger knows nobody who it may be: no payer and no
 // customer has its key, with a scope or without, no create with it is under way, no person has said a word of
-// it, no customer that is no payer's has its name or one of its e-mail addresses, and no payer has a likeness of
+// it, it has no match candidate, no customer that is no payer's has its name or one of its e-mail addresses, and no payer has a likeness of
 // it that Twins would look at. Only others may be somebody, and are asked about one by one. Of a stranger KeyRival, CreatesUnderWay, KeyHolders, KeyLinkedTo, UnscopedHolders, Accepted, Alike and
 // Twins have nothing to tell, which a first backfill would ask each about every record.
 func (l *Ledger) Strangers(ctx context.Context, connection string, newcomers []Newcomer) ([]bool, error) {
@@ -56,7 +56,7 @@ func (l *Ledger) Strangers(ctx context.Context, connection string, newcomers []N
 		where string
 		args  []any
 	}{
-		{&ids, "(SELECT 1 FROM words w WHERE w.connection = ?2 AND w.source_id = j.value LIMIT 1) IS NOT NULL", []any{connection}},
+		{&ids, "(SELECT 1 FROM words w WHERE w.connection = ?2 AND w.source_id = j.value LIMIT 1) IS NOT NULL OR (SELECT 1 FROM match_candidates m WHERE m.connection = ?2 AND m.source_id = j.value LIMIT 1) IS NOT NULL", []any{connection}},
 		{&carried, "(SELECT 1 FROM remote_traits t WHERE t.kind IN ('key', 'name', 'email') AND t.value = j.value LIMIT 1) IS NOT NULL", nil},
 		{&likenesses, "(SELECT 1 FROM likenesses o WHERE o.kind IN ('name email', 'name phone', 'name postcode') AND o.value = j.value LIMIT 1) IS NOT NULL", nil},
 	} {

@@ -25,6 +25,12 @@ type Said struct {
 	SourceID  string
 	BillingID string
 	Word      Word
+	Reason    connector.Reason // why the customer of a spent word was not to be had any more
+}
+
+// Apart reports whether the two are not one on a person's word: it was said of them, or the customer was unlinked.
+func (s Said) Apart() bool {
+	return s.Word == WordReject || s.Word == WordSpent && s.Reason == connector.ReasonUnlinked
 }
 
 // Why a word is not taken.
@@ -74,7 +80,11 @@ func (tx *Tx) SaveWord(connection, sourceID, billingID string, word Word) (news 
 	case word == WordAccept && accepted:
 		return false, ErrAccepted
 	}
-	if word == WordAccept {
+	if word == WordAccept { // of a customer that was unlinked the person's word stays
+		if err := tx.exec("UPDATE words SET word = 'reject', reason = '' WHERE connection = ? AND source_id = ? AND billing_id <> ? AND word = 'spent' AND reason = ?",
+			connection, sourceID, billingID, connector.ReasonUnlinked); err != nil {
+			return false, err
+		}
 		if err := tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND word <> 'reject'", connection, sourceID); err != nil {
 			return false, err
 		}
@@ -126,22 +136,8 @@ func (tx *Tx) TakeWordBack(connection, sourceID, billingID string) error {
 	if err := tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND billing_id = ?", connection, sourceID, billingID); err != nil {
 		return err
 	}
-	if err := tx.holdUnlinked(connection, sourceID); err != nil {
-		return err
-	}
 	_, err := tx.ReplanRecord(connection, sourceID)
 	return err
-}
-
-// holdUnlinked holds a record again whose customer was taken off it, when the word that said who it is was taken
-// back: else the next plan would make a new customer, which nobody said.
-func (tx *Tx) holdUnlinked(connection, sourceID string) error {
-	return tx.exec(`INSERT INTO words (connection, source_id, billing_id, word, reason, ticket, said_at)
-		SELECT p.connection, p.source_id, c.billing_id, 'spent', ?3, (SELECT max(ticket, 1) FROM ledger), ?4
-		FROM payers p JOIN changes c ON c.change_id = p.parted
-		WHERE p.connection = ?1 AND p.source_id = ?2 AND p.parted > 0 AND p.billing_id IS NULL AND c.billing_id <> ''
-		  AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = ?1 AND w.source_id = ?2 AND (w.word <> 'reject' OR w.billing_id = c.billing_id))`,
-		connection, sourceID, connector.ReasonUnlinked, stamp(tx.now))
 }
 
 // SpendWord notes that the customer which a person has accepted for a record is not to be
@@ -153,8 +149,8 @@ func (tx *Tx) SpendWord(connection, sourceID, billingID string, why connector.Re
 
 // Words returns what was said of the records of a connection.
 func (l *Ledger) Words(ctx context.Context, connection string) ([]Said, error) {
-	return list(ctx, l, "SELECT source_id, billing_id, word FROM words WHERE connection = ? ORDER BY source_id, billing_id", []any{connection},
-		func(s *Said) []any { return []any{&s.SourceID, &s.BillingID, &s.Word} })
+	return list(ctx, l, "SELECT source_id, billing_id, word, reason FROM words WHERE connection = ? ORDER BY source_id, billing_id", []any{connection},
+		func(s *Said) []any { return []any{&s.SourceID, &s.BillingID, &s.Word, &s.Reason} })
 }
 
 // Promise is a record and the customer that a person has said it is, and no run has taken over
@@ -172,6 +168,15 @@ func (l *Ledger) Promises(ctx context.Context, after Promise, limit int) ([]Prom
 		WHERE word = 'accept' AND (?1 = '' OR said_at < ?1 OR said_at = ?1 AND (connection, source_id) > (?2, ?3))
 		ORDER BY said_at DESC, connection, source_id LIMIT ?4`, []any{after.At, after.Connection, after.SourceID, limit},
 		func(p *Promise) []any { return []any{&p.Connection, &p.SourceID, &p.BillingID, &p.At} })
+}
+
+// Promised returns the record that each promised customer was accepted for, of all connections, by customer.
+func (l *Ledger) Promised(ctx context.Context) (map[string]string, error) {
+	out := map[string]string{}
+	type row struct{ customer, record string }
+	err := each(ctx, l, "SELECT billing_id, source_id FROM words WHERE word = 'accept'", nil, func(r *row) []any { return []any{&r.customer, &r.record} },
+		func(r row) error { out[r.customer] = r.record; return nil })
+	return out, err
 }
 
 // PromiseCount returns how many promises there are.

@@ -57,7 +57,7 @@ func TestAWordTakesThePlaceOfAnotherAndContradictsNone(t *testing.T) {
 			t.Errorf("%s %s and %s: news %t, %v; want %t, %v", s.word, s.source, s.customer, news, err, s.news, s.err)
 		}
 	}
-	want := []Said{{"c1", "b2", WordReject}, {"c1", "b3", WordAccept}, {"c2", "b1", WordAccept}}
+	want := []Said{{"c1", "b2", WordReject, ""}, {"c1", "b3", WordAccept, ""}, {"c2", "b1", WordAccept, ""}}
 	if diff := cmp.Diff(want, d.said()); diff != "" {
 		t.Errorf("what is said (-want +got):\n%s", diff)
 	}
@@ -172,11 +172,11 @@ func TestWhoLooksAlikeIsSaidByWhatTheyHaveInCommon(t *testing.T) {
 		t.Fatal(err)
 	}
 	record := connector.Customer{Name: "Ada Ltd", People: []connector.Person{{Email: "ada@x.example"}, {Name: "no address"}, {Email: "bills@x.example"}}}
-	for limit, want := range map[int][]InCommon{
-		-1: {{"b-both", true, true}, {"b-mail", false, true}, {"b-name", true, false}, {"b-second", false, true}},
-		2:  {{"b-both", true, true}, {"b-mail", false, true}},
+	for limit, want := range map[int][]string{
+		-1: {"b-both", "b-mail", "b-name", "b-second"},
+		2:  {"b-both", "b-mail"},
 	} {
-		got, err := d.AlikeIn(t.Context(), record, "acct", acme, "c1", limit)
+		got, err := d.AllAlike(t.Context(), record, "acct", acme, "c1", limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestWhoLooksAlikeIsSaidByWhatTheyHaveInCommon(t *testing.T) {
 			t.Errorf("at most %d look alike (-want +got):\n%s", limit, diff)
 		}
 	}
-	if got, err := d.AlikeIn(t.Context(), connector.Customer{}, "acct", acme, "c1", -1); err != nil || len(got) != 0 {
+	if got, err := d.AllAlike(t.Context(), connector.Customer{}, "acct", acme, "c1", -1); err != nil || len(got) != 0 {
 		t.Errorf("a record without a name and an address looks like %v, %v", got, err)
 	}
 }

@@ -1,0 +1,101 @@
+package state
+
+import (
+	"context"
+	"fmt"
+)
+
+// MatchCandidate is a customer that a record may be, which no payer is linked to.
+type MatchCandidate struct {
+	SourceID  string
+	BillingID string
+	Score     int    // from 0 to 100
+	Reasons   string // codes, which match.ReasonsOf puts into words
+}
+
+// openCandidate is the condition that match candidate m still needs a decision: the record has no customer, the customer is there,
+// no payer has it and it carries no key of the record's kind, of which the index knows by its key_names; and no person has
+// said anything of the two, or accepted a customer for the record.
+const openCandidate = `NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = m.billing_id)
+	AND EXISTS (SELECT 1 FROM remote_customers c WHERE c.billing_id = m.billing_id AND c.digest <> '')
+	AND NOT EXISTS (SELECT 1 FROM payers q WHERE q.connection = m.connection AND q.source_id = m.source_id AND q.billing_id IS NOT NULL)
+	AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = m.connection AND w.source_id = m.source_id
+		AND (w.word = 'accept' OR w.billing_id = m.billing_id))
+	AND NOT EXISTS (SELECT 1 FROM words w WHERE w.billing_id = m.billing_id AND w.word = 'accept')`
+
+// MatchCandidates returns the customers that a record may be and that are still open, the best first. The ledger compares
+// nothing itself: see SaveMatchCandidates.
+func (l *Ledger) MatchCandidates(ctx context.Context, connection, sourceID string) ([]MatchCandidate, error) {
+	return list(ctx, l, `SELECT m.source_id, m.billing_id, m.score, m.reasons FROM match_candidates m
+		WHERE m.connection = ? AND m.source_id = ? AND `+openCandidate+" ORDER BY m.score DESC, m.billing_id", []any{connection, sourceID}, (*MatchCandidate).dest)
+}
+
+// EachMatchCandidate hands over the open candidates of all records of a connection: record by record, the best first.
+func (l *Ledger) EachMatchCandidate(ctx context.Context, connection string, do func(MatchCandidate) error) error {
+	return each(ctx, l, `SELECT m.source_id, m.billing_id, m.score, m.reasons FROM match_candidates m
+		WHERE m.connection = ? AND `+openCandidate+" ORDER BY m.source_id, m.score DESC, m.billing_id", []any{connection}, (*MatchCandidate).dest, do)
+}
+
+func (m *MatchCandidate) dest() []any {
+	return []any{&m.SourceID, &m.BillingID, &m.Score, &m.Reasons}
+}
+
+// MatchCount returns how many records of a connection have an open candidate.
+func (l *Ledger) MatchCount(ctx context.Context, connection string) (n int, err error) {
+	err = l.queryRow(ctx, "SELECT count(DISTINCT m.source_id) FROM match_candidates m WHERE m.connection = ? AND "+openCandidate, connection).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count the records that may be customers: %w", err)
+	}
+	return n, nil
+}
+
+// UnmatchedProfiles reports whether the index has shown customers that no payer is linked to since the records of a
+// connection were compared with them, and up to which profile it has.
+func (l *Ledger) UnmatchedProfiles(ctx context.Context, connection string) (newest int64, news bool, err error) {
+	err = l.queryRow(ctx, `SELECT coalesce((SELECT max(saved) FROM remote_profiles), 0),
+		coalesce((SELECT max(saved) FROM remote_profiles), 0) > coalesce((SELECT matched_to FROM connections WHERE name = ?), 0)`, connection).Scan(&newest, &news)
+	if err != nil {
+		return 0, false, fmt.Errorf("look for customers that no record was compared with: %w", err)
+	}
+	return newest, news, nil
+}
+
+// SaveMatchCandidates keeps what came of comparing all records of a connection with the customers of the index up to a
+// profile, in the place of what was kept before. The next plan looks again at the records for which a customer would be made
+// although they have candidates, and at those that are held for a likeness and have none any more.
+func (tx *Tx) SaveMatchCandidates(connection string, upTo int64, found []MatchCandidate) error {
+	if err := tx.exec("DELETE FROM match_candidates WHERE connection = ?", connection); err != nil {
+		return err
+	}
+	if err := tx.AddMatchCandidates(connection, found); err != nil {
+		return err
+	}
+	if err := tx.exec("UPDATE connections SET matched_to = ? WHERE name = ?", upTo, connection); err != nil {
+		return err
+	}
+	return tx.wakeMatches(connection)
+}
+
+// AddMatchCandidates keeps candidates besides those that are known.
+func (tx *Tx) AddMatchCandidates(connection string, found []MatchCandidate) error {
+	var rows []any
+	for _, m := range found {
+		rows = append(rows, connection, m.SourceID, m.BillingID, m.Score, m.Reasons)
+	}
+	if err := tx.insertRows("INSERT INTO match_candidates (connection, source_id, billing_id, score, reasons) VALUES ", "(?, ?, ?, ?, ?)", rows,
+		" ON CONFLICT (connection, source_id, billing_id) DO UPDATE SET score = excluded.score, reasons = excluded.reasons"); err != nil {
+		return fmt.Errorf("keep the customers that records may be: %w", err)
+	}
+	return nil
+}
+
+func (tx *Tx) wakeMatches(connection string) error {
+	if err := tx.exec(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND replan = 0 AND source_id IN (
+		SELECT c.source_id FROM changes c WHERE c.connection = ?1 AND c.lane = 'customer' AND c.action = 'create' AND c.state = 'pending'
+		  AND EXISTS (SELECT 1 FROM match_candidates m WHERE m.connection = c.connection AND m.source_id = c.source_id AND `+openCandidate+`)
+		UNION SELECT a.source_id FROM attention a WHERE a.connection = ?1 AND a.reason = 'likeness'
+		  AND NOT EXISTS (SELECT 1 FROM match_candidates m WHERE m.connection = a.connection AND m.source_id = a.source_id AND `+openCandidate+`))`, connection); err != nil {
+		return fmt.Errorf("look for records whose candidates changed: %w", err)
+	}
+	return nil
+}

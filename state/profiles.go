@@ -1,0 +1,162 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	"payersync/connector"
+)
+
+// Profile is what the index keeps of a customer that no payer is linked to, for comparing it with records.
+type Profile struct {
+	connector.RemoteCustomer // without mandate, flags and raw form
+}
+
+// profileBody is a profile as it is sealed. What the customer carries as externalData stands in the index.
+type profileBody struct {
+	Name      string              `json:"name,omitempty"`
+	Emails    []string            `json:"emails,omitempty"`
+	Phones    []string            `json:"phones,omitempty"`
+	Addresses []connector.Address `json:"addresses,omitempty"`
+}
+
+func placeOfProfile(billingID string) []byte {
+	return place("remote_profiles", "profile", billingID)
+}
+
+// profileOf returns what the index keeps of a customer's profile, and a digest of it.
+func (l *Ledger) profileOf(c connector.RemoteCustomer) (body []byte, digest string, err error) {
+	if body, err = json.Marshal(profileBody{c.Name, c.Emails, c.Phones, c.Addresses}); err != nil {
+		return nil, "", err
+	}
+	pairs, err := json.Marshal(c.ExternalData) // a company number may be among them
+	return body, l.seal.digest(append(pairs, body...), placeOfProfile(c.ID)), err
+}
+
+// saveProfile keeps the profile that a read showed of a customer. Of one that is linked to a payer, or that a forgotten
+// payer may yet be found to have, none is kept.
+func (tx *Tx) saveProfile(c connector.RemoteCustomer, known indexed, traits []trait) error {
+	if known.linked {
+		if known.profile == "" {
+			return nil
+		}
+		return tx.exec("DELETE FROM remote_profiles WHERE billing_id = ?", c.ID)
+	}
+	body, digest, err := tx.l.profileOf(c)
+	if err != nil || digest == known.profile {
+		return err
+	}
+	if kept, err := tx.keepsTraits(traits); err != nil || !kept {
+		return err
+	}
+	if err := tx.exec(`INSERT INTO remote_profiles (billing_id, profile, digest, saved) VALUES (?1, ?2, ?3,
+		1 + max(coalesce((SELECT max(saved) FROM remote_profiles), 0), coalesce((SELECT max(matched_to) FROM connections), 0)))
+		ON CONFLICT (billing_id) DO UPDATE SET profile = excluded.profile, digest = excluded.digest, saved = excluded.saved`,
+		c.ID, tx.l.seal.box(body, placeOfProfile(c.ID)), digest); err != nil {
+		return fmt.Errorf("save the profile of a customer: %w", err)
+	}
+	return nil
+}
+
+// keepsTraits reports whether the index may keep more of a customer than its keys: not when one of them is that of a
+// forgotten payer, which may yet be found to have the customer.
+func (tx *Tx) keepsTraits(traits []trait) (bool, error) {
+	for _, t := range traits {
+		if t.kind != "key" {
+			continue
+		}
+		var forgotten bool
+		if err := tx.row([]any{&forgotten}, `SELECT EXISTS (SELECT 1 FROM source_records r INDEXED BY source_records_forgotten JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
+			WHERE r.forgotten <> '' AND p.key_name || '=' || p.key_value = ?)`, t.value); err != nil {
+			return false, fmt.Errorf("save a customer to the index: %w", err)
+		}
+		if forgotten {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// profilePage is how many profiles are read at once.
+const profilePage = 500
+
+// Profiles yields the customers of the index that no payer is linked to, page by page, in the order of their ids.
+func (l *Ledger) Profiles(ctx context.Context) iter.Seq2[[]Profile, error] {
+	return func(yield func([]Profile, error) bool) {
+		for after := ""; ; {
+			page, err := l.profiles(ctx, "f.billing_id > ?1 AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = f.billing_id) ORDER BY f.billing_id"+limitTo, after, profilePage)
+			if err != nil || len(page) == 0 {
+				if err != nil {
+					yield(nil, err)
+				}
+				return
+			}
+			if after = page[len(page)-1].ID; !yield(page, nil) {
+				return
+			}
+		}
+	}
+}
+
+// ProfilesOf returns the profiles of customers, as far as the index has them.
+func (l *Ledger) ProfilesOf(ctx context.Context, billingIDs ...string) ([]Profile, error) {
+	ids, err := json.Marshal(billingIDs)
+	if err != nil {
+		return nil, err
+	}
+	return l.profiles(ctx, "f.billing_id IN (SELECT value FROM json_each(?1)) ORDER BY f.billing_id", string(ids))
+}
+
+func (l *Ledger) profiles(ctx context.Context, where string, args ...any) ([]Profile, error) {
+	type row struct {
+		id, pairs string
+		box       []byte
+	}
+	rows, err := list(ctx, l, `SELECT c.billing_id, c.key_values, f.profile FROM remote_profiles f JOIN remote_customers c ON c.billing_id = f.billing_id
+		WHERE c.digest <> '' AND `+where, args, func(r *row) []any { return []any{&r.id, &r.pairs, &r.box} })
+	if err != nil {
+		return nil, fmt.Errorf("read the profiles of customers: %w", err)
+	}
+	out := make([]Profile, len(rows))
+	for i, r := range rows {
+		plain, err := l.seal.open(r.box, placeOfProfile(r.id))
+		if err != nil {
+			return nil, fmt.Errorf("the profile of customer %s: %w", r.id, err)
+		}
+		var body profileBody
+		c := &out[i].RemoteCustomer
+		if err := json.Unmarshal(plain, &body); err != nil {
+			return nil, fmt.Errorf("the profile of customer %s: %w", r.id, err)
+		}
+		if err := json.Unmarshal([]byte(r.pairs), &c.ExternalData); err != nil {
+			return nil, fmt.Errorf("read what customer %s carries: %w", r.id, err)
+		}
+		c.ID, c.Name, c.Emails, c.Phones, c.Addresses = r.id, body.Name, body.Emails, body.Phones, body.Addresses
+	}
+	return out, nil
+}
+
+// LinkedPages yields the payers that have a customer, page by page.
+func (l *Ledger) LinkedPages(ctx context.Context) iter.Seq2[[]Payer, error] {
+	return func(yield func([]Payer, error) bool) {
+		for after := ""; ; {
+			page, err := l.payers(ctx, "SELECT "+payerColumns+" FROM payers p WHERE p.billing_id > ? ORDER BY p.billing_id"+limitTo, after, profilePage)
+			if err != nil || len(page) == 0 {
+				if err != nil {
+					yield(nil, err)
+				}
+				return
+			}
+			if after = page[len(page)-1].BillingID; !yield(page, nil) {
+				return
+			}
+		}
+	}
+}
+
+// KeyNames returns the names of the keys that payers have.
+func (l *Ledger) KeyNames(ctx context.Context) ([]string, error) {
+	return list(ctx, l, "SELECT DISTINCT key_name FROM payers WHERE key_name <> ''", nil, func(s *string) []any { return []any{s} })
+}
