@@ -108,6 +108,23 @@ func (tx *Tx) LookedAt(p Payer, ticket int64, applied bool) error {
 	return nil
 }
 
+// LinkAttempts returns the times at which the requests of a change for a signing link left that got
+// no answer, oldest first. Those before a ticket do not count: a person has said since to try again.
+func (l *Ledger) LinkAttempts(ctx context.Context, c Change, since int64) ([]time.Time, error) {
+	rows, err := list(ctx, l, "SELECT sent_at FROM attempts WHERE change_id = ? AND action = 'link' AND (ended = '' OR ended = 'looked') AND ticket > ? ORDER BY attempt_id",
+		[]any{c.ID, since}, func(at *sql.NullString) []any { return []any{at} })
+	if err != nil {
+		return nil, fmt.Errorf("look when the signing link of payer %s was asked for: %w", c.Payer.SourceID, err)
+	}
+	out := make([]time.Time, len(rows))
+	for i, at := range rows {
+		if out[i], err = parseTime(at); err != nil {
+			return nil, fmt.Errorf("look when the signing link of payer %s was asked for: %w", c.Payer.SourceID, err)
+		}
+	}
+	return out, nil
+}
+
 // CreateUnderWay is a create that has not ended: it may still make a customer with its
 // key, unless the caller has looked since its time was over.
 type CreateUnderWay struct {

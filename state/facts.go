@@ -23,6 +23,7 @@ var (
 	(SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value),
 	(SELECT count(*) > 0 FROM attempts a WHERE a.billing_id = p.billing_id AND a.ended = '' AND a.action <> 'create'),
 	` + lastCustomer + `, r.retried_at, m.status, m.link IS NOT NULL, coalesce(m.link_refused, 0), ` + lastLink + `,
+	EXISTS (SELECT 1 FROM changes o WHERE o.connection = r.connection AND o.source_id = r.source_id AND o.lane = 'mandate' AND o.state <> 'pending' AND (o.state = 'pending' OR o.state = 'frozen' OR o.state = 'unknown')),
 	p.stays_at, p.stays_with, r.given_up, coalesce(p.let_be, 0), ` + letBe + `,
 	` + doubtSince + `,
 	` + doubtOver + `,
@@ -120,7 +121,7 @@ type factRow struct {
 	mandate, staysWith                        sql.NullString
 	last, asked                               lastChange
 	staysAt                                   sql.NullInt64
-	hasLink                                   bool
+	hasLink, asking                           bool
 	shown, confirmed, answered, ticket        sql.NullInt64
 	carries, open                             bool
 	holders                                   int
@@ -131,7 +132,7 @@ type factRow struct {
 
 func (r *factRow) dest() []any {
 	return []any{&r.shows, &r.shown, &r.confirmed, &r.answered, &r.ticket, &r.digest, &r.pairs, &r.carries, &r.holders, &r.open,
-		&r.last, &r.retried, &r.mandate, &r.hasLink, &r.linkRefused, &r.asked, &r.staysAt, &r.staysWith, &r.givenUp, &r.letBe, &r.isLetBe, &r.doubt, &r.doubtOver, &r.rival}
+		&r.last, &r.retried, &r.mandate, &r.hasLink, &r.linkRefused, &r.asked, &r.asking, &r.staysAt, &r.staysWith, &r.givenUp, &r.letBe, &r.isLetBe, &r.doubt, &r.doubtOver, &r.rival}
 }
 
 // facts returns what is known of a payer's link, its customer and its last change.
@@ -144,7 +145,7 @@ func (r *factRow) facts(p Payer) (protocol.Facts, error) {
 	switch reason := r.last.reason; reason {
 	case connector.ReasonRejected, connector.ReasonAnswerMismatch:
 		f.Refusal = protocol.Refusal{Reason: reason, Hash: r.last.wanted, Seq: max(r.last.ended, 1)}
-	case connector.ReasonOutcomeUnknown:
+	case connector.ReasonNoAnswer:
 		f.Worn = max(r.last.ended, 1)
 	}
 	if p.BillingID == "" {
@@ -177,11 +178,10 @@ func (r *factRow) facts(p Payer) (protocol.Facts, error) {
 		f.Mandate.Asked = max(r.asked.ended, 1)
 	}
 	f.Mandate.Refused = r.linkRefused
+	f.Mandate.Rest = r.asking // the run that takes the request up again knows its pause
 	switch r.asked.state {
 	case connector.ChangeFailed:
 		f.Mandate.Refused = max(f.Mandate.Asked, r.linkRefused)
-	case connector.ChangeHeld:
-		f.Mandate.Worn = f.Mandate.Asked
 	case connector.ChangeDone:
 		if f.Mandate.Status == "" { // the answer gave a link, and no mandate to keep it under
 			f.Mandate.Status, f.Mandate.Link = connector.MandateCreated, true

@@ -412,6 +412,7 @@ type Plan struct {
 	Connection string    `json:"connection"`
 	RunID      int64     `json:"run_id"`
 	Hash       string    `json:"hash"`
+	Known      bool      `json:"-"` // an earlier run made the very same plan
 	Mapping    string    `json:"-"` // version of the mapping that made it
 	State      PlanState `json:"state"`
 	CreatedAt  time.Time `json:"created_at"`
@@ -481,6 +482,7 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string, tooMany func(Los
 		return p, err
 	}
 	was, err := tx.queryPlan("WHERE connection = ? AND hash = ? AND missing = 0 AND state IN ('waiting', 'approved') ORDER BY plan_id DESC LIMIT 1", connection, p.Hash)
+	p.Known = was.ID != 0
 	if p.ID, p.State = was.ID, cmp.Or(was.State, p.State); was.State == PlanRejected {
 		p.RejectedBy, p.RejectedAt, p.Rejection = was.RejectedBy, was.RejectedAt, was.Rejection
 	}

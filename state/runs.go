@@ -198,14 +198,17 @@ type Counts struct {
 }
 
 // countChanged says of every record for which a run did something, or that has an open change, what it is counted as,
-// whether the run did it, and as what it would be counted otherwise.
+// whether the run did it, and as what it would be counted otherwise. A customer that was made, or taken over, and then
+// updated by the same run counts as made; an update that had nothing to send changed nothing.
 const countChanged = `SELECT c.source_id, c.run_id = ?1, CASE c.state
-    WHEN 'done' THEN CASE c.action WHEN 'create' THEN 'created' WHEN 'adopt' THEN 'adopted' ELSE 'updated' END
+    WHEN 'done' THEN CASE (SELECT min(CASE d.action WHEN 'create' THEN 1 WHEN 'adopt' THEN 2 ELSE 3 END) FROM changes d
+      WHERE d.connection = ?2 AND d.source_id = c.source_id AND d.lane = 'customer' AND d.state = 'done' AND (d.run_id = c.run_id OR d.change_id = c.change_id)) WHEN 1 THEN 'created' WHEN 2 THEN 'adopted'
+        ELSE CASE WHEN c.sent THEN 'updated' ELSE 'unchanged' END END
     WHEN 'failed' THEN 'failed' WHEN 'held' THEN 'held' ELSE 'waiting' END, r.class, r.missed
   FROM (
-    SELECT change_id, run_id, source_id, action, state FROM changes WHERE run_id = ?1 AND connection = ?2 AND lane = 'customer' AND state <> 'void'
+    SELECT change_id, run_id, source_id, action, state, body IS NOT NULL AS sent FROM changes WHERE run_id = ?1 AND connection = ?2 AND lane = 'customer' AND state <> 'void'
     UNION ALL
-    SELECT change_id, run_id, source_id, action, state FROM changes WHERE connection = ?2 AND lane = 'customer' AND ` + openStates + ` AND run_id <> ?1
+    SELECT change_id, run_id, source_id, action, state, body IS NOT NULL FROM changes WHERE connection = ?2 AND lane = 'customer' AND ` + openStates + ` AND run_id <> ?1
   ) AS c CROSS JOIN source_records r ON r.connection = ?2 AND r.source_id = c.source_id
   WHERE NOT EXISTS (SELECT 1 FROM changes x WHERE x.connection = ?2 AND x.source_id = c.source_id AND x.lane = 'customer'
     AND x.change_id > c.change_id AND x.state <> 'void' AND (x.run_id = ?1 OR x.state IN ('pending', 'frozen', 'unknown')))`
@@ -259,21 +262,85 @@ func (tx *Tx) undone(run int64, known bool, connection string) (undone bool, err
 	return undone, err
 }
 
-// RaisedSince returns how many records of the connection need a person since then
-// or later.
-func (tx *Tx) RaisedSince(connection string, since time.Time) (n int, err error) {
-	err = tx.row([]any{&n}, "SELECT count(DISTINCT source_id) FROM attention WHERE connection = ? AND since >= ?", connection, stamp(since))
+// Findings returns how many records of the connection need a person, and how many of them have
+// since then or later. What ends by itself is no finding.
+func (tx *Tx) Findings(connection string, since time.Time) (all, fresh int, err error) {
+	found := map[string]bool{}
+	err = tx.each("SELECT source_id, reason, since >= ? FROM attention WHERE connection = ?", []any{stamp(since), connection}, func(scan func(...any) error) error {
+		var id string
+		var reason connector.Reason
+		var is bool
+		if err := scan(&id, &reason, &is); err != nil {
+			return err
+		}
+		if protocol.StatusOf(reason) != protocol.Working {
+			found[id] = found[id] || is
+		}
+		return nil
+	})
 	if err != nil {
-		return 0, fmt.Errorf("count what needs a person: %w", err)
+		return 0, 0, fmt.Errorf("count what needs a person: %w", err)
 	}
-	return n, nil
+	for _, is := range found {
+		if is {
+			fresh++
+		}
+	}
+	return len(found), fresh, nil
+}
+
+// RunBefore is how an earlier run ended.
+type RunBefore struct {
+	Outcome connector.RunOutcome // "" when there was none
+	Problem string
+	Waiting int
+}
+
+// RunBefore returns how the run before this one ended, of those that send as this one does or plan
+// as it does.
+func (tx *Tx) RunBefore(run int64) (b RunBefore, err error) {
+	err = tx.row([]any{&b.Outcome, &b.Problem, &b.Waiting}, `SELECT b.outcome, b.error, b.waiting FROM runs b JOIN runs n ON n.run_id = ?
+		WHERE b.connection = n.connection AND b.run_id < n.run_id AND b.finished_at IS NOT NULL AND (b.kind = 'plan') = (n.kind = 'plan') ORDER BY b.run_id DESC LIMIT 1`, run)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	if err != nil {
+		return b, fmt.Errorf("look how the run before ended: %w", err)
+	}
+	return b, nil
+}
+
+// toldRecord is a record of which people are told something.
+type toldRecord struct {
+	class, told protocol.Status // by its newest decision, and by what is told
+	missed      bool            // the last whole reading did not show it
+}
+
+// toldStatus returns the records of a connection of which people are told something.
+func (tx *Tx) toldStatus(connection string) (map[string]toldRecord, error) {
+	out := map[string]toldRecord{}
+	err := tx.each(`SELECT a.source_id, a.reason, r.class, r.missed FROM attention a
+		JOIN source_records r ON r.connection = a.connection AND r.source_id = a.source_id WHERE a.connection = ?`, []any{connection}, func(scan func(...any) error) error {
+		var id string
+		var reason connector.Reason
+		var t toldRecord
+		if err := scan(&id, &reason, &t.class, &t.missed); err != nil {
+			return err
+		}
+		if t.told = protocol.StatusOf(reason); out[id].told != "" {
+			t.told = protocol.Worse(t.told, out[id].told)
+		}
+		out[id] = t
+		return nil
+	})
+	return out, err
 }
 
 // countRun counts each record that the run met, or did something for, once. again says that some record, met or not, is
 // to be planned again.
 func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Counts, again bool, err error) {
 	changed := map[string]*int{
-		"created": &c.Created, "adopted": &c.Adopted, "updated": &c.Updated, "failed": &c.Failed, "waiting": &c.Waiting, "held": &c.Held,
+		"created": &c.Created, "adopted": &c.Adopted, "updated": &c.Updated, "failed": &c.Failed, "waiting": &c.Waiting, "held": &c.Held, "unchanged": &c.Unchanged,
 	}
 	stands := func(class protocol.Status, n int) {
 		c.Pulled += n
@@ -284,9 +351,15 @@ func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Coun
 			c.Excluded += n
 		case protocol.InStep:
 			c.Unchanged += n
+		case protocol.Failed:
+			c.Failed += n
 		default:
 			c.Held += n
 		}
+	}
+	told, err := tx.toldStatus(connection)
+	if err != nil {
+		return c, again, err
 	}
 	var id, how string
 	var taken, missed bool
@@ -302,6 +375,7 @@ func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Coun
 		if counts || taken {
 			*changed[how]++
 			c.Pulled++
+			delete(told, id)
 		}
 		return nil
 	}); err != nil {
@@ -331,6 +405,12 @@ func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Coun
 	}
 	if err != nil {
 		return c, again, err
+	}
+	for id, t := range told { // what is told counts in every run until it is settled
+		if met == nil && !t.missed || met != nil && met.Has(id) {
+			stands(t.class, -1)
+			stands(protocol.Worse(t.class, t.told), 1)
+		}
 	}
 	err = tx.row([]any{&c.LinksRequested, &c.OwnEchoes},
 		"SELECT (SELECT count(*) FROM changes WHERE run_id = ?1 AND action = 'link' AND state = 'done' AND reason = ''), (SELECT echoes FROM runs WHERE run_id = ?1)", run)

@@ -136,8 +136,22 @@ func (tx *Tx) TakeWordBack(connection, sourceID, billingID string) error {
 	if err := tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND billing_id = ?", connection, sourceID, billingID); err != nil {
 		return err
 	}
+	if err := tx.holdUnlinked(connection, sourceID); err != nil {
+		return err
+	}
 	_, err := tx.ReplanRecord(connection, sourceID)
 	return err
+}
+
+// holdUnlinked holds a record again whose customer was taken off it, when the word that said who it is was taken
+// back: else the next plan would make a new customer, which nobody said.
+func (tx *Tx) holdUnlinked(connection, sourceID string) error {
+	return tx.exec(`INSERT INTO words (connection, source_id, billing_id, word, reason, ticket, said_at)
+		SELECT p.connection, p.source_id, c.billing_id, 'spent', ?3, (SELECT max(ticket, 1) FROM ledger), ?4
+		FROM payers p JOIN changes c ON c.change_id = p.parted
+		WHERE p.connection = ?1 AND p.source_id = ?2 AND p.parted > 0 AND p.billing_id IS NULL AND c.billing_id <> ''
+		  AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = ?1 AND w.source_id = ?2 AND (w.word <> 'reject' OR w.billing_id = c.billing_id))`,
+		connection, sourceID, connector.ReasonUnlinked, stamp(tx.now))
 }
 
 // SpendWord notes that the customer which a person has accepted for a record is not to be

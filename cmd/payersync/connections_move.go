@@ -226,7 +226,7 @@ func (m *mover) printUnsure(s match.Suggestion) {
 	}
 	for _, c := range offered {
 		fmt.Fprintf(m.Out, "%3d  record %s, payer %s: %s\n", c.Score, show.Visible(c.Record), show.Visible(c.Customer), show.Visible(whyOf(c)))
-		m.printSides(c.Ours, c.Theirs)
+		m.printSides(*c.Ours, *c.Theirs)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -220,7 +221,14 @@ func (r *review) withNew(ctx context.Context, s *session.Session, sheet match.Sh
 		if err != nil {
 			return nil, err
 		}
-		for _, id := range alike {
+		candidates, err := s.Ledger.MatchCandidates(ctx, r.conn.Name, row.Record)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range candidates {
+			alike = append(alike, c.BillingID)
+		}
+		for _, id := range slices.Compact(slices.Sorted(slices.Values(alike))) {
 			if p := (pair{row.Record, id}); !has[p] {
 				said = append(said, saying{p, state.WordReject})
 			}
@@ -280,11 +288,12 @@ func (a *app) acceptAbove(ctx context.Context, s *session.Session, r *review, sc
 	if err != nil {
 		return err
 	}
+	found = slices.DeleteFunc(found, func(f match.Suggestion) bool { return f.Best == nil || f.Best.Score < score })
+	if found, err = r.shown(ctx, found); err != nil {
+		return err
+	}
 	var said []saying
 	for _, f := range found {
-		if f.Best == nil || f.Best.Score < score {
-			continue
-		}
 		said = append(said, saying{pair{f.Best.Record, f.Best.Customer}, state.WordAccept})
 		if !a.JSON() && !d.yes {
 			a.printPair(*f.Best)

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +18,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/match"
+	"payersync/connector/reconcile"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -26,10 +30,10 @@ func (a *app) payersMatchCmd() *cobra.Command {
 		Short: "Who is who: records without a customer, and the customers that they may be",
 		Long: `Reads every customer of the billing service, compares them with the stored records
 that have none, and lists who may be who, best first: a score from 0 to 100 with its
-reasons, and both sides beside each other, with their values. Nothing is sent, and
-nothing is decided. payersync payers match accept, reject and import note what you
-decide; the next plan then proposes to adopt the accepted customers, within the
-limits, and looks at rejected ones no more.
+reasons, and both sides beside each other, with their values. A plan holds the same
+records. Nothing is sent, and nothing is decided. payersync payers match accept,
+reject and import note what you decide; the next plan then proposes to adopt the
+accepted customers, within the limits, and looks at rejected ones no more.
 
 With --csv the list goes to a new file for a spreadsheet: write accept or reject into
 the column decision, or new for a record that is nobody there, and read it in with
@@ -44,12 +48,12 @@ payersync payers match import. The file holds personal data.`,
 				case err != nil:
 					return err
 				case file != "":
-					return a.writeMatches(file, found)
+					return a.writeMatches(ctx, r, file, found)
 				case a.JSON():
-					return show.Lines(a.Out, reportsOf(found, limit))
+					shown, err := r.shown(ctx, firstOf(found, limit))
+					return errors.Join(err, show.Lines(a.Out, reportsOf(shown)))
 				}
-				a.printMatches(found, limit)
-				return nil
+				return a.printMatches(ctx, r, found, limit)
 			})
 		},
 	}
@@ -244,22 +248,32 @@ func (r *review) look(ctx context.Context, named []pair) error {
 	return nil
 }
 
-// find makes the review list of the records that nobody has decided on.
+// othersShown is how many customers of a record are shown besides the proposed one.
+const othersShown = 3
+
+// find makes the review list of the records that nobody has decided on. Those with a customer that is free are held by plans.
 func (r *review) find(ctx context.Context) ([]match.Suggestion, error) {
-	decided := map[string]bool{}
-	for p, word := range r.words {
-		decided[p.record] = decided[p.record] || word == state.WordAccept
+	var short *reconcile.ShortListError
+	if err := r.Reconciler.Prove(ctx, r.Ledger.Now()); err != nil && !errors.As(err, &short) {
+		return nil, fmt.Errorf("read the customers of the billing service: %w", err)
 	}
-	var open []match.Record
-	for _, record := range r.records {
-		if !decided[record.ID] {
-			open = append(open, record)
+	if short != nil {
+		r.app.Say("The list of customers is not whole: %s", short)
+	}
+	return r.Syncer.Match(ctx, r.conn)
+}
+
+// shown fills in both sides of suggestions, and leaves out all but a few customers of each record. A free one is among them.
+func (r *review) shown(ctx context.Context, some []match.Suggestion) ([]match.Suggestion, error) {
+	out := slices.Clone(some)
+	for i, s := range out {
+		others := s.Others[:min(othersShown, len(s.Others))]
+		if free := s.Free(); s.Best == nil && len(free) > 0 && !slices.ContainsFunc(others, func(p match.Pair) bool { return p.Taken == "" }) {
+			others = append([]match.Pair{free[0]}, others[:min(othersShown-1, len(others))]...)
 		}
+		out[i].Others = slices.Clone(others)
 	}
-	return match.Find(ctx, open, r.list(ctx), match.Settings{
-		Rejected: func(record, customer string) bool { return r.words[pair{record, customer}] == state.WordReject },
-		Mark:     func(found []*match.Customer) error { return r.mark(ctx, found) },
-	})
+	return out, r.Syncer.ShowPairs(ctx, r.conn, out)
 }
 
 // matchReport is a pair as `payers match --output json` prints it.
@@ -288,9 +302,9 @@ type sideReport struct {
 	Number   string `json:"company_number,omitempty"`
 }
 
-func reportsOf(found []match.Suggestion, limit int) []matchReport {
+func reportsOf(found []match.Suggestion) []matchReport {
 	out := []matchReport{}
-	for _, s := range firstOf(found, limit) {
+	for _, s := range found {
 		if s.Best != nil {
 			out = append(out, reportOf(*s.Best, true))
 		}
@@ -311,26 +325,24 @@ func firstOf(found []match.Suggestion, limit int) []match.Suggestion {
 func reportOf(p match.Pair, proposed bool) matchReport {
 	r := matchReport{
 		Record: p.Record, Customer: p.Customer, Score: p.Score, Proposed: proposed, Taken: p.Taken,
-		Ours: sideReport(p.Ours), Theirs: sideReport(p.Theirs), Reasons: []reasonReport{},
+		Ours: sideReport(*p.Ours), Theirs: sideReport(*p.Theirs), Reasons: []reasonReport{},
 	}
-	for _, reason := range p.Reasons {
+	for _, reason := range p.Reasons() {
 		r.Reasons = append(r.Reasons, reasonReport(reason))
 	}
 	return r
 }
 
-func (a *app) printMatches(found []match.Suggestion, limit int) {
+func (a *app) printMatches(ctx context.Context, r *review, found []match.Suggestion, limit int) error {
 	if len(found) == 0 {
 		a.Say("There is nobody to match: no record without a customer looks like one of the billing service.")
-		return
+		return nil
 	}
-	bulk := 0
-	for _, s := range found {
-		if s.Best != nil && s.Best.Bulk() {
-			bulk++
-		}
+	some, err := r.shown(ctx, firstOf(found, limit))
+	if err != nil {
+		return err
 	}
-	for _, s := range firstOf(found, limit) {
+	for _, s := range some {
 		if s.Best != nil {
 			a.printPair(*s.Best)
 		} else {
@@ -343,13 +355,46 @@ func (a *app) printMatches(found []match.Suggestion, limit int) {
 	if limit > 0 && len(found) > limit {
 		fmt.Fprintf(a.Out, "  … and more: %s in all (--limit 0 lists every one)\n", connector.Plural(len(found), "record"))
 	}
-	fmt.Fprintf(a.Out, "%s, %d of them from %d on: payersync payers match accept --above %d\n", connector.Plural(len(found), "record"), bulk, match.BulkLevel, match.BulkLevel)
+	a.printBulk(found)
+	return nil
+}
+
+// printBulk says how many pairs may be accepted together, and which ones lack little for that.
+func (a *app) printBulk(found []match.Suggestion) {
+	open, bulk, lacking := 0, 0, map[int]int{}
+	words := map[int]string{}
+	for _, s := range found {
+		if len(s.Free()) > 0 {
+			open++
+		}
+		if s.Best == nil {
+			continue
+		}
+		if s.Best.Bulk() {
+			bulk++
+		}
+		if lacks := match.Lacks(*s.Best); lacks != "" {
+			lacking[s.Best.Score]++
+			words[s.Best.Score] = cmp.Or(words[s.Best.Score], lacks)
+		}
+	}
+	fmt.Fprintf(a.Out, "%s, %d of them from %d on: payersync payers match accept --above %d\n", connector.Plural(open, "record"), bulk, match.BulkLevel, match.BulkLevel)
+	if taken := len(found) - open; taken > 0 {
+		fmt.Fprintf(a.Out, "%s besides: every customer that looks the same is taken.\n", connector.Plural(taken, "record"))
+	}
+	for _, score := range slices.Backward(slices.Sorted(maps.Keys(lacking))) {
+		verb := "lack"
+		if lacking[score] == 1 {
+			verb = "lacks"
+		}
+		fmt.Fprintf(a.Out, "%d at %d %s %s: look, then accept them with --above %d\n", lacking[score], score, verb, words[score], score)
+	}
 }
 
 // printPair prints a proposed pair with both sides beside each other.
 func (a *app) printPair(p match.Pair) {
 	fmt.Fprintf(a.Out, "%3d  record %s, customer %s: %s\n", p.Score, show.Visible(p.Record), show.Visible(p.Customer), show.Visible(whyOf(p)))
-	a.printSides(p.Ours, p.Theirs)
+	a.printSides(*p.Ours, *p.Theirs)
 }
 
 func (a *app) printSides(ours, theirs match.Side) {
@@ -371,15 +416,19 @@ func whyOf(p match.Pair) string {
 	if p.Taken != "" {
 		all = append(all, p.Taken)
 	}
-	for _, r := range p.Reasons {
+	for _, r := range p.Reasons() {
 		all = append(all, r.Text)
 	}
 	return strings.Join(all, "; ")
 }
 
 // writeMatches writes the list to a new file: one that is there may hold decisions.
-func (a *app) writeMatches(file string, found []match.Suggestion) (err error) {
-	rows := match.Rows(found, true)
+func (a *app) writeMatches(ctx context.Context, r *review, file string, found []match.Suggestion) (err error) {
+	shown, err := r.shown(ctx, found)
+	if err != nil {
+		return err
+	}
+	rows := match.Rows(shown, true)
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the person at the keyboard names it
 	if errors.Is(err, os.ErrExist) {
 		return usage.Errorf("%s exists already and may hold decisions; name a new file", file)

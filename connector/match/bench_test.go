@@ -17,7 +17,7 @@ func BenchmarkFind(b *testing.B) {
 			records, customers := sized(n)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Find(b.Context(), records, listed(customers), Settings{Region: "DE"}); err != nil {
+				if _, err := Find(b.Context(), listed(records), listed(customers), Settings{Region: "DE"}); err != nil {
 					b.Fatal(err)
 				}
 			}

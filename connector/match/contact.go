@@ -171,6 +171,7 @@ func number(s string) string {
 type entry struct {
 	id       string
 	name     name
+	letters  string // the name where it has no words
 	contacts []name // people of a record under another name
 	emails   []string
 	phones   []string
@@ -189,6 +190,9 @@ type spot struct {
 
 func entryOf(id, full string, emails, phones []string, addresses []connector.Address, numbers []string, region string) entry {
 	e := entry{id: id, name: newName(full)}
+	if len(e.name.words) == 0 {
+		e.letters = strings.ToLower(strings.Join(strings.Fields(full), " "))
+	}
 	for _, s := range emails {
 		e.emails = addNew(e.emails, email(s))
 	}

@@ -63,10 +63,14 @@ func rowOf(p Pair) Row {
 	if p.Taken != "" {
 		reasons = append(reasons, p.Taken)
 	}
-	for _, r := range p.Reasons {
-		reasons = append(reasons, r.Text)
+	if p.Codes != "" {
+		reasons = append(reasons, Why(p.Codes))
 	}
-	return Row{Record: p.Record, Customer: p.Customer, Score: p.Score, Reasons: strings.Join(reasons, "; "), Ours: p.Ours, Theirs: p.Theirs}
+	row := Row{Record: p.Record, Customer: p.Customer, Score: p.Score, Reasons: strings.Join(reasons, "; ")}
+	if p.Ours != nil {
+		row.Ours, row.Theirs = *p.Ours, *p.Theirs
+	}
+	return row
 }
 
 // column is one column of the file. The reader needs those that are needed; the

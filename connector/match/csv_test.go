@@ -207,7 +207,7 @@ func (full) Write([]byte) (int, error) { return 0, errFull }
 // A record of which everybody is taken has a row all the same, for saying that it is new.
 func TestRowsLeaveOutWhatIsTaken(t *testing.T) {
 	t.Parallel()
-	best := Pair{Record: "R1", Customer: "C1", Score: 60, Reasons: []Reason{{"name_same", "same name"}, {"another_customer", "another customer fits as well"}}}
+	best := Pair{Record: "R1", Customer: "C1", Score: 60, Codes: "name_same another_customer"}
 	suggestions := []Suggestion{
 		{"R1", &best, []Pair{{Record: "R1", Customer: "C2", Score: 60}, {Record: "R1", Customer: "C3", Taken: "linked to record R9"}}},
 		{"R2", nil, []Pair{{Record: "R2", Customer: "C3", Taken: "linked to record R9"}}},

@@ -16,7 +16,15 @@ type Settings struct {
 	Region    string                             // two letters of the country whose phone numbers are written without its code; "" for none
 	RunnersUp int                                // how many pairs are kept beside the proposed one; 0 for 3
 	Rejected  func(record, customer string) bool // pairs that a person has rejected: they are passed over; nil for none
-	Mark      func(found []*Customer) error      // notes in Taken of those that were found why they are nobody's to propose; nil where the list says it
+	Part      int                                // how many records are compared at once; 0 for 50,000
+}
+
+// Pages yields all records or all customers, page by page. Find reads them more than once, each time in the same order.
+type Pages[T any] = iter.Seq2[[]T, error]
+
+// All yields a list in one page.
+func All[T any](list []T) Pages[T] {
+	return func(yield func([]T, error) bool) { yield(list, nil) }
 }
 
 // Side is one side of a pair as it is shown.
@@ -28,10 +36,13 @@ type Side struct {
 type Pair struct {
 	Record, Customer string // ids
 	Score            int    // from 0 to 100
-	Reasons          []Reason
+	Codes            string // the reasons, as ReasonsOf reads them
 	Taken            string // why the customer cannot be proposed, in words; "" when it is free
-	Ours, Theirs     Side   // the record and the customer
+	Ours, Theirs     *Side  // the record and the customer; nil before Show
 }
+
+// Reasons returns what speaks for the pair, then what speaks against it.
+func (p Pair) Reasons() []Reason { return ReasonsOf(p.Codes) }
 
 // Bulk reports whether the pair may be accepted without a look at it.
 func (p Pair) Bulk() bool { return p.Taken == "" && p.Score >= BulkLevel }
@@ -43,20 +54,37 @@ type Suggestion struct {
 	Others []Pair // other customers that may be meant, best first
 }
 
-// leastScore is from which score on a pair is worth a look. One with the same name
-// or the same e-mail address is shown whatever it scores, because the record is held
-// for it.
-const leastScore = 30
+// Free returns the pairs whose customer is free, the proposed one first. A record with one of them is held.
+func (s Suggestion) Free() []Pair {
+	var out []Pair
+	if s.Best != nil {
+		out = append(out, *s.Best)
+	}
+	for _, p := range s.Others {
+		if p.Taken == "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
 
-// kept is how many pairs of a record are remembered while others are looked at.
+// HoldLevel is the score from which on a customer is a candidate, for which its record is held. One with the
+// same name or the same e-mail address is a candidate whatever it scores.
+const HoldLevel = 40
+
+// kept is how many free customers of a record are remembered, and how many taken ones.
 const kept = 8
+
+// part is how many records are compared at once when Settings say nothing.
+const part = 50_000
 
 // found is a pair that is remembered.
 type found struct {
-	record, customer int
+	record, customer int // places in search.ids and search.met
 	evidence         int // the score before others are looked at
 	points           int // before limits, to order what scores alike
 	score            int
+	codes            string
 	rivalRecord      bool
 	rivalCustomer    bool
 }
@@ -84,64 +112,135 @@ func (r *rivals) note(record, score int) {
 	}
 }
 
+// met is a customer that is a candidate of some record, or fits one and is taken.
+type met struct {
+	id, taken string
+	rivals    rivals
+}
+
 // search is one run of Find.
 type search struct {
 	Settings
+	counts counts
+	ids    []string // of the records
+	met    []met
+	metAt  map[string]int // places in met
+	found  []found        // those of a record side by side, best first
+	codes  map[string]string
+	seen   []int // for each customer of the part the last record it was compared with
+	hits   []hit
+	// The part that is being compared.
 	records []entry
+	from    int    // place of its first record in ids
 	near    []near // those that the index leads to, and places that are free
 	free    []int  // these
 	index   index
-	counts  counts
-	found   []found // those of a record side by side, best first
-	rivals  []rivals
-	seen    []int // for each customer the last record it was compared with
-	hits    []hit
 }
 
 // near is a customer that has a key in common with a record.
 type near struct {
 	entry
-	customer Customer
-	keys     int // how many keys of the index lead to it
+	taken string
+	keys  int // how many keys of the index lead to it
 }
 
 // Find looks for the customer of each record. It returns what it found best first;
 // records for which there is nothing are left out. No customer is the Best of two
-// records, and none that is taken is. The customers come in pages, and Find keeps of
-// them those that share with a record what few of them have, and a few pairs of each
-// record: its memory grows with the records, and neither with the list of customers
-// nor with the product of both. It stops early when ctx ends.
-func Find(ctx context.Context, records []Record, customers iter.Seq2[[]Customer, error], settings Settings) ([]Suggestion, error) {
-	s := &search{Settings: settings}
-	s.RunnersUp = cmp.Or(s.RunnersUp, 3)
-	for _, r := range records {
-		s.records = append(s.records, entryOfRecord(r, s.Region))
-	}
-	if err := s.meetAll(customers); err != nil {
+// records, and none that is taken is. Records are compared in parts: of a part Find keeps
+// the customers that share with a record what few of them have. Of everything it keeps a
+// few pairs of each record. So its memory grows with the number of pairs and the size of a
+// part, and not with what the lists hold. It stops early when ctx ends.
+func Find(ctx context.Context, records Pages[Record], customers Pages[Customer], settings Settings) ([]Suggestion, error) {
+	s := &search{Settings: settings, counts: newCounts(), metAt: map[string]int{}, codes: map[string]string{}}
+	s.RunnersUp, s.Part = cmp.Or(s.RunnersUp, 3), cmp.Or(s.Part, part)
+	first, err := s.countRecords(records)
+	if err != nil || len(first) == 0 {
 		return nil, err
 	}
-	s.seen, s.rivals = make([]int, len(s.near)), slices.Repeat([]rivals{{best: -1, scores: [2]int{-1, -1}}}, len(s.near))
-	if err := s.compareAll(ctx); err != nil {
+	s.records = first
+	if err := s.comparePart(ctx, customers); err != nil {
 		return nil, err
 	}
-	if err := s.mark(); err != nil {
+	if err := s.compareRest(ctx, records, customers); err != nil {
 		return nil, err
 	}
 	s.lookForRivals()
-	best := s.assign()
-	return s.tell(best, records), nil
+	return s.tell(s.assign()), nil
+}
+
+// countRecords reads all records once, and returns those of the first part.
+func (s *search) countRecords(records Pages[Record]) (first []entry, err error) {
+	ids := connector.NewIDs()
+	for page, err := range records {
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range page {
+			if err := distinct(ids, "record", r.ID); err != nil {
+				return nil, err
+			}
+			e := entryOfRecord(r, s.Region)
+			s.counts.add(&e)
+			if s.ids = append(s.ids, r.ID); len(first) < s.Part {
+				first = append(first, e)
+			}
+		}
+	}
+	return first, nil
+}
+
+// compareRest compares the records behind the first part.
+func (s *search) compareRest(ctx context.Context, records Pages[Record], customers Pages[Customer]) error {
+	if len(s.ids) <= s.Part {
+		return nil
+	}
+	at := 0
+	s.records = nil
+	for page, err := range records {
+		if err != nil {
+			return err
+		}
+		for _, r := range page {
+			if at++; at <= s.Part || at > len(s.ids) {
+				continue
+			}
+			s.ids[at-1] = r.ID
+			if s.records = append(s.records, entryOfRecord(r, s.Region)); len(s.records) < s.Part {
+				continue
+			}
+			s.from = at - len(s.records)
+			if err := s.comparePart(ctx, customers); err != nil {
+				return err
+			}
+			s.records = s.records[:0]
+		}
+	}
+	s.from = min(at, len(s.ids)) - len(s.records)
+	return s.comparePart(ctx, customers)
+}
+
+// comparePart compares the records of a part with every customer.
+func (s *search) comparePart(ctx context.Context, customers Pages[Customer]) error {
+	if len(s.records) == 0 {
+		return nil
+	}
+	s.index, s.near, s.free = newIndex(s.records), nil, nil
+	if err := s.meetAll(customers); err != nil {
+		return err
+	}
+	s.seen = make([]int, len(s.near))
+	for i := range s.records {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s.compareOne(i)
+	}
+	return nil
 }
 
 // meetAll meets every customer once.
-func (s *search) meetAll(customers iter.Seq2[[]Customer, error]) error {
+func (s *search) meetAll(customers Pages[Customer]) error {
 	ids := connector.NewIDs()
-	for i := range s.records {
-		if err := distinct(ids, "record", s.records[i].id); err != nil {
-			return err
-		}
-	}
-	s.index, s.counts = newIndex(s.records), newCounts(s.records)
-	ids = connector.NewIDs()
 	for page, err := range customers {
 		if err != nil {
 			return err
@@ -164,16 +263,17 @@ func distinct(ids *connector.IDs, what, id string) error {
 	return nil
 }
 
-// meet counts a customer, and keeps it for as long as a key leads to it.
+// meet counts a customer when the first part is compared, and keeps it for as long as a key leads to it.
 func (s *search) meet(c Customer) {
 	e := entryOfCustomer(c, s.Region)
-	s.counts.meet(&e)
+	if s.from == 0 {
+		s.counts.meet(&e)
+	}
 	keys := s.index.common(&e)
 	if len(keys) == 0 {
 		return
 	}
-	c.Raw = nil // it takes the most room, and nothing of it is compared
-	at := s.place(near{entry: e, customer: c, keys: 1})
+	at := s.place(near{entry: e, taken: c.Taken, keys: 1})
 	for _, key := range keys {
 		lost, added := s.index.add(key, at)
 		if added {
@@ -204,45 +304,68 @@ func (s *search) let(at int) {
 	}
 }
 
-func (s *search) compareAll(ctx context.Context) error {
-	for i := range s.records {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		s.compareOne(i)
-	}
-	return nil
-}
-
+// compareOne compares a record of the part with the customers that the index leads to.
 func (s *search) compareOne(i int) {
-	r := &s.records[i]
+	r, record := &s.records[i], s.from+i
 	start := len(s.found)
 	for key := range r.keys {
 		for _, k := range s.index.customers(key) {
+			n := &s.near[k]
 			if s.seen[k] == i+1 {
 				continue
 			}
 			s.seen[k] = i + 1
-			if s.Rejected != nil && s.Rejected(r.id, s.near[k].id) {
+			if s.Rejected != nil && s.Rejected(r.id, n.id) {
 				continue
 			}
-			v := s.counts.compare(s.hits, r, &s.near[k].entry)
+			v := s.counts.compare(s.hits, r, &n.entry)
 			s.hits = v.hits
-			if v.score() < leastScore && !v.alike() {
+			if v.score() < HoldLevel && !v.alike(r, &n.entry) {
 				continue
 			}
-			s.found = append(s.found, found{record: i, customer: k, evidence: v.score(), points: v.points})
-			s.rivals[k].note(i, v.score())
+			customer := s.meetAgain(n)
+			s.found = append(s.found, found{record: record, customer: customer, evidence: v.score(), points: v.points, codes: s.code(v.hits)})
+			s.met[customer].rivals.note(record, v.score())
 		}
 	}
 	own := s.found[start:]
 	slices.SortFunc(own, s.order)
-	s.found = s.found[:start+min(kept, len(own))]
+	var room [2]int
+	s.found = s.found[:start+len(slices.DeleteFunc(own, func(f found) bool {
+		of := &room[0]
+		if s.met[f.customer].taken != "" {
+			of = &room[1]
+		}
+		*of++
+		return *of > kept
+	}))]
 }
 
-// alike reports whether the pair has the likeness for which a record is held.
-func (v *verdict) alike() bool {
-	return slices.ContainsFunc(v.hits, func(h hit) bool {
+// meetAgain returns the place of a customer in met.
+func (s *search) meetAgain(n *near) int {
+	at, known := s.metAt[n.id]
+	if !known {
+		at = len(s.met)
+		s.metAt[n.id] = at
+		s.met = append(s.met, met{n.id, n.taken, rivals{best: -1, scores: [2]int{-1, -1}}})
+	}
+	return at
+}
+
+// code returns rules as codes. Few texts say what all pairs have in common, so each is kept once.
+func (s *search) code(hits []hit) string {
+	text := codesOf(hits)
+	if known, has := s.codes[text]; has {
+		return known
+	}
+	s.codes[text] = text
+	return text
+}
+
+// alike reports whether the two have the same name or an e-mail address in common, for which a record is held whatever
+// the pair scores.
+func (v *verdict) alike(r, k *entry) bool {
+	return r.letters != "" && r.letters == k.letters || slices.ContainsFunc(v.hits, func(h hit) bool {
 		return h.rule == &nameSame || h.rule == &nameSpaces || h.rule == &emailSame || h.rule == &emailShared
 	})
 }
@@ -252,23 +375,8 @@ func (v *verdict) alike() bool {
 func (s *search) order(a, b found) int {
 	return cmp.Or(
 		cmp.Compare(b.evidence, a.evidence), cmp.Compare(b.points, a.points),
-		strings.Compare(s.records[a.record].id, s.records[b.record].id),
-		strings.Compare(s.near[a.customer].id, s.near[b.customer].id))
-}
-
-// mark has it noted which of the customers that were found are taken.
-func (s *search) mark() error {
-	if s.Mark == nil {
-		return nil
-	}
-	var customers []*Customer
-	met := make([]bool, len(s.near))
-	for _, f := range s.found {
-		if !met[f.customer] {
-			met[f.customer], customers = true, append(customers, &s.near[f.customer].customer)
-		}
-	}
-	return s.Mark(customers)
+		strings.Compare(s.ids[a.record], s.ids[b.record]),
+		strings.Compare(s.met[a.customer].id, s.met[b.customer].id))
 }
 
 // lookForRivals limits the score of pairs whose record or customer fits another one
@@ -279,7 +387,7 @@ func (s *search) lookForRivals() {
 		}
 		for i := start; i < end; i++ {
 			f := &s.found[i]
-			if f.score = f.evidence; f.score < leastScore {
+			if f.score = f.evidence; f.score < HoldLevel {
 				continue // neither fits
 			}
 			other := start
@@ -288,7 +396,7 @@ func (s *search) lookForRivals() {
 			}
 			near := f.evidence - Margin
 			f.rivalCustomer = other < end && s.found[other].evidence >= near
-			f.rivalRecord = s.rivals[f.customer].beside(f.record) >= max(near, 0)
+			f.rivalRecord = s.met[f.customer].rivals.beside(f.record) >= max(near, 0)
 			if f.rivalRecord {
 				f.score = min(f.score, recordToo.limit)
 			}
@@ -304,12 +412,12 @@ func (s *search) lookForRivals() {
 func (s *search) assign() map[int]int {
 	queue := make([]int, 0, len(s.found))
 	for i, f := range s.found {
-		if s.near[f.customer].customer.Taken == "" {
+		if s.met[f.customer].taken == "" {
 			queue = append(queue, i)
 		}
 	}
 	slices.SortFunc(queue, func(a, b int) int { return s.order(s.found[a], s.found[b]) })
-	best, given := map[int]int{}, make([]bool, len(s.near))
+	best, given := map[int]int{}, make([]bool, len(s.met))
 	for _, i := range queue {
 		f := s.found[i]
 		if _, has := best[f.record]; !has && !given[f.customer] {
@@ -319,19 +427,18 @@ func (s *search) assign() map[int]int {
 	return best
 }
 
-// tell puts what was found into words.
-func (s *search) tell(best map[int]int, records []Record) []Suggestion {
+// tell returns what was found, record by record.
+func (s *search) tell(best map[int]int) []Suggestion {
 	var out []Suggestion
 	for start, end := 0, 0; start < len(s.found); start = end {
 		record := s.found[start].record
-		suggestion := Suggestion{Record: s.records[record].id}
+		suggestion := Suggestion{Record: s.ids[record]}
 		for end = start; end < len(s.found) && s.found[end].record == record; end++ {
 			f := s.found[end]
 			if at, has := best[record]; has && at == end {
-				pair := s.pair(f, records[f.record])
-				suggestion.Best = &pair
+				suggestion.Best = new(s.pair(f))
 			} else if len(suggestion.Others) < s.RunnersUp {
-				suggestion.Others = append(suggestion.Others, s.pair(f, records[f.record]))
+				suggestion.Others = append(suggestion.Others, s.pair(f))
 			}
 		}
 		out = append(out, suggestion)
@@ -350,32 +457,19 @@ func (s Suggestion) score() int {
 	return s.Best.Score
 }
 
-func (s *search) pair(f found, r Record) Pair {
-	c := &s.near[f.customer]
-	v := s.counts.compare(nil, &s.records[f.record], &c.entry)
+func (s *search) pair(f found) Pair {
+	codes := f.codes
 	if f.rivalRecord {
-		v.add(&recordToo)
+		codes += " " + recordToo.code
 	}
 	if f.rivalCustomer {
-		v.add(&customerToo)
+		codes += " " + customerToo.code
 	}
-	slices.SortStableFunc(v.hits, func(a, b hit) int { return cmp.Compare(sign(b.rule), sign(a.rule)) })
-	p := Pair{
-		Record: r.ID, Customer: c.id, Score: f.score, Taken: c.customer.Taken,
-		Ours: sideOfRecord(r), Theirs: sideOfCustomer(c.customer),
+	if known, has := s.codes[codes]; has {
+		codes = known
 	}
-	for _, h := range v.hits {
-		p.Reasons = append(p.Reasons, h.reason())
-	}
-	return p
-}
-
-// sign is 1 for a rule that speaks for a pair, and 0 for one that speaks against it.
-func sign(r *rule) int {
-	if r.points > 0 {
-		return 1
-	}
-	return 0
+	s.codes[codes] = codes
+	return Pair{Record: s.ids[f.record], Customer: s.met[f.customer].id, Score: f.score, Codes: codes, Taken: s.met[f.customer].taken}
 }
 
 // Above returns the proposed pairs with at least that score, best first: those that
@@ -392,6 +486,48 @@ func Above(suggestions []Suggestion, score int) []Pair {
 
 // Sides returns a record and a customer as a pair of them is shown.
 func Sides(r Record, c Customer) (ours, theirs Side) { return sideOfRecord(r), sideOfCustomer(c) }
+
+// Show fills in both sides of every pair of some suggestions.
+func Show(suggestions []Suggestion, records Pages[Record], customers Pages[Customer]) error {
+	ours, theirs := map[string]*Side{}, map[string]*Side{}
+	each := func(do func(*Pair)) {
+		for i := range suggestions {
+			if suggestions[i].Best != nil {
+				do(suggestions[i].Best)
+			}
+			for k := range suggestions[i].Others {
+				do(&suggestions[i].Others[k])
+			}
+		}
+	}
+	each(func(p *Pair) { ours[p.Record], theirs[p.Customer] = &Side{}, &Side{} })
+	if err := fill(ours, records, func(r Record) (string, Side) { return r.ID, sideOfRecord(r) }); err != nil {
+		return err
+	}
+	if err := fill(theirs, customers, func(c Customer) (string, Side) { return c.ID, sideOfCustomer(c) }); err != nil {
+		return err
+	}
+	each(func(p *Pair) { p.Ours, p.Theirs = ours[p.Record], theirs[p.Customer] })
+	return nil
+}
+
+func fill[T any](sides map[string]*Side, pages Pages[T], side func(T) (string, Side)) error {
+	if len(sides) == 0 {
+		return nil
+	}
+	for page, err := range pages {
+		if err != nil {
+			return err
+		}
+		for _, of := range page {
+			id, shows := side(of)
+			if into := sides[id]; into != nil {
+				*into = shows
+			}
+		}
+	}
+	return nil
+}
 
 func sideOfRecord(r Record) Side {
 	var emails, phones []string

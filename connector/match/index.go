@@ -3,7 +3,8 @@ package match
 import "hash/fnv"
 
 // mostAlike is how many customers may have a key in common for it to be followed.
-// What more have is said by many, and finer keys find who is meant among them.
+// What more have is said by many, and finer keys find who is meant among them. A whole name
+// and an e-mail address lead to as many in any case: for one of them alone a record is held.
 const mostAlike = 100
 
 // Words of a name that are used for keys: more make no key rarer.
@@ -26,28 +27,35 @@ func newIndex(records []entry) index {
 	return x
 }
 
+// indexKey is what a customer has in common with a record. For a strong one alone a record is held.
+type indexKey struct {
+	hash   uint64
+	strong bool
+}
+
 // common returns the keys of a customer that lead to it from a record.
-func (x index) common(customer *entry) (keys []uint64) {
-	for key := range customer.keys {
-		if l, has := x[key]; has && len(l) <= mostAlike {
-			keys = append(keys, key)
+func (x index) common(customer *entry) (keys []indexKey) {
+	for hash, strong := range customer.keys {
+		if l, has := x[hash]; has && len(l) <= mostAlike {
+			keys = append(keys, indexKey{hash, strong})
 		}
 	}
 	return keys
 }
 
 // add notes that a customer has a key of the index, and reports false where that was noted or
-// is not followed. It returns those to whom the key leads no more, because they are too many.
-func (x index) add(key uint64, customer int) (lost []int, added bool) {
-	l := x[key]
-	if len(l) > mostAlike || len(l) > 0 && l[len(l)-1] == customer {
+// is not followed. It returns those to whom the key leads no more, because they are too many. A
+// strong key goes on to lead to the first of them.
+func (x index) add(key indexKey, customer int) (lost []int, added bool) {
+	l := x[key.hash]
+	if len(l) > mostAlike || len(l) > 0 && l[len(l)-1] == customer || key.strong && len(l) == mostAlike {
 		return nil, false
 	}
 	if l = append(l, customer); len(l) > mostAlike {
-		x[key] = tooMany
+		x[key.hash] = tooMany
 		return l, true
 	}
-	x[key] = l
+	x[key.hash] = l
 	return nil, true
 }
 
@@ -61,15 +69,17 @@ func (x index) customers(key uint64) []int {
 
 // keys yields what two entries must have one of in common to be compared: an e-mail
 // address, a phone, a company number, a domain of one's own, a whole name, a word of
-// it, two words, a word or its beginning with the postcode or the e-mail address.
-func (e *entry) keys(yield func(uint64) bool) {
+// it, two words, a word or its beginning with the postcode or the e-mail address. An e-mail address and a
+// whole name are strong.
+func (e *entry) keys(yield func(key uint64, strong bool) bool) {
 	for key := range e.parts {
 		h := fnv.New64a()
 		for _, part := range key {
 			_, _ = h.Write([]byte(part)) // a hash takes everything
 			_, _ = h.Write([]byte{0})
 		}
-		if !yield(h.Sum64()) {
+		strong := key[0] == "together" || key[0] == "letters" || key[0] == "address"
+		if !yield(h.Sum64(), strong) {
 			return
 		}
 	}
@@ -79,7 +89,7 @@ func (e *entry) parts(yield func([3]string) bool) {
 	var list [][3]string
 	add := func(kind, a, b string) { list = append(list, [3]string{kind, a, b}) }
 	for _, s := range e.emails {
-		add("email", s, "")
+		add("address", s, "")
 		if h := host(s); h != "" {
 			add("host", h, "")
 		}
@@ -91,6 +101,9 @@ func (e *entry) parts(yield func([3]string) bool) {
 		add("number", s, "")
 	}
 	add("together", digraphs.Replace(e.name.together), "")
+	if e.letters != "" {
+		add("letters", e.letters, "")
+	}
 	var bare []string
 	for _, w := range e.name.words {
 		if w != and && len(bare) < mostWords {

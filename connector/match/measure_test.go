@@ -20,7 +20,7 @@ func (c tally) precision() float64 {
 
 func (c tally) recall() float64 { return float64(c.right) / float64(max(1, c.matches)) }
 
-var levels = []int{100, 95, 90, 85, 80, 70, 60, 50, 30, 0}
+var levels = []int{100, 95, 90, 85, 80, 70, 60, 50, HoldLevel, 0}
 
 const groups = 2500 // in a population
 
@@ -39,7 +39,7 @@ func measure(t *testing.T, of []family, seeds ...uint64) measured {
 	}
 	for _, seed := range seeds {
 		p := populate(seed, groups, of)
-		suggestions, err := Find(t.Context(), p.records, listed(p.customers), Settings{Region: "DE"})
+		suggestions, err := Find(t.Context(), listed(p.records), listed(p.customers), Settings{Region: "DE"})
 		if err != nil {
 			t.Fatal(err)
 		}

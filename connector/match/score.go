@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // verdict is what the rules say of a pair.
@@ -50,14 +51,15 @@ func (v *verdict) score() int { return max(0, min(v.points, v.limit)) }
 // everybody writes the country code.
 type counts struct{ emails, phones, numbers map[string][2]int }
 
-func newCounts(records []entry) counts {
-	c := counts{map[string][2]int{}, map[string][2]int{}, map[string][2]int{}}
-	for i := range records {
-		c.of(&records[i], func(in map[string][2]int, s string) {
-			in[s] = [2]int{in[s][0] + 1}
-		})
-	}
-	return c
+func newCounts() counts {
+	return counts{map[string][2]int{}, map[string][2]int{}, map[string][2]int{}}
+}
+
+// add counts a record.
+func (c counts) add(record *entry) {
+	c.of(record, func(in map[string][2]int, s string) {
+		in[s] = [2]int{in[s][0] + 1, in[s][1]}
+	})
 }
 
 // meet counts a customer.
@@ -361,10 +363,83 @@ func (h hit) reason() Reason {
 	return Reason{h.rule.code, text}
 }
 
+// codesOf writes rules as one text, without a personal value: "name_same email_shared:2:3". Behind a rule about
+// something shared stands how many records and customers share it.
+func codesOf(hits []hit) string {
+	var b strings.Builder
+	for i, h := range hits {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if b.WriteString(h.rule.code); h.records > 1 || h.customers > 1 {
+			fmt.Fprintf(&b, ":%d:%d", h.records, h.customers)
+		}
+	}
+	return b.String()
+}
+
+// ReasonsOf reads reasons from their codes: what speaks for a pair, then what speaks against it. A code of another
+// version is told as it stands.
+func ReasonsOf(codes string) []Reason {
+	var out, against []Reason
+	for _, code := range strings.Fields(codes) {
+		var h hit
+		name, shared, _ := strings.Cut(code, ":")
+		_, _ = fmt.Sscanf(shared, "%d:%d", &h.records, &h.customers) // most are shared by nobody
+		i := slices.IndexFunc(rules, func(r *rule) bool { return r.code == name })
+		switch {
+		case i < 0:
+			against = append(against, Reason{name, name})
+			continue
+		case strings.Contains(rules[i].text, "%s") && h.records+h.customers < 2:
+			h.records = 2
+		}
+		if h.rule = rules[i]; h.rule.points > 0 {
+			out = append(out, h.reason())
+		} else {
+			against = append(against, h.reason())
+		}
+	}
+	return append(out, against...)
+}
+
 func numberWord(n int) string {
 	small := []string{2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine"}
 	if n < len(small) {
 		return cmp.Or(small[n], fmt.Sprint(n))
 	}
 	return fmt.Sprint(n)
+}
+
+// Equal reports whether the codes of a pair say that the two have one name, and that they have an e-mail address in common.
+func Equal(codes string) (name, email bool) {
+	for _, code := range strings.Fields(codes) {
+		rule, _, _ := strings.Cut(code, ":")
+		name = name || rule == nameSame.code || rule == nameOrder.code || rule == nameSpaces.code
+		email = email || rule == emailSame.code || rule == emailShared.code
+	}
+	return name, email
+}
+
+// Lacks says in words what a pair lacks, when its score would be higher but for that: "only a phone"; "" for another reason.
+func Lacks(p Pair) string {
+	lacks := func(r *rule) bool { return slices.Contains(strings.Fields(p.Codes), r.code) }
+	switch {
+	case p.Score == phoneUnknown.limit && lacks(&phoneUnknown):
+		return "only a phone"
+	case p.Score == placeUnknown.limit && lacks(&placeUnknown) && !lacks(&phoneUnknown):
+		return "only a postcode"
+	case p.Score == placeUnknown.limit && lacks(&placeUnknown):
+		return "only a postcode and a phone"
+	}
+	return ""
+}
+
+// Why puts the reasons of a pair into one line.
+func Why(codes string) string {
+	var out []string
+	for _, r := range ReasonsOf(codes) {
+		out = append(out, r.Text)
+	}
+	return strings.Join(out, "; ")
 }

@@ -1,7 +1,6 @@
 package match
 
 import (
-	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -47,7 +46,7 @@ func find(t *testing.T, records, customers []card, taken ...string) map[string]S
 		}
 		ks = append(ks, k)
 	}
-	found, err := Find(t.Context(), rs, listed(ks), Settings{Region: "DE"})
+	found, err := Find(t.Context(), listed(rs), listed(ks), Settings{Region: "DE"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,9 +58,9 @@ func find(t *testing.T, records, customers []card, taken ...string) map[string]S
 }
 
 // listed is a list of customers in pages of three.
-func listed(customers []Customer) iter.Seq2[[]Customer, error] {
-	return func(yield func([]Customer, error) bool) {
-		for page := range slices.Chunk(customers, 3) {
+func listed[T any](all []T) Pages[T] {
+	return func(yield func([]T, error) bool) {
+		for page := range slices.Chunk(all, 3) {
 			if !yield(page, nil) {
 				return
 			}
@@ -71,7 +70,7 @@ func listed(customers []Customer) iter.Seq2[[]Customer, error] {
 
 func (p Pair) told() string {
 	var out []string
-	for _, r := range p.Reasons {
+	for _, r := range p.Reasons() {
 		out = append(out, r.Text)
 	}
 	return strings.Join(out, "; ")
@@ -134,11 +133,11 @@ func TestTheRecordsContactIsKnown(t *testing.T) {
 	r := nordwind.record("R1")
 	r.Want.People[0].Name, r.Want.People[0].FirstName, r.Want.People[0].LastName = "", "Anna", "Müller"
 	k := nordwind.but(func(c *card) { c.name = "Müller, Anna" })
-	found, err := Find(t.Context(), []Record{r}, listed([]Customer{k.customer("C1")}), Settings{})
+	found, err := Find(t.Context(), listed([]Record{r}), listed([]Customer{k.customer("C1")}), Settings{})
 	if err != nil || len(found) != 1 || found[0].Best == nil {
 		t.Fatalf("%+v, %v", found, err)
 	}
-	if got := found[0].Best; got.Score != nameContact.limit || got.Reasons[0].Rule != "name_contact" {
+	if got := found[0].Best; got.Score != nameContact.limit || got.Reasons()[0].Rule != "name_contact" {
 		t.Errorf("%d because %s", got.Score, got.told())
 	}
 }

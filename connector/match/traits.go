@@ -38,3 +38,11 @@ func (n *name) plain() string {
 	slices.Sort(list)
 	return strings.Join(append(list, "/"+n.form, "/"+n.generation), " ")
 }
+
+// Alike reports whether a record and a customer have the same name or an e-mail address in common, for which the record is
+// held whatever else they show.
+func Alike(want connector.Customer, have connector.RemoteCustomer) bool {
+	r, k := entryOfRecord(Record{Want: want}, ""), entryOfCustomer(Customer{RemoteCustomer: have}, "")
+	v := newCounts().compare(nil, &r, &k)
+	return v.alike(&r, &k)
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/match"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -61,7 +62,7 @@ type Likelihood string
 
 // The groups, in the order in which they are shown.
 const (
-	Likely  Likelihood = "likely"  // one customer alone, name and e-mail address are equal, and no other record of ours claims it
+	Likely  Likelihood = "likely"  // one customer alone, name and e-mail address are equal, nothing speaks against it, and no other record of ours claims it
 	Unclear Likelihood = "unclear" // one customer alone
 	Several Likelihood = "several" // more than one
 )
@@ -74,8 +75,8 @@ type Likeness struct {
 	state.RecordID
 	Since      string
 	Group      Likelihood
-	Candidates []state.InCommon
-	Claimed    bool // another record of ours looks like the same customer, or was said to be it
+	Candidates []state.MatchCandidate // the best first
+	Claimed    bool                   // another record of ours looks like the same customer, or was said to be it
 }
 
 // Matches is what people see and decide of records that look like customers.
@@ -156,7 +157,7 @@ func (m *Matches) workOut(ctx context.Context) (Waiting, error) {
 			}
 			known[id.Connection] = conn
 		}
-		u, waits, err := m.Syncer.UnlinkedOne(ctx, conn, id.SourceID)
+		_, waits, err := m.Syncer.UnlinkedOne(ctx, conn, id.SourceID)
 		if err != nil {
 			return now, err
 		}
@@ -164,7 +165,7 @@ func (m *Matches) workOut(ctx context.Context) (Waiting, error) {
 			continue
 		}
 		l := Likeness{RecordID: id, Since: r.Since}
-		if l.Candidates, err = m.Ledger.AlikeIn(ctx, u.Want, u.Key.Name, id.Connection, id.SourceID, -1); err != nil {
+		if l.Candidates, err = m.Ledger.MatchCandidates(ctx, id.Connection, id.SourceID); err != nil {
 			return now, err
 		}
 		for _, c := range l.Candidates {
@@ -186,15 +187,37 @@ func CompareLikeness(a, b Likeness) int {
 	return cmp.Or(cmp.Compare(slices.Index(Likelihoods, a.Group), slices.Index(Likelihoods, b.Group)), cmp.Compare(a.Since, b.Since), compare(a.RecordID, b.RecordID))
 }
 
+// leastLikely is the score below which something speaks against a pair, or somebody else fits as well.
+const leastLikely = 60
+
+// Sides returns both sides of a record's best candidate, as the ledger knows them.
+func (m *Matches) Sides(ctx context.Context, l Likeness) (ours, theirs match.Side, err error) {
+	u, _, err := m.Wanted(ctx, l.RecordID)
+	if err != nil {
+		return ours, theirs, err
+	}
+	found, err := m.Ledger.ProfilesOf(ctx, l.Candidates[0].BillingID)
+	if err != nil {
+		return ours, theirs, err
+	}
+	var customer match.Customer
+	if len(found) > 0 {
+		customer.RemoteCustomer = found[0].RemoteCustomer
+	}
+	ours, theirs = match.Sides(match.Record{ID: u.SourceID, Want: u.Want}, customer)
+	return ours, theirs, nil
+}
+
 // judge says to which group the record belongs.
 func (l *Likeness) judge(claims map[string]int) {
 	for _, c := range l.Candidates {
 		l.Claimed = l.Claimed || claims[c.BillingID] > 1
 	}
-	switch one := l.Candidates[0]; {
+	name, email := match.Equal(l.Candidates[0].Reasons)
+	switch {
 	case len(l.Candidates) > 1:
 		l.Group = Several
-	case one.Name && one.Email && !l.Claimed:
+	case name && email && l.Candidates[0].Score >= leastLikely && !l.Claimed:
 		l.Group = Likely
 	default:
 		l.Group = Unclear

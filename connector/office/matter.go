@@ -429,12 +429,14 @@ func (w *witness) alike(ctx context.Context, c connector.Customer, key connector
 	if w.m.BillingID != "" || c.Name == "" {
 		return nil
 	}
-	customers, err := w.ledger.Alike(ctx, c, key.Name, w.id.Connection, w.id.SourceID)
+	found, err := w.ledger.MatchCandidates(ctx, w.id.Connection, w.id.SourceID)
 	if err != nil {
 		return err
 	}
-	if len(customers) > 0 {
-		w.say("Like it, and without our key: customer %s.", strings.Join(customers, " and "))
+	var customers []string
+	for _, m := range found {
+		customers = append(customers, m.BillingID)
+		w.say("Like it, and without our key: customer %s, score %d (%s).", m.BillingID, m.Score, match.Why(m.Reasons))
 	}
 	for _, c := range customers {
 		w.offer(connector.ReasonLikeness, target{Customer: c})

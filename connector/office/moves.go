@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 
 	"payersync/connector"
@@ -136,12 +135,15 @@ func (m *Moves) compare(ctx context.Context, p *MoveProposal, payers []syncer.Ol
 		return err
 	}
 	for _, w := range said {
-		rejected[[2]string{w.SourceID, w.BillingID}] = w.Word == state.WordReject
+		rejected[[2]string{w.SourceID, w.BillingID}] = w.Apart()
 	}
-	found, err := match.Find(ctx, open, besides(payers), match.Settings{
+	found, err := match.Find(ctx, match.All(open), besides(payers), match.Settings{
 		Rejected: func(record, payer string) bool { return rejected[[2]string{record, p.old[payer].BillingID}] },
 	})
 	if err != nil {
+		return err
+	}
+	if err := match.Show(found, match.All(open), besides(payers)); err != nil {
 		return err
 	}
 	p.sort(found, payers, records)
@@ -193,7 +195,7 @@ func withoutKey(r syncer.Unlinked) connector.Customer {
 }
 
 // besides hands payers over as the customers that records are compared with.
-func besides(payers []syncer.OldPayer) iter.Seq2[[]match.Customer, error] {
+func besides(payers []syncer.OldPayer) match.Pages[match.Customer] {
 	return func(yield func([]match.Customer, error) bool) {
 		for some := range slices.Chunk(payers, 500) {
 			page := make([]match.Customer, len(some))

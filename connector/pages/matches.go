@@ -36,16 +36,9 @@ func matchPath(id state.RecordID) string {
 	return "/matches/" + url.PathEscape(id.Connection) + "/" + segment(id.SourceID)
 }
 
-// inCommon says which traits agree, without their values.
-func inCommon(c state.InCommon) string {
-	switch {
-	case c.Name && c.Email:
-		return "Name and e-mail equal"
-	case c.Name:
-		return "Name equal"
-	default:
-		return "E-mail equal"
-	}
+// scored says how well a customer fits, and why, without a value.
+func scored(c state.MatchCandidate) string {
+	return fmt.Sprintf("Score %d: %s", c.Score, match.Why(c.Reasons))
 }
 
 // matcher returns what decides on matches.
@@ -123,8 +116,23 @@ func (v *visit) kept(name string) []string {
 type matchRow struct {
 	state.RecordID
 	Name, Path, Alike, ID string
+	Score                 int
+	Ours, Theirs          shownSide
+	Customer              string // the best candidate
+	More                  string // that there are others
 	Since                 time.Time
 	Claimed               bool
+}
+
+// shownSide is one side of a pair in a list, as far as the role sees it.
+type shownSide struct{ Name, Email, Phone, Place string }
+
+// sideFor leaves out of a side what the login's role does not see.
+func (v *visit) sideFor(s match.Side) shownSide {
+	if !v.User.Role.May(Operator) {
+		return shownSide{Name: s.Name}
+	}
+	return shownSide{s.Name, s.Email, s.Phone, strings.TrimSpace(s.Postcode + " " + s.City)}
 }
 
 func (v *visit) matchRows(some []office.Likeness) ([]matchRow, error) {
@@ -136,12 +144,22 @@ func (v *visit) matchRows(some []office.Likeness) ([]matchRow, error) {
 	if err != nil {
 		return nil, err
 	}
+	m, err := v.matcher()
+	if err != nil {
+		return nil, err
+	}
 	var out []matchRow
 	for _, l := range some {
-		row := matchRow{RecordID: l.RecordID, Name: labels[l.RecordID].Name, Path: matchPath(l.RecordID), Alike: inCommon(l.Candidates[0]), ID: likelyID(l), Since: since(l.Since), Claimed: l.Claimed}
+		best := l.Candidates[0]
+		row := matchRow{RecordID: l.RecordID, Name: labels[l.RecordID].Name, Path: matchPath(l.RecordID), Alike: match.Why(best.Reasons), Score: best.Score, Customer: best.BillingID, ID: likelyID(l), Since: since(l.Since), Claimed: l.Claimed}
 		if n := len(l.Candidates); n > 1 {
-			row.Alike = connector.Plural(n, "customer") + " look like it"
+			row.More = connector.Plural(n, "customer") + " look like it"
 		}
+		ours, theirs, err := m.Sides(v.Context(), l)
+		if err != nil {
+			return nil, err
+		}
+		row.Ours, row.Theirs = v.sideFor(ours), v.sideFor(theirs)
 		out = append(out, row)
 	}
 	return out, nil
@@ -222,7 +240,6 @@ type sideBySide struct {
 // matchPage is one who looks like a customer, beside it.
 type matchPage struct {
 	matchRow
-	Customer   string
 	Candidates []choiceOf
 	Group      string
 	Sides      []sideBySide
@@ -252,14 +269,15 @@ func (v *visit) match() error {
 	}
 	l := all[at]
 	one := l.Candidates[0]
-	if i := slices.IndexFunc(l.Candidates, func(c state.InCommon) bool { return c.BillingID == v.filled("customer") }); i >= 0 {
+	if i := slices.IndexFunc(l.Candidates, func(c state.MatchCandidate) bool { return c.BillingID == v.filled("customer") }); i >= 0 {
 		one = l.Candidates[i]
 	}
 	rows, err := v.matchRows(all[at : at+1])
 	if err != nil {
 		return err
 	}
-	p := matchPage{matchRow: rows[0], Customer: one.BillingID, Group: groupWords[l.Group], Traits: inCommon(one), Place: at + 1, Of: len(all), May: v.User.Role.May(Operator)}
+	p := matchPage{matchRow: rows[0], Group: groupWords[l.Group], Traits: scored(one), Place: at + 1, Of: len(all), May: v.User.Role.May(Operator)}
+	p.Customer = one.BillingID
 	if p.May {
 		p.Reason, p.Back = v.pages.logins.GetString(v.Context(), keyWhy), v.lastWords()
 	}
@@ -271,7 +289,7 @@ func (v *visit) match() error {
 	}
 	if len(l.Candidates) > 1 {
 		for i, c := range l.Candidates[:min(len(l.Candidates), 20)] {
-			p.Candidates = append(p.Candidates, choiceOf{fmt.Sprintf("Candidate %d: %s", i+1, inCommon(c)), p.Path + "?customer=" + url.QueryEscape(c.BillingID), 0, c == one})
+			p.Candidates = append(p.Candidates, choiceOf{fmt.Sprintf("Candidate %d: %s", i+1, scored(c)), p.Path + "?customer=" + url.QueryEscape(c.BillingID), 0, c == one})
 		}
 	}
 	u, _, err := m.Wanted(v.Context(), l.RecordID)
@@ -384,7 +402,7 @@ func (v *visit) decideMatch() error {
 	} else if at > 0 {
 		next = matchPath(all[0].RecordID)
 	}
-	if act := v.filled("act"); act != "later" && !slices.ContainsFunc(l.Candidates, func(c state.InCommon) bool { return c.BillingID == customer }) {
+	if act := v.filled("act"); act != "later" && !slices.ContainsFunc(l.Candidates, func(c state.MatchCandidate) bool { return c.BillingID == customer }) {
 		return problem{Status: http.StatusConflict, Title: "The customer there has changed", Sentence: "It was linked elsewhere, or does not look like this payer any more. Nothing was changed.", Next: "Open the payer in the list of matches again."}
 	}
 	v.keepReason(by.Reason)

@@ -118,11 +118,11 @@ func moveRowOf(p *movePage, pair match.Pair, mandates map[string]string) moveRow
 		return moveSide{id, payerPath(state.RecordID{Connection: connection, SourceID: id}), s.Name, s.Email, strings.TrimSpace(s.Postcode + " " + s.City)}
 	}
 	var why []string
-	for _, r := range pair.Reasons {
+	for _, r := range pair.Reasons() {
 		why = append(why, r.Text)
 	}
 	return moveRow{
-		ID: moveID(pair.Customer, pair.Record), Old: side(p.Old, pair.Customer, pair.Theirs), New: side(p.New, pair.Record, pair.Ours),
+		ID: moveID(pair.Customer, pair.Record), Old: side(p.Old, pair.Customer, *pair.Theirs), New: side(p.New, pair.Record, *pair.Ours),
 		Score: pair.Score, Why: strings.Join(why, "; "), Mandate: mandate(mandates[pair.Customer]),
 	}
 }

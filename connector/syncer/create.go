@@ -57,7 +57,7 @@ func (r *run) madeHere(c state.Change) bool {
 }
 
 // search looks for a customer by name and by e-mail once more before it is made,
-// and voids the change when one carries the key.
+// and voids the change when one carries the key, or may be the record.
 func (r *run) search(ctx context.Context, c state.Change) (found bool, err error) {
 	texts := []string{c.Wanted.Name}
 	for _, p := range c.Wanted.People {
@@ -85,7 +85,13 @@ func (r *run) search(ctx context.Context, c state.Change) (found bool, err error
 				}
 			}
 			if !c.Payer.Key.MayBe(connector.KeyIn(hit.ExternalData, c.Payer.Key.Name)) {
-				continue
+				alike, err := r.foundBySearch(ctx, c, hit)
+				if err != nil {
+					return false, err
+				}
+				if !alike {
+					continue
+				}
 			}
 			return true, r.Ledger.Do(ctx, func(tx *state.Tx) error {
 				if _, err := reconcile.Observe(tx, reconcile.OfCustomer(hit, ticket, connector.CauseAdopt, r.cause())); err != nil {

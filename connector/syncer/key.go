@@ -17,21 +17,21 @@ import (
 type keyKnown struct {
 	facts    protocol.Facts
 	key      connector.Key
-	rival    string         // record that has the same key
-	holders  []string       // customers that carry the key
-	other    string         // record that the customer with the key, or one that had it, is linked to
-	sender   string         // record whose create with the key may still arrive
-	over     int64          // ticket at which the newest create with the key could arrive no more; 0 before that
-	sent     int64          // ticket of the newest sending of the payer's own create without an answer
-	until    time.Time      // when the newest create with the key can arrive no more; zero when none can arrive now
-	open     bool           // it may still arrive, or nobody has looked what became of it
-	alike    []string       // customers that look like the record
-	twins    state.Twins    // payers of ours that the record may be
-	word     state.Accepted // whom a person has said the record to be
-	byWord   bool           // that customer stands for one that carries the key
-	rejected bool           // a person has said that the holder is not the record's
-	unscoped bool           // the holder carries the key without its scope
-	against  []string       // in what the customer with the key differs from the record, when that speaks against it
+	rival    string                 // record that has the same key
+	holders  []string               // customers that carry the key
+	other    string                 // record that the customer with the key, or one that had it, is linked to
+	sender   string                 // record whose create with the key may still arrive
+	over     int64                  // ticket at which the newest create with the key could arrive no more; 0 before that
+	sent     int64                  // ticket of the newest sending of the payer's own create without an answer
+	until    time.Time              // when the newest create with the key can arrive no more; zero when none can arrive now
+	open     bool                   // it may still arrive, or nobody has looked what became of it
+	alike    []state.MatchCandidate // customers that the record may be, the best first
+	twins    state.Twins            // payers of ours that the record may be
+	word     state.Accepted         // whom a person has said the record to be
+	byWord   bool                   // that customer stands for one that carries the key
+	rejected bool                   // a person has said that the holder is not the record's
+	unscoped bool                   // the holder carries the key without its scope
+	against  []string               // in what the customer with the key differs from the record, when that speaks against it
 }
 
 // gatherKey gathers what is known of the key of a payer without a customer, whose record
@@ -208,7 +208,7 @@ func (r *run) gatherAlike(ctx context.Context, sourceID string, want connector.C
 	if r.Settings.Adopt == AdoptExact || len(k.holders) > 0 || k.word.BillingID != "" {
 		return nil
 	}
-	k.alike, err = r.Ledger.Alike(ctx, want, k.key.Name, r.conn.Name, sourceID)
+	k.alike, err = r.candidates(ctx, sourceID, want, k.key.Name)
 	k.facts.Alike = len(k.alike) > 0
 	if err != nil {
 		return err
@@ -242,7 +242,7 @@ func (k keyKnown) because(reason connector.Reason) string {
 	case reason == connector.ReasonKeyDisputed:
 		return fmt.Sprintf("The customer %s carries this record's key and looks like somebody else. It differs in %s, so it was not taken over.", k.facts.Holder, inWords(k.against))
 	case reason == connector.ReasonLikeness:
-		return fmt.Sprintf("The customer %s in the billing service has the same name or e-mail address and no key of ours. Nothing is sent before you decide.", strings.Join(k.alike, ", "))
+		return alikeDetail(k.alike)
 	case reason == connector.ReasonRenumbered:
 		return renumbered(k.twins.Left)
 	case reason == connector.ReasonEnteredTwice:

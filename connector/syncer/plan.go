@@ -37,11 +37,7 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 	if err := r.learnLikenesses(ctx); err != nil {
 		return state.Plan{}, err
 	}
-	unlinked, err := r.Ledger.UnlinkedCandidates(ctx, r.conn.Name, r.conn.Mapping.Version(), r.conn.Info.Snapshot)
-	if err != nil {
-		return state.Plan{}, err
-	}
-	if err := r.believeIndex(ctx, unlinked); err != nil {
+	if err := r.lookForCustomers(ctx); err != nil {
 		return state.Plan{}, err
 	}
 	if err := r.lookForTwoWay(ctx); err != nil {
@@ -86,6 +82,22 @@ func (r *run) planAll(ctx context.Context) error {
 	}
 	_, err = r.planRecords(ctx)
 	return err
+}
+
+// lookForCustomers sees to it that the index knows the service's customers where records without one are to be planned, and
+// compares those records with them.
+func (r *run) lookForCustomers(ctx context.Context) error {
+	if err := r.matchNews(ctx); err != nil { // it may have records planned again
+		return err
+	}
+	unlinked, err := r.Ledger.UnlinkedCandidates(ctx, r.conn.Name, r.conn.Mapping.Version(), r.conn.Info.Snapshot)
+	if err != nil || unlinked == 0 {
+		return err
+	}
+	if err := r.believeIndex(ctx, unlinked); err != nil {
+		return err
+	}
+	return r.match(ctx)
 }
 
 // believeIndex makes the index of the service's customers proof before it is

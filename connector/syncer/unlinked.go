@@ -19,17 +19,8 @@ type Unlinked struct {
 // one, and could be sent as they are. Those whose create has no answer yet are left out. It
 // asks the ledger alone.
 func (s *Syncer) Unlinked(ctx context.Context, conn Connection) (out []Unlinked, err error) {
-	r := &run{Syncer: s, conn: conn}
-	err = s.EachStored(ctx, conn, func(page []state.StoredRecord) error {
-		for _, stored := range page {
-			u, waits, err := r.unlinked(stored)
-			if err != nil {
-				return err
-			}
-			if waits {
-				out = append(out, u)
-			}
-		}
+	err = s.eachUnlinked(ctx, conn, func(page []Unlinked) error {
+		out = append(out, page...)
 		return nil
 	})
 	return out, err

@@ -1,0 +1,298 @@
+package syncer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"payersync/connector"
+	"payersync/connector/match"
+	"payersync/state"
+)
+
+// candidatesKept is how many pairs of a record Match returns besides the proposed one: all that match.Find remembers.
+const candidatesKept = 16
+
+// matching is what the records of a connection without a customer are compared with.
+type matching struct {
+	*Syncer
+	conn     Connection
+	decided  map[string]bool    // records that a person has decided on
+	rejected map[[2]string]bool // a record and a customer of which a person has said that they are two
+	promised map[string]string  // record for which a customer was accepted, by customer
+	keyNames map[string]bool    // names of our keys
+}
+
+// Match compares every stored record of a connection that has no customer with every customer that the index knows, and keeps
+// which customers each record may be. It returns what it found, best first, with the customers that are taken among them.
+// Everything that shows or counts candidates goes by it. The customers are those of the last list of the service.
+func (s *Syncer) Match(ctx context.Context, conn Connection) ([]match.Suggestion, error) {
+	newest, _, err := s.Ledger.UnmatchedProfiles(ctx, conn.Name)
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.newMatching(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	found, err := match.Find(ctx, m.records(ctx), m.customers(ctx), match.Settings{RunnersUp: candidatesKept, Rejected: m.isRejected})
+	if err != nil {
+		return nil, fmt.Errorf("compare records with customers: %w", err)
+	}
+	var candidates []state.MatchCandidate
+	for _, f := range found {
+		candidates = append(candidates, candidatesOf(f)...)
+	}
+	return found, s.saveCandidates(ctx, conn, newest, candidates)
+}
+
+func (s *Syncer) saveCandidates(ctx context.Context, conn Connection, upTo int64, candidates []state.MatchCandidate) error {
+	return s.Ledger.DoAlone(ctx, func(tx *state.Tx) error { return tx.SaveMatchCandidates(conn.Name, upTo, candidates) })
+}
+
+// ShowPairs fills in both sides of every pair of some suggestions, as the ledger knows them.
+func (s *Syncer) ShowPairs(ctx context.Context, conn Connection, suggestions []match.Suggestion) error {
+	m, err := s.newMatching(ctx, conn)
+	if err != nil {
+		return err
+	}
+	return match.Show(suggestions, m.records(ctx), m.customers(ctx))
+}
+
+func candidatesOf(f match.Suggestion) (out []state.MatchCandidate) {
+	for _, p := range f.Free() {
+		out = append(out, state.MatchCandidate{SourceID: p.Record, BillingID: p.Customer, Score: p.Score, Reasons: p.Codes})
+	}
+	return out
+}
+
+// newMatching reads what people have said of records and customers.
+func (s *Syncer) newMatching(ctx context.Context, conn Connection) (*matching, error) {
+	m := &matching{s, conn, map[string]bool{}, map[[2]string]bool{}, map[string]string{}, map[string]bool{conn.Mapping.KeyName(): true}}
+	said, err := s.Ledger.Words(ctx, conn.Name)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range said {
+		switch {
+		case w.Word == state.WordAccept:
+			m.decided[w.SourceID] = true
+		case w.Apart():
+			m.rejected[[2]string{w.SourceID, w.BillingID}] = true
+		}
+	}
+	promises, err := s.Ledger.Promised(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m.promised = promises
+	names, err := s.Ledger.KeyNames(ctx)
+	for _, name := range names {
+		m.keyNames[name] = true
+	}
+	return m, err
+}
+
+func (m *matching) isRejected(record, customer string) bool {
+	return m.rejected[[2]string{record, customer}]
+}
+
+// records yields the records that have no customer, could be sent, and that nobody has decided on.
+func (m *matching) records(ctx context.Context) match.Pages[match.Record] {
+	return func(yield func([]match.Record, error) bool) {
+		err := m.eachUnlinked(ctx, m.conn, func(page []Unlinked) error {
+			var records []match.Record
+			for _, u := range page {
+				if !m.decided[u.SourceID] {
+					records = append(records, match.Record{ID: u.SourceID, Want: u.Want})
+				}
+			}
+			if !yield(records, nil) {
+				return errStopReading
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStopReading) {
+			yield(nil, err)
+		}
+	}
+}
+
+// errStopReading ends a reading of which nobody wants more.
+var errStopReading = errors.New("the reader wants no more")
+
+// customers yields those of the index that no payer is linked to, as a read has shown them, and then those that are linked,
+// as they were written.
+func (m *matching) customers(ctx context.Context) match.Pages[match.Customer] {
+	return func(yield func([]match.Customer, error) bool) {
+		for page, err := range m.Ledger.Profiles(ctx) {
+			customers := make([]match.Customer, len(page))
+			for i, p := range page {
+				customers[i] = match.Customer{RemoteCustomer: p.RemoteCustomer, Taken: m.taken(p.RemoteCustomer)}
+			}
+			if !yield(customers, err) || err != nil {
+				return
+			}
+		}
+		for page, err := range m.Ledger.LinkedPages(ctx) {
+			var customers []match.Customer
+			for _, p := range page {
+				if p.Applied != nil {
+					customers = append(customers, linkedCustomer(p))
+				}
+			}
+			if !yield(customers, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// taken says why a customer that is linked to nobody cannot be proposed; "" when it can.
+func (m *matching) taken(c connector.RemoteCustomer) string {
+	for name := range m.keyNames {
+		if key := connector.KeyIn(c.ExternalData, name); key.Value != "" {
+			return fmt.Sprintf("carries the key %s", key)
+		}
+	}
+	if record := m.promised[c.ID]; record != "" {
+		return "accepted for record " + record
+	}
+	return ""
+}
+
+// linkedCustomer returns a payer's customer as it was written last.
+func linkedCustomer(p state.Payer) match.Customer {
+	c := connector.RemoteCustomer{ID: p.BillingID, Name: p.Applied.Name, Addresses: p.Applied.Addresses, ExternalData: p.Applied.ExternalData}
+	for _, person := range p.Applied.People {
+		c.Emails, c.Phones = append(c.Emails, person.Email), append(c.Phones, person.Phone)
+	}
+	return match.Customer{RemoteCustomer: c, Taken: "linked to record " + p.SourceID}
+}
+
+// match compares the records of the run's connection with the customers of the index, unless the operator goes by keys alone.
+func (r *run) match(ctx context.Context) error {
+	if r.Settings.Adopt == AdoptExact || r.noProof != nil {
+		return nil
+	}
+	newest, _, err := r.Ledger.UnmatchedProfiles(ctx, r.conn.Name)
+	switch {
+	case err != nil:
+		return err
+	case newest == 0: // no customer is free
+		return r.saveCandidates(ctx, r.conn, 0, nil)
+	}
+	r.progress("match", 0, 0)
+	_, err = r.Match(ctx, r.conn)
+	return err
+}
+
+// matchNews is match where the index has shown customers since it was done last.
+func (r *run) matchNews(ctx context.Context) error {
+	_, news, err := r.Ledger.UnmatchedProfiles(ctx, r.conn.Name)
+	if err != nil || !news {
+		return err
+	}
+	return r.match(ctx)
+}
+
+// candidates returns the customers that a record may be, the best first. A customer with its name or e-mail address that came
+// to be known since the records were compared is compared with it now.
+func (r *run) candidates(ctx context.Context, sourceID string, want connector.Customer, keyName string) ([]state.MatchCandidate, error) {
+	known, err := r.Ledger.MatchCandidates(ctx, r.conn.Name, sourceID)
+	if err != nil || len(known) > 0 {
+		return known, err
+	}
+	ids, err := r.Ledger.Alike(ctx, want, keyName, r.conn.Name, sourceID)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	found, err := r.matchOne(ctx, sourceID, want, ids)
+	if err != nil || r.id == 0 { // a forecast notes nothing
+		return found, err
+	}
+	return found, r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.AddMatchCandidates(r.conn.Name, found) })
+}
+
+// matchOne compares a record with some customers that have its name or an e-mail address of it.
+func (r *run) matchOne(ctx context.Context, sourceID string, want connector.Customer, ids []string) ([]state.MatchCandidate, error) {
+	profiles, err := r.Ledger.ProfilesOf(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	var customers []match.Customer
+	for _, p := range profiles {
+		customers = append(customers, match.Customer{RemoteCustomer: p.RemoteCustomer})
+	}
+	found, err := match.Find(ctx, match.All([]match.Record{{ID: sourceID, Want: want}}), match.All(customers), match.Settings{RunnersUp: candidatesKept})
+	if err != nil {
+		return nil, err
+	}
+	var out []state.MatchCandidate
+	known := map[string]bool{}
+	for _, f := range found {
+		for _, c := range candidatesOf(f) {
+			out, known[c.BillingID] = append(out, c), true
+		}
+	}
+	for _, id := range ids { // of which the index has no more than hashes
+		if !known[id] {
+			out = append(out, state.MatchCandidate{SourceID: sourceID, BillingID: id})
+		}
+	}
+	return out, nil
+}
+
+// alikeDetail tells which customers a record may be, with scores and reasons.
+func alikeDetail(found []state.MatchCandidate) string {
+	const most = 3
+	text := ""
+	for _, c := range found[:min(most, len(found))] {
+		why := cmp.Or(match.Why(c.Reasons), "same name or e-mail")
+		text += fmt.Sprintf("The customer %s in the billing service may be this one: score %d of 100 (%s). ", c.BillingID, c.Score, why)
+	}
+	if len(found) > most {
+		text += fmt.Sprintf("So may %d more. ", len(found)-most)
+	}
+	return text + "Nothing is sent before you decide."
+}
+
+// eachUnlinked hands over the stored records of a connection that have no customer, are to have one, and could be sent as
+// they are, page by page. It asks the ledger alone.
+func (s *Syncer) eachUnlinked(ctx context.Context, conn Connection, do func([]Unlinked) error) error {
+	r := &run{Syncer: s, conn: conn}
+	for after := ""; ; {
+		page, err := s.Ledger.StoredUnlinked(ctx, conn.Name, conn.Mapping.Version(), conn.Info.Snapshot, after, storedPage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		var out []Unlinked
+		for _, stored := range page {
+			u, waits, err := r.unlinked(stored)
+			if err != nil {
+				return err
+			}
+			if waits {
+				out = append(out, u)
+			}
+		}
+		if err := do(out); err != nil {
+			return err
+		}
+		after = page[len(page)-1].Record.SourceID
+	}
+}
+
+// foundBySearch reports whether a search hit may be a record, so that a person has to decide before a customer is made: it has
+// the record's name or an e-mail address of it, is nobody's, carries no key of ours, and nobody has said that the two are not one.
+func (r *run) foundBySearch(ctx context.Context, c state.Change, hit connector.RemoteCustomer) (bool, error) {
+	if r.Settings.Adopt == AdoptExact || connector.KeyIn(hit.ExternalData, c.Payer.Key.Name).Value != "" || !match.Alike(c.Wanted, hit) {
+		return false, nil
+	}
+	if _, linked, err := r.Ledger.LinkedTo(ctx, hit.ID); err != nil || linked != "" {
+		return false, err
+	}
+	apart, err := r.Ledger.Rejected(ctx, r.conn.Name, c.Payer.SourceID, hit.ID)
+	return err == nil && !apart, err
+}
