@@ -282,7 +282,7 @@ func (l *Ledger) countPayers(ctx context.Context, n *Numbers) (err error) {
 	if n.Mandates, err = l.counts(ctx, "SELECT status, count(*) FROM mandates GROUP BY status"); err != nil {
 		return fmt.Errorf("count the mandates: %w", err)
 	}
-	if n.Attention, err = list(ctx, l, "SELECT connection, reason, count(*) FROM v_attention GROUP BY 1, 2", nil, func(r *AttentionCount) []any {
+	if n.Attention, err = list(ctx, l, "SELECT connection, reason, count(*) FROM "+tellings+" t GROUP BY 1, 2", nil, func(r *AttentionCount) []any {
 		return []any{&r.Connection, &r.Reason, &r.N}
 	}); err != nil {
 		return fmt.Errorf("count what needs a person: %w", err)

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
 	"strings"
 	"time"
@@ -28,10 +30,44 @@ const (
 	OnlySuccessor = "only" // only those
 )
 
+// putOffs returns the reasons that persons put off and that are not told again yet, by record, with
+// when that was: of one record, or of all for none. There are few: each is a person's word.
+func (l *Ledger) putOffs(ctx context.Context, of ...RecordID) (map[RecordID]map[connector.Reason]time.Time, error) {
+	type row struct {
+		RecordID
+		reason connector.Reason
+		at     sql.NullString
+	}
+	out := map[RecordID]map[connector.Reason]time.Time{}
+	query, args := "SELECT connection, source_id, reason, at FROM put_off WHERE until > ?", []any{stamp(l.Now())}
+	for _, id := range of {
+		query, args = query+" AND connection = ? AND source_id = ?", append(args, id.Connection, id.SourceID)
+	}
+	err := each(ctx, l, query, args, func(r *row) []any {
+		return []any{&r.Connection, &r.SourceID, &r.reason, &r.at}
+	}, func(r row) error {
+		at, err := parseTime(r.at)
+		if out[r.RecordID] == nil {
+			out[r.RecordID] = map[connector.Reason]time.Time{}
+		}
+		out[r.RecordID][r.reason] = at
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what was put off: %w", err)
+	}
+	return out, nil
+}
+
+// tellings are what needs a person: a row for each record and reason. A reason that is told of the
+// record's link and of its mandate is one, with both details.
+const tellings = `(SELECT connection, source_id, reason, group_concat(detail, ' ' ORDER BY detail) AS detail, min(since) AS since
+	FROM v_attention GROUP BY connection, source_id, reason)`
+
 // toldRows are what needs a person, with the word by which it is put off at the time ?1. A word
 // holds until its time has come, and of what was told already when it was said.
 const toldRows = `SELECT v.connection AS connection, v.source_id AS source_id, v.reason AS reason, v.detail AS detail, v.since AS since,
-	coalesce(o.until, '') AS until, coalesce(o.at, '') AS at, coalesce(w.actor, '') AS actor, coalesce(w.reason, '') AS note FROM v_attention v
+	coalesce(o.until, '') AS until, coalesce(o.at, '') AS at, coalesce(w.actor, '') AS actor, coalesce(w.reason, '') AS note FROM ` + tellings + ` v
 	LEFT JOIN put_off o ON o.connection = v.connection AND o.source_id = v.source_id AND o.reason = v.reason AND o.at >= v.since AND o.until > ?1
 	LEFT JOIN audit w ON w.seq = o.word`
 

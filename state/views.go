@@ -331,12 +331,10 @@ func (l *Ledger) EachAttention(ctx context.Context, f Filter, do func(AttentionR
 	return each(ctx, l, query, args, (*toldRow).dest, func(r toldRow) error { return do(r.shown()) })
 }
 
-// AttentionPage returns rows of Attention after a row, or the first for none. What is told twice
-// of one record at the same time is one row, with both details: no page ends between them.
+// AttentionPage returns rows of Attention after a row, or the first for none.
 func (l *Ledger) AttentionPage(ctx context.Context, f Filter, after AttentionRow) ([]AttentionRow, error) {
 	told, args := l.told(f)
-	query := `SELECT connection, source_id, reason, group_concat(detail, ' ' ORDER BY detail), since, until, at, actor, note FROM (` + told + `) t
-		WHERE (since, connection, source_id) > (?4, ?5, ?6) GROUP BY since, connection, source_id, reason, until, at, actor, note ORDER BY since, connection, source_id` + limitTo
+	query := "SELECT * FROM (" + told + ") t WHERE (since, connection, source_id) > (?4, ?5, ?6) ORDER BY since, connection, source_id" + limitTo
 	out := []AttentionRow{}
 	err := each(ctx, l, query, append(args, after.Since, after.Connection, after.SourceID, f.Limit), (*toldRow).dest, func(r toldRow) error {
 		out = append(out, r.shown())
@@ -375,7 +373,7 @@ func (l *Ledger) Funnel(ctx context.Context) (f Funnel, err error) {
 	}{
 		{&f.Payers, "SELECT link_state, count(*) FROM payers GROUP BY link_state"},
 		{&f.Mandates, "SELECT status, count(*) FROM mandates GROUP BY status"},
-		{&f.Attention, "SELECT reason, count(*) FROM v_attention GROUP BY reason"},
+		{&f.Attention, "SELECT reason, count(*) FROM " + tellings + " t GROUP BY reason"},
 		{&f.Closed, "SELECT kind, count(*) FROM (" + closedWords + ") w GROUP BY kind"},
 		{&f.Inbox, "SELECT state, count(*) FROM inbox GROUP BY state"},
 	} {
