@@ -73,6 +73,10 @@ func (l *Ledger) EachOutline(ctx context.Context, do func(Standing) error) error
 	if err != nil {
 		return err
 	}
+	later, err := l.putOffs(ctx)
+	if err != nil {
+		return err
+	}
 	return l.atOnce(ctx, func(m moment) error {
 		mandates, err := m.outlined(ctx)
 		if err != nil {
@@ -91,6 +95,7 @@ func (l *Ledger) EachOutline(ctx context.Context, do func(Standing) error) error
 				s.Mandate.ID = ""
 			}
 			s.Stop, s.Barred = stops.payers[s.RecordID], barred[s.RecordID]
+			s.PutOff = later[s.RecordID]
 			l.addTold(s, told)
 			return do(*s)
 		})

@@ -28,7 +28,8 @@ type Standing struct {
 	Unlinking bool // a person said that the customer is not its own
 	Contested bool // another record has its key
 
-	Told [3]Told // what people are told, of the record, the link and the mandate
+	Told   [3]Told                        // what people are told, of the record, the link and the mandate
+	PutOff map[connector.Reason]time.Time // the reasons that a person put off until later, and when; nil for none
 
 	Key       connector.Key
 	LinkState connector.LinkState
@@ -171,7 +172,12 @@ func (l *Ledger) besidesRecords(ctx context.Context) (add func(*Standing), err e
 		return nil, err
 	}
 	told, err := l.lettersTold(ctx)
+	if err != nil {
+		return nil, err
+	}
+	later, err := l.putOffs(ctx)
 	return func(s *Standing) {
+		s.PutOff = later[s.RecordID]
 		recipient := ""
 		if len(stops.addresses) > 0 { // a hash each is worth making only where one can be met
 			recipient = l.recipientOf(*s)
@@ -201,7 +207,12 @@ func (l *Ledger) StandingOf(ctx context.Context, id RecordID) (out *Standing, er
 	}
 	out.add(stops, recipient, acts)
 	told, err := l.lettersTold(ctx)
+	if err != nil {
+		return nil, err
+	}
 	l.addTold(out, told)
+	later, err := l.putOffs(ctx, id)
+	out.PutOff = later[id]
 	return out, err
 }
 

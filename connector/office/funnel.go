@@ -14,7 +14,7 @@ type Stage string
 
 // The stages.
 const (
-	InBooks   Stage = "books"
+	InBooks   Stage = "books"   // it counts as a payer
 	InService Stage = "service" // its customer is there, and certainly its own
 	Asked     Stage = "asked"   // to sign
 	Signed    Stage = "signed"
@@ -28,7 +28,7 @@ var Stages = []Stage{InBooks, InService, Asked, Signed, Active}
 func (s Stage) Title() string {
 	switch s {
 	case InBooks:
-		return "In the books"
+		return "Payers in the books"
 	case InService:
 		return "In the service"
 	case Asked:
@@ -42,13 +42,15 @@ func (s Stage) Title() string {
 }
 
 // Has reports whether who stands somewhere has reached the stage; everybody has for "". Who has
-// left the books, or is in conflict, is not on the way.
+// left the books, or was left out, has reached none. Who is in conflict is on the way no further.
 func (s Stage) Has(class standing.Class, step standing.Step) bool {
 	switch s {
-	case "", InBooks:
+	case "":
 		return true
+	case InBooks:
+		return class.Counts(step)
 	case InService:
-		return Asked.Has(class, step) || class == standing.Unasked && step != standing.NoPayer
+		return Asked.Has(class, step) || class == standing.Unasked && class.Counts(step)
 	case Asked:
 		return Signed.Has(class, step) || class == standing.Awaiting || class == standing.Cancelled || class == standing.Unknown
 	case Signed:
@@ -69,11 +71,11 @@ func (r Report) Reached(s Stage) (n int) {
 	return n
 }
 
-// Most returns the class and step of most of those that cannot be debited, and of how many that
+// Most returns the class and step of most of the payers that cannot be debited, and of how many that
 // is so; "" where all can.
 func (r Report) Most() (most Total) {
 	for _, t := range r.Totals {
-		if t.Class != standing.Debitable && t.Records > most.Records {
+		if t.Class != standing.Debitable && t.Class.Counts(t.Step) && t.Records > most.Records {
 			most = t
 		}
 	}

@@ -44,6 +44,7 @@ type Total struct {
 type Report struct {
 	At      time.Time
 	Records int
+	Payers  int       // of the records, those that count as payers
 	Totals  []Total   // one for each class and step, in the order in which they are told
 	Signing []Signing // how many days it took to sign
 	Dormant int       // records that can be debited, and of which there was no news for so long that banks may drop their instruction
@@ -51,6 +52,17 @@ type Report struct {
 	Left    int       // records that left with a live mandate, and of which nobody said that they may stay
 	Sealed  bool      // names are left out: the ledger was opened without its key
 	Bare    int       // records of which no name was made yet
+}
+
+// Acts returns how many records wait for whom. They add up to the records.
+func (r Report) Acts() map[standing.Who]int {
+	out := map[standing.Who]int{}
+	for _, t := range r.Totals {
+		for who, n := range t.Who {
+			out[who] += n
+		}
+	}
+	return out
 }
 
 // ReportOn says which records a report is on.
@@ -133,6 +145,9 @@ func (g *gathering) whole() Report {
 func (g *gathering) add(s standing.Standing) {
 	g.totals[position{s.Class, s.Step}].add(s, g.At)
 	g.Records++
+	if s.Counts() {
+		g.Payers++
+	}
 	if s.Dormant {
 		g.Dormant++
 	}

@@ -62,6 +62,7 @@ type place struct {
 	state.RecordID
 	class    standing.Class
 	step     standing.Step
+	who      standing.Who
 	since    time.Time
 	replaced bool // its mandate is in the place of an earlier one
 	acts     bool // somebody must act, or a mandate lives that should not
@@ -100,7 +101,7 @@ func countAll(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*
 	err = ledger.EachOutline(ctx, func(f state.Standing) error {
 		s := standing.Of(standing.WithoutExpired(f, g.At, valid), g.At)
 		g.add(s)
-		c.places = append(c.places, place{f.RecordID, s.Class, s.Step, s.Since, replacing[f.Mandate.ID], acts(s)})
+		c.places = append(c.places, place{f.RecordID, s.Class, s.Step, s.Who, s.Since, replacing[f.Mandate.ID], acts(s)})
 		return nil
 	})
 	slices.SortFunc(c.places, place.compare)
@@ -132,6 +133,7 @@ func (p place) compare(o place) int {
 type Which struct {
 	Class      standing.Class
 	Step       standing.Step
+	Who        standing.Who // must act
 	Stage      Stage
 	Connection string
 	Days       int  // that they have stood there, at least
@@ -140,7 +142,7 @@ type Which struct {
 }
 
 func (w Which) takes(p place, now time.Time) bool {
-	return (w.Class == "" || p.class == w.Class) && w.Stage.Has(p.class, p.step) && (w.Step == "" || p.step == w.Step) && (w.Connection == "" || p.Connection == w.Connection) &&
+	return (w.Class == "" || p.class == w.Class) && w.Stage.Has(p.class, p.step) && (w.Step == "" || p.step == w.Step) && (w.Who == "" || p.who == w.Who) && (w.Connection == "" || p.Connection == w.Connection) &&
 		(!w.Replaced || p.replaced) && (!w.Acts || p.acts) && now.Sub(p.since) >= time.Duration(w.Days)*24*time.Hour
 }
 
@@ -190,7 +192,7 @@ func (s *Standings) Page(ctx context.Context, c *Count, w Which, after string, l
 		}
 		facts := standing.WithoutExpired(*f, now, valid)
 		row := Stood{ReportRow: reportRow(facts, now)}
-		if row.Class != p.class || w.Step != "" && row.Step != w.Step || !w.Stage.Has(row.Class, row.Step) || w.Acts && !acts(row.Standing) {
+		if row.Class != p.class || w.Step != "" && row.Step != w.Step || w.Who != "" && row.Who != w.Who || !w.Stage.Has(row.Class, row.Step) || w.Acts && !acts(row.Standing) {
 			continue
 		}
 		row.Handover = handoverRow(facts, row.Standing, now)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"payersync/connector"
@@ -64,6 +63,7 @@ type connectionRow struct {
 	Read  time.Time // when its books were last read to their end
 	Run   *state.RunRow
 	Next  time.Time
+	Idle  bool // it has a schedule, and no process keeps it
 }
 
 // setUp is a step on the way to the first payer.
@@ -92,31 +92,30 @@ func (v *visit) overview() error {
 		return err
 	}
 	content := struct {
-		Counted      time.Time
-		Records, Can int
-		Cannot       int
-		Most         string
-		Left         int
-		Warnings     []warning
-		Stages       []stage
-		Height       int
-		Description  string
-		Waiting      []leads
-		Others       []string // how many each of the others can end
-		ToDo         int
-		Connections  []connectionRow
-		Steps        []setUp
-	}{Counted: c.At, Records: c.Records, Can: c.Reached(office.Active), Left: c.Left, Height: len(office.Stages) * funnelStep}
-	content.Cannot = c.Records - content.Can
+		Counted     time.Time
+		Records     int
+		Payers, Can int
+		Cannot      int
+		Most        string
+		Warnings    []warning
+		Stages      []stage
+		Height      int
+		Description string
+		Waiting     []leads
+		Alike       bool    // some look like an existing customer
+		Others      []leads // on how many records each of the others must act
+		ToDo        int
+		Connections []connectionRow
+		Steps       []setUp
+	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(office.Active), Height: len(office.Stages) * funnelStep}
+	content.Cannot = c.Payers - content.Can
 	content.Most = mostWords(c, content.Cannot)
 	content.Warnings = v.warnings(found)
 	content.Stages = funnel(c)
 	for _, s := range content.Stages {
 		content.Description += fmt.Sprintf("%s: %s. ", s.Title, number(s.Count))
 	}
-	by := map[connector.Who]int{}
 	for _, r := range c.Reasons {
-		by[r.Reason.Who()] += r.Count - r.PutOff
 		content.ToDo += r.Count - r.PutOff
 	}
 	paired, err := v.ledger().CountTold(v.Context(), pairedLeavers)
@@ -124,10 +123,11 @@ func (v *visit) overview() error {
 		return err
 	}
 	content.ToDo -= paired
-	content.Waiting = v.waiting(c, by[connector.WhoYou]-paired, paired)
-	for _, who := range helpers {
-		if n := by[who]; n > 0 && who != connector.WhoYou && who != connector.WhoNobody {
-			content.Others = append(content.Others, strings.ToLower(whoActs[who])+" "+number(n))
+	content.Waiting = v.waiting(c)
+	content.Alike = v.pages.served["/matches"] && c.For(connector.ReasonLikeness) > 0
+	for _, who := range actors[1:] {
+		if n := c.Number(office.Which{Who: who}); n > 0 {
+			content.Others = append(content.Others, leads{actsPath(who), fmt.Sprintf("%s %s", number(n), actorWords[who])})
 		}
 	}
 	if content.Connections, err = v.connections(c); err != nil {
@@ -168,11 +168,8 @@ func mostWords(c *office.Count, cannot int) string {
 	words := map[standing.Class]string{
 		standing.Unlooked: "could be when they were looked at last", standing.Signed: "wait for the bank", standing.Awaiting: "wait for a signature",
 		standing.Cancelled: "have cancelled", standing.Unasked: "were not asked for a mandate", standing.Absent: "are not in the billing service yet",
-		standing.Conflict: "may be another customer there", standing.Unknown: "have an unknown status", standing.LeftBehind: "have left the books",
+		standing.Conflict: "may be another customer there", standing.Unknown: "have an unknown status",
 	}[most.Class]
-	if most.Step == standing.NoPayer {
-		words = "are no payers, or have left the books"
-	}
 	switch {
 	case words == "":
 		return ""
@@ -189,11 +186,8 @@ func funnel(c *office.Count) (out []stage) {
 	for i, s := range office.Stages {
 		n := c.Reached(s)
 		b := stage{Title: s.Title(), Count: n, Path: "/mandates/report?stage=" + string(s), TextY: i*funnelStep + 14, Y: i*funnelStep + 20}
-		if s == office.InBooks {
-			b.Path = "/payers"
-		}
-		if c.Records > 0 {
-			b.Width, b.Share = n*funnelWidth/c.Records, fmt.Sprintf("%d %%", n*100/c.Records)
+		if c.Payers > 0 {
+			b.Width, b.Share = n*funnelWidth/c.Payers, fmt.Sprintf("%d %%", n*100/c.Payers)
 		}
 		if n > 0 {
 			b.Width = max(b.Width, 2) // few are not none
@@ -206,17 +200,36 @@ func funnel(c *office.Count) (out []stage) {
 // unsignedFor is for how many days somebody has not signed before that waits for a person.
 const unsignedFor = 14
 
-// waiting returns what waits for whoever reads, the first of it first; yours is how many things of
-// the list to do that person can end, and paired how many left the books and may be there under a
-// new number.
-func (v *visit) waiting(c *office.Count, yours, paired int) (out []leads) {
+// actors are those who must act on payers, in the order in which they are shown.
+var actors = []standing.Who{standing.You, standing.Books, standing.Operator, standing.Payer, standing.Bank}
+
+// actorWords are what the actors are called after a number.
+var actorWords = map[standing.Who]string{
+	standing.You: "for you", standing.Books: "for the books", standing.Operator: "for the operator of payersync", standing.Payer: "for the payer", standing.Bank: "for the bank",
+}
+
+// actsPath returns the address of the list of the records on which somebody must act.
+func actsPath(who standing.Who) string { return "/mandates/report?who=" + string(who) }
+
+// yours are what waits for the reader, by where the records stand. A word for a step comes before that for its class.
+var yours = map[string]string{
+	string(standing.LeftBehind): "left the books and can still be debited", string(standing.Debitable): "can be debited, and need a decision",
+	string(standing.Unlooked): "were active when they were last seen, and need a decision", string(standing.Signed): "have signed, and need a decision",
+	string(standing.LinkLost): "lost their signing link", string(standing.Stopped): "get no letters", string(standing.NotSent): "were not sent their signing link",
+	string(standing.Awaiting): "wait for a signature, and need a decision", string(standing.Cancelled): "cancelled their mandate",
+	string(standing.NoPayer): "were left out, and need a decision", string(standing.Unasked): "have no mandate, and need a decision",
+	string(standing.Absent): "are not in the billing service, and need a decision", string(standing.Conflict): "may belong to another customer or record",
+	string(standing.Unknown): "have an unknown status",
+}
+
+// waiting returns what waits for the reader, the most urgent first. The records on which the reader
+// must act are each in one line.
+func (v *visit) waiting(c *office.Count) (out []leads) {
 	add := func(n int, words, path string) {
 		if n > 0 {
 			out = append(out, leads{path, words})
 		}
 	}
-	left := c.Left - paired // which are told with their new records
-	add(left, fmt.Sprintf("%s left the books and can still be debited", number(left)), "/mandates/report?class="+string(standing.LeftBehind))
 	plans, changes := 0, 0
 	for _, p := range c.Plans {
 		if slices.Contains(v.pages.cfg.Connections, p.Connection) {
@@ -231,27 +244,24 @@ func (v *visit) waiting(c *office.Count, yours, paired int) (out []leads) {
 	if plans == 1 {
 		verb = "waits"
 	}
-	add(plans, fmt.Sprintf("%s %s (%s)", connector.Plural(plans, "plan"), verb, connector.Plural(changes, "change")), to)
-	alike := c.For(connector.ReasonLikeness)
-	to = "/todo/" + string(connector.ReasonLikeness)
-	if v.pages.served["/matches"] {
-		to = "/matches"
+	for _, t := range c.Totals { // those that left come first
+		path := actsPath(standing.You) + "&class=" + string(t.Class)
+		if t.Step != "" {
+			path += "&step=" + string(t.Step)
+		}
+		n := t.Who[standing.You]
+		add(n, number(n)+" "+cmp.Or(yours[string(t.Step)], yours[string(t.Class)]), path)
+		if t.Class == standing.LeftBehind {
+			add(plans, fmt.Sprintf("%s %s (%s)", connector.Plural(plans, "plan"), verb, connector.Plural(changes, "change")), to)
+		}
 	}
-	add(alike, fmt.Sprintf("%s like an existing customer", lookWords(alike)), to)
-	renumbered := c.For(connector.ReasonRenumbered)
-	add(renumbered, fmt.Sprintf("%s under a new number, perhaps", number(renumbered)), todoPath(connector.ReasonRenumbered))
-	yours -= alike + renumbered + c.For(connector.ReasonLeftWithMandate) - paired
-	add(yours, fmt.Sprintf("%s for you to decide", number(yours)), "/todo")
+	for _, r := range []connector.Reason{connector.ReasonEventNotUnderstood, connector.ReasonSubscriptionChanged} { // they are of no record
+		n := c.For(r)
+		add(n, fmt.Sprintf("%s %s", number(n), map[bool]string{true: "webhooks were not understood", false: "webhook subscription was changed"}[r == connector.ReasonEventNotUnderstood]), todoPath(r))
+	}
 	late := c.Number(office.Which{Class: standing.Awaiting, Days: unsignedFor})
 	add(late, fmt.Sprintf("%s unsigned for %d days", number(late), unsignedFor), "/mandates?show=14")
 	return out
-}
-
-func lookWords(n int) string {
-	if n == 1 {
-		return "1 looks"
-	}
-	return number(n) + " look"
 }
 
 // connections returns how each connection stands.
@@ -293,7 +303,7 @@ func (v *visit) connections(c *office.Count) (out []connectionRow, err error) {
 			}
 		}
 		if at := slices.IndexFunc(jobs, func(j Job) bool { return j.Name == "sync "+name }); at >= 0 {
-			row.Next = jobs[at].NextAt
+			row.Next, row.Idle = jobs[at].NextAt, jobs[at].Idle
 		}
 		out = append(out, row)
 	}

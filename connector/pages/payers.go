@@ -174,6 +174,9 @@ func (v *visit) filters() (out []filter, err error) {
 	person := filter{Name: "person", Label: "Needs a person", All: "All", Options: []option{{Value: anything, Label: "Yes, whatever for"}}}
 	counts, err := v.ledger().ReasonCounts(v.Context())
 	for _, c := range counts {
+		if c.Reason == connector.ReasonEventNotUnderstood || c.Reason == connector.ReasonSubscriptionChanged {
+			continue // they are of no record
+		}
 		person.Options = append(person.Options, option{Value: string(c.Reason), Label: matterWords(c.Reason) + " (" + number(c.Count) + ")"})
 	}
 	days := filter{Name: "days", Label: "Mandate stands so for", All: "Any time"}

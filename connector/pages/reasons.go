@@ -28,7 +28,7 @@ var matters = map[connector.Reason]string{
 
 // whoActs are who can end it, in words.
 var whoActs = map[connector.Who]string{
-	connector.WhoYou: "You", connector.WhoBooks: "The books", connector.WhoService: "The billing service",
+	connector.WhoYou: "You", connector.WhoBooks: "The books", connector.WhoService: "You, in the billing service",
 	connector.WhoOperator: "Who runs payersync", connector.WhoNobody: "Nobody: waits by itself",
 }
 

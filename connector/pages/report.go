@@ -28,11 +28,17 @@ type totalRow struct {
 	Here    bool
 }
 
+// actsRow is how many records wait for somebody.
+type actsRow struct {
+	leads
+	Here bool
+}
+
 // report says who can be debited and who cannot, why, and since when.
 func (v *visit) report() error {
 	class, step, ok := classOf(v)
-	stage := office.Stage(v.filled("stage"))
-	if !ok || stage != "" && !slices.Contains(office.Stages, stage) {
+	stage, who := office.Stage(v.filled("stage")), standing.Who(v.filled("who"))
+	if !ok || who != "" && !slices.Contains(actors, who) || stage != "" && !slices.Contains(office.Stages, stage) {
 		return notFound
 	}
 	c, err := v.counted()
@@ -42,6 +48,9 @@ func (v *visit) report() error {
 	content := struct {
 		Counted          time.Time
 		Records, Can     int
+		Payers           int
+		Acts             []actsRow
+		Who              standing.Who
 		Totals           []totalRow
 		Sum              totalRow
 		Ages             []string
@@ -58,8 +67,8 @@ func (v *visit) report() error {
 		Left, Late       int
 		Dormant, Bare    int
 		BankDays, Months int
-	}{Counted: c.At, Records: c.Records, Ages: boundLabels(office.Ages[:], ">"), Class: class, Step: step, Stage: stage, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
-		Left: c.Left, Late: c.Late, Dormant: c.Dormant, Bare: c.Bare, BankDays: standing.BankDays, Months: standing.DormantAfter, Title: "Somebody must act"}
+	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(office.Active), Who: who, Ages: boundLabels(office.Ages[:], ">"), Class: class, Step: step, Stage: stage, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
+		Left: c.Number(office.Which{Class: standing.LeftBehind, Who: standing.You}), Late: c.Late, Dormant: c.Dormant, Bare: c.Bare, BankDays: standing.BankDays, Months: standing.DormantAfter, Title: "Somebody must act"}
 	var cannot []int
 	content.Totals, content.Sum, cannot = v.totals(c, class, step)
 	switch {
@@ -69,13 +78,18 @@ func (v *visit) report() error {
 		content.Title = upper(class.Title() + ": " + step.Title())
 	case class != "":
 		content.Title = upper(class.Title())
+	case who != "":
+		content.Title = "To act on,"
 	}
-	for _, t := range c.Totals {
-		if t.Class == standing.Debitable {
-			content.Can = t.Records
+	for _, a := range actors {
+		if n := c.Number(office.Which{Who: a}); n > 0 || a == who {
+			content.Acts = append(content.Acts, actsRow{leads{v.with("who", string(a), "class", "", "step", "", "stage", "", "after", ""), number(n) + " " + actorWords[a]}, a == who})
 		}
 	}
-	which := office.Which{Class: class, Step: step, Stage: stage, Acts: class == "" && stage == ""}
+	if who != "" {
+		content.Title += " " + actorWords[who]
+	}
+	which := office.Which{Class: class, Step: step, Stage: stage, Who: who, Acts: class == "" && stage == "" && who == ""}
 	content.Listed = c.Number(which)
 	about := "How many days those that cannot be debited have stood where they are."
 	if class != "" {
@@ -108,7 +122,7 @@ func (v *visit) totals(c *office.Count, class standing.Class, step standing.Step
 		}
 		sum.Records += t.Records
 		if t.Records > 0 || here {
-			rows = append(rows, totalRow{t.Class, upper(t.Title), t.Records, t.Ages[:], v.with("class", string(t.Class), "step", string(t.Step), "stage", "", "after", ""), here && (step != "" || t.Step == "")})
+			rows = append(rows, totalRow{t.Class, upper(t.Title), t.Records, t.Ages[:], v.with("class", string(t.Class), "step", string(t.Step), "stage", "", "who", "", "after", ""), here && (step != "" || t.Step == "")})
 		}
 	}
 	return rows, sum, cannot

@@ -11,7 +11,8 @@ import (
 type Job struct {
 	state.JobRow
 	Schedule string
-	NextAt   time.Time
+	NextAt   time.Time // zero while it is idle
+	Idle     bool      // no process keeps the schedules
 }
 
 // Setting is one value of the configuration, as people may see it: never a secret.

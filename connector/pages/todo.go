@@ -11,6 +11,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/office"
+	"payersync/connector/standing"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -36,13 +37,23 @@ func (v *visit) todo() error {
 	slices.SortStableFunc(counts, func(a, b state.ReasonCount) int {
 		return cmp.Or(cmp.Compare(slices.Index(helpers, a.Reason.Who()), slices.Index(helpers, b.Reason.Who())), cmp.Compare(b.Count, a.Count))
 	})
+	c, err := v.counted()
+	if c == nil {
+		return err
+	}
+	found, err := v.pages.look(v.Context(), warned...)
+	if err != nil {
+		return err
+	}
 	content := struct {
-		Rows  []todoRow
-		Total int
-		Yours int
-		Later int // put off
-		At    time.Time
-	}{At: v.pages.now()}
+		Rows    []todoRow
+		Total   int
+		Yours   int // records on which the reader must act, as the report counts them
+		YoursAt string
+		Else    bool // something else waits, of which the overview tells
+		Later   int  // put off
+		At      time.Time
+	}{At: v.pages.now(), Yours: c.Number(office.Which{Who: standing.You}), YoursAt: actsPath(standing.You), Else: len(found)+len(c.Plans) > 0}
 	paired, err := v.ledger().CountTold(v.Context(), pairedLeavers)
 	if err != nil {
 		return err
@@ -56,9 +67,6 @@ func (v *visit) todo() error {
 		now := c.Count - c.PutOff
 		content.Rows = append(content.Rows, todoRow{c, now, matterWords(c.Reason), whoActs[c.Reason.Who()], todoPath(c.Reason)})
 		content.Total, content.Later = content.Total+now, content.Later+c.PutOff
-		if c.Reason.Who() == connector.WhoYou {
-			content.Yours += now
-		}
 	}
 	return v.show("todo", "To do", content)
 }

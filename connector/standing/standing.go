@@ -18,6 +18,7 @@ package standing
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -154,10 +155,20 @@ type Standing struct {
 	Since    time.Time `json:"since"` // from when the age counts
 	Sentence string    `json:"sentence"`
 	Cure     string    `json:"cure"`
-	Note     string    `json:"note,omitempty"`    // what else is to be known
-	Late     bool      `json:"late,omitempty"`    // it takes longer than it should
-	Dormant  bool      `json:"dormant,omitempty"` // active for so long without news that a bank may drop the instruction
+	Note     string    `json:"note,omitempty"` // what else is to be known
+
+	Reason connector.Reason `json:"-"` // by which it stands there, where it is one that people are told
+
+	Late    bool `json:"late,omitempty"`    // it takes longer than it should
+	Dormant bool `json:"dormant,omitempty"` // active for so long without news that a bank may drop the instruction
 }
+
+// Counts reports whether records that stand there count as payers. Records that left the books, or
+// that the mapping or a person left out, do not: they stand in the class LeftBehind or at the step NoPayer.
+func (c Class) Counts(step Step) bool { return c != LeftBehind && step != NoPayer }
+
+// Counts reports whether the record counts as a payer.
+func (s Standing) Counts() bool { return s.Class.Counts(s.Step) }
 
 // Days returns how many whole days it has stood there.
 func (s Standing) Days(now time.Time) int { return max(0, int(now.Sub(s.Since)/(24*time.Hour))) }
@@ -196,7 +207,52 @@ func Of(f state.Standing, now time.Time) Standing {
 	if s.Since.IsZero() {
 		s.Since = f.ChangedAt
 	}
+	return s.assign(f)
+}
+
+// helpers are those who can act because people are told a reason, the first who is needed first.
+var helpers = []Who{You, Books, Operator}
+
+// assign completes who must act. A reason that people are told, and that nobody put off, needs
+// somebody wherever the record stands. A reason that a person put off needs nobody for now.
+func (s Standing) assign(f state.Standing) Standing {
+	if s.Who != Nobody && s.Reason != "" && putOff(f, s.Reason) {
+		s.Who, s.Cure = Nobody, "Nothing for now: a person put it off."
+	}
+	if slices.Contains(helpers, s.Who) {
+		return s
+	}
+	for _, who := range helpers {
+		for _, told := range f.Told {
+			if told.Reason == "" || helps(told.Reason) != who || putOff(f, told.Reason) {
+				continue
+			}
+			s.Who, s.Cure, s.Reason = who, told.Reason.Next(), told.Reason
+			if sentence := told.Reason.Sentence(); s.Sentence != sentence && !strings.Contains(s.Note, sentence) {
+				s.Note = strings.TrimSpace(s.Note + " " + sentence)
+			}
+			return s
+		}
+	}
 	return s
+}
+
+// putOff reports whether a person put a reason off since it is told of the record.
+func putOff(f state.Standing, r connector.Reason) bool {
+	at, is := f.PutOff[r]
+	if !is {
+		return false
+	}
+	var since time.Time
+	if r == connector.ReasonAddressBounced && f.Barred != nil {
+		since = f.Barred.Since
+	}
+	for _, told := range f.Told {
+		if told.Reason == r && (since.IsZero() || told.Since.Before(since)) {
+			since = told.Since
+		}
+	}
+	return !at.Before(since)
 }
 
 func place(f state.Standing, now time.Time) Standing {
@@ -207,7 +263,7 @@ func place(f state.Standing, now time.Time) Standing {
 	case f.Left:
 		return noPayer(f)
 	case told.Reason != "":
-		return Standing{Class: Conflict, Who: You, Since: told.Since, Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
+		return Standing{Class: Conflict, Who: helps(told.Reason), Since: told.Since, Reason: told.Reason, Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
 	case f.BillingID == "" || f.LinkState != connector.LinkLinked:
 		return absent(f)
 	case m.ID == "":
@@ -224,7 +280,7 @@ func place(f state.Standing, now time.Time) Standing {
 	case m.Status == connector.MandateCancelled:
 		return cancelled(f)
 	}
-	return unless(f.LetBe, Standing{Class: Unknown, Who: Operator, Since: m.Since, Sentence: connector.ReasonStatusUnknown.Sentence(), Cure: connector.ReasonStatusUnknown.Next()})
+	return unless(f.LetBe, Standing{Class: Unknown, Who: helps(connector.ReasonStatusUnknown), Since: m.Since, Reason: connector.ReasonStatusUnknown, Sentence: connector.ReasonStatusUnknown.Sentence(), Cure: connector.ReasonStatusUnknown.Next()})
 }
 
 // lives reports whether a mandate can be collected under, or can come to be: it waits for a
@@ -269,7 +325,7 @@ func leaving(f state.Standing) time.Time {
 
 func leftBehind(f state.Standing) Standing {
 	r := connector.ReasonLeftWithMandate
-	s := Standing{Class: LeftBehind, Who: You, Since: leaving(f), Sentence: r.Sentence(), Cure: r.Next()}
+	s := Standing{Class: LeftBehind, Who: You, Since: leaving(f), Reason: r, Sentence: r.Sentence(), Cure: r.Next()}
 	s.Note = fmt.Sprintf("Its mandate is %s.", f.Mandate.Status.Label())
 	if f.Stays {
 		s.Who, s.Cure = Nobody, "Nothing: a person said that it may stay. It is told again when the record returns and leaves once more."
@@ -306,7 +362,7 @@ func noPayer(f state.Standing) Standing {
 func absent(f state.Standing) Standing {
 	for _, told := range f.Told[:2] {
 		if told.Reason != "" {
-			return Standing{Class: Absent, Who: helps(told.Reason), Since: told.Since, Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
+			return Standing{Class: Absent, Who: helps(told.Reason), Since: told.Since, Reason: told.Reason, Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
 		}
 	}
 	s := Standing{Class: Absent, Who: Operator}
@@ -340,7 +396,7 @@ func unasked(f state.Standing) Standing {
 	case told.Reason == connector.ReasonOutcomeUnknown || f.Asking != "":
 		return Standing{Class: Unasked, Step: UnderWay, Who: Nobody, Since: told.Since, Sentence: "A mandate is being asked for.", Cure: "Nothing: the next sync goes on with it."}
 	case told.Reason != "":
-		return Standing{Class: Unasked, Step: Refused, Who: You, Since: told.Since, Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
+		return Standing{Class: Unasked, Step: Refused, Who: helps(told.Reason), Since: told.Since, Reason: told.Reason, Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
 	}
 	return Standing{Class: Unasked, Step: NotWished, Who: Books, Sentence: "The mapping asks for no mandate, usually because there is no e-mail address.",
 		Cure: "Enter an e-mail address in the accounting system, or ask for a mandate with payersync mandates request."}
@@ -409,13 +465,15 @@ func awaiting(f state.Standing) Standing {
 	times, stop := Times(f), StopOf(f)
 	switch {
 	case !HoldsLink(f.Mandate):
+		s.Reason = connector.ReasonLinkLost
 		s.Step, s.Who, s.Sentence, s.Cure = LinkLost, You, connector.ReasonLinkLost.Sentence(), connector.ReasonLinkLost.Next()
 		return unless(f.LetBe, s)
 	case stop != nil && stop.Why == state.StopBounced:
+		s.Reason = connector.ReasonAddressBounced
 		s.Step, s.Who, s.Sentence, s.Cure = Bounced, Books, "The e-mail address does not exist, or takes no letters.", "Correct it in the books."
 	case !IsPayer(f):
 		s.Step = Stopped
-		s.Who, s.Sentence, s.Cure = stoppedBy(f)
+		s.Who, s.Reason, s.Sentence, s.Cure = stoppedBy(f)
 	case f.LetBe:
 		s.Step, s.Sentence = Stopped, "Nobody is to do anything about it for now."
 		return unless(true, s)
@@ -442,13 +500,13 @@ func often(n int) string {
 
 // stoppedBy says why somebody who waits for nothing but a signature is not written to all the
 // same: the record cannot be sent as it is, or a read has yet to confirm whose the customer is.
-func stoppedBy(f state.Standing) (who Who, sentence, cure string) {
+func stoppedBy(f state.Standing) (who Who, r connector.Reason, sentence, cure string) {
 	for _, told := range f.Told[:2] {
 		if told.Reason != "" {
-			return helps(told.Reason), told.Reason.Sentence(), told.Reason.Next()
+			return helps(told.Reason), told.Reason, told.Reason.Sentence(), told.Reason.Next()
 		}
 	}
-	return Nobody, "Whose the customer is was not confirmed lately.", "Nothing: the next sync looks at it."
+	return Nobody, "", "Whose the customer is was not confirmed lately.", "Nothing: the next sync looks at it."
 }
 
 func stopWords(s state.LetterStop) string {
@@ -464,7 +522,7 @@ func stopWords(s state.LetterStop) string {
 
 func cancelled(f state.Standing) Standing {
 	r, m := connector.ReasonMandateCancelled, f.Mandate
-	s := Standing{Class: Cancelled, Who: You, Since: m.Since, Sentence: r.Sentence(), Cure: r.Next()}
+	s := Standing{Class: Cancelled, Who: You, Since: m.Since, Reason: r, Sentence: r.Sentence(), Cure: r.Next()}
 	if m.Ended.Cause == connector.CauseCancel {
 		s.Sentence = "We cancelled the mandate"
 		if m.Ended.Actor != "" {
@@ -482,7 +540,7 @@ func cancelled(f state.Standing) Standing {
 // is to be done about it as it is.
 func unless(letBe bool, s Standing) Standing {
 	if letBe {
-		s.Who, s.Cure = Nobody, "Nothing: a person said to let it be as it is."
+		s.Who, s.Reason, s.Cure = Nobody, "", "Nothing: a person said to let it be as it is."
 	}
 	return s
 }

@@ -48,6 +48,33 @@ func away(f *state.Standing) {
 	f.Mandate, f.BillingID, f.InOrder, f.LinkState = state.StandingMandate{}, "", false, connector.LinkNew
 }
 
+func TestAReasonThatWasPutOffNeedsNobody(t *testing.T) {
+	t.Parallel()
+	foreign, likeness, email := connector.ReasonForeignChange, connector.ReasonLikeness, connector.ReasonEmailMalformed
+	for _, c := range []struct {
+		name   string
+		told   [3]connector.Reason // three days ago
+		putOff connector.Reason
+		ago    float64 // days
+		who    standing.Who
+	}{
+		{"put off after it was told", [3]connector.Reason{"", foreign}, foreign, 1, standing.Nobody},
+		{"told again since", [3]connector.Reason{"", foreign}, foreign, 10, standing.You},
+		{"another reason is told", [3]connector.Reason{email, foreign}, foreign, 1, standing.Books},
+		{"a conflict", [3]connector.Reason{"", likeness}, likeness, 1, standing.Nobody},
+		{"the reader comes before the books", [3]connector.Reason{email, foreign}, "", 0, standing.You},
+	} {
+		f := active()
+		for topic, r := range c.told {
+			told(topic, r)(&f)
+		}
+		f.PutOff = map[connector.Reason]time.Time{c.putOff: ago(c.ago)}
+		if got := standing.Of(f, now); got.Who != c.who {
+			t.Errorf("%s: %s must act, want %s: %+v", c.name, got.Who, c.who, got)
+		}
+	}
+}
+
 func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 	t.Parallel()
 	type changes []func(*state.Standing)
@@ -62,7 +89,7 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 		says  string // part of the sentence, or of the note
 	}{
 		{"active, seen lately", active, nil, "A", "", standing.Nobody, 40, "Can be debited"},
-		{"active, and its record cannot be sent as it is", active, changes{told(0, connector.ReasonEmailMalformed), func(f *state.Standing) { f.Decision = state.Held }}, "A", "", standing.Nobody, 40, "not well formed"},
+		{"active, and its record cannot be sent as it is", active, changes{told(0, connector.ReasonEmailMalformed), func(f *state.Standing) { f.Decision = state.Held }}, "A", "", standing.Books, 40, "not well formed"},
 		{"active for 23 months", active, changes{func(f *state.Standing) { f.Mandate.Since = now.AddDate(0, -23, 0) }}, "A", "", standing.Nobody, 700, "banks drop"},
 		{"active for a day less", active, changes{func(f *state.Standing) { f.Mandate.Since = now.AddDate(0, -23, 1) }}, "A", "", standing.Nobody, 699, ""},
 		{"seen 26 hours ago", active, changes{func(f *state.Standing) { f.Mandate.LastSeen = now.Add(-26 * time.Hour) }}, "A", "", standing.Nobody, 40, "Can be"},
@@ -92,7 +119,7 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 		{"a request is planned", active, changes{without, func(f *state.Standing) { f.Asking = connector.ChangePending }}, "F", standing.UnderWay, standing.Nobody, 90, "being asked for"},
 		{"a request was refused", active, changes{without, told(2, connector.ReasonLinkRefused)}, "F", standing.Refused, standing.You, 3, "refused to make a signing link"},
 		{"left out", active, changes{left, away}, "F", standing.NoPayer, standing.Nobody, 90, "The mapping leaves it out"},
-		{"archived", active, changes{left, away, func(f *state.Standing) { f.State = connector.RecordArchived }, told(0, connector.ReasonRecordGone)}, "F", standing.NoPayer, standing.Nobody, 3, "archived in the books"},
+		{"archived", active, changes{left, away, func(f *state.Standing) { f.State = connector.RecordArchived }, told(0, connector.ReasonRecordGone)}, "F", standing.NoPayer, standing.You, 3, "archived in the books"},
 		{"shown no more", active, changes{away, func(f *state.Standing) { f.Left = true }}, "F", standing.NoPayer, standing.Nobody, 90, "show it no more"},
 		{"given up", active, changes{left, away, func(f *state.Standing) { f.GivenUp = true }}, "F", standing.NoPayer, standing.Nobody, 90, "gave it up"},
 		{"merged", active, changes{left, away, func(f *state.Standing) { f.MergedTo = "A2" }}, "F", standing.NoPayer, standing.Nobody, 90, "same payer as A2"},
@@ -107,14 +134,14 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 		{"no name", active, changes{away, told(0, connector.ReasonNameMissing)}, "G", "", standing.Books, 3, "no name"},
 		{"a rule of the mapping fails", active, changes{away, told(0, connector.ReasonMappingFailed)}, "G", "", standing.Operator, 3, "mapping"},
 		{"refused", active, changes{away, told(1, connector.ReasonRejected)}, "G", "", standing.You, 3, "refused the customer"},
-		{"somebody has its key", active, changes{func(f *state.Standing) { f.Contested = true }}, "H", "", standing.You, 90, "same key"},
-		{"the key changed", active, changes{told(0, connector.ReasonKeyChanged)}, "H", "", standing.You, 3, "key of a linked record"},
+		{"somebody has its key", active, changes{func(f *state.Standing) { f.Contested = true }}, "H", "", standing.Books, 90, "same key"},
+		{"the key changed", active, changes{told(0, connector.ReasonKeyChanged)}, "H", "", standing.Books, 3, "key of a linked record"},
 		{"a likeness", active, changes{away, told(1, connector.ReasonLikeness)}, "H", "", standing.You, 3, "looks like this one"},
 		{"missing there", active, changes{func(f *state.Standing) { f.Missing, f.LinkState = true, connector.LinkMissing }}, "H", "", standing.You, 90, "no longer exists"},
 		{"let go of", active, changes{func(f *state.Standing) { f.Unlinking = true }}, "H", "", standing.You, 90, "not its own"},
 		{"conflict", active, changes{func(f *state.Standing) { f.LinkState = connector.LinkConflict }}, "H", "", standing.You, 90, "another record's key"},
 		{"moved from another provider", active, changes{status(connector.MandateMigrating, 30)}, "C", "", standing.Bank, 30, "another provider"},
-		{"unknown status", active, changes{status("DORMANT", 1)}, "I", "", standing.Operator, 1, "not documented"},
+		{"unknown status", active, changes{status("DORMANT", 1)}, "I", "", standing.You, 1, "not documented"},
 		{"left with a mandate", active, changes{left, told(0, connector.ReasonLeftWithMandate)}, "J", "", standing.You, 3, "still holds"},
 		{"left with an open link", waiting, changes{left}, "J", "", standing.You, 90, "awaiting signature"},
 		{"left with an unknown status", active, changes{left, status("DORMANT", 1)}, "J", "", standing.You, 90, "DORMANT"},
