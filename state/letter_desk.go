@@ -302,6 +302,15 @@ func (tx *Tx) NoteLetterLook(waiting int, brake string, clock bool) error {
 	return nil
 }
 
+// NoteLettersWaiting notes how many letters wait for a person from now on, between two looks.
+func (tx *Tx) NoteLettersWaiting(waiting int) error {
+	err := tx.exec("UPDATE letter_desk SET waits_since = CASE WHEN ?1 = 0 THEN NULL WHEN waiting = 0 THEN ?2 ELSE waits_since END, waiting = ?1", waiting, stamp(tx.now))
+	if err != nil {
+		return fmt.Errorf("note how many letters wait: %w", err)
+	}
+	return nil
+}
+
 // NoteLinksRenewed notes that old links are fetched again now.
 func (tx *Tx) NoteLinksRenewed() error {
 	if err := tx.exec("UPDATE letter_desk SET renewed_at = ?", stamp(tx.now)); err != nil {

@@ -38,7 +38,7 @@ func (d *Desk) Approve(ctx context.Context, shown string, by state.Entry) (int, 
 		return 0, ErrChanged
 	}
 	by.Action, by.Subject = "approve letters", fmt.Sprintf("%s, batch %s", connector.Plural(len(p.Batch.Letters), "letter"), shown)
-	if err := d.approve(ctx, p.At, p.Batch, true, by); err != nil {
+	if err := d.approve(ctx, p, p.Batch, true, by); err != nil {
 		return 0, err
 	}
 	return len(p.Batch.Letters), d.noteAddresses(ctx, p)
@@ -59,27 +59,30 @@ func (d *Desk) ApproveAlone(ctx context.Context, records []state.RecordID, shown
 	case b.Hash != shown:
 		return 0, ErrChanged
 	}
-	if err := d.approve(ctx, p.At, b, false, by); err != nil {
+	if err := d.approve(ctx, p, b, false, by); err != nil {
 		return 0, err
 	}
 	return len(b.Letters), nil
 }
 
 // approve notes that a person has let a batch go, as it was looked at. Of two people who do so at
-// once, the second is told that nothing waits.
-func (d *Desk) approve(ctx context.Context, looked time.Time, b Batch, whole bool, by state.Entry) error {
+// once, the second is told that nothing waits. The letters of the batch stop asking for approval at once.
+func (d *Desk) approve(ctx context.Context, p *Plan, b Batch, whole bool, by state.Entry) error {
 	of := map[string][]state.ApprovedLetter{}
 	for _, x := range b.Letters {
 		of[x.Setup] = append(of[x.Setup], state.ApprovedLetter{Setup: x.Setup, MandateID: x.MandateID, Step: x.Step, Recipient: x.Recipient})
 	}
 	return d.Ledger.Do(ctx, func(tx *state.Tx) error {
-		if before, err := tx.ApprovedSince(b.Hash, looked); before || err != nil {
+		if before, err := tx.ApprovedSince(b.Hash, p.At); before || err != nil {
 			return cmp.Or(err, ErrNothing)
 		}
 		for setup, letters := range of {
 			if err := tx.ApproveLetters(setup, b.Hash, whole, letters, by); err != nil {
 				return err
 			}
+		}
+		if err := tx.NoteLettersWaiting(p.waiting() - len(b.Letters)); err != nil {
+			return err
 		}
 		return tx.Audit(by)
 	})

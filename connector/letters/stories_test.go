@@ -44,6 +44,9 @@ func TestNobodyGetsALetterBeforeAPersonHasReadTheFirst(t *testing.T) {
 	if got := w.approve(); got != 4 {
 		t.Errorf("approved %d", got)
 	}
+	if desk, err := w.ledger.LetterDesk(t.Context()); err != nil || desk.Waiting != 0 || !desk.WaitsSince.IsZero() {
+		t.Errorf("letters that were approved still wait: %d since %v, %v", desk.Waiting, desk.WaitsSince, err)
+	}
 	w.books.put("later", "Later", "later@laterbakery.io")
 	w.sync()
 	if res := w.send(); res.Sent != 4 || res.Waiting != 1 {
