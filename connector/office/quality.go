@@ -29,6 +29,25 @@ type Misread struct {
 	Next     string         `json:"next"`
 }
 
+// KeepsBack reports whether records with such a value are not sent. The functions for e-mail addresses
+// hand on what they do not understand, and an address that is not well formed keeps its payer back.
+func (m Misread) KeepsBack() bool { return m.Function == "firstEmail" || m.Function == "emails" }
+
+// KeepingBack returns what keeps payers back.
+func (q Quality) KeepingBack() []Misread { return q.where(true) }
+
+// LeftBlank returns what is left blank, and keeps nobody back.
+func (q Quality) LeftBlank() []Misread { return q.where(false) }
+
+func (q Quality) where(keepsBack bool) (out []Misread) {
+	for _, m := range q.NotUnderstood {
+		if m.KeepsBack() == keepsBack {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
 // MisreadValue is a text that was not understood.
 type MisreadValue struct {
 	Value   string   `json:"value"`

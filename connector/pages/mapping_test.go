@@ -432,3 +432,20 @@ func TestAMappingWithoutRecordsOrFileIsTold(t *testing.T) {
 	}
 	holds(t, anna.get(mappingPath, http.StatusConflict), "The mapping cannot be read", "payersync check")
 }
+
+func TestTheDataQualityPageSaysWhichValuesKeepPayersBack(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	anna := h.enter("anna", pages.Operator)
+	page := h.settled(anna, mappingPath+"/quality", "Keeps payers back")
+	_, held, _ := strings.Cut(page, "Keeps payers back")
+	held, _, _ = strings.Cut(held, "</table>")
+	holds(t, held, "Payers with these values are not sent", "customer.people[0].email")
+	for harmless := page; strings.Contains(harmless, "None of this keeps a payer back"); {
+		_, harmless, _ = strings.Cut(harmless, "None of this keeps a payer back")
+		if strings.Contains(harmless[:strings.Index(harmless, "</table>")], "].email") {
+			t.Errorf("mistyped addresses keep payers back, and the page says that they do not:\n%s", harmless)
+		}
+	}
+}
