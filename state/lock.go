@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"syscall"
@@ -39,11 +40,43 @@ func (l *Ledger) TryLock(connection string) (*Lock, error) {
 // its schedules and its endpoint (fault F62). It returns nil when another process
 // on this machine holds it. A ledger on a server is served by several at a time.
 func (l *Ledger) TryServe() (*Lock, error) {
-	k, err := l.below.tryLock(context.Background(), serveLock)
-	if err != nil {
-		return nil, fmt.Errorf("lock the ledger for serving: %w", err)
+	for tries := 1; ; tries++ {
+		k, err := l.below.tryLock(context.Background(), serveLock)
+		if err != nil {
+			return nil, fmt.Errorf("lock the ledger for serving: %w", err)
+		}
+		if k != nil || tries == serveTries {
+			return k, nil
+		}
+		time.Sleep(lockTries) // IsServed may hold it for a moment
 	}
-	return k, nil
+}
+
+// serveTries is how often TryServe tries.
+const serveTries = 3
+
+// IsServed reports whether a process on this machine serves the ledger's file, and so keeps its
+// schedules. Of a ledger on a server it reports true: its nodes say themselves whether they are at work.
+func (l *Ledger) IsServed() (bool, error) {
+	if !l.below.isFile() {
+		return true, nil
+	}
+	f, err := os.OpenFile(l.path+serveLock, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look whether the ledger is served: %w", err)
+	}
+	defer f.Close()
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("look whether the ledger is served: %w", err)
+	}
+	return false, (&Lock{file: f}).unlock()
 }
 
 // lockTries is how often a lock is tried for that others give back soon.
@@ -113,6 +146,7 @@ func (k *Lock) Release() error {
 	case k.file == nil:
 		return nil
 	}
-	err := syscall.Flock(int(k.file.Fd()), syscall.LOCK_UN)
-	return errors.Join(err, k.file.Close())
+	return errors.Join(k.unlock(), k.file.Close())
 }
+
+func (k *Lock) unlock() error { return syscall.Flock(int(k.file.Fd()), syscall.LOCK_UN) }

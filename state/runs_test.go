@@ -96,8 +96,19 @@ func TestALedgerIsServedByOneWhateverItsConnectionsDo(t *testing.T) {
 	if second, err := d.another().TryServe(); err != nil || second != nil {
 		t.Errorf("got %v, %v; want no second one to serve", second, err)
 	}
+	for _, l := range []*Ledger{d.Ledger, d.another()} {
+		if is, err := l.IsServed(); err != nil || !is {
+			t.Errorf("served: %v, %v; want true", is, err)
+		}
+	}
 	if err := errors.Join(run.Release(), serving.Release()); err != nil {
 		t.Error(err)
+	}
+	if is, err := d.IsServed(); err != nil || is {
+		t.Errorf("served: %v, %v; want false once the process is gone", is, err)
+	}
+	if again, err := d.TryServe(); err != nil || again == nil || again.Release() != nil {
+		t.Errorf("got %v, %v; a look keeps nobody from serving", again, err)
 	}
 }
 

@@ -82,6 +82,9 @@ type jobRow struct {
 	NextAt   time.Time `json:"next_at"`
 }
 
+// noSchedule is what people read where no process keeps the schedules.
+const noSchedule = "No schedule is running: start payersync serve."
+
 // jobRows returns when each job was at work last and comes next. One that waits because a
 // remote system asked for it goes on when that is over. What the ledger has of jobs that are no
 // longer configured needs nobody.

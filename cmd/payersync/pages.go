@@ -202,8 +202,15 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 		},
 		Jobs: func(ctx context.Context) (jobs []pages.Job, err error) {
 			rows, err := a.jobRows(ctx, s)
+			if err != nil {
+				return nil, err
+			}
+			served, err := s.Ledger.IsServed()
 			for _, r := range rows {
-				jobs = append(jobs, pages.Job{JobRow: r.JobRow, Schedule: r.Schedule, NextAt: r.NextAt})
+				if !served {
+					r.NextAt = time.Time{}
+				}
+				jobs = append(jobs, pages.Job{JobRow: r.JobRow, Schedule: r.Schedule, NextAt: r.NextAt, Idle: !served})
 			}
 			return jobs, err
 		},

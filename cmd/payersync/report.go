@@ -226,6 +226,7 @@ func (a *app) reportCSV(ctx context.Context, s *session.Session, r *reporting) (
 
 func (a *app) showReport(ctx context.Context, s *session.Session, whole office.Report, r *reporting) error {
 	fmt.Fprintf(a.Out, "Where %s of the books stand, %s\n", connector.Plural(whole.Records, "record"), show.Time(whole.At))
+	fmt.Fprintln(a.Out, payersLine(whole))
 	for i, n := range notesOf(whole) {
 		line := fmt.Sprintf("%s: %s.", connector.Plural(n.Records, "record"), n.Note)
 		if i == 0 && whole.Left > 0 {
@@ -324,14 +325,18 @@ func totalCells(whole office.Report) (rows [][]string) {
 	return rows
 }
 
+// payersLine says how many records count as payers, and can be debited.
+func payersLine(whole office.Report) string {
+	line := fmt.Sprintf("%d of %s can be debited.", whole.Reached(office.Active), connector.Plural(whole.Payers, "payer"))
+	if others := whole.Records - whole.Payers; others > 0 {
+		line += fmt.Sprintf(" %s of the books left or were left out, and do not count.", connector.Plural(others, "record"))
+	}
+	return line
+}
+
 // actsLine says how many records wait for whom, the most first.
 func actsLine(whole office.Report) string {
-	waits := map[standing.Who]int{}
-	for _, t := range whole.Totals {
-		for who, n := range t.Who {
-			waits[who] += n
-		}
-	}
+	waits := whole.Acts()
 	var parts []string
 	for _, who := range slices.SortedFunc(maps.Keys(waits), func(a, b standing.Who) int { return cmp.Or(waits[b]-waits[a], cmp.Compare(a, b)) }) {
 		parts = append(parts, fmt.Sprintf("%s %d", who, waits[who]))

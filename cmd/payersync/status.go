@@ -16,6 +16,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/condition"
 	"payersync/connector/office"
+	"payersync/connector/standing"
 	"payersync/state"
 )
 
@@ -61,6 +62,8 @@ type statusReport struct {
 	Mappings  []state.MappingProblem `json:"mappings"` // files with a mistake, while an earlier version is in force
 	Config    state.Serving          `json:"config"`   // what serve made of its configuration
 	Jobs      []jobRow               `json:"jobs"`     // when serve was last at work on what, and is next
+	Served    bool                   `json:"served"`   // a process keeps the schedules
+	Standing  standingReport         `json:"standing"` // as report and the pages count
 	Silence   state.Silence          `json:"silence"`  // what sweeps found since the last webhook came
 
 	Conditions []condition.Condition `json:"conditions"` // all that is the matter, what the keys above say among it
@@ -74,9 +77,22 @@ type statusReport struct {
 	Replica *replicaStands `json:"replica,omitempty"` // of the database, where a node's configuration names one
 }
 
+// standingReport counts where the records of the books stand; its keys are public.
+type standingReport struct {
+	Records int                  `json:"records"`
+	Payers  int                  `json:"payers"` // of the records, those that neither left nor were left out
+	Can     int                  `json:"can_be_debited"`
+	Who     map[standing.Who]int `json:"who"` // must act
+	report  office.Report
+}
+
 func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 	var r statusReport
-	var err error
+	count, err := office.CountNow(cmd.Context(), s.Ledger, s.Config.Billing.LinkValid.Length())
+	if err != nil {
+		return err
+	}
+	r.Standing = standingReport{count.Records, count.Payers, count.Reached(office.Active), count.Acts(), count.Report}
 	if r.Funnel, err = s.Ledger.Funnel(cmd.Context()); err != nil {
 		return err
 	}
@@ -107,6 +123,9 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 		return err
 	}
 	if r.Jobs, err = a.jobRows(cmd.Context(), s); err != nil {
+		return err
+	}
+	if r.Served, err = s.Ledger.IsServed(); err != nil {
 		return err
 	}
 	if s.Config.Billing.Webhook != nil {
@@ -143,6 +162,9 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 }
 
 func (a *app) printStatus(r statusReport) {
+	if r.Standing.Records > 0 {
+		fmt.Fprintf(a.Out, "%s\nWho must act: %s\n\n", payersLine(r.Standing.report), actsLine(r.Standing.report))
+	}
 	a.printCounts("Payers", r.Payers, func(s string) string { return s })
 	a.printCounts("Mandates", r.Mandates, func(s string) string { return connector.MandateStatus(s).Label() })
 	a.printCounts("Webhooks", r.Inbox, func(s string) string { return s })
@@ -150,9 +172,12 @@ func (a *app) printStatus(r statusReport) {
 		fmt.Fprintln(a.Out, "\nLast runs")
 		show.Table(a.Out, []string{"Connection", "Kind", "Started", "Outcome", "Pulled", "Created", "Adopted", "Updated", "Links", "Held", "Failed"}, runRows(r.Runs))
 	}
-	if rows := jobTable(r.Jobs); len(rows) > 0 {
+	if rows := jobTable(r.Jobs, r.Served); len(rows) > 0 {
 		fmt.Fprintln(a.Out, "\nJobs of payersync serve")
 		show.Table(a.Out, []string{"Job", "Began", "Ended", "Outcome", "Next"}, rows)
+		if !r.Served {
+			fmt.Fprintln(a.Out, noSchedule)
+		}
 	}
 	if len(r.Attention) > 0 {
 		fmt.Fprintln(a.Out, "\nNeeds a person")
@@ -258,7 +283,7 @@ func (a *app) printCounts(title string, counts map[string]int, label func(string
 }
 
 // jobTable returns the jobs that ever began: who keeps the schedules elsewhere has none.
-func jobTable(jobs []jobRow) (rows [][]string) {
+func jobTable(jobs []jobRow, served bool) (rows [][]string) {
 	for _, j := range jobs {
 		if j.BegunAt.IsZero() {
 			continue
@@ -267,7 +292,11 @@ func jobTable(jobs []jobRow) (rows [][]string) {
 		if j.BegunAt.After(j.EndedAt) {
 			ended, outcome = "", "at work"
 		}
-		rows = append(rows, []string{j.Name, show.Time(j.BegunAt), ended, outcome, show.Time(j.NextAt)})
+		next := ""
+		if served {
+			next = show.Time(j.NextAt)
+		}
+		rows = append(rows, []string{j.Name, show.Time(j.BegunAt), ended, outcome, next})
 	}
 	return rows
 }

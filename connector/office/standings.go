@@ -71,7 +71,7 @@ type place struct {
 // Latest returns the last count. It fails with ErrCounting while there is none yet.
 func (s *Standings) Latest(ctx context.Context) (*Count, error) {
 	return s.counts.latest(ctx, 0, func(ctx context.Context) (*Count, error) {
-		return countAll(ctx, s.Ledger, time.Duration(s.valid.Load()))
+		return CountNow(ctx, s.Ledger, time.Duration(s.valid.Load()))
 	})
 }
 
@@ -84,8 +84,9 @@ func (s *Standings) Close() {
 	s.parts.each((*Standings).Close)
 }
 
-// countAll counts. Its numbers are those of MakeReport, and need less to be read.
-func countAll(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*Count, error) {
+// CountNow counts where all records stand. Its numbers are those of MakeReport, and need less to be read. valid
+// is for how long a link works after it was given, 0 where nobody knows.
+func CountNow(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*Count, error) {
 	replacing, err := ledger.Replacing(ctx)
 	if err != nil {
 		return nil, err
