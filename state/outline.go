@@ -77,6 +77,10 @@ func (l *Ledger) EachOutline(ctx context.Context, do func(Standing) error) error
 	if err != nil {
 		return err
 	}
+	succeeded, err := l.succeeded(ctx)
+	if err != nil {
+		return err
+	}
 	return l.atOnce(ctx, func(m moment) error {
 		mandates, err := m.outlined(ctx)
 		if err != nil {
@@ -95,7 +99,7 @@ func (l *Ledger) EachOutline(ctx context.Context, do func(Standing) error) error
 				s.Mandate.ID = ""
 			}
 			s.Stop, s.Barred = stops.payers[s.RecordID], barred[s.RecordID]
-			s.PutOff = later[s.RecordID]
+			s.PutOff, s.Succeeded = later[s.RecordID], succeeded[s.RecordID]
 			l.addTold(s, told)
 			return do(*s)
 		})

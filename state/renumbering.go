@@ -57,6 +57,24 @@ func (l *Ledger) renumberings(ctx context.Context, and string, args ...any) ([]R
 	return found, nil
 }
 
+// succeeded returns the records that left the books and that may be there under new numbers: of one
+// record, or of all for none.
+func (l *Ledger) succeeded(ctx context.Context, of ...RecordID) (map[RecordID]bool, error) {
+	query, args := "SELECT DISTINCT o.connection, o.source_id FROM"+renumberings, []any{}
+	for _, id := range of {
+		query, args = query+" AND o.connection = ? AND o.source_id = ?", append(args, id.Connection, id.SourceID)
+	}
+	out := map[RecordID]bool{}
+	err := each(ctx, l, query, args, func(id *RecordID) []any { return []any{&id.Connection, &id.SourceID} }, func(id RecordID) error {
+		out[id] = true
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for payers under new numbers: %w", err)
+	}
+	return out, nil
+}
+
 // CountTold returns how many rows Attention has for a filter.
 func (l *Ledger) CountTold(ctx context.Context, f Filter) (n int, err error) {
 	told, args := l.told(f)

@@ -24,6 +24,7 @@ type Standing struct {
 	GivenUp   bool // by a person
 	MergedTo  string
 	Stays     bool // a person said that it may stay with the mandate that it has
+	Succeeded bool // another record may be the payer under a new number
 	LetBe     bool // a person said that nothing is to be done about the mandate as it is
 	Unlinking bool // a person said that the customer is not its own
 	Contested bool // another record has its key
@@ -176,8 +177,12 @@ func (l *Ledger) besidesRecords(ctx context.Context) (add func(*Standing), err e
 		return nil, err
 	}
 	later, err := l.putOffs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	succeeded, err := l.succeeded(ctx)
 	return func(s *Standing) {
-		s.PutOff = later[s.RecordID]
+		s.PutOff, s.Succeeded = later[s.RecordID], succeeded[s.RecordID]
 		recipient := ""
 		if len(stops.addresses) > 0 { // a hash each is worth making only where one can be met
 			recipient = l.recipientOf(*s)
@@ -212,7 +217,11 @@ func (l *Ledger) StandingOf(ctx context.Context, id RecordID) (out *Standing, er
 	}
 	l.addTold(out, told)
 	later, err := l.putOffs(ctx, id)
-	out.PutOff = later[id]
+	if out.PutOff = later[id]; err != nil || !out.Left {
+		return out, err
+	}
+	succeeded, err := l.succeeded(ctx, id)
+	out.Succeeded = succeeded[id]
 	return out, err
 }
 

@@ -213,18 +213,21 @@ func Of(f state.Standing, now time.Time) Standing {
 // helpers are those who can act because people are told a reason, the first who is needed first.
 var helpers = []Who{You, Books, Operator}
 
-// assign completes who must act. A reason that people are told, and that nobody put off, needs
-// somebody wherever the record stands. A reason that a person put off needs nobody for now.
+// assign completes who must act. A reason that people are told needs somebody wherever the record
+// stands, unless a person put it off, or decides on it with another record.
 func (s Standing) assign(f state.Standing) Standing {
-	if s.Who != Nobody && s.Reason != "" && putOff(f, s.Reason) {
+	if s.Who != Nobody && s.Reason != "" && waits(f, s.Reason) {
 		s.Who, s.Cure = Nobody, "Nothing for now: a person put it off."
+		if succeeded(f, s.Reason) {
+			s.Cure = "Nothing here: a person decides on it with the record that may be the payer under a new number."
+		}
 	}
 	if slices.Contains(helpers, s.Who) {
 		return s
 	}
 	for _, who := range helpers {
 		for _, told := range f.Told {
-			if told.Reason == "" || helps(told.Reason) != who || putOff(f, told.Reason) {
+			if told.Reason == "" || helps(told.Reason) != who || waits(f, told.Reason) {
 				continue
 			}
 			s.Who, s.Cure, s.Reason = who, told.Reason.Next(), told.Reason
@@ -235,6 +238,15 @@ func (s Standing) assign(f state.Standing) Standing {
 		}
 	}
 	return s
+}
+
+// waits reports whether nobody need act on a reason of this record for now.
+func waits(f state.Standing, r connector.Reason) bool { return succeeded(f, r) || putOff(f, r) }
+
+// succeeded reports whether the reason is told with another record, which may be the payer under a
+// new number: the two are one task.
+func succeeded(f state.Standing, r connector.Reason) bool {
+	return f.Succeeded && r == connector.ReasonLeftWithMandate
 }
 
 // putOff reports whether a person put a reason off since it is told of the record.

@@ -75,6 +75,20 @@ func TestAReasonThatWasPutOffNeedsNobody(t *testing.T) {
 	}
 }
 
+func TestAPayerUnderANewNumberIsOneTask(t *testing.T) {
+	t.Parallel()
+	f := active()
+	f.Left, f.Succeeded = true, true
+	told(0, connector.ReasonLeftWithMandate)(&f)
+	if got := standing.Of(f, now); got.Class != standing.LeftBehind || got.Who != standing.Nobody || !strings.Contains(got.Cure, "new number") {
+		t.Errorf("the old record stands %+v, and its task is told with the new one", got)
+	}
+	told(1, connector.ReasonForeignChange)(&f)
+	if got := standing.Of(f, now); got.Who != standing.You {
+		t.Errorf("another reason is told of it, and it stands %+v", got)
+	}
+}
+
 func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 	t.Parallel()
 	type changes []func(*state.Standing)
