@@ -59,7 +59,7 @@ func runLogged(ctx context.Context, s *session.Session, conn syncer.Connection, 
 	}
 	var stands *syncer.Standstill
 	level := logrus.InfoLevel
-	if codeOf(res) != exitDone && !errors.As(res.Err, &stands) { // a standstill is told below
+	if code := codeOf(res); code != exitDone && !errors.As(res.Err, &stands) && (res.News || res.Outcome != connector.RunComplete) { // a standstill is told below, and a finding once
 		level = logrus.WarnLevel
 	}
 	s.Log.WithFields(logrus.Fields{

@@ -321,17 +321,21 @@ func toneOf(code int) show.Tone {
 
 func outcomeText(r syncer.Result) string {
 	var stands *syncer.Standstill
+	left := ""
+	if r.Left != "" {
+		left = ": " + r.Left
+	}
 	switch {
 	case r.Outcome == connector.RunAwaitingApproval:
 		return fmt.Sprintf("plan %d waits for approval. %s\n  payersync approve %d", r.Plan.ID, r.Plan.Limits, r.Plan.ID)
 	case errors.As(r.Err, &stands):
 		return "at a standstill. " + stands.Error()
 	case r.Err == nil && r.Outcome == connector.RunIncomplete && !r.RetryAt.IsZero():
-		return fmt.Sprintf("incomplete; run it again at %s to finish what waits until then", show.Time(r.RetryAt))
+		return fmt.Sprintf("incomplete%s; run it again at %s to finish what waits until then", left, show.Time(r.RetryAt))
 	case r.Err == nil && r.Outcome == connector.RunIncomplete && r.Note != "":
-		return "incomplete"
+		return "incomplete" + left
 	case r.Err == nil && r.Outcome == connector.RunIncomplete:
-		return "incomplete; run it again to finish what is left"
+		return "incomplete" + left + "; run it again to finish what is left"
 	case r.Err == nil:
 		return string(r.Outcome)
 	case errors.Is(r.Err, context.Canceled):

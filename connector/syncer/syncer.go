@@ -163,6 +163,7 @@ type Result struct {
 	Proof      connector.Proof      `json:"proof,omitzero"`    // of the read of the source; zero when it was not complete
 	RetryAt    time.Time            `json:"retry_at,omitzero"` // when a run that was throttled, or leaves payers that wait, may go on
 	Note       string               `json:"note,omitempty"`    // what a person should know of a run that went to its end
+	Left       string               `json:"left,omitempty"`    // what an incomplete run without an error left undone, in words
 	Problem    string               `json:"problem,omitempty"` // Err in words
 	Err        error                `json:"-"`                 // what ended it early; nil when it went to its end
 }
@@ -420,6 +421,9 @@ func (r *run) close(ctx context.Context, outcome connector.RunOutcome, err error
 		}
 		res.Counts, res.Outcome, closing = tx.CloseRun(r.id, r.conn.Name, outcome, problem, r.met)
 		res.News = r.isNews(res, problem, fresh, before)
+		if closing == nil && err == nil && res.Outcome == connector.RunIncomplete {
+			res.Left, closing = tx.WhyUndone(r.conn.Name)
+		}
 		return closing
 	})
 	if err == nil && res.Outcome == connector.RunIncomplete {

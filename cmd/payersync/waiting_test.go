@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"payersync/connector/reconcile"
+	"payersync/connector/sandbox"
+)
+
+// A run that leaves payers behind ends with 3 every time, says how many wait and until when, and
+// says so once under --quiet.
+//
+// covers F240, F241
+func TestARunThatLeavesPayersBehindSaysWhenToRunAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(4))
+	w.box.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPut, Path: linkCalls, Count: 8})
+	w.expect(exitAttention, "sync")
+	w.expect(exitAttention, "sync")
+	for range 2 {
+		if r := w.expect(exitAttention, "sync"); !strings.Contains(r.out, "incomplete: 4 signing links asked for without an answer; run it again at ") {
+			t.Errorf("it says:\n%s", r.out)
+		}
+	}
+	if r := w.expect(exitAttention, "sync", "--quiet"); r.out+r.errOut != "" {
+		t.Errorf("with --quiet it says what the run before had said:\n%s%s", r.out, r.errOut)
+	}
+	w.expect(exitDone, "attention", "retry", "--reason", "outcome_unknown")
+	if r := w.expect(exitDone, "sync", "--quiet"); r.out != "" {
+		t.Errorf("with --quiet a complete run says:\n%s", r.out)
+	}
+}
+
+// covers F241
+func TestALedgerThatHasToWaitIsThrottledAndNoFailure(t *testing.T) {
+	t.Parallel()
+	if code := exitCode(fmt.Errorf("plan: %w", &reconcile.QuarantineError{Until: time.Now()})); code != exitThrottled {
+		t.Errorf("it ends with %d, want %d", code, exitThrottled)
+	}
+}

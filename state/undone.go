@@ -1,0 +1,36 @@
+package state
+
+import (
+	"fmt"
+	"strings"
+
+	"payersync/connector"
+)
+
+// WhyUndone says in words what a run of the connection left undone, such as signing links without
+// an answer; "" when nothing is. A record may count to several.
+func (tx *Tx) WhyUndone(connection string) (string, error) {
+	var unsent, unanswered, links, unconfirmed, again int
+	if err := tx.row([]any{&unsent, &unanswered, &links, &unconfirmed, &again}, `SELECT
+		(SELECT count(*) FROM changes WHERE connection = ?1 AND state = 'pending'),
+		(SELECT count(*) FROM changes WHERE connection = ?1 AND lane = 'customer' AND state <> 'pending' AND `+openStates+`),
+		(SELECT count(*) FROM changes WHERE connection = ?1 AND lane = 'mandate' AND state <> 'pending' AND `+openStates+`),
+		(SELECT count(*) FROM payers p WHERE p.connection = ?1 AND `+isUnconfirmed+`),
+		(SELECT count(*) FROM source_records WHERE connection = ?1 AND replan = 1)`, connection); err != nil {
+		return "", fmt.Errorf("look what is left undone: %w", err)
+	}
+	var left []string
+	for _, one := range []struct {
+		n    int
+		what string
+		how  string
+	}{
+		{unsent, "change", "not sent"}, {unanswered, "request", "without an answer"}, {links, "signing link", "asked for without an answer"},
+		{unconfirmed, "new customer", "not confirmed"}, {again, "record", "to be planned again"},
+	} {
+		if one.n > 0 {
+			left = append(left, connector.Plural(one.n, one.what)+" "+one.how)
+		}
+	}
+	return strings.Join(left, ", "), nil
+}
