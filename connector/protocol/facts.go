@@ -44,8 +44,8 @@ type Facts struct {
 	Index Index
 
 	// Alike reports whether customers that nobody is linked to look like the record and
-	// carry no key of its kind (remote_traits of names and e-mail addresses), where such
-	// are shown to a person before a customer is made.
+	// carry no key of its kind (match_candidates: a score of 40 or more, or the same name or
+	// e-mail address), where such are shown to a person before a customer is made.
 	Alike bool
 
 	// AlikeLeft reports whether payers of ours look like the record whose own records have
