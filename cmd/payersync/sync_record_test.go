@@ -39,7 +39,7 @@ func TestASyncOfOneRecordKeepsWithinTheLimits(t *testing.T) {
 	t.Parallel()
 	rows := people(25) // the configuration allows 20 new customers in a run
 	w := newWorld(t, rows)
-	w.expect(exitDone, "plan")
+	w.expect(exitApproval, "plan")
 	w.expect(exitApproval, "sync", "A00002")
 	w.expectOnePerRow(nil)
 	if n := w.box.Writes(); n != 0 {

@@ -47,6 +47,7 @@ var cures = map[connector.Reason]string{
 	connector.ReasonKeyDisputed:         "Compare the two. If the customer is this payer's, take it over. If it is not, correct the number of one of them, or leave the payer out.",
 	connector.ReasonUnlinked:            "Link the customer that is this payer's, or have a new one made.",
 	connector.ReasonAnswerMismatch:      "Ask the billing service, and then try again.",
+	connector.ReasonNoAnswer:            "Ask the billing service why, and then try again. Until then the customer is not sent again.",
 	connector.ReasonRejected:            "Correct the record; it is sent again when it changes. If the reason was not in the record, try again.",
 	connector.ReasonForeignChange:       "Look at both sides. Then keep what is there, send what the books have, or leave a part to the billing service.",
 	connector.ReasonLinkLost:            "Fetch the link again.",
