@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -135,5 +136,44 @@ func TestACompanyThatChangesItsAccountingSystemKeepsItsPayersAndMandates(t *test
 			t.Errorf("after the undo the keys are %v", got)
 		}
 		w.expect(exitDone, "sync", "acme")
+	}
+}
+
+// covers F231
+func TestBooksMoveFromADatabaseThatIsNoLongerConfiguredToAnExport(t *testing.T) {
+	t.Parallel()
+	const payers = 3
+	w := newWorld(t, nil)
+	db, err := sql.Open("sqlite", w.path("books.sqlite"))
+	w.must(err)
+	_, err = db.ExecContext(t.Context(), "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, email TEXT, phone TEXT, street TEXT, postcode TEXT)")
+	w.must(err)
+	text := "AccountNumber,Name,Email,Phone,Street,Postcode\n"
+	for i := range payers {
+		values := []any{fmt.Sprintf("Payer %d Ltd", i+1), fmt.Sprintf("payer%d@example.org", i+1), fmt.Sprintf("01632 9601%02d", i+1), fmt.Sprintf("%d Mill Lane", i+1), fmt.Sprintf("LS%d 4AP", i+1)}
+		_, err = db.ExecContext(t.Context(), "INSERT INTO customers (name, email, phone, street, postcode) VALUES (?, ?, ?, ?, ?)", values...)
+		w.must(err)
+		text += fmt.Sprintf("A%05d,%s,%s,%s,%s,%s\n", append([]any{i + 1}, values...)...)
+	}
+	w.must(db.Close())
+	const fields = "customer:\n  name: %s\n  people: [{name: %[1]s, email: %s, phone: %s}]\n  addresses: [{line1: %s, postCode: %s}]\nmandate: {request: 'true'}\nown: [name, people, addresses]\n"
+	export := w.config()
+	w.edit("payersync.yaml", "{kind: csv, path: customers.csv, id: [AccountNumber]}", "{kind: sql, driver: sqlite, path: books.sqlite, table: customers, id: [id]}")
+	w.write("mapping.yaml", "version: 1\nsource: sql\nkey: {bookId: id}\n"+fmt.Sprintf(fields, "name", "email", "phone", "street", "postcode"))
+	w.expect(exitDone, "backfill", "acme", "--yes")
+	asked := w.asked()
+
+	w.write("payersync.yaml", strings.Replace(export, "name: acme", "name: export", 1))
+	w.write("mapping.yaml", "version: 1\nsource: csv\nkey: {accountNumber: AccountNumber}\n"+fmt.Sprintf(fields, "Name", "Email", "Phone", "Street", "Postcode"))
+	w.write("customers.csv", text)
+	w.run("plan", "export")
+	w.expect(exitDone, "connections", "move", "acme", "export", "--yes")
+	w.expect(exitDone, "backfill", "export", "--yes")
+	if got := w.holders(); len(w.box.Customers()) != payers || got["accountNumber"] != payers || w.asked() != asked {
+		t.Errorf("%d customers, keys %v, %d links asked for", len(w.box.Customers()), got, w.asked()-asked)
+	}
+	r := w.expect(exitDone, "connections", "move", "acme", "export", "--undo", "--yes")
+	if !strings.Contains(r.errOut, "acme is open again, and is not configured") {
+		t.Errorf("the undo says\n%s", r.errOut)
 	}
 }

@@ -52,7 +52,12 @@ func (w *world) runNew(b *newBooks, kind connector.RunKind) syncer.Result {
 // moveTo says that the books moved, and which records continue which payers, old id before new id.
 func (w *world) moveTo(b *newBooks, ids ...string) ([]state.MoveLeft, error) {
 	w.t.Helper()
-	var pairs []state.MovePair
+	return w.syncer.MoveBooks(w.t.Context(), w.connectionOf(b), "acme", w.pairs(b, ids), ann)
+}
+
+// pairs returns the pairs of ids, old before new.
+func (w *world) pairs(b *newBooks, ids []string) (pairs []state.MovePair) {
+	w.t.Helper()
 	for i := 0; i < len(ids); i += 2 {
 		u, waits, err := w.syncer.UnlinkedOne(w.t.Context(), w.connectionOf(b), ids[i+1])
 		if err != nil || !waits {
@@ -62,7 +67,7 @@ func (w *world) moveTo(b *newBooks, ids ...string) ([]state.MoveLeft, error) {
 			Old: state.RecordID{Connection: "acme", SourceID: ids[i]}, New: state.RecordID{Connection: next, SourceID: ids[i+1]}, Key: u.Key,
 		})
 	}
-	return w.syncer.MoveBooks(w.t.Context(), w.connectionOf(b), "acme", pairs, ann)
+	return pairs
 }
 
 // payerIn is payer of a connection.
@@ -192,6 +197,85 @@ func TestAPayerThatNoRecordOfTheNewBooksContinuesIsTold(t *testing.T) {
 		t.Fatalf("left are %v: %v", left, err)
 	}
 	w.complete(w.runNew(b, connector.RunSync))
+	if told := w.attention(); len(told) != 0 {
+		t.Errorf("people are told of %v", told)
+	}
+}
+
+// covers F232
+func TestAMoveThatDiesAtAnyCommitGoesOn(t *testing.T) {
+	t.Parallel()
+	for at := 1; at < 12; at++ {
+		w, b := aMove(t, 3)
+		links := len(w.service.Customers())
+		dead := errors.New("the process dies")
+		if err := w.ledger.Close(); err != nil {
+			t.Fatal(err)
+		}
+		commits := 0
+		w.openWith(func(done bool) error {
+			if commits++; commits >= at {
+				return dead
+			}
+			return nil
+		})
+		ids := []string{"C0000", "700", "C0001", "701", "C0002", "702"}
+		died := w.tryMove(b, ids...)
+		_ = w.ledger.Close()
+		w.open()
+		if died == nil {
+			if at < 3 {
+				t.Errorf("it has only %d commits: this check has lost its subject", at-1)
+			}
+			return // it came to its end
+		}
+		if _, err := w.moveTo(b, w.unmoved(ids)...); err != nil {
+			t.Fatalf("after commit %d: %v", at, err)
+		}
+		w.complete(w.runNew(b, connector.RunSync))
+		if n := len(w.service.Customers()); n != links || len(w.attention()) != 0 {
+			t.Errorf("after commit %d there are %d customers, and people are told of %v", at, n, w.attention())
+		}
+		for i := range 3 {
+			if p := w.payerIn(next, fmt.Sprint(700+i)); p.BillingID == "" || p.Key.Name != "accountId" {
+				t.Errorf("after commit %d the payer is %+v", at, p)
+			}
+		}
+	}
+}
+
+// tryMove is moveTo of a process that may die.
+func (w *world) tryMove(b *newBooks, ids ...string) error {
+	_, err := w.syncer.MoveBooks(w.t.Context(), w.connectionOf(b), "acme", w.pairs(b, ids), ann)
+	return err
+}
+
+// unmoved returns the pairs of ids whose customers are still with the old books.
+func (w *world) unmoved(ids []string) (out []string) {
+	for i := 0; i < len(ids); i += 2 {
+		if w.payer(ids[i]).BillingID != "" {
+			out = append(out, ids[i], ids[i+1])
+		}
+	}
+	return out
+}
+
+// covers F231
+func TestAPayerThatAPersonGaveUpStaysGivenUpInTheNewBooks(t *testing.T) {
+	t.Parallel()
+	w, b := aMove(t, 2)
+	if _, err := w.syncer.GiveUp(t.Context(), w.connection(), state.RecordID{Connection: "acme", SourceID: "C0000"}, ann); err != nil {
+		t.Fatal(err)
+	}
+	w.complete(w.run())
+	before, _ := w.service.Customer(w.payer("C0000").BillingID)
+	if left, err := w.moveTo(b, "C0000", "700", "C0001", "701"); err != nil || len(left) > 0 {
+		t.Fatalf("left are %v: %v", left, err)
+	}
+	w.complete(w.runNew(b, connector.RunSync))
+	if after, _ := w.service.Customer(before.ID); string(after.Raw) != string(before.Raw) {
+		t.Errorf("the customer was\n%s\nand is\n%s", before.Raw, after.Raw)
+	}
 	if told := w.attention(); len(told) != 0 {
 		t.Errorf("people are told of %v", told)
 	}
