@@ -219,19 +219,35 @@ func (tx *Tx) closeConnection(name string) error {
 			return fmt.Errorf("close the connection %s: %w", name, err)
 		}
 	}
-	return nil
+	return tx.dropPayers(name)
+}
+
+// dropPayers removes the payers without a customer of a connection that is closed: each would stand
+// twice in the lists of payers. Their records stay, and are planned anew when the connection opens.
+func (tx *Tx) dropPayers(connection string) error {
+	return errors.Join(
+		tx.exec(`DELETE FROM likenesses WHERE connection = ?1 AND EXISTS (
+			SELECT 1 FROM payers p WHERE p.connection = ?1 AND p.source_id = likenesses.source_id AND p.billing_id IS NULL)`, connection),
+		tx.exec("DELETE FROM payers WHERE connection = ? AND billing_id IS NULL", connection))
+}
+
+// dropPayer is dropPayers for one record, whose customer has just moved.
+func (tx *Tx) dropPayer(id RecordID) error {
+	return errors.Join(
+		tx.exec("DELETE FROM likenesses WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID),
+		tx.exec("DELETE FROM payers WHERE connection = ? AND source_id = ? AND billing_id IS NULL", id.Connection, id.SourceID))
 }
 
 // takePair gives the customer of an old payer to the record that continues it. A pair that was
 // taken before is left as it is.
 func (tx *Tx) takePair(d ConnectionDecision, p MovePair) error {
-	from, err := tx.payerOf(p.Old)
-	if err != nil {
-		return err
-	}
 	var before bool
 	if err := tx.row([]any{&before}, "SELECT EXISTS (SELECT 1 FROM move_pairs WHERE old_connection = ? AND old_id = ? AND new_connection = ? AND new_id = ?)",
 		p.Old.Connection, p.Old.SourceID, p.New.Connection, p.New.SourceID); err != nil || before {
+		return err
+	}
+	from, err := tx.payerOf(p.Old)
+	if err != nil {
 		return err
 	}
 	if err := tx.HandOver(from, p.New.Connection, p.New.SourceID, p.Key); err != nil {
@@ -243,9 +259,10 @@ func (tx *Tx) takePair(d ConnectionDecision, p MovePair) error {
 		}
 	}
 	return errors.Join(
-		tx.exec("INSERT INTO move_pairs (old_connection, old_id, new_connection, new_id, billing_id, actor, decided_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-			p.Old.Connection, p.Old.SourceID, p.New.Connection, p.New.SourceID, from.BillingID, d.Actor, stamp(tx.now)),
+		tx.exec("INSERT INTO move_pairs (old_connection, old_id, new_connection, new_id, billing_id, old_key_name, old_key_value, actor, decided_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			p.Old.Connection, p.Old.SourceID, p.New.Connection, p.New.SourceID, from.BillingID, from.Key.Name, from.Key.ScopedValue(), d.Actor, stamp(tx.now)),
 		tx.setClass(p.Old.Connection, p.Old.SourceID, protocol.Out),
+		tx.dropPayer(p.Old),
 		tx.Audit(Entry{Actor: d.Actor, Action: "move customer", Subject: p.Old.text() + " " + p.New.text() + " " + from.BillingID, Reason: d.Reason}))
 }
 
@@ -255,19 +272,17 @@ func (tx *Tx) takePairBack(d ConnectionDecision, p MovePair) error {
 	if err != nil {
 		return err
 	}
-	to, err := tx.payerOf(p.Old)
-	switch {
-	case err != nil:
-		return err
-	case from.BillingID == "" || from.BillingID != p.BillingID:
+	var name, value string
+	if err := tx.row([]any{&name, &value}, "SELECT old_key_name, old_key_value FROM move_pairs WHERE old_connection = ? AND old_id = ?", p.Old.Connection, p.Old.SourceID); err != nil {
+		return fmt.Errorf("read the key of payer %s: %w", p.Old.SourceID, err)
+	}
+	if from.BillingID == "" || from.BillingID != p.BillingID {
 		return ErrNotMovable
-	case to.BillingID != "":
-		return ErrLinkedAlready
 	}
 	if err := errors.Join(movable(from), tx.nothingUnderWay(p.New.Connection, p.New.SourceID)); err != nil {
 		return err
 	}
-	back, key := to.Key, from.Key
+	back, key := connector.ParseKey(name, value), from.Key
 	if from.Moves.Value != "" {
 		key = from.Moves
 	}

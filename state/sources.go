@@ -185,11 +185,13 @@ type SourceRow struct {
 	TenantName  string    `json:"tenant_name"`
 	State       string    `json:"state"`
 	ParkedUntil time.Time `json:"parked_until,omitzero"`
+	MovedTo     string    `json:"moved_to,omitempty"` // the connection that its books moved to; "" while it is open
 }
 
 // Sources returns every connection's source, by name.
 func (l *Ledger) Sources(ctx context.Context) ([]SourceRow, error) {
-	rows, err := l.query(ctx, "SELECT name, source_kind, tenant_id, tenant_name, state, parked_until FROM connections ORDER BY name")
+	rows, err := l.query(ctx, `SELECT name, source_kind, tenant_id, tenant_name, state, parked_until,
+		coalesce((SELECT d.new_connection FROM connection_decisions d WHERE d.old_connection = name AND d.decision = 'moved'), '') FROM connections ORDER BY name`)
 	if err != nil {
 		return nil, fmt.Errorf("read the connections: %w", err)
 	}
@@ -198,7 +200,7 @@ func (l *Ledger) Sources(ctx context.Context) ([]SourceRow, error) {
 	for rows.Next() {
 		var s SourceRow
 		var until sql.NullString
-		if err := rows.Scan(&s.Connection, &s.Kind, &s.Tenant, &s.TenantName, &s.State, &until); err != nil {
+		if err := rows.Scan(&s.Connection, &s.Kind, &s.Tenant, &s.TenantName, &s.State, &until, &s.MovedTo); err != nil {
 			return nil, fmt.Errorf("read a connection: %w", err)
 		}
 		if s.ParkedUntil, err = parseTime(until); err != nil {

@@ -212,6 +212,11 @@ func (a *app) printStatus(r statusReport) {
 		fmt.Fprintf(a.Out, "\nWebhook requests refused in the last %d days\n", office.RefusalsShown)
 		show.Table(a.Out, []string{"Day", "Requests", "Why", "What to do"}, rows)
 	}
+	for _, source := range r.Sources {
+		if source.MovedTo != "" {
+			fmt.Fprintf(a.Out, "\n%s is closed: its books moved to %s. Take it out of the configuration.\n", show.Visible(source.Connection), show.Visible(source.MovedTo))
+		}
+	}
 	for _, c := range r.Consents {
 		if _, bad := condition.Consent(c, a.now()); !bad {
 			fmt.Fprintf(a.Out, "\n%s\n", show.Visible(consentText(c)))

@@ -82,6 +82,8 @@ func sourceChip(s *state.SourceRow) chip {
 	switch {
 	case s == nil:
 		return chip{"◷", "Not read yet", none}
+	case s.MovedTo != "":
+		return chip{"–", "Closed: moved to " + s.MovedTo, none}
 	case s.State == state.SourceActive:
 		return chip{"✓", "Lets us in", good}
 	case s.State == state.SourceParked:

@@ -253,7 +253,7 @@ func (w *world) tryMove(b *newBooks, ids ...string) error {
 // unmoved returns the pairs of ids whose customers are still with the old books.
 func (w *world) unmoved(ids []string) (out []string) {
 	for i := 0; i < len(ids); i += 2 {
-		if w.payer(ids[i]).BillingID != "" {
+		if p, err := w.ledger.Payer(w.t.Context(), "acme", ids[i]); err == nil && p.BillingID != "" {
 			out = append(out, ids[i], ids[i+1])
 		}
 	}

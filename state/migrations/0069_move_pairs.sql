@@ -7,6 +7,8 @@ CREATE TABLE move_pairs (
   new_connection TEXT NOT NULL,
   new_id         TEXT NOT NULL,
   billing_id     TEXT NOT NULL CHECK (billing_id <> ''), -- the customer that moved
+  old_key_name   TEXT NOT NULL,
+  old_key_value  TEXT NOT NULL, -- of the old payer, to be written back when the pair is taken back
   actor          TEXT NOT NULL,
   decided_at     TEXT NOT NULL,
   PRIMARY KEY (old_connection, old_id),

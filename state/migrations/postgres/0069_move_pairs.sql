@@ -8,6 +8,8 @@ CREATE TABLE move_pairs (
   new_connection TEXT COLLATE "C" NOT NULL,
   new_id         TEXT COLLATE "C" NOT NULL,
   billing_id     TEXT COLLATE "C" NOT NULL CHECK (billing_id <> ''), -- the customer that moved
+  old_key_name   TEXT COLLATE "C" NOT NULL,
+  old_key_value  TEXT COLLATE "C" NOT NULL, -- of the old payer, to be written back when the pair is taken back
   actor          TEXT COLLATE "C" NOT NULL,
   decided_at     TEXT COLLATE "C" NOT NULL,
   PRIMARY KEY (account, old_connection, old_id),
