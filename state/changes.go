@@ -75,7 +75,7 @@ func (l *Ledger) Changes(ctx context.Context, connection, lane string, pending b
 // Released returns up to limit changes of a connection's lane that were approved, by the
 // limits or by a person, and not sent yet: those after change id after, in order.
 func (l *Ledger) Released(ctx context.Context, connection, lane string, after int64, limit int) ([]Change, error) {
-	return l.changes(ctx, "c.lane = ? AND c.state = 'pending' AND c.approved = 1 AND c.change_id > ? ORDER BY c.change_id"+limitTo, connection, lane, after, limit)
+	return l.changes(ctx, "c.lane = ? AND c.state = 'pending' AND c.approved = 1 AND NOT "+waitsForPerson+" AND c.change_id > ? ORDER BY c.change_id"+limitTo, connection, lane, after, limit)
 }
 
 // LinkReleased reports whether a plan has let a request for the payer's signing link go that was
@@ -87,7 +87,7 @@ func (tx *Tx) LinkReleased(p Payer) (is bool, err error) {
 
 // ReleasedCount returns how many changes Released would go through.
 func (l *Ledger) ReleasedCount(ctx context.Context, connection, lane string) (n int, err error) {
-	err = l.queryRow(ctx, "SELECT count(*) FROM changes WHERE connection = ? AND lane = ? AND state = 'pending' AND approved = 1", connection, lane).Scan(&n)
+	err = l.queryRow(ctx, "SELECT count(*) FROM changes c WHERE c.connection = ? AND c.lane = ? AND c.state = 'pending' AND c.approved = 1 AND NOT "+waitsForPerson, connection, lane).Scan(&n)
 	return n, err
 }
 
@@ -243,7 +243,8 @@ var ErrKeyTaken = errors.New("another payer has the same key")
 // they are about to leave. It fails with ErrKeyFound or ErrKeyTaken when the key has
 // turned up since the plan, and with ErrKeyUnderWay while another create with it may still
 // take effect, for all that an index shows which is believed since a ticket. Of a record
-// that a person has said to be a customer it fails with ErrAccepted.
+// that a person has said to be a customer it fails with ErrAccepted, and with ErrCreatesWait while the
+// connection creates nobody.
 func (tx *Tx) FreezeCreate(run int64, c Change, body []byte, since int64) (Attempt, error) {
 	tx.leads = true
 	if err := tx.holds(run); err != nil {
@@ -282,14 +283,14 @@ func notOpen(id int64) error { return fmt.Errorf("change %d: %w", id, ErrNotOpen
 // or a person has said that the payer's record is a customer, be it to be had or not.
 func (tx *Tx) mayCreate(c Change, since int64) error {
 	p := c.Payer
-	var taken, found, underWay, accepted bool
-	if err := tx.row([]any{&taken, &found, &underWay, &accepted}, "SELECT "+isTaken+", "+isFound+`,
+	var taken, found, underWay, accepted, stopped bool
+	if err := tx.row([]any{&stopped, &taken, &found, &underWay, &accepted}, "SELECT "+fmt.Sprintf(isStopped, "?3")+", "+isTaken+", "+isFound+`,
 		EXISTS (SELECT 1 FROM attempts WHERE key_name = ?1 AND key_value = ?2 AND action = 'create' AND ended = '' AND (over = 0 OR over >= ?7) AND change_id <> ?8),
 		EXISTS (SELECT 1 FROM words WHERE connection = ?3 AND source_id = ?4 AND word <> 'reject')`,
 		p.Key.Name, p.Key.ScopedValue(), p.Connection, p.SourceID, keyTrait(p.Key), p.BillingID, since, c.ID); err != nil {
 		return fmt.Errorf("look the key up: %w", err)
 	}
-	return errors.Join(when(taken, ErrKeyTaken), when(found, ErrKeyFound), when(underWay, ErrKeyUnderWay), when(accepted, ErrAccepted))
+	return errors.Join(when(taken, ErrKeyTaken), when(found, ErrKeyFound), when(underWay, ErrKeyUnderWay), when(accepted, ErrAccepted), when(stopped, ErrCreatesWait))
 }
 
 func when(is bool, err error) error {

@@ -10,7 +10,7 @@ import (
 // its rows t are of some of them, which stand in the place of IN (?).
 var ofConnections = map[string]string{
 	"alarms": "t.connection IN (?)", "apart": "t.connection IN (?)", "attempts": "t.connection IN (?)", "attention": "t.connection IN (?)",
-	"changes": "t.connection IN (?)", "connections": "t.name IN (?)", "cursors": "t.connection IN (?)", "labels": "t.connection IN (?)",
+	"changes": "t.connection IN (?)", "connections": "t.name IN (?)", "create_stops": "t.connection IN (?)", "cursors": "t.connection IN (?)", "labels": "t.connection IN (?)",
 	"letter_addresses": "t.connection IN (?)", "letters": "t.connection IN (?)", "likenesses": "t.connection IN (?)", "match_candidates": "t.connection IN (?)", "payers": "t.connection IN (?)",
 	"plans": "t.connection IN (?)", "put_off": "t.connection IN (?)", "runs": "t.connection IN (?)", "source_records": "t.connection IN (?)",
 	"tokens": "t.connection IN (?)", "two_way": "t.connection IN (?)", "two_way_echoes": "t.connection IN (?)", "words": "t.connection IN (?)",

@@ -408,25 +408,26 @@ const (
 // Plan is what a run is about to do, in numbers. The numbers count every pending
 // change; the Open numbers only those nobody has approved yet.
 type Plan struct {
-	ID         int64     `json:"id"`
-	Connection string    `json:"connection"`
-	RunID      int64     `json:"run_id"`
-	Hash       string    `json:"hash"`
-	Known      bool      `json:"-"` // an earlier run made the very same plan
-	Mapping    string    `json:"-"` // version of the mapping that made it
-	State      PlanState `json:"state"`
-	CreatedAt  time.Time `json:"created_at"`
-	Creates    int       `json:"creates"`
-	Adopts     int       `json:"adopts"`
-	Updates    int       `json:"updates"`
-	Links      int       `json:"links"`
-	Holds      int       `json:"holds"`
-	Alike      int       `json:"alike"`             // of the creates: they look like another payer of ours
-	Missing    int       `json:"missing,omitempty"` // records that approval lets go as gone from the source; such a plan changes nothing
-	Lost       int       `json:"lost,omitempty"`    // payers that approval lets go as held or left out; 0 where they are too few for a standstill
-	Limits     string    `json:"limits"`            // the limits it exceeds, in words; "" for none
-	Open       Weight    `json:"-"`
-	Losses     Losses    `json:"-"`
+	ID         int64        `json:"id"`
+	Connection string       `json:"connection"`
+	RunID      int64        `json:"run_id"`
+	Hash       string       `json:"hash"`
+	Known      bool         `json:"-"` // an earlier run made the very same plan
+	Mapping    string       `json:"-"` // version of the mapping that made it
+	State      PlanState    `json:"state"`
+	CreatedAt  time.Time    `json:"created_at"`
+	Creates    int          `json:"creates"`
+	Adopts     int          `json:"adopts"`
+	Updates    int          `json:"updates"`
+	Links      int          `json:"links"`
+	Holds      int          `json:"holds"`
+	Alike      int          `json:"alike"`                  // of the creates: they look like another payer of ours
+	Missing    int          `json:"missing,omitempty"`      // records that approval lets go as gone from the source; such a plan changes nothing
+	Lost       int          `json:"lost,omitempty"`         // payers that approval lets go as held or left out; 0 where they are too few for a standstill
+	Limits     string       `json:"limits"`                 // why it waits, in words: the limits it exceeds, or what its creates wait for; "" for nothing
+	Stops      []CreateStop `json:"create_stops,omitempty"` // why creates of it wait until a person has decided
+	Open       Weight       `json:"-"`
+	Losses     Losses       `json:"-"`
 
 	ApprovedBy string    `json:"-"` // who approved it last, or a part of it
 	ApprovedAt time.Time `json:"-"`
@@ -445,6 +446,10 @@ type Weight struct {
 	LeftOut  int // changes that wait for a word of their own, and count as nothing else
 	Scopes   int // customers that carry a key without its organisation, which would be written beside it
 }
+
+// WaitsForDecision reports whether nothing but a person's decision on all creates keeps the plan waiting: approving
+// it sends none of them.
+func (p Plan) WaitsForDecision() bool { return len(p.Stops) > 0 && p.Limits == StopsText(p.Stops) }
 
 // Standstill reports whether nothing is concluded or sent before a person looks: the plan is
 // made from far less than is known.
@@ -578,9 +583,9 @@ func (tx *Tx) hashPlan(p Plan) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// isOpen is the condition that nobody has said anything of a pending change: the limits
-// decide on it.
-const isOpen = "c.approved = 0 AND c.left_out = 0"
+// isOpen is the condition that nobody has said anything of a pending change, and it does not wait for a
+// decision on all creates: the limits decide on it.
+const isOpen = "c.approved = 0 AND c.left_out = 0 AND NOT " + waitsForPerson
 
 // touches is the condition that change c touches a customer that exists. A link for a payer
 // that this very plan creates belongs to the create, and so does the first update of a
@@ -678,13 +683,38 @@ func (tx *Tx) Approve(plan int64, actor string) error {
 	if n == 0 {
 		return ErrPlanNotWaiting
 	}
-	if _, err := tx.changePlan(plan, "approved = 1", "c.approved = 0"); err != nil {
+	freed, err := tx.changePlan(plan, "approved = 1", "c.approved = 0 AND NOT "+waitsForPerson)
+	if err != nil {
+		return err
+	}
+	if err := tx.keepCreates(plan, freed); err != nil {
 		return err
 	}
 	if err := tx.letGo(plan); err != nil {
 		return err
 	}
 	return tx.auditPlan(plan, Entry{Actor: actor, Action: "approve plan"}, "")
+}
+
+// keepCreates leaves a plan waiting of which everything was approved but creates that wait for a person's
+// decision. It fails with *CreatesWaitError when these were all that the plan had.
+func (tx *Tx) keepCreates(plan, freed int64) error {
+	p, err := tx.queryPlan("WHERE plan_id = ?", plan)
+	if err != nil || p.Missing > 0 {
+		return err
+	}
+	kept, err := tx.stoppedCreates(p.Connection)
+	if err != nil || kept == 0 {
+		return err
+	}
+	stops, err := tx.createStops(p.Connection)
+	if err != nil {
+		return err
+	}
+	if freed == 0 && p.Lost == 0 {
+		return &CreatesWaitError{stops}
+	}
+	return errors.Join(tx.SetPlanState(plan, PlanWaiting, StopsText(stops)), tx.exec("UPDATE plans SET lost = 0 WHERE plan_id = ?", plan))
 }
 
 // ApproveOpen lets the pending changes of a plan pass the guards but for those that a
@@ -712,24 +742,65 @@ func (tx *Tx) ApproveSome(plan int64, changes []int64, actor, which string) erro
 	if err != nil {
 		return err
 	}
-	n, err = tx.changePlan(plan, "approved = 1", "c.change_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?1))", string(ids))
+	const chosen = "c.change_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?1))"
+	if err := tx.noneWaits(plan, chosen, string(ids)); err != nil {
+		return err
+	}
+	n, err = tx.changePlan(plan, "approved = 1", chosen, string(ids))
 	if err != nil {
 		return err
 	}
 	if n != int64(len(changes)) {
 		return ErrPlanChanged
 	}
-	if n, err = tx.changePlan(plan, "left_out = 1", "c.approved = 0"); err != nil {
+	if n, err = tx.changePlan(plan, "left_out = 1", "c.approved = 0 AND NOT "+waitsForPerson); err != nil {
 		return err
 	}
-	to := PlanWaiting
-	if n == 0 { // it was the whole plan
-		to = PlanApproved
-	}
-	if err := tx.SetPlanState(plan, to, LeftOut(int(n))); err != nil {
+	if err := tx.leaveWaiting(plan, LeftOut(int(n))); err != nil {
 		return err
 	}
 	return tx.auditPlan(plan, Entry{Actor: actor, Action: "approve part of plan"}, which)
+}
+
+// noneWaits fails with *CreatesWaitError when a change of a plan for which a condition holds waits for a person's decision on
+// all creates.
+func (tx *Tx) noneWaits(plan int64, which string, ids string) error {
+	var connection string
+	var waits bool
+	if err := tx.row([]any{&connection, &waits}, "SELECT p.connection, EXISTS (SELECT 1 FROM changes c WHERE c.plan_id = p.plan_id AND c.state = 'pending' AND "+which+" AND "+waitsForPerson+") FROM plans p WHERE p.plan_id = ?2",
+		ids, plan); err != nil || !waits {
+		return err
+	}
+	stops, err := tx.createStops(connection)
+	if err != nil {
+		return err
+	}
+	return &CreatesWaitError{stops}
+}
+
+// leaveWaiting says why a plan of which a part was approved waits; nothing is left of one that does not.
+func (tx *Tx) leaveWaiting(plan int64, leftOut string) error {
+	p, err := tx.queryPlan("WHERE plan_id = ?", plan)
+	if err != nil {
+		return err
+	}
+	why := leftOut
+	kept, err := tx.stoppedCreates(p.Connection)
+	if err != nil {
+		return err
+	}
+	if kept > 0 {
+		stops, err := tx.createStops(p.Connection)
+		if err != nil {
+			return err
+		}
+		why = strings.TrimSpace(why + " " + StopsText(stops))
+	}
+	to := PlanWaiting
+	if why == "" { // it was the whole plan
+		to = PlanApproved
+	}
+	return tx.SetPlanState(plan, to, why)
 }
 
 // LeftOut says in words that changes wait for a word of their own; "" for none.
@@ -906,8 +977,23 @@ func (l *Ledger) plans(ctx context.Context, where string, args ...any) ([]Plan, 
 	if err != nil {
 		return nil, fmt.Errorf("read the plans: %w", err)
 	}
-	return scanPlans(rows)
+	plans, err := scanPlans(rows)
+	if err != nil || !slices.ContainsFunc(plans, Plan.isStopped) {
+		return plans, err
+	}
+	stops, err := l.CreateStops(ctx, "")
+	for i, p := range plans {
+		for _, s := range stops {
+			if p.isStopped() && s.Connection == p.Connection {
+				plans[i].Stops = append(plans[i].Stops, s)
+			}
+		}
+	}
+	return plans, err
 }
+
+// isStopped reports whether creates of the plan may wait for a person's decision.
+func (p Plan) isStopped() bool { return p.State == PlanWaiting && p.Creates > 0 }
 
 func scanPlans(rows *sql.Rows) ([]Plan, error) {
 	defer rows.Close()

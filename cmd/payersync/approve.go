@@ -88,9 +88,15 @@ signing links; with --only link beside it, for these too.`,
 				if err != nil || !part.whole() {
 					return notApproved(err, args[0], plan.ID)
 				}
-				plan.State, plan.Limits = state.PlanApproved, ""
+				if plan.Plan, err = s.Ledger.FindPlan(cmd.Context(), fmt.Sprint(plan.ID)); err != nil {
+					return err
+				}
 				if a.JSON() {
 					return show.JSON(a.Out, plan.Plan)
+				}
+				if plan.WaitsForDecision() {
+					_, err = fmt.Fprintf(a.Out, "Plan %d is approved but for its new customers: %s.\n%s\nThe next sync sends the others: payersync sync %s\n", plan.ID, summary(plan.Plan), plan.Limits, plan.Connection)
+					return err
 				}
 				does := "sends it"
 				if plan.Missing > 0 {
@@ -109,7 +115,10 @@ signing links; with --only link beside it, for these too.`,
 
 // notApproved says why a plan that was asked for was not approved, and what to do; nil for nil.
 func notApproved(err error, asked string, plan int64) error {
+	var wait *state.CreatesWaitError
 	switch {
+	case errors.As(err, &wait):
+		return fmt.Errorf("cannot approve plan %d: %w", plan, err)
 	case errors.Is(err, state.ErrPlanNotWaiting):
 		return fmt.Errorf("cannot approve %s: %w; payersync status lists the plans that wait", asked, err)
 	case errors.Is(err, office.ErrSameEyes):

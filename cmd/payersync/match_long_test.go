@@ -279,7 +279,7 @@ func (f *firstDay) strangers(all []sandbox.Customer) map[string]string {
 // there is found, nobody is made twice, and strangers are left alone.
 //
 // covers F117
-func TestAServiceThatHasTheCustomersIsLinkedInSixCommands(t *testing.T) {
+func TestAServiceThatHasTheCustomersIsLinkedInSevenCommands(t *testing.T) {
 	t.Parallel()
 	f := newFirstDay(t, *knownCustomers)
 	strangers := f.strangers(f.w.box.Customers())
@@ -304,6 +304,7 @@ func TestAServiceThatHasTheCustomersIsLinkedInSixCommands(t *testing.T) {
 	took(exitDone, "payers", "match", "--csv", file)
 	accepted, rejected := f.decide(file)
 	took(exitDone, "payers", "match", "import", file, "--yes")
+	took(exitDone, "payers", "match", "finish", "--yes")
 	took(exitDone, "backfill", "--yes")
 
 	n := f.count(strangers)
@@ -361,6 +362,7 @@ func TestEveryWrongMatchIsUndoneAndTheServiceIsAsItWas(t *testing.T) {
 	for _, record := range records {
 		f.w.expect(exitDone, "payers", "match", "accept", record, wrong[record], "--yes")
 	}
+	f.w.expect(exitDone, "payers", "match", "finish", "--yes")
 	f.w.expect(exitAttention, "backfill", "--yes")
 	for _, record := range records {
 		if key := f.members()[wrong[record]]["externalData"]; fmt.Sprint(key) != "map[accountNumber:"+record+"]" {

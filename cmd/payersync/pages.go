@@ -164,6 +164,7 @@ func settingsOf(c *config.Config) []pages.Setting {
 		{Group: "Limits above which a plan waits", Name: "Changes in a run", Value: fmt.Sprintf("%v, and %d in any case", g.MaxChanges, g.MaxChangesFloor)},
 		{Group: "Limits above which a plan waits", Name: "Payers that would be left out", Value: fmt.Sprint(g.MaxHolds)},
 		{Group: "Limits above which a plan waits", Name: "Payers missing from the books", Value: fmt.Sprint(g.MaxMissing)},
+		{Group: "Likenesses", Name: "The first run waits for matching", Value: map[bool]string{true: "yes", false: "no"}[g.FirstMatching]},
 		{Group: "Likenesses", Name: "Customers that look alike", Value: c.Adoption},
 		{Group: "Letters", Name: "Sent by", Value: c.Letters.Sender},
 	}

@@ -41,7 +41,7 @@ payersync payers match import. The file holds personal data.`,
 		Example: "  payersync payers match --limit 20\n  payersync payers match --csv who-is-who.csv",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withReview(cmd.Context(), connection, func(ctx context.Context, _ *session.Session, r *review) error {
+			return a.withReview(cmd.Context(), connection, func(ctx context.Context, s *session.Session, r *review) error {
 				limit := a.limitOf(cmd)
 				found, err := r.find(ctx)
 				switch {
@@ -53,14 +53,14 @@ payersync payers match import. The file holds personal data.`,
 					shown, err := r.shown(ctx, firstOf(found, limit))
 					return errors.Join(err, show.Lines(a.Out, reportsOf(shown)))
 				}
-				return a.printMatches(ctx, r, found, limit)
+				return errors.Join(a.printMatches(ctx, r, found, limit), a.sayStops(ctx, s, r.conn.Name))
 			})
 		},
 	}
 	c.PersistentFlags().StringVar(&connection, "connection", "", "the records' connection; needed where there are several")
 	c.Flags().StringVar(&file, "csv", "", "write the list to a new `FILE` for a spreadsheet")
 	limitFlag(c)
-	c.AddCommand(a.matchAcceptCmd(&connection), a.matchRejectCmd(&connection), a.matchImportCmd(&connection))
+	c.AddCommand(a.matchAcceptCmd(&connection), a.matchRejectCmd(&connection), a.matchImportCmd(&connection), a.matchFinishCmd(&connection))
 	return c
 }
 

@@ -92,6 +92,8 @@ func (a *app) showPlan(ctx context.Context, s *session.Session, res syncer.Resul
 	switch {
 	case errors.As(res.Err, &stands):
 		fmt.Fprintf(a.Out, "A standstill: %s\n", stands)
+	case res.Plan.WaitsForDecision():
+		fmt.Fprintln(a.Out, res.Plan.Limits)
 	case res.Plan.Limits != "" && res.Plan.State != state.PlanRejected:
 		fmt.Fprintf(a.Out, "Above the limits: %s\nIt waits until: payersync approve %d\n", res.Plan.Limits, res.Plan.ID)
 	}

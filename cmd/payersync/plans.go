@@ -235,7 +235,10 @@ func (a *app) printStored(r office.Plan, rate float64) {
 		a.printSendingTime(r.Plan, rate)
 	}
 	fmt.Fprintf(a.Out, "Made by run %d at %s, hash %s\n", r.RunID, show.Time(r.CreatedAt), r.Hash[:shortHash])
-	if r.Limits != "" {
+	switch {
+	case r.WaitsForDecision():
+		fmt.Fprintln(a.Out, r.Limits)
+	case r.Limits != "":
 		fmt.Fprintf(a.Out, "Above the limits: %s\n", r.Limits)
 	}
 	if r.RejectedBy != "" {

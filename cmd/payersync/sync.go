@@ -148,7 +148,7 @@ func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 				return exitCode(err), err
 			}
 			code := codeOf(res)
-			if why := a.Unasked(); why != "" && show.IsTerminal(a.In) && (code == exitApproval || code == exitStandstill && res.Plan != nil) {
+			if why := a.Unasked(); why != "" && show.IsTerminal(a.In) && (code == exitApproval && !res.Plan.WaitsForDecision() || code == exitStandstill && res.Plan != nil) {
 				a.Say("You were not asked: %s. payersync approve %d lets the plan go; with --yes this command does it by itself.", why, res.Plan.ID)
 			}
 			return code, a.showResult(res)
@@ -326,6 +326,8 @@ func outcomeText(r syncer.Result) string {
 		left = ": " + r.Left
 	}
 	switch {
+	case r.Outcome == connector.RunAwaitingApproval && r.Plan.WaitsForDecision():
+		return fmt.Sprintf("%s of plan %d wait for a person. %s", connector.Plural(r.Plan.Creates, "new customer"), r.Plan.ID, r.Plan.Limits)
 	case r.Outcome == connector.RunAwaitingApproval:
 		return fmt.Sprintf("plan %d waits for approval. %s\n  payersync approve %d", r.Plan.ID, r.Plan.Limits, r.Plan.ID)
 	case errors.As(r.Err, &stands):

@@ -32,6 +32,7 @@ const (
 	Standstill          Code = "standstill"
 	PlanWaits           Code = "plan_waits"
 	PlanRejected        Code = "plan_rejected"
+	CreatesWait         Code = "creates_wait"
 	WritebackWaits      Code = "writeback_waits"
 	WritebackStuck      Code = "writeback_stuck"
 	MandateCancelled    Code = "mandate_cancelled"
@@ -46,7 +47,7 @@ const (
 // Codes are all codes, in the order in which people are shown what holds.
 var Codes = []Code{
 	LedgerUnwritable, PutBack, WayFailed, SourceDisconnected, SourceParked, ConsentBroken, ConsentLapsing, WebhooksSilent, SubscriptionChanged, RotationUnfinished, EventsUnclear, EventTypeUnknown,
-	UpdatesHeld, TwoWay, RunFailed, RunIncomplete, JobFailed, JobOverdue, ConfigWrong, RestartNeeded, MappingWrong, Standstill, PlanWaits, PlanRejected, WritebackWaits, WritebackStuck, MandateCancelled, MandateUnknown,
+	UpdatesHeld, TwoWay, RunFailed, RunIncomplete, JobFailed, JobOverdue, ConfigWrong, RestartNeeded, MappingWrong, Standstill, PlanWaits, CreatesWait, PlanRejected, WritebackWaits, WritebackStuck, MandateCancelled, MandateUnknown,
 	LettersHeld, LettersWait, LettersUnclear, RequestsUnanswered, Attention,
 }
 
@@ -76,6 +77,7 @@ var titles = map[Code]string{
 	Standstill:          "A connection stands still",
 	PlanWaits:           "A plan waits for approval",
 	PlanRejected:        "A plan was rejected",
+	CreatesWait:         "No new customer is created yet",
 	WritebackWaits:      "Writes into the books wait for approval",
 	WritebackStuck:      "Writes into the books need a person",
 	MandateCancelled:    "A mandate was cancelled",

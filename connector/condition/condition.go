@@ -98,6 +98,7 @@ var looks = []struct {
 	{[]Code{ConfigWrong, RestartNeeded}, (*look).serving},
 	{[]Code{MappingWrong}, (*look).mappings},
 	{[]Code{Standstill, PlanWaits}, (*look).plans},
+	{[]Code{CreatesWait}, (*look).creates},
 	{[]Code{PlanRejected}, (*look).rejected},
 	{[]Code{WritebackWaits, WritebackStuck}, (*look).writebacks},
 	{[]Code{MandateCancelled, MandateUnknown}, (*look).mandates},
@@ -333,7 +334,7 @@ func (l *look) mappings(ctx context.Context) error {
 func (l *look) plans(ctx context.Context) error {
 	rows, err := l.ledger.WaitingPlans(ctx)
 	for _, p := range rows {
-		if !l.Has(p.Connection) {
+		if !l.Has(p.Connection) || p.WaitsForDecision() { // creates tells of these
 			continue
 		}
 		first, since, err := l.ledger.WaitingSince(ctx, p)
@@ -360,6 +361,18 @@ func waiting(p state.Plan, subject string, since time.Time, format func(time.Tim
 		c.Code, c.Sentence, c.Commands = PlanWaits, fmt.Sprintf("Plan %d of %s waits for approval: %s", p.ID, p.Connection, p.Limits), []string{show, approve}
 	}
 	return c
+}
+
+// creates finds the connections that create no customers before a person has decided.
+func (l *look) creates(ctx context.Context) error {
+	stops, err := l.ledger.CreateStops(ctx, "")
+	for _, s := range stops {
+		if l.Has(s.Connection) {
+			l.add(Condition{Code: CreatesWait, Subject: strings.TrimSpace(s.Connection + " " + s.Other), Connection: s.Connection, Since: s.Since, Urgent: true, Count: s.Customers,
+				Sentence: s.Connection + ": " + s.Sentence(), Next: s.Next(), Commands: s.Commands()})
+		}
+	}
+	return err
 }
 
 func (l *look) rejected(ctx context.Context) error {

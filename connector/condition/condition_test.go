@@ -386,3 +386,24 @@ func TestAConnectionThatLinksOnlyIsToldUntilAPersonHasDecided(t *testing.T) {
 	only(false)
 	d.expect("once it writes again", d.look(Expected{}, TwoWay))
 }
+
+// covers F220
+func TestAConnectionThatCreatesNobodyYetIsTold(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(func(tx *state.Tx) error {
+		_, err := tx.SaveCreateStops("acme", []state.CreateStop{{Cause: state.CauseFirstMatching, Customers: 41}, {Cause: state.CauseSameBooks, Other: "before", Customers: 3}})
+		return err
+	})
+	found := d.look(Expected{}, CreatesWait)
+	if len(found) != 2 || !strings.Contains(found[0].Text(), "41 customers exist") || !strings.Contains(found[1].Text(), "3 records of acme look like payers of before") {
+		t.Fatalf("%+v", found)
+	}
+	d.do(func(tx *state.Tx) error {
+		_, err := tx.FinishMatching("acme", "olga", "compared")
+		return err
+	})
+	if found := d.look(Expected{}, CreatesWait); len(found) != 1 || found[0].Subject != "acme before" {
+		t.Errorf("with matching finished: %+v", found)
+	}
+}

@@ -190,12 +190,16 @@ func (v *visit) matches() error {
 		Back   string
 		Linked int // and not sent yet
 		Unread []unreadMatches
+		Stops  []state.CreateStop
 	}{Total: len(all.Rows), May: v.User.Role.May(Operator), At: all.At}
 	if content.May {
 		content.Back = v.lastWords()
 		if content.Linked, err = v.ledger().PromiseCount(v.Context()); err != nil {
 			return err
 		}
+	}
+	if content.Stops, err = office.Stops(v.Context(), v.ledger(), v.pages.cfg.Connections); err != nil {
+		return err
 	}
 	for _, u := range all.Unread {
 		content.Unread = append(content.Unread, unreadMatches{u.Connection, mappingPath(u.Connection), u.Line})

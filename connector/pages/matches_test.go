@@ -338,3 +338,28 @@ func TestAConnectionWhoseMappingHasAMistakeIsNamedAndStopsNobodyElses(t *testing
 	}
 	holds(t, h.enter("olga", pages.Operator).get("/matches", http.StatusOK), "<bdi>quickstart</bdi>'s matches are not shown: the mapping has a mistake, line 3. See", `href="/mapping/quickstart"`)
 }
+
+// covers F220
+func TestMatchingIsFinishedOnThePageOfMatches(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.syncer.Settings.Guards.FirstMatching = true
+	h.there("Somebody Else Ltd", "else@example.org")
+	h.run(true)
+	for _, path := range []string{"/", "/matches"} {
+		holds(t, h.enter("vera", pages.Viewer).get(path, http.StatusOK), "1 customer exists in the billing service that belongs to no record yet", "No customer is created until matching is finished")
+	}
+	lacks(t, h.enter("vera", pages.Viewer).get("/matches", http.StatusOK), "/matches/finish")
+	v := h.enter("olga", pages.Operator)
+	plan := must(h.ledger.WaitingPlans(t.Context()))(t)[0]
+	page := v.get(fmt.Sprintf("/plans/%d", plan.ID), http.StatusOK)
+	holds(t, page, "until matching is finished")
+	holds(t, v.post(fmt.Sprintf("/plans/%d", plan.ID), http.StatusConflict, "do", "all", "reads", fields(page, "reads")[0]), "New customers wait")
+
+	holds(t, v.get("/matches", http.StatusOK), "/matches/finish")
+	v.post("/matches/finish", http.StatusUnprocessableEntity, "connection", sample)
+	v.post("/matches/finish", http.StatusNotFound, "connection", "nobody", "reason", "compared")
+	holds(t, v.post("/matches/finish", http.StatusOK, "connection", sample, "reason", "compared"), "Matching of quickstart is finished")
+	lacks(t, v.get("/matches", http.StatusOK), "until matching is finished")
+	holds(t, v.get(fmt.Sprintf("/plans/%d", plan.ID), http.StatusOK), "The next run decides on the new customers")
+}

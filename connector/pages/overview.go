@@ -30,7 +30,7 @@ var settled = map[condition.Code]leads{
 	condition.SourceDisconnected: {"/settings", "Look at the connections"}, condition.ConsentBroken: {"/settings", "Look at the connections"}, condition.ConsentLapsing: {"/settings", "Look at the connections"},
 	condition.JobFailed: {"/settings", "Look at the schedules"}, condition.JobOverdue: {"/settings", "Look at the schedules"}, condition.ConfigWrong: {"/settings", "Look at the settings"},
 	condition.RunFailed: {"/runs", "Look at the runs"}, condition.RunIncomplete: {"/runs", "Look at the runs"},
-	condition.Standstill: {"/plans", "Look at the plan"}, condition.PlanRejected: {"/plans", "Look at the plan"},
+	condition.Standstill: {"/plans", "Look at the plan"}, condition.PlanRejected: {"/plans", "Look at the plan"}, condition.CreatesWait: {"/matches", "Match the customers"},
 	condition.MappingWrong: {"/mapping", "Look at the mapping"}, condition.TwoWay: {"/todo/two_way", "Look at the payers"},
 	condition.LettersHeld: {"/mandates/letters", "Look at the letters"}, condition.LettersWait: {"/mandates/letters", "Look at the letters"}, condition.LettersUnclear: {"/mandates/letters", "Look at the letters"},
 	condition.RequestsUnanswered: {"/todo/outcome_unknown", "Look at the payers"},

@@ -325,7 +325,10 @@ func (v *visit) judge() error {
 		return v.judgedMeanwhile(err)
 	}
 	var open *state.ErrRunOpen
+	var wait *state.CreatesWaitError
 	switch {
+	case errors.As(err, &wait):
+		return problem{Status: http.StatusConflict, Title: "New customers wait", Sentence: "Nothing was approved. " + wait.Stops[0].Sentence(), Next: "Decide on that first.", Path: "/matches"}
 	case errors.Is(err, office.ErrSameEyes):
 		return problem{Status: http.StatusForbidden, Title: "Somebody else approves this", Sentence: "You saved the mapping version that made this plan. Nothing was approved.", Next: "Ask somebody else who may approve to look at it."}
 	case errors.Is(err, office.ErrTogether):

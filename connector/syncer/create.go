@@ -35,6 +35,8 @@ func (r *run) create(ctx context.Context, c state.Change) error {
 	switch {
 	case errors.Is(err, state.ErrKeyFound), errors.Is(err, state.ErrKeyTaken), errors.Is(err, state.ErrKeyUnderWay), errors.Is(err, state.ErrAccepted):
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "") // planned again, over the new facts
+	case errors.Is(err, state.ErrCreatesWait): // a person has said so since this run began to send
+		return nil
 	case err != nil:
 		return err
 	}

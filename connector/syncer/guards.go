@@ -20,6 +20,10 @@ type Guards struct {
 	MaxMissing      Limit // known records that a full reading of the source does not show
 	MaxHolds        Limit // payers of the plans before that would be held or left out
 
+	// FirstMatching lets a connection whose payers have no customers yet create none while the service has
+	// customers that belong to no record, until a person has finished matching.
+	FirstMatching bool
+
 	// HoldOnlyAbove holds back of a plan above the limits only the kinds of change that are
 	// above theirs; otherwise all of it waits.
 	HoldOnlyAbove bool

@@ -46,6 +46,9 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 	if err := r.planAll(ctx); err != nil {
 		return state.Plan{}, err
 	}
+	if err := r.findStops(ctx); err != nil {
+		return state.Plan{}, err
+	}
 	var plan state.Plan
 	if err := r.Ledger.DoAlone(ctx, func(tx *state.Tx) (err error) {
 		plan, err = tx.FinishPlan(r.id, r.conn.Name, r.conn.Mapping.Version(), r.Settings.Guards.tooMany)
@@ -690,7 +693,12 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 			return plan, err
 		}
 	}
-	plan.Limits = r.Settings.Guards.stops(plan.Losses, plan.Open, linked)
+	var err error
+	if plan.Stops, err = r.stopsOf(ctx, plan); err != nil {
+		return plan, err
+	}
+	waits := strings.TrimSpace(state.LeftOut(plan.Open.LeftOut) + " " + state.StopsText(plan.Stops)) // whatever the limits
+	plan.Limits = strings.TrimSpace(r.Settings.Guards.stops(plan.Losses, plan.Open, linked) + " " + state.StopsText(plan.Stops))
 	if plan.Lost > 0 && (r.opts.Approve == nil || r.opts.Kind == connector.RunPlan) {
 		return plan, r.standStill(ctx, plan)
 	}
@@ -715,12 +723,17 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	if plan.Limits == "" {
 		return plan, r.Ledger.DoAlone(ctx, func(tx *state.Tx) error { return tx.ApproveWithinLimits(plan.ID) })
 	}
-	leftOut := state.LeftOut(plan.Open.LeftOut)
-	if plan.Limits == leftOut { // everything else is within the limits
+	if plan.Limits == waits { // everything else is within the limits
 		return plan, r.Ledger.DoAlone(ctx, func(tx *state.Tx) error {
-			return errors.Join(tx.ApproveWithinLimits(plan.ID), tx.SetPlanState(plan.ID, state.PlanWaiting, leftOut))
+			return errors.Join(tx.ApproveWithinLimits(plan.ID), tx.SetPlanState(plan.ID, state.PlanWaiting, waits))
 		})
 	}
+	return r.ask(ctx, plan, waits)
+}
+
+// ask asks whether a plan above the limits may go. Without a yes it waits, and with one that part of it that waits
+// whatever the limits are.
+func (r *run) ask(ctx context.Context, plan state.Plan, waits string) (state.Plan, error) {
 	if r.opts.Approve == nil {
 		return plan, r.setPlan(ctx, plan, state.PlanWaiting)
 	}
@@ -736,9 +749,9 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	case plan.Lost > 0:
 		r.tell(fmt.Sprintf("%s They were let go, as plan %d says.", r.Settings.Guards.Losses(plan.Losses), plan.ID))
 	}
-	if leftOut != "" {
-		plan.Limits = leftOut
-		return plan, r.Ledger.DoAlone(ctx, func(tx *state.Tx) error { return tx.ApproveOpen(plan.ID, r.opts.Actor, leftOut) })
+	if waits != "" {
+		plan.Limits = waits
+		return plan, r.Ledger.DoAlone(ctx, func(tx *state.Tx) error { return tx.ApproveOpen(plan.ID, r.opts.Actor, waits) })
 	}
 	if err := r.Ledger.DoAlone(ctx, func(tx *state.Tx) error {
 		// What was refused and is planned anew says the same as a plan that was approved once.

@@ -234,6 +234,7 @@ type Guards struct {
 	MaxCreates      int   `yaml:"max_creates" jsonschema:"minimum=0" jsonschema_description:"Customers that would be created. Default 20."`
 	MaxBlanks       int   `yaml:"max_blanks" jsonschema:"minimum=0" jsonschema_description:"Fields that would be emptied. Default 0."`
 	MaxIdentity     Limit `yaml:"max_identity" jsonschema_description:"Customers whose name or e-mail address would change. Default 2%."`
+	FirstMatching   bool  `yaml:"first_matching" jsonschema_description:"A connection whose payers have no customers yet creates none while the service has customers that belong to no record, until a person has finished matching. Default true."`
 	HoldOnlyAbove   bool  `yaml:"hold_only_above" jsonschema_description:"Of a plan above the limits, hold back only the kinds of change that are above theirs, and send the others without approval. Default false: all of it waits."`
 	MaxMissing      Limit `yaml:"max_missing" jsonschema_description:"Known records that a full reading of the source does not show, or linked customers that the billing service does not list, as a number or a percentage of the known ones. Above it nothing is concluded from that before a person looks; so it is whenever a source shows none. Default 10%."`
 	MaxHolds        Limit `yaml:"max_holds" jsonschema_description:"Payers that a plan would newly hold or leave out, as a number or a percentage of those with a customer. Above it nothing is sent before a person looks; so it is whenever a plan leaves none. Default 10%."`
@@ -330,7 +331,7 @@ func defaults() Config {
 		Billing:   Billing{Profile: "standard", AuthURL: "/oauth2/token", RatePerSecond: 5, MaxInFlight: 8, Timeout: Duration(30 * time.Second)},
 		Adoption:  "propose",
 		Lookup:    Lookup{MaxAge: Duration(24 * time.Hour), Quarantine: Duration(15 * time.Minute)},
-		Guards:    Guards{MaxChanges: Limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: Limit{Percent: 2}, MaxMissing: Limit{Percent: 10}, MaxHolds: Limit{Percent: 10}},
+		Guards:    Guards{FirstMatching: true, MaxChanges: Limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: Limit{Percent: 2}, MaxMissing: Limit{Percent: 10}, MaxHolds: Limit{Percent: 10}},
 		Schedules: Schedules{Sweep: "7 * * * *", Backup: "30 3 * * *", Retention: "40 3 * * *", Writeback: "12,42 * * * *", KeepAlive: "15 4 * * *", Letters: "*/5 * * * *"},
 		Retention: Retention{WebhookBodies: 30, ChangeDetails: 400},
 		Backup:    Backup{Keep: 14},

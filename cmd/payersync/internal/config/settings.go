@@ -52,7 +52,7 @@ func (c *Config) RunSettings() syncer.Settings {
 		Guards: syncer.Guards{
 			MaxChanges: syncer.Limit(g.MaxChanges), MaxChangesFloor: g.MaxChangesFloor,
 			MaxCreates: g.MaxCreates, MaxBlanks: g.MaxBlanks, MaxIdentity: syncer.Limit(g.MaxIdentity),
-			MaxMissing: syncer.Limit(g.MaxMissing), MaxHolds: syncer.Limit(g.MaxHolds), HoldOnlyAbove: g.HoldOnlyAbove,
+			MaxMissing: syncer.Limit(g.MaxMissing), MaxHolds: syncer.Limit(g.MaxHolds), HoldOnlyAbove: g.HoldOnlyAbove, FirstMatching: g.FirstMatching,
 		},
 	}
 }

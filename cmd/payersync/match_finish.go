@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+func (a *app) matchFinishCmd(connection *string) *cobra.Command {
+	var d decision
+	undo := false
+	c := &cobra.Command{
+		Use:   "finish",
+		Short: "Say that matching is finished: the next runs create the customers that nobody is",
+		Long: `The first run of a connection creates nobody while the billing service has customers
+that belong to no record: each may be one of its payers. Compare them with payersync
+payers match, accept and reject pairs, and then say here that matching is finished.
+Nothing is sent: the next run creates customers for the other records, within the
+limits. Customers that appear in the service later do not stop the connection again.
+
+--undo takes it back. What was created meanwhile stays; the next creates wait again.`,
+		Example: "  payersync payers match finish --reason 'all 41 compared'\n  payersync payers match finish --connection acme --undo --reason 'too early'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				one, err := s.Config.One(*connection)
+				if err != nil {
+					return err
+				}
+				if undo {
+					return a.reopenMatching(cmd.Context(), s, one.Name, d)
+				}
+				return a.finishMatching(cmd.Context(), s, one.Name, d)
+			})
+		},
+	}
+	c.Flags().BoolVar(&undo, "undo", false, "take it back: new customers wait again")
+	d.flags(c)
+	return c
+}
+
+// matchingReport is what `payers match finish --output json` prints.
+type matchingReport struct {
+	Connection string             `json:"connection"`
+	Finished   bool               `json:"finished"`
+	Changed    bool               `json:"changed"` // it was otherwise before
+	Stops      []state.CreateStop `json:"create_stops"`
+}
+
+func (a *app) finishMatching(ctx context.Context, s *session.Session, connection string, d decision) error {
+	stops, err := office.Stops(ctx, s.Ledger, []string{connection})
+	if err != nil {
+		return err
+	}
+	for _, stop := range stops {
+		if stop.Cause == state.CauseFirstMatching {
+			a.Say("%s", stop.Sentence())
+		}
+	}
+	alike := 0
+	if err := s.Ledger.EachAttention(ctx, state.Filter{Connection: connection, State: string(connector.ReasonLikeness)}, func(state.AttentionRow) error {
+		alike++
+		return nil
+	}); err != nil {
+		return err
+	}
+	if alike > 0 {
+		a.Say("Held because they look like a customer: %s. They stay held until you decide on each.", connector.Plural(alike, "record"))
+	}
+	sure, err := a.Confirms(ctx, d.yes, "Matching is not finished", fmt.Sprintf("Is matching of %s finished? The next run creates the customers that nobody is.", show.Visible(connection)))
+	if err != nil {
+		return err
+	}
+	if !sure {
+		a.Say("Nothing was changed.")
+		return nil
+	}
+	news, err := office.FinishMatching(ctx, s.Ledger, connection, syncer.Operator{Name: actor(), Reason: d.reason})
+	if err != nil {
+		return err
+	}
+	return a.printMatching(ctx, s, matchingReport{Connection: connection, Finished: true, Changed: news},
+		map[bool]string{true: "Matching of %s is finished.", false: "Matching of %s was finished before."}[news])
+}
+
+func (a *app) reopenMatching(ctx context.Context, s *session.Session, connection string, d decision) error {
+	err := office.ReopenMatching(ctx, s.Ledger, connection, syncer.Operator{Name: actor(), Reason: d.reason})
+	if errors.Is(err, state.ErrMatchingOpen) {
+		return fmt.Errorf("cannot take it back: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	return a.printMatching(ctx, s, matchingReport{Connection: connection, Changed: true}, "Matching of %s is open again: the next run creates nobody while customers belong to no record.")
+}
+
+// printMatching prints where matching stands, and what still stops creates.
+func (a *app) printMatching(ctx context.Context, s *session.Session, r matchingReport, says string) error {
+	var err error
+	if r.Stops, err = office.Stops(ctx, s.Ledger, []string{r.Connection}); err != nil {
+		return err
+	}
+	if a.JSON() {
+		return show.JSON(a.Out, r)
+	}
+	fmt.Fprintf(a.Out, says+"\n", show.Visible(r.Connection))
+	if r.Finished {
+		if err := a.sayStops(ctx, s, r.Connection); err != nil {
+			return err
+		}
+	}
+	a.Say("Nothing is sent yet. What the next run would do: payersync plan %s", show.Visible(r.Connection))
+	return nil
+}
+
+// sayStops says why a connection creates no customers yet.
+func (a *app) sayStops(ctx context.Context, s *session.Session, connection string) error {
+	stops, err := office.Stops(ctx, s.Ledger, []string{connection})
+	for _, stop := range stops {
+		a.Say("%s", stop.Text())
+	}
+	return err
+}

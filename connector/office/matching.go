@@ -1,0 +1,31 @@
+package office
+
+import (
+	"context"
+	"slices"
+
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// Stops returns why these connections create no customers yet.
+func Stops(ctx context.Context, ledger *state.Ledger, connections []string) ([]state.CreateStop, error) {
+	stops, err := ledger.CreateStops(ctx, "")
+	return slices.DeleteFunc(stops, func(s state.CreateStop) bool { return !slices.Contains(connections, s.Connection) }), err
+}
+
+// FinishMatching notes that a person has finished matching the records of a connection with the customers that
+// exist. Nothing is sent by it: the next run creates the others, within the limits. It reports false when that was
+// said before.
+func FinishMatching(ctx context.Context, ledger *state.Ledger, connection string, by syncer.Operator) (news bool, err error) {
+	err = ledger.Do(ctx, func(tx *state.Tx) error {
+		news, err = tx.FinishMatching(connection, by.Name, by.Reason)
+		return err
+	})
+	return news, err
+}
+
+// ReopenMatching takes back that matching is finished. It fails with state.ErrMatchingOpen.
+func ReopenMatching(ctx context.Context, ledger *state.Ledger, connection string, by syncer.Operator) error {
+	return ledger.Do(ctx, func(tx *state.Tx) error { return tx.ReopenMatching(connection, by.Name, by.Reason) })
+}

@@ -1,0 +1,263 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"payersync/connector"
+)
+
+// CreateCause is a cause for which a connection creates no customers yet.
+type CreateCause string
+
+// The causes.
+const (
+	CauseFirstMatching CreateCause = "first_matching" // customers exist that belong to no record, and nobody has finished matching
+	CauseSameBooks     CreateCause = "same_books"     // the records look like the payers of another connection
+)
+
+// CreateStop says why a connection creates no customers until a person has decided.
+type CreateStop struct {
+	Connection string      `json:"connection"`
+	Cause      CreateCause `json:"cause"`
+	Other      string      `json:"other,omitempty"` // the connection whose payers the records look like
+	Customers  int         `json:"customers"`       // customers without a record, or records that look like payers
+	Since      time.Time   `json:"since"`
+}
+
+// Sentence says what keeps the connection from creating customers.
+func (s CreateStop) Sentence() string {
+	if s.Cause == CauseSameBooks {
+		look := "look"
+		if s.Customers == 1 {
+			look = "looks"
+		}
+		return fmt.Sprintf("%s of %s %s like payers of %s. No customer is created before a person says whether the two read the same books.",
+			connector.Plural(s.Customers, "record"), s.Connection, look, s.Other)
+	}
+	exist := "exist in the billing service that belong"
+	if s.Customers == 1 {
+		exist = "exists in the billing service that belongs"
+	}
+	return fmt.Sprintf("%s %s to no record yet. No customer is created until matching is finished.", connector.Plural(s.Customers, "customer"), exist)
+}
+
+// Commands returns the commands that show more, or end the stop.
+func (s CreateStop) Commands() []string {
+	if s.Cause == CauseSameBooks {
+		return []string{
+			fmt.Sprintf("payersync connections move %s %s", s.Other, s.Connection),
+			fmt.Sprintf("payersync connections separate %s %s --reason TEXT", s.Other, s.Connection),
+		}
+	}
+	return []string{"payersync payers match --connection " + s.Connection, "payersync payers match finish --connection " + s.Connection}
+}
+
+// Next says what a person can do to end the stop, with Commands.
+func (s CreateStop) Next() string {
+	if s.Cause == CauseSameBooks {
+		return "If the two read the same books, move the payers; if these are another company's, say so:"
+	}
+	return "Compare them with the records, and then finish:"
+}
+
+// Text returns what the stop is and how a person ends it, in one line.
+func (s CreateStop) Text() string {
+	c := s.Commands()
+	if s.Cause == CauseSameBooks {
+		return fmt.Sprintf("%s If the two read the same books: %s. If these are another company's: %s.", s.Sentence(), c[0], c[1])
+	}
+	return fmt.Sprintf("%s Compare them with the records: %s. Then finish: %s.", s.Sentence(), c[0], c[1])
+}
+
+// StopsText returns the text of several stops; "" for none.
+func StopsText(stops []CreateStop) string {
+	texts := make([]string, len(stops))
+	for i, s := range stops {
+		texts[i] = s.Text()
+	}
+	return strings.Join(texts, " ")
+}
+
+// ErrCreatesWait means that the connection of a create creates no customers yet.
+var ErrCreatesWait = errors.New("no customer is created before a person has decided")
+
+// CreatesWaitError means that creates were not approved or sent, because the connection creates no
+// customers yet.
+type CreatesWaitError struct{ Stops []CreateStop }
+
+// Error says why, and what to do.
+func (e *CreatesWaitError) Error() string { return StopsText(e.Stops) }
+
+const (
+	// isStopped is the condition that a connection, which stands in the place of %s, creates no
+	// customers yet.
+	isStopped = "EXISTS (SELECT 1 FROM create_stops stop WHERE stop.connection = %s AND stop.finished_at IS NULL)"
+
+	// waitsForPerson is the condition that pending change c is a create that waits for a person's decision, or
+	// a link that belongs to one.
+	waitsForPerson = `(EXISTS (SELECT 1 FROM create_stops stop WHERE stop.connection = c.connection AND stop.finished_at IS NULL)
+		AND (c.action = 'create' OR c.action = 'link' AND EXISTS (SELECT 1 FROM changes m WHERE m.connection = c.connection AND m.source_id = c.source_id
+		  AND m.lane = 'customer' AND m.action = 'create' AND m.state = 'pending')))`
+
+	stopColumns = "SELECT connection, cause, other, customers, since FROM create_stops WHERE finished_at IS NULL AND (?1 = '' OR connection = ?1) ORDER BY connection, cause, other"
+)
+
+// CreateStops returns why connections create no customers yet, of one connection or of all with "".
+func (l *Ledger) CreateStops(ctx context.Context, connection string) ([]CreateStop, error) {
+	rows, err := l.query(ctx, stopColumns, connection)
+	if err != nil {
+		return nil, fmt.Errorf("read why creates wait: %w", err)
+	}
+	return scanStops(rows)
+}
+
+func (tx *Tx) createStops(connection string) ([]CreateStop, error) {
+	rows, err := tx.query(stopColumns, connection)
+	if err != nil {
+		return nil, fmt.Errorf("read why creates wait: %w", err)
+	}
+	return scanStops(rows)
+}
+
+func scanStops(rows *sql.Rows) (stops []CreateStop, err error) {
+	defer rows.Close()
+	for rows.Next() {
+		var s CreateStop
+		var since sql.NullString
+		if err := rows.Scan(&s.Connection, &s.Cause, &s.Other, &s.Customers, &since); err != nil {
+			return nil, fmt.Errorf("read why creates wait: %w", err)
+		}
+		if s.Since, err = parseTime(since); err != nil {
+			return nil, err
+		}
+		stops = append(stops, s)
+	}
+	return stops, rows.Err()
+}
+
+// SaveCreateStops makes these the stops of a connection, in the place of those that it had. One that
+// a person has finished stays finished.
+func (tx *Tx) SaveCreateStops(connection string, stops []CreateStop) ([]CreateStop, error) {
+	before, err := tx.createStops(connection)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range before {
+		if !slices.ContainsFunc(stops, func(s CreateStop) bool { return s.Cause == b.Cause && s.Other == b.Other }) {
+			if err := tx.exec("DELETE FROM create_stops WHERE connection = ? AND cause = ? AND other = ? AND finished_at IS NULL", connection, b.Cause, b.Other); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, s := range stops {
+		if err := tx.exec(`INSERT INTO create_stops (connection, cause, other, customers, since) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (connection, cause, other) DO UPDATE SET customers = excluded.customers WHERE create_stops.finished_at IS NULL AND create_stops.customers <> excluded.customers`,
+			connection, s.Cause, s.Other, s.Customers, stamp(tx.now)); err != nil {
+			return nil, err
+		}
+	}
+	return tx.createStops(connection)
+}
+
+// Matching says how far the first matching of a connection is.
+type Matching struct {
+	Stopped  bool // creates wait for a person to finish it
+	Finished bool // a person has finished it
+	Begun    bool // a payer of the connection has a customer, or a request for one was sent
+}
+
+// Matching returns how far the first matching of a connection is.
+func (tx *Tx) Matching(connection string) (m Matching, err error) {
+	err = tx.row([]any{&m.Stopped, &m.Finished, &m.Begun}, `SELECT
+		EXISTS (SELECT 1 FROM create_stops WHERE connection = ?1 AND cause = 'first_matching' AND finished_at IS NULL),
+		EXISTS (SELECT 1 FROM create_stops WHERE connection = ?1 AND cause = 'first_matching' AND finished_at IS NOT NULL),
+		EXISTS (SELECT 1 FROM payers WHERE connection = ?1 AND billing_id IS NOT NULL)
+		  OR EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND lane = 'customer' AND attempts > 0)`, connection)
+	if err != nil {
+		err = fmt.Errorf("look how far matching is: %w", err)
+	}
+	return m, err
+}
+
+// FreeCustomers returns how many customers of the index belong to nobody: no payer is linked to them, no record
+// was said to be theirs, and they carry no key of ours, neither of a payer nor under this name.
+func (tx *Tx) FreeCustomers(keyName string) (n int, err error) {
+	names := []string{keysNamed(keyName)}
+	if err := tx.each("SELECT DISTINCT key_name FROM payers", nil, func(scan func(...any) error) error {
+		var name string
+		err := scan(&name)
+		names = append(names, keysNamed(name))
+		return err
+	}); err != nil {
+		return 0, fmt.Errorf("read the names of keys: %w", err)
+	}
+	list, err := json.Marshal(names)
+	if err != nil {
+		return 0, err
+	}
+	if err := tx.row([]any{&n}, `SELECT count(*) FROM remote_customers c WHERE c.digest <> ''
+		AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = c.billing_id)
+		AND NOT EXISTS (SELECT 1 FROM words w WHERE w.billing_id = c.billing_id AND w.word = 'accept')
+		AND NOT EXISTS (SELECT 1 FROM remote_traits t CROSS JOIN json_each(?1) k WHERE t.billing_id = c.billing_id AND t.kind = 'key' AND substr(t.value, 1, length(k.value)) = k.value)`,
+		string(list)); err != nil {
+		return 0, fmt.Errorf("count the customers that belong to no record: %w", err)
+	}
+	return n, nil
+}
+
+// matchingFinished is what stands as the reason of a plan that waited for matching, until the next run looks at
+// its limits.
+const matchingFinished = "Matching is finished. The next run decides on the new customers, within the limits."
+
+// FinishMatching notes that a person has finished matching the records of a connection with the customers that
+// exist, so that the next runs create the others. It reports false when that was said before.
+func (tx *Tx) FinishMatching(connection, actor, reason string) (news bool, err error) {
+	stops, err := tx.createStops(connection)
+	if err != nil {
+		return false, err
+	}
+	n, err := tx.count(`INSERT INTO create_stops (connection, cause, other, since, finished_at, finished_by) VALUES (?1, 'first_matching', '', ?2, ?2, ?3)
+		ON CONFLICT (connection, cause, other) DO UPDATE SET finished_at = excluded.finished_at, finished_by = excluded.finished_by WHERE create_stops.finished_at IS NULL`,
+		connection, stamp(tx.now), actor)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	for _, s := range stops {
+		if s.Cause == CauseFirstMatching {
+			if err := tx.retellLimits(connection, s.Text(), matchingFinished); err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, tx.Audit(Entry{Actor: actor, Action: "finish matching", Subject: connection, Reason: reason})
+}
+
+// ErrMatchingOpen means that nobody has finished the matching of a connection.
+var ErrMatchingOpen = errors.New("nobody has finished the matching of this connection")
+
+// ReopenMatching takes back that matching is finished: creates that were not sent wait again, while customers exist
+// that belong to no record. It fails with ErrMatchingOpen.
+func (tx *Tx) ReopenMatching(connection, actor, reason string) error {
+	if err := tx.must(ErrMatchingOpen, `UPDATE create_stops SET finished_at = NULL, finished_by = '', since = ?
+		WHERE connection = ? AND cause = 'first_matching' AND finished_at IS NOT NULL`, stamp(tx.now), connection); err != nil {
+		return err
+	}
+	return tx.Audit(Entry{Actor: actor, Action: "reopen matching", Subject: connection, Reason: reason})
+}
+
+// retellLimits replaces a part of the reason for which a plan of a connection waits.
+func (tx *Tx) retellLimits(connection, old, with string) error {
+	return tx.exec("UPDATE plans SET limits = replace(limits, ?, ?) WHERE connection = ? AND state = 'waiting'", old, with, connection)
+}
+
+// stoppedCreates returns how many pending creates of a connection wait for a person's decision.
+func (tx *Tx) stoppedCreates(connection string) (n int, err error) {
+	return n, tx.row([]any{&n}, "SELECT count(*) FROM changes c WHERE c.connection = ? AND c.lane = 'customer' AND c.action = 'create' AND c.state = 'pending' AND "+waitsForPerson, connection)
+}
