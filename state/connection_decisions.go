@@ -79,6 +79,7 @@ func (tx *Tx) DecideConnections(d ConnectionDecision) (news bool, err error) {
 	return true, errors.Join(
 		tx.exec("INSERT INTO connection_decisions (old_connection, new_connection, decision, actor, reason, decided_at) VALUES (?, ?, ?, ?, ?, ?)",
 			d.Old, d.New, d.Decision, d.Actor, d.Reason, stamp(tx.now)),
+		tx.endSameBooks(d.Old, d.New, d.Actor),
 		tx.replanConnection(d.New),
 		tx.Audit(Entry{Actor: d.Actor, Action: action, Subject: d.Old + " " + d.New, Reason: d.Reason}))
 }
@@ -103,7 +104,7 @@ func (tx *Tx) TakeConnectionDecisionBack(d ConnectionDecision) error {
 		return ErrNotDecided
 	}
 	action := map[BooksDecision]string{BooksMoved: "take connection move back", BooksSeparate: "take separate connections back"}[d.Decision]
-	return errors.Join(tx.replanConnection(d.New), tx.Audit(Entry{Actor: d.Actor, Action: action, Subject: d.Old + " " + d.New, Reason: d.Reason}))
+	return errors.Join(tx.reopenSameBooks(d.Old, d.New), tx.replanConnection(d.New), tx.Audit(Entry{Actor: d.Actor, Action: action, Subject: d.Old + " " + d.New, Reason: d.Reason}))
 }
 
 // replanConnection makes the next plan of a connection look at all its records.

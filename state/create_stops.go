@@ -170,14 +170,16 @@ func (tx *Tx) SaveCreateStops(connection string, stops []CreateStop) ([]CreateSt
 type Matching struct {
 	Stopped  bool // creates wait for a person to finish it
 	Finished bool // a person has finished it
+	Waiting  bool // creates wait for any cause
 	Begun    bool // a payer of the connection has a customer, or a request for one was sent
 }
 
 // Matching returns how far the first matching of a connection is.
 func (tx *Tx) Matching(connection string) (m Matching, err error) {
-	err = tx.row([]any{&m.Stopped, &m.Finished, &m.Begun}, `SELECT
+	err = tx.row([]any{&m.Stopped, &m.Finished, &m.Waiting, &m.Begun}, `SELECT
 		EXISTS (SELECT 1 FROM create_stops WHERE connection = ?1 AND cause = 'first_matching' AND finished_at IS NULL),
 		EXISTS (SELECT 1 FROM create_stops WHERE connection = ?1 AND cause = 'first_matching' AND finished_at IS NOT NULL),
+		EXISTS (SELECT 1 FROM create_stops WHERE connection = ?1 AND finished_at IS NULL),
 		EXISTS (SELECT 1 FROM payers WHERE connection = ?1 AND billing_id IS NOT NULL)
 		  OR EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND lane = 'customer' AND attempts > 0)`, connection)
 	if err != nil {

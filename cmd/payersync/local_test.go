@@ -106,6 +106,7 @@ var needs = map[string]struct{ args, what string }{
 	"payersync payers list":               {"", needsNothing},
 	"payersync payers match":              {"", needsSecrets},
 	"payersync payers match accept":       {"A00001 c1 --yes", needsSecrets},
+	"payersync payers match finish":       {"--yes", needsKey},
 	"payersync payers match import":       {"REVIEW", needsSecrets},
 	"payersync payers match reject":       {"A00001 --record A00002 --yes", needsKey},
 	"payersync payers link":               {"A00001 c1 --reason test --yes", needsSecrets},

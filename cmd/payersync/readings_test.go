@@ -140,6 +140,7 @@ func (r reading) play(t *testing.T) string {
 		}
 	})
 	w.edit("payersync.yaml", "profile: sandbox", "profile: standard")
+	w.edit("payersync.yaml", "guards: {max_creates: 20}", "guards: {max_creates: 20, first_matching: false}")
 	w.others(3)
 	checked := w.run("check")
 	if n := w.box.Writes(); n != 0 {

@@ -184,6 +184,7 @@ var situations = map[connector.Reason]func(*stage) string{
 		return s.reads(row{ID: "M1", Name: "Mat\x01ter", Email: "matter@example.org"}, otherRow)
 	},
 	connector.ReasonLikeness: func(s *stage) string {
+		s.edit("payersync.yaml", "guards: {max_creates: 20}", "guards: {max_creates: 20, first_matching: false}")
 		s.added(`{"name":"Matter Ltd","people":[{"name":"Matter Ltd","email":"matter@example.org"}]}`)
 		return s.reads(matterRow, otherRow)
 	},

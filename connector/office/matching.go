@@ -29,3 +29,12 @@ func FinishMatching(ctx context.Context, ledger *state.Ledger, connection string
 func ReopenMatching(ctx context.Context, ledger *state.Ledger, connection string, by syncer.Operator) error {
 	return ledger.Do(ctx, func(tx *state.Tx) error { return tx.ReopenMatching(connection, by.Name, by.Reason) })
 }
+
+// SeparateConnections notes that two connections read the books of two companies. It fails with state.ErrNoConnection,
+// state.ErrSameConnection or state.ErrConnectionDecided.
+func SeparateConnections(ctx context.Context, ledger *state.Ledger, old, connection string, by syncer.Operator) error {
+	return ledger.Do(ctx, func(tx *state.Tx) error {
+		_, err := tx.DecideConnections(state.ConnectionDecision{Old: old, New: connection, Decision: state.BooksSeparate, Actor: by.Name, Reason: by.Reason})
+		return err
+	})
+}

@@ -1,19 +1,21 @@
 package pages
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 
 	"payersync/connector/office"
 	"payersync/connector/syncer"
+	"payersync/state"
 )
 
 // finishMatching notes that matching of a connection is finished.
 func (v *visit) finishMatching() error {
 	connection := v.filled("connection")
 	if !slices.Contains(v.pages.cfg.Connections, connection) {
-		return problem{Status: http.StatusNotFound, Title: "There is no such connection", Sentence: "Nothing was changed.", Next: "Open the matches, and use one of the buttons there.", Path: "/matches"}
+		return noConnection
 	}
 	why, err := v.reason()
 	if err != nil {
@@ -29,3 +31,27 @@ func (v *visit) finishMatching() error {
 	}
 	return v.done(note, "/matches")
 }
+
+// separateBooks notes that two connections read the books of two companies.
+func (v *visit) separateBooks() error {
+	connection, other := v.filled("connection"), v.filled("other")
+	if !slices.Contains(v.pages.cfg.Connections, connection) {
+		return noConnection
+	}
+	why, err := v.reason()
+	if err != nil {
+		return err
+	}
+	err = office.SeparateConnections(v.Context(), v.ledger(), other, connection, syncer.Operator{Name: v.User.Name, Reason: why})
+	switch {
+	case errors.Is(err, state.ErrConnectionDecided):
+		return problem{Status: http.StatusConflict, Title: "It is decided already", Sentence: "Somebody has decided otherwise about these two connections. Nothing was changed.", Next: "The audit log says who and why.", Path: "/audit"}
+	case errors.Is(err, state.ErrNoConnection), errors.Is(err, state.ErrSameConnection):
+		return noConnection
+	case err != nil:
+		return err
+	}
+	return v.done(fmt.Sprintf("%s and %s are two companies. Nothing was sent yet: the next run creates the customers, within the limits.", other, connection), "/matches")
+}
+
+var noConnection = problem{Status: http.StatusNotFound, Title: "There is no such connection", Sentence: "Nothing was changed.", Next: "Open the matches, and use one of the buttons there.", Path: "/matches"}

@@ -59,6 +59,7 @@ var access = map[string]struct {
 	"GET /mapping/{connection}/preview/{hash}":  {path: "/mapping/quickstart/preview/0", role: pages.Admin},
 	"POST /mapping/{connection}/preview/{hash}": {path: "/mapping/quickstart/preview/0", role: pages.Admin},
 	"GET /matches":                              {path: "/matches", role: pages.Viewer},
+	"POST /matches/separate":                    {path: "/matches/separate", role: pages.Operator},
 	"POST /matches/finish":                      {path: "/matches/finish", role: pages.Operator},
 	"GET /matches/likely":                       {path: "/matches/likely", role: pages.Operator},
 	"POST /matches/likely":                      {path: "/matches/likely", role: pages.Operator},

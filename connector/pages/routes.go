@@ -59,6 +59,7 @@ var all = []route{
 	{"GET /matches", Viewer, theirs, (*visit).matches},
 	{"GET /matches/likely", Operator, theirs, (*visit).likely},
 	{"POST /matches/likely", Operator, theirs, (*visit).linkLikely},
+	{"POST /matches/separate", Operator, theirs, (*visit).separateBooks},
 	{"POST /matches/finish", Operator, theirs, (*visit).finishMatching},
 	{"GET /matches/linked", Operator, theirs, (*visit).linked},
 	{"POST /matches/linked", Operator, theirs, (*visit).unlink},

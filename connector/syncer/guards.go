@@ -24,6 +24,10 @@ type Guards struct {
 	// customers that belong to no record, until a person has finished matching.
 	FirstMatching bool
 
+	// SameBooks lets a connection create no customers while its records look like the payers of another connection,
+	// until a person has said whether the two read the same books.
+	SameBooks bool
+
 	// HoldOnlyAbove holds back of a plan above the limits only the kinds of change that are
 	// above theirs; otherwise all of it waits.
 	HoldOnlyAbove bool

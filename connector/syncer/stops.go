@@ -15,9 +15,21 @@ func (r *run) findStops(ctx context.Context) error {
 		return nil
 	}
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
-		stops, err := r.firstMatching(tx)
+		m, err := tx.Matching(r.conn.Name)
 		if err != nil {
 			return err
+		}
+		var stops []state.CreateStop
+		if !r.linkOnly && (!m.Begun || m.Waiting) { // a connection that has created customers is stopped no more
+			first, err := r.firstMatching(tx, m)
+			if err != nil {
+				return err
+			}
+			same, err := r.sameBooks(tx)
+			if err != nil {
+				return err
+			}
+			stops = append(first, same...)
 		}
 		_, err = tx.SaveCreateStops(r.conn.Name, stops)
 		return err
@@ -27,19 +39,53 @@ func (r *run) findStops(ctx context.Context) error {
 // firstMatching stops the creates of a connection whose payers have no customers yet, while the service has
 // customers that belong to no record: each may be one of its payers. A stop that has begun stays when the first
 // payers are linked, until a person finishes matching or nobody is left to be matched.
-func (r *run) firstMatching(tx *state.Tx) ([]state.CreateStop, error) {
-	if !r.Settings.Guards.FirstMatching || r.linkOnly {
+func (r *run) firstMatching(tx *state.Tx, m state.Matching) ([]state.CreateStop, error) {
+	if !r.Settings.Guards.FirstMatching || m.Finished || m.Begun && !m.Stopped {
 		return nil, nil
-	}
-	m, err := tx.Matching(r.conn.Name)
-	if err != nil || m.Finished || m.Begun && !m.Stopped {
-		return nil, err
 	}
 	free, err := tx.FreeCustomers(r.conn.Mapping.KeyName())
 	if err != nil || free == 0 {
 		return nil, err
 	}
 	return []state.CreateStop{{Connection: r.conn.Name, Cause: state.CauseFirstMatching, Customers: free}}, nil
+}
+
+// Records that look like payers of another connection stop a connection from two on, or where they are a tenth of its
+// records. One alone may be a customer of two companies: it is shown beside its create, and sent. In books of ten
+// records or fewer, one is too large a part to be passed over.
+const (
+	sameBooksRecords = 2
+	sameBooksShare   = 10 // one in so many
+)
+
+// sameBooks stops the creates of a connection whose records look like the payers of another one: the books may have
+// moved to a new system, and then each of its payers would get a second customer. A person says whether the books moved
+// or are another company's.
+func (r *run) sameBooks(tx *state.Tx) (stops []state.CreateStop, err error) {
+	if !r.Settings.Guards.SameBooks {
+		return nil, nil
+	}
+	others, records, err := tx.OtherBooks(r.conn.Name)
+	for _, o := range others {
+		if (o.Records >= sameBooksRecords || o.Records*sameBooksShare >= records) && !r.isAnotherCompany(o) {
+			stops = append(stops, state.CreateStop{Connection: r.conn.Name, Cause: state.CauseSameBooks, Other: o.Connection, Customers: o.Records})
+		}
+	}
+	return stops, err
+}
+
+// isAnotherCompany reports whether the configuration, or the accounting system of both, says that another connection is
+// of another company. A connection that is not configured any more may be the one that this one replaces.
+func (r *run) isAnotherCompany(o state.OtherBooks) bool {
+	organisation, configured := r.Settings.Configured[o.Connection]
+	if !configured {
+		return false
+	}
+	if ours := r.conn.Info.Organisation; ours != "" && organisation != "" {
+		return ours != organisation
+	}
+	ours := r.conn.Info
+	return ours.Kind == o.Kind && ours.Tenant != "" && o.Tenant != "" && ours.Tenant != o.Tenant
 }
 
 // stopsOf returns why creates of a plan wait; nothing where it has none.

@@ -162,3 +162,69 @@ func TestAPlanIsApprovedWithoutItsStoppedCreates(t *testing.T) {
 		t.Errorf("after matching was reopened, %d were created", res.Counts.Created)
 	}
 }
+
+// covers F221
+func TestANewConnectionStopsWhereItsRecordsLookLikeThePayersOfAnother(t *testing.T) {
+	t.Parallel()
+	fill := func(b *books, key string, from, to int) {
+		for i := from; i < to; i++ {
+			b.put(fmt.Sprintf("%s%d", key, i), fmt.Sprintf("Payer %d", i), fmt.Sprintf("p%d@example.com", i))
+		}
+	}
+	for name, c := range map[string]struct {
+		shared, own  int
+		configured   map[string]string // connections by organisation
+		organisation string
+		stopped      bool
+	}{
+		"all records are shared":                                    {12, 0, nil, "", true},
+		"two of many records are shared":                            {2, 28, nil, "", true},
+		"one of ten records is shared":                              {1, 9, nil, "", true},
+		"one of many records is shared":                             {1, 28, nil, "", false},
+		"none is shared":                                            {0, 12, nil, "", false},
+		"the configuration names another organisation":              {12, 0, map[string]string{"before": "old", "acme": "new"}, "new", false},
+		"the other organisation's connection is configured no more": {12, 0, map[string]string{"acme": "new"}, "new", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.syncer.Settings.Guards.MaxCreates = 100
+			w.syncer.Settings.Guards.SameBooks, w.syncer.Settings.Configured = true, c.configured
+			before := &books{}
+			fill(before, "B", 0, 12)
+			w.complete(w.syncs(w.as("before", "", before), true))
+			after := &books{}
+			fill(after, "A", 0, c.shared)
+			fill(after, "A", 100, 100+c.own)
+			conn := w.as("acme", c.organisation, after)
+			res := w.syncs(conn, true)
+			if !c.stopped {
+				if w.complete(res); res.Counts.Created != c.shared+c.own {
+					t.Errorf("%d of %d were created", res.Counts.Created, c.shared+c.own)
+				}
+				return
+			}
+			if res.Counts.Created != 0 || !strings.Contains(res.Plan.Limits, connector.Plural(c.shared, "record")+" of acme look") || !strings.Contains(res.Plan.Limits, "payersync connections separate before acme") {
+				t.Fatalf("%d were created, and the plan waits because %q", res.Counts.Created, res.Plan.Limits)
+			}
+			decide := func(f func(*state.Tx, state.ConnectionDecision) error) {
+				t.Helper()
+				if err := w.ledger.Do(t.Context(), func(tx *state.Tx) error {
+					return f(tx, state.ConnectionDecision{Old: "before", New: "acme", Decision: state.BooksSeparate, Actor: "tester", Reason: "the sister company"})
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			separate := func(tx *state.Tx, d state.ConnectionDecision) error { _, err := tx.DecideConnections(d); return err }
+			decide(separate)
+			decide((*state.Tx).TakeConnectionDecisionBack)
+			if res := w.syncs(conn, true); res.Counts.Created != 0 {
+				t.Errorf("with the decision taken back, %d were created", res.Counts.Created)
+			}
+			decide(separate)
+			if res := w.complete(w.syncs(conn, true)); res.Counts.Created != c.shared+c.own {
+				t.Errorf("of another company's books, %d of %d were created", res.Counts.Created, c.shared+c.own)
+			}
+		})
+	}
+}

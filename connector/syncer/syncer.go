@@ -83,6 +83,7 @@ type Connection struct {
 // Settings are the choices of an operator that every run follows.
 type Settings struct {
 	Workers     int                               // changes worked on at a time; the transport limits what is in flight
+	Configured  map[string]string                 // the organisation that the configuration names for each connection, "" for none; nil where nothing is known
 	Guards      Guards                            // limits above which a plan waits for approval
 	Adopt       Adoption                          // what to do about customers that look alike
 	ProbeAfter  time.Duration                     // how long a list that this very run has read is looked at no more before a create; default 15 min

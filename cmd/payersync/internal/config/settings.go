@@ -43,16 +43,20 @@ func (c *Config) LookupLimits() reconcile.Lookup {
 
 // RunSettings returns what every run follows.
 func (c *Config) RunSettings() syncer.Settings {
-	g := c.Guards
+	g, configured := c.Guards, map[string]string{}
+	for _, one := range c.Connections {
+		configured[one.Name] = one.Organisation
+	}
 	return syncer.Settings{
-		Workers: perSlot * c.Billing.MaxInFlight, Adopt: syncer.Adoption(c.Adoption),
+		Configured: configured,
+		Workers:    perSlot * c.Billing.MaxInFlight, Adopt: syncer.Adoption(c.Adoption),
 		SameMandate: c.Billing.Dialect.LinkWhenCreated == "same",
 		NotCarried:  c.Billing.Dialect.NotCarried,
 		ProbeAfter:  probeAfter, Overlap: overlap, Grace: grace,
 		Guards: syncer.Guards{
 			MaxChanges: syncer.Limit(g.MaxChanges), MaxChangesFloor: g.MaxChangesFloor,
 			MaxCreates: g.MaxCreates, MaxBlanks: g.MaxBlanks, MaxIdentity: syncer.Limit(g.MaxIdentity),
-			MaxMissing: syncer.Limit(g.MaxMissing), MaxHolds: syncer.Limit(g.MaxHolds), HoldOnlyAbove: g.HoldOnlyAbove, FirstMatching: g.FirstMatching,
+			MaxMissing: syncer.Limit(g.MaxMissing), MaxHolds: syncer.Limit(g.MaxHolds), HoldOnlyAbove: g.HoldOnlyAbove, FirstMatching: g.FirstMatching, SameBooks: true,
 		},
 	}
 }

@@ -1,0 +1,74 @@
+package state
+
+import "fmt"
+
+// OtherBooks is another connection of the ledger whose payers some records look like.
+type OtherBooks struct {
+	Connection string
+	Kind       string // of its source
+	Tenant     string // id of its organisation; "" for none
+	Records    int    // records without a customer that look like its payers
+}
+
+// OtherBooks returns the other connections whose payers with a customer look like records of a connection that have
+// none: the name and an e-mail address, a phone or a postcode are equal. What many payers have in common says nothing.
+// Connections of which a person has decided how they belong to this one are left out. records is how many records of
+// the connection are payers.
+func (tx *Tx) OtherBooks(connection string) (others []OtherBooks, records int, err error) {
+	if err := tx.row([]any{&records}, `SELECT count(*) FROM payers n JOIN source_records r ON r.connection = n.connection AND r.source_id = n.source_id
+		WHERE n.connection = ?1 AND NOT `+hasLeft, connection); err != nil {
+		return nil, 0, fmt.Errorf("count the records of %s: %w", connection, err)
+	}
+	err = tx.each(`SELECT o.connection, k.source_kind, k.tenant_id, count(DISTINCT m.source_id) FROM payers n
+		CROSS JOIN source_records s ON s.connection = n.connection AND s.source_id = n.source_id AND s.decision <> 'excluded' AND s.state = 'active' AND s.unseen = 0
+		CROSS JOIN likenesses m ON m.connection = n.connection AND m.source_id = n.source_id AND m.kind IN ('name email', 'name phone', 'name postcode')
+		CROSS JOIN likenesses o ON o.kind = m.kind AND o.value = m.value AND o.connection <> m.connection
+		CROSS JOIN payers p ON p.connection = o.connection AND p.source_id = o.source_id
+		CROSS JOIN connections k ON k.name = o.connection
+		WHERE n.connection = ?1 AND n.billing_id IS NULL AND `+mayHave+`
+		  AND (SELECT count(*) FROM (SELECT 1 FROM likenesses f WHERE f.kind = m.kind AND f.value = m.value LIMIT ?2 + 2) few) <= ?2 + 1
+		  AND NOT EXISTS (SELECT 1 FROM connection_decisions d WHERE d.old_connection = o.connection AND d.new_connection = ?1 OR d.old_connection = ?1 AND d.new_connection = o.connection)
+		GROUP BY o.connection, k.source_kind, k.tenant_id ORDER BY o.connection`, []any{connection, mostTwins}, func(scan func(...any) error) error {
+		var o OtherBooks
+		err := scan(&o.Connection, &o.Kind, &o.Tenant, &o.Records)
+		others = append(others, o)
+		return err
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("compare the records of %s with payers of other connections: %w", connection, err)
+	}
+	return others, records, nil
+}
+
+// booksDecided stands as the reason of a plan that waited for a decision about two connections, until the next run
+// looks at its limits.
+const booksDecided = "It is decided how the books belong together. The next run decides on the new customers, within the limits."
+
+// endSameBooks ends the stop of each of two connections that waits for a decision about them.
+func (tx *Tx) endSameBooks(one, other, actor string) error {
+	for _, of := range [][2]string{{one, other}, {other, one}} {
+		stops, err := tx.createStops(of[0])
+		if err != nil {
+			return err
+		}
+		for _, s := range stops {
+			if s.Cause != CauseSameBooks || s.Other != of[1] {
+				continue
+			}
+			if err := tx.exec("UPDATE create_stops SET finished_at = ?, finished_by = ? WHERE connection = ? AND cause = ? AND other = ?", stamp(tx.now), actor, s.Connection, s.Cause, s.Other); err != nil {
+				return err
+			}
+			if err := tx.retellLimits(s.Connection, s.Text(), booksDecided); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// reopenSameBooks lets the creates of two connections wait again for a decision about them, where they did before
+// there was one.
+func (tx *Tx) reopenSameBooks(one, other string) error {
+	return tx.exec(`UPDATE create_stops SET finished_at = NULL, finished_by = '', since = ? WHERE cause = 'same_books' AND finished_at IS NOT NULL
+		AND (connection = ? AND other = ? OR connection = ? AND other = ?)`, stamp(tx.now), one, other, other, one)
+}
