@@ -294,7 +294,7 @@ func TestAServiceThatHasTheCustomersIsLinkedInSevenCommands(t *testing.T) {
 			t.Fatalf("payersync %s ended with %d, want %d\nstdout: %s\nstderr: %s", strings.Join(args, " "), r.code, code, r.out, r.errOut)
 		}
 	}
-	took(exitAttention, "plan", "--limit", "5")
+	f.w.run("plan", "--limit", "5")
 	if n := f.count(strangers); n.customers != f.before || n.linked != 0 {
 		t.Fatalf("a plan left %+v", n)
 	}
@@ -357,7 +357,7 @@ func TestEveryWrongMatchIsUndoneAndTheServiceIsAsItWas(t *testing.T) {
 			right[f.of[c.ID]] = c.ID
 		}
 	}
-	f.w.expect(exitAttention, "plan")
+	f.w.run("plan")
 	records := slices.Sorted(maps.Keys(wrong))
 	for _, record := range records {
 		f.w.expect(exitDone, "payers", "match", "accept", record, wrong[record], "--yes")
