@@ -242,7 +242,7 @@ func TestInitAsksThreeQuestionsAtMost(t *testing.T) {
 	}
 	p.sees(`Not asked: "Zahlungsart" says`, "Proposed for muster-gmbh")
 	mapping, err := os.ReadFile(w.path("muster/mapping.yaml"))
-	for _, want := range []string{`lower(firstEmail(field("E-Mail Rechnung")))`, "customerNumber: trim(Debitor)", `lower(trim(Status)) == "ruht"`} {
+	for _, want := range []string{`lower(firstEmail(field("E-Mail Rechnung")))`, "customerNumber: trim(Debitor)", `lower(trim(Status)) == "neu"`} {
 		if err != nil || !strings.Contains(string(mapping), want) {
 			t.Errorf("the mapping has no %q, %v:\n%s", want, err, mapping)
 		}
