@@ -14,10 +14,8 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/configs"
-	"payersync/connector"
 	"payersync/connector/accounting/csvfile"
 	"payersync/connector/office"
-	"payersync/mapping"
 	"payersync/mapping/propose"
 )
 
@@ -177,6 +175,10 @@ func (s *csvSetup) complete(ctx context.Context) (err error) {
 		s.mapping = regionLine.ReplaceAll(s.mapping, []byte("region: "+region+" "))
 	}
 	if err := s.fits(); err != nil {
+		if lacks := lackingColumns(err); len(lacks) > 0 {
+			return usage.Errorf("%s is no file as --source %s is for: it has no column %s. Its columns are %s. Leave --source out, and its columns are looked at",
+				s.file(), s.source, strings.Join(lacks, ", "), show.Visible(strings.Join(s.found.Columns, ", ")))
+		}
 		return usage.Errorf("%s is no file as --source %s is for; leave --source out, and its columns are looked at:\n%w", s.file(), s.source, err)
 	}
 	return nil
@@ -186,11 +188,7 @@ var regionLine = regexp.MustCompile(`(?m)^region: [A-Z]{2} `)
 
 // fits reports what keeps the mapping from being used with the file's columns.
 func (s *csvSetup) fits() error {
-	info := connector.SourceInfo{Kind: "csv"}
-	for _, name := range s.found.Columns {
-		info.Fields = append(info.Fields, connector.Field{Name: name, Type: connector.TypeText})
-	}
-	_, err := mapping.Load(mappingFile, s.mapping, info)
+	_, err := s.loaded()
 	return err
 }
 

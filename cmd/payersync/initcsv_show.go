@@ -20,6 +20,8 @@ type csvReport struct {
 	File     fileReport       `json:"file"`
 	Proposal propose.Proposal `json:"proposal"`
 	Plan     trial            `json:"plan"`
+	Assumed  []assumption     `json:"assumed"`  // what was taken for granted
+	OddRows  []oddRow         `json:"odd_rows"` // ten at most
 }
 
 type fileReport struct {
@@ -43,7 +45,7 @@ type columnReport struct {
 
 func (s *csvSetup) report(t trial) csvReport {
 	f := s.found
-	r := csvReport{Folder: s.dir, Files: s.names(), Name: s.name, Proposal: s.proposal, Plan: t, File: fileReport{
+	r := csvReport{Folder: s.dir, Files: s.names(), Name: s.name, Proposal: s.proposal, Plan: t, Assumed: s.assumed(), OddRows: s.oddRows(), File: fileReport{
 		Path: s.csv, Encoding: f.Encoding, Delimiter: string(f.Delimiter), Above: f.Above, Headings: f.Line,
 		Rows: f.Count, Looked: len(f.Rows), Unfit: f.Bad, Totals: f.Footer,
 	}}
@@ -178,6 +180,7 @@ func (s *csvSetup) tell(t trial) error {
 			s.Hanging("    ", show.Visible(f.Path+": "+f.To))
 		}
 	}
+	s.showEnd()
 	names := s.names()
 	slices.Sort(names)
 	fmt.Fprintln(s.Out)

@@ -278,6 +278,23 @@ func TestInitTellsWhatIsOddAboutAFile(t *testing.T) {
 	}
 }
 
+// covers F286
+func TestInitEndsWithWhatItTookForGrantedAndTheRowsThatLookOdd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.write("odd.csv", "No,Name,Status,Email\nK1,Ash Ltd,A,a@ash.example\nK2,Nordbank AG Sparkasse,B,b@b.example\nK3,Finanzamt Mitte,A,f@f.example\nK4,Cash Sales,B,\n"+
+		"K5,Beech Ltd (do not use),A,\nK6,NULL,B,n@n.example\nK7,Cedar Ltd,A,A@ash.example\n")
+	r := w.run("init", "--csv", w.path("odd.csv"), "--yes", "--name", "Muster", w.path("odd"))
+	for _, want := range []string{
+		"Taken for granted", "mapping.yaml:", "Who is a customer? Taken: everybody (7 rows).", "mandate.request: whoever has an e-mail address is asked",
+		"line 3: its name is that of a bank", "line 4: its name is that of a tax", "line 5: it stands for cash sales", "line 6: its name says that it is not to be used", "line 7: it has no name", "line 8: it has the same e-mail address as line 2",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(r.out), " "), want) {
+			t.Errorf("it ended with %d and does not say %q:\n%s%s", r.code, want, r.out, r.errOut)
+		}
+	}
+}
+
 func TestCtrlCAtAQuestionOfInitWritesNothing(t *testing.T) {
 	t.Parallel()
 	w, file := exported(t, messyExport(60))
@@ -336,6 +353,7 @@ func TestInitSaysWhyAFileCannotBeSetUp(t *testing.T) {
 	for _, file := range []string{"sage50.csv", "EXTF_GP_Stamm.csv"} {
 		w.write(file, "Id;Name\nA1;Ann\nA2;Bob\n")
 	}
+	w.write("halfxero.csv", "ContactName,AccountNumber\nAnn,A1\nBob,B1\n")
 	w.write("rowless.csv", "Id;Name;E-Mail\n")
 	w.write("xero.csv", "ContactName,AccountNumber\nAnn,\nBob,\nCy,\n")
 	for _, tt := range []struct {
@@ -350,6 +368,7 @@ func TestInitSaysWhyAFileCannotBeSetUp(t *testing.T) {
 		{[]string{"--csv", w.path("noname.csv")}, "noname.csv holds names, and a customer needs one; export it"},
 		{[]string{"--csv", w.path("xero.csv")}, "It reads like an export of xero: --source csv-xero"},
 		{[]string{"--csv", w.path("customers.csv"), "--source", "csv-sage"}, "Reference"},
+		{[]string{"--csv", w.path("halfxero.csv"), "--source", "csv-xero", "--name", "A Ltd"}, "is no file as --source csv-xero is for: it has no column "},
 		{[]string{"--csv", w.path("customers.csv"), "--source", "xero"}, "--csv reads a file, and --source xero does not"},
 		{[]string{"--csv", w.path("customers.csv"), "--yes"}, "does not say whose customers it holds, the connection keeps their company's name for ever, and --yes asks nothing; add --name COMPANY"},
 		{[]string{"--csv", w.path("customers.csv")}, "and standard input is no terminal to ask on; add --name COMPANY"},

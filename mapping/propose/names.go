@@ -38,7 +38,7 @@ func (p *proposing) names() {
 	if n.company == nil && n.person == nil {
 		n.company = p.anyText()
 	}
-	if n.company == nil && n.person == nil && len(p.id) == 1 && text(p.id[0]) {
+	if n.company == nil && n.person == nil && len(p.id) == 1 && text(p.id[0]) && p.id[0].codes*10 < p.id[0].filled*9 {
 		n.company = p.id[0]
 	}
 	p.customerName(n)

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"payersync/cmd/payersync/internal/show"
+	"payersync/connector"
+	"payersync/mapping"
+	"payersync/mapping/propose"
+)
+
+// assumption is what init took for granted, with the place to change it.
+type assumption struct {
+	Place    string `json:"place"` // mapping.yaml:12
+	Sentence string `json:"sentence"`
+}
+
+// oddRow is a row that a person should look at before a first run.
+type oddRow struct {
+	Line int    `json:"line"`
+	Why  string `json:"why"`
+}
+
+// topics are the rules that an answer to a question decides.
+var topics = map[string]string{
+	"payment": "include", "id": "key.customerNumber", "email": "customer.people[0].email", "name": "customer.name", "region": "customer.people[0].phone",
+}
+
+// assumed lists what init took for granted: questions that nobody answered, and rules that decide
+// about many customers.
+func (s *csvSetup) assumed() []assumption {
+	out := []assumption{}
+	if s.shipped {
+		return append(out, assumption{mappingFile, "The mapping for --source " + s.source + " fits this file."})
+	}
+	for _, q := range s.proposal.Questions {
+		if q.Said {
+			continue
+		}
+		path := topics[q.Topic]
+		if strings.HasPrefix(q.Topic, "status ") {
+			path = "include"
+		}
+		out = append(out, assumption{s.place(path), fmt.Sprintf("%s Taken: %s.", q.Text, q.Options[q.Taken])})
+	}
+	for _, path := range []string{"include", "customer.name", "mandate.request"} {
+		if r := s.ruleAt(path); r != nil {
+			out = append(out, assumption{s.place(path), fmt.Sprintf("%s: %s.", path, r.Why)})
+		}
+	}
+	if s.rule("include") == "" {
+		out = append(out, assumption{mappingFile, "Every row is a customer: no column says otherwise."})
+	}
+	return out
+}
+
+func (s *csvSetup) ruleAt(path string) *propose.Rule {
+	i := slices.IndexFunc(s.proposal.Rules, func(r propose.Rule) bool { return r.Path == path })
+	if i < 0 {
+		return nil
+	}
+	return &s.proposal.Rules[i]
+}
+
+// place names the line of the mapping that holds a rule.
+func (s *csvSetup) place(path string) string {
+	r := s.ruleAt(path)
+	if r == nil {
+		return mappingFile
+	}
+	key, section := path[strings.LastIndexByte(path, '.')+1:]+": ", ""
+	for i, line := range strings.Split(string(s.mapping), "\n") {
+		if name, _, ok := strings.Cut(line, ":"); ok && line != "" && line[0] != ' ' && line[0] != '#' {
+			section = name
+		}
+		text := strings.TrimLeft(line, " -")
+		if strings.HasPrefix(path, section) && strings.HasPrefix(text, key) && strings.Contains(strings.ReplaceAll(text, "''", "'"), r.Value) {
+			return fmt.Sprintf("%s:%d", mappingFile, i+1)
+		}
+	}
+	return mappingFile
+}
+
+// How many odd rows are shown, and how many of one kind.
+const (
+	mostOdd       = 10
+	mostOddOfKind = 4
+)
+
+// oddNames match names that are rarely a customer's.
+var oddNames = []struct {
+	why  string
+	name *regexp.Regexp
+}{
+	{"its name is that of a bank", regexp.MustCompile(`(?i)\b(bank|sparkasse|volksbank|raiffeisenbank|banque|banca|banco|building society)\b`)},
+	{"its name is that of a tax or insurance office", regexp.MustCompile(`(?i)\b(finanzamt|finanzkasse|hmrc|hm revenue|tax office|inland revenue|urssaf|tr[eé]sor public|agenzia delle entrate|belastingdienst|agencia tributaria|krankenkasse|customs)\b`)},
+	{"it stands for cash sales or for many customers", regexp.MustCompile(`(?i)\b(cash (sales?|customers?|account)|barverk(auf|äufe)|laufkund\w*|bargeschäft|diverse\w*|sundry|walk-?in|counter sales?|clients? divers|ventes? comptoir|clienti vari|contante|passanten)\b`)},
+	{"its name says that it is not to be used", regexp.MustCompile(`(?i)(\bdo not use\b|\bdon'?t use\b|\bnot in use\b|nicht (mehr )?(verwenden|benutzen)|ne (pas|plus) utiliser|non usare|niet (meer )?gebruiken|no usar|\bdummy\b|\btest ?(kunde|customer|client|account)\b|\bdublette\b|\bduplicate\b|\bzzz)`)},
+}
+
+// oddRows returns up to ten rows that the mapping makes customers of and that look odd.
+func (s *csvSetup) oddRows() []oddRow {
+	m, err := s.loaded()
+	if err != nil {
+		return nil
+	}
+	found, ofKind, emails := []oddRow{}, map[string]int{}, map[string]int{}
+	for i, cells := range s.found.Rows {
+		if len(found) == mostOdd {
+			break
+		}
+		row := make(map[string]string, len(cells))
+		for at, cell := range cells {
+			row[s.found.Columns[at]] = cell
+		}
+		data, err := json.Marshal(row)
+		if err != nil {
+			return found
+		}
+		made, err := m.Apply(connector.Record{State: connector.RecordActive, Data: data})
+		if err != nil || !made.Included {
+			continue
+		}
+		line := s.found.Lines[i]
+		kind, why := oddness(made.Customer, line, emails)
+		if kind == "" || ofKind[kind] == mostOddOfKind {
+			continue
+		}
+		ofKind[kind]++
+		found = append(found, oddRow{line, why})
+	}
+	return found
+}
+
+// oddness says why a customer looks odd; "" when it does not. emails are the lines of the
+// addresses so far.
+func oddness(c connector.Customer, line int, emails map[string]int) (kind, why string) {
+	if strings.TrimSpace(c.Name) == "" {
+		return "name", "it has no name"
+	}
+	for _, odd := range oddNames {
+		if odd.name.MatchString(c.Name) {
+			return odd.why, odd.why
+		}
+	}
+	for _, p := range c.People {
+		if p.Email == "" {
+			continue
+		}
+		email := strings.ToLower(p.Email)
+		if first := emails[email]; first > 0 {
+			return "email", fmt.Sprintf("it has the same e-mail address as line %d", first)
+		}
+		emails[email] = line
+	}
+	return "", ""
+}
+
+// loaded is the mapping for the file's columns.
+func (s *csvSetup) loaded() (*mapping.Mapping, error) {
+	info := connector.SourceInfo{Kind: "csv", Organisation: s.name}
+	for _, name := range s.found.Columns {
+		info.Fields = append(info.Fields, connector.Field{Name: name, Type: connector.TypeText})
+	}
+	return mapping.Load(mappingFile, s.mapping, info)
+}
+
+// showEnd shows what was taken for granted and which rows look odd.
+func (s *csvSetup) showEnd() {
+	fmt.Fprintf(s.Out, "\nTaken for granted; change the line where it is wrong\n")
+	for _, a := range s.assumed() {
+		s.Hanging("  ", show.Visible(a.Place+"  "+a.Sentence))
+	}
+	odd := s.oddRows()
+	if len(odd) == 0 {
+		return
+	}
+	fmt.Fprintf(s.Out, "\nRows that look odd; look at them before a first run\n")
+	for _, o := range odd {
+		s.Hanging("  ", show.Visible(fmt.Sprintf("line %d: %s", o.Line, o.Why)))
+	}
+}
+
+var unknownField = regexp.MustCompile(`unknown field "([^"]+)"`)
+
+// lackingColumns returns the columns that a mapping reads and the file does not have.
+func lackingColumns(err error) (names []string) {
+	for _, m := range unknownField.FindAllStringSubmatch(err.Error(), -1) {
+		if !slices.Contains(names, m[1]) {
+			names = append(names, m[1])
+		}
+	}
+	return names
+}
