@@ -182,7 +182,7 @@ var Reasons = map[Reason]Explanation{
 		{ActIgnore, "payersync payers drift ignore RECORD --part PART --reason TEXT", "Leaves a part of the customer to the billing service, whatever the record says.", SendsNothing},
 		giveUp,
 	}},
-	ReasonLinkLost:         {"A mandate exists, but the answer with its signing link was lost.", "Fetch it again with payersync mandates request, or all that are lost with payersync mandates links --lost.", []Way{request, letBe}},
+	ReasonLinkLost:         {"A mandate waits for a signature; its link was not fetched yet.", "Fetch it with payersync mandates request, or all that are missing with payersync mandates links --lost.", []Way{request, letBe}},
 	ReasonLinkRefused:      {"The billing service refused to make a signing link.", "Check the customer in the billing service, then use payersync mandates request.", []Way{request, retry, letBe}},
 	ReasonMandateCancelled: {"The mandate was cancelled by the payer, the bank or a colleague.", "Agree a new mandate with the payer, then use payersync mandates request with a reason.", []Way{requestAfter, letBe}},
 	ReasonStatusUnknown:    {"The mandate has a status that is not documented.", "Treat it as not collectable and ask the billing service what it means.", []Way{letBe, cancel}},

@@ -19,7 +19,7 @@ var matters = map[connector.Reason]string{
 	connector.ReasonAnswerMismatch: "The billing service answered with another customer", connector.ReasonKeyUnsettled: "The number there was seen, and its customer not yet",
 	connector.ReasonKeyUnderWay: "A request for the same number is under way", connector.ReasonCustomerMissing: "The customer there is gone",
 	connector.ReasonRejected: "The billing service refused the payer", connector.ReasonOutcomeUnknown: "The billing service did not answer", connector.ReasonNoAnswer: "The billing service never answered", connector.ReasonForeignChange: "Somebody else changed the customer there",
-	connector.ReasonLinkLost: "The signing link was lost", connector.ReasonLinkRefused: "The billing service refused to make a signing link", connector.ReasonMandateCancelled: "The mandate was cancelled",
+	connector.ReasonLinkLost: "The signing link is missing", connector.ReasonLinkRefused: "The billing service refused to make a signing link", connector.ReasonMandateCancelled: "The mandate was cancelled",
 	connector.ReasonStatusUnknown: "The mandate has a status that nobody knows", connector.ReasonRecordGone: "Left the books", connector.ReasonLeftWithMandate: "Left the books and can still be debited",
 	connector.ReasonForgotten: "May be a payer that was forgotten", connector.ReasonAddressBounced: "Letters to the e-mail address come back",
 	connector.ReasonEventNotUnderstood: "A webhook was not understood", connector.ReasonTwoWay: "Two systems would write to the same customer",

@@ -120,10 +120,10 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 		}}, "D", standing.Bounced, standing.Books, 5, "does not exist"},
 		{"its record cannot be sent as it is", waiting, changes{told(0, connector.ReasonNameMissing), func(f *state.Standing) { f.Decision = state.Held }}, "D", standing.Stopped, standing.Books, 5, "no name"},
 		{"its customer is not in order", waiting, changes{func(f *state.Standing) { f.InOrder = false }}, "D", standing.Stopped, standing.Nobody, 5, "not confirmed"},
-		{"no link", waiting, changes{func(f *state.Standing) { f.Mandate.HasLink = false }}, "D", standing.LinkLost, standing.You, 5, "was lost"},
-		{"no link, and a person lets it be", waiting, changes{func(f *state.Standing) { f.Mandate.HasLink, f.LetBe = false, true }}, "D", standing.LinkLost, standing.Nobody, 5, "was lost"},
+		{"no link", waiting, changes{func(f *state.Standing) { f.Mandate.HasLink = false }}, "D", standing.LinkLost, standing.You, 5, "not fetched yet"},
+		{"no link, and a person lets it be", waiting, changes{func(f *state.Standing) { f.Mandate.HasLink, f.LetBe = false, true }}, "D", standing.LinkLost, standing.Nobody, 5, "not fetched yet"},
 		{"its payer is let be", waiting, changes{func(f *state.Standing) { f.LetBe = true }}, "D", standing.Stopped, standing.Nobody, 5, "for now"},
-		{"a link from before", waiting, changes{func(f *state.Standing) { f.Mandate.LinkAt = ago(6) }}, "D", standing.LinkLost, standing.You, 5, "was lost"},
+		{"a link from before", waiting, changes{func(f *state.Standing) { f.Mandate.LinkAt = ago(6) }}, "D", standing.LinkLost, standing.You, 5, "not fetched yet"},
 		{"cancelled by others", active, changes{status(connector.MandateCancelled, 2)}, "E", "", standing.You, 2, "by the payer, the bank or a colleague"},
 		{"cancelled by us", active, changes{status(connector.MandateCancelled, 2), func(f *state.Standing) {
 			f.Mandate.Ended = state.Ended{Cause: connector.CauseCancel, Actor: "ada", Why: "moved away"}

@@ -19,7 +19,7 @@ func TestALinkThatCameWithACreateIsNotAskedForAgain(t *testing.T) {
 	const pages = "https://pay.example"
 	for _, tt := range []struct {
 		name, path, switched, pages string
-		lost, unwished              bool
+		lost, unwished, same        bool
 		asked                       int  // requests for a link
 		linked                      bool // its link is kept
 		told                        string
@@ -28,7 +28,9 @@ func TestALinkThatCameWithACreateIsNotAskedForAgain(t *testing.T) {
 		{name: "an address alone", path: "url", switched: "url", pages: pages, asked: 1, linked: true},
 		{name: "no address", path: "url", switched: "none", pages: pages, asked: 1, linked: true},
 		{name: "not named", switched: "mandate", pages: pages, told: "link_lost"},
-		{name: "not safe", path: "url", switched: "mandate", pages: "http://localhost", told: "link_lost"},
+		{name: "not named, and asking again gives the same", switched: "mandate", pages: pages, same: true, asked: 1, linked: true},
+		{name: "on this machine", path: "url", switched: "mandate", pages: "http://127.0.0.1:8080", linked: true},
+		{name: "not safe", path: "url", switched: "mandate", pages: "http://pay.example", told: "link_lost"},
 		{name: "the answer was lost", path: "url", switched: "mandate", pages: pages, lost: true, told: "link_lost"},
 		{name: "nobody asked for a mandate", path: "url", switched: "mandate", pages: pages, unwished: true},
 	} {
@@ -37,6 +39,7 @@ func TestALinkThatCameWithACreateIsNotAskedForAgain(t *testing.T) {
 			w := newWorld(t, func(o *sandbox.Options, d *billing.Dialect) {
 				o.Switches.CreateLink, o.PublicURL, d.CreateLink = tt.switched, tt.pages, tt.path
 			})
+			w.syncer.Settings.SameMandate = tt.same
 			if tt.unwished {
 				w.edit("request: customer.people[0].email != \"\"", "request: customer.people[0].email == \"\"")
 			}
@@ -63,6 +66,29 @@ func TestALinkThatCameWithACreateIsNotAskedForAgain(t *testing.T) {
 			if len(made) != 1 || link != "" && link != made[0].URL {
 				t.Errorf("link %q of %+v", link, made)
 			}
+			rows, err := w.ledger.AttentionOf(t.Context(), "acme", "A1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range rows { // nothing was asked for in any of these
+				if !strings.Contains(row.Detail, "not fetched yet") || strings.Contains(row.Detail, "lost") {
+					t.Errorf("told %q, want that the link was not fetched yet", row.Detail)
+				}
+			}
 		})
+	}
+}
+
+// covers F178
+func TestThatAnAnswerWasLostIsToldWhereALinkWasAskedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPut, Path: "/api/customers/*/directdebitmandates", Count: 1})
+	w.run()
+	w.run()
+	rows, err := w.ledger.AttentionOf(t.Context(), "acme", "A1")
+	if err != nil || len(rows) != 1 || !strings.Contains(rows[0].Detail, "the answer with its signing link was lost") {
+		t.Errorf("told %+v, %v; want that the answer was lost", rows, err)
 	}
 }

@@ -69,7 +69,7 @@ func (r *run) lookAndRequest(ctx context.Context, c state.Change, known bool) er
 	case step.Do == protocol.Wait && f.Mandate.Rest:
 		return r.rest(ctx, c, next)
 	case f.Mandate.Status != "":
-		return r.closeKnown(ctx, c, f)
+		return r.closeKnown(ctx, c, f, c.Attempts > 0)
 	case step.Do == protocol.Nothing && c.State != connector.ChangePending: // its customer is not in order: planned again when it is
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	}
@@ -150,21 +150,27 @@ func (r *run) lookForLost(ctx context.Context, c state.Change) error {
 		if err != nil {
 			return err
 		}
-		return r.closeKnown(ctx, c, f)
+		return r.closeKnown(ctx, c, f, true)
 	}
 	return errors.Join(err, r.leaveUnknown(ctx, c, ""))
 }
 
+// answerLost is the detail of link_lost where a request for the link left and got no answer.
+const answerLost = "A mandate exists, but the answer with its signing link was lost."
+
 // closeKnown closes a request for a payer who has a mandate. When it waits for a
-// signature and nobody has its link, a person is told; whatever else its status
-// calls for, Observe has said.
-func (r *run) closeKnown(ctx context.Context, c state.Change, f protocol.Facts) error {
-	reason := connector.Reason("")
+// signature and nobody has its link, a person is told, and that an answer was lost only
+// where asked says that a request left. Whatever else its status calls for, Observe has said.
+func (r *run) closeKnown(ctx context.Context, c state.Change, f protocol.Facts, asked bool) error {
+	reason, detail := connector.Reason(""), ""
 	if f.Mandate.Status == connector.MandateCreated && !f.Mandate.Link {
 		reason = connector.ReasonLinkLost
+		if asked {
+			detail = answerLost
+		}
 	}
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
-		err := tx.CloseWith(r.id, c, connector.ChangeDone, reason, "")
+		err := tx.CloseWith(r.id, c, connector.ChangeDone, reason, detail)
 		if reason != "" { // the mapping may want no mandate by now: the next plan tells what stays
 			err = errors.Join(err, tx.LookNext(c.Payer))
 		}
