@@ -68,7 +68,7 @@ func (l *Ledger) IsServed() (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("look whether the ledger is served: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):

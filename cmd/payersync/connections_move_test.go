@@ -1,7 +1,6 @@
 package main
 
 import (
-	"database/sql"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -13,6 +12,7 @@ import (
 	"payersync/connector/accounting/quickbooks/quickbookstest"
 	"payersync/connector/credentials/credentialstest"
 	"payersync/connector/sandbox"
+	"payersync/state/statetest"
 )
 
 // aCompany is an installation whose payers come from a CSV file. The first of them have signed.
@@ -144,18 +144,14 @@ func TestBooksMoveFromADatabaseThatIsNoLongerConfiguredToAnExport(t *testing.T) 
 	t.Parallel()
 	const payers = 3
 	w := newWorld(t, nil)
-	db, err := sql.Open("sqlite", w.path("books.sqlite"))
-	w.must(err)
-	_, err = db.ExecContext(t.Context(), "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, email TEXT, phone TEXT, street TEXT, postcode TEXT)")
-	w.must(err)
+	statements := []string{"CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, email TEXT, phone TEXT, street TEXT, postcode TEXT)"}
 	text := "AccountNumber,Name,Email,Phone,Street,Postcode\n"
 	for i := range payers {
 		values := []any{fmt.Sprintf("Payer %d Ltd", i+1), fmt.Sprintf("payer%d@example.org", i+1), fmt.Sprintf("01632 9601%02d", i+1), fmt.Sprintf("%d Mill Lane", i+1), fmt.Sprintf("LS%d 4AP", i+1)}
-		_, err = db.ExecContext(t.Context(), "INSERT INTO customers (name, email, phone, street, postcode) VALUES (?, ?, ?, ?, ?)", values...)
-		w.must(err)
+		statements = append(statements, fmt.Sprintf("INSERT INTO customers (name, email, phone, street, postcode) VALUES ('%s', '%s', '%s', '%s', '%s')", values...))
 		text += fmt.Sprintf("A%05d,%s,%s,%s,%s,%s\n", append([]any{i + 1}, values...)...)
 	}
-	w.must(db.Close())
+	statetest.Books(t, w.path("books.sqlite"), statements...)
 	const fields = "customer:\n  name: %s\n  people: [{name: %[1]s, email: %s, phone: %s}]\n  addresses: [{line1: %s, postCode: %s}]\nmandate: {request: 'true'}\nown: [name, people, addresses]\n"
 	export := w.config()
 	w.edit("payersync.yaml", "{kind: csv, path: customers.csv, id: [AccountNumber]}", "{kind: sql, driver: sqlite, path: books.sqlite, table: customers, id: [id]}")

@@ -146,7 +146,7 @@ func bothHalves(t Telling, pairs []state.Renumbering) Telling {
 		}
 		first = append(first, w)
 	}
-	t.Ways = append(first, last...)
+	t.Ways = slices.Concat(first, last)
 	t.Next = fmt.Sprintf("Record %s may be the same payer under a new number. Decide on both at once; the first command moves the customer and its mandate to the new record.", strings.Join(names, " or "))
 	return t
 }
@@ -344,7 +344,7 @@ func (w *witness) gather(ctx context.Context, by Explainer) error {
 	for _, gather := range []func(context.Context) error{
 		w.requests, w.lastChange,
 		func(ctx context.Context) error { return w.key(ctx, key) },
-		func(ctx context.Context) error { return w.alike(ctx, customer, key) },
+		func(ctx context.Context) error { return w.alike(ctx, customer) },
 		w.spoken, w.mandate,
 	} {
 		if err := gather(ctx); err != nil {
@@ -425,7 +425,7 @@ func (w *witness) key(ctx context.Context, key connector.Key) error {
 }
 
 // alike says whom the record looks like.
-func (w *witness) alike(ctx context.Context, c connector.Customer, key connector.Key) error {
+func (w *witness) alike(ctx context.Context, c connector.Customer) error {
 	if w.m.BillingID != "" || c.Name == "" {
 		return nil
 	}
