@@ -52,6 +52,7 @@ var unchecked = []string{
 	"passes.started_at", "passes.finished_at", "passes.ids", "passes.ids_hash", "passes.lacking", "passes.pass_id", "passes.ticket", "passes.unread",
 	"remote_customers.key_values", "remote_customers.digest", "remote_customers.listed_at", "remote_customers.ticket",
 	"remote_customers.known_pass", "remote_customers.read_at",
+	"remote_profiles.digest", "connections.matched_to",
 	"mandates.status_since", "mandates.service_time", "mandates.first_seen_at", "mandates.last_seen_at", "mandates.link_at", "mandates.link_refused", "mandates.listed",
 	"inbox.attempts", "inbox.detail", "inbox.next_attempt", "inbox.processed_at", "inbox.repeats", "inbox.mandate_id", "inbox.type_header",
 	"jobs.begun_at", "jobs.ended_at", "jobs.done_at", "jobs.parked_until", "jobs.problem",
