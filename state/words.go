@@ -80,8 +80,8 @@ func (tx *Tx) SaveWord(connection, sourceID, billingID string, word Word) (news 
 	case word == WordAccept && accepted:
 		return false, ErrAccepted
 	}
-	if word == WordAccept { // of a customer that was unlinked the person's word stays
-		if err := tx.exec("UPDATE words SET word = 'reject', reason = '' WHERE connection = ? AND source_id = ? AND billing_id <> ? AND word = 'spent' AND reason = ?",
+	if word == WordAccept { // of a customer that was unlinked the person's word stays; its reason says where it came from
+		if err := tx.exec("UPDATE words SET word = 'reject' WHERE connection = ? AND source_id = ? AND billing_id <> ? AND word = 'spent' AND reason = ?",
 			connection, sourceID, billingID, connector.ReasonUnlinked); err != nil {
 			return false, err
 		}
@@ -146,6 +146,10 @@ func (tx *Tx) TakeWordBack(connection, sourceID, billingID string) error {
 // holdUnlinked holds a record again whose customer was taken off it, when the word that said who it is was taken
 // back: else the next plan would make a new customer, which nobody said.
 func (tx *Tx) holdUnlinked(connection, sourceID string) error {
+	if err := tx.exec(`UPDATE words SET word = 'spent' WHERE connection = ?1 AND source_id = ?2 AND word = 'reject' AND reason = ?3
+		AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = ?1 AND w.source_id = ?2 AND w.word <> 'reject')`, connection, sourceID, connector.ReasonUnlinked); err != nil {
+		return err
+	}
 	return tx.exec(`INSERT INTO words (connection, source_id, billing_id, word, reason, ticket, said_at)
 		SELECT p.connection, p.source_id, c.billing_id, 'spent', ?3, (SELECT max(ticket, 1) FROM ledger), ?4
 		FROM payers p JOIN changes c ON c.change_id = p.parted

@@ -50,6 +50,7 @@ var needs = map[string]struct{ args, what string }{
 	"payersync pages users remove":        {"anna", needsKey},
 	"payersync man":                       {"", ""}, // nor has this
 	"payersync connect":                   {"billing", needsSecrets},
+	"payersync connections move":          {"quickstart other", needsKey},
 	"payersync connections separate":      {"quickstart other --reason test", needsKey},
 	"payersync demo":                      {"", ""}, // it has an installation of its own
 	"payersync healthcheck":               {"", needsNothing},

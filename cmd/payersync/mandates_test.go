@@ -291,7 +291,7 @@ func TestShowTellsAPayersWholeStory(t *testing.T) {
 			t.Errorf("payers show %s tells the bank's reason:\n%s", id, told)
 		}
 	}
-	if unknown := w.expect(exitFailed, "payers", "show", "A9"); !strings.Contains(unknown.errOut, "payersync payers list --search finds it by name") {
+	if unknown := w.expect(exitFailed, "payers", "show", "A9"); !strings.Contains(unknown.errOut, "payersync payers list --search finds parts of names") {
 		t.Errorf("an unknown payer says: %s", unknown.errOut)
 	}
 }

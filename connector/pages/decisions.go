@@ -130,10 +130,11 @@ func notedOf(stored state.StoredRecord, m office.Matter) (out []noted) {
 	}
 	for _, w := range m.Said {
 		undo := office.Decision{Act: connector.ActTakeBack, Record: id, Customer: w.BillingID}
-		switch w.Word {
-		case state.WordAccept:
+		switch {
+		case w.Word == state.WordAccept:
 			out = append(out, noted{"The payer is the customer " + w.BillingID + ".", undo, true})
-		case state.WordReject:
+		case w.Word == state.WordReject && w.Reason == connector.ReasonUnlinked: // taking back what replaced it brings it back
+		case w.Word == state.WordReject:
 			out = append(out, noted{"The payer is not the customer " + w.BillingID + ".", undo, false})
 		}
 	}
