@@ -186,19 +186,26 @@ func TestALinkIsAskedForUntilItsFirstRequestIsSettled(t *testing.T) {
 		{"sent, no answer yet", func(d *desk, run int64, c Change) {
 			d.do(func(tx *Tx) error { _, err := tx.Attempt(run, c); return err })
 		}, protocol.Wait},
-		{"sent, and looked at later", func(d *desk, run int64, c Change) {
+		{"sent, and looked at later: the run that takes it up knows the pause", func(d *desk, run int64, c Change) {
 			d.do(func(tx *Tx) error { _, err := tx.Attempt(run, c); return err })
 			d.look("c1", "b1")
-		}, protocol.AskLink},
+		}, protocol.Wait},
 		{"settled", func(d *desk, run int64, c Change) {
 			d.do(func(tx *Tx) error { return tx.CloseWith(run, c, connector.ChangeDone, "", "") })
 		}, protocol.Nothing},
-		{"given up", func(d *desk, run int64, c Change) {
-			d.do(func(tx *Tx) error { return tx.CloseWith(run, c, connector.ChangeHeld, connector.ReasonLinkRefused, "") })
-		}, protocol.Tell},
-		{"given up, then tried again by a person", func(d *desk, run int64, c Change) {
+		{"given up by an earlier version", func(d *desk, run int64, c Change) {
 			d.do(func(tx *Tx) error {
-				if err := tx.CloseWith(run, c, connector.ChangeHeld, connector.ReasonLinkRefused, ""); err != nil {
+				return tx.CloseWith(run, c, connector.ChangeHeld, connector.ReasonOutcomeUnknown, "")
+			})
+		}, protocol.AskLink},
+		{"refused", func(d *desk, run int64, c Change) {
+			d.do(func(tx *Tx) error {
+				return tx.CloseWith(run, c, connector.ChangeFailed, connector.ReasonLinkRefused, "")
+			})
+		}, protocol.Tell},
+		{"refused, then tried again by a person", func(d *desk, run int64, c Change) {
+			d.do(func(tx *Tx) error {
+				if err := tx.CloseWith(run, c, connector.ChangeFailed, connector.ReasonLinkRefused, ""); err != nil {
 					return err
 				}
 				found, err := tx.RetryRecord(acme, "c1")

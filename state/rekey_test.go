@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -124,6 +125,7 @@ func expectRekeyed(t *testing.T, d *desk, want map[string]string, old []byte) {
 	t.Helper()
 	l := &desk{Ledger: d.another(), t: t, clock: d.clock, opts: d.opts}
 	got := l.opened()
+	maps.DeleteFunc(want, func(at, _ string) bool { return strings.HasPrefix(at, "remote_profiles\x00") }) // the next list fills them
 	for at, text := range want {
 		if got[at] != text {
 			t.Errorf("%q held %q, and now %q", at, text, got[at])
@@ -139,7 +141,7 @@ func expectRekeyed(t *testing.T, d *desk, want map[string]string, old []byte) {
 		t.Errorf("the forgotten payer is %q, %v", how, err)
 	}
 	for query, want := range map[string]int{
-		"SELECT count(*) FROM likenesses": 0, "SELECT count(*) FROM remote_traits WHERE kind <> 'key'": 0, "SELECT count(*) FROM passes WHERE lacking IS NOT NULL": 0,
+		"SELECT count(*) FROM likenesses": 0, "SELECT count(*) FROM remote_profiles": 0, "SELECT count(*) FROM remote_traits WHERE kind <> 'key'": 0, "SELECT count(*) FROM passes WHERE lacking IS NOT NULL": 0,
 		"SELECT count(*) FROM source_records WHERE replan = 0 AND forgotten = ''": 0,
 	} {
 		if n := one[int](t, l.Ledger, query); n != want {
