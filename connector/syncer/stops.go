@@ -2,6 +2,7 @@ package syncer
 
 import (
 	"context"
+	"slices"
 
 	"payersync/state"
 )
@@ -29,7 +30,7 @@ func (r *run) findStops(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			stops = append(first, same...)
+			stops = slices.Concat(first, same)
 		}
 		_, err = tx.SaveCreateStops(r.conn.Name, stops)
 		return err
