@@ -15,7 +15,7 @@ CREATE TABLE match_candidates (
   connection TEXT NOT NULL,
   source_id  TEXT NOT NULL,
   billing_id TEXT NOT NULL,
-  score      INTEGER NOT NULL CHECK (score BETWEEN 0 AND 100),
+  score      INTEGER NOT NULL CHECK (score >= 0 AND score <= 100),
   reasons    TEXT NOT NULL,
   PRIMARY KEY (connection, source_id, billing_id)
 ) STRICT, WITHOUT ROWID;

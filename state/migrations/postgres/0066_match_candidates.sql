@@ -19,7 +19,7 @@ CREATE TABLE match_candidates (
   connection TEXT COLLATE "C" NOT NULL,
   source_id  TEXT COLLATE "C" NOT NULL,
   billing_id TEXT COLLATE "C" NOT NULL,
-  score      BIGINT NOT NULL CHECK (score BETWEEN 0 AND 100),
+  score      BIGINT NOT NULL CHECK (score >= 0 AND score <= 100),
   reasons    TEXT COLLATE "C" NOT NULL,
   PRIMARY KEY (account, connection, source_id, billing_id)
 );
