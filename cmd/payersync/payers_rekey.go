@@ -62,8 +62,8 @@ that sync.`,
 	return c
 }
 
-// holderOf returns the payer that is called so beside a record: in its own connection by its
-// source id, which also names a customer that was moved before, and else by any of its ids.
+// holderOf finds the payer that holder names. It looks for the source id in the record's own
+// connection first, where moved customers keep it, and then for any id in every connection.
 func holderOf(ctx context.Context, s *session.Session, record, holder string) (state.Payer, error) {
 	records, err := s.Ledger.FindRecords(ctx, record)
 	if err != nil {

@@ -145,9 +145,9 @@ func (p *peoplePlan) written(who part) *part {
 	return &p.last[i]
 }
 
-// predecessors returns for each wanted person that has no element the place in last of the
-// person it was when we wrote it: the same one, else one of that name who is wanted no more,
-// else the one in the same place who is wanted no more. -1 where it is new.
+// predecessors returns, for each wanted person without an element in the service's list, its
+// index in last, the list that we wrote before. The same person comes first, then a removed
+// person with the same name, then a removed person at the same index. A new person gets -1.
 func (p *peoplePlan) predecessors(found []bool) []int {
 	out, taken := make([]int, len(p.want)), make([]bool, len(p.last))
 	for j := range out {
@@ -217,8 +217,8 @@ func (p *peoplePlan) alike(before part, k int, _ part) int {
 	return only
 }
 
-// inPlaceOf returns the element in the place of a person whom we wrote, where it still has
-// the name or the phone number, or has the name that is wanted; -1 otherwise.
+// inPlaceOf returns the index of the element at the place where we wrote a person. The element
+// must still have that person's name or phone number, or the wanted name; otherwise -1.
 func (p *peoplePlan) inPlaceOf(before part, k int, want part) int {
 	if k >= len(p.views) || !p.mayBe(k, before) {
 		return -1

@@ -348,8 +348,8 @@ func (c *check) url(at strict.Path, raw string) *url.URL {
 	return nil
 }
 
-// result returns the problems of the file. Where its keys and values do not fit the schema, as invalid says, it
-// adds only secrets that cannot be read: other problems may come from a key that is misspelt.
+// result returns the problems of the file. A file that does not fit the schema is invalid: result then adds only
+// the secrets that cannot be read, because a misspelt key may have caused the other problems.
 func (c *check) result(invalid error) error {
 	var wrong *strict.Error
 	if errors.As(invalid, &wrong) {
