@@ -100,8 +100,7 @@ const (
 	// customers yet.
 	isStopped = "EXISTS (SELECT 1 FROM create_stops stop WHERE stop.connection = %s AND stop.finished_at IS NULL)"
 
-	// waitsForPerson is the condition that pending change c is a create that waits for a person's decision, or
-	// a link that belongs to one.
+	// waitsForPerson selects the pending creates c that wait for a person's decision, and their links.
 	waitsForPerson = `(EXISTS (SELECT 1 FROM create_stops stop WHERE stop.connection = c.connection AND stop.finished_at IS NULL)
 		AND (c.action = 'create' OR c.action = 'link' AND EXISTS (SELECT 1 FROM changes m WHERE m.connection = c.connection AND m.source_id = c.source_id
 		  AND m.lane = 'customer' AND m.action = 'create' AND m.state = 'pending')))`
@@ -218,8 +217,8 @@ func (tx *Tx) FreeCustomers(keyName string) (n int, err error) {
 // its limits.
 const matchingFinished = "Matching is finished. The next run decides on the new customers, within the limits."
 
-// FinishMatching notes that a person has finished matching the records of a connection with the customers that
-// exist, so that the next runs create the others. It reports false when that was said before.
+// FinishMatching notes that a person finished matching the records of a connection with the existing customers.
+// The next runs create the other customers. It reports false when matching was finished before.
 func (tx *Tx) FinishMatching(connection, actor, reason string) (news bool, err error) {
 	stops, err := tx.createStops(connection)
 	if err != nil {
@@ -244,8 +243,8 @@ func (tx *Tx) FinishMatching(connection, actor, reason string) (news bool, err e
 // ErrMatchingOpen means that nobody has finished the matching of a connection.
 var ErrMatchingOpen = errors.New("nobody has finished the matching of this connection")
 
-// ReopenMatching takes back that matching is finished: creates that were not sent wait again, while customers exist
-// that belong to no record. It fails with ErrMatchingOpen.
+// ReopenMatching takes FinishMatching back. Creates that were not sent wait again while some customers belong to no
+// record. It fails with ErrMatchingOpen.
 func (tx *Tx) ReopenMatching(connection, actor, reason string) error {
 	if err := tx.must(ErrMatchingOpen, `UPDATE create_stops SET finished_at = NULL, finished_by = '', since = ?
 		WHERE connection = ? AND cause = 'first_matching' AND finished_at IS NOT NULL`, stamp(tx.now), connection); err != nil {

@@ -103,9 +103,8 @@ func (s tombstones) alike(books []string, of connector.Label, marked map[string]
 }
 
 // barred says why nothing of a record is to be kept. books are its connection, and those whose
-// books moved there. One that was kept all along is told by
-// its id alone: a payer that shares a number, or a name and an address, with one that was
-// forgotten was there beside it.
+// books moved there. A record that was kept all along is compared by its id alone: it may share a
+// number, or a name and an address, with a forgotten payer.
 func (s tombstones) barred(id RecordID, kept bool, books []string, marked map[string]bool, label func() connector.Label) Forgotten {
 	for _, k := range s.keys {
 		t, known := s.stone[k.ofRecord(id)]

@@ -30,8 +30,8 @@ const (
 	OnlySuccessor = "only" // only those
 )
 
-// putOffs returns the reasons that persons put off and that are not told again yet, by record, with
-// when that was: of one record, or of all for none. There are few: each is a person's word.
+// putOffs returns, by record, the reasons that people put off until later, with the time of each
+// decision. It returns those of the given records, or of all records when none is given.
 func (l *Ledger) putOffs(ctx context.Context, of ...RecordID) (map[RecordID]map[connector.Reason]time.Time, error) {
 	type row struct {
 		RecordID

@@ -80,9 +80,8 @@ func blankJSON(raw json.RawMessage) bool {
 	return slices.Contains([]string{"", "null", `""`, "{}", "[]"}, string(compact(raw)))
 }
 
-// standStill returns what is, with everything that has only moved on as it was: a time that
-// came to be a later one, and a number that was counted up by one. Services note by these that
-// there was an update, and nobody loses anything.
+// standStill returns is with the stamps of an update reset to their values in was. A stamp is a
+// time that became later, or a number that grew by one. Services write both at every update.
 func standStill(was, is json.RawMessage) json.RawMessage {
 	before, errBefore := parseObject(was)
 	after, errAfter := parseObject(is)
