@@ -60,14 +60,18 @@ type compiling struct {
 	written []connector.WrittenPart // what nothing may read, because we write it
 	used    map[string]bool         // fields that some expression reads
 	flags   map[string]strict.Path  // flags of contacts, and where they are mapped first
+	asFlags map[string]bool         // fields that some condition reads as yes or no
 	count   int
+
+	flagColumns bool // conditions read columns of any type as yes or no
 
 	partCount int
 	problems  []strict.Problem
 }
 
 func newCompiling(doc *strict.Doc, region string, src connector.SourceInfo) *compiling {
-	c := &compiling{doc: doc, kind: src.Kind, region: region, written: src.Written, types: map[string]reflect.Type{}, used: map[string]bool{}, flags: map[string]strict.Path{}}
+	c := &compiling{doc: doc, kind: src.Kind, region: region, written: src.Written, types: map[string]reflect.Type{}, used: map[string]bool{}, flags: map[string]strict.Path{},
+		asFlags: map[string]bool{}, flagColumns: slices.Contains(untyped, src.Kind)}
 	for _, f := range src.Fields {
 		c.types[f.Name] = goType(f)
 		c.columns = append(c.columns, f.Name)
@@ -182,6 +186,7 @@ func (e *expression) compile() *vm.Program {
 	if e.failed {
 		return nil
 	}
+	e.readConditions(&tree.Node)
 	if _, err := checker.Check(tree, config); err != nil {
 		e.explain(tree.Node, err)
 		return nil
@@ -208,6 +213,7 @@ func (e *expression) config() *conf.Config {
 	env := map[string]any{varTenant: "", varMeter: &meter{}}
 	for name, t := range e.types {
 		env[varName(name)] = reflect.Zero(t).Interface()
+		env[flagPrefix+name] = flagValue{}
 	}
 	if e.withCustomer {
 		env[varCustomer] = customerView{}

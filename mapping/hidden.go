@@ -13,34 +13,36 @@ import (
 // their results, and give a blank for what is not there. Their names cannot be
 // written in an expression.
 const (
-	fnPlus     = "plus "
-	fnContains = "contains "
-	fnMatches  = "matches "
-	fnAt       = "at "
-	fnLetters  = "letters "
-	fnEqual    = "equal "
-	fnDiffer   = "differ "
-	fnIn       = "in "
-	fnLen      = "len "
-	fnStep     = "step "
-	fnPart     = "part "
-	fnPhoneOf  = "phone of "
-	varMeter   = "meter "
+	fnPlus      = "plus "
+	fnContains  = "contains "
+	fnMatches   = "matches "
+	fnAt        = "at "
+	fnLetters   = "letters "
+	fnEqual     = "equal "
+	fnDiffer    = "differ "
+	fnIn        = "in "
+	fnLen       = "len "
+	fnStep      = "step "
+	fnPart      = "part "
+	fnPhoneOf   = "phone of "
+	fnCondition = "condition "
+	varMeter    = "meter "
 )
 
 var hidden = map[string]function{
-	fnPlus:     {call: plus},
-	fnContains: {call: contains},
-	fnMatches:  {call: matches},
-	fnAt:       {call: at},
-	fnLetters:  {call: letters},
-	fnEqual:    {call: func(_ *meter, args []any) (any, error) { return runtime.Equal(args[0], args[1]), nil }},
-	fnDiffer:   {call: func(_ *meter, args []any) (any, error) { return !runtime.Equal(args[0], args[1]), nil }},
-	fnIn:       {call: func(_ *meter, args []any) (any, error) { return runtime.In(args[0], args[1]), nil }},
-	fnLen:      {call: func(_ *meter, args []any) (any, error) { return builtin.Len(args[0]), nil }},
-	fnStep:     {call: func(m *meter, args []any) (any, error) { return nil, m.spend(args[0].(int)) }},
-	fnPhoneOf:  {call: phoneOf},
-	fnPart:     {call: func(m *meter, args []any) (any, error) { m.took(args[0].(int)); return nil, nil }},
+	fnPlus:      {call: plus},
+	fnContains:  {call: contains},
+	fnMatches:   {call: matches},
+	fnAt:        {call: at},
+	fnLetters:   {call: letters},
+	fnEqual:     {call: func(_ *meter, args []any) (any, error) { return runtime.Equal(args[0], args[1]), nil }},
+	fnDiffer:    {call: func(_ *meter, args []any) (any, error) { return !runtime.Equal(args[0], args[1]), nil }},
+	fnIn:        {call: func(_ *meter, args []any) (any, error) { return runtime.In(args[0], args[1]), nil }},
+	fnLen:       {call: func(_ *meter, args []any) (any, error) { return builtin.Len(args[0]), nil }},
+	fnStep:      {call: func(m *meter, args []any) (any, error) { return nil, m.spend(args[0].(int)) }},
+	fnPhoneOf:   {call: phoneOf},
+	fnCondition: {types: []any{new(func(*meter, flagValue) bool)}, call: condition},
+	fnPart:      {call: func(m *meter, args []any) (any, error) { m.took(args[0].(int)); return nil, nil }},
 }
 
 // pattern is a compiled regular expression (RE2), and how many steps it has.

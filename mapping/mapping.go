@@ -131,6 +131,9 @@ func read(name string, data []byte, src connector.SourceInfo) (*Mapping, error) 
 			continue
 		}
 		m.inputs = append(m.inputs, input{varName(f.Name), f, c.types[f.Name]})
+		if c.asFlags[f.Name] {
+			m.inputs = append(m.inputs, input{flagPrefix + f.Name, f, flagType})
+		}
 	}
 	return m, nil
 }

@@ -71,8 +71,11 @@ type input struct {
 // convert gives a field's value its declared type. Texts, by far the most, take
 // the short way.
 func (in input) convert(v any) (any, error) {
-	if in.goType.Kind() == reflect.String {
+	switch {
+	case in.goType.Kind() == reflect.String:
 		return textOf(v)
+	case in.goType == flagType:
+		return readFlag(in.field.Name, v), nil
 	}
 	out := reflect.New(in.goType).Elem()
 	if err := fill(out, in.field, v); err != nil {

@@ -6,14 +6,21 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"payersync/connector"
 )
 
 // Words of a status: of those who are customers, and of those who are none any more.
 var (
 	activeWords   = []string{"active", "aktiv", "actif", "active ", "attivo", "attiva", "actief", "activo", "activa", "open", "live", "current", "ok", "enabled", "in use", "kunde", "customer", "client", "klant", "cliente", "debitor", "laufend"}
 	inactiveWords = []string{"inactive", "inaktiv", "inactif", "inattivo", "inattiva", "inactief", "inactivo", "inactiva", "archived", "archiviert", "closed", "gesperrt", "geschlossen", "blocked", "bloque", "bloqué", "bloccato", "geblokkeerd", "bloqueado", "deleted", "gelöscht", "disabled", "dormant", "ehemalig", "former", "stopped", "on hold", "prospect", "lead", "interessent", "gekündigt", "passif", "left", "cancelled", "cessato", "parti", "supplier", "vendor", "lieferant", "fournisseur", "fornitore", "leverancier", "proveedor", "kreditor"}
-	yesWords      = []string{"yes", "y", "ja", "j", "oui", "o", "si", "sì", "sí", "s", "true", "wahr", "vrai", "vero", "1", "x", "✓"}
-	noWords       = []string{"no", "n", "nein", "non", "nee", "false", "falsch", "faux", "falso", "0", "-"}
+)
+
+// The words of flags, with the marks that people put into a table.
+var (
+	yesFlags, noFlags = connector.FlagWords()
+	yesWords          = append(yesFlags, "x", "✓")
+	noWords           = append(noFlags, "-")
 )
 
 // What payment by direct debit is called, in plain words: phrases that a value may hold, and

@@ -223,13 +223,13 @@ func (c column) encodeFlag(v any) (json.RawMessage, string) {
 // BIT(1).
 func truth(v any) (yes, ok bool) {
 	text, _ := textOf(v)
-	switch strings.ToLower(text) {
-	case "true", "t", "1", "yes", "y", "\x01":
+	switch text {
+	case "\x01":
 		return true, true
-	case "false", "f", "0", "no", "n", "\x00":
+	case "\x00":
 		return false, true
 	}
-	return false, false
+	return connector.ReadFlag(text)
 }
 
 var leadingZeros = regexp.MustCompile(`^(-?)0+([0-9])`)

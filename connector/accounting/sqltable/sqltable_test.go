@@ -648,3 +648,20 @@ func TestEnvironmentOfTheDriverChangesNothing(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// One list of words says what yes and no are, in a source's active column and in a mapping.
+func TestAnActiveColumnMayHoldAnyWordForYesAndNo(t *testing.T) {
+	db, c := sqliteBook(t)
+	execute(t, db, `CREATE TABLE customers (id TEXT, active)`)
+	execute(t, db, `INSERT INTO customers VALUES ('a', 1), ('b', '0'), ('c', 't'), ('d', 'F'), ('e', 'Ja'), ('f', 'n'), ('g', 'perhaps'), ('h', NULL)`)
+	c.Table, c.ID, c.Active = "customers", []string{"id"}, "active"
+	want := map[string]connector.RecordState{
+		"a": connector.RecordActive, "b": connector.RecordArchived, "c": connector.RecordActive, "d": connector.RecordArchived,
+		"e": connector.RecordActive, "f": connector.RecordArchived, "g": connector.RecordUnknown, "h": connector.RecordUnknown,
+	}
+	for _, r := range read(t, source(t, c), time.Time{}) {
+		if r.State != want[r.SourceID] {
+			t.Errorf("%s is %s, want %s", r.SourceID, r.State, want[r.SourceID])
+		}
+	}
+}
