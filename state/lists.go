@@ -101,8 +101,8 @@ type RecordFilter struct {
 	Bare       bool // only records of which no label was made
 	Link       string
 	Mandate    string    // status, or NoMandate
-	Reason     string    // why it needs a person, among other reasons perhaps
-	Told       bool      // only what needs a person, whatever for
+	Reason     string    // why it needs a person now, among other reasons perhaps; what was put off is left out
+	Told       bool      // only what needs a person now, whatever for
 	Stood      time.Time // only mandates that have their status since this time, or longer
 	Since      time.Time
 	Until      time.Time  // both of ChangedAt; what changed at Until is left out
@@ -135,7 +135,7 @@ func (l *Ledger) Records(ctx context.Context, f RecordFilter) ([]RecordRow, erro
 	if f.Sort == ByKey && f.wide() {
 		return l.byKey(ctx, f)
 	}
-	from, where, args, err := f.narrow()
+	from, where, args, err := f.narrow(l.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func (s RecordSort) order() string {
 
 // RecordIDs returns the ids of all rows that Records gives for the filter without page and limit, in its order.
 func (l *Ledger) RecordIDs(ctx context.Context, f RecordFilter) ([]RecordID, error) {
-	from, where, args, err := f.narrow()
+	from, where, args, err := f.narrow(l.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +262,7 @@ func (l *Ledger) listed(ctx context.Context, query string, args ...any) ([]Recor
 
 // CountRecords returns how many rows Records gives for the filter without page and limit.
 func (l *Ledger) CountRecords(ctx context.Context, f RecordFilter) (n int, err error) {
-	from, where, args, err := f.narrow()
+	from, where, args, err := f.narrow(l.Now())
 	if err != nil {
 		return 0, err
 	}
@@ -272,7 +272,7 @@ func (l *Ledger) CountRecords(ctx context.Context, f RecordFilter) (n int, err e
 
 // RecordsAmong returns which of the records in Among the filter lets through, whatever its page.
 func (l *Ledger) RecordsAmong(ctx context.Context, f RecordFilter) (map[RecordID]bool, error) {
-	from, where, args, err := f.narrow()
+	from, where, args, err := f.narrow(l.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -294,8 +294,8 @@ func conditions(where []string) string {
 	return " WHERE " + strings.Join(where, " AND ")
 }
 
-// narrow returns the filter as tables, conditions and their values.
-func (f RecordFilter) narrow() (from string, where []string, args []any, err error) {
+// narrow returns the filter as tables, conditions and their values, as it is at a time.
+func (f RecordFilter) narrow(now time.Time) (from string, where []string, args []any, err error) {
 	from = recordRows
 	if f.Among != nil {
 		asked, err := json.Marshal(f.Among)
@@ -318,8 +318,7 @@ func (f RecordFilter) narrow() (from string, where []string, args []any, err err
 	add(f.Link != "", "p.link_state = ?", f.Link)
 	add(f.Mandate == NoMandate, "p.connection IS NOT NULL AND m.mandate_id IS NULL")
 	add(f.Mandate != "" && f.Mandate != NoMandate, "m.status = ?", f.Mandate)
-	add(f.Reason != "", "(r.connection, r.source_id) IN (SELECT connection, source_id FROM v_attention WHERE reason = ?)", f.Reason)
-	add(f.Told, "(r.connection, r.source_id) IN (SELECT connection, source_id FROM v_attention)")
+	add(f.Reason != "" || f.Told, "(r.connection, r.source_id) IN ("+needsPerson+")", stamp(now), f.Reason, f.Reason)
 	add(!f.Stood.IsZero(), "m.status_since <= ?", stamp(f.Stood))
 	add(!f.Since.IsZero(), changedAt+" >= ?", stamp(f.Since))
 	add(!f.Until.IsZero(), changedAt+" < ?", stamp(f.Until))

@@ -21,7 +21,7 @@ type LostMandate struct {
 }
 
 // LostMandates returns the mandates that payers have lost and somebody should see to, oldest
-// first. Those that a person cancelled with us are none of them.
+// first. Those that a person cancelled with us are none of them, nor those that a person put off.
 func (l *Ledger) LostMandates(ctx context.Context) ([]LostMandate, error) {
 	type row struct {
 		LostMandate
@@ -32,7 +32,8 @@ func (l *Ledger) LostMandates(ctx context.Context) ([]LostMandate, error) {
 		JOIN mandates m ON m.mandate_id = p.mandate_id
 		JOIN mandate_history h ON h.mandate_id = m.mandate_id AND h.seq = (SELECT max(n.seq) FROM mandate_history n WHERE n.mandate_id = m.mandate_id)
 		WHERE a.topic = 'mandate' AND a.reason IN ('mandate_cancelled', 'status_unknown') AND m.status NOT IN ('CREATED', 'PENDING', 'ACTIVE') AND h.cause <> 'cancel'
-		ORDER BY h.seq`, nil, func(r *row) []any {
+		  AND NOT EXISTS (SELECT 1 FROM put_off o WHERE o.connection = a.connection AND o.source_id = a.source_id AND o.reason = a.reason AND o.at >= a.since AND o.until > ?)
+		ORDER BY h.seq`, []any{stamp(l.Now())}, func(r *row) []any {
 		return []any{&r.MandateID, &r.Connection, &r.SourceID, &r.Status, &r.Moved, &r.at}
 	})
 	if err != nil {
@@ -48,31 +49,67 @@ func (l *Ledger) LostMandates(ctx context.Context) ([]LostMandate, error) {
 	return out, nil
 }
 
-// ReasonCount is how many records need a person for a reason.
+// ReasonCount is how many records need a person for a reason. Count, PutOff and Paired add up to
+// all of which the reason is told.
 type ReasonCount struct {
 	Reason connector.Reason
-	Count  int // PutOff among them
-	PutOff int // by a person who wants to be told later
-	Oldest time.Time
-	Newest time.Time
+	Count  int       // that need a person now
+	PutOff int       // by a person who wants to be told later
+	Paired int       // told with another record, which may be the payer under a new number
+	Oldest time.Time // of Count: since when the first is told; zero for none
+	Newest time.Time // of Count: since when the last is told, or was to be told again
+}
+
+// AttentionCount is how many records of a connection need a person for one reason, as ReasonCount
+// counts them.
+type AttentionCount struct {
+	Connection, Reason string
+	N                  int
+	PutOff             int
+	Paired             int
+
+	oldest, newest sql.NullString
+}
+
+// attentionCounts counts what needs a person, by connection and reason. Every count that people are
+// shown comes from here.
+func (l *Ledger) attentionCounts(ctx context.Context) ([]AttentionCount, error) {
+	rows, err := list(ctx, l, `SELECT connection, reason, count(*) FILTER (WHERE off = 0 AND paired = 0), count(*) FILTER (WHERE off = 1 AND paired = 0), count(*) FILTER (WHERE paired = 1),
+		min(since) FILTER (WHERE off = 0 AND paired = 0), max(again) FILTER (WHERE off = 0 AND paired = 0)
+		FROM (SELECT v.connection AS connection, v.reason AS reason, v.since AS since, max(v.since, coalesce(o.until, '')) AS again,
+		  CASE WHEN o.until > ?1 THEN 1 ELSE 0 END AS off, CASE WHEN `+hasSuccessor+` THEN 1 ELSE 0 END AS paired
+		  FROM `+tellings+` v LEFT JOIN put_off o ON o.connection = v.connection AND o.source_id = v.source_id AND o.reason = v.reason AND o.at >= v.since) t
+		GROUP BY connection, reason ORDER BY reason, connection`, []any{stamp(l.Now())}, func(r *AttentionCount) []any {
+		return []any{&r.Connection, &r.Reason, &r.N, &r.PutOff, &r.Paired, &r.oldest, &r.newest}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count what needs a person: %w", err)
+	}
+	return rows, nil
 }
 
 // ReasonCounts returns what needs a person, by reason.
 func (l *Ledger) ReasonCounts(ctx context.Context) ([]ReasonCount, error) {
-	type row struct {
-		ReasonCount
-		oldest, newest sql.NullString
-	}
-	rows, err := list(ctx, l, "SELECT reason, count(*), count(nullif(until, '')), min(since), max(since) FROM ("+toldRows+") t GROUP BY reason ORDER BY reason", []any{stamp(l.Now())},
-		func(r *row) []any { return []any{&r.Reason, &r.Count, &r.PutOff, &r.oldest, &r.newest} })
+	rows, err := l.attentionCounts(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("count what needs a person: %w", err)
+		return nil, err
 	}
-	out := make([]ReasonCount, len(rows))
-	for i, r := range rows {
-		out[i] = r.ReasonCount
-		if err := parseTimes(map[*time.Time]sql.NullString{&out[i].Oldest: r.oldest, &out[i].Newest: r.newest}); err != nil {
+	out := []ReasonCount{}
+	for _, r := range rows {
+		if len(out) == 0 || string(out[len(out)-1].Reason) != r.Reason {
+			out = append(out, ReasonCount{Reason: connector.Reason(r.Reason)})
+		}
+		c := &out[len(out)-1]
+		c.Count, c.PutOff, c.Paired = c.Count+r.N, c.PutOff+r.PutOff, c.Paired+r.Paired
+		var oldest, newest time.Time
+		if err := parseTimes(map[*time.Time]sql.NullString{&oldest: r.oldest, &newest: r.newest}); err != nil {
 			return nil, err
+		}
+		if c.Oldest.IsZero() || !oldest.IsZero() && oldest.Before(c.Oldest) {
+			c.Oldest = oldest
+		}
+		if newest.After(c.Newest) {
+			c.Newest = newest
 		}
 	}
 	return out, nil

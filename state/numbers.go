@@ -69,12 +69,6 @@ type PayerCount struct {
 	N                 int
 }
 
-// AttentionCount is how many records of a connection need a person for one reason.
-type AttentionCount struct {
-	Connection, Reason string
-	N                  int
-}
-
 // Counter counts what a ledger holds, again and again: of what only grows, what has ended is
 // counted once. It is safe for concurrent use.
 type Counter struct {
@@ -282,12 +276,8 @@ func (l *Ledger) countPayers(ctx context.Context, n *Numbers) (err error) {
 	if n.Mandates, err = l.counts(ctx, "SELECT status, count(*) FROM mandates GROUP BY status"); err != nil {
 		return fmt.Errorf("count the mandates: %w", err)
 	}
-	if n.Attention, err = list(ctx, l, "SELECT connection, reason, count(*) FROM "+tellings+" t GROUP BY 1, 2", nil, func(r *AttentionCount) []any {
-		return []any{&r.Connection, &r.Reason, &r.N}
-	}); err != nil {
-		return fmt.Errorf("count what needs a person: %w", err)
-	}
-	return nil
+	n.Attention, err = l.attentionCounts(ctx)
+	return err
 }
 
 // countWaiting counts the webhooks that are not settled. Those in quarantine were counted
@@ -298,7 +288,7 @@ func (l *Ledger) countWaiting(ctx context.Context, n *Numbers) (err error) {
 	}
 	for _, a := range n.Attention {
 		if a.Reason == string(connector.ReasonEventNotUnderstood) {
-			n.Waiting[string(connector.InboxQuarantined)] += a.N
+			n.Waiting[string(connector.InboxQuarantined)] += a.N + a.PutOff
 		}
 	}
 	n.OldestWaits, err = l.time(ctx, "SELECT min(received_at) FROM inbox WHERE state IN ('received', 'parked')")

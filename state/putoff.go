@@ -24,12 +24,6 @@ const (
 	OnlyPutOff = "only" // what a person put off
 )
 
-// What Filter.Successor takes; "" does not narrow.
-const (
-	NoSuccessor   = "no"   // without mandates of payers that may be in the books under a new number
-	OnlySuccessor = "only" // only those
-)
-
 // putOffs returns, by record, the reasons that people put off until later, with the time of each
 // decision. It returns those of the given records, or of all records when none is given.
 func (l *Ledger) putOffs(ctx context.Context, of ...RecordID) (map[RecordID]map[connector.Reason]time.Time, error) {
@@ -80,14 +74,21 @@ func (l *Ledger) told(f Filter) (query string, args []any) {
 	case OnlyPutOff:
 		where = append(where, "o.until IS NOT NULL")
 	}
-	switch f.Successor {
-	case NoSuccessor:
+	if f.Alone {
 		where = append(where, "NOT "+hasSuccessor)
-	case OnlySuccessor:
-		where = append(where, hasSuccessor)
 	}
 	return toldRows + " WHERE " + strings.Join(where, " AND "), []any{stamp(l.Now()), f.Connection, f.State}
 }
+
+// toldNow is the condition that what is told of v needs a person now: nobody put it off (o), and it is
+// not told with another record.
+const toldNow = "o.until IS NULL AND NOT " + hasSuccessor
+
+// needsPerson is the query of the records that need a person at a time for a reason, or for any
+// where both reasons are "".
+const needsPerson = "SELECT v.connection, v.source_id FROM " + tellings + ` v
+	LEFT JOIN put_off o ON o.connection = v.connection AND o.source_id = v.source_id AND o.reason = v.reason AND o.at >= v.since AND o.until > ?
+	WHERE (v.reason = ? OR ? = '') AND ` + toldNow
 
 // toldRow is a row of toldRows.
 type toldRow struct {

@@ -3,7 +3,6 @@ package state
 import (
 	"context"
 	"fmt"
-	"strings"
 )
 
 // Renumbering is a record that is held because it may be a payer of ours under a new number.
@@ -73,11 +72,4 @@ func (l *Ledger) succeeded(ctx context.Context, of ...RecordID) (map[RecordID]bo
 		return nil, fmt.Errorf("look for payers under new numbers: %w", err)
 	}
 	return out, nil
-}
-
-// CountTold returns how many rows Attention has for a filter.
-func (l *Ledger) CountTold(ctx context.Context, f Filter) (n int, err error) {
-	told, args := l.told(f)
-	err = l.queryRow(ctx, "SELECT count(*) FROM ("+strings.TrimSpace(told)+") t", args...).Scan(&n)
-	return n, err
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"testing"
 
 	"payersync/connector"
@@ -24,11 +25,14 @@ func TestARecordAndThePayerThatItMayBeAreOneRenumbering(t *testing.T) {
 		return tx.SetAttention(acme, "k9007", TopicRecord, connector.ReasonRenumbered, "It may be k2007.")
 	})
 	want := []Renumbering{{RecordID{acme, "k9007"}, RecordID{acme, "k2007"}, "bk2007"}}
-	told := func(successor string, n int) {
+	told := func(alone, paired int) {
 		t.Helper()
-		got, err := d.CountTold(t.Context(), Filter{State: string(connector.ReasonLeftWithMandate), Successor: successor})
-		if err != nil || got != n {
-			t.Errorf("with successor %q %d are told, want %d: %v", successor, got, n, err)
+		left := connector.ReasonLeftWithMandate
+		listed, err := d.Attention(t.Context(), Filter{State: string(left), Alone: true})
+		counts, countErr := d.ReasonCounts(t.Context())
+		at := slices.IndexFunc(counts, func(c ReasonCount) bool { return c.Reason == left })
+		if err != nil || countErr != nil || len(listed) != alone || counts[at].Count != alone || counts[at].Paired != paired {
+			t.Errorf("%d are listed alone, want %d, and counted %+v, want %d with another record: %v, %v", len(listed), alone, counts[at], paired, err, countErr)
 		}
 	}
 	for _, half := range []string{"k2007", "k9007"} {
@@ -43,12 +47,10 @@ func TestARecordAndThePayerThatItMayBeAreOneRenumbering(t *testing.T) {
 	if none, err := d.RenumberingsOf(t.Context(), RecordID{acme, "c3"}); err != nil || len(none) > 0 {
 		t.Errorf("a record that is neither half has %v: %v", none, err)
 	}
-	told(OnlySuccessor, 1)
-	told(NoSuccessor, 0)
+	told(0, 1)
 	d.do(func(tx *Tx) error { _, err := tx.SaveWord(acme, "k9007", "bk2007", WordReject); return err })
 	if none, err := d.RenumberingsOf(t.Context(), RecordID{acme, "k2007"}); err != nil || len(none) > 0 {
 		t.Errorf("two that a person told apart are %v: %v", none, err)
 	}
-	told(OnlySuccessor, 0)
-	told(NoSuccessor, 1)
+	told(1, 0)
 }

@@ -99,7 +99,7 @@ type Filter struct {
 	Connection string
 	State      string // link state, mandate status, inbox state or reason
 	PutOff     string // of Attention alone: NotPutOff or OnlyPutOff
-	Successor  string // of Attention alone: NoSuccessor or OnlySuccessor
+	Alone      bool   // of Attention alone: not what is told with another record, as ReasonCount.Paired counts it
 	Limit      int
 }
 
@@ -360,7 +360,8 @@ func (l *Ledger) Inbox(ctx context.Context, f Filter) ([]InboxRow, error) {
 type Funnel struct {
 	Payers    map[string]int `json:"payers"`    // by link state
 	Mandates  map[string]int `json:"mandates"`  // by status
-	Attention map[string]int `json:"attention"` // by reason
+	Attention map[string]int `json:"attention"` // by reason: what needs a person now
+	PutOff    map[string]int `json:"put_off"`   // by reason: what a person put off until later
 	Inbox     map[string]int `json:"inbox"`     // by state
 	Closed    map[string]int `json:"closed"`    // what persons have said instead, by ClosedKind
 }
@@ -373,7 +374,6 @@ func (l *Ledger) Funnel(ctx context.Context) (f Funnel, err error) {
 	}{
 		{&f.Payers, "SELECT link_state, count(*) FROM payers GROUP BY link_state"},
 		{&f.Mandates, "SELECT status, count(*) FROM mandates GROUP BY status"},
-		{&f.Attention, "SELECT reason, count(*) FROM " + tellings + " t GROUP BY reason"},
 		{&f.Closed, "SELECT kind, count(*) FROM (" + closedWords + ") w GROUP BY kind"},
 		{&f.Inbox, "SELECT state, count(*) FROM inbox GROUP BY state"},
 	} {
@@ -381,7 +381,17 @@ func (l *Ledger) Funnel(ctx context.Context) (f Funnel, err error) {
 			return f, err
 		}
 	}
-	return f, nil
+	reasons, err := l.ReasonCounts(ctx)
+	f.Attention, f.PutOff = map[string]int{}, map[string]int{}
+	for _, r := range reasons {
+		if r.Count > 0 {
+			f.Attention[string(r.Reason)] = r.Count
+		}
+		if r.PutOff > 0 {
+			f.PutOff[string(r.Reason)] = r.PutOff
+		}
+	}
+	return f, err
 }
 
 func (l *Ledger) counts(ctx context.Context, query string) (map[string]int, error) {

@@ -51,7 +51,7 @@ instead, with until when, by whom and why.`,
 				return usage.Errorf("--closed lists what persons have said, which has no reason code; leave --reason out")
 			}
 			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
-				f.Limit, f.PutOff = a.limitOf(cmd), state.NotPutOff
+				f.Limit, f.PutOff, f.Alone = a.limitOf(cmd), state.NotPutOff, true
 				if later {
 					f.PutOff = state.OnlyPutOff
 				}
@@ -126,6 +126,9 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 		rows = append(rows, []string{r.Connection, r.SourceID, name, r.Detail, next})
 	}
 	a.Rows(named([]string{"Connection", "Record", "Name", "What is the matter", "What to do"}, rows))
+	if f.State == string(connector.ReasonLeftWithMandate) && len(pairs) > 0 {
+		a.Say("Payers that may be in the books under a new number are listed with the new record: payersync attention list --reason renumbered")
+	}
 	if len(rows) > 0 {
 		a.Say("Every way out of one of them, and what it would do: payersync attention show RECORD")
 	}

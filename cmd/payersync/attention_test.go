@@ -55,7 +55,7 @@ func TestWhatWasPutOffIsListedApart(t *testing.T) {
 	if !strings.Contains(said, hint) {
 		t.Errorf("it does not say that something was put off:\n%s", said)
 	}
-	if status := w.expect(exitDone, "status").out; !strings.Contains(status, "Some of these were put off on the pages: payersync attention list --later") {
+	if status := w.expect(exitDone, "status").out; !strings.Contains(status, "Put off by a person until later, beside these: 1 record: payersync attention list --later") {
 		t.Errorf("the status says:\n%s", status)
 	}
 	later, said := lists("--later")

@@ -71,7 +71,6 @@ type statusReport struct {
 	PutBack      time.Time               `json:"put_back_at,omitzero"` // when the ledger was found to be an older copy, a week ago at most
 	Subscription state.SubscriptionFacts `json:"subscription"`         // as the last sweep found it
 	pairs        []state.Renumbering     // the first payers that may be in the books under a new number
-	putOff       bool                    // somebody put off some of what needs a person
 	Refusals     []state.Refusals        `json:"webhook_refusals"` // requests to the webhook endpoint of the last days that were not taken in
 
 	Replica *replicaStands `json:"replica,omitempty"` // of the database, where a node's configuration names one
@@ -136,9 +135,6 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 	if r.Subscription, err = s.Ledger.Subscription(cmd.Context()); err != nil {
 		return err
 	}
-	if r.putOff, err = anyPutOff(cmd.Context(), s.Ledger, state.Filter{}); err != nil {
-		return err
-	}
 	if r.pairs, err = s.Ledger.Renumberings(cmd.Context(), mostNamed+1); err != nil {
 		return err
 	}
@@ -197,9 +193,9 @@ func (a *app) printStatus(r statusReport) {
 			}
 			fmt.Fprintf(a.Out, "Record %s left the books, and record %s may be the same payer: payersync attention show %[2]s\n", show.Visible(p.Old.SourceID), show.Visible(p.New.SourceID))
 		}
-		if r.putOff {
-			fmt.Fprintln(a.Out, "Some of these were put off on the pages: payersync attention list --later")
-		}
+	}
+	if n := sum(r.PutOff); n > 0 {
+		fmt.Fprintf(a.Out, "\nPut off by a person until later, beside these: %s: payersync attention list --later\n", connector.Plural(n, "record"))
 	}
 	if len(r.Closed) > 0 {
 		fmt.Fprintln(a.Out)
@@ -227,6 +223,13 @@ func (a *app) printStatus(r statusReport) {
 			a.printCondition(c)
 		}
 	}
+}
+
+func sum(counts map[string]int) (n int) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
 }
 
 func refusedRows(counts []state.Refusals) (rows [][]string) {

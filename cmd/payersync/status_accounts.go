@@ -190,7 +190,7 @@ func questions(ctx context.Context, ledger *state.Ledger) (n int, err error) {
 		return 0, err
 	}
 	for _, c := range counts {
-		n += c.Count - c.PutOff
+		n += c.Count
 	}
 	plans, err := ledger.WaitingPlans(ctx)
 	return n + len(plans), err

@@ -281,7 +281,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 		append(facts, "file", "path", "dry_run", "done", "there", "lost_commits", "kept", "finished"))
 
 	status := w.expect(exitDone, "status", "--output", "json")
-	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "closed", "mappings", "problems", "rejected", "sources", "consents", "silence", "subscription", "webhook_refusals", "config", "jobs", "conditions", "served", "standing"})
+	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "closed", "put_off", "mappings", "problems", "rejected", "sources", "consents", "silence", "subscription", "webhook_refusals", "config", "jobs", "conditions", "served", "standing"})
 	var runs struct{ Runs []map[string]any }
 	if err := json.Unmarshal([]byte(status.out), &runs); err != nil || len(runs.Runs) != 1 {
 		t.Fatalf("%d runs, want the last of the one connection (%v)", len(runs.Runs), err)

@@ -261,7 +261,12 @@ func Silence(s state.Silence) (Condition, bool) {
 
 func (l *look) subscription(ctx context.Context) error {
 	f, err := l.ledger.Subscription(ctx)
-	if c, changed := Subscription(f, l.Time); changed && err == nil {
+	c, changed := Subscription(f, l.Time)
+	if err != nil || !changed {
+		return err
+	}
+	rows, err := l.ledger.ReasonCounts(ctx)
+	if slices.ContainsFunc(rows, func(r state.ReasonCount) bool { return r.Reason == connector.ReasonSubscriptionChanged && r.Count > 0 }) {
 		l.add(c)
 	}
 	return err
@@ -490,7 +495,7 @@ func (l *look) unanswered(ctx context.Context) error {
 func (l *look) attention(ctx context.Context) error {
 	rows, err := l.ledger.ReasonCounts(ctx)
 	for _, r := range rows {
-		if slices.Contains(toldApart, r.Reason) {
+		if slices.Contains(toldApart, r.Reason) || r.Count == 0 {
 			continue
 		}
 		l.add(Condition{Code: Attention, Subject: string(r.Reason), Since: r.Oldest, Grown: r.Newest, Count: r.Count,

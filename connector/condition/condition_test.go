@@ -407,3 +407,40 @@ func TestAConnectionThatCreatesNobodyYetIsTold(t *testing.T) {
 		t.Errorf("with matching finished: %+v", found)
 	}
 }
+
+func TestWhatAPersonPutOffIsToldWhenItsTimeHasCome(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.receive("dd-mandate", connector.InboxQuarantined, 2)
+	d.do(func(tx *state.Tx) error {
+		_, err := tx.SaveSubscription(state.SubscriptionFacts{Problem: state.SubscriptionDeleted, Detail: "The webhook subscription is gone."})
+		return err
+	})
+	d.expect("at first", d.look(Expected{}), "subscription_changed", "webhooks_not_understood")
+	told, err := d.Attention(t.Context(), state.Filter{})
+	if err != nil || len(told) != 3 {
+		t.Fatalf("%d are told: %v", len(told), err)
+	}
+	putOff := func(rows []state.AttentionRow) {
+		t.Helper()
+		d.at = d.at.Add(time.Minute)
+		d.do(func(tx *state.Tx) error {
+			for _, r := range rows {
+				if _, err := tx.PutOff(state.RecordID{SourceID: r.SourceID}, connector.Reason(r.Reason), d.at.Add(time.Hour), state.Entry{Actor: "ada", Action: "put off"}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	first := slices.IndexFunc(told, func(r state.AttentionRow) bool { return r.Reason == string(connector.ReasonEventNotUnderstood) })
+	putOff(told[first : first+1])
+	found := d.look(Expected{}, EventsUnclear)
+	if d.expect("one delivery put off", found, "webhooks_not_understood"); found[0].Count != 1 {
+		t.Errorf("%d deliveries are told, want the other one: %s", found[0].Count, found[0].Sentence)
+	}
+	putOff(told)
+	d.expect("all put off", d.look(Expected{}))
+	d.at = d.at.Add(2 * time.Hour)
+	d.expect("when the time has come", d.look(Expected{}), "subscription_changed", "webhooks_not_understood")
+}

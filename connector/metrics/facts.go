@@ -113,7 +113,8 @@ var (
 
 	descPayers    = desc("payers", "Payers, by how they are linked to a customer of the billing service.", "connection", "state")
 	descMandates  = desc("mandates", "Mandates, by status as the billing service spells it; only ACTIVE ones can be collected. Statuses that it does not document are together in other when there are many, or their name is odd.", "status")
-	descAttention = desc("attention", "Records, webhooks and subscriptions that need a person, by reason. Without a connection: those of the webhook endpoint.", "connection", "reason")
+	descAttention = desc("attention", "Records, webhooks and subscriptions that need a person now, by reason. Without a connection: those of the webhook endpoint.", "connection", "reason")
+	descPutOff    = desc("attention_put_off", "Records, webhooks and subscriptions that need a person and that somebody put off until later, by reason.", "connection", "reason")
 
 	descInbox     = desc("inbox", "Webhooks that are not settled: received waits to be reflected, parked for a customer that nobody knows yet, quarantined for a person.", "state")
 	descInboxOld  = desc("inbox_oldest_timestamp_seconds", "When the oldest webhook came that is received or parked.")
@@ -138,7 +139,7 @@ func (f *follower) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descUp, descTook, descCounted, descSize,
 		descRuns, descOpen, descOutcome, descEnded, descComplete, descSpan, descSent, descOpenSent, descOldest, descPlans, descPlanSince,
-		descPayers, descMandates, descAttention,
+		descPayers, descMandates, descAttention, descPutOff,
 		descInbox, descInboxOld, descPass, descSource, descLeft, descParked, descLapses, descBroken, descMapping,
 		descJobBegun, descJobEnded, descJobDone, descJobResult, descJobNext, descConfig, descRestart,
 	} {
@@ -314,13 +315,14 @@ func earlier(a, b time.Time) time.Time {
 }
 
 func (p page) holdings(f Facts) {
-	payers, attention, inbox := sums{}, sums{}, sums{}
+	payers, attention, off, inbox := sums{}, sums{}, sums{}, sums{}
 	payers.zeros(f.Connections, linkStates, none)
 	for _, c := range f.Payers {
 		payers[key{f.label(c.Connection), c.State}] += c.N
 	}
 	for _, a := range f.Attention {
 		attention[key{f.label(a.Connection), a.Reason}] += a.N
+		off[key{f.label(a.Connection), a.Reason}] += a.PutOff
 	}
 	inbox.zeros(inboxStates, none, none)
 	for s, n := range f.Waiting {
@@ -331,6 +333,7 @@ func (p page) holdings(f Facts) {
 	}
 	for k, n := range attention {
 		p.gauge(descAttention, float64(n), k[:2]...)
+		p.gauge(descPutOff, float64(off[k]), k[:2]...)
 	}
 	for k, n := range inbox {
 		p.gauge(descInbox, float64(n), k[0])

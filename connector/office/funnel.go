@@ -109,12 +109,20 @@ func deskOf(ctx context.Context, ledger *state.Ledger) (d Desk, err error) {
 	return d, err
 }
 
-// For returns how many records need a person for a reason, those aside that were put off.
+// For returns how many records need a person for a reason now.
 func (d Desk) For(reason connector.Reason) int {
 	for _, r := range d.Reasons {
 		if r.Reason == reason {
-			return r.Count - r.PutOff
+			return r.Count
 		}
 	}
 	return 0
+}
+
+// Told returns how many records need a person now, counted once for each reason.
+func (d Desk) Told() (n int) {
+	for _, r := range d.Reasons {
+		n += r.Count
+	}
+	return n
 }

@@ -115,14 +115,7 @@ func (v *visit) overview() error {
 	for _, s := range content.Stages {
 		content.Description += fmt.Sprintf("%s: %s. ", s.Title, number(s.Count))
 	}
-	for _, r := range c.Reasons {
-		content.ToDo += r.Count - r.PutOff
-	}
-	paired, err := v.ledger().CountTold(v.Context(), pairedLeavers)
-	if err != nil {
-		return err
-	}
-	content.ToDo -= paired
+	content.ToDo = c.Told()
 	content.Waiting = v.waiting(c)
 	content.Alike = v.pages.served["/matches"] && c.For(connector.ReasonLikeness) > 0
 	for _, who := range actors[1:] {

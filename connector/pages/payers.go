@@ -177,6 +177,9 @@ func (v *visit) filters() (out []filter, err error) {
 		if c.Reason == connector.ReasonEventNotUnderstood || c.Reason == connector.ReasonSubscriptionChanged {
 			continue // they are of no record
 		}
+		if c.Count == 0 {
+			continue // they were put off, or are told with another record
+		}
 		person.Options = append(person.Options, option{Value: string(c.Reason), Label: matterWords(c.Reason) + " (" + number(c.Count) + ")"})
 	}
 	days := filter{Name: "days", Label: "Mandate stands so for", All: "Any time"}

@@ -22,7 +22,6 @@ var helpers = []connector.Who{connector.WhoYou, connector.WhoBooks, connector.Wh
 // todoRow is a group of those of whom the same is the matter.
 type todoRow struct {
 	state.ReasonCount
-	Now   int // those aside that were put off
 	Title string
 	Who   string
 	Path  string
@@ -54,19 +53,12 @@ func (v *visit) todo() error {
 		Later   int  // put off
 		At      time.Time
 	}{At: v.pages.now(), Yours: c.Number(office.Which{Who: standing.You}), YoursAt: actsPath(standing.You), Else: len(found)+len(c.Plans) > 0}
-	paired, err := v.ledger().CountTold(v.Context(), pairedLeavers)
-	if err != nil {
-		return err
-	}
 	for _, c := range counts {
-		if c.Reason == connector.ReasonLeftWithMandate {
-			if c.Count -= paired; c.Count == 0 {
-				continue
-			}
+		if c.Count+c.PutOff == 0 { // all are told with other records
+			continue
 		}
-		now := c.Count - c.PutOff
-		content.Rows = append(content.Rows, todoRow{c, now, matterWords(c.Reason), whoActs[c.Reason.Who()], todoPath(c.Reason)})
-		content.Total, content.Later = content.Total+now, content.Later+c.PutOff
+		content.Rows = append(content.Rows, todoRow{c, matterWords(c.Reason), whoActs[c.Reason.Who()], todoPath(c.Reason)})
+		content.Total, content.Later = content.Total+c.Count, content.Later+c.PutOff
 	}
 	return v.show("todo", "To do", content)
 }
@@ -140,7 +132,7 @@ func (v *visit) told() error {
 	}
 	ctx := v.Context()
 	later := v.filled("later") != ""
-	rows, err := v.ledger().AttentionPage(ctx, state.Filter{State: string(r), PutOff: map[bool]string{false: state.NotPutOff, true: state.OnlyPutOff}[later], Successor: state.NoSuccessor, Limit: rowsShown + 1}, placeAfter(v.filled("after")))
+	rows, err := v.ledger().AttentionPage(ctx, state.Filter{State: string(r), PutOff: map[bool]string{false: state.NotPutOff, true: state.OnlyPutOff}[later], Alone: true, Limit: rowsShown + 1}, placeAfter(v.filled("after")))
 	if err != nil {
 		return err
 	}
@@ -182,18 +174,10 @@ func (v *visit) told() error {
 		return err
 	}
 	if at := slices.IndexFunc(counts, func(c state.ReasonCount) bool { return c.Reason == r }); at >= 0 {
-		content.All, content.PutOff, content.Oldest = counts[at].Count, counts[at].PutOff, counts[at].Oldest
-		if content.Count = content.All - content.PutOff; later {
-			content.Count = content.PutOff
-		}
-	}
-	if r == connector.ReasonLeftWithMandate {
-		if content.Paired, err = v.ledger().CountTold(ctx, pairedLeavers); err != nil {
-			return err
-		}
-		content.All -= content.Paired
-		if !later {
-			content.Count -= content.Paired
+		c := counts[at]
+		content.All, content.PutOff, content.Paired, content.Oldest = c.Count+c.PutOff, c.PutOff, c.Paired, c.Oldest
+		if content.Count = c.Count; later {
+			content.Count = c.PutOff
 		}
 	}
 	if content.Rows, err = v.toldRows(rows); err != nil {
@@ -206,10 +190,6 @@ func (v *visit) told() error {
 	}
 	return v.show("told", content.Title, content)
 }
-
-// pairedLeavers are the payers that left with a mandate and that are told with the records that
-// they may be by now: one task, and not two.
-var pairedLeavers = state.Filter{State: string(connector.ReasonLeftWithMandate), PutOff: state.NotPutOff, Successor: state.OnlySuccessor}
 
 // addPairs adds to rows of renumbered records the payers that they may be.
 func (v *visit) addPairs(rows []toldRow) error {
@@ -442,7 +422,7 @@ func (v *visit) exportTold() error {
 	}
 	defer v.pages.exporting.Unlock()
 	var cells [][]string
-	found, err := v.ledger().Attention(v.Context(), state.Filter{State: string(r)})
+	found, err := v.ledger().Attention(v.Context(), state.Filter{State: string(r), Alone: true})
 	if err != nil {
 		return err
 	}
