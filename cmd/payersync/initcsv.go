@@ -202,6 +202,12 @@ func (s *csvSetup) withoutID(ctx context.Context) error {
 	for _, r := range s.proposal.Refused[:min(5, len(s.proposal.Refused))] {
 		fmt.Fprintf(&text, "  %s: %s\n", show.Visible(r.Column), r.Why)
 	}
+	if s.proposal.Recognised != nil {
+		fmt.Fprintf(&text, "%s\n", show.Visible(s.proposal.Recognised.String()))
+	}
+	for _, note := range s.proposal.Notes {
+		fmt.Fprintf(&text, "  %s\n", show.Visible(note))
+	}
 	text.WriteString("Export one row per customer, with the customer number of your books, or name a column (or several that do so together) with --id COLUMN[,COLUMN]")
 	for _, preset := range []string{"xero", "sage"} {
 		if _, err := s.found.Config(ctx, preset); err == nil {

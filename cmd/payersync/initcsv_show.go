@@ -125,6 +125,9 @@ func (s *csvSetup) showProposal() {
 		return
 	}
 	fmt.Fprintf(s.Out, "\nProposed for %s\n", s.name)
+	if s.proposal.Recognised != nil && !s.shipped {
+		s.Hanging("  ", show.Visible(s.proposal.Recognised.String()))
+	}
 	if s.shipped {
 		s.Hanging("  ", fmt.Sprintf("the mapping for --source %s, with the phone numbers of %s", s.source, s.rule("region")))
 		return

@@ -1,6 +1,7 @@
 package propose
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,11 +14,14 @@ import (
 
 // column is a column with what its values say.
 type column struct {
-	name   string
-	at     int               // its place in a row
-	words  string            // its heading in plain words, without legend
-	legend map[string]string // what the heading says that values stand for
-	used   bool              // a rule reads it
+	name    string
+	at      int               // its place in a row
+	words   string            // its heading in plain words, without legend
+	legend  map[string]string // what the heading says that values stand for
+	used    bool              // a rule reads it
+	noFalse bool              // its cells with False are blank
+	meant   *meaning          // what it holds, where the program that wrote it is known
+	rank    int               // of its meaning among those of the program
 
 	rows    int
 	filled  int
@@ -48,9 +52,10 @@ var (
 
 func newColumn(t Table, at int, name string) *column {
 	heading, legend := withoutLegend(name)
-	c := &column{name: name, at: at, words: strings.TrimPrefix(plainWords(heading), "default address "), legend: legend, rows: len(t.Rows), times: map[string]int{}}
+	c := &column{name: name, at: at, words: plainWords(heading), legend: legend, rows: len(t.Rows), times: map[string]int{}}
+	c.noFalse = c.hasFalseAmongTexts(t.Rows)
 	for _, row := range t.Rows {
-		cell := strings.TrimSpace(mapping.Value(row[at]))
+		cell := c.value(row)
 		if cell == "" {
 			continue
 		}
@@ -64,6 +69,36 @@ func newColumn(t Table, at int, name string) *column {
 	}
 	c.running = c.counts()
 	return c
+}
+
+// pythonFalse is how Python programs, Odoo before all, write a value that is not there.
+const pythonFalse = "False"
+
+// hasFalseAmongTexts reports whether False stands for blank: beside it there are values that are no
+// yes or no.
+func (c *column) hasFalseAmongTexts(rows [][]string) bool {
+	falses, others := false, false
+	for _, row := range rows {
+		switch cell := c.value(row); {
+		case cell == pythonFalse:
+			falses = true
+		case cell != "" && !isFlag(cell):
+			others = true
+		}
+		if falses && others {
+			return true
+		}
+	}
+	return false
+}
+
+// value is what a row holds in the column, without spaces around it.
+func (c *column) value(row []string) string {
+	cell := strings.TrimSpace(mapping.Value(row[c.at]))
+	if c.noFalse && cell == pythonFalse {
+		return ""
+	}
+	return cell
 }
 
 var (
@@ -157,7 +192,12 @@ func (c *column) shared() (rows int) {
 func (c *column) common() []string { return ranked(c.times) }
 
 // written is how an expression names the column.
-func (c *column) written() string { return mapping.Written(c.name) }
+func (c *column) written() string {
+	if c.noFalse {
+		return fmt.Sprintf(`(%[1]s == %[2]q ? "" : %[1]s)`, mapping.Written(c.name), pythonFalse)
+	}
+	return mapping.Written(c.name)
+}
 
 // trimmed is its text without spaces around it, and without line breaks where it has some.
 func (c *column) trimmed() string {

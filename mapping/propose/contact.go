@@ -12,7 +12,7 @@ func (p *proposing) setAside() {
 		switch {
 		case c.ibans*2 > c.filled && c.filled > 0:
 			p.leave(c, aside[0].why)
-		case c.emails*2 > c.filled || c.score(roleID) >= 900:
+		case c.meant != nil || c.emails*2 > c.filled || c.score(roleID) >= 900:
 		default:
 			for _, a := range aside {
 				if c.has(a.words) {
@@ -55,21 +55,29 @@ func (p *proposing) email() {
 		for _, c := range p.emails[:min(3, len(p.emails))] {
 			options = append(options, fmt.Sprintf("%s (filled in %s rows)", c.name, of(c.filled, c.rows)))
 		}
-		sure := p.emails[1].secondary() || p.emails[1].emails*3 < len(p.rows)
+		sure := p.emails[0].meant != nil || p.emails[1].secondary() || p.emails[1].emails*3 < len(p.rows)
 		taken = p.choose("email", "Which e-mail address is to get the signing link?", sure, options...)
 	}
 	c := p.emails[taken]
+	columns, text := []*column{c}, c.written()
 	for _, other := range p.emails {
-		if other != c {
+		switch {
+		case other == c:
+		case taken == 0 && c.meant != nil && other.meant != nil && other.meant.role == roleEmail:
+			columns = append(columns, other)
+		default:
 			p.leave(other, fmt.Sprintf("the e-mail address is taken from %q", c.name))
 		}
 	}
 	p.emails = []*column{c}
 	why := fmt.Sprintf("%s values are e-mail addresses", of(c.emails, c.filled))
-	if n := c.rows - c.filled; n > 0 {
+	if len(columns) > 1 {
+		text = coalesced(columns)
+		why += "; where it is blank, the next column is taken"
+	} else if n := c.rows - c.filled; n > 0 {
 		why += fmt.Sprintf("; %s none, so nobody is asked there", rowsHave(n))
 	}
-	p.rule("customer.people[0].email", "lower(firstEmail("+c.written()+"))", why, c)
+	p.rule("customer.people[0].email", "lower(firstEmail("+text+"))", why, columns...)
 }
 
 // askDoubtful asks whether e-mail addresses that may be those of one's own people are the
@@ -132,8 +140,13 @@ func (p *proposing) phoneText() string {
 	if len(p.phoneColumns) == 1 {
 		return p.phoneColumns[0].written()
 	}
+	return coalesced(p.phoneColumns)
+}
+
+// coalesced is the first column that is not blank.
+func coalesced(columns []*column) string {
 	var names []string
-	for _, c := range p.phoneColumns {
+	for _, c := range columns {
 		names = append(names, c.written())
 	}
 	return "coalesce(" + strings.Join(names, ", ") + ")"
@@ -195,6 +208,7 @@ func (p *proposing) towns() {
 		p.rule("customer.addresses[0].city", "trim("+c.written()+")", "its heading says so", c)
 	}
 	if c := p.first(rolePostcode, func(c *column) bool { return c.short*2 >= c.filled || c.has([]string{"postcode", "post code"}) }); c != nil {
+		p.postcode = c
 		p.rule("customer.addresses[0].postCode", "postcode("+c.written()+")", "its heading says so", c)
 		p.lostZeros(c)
 	}

@@ -7,7 +7,7 @@ import (
 
 // top is how a proposed mapping begins.
 const top = `# How a row of the export becomes a customer of the billing service. payersync init
-# proposed it; behind each # is why.%s Correct what is wrong, then look at what it does:
+# proposed it; behind each # is why.%s%s Correct what is wrong, then look at what it does:
 #
 #   payersync mapping check      is the file right?
 #   payersync mapping fields     which columns and functions are there?
@@ -20,11 +20,14 @@ source: csv
 // File returns the mapping file, with the reasons as comments.
 func (p Proposal) File() []byte {
 	f := file{rules: map[string]Rule{}}
-	part := ""
+	recognised, part := "", ""
 	if p.First > 0 {
 		part = fmt.Sprintf(" It goes by the first %d rows.\n#", p.First)
 	}
-	fmt.Fprintf(&f.text, top, part)
+	if p.Recognised != nil {
+		recognised = " " + oneLine(p.Recognised.String()) + "\n#"
+	}
+	fmt.Fprintf(&f.text, top, recognised, part)
 	for _, r := range p.Rules {
 		f.rules[r.Path] = r
 	}

@@ -37,6 +37,10 @@ const (
 	roleCustomer // yes for customers
 	roleSupplier // yes for suppliers
 	roles
+
+	// Roles that only the exports of known programs have.
+	roleFilter // says who is a customer
+	roleNone   // nothing is made of it
 )
 
 // headings are the words that stand above the columns, in plain words, likeliest first, in
@@ -85,7 +89,7 @@ var headings = [roles][]string{
 	rolePostcode:   {"postcode", "post code", "postal code", "zip code", "zip", "plz", "postleitzahl", "code postal", "cp", "cap", "codice postale", "codigo postal", "billing code", "billing zip"},
 	roleCountry:    {"country", "country code", "land", "landercode", "landerkennzeichen", "landeskennzeichen", "lkz", "staat", "pays", "code pays", "paese", "nazione", "landcode", "pais"},
 	roleLanguage:   {"language", "sprache", "sprach id", "langue", "lingua", "taal", "idioma"},
-	roleStatus:     {"status", "card status", "customer status", "account status", "active", "is active", "inactive", "archived", "blocked", "on hold", "enabled", "disabled", "deleted", "suspended", "stopped", "closed", "do not use", "discontinued", "obsolete", "deaktiviert", "geloscht", "supprime", "eliminato", "verwijderd", "eliminado", "aktiv", "inaktiv", "gesperrt", "aktiver kunde", "kundenstatus", "zustand", "statut", "actif", "inactif", "etat", "bloque", "stato", "attivo", "inattivo", "bloccato", "actief", "inactief", "geblokkeerd", "estado", "activo", "inactivo", "bloqueado"},
+	roleStatus:     {"status", "customer status", "account status", "active", "is active", "inactive", "archived", "blocked", "on hold", "enabled", "disabled", "deleted", "suspended", "stopped", "closed", "do not use", "discontinued", "obsolete", "deaktiviert", "geloscht", "supprime", "eliminato", "verwijderd", "eliminado", "aktiv", "inaktiv", "gesperrt", "aktiver kunde", "kundenstatus", "zustand", "statut", "actif", "inactif", "etat", "bloque", "stato", "attivo", "inattivo", "bloccato", "actief", "inactief", "geblokkeerd", "estado", "activo", "inactivo", "bloqueado"},
 	roleKind:       {"customer type", "contact type", "type", "category", "group", "kategorie", "kundengruppe", "typ", "art", "gruppe", "kontaktart", "categorie", "type de contact", "categoria", "tipo", "soort", "relatietype", "grupo"},
 	roleLeft:       {"left on", "end date", "ended", "leaving date", "closed on", "inactive since", "austritt", "austrittsdatum", "austritt am", "gekundigt am", "gekundigt zum", "kundigung", "ende", "date de sortie", "date de fin", "data cessazione", "data fine", "einddatum", "uitschrijfdatum", "fecha de baja", "baja"},
 	rolePayment: {
@@ -205,6 +209,12 @@ func (c *column) ofStatus() bool {
 
 // score is how much the heading speaks for a role; 0 is not at all.
 func (c *column) score(r role) int {
+	if c.meant != nil {
+		if c.meant.role == r {
+			return 2000 - c.rank
+		}
+		return 0
+	}
 	best := 0
 	core := c.core()
 	for i, phrase := range headings[r] {
@@ -250,7 +260,7 @@ func (c *column) core() string {
 
 // secondary reports whether the heading says that there is another column that comes first.
 func (c *column) secondary() bool {
-	return slices.ContainsFunc(strings.Fields(c.words), func(w string) bool {
+	return c.meant == nil && slices.ContainsFunc(strings.Fields(c.words), func(w string) bool {
 		return slices.Contains(others, w) || len(w) == 1 && w >= "2" && w <= "9"
 	})
 }

@@ -85,6 +85,9 @@ func (c *column) ofManyAlike() bool {
 // likelyIDs returns the columns that serve about as well as the best one, three at most.
 func likelyIDs(fit []*column) []*column {
 	n := 1
+	if fit[0].meant != nil {
+		return fit[:n]
+	}
 	for n < min(len(fit), 3) && fit[0].asID()-fit[n].asID() < 150 {
 		n++
 	}
@@ -108,7 +111,7 @@ func (p *proposing) identifyBy(why string) {
 
 // idNotes tells which rows will wait because of their id.
 func (p *proposing) idNotes(c *column) {
-	if n := c.rows - c.filled; n > 0 {
+	if n := c.rows - c.filled; n > 0 && !c.leavesBlankOut() {
 		p.note("%s nothing in %q: nobody can tell whose they are, so they wait.", rowsHave(n), c.name)
 	}
 	if n := c.shared(); n > 0 && len(p.id) == 1 {
@@ -118,6 +121,9 @@ func (p *proposing) idNotes(c *column) {
 		p.note("%s a value in %q that a spreadsheet has changed, as in 1.23E+15: two that look equal may have been two, so they wait. Format the column as text and export again.", rowsHave(c.spoilt), c.name)
 	}
 }
+
+// leavesBlankOut reports whether rows with a blank are no customers in a known export.
+func (c *column) leavesBlankOut() bool { return c.meant != nil && slices.Contains(c.meant.left, "") }
 
 func rowsHave(n int) string {
 	if n == 1 {
@@ -167,6 +173,9 @@ func (c *column) isElse() bool {
 	if c.score(roleID) > 0 {
 		return false
 	}
+	if c.meant != nil {
+		return true
+	}
 	for r := range role(len(headings)) {
 		if r != roleID && c.score(r) > 0 {
 			return true
@@ -206,7 +215,7 @@ func (c *column) noID() string {
 		return "every invoice, order or contract would be a customer of its own"
 	case c.isElse():
 		return "its heading says what it is, and two customers may share that"
-	case c.rows-c.filled > c.mayLack():
+	case c.rows-c.filled > c.mayLack() && !c.leavesBlankOut():
 		return fmt.Sprintf("%s rows have none", of(c.rows-c.filled, c.rows))
 	case c.shared() > c.mayLack():
 		return fmt.Sprintf("%s rows have a value that another row has, too", of(c.shared(), c.rows))

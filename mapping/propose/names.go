@@ -1,6 +1,7 @@
 package propose
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ func (p *proposing) names() {
 		}
 	}
 	if n.company != nil {
+		n.other = cmp.Or(n.other, p.displayName(n.company))
 		n.more = p.claim(roleMoreName, text)
 	}
 	if n.contact = p.claim(roleContact, text); n.contact == nil && n.person == nil {
@@ -41,8 +43,19 @@ func (p *proposing) names() {
 	if n.company == nil && n.person == nil && len(p.id) == 1 && text(p.id[0]) && p.id[0].codes*10 < p.id[0].filled*9 {
 		n.company = p.id[0]
 	}
+	p.name = n
 	p.customerName(n)
 	p.contactName(n)
+}
+
+// displayName is the column by which a known program shows every customer; nil for none.
+func (p *proposing) displayName(company *column) *column {
+	i := slices.IndexFunc(p.columns, func(c *column) bool { return c != company && c.meant != nil && c.meant.role == roleName })
+	if i < 0 {
+		return nil
+	}
+	p.columns[i].used = true
+	return p.columns[i]
 }
 
 // companyOrLast are headings of a column that holds companies, and the last names of persons.
@@ -53,8 +66,8 @@ func (p *proposing) company(text func(*column) bool) *column {
 	if c := p.claim(roleCompany, text); c != nil {
 		return c
 	}
-	if len(p.id) == 1 {
-		if c := p.id[0]; text(c) && c.score(roleName) > 0 && c.codes*10 < c.filled*9 {
+	for _, c := range p.id {
+		if text(c) && c.score(roleCompany)+c.score(roleName) > 0 && c.codes*10 < c.filled*9 {
 			return c
 		}
 	}
@@ -124,7 +137,7 @@ func (p *proposing) person(text func(*column) bool) []*column {
 	return nil
 }
 
-// companyName, personName and contactName are expressions; "" without a column.
+// companyName, personName, contactName and otherName are expressions; "" without a column.
 func (n called) companyName() string {
 	switch {
 	case n.company == nil:
@@ -149,6 +162,13 @@ func (n called) contactName() string {
 	return n.contact.trimmed()
 }
 
+func (n called) otherName() string {
+	if n.other == nil {
+		return ""
+	}
+	return n.other.trimmed()
+}
+
 // customerName makes the name of the customer: the company, or the person where there is none.
 func (p *proposing) customerName(n called) {
 	columns := some(n.company, n.more)
@@ -160,22 +180,18 @@ func (p *proposing) customerName(n called) {
 		p.rule("customer.name", n.personName(), "no column holds companies, so the person is the customer", n.person...)
 	case n.company.score(roleCompany)+n.company.score(roleName)+n.company.score(roleContact) == 0 && !slices.Contains(p.id, n.company):
 		p.rule("customer.name", n.companyName(), fmt.Sprintf("no heading says which column holds names; %q holds texts that differ", n.company.name), columns...)
-	case whole || n.person == nil && n.contact == nil:
+	case whole || n.person == nil && n.contact == nil && n.other == nil:
 		p.rule("customer.name", n.companyName(), fmt.Sprintf("%s rows have one in %q", of(n.company.filled, n.company.rows), n.company.name), columns...)
 	default:
 		columns = append(append(columns, n.person...), some(n.other, n.contact)...)
-		other := ""
-		if n.other != nil {
-			other = n.other.trimmed()
-		}
-		p.rule("customer.name", first(n.companyName(), n.personName(), other, n.contactName()),
+		p.rule("customer.name", first(n.companyName(), n.personName(), n.otherName(), n.contactName()),
 			fmt.Sprintf("%q is filled in %s rows; elsewhere the person is the customer", n.company.name, of(n.company.filled, n.company.rows)), columns...)
 	}
 }
 
 // contactName makes the name of the person to write to.
 func (p *proposing) contactName(n called) {
-	name := first(n.contactName(), n.personName(), n.companyName())
+	name := first(n.contactName(), n.personName(), n.companyName(), n.otherName())
 	if name == "" || len(p.emails)+len(p.phoneColumns) == 0 && n.contact == nil && n.person == nil {
 		return
 	}
@@ -183,7 +199,7 @@ func (p *proposing) contactName(n called) {
 	if n.contact == nil && n.person == nil {
 		why = "no column holds the person to write to, so it is the customer"
 	}
-	p.rule("customer.people[0].name", name, why, append(append(some(n.contact), n.person...), some(n.company, n.more)...)...)
+	p.rule("customer.people[0].name", name, why, append(append(some(n.contact), n.person...), some(n.company, n.more, n.other)...)...)
 }
 
 // first is the expression of the first that is not blank.

@@ -50,8 +50,7 @@ func isOtherWay(words string) bool {
 }
 
 // invertedHeadings are those of columns in which a yes means that somebody is no customer.
-// In MYOB's card status N is active.
-var invertedHeadings = []string{"card status", "disabled", "deleted", "suspended", "stopped", "closed", "do not use", "discontinued", "obsolete", "deaktiviert", "geloscht", "supprime", "eliminato", "verwijderd", "eliminado", "inactive", "archived", "blocked", "on hold", "inaktiv", "gesperrt", "inactif", "bloque", "inattivo", "bloccato", "inactief", "geblokkeerd", "inactivo", "bloqueado"}
+var invertedHeadings = []string{"disabled", "deleted", "suspended", "stopped", "closed", "do not use", "discontinued", "obsolete", "deaktiviert", "geloscht", "supprime", "eliminato", "verwijderd", "eliminado", "inactive", "archived", "blocked", "on hold", "inaktiv", "gesperrt", "inactif", "bloque", "inattivo", "bloccato", "inactief", "geblokkeerd", "inactivo", "bloqueado"}
 
 func isFlag(cell string) bool {
 	cell = strings.ToLower(cell)
@@ -65,10 +64,13 @@ const maxKinds = 12
 func (p *proposing) payers() {
 	var conditions, reasons []string
 	var columns []*column
-	for _, find := range []func() (*column, string, string){p.total, p.suppliers, p.status, p.customers, p.kind, p.leavers, p.payment} {
+	for _, find := range []func() (*column, string, string){p.total, p.placeholders, p.suppliers, p.status, p.customers, p.kind, p.leavers, p.payment} {
 		if c, condition, why := find(); c != nil {
 			conditions, reasons, columns = append(conditions, condition), append(reasons, why), append(columns, c)
 		}
+	}
+	for _, f := range p.filters() {
+		conditions, reasons, columns = append(conditions, f.condition), append(reasons, f.why), append(columns, f.column)
 	}
 	if len(columns) > 0 {
 		p.rule("include", strings.Join(conditions, " && "), strings.Join(reasons, "; "), columns...)
@@ -83,7 +85,7 @@ func (p *proposing) total() (*column, string, string) {
 	var are []string
 	c := p.id[0]
 	for _, row := range p.totals {
-		if text := strings.TrimSpace(row[c.at]); text != "" {
+		if text := c.value(row); text != "" {
 			if is := "trim(" + c.written() + ")" + c.likeTotal(text); !slices.Contains(are, is) {
 				are = append(are, is)
 			}
@@ -126,6 +128,38 @@ func (c *column) likeTotal(text string) string {
 	return fmt.Sprintf(" == %q", text)
 }
 
+// placeholder matches names that stand for nobody, or for many.
+var placeholder = regexp.MustCompile(`^(cash (sales?|customers?|account)|counter sales?|walk-?in( customers?)?|sundry( customers?| sales)?|miscellaneous customers?|barverk(auf|äufe)|laufkundschaft|diverse (kunden|debitoren)|ventes? comptoir|clients? divers|clienti vari|passanten)$|\b(do not|don't) use\b|\bnicht (mehr )?(verwenden|benutzen)\b|\bne (pas|plus) utiliser\b|\bnon usare\b|\bniet (meer )?gebruiken\b|\bno usar\b`)
+
+// placeholders leaves out names as cash sales, and those that say that they are not to be used.
+func (p *proposing) placeholders() (*column, string, string) {
+	c := p.name.company
+	if c == nil {
+		return nil, "", ""
+	}
+	n, text := 0, "lower(trim("+c.written()+"))"
+	var are []string
+	for _, name := range c.common() {
+		found := placeholder.FindString(name)
+		if found == "" {
+			continue
+		}
+		n += c.times[name]
+		is := fmt.Sprintf("%s contains %q", text, found)
+		if found == name {
+			is = fmt.Sprintf("%s == %q", text, found)
+		}
+		if !slices.Contains(are, is) {
+			are = append(are, is)
+		}
+	}
+	if n == 0 {
+		return nil, "", ""
+	}
+	return p.take(c, reading{fmt.Sprintf("all but names as “cash sales” and “do not use” (%s rows)", of(c.rows-n, c.rows)), "not (" + strings.Join(are, " || ") + ")",
+		fmt.Sprintf("%s rows have a name in %q as “cash sales” or “do not use” and are left out", of(n, c.rows), c.name), c.rows - n})
+}
+
 // suppliers tells debtors and creditors apart by their accounts, as DATEV numbers them.
 func (p *proposing) suppliers() (*column, string, string) {
 	if len(p.id) != 1 || p.id[0].words != "konto" {
@@ -143,7 +177,7 @@ func (p *proposing) suppliers() (*column, string, string) {
 			creditors++
 		}
 	}
-	if creditors == 0 {
+	if creditors == 0 && c.meant == nil {
 		return nil, "", ""
 	}
 	customers := reading{fmt.Sprintf("accounts below 7 (%s rows)", of(c.rows-creditors, c.rows)), "trim(" + c.written() + `) < "7"`, fmt.Sprintf("accounts from 7 on are suppliers: %s rows are left out", of(creditors, c.rows)), c.rows - creditors}
@@ -370,6 +404,9 @@ func (c *column) keeps(values []string) string {
 // sum is how many rows have one of these values.
 func (c *column) sum(values []string) (n int) {
 	for _, v := range values {
+		if v == "" {
+			n += c.rows - c.filled
+		}
 		n += c.times[v]
 	}
 	return n

@@ -36,7 +36,9 @@ type Proposal struct {
 	Refused   []Note     `json:"refused"`   // columns that one might take for the id, likeliest first
 	Notes     []string   `json:"notes"`     // what a person should know of the values
 	Questions []Question `json:"questions"` // what was not sure
-	First     int        `json:"-"`         // the rows that it goes by, where the export has more; 0 for all
+	// Recognised is the program that wrote the table; nil where it is not known.
+	Recognised *Recognised `json:"recognised"`
+	First      int         `json:"-"` // the rows that it goes by, where the export has more; 0 for all
 }
 
 // Rule is one line of the mapping.
@@ -77,6 +79,7 @@ func From(t Table, said Said) Proposal {
 	for i, name := range t.Columns {
 		p.columns = append(p.columns, newColumn(t, i, name))
 	}
+	p.recognise()
 	p.setAside()
 	p.email()
 	p.identity()
@@ -86,6 +89,7 @@ func From(t Table, said Said) Proposal {
 	p.payers()
 	p.region()
 	p.mandate()
+	p.warn()
 	if t.Part {
 		p.out.First = len(t.Rows)
 	}
@@ -101,7 +105,9 @@ type proposing struct {
 	left    map[*column]string // why no rule reads a column
 
 	id, emails, phoneColumns []*column
-	country                  *column
+	country, postcode        *column
+	export                   *export // that it is; nil where no program is known
+	name                     called  // what customers are called by
 
 	out Proposal
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -34,10 +35,10 @@ func (p *proposing) region() {
 // homeCountry is the country that most customers are in. Where a column names the country,
 // it is that of the rows without one.
 func (p *proposing) homeCountry() (code, why string) {
-	votes, why := p.endings(), "the endings of the e-mail addresses say so"
+	votes, why := p.hints(), "the endings of the e-mail addresses and the forms of the postcodes say so"
 	sure := p.country != nil && p.country.filled*100 >= p.country.rows*95
 	if p.country != nil {
-		why = fmt.Sprintf("where %q is blank, most e-mail addresses end so", p.country.name)
+		why = fmt.Sprintf("where %q is blank, most e-mail addresses and postcodes say so", p.country.name)
 	}
 	byColumn := p.country != nil && (sure || len(votes) == 0)
 	if byColumn {
@@ -65,14 +66,22 @@ func (p *proposing) homeCountry() (code, why string) {
 	return code, why
 }
 
-// endings counts the countries that e-mail addresses end in, of the rows that name none.
-func (p *proposing) endings() map[string]int {
+// hints counts the countries that e-mail addresses end in, or postcodes have the form of, of the
+// rows that name none.
+func (p *proposing) hints() map[string]int {
 	votes := map[string]int{}
 	for _, row := range p.rows {
-		if len(p.emails) == 0 || p.country != nil && strings.TrimSpace(row[p.country.at]) != "" {
+		if p.country != nil && p.country.value(row) != "" {
 			continue
 		}
-		if code := ending(strings.TrimSpace(row[p.emails[0].at])); code != "" {
+		code := ""
+		if len(p.emails) > 0 {
+			code = ending(p.emails[0].value(row))
+		}
+		if code == "" && p.postcode != nil {
+			code = countryOfPostcode(p.postcode.value(row))
+		}
+		if code != "" {
 			votes[code]++
 		}
 	}
@@ -111,6 +120,23 @@ func ending(email string) string {
 	return ""
 }
 
+// postcodeForms are the forms of postcodes that only one country has.
+var postcodeForms = map[string]*regexp.Regexp{
+	"GB": regexp.MustCompile(`(?i)^[A-Z]{1,2}[0-9][A-Z0-9]? ?[0-9][A-Z]{2}$`),
+	"CA": regexp.MustCompile(`(?i)^[A-Z][0-9][A-Z] ?[0-9][A-Z][0-9]$`),
+	"NL": regexp.MustCompile(`(?i)^[1-9][0-9]{3} ?[A-Z]{2}$`),
+}
+
+// countryOfPostcode returns the country whose postcodes have this form; "" where none or several have.
+func countryOfPostcode(cell string) string {
+	for code, form := range postcodeForms {
+		if form.MatchString(cell) {
+			return code
+		}
+	}
+	return ""
+}
+
 // maxTried is how many phone numbers are tried.
 const maxTried = 1000
 
@@ -121,13 +147,13 @@ func (p *proposing) understood(region string) (n, all int) {
 			break
 		}
 		for _, c := range p.phoneColumns {
-			cell := strings.TrimSpace(row[c.at])
+			cell := c.value(row)
 			if cell == "" {
 				continue
 			}
 			at := region
 			if p.country != nil {
-				if code, known := mapping.Country(row[p.country.at]); known {
+				if code, known := mapping.Country(p.country.value(row)); known {
 					at = code
 				}
 			}
