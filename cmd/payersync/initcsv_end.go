@@ -9,6 +9,7 @@ import (
 
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/match"
 	"payersync/mapping"
 	"payersync/mapping/propose"
 )
@@ -108,7 +109,7 @@ func (s *csvSetup) oddRows() []oddRow {
 	if err != nil {
 		return nil
 	}
-	found, ofKind, emails := []oddRow{}, map[string]int{}, map[string]int{}
+	found, ofKind, seen := []oddRow{}, map[string]int{}, map[string]int{}
 	for i, cells := range s.found.Rows {
 		if len(found) == mostOdd {
 			break
@@ -126,7 +127,7 @@ func (s *csvSetup) oddRows() []oddRow {
 			continue
 		}
 		line := s.found.Lines[i]
-		kind, why := oddness(made.Customer, line, emails)
+		kind, why := oddness(made.Customer, line, seen)
 		if kind == "" || ofKind[kind] == mostOddOfKind {
 			continue
 		}
@@ -136,9 +137,9 @@ func (s *csvSetup) oddRows() []oddRow {
 	return found
 }
 
-// oddness says why a customer looks odd; "" when it does not. emails are the lines of the
-// addresses so far.
-func oddness(c connector.Customer, line int, emails map[string]int) (kind, why string) {
+// oddness says why a customer looks odd; "" when it does not. seen holds the first line of each
+// e-mail address and postal address so far.
+func oddness(c connector.Customer, line int, seen map[string]int) (kind, why string) {
 	if strings.TrimSpace(c.Name) == "" {
 		return "name", "it has no name"
 	}
@@ -148,16 +149,28 @@ func oddness(c connector.Customer, line int, emails map[string]int) (kind, why s
 		}
 	}
 	for _, p := range c.People {
-		if p.Email == "" {
-			continue
-		}
-		email := strings.ToLower(p.Email)
-		if first := emails[email]; first > 0 {
+		if first := firstLine(seen, strings.ToLower(p.Email), line); first > 0 {
 			return "email", fmt.Sprintf("it has the same e-mail address as line %d", first)
 		}
-		emails[email] = line
+	}
+	for _, a := range c.Addresses {
+		if first := firstLine(seen, match.AddressKey(a), line); first > 0 {
+			return "address", fmt.Sprintf("it has the same postal address as line %d", first)
+		}
 	}
 	return "", ""
+}
+
+// firstLine returns the line that was the first with a key; 0 where this line is, or the key is blank.
+func firstLine(seen map[string]int, key string, line int) int {
+	first, known := seen[key]
+	switch {
+	case key == "" || first == line:
+		return 0
+	case !known:
+		seen[key] = line
+	}
+	return first
 }
 
 // loaded is the mapping for the file's columns.

@@ -102,6 +102,16 @@ func street(s string) string {
 	return streetWords.Replace(strings.Join(words, " "))
 }
 
+// AddressKey returns a text that is equal for addresses with the same street, house number and
+// postcode, however they are written; "" for an address that lacks one of them.
+func AddressKey(a connector.Address) string {
+	line, code := street(a.Line1), postcode(a.PostCode)
+	if line == "" || code == "" {
+		return ""
+	}
+	return line + "|" + code
+}
+
 // elsewhere reports whether two first lines of addresses, written for comparing,
 // speak of two places: they have no house number in common, or another street.
 func elsewhere(a, b string) bool {

@@ -3,6 +3,8 @@ package match
 import (
 	"slices"
 	"testing"
+
+	"payersync/connector"
 )
 
 func TestPhonesAreOneHoweverTheyAreWritten(t *testing.T) {
@@ -100,6 +102,28 @@ func TestCountriesAreComparedByTheirLetters(t *testing.T) {
 	for given, want := range map[string]string{"de": "DE", " GB ": "GB", "UK": "GB", "Germany": "", "": ""} {
 		if got := country(given); got != want {
 			t.Errorf("country(%q) = %q, want %q", given, got, want)
+		}
+	}
+}
+
+func TestAnAddressHasTheSameKeyHoweverItIsWritten(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		a, b connector.Address
+		same bool
+	}{
+		{connector.Address{Line1: "12 Quay Street", PostCode: "LS1 4AP"}, connector.Address{Line1: "12 QUAY ST.", PostCode: "ls14ap"}, true},
+		{connector.Address{Line1: "Hauptstraße 5", PostCode: "D-50667"}, connector.Address{Line1: "Hauptstr. 5", PostCode: "50667", City: "Köln"}, true},
+		{connector.Address{Line1: "12 Quay Street", PostCode: "LS1 4AP"}, connector.Address{Line1: "14 Quay Street", PostCode: "LS1 4AP"}, false},
+		{connector.Address{Line1: "12 Quay Street", PostCode: "LS1 4AP"}, connector.Address{Line1: "12 Quay Street", PostCode: "YO1 7HH"}, false},
+	} {
+		if got := AddressKey(tt.a) == AddressKey(tt.b); got != tt.same {
+			t.Errorf("%v and %v have the same key: %t, want %t", tt.a, tt.b, got, tt.same)
+		}
+	}
+	for _, a := range []connector.Address{{Line1: "12 Quay Street"}, {PostCode: "LS1 4AP"}, {}} {
+		if key := AddressKey(a); key != "" {
+			t.Errorf("the key of %v is %q", a, key)
 		}
 	}
 }
