@@ -277,3 +277,46 @@ func TestAPersonSeesBothSidesBeforeACustomerIsTakenOver(t *testing.T) {
 		t.Errorf("of a record that has its customer: %v", err)
 	}
 }
+
+// A plan counts a signing link only for payers that the run will ask.
+func TestAPlanCountsNoLinkForAnAdoptedCustomerWhoseMandateIsSigned(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status connector.MandateStatus
+		links  int // that the plan counts
+		asked  int // calls that the run makes
+		told   connector.Reason
+	}{
+		{"", 1, 1, ""},
+		{connector.MandateCreated, 1, 0, connector.ReasonLinkLost}, // whether asking again makes another mandate is not known
+		{connector.MandatePending, 0, 0, ""},
+		{connector.MandateActive, 0, 0, ""},
+		{connector.MandateCancelled, 1, 0, connector.ReasonMandateCancelled},
+	} {
+		t.Run("mandate "+string(c.status), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			id := w.add(`{"name":"Payer A1","people":[{"name":"Kari","email":"a1@example.com"}],"externalData":{"customerNo":"A1"}}`)
+			if c.status != "" {
+				m, err := w.billing.RequestMandateLink(t.Context(), id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := w.service.SetStatus(m.ID, c.status); err != nil {
+					t.Fatal(err)
+				}
+				w.service.ResetRequests()
+			}
+			w.books.put("A1", "Payer A1", "a1@example.com")
+			res, _ := w.plan()
+			if res.Plan.Adopts != 1 || res.Plan.Links != c.links {
+				t.Errorf("the plan counts %d to adopt and %d links, want 1 and %d", res.Plan.Adopts, res.Plan.Links, c.links)
+			}
+			w.runsUntilServed()
+			if n := w.linkRequests(); n != c.asked {
+				t.Errorf("%d links were asked for, want %d", n, c.asked)
+			}
+			w.told(c.told, "after the run")
+		})
+	}
+}

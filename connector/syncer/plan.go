@@ -638,8 +638,23 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, s subject) (state
 		d = included(d, res, connector.ActionAdopt, step.Customer)
 		base, err := r.baseOfNew(ctx, c, step.Customer)
 		r.showBefore(d.Customer, base, seen)
+		d.Link = d.Link && r.asksOnceAdopted(k.facts, seen)
 		return r.linkNew(d, k), err
 	}
+}
+
+// asksOnceAdopted reports whether the run has to look at the mandate of a customer that it
+// adopts: to ask for a signing link, or to tell why it does not. A mandate that is signed
+// already needs neither, so the plan counts no link for it.
+func (r *run) asksOnceAdopted(f protocol.Facts, seen *sight) bool {
+	if seen == nil || seen.missing || seen.customer.Mandate == nil {
+		return true
+	}
+	f.Link.Customer, f.Holders, f.Holder = seen.customer.ID, protocol.Own, seen.customer.ID
+	f.Mandate.Status, f.Mandate.Link = seen.customer.Mandate.Status, seen.customer.Mandate.URL != ""
+	f.Mandate.Approved, f.Mandate.Again = true, r.Settings.again()
+	step := protocol.Asking(f)
+	return step.Do != protocol.Nothing || step.Reason != ""
 }
 
 // baseOfNew is base for a payer that is about to be linked to a customer.
