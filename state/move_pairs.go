@@ -208,7 +208,6 @@ func (tx *Tx) closeConnection(name string) error {
 		query string
 		args  []any
 	}{
-		{"DELETE FROM changes WHERE connection = ? AND state = 'pending' AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.change_id = changes.change_id)", []any{name}},
 		{"UPDATE changes SET state = 'void', updated_at = ? WHERE connection = ? AND state = 'pending'", []any{stamp(tx.now), name}},
 		{"UPDATE plans SET state = 'superseded' WHERE connection = ? AND state IN ('draft', 'waiting', 'approved')", []any{name}},
 		{"DELETE FROM attention WHERE connection = ?", []any{name}},

@@ -273,15 +273,10 @@ func (tx *Tx) saveReason(connection string, d Decision, anything bool) error {
 	return tx.clearTopics(connection, d.SourceID, blank)
 }
 
-// dropPlanned drops the pending changes of a payer's lanes: nothing of them was sent,
-// and they come anew with every plan. One that was attempted, and certainly never left,
-// stays as void.
+// dropPlanned voids the pending changes of a payer's lanes: nothing of them was sent, and
+// they come anew with every plan. The plans that listed them show them as replaced.
 func (tx *Tx) dropPlanned(connection, sourceID string, lanes ...string) error {
 	for _, lane := range lanes {
-		if err := tx.exec(`DELETE FROM changes WHERE connection = ? AND source_id = ? AND lane = ? AND state = 'pending'
-			AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.change_id = changes.change_id)`, connection, sourceID, lane); err != nil {
-			return fmt.Errorf("drop what was planned for record %s: %w", sourceID, err)
-		}
 		if err := tx.exec("UPDATE changes SET state = 'void', updated_at = ? WHERE connection = ? AND source_id = ? AND lane = ? AND state = 'pending'",
 			stamp(tx.now), connection, sourceID, lane); err != nil {
 			return fmt.Errorf("drop what was planned for record %s: %w", sourceID, err)
@@ -432,6 +427,8 @@ type Plan struct {
 	ApprovedBy string    `json:"-"` // who approved it last, or a part of it
 	ApprovedAt time.Time `json:"-"`
 
+	SentBy []int64 `json:"sent_by,omitempty"` // the runs that sent changes of it, in order
+
 	RejectedBy string    `json:"rejected_by,omitempty"` // who rejected it last, also before it was superseded
 	RejectedAt time.Time `json:"rejected_at,omitzero"`
 	Rejection  string    `json:"rejection,omitempty"` // why, in that person's words
@@ -499,7 +496,7 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string, tooMany func(Los
 	if err != nil {
 		return p, fmt.Errorf("save the plan: %w", err)
 	}
-	if _, err := tx.changePending(connection, "plan_id = ?1", "c.plan_id IS DISTINCT FROM ?1", p.ID); err != nil {
+	if _, err := tx.changePending(connection, "plan_id = ?1, first_plan = coalesce(c.first_plan, c.plan_id, ?1)", "c.plan_id IS DISTINCT FROM ?1", p.ID); err != nil {
 		return p, err
 	}
 	if p.Lost > 0 {
@@ -861,7 +858,7 @@ func (tx *Tx) auditPlan(plan int64, e Entry, words string) error {
 // planColumns are those of a plan. What is stored as waiting, and was rejected, waits for
 // nobody.
 const planColumns = `plan_id, connection, run_id, hash, mapping_version, CASE WHEN state = 'waiting' AND rejected_at IS NOT NULL THEN 'rejected' ELSE state END,
-	created_at, creates, adopts, updates, links, holds, alike, missing, lost, limits, approved_by, approved_at, rejected_by, rejected_at, rejected_why`
+	created_at, creates, adopts, updates, links, holds, alike, missing, lost, limits, approved_by, approved_at, rejected_by, rejected_at, rejected_why, ` + sentBy
 
 // WaitingPlans returns the plans that wait for approval, oldest first.
 func (l *Ledger) WaitingPlans(ctx context.Context) ([]Plan, error) {
@@ -1001,15 +998,17 @@ func scanPlans(rows *sql.Rows) ([]Plan, error) {
 	for rows.Next() {
 		var p Plan
 		var at, approved, rejected sql.NullString
+		var sent string
 		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.Mapping, &p.State, &at, &p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Holds, &p.Alike, &p.Missing, &p.Lost, &p.Limits,
-			&p.ApprovedBy, &approved, &p.RejectedBy, &rejected, &p.Rejection); err != nil {
+			&p.ApprovedBy, &approved, &p.RejectedBy, &rejected, &p.Rejection, &sent); err != nil {
 			return nil, fmt.Errorf("read the plans: %w", err)
 		}
-		var made, yes, no error
+		var made, yes, no, runs error
 		p.CreatedAt, made = parseTime(at)
 		p.ApprovedAt, yes = parseTime(approved)
 		p.RejectedAt, no = parseTime(rejected)
-		if err := errors.Join(made, yes, no); err != nil {
+		p.SentBy, runs = openRuns(sent)
+		if err := errors.Join(made, yes, no, runs); err != nil {
 			return nil, err
 		}
 		out = append(out, p)

@@ -8,10 +8,12 @@ import (
 )
 
 // Retention says how long what is personal and decides nothing any more is kept. Ids,
-// statuses, times and counts stay, and so do the history of mandates and the audit log.
+// statuses, times and counts stay, and so do the history of mandates and the audit log. The
+// field changes of a plan are kept, sealed, as long as the audit log that says who approved
+// them: no part of a retention erases either. Only forgetting a payer erases its field changes.
 type Retention struct {
 	Bodies  time.Duration // of webhooks that are done with
-	Details time.Duration // of settled changes: what they were to write, what left, and what was there before
+	Details time.Duration // of settled changes: the customer they were to write, the request, and the customer before
 	Letters time.Duration // of letters to payers: their text; 0 for LettersKept
 }
 
@@ -52,7 +54,7 @@ const oldBodies = `FROM inbox i INDEXED BY inbox_bodies WHERE i.body <> x'' AND 
 // refused. Never left out is what an open request wrote, what a customer was made with while
 // no read has shown it, what a person has said is to be taken back, and the newest update of a
 // customer.
-const oldDetails = `FROM changes c INDEXED BY changes_details WHERE (c.wanted IS NOT NULL OR c.diff IS NOT NULL OR c.body IS NOT NULL OR c.pre_image IS NOT NULL)
+const oldDetails = `FROM changes c INDEXED BY changes_details WHERE (c.wanted IS NOT NULL OR c.body IS NOT NULL OR c.pre_image IS NOT NULL)
 	AND (c.state = 'done' OR c.state = 'failed' OR c.state = 'held' OR c.state = 'void') AND c.updated_at <= ?1
 	AND EXISTS (SELECT 1 FROM changes n WHERE n.connection = c.connection AND n.source_id = c.source_id AND n.lane = c.lane AND n.change_id > c.change_id
 	  AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') AND n.body IS NOT NULL AND n.unlinks = 0 AND n.updated_at <= ?1)
@@ -139,7 +141,7 @@ func (tx *Tx) eraseDetails(cut string) (int64, error) {
 	if err := tx.exec("DELETE FROM foreign_moves WHERE change_id IN "+some, cut, retainBatch); err != nil {
 		return 0, err
 	}
-	return tx.count("UPDATE changes SET wanted = NULL, diff = NULL, body = NULL, body_sha256 = '', pre_image = NULL WHERE change_id IN "+some, cut, retainBatch)
+	return tx.count("UPDATE changes SET wanted = NULL, body = NULL, body_sha256 = '', pre_image = NULL WHERE change_id IN "+some, cut, retainBatch)
 }
 
 func (tx *Tx) eraseLetters(cut string) (int64, error) {

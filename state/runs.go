@@ -130,8 +130,8 @@ func (tx *Tx) takeOver(connection string, run int64, since, until sql.NullString
 		return &ErrRunOpen{connection, run, started}
 	}
 	tx.run = 0
-	return tx.exec("UPDATE runs SET finished_at = ?, outcome = 'incomplete', error = 'the process stopped; its lease ran out' WHERE run_id = ?",
-		stamp(tx.now), run)
+	return errors.Join(tx.noteSentPlan(run), tx.exec("UPDATE runs SET finished_at = ?, outcome = 'incomplete', error = 'the process stopped; its lease ran out' WHERE run_id = ?",
+		stamp(tx.now), run))
 }
 
 // EndLease ends the lease of a connection's open run at once. Its caller holds
@@ -238,7 +238,7 @@ func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcom
 	if errors.Is(err, sql.ErrNoRows) {
 		return counts, outcome, ErrLeaseLost
 	}
-	return counts, outcome, err
+	return counts, outcome, errors.Join(err, tx.noteSentPlan(run))
 }
 
 // undone reports whether something is left that a later run can do: what is known already, such as records to

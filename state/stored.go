@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"payersync/connector"
 )
@@ -242,46 +241,4 @@ func (l *Ledger) FindRecords(ctx context.Context, id string) ([]RecordID, error)
 		UNION SELECT p.connection, p.source_id FROM names CROSS JOIN payers p ON p.key_name = name AND p.key_value >= ?1 AND p.key_value < ?1 || char(32) AND `+withValue+`
 		UNION SELECT p.connection, p.source_id FROM payers p WHERE p.billing_id = ?1 OR p.billing_id IN (SELECT billing_id FROM mandates WHERE mandate_id = ?1)
 		ORDER BY 1, 2`, []any{id}, func(r *RecordID) []any { return []any{&r.Connection, &r.SourceID} })
-}
-
-// PastChange is one change of a payer, whatever became of it.
-type PastChange struct {
-	ID        int64                   `json:"change_id"`
-	RunID     int64                   `json:"run_id"` // the run that touched it last
-	Action    connector.Action        `json:"action"`
-	State     connector.ChangeState   `json:"state"`
-	Approved  bool                    `json:"approved"`
-	Attempts  int                     `json:"attempts"`
-	FrozenAt  time.Time               `json:"frozen_at,omitzero"` // when its bytes were fixed
-	UpdatedAt time.Time               `json:"updated_at"`
-	Reason    connector.Reason        `json:"reason,omitempty"`
-	Detail    string                  `json:"detail,omitempty"`
-	Diff      []connector.FieldChange `json:"diff,omitempty"`
-}
-
-// ChangesOf returns every change of a record, oldest first.
-func (l *Ledger) ChangesOf(ctx context.Context, connection, sourceID string) ([]PastChange, error) {
-	type row struct {
-		PastChange
-		frozen, updated sql.NullString
-		diff            []byte
-	}
-	rows, err := list(ctx, l, `SELECT change_id, run_id, CASE unlinks WHEN 1 THEN 'unlink' ELSE action END, state, approved, attempts, frozen_at, updated_at, reason, detail, diff
-		FROM changes WHERE connection = ? AND source_id = ? ORDER BY change_id`, []any{connection, sourceID}, func(r *row) []any {
-		return []any{&r.ID, &r.RunID, &r.Action, &r.State, &r.Approved, &r.Attempts, &r.frozen, &r.updated, &r.Reason, &r.Detail, &r.diff}
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]PastChange, len(rows))
-	for i, r := range rows {
-		out[i] = r.PastChange
-		frozen, frozenErr := parseTime(r.frozen)
-		updated, updatedErr := parseTime(r.updated)
-		if err := errors.Join(frozenErr, updatedErr, l.openJSON(r.diff, changePlace("diff", r.ID), &out[i].Diff)); err != nil {
-			return nil, fmt.Errorf("change %d: %w", r.ID, err)
-		}
-		out[i].FrozenAt, out[i].UpdatedAt = frozen, updated
-	}
-	return out, nil
 }

@@ -253,11 +253,12 @@ func (l *Ledger) Runs(ctx context.Context, f Filter) ([]RunRow, error) {
 // RunDetail is a run with what people are told of it besides.
 type RunDetail struct {
 	RunRow
-	Waiting int    // records that were planned and not done
-	Holder  string // the process, and for whom it made the run where a person asked for it
-	Mapping string // version
-	Problem string // in words; "" for none
-	Plan    int64  // that it made; 0 for none
+	Waiting  int    // records that were planned and not done
+	Holder   string // the process, and for whom it made the run where a person asked for it
+	Mapping  string // version
+	Problem  string // in words; "" for none
+	Plan     int64  // that it made; 0 for none
+	SentPlan int64  // whose changes it sent, once it is over; 0 for none
 }
 
 // AddsUp reports whether every record that the run read is counted once. A run that is not at
@@ -268,10 +269,10 @@ func (r RunDetail) AddsUp() bool {
 
 const runDetails = `SELECT r.run_id, r.connection, r.kind, r.trigger, r.started_at, r.finished_at, r.outcome, r.pulled, r.unchanged, r.excluded,
 	r.created, r.adopted, r.updated, r.links_requested, r.held, r.failed, r.waiting, r.holder, r.mapping_version, r.error,
-	coalesce((SELECT max(plan_id) FROM plans p WHERE p.run_id = r.run_id), 0) FROM runs r `
+	coalesce((SELECT max(plan_id) FROM plans p WHERE p.run_id = r.run_id), 0), coalesce(r.sent_plan, 0) FROM runs r `
 
 func (r *RunDetail) dest() []any {
-	return append(r.RunRow.dest(), &r.Waiting, &r.Holder, &r.Mapping, &r.Problem, &r.Plan)
+	return append(r.RunRow.dest(), &r.Waiting, &r.Holder, &r.Mapping, &r.Problem, &r.Plan, &r.SentPlan)
 }
 
 // RunPage returns runs, the newest first, that are older than the run before; 0 for the newest.

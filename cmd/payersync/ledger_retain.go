@@ -16,9 +16,10 @@ func (a *app) ledgerRetainCmd() *cobra.Command {
 		Use:   "retain [--dry-run]",
 		Short: "Keep no longer what is older than the configured retention",
 		Long: `Erases what is personal, decides nothing any more and is older than retention says in
-the configuration: the bodies of webhooks that are done with, and what settled changes
-wrote. Ids, statuses, times, counts, the history of mandates and the audit log stay, and
-so does what is still needed: webhooks that were not understood until they are closed,
+the configuration: the bodies of webhooks that are done with, and the requests of settled
+changes with the customers before them. Ids, statuses, times, counts, the history of
+mandates, the audit log and the field changes that plans show stay, and so does what is
+still needed: webhooks that were not understood until they are closed,
 requests without an answer, and the newest change of every payer. A change whose details
 are gone cannot be undone.
 

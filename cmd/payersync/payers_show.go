@@ -223,12 +223,18 @@ func (a *app) printChanges(changes []state.PastChange) {
 		if c.Attempts > 0 {
 			fmt.Fprintf(a.Out, ", %s", connector.Plural(c.Attempts, "attempt"))
 		}
+		if c.Plan > 0 {
+			fmt.Fprintf(a.Out, ", plan %d", c.Plan)
+		}
 		fmt.Fprintln(a.Out)
 		if c.Reason != "" {
-			fmt.Fprintf(a.Out, "      %s\n", show.Visible(orElse(c.Detail, c.Reason.Sentence())))
+			fmt.Fprintf(a.Out, "      %s\n", show.Visible(office.WhyOf(c)))
 		}
 		if c.Action == connector.ActionCreate || c.Action == connector.ActionLink {
 			continue
+		}
+		if c.Erased != "" {
+			fmt.Fprintf(a.Out, "      %s\n", c.Erased.Sentence())
 		}
 		for _, d := range c.Diff { // values were made fit to be shown
 			fmt.Fprintf(a.Out, "      %s: %s → %s\n", d.Path, orElse(d.From, "blank"), orElse(d.To, "blank"))

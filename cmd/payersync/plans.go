@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/office"
+	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -83,13 +85,14 @@ func (a *app) listPlans(ctx context.Context, s *session.Session, connection stri
 	}
 	var table [][]string
 	for _, r := range rows {
+		sent := strings.Trim(fmt.Sprint(r.SentBy), "[]")
 		row := []string{fmt.Sprint(r.ID), r.Connection, string(r.State), show.Time(r.CreatedAt)}
 		for _, n := range []int{r.Creates, r.Adopts, r.Updates, r.Links, r.Holds, r.Pending} {
 			row = append(row, fmt.Sprint(n))
 		}
-		table = append(table, append(row, r.Limits))
+		table = append(table, append(row, strings.ReplaceAll(sent, " ", ", "), r.Limits))
 	}
-	a.Rows([]string{"Plan", "Connection", "State", "Made", "Create", "Adopt", "Update", "Links", "Held", "Not sent", "Above the limits"}, table)
+	a.Rows([]string{"Plan", "Connection", "State", "Made", "Create", "Adopt", "Update", "Links", "Held", "Not sent", "Sent by run", "Above the limits"}, table)
 	return nil
 }
 
@@ -103,9 +106,11 @@ func (a *app) plansShowCmd() *cobra.Command {
 limits it is above, who rejected it, whom it would hold or leave out where it is a
 standstill, which fields of customers that exist would change, and the changes that
 were not sent yet with each field before and after.
-The changes of a plan that was sent or superseded are not kept with it. Reads the
-ledger only. Personal values are shortened, and names left out beside the records,
-unless --show-values is given.`,
+Of a plan that was sent or superseded it shows the runs that sent it, and what became
+of each change: sent, refused, failed, put off to a later plan, or replaced. The values
+are kept, sealed, as long as the audit log; forgetting a payer erases its values.
+Reads the ledger only. Personal values are shortened, and names left out beside the
+records, unless --show-values is given.`,
 		Example: "  payersync plans show 12\n  payersync plans show 12 --limit 0 --show-values\n  payersync plans show 3f9a01bc --output json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -136,8 +141,15 @@ func findPlan(ctx context.Context, s *session.Session, do, id string) (state.Pla
 // plannedChange is one of the changes that `plans show --output json` prints.
 type plannedChange struct {
 	changeReport
-	Approved bool `json:"approved"`
-	LeftOut  bool `json:"left_out"`
+	Approved bool             `json:"approved"`
+	LeftOut  bool             `json:"left_out"`
+	ID       int64            `json:"change_id"`
+	Outcome  state.Outcome    `json:"outcome"`
+	Plan     int64            `json:"plan_id"`          // the plan that listed it last
+	Run      int64            `json:"run_id"`           // the run that touched it last
+	Reason   connector.Reason `json:"reason,omitempty"` // why it came to that
+	Detail   string           `json:"detail,omitempty"`
+	Erased   state.Erasure    `json:"values_erased,omitempty"` // why there is no diff
 }
 
 func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Plan, limit int, p privacy) error {
@@ -150,40 +162,64 @@ func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Pla
 		return err
 	}
 	if a.JSON() {
-		out := show.NewList(a.Out)
-		out.Open(row)
-		out.List("fields", func() error {
-			for _, f := range fields {
-				if err := out.Element(f); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		out.List("changes", func() error {
-			return office.EachPlanned(ctx, s.Ledger, plan, 0, func(c state.Change) error {
-				found, err := office.Alike(ctx, s.Ledger, c)
-				if err != nil {
-					return err
-				}
-				return out.Element(plannedChange{changeReport{c.Payer.SourceID, c.Payer.Key, c.Does(), c.BillingID, p.Diff(c.Diff), found}, c.Approved, c.LeftOut})
-			})
-		})
-		out.List("losses", func() error {
-			return office.EachLost(ctx, s.Ledger, plan, 0, func(l state.LostPayer) error { return out.Element(l) })
-		})
-		return out.Close()
+		return a.storedJSON(ctx, s, row, fields, p)
 	}
 	a.printStored(row, s.Config.Billing.RatePerSecond)
 	if err := a.printLost(ctx, s, plan, limit, p); err != nil {
 		return err
 	}
 	a.printFieldCounts(fields)
+	if err := a.printPending(ctx, s, row, limit, p); err != nil {
+		return err
+	}
+	return a.printListed(ctx, s, plan, limit, p)
+}
+
+// storedJSON prints a plan as JSON. Its changes are read and written page by page.
+func (a *app) storedJSON(ctx context.Context, s *session.Session, row office.Plan, fields []syncer.FieldCount, p privacy) error {
+	out := show.NewList(a.Out)
+	out.Open(row)
+	out.List("fields", func() error {
+		for _, f := range fields {
+			if err := out.Element(f); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	out.List("changes", func() error {
+		return errors.Join(
+			office.EachPlanned(ctx, s.Ledger, row.Plan, 0, func(c state.Change) error {
+				found, err := office.Alike(ctx, s.Ledger, c)
+				if err != nil {
+					return err
+				}
+				return out.Element(plannedChange{
+					changeReport: changeReport{c.Payer.SourceID, c.Payer.Key, c.Does(), c.BillingID, p.Diff(c.Diff), found},
+					Approved:     c.Approved, LeftOut: c.LeftOut, ID: c.ID, Outcome: state.OutcomeWaiting, Plan: row.ID, Run: c.Run,
+				})
+			}),
+			office.EachListed(ctx, s.Ledger, row.Plan, 0, func(c state.ListedChange) error {
+				return out.Element(plannedChange{
+					changeReport: changeReport{c.SourceID, c.Key, c.Action, c.BillingID, p.Diff(c.Diff), nil},
+					Approved:     c.Approved, LeftOut: c.LeftOut, ID: c.ID, Outcome: c.Outcome, Plan: c.Plan, Run: c.RunID,
+					Reason: c.Reason, Detail: c.Detail, Erased: c.Erased,
+				})
+			}))
+	})
+	out.List("losses", func() error {
+		return office.EachLost(ctx, s.Ledger, row.Plan, 0, func(l state.LostPayer) error { return out.Element(l) })
+	})
+	return out.Close()
+}
+
+// printPending prints the changes of a plan that wait to be sent by it.
+func (a *app) printPending(ctx context.Context, s *session.Session, row office.Plan, limit int, p privacy) error {
 	if row.Pending == 0 {
 		return nil
 	}
 	fmt.Fprintln(a.Out, "\nChange by change")
-	if err := office.EachPlanned(ctx, s.Ledger, plan, limit, func(c state.Change) error {
+	if err := office.EachPlanned(ctx, s.Ledger, row.Plan, limit, func(c state.Change) error {
 		found, err := office.Alike(ctx, s.Ledger, c)
 		if err != nil {
 			return err
@@ -202,6 +238,47 @@ func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Pla
 		fmt.Fprintf(a.Out, "  … and %d more (--limit 0 prints every one)\n", row.Pending-limit)
 	}
 	return nil
+}
+
+// printListed prints what became of the changes of a plan that do not wait to be sent by it.
+func (a *app) printListed(ctx context.Context, s *session.Session, plan state.Plan, limit int, p privacy) error {
+	counts, err := s.Ledger.OutcomeCounts(ctx, plan)
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	if err != nil || total == 0 {
+		return err
+	}
+	fmt.Fprintf(a.Out, "\nWhat became of its changes: %s\n", office.OutcomesOf(counts))
+	if err := office.EachListed(ctx, s.Ledger, plan, limit, func(c state.ListedChange) error {
+		who, err := p.named(ctx, s, state.RecordID{Connection: c.Connection, SourceID: c.SourceID})
+		if err != nil {
+			return err
+		}
+		a.printOutcome(plan, c, who, p)
+		return nil
+	}); err != nil {
+		return err
+	}
+	if limit > 0 && total > limit {
+		fmt.Fprintf(a.Out, "  … and %d more (--limit 0 prints every one)\n", total-limit)
+	}
+	return nil
+}
+
+// printOutcome prints a change that a plan listed, what became of it, and its values.
+func (a *app) printOutcome(plan state.Plan, c state.ListedChange, who string, p privacy) {
+	fmt.Fprintf(a.Out, "  %s %s  %s, run %d\n", a.action(string(c.Action)), who, office.OutcomeOf(plan, c), c.RunID)
+	if why := office.WhyOf(c.PastChange); why != "" {
+		fmt.Fprintf(a.Out, "            %s\n", show.Visible(why))
+	}
+	if c.Erased != "" {
+		fmt.Fprintf(a.Out, "            %s\n", c.Erased.Sentence())
+	}
+	for _, d := range c.Diff {
+		fmt.Fprintf(a.Out, "            %s\n", p.change(d))
+	}
 }
 
 // printLost prints the payers that a standstill would lose.
@@ -235,6 +312,9 @@ func (a *app) printStored(r office.Plan, rate float64) {
 		a.printSendingTime(r.Plan, rate)
 	}
 	fmt.Fprintf(a.Out, "Made by run %d at %s, hash %s\n", r.RunID, show.Time(r.CreatedAt), r.Hash[:shortHash])
+	if len(r.SentBy) > 0 {
+		fmt.Fprintf(a.Out, "Sent by %s\n", office.RunsText(r.SentBy))
+	}
 	switch {
 	case r.WaitsForDecision():
 		fmt.Fprintln(a.Out, r.Limits)
@@ -270,9 +350,9 @@ func standingOf(r office.Plan) string {
 	case state.PlanApproved:
 		return fmt.Sprintf("It is approved: the next sync goes on with it: payersync sync %s", r.Connection)
 	case state.PlanApplied:
-		return "It was carried out. Its changes are not kept with it; payersync payers show tells what was done for a payer."
+		return "It was carried out."
 	case state.PlanSuperseded:
-		return "It is superseded: a newer plan took its place, and what was not sent went over to that. Its changes are not kept with it; payersync plans list shows the plans that wait."
+		return "It is superseded: a newer plan took its place, and what was not sent went over to that; payersync plans list shows the plans that wait."
 	}
 	return fmt.Sprintf("It is within the limits: the next sync makes it anew and sends it: payersync sync %s", r.Connection)
 }

@@ -41,8 +41,7 @@ func (p Plan) Rejectable() bool {
 	return p.Missing == 0 && (p.Lost == 0 && (p.State == state.PlanWaiting || p.State == state.PlanDraft) || p.State == state.PlanApproved)
 }
 
-// Open reports whether the changes of the plan are kept: nothing took its place, and not all of
-// it was sent.
+// Open reports whether changes of the plan wait to be sent by it.
 func (p Plan) Open() bool { return p.Pending > 0 }
 
 // Requests returns about how many requests it takes to send what waits of a plan: a new
@@ -75,6 +74,88 @@ func EachPlanned(ctx context.Context, ledger *state.Ledger, plan state.Plan, lim
 	return PageThrough(limit, func(lane string, after int64) ([]state.Change, error) {
 		return ledger.PlanChanges(ctx, plan, lane, after, ChangesRead)
 	}, do)
+}
+
+// EachListed hands over the changes of a plan that do not wait to be sent by it, with what became of
+// each; a limit of 0 means all of them.
+func EachListed(ctx context.Context, ledger *state.Ledger, plan state.Plan, limit int, do func(state.ListedChange) error) error {
+	shown, after := 0, state.PlanPlace{}
+	for {
+		page, err := ledger.ListedChanges(ctx, plan, after, ChangesRead)
+		if err != nil {
+			return err
+		}
+		for _, c := range page {
+			if limit > 0 && shown == limit {
+				return nil
+			}
+			if err := do(c); err != nil {
+				return err
+			}
+			shown++
+		}
+		if len(page) < ChangesRead {
+			return nil
+		}
+		after = page[len(page)-1].Place()
+	}
+}
+
+// outcomeWords are the outcomes of changes as people read them.
+var outcomeWords = map[state.Outcome]string{
+	state.OutcomeWaiting: "not sent yet", state.OutcomeSent: "sent", state.OutcomeUnchanged: "nothing to send", state.OutcomeNoAnswer: "no answer yet",
+	state.OutcomeRefused: "refused", state.OutcomeFailed: "failed", state.OutcomePutOff: "put off", state.OutcomeReplaced: "replaced",
+}
+
+// OutcomeWord returns an outcome in words.
+func OutcomeWord(o state.Outcome) string { return outcomeWords[o] }
+
+// OutcomeOf says in words what became of a change that a plan listed: the outcome, and where another plan
+// lists it by now, which one.
+func OutcomeOf(plan state.Plan, c state.ListedChange) string {
+	word := OutcomeWord(c.Outcome)
+	switch {
+	case c.Plan <= plan.ID:
+		return word
+	case c.Outcome == state.OutcomePutOff:
+		return fmt.Sprintf("%s to plan %d", word, c.Plan)
+	}
+	return fmt.Sprintf("put off to plan %d: %s", c.Plan, word)
+}
+
+// WhyOf says in words why a change came to its outcome; "" where nothing is known of that.
+func WhyOf(c state.PastChange) string {
+	if c.Detail != "" || c.Reason == "" {
+		return c.Detail
+	}
+	return c.Reason.Sentence()
+}
+
+// OutcomesOf says in words how many changes came to which outcome; "" for none.
+func OutcomesOf(counts map[state.Outcome]int) string {
+	var parts []string
+	for _, o := range state.Outcomes {
+		if n := counts[o]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, OutcomeWord(o)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// RunsText names runs in words; "" for none.
+func RunsText(runs []int64) string {
+	if len(runs) == 0 {
+		return ""
+	}
+	ids := make([]string, len(runs))
+	for i, r := range runs {
+		ids[i] = fmt.Sprint(r)
+	}
+	last := len(ids) - 1
+	if last == 0 {
+		return "run " + ids[0]
+	}
+	return "runs " + strings.Join(ids[:last], ", ") + " and " + ids[last]
 }
 
 // ChangesRead is how many changes a page of PageThrough has.

@@ -419,6 +419,9 @@ type event struct {
 	At   time.Time
 	What string
 	Why  string
+
+	Fields []fieldRow // of a change of a customer that exists, before and after
+	Erased string     // why they are not shown; "" while they are kept
 }
 
 // shownPayer is all that a page says of one payer.
@@ -601,7 +604,7 @@ func stopWords(s state.LetterStop) string {
 // eventsOf is what happened to a payer, the newest first.
 func (v *visit) eventsOf(p office.Payer) (out []event, err error) {
 	for _, h := range p.History {
-		out = append(out, event{since(h.ObservedAt), "Mandate: " + mandate(h.ToStatus).Word, causeWords(h.Cause)})
+		out = append(out, event{At: since(h.ObservedAt), What: "Mandate: " + mandate(h.ToStatus).Word, Why: causeWords(h.Cause)})
 	}
 	for _, c := range p.Changes {
 		e := event{At: c.UpdatedAt, What: changeWords(c)}
@@ -611,6 +614,9 @@ func (v *visit) eventsOf(p office.Payer) (out []event, err error) {
 		if c.Detail != "" && v.User.Role.May(Operator) {
 			e.Why = strings.TrimPrefix(e.Why+". "+c.Detail, ". ")
 		}
+		if e.Erased = c.Erased.Sentence(); c.Action != connector.ActionCreate {
+			e.Fields = v.fieldRows(c.Action, c.Diff, p.Key.Name)
+		}
 		out = append(out, e)
 	}
 	sent, err := v.ledger().LettersOf(v.Context(), state.RecordID{Connection: p.Connection, SourceID: p.SourceID})
@@ -619,7 +625,7 @@ func (v *visit) eventsOf(p office.Payer) (out []event, err error) {
 		if l.Step > 0 {
 			what = "Reminder " + strconv.Itoa(l.Step)
 		}
-		out = append(out, event{cmp.Or(l.EndedAt, l.SendingAt, l.FrozenAt), what + ": " + string(l.State), ""})
+		out = append(out, event{At: cmp.Or(l.EndedAt, l.SendingAt, l.FrozenAt), What: what + ": " + string(l.State)})
 	}
 	slices.SortStableFunc(out, func(a, b event) int { return b.At.Compare(a.At) })
 	return out[:min(len(out), longestLine)], err

@@ -46,6 +46,7 @@ type planPage struct {
 	Takes    time.Duration
 	Touches  []syncer.FieldCount
 	Groups   []planGroup
+	Listed   listedPart
 	Losses   []lostRow
 	LostMore int
 	Stale    bool
@@ -160,8 +161,10 @@ func (v *visit) planPage(p office.Plan, seen int64) (planPage, error) {
 		g.Count = counts[kind]
 		page.Groups = append(page.Groups, g)
 	}
-	err = v.addLosses(&page)
-	return page, err
+	if only == "" {
+		page.Listed, err = v.listedPart(p.Plan)
+	}
+	return page, errors.Join(err, v.addLosses(&page))
 }
 
 func (v *visit) planGroup(p state.Plan, kind state.PlanGroup, after, seen int64) (planGroup, error) {
@@ -205,30 +208,39 @@ func (v *visit) plannedRow(c state.Change, name string) (plannedRow, error) {
 	case c.LeftOut:
 		row.Said = chip{"◷", "Left out", waits}
 	}
-	diff := office.Privacy{Whole: true}.Diff(c.Diff)
-	if !v.User.Role.May(Operator) {
-		diff = office.ForViewers(c.Diff, c.Payer.Key.Name)
-	}
-	for i, d := range diff {
-		f := fieldRow{Path: d.Path, Field: office.FieldWord(d.Path), Now: d.From, After: d.To}
-		if c.Action != connector.ActionCreate {
-			f.Emptied = c.Diff[i].From != "" && c.Diff[i].To == ""
-			f.Warn = f.Emptied || c.Diff[i].From != "" && (f.Field == "name" || f.Field == "e-mail")
+	row.Fields = v.fieldRows(c.Action, c.Diff, c.Payer.Key.Name)
+	for _, f := range row.Fields {
+		if f.Field == "name" && c.Action == connector.ActionAdopt && f.Now != "" {
+			row.Notes = append(row.Notes, fmt.Sprintf("Takes over %q.", f.Now))
 		}
-		if f.Field == "name" && c.Action == connector.ActionAdopt && d.From != "" {
-			row.Notes = append(row.Notes, fmt.Sprintf("Takes over %q.", d.From))
-		}
-		row.Fields = append(row.Fields, f)
-	}
-	slices.SortStableFunc(row.Fields, func(a, b fieldRow) int { return cmp.Compare(place(a), place(b)) })
-	if c.Action == connector.ActionCreate {
-		row.Fields = joined(row.Fields)
 	}
 	alike, err := office.Alike(v.Context(), v.ledger(), c)
 	for _, k := range alike[:min(3, len(alike))] {
 		row.Notes = append(row.Notes, "Has the "+office.AlikeWords(c, k)+".")
 	}
 	return row, err
+}
+
+// fieldRows returns the fields of a change before and after, in the order in which people read them, as far
+// as the person who looks may see them. key is the name of the payer's key.
+func (v *visit) fieldRows(does connector.Action, changes []connector.FieldChange, key string) (rows []fieldRow) {
+	diff := office.Privacy{Whole: true}.Diff(changes)
+	if !v.User.Role.May(Operator) {
+		diff = office.ForViewers(changes, key)
+	}
+	for i, d := range diff {
+		f := fieldRow{Path: d.Path, Field: office.FieldWord(d.Path), Now: d.From, After: d.To}
+		if does != connector.ActionCreate {
+			f.Emptied = changes[i].From != "" && changes[i].To == ""
+			f.Warn = f.Emptied || changes[i].From != "" && (f.Field == "name" || f.Field == "e-mail")
+		}
+		rows = append(rows, f)
+	}
+	slices.SortStableFunc(rows, func(a, b fieldRow) int { return cmp.Compare(place(a), place(b)) })
+	if does == connector.ActionCreate {
+		rows = joined(rows)
+	}
+	return rows
 }
 
 // fieldOrder are fields as people read them; the others come after these.

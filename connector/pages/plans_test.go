@@ -164,7 +164,8 @@ func TestAPlanIsApprovedWholeOrRejectedForAReason(t *testing.T) {
 	if n := len(h.customers()); n < 30 {
 		t.Errorf("the next run made %d customers", n)
 	}
-	holds(t, v.get("/plans/1", http.StatusOK), "was sent", "Its changes are not kept with it")
+	sent := v.get("/plans/1", http.StatusOK)
+	holds(t, sent, "was sent", "What became of its changes", "67 sent.", "25 of 67", `href="/runs/2">run 2</a>`, "Crumb &amp; Crust Bakery Ltd")
 	holds(t, v.post("/plans/1", http.StatusConflict, "do", "all", "reads", h.reads(1)), "The plan does not wait")
 }
 
@@ -310,4 +311,26 @@ func (h *house) audited(text string) bool {
 		}
 	}
 	return false
+}
+
+func TestASentPlanShowsEachOfItsChangesBeforeAndAfter(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	h.books(sampleBooks(t, "Crumb & Crust Bakery Ltd", "Crumb & Sons", "zoe@cafe-eclair.example", "z@cafe-eclair.example", "88 Kirkgate", "89 Kirkgate"))
+	h.run(true)
+	operator, viewer := h.enter("olaf", pages.Operator), h.enter("vera", pages.Viewer)
+	for path, says := range map[string]string{"/plans/2": "Crumb &amp; Crust Bakery Ltd", "/payers/" + sample + "/HB001": "Crumb &amp; Crust Bakery Ltd"} {
+		holds(t, operator.get(path, http.StatusOK), says, "Crumb &amp; Sons")
+		holds(t, viewer.get(path, http.StatusOK), says, "Crumb &amp; Sons")
+	}
+	full := operator.get("/plans/2", http.StatusOK)
+	holds(t, full, "What became of its changes", "3 sent.", "zoe@cafe-eclair.example", "z@cafe-eclair.example", "88 Kirkgate", "89 Kirkgate", `href="/runs/2"`)
+	looked := viewer.get("/plans/2", http.StatusOK)
+	holds(t, looked, "z…@cafe-eclair.example", "[not shown]")
+	lacks(t, looked, "zoe@cafe-eclair.example", "89 Kirkgate")
+	holds(t, operator.get("/plans", http.StatusOK), `<a href="/runs/2">run 2</a>`)
+	holds(t, operator.get("/runs/2", http.StatusOK), `changes of <a href="/plans/2">plan 2</a>`)
+	holds(t, operator.get("/payers/"+sample+"/HB003", http.StatusOK), "88 Kirkgate</bdi> → <bdi>89 Kirkgate")
+	lacks(t, viewer.get("/payers/"+sample+"/HB003", http.StatusOK), "Kirkgate")
 }

@@ -254,7 +254,7 @@ type Schedules struct {
 // more.
 type Retention struct {
 	WebhookBodies int `yaml:"webhook_bodies" jsonschema:"minimum=7" jsonschema_description:"Days for which the bodies of webhooks are kept that are done with; one that was not understood is kept until it is closed, and so long after. Default 30."`
-	ChangeDetails int `yaml:"change_details" jsonschema:"minimum=90" jsonschema_description:"Days for which it is kept what settled changes wrote, and what was there before; after that they cannot be undone. Of each payer the newest stays. Default 400."`
+	ChangeDetails int `yaml:"change_details" jsonschema:"minimum=90" jsonschema_description:"Days for which the requests of settled changes are kept, and the customers before them; after that they cannot be undone. Of each payer the newest stays. The fields before and after, which plans and payers show, stay as long as the audit log. Default 400."`
 }
 
 // Backup says where backups of the ledger go, and who may read them.

@@ -1,0 +1,102 @@
+package pages
+
+import (
+	"fmt"
+
+	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/state"
+)
+
+// listedPart is what became of the changes of a plan that do not wait to be sent by it.
+type listedPart struct {
+	Count int
+	Words string // how many came to which outcome
+	Rows  []listedRow
+	More  string // leads to the next page; "" on the last one
+	First string // leads to the first page; "" on it
+}
+
+// listedShown is how many of these changes a page shows.
+const listedShown = 25
+
+// listedRow is a change that a plan listed, with what became of it.
+type listedRow struct {
+	Who    payerName
+	Does   string
+	Ended  chip
+	Later  int64 // the later plan that lists it by now; 0 for none
+	Run    int64 // that touched it last
+	Why    string
+	Fields []fieldRow
+	Made   bool   // it makes a customer or asks for a link: nothing was there before
+	Erased string // why its values are not shown; "" while they are kept
+}
+
+// listedPart returns a page of what became of the changes of a plan. The address says which page.
+func (v *visit) listedPart(p state.Plan) (part listedPart, err error) {
+	ctx, ledger := v.Context(), v.ledger()
+	counts, err := ledger.OutcomeCounts(ctx, p)
+	if err != nil {
+		return part, err
+	}
+	part.Words = office.OutcomesOf(counts)
+	for _, n := range counts {
+		part.Count += n
+	}
+	var at state.PlanPlace
+	if n, _ := fmt.Sscanf(v.URL.Query().Get("listed"), "%d.%d", &at.Plan, &at.Change); n == 2 {
+		part.First = fmt.Sprintf("/plans/%d", p.ID)
+	}
+	changes, err := ledger.ListedChanges(ctx, p, at, listedShown+1)
+	if err != nil {
+		return part, err
+	}
+	if len(changes) > listedShown {
+		changes = changes[:listedShown]
+		last := changes[listedShown-1].Place()
+		part.More = fmt.Sprintf("/plans/%d?listed=%d.%d", p.ID, last.Plan, last.Change)
+	}
+	ids := make([]state.RecordID, len(changes))
+	for i, c := range changes {
+		ids[i] = state.RecordID{Connection: c.Connection, SourceID: c.SourceID}
+	}
+	labels, err := ledger.LabelsOf(ctx, ids)
+	for i, c := range changes {
+		part.Rows = append(part.Rows, v.listedRow(p, c, labels[ids[i]].Name))
+	}
+	return part, err
+}
+
+func (v *visit) listedRow(p state.Plan, c state.ListedChange, name string) listedRow {
+	row := listedRow{
+		Who: payerName{c.Connection, c.SourceID, name}, Does: does[c.Action], Ended: outcomeChip(c.Outcome), Run: c.RunID,
+		Why: v.whyOf(c.PastChange), Fields: v.fieldRows(c.Action, c.Diff, c.Key.Name), Erased: c.Erased.Sentence(),
+		Made: c.Action == connector.ActionCreate || c.Action == connector.ActionLink,
+	}
+	if c.Plan > p.ID {
+		row.Later = c.Plan
+	}
+	return row
+}
+
+// whyOf says why a change came to its outcome. What is known beyond the reason may name personal values, so
+// it is shown to operators alone.
+func (v *visit) whyOf(c state.PastChange) string {
+	if !v.User.Role.May(Operator) {
+		c.Detail = ""
+	}
+	return office.WhyOf(c)
+}
+
+var outcomeChips = map[state.Outcome][2]string{
+	state.OutcomeSent: {"✓", good}, state.OutcomeUnchanged: {"✓", good}, state.OutcomeNoAnswer: {"◷", waits}, state.OutcomeWaiting: {"◷", waits},
+	state.OutcomePutOff: {"◷", waits}, state.OutcomeRefused: {"✕", stopped}, state.OutcomeFailed: {"✕", stopped}, state.OutcomeReplaced: {"–", none},
+}
+
+// outcomeChip returns the chip of what became of a change.
+func outcomeChip(o state.Outcome) chip {
+	word := []rune(office.OutcomeWord(o))
+	word[0] += 'A' - 'a'
+	return chip{outcomeChips[o][0], string(word), outcomeChips[o][1]}
+}
