@@ -30,9 +30,30 @@ type watcher struct {
 	misses func(function, value string) // a function did not understand a text, in the rule that is told of next
 }
 
+// KeyOf makes the key of a record, whether or not the record is included. The error is as that of Apply.
+func (m *Mapping) KeyOf(r connector.Record) (key connector.Key, err error) {
+	err = m.evaluate(r, m.tenant, watcher{}, func(e *evaluation) error {
+		key, err = m.keyOf(e)
+		return err
+	})
+	if err != nil {
+		return connector.Key{}, err
+	}
+	return key, nil
+}
+
 // apply is Apply for an organisation and a watcher. Beside an error it returns the result as
 // far as it came.
-func (m *Mapping) apply(r connector.Record, tenant string, w watcher) (Result, error) {
+func (m *Mapping) apply(r connector.Record, tenant string, w watcher) (out Result, err error) {
+	err = m.evaluate(r, tenant, w, func(e *evaluation) error {
+		out, err = m.render(e)
+		return err
+	})
+	return out, err
+}
+
+// evaluate lets do evaluate rules over a record.
+func (m *Mapping) evaluate(r connector.Record, tenant string, w watcher, do func(*evaluation) error) error {
 	e := m.evaluations.Get().(*evaluation)
 	defer func() {
 		clear(e.env) // nothing of this record is left for the next
@@ -40,12 +61,12 @@ func (m *Mapping) apply(r connector.Record, tenant string, w watcher) (Result, e
 		m.evaluations.Put(e)
 	}()
 	if err := m.fillEnvironment(e.env, r); err != nil {
-		return Result{}, err
+		return err
 	}
 	e.env[varTenant] = tenant
 	e.env[varMeter] = &meter{left: maxSteps, part: w.part, misses: w.misses}
 	e.watcher = w
-	return m.render(e)
+	return do(e)
 }
 
 // render evaluates the rules in the order of the file.
@@ -54,24 +75,9 @@ func (m *Mapping) render(e *evaluation) (Result, error) {
 	if err != nil || !included {
 		return Result{}, err
 	}
-	out := Result{Included: true, Key: connector.Key{Name: m.keyName}}
-	if out.Key.Value, err = e.text(m.key); err != nil {
+	out := Result{Included: true}
+	if out.Key, err = m.keyOf(e); err != nil {
 		return out, err
-	}
-	if blank(out.Key.Value) {
-		return out, &RecordError{connector.ReasonKeyBlank, m.key.line, fmt.Sprintf("The key %s is blank (mapping line %d).", m.keyName, m.key.line)}
-	}
-	if m.scope != nil {
-		if out.Key.Scope, err = e.text(m.scope); err != nil {
-			return out, err
-		}
-		if blank(out.Key.Scope) {
-			return out, &RecordError{connector.ReasonKeyBlank, m.scope.line, fmt.Sprintf("The scope of the key %s is blank (mapping line %d). "+
-				"Where the accounting system names no organisation, the configuration does: connections[].organisation.", m.keyName, m.scope.line)}
-		}
-	}
-	if len(out.Key.ID()) > connector.MaxIndexed {
-		return out, &RecordError{connector.ReasonMappingFailed, m.key.line, fmt.Sprintf("The key %s is longer than %d bytes (mapping line %d).", m.keyName, connector.MaxIndexed, m.key.line)}
 	}
 	if out.Customer, err = m.customer(e, out.Key); err != nil {
 		return out, err
@@ -87,6 +93,30 @@ func (m *Mapping) render(e *evaluation) (Result, error) {
 	}
 	out.Language, err = e.language(m.language)
 	return out, err
+}
+
+// keyOf evaluates the rules of the key. Beside an error it returns the key as far as it came.
+func (m *Mapping) keyOf(e *evaluation) (key connector.Key, err error) {
+	key.Name = m.keyName
+	if key.Value, err = e.text(m.key); err != nil {
+		return key, err
+	}
+	if blank(key.Value) {
+		return key, &RecordError{connector.ReasonKeyBlank, m.key.line, fmt.Sprintf("The key %s is blank (mapping line %d).", m.keyName, m.key.line)}
+	}
+	if m.scope != nil {
+		if key.Scope, err = e.text(m.scope); err != nil {
+			return key, err
+		}
+		if blank(key.Scope) {
+			return key, &RecordError{connector.ReasonKeyBlank, m.scope.line, fmt.Sprintf("The scope of the key %s is blank (mapping line %d). "+
+				"Where the accounting system names no organisation, the configuration does: connections[].organisation.", m.keyName, m.scope.line)}
+		}
+	}
+	if len(key.ID()) > connector.MaxIndexed {
+		return key, &RecordError{connector.ReasonMappingFailed, m.key.line, fmt.Sprintf("The key %s is longer than %d bytes (mapping line %d).", m.keyName, connector.MaxIndexed, m.key.line)}
+	}
+	return key, nil
 }
 
 // to evaluates the rule that gives the address of letters. It is one that the billing service

@@ -14,8 +14,7 @@ type MatchCandidate struct {
 }
 
 // openCandidate is the condition that match candidate m still needs a decision: the record has no customer, the customer is there,
-// no payer has it and it carries no key of the record's kind, of which the index knows by its key_names; and no person has
-// said anything of the two, or accepted a customer for the record.
+// and no payer has it; and no person has said anything of the two, or accepted a customer for the record.
 const openCandidate = `NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = m.billing_id)
 	AND EXISTS (SELECT 1 FROM remote_customers c WHERE c.billing_id = m.billing_id AND c.digest <> '')
 	AND NOT EXISTS (SELECT 1 FROM payers q WHERE q.connection = m.connection AND q.source_id = m.source_id AND q.billing_id IS NOT NULL)

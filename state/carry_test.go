@@ -77,6 +77,7 @@ func (d *desk) fillAll(payers int) {
 		{"INSERT INTO tokens (connection, token, generation) VALUES (?, ?, 1)", []any{acme, box("tokens", "token", acme)}},
 		{"INSERT INTO two_way (connection) VALUES (?)", []any{acme}},
 		{"INSERT INTO create_stops (connection, cause, since) VALUES (?, 'first_matching', ?)", []any{acme, at}},
+		{"INSERT INTO unclaimed_keys (connection, billing_id, key, ticket) VALUES (?, 'b000', 'customerNo=K1', 1)", []any{acme}},
 		{"INSERT INTO two_way_echoes (connection, source_id, at) VALUES (?, 'c000', ?)", []any{acme, at}},
 		{"INSERT INTO users (name, role, generation, made_at, password) VALUES ('ada', 'admin', 1, ?, ?)", []any{at, box("users", "password", "ada")}},
 		{"INSERT INTO webhook_refusals (day, reason, requests, first_at, last_at) VALUES ('2026-03-02', 'busy', 1, ?1, ?1)", []any{at}},

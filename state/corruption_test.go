@@ -61,6 +61,7 @@ var unchecked = []string{
 	"two_way.found_at", "two_way.customers", "two_way.matching", "two_way.example", "two_way.in_force", "two_way.since", "two_way.echoes",
 	"two_way.connection",
 	"create_stops.connection", "create_stops.other", "create_stops.customers", "create_stops.since", "create_stops.finished_at", "create_stops.finished_by",
+	"unclaimed_keys.connection", "unclaimed_keys.billing_id", "unclaimed_keys.key", "unclaimed_keys.ticket",
 	"put_off.at", "put_off.until", "put_off.word",
 	"webhook_refusals.day", "webhook_refusals.requests", "webhook_refusals.first_at", "webhook_refusals.last_at",
 	"two_way_echoes.at", "two_way_echoes.connection", "two_way_echoes.source_id",
@@ -341,6 +342,7 @@ func (d *desk) fullest() (file []byte) {
 		"INSERT INTO webhook_refusals (day, reason, requests, first_at, last_at) VALUES ('2026-03-02', 'signature_failed', 3, '"+at+"', '"+at+"')",
 		"INSERT INTO two_way (connection) VALUES ('acme')",
 		"INSERT INTO create_stops (connection, cause, since) VALUES ('acme', 'first_matching', '"+at+"')",
+		"INSERT INTO unclaimed_keys (connection, billing_id, key, ticket) VALUES ('acme', 'b000', 'customerNo=K1', 1)",
 		"INSERT INTO two_way_echoes (connection, source_id, at) VALUES ('acme', 'c000', '"+at+"')",
 		"INSERT INTO webhook_rotations (begun_at, secret, secret_at, delivery_key, done_at) VALUES ('"+at+"', "+
 			box("webhook_rotations", "secret", "1")+", '"+at+"', "+box("webhook_rotations", "delivery_key", "1")+", '"+at+"')",

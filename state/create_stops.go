@@ -187,9 +187,10 @@ func (tx *Tx) Matching(connection string) (m Matching, err error) {
 	return m, err
 }
 
-// FreeCustomers returns how many customers of the index belong to nobody: no payer is linked to them, no record
-// was said to be theirs, and they carry no key of ours, neither of a payer nor under this name.
-func (tx *Tx) FreeCustomers(keyName string) (n int, err error) {
+// FreeCustomers returns how many customers of the index belong to no record of a connection: no payer is linked to them,
+// no record was said to be theirs, and each key of ours that they carry, of a payer or under this name, is one that no record
+// has. Before the books were read whole, those count too of which nobody knows yet whether a record has their key.
+func (tx *Tx) FreeCustomers(connection, keyName string) (n int, err error) {
 	names := []string{keysNamed(keyName)}
 	if err := tx.each("SELECT DISTINCT key_name FROM payers", nil, func(scan func(...any) error) error {
 		var name string
@@ -206,8 +207,8 @@ func (tx *Tx) FreeCustomers(keyName string) (n int, err error) {
 	if err := tx.row([]any{&n}, `SELECT count(*) FROM remote_customers c WHERE c.digest <> ''
 		AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = c.billing_id)
 		AND NOT EXISTS (SELECT 1 FROM words w WHERE w.billing_id = c.billing_id AND w.word = 'accept')
-		AND NOT EXISTS (SELECT 1 FROM remote_traits t CROSS JOIN json_each(?1) k WHERE t.billing_id = c.billing_id AND t.kind = 'key' AND substr(t.value, 1, length(k.value)) = k.value)`,
-		string(list)); err != nil {
+		AND NOT EXISTS (SELECT 1 FROM remote_traits t CROSS JOIN json_each(?1) k WHERE t.billing_id = c.billing_id AND t.kind = 'key' AND substr(t.value, 1, length(k.value)) = k.value
+		  AND NOT `+fmt.Sprintf(isUnclaimed, "t", "?2")+`)`, string(list), connection); err != nil {
 		return 0, fmt.Errorf("count the customers that belong to no record: %w", err)
 	}
 	return n, nil

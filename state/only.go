@@ -13,7 +13,7 @@ var ofConnections = map[string]string{
 	"changes": "t.connection IN (?)", "connections": "t.name IN (?)", "create_stops": "t.connection IN (?)", "cursors": "t.connection IN (?)", "labels": "t.connection IN (?)",
 	"letter_addresses": "t.connection IN (?)", "letters": "t.connection IN (?)", "likenesses": "t.connection IN (?)", "match_candidates": "t.connection IN (?)", "payers": "t.connection IN (?)",
 	"plans": "t.connection IN (?)", "put_off": "t.connection IN (?)", "runs": "t.connection IN (?)", "source_records": "t.connection IN (?)",
-	"tokens": "t.connection IN (?)", "two_way": "t.connection IN (?)", "two_way_echoes": "t.connection IN (?)", "words": "t.connection IN (?)",
+	"tokens": "t.connection IN (?)", "two_way": "t.connection IN (?)", "two_way_echoes": "t.connection IN (?)", "unclaimed_keys": "t.connection IN (?)", "words": "t.connection IN (?)",
 	"writeback_approvals": "t.connection IN (?)", "writeback_runs": "t.connection IN (?)", "writebacks": "t.connection IN (?)",
 	"v_attention": "t.connection IN (?)", "v_mandates": "t.connection IN (?)", "v_payers": "t.connection IN (?)", "v_runs": "t.connection IN (?)",
 

@@ -219,10 +219,23 @@ func (tx *Tx) saveSight(billingID, values, digest string, s sighting) error {
 		billingID, values, digest, stamp(tx.now), s.ticket, s.readAt)
 }
 
-// knownPairs returns the externalData that the index holds of a customer.
+const indexedPairs = "SELECT key_values FROM remote_customers WHERE billing_id = ?"
+
+// Pairs returns the externalData that the index holds of a customer.
+func (l *Ledger) Pairs(ctx context.Context, billingID string) (map[string]string, error) {
+	var known string
+	err := l.queryRow(ctx, indexedPairs, billingID).Scan(&known)
+	return parsePairs(known, err)
+}
+
+// knownPairs is Pairs within a transaction.
 func (tx *Tx) knownPairs(billingID string) (map[string]string, error) {
 	var known string
-	err := tx.row([]any{&known}, "SELECT key_values FROM remote_customers WHERE billing_id = ?", billingID)
+	err := tx.row([]any{&known}, indexedPairs, billingID)
+	return parsePairs(known, err)
+}
+
+func parsePairs(known string, err error) (map[string]string, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -448,8 +461,8 @@ func (l *Ledger) KeyLinkedTo(ctx context.Context, key connector.Key, connection,
 }
 
 // Alike returns the ids of customers that share a name or an e-mail address with
-// c, carry no key of c's key name and are linked to no payer: they may be the
-// same person, entered by hand. Those of which a person has said that they are not the
+// c, carry no key of c's key name that a record has, and are linked to no payer: they may be the
+// same person, entered by hand or under another number. Those of which a person has said that they are not the
 // record are left out.
 func (l *Ledger) Alike(ctx context.Context, c connector.Customer, keyName, connection, sourceID string) ([]string, error) {
 	return l.AllAlike(ctx, c, keyName, connection, sourceID, 5)
@@ -461,12 +474,13 @@ func (l *Ledger) AllAlike(ctx context.Context, c connector.Customer, keyName, co
 	if limit < 0 { // all of them
 		some = math.MaxInt32
 	}
+	unclaimed := fmt.Sprintf(isUnclaimed+" AND "+isReadWhole, "k", "?4")
 	var out []string
 	for _, t := range l.shared(c) {
 		found, err := l.ids(ctx, `SELECT t.billing_id FROM remote_traits t WHERE t.kind = ? AND t.value = ?
 			AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = t.billing_id)
 			AND NOT EXISTS (SELECT 1 FROM remote_traits k WHERE k.billing_id = t.billing_id AND k.kind = 'key'
-			                AND substr(k.value, 1, length(?3)) = ?3)
+			                AND substr(k.value, 1, length(?3)) = ?3 AND NOT (`+unclaimed+`))
 			AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = ?4 AND w.source_id = ?5 AND w.billing_id = t.billing_id AND w.word = 'reject')
 			ORDER BY t.billing_id`+limitTo, t.kind, t.value, keysNamed(keyName), connection, sourceID, some)
 		if err != nil {

@@ -215,7 +215,8 @@ type Accepted struct {
 	At        int64            // ticket at which it was said
 	Spent     connector.Reason // why it was not to be had any more; "" while it was
 	Gone      bool             // the newest read said that it does not exist
-	Carries   bool             // it carries another value under the key's name
+	Carries   bool             // it carries another value under the key's name, which may be another record's
+	Replaces  connector.Key    // the key that it carries, no record has, and the person may have seen: the adoption replaces it; zero for none
 	LinkedTo  string           // record that it is linked to; "" for none
 }
 
@@ -249,19 +250,14 @@ func (l *Ledger) Accepted(ctx context.Context, connection, sourceID string, key 
 	a.LinkedTo = linked.String
 	if pairs.Valid {
 		var carried map[string]string
-		if err := json.Unmarshal([]byte(pairs.String), &carried); err != nil {
+		if err = json.Unmarshal([]byte(pairs.String), &carried); err != nil {
 			return a, fmt.Errorf("read what customer %s carries: %w", a.BillingID, err)
 		}
 		_, has := carried[key.Name]
-		a.Carries = has && !key.MayBe(connector.KeyIn(carried, key.Name))
+		if a.Carries = has && !key.MayBe(connector.KeyIn(carried, key.Name)); a.Carries {
+			a.Replaces, err = l.unclaimedAt(ctx, connection, key.Name, a.BillingID, a.At)
+			a.Carries = a.Replaces.Value == ""
+		}
 	}
-	return a, nil
-}
-
-// EachCarrier hands over every customer of the index that carries a key of a name, with that key.
-func (l *Ledger) EachCarrier(ctx context.Context, keyName string, do func(billingID string, key connector.Key)) error {
-	type carrier struct{ id, value string }
-	return each(ctx, l, "SELECT billing_id, substr(value, length(?1) + 1) FROM remote_traits WHERE kind = 'key' AND substr(value, 1, length(?1)) = ?1",
-		[]any{keysNamed(keyName)}, func(c *carrier) []any { return []any{&c.id, &c.value} },
-		func(c carrier) error { do(c.id, connector.ParseKey(keyName, c.value)); return nil })
+	return a, err
 }

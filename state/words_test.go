@@ -88,9 +88,9 @@ func TestASpentWordStandsUntilAPersonSaysAnother(t *testing.T) {
 	if a, err := d.Accepted(t.Context(), acme, "c1", connector.Key{Name: "acct", Value: "7"}); err != nil || a.Why() != "" || a.At == 0 {
 		t.Errorf("a customer with the record's own key is %+v, %v", a, err)
 	}
-	by := map[string]connector.Key{}
-	if err := d.EachCarrier(t.Context(), "acct", func(id string, key connector.Key) { by[id] = key }); err != nil || by["b1"].Value != "7" || len(by) != 1 {
-		t.Errorf("the key is carried by %v, %v", by, err)
+	carried, err := d.KeysWithoutPayer(t.Context(), acme, "acct")
+	if err != nil || len(carried) != 1 || carried[0].BillingID != "b1" || carried[0].Key.Value != "7" {
+		t.Errorf("the key is carried by %v, %v", carried, err)
 	}
 	d.do(func(tx *Tx) error { return tx.SpendWord(acme, "c1", "b1", connector.ReasonOtherKey) })
 	if a := accepted("other"); a.Why() != connector.ReasonOtherKey {

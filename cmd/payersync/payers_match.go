@@ -72,7 +72,6 @@ type review struct {
 	records []match.Record
 	keys    map[string]string // name of a record's key, by record
 	words   map[pair]state.Word
-	promise map[string]string // the record that a customer was accepted for, of any connection, by customer
 
 	// Of the pairs that somebody names alone, see look.
 	customers map[string]match.Customer
@@ -99,7 +98,7 @@ func (a *app) withReview(ctx context.Context, connection string, do func(context
 	if err != nil {
 		return err
 	}
-	r := &review{Session: s, app: a, conn: conn, keys: map[string]string{}, words: map[pair]state.Word{}, promise: map[string]string{}}
+	r := &review{Session: s, app: a, conn: conn, keys: map[string]string{}, words: map[pair]state.Word{}}
 	if err := r.read(ctx); err != nil {
 		return err
 	}
@@ -125,21 +124,11 @@ func (r *review) read(ctx context.Context) error {
 		r.records = append(r.records, match.Record{ID: u.SourceID, Want: u.Want})
 		r.keys[u.SourceID] = u.Key.Name
 	}
-	for _, c := range r.Config.Connections {
-		said, err := r.Ledger.Words(ctx, c.Name)
-		if err != nil {
-			return err
-		}
-		for _, w := range said {
-			if w.Word == state.WordAccept {
-				r.promise[w.BillingID] = w.SourceID
-			}
-			if c.Name == r.conn.Name {
-				r.words[pair{w.SourceID, w.BillingID}] = w.Word
-			}
-		}
+	said, err := r.Ledger.Words(ctx, r.conn.Name)
+	for _, w := range said {
+		r.words[pair{w.SourceID, w.BillingID}] = w.Word
 	}
-	return nil
+	return err
 }
 
 // list reads the service's customers, page by page.
@@ -163,53 +152,6 @@ func (r *review) list(ctx context.Context) iter.Seq2[[]match.Customer, error] {
 			progress.Show(syncer.Progress{Stage: "list", Done: done})
 		}
 	}
-}
-
-// mark notes which customers are taken, and why. A list may leave externalData out, so what reads
-// have shown before counts too.
-func (r *review) mark(ctx context.Context, customers []*match.Customer) error {
-	of, names := map[string]*match.Customer{}, map[string]bool{}
-	for _, c := range customers {
-		of[c.ID] = c
-		if record, waits := r.promise[c.ID]; waits {
-			c.Taken = "accepted for record " + record
-		}
-	}
-	for _, name := range r.keys {
-		names[name] = true
-	}
-	if err := r.Ledger.EachPayer(ctx, state.Filter{}, func(p state.PayerRow) error {
-		names[p.KeyName] = true
-		if p.BillingID == nil {
-			return nil
-		}
-		if c := of[*p.BillingID]; c != nil {
-			c.Taken = "linked to record " + p.SourceID
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	for name := range names {
-		carried := map[string]connector.Key{}
-		if err := r.Ledger.EachCarrier(ctx, name, func(id string, key connector.Key) {
-			if of[id] != nil {
-				carried[id] = key
-			}
-		}); err != nil {
-			return err
-		}
-		for _, c := range customers {
-			key := connector.KeyIn(c.ExternalData, name)
-			if key.Value == "" {
-				key = carried[c.ID]
-			}
-			if key.Value != "" && c.Taken == "" {
-				c.Taken = fmt.Sprintf("carries the key %s", key)
-			}
-		}
-	}
-	return nil
 }
 
 // look reads what is there now of the pairs that somebody has named.
@@ -239,7 +181,7 @@ func (r *review) look(ctx context.Context, named []pair) error {
 			}
 		}
 	}
-	if err := r.mark(ctx, met); err != nil {
+	if err := r.Syncer.MarkTaken(ctx, r.conn, met); err != nil {
 		return err
 	}
 	for _, c := range met {

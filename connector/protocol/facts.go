@@ -44,7 +44,7 @@ type Facts struct {
 	Index Index
 
 	// Alike reports whether customers that nobody is linked to look like the record and
-	// carry no key of its kind (match_candidates: a score of 40 or more, or the same name or
+	// carry no key of its kind that a record has (match_candidates: a score of 40 or more, or the same name or
 	// e-mail address), where such are shown to a person before a customer is made.
 	Alike bool
 

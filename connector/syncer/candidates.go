@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"payersync/connector"
 	"payersync/connector/match"
@@ -17,11 +18,12 @@ const candidatesKept = 16
 // matching is what the records of a connection without a customer are compared with.
 type matching struct {
 	*Syncer
-	conn     Connection
-	decided  map[string]bool    // records that a person has decided on
-	rejected map[[2]string]bool // a record and a customer of which a person has said that they are two
-	promised map[string]string  // record for which a customer was accepted, by customer
-	keyNames map[string]bool    // names of our keys
+	conn      Connection
+	decided   map[string]bool          // records that a person has decided on
+	rejected  map[[2]string]bool       // a record and a customer of which a person has said that they are two
+	promised  map[string]string        // record for which a customer was accepted, by customer
+	keyNames  map[string]bool          // names of our keys
+	unclaimed map[string]connector.Key // key that a customer carries and no record has, by customer
 }
 
 // Match compares every stored record of a connection that has no customer with every customer that the index knows, and keeps
@@ -32,6 +34,14 @@ func (s *Syncer) Match(ctx context.Context, conn Connection) ([]match.Suggestion
 	if err != nil {
 		return nil, err
 	}
+	if err := s.noteUnclaimed(ctx, conn, true); err != nil {
+		return nil, err
+	}
+	return s.matchAll(ctx, conn, newest)
+}
+
+// matchAll is Match with what was noted of the customers' keys.
+func (s *Syncer) matchAll(ctx context.Context, conn Connection, newest int64) ([]match.Suggestion, error) {
 	m, err := s.newMatching(ctx, conn)
 	if err != nil {
 		return nil, err
@@ -69,7 +79,7 @@ func candidatesOf(f match.Suggestion) (out []state.MatchCandidate) {
 
 // newMatching reads what people have said of records and customers.
 func (s *Syncer) newMatching(ctx context.Context, conn Connection) (*matching, error) {
-	m := &matching{s, conn, map[string]bool{}, map[[2]string]bool{}, map[string]string{}, map[string]bool{conn.Mapping.KeyName(): true}}
+	m := &matching{Syncer: s, conn: conn, decided: map[string]bool{}, rejected: map[[2]string]bool{}, keyNames: map[string]bool{conn.Mapping.KeyName(): true}}
 	said, err := s.Ledger.Words(ctx, conn.Name)
 	if err != nil {
 		return nil, err
@@ -82,11 +92,12 @@ func (s *Syncer) newMatching(ctx context.Context, conn Connection) (*matching, e
 			m.rejected[[2]string{w.SourceID, w.BillingID}] = true
 		}
 	}
-	promises, err := s.Ledger.Promised(ctx)
-	if err != nil {
+	if m.promised, err = s.Ledger.Promised(ctx); err != nil {
 		return nil, err
 	}
-	m.promised = promises
+	if m.unclaimed, err = s.Ledger.UnclaimedKeys(ctx, conn.Name, conn.Mapping.KeyName()); err != nil {
+		return nil, err
+	}
 	names, err := s.Ledger.KeyNames(ctx)
 	for _, name := range names {
 		m.keyNames[name] = true
@@ -151,15 +162,43 @@ func (m *matching) customers(ctx context.Context) match.Pages[match.Customer] {
 
 // taken says why a customer that is linked to nobody cannot be proposed; "" when it can.
 func (m *matching) taken(c connector.RemoteCustomer) string {
-	for name := range m.keyNames {
-		if key := connector.KeyIn(c.ExternalData, name); key.Value != "" {
-			return fmt.Sprintf("carries the key %s", key)
-		}
-	}
 	if record := m.promised[c.ID]; record != "" {
 		return "accepted for record " + record
 	}
+	for name := range m.keyNames {
+		if key := connector.KeyIn(c.ExternalData, name); key.Value != "" && key.Indexed() != m.unclaimed[c.ID] {
+			return fmt.Sprintf("carries the key %s", key)
+		}
+	}
 	return ""
+}
+
+// MarkTaken notes which of some customers of a connection cannot be proposed, and why. A list may leave externalData out, so
+// what reads have shown before counts too.
+func (s *Syncer) MarkTaken(ctx context.Context, conn Connection, customers []*match.Customer) error {
+	m, err := s.newMatching(ctx, conn)
+	if err != nil {
+		return err
+	}
+	for _, c := range customers {
+		pairs, err := s.Ledger.Pairs(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		if pairs == nil {
+			pairs = map[string]string{}
+		}
+		maps.Copy(pairs, c.ExternalData)
+		c.Taken = m.taken(connector.RemoteCustomer{ID: c.ID, ExternalData: pairs})
+		_, record, err := s.Ledger.LinkedTo(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		if record != "" {
+			c.Taken = "linked to record " + record
+		}
+	}
+	return nil
 }
 
 // linkedCustomer returns a payer's customer as it was written last.
@@ -173,8 +212,11 @@ func linkedCustomer(p state.Payer) match.Customer {
 
 // match compares the records of the run's connection with the customers of the index, unless the operator goes by keys alone.
 func (r *run) match(ctx context.Context) error {
-	if r.Settings.Adopt == AdoptExact || r.noProof != nil {
+	if r.noProof != nil {
 		return nil
+	}
+	if err := r.noteUnclaimed(ctx, r.conn, !r.undecided); err != nil || r.Settings.Adopt == AdoptExact {
+		return err
 	}
 	newest, _, err := r.Ledger.UnmatchedProfiles(ctx, r.conn.Name)
 	switch {
@@ -184,7 +226,7 @@ func (r *run) match(ctx context.Context) error {
 		return r.saveCandidates(ctx, r.conn, 0, nil)
 	}
 	r.progress("match", 0, 0)
-	_, err = r.Match(ctx, r.conn)
+	_, err = r.matchAll(ctx, r.conn, newest)
 	return err
 }
 
@@ -285,10 +327,17 @@ func (s *Syncer) eachUnlinked(ctx context.Context, conn Connection, do func([]Un
 }
 
 // foundBySearch reports whether a search hit may be a record, so that a person has to decide before a customer is made: it has
-// the record's name or an e-mail address of it, is nobody's, carries no key of ours, and nobody has said that the two are not one.
+// the record's name or an e-mail address of it, is nobody's, carries no key that a record has, and nobody has said that the two
+// are not one.
 func (r *run) foundBySearch(ctx context.Context, c state.Change, hit connector.RemoteCustomer) (bool, error) {
-	if r.Settings.Adopt == AdoptExact || connector.KeyIn(hit.ExternalData, c.Payer.Key.Name).Value != "" || !match.Alike(c.Wanted, hit) {
+	if r.Settings.Adopt == AdoptExact || !match.Alike(c.Wanted, hit) {
 		return false, nil
+	}
+	if carried := connector.KeyIn(hit.ExternalData, c.Payer.Key.Name); carried.Value != "" {
+		unclaimed, err := r.Ledger.UnclaimedKeyOf(ctx, r.conn.Name, carried.Name, hit.ID)
+		if err != nil || carried.Indexed() != unclaimed {
+			return false, err
+		}
 	}
 	if _, linked, err := r.Ledger.LinkedTo(ctx, hit.ID); err != nil || linked != "" {
 		return false, err

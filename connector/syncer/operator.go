@@ -293,7 +293,13 @@ func (s *Syncer) PairOf(ctx context.Context, conn Connection, sourceID, customer
 		return h, err
 	}
 	if carried := connector.KeyIn(seen.customer.ExternalData, m.Result.Key.Name); carried.Value != "" && !m.Result.Key.MayBe(carried) {
-		return h, ErrCarriesAnother
+		unclaimed, err := s.Ledger.UnclaimedKeyOf(ctx, conn.Name, carried.Name, customer)
+		if err != nil {
+			return h, err
+		}
+		if carried.Indexed() != unclaimed {
+			return h, ErrCarriesAnother
+		}
 	}
 	owned := conn.Mapping.Owned(m.Customer, connector.Customer{})
 	h.Have, h.Against = seen.customer, match.Against(owned, seen.customer)

@@ -45,7 +45,7 @@ func (k *keyKnown) judge(s sight, want connector.Customer) {
 		k.facts.Look.Shows = protocol.Ours
 		k.against = match.Against(want, s.customer)
 		k.facts.Look.Disputed = len(k.against) > 0 || k.unscoped && carried != k.key && !match.Agree(want, s.customer)
-	case k.byWord && (carried.Value == "" || k.key.MayBe(carried)):
+	case k.byWord && k.mayReplace(carried):
 		k.facts.Look.Shows = protocol.Ours // the person's word stands for the key
 	}
 }
@@ -71,10 +71,16 @@ func (k *keyKnown) spentBy(s sight) connector.Reason {
 		return ""
 	case s.missing:
 		return connector.ReasonCustomerMissing
-	case carried.Value != "" && !k.key.MayBe(carried):
+	case !k.mayReplace(carried):
 		return connector.ReasonOtherKey
 	}
 	return ""
+}
+
+// mayReplace reports whether the key may be written on the customer that a person has named, in the place of what it
+// carries under the key's name: nothing, the key without its scope, or a key that no record has.
+func (k *keyKnown) mayReplace(carried connector.Key) bool {
+	return carried.Value == "" || k.key.MayBe(carried) || k.word.Replaces == carried.Indexed()
 }
 
 // sights reads the customers that decisions would adopt or update where the ledger does

@@ -44,7 +44,7 @@ func (r *run) firstMatching(tx *state.Tx, m state.Matching) ([]state.CreateStop,
 	if !r.Settings.Guards.FirstMatching || m.Finished || m.Begun && !m.Stopped {
 		return nil, nil
 	}
-	free, err := tx.FreeCustomers(r.conn.Mapping.KeyName())
+	free, err := tx.FreeCustomers(r.conn.Name, r.conn.Mapping.KeyName())
 	if err != nil || free == 0 {
 		return nil, err
 	}

@@ -78,9 +78,12 @@ func TestFirstMatchingStopsOnlyWhereThereIsSomebodyToMatch(t *testing.T) {
 		on      bool
 		creates int
 	}{
-		"an empty service":        {func(*world) {}, true, 1},
-		"customers of ours alone": {func(w *world) { w.add(`{"name":"Gone","externalData":{"customerNo":"Z1"}}`) }, true, 1},
-		"the setting is off":      {func(w *world) { w.strangers(2) }, false, 1},
+		"an empty service": {func(*world) {}, true, 1},
+		"a customer with the number of a record that is left out": {func(w *world) {
+			w.books.putAs("Z1", map[string]string{"No": "Z1", "Group": "supplier"})
+			w.add(`{"name":"Supplier","externalData":{"customerNo":"Z1"}}`)
+		}, true, 1},
+		"the setting is off": {func(w *world) { w.strangers(2) }, false, 1},
 		"payers linked before": {func(w *world) {
 			w.books.put("C0", "Payer 0", "p0@example.com")
 			w.complete(w.run())

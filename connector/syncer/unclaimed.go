@@ -1,0 +1,65 @@
+package syncer
+
+import (
+	"context"
+	"slices"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+// noteUnclaimed notes which customers carry a key of the connection's company that no record of the books has. Such a
+// customer may be any record's: the books may have got new numbers. A record that cannot be read, is held or is left out
+// has its key all the same. Where the last reading of the books ended early, no customer is added.
+func (s *Syncer) noteUnclaimed(ctx context.Context, conn Connection, whole bool) error {
+	found, err := s.Ledger.KeysWithoutPayer(ctx, conn.Name, conn.Mapping.KeyName())
+	if err != nil {
+		return err
+	}
+	if len(found) > 0 {
+		if found, err = s.withoutRecord(ctx, conn, found); err != nil {
+			return err
+		}
+	}
+	if !whole { // of books that were never read whole, those that may be free are counted, and nothing else
+		last, err := s.Ledger.LastFullRead(ctx, conn.Name)
+		if err != nil {
+			return err
+		}
+		whole = last.IsZero()
+	}
+	return s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SaveUnclaimedKeys(conn.Name, found, whole) })
+}
+
+// withoutRecord leaves out the keys that a stored record has, and those of other companies.
+func (s *Syncer) withoutRecord(ctx context.Context, conn Connection, carried []state.CarriedKey) ([]state.CarriedKey, error) {
+	claimed, scopes, unread := map[connector.Key]bool{}, map[string]bool{"": true}, map[string]bool{}
+	for _, c := range carried {
+		claimed[c.Key] = false
+	}
+	claim := func(key connector.Key) {
+		if _, asked := claimed[key]; asked {
+			claimed[key] = true
+		}
+	}
+	err := s.EachStored(ctx, conn, func(page []state.StoredRecord) error {
+		for _, r := range page {
+			if r.Record.State != connector.RecordActive {
+				continue
+			}
+			key, err := conn.Mapping.KeyOf(r.Record)
+			switch {
+			case err != nil && r.Payer != nil: // its key was read before
+				key = r.Payer.Key
+			case err != nil: // its number may be its id
+				unread[r.Record.SourceID] = true
+				continue
+			}
+			scopes[key.Scope] = true
+			claim(key)
+			claim(key.Unscoped())
+		}
+		return nil
+	})
+	return slices.DeleteFunc(carried, func(c state.CarriedKey) bool { return claimed[c.Key] || unread[c.Key.Value] || !scopes[c.Key.Scope] }), err
+}
