@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"payersync/connector"
 	"payersync/state/files"
 )
 
@@ -55,11 +56,12 @@ func (l *Ledger) TryServe() (*Lock, error) {
 // serveTries is how often TryServe tries.
 const serveTries = 3
 
-// IsServed reports whether a process on this machine serves the ledger's file, and so keeps its
-// schedules. Of a ledger on a server it reports true: its nodes say themselves whether they are at work.
-func (l *Ledger) IsServed() (bool, error) {
+// IsServed reports whether a process keeps the ledger's schedules: of a ledger's file, one on this
+// machine that serves it; of a ledger on a server, a node that was seen lately, does not stop, and
+// could open the account.
+func (l *Ledger) IsServed(ctx context.Context) (bool, error) {
 	if !l.below.isFile() {
-		return true, nil
+		return l.hasNode(ctx)
 	}
 	f, err := os.OpenFile(l.path+serveLock, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,6 +79,19 @@ func (l *Ledger) IsServed() (bool, error) {
 		return false, fmt.Errorf("look whether the ledger is served: %w", err)
 	}
 	return false, (&Lock{file: f}).unlock()
+}
+
+// hasNode reports whether a node serves the account, by the rows that nodes write of themselves.
+func (l *Ledger) hasNode(ctx context.Context) (is bool, err error) {
+	err = l.queryRow(ctx, "SELECT to_regclass('river.nodes') IS NOT NULL").Scan(&is)
+	if err == nil && is {
+		err = l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM river.nodes WHERE NOT stopping AND extract(epoch FROM now() - seen_at) < ? + 0 AND NOT current_setting('payersync.account')::bigint = ANY (unopened))",
+			int64(connector.NodeLostAfter/time.Second)).Scan(&is)
+	}
+	if err != nil {
+		return false, fmt.Errorf("look whether a node serves the account: %w", err)
+	}
+	return is, nil
 }
 
 // lockTries is how often a lock is tried for that others give back soon.

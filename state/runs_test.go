@@ -97,14 +97,14 @@ func TestALedgerIsServedByOneWhateverItsConnectionsDo(t *testing.T) {
 		t.Errorf("got %v, %v; want no second one to serve", second, err)
 	}
 	for _, l := range []*Ledger{d.Ledger, d.another()} {
-		if is, err := l.IsServed(); err != nil || !is {
+		if is, err := l.IsServed(t.Context()); err != nil || !is {
 			t.Errorf("served: %v, %v; want true", is, err)
 		}
 	}
 	if err := errors.Join(run.Release(), serving.Release()); err != nil {
 		t.Error(err)
 	}
-	if is, err := d.IsServed(); err != nil || is {
+	if is, err := d.IsServed(t.Context()); err != nil || is {
 		t.Errorf("served: %v, %v; want false once the process is gone", is, err)
 	}
 	if again, err := d.TryServe(); err != nil || again == nil || again.Release() != nil {

@@ -240,6 +240,37 @@ func TestNodesAreShownInListsStatusMetricsAndTheLog(t *testing.T) {
 	says(t, c.expect(exitDone, "nodes", "list"), "There is no node")
 }
 
+// The time of the next run is shown only while a node is there that does it.
+func TestTheNextRunIsShownOnlyWhileANodeServesTheAccount(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, map[string]int{"acme": 1, "beta": 1})
+	for _, name := range c.names {
+		c.configure(name, "0 3 * * *")
+	}
+	c.apply()
+	expect := func(when string, want bool) {
+		t.Helper()
+		r := decode[statusReport](t, c.expect(exitDone, "status", "--account", "acme", "--output", "json"))
+		if r.Served != want {
+			t.Errorf("%s: served is %t, want %t", when, r.Served, want)
+		}
+	}
+	expect("before any node served", false)
+	p := c.serve(0)
+	expect("while a node serves", true)
+	p.signal(syscall.SIGTERM)
+	p.wait()
+	expect("once the node has stopped", false)
+	for _, node := range []struct {
+		silent, unopened string
+		serves           bool
+	}{{"5 seconds", "", true}, {"2 minutes", "", false}, {"5 seconds", "acme", false}, {"5 seconds", "beta", true}} {
+		c.otherNode("node-b", node.silent, node.unopened)
+		expect(fmt.Sprintf("with a node that is silent for %s and lacks %q", node.silent, node.unopened), node.serves)
+		c.exec("DELETE FROM river.nodes")
+	}
+}
+
 func TestStatusShowsTheAccountsAtWhichSomebodyShouldLook(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, map[string]int{"acme": 2, "beta": 1, "gamma": 1})

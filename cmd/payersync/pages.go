@@ -206,7 +206,7 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 			if err != nil {
 				return nil, err
 			}
-			served, err := s.Ledger.IsServed()
+			served, err := s.Ledger.IsServed(ctx)
 			for _, r := range rows {
 				if !served {
 					r.NextAt = time.Time{}

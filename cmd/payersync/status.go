@@ -124,7 +124,7 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 	if r.Jobs, err = a.jobRows(cmd.Context(), s); err != nil {
 		return err
 	}
-	if r.Served, err = s.Ledger.IsServed(); err != nil {
+	if r.Served, err = s.Ledger.IsServed(cmd.Context()); err != nil {
 		return err
 	}
 	if s.Config.Billing.Webhook != nil {

@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payersync/connector"
 )
 
 //go:embed nodes.sql
@@ -17,9 +19,9 @@ var nodesTable string
 
 const (
 	seenEvery  = 10 * time.Second // how often a node says that it is there
-	goneAfter  = time.Minute      // a node that has said nothing for so long is lost
-	seenWithin = 5 * time.Second  // how long that may take
-	lostFor    = 24 * time.Hour   // how long people see a lost one
+	goneAfter  = connector.NodeLostAfter
+	seenWithin = 5 * time.Second // how long that may take
+	lostFor    = 24 * time.Hour  // how long people see a lost one
 )
 
 // Presence is what a node says of itself.
