@@ -13,6 +13,10 @@ import (
 // it is another one.
 const hasLeft = "(r.decision = 'excluded' OR r.state <> 'active' OR r.unseen = 1 OR r.same_as <> '')"
 
+// isNoPayer is the condition that record r does not count as a payer: it has left, or a person gave
+// it up or had its payer forgotten.
+const isNoPayer = "(" + hasLeft + " OR r.forgotten <> '' OR r.given_up <> 0)"
+
 // HasLeft reports whether the payer's record is excluded, gone or not shown any more.
 func (tx *Tx) HasLeft(p Payer) (left bool, err error) {
 	err = tx.row([]any{&left}, "SELECT EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ? AND r.source_id = ? AND "+hasLeft+")", p.Connection, p.SourceID)

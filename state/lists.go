@@ -19,6 +19,7 @@ type RecordRow struct {
 	RecordState  string `json:"record_state"`  // in its books
 	Decision     string `json:"decision"`      // of the last plan: included, held, excluded, or none
 	GivenUp      bool   `json:"given_up"`      // by a person
+	Left         bool   `json:"left"`          // it does not count as a payer: it left the books, or was left out
 	MandateSince string `json:"mandate_since"` // since when the mandate has its status; "" without one
 	ChangedAt    string `json:"changed_at"`    // when the record, the payer or the mandate changed last
 
@@ -117,7 +118,7 @@ var listedColumns = `SELECT r.connection, r.source_id, coalesce(p.key_name, ''),
 	(SELECT a.reason FROM attention a WHERE a.connection = r.connection AND a.source_id = r.source_id
 	  ORDER BY CASE a.topic WHEN 'link' THEN 0 WHEN 'record' THEN 1 ELSE 2 END LIMIT 1),
 	coalesce(p.updated_at, r.updated_at), coalesce(substr(p.key_value, instr(p.key_value || char(31), char(31)) + 1), ''),
-	CASE r.forgotten WHEN '' THEN r.state ELSE 'forgotten' END, r.decision, r.given_up <> 0, coalesce(m.status_since, ''), ` + changedAt + `,
+	CASE r.forgotten WHEN '' THEN r.state ELSE 'forgotten' END, r.decision, r.given_up <> 0, ` + isNoPayer + `, coalesce(m.status_since, ''), ` + changedAt + `,
 	(SELECT b.label FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id),
 	fs.status, ` + lastSeenOf("fs", "seen_at") + ` FROM`
 
@@ -244,7 +245,7 @@ func (l *Ledger) listed(ctx context.Context, query string, args ...any) ([]Recor
 	out := []RecordRow{}
 	err := each(ctx, l, query, args, func(r *row) []any {
 		return []any{&r.Connection, &r.SourceID, &r.KeyName, &r.KeyValue, &r.BillingID, &r.LinkState, &r.MandateID, &r.MandateStatus, &r.AttentionReason,
-			&r.UpdatedAt, &r.KeyScope, &r.RecordState, &r.Decision, &r.GivenUp, &r.MandateSince, &r.ChangedAt, &r.box, &r.status, &r.seen}
+			&r.UpdatedAt, &r.KeyScope, &r.RecordState, &r.Decision, &r.GivenUp, &r.Left, &r.MandateSince, &r.ChangedAt, &r.box, &r.status, &r.seen}
 	}, func(r row) (err error) {
 		if r.Label, err = l.openLabel(r.ID(), r.box); err != nil {
 			return err

@@ -67,6 +67,19 @@ type UnansweredCount struct {
 type PayerCount struct {
 	Connection, State string
 	N                 int
+	Left              int // of N, records that left the books or were left out
+}
+
+// payerCounts counts the payers by how they are linked.
+func (l *Ledger) payerCounts(ctx context.Context) ([]PayerCount, error) {
+	rows, err := list(ctx, l, `SELECT p.connection, p.link_state, count(*), count(*) FILTER (WHERE `+isNoPayer+`)
+		FROM payers p JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id GROUP BY 1, 2`, nil, func(r *PayerCount) []any {
+		return []any{&r.Connection, &r.State, &r.N, &r.Left}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count the payers: %w", err)
+	}
+	return rows, nil
 }
 
 // Counter counts what a ledger holds, again and again: of what only grows, what has ended is
@@ -268,10 +281,8 @@ func (l *Ledger) countUnanswered(ctx context.Context, n *Numbers) error {
 }
 
 func (l *Ledger) countPayers(ctx context.Context, n *Numbers) (err error) {
-	if n.Payers, err = list(ctx, l, "SELECT connection, link_state, count(*) FROM payers GROUP BY 1, 2", nil, func(r *PayerCount) []any {
-		return []any{&r.Connection, &r.State, &r.N}
-	}); err != nil {
-		return fmt.Errorf("count the payers: %w", err)
+	if n.Payers, err = l.payerCounts(ctx); err != nil {
+		return err
 	}
 	if n.Mandates, err = l.counts(ctx, "SELECT status, count(*) FROM mandates GROUP BY status"); err != nil {
 		return fmt.Errorf("count the mandates: %w", err)

@@ -236,7 +236,7 @@ func (m moment) outlines(ctx context.Context, do func(*Standing) error) error {
 	var s Standing
 	names := interned{}
 	return m.rows(ctx, `SELECT r.connection, r.source_id, CASE r.decision WHEN 'none' THEN '' ELSE r.decision END, r.updated_at,
-		`+bits(hasLeft+" OR r.forgotten <> '' OR r.given_up <> 0", "r.contested <> 0", "coalesce(p.stays_at, 0) <> 0 AND p.stays_with = coalesce(p.mandate_id, '')", letBe,
+		`+bits(isNoPayer, "r.contested <> 0", "coalesce(p.stays_at, 0) <> 0 AND p.stays_with = coalesce(p.mandate_id, '')", letBe,
 		"coalesce(p.unlink_at, 0) <> 0", "p.billing_id IS NOT NULL AND "+inOrder, "p.billing_id IS NOT NULL AND "+isMissing)+`,
 		coalesce(p.link_state, ''), coalesce(p.billing_id, ''), coalesce(p.mandate_id, '')
 		FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id`,

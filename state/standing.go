@@ -91,7 +91,7 @@ type Handed struct {
 // all are read.
 func standingColumns(records, about string) string {
 	return `SELECT r.connection, r.source_id, CASE r.forgotten WHEN '' THEN r.state ELSE 'forgotten' END, CASE r.decision WHEN 'none' THEN '' ELSE r.decision END, r.updated_at,
-	(` + hasLeft + ` OR r.forgotten <> '' OR r.given_up <> 0), r.given_up <> 0, r.same_as, coalesce(p.stays_at, 0) <> 0 AND p.stays_with = coalesce(p.mandate_id, ''), ` + letBe + `,
+	` + isNoPayer + `, r.given_up <> 0, r.same_as, coalesce(p.stays_at, 0) <> 0 AND p.stays_with = coalesce(p.mandate_id, ''), ` + letBe + `,
 	coalesce(p.unlink_at, 0) <> 0, r.contested,
 	coalesce(ar.reason, ''), ar.since, coalesce(al.reason, ''), al.since, coalesce(am.reason, ''), am.since,
 	coalesce(p.key_name, ''), coalesce(p.key_value, ''), coalesce(p.link_state, ''), coalesce(p.billing_id, ''), p.billing_id IS NOT NULL AND ` + inOrder + `, p.billing_id IS NOT NULL AND ` + isMissing + `,

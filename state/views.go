@@ -359,7 +359,8 @@ func (l *Ledger) Inbox(ctx context.Context, f Filter) ([]InboxRow, error) {
 
 // Funnel is the ledger in numbers.
 type Funnel struct {
-	Payers    map[string]int `json:"payers"`    // by link state
+	Payers    map[string]int `json:"payers"`    // by link state, as payers list lists them
+	Left      map[string]int `json:"left"`      // of Payers, by link state: those that left the books or were left out
 	Mandates  map[string]int `json:"mandates"`  // by status
 	Attention map[string]int `json:"attention"` // by reason: what needs a person now
 	PutOff    map[string]int `json:"put_off"`   // by reason: what a person put off until later
@@ -373,13 +374,23 @@ func (l *Ledger) Funnel(ctx context.Context) (f Funnel, err error) {
 		into  *map[string]int
 		query string
 	}{
-		{&f.Payers, "SELECT link_state, count(*) FROM payers GROUP BY link_state"},
 		{&f.Mandates, "SELECT status, count(*) FROM mandates GROUP BY status"},
 		{&f.Closed, "SELECT kind, count(*) FROM (" + closedWords + ") w GROUP BY kind"},
 		{&f.Inbox, "SELECT state, count(*) FROM inbox GROUP BY state"},
 	} {
 		if *c.into, err = l.counts(ctx, c.query); err != nil {
 			return f, err
+		}
+	}
+	payers, err := l.payerCounts(ctx)
+	if err != nil {
+		return f, err
+	}
+	f.Payers, f.Left = map[string]int{}, map[string]int{}
+	for _, p := range payers {
+		f.Payers[p.State] += p.N
+		if p.Left > 0 {
+			f.Left[p.State] += p.Left
 		}
 	}
 	reasons, err := l.ReasonCounts(ctx)

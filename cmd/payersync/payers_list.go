@@ -56,7 +56,12 @@ var payerColumns = []payerColumn{
 		}
 		return r.KeyName + "=" + r.KeyValue
 	}},
-	{name: "link", title: "Link", cell: func(r state.RecordRow) string { return r.LinkState }},
+	{name: "link", title: "Link", cell: func(r state.RecordRow) string {
+		if r.Left && r.LinkState != "" {
+			return r.LinkState + ", left"
+		}
+		return r.LinkState
+	}, stored: func(r state.RecordRow) string { return r.LinkState }},
 	{name: "customer", title: "Customer", cell: func(r state.RecordRow) string { return show.Value(r.BillingID) }},
 	{name: "mandate", title: "Mandate", cell: func(r state.RecordRow) string { return show.Value(r.MandateStatus) }},
 	timed("since", "Since", func(r state.RecordRow) string { return r.MandateSince }),
@@ -72,6 +77,7 @@ var payerColumns = []payerColumn{
 		}
 		return r.Decision
 	}},
+	{name: "left", title: "Left", cell: func(r state.RecordRow) string { return map[bool]string{true: "yes"}[r.Left] }},
 	{name: "state", title: "In the books", cell: func(r state.RecordRow) string { return r.RecordState }},
 	timed("changed", "Changed", func(r state.RecordRow) string { return r.ChangedAt }),
 	{name: "financial", title: "Financial status", personal: true, cell: func(r state.RecordRow) string { return r.Financial.Status }},

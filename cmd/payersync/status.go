@@ -161,7 +161,12 @@ func (a *app) printStatus(r statusReport) {
 	if r.Standing.Records > 0 {
 		fmt.Fprintf(a.Out, "%s\nWho must act: %s\n\n", payersLine(r.Standing.report), actsLine(r.Standing.report))
 	}
-	a.printCounts("Payers", r.Payers, func(s string) string { return s })
+	a.printCounts("Payers", r.Payers, func(s string) string {
+		if n := r.Left[s]; n > 0 {
+			return fmt.Sprintf("%s (%d left the books)", s, n)
+		}
+		return s
+	})
 	a.printCounts("Mandates", r.Mandates, func(s string) string { return connector.MandateStatus(s).Label() })
 	a.printCounts("Webhooks", r.Inbox, func(s string) string { return s })
 	if len(r.Runs) > 0 {

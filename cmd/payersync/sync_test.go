@@ -221,7 +221,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	expectKeys(t, w.expect(exitAttention, "sync", "--output", "json"), runKeys)
 	expectKeys(t, w.expect(exitDone, "payers", "list", "--output", "json"), []string{
 		"connection", "source_id", "key_name", "key_value", "billing_id", "link_state", "mandate_id", "mandate_status", "attention_reason", "updated_at", "key_scope",
-		"record_state", "decision", "given_up", "mandate_since", "changed_at",
+		"record_state", "decision", "given_up", "left", "mandate_since", "changed_at",
 	})
 	expectKeys(t, w.expect(exitDone, "payers", "show", "A00001", "--output", "json"), []string{
 		"connection", "source_id", "key", "link_state", "billing_id", "mandate_id", "applied", "history", "attention",
@@ -281,7 +281,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 		append(facts, "file", "path", "dry_run", "done", "there", "lost_commits", "kept", "finished"))
 
 	status := w.expect(exitDone, "status", "--output", "json")
-	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "closed", "put_off", "mappings", "problems", "rejected", "sources", "consents", "silence", "subscription", "webhook_refusals", "config", "jobs", "conditions", "served", "standing"})
+	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "closed", "put_off", "left", "mappings", "problems", "rejected", "sources", "consents", "silence", "subscription", "webhook_refusals", "config", "jobs", "conditions", "served", "standing"})
 	var runs struct{ Runs []map[string]any }
 	if err := json.Unmarshal([]byte(status.out), &runs); err != nil || len(runs.Runs) != 1 {
 		t.Fatalf("%d runs, want the last of the one connection (%v)", len(runs.Runs), err)

@@ -112,6 +112,7 @@ var (
 	descPlanSince = desc("plans_waiting_oldest_timestamp_seconds", "Since when the oldest plan waits for a person.", "connection")
 
 	descPayers    = desc("payers", "Payers, by how they are linked to a customer of the billing service.", "connection", "state")
+	descLeftOut   = desc("payers_left", "Of the payers, records that left the books or that were left out, by how they are linked.", "connection", "state")
 	descMandates  = desc("mandates", "Mandates, by status as the billing service spells it; only ACTIVE ones can be collected. Statuses that it does not document are together in other when there are many, or their name is odd.", "status")
 	descAttention = desc("attention", "Records, webhooks and subscriptions that need a person now, by reason. Without a connection: those of the webhook endpoint.", "connection", "reason")
 	descPutOff    = desc("attention_put_off", "Records, webhooks and subscriptions that need a person and that somebody put off until later, by reason.", "connection", "reason")
@@ -139,7 +140,7 @@ func (f *follower) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descUp, descTook, descCounted, descSize,
 		descRuns, descOpen, descOutcome, descEnded, descComplete, descSpan, descSent, descOpenSent, descOldest, descPlans, descPlanSince,
-		descPayers, descMandates, descAttention, descPutOff,
+		descPayers, descLeftOut, descMandates, descAttention, descPutOff,
 		descInbox, descInboxOld, descPass, descSource, descLeft, descParked, descLapses, descBroken, descMapping,
 		descJobBegun, descJobEnded, descJobDone, descJobResult, descJobNext, descConfig, descRestart,
 	} {
@@ -315,10 +316,11 @@ func earlier(a, b time.Time) time.Time {
 }
 
 func (p page) holdings(f Facts) {
-	payers, attention, off, inbox := sums{}, sums{}, sums{}, sums{}
+	payers, left, attention, off, inbox := sums{}, sums{}, sums{}, sums{}, sums{}
 	payers.zeros(f.Connections, linkStates, none)
 	for _, c := range f.Payers {
 		payers[key{f.label(c.Connection), c.State}] += c.N
+		left[key{f.label(c.Connection), c.State}] += c.Left
 	}
 	for _, a := range f.Attention {
 		attention[key{f.label(a.Connection), a.Reason}] += a.N
@@ -330,6 +332,7 @@ func (p page) holdings(f Facts) {
 	}
 	for k, n := range payers {
 		p.gauge(descPayers, float64(n), k[:2]...)
+		p.gauge(descLeftOut, float64(left[k]), k[:2]...)
 	}
 	for k, n := range attention {
 		p.gauge(descAttention, float64(n), k[:2]...)
