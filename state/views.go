@@ -439,8 +439,15 @@ func (l *Ledger) Silence(ctx context.Context) (s Silence, err error) {
 	return s, nil
 }
 
+// NewestRunEnd returns when the connection's newest run ended; the zero time for none, and
+// while that run is open. A scheduler catches up by it: the run of a process that was killed
+// is open until the next run begins.
+func (l *Ledger) NewestRunEnd(ctx context.Context, connection string) (time.Time, error) {
+	return l.time(ctx, "SELECT (SELECT finished_at FROM runs WHERE connection = ? AND kind <> 'plan' ORDER BY run_id DESC LIMIT 1)", connection)
+}
+
 // LastFinished returns when the connection last finished a run of its own accord
-// or by hand; the zero time for never. A scheduler catches up by it.
+// or by hand; the zero time for never.
 func (l *Ledger) LastFinished(ctx context.Context, connection string) (time.Time, error) {
 	return l.time(ctx, "SELECT max(finished_at) FROM runs WHERE connection = ? AND kind <> 'plan'", connection)
 }

@@ -62,7 +62,7 @@ func (a *app) jobs(s *session.Session) []worker.Job {
 		}
 		jobs = append(jobs, worker.Job{
 			Name: syncJob(c.Name), Schedule: c.Schedule,
-			Last: func(ctx context.Context) (time.Time, error) { return s.Ledger.LastFinished(ctx, c.Name) },
+			Last: func(ctx context.Context) (time.Time, error) { return s.Ledger.NewestRunEnd(ctx, c.Name) },
 			Run:  func(ctx context.Context, trigger string) error { return syncNow(ctx, s, c, trigger) },
 		})
 	}

@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"testing"
 
+	"payersync/connector"
 	"payersync/state"
 )
 
@@ -615,6 +616,31 @@ func TestServeRunsWhatItsSchedulesMissed(t *testing.T) {
 	again.stop()
 	if last := w.lastRun(); last.RunID != 1 {
 		t.Errorf("run %d was made although nothing was missed", last.RunID)
+	}
+}
+
+func TestServeGoesOnAtOnceWithTheRunOfAKilledProcess(t *testing.T) {
+	t.Parallel()
+	rows := people(3)
+	w := newWorld(t, rows)
+	w.edit("payersync.yaml", "mapping: mapping.yaml}", "mapping: mapping.yaml, schedule: \"@yearly\"}")
+	w.expect(exitDone, "backfill", "--yes")
+	first := w.lastRun()
+	l, err := state.Open(t.Context(), state.Options{Path: w.path("payersync.db"), KeyFile: w.path("payersync.key")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.Do(t.Context(), func(tx *state.Tx) error {
+		_, err := tx.OpenRun(state.NewRun{Connection: first.Connection, Kind: connector.RunSync, Trigger: "manual", Mapping: hashOf([]byte(worldMapping)), Holder: "a process that was killed"})
+		return err
+	}), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	serve := w.serve()
+	eventually(t, "the run that goes on", func() bool { return strings.Contains(serve.errOut.String(), "run ended") })
+	serve.stop()
+	if last := w.lastRun(); last.RunID != first.RunID+2 || last.Trigger != "catch_up" || last.Outcome != "complete" {
+		t.Errorf("the run is %+v", last)
 	}
 }
 

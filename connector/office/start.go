@@ -48,13 +48,7 @@ const openFor = 10 * time.Second
 // as it has one; 0 where that takes long. It fails with *RunAtWork, or with what kept the run
 // from being opened. The wish is in the audit log before anything is read or sent.
 func (s *Starter) Now(ctx context.Context, connection, by string) (run int64, err error) {
-	at, err := s.Ledger.OpenRun(ctx, connection)
-	if err == nil && at != 0 {
-		err = &RunAtWork{connection, at}
-	}
-	if err != nil {
-		return 0, err
-	}
+	defer func() { err = s.atWork(ctx, connection, err) }()
 	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		return tx.Audit(state.Entry{Actor: by, Action: "start run", Subject: connection})
 	}); err != nil {
@@ -88,11 +82,27 @@ func (s *Starter) Now(ctx context.Context, connection, by string) (run int64, er
 		default:
 		}
 	}
-	var open *state.ErrRunOpen
-	if errors.As(err, &open) {
-		err = &RunAtWork{connection, open.RunID}
-	}
 	return run, err
+}
+
+// atWork turns what a run that holds the connection answers into a RunAtWork with the number of
+// that run, and leaves any other error alone. The lock of the connection decides whether there is
+// such a run: the lease of a process that was killed lasts for a while longer.
+func (s *Starter) atWork(ctx context.Context, connection string, err error) error {
+	var open *state.ErrRunOpen
+	var at *RunAtWork
+	switch {
+	case errors.As(err, &open):
+		at = &RunAtWork{connection, open.RunID}
+	case !errors.As(err, &at):
+		return err
+	}
+	if at.Run == 0 {
+		if at.Run, err = s.Ledger.OpenRun(ctx, connection); err != nil {
+			return err
+		}
+	}
+	return at
 }
 
 // Progress returns how far a run is that this Starter has started; false for any other, and

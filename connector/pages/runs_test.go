@@ -13,6 +13,7 @@ import (
 	"payersync/connector/office"
 	"payersync/connector/pages"
 	"payersync/connector/syncer"
+	"payersync/state"
 )
 
 // starter returns what starts runs of the house in the background.
@@ -74,6 +75,26 @@ func TestARunIsStartedShownAtWorkAndShownAtItsEnd(t *testing.T) {
 		t.Error("the audit log does not say that somebody started a run")
 	}
 	holds(t, v.get("/runs", http.StatusOK), "Waits for approval: 1", "<svg role=\"img\"", "The counts add up: read = as before")
+}
+
+func TestARunStartsBesideOneWhoseProcessWasKilled(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	if err := h.ledger.Do(t.Context(), func(tx *state.Tx) error {
+		if err := tx.PinConnection(state.Connection{Name: sample, Info: h.conn.Info}); err != nil {
+			return err
+		}
+		if err := tx.SaveMapping(h.conn.Mapping.Version(), string(h.conn.Mapping.Text()), "test"); err != nil {
+			return err
+		}
+		_, err := tx.OpenRun(state.NewRun{Connection: sample, Kind: connector.RunSync, Trigger: "schedule", Mapping: h.conn.Mapping.Version(), Holder: "a process that was killed"})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	v := h.enter("olaf", pages.Operator)
+	holds(t, v.post("/runs", http.StatusOK, "connection", sample), "Run 2 of quickstart was started.")
+	holds(t, v.get("/runs/1", http.StatusOK), "Not to its end", "the process stopped")
 }
 
 func TestARunThatDidNotEndWellSaysWhyAndWhoseFault(t *testing.T) {
