@@ -164,9 +164,17 @@ func (s *csvSetup) tell(t trial) error {
 	if s.JSON() {
 		return show.JSON(s.Out, s.report(t))
 	}
-	fmt.Fprintf(s.Out, "\nA plan of it, tried on a model of the billing service on this machine\n")
+	of := "it"
+	if t.All != nil {
+		of = fmt.Sprintf("its first %s", connector.Plural(t.Rows, "row"))
+	}
+	fmt.Fprintf(s.Out, "\nA plan of %s, tried on a model of the billing service on this machine\n", of)
 	s.Hanging("  ", fmt.Sprintf("%s would be created, %d of them asked for a mandate; %s left out, %d held",
 		connector.Plural(t.Creates, "customer"), t.Links, connector.Plural(t.Excluded, "row"), t.Held))
+	if t.All != nil {
+		s.Hanging("  ", fmt.Sprintf("All %s, without a plan: %s, %d of them to be asked for a mandate; %d left out, %d held",
+			connector.Plural(s.found.Count, "row"), connector.Plural(t.All.Customers, "customer"), t.All.Asked, t.All.LeftOut, t.All.Held))
+	}
 	if t.Alike > 0 {
 		s.Hanging("  ", fmt.Sprintf("%d of them look like another customer of the file", t.Alike))
 	}

@@ -201,6 +201,28 @@ func TestAMessyExportGoesFromInitToCustomers(t *testing.T) {
 	}
 }
 
+// A plan of all rows of a large file takes minutes, so its first rows are planned and all are counted.
+func TestOfALargeFileTheFirstRowsArePlannedAndAllAreCounted(t *testing.T) {
+	t.Parallel()
+	m := messyExport(mostTried + 300)
+	w, file := exported(t, m)
+	r := w.expect(exitDone, "init", "--csv", file, "--yes", "--output", "json", w.path("muster"))
+	var got csvReport
+	if err := json.Unmarshal([]byte(r.out), &got); err != nil {
+		t.Fatalf("%v:\n%s", err, r.out)
+	}
+	first := messyExport(mostTried + 1).active // of these, one is no row that can be used
+	if got.Plan.Rows != mostTried || got.Plan.Creates < first-1 || got.Plan.Creates > first+1 {
+		t.Errorf("it plans %d rows and %d customers, want %d and about %d", got.Plan.Rows, got.Plan.Creates, mostTried, first)
+	}
+	if all := got.Plan.All; all == nil || all.Customers != m.active || all.Asked != m.asked || all.LeftOut == 0 || all.Held == 0 {
+		t.Errorf("of all rows it counts %+v, want %d customers and %d asked", all, m.active, m.asked)
+	}
+	if len(got.Plan.Reasons) == 0 || !strings.HasPrefix(got.Plan.Reasons[0].Example, "Lines 65 and 66 have the same Kd.-Nr.") {
+		t.Errorf("the lines are not those of the file: %+v", got.Plan.Reasons)
+	}
+}
+
 // A person answers: everybody but the inactive, and only who pays by direct debit.
 func TestAPersonAnswersTheQuestionsOfInit(t *testing.T) {
 	t.Parallel()

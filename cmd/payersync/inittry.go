@@ -27,7 +27,9 @@ type trial struct {
 	Excluded int                     `json:"excluded"`
 	Held     int                     `json:"held"`
 	Alike    int                     `json:"alike"`
-	Note     string                  `json:"note,omitempty"` // what a person should know of the plan
+	Note     string                  `json:"note,omitempty"`     // what a person should know of the plan
+	Rows     int                     `json:"rows"`               // that were planned: of a large file the first
+	All      *rowCounts              `json:"all_rows,omitempty"` // where not all were planned
 	Reasons  []heldFor               `json:"reasons"`
 	First    []connector.FieldChange `json:"first"` // customer that would be created
 }
@@ -55,13 +57,22 @@ func (s *csvSetup) try(ctx context.Context) (t trial, err error) {
 	if err != nil {
 		return t, fmt.Errorf("open a port for the sandbox: %w", err)
 	}
-	if err := s.write(dir, listener.Addr().String()); err != nil {
+	planned, err := s.part(dir)
+	if err == nil {
+		err = planned.write(dir, listener.Addr().String())
+	}
+	if err != nil {
 		return t, errors.Join(err, listener.Close())
 	}
 	served := make(chan error, 1)
 	model := newSandbox(listener, connector.NewSecret(quickStartSecret), sandbox.Options{})
 	go func() { served <- server.Serve(ctx, listener, server.NewHTTPServer(model)) }()
-	t, err = s.plan(ctx, dir)
+	t, err = planned.plan(ctx, dir)
+	t.Rows = s.found.Count
+	if planned != s && err == nil {
+		t.Rows = mostTried
+		t.All, err = s.countRows(ctx)
+	}
 	stop()
 	return t, errors.Join(err, <-served)
 }
