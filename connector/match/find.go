@@ -118,10 +118,11 @@ type met struct {
 	rivals    rivals
 }
 
-// search is one run of Find.
+// search is one run of Find or Duplicates.
 type search struct {
 	Settings
 	counts counts
+	own    bool     // the records are customers of the list, each under its own id: see Duplicates
 	ids    []string // of the records
 	met    []met
 	metAt  map[string]int // places in met
@@ -151,21 +152,31 @@ type near struct {
 // few pairs of each record. So its memory grows with the number of pairs and the size of a
 // part, and not with what the lists hold. It stops early when ctx ends.
 func Find(ctx context.Context, records Pages[Record], customers Pages[Customer], settings Settings) ([]Suggestion, error) {
-	s := &search{Settings: settings, counts: newCounts(), metAt: map[string]int{}, codes: map[string]string{}}
-	s.RunnersUp, s.Part = cmp.Or(s.RunnersUp, 3), cmp.Or(s.Part, part)
-	first, err := s.countRecords(records)
-	if err != nil || len(first) == 0 {
-		return nil, err
-	}
-	s.records = first
-	if err := s.comparePart(ctx, customers); err != nil {
-		return nil, err
-	}
-	if err := s.compareRest(ctx, records, customers); err != nil {
+	s := newSearch(settings)
+	if err := s.compareAll(ctx, records, customers); err != nil {
 		return nil, err
 	}
 	s.lookForRivals()
 	return s.tell(s.assign()), nil
+}
+
+func newSearch(settings Settings) *search {
+	s := &search{Settings: settings, counts: newCounts(), metAt: map[string]int{}, codes: map[string]string{}}
+	s.RunnersUp, s.Part = cmp.Or(s.RunnersUp, 3), cmp.Or(s.Part, part)
+	return s
+}
+
+// compareAll compares every record with every customer that the index leads to.
+func (s *search) compareAll(ctx context.Context, records Pages[Record], customers Pages[Customer]) error {
+	first, err := s.countRecords(records)
+	if err != nil || len(first) == 0 {
+		return err
+	}
+	s.records = first
+	if err := s.comparePart(ctx, customers); err != nil {
+		return err
+	}
+	return s.compareRest(ctx, records, customers)
 }
 
 // countRecords reads all records once, and returns those of the first part.
@@ -315,12 +326,12 @@ func (s *search) compareOne(i int) {
 				continue
 			}
 			s.seen[k] = i + 1
-			if s.Rejected != nil && s.Rejected(r.id, n.id) {
+			if s.own && r.id == n.id || s.Rejected != nil && s.Rejected(r.id, n.id) {
 				continue
 			}
 			v := s.counts.compare(s.hits, r, &n.entry)
 			s.hits = v.hits
-			if v.score() < HoldLevel && !v.alike(r, &n.entry) {
+			if !s.remembers(&v, r, &n.entry) {
 				continue
 			}
 			customer := s.meetAgain(n)
@@ -339,6 +350,14 @@ func (s *search) compareOne(i int) {
 		*of++
 		return *of > kept
 	}))]
+}
+
+// remembers reports whether a pair is good enough to be kept.
+func (s *search) remembers(v *verdict, r, k *entry) bool {
+	if s.own {
+		return v.isDuplicate()
+	}
+	return v.score() >= HoldLevel || v.alike(r, k)
 }
 
 // meetAgain returns the place of a customer in met.

@@ -49,15 +49,23 @@ func (v *verdict) score() int { return max(0, min(v.points, v.limit)) }
 // counts say how many records and customers have each e-mail address, phone and
 // company number that a record has. A phone is counted by its end, because not
 // everybody writes the country code.
-type counts struct{ emails, phones, numbers map[string][2]int }
+type counts struct {
+	emails, phones, numbers map[string][2]int
+
+	own bool // every record is a customer too: customers alone are counted, and a pair is two of them
+}
 
 func newCounts() counts {
-	return counts{map[string][2]int{}, map[string][2]int{}, map[string][2]int{}}
+	return counts{emails: map[string][2]int{}, phones: map[string][2]int{}, numbers: map[string][2]int{}}
 }
 
 // add counts a record.
 func (c counts) add(record *entry) {
 	c.of(record, func(in map[string][2]int, s string) {
+		if c.own {
+			in[s] = [2]int{}
+			return
+		}
 		in[s] = [2]int{in[s][0] + 1, in[s][1]}
 	})
 }
@@ -248,7 +256,7 @@ func (c counts) compareEmails(v *verdict, r, k *entry) {
 		return
 	}
 	if records, customers, found := common(r.emails, k.emails, equal, func(s string) [2]int { return c.emails[s] }); found {
-		v.which(&emailSame, &emailShared, records, customers)
+		c.which(v, &emailSame, &emailShared, records, customers)
 		return
 	}
 	for _, a := range r.emails {
@@ -265,7 +273,7 @@ func (c counts) comparePhones(v *verdict, r, k *entry) {
 		return
 	}
 	if records, customers, found := common(r.phones, k.phones, samePhone, func(s string) [2]int { return c.phones[phoneEnd(s)] }); found {
-		v.which(&phoneSame, &phoneShared, records, customers)
+		c.which(v, &phoneSame, &phoneShared, records, customers)
 		return
 	}
 	v.add(&phoneDiffers)
@@ -273,7 +281,7 @@ func (c counts) comparePhones(v *verdict, r, k *entry) {
 
 func (c counts) compareNumbers(v *verdict, r, k *entry) {
 	if records, customers, found := common(r.numbers, k.numbers, equal, func(s string) [2]int { return c.numbers[s] }); found {
-		v.which(&numberSame, &numberShared, records, customers)
+		c.which(v, &numberSame, &numberShared, records, customers)
 		return
 	}
 	for _, a := range r.numbers {
@@ -304,8 +312,12 @@ func common(a, b []string, same func(a, b string) bool, count func(string) [2]in
 func equal(a, b string) bool { return a == b }
 
 // which adds the rule for what is nobody else's or the one for what is shared.
-func (v *verdict) which(own, shared *rule, records, customers int) {
-	if records > 1 || customers > 1 {
+func (c counts) which(v *verdict, own, shared *rule, records, customers int) {
+	pair := 1
+	if c.own {
+		pair = 2
+	}
+	if records > 1 || customers > pair {
 		v.share(shared, records, customers)
 		return
 	}
