@@ -20,6 +20,7 @@ const (
 	ReasonRenumbered         Reason = "renumbered"
 	ReasonEnteredTwice       Reason = "entered_twice"
 	ReasonKeyDoubled         Reason = "key_doubled"
+	ReasonDuplicateCustomer  Reason = "duplicate_customer"
 	ReasonKeyRemoved         Reason = "key_removed"
 	ReasonOtherKey           Reason = "other_key"
 	ReasonKeyDisputed        Reason = "key_disputed"
@@ -161,6 +162,9 @@ var Reasons = map[Reason]Explanation{
 		{ActTellApart, "payersync payers match reject RECORD --record OTHER", "Says that they are two payers: the next sync makes a customer of its own.", SendsNextSync}, merge, giveUp,
 	}},
 	ReasonKeyDoubled: {"Two customers in the billing service carry this key.", "Decide which one is right and remove the key from the other.", []Way{giveUp}},
+	ReasonDuplicateCustomer: {"Another customer in the billing service looks like this payer, too, so the payer may be charged twice.", "Compare the two in the billing service, where a colleague may delete one of them. If they are two payers, say so: payersync payers match reject RECORD CUSTOMER. If the other customer is the right one, payersync payers unlink RECORD takes this one off, and payersync payers match accept links the other.", []Way{
+		{ActReject, "payersync payers match reject RECORD CUSTOMER", "Says that they are two payers: both customers stay as they are, and you are told no more.", SendsNothing}, unlink,
+	}},
 	ReasonKeyRemoved: {"The linked customer no longer carries our key.", "Put the key back on the customer in the billing service.", []Way{unlink, giveUp}},
 	ReasonOtherKey:   {"The customer found in the billing service carries another record's key.", "Check both customers in the billing service.", []Way{giveUp}},
 	ReasonKeyDisputed: {"The customer that carries this record's key looks like somebody else, so it was not taken over.", "Compare the two: payersync payers adopt shows both sides, and takes the customer over if you say that it is the record's. If it is not, correct the key of one of them.", []Way{
@@ -228,7 +232,7 @@ var acts = map[Reason]Who{
 	ReasonRecordUnreadable: WhoBooks, ReasonMappingFailed: WhoOperator, ReasonKeyBlank: WhoBooks, ReasonKeyShared: WhoBooks, ReasonKeyChanged: WhoBooks,
 	ReasonNameMissing: WhoBooks, ReasonEmailMalformed: WhoBooks, ReasonTooManyAddresses: WhoBooks, ReasonTwoPrimary: WhoBooks, ReasonIllegalText: WhoBooks,
 	ReasonLikeness: WhoYou, ReasonRenumbered: WhoYou, ReasonEnteredTwice: WhoYou,
-	ReasonKeyDoubled: WhoService, ReasonKeyRemoved: WhoService, ReasonOtherKey: WhoService, ReasonKeyDisputed: WhoYou, ReasonUnlinked: WhoYou,
+	ReasonKeyDoubled: WhoService, ReasonDuplicateCustomer: WhoYou, ReasonKeyRemoved: WhoService, ReasonOtherKey: WhoService, ReasonKeyDisputed: WhoYou, ReasonUnlinked: WhoYou,
 	ReasonAnswerMismatch: WhoService, ReasonKeyUnsettled: WhoNobody, ReasonKeyUnderWay: WhoNobody, ReasonCustomerMissing: WhoService,
 	ReasonRejected: WhoYou, ReasonOutcomeUnknown: WhoNobody, ReasonNoAnswer: WhoYou, ReasonForeignChange: WhoYou,
 	ReasonLinkLost: WhoYou, ReasonLinkRefused: WhoYou, ReasonMandateCancelled: WhoYou, ReasonStatusUnknown: WhoService,

@@ -56,6 +56,7 @@ func (d *desk) fillAll(payers int) {
 		{"INSERT INTO connection_decisions (old_connection, new_connection, decision, actor, reason, decided_at) VALUES (?, 'beta', 'separate', 'ada', 'ä reason', ?)", []any{acme, at}},
 		{"INSERT INTO move_pairs (old_connection, old_id, new_connection, new_id, billing_id, old_key_name, old_key_value, actor, decided_at) VALUES (?1, 'c000', ?1, 'c001', 'b000', 'no', 'c000', 'ada', ?2)", []any{acme, at}},
 		{"INSERT INTO match_candidates (connection, source_id, billing_id, score, reasons) VALUES (?, 'c000', 'b000', 62, 'name_typo')", []any{acme}},
+		{"INSERT INTO duplicate_customers (billing_id, other_id, score, reasons, since) VALUES ('b000', 'b001', 75, 'name_typo', ?)", []any{at}},
 		{"INSERT INTO foreign_moves (path, change_id) SELECT 'name', min(change_id) FROM changes", nil},
 		{"INSERT INTO forget_keys (key_id, key) VALUES ('k1', ?)", []any{box("forget_keys", "key", "k1")}},
 		{"INSERT INTO tombstones (record, key_id, holds, marks, said_at, scrubbed) VALUES ('r', 'k1', 1, '[]', ?, 1)", []any{at}},

@@ -115,8 +115,7 @@ type RecordFilter struct {
 
 var listedColumns = `SELECT r.connection, r.source_id, coalesce(p.key_name, ''), coalesce(substr(p.key_value, 1, instr(p.key_value || char(31), char(31)) - 1), ''), p.billing_id,
 	coalesce(p.link_state, ''), p.mandate_id, m.status,
-	(SELECT a.reason FROM attention a WHERE a.connection = r.connection AND a.source_id = r.source_id
-	  ORDER BY CASE a.topic WHEN 'link' THEN 0 WHEN 'record' THEN 1 ELSE 2 END LIMIT 1),
+	` + fmt.Sprintf(firstTold, "r") + `,
 	coalesce(p.updated_at, r.updated_at), coalesce(substr(p.key_value, instr(p.key_value || char(31), char(31)) + 1), ''),
 	CASE r.forgotten WHEN '' THEN r.state ELSE 'forgotten' END, r.decision, r.given_up <> 0, ` + isNoPayer + `, coalesce(m.status_since, ''), ` + changedAt + `,
 	(SELECT b.label FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id),

@@ -15,21 +15,22 @@ var ofConnections = map[string]string{
 	"plans": "t.connection IN (?)", "put_off": "t.connection IN (?)", "runs": "t.connection IN (?)", "source_records": "t.connection IN (?)",
 	"tokens": "t.connection IN (?)", "two_way": "t.connection IN (?)", "two_way_echoes": "t.connection IN (?)", "unclaimed_keys": "t.connection IN (?)", "words": "t.connection IN (?)",
 	"writeback_approvals": "t.connection IN (?)", "writeback_runs": "t.connection IN (?)", "writebacks": "t.connection IN (?)",
-	"v_attention": "t.connection IN (?)", "v_mandates": "t.connection IN (?)", "v_payers": "t.connection IN (?)", "v_runs": "t.connection IN (?)",
+	"open_duplicates": "t.connection IN (?)", "v_attention": "t.connection IN (?)", "v_mandates": "t.connection IN (?)", "v_payers": "t.connection IN (?)", "v_runs": "t.connection IN (?)",
 
 	"connection_decisions": "t.old_connection IN (?) AND t.new_connection IN (?)", "move_pairs": "t.old_connection IN (?) AND t.new_connection IN (?)",
 
-	"letter_stops":       "t.connection IN ('', ?)", // those of an address, and of all letters, hold for these, too
-	"mandates":           ofCustomers,
-	"mandate_history":    ofCustomers,
-	"v_mandate_history":  ofCustomers,
-	"financial_statuses": ofCustomers,
-	"handovers":          ofMandates,
-	"failure_reasons":    ofMandates,
-	"letter_approved":    ofMandates,
-	"foreign_moves":      "EXISTS (SELECT 1 FROM main.changes o WHERE o.change_id = t.change_id AND o.connection IN (?))",
-	"jobs":               "substr(t.name, instr(t.name, ' ') + 1) IN (?)",
-	"audit":              "(t.action <> '" + MappingSaved + "' OR substr(t.subject, 1, instr(t.subject, ' ') - 1) IN (?))",
+	"letter_stops":        "t.connection IN ('', ?)", // those of an address, and of all letters, hold for these, too
+	"mandates":            ofCustomers,
+	"duplicate_customers": "EXISTS (SELECT 1 FROM main.payers o WHERE (o.billing_id = t.billing_id OR o.billing_id = t.other_id) AND o.connection IN (?))",
+	"mandate_history":     ofCustomers,
+	"v_mandate_history":   ofCustomers,
+	"financial_statuses":  ofCustomers,
+	"handovers":           ofMandates,
+	"failure_reasons":     ofMandates,
+	"letter_approved":     ofMandates,
+	"foreign_moves":       "EXISTS (SELECT 1 FROM main.changes o WHERE o.change_id = t.change_id AND o.connection IN (?))",
+	"jobs":                "substr(t.name, instr(t.name, ' ') + 1) IN (?)",
+	"audit":               "(t.action <> '" + MappingSaved + "' OR substr(t.subject, 1, instr(t.subject, ' ') - 1) IN (?))",
 
 	// What came by webhooks is of the billing service's customers, who need not be anybody's yet.
 	"inbox": "1 = 0", "v_inbox": "1 = 0", "alarm_messages": "1 = 0",

@@ -81,6 +81,10 @@ func (l *Ledger) EachOutline(ctx context.Context, do func(Standing) error) error
 	if err != nil {
 		return err
 	}
+	doubled, err := l.doubled(ctx)
+	if err != nil {
+		return err
+	}
 	return l.atOnce(ctx, func(m moment) error {
 		mandates, err := m.outlined(ctx)
 		if err != nil {
@@ -99,7 +103,7 @@ func (l *Ledger) EachOutline(ctx context.Context, do func(Standing) error) error
 				s.Mandate.ID = ""
 			}
 			s.Stop, s.Barred = stops.payers[s.RecordID], barred[s.RecordID]
-			s.PutOff, s.Succeeded = later[s.RecordID], succeeded[s.RecordID]
+			s.PutOff, s.Succeeded, s.Told[toldDoubled] = later[s.RecordID], succeeded[s.RecordID], doubled[s.RecordID]
 			l.addTold(s, told)
 			return do(*s)
 		})
@@ -178,9 +182,9 @@ func (m moment) labels(ctx context.Context, connection string, do func(RecordID,
 	})
 }
 
-// tells returns what people are told of records, in the order of Standing.Told.
-func (m moment) tells(ctx context.Context) (map[RecordID]*[3]Told, error) {
-	out := map[RecordID]*[3]Told{}
+// tells returns what people are told of records, in the order of Standing.Told, but for a second customer.
+func (m moment) tells(ctx context.Context) (map[RecordID]*[4]Told, error) {
+	out := map[RecordID]*[4]Told{}
 	var id RecordID
 	var topic int
 	var reason string
@@ -189,7 +193,7 @@ func (m moment) tells(ctx context.Context) (map[RecordID]*[3]Told, error) {
 		[]any{&id.Connection, &id.SourceID, &topic, &reason, &since}, func() (err error) {
 			told := out[id]
 			if told == nil {
-				told = new([3]Told)
+				told = new([4]Told)
 				out[id] = told
 			}
 			told[topic].Reason = connector.Reason(reason)

@@ -45,16 +45,26 @@ func (tx *Tx) saveProfile(c connector.RemoteCustomer, known indexed, traits []tr
 		return tx.exec("DELETE FROM remote_profiles WHERE billing_id = ?", c.ID)
 	}
 	body, digest, err := tx.l.profileOf(c)
-	if err != nil || digest == known.profile {
+	if err != nil {
 		return err
+	}
+	mandate := known.mandate
+	if c.Mandate != nil {
+		mandate = string(c.Mandate.Status)
+	}
+	if digest == known.profile {
+		if mandate == known.mandate {
+			return nil
+		}
+		return tx.exec("UPDATE remote_profiles SET mandate_status = ? WHERE billing_id = ?", mandate, c.ID)
 	}
 	if kept, err := tx.keepsTraits(traits); err != nil || !kept {
 		return err
 	}
-	if err := tx.exec(`INSERT INTO remote_profiles (billing_id, profile, digest, saved) VALUES (?1, ?2, ?3,
+	if err := tx.exec(`INSERT INTO remote_profiles (billing_id, profile, digest, mandate_status, saved) VALUES (?1, ?2, ?3, ?4,
 		1 + max(coalesce((SELECT max(saved) FROM remote_profiles), 0), coalesce((SELECT max(matched_to) FROM connections), 0)))
-		ON CONFLICT (billing_id) DO UPDATE SET profile = excluded.profile, digest = excluded.digest, saved = excluded.saved`,
-		c.ID, tx.l.seal.box(body, placeOfProfile(c.ID)), digest); err != nil {
+		ON CONFLICT (billing_id) DO UPDATE SET profile = excluded.profile, digest = excluded.digest, mandate_status = excluded.mandate_status, saved = excluded.saved`,
+		c.ID, tx.l.seal.box(body, placeOfProfile(c.ID)), digest, mandate); err != nil {
 		return fmt.Errorf("save the profile of a customer: %w", err)
 	}
 	return nil

@@ -61,6 +61,7 @@ type indexed struct {
 	matters   bool   // it matters when it was seen last: after a restore, an answer of ours, or a request whose end is not known
 	linked    bool   // it is a payer's
 	profile   string // digest of its profile; "" for none
+	mandate   string // status that stands with the profile; "" for none
 }
 
 // shows reports whether a read with a ticket shows of a customer just what the index holds.
@@ -88,13 +89,13 @@ const (
 		coalesce(c.ticket <= ` + doubtSince + ` OR c.ticket <= ` + doubtOver + `
 		  OR EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = j.key AND p.answered_at >= c.ticket)
 		  OR EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = j.key AND a.ended = '' AND a.action <> 'create'), false),
-		EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = j.key), coalesce(f.digest, '') FROM `
+		EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = j.key), coalesce(f.digest, ''), coalesce(f.mandate_status, '') FROM `
 	ofIndex = " AS j LEFT JOIN remote_customers c ON c.billing_id = j.key LEFT JOIN remote_profiles f ON f.billing_id = j.key"
 )
 
 // dest is where a row of them goes.
 func (i *indexed) dest(id *string) []any {
-	return []any{id, &i.ticket, &i.digest, &i.overtaken, &i.matters, &i.linked, &i.profile}
+	return []any{id, &i.ticket, &i.digest, &i.overtaken, &i.matters, &i.linked, &i.profile, &i.mandate}
 }
 
 // allInIndex is inIndex for customers with the digests of what is shown of them.

@@ -266,7 +266,7 @@ func (tx *Tx) undone(run int64, known bool, connection string) (undone bool, err
 // since then or later. What ends by itself is no finding.
 func (tx *Tx) Findings(connection string, since time.Time) (all, fresh int, err error) {
 	found := map[string]bool{}
-	err = tx.each("SELECT source_id, reason, since >= ? FROM attention WHERE connection = ?", []any{stamp(since), connection}, func(scan func(...any) error) error {
+	err = tx.each("SELECT source_id, reason, since >= ? FROM "+toldOfRecords+" a WHERE connection = ?", []any{stamp(since), connection}, func(scan func(...any) error) error {
 		var id string
 		var reason connector.Reason
 		var is bool
@@ -319,7 +319,7 @@ type toldRecord struct {
 // toldStatus returns the records of a connection of which people are told something.
 func (tx *Tx) toldStatus(connection string) (map[string]toldRecord, error) {
 	out := map[string]toldRecord{}
-	err := tx.each(`SELECT a.source_id, a.reason, r.class, r.missed FROM attention a
+	err := tx.each(`SELECT a.source_id, a.reason, r.class, r.missed FROM `+toldOfRecords+` a
 		JOIN source_records r ON r.connection = a.connection AND r.source_id = a.source_id WHERE a.connection = ?`, []any{connection}, func(scan func(...any) error) error {
 		var id string
 		var reason connector.Reason

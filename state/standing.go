@@ -29,7 +29,7 @@ type Standing struct {
 	Unlinking bool // a person said that the customer is not its own
 	Contested bool // another record has its key
 
-	Told   [3]Told                        // what people are told, of the record, the link and the mandate
+	Told   [4]Told                        // what people are told, of the record, the link, the mandate, and a second customer
 	PutOff map[connector.Reason]time.Time // the reasons that a person put off until later, and when; nil for none
 
 	Key       connector.Key
@@ -47,6 +47,9 @@ type Standing struct {
 	Stop      *LetterStop // of the payer, that holds
 	Barred    *LetterStop // of the first e-mail address, that holds; nil too where the ledger has no key
 }
+
+// toldDoubled is the place in Standing.Told of a second customer.
+const toldDoubled = 3
 
 // Told is a reason that people are told, and since when.
 type Told struct {
@@ -180,9 +183,13 @@ func (l *Ledger) besidesRecords(ctx context.Context) (add func(*Standing), err e
 	if err != nil {
 		return nil, err
 	}
+	doubled, err := l.doubled(ctx)
+	if err != nil {
+		return nil, err
+	}
 	succeeded, err := l.succeeded(ctx)
 	return func(s *Standing) {
-		s.PutOff, s.Succeeded = later[s.RecordID], succeeded[s.RecordID]
+		s.PutOff, s.Succeeded, s.Told[toldDoubled] = later[s.RecordID], succeeded[s.RecordID], doubled[s.RecordID]
 		recipient := ""
 		if len(stops.addresses) > 0 { // a hash each is worth making only where one can be met
 			recipient = l.recipientOf(*s)
@@ -216,6 +223,11 @@ func (l *Ledger) StandingOf(ctx context.Context, id RecordID) (out *Standing, er
 		return nil, err
 	}
 	l.addTold(out, told)
+	doubled, err := l.doubled(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	out.Told[toldDoubled] = doubled[id]
 	later, err := l.putOffs(ctx, id)
 	if out.PutOff = later[id]; err != nil || !out.Left {
 		return out, err

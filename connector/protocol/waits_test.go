@@ -42,7 +42,7 @@ var byItself = map[connector.Reason][]waits{
 	connector.ReasonRecordUnreadable: nil, connector.ReasonMappingFailed: nil, connector.ReasonKeyBlank: nil, connector.ReasonKeyShared: nil,
 	connector.ReasonKeyChanged: nil, connector.ReasonNameMissing: nil, connector.ReasonEmailMalformed: nil, connector.ReasonTooManyAddresses: nil,
 	connector.ReasonTwoPrimary: nil, connector.ReasonIllegalText: nil, connector.ReasonLikeness: nil, connector.ReasonRenumbered: nil,
-	connector.ReasonEnteredTwice: nil, connector.ReasonKeyDoubled: nil, connector.ReasonKeyRemoved: nil, connector.ReasonOtherKey: nil,
+	connector.ReasonEnteredTwice: nil, connector.ReasonDuplicateCustomer: nil, connector.ReasonKeyDoubled: nil, connector.ReasonKeyRemoved: nil, connector.ReasonOtherKey: nil,
 	connector.ReasonKeyDisputed: nil, connector.ReasonUnlinked: nil, connector.ReasonAnswerMismatch: nil, connector.ReasonCustomerMissing: nil,
 	connector.ReasonRejected: nil, connector.ReasonNoAnswer: nil, connector.ReasonForeignChange: nil, connector.ReasonLinkLost: nil,
 	connector.ReasonLinkRefused: nil, connector.ReasonMandateCancelled: nil, connector.ReasonStatusUnknown: nil, connector.ReasonRecordGone: nil,

@@ -214,7 +214,7 @@ func drawn(t *rapid.T) state.Standing {
 		State:     rapid.SampledFrom([]connector.RecordState{connector.RecordActive, connector.RecordArchived, connector.RecordUnknown, state.RecordForgotten}).Draw(t, "state"),
 		Decision:  rapid.SampledFrom([]state.Verdict{"", state.Included, state.Held, state.Excluded}).Draw(t, "decision"),
 		ChangedAt: at("changed"), Left: flag("left"), GivenUp: flag("given up"), Stays: flag("stays"), LetBe: flag("let be"), Unlinking: flag("unlinking"), Contested: flag("contested"),
-		Told:      [3]state.Told{why("record"), why("link"), why("mandate")},
+		Told:      [4]state.Told{why("record"), why("link"), why("mandate"), why("second customer")},
 		LinkState: rapid.SampledFrom([]connector.LinkState{"", connector.LinkNew, connector.LinkCreating, connector.LinkLinked, connector.LinkLinked, connector.LinkMissing, connector.LinkConflict, connector.LinkHeld}).Draw(t, "link"),
 		InOrder:   flag("in order"), Missing: flag("missing"), Stop: stop("stop"), Barred: stop("barred"),
 	}

@@ -133,23 +133,41 @@ func (m *matching) records(ctx context.Context) match.Pages[match.Record] {
 // errStopReading ends a reading of which nobody wants more.
 var errStopReading = errors.New("the reader wants no more")
 
-// customers yields those of the index that no payer is linked to, as a read has shown them, and then those that are linked,
-// as they were written.
+// customers yields those of the index, and says of the free ones which cannot be proposed.
 func (m *matching) customers(ctx context.Context) match.Pages[match.Customer] {
 	return func(yield func([]match.Customer, error) bool) {
-		for page, err := range m.Ledger.Profiles(ctx) {
+		for page, err := range m.indexed(ctx) {
+			for i, c := range page {
+				if c.Taken == "" {
+					page[i].Taken = m.taken(c.RemoteCustomer)
+				}
+			}
+			if !yield(page, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// indexed yields the customers of the index that no payer is linked to, as a read has shown them, and then those that are
+// linked, as they were written. One that comes to be linked meanwhile is yielded once.
+func (s *Syncer) indexed(ctx context.Context) match.Pages[match.Customer] {
+	return func(yield func([]match.Customer, error) bool) {
+		free := connector.NewIDs()
+		for page, err := range s.Ledger.Profiles(ctx) {
 			customers := make([]match.Customer, len(page))
 			for i, p := range page {
-				customers[i] = match.Customer{RemoteCustomer: p.RemoteCustomer, Taken: m.taken(p.RemoteCustomer)}
+				customers[i] = match.Customer{RemoteCustomer: p.RemoteCustomer}
+				free.Add(p.ID)
 			}
 			if !yield(customers, err) || err != nil {
 				return
 			}
 		}
-		for page, err := range m.Ledger.LinkedPages(ctx) {
+		for page, err := range s.Ledger.LinkedPages(ctx) {
 			var customers []match.Customer
 			for _, p := range page {
-				if p.Applied != nil {
+				if p.Applied != nil && !free.Has(p.BillingID) {
 					customers = append(customers, linkedCustomer(p))
 				}
 			}
