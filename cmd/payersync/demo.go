@@ -141,7 +141,7 @@ func (d *demo) pointConfig(service string, mail int) error {
 	}
 	text := strings.NewReplacer("127.0.0.1:8090", service, "127.0.0.1:8080", d.hooks, `server: {webhooks: "127.0.0.1:8080"}`, `server: {webhooks: "`+d.hooks+`", admin: "`+d.admin+`"}`, "port: 2525", fmt.Sprintf("port: %d", mail),
 		"  profile: sandbox\n", "  profile: sandbox\n  rate_per_second: 500\n", "  sender: payersync ", "  per_minute: 600\n  sender: payersync ",
-		"    schedule:", "    # schedule:").Replace(string(data)) + "schedules: {sweep: \"@yearly\", letters: \"@yearly\", retention: \"@yearly\", keep_alive: \"@yearly\"}\n"
+		"    schedule:", "    # schedule:").Replace(string(data)) + "schedules: {sweep: \"@yearly\", letters: \"@yearly\", retention: \"@yearly\", duplicates: \"@yearly\", keep_alive: \"@yearly\"}\n"
 	return os.WriteFile(path, []byte(text), 0o600)
 }
 

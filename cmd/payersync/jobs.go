@@ -36,6 +36,13 @@ func (a *app) jobs(s *session.Session) []worker.Job {
 			Run:  func(ctx context.Context, _ string) error { return retainNow(ctx, s) },
 		})
 	}
+	if schedule := s.Config.Schedules.Duplicates; schedule != "" {
+		jobs = append(jobs, worker.Job{
+			Name: duplicatesJob, Schedule: schedule,
+			Last: func(ctx context.Context) (time.Time, error) { return lastDone(ctx, s, duplicatesJob) },
+			Run:  func(ctx context.Context, _ string) error { return findDuplicatesNow(ctx, s) },
+		})
+	}
 	if schedule := s.Config.Schedules.Writeback; schedule != "" && s.Config.WritesBack() {
 		jobs = append(jobs, worker.Job{
 			Name: writebackJob, Schedule: schedule,
@@ -167,6 +174,26 @@ func retainNow(ctx context.Context, s *session.Session) error {
 		s.Log.WithFields(logrus.Fields{"webhook_bodies": done.Bodies, "change_details": done.Details, "letter_texts": done.Letters, "letters": done.Sent}).Info("what is old is kept no longer")
 	}
 	return err
+}
+
+// duplicatesJob is the name of the job that looks for two customers of one payer.
+const duplicatesJob = "duplicates"
+
+func findDuplicatesNow(ctx context.Context, s *session.Session) error {
+	found, err := s.Syncer.FindDuplicates(ctx)
+	if err != nil {
+		return err
+	}
+	entry, level := s.Log.WithField("records", found.Records), logrus.InfoLevel
+	if found.Records > 0 {
+		level = logrus.WarnLevel
+	}
+	if found.Skipped {
+		entry.Log(level, "no list of customers is believed yet, so nobody looked for two customers of one payer")
+		return nil
+	}
+	entry.Log(level, "looked for two customers of one payer")
+	return nil
 }
 
 // reportJob keeps when a job began and how it ended, and logs what became of it where

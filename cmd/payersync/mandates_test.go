@@ -310,7 +310,7 @@ func TestASweepRepairsWhatNoWebhookTold(t *testing.T) {
 	w.must(w.box.Delete(w.mandateOf("A00004").CustomerID))
 
 	swept := w.expect(exitAttention, "sweep")
-	if want := "3 customers in the billing service: 3 mandate statuses repaired, 0 changed by others, 1 missing, 0 not listed, 0 with a doubled key\n"; swept.out != want {
+	if want := "3 customers in the billing service: 3 mandate statuses repaired, 0 changed by others, 1 missing, 0 not listed, 0 with a doubled key, 0 payers with a second customer\n"; swept.out != want {
 		t.Errorf("the sweep says %s", swept.out)
 	}
 	for id, want := range map[string]string{"A00001": "PENDING", "A00002": "ACTIVE", "A00003": "PAUSED_BY_BANK"} {

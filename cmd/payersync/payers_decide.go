@@ -76,7 +76,8 @@ func (a *app) matchRejectCmd(connection *string) *cobra.Command {
 		Long: `Notes that a record and a customer of the billing service are not the same. The pair
 is left out of later lists, and a record that was held because it looks like that
 customer alone is created as new by the next plan. So is one that was held because
-another payer of ours who has left the books looks like it: name its customer.
+another payer of ours who has left the books looks like it: name its customer. Of a
+record that is linked, it is said of a second customer that looks like it; both stay.
 
 With --record it is said of two records of the same books that look like one payer,
 be there customers of theirs or not.`,
@@ -240,7 +241,7 @@ func (r *review) withNew(ctx context.Context, s *session.Session, sheet match.Sh
 // doneBefore reports whether a word was said, or carried out, before.
 func (r *review) doneBefore(w saying) bool {
 	linked, is := r.linked[w.record]
-	return r.words[w.pair] == w.says || is && (linked == w.customer) == (w.says == state.WordAccept)
+	return r.words[w.pair] == w.says || is && r.double != w.pair && (linked == w.customer) == (w.says == state.WordAccept)
 }
 
 // pick returns both sides of a pair as they are now; or the column that is wrong, and what
@@ -270,7 +271,15 @@ func (a *app) decideOne(ctx context.Context, s *session.Session, r *review, p pa
 		return err
 	}
 	w := saying{p, says}
-	if !r.doneBefore(w) {
+	second, err := r.second(ctx, w)
+	switch {
+	case err != nil:
+		return err
+	case second != "":
+		if r.double = p; !a.JSON() {
+			fmt.Fprintln(a.Out, show.Visible(second))
+		}
+	case !r.doneBefore(w):
 		ours, theirs, _, problem := r.pick(w)
 		if problem != "" {
 			return fmt.Errorf("cannot %s %s: %s", says, show.Visible(p.String()), show.Visible(problem))
@@ -280,6 +289,21 @@ func (a *app) decideOne(ctx context.Context, s *session.Session, r *review, p pa
 		}
 	}
 	return a.decide(ctx, s, r, []saying{w}, d)
+}
+
+// second returns what is told of a customer that looks like a second one of a linked record, when it is rejected for that; ""
+// for any other pair.
+func (r *review) second(ctx context.Context, w saying) (string, error) {
+	if w.says != state.WordReject || r.linked[w.record] == "" {
+		return "", nil
+	}
+	open, err := r.Ledger.OpenDuplicates(ctx, state.RecordID{Connection: r.conn.Name, SourceID: w.record})
+	for _, d := range open {
+		if d.OtherID == w.customer {
+			return d.Detail, err
+		}
+	}
+	return "", err
 }
 
 // acceptAbove accepts every proposed pair with a score or more.

@@ -76,6 +76,7 @@ type review struct {
 	// Of the pairs that somebody names alone, see look.
 	customers map[string]match.Customer
 	linked    map[string]string // customer by record, of this connection
+	double    pair              // a linked record and what looks like its second customer
 }
 
 // pair is a record and a customer.

@@ -10,6 +10,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/condition"
 	"payersync/connector/reconcile"
+	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -19,9 +20,11 @@ func (a *app) sweepCmd() *cobra.Command {
 		Short: "Make one reconcile pass over the billing service",
 		Long: `Reads every customer of the billing service once: repairs mandate statuses that no
 webhook told, refreshes the index of keys, and reports customers that are missing,
-changed by somebody else, or carry a key twice. It changes nothing in the service,
-and ends with exit status 3 when it found one missing or doubled, or the webhook
-subscription replaced, disabled or deleted. That is told and never put right by itself.
+changed by somebody else, or carry a key twice. Then it compares all customers, and
+reports payers that have a second one. It changes nothing in the service,
+and ends with exit status 3 when it found one missing or doubled, a payer with a second
+customer, or the webhook subscription replaced, disabled or deleted. That is told and
+never put right by itself.
 The service is one for all connections, so names only have to be known.`,
 		Example: "  payersync sweep\n  payersync sweep --output json",
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -38,10 +41,14 @@ The service is one for all connections, so names only have to be known.`,
 				if err != nil {
 					return err
 				}
+				doubles, err := s.Syncer.FindDuplicates(cmd.Context())
+				if err != nil {
+					return err
+				}
 				subscription, _, lookErr := followSubscription(cmd.Context(), s)
-				looks := swept.Missing+swept.Unlisted+swept.Doubled > 0 || subscription.Problem != "" && !subscription.Closed()
+				looks := swept.Missing+swept.Unlisted+swept.Doubled+doubles.Records > 0 || subscription.Problem != "" && !subscription.Closed()
 				if looks || !a.Quiet {
-					if err := a.showSweep(drained, swept, subscription); err != nil {
+					if err := a.showSweep(drained, swept, doubles, subscription); err != nil {
 						return err
 					}
 				}
@@ -59,18 +66,19 @@ The service is one for all connections, so names only have to be known.`,
 	return c
 }
 
-func (a *app) showSweep(drained reconcile.DrainResult, swept reconcile.SweepResult, subscription state.SubscriptionFacts) error {
+func (a *app) showSweep(drained reconcile.DrainResult, swept reconcile.SweepResult, doubles syncer.Duplicates, subscription state.SubscriptionFacts) error {
 	if a.JSON() {
 		return show.JSON(a.Out, struct {
 			reconcile.SweepResult
+			Duplicates   int                     `json:"duplicates"` // payers with a second customer
 			Drained      reconcile.DrainResult   `json:"drained"`
 			Subscription state.SubscriptionFacts `json:"subscription"`
-		}{swept, drained, subscription})
+		}{swept, doubles.Records, drained, subscription})
 	}
 	if c, changed := condition.Subscription(subscription, show.Time); changed {
 		a.Say("%s", show.Visible(c.Text()))
 	}
-	_, err := fmt.Fprintf(a.Out, "%s in the billing service: %s repaired, %d changed by others, %d missing, %d not listed, %d with a doubled key\n",
-		connector.Plural(swept.Customers, "customer"), connector.Plural(swept.Repaired, "mandate status"), swept.Drifted, swept.Missing, swept.Unlisted, swept.Doubled)
+	_, err := fmt.Fprintf(a.Out, "%s in the billing service: %s repaired, %d changed by others, %d missing, %d not listed, %d with a doubled key, %s with a second customer\n",
+		connector.Plural(swept.Customers, "customer"), connector.Plural(swept.Repaired, "mandate status"), swept.Drifted, swept.Missing, swept.Unlisted, swept.Doubled, connector.Plural(doubles.Records, "payer"))
 	return err
 }

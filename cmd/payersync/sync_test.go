@@ -250,7 +250,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	}
 	expectSameKeys(t, "ways", way, []string{"command", "does", "sends"})
 	expectKeys(t, w.expect(exitDone, "sweep", "--output", "json"), []string{
-		"customers", "repaired", "drifted", "missing", "unlisted", "doubled", "drained", "subscription",
+		"customers", "repaired", "drifted", "missing", "unlisted", "doubled", "duplicates", "drained", "subscription",
 	})
 	mandate := []string{"mandate_id", "billing_id", "connection", "source_id", "status", "status_since", "first_seen_at", "last_seen_at"}
 	for _, listed := range []string{"list", "export"} {

@@ -200,6 +200,12 @@ var situations = map[connector.Reason]func(*stage) string{
 		s.reads(first, otherRow)
 		return s.reads(first, matterRow, otherRow)
 	},
+	connector.ReasonDuplicateCustomer: func(s *stage) string {
+		s.reads(matterRow, otherRow)
+		s.added(`{"name":"Matter Ltd","people":[{"name":"Matter Ltd","email":"matter@example.org"}],"addresses":[{"line1":"1 Row"}]}`)
+		s.do([]string{"sweep"}, exitDone, exitAttention)
+		return s.swept()
+	},
 	connector.ReasonKeyDoubled: func(s *stage) string {
 		s.reads(matterRow, otherRow)
 		s.added(`{"name":"Double","externalData":{"accountNumber":"M1"}}`)

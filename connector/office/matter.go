@@ -345,7 +345,7 @@ func (w *witness) gather(ctx context.Context, by Explainer) error {
 		w.requests, w.lastChange,
 		func(ctx context.Context) error { return w.key(ctx, key) },
 		func(ctx context.Context) error { return w.alike(ctx, customer) },
-		w.spoken, w.mandate,
+		w.spoken, w.doubled, w.mandate,
 	} {
 		if err := gather(ctx); err != nil {
 			return err
@@ -453,6 +453,16 @@ func (w *witness) alike(ctx context.Context, c connector.Customer) error {
 		w.offer(connector.ReasonEnteredTwice, target{Other: state.RecordID{Connection: t.Connection, SourceID: t.SourceID}})
 	}
 	return nil
+}
+
+// doubled says which other customers look like the payer, and why.
+func (w *witness) doubled(ctx context.Context) error {
+	found, err := w.ledger.OpenDuplicates(ctx, w.id)
+	for _, d := range found {
+		w.say("Customer %s looks like the payer's own: score %d of 100 (%s).", d.OtherID, d.Score, match.Why(d.Reasons))
+		w.offer(connector.ReasonDuplicateCustomer, target{Customer: d.OtherID})
+	}
+	return err
 }
 
 // spoken says what persons have said of the record and customers.

@@ -21,6 +21,7 @@ import (
 const (
 	nothingNow = " Nothing is sent now: the next run shows it in its plan, within the limits."
 	notedNext  = "It is noted. The next run does it; nothing was sent yet."
+	notedOnly  = "It is noted. Nothing was sent."
 )
 
 // decisions are these deeds.
@@ -222,14 +223,23 @@ func (v *visit) decide(act connector.Act, s shownPayer, by operator) (string, er
 	if v.PostForm.Get("seen") != fingerprint(p) {
 		return "", changedMeanwhile.at(s.Path)
 	}
-	return notedWords(act), p.Note(v.Context(), by)
+	words := notedWords(act)
+	if s.rejectsSecond(act) {
+		words = notedOnly
+	}
+	return words, p.Note(v.Context(), by)
+}
+
+// rejectsSecond reports whether an act is about a second customer of a payer that is linked.
+func (s shownPayer) rejectsSecond(act connector.Act) bool {
+	return act == connector.ActReject && s.Matter.BillingID != ""
 }
 
 // notedWords says what was done.
 func notedWords(act connector.Act) string {
 	switch act {
 	case connector.ActTakeTheirs, connector.ActIgnore, connector.ActForget, connector.ActKeep, connector.ActTakeBack:
-		return "It is noted. Nothing was sent."
+		return notedOnly
 	}
 	return notedNext
 }
@@ -323,6 +333,9 @@ func (v *visit) addDecision(a *asked, act connector.Act) error {
 		return notDone(err, s.Path)
 	}
 	a.Customer, a.Seen, a.Notes = d.Customer, fingerprint(p), proposalNotes(p)
+	if s.rejectsSecond(act) {
+		a.Becomes = "The customer " + d.Customer + " there is another payer. Both customers stay as they are, and nothing is sent."
+	}
 	a.Heads = [2]string{"Now", "After"}
 	if d.Other != (state.RecordID{}) {
 		a.Other = d.Other.Connection + "/" + d.Other.SourceID

@@ -242,12 +242,13 @@ type Guards struct {
 
 // Schedules say when serve does its chores.
 type Schedules struct {
-	Sweep     string `yaml:"sweep" jsonschema_description:"When the service is compared with the ledger, for what webhooks missed. Default 7 * * * *."`
-	Backup    string `yaml:"backup" jsonschema_description:"When a backup is made, if backup.folder names a place. Default 30 3 * * *; blank for never."`
-	Retention string `yaml:"retention" jsonschema_description:"When the ledger keeps no longer what is older than retention says. Default 40 3 * * *; blank keeps everything."`
-	Writeback string `yaml:"writeback" jsonschema_description:"When statuses are written back, if a connection has writeback. Default 12,42 * * * *; blank for never."`
-	KeepAlive string `yaml:"keep_alive" jsonschema_description:"When consents that nobody used for a week are renewed, so that they do not lapse; when serve starts, too. Default 15 4 * * *."`
-	Letters   string `yaml:"letters" jsonschema_description:"When letters are looked for that are due, where letters.sender is payersync: every few minutes, also while letters.window is closed. Default */5 * * * *."`
+	Sweep      string `yaml:"sweep" jsonschema_description:"When the service is compared with the ledger, for what webhooks missed. Default 7 * * * *."`
+	Backup     string `yaml:"backup" jsonschema_description:"When a backup is made, if backup.folder names a place. Default 30 3 * * *; blank for never."`
+	Retention  string `yaml:"retention" jsonschema_description:"When the ledger keeps no longer what is older than retention says. Default 40 3 * * *; blank keeps everything."`
+	Duplicates string `yaml:"duplicates" jsonschema_description:"When all customers are compared, to find two of one payer. Default 50 3 * * *; blank for never."`
+	Writeback  string `yaml:"writeback" jsonschema_description:"When statuses are written back, if a connection has writeback. Default 12,42 * * * *; blank for never."`
+	KeepAlive  string `yaml:"keep_alive" jsonschema_description:"When consents that nobody used for a week are renewed, so that they do not lapse; when serve starts, too. Default 15 4 * * *."`
+	Letters    string `yaml:"letters" jsonschema_description:"When letters are looked for that are due, where letters.sender is payersync: every few minutes, also while letters.window is closed. Default */5 * * * *."`
 }
 
 // Retention says for how many days the ledger keeps what is personal and decides nothing any
@@ -332,7 +333,7 @@ func defaults() Config {
 		Adoption:  "propose",
 		Lookup:    Lookup{MaxAge: Duration(24 * time.Hour), Quarantine: Duration(15 * time.Minute)},
 		Guards:    Guards{FirstMatching: true, MaxChanges: Limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: Limit{Percent: 2}, MaxMissing: Limit{Percent: 10}, MaxHolds: Limit{Percent: 10}},
-		Schedules: Schedules{Sweep: "7 * * * *", Backup: "30 3 * * *", Retention: "40 3 * * *", Writeback: "12,42 * * * *", KeepAlive: "15 4 * * *", Letters: "*/5 * * * *"},
+		Schedules: Schedules{Sweep: "7 * * * *", Backup: "30 3 * * *", Retention: "40 3 * * *", Duplicates: "50 3 * * *", Writeback: "12,42 * * * *", KeepAlive: "15 4 * * *", Letters: "*/5 * * * *"},
 		Retention: Retention{WebhookBodies: 30, ChangeDetails: 400},
 		Backup:    Backup{Keep: 14},
 		Server: Server{

@@ -249,6 +249,9 @@ func (c *check) schedules() {
 	if s.Retention != "" {
 		c.schedule(strict.Path{"schedules", "retention"}, s.Retention)
 	}
+	if s.Duplicates != "" {
+		c.schedule(strict.Path{"schedules", "duplicates"}, s.Duplicates)
+	}
 	if s.Writeback != "" {
 		c.schedule(strict.Path{"schedules", "writeback"}, s.Writeback)
 	}
