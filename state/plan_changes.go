@@ -82,8 +82,13 @@ func (c ListedChange) Place() PlanPlace { return PlanPlace{c.Plan, c.ID} }
 type PlanPlace struct{ Plan, Change int64 }
 
 // listedBy is the condition that plan ?1 of connection ?2 listed change c, and that it does not wait to be sent
-// by that plan. The index over plan_id answers it: later plans are passed by without reading their changes.
-const listedBy = `c.plan_id >= ?1 AND (c.plan_id = ?1 OR c.first_plan <= ?1 AND c.connection = ?2) AND (c.state <> 'pending' OR c.plan_id > ?1)`
+// by that plan. The index over plan_id answers it: changes of later plans are passed by without reading
+// their rows. It holds no OR, for which SQLite would read all changes of the connection instead.
+const listedBy = `c.plan_id >= ?1 AND CASE WHEN c.plan_id = ?1 THEN c.state <> 'pending' ELSE c.first_plan <= ?1 AND c.connection = ?2 END`
+
+const listedQuery = "SELECT " + pastColumns + `, c.connection, c.source_id, coalesce(c.billing_id, ''), c.left_out, p.key_name, p.key_value
+	FROM changes c LEFT JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
+	WHERE ` + listedBy + " AND (c.plan_id, c.change_id) > (?3, ?4) ORDER BY c.plan_id, c.change_id LIMIT ?5"
 
 // ListedChanges returns up to limit changes that a plan listed and that do not wait to be sent by it, after a
 // place in its list. Changes that a later plan lists by now come last.
@@ -93,10 +98,7 @@ func (l *Ledger) ListedChanges(ctx context.Context, p Plan, after PlanPlace, lim
 		listed            ListedChange
 		keyName, keyValue sql.NullString
 	}
-	err = each(ctx, l, "SELECT "+pastColumns+`, c.connection, c.source_id, coalesce(c.billing_id, ''), c.left_out, p.key_name, p.key_value
-		FROM changes c LEFT JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
-		WHERE `+listedBy+" AND (c.plan_id, c.change_id) > (?3, ?4) ORDER BY c.plan_id, c.change_id LIMIT ?5",
-		[]any{p.ID, p.Connection, after.Plan, after.Change, limit},
+	err = each(ctx, l, listedQuery, []any{p.ID, p.Connection, after.Plan, after.Change, limit},
 		func(r *row) []any {
 			return append(r.dest(), &r.listed.Connection, &r.listed.SourceID, &r.listed.BillingID, &r.listed.LeftOut, &r.keyName, &r.keyValue)
 		},

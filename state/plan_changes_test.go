@@ -206,3 +206,28 @@ func TestForgettingAPayerErasesItsValuesFromThePlans(t *testing.T) {
 		}
 	}
 }
+
+// A plan of 100,000 changes is shown page by page, so a page may neither sort all of them nor read the changes
+// of other plans.
+func TestAPageOfAPlanIsReadFromItsIndex(t *testing.T) {
+	t.Parallel()
+	onlyOnSQLite(t, "it reads SQLite's query plan")
+	d := newDesk(t)
+	rows, err := d.reader.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+listedQuery, 1, acme, 1, 0, 26)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var steps []string
+	for rows.Next() {
+		var id, parent, unused int
+		var step string
+		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+			t.Fatal(err)
+		}
+		steps = append(steps, step)
+	}
+	if len(steps) != 2 || steps[0] != "SEARCH c USING INDEX changes_plan (plan_id>?)" || rows.Err() != nil {
+		t.Errorf("SQLite reads it so: %q, %v", steps, rows.Err())
+	}
+}

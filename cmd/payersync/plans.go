@@ -172,6 +172,9 @@ func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Pla
 	if err := a.printPending(ctx, s, row, limit, p); err != nil {
 		return err
 	}
+	if row.Settled() == 0 {
+		return nil
+	}
 	return a.printListed(ctx, s, plan, limit, p)
 }
 

@@ -27,6 +27,10 @@ func PlanOf(ctx context.Context, ledger *state.Ledger, p state.Plan) (Plan, erro
 	return Plan{p, share}, err
 }
 
+// Settled returns how many changes of the plan do not wait to be sent by it any more: they were sent, or are planned
+// otherwise by now.
+func (p Plan) Settled() int { return p.Creates + p.Adopts + p.Updates + p.Links - p.Pending }
+
 // Whole reports whether a plan is approved whole or not at all: it lets go of records or payers.
 func (p Plan) Whole() bool { return p.Standstill() }
 

@@ -42,7 +42,6 @@ func (v *visit) plans() error {
 // planPage is one plan as its page shows it.
 type planPage struct {
 	office.Plan
-	Sent     int // changes that were sent, or are planned otherwise by now
 	Takes    time.Duration
 	Touches  []syncer.FieldCount
 	Groups   []planGroup
@@ -136,7 +135,7 @@ func (v *visit) plan() error {
 // that is not 0.
 func (v *visit) planPage(p office.Plan, seen int64) (planPage, error) {
 	page := planPage{
-		Plan: p, Sent: p.Creates + p.Adopts + p.Updates + p.Links - p.Pending, Takes: p.Takes(v.pages.cfg.Rate),
+		Plan: p, Takes: p.Takes(v.pages.cfg.Rate),
 		MayJudge: v.User.Role.May(v.pages.cfg.Approvers), MayRun: v.pages.cfg.Starter != nil && v.User.Role.May(Operator),
 	}
 	ctx, ledger := v.Context(), v.ledger()
@@ -161,7 +160,7 @@ func (v *visit) planPage(p office.Plan, seen int64) (planPage, error) {
 		g.Count = counts[kind]
 		page.Groups = append(page.Groups, g)
 	}
-	if only == "" {
+	if only == "" && p.Settled() > 0 {
 		page.Listed, err = v.listedPart(p.Plan)
 	}
 	return page, errors.Join(err, v.addLosses(&page))
