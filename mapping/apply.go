@@ -88,6 +88,9 @@ func (m *Mapping) render(e *evaluation) (Result, error) {
 	if out.RequestMandate, err = e.flag(m.request, false); err != nil {
 		return out, err
 	}
+	if !out.RequestMandate {
+		out.Unasked = m.unasked(e, out.Customer)
+	}
 	if out.To, err = e.to(m.to, out.Customer); err != nil {
 		return out, err
 	}

@@ -46,19 +46,20 @@ type Mapping struct {
 	inputs []input
 	unused []string // fields that no expression reads
 
-	include   *rule // nil: every record is included
-	keyName   string
-	key       *rule
-	scope     *rule // nil: the key names no organisation
-	name      *rule
-	people    group
-	addresses group
-	external  []pair
-	request   *rule // nil: nobody is asked
-	to        *rule // nil: the first address of the people
-	language  *rule // nil: it is not known of anybody
-	own       []string
-	flags     map[string]strict.Path // flags of contacts that are mapped, and where
+	include    *rule // nil: every record is included
+	keyName    string
+	key        *rule
+	scope      *rule // nil: the key names no organisation
+	name       *rule
+	people     group
+	addresses  group
+	external   []pair
+	request    *rule          // nil: nobody is asked
+	conditions []askCondition // of request
+	to         *rule          // nil: the first address of the people
+	language   *rule          // nil: it is not known of anybody
+	own        []string
+	flags      map[string]strict.Path // flags of contacts that are mapped, and where
 
 	evaluations sync.Pool // of *evaluation
 }
@@ -82,6 +83,7 @@ type Result struct {
 	Key            connector.Key      // identifies the payer; never blank
 	Customer       connector.Customer // externalData holds the key pair and the further pairs
 	RequestMandate bool               // the mapping wants this payer to be asked for a mandate
+	Unasked        Unasked            // why it does not
 	To             string             // the address that letters go to; "" for nobody
 	Language       string             // in which the payer is written to, BCP 47; "" when it is not known
 }
@@ -193,6 +195,7 @@ func (m *Mapping) compile(c *compiling) {
 	}
 	if f.Mandate.Request != nil {
 		m.request = c.compile(strict.Path{"mandate", "request"}, string(*f.Mandate.Request), wantFlag, true)
+		m.compileConditions(c)
 	}
 	if f.Mandate.To != nil {
 		m.to = c.compile(strict.Path{"mandate", "to"}, string(*f.Mandate.To), wantText, false)

@@ -124,6 +124,7 @@ func TestBlankRecordBecomesACustomerOfBlanksOnly(t *testing.T) {
 		Included: true,
 		Key:      connector.Key{Name: "xeroContactId", Value: "c1"},
 		Customer: connector.Customer{ExternalData: map[string]string{"xeroContactId": "c1", "xeroTenantId": "tenant-1"}},
+		Unasked:  Unasked{Why: connector.UnaskedNoEmail, Line: 17},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Apply differs (-want +got):\n%s", diff)

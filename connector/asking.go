@@ -1,0 +1,35 @@
+package connector
+
+import "fmt"
+
+// WhyUnasked is why a payer without a mandate is not asked for one.
+type WhyUnasked string
+
+// Why payers are not asked.
+const (
+	UnaskedNoEmail WhyUnasked = "no_email" // no contact has an e-mail address
+	UnaskedRule    WhyUnasked = "rule"     // mandate.request of the mapping is false
+	UnaskedPerson  WhyUnasked = "person"   // a person decided not to ask
+)
+
+// AskDecision is a person's decision whether a payer is asked for a mandate; it comes before the mapping's rule.
+type AskDecision string
+
+// The decisions.
+const (
+	AskByRule AskDecision = ""           // the mapping decides
+	Ask       AskDecision = "ask"        // ask, whatever the mapping says
+	DoNotAsk  AskDecision = "do_not_ask" // do not ask, whatever the mapping says
+)
+
+// AskingRule names the rule of a mapping that does not ask a payer. file is the mapping's path, and
+// line 0 stands for a file without mandate.request.
+func AskingRule(file string, line int) string {
+	if file == "" {
+		file = "the mapping"
+	}
+	if line == 0 {
+		return file + " has no rule mandate.request, so it asks nobody"
+	}
+	return fmt.Sprintf("line %d of %s", line, file)
+}
