@@ -32,7 +32,7 @@ var unchecked = []string{
 	"runs.passes", "runs.repeats",
 	"cursors.value",
 	"source_records.content_hash", "source_records.origin", "source_records.planned_hash", "source_records.planned_mapping",
-	"source_records.updated_at", "source_records.source_time", "source_records.given_up", "source_records.given_up_of", "source_records.contested", "source_records.replan",
+	"source_records.updated_at", "source_records.source_time", "source_records.given_up", "source_records.given_up_of", "source_records.asking_word", "source_records.not_asked_line", "source_records.not_asked_condition", "source_records.contested", "source_records.replan",
 	"source_records.missed", "source_records.rests", "source_records.retried_at", "source_records.same_as", "source_records.unreadable", "source_records.unseen",
 	"payers.applied_hash", "payers.mandate_id", "payers.updated_at", "payers.drained_at", "payers.likeness", "payers.let_be_of", "payers.let_be", "payers.stays_at",
 	"payers.stays_word", "payers.answered_at", "payers.confirmed_at", "payers.moves_name", "payers.moves_value", "payers.parted", "payers.seen_at",

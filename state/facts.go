@@ -24,7 +24,7 @@ var (
 	(SELECT count(*) > 0 FROM attempts a WHERE a.billing_id = p.billing_id AND a.ended = '' AND a.action <> 'create'),
 	` + lastCustomer + `, r.retried_at, m.status, m.link IS NOT NULL, coalesce(m.link_refused, 0), ` + lastLink + `,
 	EXISTS (SELECT 1 FROM changes o WHERE o.connection = r.connection AND o.source_id = r.source_id AND o.lane = 'mandate' AND o.state <> 'pending' AND (o.state = 'pending' OR o.state = 'frozen' OR o.state = 'unknown')),
-	p.stays_at, p.stays_with, r.given_up, coalesce(p.let_be, 0), ` + letBe + `,
+	p.stays_at, p.stays_with, r.given_up, r.asking_word, coalesce(p.let_be, 0), ` + letBe + `,
 	` + doubtSince + `,
 	` + doubtOver + `,
 	(SELECT min(o.source_id) FROM payers o JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND ` + rivals + `)`
@@ -88,7 +88,7 @@ const (
 // stands says in one text what reads have shown of the customer of a record's payer, and
 // what a person said: a decision that was made by another one is not stored. factRow.stands
 // says the same of a row.
-const stands = `(SELECT r.retried_at || ' ' || r.given_up || ' ' || coalesce(p.billing_id || ' ' || p.shows || ' ' || p.shown_at || ' ' || p.confirmed_at || ' ' || p.answered_at
+const stands = `(SELECT r.retried_at || ' ' || r.given_up || ' ' || r.asking_word || ' ' || coalesce(p.billing_id || ' ' || p.shows || ' ' || p.shown_at || ' ' || p.confirmed_at || ' ' || p.answered_at
 	|| ' ' || p.stays_at || ' ' || p.let_be || ' ' || p.unlink_at || ' ' || coalesce((SELECT h.mandate_id || ' ' || h.status || CASE WHEN h.link IS NULL THEN ' 0 ' ELSE ' 1 ' END || h.link_refused
 		FROM mandates h WHERE h.mandate_id = p.mandate_id), '-')
 	|| ' ' || coalesce((SELECT g.digest FROM remote_customers g WHERE g.billing_id = p.billing_id), '-')
@@ -96,7 +96,7 @@ const stands = `(SELECT r.retried_at || ' ' || r.given_up || ' ' || coalesce(p.b
 
 func (r *factRow) stands(p payerRow) string {
 	if !p.billingID.Valid {
-		return fmt.Sprintf("%d %d ", r.retried, r.givenUp)
+		return fmt.Sprintf("%d %d %d ", r.retried, r.givenUp, r.askingWord)
 	}
 	digest := "-"
 	if r.digest.Valid {
@@ -110,7 +110,7 @@ func (r *factRow) stands(p payerRow) string {
 		}
 		mandate = fmt.Sprintf("%s %s %d %d", p.mandateID.String, r.mandate.String, link, r.linkRefused)
 	}
-	return fmt.Sprintf("%d %d %s %s %d %d %d %d %d %d %s %s %d", r.retried, r.givenUp, p.billingID.String, r.shows.String, r.shown.Int64, r.confirmed.Int64, r.answered.Int64,
+	return fmt.Sprintf("%d %d %d %s %s %d %d %d %d %d %d %s %s %d", r.retried, r.givenUp, r.askingWord, p.billingID.String, r.shows.String, r.shown.Int64, r.confirmed.Int64, r.answered.Int64,
 		r.staysAt.Int64, r.letBe, p.unlinkAt.Int64, mandate, digest, r.holders)
 }
 
@@ -126,13 +126,13 @@ type factRow struct {
 	carries, open                             bool
 	holders                                   int
 	retried, doubt, doubtOver, givenUp, letBe int64
-	linkRefused                               int64
+	linkRefused, askingWord                   int64
 	isLetBe                                   bool
 }
 
 func (r *factRow) dest() []any {
 	return []any{&r.shows, &r.shown, &r.confirmed, &r.answered, &r.ticket, &r.digest, &r.pairs, &r.carries, &r.holders, &r.open,
-		&r.last, &r.retried, &r.mandate, &r.hasLink, &r.linkRefused, &r.asked, &r.asking, &r.staysAt, &r.staysWith, &r.givenUp, &r.letBe, &r.isLetBe, &r.doubt, &r.doubtOver, &r.rival}
+		&r.last, &r.retried, &r.mandate, &r.hasLink, &r.linkRefused, &r.asked, &r.asking, &r.staysAt, &r.staysWith, &r.givenUp, &r.askingWord, &r.letBe, &r.isLetBe, &r.doubt, &r.doubtOver, &r.rival}
 }
 
 // facts returns what is known of a payer's link, its customer and its last change.

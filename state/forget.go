@@ -198,7 +198,7 @@ func (tx *Tx) erase(id RecordID, how Forgotten) error {
 		args  []any
 	}{
 		{`UPDATE source_records SET forgotten = ?3, record = ?4, content_hash = ?5, state = ?6, unreadable = 0, source_time = NULL, origin = '', planned_hash = '', planned_mapping = '',
-			decision = 'excluded', class = ?7, replan = 1, rests = 0, contested = 0, let_go = 1, lost_by = NULL, given_up_of = '', updated_at = ?8 WHERE connection = ?1 AND source_id = ?2`,
+			decision = 'excluded', class = ?7, replan = 1, rests = 0, contested = 0, let_go = 1, lost_by = NULL, given_up_of = '', asking = CASE asking WHEN 'ask' THEN '' ELSE asking END, not_asked = '', updated_at = ?8 WHERE connection = ?1 AND source_id = ?2`,
 			[]any{how, record, blank(id.SourceID).Hash(), connector.RecordDeleted, protocol.Out, stamp(tx.now)}},
 		{"UPDATE labels SET number = (SELECT max(number) + 1 FROM labels), mapping = '', digest = '', label = ?3 WHERE connection = ?1 AND source_id = ?2", []any{tx.l.seal.box([]byte("{}"), placeOfLabel(id))}},
 		{"DELETE FROM likenesses WHERE connection = ?1 AND source_id = ?2", nil},

@@ -100,6 +100,9 @@ func (tx *Tx) handOver(from Payer, connection, sourceID string, key connector.Ke
 			return tx.moveHistory(RecordID{from.Connection, from.SourceID}, RecordID{connection, sourceID})
 		},
 		func() error {
+			return tx.moveAsking(RecordID{from.Connection, from.SourceID}, RecordID{connection, sourceID})
+		},
+		func() error {
 			return tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND (word <> 'reject' OR billing_id = ?)", connection, sourceID, from.BillingID)
 		},
 	}

@@ -235,6 +235,7 @@ func (m moment) outlines(ctx context.Context, do func(*Standing) error) error {
 	}
 	var id RecordID
 	var decision, link, customer, mandate string
+	var unasked Unasked
 	var changed sql.NullString
 	var is int64
 	var s Standing
@@ -242,10 +243,10 @@ func (m moment) outlines(ctx context.Context, do func(*Standing) error) error {
 	return m.rows(ctx, `SELECT r.connection, r.source_id, CASE r.decision WHEN 'none' THEN '' ELSE r.decision END, r.updated_at,
 		`+bits(isNoPayer, "r.contested <> 0", "coalesce(p.stays_at, 0) <> 0 AND p.stays_with = coalesce(p.mandate_id, '')", letBe,
 		"coalesce(p.unlink_at, 0) <> 0", "p.billing_id IS NOT NULL AND "+inOrder, "p.billing_id IS NOT NULL AND "+isMissing)+`,
-		coalesce(p.link_state, ''), coalesce(p.billing_id, ''), coalesce(p.mandate_id, '')
+		coalesce(p.link_state, ''), coalesce(p.billing_id, ''), coalesce(p.mandate_id, ''), r.not_asked, r.not_asked_line, r.not_asked_condition
 		FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id`,
-		nil, []any{&id.Connection, &id.SourceID, &decision, &changed, &is, &link, &customer, &mandate}, func() (err error) {
-			s = Standing{RecordID: RecordID{names.of(id.Connection), id.SourceID}, Decision: Verdict(decision), LinkState: connector.LinkState(link), BillingID: customer, Asking: asking[id]}
+		nil, []any{&id.Connection, &id.SourceID, &decision, &changed, &is, &link, &customer, &mandate, &unasked.Why, &unasked.Line, &unasked.Condition}, func() (err error) {
+			s = Standing{RecordID: RecordID{names.of(id.Connection), id.SourceID}, Decision: Verdict(decision), LinkState: connector.LinkState(link), BillingID: customer, Asking: asking[id], Unasked: unasked}
 			s.Left, s.Contested, s.Stays, s.LetBe, s.Unlinking, s.InOrder, s.Missing = is&1 > 0, is&2 > 0, is&4 > 0, is&8 > 0, is&16 > 0, is&32 > 0, is&64 > 0
 			s.Mandate.ID = mandate
 			if told := tells[id]; told != nil {

@@ -48,6 +48,7 @@ type Decision struct {
 	Likeness    *Likeness        // what the payer may be known by; nil for what is kept of it
 	Customer    *NewChange       // the change of the customer; nil for none
 	Link        bool             // a signing link is to be asked for
+	Unasked     Unasked          // why none is asked for by the mapping's rule or a person's decision
 }
 
 // class says where the record stands, for all that the plan knows.
@@ -232,9 +233,9 @@ func (tx *Tx) beforehand(connection string, decisions []Decision) ([]before, err
 
 // saveDecision stores a decision on a record of which this is known, but for its label and what is new.
 func (tx *Tx) saveDecision(run int64, connection, mapping string, d Decision, known before, new *additions) error {
-	if err := tx.exec(`UPDATE source_records SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = ?, rests = ?, contested = ?, class = ?
-		WHERE connection = ? AND source_id = ?`,
-		d.ContentHash, mapping, d.Verdict, d.Waits, d.rests(), d.Contested, d.class(), connection, d.SourceID); err != nil {
+	if err := tx.exec(`UPDATE source_records SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = ?, rests = ?, contested = ?, class = ?,
+		not_asked = ?, not_asked_line = ?, not_asked_condition = ? WHERE connection = ? AND source_id = ?`,
+		d.ContentHash, mapping, d.Verdict, d.Waits, d.rests(), d.Contested, d.class(), d.Unasked.Why, d.Unasked.Line, d.Unasked.Condition, connection, d.SourceID); err != nil {
 		return err
 	}
 	if err := tx.savePayer(connection, d, known, new); err != nil {

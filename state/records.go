@@ -128,9 +128,10 @@ func (tx *Tx) DropUnseen(run int64, connection string) error {
 type Candidate struct {
 	Record      connector.Record
 	ContentHash string
-	Merged      bool           // a person said that it is Record.MergedInto
-	GivenUp     bool           // a person said that it is not to be connected
-	GivenUpOf   string         // what the mapping made of it then
+	Merged      bool   // a person said that it is Record.MergedInto
+	GivenUp     bool   // a person said that it is not to be connected
+	GivenUpOf   string // what the mapping made of it then
+	Asking      connector.AskDecision
 	Forgotten   Forgotten      // why nothing but the record's id is kept
 	Payer       *Payer         // nil when the record was never included
 	Facts       protocol.Facts // what is known of the payer, but for its record, its rivals, and the key of one without a customer
@@ -157,7 +158,7 @@ func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, the
 		                  AND c.lane = 'customer' AND c.state <> 'pending' AND `+openStates+`)`, after, there, mapping, limit)
 }
 
-const recordColumns = `r.source_id, r.content_hash, r.record, r.same_as, r.given_up_of, r.forgotten,
+const recordColumns = `r.source_id, r.content_hash, r.record, r.same_as, r.given_up_of, r.asking, r.forgotten,
 	coalesce((SELECT substr(b.mapping, length('` + labelForm + `') + 1) FROM labels b
 	  WHERE b.connection = r.connection AND b.source_id = r.source_id AND substr(b.mapping, 1, length('` + labelForm + `')) = '` + labelForm + `'), '')`
 
@@ -207,7 +208,7 @@ func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (
 	var box []byte
 	var p payerRow
 	var f factRow
-	if err := rows.Scan(slices.Concat([]any{&id, &c.ContentHash, &box, &same, &c.GivenUpOf, &c.Forgotten, &c.LabelledBy}, p.dest(), f.dest(), more)...); err != nil {
+	if err := rows.Scan(slices.Concat([]any{&id, &c.ContentHash, &box, &same, &c.GivenUpOf, &c.Asking, &c.Forgotten, &c.LabelledBy}, p.dest(), f.dest(), more)...); err != nil {
 		return c, fmt.Errorf("read a record to plan: %w", err)
 	}
 	c.Stands, c.GivenUp = f.stands(p), f.givenUp != 0

@@ -338,10 +338,25 @@ type rendered struct {
 // the mapping makes of it.
 func (r *run) render(c state.Candidate) (rendered, error) {
 	m, err := r.mapped(c.Record)
+	m.decided(c.Asking)
 	if err != nil || !c.GivenUp || m.Standing != protocol.Included && m.Standing != protocol.Unfit {
 		return m, err
 	}
 	return rendered{Record: protocol.Record{Standing: protocol.Excluded, Anew: m.digest(c.ContentHash) != c.GivenUpOf}}, nil
+}
+
+// decided puts a person's decision whether the payer is asked before the mapping's rule.
+func (m *rendered) decided(asking connector.AskDecision) {
+	if m.Standing != protocol.Included {
+		return
+	}
+	switch asking {
+	case connector.Ask:
+		m.RequestMandate, m.Unasked = true, mapping.Unasked{}
+	case connector.DoNotAsk:
+		m.RequestMandate, m.Unasked = false, mapping.Unasked{Why: connector.UnaskedPerson}
+	}
+	m.Record.Mandate = m.RequestMandate
 }
 
 // digest says in one word what the mapping makes of a record, by which a person gives it up.
@@ -400,6 +415,9 @@ func unfit(reason connector.Reason, problem string) rendered {
 func (r *run) decide(ctx context.Context, s subject) (state.Decision, error) {
 	c, m := s.Candidate, s.made
 	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Stands: c.Stands, Verdict: state.Held, Topic: state.TopicRecord, Key: m.Result.Key, Likeness: s.like}
+	if m.Standing == protocol.Included {
+		d.Unasked = state.Unasked(m.Unasked)
+	}
 	if c.LabelledBy != r.conn.Mapping.Version() && r.id != 0 { // a forecast notes nothing
 		d.Label = new(r.label(c.Record))
 	}

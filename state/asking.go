@@ -1,0 +1,108 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"payersync/connector"
+)
+
+// Unasked says why the newest plan does not ask a payer for a mandate; the zero value for one that it
+// asks, or has not decided on.
+type Unasked struct {
+	Why       connector.WhyUnasked
+	Line      int // of the rule in the mapping version; 0 where it has none
+	Condition int // of the rule, by its number; 0 for the whole rule
+}
+
+// AskingDecision is a person's decision whether a payer is asked for a mandate.
+type AskingDecision struct {
+	Decision connector.AskDecision
+	Entry    // of the audit log; zero where nobody decided
+}
+
+// DecideAsking notes a person's decision whether a record's payer is asked for a mandate; the next plan
+// goes by it. AskByRule takes a decision back. A request that was planned, and that the decision may
+// no longer want, is dropped. It sends nothing, and reports false when the same was decided before.
+func (tx *Tx) DecideAsking(id RecordID, decision connector.AskDecision, word Entry) (news bool, err error) {
+	var known, same bool
+	if err := tx.row([]any{&known, &same}, "SELECT count(*) > 0, count(CASE WHEN asking = ?3 THEN 1 END) > 0 FROM source_records WHERE connection = ?1 AND source_id = ?2 AND forgotten = ''",
+		id.Connection, id.SourceID, decision); err != nil || same {
+		return false, err
+	}
+	if !known {
+		return false, ErrNoRecord
+	}
+	seq, err := tx.said(word)
+	if err != nil {
+		return false, err
+	}
+	if err := tx.exec("UPDATE source_records SET asking = ?, asking_word = ?, replan = 1 WHERE connection = ? AND source_id = ?", decision, seq, id.Connection, id.SourceID); err != nil {
+		return false, fmt.Errorf("decide whether the payer of record %s is asked: %w", id.SourceID, err)
+	}
+	if decision != connector.Ask {
+		err = tx.dropPlanned(id.Connection, id.SourceID, LaneMandate)
+	}
+	return true, err
+}
+
+// moveAsking gives a person's decision on a payer to the record that its customer moves to, and takes
+// it off the record that it leaves.
+func (tx *Tx) moveAsking(from, to RecordID) error {
+	return errors.Join(
+		tx.exec(`UPDATE source_records SET (asking, asking_word) = (SELECT o.asking, o.asking_word FROM source_records o WHERE o.connection = ?1 AND o.source_id = ?2)
+			WHERE connection = ?3 AND source_id = ?4 AND EXISTS (SELECT 1 FROM source_records o WHERE o.connection = ?1 AND o.source_id = ?2 AND o.asking <> '')`,
+			from.Connection, from.SourceID, to.Connection, to.SourceID),
+		tx.exec("UPDATE source_records SET asking = '', asking_word = 0 WHERE connection = ? AND source_id = ? AND asking <> ''", from.Connection, from.SourceID))
+}
+
+// AskingOf returns a person's decision whether a record's payer is asked; the zero value for none.
+func (l *Ledger) AskingOf(ctx context.Context, id RecordID) (AskingDecision, error) {
+	var d AskingDecision
+	var at sql.NullString
+	err := l.queryRow(ctx, `SELECT r.asking, a.at, coalesce(a.actor, ''), coalesce(a.action, ''), coalesce(a.subject, ''), coalesce(a.reason, '')
+		FROM source_records r LEFT JOIN audit a ON a.seq = r.asking_word WHERE r.connection = ? AND r.source_id = ? AND r.asking <> ''`, id.Connection, id.SourceID).
+		Scan(&d.Decision, &at, &d.Actor, &d.Action, &d.Subject, &d.Reason)
+	if errors.Is(err, sql.ErrNoRows) {
+		return AskingDecision{}, nil
+	}
+	if err == nil {
+		d.At, err = parseTime(at)
+	}
+	if err != nil {
+		return AskingDecision{}, fmt.Errorf("read the decision whether the payer of record %s is asked: %w", id.SourceID, err)
+	}
+	return d, nil
+}
+
+// UnaskedCount is how many payers of a connection without a mandate the newest plan does not ask for
+// one reason.
+type UnaskedCount struct {
+	Connection string
+	Mapping    string // version
+	Unasked
+	Payers int
+}
+
+// UnaskedCounts returns how many payers are not asked, and why, of one connection or of all for "".
+func (l *Ledger) UnaskedCounts(ctx context.Context, connection string) ([]UnaskedCount, error) {
+	out, err := list(ctx, l, `SELECT r.connection, CASE r.not_asked WHEN 'rule' THEN r.planned_mapping ELSE '' END, r.not_asked,
+		CASE r.not_asked WHEN 'rule' THEN r.not_asked_line ELSE 0 END, CASE r.not_asked WHEN 'rule' THEN r.not_asked_condition ELSE 0 END, count(*)
+		FROM source_records r WHERE r.not_asked <> '' AND (?1 = '' OR r.connection = ?1) AND `+isUnasked+`
+		GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 6 DESC, 3, 4, 5, 2`, []any{connection},
+		func(c *UnaskedCount) []any {
+			return []any{&c.Connection, &c.Mapping, &c.Why, &c.Line, &c.Condition, &c.Payers}
+		})
+	if err != nil {
+		return nil, fmt.Errorf("count the payers that are not asked: %w", err)
+	}
+	return out, nil
+}
+
+// isUnasked holds for a record r whose payer the newest plan includes, and that has no mandate and no open
+// request for one.
+const isUnasked = `r.decision = 'included' AND r.forgotten = '' AND r.given_up = 0
+	AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.connection = r.connection AND p.source_id = r.source_id AND p.mandate_id IS NOT NULL)
+	AND NOT EXISTS (SELECT 1 FROM changes q WHERE q.connection = r.connection AND q.source_id = r.source_id AND q.lane = 'mandate' AND (q.state = 'frozen' OR q.state = 'unknown'))`

@@ -1,0 +1,12 @@
+-- +goose Up
+-- A person's decision whether the record's payer is asked for a mandate, with the line of the audit
+-- log that holds it, and why the newest plan does not ask. line and condition number the rule in the
+-- mapping version planned_mapping. Payers without a mandate are planned once more to find out.
+ALTER TABLE source_records ADD COLUMN asking TEXT NOT NULL DEFAULT '' CHECK (asking IN ('', 'ask', 'do_not_ask'));
+ALTER TABLE source_records ADD COLUMN asking_word INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE source_records ADD COLUMN not_asked TEXT NOT NULL DEFAULT '' CHECK (not_asked IN ('', 'no_email', 'rule', 'person'));
+ALTER TABLE source_records ADD COLUMN not_asked_line INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE source_records ADD COLUMN not_asked_condition INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX source_records_not_asked ON source_records (connection, source_id) WHERE not_asked <> '';
+UPDATE source_records SET replan = 1 WHERE decision = 'included' AND NOT EXISTS (
+  SELECT 1 FROM payers p WHERE p.connection = source_records.connection AND p.source_id = source_records.source_id AND p.mandate_id IS NOT NULL);
