@@ -85,6 +85,9 @@ func (a *app) showPlan(ctx context.Context, s *session.Session, res syncer.Resul
 	if more := held - limit; limit > 0 && more > 0 {
 		fmt.Fprintf(a.Out, "  … and %d more held (--limit 0 prints every one)\n", more)
 	}
+	if err := a.printNotAsked(ctx, s, res.Connection); err != nil {
+		return err
+	}
 	if res.Note != "" {
 		fmt.Fprintln(a.Out, res.Note)
 	}
@@ -117,6 +120,9 @@ func (a *app) printPlan(ctx context.Context, s *session.Session, res syncer.Resu
 	})
 	out.List("held", func() error {
 		return eachHeld(ctx, s, res.Connection, func(h state.AttentionRow) error { return out.Element(h) })
+	})
+	out.List("not_asked", func() error {
+		return a.eachNotAsked(ctx, s, res.Connection, func(n office.NotAsked) error { return out.Element(n) })
 	})
 	return out.Close()
 }

@@ -169,6 +169,9 @@ func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Pla
 		return err
 	}
 	a.printFieldCounts(fields)
+	if err := a.eachNotAskedOf(ctx, s, plan, a.printUnasked); err != nil {
+		return err
+	}
 	if err := a.printPending(ctx, s, row, limit, p); err != nil {
 		return err
 	}
@@ -212,6 +215,9 @@ func (a *app) storedJSON(ctx context.Context, s *session.Session, row office.Pla
 	})
 	out.List("losses", func() error {
 		return office.EachLost(ctx, s.Ledger, row.Plan, 0, func(l state.LostPayer) error { return out.Element(l) })
+	})
+	out.List("not_asked", func() error {
+		return a.eachNotAskedOf(ctx, s, row.Plan, func(n office.NotAsked) error { return out.Element(n) })
 	})
 	return out.Close()
 }

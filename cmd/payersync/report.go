@@ -33,7 +33,8 @@ somebody must act, the longest first; with --class, all of that class. CSV and J
 every record, in the order of connections and ids. Times are local in tables, and UTC in
 JSON and CSV. JSON is one object: at, connection, rows (without names, as it goes into
 logs), totals (by class and step, with ages of up to 7, 14, 30, 60 and more days), signing
-(days from the link to the signature, in groups of ten or more), notes.
+(days from the link to the signature, in groups of ten or more), notes, not_asked (how many
+payers are not asked for a mandate, by rule of the mapping).
 
 Where billing.dialect.financial_status is set, rows end with the customer's financial status
 in the service's own word, and CSV and JSON with when it was seen last; nothing else is done
@@ -198,6 +199,11 @@ func (a *app) reportJSON(ctx context.Context, s *session.Session, r *reporting) 
 	listOf(out, "totals", whole.Totals)
 	listOf(out, "signing", whole.Signing)
 	listOf(out, "notes", notesOf(whole))
+	if err == nil {
+		out.List("not_asked", func() error {
+			return a.eachNotAsked(ctx, s, r.on.Connection, func(n office.NotAsked) error { return out.Element(n) })
+		})
+	}
 	return whole, out.Close()
 }
 
@@ -233,6 +239,9 @@ func (a *app) showReport(ctx context.Context, s *session.Session, whole office.R
 			line = a.Toned(show.Bad, line)
 		}
 		fmt.Fprintln(a.Out, line)
+	}
+	if err := a.printNotAsked(ctx, s, r.on.Connection); err != nil {
+		return err
 	}
 	fmt.Fprintln(a.Out)
 	show.Table(a.Out, append([]string{"Class", "", "Records"}, ageTitles()...), totalCells(whole))

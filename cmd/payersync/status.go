@@ -56,15 +56,16 @@ type statusReport struct {
 	Runs      []state.RunRow         `json:"runs"`
 	Problems  []state.RunProblem     `json:"problems"` // why the last run of a connection did not come to its end
 	Approvals []state.Plan           `json:"approvals"`
-	Rejected  []state.Plan           `json:"rejected"` // of them nothing is sent while they say the same
-	Sources   []state.SourceRow      `json:"sources"`  // how the last run met each source
-	Consents  []state.ConsentRow     `json:"consents"` // what persons connected, and until when it holds
-	Mappings  []state.MappingProblem `json:"mappings"` // files with a mistake, while an earlier version is in force
-	Config    state.Serving          `json:"config"`   // what serve made of its configuration
-	Jobs      []jobRow               `json:"jobs"`     // when serve was last at work on what, and is next
-	Served    bool                   `json:"served"`   // a process keeps the schedules
-	Standing  standingReport         `json:"standing"` // as report and the pages count
-	Silence   state.Silence          `json:"silence"`  // what sweeps found since the last webhook came
+	Rejected  []state.Plan           `json:"rejected"`  // of them nothing is sent while they say the same
+	Sources   []state.SourceRow      `json:"sources"`   // how the last run met each source
+	Consents  []state.ConsentRow     `json:"consents"`  // what persons connected, and until when it holds
+	Mappings  []state.MappingProblem `json:"mappings"`  // files with a mistake, while an earlier version is in force
+	Config    state.Serving          `json:"config"`    // what serve made of its configuration
+	Jobs      []jobRow               `json:"jobs"`      // when serve was last at work on what, and is next
+	Served    bool                   `json:"served"`    // a process keeps the schedules
+	Standing  standingReport         `json:"standing"`  // as report and the pages count
+	Silence   state.Silence          `json:"silence"`   // what sweeps found since the last webhook came
+	NotAsked  []office.NotAsked      `json:"not_asked"` // how many payers are not asked for a mandate, and by which rule
 
 	Conditions []condition.Condition `json:"conditions"` // all that is the matter, what the keys above say among it
 
@@ -93,6 +94,9 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 	}
 	r.Standing = standingReport{count.Records, count.Payers, count.Reached(office.Active), count.Acts(), count.Report}
 	if r.Funnel, err = s.Ledger.Funnel(cmd.Context()); err != nil {
+		return err
+	}
+	if r.NotAsked, err = office.NotAskedBy(cmd.Context(), s.Ledger, "", mappingFiles(s)); err != nil {
 		return err
 	}
 	if r.Runs, err = s.Ledger.LatestRuns(cmd.Context()); err != nil {
@@ -159,7 +163,11 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 
 func (a *app) printStatus(r statusReport) {
 	if r.Standing.Records > 0 {
-		fmt.Fprintf(a.Out, "%s\nWho must act: %s\n\n", payersLine(r.Standing.report), actsLine(r.Standing.report))
+		fmt.Fprintln(a.Out, payersLine(r.Standing.report))
+		for _, n := range r.NotAsked {
+			_ = a.printUnasked(n)
+		}
+		fmt.Fprintf(a.Out, "Who must act: %s\n\n", actsLine(r.Standing.report))
 	}
 	a.printCounts("Payers", r.Payers, func(s string) string {
 		if n := r.Left[s]; n > 0 {

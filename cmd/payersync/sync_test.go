@@ -217,7 +217,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, append(people(3), row{ID: "B1"}))
 	runKeys := []string{"attention", "connection", "counts", "kind", "news", "outcome", "plan", "proof", "run_id"}
-	expectKeys(t, w.expect(exitAttention, "plan", "--output", "json"), append(runKeys, "changes", "held"))
+	expectKeys(t, w.expect(exitAttention, "plan", "--output", "json"), append(runKeys, "changes", "held", "not_asked"))
 	expectKeys(t, w.expect(exitAttention, "sync", "--output", "json"), runKeys)
 	expectKeys(t, w.expect(exitDone, "payers", "list", "--output", "json"), []string{
 		"connection", "source_id", "key_name", "key_value", "billing_id", "link_state", "mandate_id", "mandate_status", "attention_reason", "updated_at", "key_scope",
@@ -281,7 +281,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 		append(facts, "file", "path", "dry_run", "done", "there", "lost_commits", "kept", "finished"))
 
 	status := w.expect(exitDone, "status", "--output", "json")
-	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "closed", "put_off", "left", "mappings", "problems", "rejected", "sources", "consents", "silence", "subscription", "webhook_refusals", "config", "jobs", "conditions", "served", "standing"})
+	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "closed", "put_off", "left", "mappings", "problems", "rejected", "sources", "consents", "silence", "subscription", "webhook_refusals", "config", "jobs", "conditions", "served", "standing", "not_asked"})
 	var runs struct{ Runs []map[string]any }
 	if err := json.Unmarshal([]byte(status.out), &runs); err != nil || len(runs.Runs) != 1 {
 		t.Fatalf("%d runs, want the last of the one connection (%v)", len(runs.Runs), err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"payersync/connector"
+	"payersync/connector/standing"
 	"payersync/mapping"
 	"payersync/state"
 )
@@ -160,11 +161,11 @@ func whereItStands(stored state.StoredRecord, r Payer, x mapping.Explanation) (s
 	case stored.Verdict == "" || stored.Payer == nil:
 		return "It is not planned yet.", "Run payersync plan."
 	}
-	return standingOfMandate(r, x)
+	return standingOfMandate(stored, r, x)
 }
 
 // standingOfMandate is whereItStands for a payer of whom nothing is left to be sent.
-func standingOfMandate(r Payer, x mapping.Explanation) (stands, next string) {
+func standingOfMandate(stored state.StoredRecord, r Payer, x mapping.Explanation) (stands, next string) {
 	if r.LinkState != connector.LinkLinked {
 		return fmt.Sprintf("Its link is %s.", r.LinkState), "Run payersync sync."
 	}
@@ -183,10 +184,22 @@ func standingOfMandate(r Payer, x mapping.Explanation) (stands, next string) {
 	case connector.MandateMigrating:
 		return stands, "Nothing: it is active once it has been moved here."
 	case "":
-		if x.Err == nil && x.Result.Included && !x.Result.RequestMandate {
-			return "It is linked, and the mapping asks for no mandate.", "Nothing; or ask for one with payersync mandates request."
+		if u := unaskedNow(stored, x); u.Why != "" {
+			s := standing.NotAsked(u)
+			return "It is linked. " + s.Sentence, s.Cure
 		}
 		return "It is linked and has no mandate.", "Run payersync sync, or ask for one with payersync mandates request."
 	}
 	return stands, "Ask the billing service what this status means."
+}
+
+// unaskedNow says why the payer is not asked by a person's decision, or by the mapping as it is now.
+func unaskedNow(stored state.StoredRecord, x mapping.Explanation) state.Unasked {
+	switch {
+	case stored.Asking == connector.DoNotAsk:
+		return state.Unasked{Why: connector.UnaskedPerson}
+	case stored.Asking == connector.Ask, x.Err != nil, !x.Result.Included:
+		return state.Unasked{}
+	}
+	return state.Unasked(x.Result.Unasked)
 }

@@ -85,7 +85,8 @@ const (
 	NotSent  Step = "not_sent"
 
 	NoPayer   Step = "no_payer"  // the record is left out or gone
-	NotWished Step = "not_asked" // the mapping asks for none
+	NotWished Step = "not_asked" // a rule of the mapping, or a person, does not ask
+	NoEmail   Step = "no_email"  // no contact has an e-mail address
 	UnderWay  Step = "under_way" // a request for a link is planned, or has no answer
 	Refused   Step = "refused"   // a request for a link was refused, or given up
 )
@@ -96,7 +97,7 @@ func (c Class) Steps() []Step {
 	case Awaiting:
 		return []Step{NotSent, Sent, Stopped, Bounced, LinkLost}
 	case Unasked:
-		return []Step{NotWished, UnderWay, Refused, NoPayer}
+		return []Step{NotWished, NoEmail, UnderWay, Refused, NoPayer}
 	}
 	return nil
 }
@@ -117,7 +118,9 @@ func (s Step) Title() string {
 	case NoPayer:
 		return "no payer"
 	case NotWished:
-		return "not wished for"
+		return "not asked"
+	case NoEmail:
+		return "no e-mail"
 	case UnderWay:
 		return "being asked for"
 	case Refused:
@@ -410,8 +413,25 @@ func unasked(f state.Standing) Standing {
 	case told.Reason != "":
 		return Standing{Class: Unasked, Step: Refused, Who: helps(told.Reason), Since: told.Since, Reason: told.Reason, Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
 	}
-	return Standing{Class: Unasked, Step: NotWished, Who: Books, Sentence: "The mapping asks for no mandate, usually because there is no e-mail address.",
-		Cure: "Enter an e-mail address in the accounting system, or ask for a mandate with payersync mandates request."}
+	return NotAsked(f.Unasked)
+}
+
+// NotAsked says why nobody asked for a mandate, by what the newest plan found.
+func NotAsked(u state.Unasked) Standing {
+	s := Standing{Class: Unasked, Step: NotWished, Who: Nobody}
+	switch u.Why {
+	case connector.UnaskedNoEmail:
+		s.Step, s.Who = NoEmail, Books
+		s.Sentence, s.Cure = "No contact has an e-mail address, so no mandate is asked for.", "Enter an e-mail address in the accounting system, or ask for a mandate with payersync mandates request."
+	case connector.UnaskedPerson:
+		s.Sentence, s.Cure = "A person decided not to ask this payer.", "Nothing, if that is meant. payersync payers ask --undo takes the decision back."
+	case connector.UnaskedRule:
+		s.Sentence = fmt.Sprintf("The payer is not asked: %s.", connector.AskingRule("", u.Line))
+		s.Cure = "Nothing, if that is meant. To ask this payer: payersync payers ask. To ask more payers, change the rule."
+	default:
+		s.Who, s.Sentence, s.Cure = Operator, "No mandate was asked for yet.", "Run payersync sync."
+	}
+	return s
 }
 
 func signed(m state.StandingMandate, now time.Time) Standing {

@@ -129,7 +129,11 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 			f.Mandate.Ended = state.Ended{Cause: connector.CauseCancel, Actor: "ada", Why: "moved away"}
 		}}, "E", "", standing.You, 2, `We cancelled the mandate: ada, "moved away".`},
 		{"cancelled, and a person lets it be", active, changes{status(connector.MandateCancelled, 2), func(f *state.Standing) { f.LetBe = true }}, "E", "", standing.Nobody, 2, "cancelled"},
-		{"no mandate wished for", active, changes{without}, "F", standing.NotWished, standing.Books, 90, "asks for no mandate"},
+		{"not planned lately", active, changes{without}, "F", standing.NotWished, standing.Operator, 90, "No mandate was asked for yet"},
+		{"a rule that does not ask", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedRule, Line: 33})}, "F", standing.NotWished, standing.Nobody, 90, "not asked: line 33 of the mapping"},
+		{"no rule", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedRule})}, "F", standing.NotWished, standing.Nobody, 90, "no rule mandate.request"},
+		{"no e-mail address", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedNoEmail, Line: 33})}, "F", standing.NoEmail, standing.Books, 90, "No contact has an e-mail address"},
+		{"a person does not ask", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedPerson})}, "F", standing.NotWished, standing.Nobody, 90, "A person decided"},
 		{"a request is planned", active, changes{without, func(f *state.Standing) { f.Asking = connector.ChangePending }}, "F", standing.UnderWay, standing.Nobody, 90, "being asked for"},
 		{"a request was refused", active, changes{without, told(2, connector.ReasonLinkRefused)}, "F", standing.Refused, standing.You, 3, "refused to make a signing link"},
 		{"left out", active, changes{left, away}, "F", standing.NoPayer, standing.Nobody, 90, "The mapping leaves it out"},
@@ -173,6 +177,11 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 			t.Errorf("%s: may be invited: %v, want %v", c.name, invited, want)
 		}
 	}
+}
+
+// unasked makes the newest plan not ask for a mandate.
+func unasked(u state.Unasked) func(*state.Standing) {
+	return func(f *state.Standing) { f.Unasked = u }
 }
 
 func TestALinkThatWorksNoMoreCountsAsLost(t *testing.T) {

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/connector/office"
+	"payersync/state"
+)
+
+// mappingFiles names the mapping files of the configured connections.
+func mappingFiles(s *session.Session) office.MappingFiles {
+	return func(connection string) string {
+		for _, c := range s.Config.Connections {
+			if c.Name == connection {
+				return c.Mapping
+			}
+		}
+		return ""
+	}
+}
+
+// eachNotAsked hands over which rules do not ask how many payers, of one connection or of all for "".
+func (a *app) eachNotAsked(ctx context.Context, s *session.Session, connection string, do func(office.NotAsked) error) error {
+	rows, err := office.NotAskedBy(ctx, s.Ledger, connection, mappingFiles(s))
+	for _, n := range rows {
+		if err == nil {
+			err = do(n)
+		}
+	}
+	return err
+}
+
+// eachNotAskedOf is eachNotAsked for a plan. Of one that was sent or superseded it is not kept.
+func (a *app) eachNotAskedOf(ctx context.Context, s *session.Session, plan state.Plan, do func(office.NotAsked) error) error {
+	if plan.State == state.PlanApplied || plan.State == state.PlanSuperseded {
+		return nil
+	}
+	return a.eachNotAsked(ctx, s, plan.Connection, do)
+}
+
+func (a *app) printNotAsked(ctx context.Context, s *session.Session, connection string) error {
+	return a.eachNotAsked(ctx, s, connection, a.printUnasked)
+}
+
+func (a *app) printUnasked(n office.NotAsked) error {
+	a.Hanging("  ", show.Visible(n.Sentence))
+	return nil
+}

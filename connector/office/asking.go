@@ -1,0 +1,133 @@
+package office
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/mapping"
+	"payersync/state"
+)
+
+// NotAsked is how many payers of a connection without a mandate the newest plan does not ask for one, and why.
+type NotAsked struct {
+	Connection string               `json:"connection"`
+	Why        connector.WhyUnasked `json:"why"`
+	File       string               `json:"file,omitempty"` // the mapping that holds the rule
+	Line       int                  `json:"line,omitempty"` // of the rule; 0 where the mapping has none
+	Condition  string               `json:"condition,omitempty"`
+	Payers     int                  `json:"payers"`
+	Sentence   string               `json:"sentence"`
+}
+
+// MappingFiles names the mapping files of connections; "" for one that is not known.
+type MappingFiles func(connection string) string
+
+// NotAskedBy returns which rules do not ask how many payers, of one connection or of all for "", those of
+// most payers first.
+func NotAskedBy(ctx context.Context, ledger *state.Ledger, connection string, files MappingFiles) ([]NotAsked, error) {
+	counts, err := ledger.UnaskedCounts(ctx, connection)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]NotAsked, len(counts))
+	texts := map[string]string{}
+	for i, c := range counts {
+		n := NotAsked{Connection: c.Connection, Why: c.Why, Payers: c.Payers}
+		if c.Why == connector.UnaskedRule {
+			text, known := texts[c.Mapping]
+			if !known {
+				if text, err = mappingText(ctx, ledger, c.Mapping); err != nil {
+					return nil, err
+				}
+				texts[c.Mapping] = text
+			}
+			n.File, n.Line = fileOf(files, c.Connection), c.Line
+			n.Condition = mapping.AskingCondition([]byte(text), c.Condition)
+		}
+		n.Sentence = n.sentence()
+		out[i] = n
+	}
+	return out, nil
+}
+
+// mappingText returns the text of a mapping version; "" where it cannot be read.
+func mappingText(ctx context.Context, ledger *state.Ledger, version string) (string, error) {
+	if ledger.Sealed() {
+		return "", nil
+	}
+	m, err := ledger.FindMapping(ctx, version)
+	if errors.Is(err, state.ErrNoMapping) {
+		err = nil
+	}
+	return m.Text, err
+}
+
+func fileOf(files MappingFiles, connection string) string {
+	if files == nil {
+		return ""
+	}
+	if path := files(connection); path != "" {
+		return filepath.Base(path)
+	}
+	return ""
+}
+
+// sentence says how many are not asked, and names the rule.
+func (n NotAsked) sentence() string {
+	are := fmt.Sprintf("%d payers are not asked", n.Payers)
+	if n.Payers == 1 {
+		are = "1 payer is not asked"
+	}
+	return are + ": " + n.Reason() + "."
+}
+
+// Reason names what does not ask them: a rule with its file and line, a missing e-mail address, or a person.
+func (n NotAsked) Reason() string {
+	switch n.Why {
+	case connector.UnaskedNoEmail:
+		return "no contact has an e-mail address"
+	case connector.UnaskedPerson:
+		return "a person decided so"
+	}
+	rule := connector.AskingRule(n.File, n.Line)
+	if n.Condition != "" {
+		rule += " (asked only if " + n.Condition + ")"
+		if n.Condition == mapping.AsksNobody {
+			rule = connector.AskingRule(n.File, n.Line) + " asks nobody"
+		}
+	}
+	return rule
+}
+
+// AskDecisions is how people decide whether payers are asked for a mandate.
+type AskDecisions struct{ Ledger *state.Ledger }
+
+// askingActions name the decisions in the audit log.
+var askingActions = map[connector.AskDecision]string{
+	connector.Ask: "ask payer for mandate", connector.DoNotAsk: "do not ask payer for mandate", connector.AskByRule: "let mapping decide on mandate",
+}
+
+// Decide notes whether payers are asked for a mandate, and hands over what became of each until told returns
+// an error. AskByRule takes decisions back. Nothing is sent: the next plan shows what follows.
+func (a *AskDecisions) Decide(ctx context.Context, ids []state.RecordID, d connector.AskDecision, by syncer.Operator, told func(Word) error) error {
+	for _, id := range ids {
+		w := Word{RecordID: id}
+		w.Err = a.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+			w.News, err = tx.DecideAsking(id, d, state.Entry{Actor: by.Name, Action: askingActions[d], Subject: id.Connection + "/" + id.SourceID, Reason: by.Reason})
+			return err
+		})
+		p, err := a.Ledger.Payer(ctx, id.Connection, id.SourceID)
+		if err != nil && !errors.Is(err, state.ErrNoPayer) {
+			return err
+		}
+		w.MandateID = p.MandateID
+		if err := told(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
