@@ -111,6 +111,7 @@ var needs = map[string]struct{ args, what string }{
 	"payersync payers match import":       {"REVIEW", needsSecrets},
 	"payersync payers match reject":       {"A00001 --record A00002 --yes", needsKey},
 	"payersync payers link":               {"A00001 c1 --reason test --yes", needsSecrets},
+	"payersync payers ask":                {"A00002", needsKey},
 	"payersync payers merge":              {"A00002 --into A00001 --reason test --yes", needsSecrets},
 	"payersync payers undo":               {"1 --reason test --yes", needsSecrets},
 	"payersync payers unlink":             {"A00001 --reason test --yes", needsSecrets},

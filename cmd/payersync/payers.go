@@ -8,5 +8,5 @@ func (a *app) payersCmd() *cobra.Command {
 		Short:   "Show who is where, and say who is who",
 		Example: "  payersync payers list --search bakery\n  payersync payers show C0001",
 	}
-	return subcommands(c, a.payersListCmd(), a.payersShowCmd(), a.payersMatchCmd(), a.payersAdoptCmd(), a.payersLinkCmd(), a.payersRekeyCmd(), a.payersMergeCmd(), a.payersUnlinkCmd(), a.payersUndoCmd(), a.payersDriftCmd())
+	return subcommands(c, a.payersListCmd(), a.payersShowCmd(), a.payersAskCmd(), a.payersMatchCmd(), a.payersAdoptCmd(), a.payersLinkCmd(), a.payersRekeyCmd(), a.payersMergeCmd(), a.payersUnlinkCmd(), a.payersUndoCmd(), a.payersDriftCmd())
 }

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/office"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+func (a *app) payersAskCmd() *cobra.Command {
+	var not, undo bool
+	var reason, connection string
+	c := &cobra.Command{
+		Use:   "ask RECORD…",
+		Short: "Decide whether payers are asked for a mandate, whatever the mapping says",
+		Long: `Decides that payers are asked for a mandate, by source id, key value, billing id or
+mandate id; with --not that they are not asked. The decision comes before the rule
+mandate.request of the mapping. It is in the audit log, and --undo takes it back.
+
+Nothing is sent. The next plan shows the signing links that follow, and a sync asks for
+them within the limits. A payer whose mandate was cancelled is not asked again by this:
+payersync mandates request asks at once, with a reason. A link that was asked for before
+stays; payersync mandates letters stop stops letters about it.`,
+		Example: "  payersync payers ask C0001 C0002 --reason 'they agreed by phone'\n  payersync payers ask C0003 --not\n  payersync payers ask C0003 --undo",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d := connector.Ask
+			switch {
+			case not && undo:
+				return usage.Errorf("--not decides not to ask, and --undo takes a decision back; leave one of them out")
+			case not:
+				d = connector.DoNotAsk
+			case undo:
+				d = connector.AskByRule
+			}
+			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+				var records []state.RecordID
+				for _, id := range args {
+					r, err := oneRecord(cmd.Context(), s, id, connection)
+					if err != nil {
+						return err
+					}
+					records = append(records, r)
+				}
+				return a.decideAsking(cmd.Context(), s, records, d, syncer.Operator{Name: actor(), Reason: reason})
+			})
+		},
+	}
+	c.Flags().BoolVar(&not, "not", false, "decide that they are not asked")
+	c.Flags().BoolVar(&undo, "undo", false, "take the decision back: the mapping decides")
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	c.Flags().StringVar(&connection, "connection", "", "the connection, where several have a record of that name")
+	return c
+}
+
+// askReport is what `payers ask --output json` prints for each record.
+type askReport struct {
+	Connection string                `json:"connection"`
+	SourceID   string                `json:"source_id"`
+	MandateID  string                `json:"mandate_id"`
+	Asking     connector.AskDecision `json:"asking"` // "" where the mapping decides
+	Before     bool                  `json:"said_before"`
+}
+
+func (a *app) decideAsking(ctx context.Context, s *session.Session, records []state.RecordID, d connector.AskDecision, by syncer.Operator) error {
+	return (&office.AskDecisions{Ledger: s.Ledger}).Decide(ctx, records, d, by, func(w office.Word) error {
+		id := show.Visible(w.SourceID)
+		switch {
+		case errors.Is(w.Err, state.ErrNoRecord):
+			return fmt.Errorf("cannot decide on record %s: its payer was forgotten; payersync ledger unforget takes that back", id)
+		case w.Err != nil:
+			return fmt.Errorf("cannot decide on record %s: %w", id, w.Err)
+		}
+		said := map[connector.AskDecision]string{
+			connector.Ask: "Record %s is to be asked", connector.DoNotAsk: "Record %s is not to be asked", connector.AskByRule: "For record %s the mapping decides",
+		}[d]
+		if !w.News {
+			said += ", as before"
+		}
+		a.Say(said+". The next plan shows what follows; nothing was sent.", id)
+		if d == connector.Ask && w.MandateID != "" {
+			a.Say("  It has mandate %s already. No other one is asked for by itself, also after a cancellation: payersync mandates request asks.", show.Visible(w.MandateID))
+		}
+		return a.Result(askReport{w.Connection, w.SourceID, w.MandateID, d, !w.News})
+	})
+}
