@@ -36,16 +36,17 @@ var (
 	LEFT JOIN mandates m ON m.mandate_id = p.mandate_id `
 )
 
-// lastOf says in one text how the last change of a lane ended that is over; NULL for none. It is no join: under policies
+// lastOf says in one text what the last change of a lane that is over did, and how it ended; NULL for none. It is no join: under policies
 // PostgreSQL looks for a row by what a subquery says only by reading the whole table.
 func lastOf(lane string) string {
-	return `(SELECT n.state || ' ' || n.ended_at || ' ' || n.wanted_hash || ' ' || n.reason FROM changes n
+	return `(SELECT n.action || ' ' || n.state || ' ' || n.ended_at || ' ' || n.wanted_hash || ' ' || n.reason FROM changes n
 		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = '` + lane + `' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') AND n.change_id > coalesce(p.parted, 0)
 		ORDER BY n.change_id DESC LIMIT 1)`
 }
 
 // lastChange is what lastOf says; the zero value is none.
 type lastChange struct {
+	action connector.Action
 	state  connector.ChangeState
 	ended  int64
 	wanted string // hash
@@ -59,13 +60,13 @@ func (c *lastChange) Scan(from any) error {
 	if err := text.Scan(from); err != nil || !text.Valid {
 		return err
 	}
-	parts := strings.SplitN(text.String, " ", 4)
-	if len(parts) < 4 {
+	parts := strings.SplitN(text.String, " ", 5)
+	if len(parts) < 5 {
 		return fmt.Errorf("the last change reads %d words", len(parts))
 	}
 	var err error
-	c.state, c.wanted, c.reason = connector.ChangeState(parts[0]), parts[2], connector.Reason(parts[3])
-	c.ended, err = strconv.ParseInt(parts[1], 10, 64)
+	c.action, c.state, c.wanted, c.reason = connector.Action(parts[0]), connector.ChangeState(parts[1]), parts[3], connector.Reason(parts[4])
+	c.ended, err = strconv.ParseInt(parts[2], 10, 64)
 	return err
 }
 
@@ -187,7 +188,8 @@ func (r *factRow) facts(p Payer) (protocol.Facts, error) {
 			f.Mandate.Status, f.Mandate.Link = connector.MandateCreated, true
 		}
 	}
-	if r.last.reason == connector.ReasonForeignChange && r.last.state == connector.ChangeFailed {
+	overwritten := r.last.reason == connector.ReasonForeignChange && r.last.state == connector.ChangeFailed
+	if made := r.last.action == connector.ActionCreate && r.last.state == connector.ChangeDone; made || overwritten {
 		f.Link.Answered = r.last.wanted
 	}
 	return f, nil

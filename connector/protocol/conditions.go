@@ -131,7 +131,7 @@ var words = []struct {
 	{older, "an open update of ours with other values, or one whose answer a read may lag behind, or a restore in doubt", "no other update can arrive"},
 	{olderOver, "their time is over", "they may still arrive"},
 	{confirmed, "what is wanted was confirmed before, and nobody said to send it again", "what is wanted was never confirmed, or a person said to send it again"},
-	{shownOtherwise, "an update with it was answered, a read since shows another value, or too often the old one, and nobody said to send it again", "no answered update was overwritten"},
+	{shownOtherwise, "a create or update with it was answered, a read since shows another value, or too often the old one, and nobody said to send it again", "nothing that was answered was overwritten"},
 	{lives, "its mandate waits for a signature or lives", "it has no mandate, or a cancelled one"},
 	{mayStay, "a person said that this may stay as it is", "no person said that this may stay"},
 	{unlinking, "a person said that the customer is not the record's", "nobody said that the customer is not the record's"},

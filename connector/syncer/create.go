@@ -130,7 +130,7 @@ func (r *run) replay(ctx context.Context, c state.Change) error {
 		case step.Do == protocol.Replay, step.Do == protocol.Create:
 			return r.sendAgain(ctx, c, !k.open)
 		case step.Do == protocol.Adopt, step.Do == protocol.ReadCustomer:
-			return r.takeFound(ctx, c, step.Customer)
+			return r.takeFound(ctx, c, step.Customer, k.facts.Doubt == protocol.Doubt{})
 		case !k.open && step.Reason == connector.ReasonNoAnswer:
 			return r.giveUp(ctx, c)
 		case !k.open && !k.facts.Wanted(): // nobody asks for it any more, and it did not arrive
@@ -230,13 +230,19 @@ func (r *run) believeAfter(ctx context.Context, ticket int64) (proof bool, err e
 }
 
 // takeFound links a payer to the customer that carries the key of its unanswered
-// create. An index entry is not yet a read of the customer, so verify confirms it.
-func (r *run) takeFound(ctx context.Context, c state.Change, id string) error {
+// create. Where certain, what the create sent counts as confirmed, as if it had been
+// answered: a colleague's edit since then is reported and not overwritten. After a restore
+// it is not certain, because requests that the ledger does not know may have changed the
+// customer. An index entry is not yet a read of the customer, so verify confirms it.
+func (r *run) takeFound(ctx context.Context, c state.Change, id string, certain bool) error {
 	return r.record(ctx, c, func(tx *state.Tx) error {
+		if certain {
+			return tx.Created(r.id, c, id)
+		}
 		if err := tx.LinkPayer(c.Payer, id, false); err != nil {
 			return err
 		}
-		if _, err := tx.ReplanRecord(c.Payer.Connection, c.Payer.SourceID); err != nil { // what it holds of us is not known
+		if _, err := tx.ReplanRecord(c.Payer.Connection, c.Payer.SourceID); err != nil {
 			return err
 		}
 		return tx.CloseWith(r.id, c, connector.ChangeDone, "", "")

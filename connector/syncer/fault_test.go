@@ -685,8 +685,8 @@ func TestACustomerThatIsNeverConfirmedIsShown(t *testing.T) {
 	}
 }
 
-// covers L1
-func TestACustomerFoundForAnUnansweredCreateIsBroughtToWhatIsWanted(t *testing.T) {
+// covers L1, F251
+func TestACustomerTypedByHandForAnUnansweredCreateIsToldAndGetsOursOnAPersonsWord(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.books.put("A1", "Northwind", "a@example.com")
@@ -696,8 +696,16 @@ func TestACustomerFoundForAnUnansweredCreateIsBroughtToWhatIsWanted(t *testing.T
 	w.clock.advance(time.Hour)
 	w.run()
 	w.run()
+	if got := w.byKey()["A1"].Name; got != "Typed By Hand" {
+		t.Errorf("the linked customer is called %q by now", got)
+	}
+	if got := w.attention()["A1"]; got != string(connector.ReasonForeignChange) {
+		t.Errorf("told %q, want foreign_change", got)
+	}
+	w.retry("A1")
+	w.complete(w.run())
 	if got := w.byKey()["A1"].Name; got != "Northwind" {
-		t.Errorf("the linked customer is called %q, want Northwind", got)
+		t.Errorf("after a person's word the linked customer is called %q, want Northwind", got)
 	}
 }
 

@@ -106,10 +106,7 @@ func TestAnOldUnansweredCreateIsLookedUpBeforeItIsSentAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(o *sandbox.Options, _ *billing.Dialect) { o.Switches.HashMemory = time.Minute })
 	w.books.put("A1", "Northwind", "a@example.com")
-	w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPost, Path: "/api/customers", Count: 2})
-	if res := w.run(); res.Outcome != connector.RunIncomplete {
-		t.Fatalf("outcome = %s, want incomplete", res.Outcome)
-	}
+	w.dying(http.MethodPost)
 	w.clock.advance(3 * time.Hour)
 	w.complete(w.run())
 	if n := len(w.byKey()); n != 1 {
