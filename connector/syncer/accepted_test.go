@@ -293,3 +293,27 @@ func TestWhatIsTakenOfAContactBehindOneThatWasTakenAwayIsItsOwn(t *testing.T) {
 		t.Errorf("something was sent: %s", w.raw(id))
 	}
 }
+
+// covers F121
+func TestAContactThatIsAcceptedAsTakenAwayKeepsNothingThatWasAcceptedOfIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.books.put("A1", "Northwind", "a@example.com")
+	w.complete(w.run())
+	w.books.put("A1", "Northwind GmbH", "a@example.com")
+	w.complete(w.run())
+	w.does(w.undo(connector.ActionUpdate)) // which accepts the old name of the contact
+	w.complete(w.run())
+	w.editCustomer("A1", "people", `[{"name":"Desk","email":"desk@example.com"}]`)
+	w.goOn()
+	d, err := w.syncer.DriftOf(t.Context(), w.connection(), w.payer("A1"))
+	w.does(err)
+	w.does(w.syncer.TakeTheirs(t.Context(), d, nil, ann))
+	w.goOn()
+	if got := w.member("A1", "people"); got != `[{"name":"Desk","email":"desk@example.com"}]` {
+		t.Errorf("the contacts are %s", got)
+	}
+	if told := w.attention(); len(told) != 0 {
+		t.Errorf("people are told of %v", told)
+	}
+}

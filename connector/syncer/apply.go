@@ -412,12 +412,13 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	if r.linkOnly && (k.byWord || k.unscoped) {
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	}
-	if !r.linkOnly && (c.State == connector.ChangePending || k.byWord || k.unscoped) { // what was sent and has arrived is ended as it was begun
+	carries := connector.KeyIn(fetched.ExternalData, c.Payer.Key.Name) == c.Payer.Key
+	if !r.linkOnly && (c.State == connector.ChangePending || !carries) { // what was sent and has arrived is ended as it was begun
 		if as, err := r.adoptsAsShown(ctx, c, fetched); err != nil || !as {
 			return errors.Join(err, r.closeWith(ctx, c, connector.ChangeVoid, "", ""))
 		}
 	}
-	if connector.KeyIn(fetched.ExternalData, c.Payer.Key.Name) != c.Payer.Key {
+	if !carries {
 		return r.adoptBare(ctx, c, fetched)
 	}
 	seen, taken, err := r.take(ctx, c, fetched, ticket)
@@ -431,7 +432,7 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	if seen.Stale { // a newer read was applied while the payer was nobody's: see its mandate too
 		return r.update(ctx, c)
 	}
-	return r.merge(ctx, c, fetched)
+	return r.mergeOrResume(ctx, c, fetched)
 }
 
 // adoptsAsShown is asShown for an adoption.
@@ -540,9 +541,6 @@ func (r *run) update(ctx context.Context, c state.Change) error {
 // is planned again. What was sent already goes on by resumeUpdate. holds is the hash of
 // what of ours the read shows.
 func (r *run) mergeAsShown(ctx context.Context, c state.Change, fetched connector.RemoteCustomer, holds string) error {
-	if c.PreImage != nil && c.State != connector.ChangePending {
-		return r.resumeUpdate(ctx, c, fetched)
-	}
 	if c.State == connector.ChangePending {
 		base, err := r.base(ctx, c.Payer)
 		if err != nil {
@@ -556,6 +554,14 @@ func (r *run) mergeAsShown(ctx context.Context, c state.Change, fetched connecto
 		if as, err := r.asShown(c, fetched, base, holds != "" && holds == c.Payer.AppliedHash); err == nil && !as { // what cannot be compared cannot be merged, which merge says
 			return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 		}
+	}
+	return r.mergeOrResume(ctx, c, fetched)
+}
+
+// mergeOrResume is merge, and resumeUpdate for what was sent already.
+func (r *run) mergeOrResume(ctx context.Context, c state.Change, fetched connector.RemoteCustomer) error {
+	if c.PreImage != nil && c.State != connector.ChangePending {
+		return r.resumeUpdate(ctx, c, fetched)
 	}
 	return r.merge(ctx, c, fetched)
 }

@@ -77,7 +77,7 @@ func (s *Syncer) differing(d *Drift, customer connector.RemoteCustomer, last *co
 		return nil, err
 	}
 	for _, f := range fields {
-		if f.Path == "externalData."+d.Payer.Key.Name {
+		if d.isOfKey(f.Path) {
 			continue // what carries another key, or none, is told otherwise
 		}
 		place := f.Path
@@ -86,6 +86,14 @@ func (s *Syncer) differing(d *Drift, customer connector.RemoteCustomer, last *co
 		out = append(out, f)
 	}
 	return out, nil
+}
+
+// isOfKey reports whether a path is a pair of the key that the customer carries, or comes to carry.
+// No person accepts another value of it.
+func (d Drift) isOfKey(path string) bool {
+	return slices.ContainsFunc([]connector.Key{d.Payer.Key, d.Payer.Moves}, func(key connector.Key) bool {
+		return path == "externalData."+key.Name || path == "externalData."+connector.ScopeName(key.Name)
+	})
 }
 
 // TakeTheirs notes that an operator accepts what the customer holds in some fields, in all
@@ -161,10 +169,10 @@ func (s *Syncer) IgnoreParts(ctx context.Context, d Drift, parts []string, by Op
 }
 
 // beside returns what is accepted from now on: more, beside what was accepted before and
-// still stands.
+// still stands. More of a whole contact or address replaces what was accepted of its fields.
 func (d Drift) beside(more []connector.Accepted) []connector.Accepted {
 	for _, a := range d.Payer.Accepted {
-		if a.Holds(d.mapped) && !slices.ContainsFunc(more, func(m connector.Accepted) bool { return m.Path == a.Path }) {
+		if a.Holds(d.mapped) && !slices.ContainsFunc(more, func(m connector.Accepted) bool { return m.Path == a.Path || strings.HasPrefix(a.Path, m.Path+".") }) {
 			more = append(slices.Clip(more), a)
 		}
 	}

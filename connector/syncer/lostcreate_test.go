@@ -9,7 +9,6 @@ import (
 	"payersync/connector"
 	"payersync/connector/sandbox"
 	"payersync/connector/syncer"
-	"payersync/state"
 )
 
 // The ways in which no run has read a customer back that the service has made: the process
@@ -19,7 +18,7 @@ var unansweredCreates = map[string]func(*testing.T) *world{
 		t.Helper()
 		w := newWorld(t)
 		w.books.put("A1", "Northwind", "a@example.com")
-		w.dying(http.MethodPost)
+		w.dying(w.connection(), http.MethodPost)
 		return w
 	},
 	"it arrived late": func(t *testing.T) *world {
@@ -40,9 +39,9 @@ var unansweredCreates = map[string]func(*testing.T) *world{
 	},
 }
 
-// dying makes a run whose process dies right after its first request of a method for a
-// customer: nothing is committed from then on.
-func (w *world) dying(method string) {
+// dying makes a run of a connection whose process dies right after its first request of a
+// method for a customer: nothing is committed from then on.
+func (w *world) dying(c syncer.Connection, method string) {
 	w.t.Helper()
 	if err := w.ledger.Close(); err != nil {
 		w.t.Fatal(err)
@@ -54,11 +53,7 @@ func (w *world) dying(method string) {
 		}
 		return nil
 	})
-	_, err := w.syncer.Run(w.t.Context(), w.connection(), syncer.Options{
-		Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test",
-		Approve: func(state.Plan) (bool, error) { return true, nil },
-	})
-	if err == nil {
+	if err := w.runOf(c); err == nil {
 		w.t.Fatalf("the process sent no %s and did not die", method)
 	}
 	_ = w.ledger.Close()

@@ -106,7 +106,7 @@ func TestAnOldUnansweredCreateIsLookedUpBeforeItIsSentAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(o *sandbox.Options, _ *billing.Dialect) { o.Switches.HashMemory = time.Minute })
 	w.books.put("A1", "Northwind", "a@example.com")
-	w.dying(http.MethodPost)
+	w.dying(w.connection(), http.MethodPost)
 	w.clock.advance(3 * time.Hour)
 	w.complete(w.run())
 	if n := len(w.byKey()); n != 1 {
