@@ -256,7 +256,9 @@ func (w *world) showed(e edit) bool {
 	past, err := w.ledger.ChangesOf(w.t.Context(), "acme", "A1")
 	w.does(err)
 	return slices.ContainsFunc(past, func(c state.PastChange) bool {
-		return slices.ContainsFunc(c.Diff, func(f connector.FieldChange) bool { return strings.HasPrefix(f.Path, e.member) && strings.Contains(e.value, strconv.Quote(f.From)) })
+		return slices.ContainsFunc(c.Diff, func(f connector.FieldChange) bool {
+			return strings.HasPrefix(f.Path, e.member) && strings.Contains(e.value, strconv.Quote(f.From))
+		})
 	})
 }
 
