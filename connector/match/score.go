@@ -12,6 +12,7 @@ type verdict struct {
 	hits   []hit
 	points int
 	limit  int
+	least  int
 }
 
 // hit is a rule that holds, with how many records and customers share what it is
@@ -31,20 +32,24 @@ func (v *verdict) holds(r *rule) bool {
 	return slices.ContainsFunc(v.hits, func(h hit) bool { return h.rule == r })
 }
 
-// sum adds the points up and finds the lowest limit.
+// sum adds the points up and finds the limits.
 func (v *verdict) sum() {
-	v.points, v.limit = 0, 100
+	v.points, v.limit, v.least = 0, 100, 0
 	proven := v.holds(&numberSame)
 	for _, h := range v.hits {
 		v.points += h.rule.points
 		if h.rule.limit > 0 && !(proven && h.rule.lifted()) {
 			v.limit = min(v.limit, h.rule.limit)
 		}
+		v.least = max(v.least, h.rule.least)
+	}
+	if slices.ContainsFunc(v.hits, func(h hit) bool { return h.rule.contradicts() }) {
+		v.least = 0
 	}
 }
 
 // score is what a pair is worth, from 0 to 100.
-func (v *verdict) score() int { return max(0, min(v.points, v.limit)) }
+func (v *verdict) score() int { return max(v.least, min(v.points, v.limit)) }
 
 // counts say how many records and customers have each e-mail address, phone and
 // company number that a record has. A phone is counted by its end, because not
@@ -121,8 +126,11 @@ func compareNames(v *verdict, r, k *entry) {
 			likeness = &nameContact
 		}
 	}
-	v.add(likeness)
 	a, b := &r.name, &k.name
+	if likeness == &nameTypo && a.oneLetter(b) {
+		likeness = &nameLetter
+	}
+	v.add(likeness)
 	if likeness.points <= 0 {
 		return // what else is different about them is no news
 	}
@@ -195,6 +203,20 @@ func (n *name) likeness(o *name) *rule {
 		return &nameWord
 	}
 	return &nameDiffers
+}
+
+// oneLetter reports whether two names that differ by a typo are those of companies of several words and one legal form, and
+// one of the words has a letter more: Dock Repair Ltd and Dock Repairs Ltd.
+func (n *name) oneLetter(o *name) bool {
+	if n.form == "" || n.form != o.form || len(n.words) < 2 || len(n.words) != len(o.words) {
+		return false
+	}
+	p := pairUp(n.words, o.words)
+	if len(p.restA) != 1 || len(p.restB) != 1 || p.equal == p.ands {
+		return false
+	}
+	a, b := []rune(p.restA[0].text), []rune(p.restB[0].text)
+	return len(a)-len(b) == 1 || len(b)-len(a) == 1
 }
 
 // pairing is which words of two names are the same.

@@ -81,6 +81,8 @@ var (
 	nordwind = card{"Nordwind Bau GmbH", "info@nordwind.example", "040 7654321", "Hafen 1", "20095", "DE123456789"}
 )
 
+var dock = card{"Dock Repair Ltd", "desk@dock.example", "020 111111", "Quay 1", "LS1 4AP", ""}
+
 // but returns a card with some of it otherwise.
 func (c card) but(change func(*card)) card {
 	change(&c)
@@ -114,6 +116,10 @@ func TestAPairIsScoredWithItsReasons(t *testing.T) {
 		{"junior", anna, anna.but(func(c *card) { c.name = "Anna Müller jun." }), 59, ""},
 		{"an accountant's e-mail", anna, card{name: "Quayside Motors Ltd", email: "anna@gmx.de", postcode: "80331"}, 5, ""},
 		{"houses", anna.but(func(c *card) { c.name = "WEG Lindenstraße 12" }), anna.but(func(c *card) { c.name = "WEG Lindenstraße 14" }), 50, ""},
+		{"a letter more", dock, card{"Dock Repairs Ltd", "office@dockrepairs.example", "020 999999", "Quay 9", "YO1 7HY", ""}, 40,
+			"company name equal but for one letter more; different e-mail; different phone; different postcode; neither e-mail nor company number agrees"},
+		{"a letter more and nothing to compare", dock, card{name: "Dock Repairs Ltd"}, 40, ""},
+		{"a letter more and all else agrees", dock, dock.but(func(c *card) { c.name = "Dock Repairs Limited" }), 75, ""},
 		{"a family", anna.but(func(c *card) { c.name = "A. Müller" }), anna.but(func(c *card) { c.name = "A. Müller" }), 78, ""},
 	}
 	for _, tt := range tests {
@@ -125,6 +131,24 @@ func TestAPairIsScoredWithItsReasons(t *testing.T) {
 		if got.Score != tt.score || tt.told != "" && got.told() != tt.told {
 			t.Errorf("%s: %d because %s; want %d because %s", tt.about, got.Score, got.told(), tt.score, tt.told)
 		}
+	}
+}
+
+func TestALetterMoreDoesNotMakeOneCompanyOfTwo(t *testing.T) {
+	t.Parallel()
+	for about, other := range map[string]card{
+		"another letter":         {name: "Rock Repair Ltd", postcode: "YO1 7HY"},
+		"another legal form":     {name: "Dock Repairs LLP", postcode: "YO1 7HY"},
+		"no legal form":          {name: "Dock Repairs", postcode: "YO1 7HY"},
+		"a letter more in two":   {name: "Docks Repairs Ltd", postcode: "YO1 7HY"},
+		"another company number": {name: "Dock Repairs Ltd", number: "GB987654321"},
+	} {
+		if got := find(t, []card{dock.but(func(c *card) { c.number = "GB123456789" })}, []card{other}); len(got) != 0 {
+			t.Errorf("%s: %+v", about, got)
+		}
+	}
+	if got := find(t, []card{{name: "Docker Ltd"}}, []card{{name: "Dockers Ltd"}}); len(got) != 0 {
+		t.Errorf("a name of one word: %+v", got)
 	}
 }
 

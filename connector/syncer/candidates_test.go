@@ -36,12 +36,17 @@ func TestARecordIsHeldForACandidateThatOnlyTheMatcherKnows(t *testing.T) {
 		held              bool
 	}{
 		{"a letter lost", "Peterson Transport Ltd", "", true},
+		{"a letter more, and nothing else in common", "Petersen Transports Ltd", "office@transports.example", true},
 		{"the owner", "Jo Hale trading as Petersen Transport", "desk@petersen.example", true},
 		{"another company in the street", "Quay Bakery Ltd", "quay@bakery.example", false},
 	} {
 		w := newWorld(t)
 		id := w.add(bakery)
-		w.books.put("C1", c.name, c.email)
+		postcode := "LS1 4AP"
+		if strings.Contains(c.what, "nothing else") {
+			postcode = "YO1 7HY"
+		}
+		w.books.putAs("C1", map[string]string{"No": "C1", "Name": c.name, "Email": c.email, "Postcode": postcode, "Group": "payer"})
 		res, _ := w.plan()
 		if held := res.Plan.Holds == 1; held != c.held || res.Plan.Creates == 1 == c.held {
 			t.Errorf("%s: %d held and %d created, want held %t", c.what, res.Plan.Holds, res.Plan.Creates, c.held)
