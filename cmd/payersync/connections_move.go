@@ -225,7 +225,7 @@ func (m *mover) printUnsure(s match.Suggestion) {
 		offered = append([]match.Pair{*s.Best}, offered...)
 	}
 	for _, c := range offered {
-		fmt.Fprintf(m.Out, "%3d  record %s, payer %s: %s\n", c.Score, show.Visible(c.Record), show.Visible(c.Customer), show.Visible(whyOf(c)))
+		fmt.Fprintf(m.Out, "%3d  record %s, payer %s: %s\n", c.Score, show.Visible(c.Record), show.Visible(c.Customer), show.Visible(c.Why()))
 		m.printSides(*c.Ours, *c.Theirs)
 	}
 }

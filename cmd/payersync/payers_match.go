@@ -226,6 +226,7 @@ type matchReport struct {
 	Score    int            `json:"score"`
 	Proposed bool           `json:"proposed"` // no other customer fits this record better, nor another record this customer
 	Taken    string         `json:"taken,omitempty"`
+	Carries  string         `json:"carries,omitempty"` // a key that no record has, which taking the customer over replaces
 	Reasons  []reasonReport `json:"reasons"`
 	Ours     sideReport     `json:"record_shows"`
 	Theirs   sideReport     `json:"customer_shows"`
@@ -267,7 +268,7 @@ func firstOf(found []match.Suggestion, limit int) []match.Suggestion {
 
 func reportOf(p match.Pair, proposed bool) matchReport {
 	r := matchReport{
-		Record: p.Record, Customer: p.Customer, Score: p.Score, Proposed: proposed, Taken: p.Taken,
+		Record: p.Record, Customer: p.Customer, Score: p.Score, Proposed: proposed, Taken: p.Taken, Carries: p.Carries,
 		Ours: sideReport(*p.Ours), Theirs: sideReport(*p.Theirs), Reasons: []reasonReport{},
 	}
 	for _, reason := range p.Reasons() {
@@ -292,7 +293,7 @@ func (a *app) printMatches(ctx context.Context, r *review, found []match.Suggest
 			fmt.Fprintf(a.Out, "  –  record %s: nobody is proposed\n", show.Visible(s.Record))
 		}
 		for _, p := range s.Others {
-			fmt.Fprintf(a.Out, "       or %d, customer %s, %s: %s\n", p.Score, show.Visible(p.Customer), show.Visible(p.Theirs.Name), show.Visible(whyOf(p)))
+			fmt.Fprintf(a.Out, "       or %d, customer %s, %s: %s\n", p.Score, show.Visible(p.Customer), show.Visible(p.Theirs.Name), show.Visible(p.Why()))
 		}
 	}
 	if limit > 0 && len(found) > limit {
@@ -336,7 +337,7 @@ func (a *app) printBulk(found []match.Suggestion) {
 
 // printPair prints a proposed pair with both sides beside each other.
 func (a *app) printPair(p match.Pair) {
-	fmt.Fprintf(a.Out, "%3d  record %s, customer %s: %s\n", p.Score, show.Visible(p.Record), show.Visible(p.Customer), show.Visible(whyOf(p)))
+	fmt.Fprintf(a.Out, "%3d  record %s, customer %s: %s\n", p.Score, show.Visible(p.Record), show.Visible(p.Customer), show.Visible(p.Why()))
 	a.printSides(*p.Ours, *p.Theirs)
 }
 
@@ -352,18 +353,6 @@ func (a *app) printSides(ours, theirs match.Side) {
 }
 
 func join(texts ...string) string { return strings.TrimSpace(strings.Join(texts, " ")) }
-
-// whyOf says why a pair has its score, and why its customer cannot be had.
-func whyOf(p match.Pair) string {
-	var all []string
-	if p.Taken != "" {
-		all = append(all, p.Taken)
-	}
-	for _, r := range p.Reasons() {
-		all = append(all, r.Text)
-	}
-	return strings.Join(all, "; ")
-}
 
 // writeMatches writes the list to a new file: one that is there may hold decisions.
 func (a *app) writeMatches(ctx context.Context, r *review, file string, found []match.Suggestion) (err error) {

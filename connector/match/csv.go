@@ -59,14 +59,7 @@ func Rows(suggestions []Suggestion, runnersUp bool) []Row {
 }
 
 func rowOf(p Pair) Row {
-	var reasons []string
-	if p.Taken != "" {
-		reasons = append(reasons, p.Taken)
-	}
-	if p.Codes != "" {
-		reasons = append(reasons, Why(p.Codes))
-	}
-	row := Row{Record: p.Record, Customer: p.Customer, Score: p.Score, Reasons: strings.Join(reasons, "; ")}
+	row := Row{Record: p.Record, Customer: p.Customer, Score: p.Score, Reasons: p.Why()}
 	if p.Ours != nil {
 		row.Ours, row.Theirs = *p.Ours, *p.Theirs
 	}

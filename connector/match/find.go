@@ -38,11 +38,32 @@ type Pair struct {
 	Score            int    // from 0 to 100
 	Codes            string // the reasons, as ReasonsOf reads them
 	Taken            string // why the customer cannot be proposed, in words; "" when it is free
+	Carries          string // the key of no record that the customer carries and that taking it over replaces; "" for none
 	Ours, Theirs     *Side  // the record and the customer; nil before Show
 }
 
 // Reasons returns what speaks for the pair, then what speaks against it.
 func (p Pair) Reasons() []Reason { return ReasonsOf(p.Codes) }
+
+// about says what is special about the pair's customer.
+func (p Pair) about() string {
+	if p.Taken == "" && p.Carries != "" {
+		return "carries the key " + p.Carries + ", which no record has"
+	}
+	return p.Taken
+}
+
+// Why says why a pair has its score, and before that why its customer cannot be had, or which key it carries.
+func (p Pair) Why() string {
+	var all []string
+	if about := p.about(); about != "" {
+		all = append(all, about)
+	}
+	for _, r := range p.Reasons() {
+		all = append(all, r.Text)
+	}
+	return strings.Join(all, "; ")
+}
 
 // Bulk reports whether the pair may be accepted without a look at it.
 func (p Pair) Bulk() bool { return p.Taken == "" && p.Score >= BulkLevel }
@@ -52,6 +73,18 @@ type Suggestion struct {
 	Record string
 	Best   *Pair  // the proposed customer, which is proposed for no other record; nil for none
 	Others []Pair // other customers that may be meant, best first
+}
+
+// Pairs returns all pairs, to be changed in place, the proposed one first.
+func (s *Suggestion) Pairs() []*Pair {
+	var out []*Pair
+	if s.Best != nil {
+		out = append(out, s.Best)
+	}
+	for i := range s.Others {
+		out = append(out, &s.Others[i])
+	}
+	return out
 }
 
 // Free returns the pairs whose customer is free, the proposed one first. A record with one of them is held.
@@ -511,11 +544,8 @@ func Show(suggestions []Suggestion, records Pages[Record], customers Pages[Custo
 	ours, theirs := map[string]*Side{}, map[string]*Side{}
 	each := func(do func(*Pair)) {
 		for i := range suggestions {
-			if suggestions[i].Best != nil {
-				do(suggestions[i].Best)
-			}
-			for k := range suggestions[i].Others {
-				do(&suggestions[i].Others[k])
+			for _, p := range suggestions[i].Pairs() {
+				do(p)
 			}
 		}
 	}

@@ -67,6 +67,13 @@ func (s *Syncer) ShowPairs(ctx context.Context, conn Connection, suggestions []m
 	if err != nil {
 		return err
 	}
+	for i := range suggestions {
+		for _, p := range suggestions[i].Pairs() {
+			if key := m.unclaimed[p.Customer]; key.Value != "" {
+				p.Carries = key.String()
+			}
+		}
+	}
 	return match.Show(suggestions, m.records(ctx), m.customers(ctx))
 }
 

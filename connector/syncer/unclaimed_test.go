@@ -62,9 +62,15 @@ func TestNewBooksWithNewNumbersKeepCustomersAndMandates(t *testing.T) {
 	if err != nil || len(found) != n {
 		t.Fatalf("%d records are listed as customers, %v", len(found), err)
 	}
+	if err := now.syncer.ShowPairs(t.Context(), conn, found); err != nil {
+		t.Fatal(err)
+	}
 	for _, f := range found {
 		if f.Best == nil || f.Best.Score < 60 || f.Best.Customer != customers[f.Record] {
 			t.Fatalf("record %s: %+v; want customer %s", f.Record, f, customers[f.Record])
+		}
+		if want := "carries the key customerNo=K" + f.Record[1:] + " of x, which no record has; same name"; !strings.HasPrefix(f.Best.Why(), want) {
+			t.Fatalf("record %s: told as %q, want %q", f.Record, f.Best.Why(), want)
 		}
 		now.accept(f.Record, f.Best.Customer)
 	}
