@@ -29,19 +29,50 @@ func (l *Ledger) MatchCandidates(ctx context.Context, connection, sourceID strin
 		WHERE m.connection = ? AND m.source_id = ? AND `+openCandidate+" ORDER BY m.score DESC, m.billing_id", []any{connection, sourceID}, (*MatchCandidate).dest)
 }
 
-// EachMatchCandidate hands over the open candidates of all records of a connection: record by record, the best first.
-func (l *Ledger) EachMatchCandidate(ctx context.Context, connection string, do func(MatchCandidate) error) error {
-	return each(ctx, l, `SELECT m.source_id, m.billing_id, m.score, m.reasons FROM match_candidates m
-		WHERE m.connection = ? AND `+openCandidate+" ORDER BY m.source_id, m.score DESC, m.billing_id", []any{connection}, (*MatchCandidate).dest, do)
+// OpenMatch is a record without a customer, with the customers that it may be and that are still open.
+type OpenMatch struct {
+	SourceID   string
+	Since      string // since when something is told of the record, or else when it was read last
+	PutOff     bool   // a person put off until later what is told of it
+	Candidates []MatchCandidate
+}
+
+// OpenMatches returns the records of a connection that have an open candidate, in order, the best candidate first. Records
+// that are held for another reason than a likeness are among them.
+func (l *Ledger) OpenMatches(ctx context.Context, connection string) (out []OpenMatch, err error) {
+	type row struct {
+		MatchCandidate
+		since  string
+		putOff bool
+	}
+	const told = "FROM attention a WHERE a.connection = m.connection AND a.source_id = m.source_id AND a.topic <> 'mandate'"
+	err = each(ctx, l, `SELECT m.source_id, m.billing_id, m.score, m.reasons, coalesce((SELECT min(a.since) `+told+`), r.updated_at),
+		EXISTS (SELECT 1 `+told+` AND EXISTS (SELECT 1 FROM put_off o WHERE o.connection = a.connection AND o.source_id = a.source_id AND o.reason = a.reason AND o.at >= a.since AND o.until > ?2))
+		FROM match_candidates m JOIN source_records r ON r.connection = m.connection AND r.source_id = m.source_id
+		WHERE m.connection = ?1 AND `+openCandidate+" ORDER BY m.source_id, m.score DESC, m.billing_id", []any{connection, stamp(l.Now())},
+		func(r *row) []any { return append(r.dest(), &r.since, &r.putOff) }, func(r row) error {
+			if len(out) == 0 || out[len(out)-1].SourceID != r.SourceID {
+				out = append(out, OpenMatch{SourceID: r.SourceID, Since: r.since, PutOff: r.putOff})
+			}
+			last := &out[len(out)-1]
+			last.Candidates = append(last.Candidates, r.MatchCandidate)
+			return nil
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read the customers that records may be: %w", err)
+	}
+	return out, nil
 }
 
 func (m *MatchCandidate) dest() []any {
 	return []any{&m.SourceID, &m.BillingID, &m.Score, &m.Reasons}
 }
 
+const matchCount = "SELECT count(DISTINCT m.source_id) FROM match_candidates m WHERE m.connection = ? AND " + openCandidate
+
 // MatchCount returns how many records of a connection have an open candidate.
 func (l *Ledger) MatchCount(ctx context.Context, connection string) (n int, err error) {
-	err = l.queryRow(ctx, "SELECT count(DISTINCT m.source_id) FROM match_candidates m WHERE m.connection = ? AND "+openCandidate, connection).Scan(&n)
+	err = l.queryRow(ctx, matchCount, connection).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count the records that may be customers: %w", err)
 	}

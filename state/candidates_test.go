@@ -98,6 +98,10 @@ func TestCandidatesAreOpenUntilSomebodyDecides(t *testing.T) {
 		}
 	}
 	count(2)
+	open, err := d.OpenMatches(t.Context(), acme)
+	if err != nil || len(open) != 2 || open[0].SourceID != "c1" || len(open[0].Candidates) != 3 || open[0].Candidates[0].BillingID != "b2" || open[0].Since == "" || open[0].PutOff {
+		t.Errorf("open are %+v, %v", open, err)
+	}
 	say := func(record, customer string, word Word) {
 		t.Helper()
 		if _, err := d.word(record, customer, word); err != nil {

@@ -61,7 +61,7 @@ var unchecked = []string{
 	"subscription.problem_since",
 	"two_way.found_at", "two_way.customers", "two_way.matching", "two_way.example", "two_way.in_force", "two_way.since", "two_way.echoes",
 	"two_way.connection",
-	"create_stops.connection", "create_stops.other", "create_stops.customers", "create_stops.since", "create_stops.finished_at", "create_stops.finished_by",
+	"create_stops.connection", "create_stops.other", "create_stops.customers", "create_stops.records", "create_stops.since", "create_stops.finished_at", "create_stops.finished_by",
 	"unclaimed_keys.connection", "unclaimed_keys.billing_id", "unclaimed_keys.key", "unclaimed_keys.ticket",
 	"put_off.at", "put_off.until", "put_off.word",
 	"webhook_refusals.day", "webhook_refusals.requests", "webhook_refusals.first_at", "webhook_refusals.last_at",

@@ -26,8 +26,9 @@ const (
 type CreateStop struct {
 	Connection string      `json:"connection"`
 	Cause      CreateCause `json:"cause"`
-	Other      string      `json:"other,omitempty"` // the connection whose payers the records look like
-	Customers  int         `json:"customers"`       // customers without a record, or records that look like payers
+	Other      string      `json:"other,omitempty"`   // the connection whose payers the records look like
+	Customers  int         `json:"customers"`         // customers without a record, or records that look like payers
+	Records    int         `json:"records,omitempty"` // records that may be one of the customers without a record
 	Since      time.Time   `json:"since"`
 }
 
@@ -45,7 +46,14 @@ func (s CreateStop) Sentence() string {
 	if s.Customers == 1 {
 		exist = "exists in the billing service that belongs"
 	}
-	return fmt.Sprintf("%s %s to no record yet. No customer is created until matching is finished.", connector.Plural(s.Customers, "customer"), exist)
+	look := connector.Plural(s.Records, "record") + " look"
+	switch s.Records {
+	case 0:
+		look = "no record looks"
+	case 1:
+		look += "s"
+	}
+	return fmt.Sprintf("%s %s to no record yet, and %s like one of them. No customer is created until matching is finished.", connector.Plural(s.Customers, "customer"), exist, look)
 }
 
 // Commands returns the commands that show more, or end the stop.
@@ -105,7 +113,7 @@ const (
 		AND (c.action = 'create' OR c.action = 'link' AND EXISTS (SELECT 1 FROM changes m WHERE m.connection = c.connection AND m.source_id = c.source_id
 		  AND m.lane = 'customer' AND m.action = 'create' AND m.state = 'pending')))`
 
-	stopColumns = "SELECT connection, cause, other, customers, since FROM create_stops WHERE finished_at IS NULL AND (?1 = '' OR connection = ?1) ORDER BY connection, cause, other"
+	stopColumns = "SELECT connection, cause, other, customers, records, since FROM create_stops WHERE finished_at IS NULL AND (?1 = '' OR connection = ?1) ORDER BY connection, cause, other"
 )
 
 // CreateStops returns why connections create no customers yet, of one connection or of all with "".
@@ -130,7 +138,7 @@ func scanStops(rows *sql.Rows) (stops []CreateStop, err error) {
 	for rows.Next() {
 		var s CreateStop
 		var since sql.NullString
-		if err := rows.Scan(&s.Connection, &s.Cause, &s.Other, &s.Customers, &since); err != nil {
+		if err := rows.Scan(&s.Connection, &s.Cause, &s.Other, &s.Customers, &s.Records, &since); err != nil {
 			return nil, fmt.Errorf("read why creates wait: %w", err)
 		}
 		if s.Since, err = parseTime(since); err != nil {
@@ -156,9 +164,10 @@ func (tx *Tx) SaveCreateStops(connection string, stops []CreateStop) ([]CreateSt
 		}
 	}
 	for _, s := range stops {
-		if err := tx.exec(`INSERT INTO create_stops (connection, cause, other, customers, since) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (connection, cause, other) DO UPDATE SET customers = excluded.customers WHERE create_stops.finished_at IS NULL AND create_stops.customers <> excluded.customers`,
-			connection, s.Cause, s.Other, s.Customers, stamp(tx.now)); err != nil {
+		if err := tx.exec(`INSERT INTO create_stops (connection, cause, other, customers, records, since) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT (connection, cause, other) DO UPDATE SET customers = excluded.customers, records = excluded.records
+			WHERE create_stops.finished_at IS NULL AND (create_stops.customers <> excluded.customers OR create_stops.records <> excluded.records)`,
+			connection, s.Cause, s.Other, s.Customers, s.Records, stamp(tx.now)); err != nil {
 			return nil, err
 		}
 	}
@@ -212,6 +221,40 @@ func (tx *Tx) FreeCustomers(connection, keyName string) (n int, err error) {
 		return 0, fmt.Errorf("count the customers that belong to no record: %w", err)
 	}
 	return n, nil
+}
+
+// CountFirstMatching counts the customers of a connection that belong to no record, and the records that may be one of
+// them.
+func (tx *Tx) CountFirstMatching(connection, keyName string) (s CreateStop, err error) {
+	s = CreateStop{Connection: connection, Cause: CauseFirstMatching}
+	if s.Customers, err = tx.FreeCustomers(connection, keyName); err != nil {
+		return s, err
+	}
+	if err := tx.row([]any{&s.Records}, matchCount, connection); err != nil {
+		return s, fmt.Errorf("count the records that may be customers: %w", err)
+	}
+	return s, nil
+}
+
+// RecountFirstMatching counts anew what stops the creates of a connection until matching is finished, so that all that tell
+// of it say what the match list says. It ends no stop: a plan does.
+func (tx *Tx) RecountFirstMatching(connection, keyName string) error {
+	stops, err := tx.createStops(connection)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(stops, func(s CreateStop) bool { return s.Cause == CauseFirstMatching })
+	if i < 0 {
+		return nil
+	}
+	before := stops[i]
+	if stops[i], err = tx.CountFirstMatching(connection, keyName); err != nil || stops[i].Sentence() == before.Sentence() {
+		return err
+	}
+	if _, err := tx.SaveCreateStops(connection, stops); err != nil {
+		return err
+	}
+	return tx.retellLimits(connection, before.Text(), stops[i].Text())
 }
 
 // matchingFinished is what stands as the reason of a plan that waited for matching, until the next run looks at

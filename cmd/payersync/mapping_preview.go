@@ -127,6 +127,13 @@ func blastRadius(p syncer.Preview) string {
 
 // verdictOf says what would become of a sync with the mapping.
 func verdictOf(p syncer.Preview) string {
+	if len(p.Stops) > 0 {
+		stopped := fmt.Sprintf("No new customer would be created: %s", state.StopsText(p.Stops))
+		if p.Stops = nil; p.Adopts+p.Updates == 0 && p.Limits == "" {
+			return stopped
+		}
+		return stopped + "\nOf the others: " + verdictOf(p)
+	}
 	switch {
 	case p.Records == 0:
 		return "What the next sync would send is not known before records are stored."

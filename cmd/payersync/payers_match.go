@@ -299,18 +299,19 @@ func (a *app) printMatches(ctx context.Context, r *review, found []match.Suggest
 	if limit > 0 && len(found) > limit {
 		fmt.Fprintf(a.Out, "  … and more: %s in all (--limit 0 lists every one)\n", connector.Plural(len(found), "record"))
 	}
-	a.printBulk(found)
-	return nil
+	open, err := r.Ledger.MatchCount(ctx, r.conn.Name)
+	if err == nil {
+		a.printBulk(found, open)
+	}
+	return err
 }
 
-// printBulk says how many pairs may be accepted together, and which ones lack little for that.
-func (a *app) printBulk(found []match.Suggestion) {
-	open, bulk, lacking := 0, 0, map[int]int{}
+// printBulk says how many records wait for a decision, how many pairs may be accepted together, and which ones lack little
+// for that.
+func (a *app) printBulk(found []match.Suggestion, open int) {
+	bulk, lacking := 0, map[int]int{}
 	words := map[int]string{}
 	for _, s := range found {
-		if len(s.Free()) > 0 {
-			open++
-		}
 		if s.Best == nil {
 			continue
 		}

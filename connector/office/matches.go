@@ -70,7 +70,7 @@ const (
 // Likelihoods are all groups, in their order.
 var Likelihoods = []Likelihood{Likely, Unclear, Several}
 
-// Likeness is a record that is not sent because it looks like a customer of the billing service.
+// Likeness is a record without a customer that looks like one of the billing service, as payers match lists it too.
 type Likeness struct {
 	state.RecordID
 	Since      string
@@ -132,47 +132,35 @@ func (m *Matches) Now(ctx context.Context) (Waiting, error) { return m.seen(m.wo
 // workOut returns who waits in all connections.
 func (m *Matches) workOut(ctx context.Context) (Waiting, error) {
 	now := Waiting{At: m.Ledger.Now()}
-	rows, err := m.Ledger.Attention(ctx, state.Filter{State: string(connector.ReasonLikeness), PutOff: state.NotPutOff})
+	claims, err := m.said(ctx)
 	if err != nil {
 		return now, err
 	}
-	claims, said, err := m.said(ctx)
-	if err != nil {
-		return now, err
-	}
-	known, wrong := map[string]syncer.Connection{}, map[string]bool{}
-	for _, r := range rows {
-		id := state.RecordID{Connection: r.Connection, SourceID: r.SourceID}
-		if said[id] || wrong[id.Connection] || !slices.Contains(m.Connections, id.Connection) {
-			continue
-		}
-		conn, ok := known[id.Connection]
-		if !ok {
-			if conn, err = m.Stored(ctx, id.Connection); ctx.Err() != nil {
-				return now, ctx.Err()
-			}
+	for _, connection := range m.Connections {
+		open, err := m.Ledger.OpenMatches(ctx, connection)
+		if err != nil || len(open) == 0 {
 			if err != nil {
-				wrong[id.Connection], now.Unread = true, append(now.Unread, unread(id.Connection, err))
-				continue
+				return now, err
 			}
-			known[id.Connection] = conn
-		}
-		_, waits, err := m.Syncer.UnlinkedOne(ctx, conn, id.SourceID)
-		if err != nil {
-			return now, err
-		}
-		if !waits {
 			continue
 		}
-		l := Likeness{RecordID: id, Since: r.Since}
-		if l.Candidates, err = m.Ledger.MatchCandidates(ctx, id.Connection, id.SourceID); err != nil {
-			return now, err
+		conn, err := m.Stored(ctx, connection)
+		if ctx.Err() != nil {
+			return now, ctx.Err()
 		}
-		for _, c := range l.Candidates {
-			claims[c.BillingID]++
+		if err != nil {
+			now.Unread = append(now.Unread, unread(connection, err))
+			continue
 		}
-		if len(l.Candidates) > 0 {
-			now.Rows = append(now.Rows, l)
+		for _, o := range open {
+			for _, c := range o.Candidates {
+				claims[c.BillingID]++
+			}
+			if _, waits, err := m.Syncer.UnlinkedOne(ctx, conn, o.SourceID); err != nil {
+				return now, err
+			} else if waits && !o.PutOff {
+				now.Rows = append(now.Rows, Likeness{RecordID: state.RecordID{Connection: connection, SourceID: o.SourceID}, Since: o.Since, Candidates: o.Candidates})
+			}
 		}
 	}
 	for i := range now.Rows {
@@ -224,22 +212,21 @@ func (l *Likeness) judge(claims map[string]int) {
 	}
 }
 
-// said returns how many records each customer was said to be, and of which records that was said.
-func (m *Matches) said(ctx context.Context) (claims map[string]int, records map[state.RecordID]bool, err error) {
-	claims, records = map[string]int{}, map[state.RecordID]bool{}
+// said returns how many records each customer was said to be.
+func (m *Matches) said(ctx context.Context) (claims map[string]int, err error) {
+	claims = map[string]int{}
 	for _, c := range m.Connections {
 		words, err := m.Ledger.Words(ctx, c)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		for _, w := range words {
 			if w.Word == state.WordAccept {
 				claims[w.BillingID]++
-				records[state.RecordID{Connection: c, SourceID: w.SourceID}] = true
 			}
 		}
 	}
-	return claims, records, nil
+	return claims, nil
 }
 
 // Wanted returns a record as the mapping makes a customer of it.

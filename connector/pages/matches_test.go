@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -362,4 +363,45 @@ func TestMatchingIsFinishedOnThePageOfMatches(t *testing.T) {
 	holds(t, v.post("/matches/finish", http.StatusOK, "connection", sample, "reason", "compared"), "Matching of quickstart is finished")
 	lacks(t, v.get("/matches", http.StatusOK), "until matching is finished")
 	holds(t, v.get(fmt.Sprintf("/plans/%d", plan.ID), http.StatusOK), "The next run decides on the new customers")
+}
+
+// A record may look like a customer and be held for another reason: the page lists whom payers match lists.
+func TestThePageListsTheRecordsThatTheCommandLists(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.books([]byte(header + "M000,Tideswell Bakery Ltd,Ann,accounts@tideswell.example,,4 Harbour Street,Whitby,YO21 3CK,,,,Active,\n"))
+	h.run(true)
+	u := must(h.syncer.UnlinkOf(t.Context(), must(h.ledger.Payer(t.Context(), sample, "M000"))(t), 0))(t)
+	if err := h.syncer.SayUnlink(t.Context(), u, syncer.Operator{Name: "olga", Reason: "another bakery"}); err != nil {
+		t.Fatal(err)
+	}
+	h.run(true)
+	h.there("Tideswell Bakery Limited", "accounts@tideswell.example")
+	h.books([]byte(header + "M000,Tideswell Bakery Ltd,Ann,accounts@tideswell.example,,4 Harbour Street,Whitby,YO21 3CK,,,,Active,\n" +
+		"M001,Ashcombe Cakes Ltd,Ann,office@ashcombe.example,,1 Quay,Hull,HU1 1AA,,,,Active,\nM002,Ashcombe Cakes Ltd,Ann,office@ashcombe.example,,1 Quay,Hull,HU1 1AA,,,,Active,\n"))
+	h.there("Ashcombe Cakes Ltd", "office@ashcombe.example")
+	must(h.syncer.Reconciler.Sweep(t.Context()))(t)
+	h.run(true)
+	told := map[string]string{}
+	for _, r := range must(h.ledger.Attention(t.Context(), state.Filter{}))(t) {
+		told[r.SourceID] = r.Reason
+	}
+	if told["M000"] != string(connector.ReasonUnlinked) {
+		t.Fatalf("the records are told as %v", told)
+	}
+	var command, page []string
+	for _, s := range must(h.syncer.Match(t.Context(), h.conn))(t) {
+		if len(s.Free()) > 0 {
+			command = append(command, s.Record)
+		}
+	}
+	for _, l := range must(h.matcher.Now(t.Context()))(t).Rows {
+		page = append(page, l.SourceID)
+	}
+	slices.Sort(command)
+	slices.Sort(page)
+	if n := must(h.ledger.MatchCount(t.Context(), sample))(t); !slices.Equal(command, page) || len(command) != 3 || n != 3 {
+		t.Errorf("the command lists %v, the page %v, and %d are counted; want all three", command, page, n)
+	}
+	holds(t, h.enter("vera", pages.Viewer).get("/matches", http.StatusOK), "Tideswell Bakery Ltd")
 }

@@ -37,7 +37,11 @@ func (s *Syncer) Match(ctx context.Context, conn Connection) ([]match.Suggestion
 	if err := s.noteUnclaimed(ctx, conn, true); err != nil {
 		return nil, err
 	}
-	return s.matchAll(ctx, conn, newest)
+	found, err := s.matchAll(ctx, conn, newest)
+	if err != nil {
+		return nil, err
+	}
+	return found, s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.RecountFirstMatching(conn.Name, conn.Mapping.KeyName()) })
 }
 
 // matchAll is Match with what was noted of the customers' keys.

@@ -37,6 +37,8 @@ type Preview struct {
 	Weight state.Weight `json:"-"`
 	Limits string       `json:"limits"` // the guards that would stop it, in words; "" for none
 
+	Stops []state.CreateStop `json:"create_stops,omitempty"` // why its creates would wait, as the last plan noted it
+
 	Fields     []FieldCount      `json:"fields"`      // of customers that exist, most changed first
 	Blanked    []BlankedField    `json:"blanked"`     // the first fields that would be emptied
 	Groups     []ChangeGroup     `json:"groups"`      // equal changes of customers that exist, largest first

@@ -309,6 +309,9 @@ func (f *forecast) add(ctx context.Context) (Preview, error) {
 		return p, err
 	}
 	p.Limits = f.Settings.Guards.stops(f.losses(), p.Weight, p.Linked)
+	if p.Stops, err = f.stopsOf(ctx, state.Plan{Creates: p.Creates}); err != nil {
+		return p, err
+	}
 	p.Fields, p.Groups = f.fieldCounts(), f.largestGroups()
 	for _, failure := range slices.SortedFunc(maps.Values(failures), func(a, b *Failure) int {
 		return cmp.Or(cmp.Compare(b.New, a.New), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Reason, b.Reason))

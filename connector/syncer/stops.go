@@ -44,11 +44,11 @@ func (r *run) firstMatching(tx *state.Tx, m state.Matching) ([]state.CreateStop,
 	if !r.Settings.Guards.FirstMatching || m.Finished || m.Begun && !m.Stopped {
 		return nil, nil
 	}
-	free, err := tx.FreeCustomers(r.conn.Name, r.conn.Mapping.KeyName())
-	if err != nil || free == 0 {
+	stop, err := tx.CountFirstMatching(r.conn.Name, r.conn.Mapping.KeyName())
+	if err != nil || stop.Customers == 0 {
 		return nil, err
 	}
-	return []state.CreateStop{{Connection: r.conn.Name, Cause: state.CauseFirstMatching, Customers: free}}, nil
+	return []state.CreateStop{stop}, nil
 }
 
 // Records that look like payers of another connection stop a connection from two on, or where they are a tenth of its

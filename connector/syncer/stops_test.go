@@ -43,6 +43,9 @@ func TestTheFirstRunCreatesNobodyUntilMatchingIsFinished(t *testing.T) {
 	if res.Outcome != connector.RunAwaitingApproval || res.Counts.Created != 0 || w.payer("C0").BillingID != linked {
 		t.Fatalf("%s with %+v; want a run that waits, with C0 linked and nobody created", res.Outcome, res.Counts)
 	}
+	if p := w.preview(syncer.PreviewOptions{}); p.Creates != 5 || len(p.Stops) != 1 || p.Stops[0].Text() != res.Plan.Limits {
+		t.Errorf("a preview of %d creates says %+v, and the plan %q", p.Creates, p.Stops, res.Plan.Limits)
+	}
 	if !strings.Contains(res.Plan.Limits, "41 customers exist in the billing service that belong to no record yet") || res.Plan.Creates != 5 {
 		t.Errorf("the plan of %d creates waits because %q", res.Plan.Creates, res.Plan.Limits)
 	}

@@ -8,3 +8,6 @@ CREATE TABLE unclaimed_keys (
   ticket     INTEGER NOT NULL, -- newest when it was noted: a person who decided later may have seen the key
   PRIMARY KEY (connection, billing_id)
 ) STRICT, WITHOUT ROWID;
+
+-- How many records looked like a customer when the stop was counted last.
+ALTER TABLE create_stops ADD COLUMN records INTEGER NOT NULL DEFAULT 0 CHECK (records >= 0);

@@ -12,3 +12,6 @@ CREATE TABLE unclaimed_keys (
 ALTER TABLE unclaimed_keys ENABLE ROW LEVEL SECURITY;
 ALTER TABLE unclaimed_keys FORCE ROW LEVEL SECURITY;
 CREATE POLICY own ON unclaimed_keys USING (account = (SELECT current_setting('payersync.account')::bigint));
+
+-- How many records looked like a customer when the stop was counted last.
+ALTER TABLE create_stops ADD COLUMN records BIGINT NOT NULL DEFAULT 0 CHECK (records >= 0);
