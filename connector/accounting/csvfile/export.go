@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -135,7 +136,25 @@ func (e *export) checkKind(start []byte) error {
 	case bytes.IndexByte(start, '\r') >= 0 && bytes.IndexByte(start, '\n') < 0:
 		return e.fail("its lines end as on very old Macintosh computers", "save it as CSV UTF-8", nil)
 	}
+	text := bytes.TrimLeft(bytes.TrimPrefix(start, []byte("\ufeff")), " \t\r\n")
+	for _, k := range otherKinds {
+		if k.begins.Match(text) {
+			return e.fail("it is "+k.what+", not a CSV file", k.next, nil)
+		}
+	}
 	return nil
+}
+
+// otherKinds are files of text that people take for CSV, by how they begin.
+var otherKinds = []struct {
+	what, next string
+	begins     *regexp.Regexp
+}{
+	{"a web page", "open it in a spreadsheet, and save it from there as CSV UTF-8", regexp.MustCompile(`(?i)^<(!doctype html|html|head|body|table|meta)\b`)},
+	{"an XML file", "export it again as CSV UTF-8", regexp.MustCompile(`^<\?xml\b`)},
+	{"a PDF document", "export it again as CSV UTF-8", regexp.MustCompile(`^%PDF-`)},
+	{"JSON", "export it again as CSV UTF-8", regexp.MustCompile(`^(\{\s*"|\[\s*\{)`)},
+	{"a file of contact cards", "export it again as CSV UTF-8", regexp.MustCompile(`(?i)^BEGIN:VCARD`)},
 }
 
 func (e *export) checkHeader() error {

@@ -135,12 +135,18 @@ func TestSniffFindsTheHeadingsBetweenTitlesAndTotals(t *testing.T) {
 func TestSniffSaysWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ content, want string }{
-		"nothing":      {"", "it is empty; export it again"},
-		"a workbook":   {"PK\x03\x04" + strings.Repeat("x", 100), "it is a spreadsheet, not a CSV file; save it from the spreadsheet as CSV UTF-8"},
-		"a picture":    {"\x89PNG\x00\x00\x01\x02\x00abc", "it holds bytes that are no text; save it from its program as CSV UTF-8"},
-		"one column":   {"Name\nAnn\nBob\n", "it has one column only, or its columns are not parted by commas, semicolons, tabs or |; export it with a number, a name and an e-mail address for each customer, as CSV UTF-8"},
-		"no headings":  {"1001;Ann;a@a.example\n1002;Bob;b@b.example\n", "none of its first lines looks like headings: they hold addresses, numbers or dates, or nothing; export it with its headings, or write them as a first line"},
-		"old Mac text": {"Id;Name\r1;Ann\r", "its lines end as on very old Macintosh computers; save it as CSV UTF-8"},
+		"nothing":         {"", "it is empty; export it again"},
+		"a workbook":      {"PK\x03\x04" + strings.Repeat("x", 100), "it is a spreadsheet, not a CSV file; save it from the spreadsheet as CSV UTF-8"},
+		"a picture":       {"\x89PNG\x00\x00\x01\x02\x00abc", "it holds bytes that are no text; save it from its program as CSV UTF-8"},
+		"one column":      {"Name\nAnn\nBob\n", "it has one column only, or its columns are not parted by commas, semicolons, tabs or |; export it with a number, a name and an e-mail address for each customer, as CSV UTF-8"},
+		"no headings":     {"1001;Ann;a@a.example\n1002;Bob;b@b.example\n", "none of its first lines looks like headings: they hold addresses, numbers or dates, or nothing; export it with its headings, or write them as a first line"},
+		"an old workbook": {"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + strings.Repeat("x", 100), "it is a spreadsheet, not a CSV file; save it from the spreadsheet as CSV UTF-8"},
+		"a web page":      {"<html><head><meta charset=utf-8></head><body><table><tr><td>No</td><td>Name</td></tr>\n<tr><td>1</td><td>Ann</td></tr></table></body></html>\n", "it is a web page, not a CSV file; open it in a spreadsheet, and save it from there as CSV UTF-8"},
+		"a PDF":           {"%PDF-1.4\n1 0 obj\n<< /Type /Catalog >>\nendobj\n", "it is a PDF document, not a CSV file; export it again as CSV UTF-8"},
+		"JSON":            {"[{\"id\":\"1\",\"name\":\"Ann\"},\n{\"id\":\"2\",\"name\":\"Bob\"}]\n", "it is JSON, not a CSV file; export it again as CSV UTF-8"},
+		"XML":             {"<?xml version=\"1.0\"?>\n<Workbook><Row><Cell>No</Cell></Row></Workbook>\n", "it is an XML file, not a CSV file; export it again as CSV UTF-8"},
+		"a card file":     {"BEGIN:VCARD\nVERSION:3.0\nFN:Ann Oak\nEMAIL:a@a.example\nEND:VCARD\n", "it is a file of contact cards, not a CSV file; export it again as CSV UTF-8"},
+		"old Mac text":    {"Id;Name\r1;Ann\r", "its lines end as on very old Macintosh computers; save it as CSV UTF-8"},
 	} {
 		path := write(t, tt.content)
 		if _, err := Sniff(t.Context(), path); err == nil || err.Error() != "cannot read "+path+": "+tt.want {
