@@ -163,6 +163,7 @@ func (m *Mapping) customer(e *evaluation, key connector.Key) (connector.Customer
 	if out.Name, err = e.text(m.name); err != nil {
 		return connector.Customer{}, err
 	}
+	out.Name = joinLines(out.Name)
 	if out.People, err = elementsOf(e, m.people, person); err != nil {
 		return connector.Customer{}, err
 	}
@@ -183,7 +184,7 @@ func (m *Mapping) customer(e *evaluation, key connector.Key) (connector.Customer
 
 func person(f map[string]string) connector.Person {
 	return connector.Person{
-		Name: f["name"], FirstName: f["firstName"], LastName: f["lastName"], Email: connector.TrimEmail(f["email"]), Phone: joinLines(f["phone"]),
+		Name: joinLines(f["name"]), FirstName: joinLines(f["firstName"]), LastName: joinLines(f["lastName"]), Email: connector.TrimEmail(f["email"]), Phone: joinLines(f["phone"]),
 		Primary: f[flagPrimary], Communication: f[flagCommunication],
 	}
 }

@@ -67,10 +67,23 @@ func emailWords(m *meter, cell any) (string, []string, error) {
 	}
 	words := strings.FieldsFunc(s, betweenEmails)
 	for i, word := range words {
-		words[i] = connector.TrimEmail(strings.TrimPrefix(connector.TrimEmail(word), "mailto:"))
+		words[i] = trimEmailWord(word)
 	}
 	words = slices.DeleteFunc(words, func(word string) bool { return !strings.Contains(word, "@") })
 	return connector.TrimEmail(s), words, m.spend(8 * len(words))
+}
+
+// mailto is how the address of a link begins.
+const mailto = "mailto:"
+
+// trimEmailWord takes from an address what programs and people write around it: quotation marks,
+// mailto:, and the full stop of a sentence.
+func trimEmailWord(word string) string {
+	word = connector.TrimEmail(word)
+	if len(word) > len(mailto) && strings.EqualFold(word[:len(mailto)], mailto) {
+		word = connector.TrimEmail(word[len(mailto):])
+	}
+	return connector.TrimEmail(strings.TrimRight(word, "."))
 }
 
 // HasEmail reports whether firstEmail finds a well-formed address in a cell.

@@ -44,6 +44,7 @@ customer:
 		"lines":      {`{"No":"1","Company":"A Ltd","Street":"Unit 4\r\n1 Quay St","Phone":"+44 113 496 0105\n+44 7700 900105"}`, connector.Customer{Name: "A Ltd", People: []connector.Person{{Phone: "+441134960105"}}, Addresses: []connector.Address{{Line1: "Unit 4, 1 Quay St"}}}},
 		"not a one":  {`{"No":"1","Company":"A Ltd","Phone":"call Bob\nor Ann"}`, connector.Customer{Name: "A Ltd", People: []connector.Person{{Phone: "call Bob, or Ann"}}}},
 		"edges":      {`{"No":"1","Company":"A Ltd","Email":"\ufeff“a@a.example”"}`, connector.Customer{Name: "A Ltd", People: []connector.Person{{Email: "a@a.example"}}}},
+		"two names":  {`{"No":"1","Company":"A Ltd\nt/a B\u2029","Email":"MAILTO:a@a.example."}`, connector.Customer{Name: "A Ltd, t/a B", People: []connector.Person{{Email: "a@a.example"}}}},
 		"Mr Null":    {`{"No":"1","First":"Ann","Last":"Null"}`, connector.Customer{Name: "Ann Null", People: []connector.Person{{Name: "Ann Null"}}}},
 		"two labels": {`{"No":"1","Company":"A Ltd","Phone":"Phone:+44 113 496 0105 Mobile: +44 7700 900105"}`, connector.Customer{Name: "A Ltd", People: []connector.Person{{Phone: "+441134960105"}}}},
 	} {

@@ -35,18 +35,19 @@ type column struct {
 	dates   int
 	amounts int
 	ibans   int
-	flags   int // yes and no
-	lands   int // countries
-	texts   int // with letters
-	lines   bool
+	flags   int  // yes and no
+	lands   int  // countries
+	texts   int  // with letters
+	markup  int  // with the signs of a web page or of a program for letters or line breaks
 	running bool // it may be a counter of rows
 }
 
 var (
 	phoneForm  = regexp.MustCompile(`^[+(]?[0-9][0-9 ()/.\-]{4,}[0-9]$`)
 	codeForm   = regexp.MustCompile(`^[\pL\pN][\pL\pN._/\-]*$`)
-	dateForm   = regexp.MustCompile(`^(\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}-\d{2}-\d{2})( .*)?$`)
+	dateForm   = regexp.MustCompile(`^(\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}[-/.]\d{2}[-/.]\d{2}|\d{1,2}[ -]\pL{3,9}\.?[ -]\d{2,4}|/Date\(-?\d+([+-]\d{4})?\)/)([ T].*)?$`)
 	amountForm = regexp.MustCompile(`^[€£$]?\s?-?\d{1,3}([.,' ]?\d{3})*[.,]\d{2}\s?([€£$]|EUR|GBP|CHF)?$`)
+	markup     = regexp.MustCompile(`(?i)&(amp|lt|gt|quot|apos|nbsp|[a-z]{1,2}(uml|acute|grave|circ|tilde|cedil|lig|slash|ring)|#[0-9]{2,5}|#x[0-9a-f]{2,4});|<br ?/?>|\\[rn]`)
 	ibanForm   = regexp.MustCompile(`^[A-Z]{2}\d{2}[A-Z0-9]{11,30}$`)
 )
 
@@ -166,7 +167,9 @@ func (c *column) add(cell string) {
 			*counter++
 		}
 	}
-	c.lines = c.lines || strings.ContainsAny(cell, "\r\n")
+	if markup.MatchString(cell) {
+		c.markup++
+	}
 }
 
 // IsIBAN reports whether a cell has the form of an international bank account number.
@@ -199,10 +202,5 @@ func (c *column) written() string {
 	return mapping.Written(c.name)
 }
 
-// trimmed is its text without spaces around it, and without line breaks where it has some.
-func (c *column) trimmed() string {
-	if c.lines {
-		return `join(split(` + c.written() + `, "\n"), ", ")`
-	}
-	return "trim(" + c.written() + ")"
-}
+// trimmed is its text without spaces around it.
+func (c *column) trimmed() string { return "trim(" + c.written() + ")" }

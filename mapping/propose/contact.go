@@ -26,7 +26,7 @@ func (p *proposing) setAside() {
 // email finds the column with the address that a signing link goes to.
 func (p *proposing) email() {
 	for _, c := range p.columns {
-		if c.emails > 0 && c.emails*2 >= c.filled {
+		if c.emails > 0 && (c.emails*2 >= c.filled || c.score(roleEmail) >= 900) {
 			p.emails = append(p.emails, c)
 		}
 	}

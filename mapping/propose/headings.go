@@ -67,8 +67,8 @@ var headings = [roles][]string{
 		"nachname vorname", "name vorname", "vorname nachname", "vorname name", "last name first name", "first name last name", "nom prenom", "nom et prenom", "cognome nome", "cognome e nome", "achternaam voornaam", "apellidos nombre", "contact name",
 	},
 	roleMoreName: {"name 2", "firma 2", "namenszusatz", "name zusatz", "nom 2", "naam 2", "zusatz"},
-	roleFirst:    {"first name", "given name", "vorname adressattyp naturl person", "vorname", "prenom", "nome", "voornaam", "nombre de pila", "nombre", "forename"},
-	roleLast:     {"last name", "surname", "family name", "name adressattyp naturl person", "nachname", "familienname", "zuname", "nom de famille", "cognome", "achternaam", "apellidos", "apellido", "name", "nom"},
+	roleFirst:    {"first name", "given name", "vorname adressattyp naturl person", "vorname", "prenom", "nome", "voornaam", "nombre de pila", "nombre", "forename", "first"},
+	roleLast:     {"last name", "surname", "family name", "name adressattyp naturl person", "nachname", "familienname", "zuname", "nom de famille", "cognome", "achternaam", "apellidos", "apellido", "name", "nom", "last"},
 	roleContact: {
 		"main contact name", "primary contact", "contact person", "contact name", "contact", "attention", "attn", "ansprechpartner", "kontaktperson", "kontakt", "interlocuteur", "personne de contact",
 		"referente", "persona di riferimento", "contactpersoon", "contact persoon", "persona de contacto", "contacto",
@@ -113,7 +113,7 @@ var (
 var alone = []string{
 	"name", "customer", "client", "kunde", "cliente", "klant", "relatie", "contact", "kontakt", "business", "mail", "reference", "konto", "code", "codice", "codigo",
 	"id", "ref", "number", "nummer", "numero", "nr", "no", "matchcode", "address", "adresse", "adres", "rue", "via", "voie", "calle", "land", "staat", "cp", "cap", "zip", "portable",
-	"active", "aktiv", "zusatz", "complement", "einzug", "civico", "nom", "nome", "nombre", "naam", "company", "organisation", "organization", "contacto", "attention", "ort", "code pays",
+	"active", "aktiv", "zusatz", "complement", "einzug", "civico", "nom", "nome", "nombre", "naam", "company", "organisation", "organization", "contacto", "attention", "ort", "code pays", "first", "last",
 }
 
 // aside are headings of columns that no customer is made of.

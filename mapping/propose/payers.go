@@ -228,11 +228,34 @@ func (p *proposing) kind() (*column, string, string) {
 
 // leavers finds a column that holds the day on which somebody has left.
 func (p *proposing) leavers() (*column, string, string) {
-	c := p.first(roleLeft, func(c *column) bool { return c.dates*10 >= c.filled*9 && c.filled*2 < c.rows })
+	c := p.first(roleLeft, func(c *column) bool { return (c.dates+c.sum(c.serials()))*10 >= c.filled*9 })
 	if c == nil {
 		return nil, "", ""
 	}
-	return c, "isBlank(" + c.written() + ")", fmt.Sprintf("%s rows have a day in %q and are left out", of(c.filled, c.rows), c.name)
+	none := slices.DeleteFunc(c.common(), func(v string) bool { return !isNoDay(v) })
+	left := c.filled - c.sum(none)
+	condition := "isBlank(" + c.written() + ")"
+	if len(none) > 0 {
+		condition = "(" + condition + " || " + oneOf(c, none) + ")"
+	}
+	why := fmt.Sprintf("%s rows have a day in %q and are left out", of(left, c.rows), c.name)
+	return p.take(c, reading{fmt.Sprintf("only rows without a day in %q (%s rows)", c.name, of(c.rows-left, c.rows)), condition, why, c.rows - left})
+}
+
+// serial matches a day as spreadsheets count them.
+var serial = regexp.MustCompile(`^[2-6][0-9]{4}(\.[0-9]+)?$`)
+
+func (c *column) serials() []string {
+	return slices.DeleteFunc(c.common(), func(v string) bool { return !serial.MatchString(v) })
+}
+
+// yearOfDay matches the year of a day.
+var yearOfDay = regexp.MustCompile(`\b[0-9]{4}\b`)
+
+// isNoDay reports whether a day stands for none, as 0000-00-00, 30.12.1899 and 9999-12-31 do.
+func isNoDay(day string) bool {
+	year := yearOfDay.FindString(strings.SplitN(day, "(", 2)[0]) // in brackets stands no year, but a number of milliseconds
+	return year != "" && (year < "1901" || year > "2900")
 }
 
 // sorted goes by the values of a column that sorts customers out.

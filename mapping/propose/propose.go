@@ -90,6 +90,7 @@ func From(t Table, said Said) Proposal {
 	p.region()
 	p.mandate()
 	p.warn()
+	p.warnOfMarkup()
 	if t.Part {
 		p.out.First = len(t.Rows)
 	}

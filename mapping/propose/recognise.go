@@ -84,6 +84,15 @@ func (p *proposing) filters() (out []filter) {
 	return out
 }
 
+// warnOfMarkup notes columns that rules read and whose texts are written as in a web page.
+func (p *proposing) warnOfMarkup() {
+	for _, c := range p.columns {
+		if c.used && c.markup > 0 {
+			p.note("%s signs such as &amp;, <br> or \\n in %q: they are sent as they stand. Export again as plain text.", rowsHave(c.markup), c.name)
+		}
+	}
+}
+
 // warn notes the traps of a known export that matter to this file.
 func (p *proposing) warn() {
 	if p.export == nil {
