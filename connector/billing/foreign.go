@@ -33,7 +33,7 @@ func (c *Client) ForeignChanges(before, after json.RawMessage, last *connector.C
 	if err := checkJSON(after); err != nil {
 		return nil, fmt.Errorf("compare customer, as it is: %w", err)
 	}
-	is, err := parseObject(standStill(before, after))
+	is, err := parseObject(standStill("", before, after))
 	if err != nil {
 		return nil, fmt.Errorf("compare customer, as it is: %w", err)
 	}

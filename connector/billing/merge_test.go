@@ -2,6 +2,7 @@ package billing_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -319,6 +320,26 @@ func TestCreateBodyIsTheSameEveryTimeAndHoldsTheKey(t *testing.T) {
 	for _, pairs := range []map[string]string{nil, {"Xero": "1"}} {
 		if body, err := client.CreateBody(connector.Customer{Name: "A", ExternalData: pairs}); err == nil {
 			t.Errorf("pairs %v gave %s", pairs, body)
+		}
+	}
+}
+
+// A revision that the service counts at every update is nobody's edit; any other number that grew
+// by one may be.
+func TestANumberThatGrewByOneIsNoEditOnlyWhereItIsARevision(t *testing.T) {
+	t.Parallel()
+	for member, edited := range map[string]bool{
+		"version": false, "revision": false, "lockVersion": false, "row_version": false, "etag": false, "updates": false, "rev2": false,
+		"creditDays": true, "employees": true, "level": true, "overview": true, "reviewLevel": true, "conversion": true,
+	} {
+		for _, shape := range []string{`{"name":"A","%s":%d}`, `{"name":"A","details":{"%s":%d}}`, `{"name":"A","list":[{"%s":%d}]}`} {
+			paths, err := offline(t, nil).ForeignChanges(fmt.Appendf(nil, shape, member, 4), fmt.Appendf(nil, shape, member, 5), nil, connector.Customer{Name: "A"}, []string{"name"})
+			if err != nil || len(paths) > 0 != edited {
+				t.Errorf("%s from 4 to 5 in %s: changed by others %v, want %t (%v)", member, shape, paths, edited, err)
+			}
+			if paths, _ := offline(t, nil).ForeignChanges(fmt.Appendf(nil, shape, member, 4), fmt.Appendf(nil, shape, member, 7), nil, connector.Customer{Name: "A"}, []string{"name"}); len(paths) == 0 {
+				t.Errorf("%s from 4 to 7 in %s is not told", member, shape)
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"payersync/connector"
 )
@@ -80,14 +81,16 @@ func blankJSON(raw json.RawMessage) bool {
 	return slices.Contains([]string{"", "null", `""`, "{}", "[]"}, string(compact(raw)))
 }
 
-// standStill returns is with the stamps of an update reset to their values in was. A stamp is a
-// time that became later, or a number that grew by one. Services write both at every update.
-func standStill(was, is json.RawMessage) json.RawMessage {
+// standStill returns is, the value of a member with a name, with the stamps of an update reset to
+// their values in was. Services write stamps at every update. A stamp is a time that became later,
+// or a revision that grew by one. A number that is no revision by its name may be somebody's edit:
+// the ledger finds out whether it changes with every update.
+func standStill(name string, was, is json.RawMessage) json.RawMessage {
 	before, errBefore := parseObject(was)
 	after, errAfter := parseObject(is)
 	if errBefore == nil && errAfter == nil {
 		for i, m := range after {
-			after[i].value = standStill(before.get(m.key), m.value)
+			after[i].value = standStill(m.key, before.get(m.key), m.value)
 		}
 		return after.bytes()
 	}
@@ -95,22 +98,40 @@ func standStill(was, is json.RawMessage) json.RawMessage {
 	list, errAfter := split(is, '[')
 	if errBefore == nil && errAfter == nil && len(listed) == len(list) {
 		for i := range list {
-			list[i] = standStill(listed[i], list[i])
+			list[i] = standStill(name, listed[i], list[i])
 		}
 		return joinArray(list)
 	}
-	if movedOn(was, is) {
+	if isRevision(name) && grewByOne(was, is) || movedOn(was, is) {
 		return was
 	}
 	return is
 }
 
-func movedOn(was, is json.RawMessage) bool {
-	if before, err := strconv.ParseInt(string(was), 10, 64); err == nil {
-		if after, err := strconv.ParseInt(string(is), 10, 64); err == nil && after == before+1 {
-			return true
+// revisionWords are the words of which one is in the name of a member that counts updates.
+var revisionWords = []string{"version", "ver", "revision", "rev", "generation", "gen", "sequence", "seq", "etag", "modifications", "modcount", "updates", "changes", "edits"}
+
+// isRevision reports whether a member counts updates, by the words of its name.
+func isRevision(name string) bool {
+	var words []string
+	for i, r := range name {
+		if i == 0 || unicode.IsUpper(r) || !unicode.IsLetter(r) {
+			words = append(words, "")
+		}
+		if unicode.IsLetter(r) {
+			words[len(words)-1] += string(unicode.ToLower(r))
 		}
 	}
+	return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(revisionWords, word) })
+}
+
+func grewByOne(was, is json.RawMessage) bool {
+	before, errBefore := strconv.ParseInt(string(was), 10, 64)
+	after, errAfter := strconv.ParseInt(string(is), 10, 64)
+	return errBefore == nil && errAfter == nil && after == before+1
+}
+
+func movedOn(was, is json.RawMessage) bool {
 	before, after := scalar(was), scalar(is)
 	if min(len(before), len(after)) < len("1700000000") || was[0] == '"' && !strings.Contains(before, "-") {
 		return false // a short number is no time, nor is a text of digits, which may be a phone
