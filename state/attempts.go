@@ -176,3 +176,10 @@ func (l *Ledger) OpenRequests(ctx context.Context, connection, sourceID string) 
 // ErrKeyUnderWay means that another request which may still arrive makes a customer
 // with the key.
 var ErrKeyUnderWay = errors.New("a create with the same key may still arrive")
+
+// LastUnanswered returns when the last request about a record's customer left that has no answer and
+// may still arrive; the zero time for none.
+func (l *Ledger) LastUnanswered(ctx context.Context, connection, sourceID string) (time.Time, error) {
+	return l.time(ctx, `SELECT max(a.sent_at) FROM attempts a JOIN changes c ON c.change_id = a.change_id
+		WHERE c.connection = ? AND c.source_id = ? AND a.action <> 'link' AND a.ended = '' AND a.over = 0`, connection, sourceID)
+}

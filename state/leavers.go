@@ -39,6 +39,7 @@ type Notice struct {
 	Reason    connector.Reason // left_with_mandate, or "" for nothing
 	Detail    string
 	OfMandate connector.Reason // what a person should know of the customer's mandate; "" for nothing
+	Awaited   string           // of OfMandate, as Decision.Awaited
 }
 
 // TellNotShown makes what people are told of a record that is not shown any more, and of its
@@ -62,6 +63,8 @@ func (tx *Tx) tellLeft(connection string, n Notice) error {
 	for topic, reason := range map[Topic]connector.Reason{TopicRecord: n.Reason, TopicMandate: n.OfMandate} {
 		var err error
 		switch {
+		case reason != "" && topic == TopicMandate:
+			err = tx.SetAttention(connection, n.SourceID, topic, reason, n.Awaited)
 		case reason != "":
 			err = tx.SetAttention(connection, n.SourceID, topic, reason, n.Detail)
 		case topic == TopicRecord:

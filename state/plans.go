@@ -44,6 +44,7 @@ type Decision struct {
 	Detail      string
 	Also        connector.Reason // what is the matter with its customer, where Reason is about the record; "" for nothing
 	OfMandate   connector.Reason // what a person should know of the customer's mandate; "" for nothing
+	Awaited     string           // of OfMandate, in words: until when a request is waited for; "" where that is not known
 	Label       *NewLabel        // what the record is known by; nil for what is kept of it
 	Likeness    *Likeness        // what the payer may be known by; nil for what is kept of it
 	Customer    *NewChange       // the change of the customer; nil for none
@@ -261,8 +262,11 @@ func (tx *Tx) saveReason(connection string, d Decision, anything bool) error {
 			blank = append(blank, topic)
 			continue
 		}
-		if reason == d.Reason {
+		switch {
+		case reason == d.Reason:
 			detail = d.Detail
+		case topic == TopicMandate:
+			detail = d.Awaited
 		}
 		if err := tx.SetAttention(connection, d.SourceID, topic, reason, detail); err != nil {
 			return err

@@ -23,6 +23,7 @@ func (r *run) tellNotShown(ctx context.Context) error {
 			for _, c := range page {
 				c.Facts.Record = protocol.Record{Standing: protocol.NotShown}
 				n := state.Notice{SourceID: c.Record.SourceID, Stands: c.Stands, OfMandate: protocol.Asking(c.Facts).Reason}
+				n.Awaited = r.awaited(c.Facts, protocol.Asking(c.Facts))
 				if n.Reason = protocol.Customer(c.Facts).Reason; n.Reason != "" {
 					n.Detail = leftDetail(c, c.Facts)
 				}

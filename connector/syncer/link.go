@@ -63,7 +63,8 @@ func (r *run) lookAndRequest(ctx context.Context, c state.Change, known bool) er
 	if shown != nil && f.Mandate.Status == "" { // without an id there is nothing to keep it under
 		f.Mandate.Status = cmp.Or(shown.Status, "not shown")
 	}
-	switch step := protocol.Asking(f); {
+	step := protocol.Asking(f)
+	switch {
 	case step.Do == protocol.AskLink:
 		return r.requestLink(ctx, c)
 	case step.Do == protocol.Wait && f.Mandate.Rest:
@@ -72,6 +73,9 @@ func (r *run) lookAndRequest(ctx context.Context, c state.Change, known bool) er
 		return r.closeKnown(ctx, c, f, c.Attempts > 0)
 	case step.Do == protocol.Nothing && c.State != connector.ChangePending: // its customer is not in order: planned again when it is
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
+	}
+	if awaited := r.awaited(f, step); awaited != "" {
+		return r.tellOfMandate(ctx, c, awaited)
 	}
 	return nil // its customer comes first
 }
@@ -91,9 +95,13 @@ func (r *run) gatherLink(ctx context.Context, c state.Change) (f protocol.Facts,
 // rest leaves a request without an answer alone until its pause is over, and says when that is.
 func (r *run) rest(ctx context.Context, c state.Change, next time.Time) error {
 	r.waitsUntil(next)
+	return r.tellOfMandate(ctx, c, fmt.Sprintf("The request for a signing link got no answer. It is made again at %s.", next.UTC().Format(time.RFC3339)))
+}
+
+// tellOfMandate says on the payer why a request for a signing link waits.
+func (r *run) tellOfMandate(ctx context.Context, c state.Change, detail string) error {
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
-		return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, state.TopicMandate, connector.ReasonOutcomeUnknown,
-			fmt.Sprintf("The request for a signing link got no answer. It is made again at %s.", next.UTC().Format(time.RFC3339)))
+		return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, state.TopicMandate, connector.ReasonOutcomeUnknown, detail)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,4 +149,45 @@ func TestAPersonsWordLetsALinkRequestLeaveBeforeItsPauseIsOver(t *testing.T) {
 	w.retry("C0000")
 	w.complete(w.run())
 	w.expectLinks(1)
+}
+
+// After a restore links wait: every run says until when, and what people are told says so, too.
+//
+// covers F64, F240
+func TestAfterARestoreARunSaysUntilWhenLinksWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(3)
+	m := meddle(w)
+	m.onRequest = func(string, connector.Mandate, error) (connector.Mandate, error) {
+		return connector.Mandate{}, unanswered("request mandate link")
+	}
+	m.askInstead = true
+	w.run()
+	m.onRequest, m.askInstead = nil, false
+	if err := w.ledger.Do(t.Context(), (*state.Tx).MarkRestored); err != nil {
+		t.Fatal(err)
+	}
+	ends := w.clock.now().Add(state.Arrival)
+	for range 3 {
+		w.clock.advance(time.Minute)
+		w.sweep()
+		res := w.run()
+		if res.Outcome != connector.RunIncomplete || !res.RetryAt.Equal(ends) {
+			t.Errorf("the run is %s and may go on at %v, want incomplete and %v: %s", res.Outcome, res.RetryAt, ends, res.Left)
+		}
+		told, err := w.ledger.Attention(t.Context(), state.Filter{State: string(connector.ReasonOutcomeUnknown)})
+		if err != nil || len(told) == 0 {
+			t.Fatalf("%d are told: %v", len(told), err)
+		}
+		for _, a := range told {
+			if want := "links are asked for again from " + ends.UTC().Format(time.RFC3339); !strings.Contains(a.Detail, want) {
+				t.Errorf("people are told %q, want until when: %s", a.Detail, want)
+			}
+		}
+	}
+	w.clock.advance(state.Arrival)
+	w.sweep()
+	w.runsUntilServed()
+	w.expectLinks(3)
 }

@@ -494,7 +494,7 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 		f.Look.Shows = protocol.Ours
 	}
 	asking := protocol.Asking(f)
-	d.OfMandate = asking.Reason
+	d.OfMandate, d.Awaited = asking.Reason, r.awaited(f, asking)
 	step := protocol.Customer(f)
 	if m.Standing == protocol.Excluded || d.Left && step.Do == protocol.Nothing {
 		d.Verdict = state.Excluded
@@ -502,7 +502,11 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	switch step.Do {
 	case protocol.ReadCustomer, protocol.ReadList, protocol.Wait:
 		d.Waits = true
-		d = d.Because(step.Reason, "")
+		detail, err := r.awaitedOf(ctx, f, p, step)
+		if err != nil {
+			return d, err
+		}
+		d = d.Because(step.Reason, detail)
 	case protocol.Unlink:
 		return r.decideUnlink(ctx, d, p, seen)
 	case protocol.Tell:

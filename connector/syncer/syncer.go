@@ -212,6 +212,7 @@ type run struct {
 	unread    error           // why the source was not read to its end
 	undecided bool            // the source was read to a place behind which nothing can be told
 	note      string          // for Result.Note
+	doubtEnds time.Time       // until when requests may arrive that the ledger lost with a restore; zero for no restore
 	proof     connector.Proof // for Result.Proof; zero until the source was read to its end
 
 	claims *claims // a forecast: how many records would have each key; nil for what the ledger says
@@ -387,6 +388,9 @@ func (r *run) ended() connector.RunOutcome {
 // waits for the other's remote system to be well, and both must be done before
 // anything new is planned.
 func (r *run) takeStock(ctx context.Context) error {
+	if err := r.loadDoubt(ctx); err != nil {
+		return err
+	}
 	pulled := r.pull(ctx)
 	r.unread = pulled
 	if pulled != nil {
