@@ -40,6 +40,7 @@ type Standing struct {
 	Sending   connector.ChangeState // of the open change of its customer; "" for none
 	Asking    connector.ChangeState // of the open request for a link; "" for none
 	Unasked   Unasked               // why the newest plan asks for none
+	Awaited   string                // until when a request for a link without an answer waits, in words; "" where that is not known
 
 	Mandate   StandingMandate
 	Letters   SentLetters // about this mandate
@@ -97,7 +98,7 @@ func standingColumns(records, about string) string {
 	return `SELECT r.connection, r.source_id, CASE r.forgotten WHEN '' THEN r.state ELSE 'forgotten' END, CASE r.decision WHEN 'none' THEN '' ELSE r.decision END, r.updated_at,
 	` + isNoPayer + `, r.given_up <> 0, r.same_as, coalesce(p.stays_at, 0) <> 0 AND p.stays_with = coalesce(p.mandate_id, ''), ` + letBe + `,
 	coalesce(p.unlink_at, 0) <> 0, r.contested,
-	coalesce(ar.reason, ''), ar.since, coalesce(al.reason, ''), al.since, coalesce(am.reason, ''), am.since,
+	coalesce(ar.reason, ''), ar.since, coalesce(al.reason, ''), al.since, coalesce(am.reason, ''), am.since, CASE am.reason WHEN 'outcome_unknown' THEN am.detail ELSE '' END,
 	coalesce(p.key_name, ''), coalesce(p.key_value, ''), coalesce(p.link_state, ''), coalesce(p.billing_id, ''), p.billing_id IS NOT NULL AND ` + inOrder + `, p.billing_id IS NOT NULL AND ` + isMissing + `,
 	coalesce(cc.state, ''), coalesce(cm.state, ''), r.not_asked, r.not_asked_line, r.not_asked_condition,
 	coalesce(m.mandate_id, ''), coalesce(m.status, ''), m.status_since, m.first_seen_at, ` + lastSeenOf("m", "last_seen_at") + `, m.link IS NOT NULL, m.link_at,
@@ -310,7 +311,7 @@ type standingRow struct {
 func (r *standingRow) dest() []any {
 	s, m, t := &r.Standing, &r.Mandate, &r.text
 	return []any{&s.Connection, &s.SourceID, &s.State, &s.Decision, &t[0], &s.Left, &s.GivenUp, &s.MergedTo, &s.Stays, &s.LetBe, &s.Unlinking, &s.Contested,
-		&s.Told[0].Reason, &t[1], &s.Told[1].Reason, &t[2], &s.Told[2].Reason, &t[3],
+		&s.Told[0].Reason, &t[1], &s.Told[1].Reason, &t[2], &s.Told[2].Reason, &t[3], &s.Awaited,
 		&s.Key.Name, &s.Key.Value, &s.LinkState, &s.BillingID, &s.InOrder, &s.Missing, &s.Sending, &s.Asking, &s.Unasked.Why, &s.Unasked.Line, &s.Unasked.Condition,
 		&m.ID, &m.Status, &t[4], &t[5], &t[6], &m.HasLink, &t[7], &m.Ended.Cause,
 		&s.Letters.Sent, &t[8], &t[9], &s.Letters.Unclear, &s.Handed.Times, &t[10], &t[11], &r.box, &r.status, &r.seen}

@@ -409,7 +409,7 @@ func unasked(f state.Standing) Standing {
 	told := f.Told[2]
 	switch {
 	case told.Reason == connector.ReasonOutcomeUnknown || f.Asking != "":
-		return Standing{Class: Unasked, Step: UnderWay, Who: Nobody, Since: told.Since, Sentence: "A mandate is being asked for.", Cure: "Nothing: the next sync goes on with it."}
+		return Standing{Class: Unasked, Step: UnderWay, Who: Nobody, Since: told.Since, Sentence: strings.TrimSpace("A mandate is being asked for. " + f.Awaited), Cure: "Nothing: the next sync goes on with it."}
 	case told.Reason != "":
 		return Standing{Class: Unasked, Step: Refused, Who: helps(told.Reason), Since: told.Since, Reason: told.Reason, Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
 	}

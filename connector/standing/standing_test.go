@@ -134,6 +134,9 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 		{"no rule", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedRule})}, "F", standing.NotWished, standing.Nobody, 90, "no rule mandate.request"},
 		{"no e-mail address", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedNoEmail, Line: 33})}, "F", standing.NoEmail, standing.Books, 90, "No contact has an e-mail address"},
 		{"a person does not ask", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedPerson})}, "F", standing.NotWished, standing.Nobody, 90, "A person decided"},
+		{"a request has no answer", active, changes{without, func(f *state.Standing) {
+			f.Told[2].Reason, f.Awaited = connector.ReasonOutcomeUnknown, "It is made again at 10:45."
+		}}, "F", standing.UnderWay, standing.Nobody, 90, "being asked for. It is made again at 10:45."},
 		{"a request is planned", active, changes{without, func(f *state.Standing) { f.Asking = connector.ChangePending }}, "F", standing.UnderWay, standing.Nobody, 90, "being asked for"},
 		{"a request was refused", active, changes{without, told(2, connector.ReasonLinkRefused)}, "F", standing.Refused, standing.You, 3, "refused to make a signing link"},
 		{"left out", active, changes{left, away}, "F", standing.NoPayer, standing.Nobody, 90, "The mapping leaves it out"},

@@ -181,6 +181,9 @@ func TestAfterARestoreARunSaysUntilWhenLinksWait(t *testing.T) {
 			t.Fatalf("%d are told: %v", len(told), err)
 		}
 		for _, a := range told {
+			if f, err := w.ledger.StandingOf(t.Context(), state.RecordID{Connection: a.Connection, SourceID: a.SourceID}); err != nil || f.Awaited != a.Detail {
+				t.Errorf("where the record stands says %+v, want %q: %v", f, a.Detail, err)
+			}
 			if want := "links are asked for again from " + ends.UTC().Format(time.RFC3339); !strings.Contains(a.Detail, want) {
 				t.Errorf("people are told %q, want until when: %s", a.Detail, want)
 			}
