@@ -3,6 +3,8 @@ package state
 import (
 	"context"
 	"fmt"
+
+	"payersync/connector"
 )
 
 // MatchCandidate is a customer that a record may be, which no payer is linked to.
@@ -62,6 +64,25 @@ func (l *Ledger) OpenMatches(ctx context.Context, connection string) (out []Open
 		return nil, fmt.Errorf("read the customers that records may be: %w", err)
 	}
 	return out, nil
+}
+
+// tellOpenMatches makes what people are told of a record's likely customers follow their decisions
+// at once: it ends with the last open candidate, and begins again when a decision is taken back.
+// The next run finds the same.
+func (tx *Tx) tellOpenMatches(connection, sourceID string) error {
+	var open, told bool
+	if err := tx.row([]any{&open, &told}, `SELECT
+		EXISTS (SELECT 1 FROM match_candidates m WHERE m.connection = ?1 AND m.source_id = ?2 AND `+openCandidate+`),
+		EXISTS (SELECT 1 FROM attention WHERE connection = ?1 AND source_id = ?2 AND topic = 'link')`, connection, sourceID); err != nil {
+		return fmt.Errorf("look for open matches of record %s: %w", sourceID, err)
+	}
+	switch {
+	case !open:
+		return tx.ClearAttention(connection, sourceID, TopicLink, connector.ReasonLikeness)
+	case !told:
+		return tx.SetAttention(connection, sourceID, TopicLink, connector.ReasonLikeness, "")
+	}
+	return nil
 }
 
 func (m *MatchCandidate) dest() []any {

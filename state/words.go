@@ -94,6 +94,9 @@ func (tx *Tx) SaveWord(connection, sourceID, billingID string, word Word) (news 
 		connection, sourceID, billingID, word, stamp(tx.now)); err != nil {
 		return false, err
 	}
+	if err := tx.tellOpenMatches(connection, sourceID); err != nil {
+		return false, err
+	}
 	_, err = tx.ReplanRecord(connection, sourceID)
 	return true, err
 }
@@ -136,7 +139,7 @@ func (tx *Tx) TakeWordBack(connection, sourceID, billingID string) error {
 	if err := tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND billing_id = ?", connection, sourceID, billingID); err != nil {
 		return err
 	}
-	if err := tx.holdUnlinked(connection, sourceID); err != nil {
+	if err := errors.Join(tx.holdUnlinked(connection, sourceID), tx.tellOpenMatches(connection, sourceID)); err != nil {
 		return err
 	}
 	_, err := tx.ReplanRecord(connection, sourceID)
