@@ -118,7 +118,7 @@ func (d *demo) prepare(ctx context.Context) (service, mail net.Listener, err err
 	d.letters = catcher.New(catcher.Options{Now: d.clock.now})
 	d.model = newSandbox(service, connector.NewSecret(quickStartSecret), sandbox.Options{Now: d.clock.now, Letters: d.letters})
 	quiet := &app{program: program{Console: &show.Console{In: d.In, Out: io.Discard, ErrOut: io.Discard, Output: "table"}, getenv: d.getenv}}
-	if err := quiet.initialise(d.dir, ""); err != nil {
+	if err := quiet.initialise(ctx, initFlags{dir: d.dir}); err != nil {
 		return nil, nil, errors.Join(err, closeAll(service, mail))
 	}
 	return service, mail, d.pointConfig(service.Addr().String(), mail.Addr().(*net.TCPAddr).Port)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,6 +32,7 @@ type initFlags struct {
 	name   string // of the connection, for csv
 	id     []string
 	yes    bool
+	ask    []string // who is asked for a mandate
 }
 
 func (a *app) initCmd() *cobra.Command {
@@ -50,7 +52,12 @@ of its values and how full it is. It proposes what identifies a customer, who is
 and what name, contact and address are made of, each with the reason, and asks three
 questions at most where two readings are about equally likely. It ends with a plan on
 a model of the billing service: nothing leaves this machine. The file stays where it
-is; payersync.yaml names it.`,
+is; payersync.yaml names it.
+
+It asks who is to sign a direct debit mandate: everybody with an e-mail address, a
+group, payment method or currency, or nobody yet. --ask answers it. --yes takes
+everybody; without both and without a terminal nobody is asked, and it says so. Nothing
+is sent before a plan that shows it.`,
 		Example: "  payersync init --csv \"Customers Muster Ltd.csv\" muster\n  payersync init --csv Contacts.csv --source csv-xero --name \"Harbour Books\" harbour\n" +
 			"  payersync init acme && cd acme\n  payersync init --source xero",
 		Args: cobra.MaximumNArgs(1),
@@ -64,13 +71,14 @@ is; payersync.yaml names it.`,
 			if f.name != "" || f.yes || len(f.id) > 0 {
 				return usage.Errorf("--name, --id and --yes are for a file that init looks at; add --csv FILE")
 			}
-			return a.initialise(f.dir, f.source)
+			return a.initialise(cmd.Context(), f)
 		},
 	}
 	c.Flags().StringVar(&f.source, "source", "", "kind of source: "+strings.Join(sourceKinds(), ", ")+"; sample data when left out")
 	c.Flags().StringVar(&f.csv, "csv", "", "look at the export `FILE` and propose a set-up for it")
 	c.Flags().StringVar(&f.name, "name", "", "whose customers --csv holds; their `COMPANY` when left out, as the file says")
 	c.Flags().StringSliceVar(&f.id, "id", nil, "the `COLUMN` of --csv that identifies a customer, or several with commas")
+	c.Flags().StringArrayVar(&f.ask, "ask", nil, "who is asked for a mandate: everybody, nobody, `COLUMN=VALUE` or currency=EUR; several times for several values")
 	c.Flags().BoolVar(&f.yes, "yes", false, "take what is proposed for --csv, and ask nothing")
 	return c
 }
@@ -202,7 +210,8 @@ func setupFiles(s setup) ([]firstFile, error) {
 	return shipped, nil
 }
 
-func (a *app) initialise(dir, kind string) error {
+func (a *app) initialise(ctx context.Context, f initFlags) error {
+	dir, kind := f.dir, f.source
 	shipped, err := firstFiles(kind)
 	if err != nil {
 		return err
@@ -214,10 +223,14 @@ func (a *app) initialise(dir, kind string) error {
 	if err := mayWrite(dir, names); err != nil {
 		return err
 	}
+	whom, err := a.askOfShipped(ctx, f, shipped)
+	if err != nil {
+		return err
+	}
 	if err := writeSetup(dir, shipped); err != nil {
 		return err
 	}
-	return a.tellFirstSteps(dir, kind, names)
+	return a.tellFirstSteps(dir, kind, names, whom)
 }
 
 // mayWrite refuses to write where one of the files is already.
@@ -269,12 +282,13 @@ func folder(dir string) string {
 	return dir
 }
 
-func (a *app) tellFirstSteps(dir, kind string, names []string) error {
+func (a *app) tellFirstSteps(dir, kind string, names []string, whom askChoice) error {
 	slices.Sort(names)
 	if a.JSON() {
-		return show.JSON(a.Out, map[string]any{"folder": dir, "files": names})
+		return show.JSON(a.Out, map[string]any{"folder": dir, "files": names, "asked": whom.sentence})
 	}
 	fmt.Fprintf(a.Out, "Wrote %s into %s\n", strings.Join(names, ", "), folder(dir))
+	a.tellWhom(whom)
 	fmt.Fprintln(a.Out, "Keep payersync.key safe: without it the ledger cannot be read. Next:")
 	if kind != "" {
 		fmt.Fprintf(a.Out, "  %s\n", firstSources[kind].next)

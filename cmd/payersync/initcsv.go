@@ -31,6 +31,7 @@ type csvSetup struct {
 	proposal propose.Proposal
 	reads    csvfile.Config // what the source is told
 	mapping  []byte
+	whom     askChoice
 	shipped  bool // the mapping is one of ours, not the proposed one
 	asked    int
 }
@@ -45,7 +46,7 @@ func (a *app) initialiseCSV(ctx context.Context, f initFlags) error {
 	if err := mayWrite(f.dir, s.names()); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{s.look, s.propose, s.complete, s.nameIt} {
+	for _, step := range []func(context.Context) error{s.look, s.propose, s.complete, s.nameIt, s.settleAsking} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -19,6 +19,7 @@ type csvReport struct {
 	Name     string           `json:"name"`
 	File     fileReport       `json:"file"`
 	Proposal propose.Proposal `json:"proposal"`
+	Asked    string           `json:"asked"` // who is asked for a mandate
 	Plan     trial            `json:"plan"`
 	Assumed  []assumption     `json:"assumed"`  // what was taken for granted
 	OddRows  []oddRow         `json:"odd_rows"` // ten at most
@@ -45,7 +46,7 @@ type columnReport struct {
 
 func (s *csvSetup) report(t trial) csvReport {
 	f := s.found
-	r := csvReport{Folder: s.dir, Files: s.names(), Name: s.name, Proposal: s.proposal, Plan: t, Assumed: s.assumed(), OddRows: s.oddRows(), File: fileReport{
+	r := csvReport{Folder: s.dir, Files: s.names(), Name: s.name, Proposal: s.proposal, Asked: s.whom.sentence, Plan: t, Assumed: s.assumed(), OddRows: s.oddRows(), File: fileReport{
 		Path: s.csv, Encoding: f.Encoding, Delimiter: string(f.Delimiter), Above: f.Above, Headings: f.Line,
 		Rows: f.Count, Looked: len(f.Rows), Unfit: f.Bad, Totals: f.Footer,
 	}}
@@ -196,6 +197,7 @@ func (s *csvSetup) tell(t trial) error {
 	slices.Sort(names)
 	fmt.Fprintln(s.Out)
 	s.Hanging("", fmt.Sprintf("Wrote %s into %s", strings.Join(names, ", "), folder(s.dir)))
+	s.tellWhom(s.whom)
 	s.Hanging("", "Keep payersync.key safe: without it the ledger cannot be read. Next:")
 	fmt.Fprintf(s.Out, "  payersync sandbox       in another terminal: the model, to try a run on\n")
 	fmt.Fprintf(s.Out, "  payersync backfill --config %s\n", filepath.Join(s.dir, configFile))

@@ -235,6 +235,8 @@ func TestAPersonAnswersTheQuestionsOfInit(t *testing.T) {
 	p.types("2\r")
 	p.askedOf(`"Zahlungsart" says who pays`)
 	p.types("\r")
+	p.askedOf("Who is asked to sign")
+	p.types("\r")
 	if r := p.wait(); r.code != exitDone {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
 	}
@@ -259,6 +261,8 @@ func TestInitAsksThreeQuestionsAtMost(t *testing.T) {
 		p.askedOf(question)
 		p.types("2\r")
 	}
+	p.askedOf("Who is asked to sign")
+	p.types("\r")
 	if r := p.wait(); r.code != exitDone {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
 	}
@@ -278,6 +282,8 @@ func TestInitAsksWhoseBooksTheseAre(t *testing.T) {
 	p := w.at(nil, "init", "--csv", w.path("customers.csv"), w.path("new"))
 	p.askedOf("Whose books are these?")
 	p.types("Bäckerei Grün\r")
+	p.askedOf("Who is asked to sign")
+	p.types("\r")
 	if r := p.wait(); r.code != exitDone {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
 	}
@@ -341,7 +347,7 @@ func (t *terminal) askedOf(question string) {
 func TestInitTellsOtherProgramsWhatItFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(30))
-	r := w.expect(exitDone, "init", "--csv", w.path("customers.csv"), "--name", "Harbour Books Ltd", "--output", "json", w.path("harbour"))
+	r := w.expect(exitDone, "init", "--csv", w.path("customers.csv"), "--name", "Harbour Books Ltd", "--ask", "everybody", "--output", "json", w.path("harbour"))
 	var got csvReport
 	if err := json.Unmarshal([]byte(r.out), &got); err != nil {
 		t.Fatalf("%v:\n%s", err, r.out)
@@ -415,7 +421,7 @@ func TestInitKnowsAnExportBySource(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write("Contacts.csv", string(export))
-	r := w.expect(exitDone, "init", "--csv", w.path("Contacts.csv"), "--source", "csv-xero", "--name", "Saltmarsh", w.path("salt"))
+	r := w.expect(exitDone, "init", "--csv", w.path("Contacts.csv"), "--source", "csv-xero", "--name", "Saltmarsh", "--ask", "everybody", w.path("salt"))
 	if !strings.Contains(r.out, "6 customers would be created, 5 of them asked for a mandate") {
 		t.Errorf("it says:\n%s", r.out)
 	}

@@ -139,7 +139,7 @@ func TestInitWritesASetUpThatLoadsForEverySourceWithAMapping(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			a := &app{program: program{Console: &show.Console{Out: io.Discard, Output: "table"}}}
-			if err := a.initialise(dir, kind); err != nil {
+			if err := a.initialise(t.Context(), initFlags{dir: dir, source: kind, ask: []string{askEverybody}}); err != nil {
 				t.Fatal(err)
 			}
 			set := func(name string) (string, bool) { return "set", true }
