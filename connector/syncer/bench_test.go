@@ -49,7 +49,7 @@ const (
 	childAddress = "PAYERSYNC_BENCH_ADDRESS"
 	childFolder  = "PAYERSYNC_BENCH_FOLDER"
 	childRows    = "PAYERSYNC_BENCH_ROWS"
-	childWork    = "PAYERSYNC_BENCH_WORK" // preview; a backfill when it is not set
+	childWork    = "PAYERSYNC_BENCH_WORK" // preview or match; a backfill when it is not set
 )
 
 func TestMain(m *testing.M) {
@@ -61,6 +61,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case os.Getenv(childWork) == "preview":
 		work = previewChild
+	case os.Getenv(childWork) == "match":
+		work = matchChild
 	}
 	if err := work(os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
