@@ -29,7 +29,7 @@ var unchecked = []string{
 	"mapping_versions.author", "mapping_versions.saved_at",
 	"runs.holder", "runs.lease_until", "runs.started_at", "runs.finished_at", "runs.error", "runs.pulled", "runs.unchanged", "runs.excluded",
 	"runs.created", "runs.adopted", "runs.updated", "runs.links_requested", "runs.held", "runs.failed", "runs.waiting", "runs.echoes", "runs.pages",
-	"runs.passes", "runs.repeats",
+	"runs.passes", "runs.repeats", "runs.undone", "runs.retry_at",
 	"cursors.value",
 	"source_records.content_hash", "source_records.origin", "source_records.planned_hash", "source_records.planned_mapping",
 	"source_records.updated_at", "source_records.source_time", "source_records.given_up", "source_records.given_up_of", "source_records.asking_word", "source_records.not_asked_line", "source_records.not_asked_condition", "source_records.contested", "source_records.replan",

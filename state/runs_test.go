@@ -444,3 +444,24 @@ func TestWhatASourceSaidOfItselfIsKeptAsItSaidItLast(t *testing.T) {
 		says(connector.SourceInfo{Kind: "csv", Tenant: "t1", TenantName: "Acme Ltd"})
 	}
 }
+
+func TestARunKeepsWhatItLeftUndoneAndWhenItGoesOn(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	at := d.Now().Add(time.Hour).UTC()
+	d.do(func(tx *Tx) error {
+		if _, _, err := tx.CloseRun(run, acme, connector.RunIncomplete, "", connector.NewIDs()); err != nil {
+			return err
+		}
+		return tx.NoteUndone(run, "4 signing links asked for without an answer", at)
+	})
+	detail, err := d.Run(t.Context(), run)
+	problems, problemErr := d.RunProblems(t.Context())
+	if err != nil || problemErr != nil || detail.Undone == "" || detail.RetryAt == nil || len(problems) != 1 || problems[0].Undone != detail.Undone || problems[0].Problem != detail.Undone || *problems[0].RetryAt != *detail.RetryAt {
+		t.Errorf("the run is %+v and the problems %+v: %v, %v", detail, problems, err, problemErr)
+	}
+	if kept, err := time.Parse(time.RFC3339, *detail.RetryAt); err != nil || !kept.Equal(at) {
+		t.Errorf("it goes on at %s, want %s: %v", *detail.RetryAt, at, err)
+	}
+}

@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"payersync/connector"
 )
@@ -33,4 +34,17 @@ func (tx *Tx) WhyUndone(connection string) (string, error) {
 		}
 	}
 	return strings.Join(left, ", "), nil
+}
+
+// NoteUndone keeps what a run that has ended left undone, in words without personal values, and when
+// a run can go on with it; the zero time where that is not known.
+func (tx *Tx) NoteUndone(run int64, left string, retry time.Time) error {
+	var at any
+	if !retry.IsZero() {
+		at = stamp(retry)
+	}
+	if err := tx.exec("UPDATE runs SET undone = ?, retry_at = ? WHERE run_id = ?", left, at, run); err != nil {
+		return fmt.Errorf("note what run %d left undone: %w", run, err)
+	}
+	return nil
 }

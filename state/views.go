@@ -227,15 +227,18 @@ func (r *RunRow) dest() []any {
 type RunProblem struct {
 	Connection string `json:"connection"`
 	RunID      int64  `json:"run_id"`
-	Problem    string `json:"problem"` // in words, as the run told it
+	Problem    string `json:"problem"` // in words, as the run told it; or what it left undone
+
+	Undone  string  `json:"undone,omitempty"`   // what it left undone, such as signing links without an answer
+	RetryAt *string `json:"retry_at,omitempty"` // when a run can go on; nil where that is not known
 }
 
 // RunProblems returns why the newest runs did not come to their end, one for each
 // connection of which that is so.
 func (l *Ledger) RunProblems(ctx context.Context) ([]RunProblem, error) {
-	return list(ctx, l, `SELECT connection, run_id, error FROM runs r
-		WHERE run_id = (SELECT max(run_id) FROM runs WHERE connection = r.connection) AND outcome IN ('incomplete', 'failed') AND error <> ''
-		ORDER BY connection`, nil, func(p *RunProblem) []any { return []any{&p.Connection, &p.RunID, &p.Problem} })
+	return list(ctx, l, `SELECT connection, run_id, CASE error WHEN '' THEN undone ELSE error END, undone, retry_at FROM runs r
+		WHERE run_id = (SELECT max(run_id) FROM runs WHERE connection = r.connection) AND outcome IN ('incomplete', 'failed') AND (error <> '' OR undone <> '')
+		ORDER BY connection`, nil, func(p *RunProblem) []any { return []any{&p.Connection, &p.RunID, &p.Problem, &p.Undone, &p.RetryAt} })
 }
 
 // LatestRuns returns the newest run of each connection.
@@ -257,8 +260,10 @@ type RunDetail struct {
 	Holder   string // the process, and for whom it made the run where a person asked for it
 	Mapping  string // version
 	Problem  string // in words; "" for none
-	Plan     int64  // that it made; 0 for none
-	SentPlan int64  // whose changes it sent, once it is over; 0 for none
+	Undone   string // what it left undone, in words; "" for nothing
+	RetryAt  *string
+	Plan     int64 // that it made; 0 for none
+	SentPlan int64 // whose changes it sent, once it is over; 0 for none
 }
 
 // AddsUp reports whether every record that the run read is counted once. A run that is not at
@@ -268,11 +273,11 @@ func (r RunDetail) AddsUp() bool {
 }
 
 const runDetails = `SELECT r.run_id, r.connection, r.kind, r.trigger, r.started_at, r.finished_at, r.outcome, r.pulled, r.unchanged, r.excluded,
-	r.created, r.adopted, r.updated, r.links_requested, r.held, r.failed, r.waiting, r.holder, r.mapping_version, r.error,
+	r.created, r.adopted, r.updated, r.links_requested, r.held, r.failed, r.waiting, r.holder, r.mapping_version, r.error, r.undone, r.retry_at,
 	coalesce((SELECT max(plan_id) FROM plans p WHERE p.run_id = r.run_id), 0), coalesce(r.sent_plan, 0) FROM runs r `
 
 func (r *RunDetail) dest() []any {
-	return append(r.RunRow.dest(), &r.Waiting, &r.Holder, &r.Mapping, &r.Problem, &r.Plan, &r.SentPlan)
+	return append(r.RunRow.dest(), &r.Waiting, &r.Holder, &r.Mapping, &r.Problem, &r.Undone, &r.RetryAt, &r.Plan, &r.SentPlan)
 }
 
 // RunPage returns runs, the newest first, that are older than the run before; 0 for the newest.

@@ -177,46 +177,8 @@ func (a *app) printStatus(r statusReport) {
 	})
 	a.printCounts("Mandates", r.Mandates, func(s string) string { return connector.MandateStatus(s).Label() })
 	a.printCounts("Webhooks", r.Inbox, func(s string) string { return s })
-	if len(r.Runs) > 0 {
-		fmt.Fprintln(a.Out, "\nLast runs")
-		show.Table(a.Out, []string{"Connection", "Kind", "Started", "Outcome", "Pulled", "Created", "Adopted", "Updated", "Links", "Held", "Failed"}, runRows(r.Runs))
-	}
-	if rows := jobTable(r.Jobs, r.Served); len(rows) > 0 {
-		fmt.Fprintln(a.Out, "\nJobs of payersync serve")
-		show.Table(a.Out, []string{"Job", "Began", "Ended", "Outcome", "Next"}, rows)
-		if !r.Served {
-			fmt.Fprintln(a.Out, noSchedule)
-		}
-	}
-	if len(r.Attention) > 0 {
-		fmt.Fprintln(a.Out, "\nNeeds a person")
-		var rows [][]string
-		for _, reason := range slices.Sorted(maps.Keys(r.Attention)) {
-			next := connector.Reason(reason).Next()
-			if reason == string(connector.ReasonRenumbered) && len(r.pairs) > 0 {
-				next = "Decide on both records of each pair, which are named below."
-			}
-			rows = append(rows, []string{fmt.Sprint(r.Attention[reason]), connector.Reason(reason).Sentence(), next})
-		}
-		show.Table(a.Out, []string{"Records", "What is the matter", "What to do"}, rows)
-		for i, p := range r.pairs {
-			if i == mostNamed {
-				fmt.Fprintln(a.Out, "There are more: payersync attention list --reason renumbered")
-				break
-			}
-			fmt.Fprintf(a.Out, "Record %s left the books, and record %s may be the same payer: payersync attention show %[2]s\n", show.Visible(p.Old.SourceID), show.Visible(p.New.SourceID))
-		}
-	}
-	if n := sum(r.PutOff); n > 0 {
-		fmt.Fprintf(a.Out, "\nPut off by a person until later, beside these: %s: payersync attention list --later\n", connector.Plural(n, "record"))
-	}
-	if len(r.Closed) > 0 {
-		fmt.Fprintln(a.Out)
-		for _, kind := range slices.Sorted(maps.Keys(r.Closed)) {
-			fmt.Fprintf(a.Out, "Closed by a person, %d: %s.\n", r.Closed[kind], closedMeaning[state.ClosedKind(kind)])
-		}
-		fmt.Fprintln(a.Out, "  payersync attention list --closed")
-	}
+	a.printRuns(r)
+	a.printAttention(r)
 	if rows := refusedRows(r.Refusals); len(rows) > 0 {
 		fmt.Fprintf(a.Out, "\nWebhook requests refused in the last %d days\n", office.RefusalsShown)
 		show.Table(a.Out, []string{"Day", "Requests", "Why", "What to do"}, rows)
@@ -235,6 +197,69 @@ func (a *app) printStatus(r statusReport) {
 		if c.Code != condition.Attention && c.Code != condition.MandateCancelled && c.Code != condition.MandateUnknown { // which are counted above
 			a.printCondition(c)
 		}
+	}
+}
+
+// printRuns prints how the last runs ended, what they left undone, and the jobs of serve.
+func (a *app) printRuns(r statusReport) {
+	if len(r.Runs) > 0 {
+		fmt.Fprintln(a.Out, "\nLast runs")
+		show.Table(a.Out, []string{"Connection", "Kind", "Started", "Outcome", "Pulled", "Created", "Adopted", "Updated", "Links", "Held", "Failed"}, runRows(r.Runs))
+	}
+	for _, p := range r.Problems {
+		if p.Undone == "" {
+			continue
+		}
+		next := "The next run goes on with it."
+		if p.RetryAt != nil {
+			next = fmt.Sprintf("A run from %s on goes on with it.", show.Stored(*p.RetryAt))
+		}
+		fmt.Fprintf(a.Out, "Run %d of %s left undone: %s. %s\n", p.RunID, show.Visible(p.Connection), show.Visible(p.Undone), next)
+	}
+	if rows := jobTable(r.Jobs, r.Served); len(rows) > 0 {
+		fmt.Fprintln(a.Out, "\nJobs of payersync serve")
+		show.Table(a.Out, []string{"Job", "Began", "Ended", "Outcome", "Next"}, rows)
+		if !r.Served {
+			fmt.Fprintln(a.Out, noSchedule)
+		}
+	}
+}
+
+// printAttention prints what needs a person, and what persons have said instead.
+func (a *app) printAttention(r statusReport) {
+	if len(r.Attention) > 0 {
+		a.printReasons(r)
+	}
+	if n := sum(r.PutOff); n > 0 {
+		fmt.Fprintf(a.Out, "\nPut off by a person until later, beside these: %s: payersync attention list --later\n", connector.Plural(n, "record"))
+	}
+	if len(r.Closed) > 0 {
+		fmt.Fprintln(a.Out)
+		for _, kind := range slices.Sorted(maps.Keys(r.Closed)) {
+			fmt.Fprintf(a.Out, "Closed by a person, %d: %s.\n", r.Closed[kind], closedMeaning[state.ClosedKind(kind)])
+		}
+		fmt.Fprintln(a.Out, "  payersync attention list --closed")
+	}
+}
+
+// printReasons prints how many records need a person, by reason.
+func (a *app) printReasons(r statusReport) {
+	fmt.Fprintln(a.Out, "\nNeeds a person")
+	var rows [][]string
+	for _, reason := range slices.Sorted(maps.Keys(r.Attention)) {
+		next := connector.Reason(reason).Next()
+		if reason == string(connector.ReasonRenumbered) && len(r.pairs) > 0 {
+			next = "Decide on both records of each pair, which are named below."
+		}
+		rows = append(rows, []string{fmt.Sprint(r.Attention[reason]), connector.Reason(reason).Sentence(), next})
+	}
+	show.Table(a.Out, []string{"Records", "What is the matter", "What to do"}, rows)
+	for i, p := range r.pairs {
+		if i == mostNamed {
+			fmt.Fprintln(a.Out, "There are more: payersync attention list --reason renumbered")
+			break
+		}
+		fmt.Fprintf(a.Out, "Record %s left the books, and record %s may be the same payer: payersync attention show %[2]s\n", show.Visible(p.Old.SourceID), show.Visible(p.New.SourceID))
 	}
 }
 

@@ -26,12 +26,23 @@ func TestARunThatLeavesPayersBehindSaysWhenToRunAgain(t *testing.T) {
 			t.Errorf("it says:\n%s", r.out)
 		}
 	}
+	status := w.expect(exitDone, "status").out
+	if !strings.Contains(status, "of acme left undone: 4 signing links asked for without an answer. A run from ") {
+		t.Errorf("the status does not say what the last run left undone, and until when it waits:\n%s", status)
+	}
+	problems := decode[statusReport](t, w.expect(exitDone, "status", "--output", "json")).Problems
+	if len(problems) != 1 || problems[0].Undone != "4 signing links asked for without an answer" || problems[0].RetryAt == nil {
+		t.Errorf("the problems are %+v", problems)
+	}
 	if r := w.expect(exitAttention, "sync", "--quiet"); r.out+r.errOut != "" {
 		t.Errorf("with --quiet it says what the run before had said:\n%s%s", r.out, r.errOut)
 	}
 	w.expect(exitDone, "attention", "retry", "--reason", "outcome_unknown")
 	if r := w.expect(exitDone, "sync", "--quiet"); r.out != "" {
 		t.Errorf("with --quiet a complete run says:\n%s", r.out)
+	}
+	if status := w.expect(exitDone, "status").out; strings.Contains(status, "left undone") {
+		t.Errorf("after a complete run the status says:\n%s", status)
 	}
 }
 

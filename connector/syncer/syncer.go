@@ -426,14 +426,15 @@ func (r *run) close(ctx context.Context, outcome connector.RunOutcome, err error
 		}
 		res.Counts, res.Outcome, closing = tx.CloseRun(r.id, r.conn.Name, outcome, problem, r.met)
 		res.News = r.isNews(res, problem, fresh, before)
-		if closing == nil && err == nil && res.Outcome == connector.RunIncomplete {
-			res.Left, closing = tx.WhyUndone(r.conn.Name)
+		if closing != nil || err != nil || res.Outcome != connector.RunIncomplete {
+			return closing
 		}
-		return closing
-	})
-	if err == nil && res.Outcome == connector.RunIncomplete {
 		res.RetryAt = r.waits
-	}
+		if res.Left, closing = tx.WhyUndone(r.conn.Name); closing != nil {
+			return closing
+		}
+		return tx.NoteUndone(r.id, res.Left, res.RetryAt)
+	})
 	if closeErr != nil {
 		return res, fmt.Errorf("close run %d: %w", r.id, errors.Join(err, closeErr))
 	}
