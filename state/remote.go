@@ -703,3 +703,14 @@ func (tx *Tx) DoubledKeys() ([]Payer, error) {
 	}
 	return out, rows.Err()
 }
+
+// LackingLately returns how many known customers the newest complete pass and the one before it did
+// not find where they should be.
+func (l *Ledger) LackingLately(ctx context.Context) (newest, before int, err error) {
+	rows, err := list(ctx, l, "SELECT coalesce(lacking, 0) FROM passes WHERE finished_at IS NOT NULL ORDER BY pass_id DESC LIMIT 2", nil, func(n *int) []any { return []any{n} })
+	if err != nil {
+		return 0, 0, fmt.Errorf("look what the last sweeps did not find: %w", err)
+	}
+	rows = append(rows, 0, 0)
+	return rows[0], rows[1], nil
+}

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,6 +39,7 @@ The service is one for all connections, so names only have to be known.`,
 				if err != nil {
 					return err
 				}
+				began := s.Ledger.Now()
 				swept, err := s.Reconciler.Sweep(cmd.Context())
 				a.tellForgotten(s.Config, err)
 				if err != nil {
@@ -47,7 +51,11 @@ The service is one for all connections, so names only have to be known.`,
 				}
 				subscription, _, lookErr := followSubscription(cmd.Context(), s)
 				looks := swept.Missing+swept.Unlisted+swept.Doubled+doubles.Records > 0 || subscription.Problem != "" && !subscription.Closed()
-				if looks || !a.Quiet {
+				news, err := foundNews(cmd.Context(), s, swept, subscription, began)
+				if err != nil {
+					return err
+				}
+				if looks && news || !a.Quiet {
 					if err := a.showSweep(drained, swept, doubles, subscription); err != nil {
 						return err
 					}
@@ -62,8 +70,21 @@ The service is one for all connections, so names only have to be known.`,
 			})
 		},
 	}
-	a.quietFlag(c, "print nothing unless somebody should look")
+	a.quietFlag(c, "print only what the sweep before had not found")
 	return c
+}
+
+// foundNews reports whether a sweep found something that was not known when it began.
+func foundNews(ctx context.Context, s *session.Session, swept reconcile.SweepResult, subscription state.SubscriptionFacts, began time.Time) (bool, error) {
+	if swept.Missing > 0 || subscription.Problem != "" && !subscription.Since.Before(began.Truncate(time.Millisecond)) { // who is missing is found once
+		return true, nil
+	}
+	newest, before, err := s.Ledger.LackingLately(ctx)
+	if err != nil || newest > before {
+		return true, err
+	}
+	counts, err := s.Ledger.ReasonCounts(ctx)
+	return slices.ContainsFunc(counts, func(c state.ReasonCount) bool { return !c.Newest.Before(began.Truncate(time.Millisecond)) }), err
 }
 
 func (a *app) showSweep(drained reconcile.DrainResult, swept reconcile.SweepResult, doubles syncer.Duplicates, subscription state.SubscriptionFacts) error {

@@ -53,3 +53,22 @@ func TestALedgerThatHasToWaitIsThrottledAndNoFailure(t *testing.T) {
 		t.Errorf("it ends with %d, want %d", code, exitThrottled)
 	}
 }
+
+// A quiet sweep tells what it found once: the next one that finds the same ends with 3 and says nothing.
+func TestAQuietSweepTellsWhatItFoundOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(4))
+	w.expect(exitDone, "sync")
+	for _, record := range []string{"A00001", "A00002"} {
+		w.must(w.box.Delete(w.mandateOf(record).CustomerID))
+		if r := w.expect(exitAttention, "sweep", "--quiet"); !strings.Contains(r.out, " missing") {
+			t.Errorf("when the customer of %s is missing it says:\n%s%s", record, r.out, r.errOut)
+		}
+		if r := w.expect(exitAttention, "sweep", "--quiet"); r.out+r.errOut != "" {
+			t.Errorf("once that was told it says:\n%s%s", r.out, r.errOut)
+		}
+		if r := w.expect(exitAttention, "sweep"); !strings.Contains(r.out, " missing") {
+			t.Errorf("without --quiet it says:\n%s%s", r.out, r.errOut)
+		}
+	}
+}
