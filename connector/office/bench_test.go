@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/condition"
 	"payersync/connector/office"
 	"payersync/connector/standing"
 	"payersync/state"
@@ -188,6 +189,33 @@ func BenchmarkStandings(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkStatus reads what the status, the overview and the metrics read, part by part.
+func BenchmarkStatus(b *testing.B) {
+	w := crowd(b)
+	counter := w.ledger.NewCounter()
+	for _, part := range []struct {
+		name string
+		read func(context.Context) error
+	}{
+		{"standings", func(ctx context.Context) error { _, err := office.CountNow(ctx, w.ledger, 0); return err }},
+		{"funnel", func(ctx context.Context) error { _, err := w.ledger.Funnel(ctx); return err }},
+		{"reasons", func(ctx context.Context) error { _, err := w.ledger.ReasonCounts(ctx); return err }},
+		{"conditions", func(ctx context.Context) error {
+			_, err := condition.Look(ctx, w.ledger, condition.Expected{Webhooks: true})
+			return err
+		}},
+		{"metrics", func(ctx context.Context) error { _, err := counter.Count(ctx); return err }},
+	} {
+		b.Run(part.name, func(b *testing.B) {
+			for b.Loop() {
+				if err := part.read(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
 
 // oneOf returns a value where something is so, and else none.
