@@ -34,7 +34,7 @@ var unchecked = []string{
 	"source_records.content_hash", "source_records.origin", "source_records.planned_hash", "source_records.planned_mapping",
 	"source_records.updated_at", "source_records.source_time", "source_records.given_up", "source_records.given_up_of", "source_records.asking_word", "source_records.not_asked_line", "source_records.not_asked_condition", "source_records.contested", "source_records.replan",
 	"source_records.missed", "source_records.rests", "source_records.retried_at", "source_records.same_as", "source_records.unreadable", "source_records.unseen",
-	"payers.applied_hash", "payers.mandate_id", "payers.updated_at", "payers.drained_at", "payers.likeness", "payers.let_be_of", "payers.let_be", "payers.stays_at",
+	"payers.applied_hash", "payers.read_digest", "payers.mandate_id", "payers.updated_at", "payers.drained_at", "payers.likeness", "payers.let_be_of", "payers.let_be", "payers.stays_at",
 	"payers.stays_word", "payers.answered_at", "payers.confirmed_at", "payers.moves_name", "payers.moves_value", "payers.parted", "payers.seen_at",
 	"payers.shown_at", "payers.shows", "payers.stays_with", "payers.unlink_at", "payers.unlink_from",
 	"attention.reason", "attention.detail", "attention.since",
@@ -350,7 +350,7 @@ func (d *desk) fullest() (file []byte) {
 		"INSERT INTO runs (connection, kind, trigger, mapping_version, holder, lease_until, started_at, finished_at, outcome, read_kind) "+
 			"SELECT connection, kind, trigger, mapping_version, holder, lease_until, started_at, '"+at+"', 'complete', 'full' FROM runs",
 		"UPDATE attempts SET ended = 'answered', over = 3, end_ticket = 4 WHERE attempt_id IN (SELECT min(attempt_id) FROM attempts GROUP BY action)",
-		"UPDATE payers SET accepted = "+box("payers", "accepted", acme, "c000")+" WHERE source_id = 'c000'",
+		"UPDATE payers SET accepted = "+box("payers", "accepted", acme, "c000")+", read_values = "+box("payers", "read_values", acme, "c000")+", read_digest = 'd' WHERE source_id = 'c000'",
 		"UPDATE source_records SET lost_by = (SELECT min(plan_id) FROM plans) WHERE source_id = 'c007'",
 		"UPDATE source_records SET forgotten = 'other' WHERE source_id = 'c006'",
 		"UPDATE source_records SET given_up = 3 WHERE source_id = 'c007'",

@@ -223,7 +223,7 @@ func (tx *Tx) erase(id RecordID, how Forgotten) error {
 		{"DELETE FROM remote_traits WHERE kind <> 'key' AND billing_id IN " + customersOf, nil},
 		{"DELETE FROM remote_profiles WHERE billing_id IN " + customersOf, nil},
 		{"DELETE FROM match_candidates WHERE connection = ?1 AND source_id = ?2", nil},
-		{`UPDATE payers SET applied = NULL, applied_hash = '', accepted = NULL, shows = '', shown_at = 0, confirmed_at = 0, likeness = '', moves_name = '', moves_value = '',
+		{`UPDATE payers SET applied = NULL, applied_hash = '', read_values = NULL, read_digest = '', accepted = NULL, shows = '', shown_at = 0, confirmed_at = 0, likeness = '', moves_name = '', moves_value = '',
 			unlink_at = 0, unlink_from = 0, updated_at = ?3 WHERE connection = ?1 AND source_id = ?2`, []any{stamp(tx.now)}},
 		// Whoever had it forgotten knows that its customer stays, with the mandate that it has.
 		{`UPDATE payers SET stays_at = (SELECT max(ticket, 1) FROM ledger), stays_with = coalesce(mandate_id, '') WHERE connection = ?1 AND source_id = ?2 AND billing_id IS NOT NULL`, nil},
@@ -439,6 +439,7 @@ func (l *Ledger) heldOf(ctx context.Context, id RecordID, of connector.Label) (b
 		"SELECT record FROM source_records WHERE connection = ?1 AND source_id = ?2",
 		"SELECT label FROM labels WHERE connection = ?1 AND source_id = ?2",
 		"SELECT applied FROM payers WHERE connection = ?1 AND source_id = ?2 AND applied IS NOT NULL",
+		"SELECT read_values FROM payers WHERE connection = ?1 AND source_id = ?2 AND read_values IS NOT NULL",
 		"SELECT accepted FROM payers WHERE connection = ?1 AND source_id = ?2 AND accepted IS NOT NULL",
 		"SELECT wanted FROM changes WHERE connection = ?1 AND source_id = ?2 AND wanted IS NOT NULL",
 		"SELECT diff FROM changes WHERE connection = ?1 AND source_id = ?2 AND diff IS NOT NULL",

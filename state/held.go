@@ -52,6 +52,7 @@ type HeldPayer struct {
 	BillingID string               `json:"billing_id,omitempty"`
 	Applied   *connector.Customer  `json:"applied"` // what its customer holds of us
 	Accepted  []connector.Accepted `json:"accepted"`
+	Read      *Read                `json:"read"` // what it was last read to hold otherwise
 }
 
 // HeldChange is one change with what it was to write, and the customer before.
@@ -183,6 +184,9 @@ func (l *Ledger) heldPayer(ctx context.Context, id RecordID, h *Holding) error {
 		return err
 	}
 	h.Payer = &HeldPayer{Key: p.Key.String(), BillingID: p.BillingID, Applied: p.Applied, Accepted: append([]connector.Accepted{}, p.Accepted...)}
+	if h.Payer.Read, err = l.LastRead(ctx, p); err != nil {
+		return err
+	}
 	return l.queryRow(ctx, "SELECT count(*) FROM likenesses WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID).Scan(&h.Hashes)
 }
 
@@ -319,7 +323,7 @@ func (l *Ledger) heldIndex(ctx context.Context, id RecordID, h *Holding) (err er
 		HeldCustomer
 		pairs string
 	}
-	rows, err := list(ctx, l, `SELECT c.billing_id, c.key_values, CASE c.digest WHEN '' THEN c.listed_at ELSE max(c.listed_at, coalesce((SELECT max(q.started_at) FROM passes q WHERE q.`+strings.ReplaceAll(proof, "AND ", "AND q.")+` AND q.pass_id > c.known_pass), '')) END
+	rows, err := list(ctx, l, `SELECT c.billing_id, c.key_values, `+lastRead+`
 		FROM remote_customers c WHERE c.billing_id IN `+customersOf+" ORDER BY c.billing_id", []any{id.Connection, id.SourceID},
 		func(r *row) []any { return []any{&r.BillingID, &r.pairs, &r.HeldCustomer.SeenAt} })
 	if err != nil {

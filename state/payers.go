@@ -23,6 +23,7 @@ type Payer struct {
 	Seen        bool                 // a read has told whether the customer is there with its key
 	AppliedHash string               // hash of Applied; "" for nil
 	Accepted    []connector.Accepted // differences from the record that a person has accepted
+	ReadDigest  string               // of what a read showed otherwise than Applied, keyed; "" for nothing
 	Applied     *connector.Customer  // what the customer last held of us, for all that is known; nil for nothing
 	Shows       string               // hash of what of ours the newest read showed; "" for anything else
 	MandateID   string               // the current mandate; "" when there is none
@@ -46,17 +47,17 @@ func (p Payer) comesTo(wanted connector.Customer) connector.Key {
 	return p.Key
 }
 
-const payerColumns = "p.connection, p.source_id, p.key_name, p.key_value, p.billing_id, p.link_state, p.applied_hash, p.applied, p.accepted, p.shows, p.seen_at, p.mandate_id, p.moves_name, p.moves_value, p.unlink_at, p.unlink_from"
+const payerColumns = "p.connection, p.source_id, p.key_name, p.key_value, p.billing_id, p.link_state, p.applied_hash, p.applied, p.accepted, p.shows, p.seen_at, p.mandate_id, p.moves_name, p.moves_value, p.unlink_at, p.unlink_from, p.read_digest"
 
 // payerRow is a payer as scanned, absent when the row came from an outer join.
 type payerRow struct {
-	connection, sourceID, keyName, keyValue, billingID, linkState, appliedHash, shows, mandateID, movesName, movesValue sql.NullString
-	seen, unlinkAt, unlinkFrom                                                                                          sql.NullInt64
-	applied, accepted                                                                                                   []byte
+	connection, sourceID, keyName, keyValue, billingID, linkState, appliedHash, shows, mandateID, movesName, movesValue, readDigest sql.NullString
+	seen, unlinkAt, unlinkFrom                                                                                                      sql.NullInt64
+	applied, accepted                                                                                                               []byte
 }
 
 func (r *payerRow) dest() []any {
-	return []any{&r.connection, &r.sourceID, &r.keyName, &r.keyValue, &r.billingID, &r.linkState, &r.appliedHash, &r.applied, &r.accepted, &r.shows, &r.seen, &r.mandateID, &r.movesName, &r.movesValue, &r.unlinkAt, &r.unlinkFrom}
+	return []any{&r.connection, &r.sourceID, &r.keyName, &r.keyValue, &r.billingID, &r.linkState, &r.appliedHash, &r.applied, &r.accepted, &r.shows, &r.seen, &r.mandateID, &r.movesName, &r.movesValue, &r.unlinkAt, &r.unlinkFrom, &r.readDigest}
 }
 
 func (l *Ledger) payer(r payerRow) (Payer, error) {
@@ -64,7 +65,7 @@ func (l *Ledger) payer(r payerRow) (Payer, error) {
 		Connection: r.connection.String, SourceID: r.sourceID.String,
 		Key:       connector.ParseKey(r.keyName.String, r.keyValue.String),
 		BillingID: r.billingID.String, LinkState: connector.LinkState(r.linkState.String),
-		AppliedHash: r.appliedHash.String, Shows: r.shows.String, Seen: r.seen.Int64 > 0, MandateID: r.mandateID.String,
+		AppliedHash: r.appliedHash.String, Shows: r.shows.String, Seen: r.seen.Int64 > 0, MandateID: r.mandateID.String, ReadDigest: r.readDigest.String,
 		Moves:  connector.ParseKey(r.movesName.String, r.movesValue.String),
 		Unlink: Unlink{At: r.unlinkAt.Int64, From: r.unlinkFrom.Int64},
 	}
@@ -295,7 +296,7 @@ const isForgotten = "EXISTS (SELECT 1 FROM source_records f WHERE f.connection =
 
 // asApplied sets what a customer holds of us, which three arguments say: as it is sealed, its hash, and when that became known.
 func asApplied(sealed, hash, at string) string {
-	return "applied = " + sealed + ", applied_hash = " + hash + ", shows = " + hash + ", updated_at = " + at +
+	return "applied = " + sealed + ", applied_hash = " + hash + ", read_values = NULL, read_digest = '', shows = " + hash + ", updated_at = " + at +
 		", shown_at = (SELECT ticket FROM ledger), confirmed_at = (SELECT ticket FROM ledger)"
 }
 

@@ -96,7 +96,8 @@ func filledForRekey(t *testing.T) *desk {
 	d.do(func(tx *Tx) error {
 		return errors.Join(tx.FreezeLetter(letter), tx.keepLetterKey(),
 			tx.FreezeWrite(FrozenWrite{RecordID: letter.RecordID, Setup: "s", ID: "w1", Wanted: connector.StandingActive, Body: []byte("of " + canaryName)}),
-			tx.FreezeMessage(AlarmMessage{ID: "m1", Way: "office", MadeAt: d.clock.now(), Body: []byte("about " + canaryName)}, nil), tx.Accept(p, []connector.Accepted{{Path: "name"}}), tx.SaveLikeness(acme, "c000", Likeness{Name: canaryName, Emails: []string{canaryEmail}}),
+			tx.FreezeMessage(AlarmMessage{ID: "m1", Way: "office", MadeAt: d.clock.now(), Body: []byte("about " + canaryName)}, nil), tx.Accept(p, []connector.Accepted{{Path: "name"}}),
+			tx.SetRead(p, []connector.FieldChange{{Path: "name", From: canaryName}}), tx.SaveLikeness(acme, "c000", Likeness{Name: canaryName, Emails: []string{canaryEmail}}),
 			tx.exec("INSERT INTO tokens (connection, token, generation) VALUES (?, ?, 1)", acme, tx.l.seal.box([]byte("token"), place("tokens", "token", acme))))
 	})
 	d.do(func(tx *Tx) error {

@@ -18,6 +18,7 @@ var sealedColumns = []sealedColumn{
 	{"labels", "label", []string{"connection", "source_id"}},
 	{"payers", "applied", []string{"connection", "source_id"}},
 	{"payers", "accepted", []string{"connection", "source_id"}},
+	{"payers", "read_values", []string{"connection", "source_id"}},
 	{"changes", "wanted", []string{"change_id"}},
 	{"changes", "diff", []string{"change_id"}},
 	{"changes", "body", []string{"change_id"}},

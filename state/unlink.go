@@ -95,7 +95,7 @@ func (tx *Tx) Unlink(p Payer, detail string) error {
 
 // emptyPayer forgets all that a payer's customer made known of it.
 func (tx *Tx) emptyPayer(p Payer) error {
-	return tx.exec(`UPDATE payers SET billing_id = NULL, link_state = 'new', applied = NULL, accepted = NULL, stays_at = 0, stays_with = '', stays_word = 0, let_be = 0, let_be_of = '', applied_hash = '', shows = '', shown_at = 0,
+	return tx.exec(`UPDATE payers SET billing_id = NULL, link_state = 'new', applied = NULL, accepted = NULL, stays_at = 0, stays_with = '', stays_word = 0, let_be = 0, let_be_of = '', applied_hash = '', read_values = NULL, read_digest = '', shows = '', shown_at = 0,
 		confirmed_at = 0, answered_at = 0, seen_at = 0, mandate_id = NULL, drained_at = NULL, moves_name = '', moves_value = '', unlink_at = 0, unlink_from = 0, updated_at = ?
 		WHERE connection = ? AND source_id = ?`, stamp(tx.now), p.Connection, p.SourceID)
 }

@@ -44,3 +44,34 @@ func TestACountryThatIsNotSentIsNotShownAsSent(t *testing.T) {
 		}
 	}
 }
+
+// What was sent is not what the service holds: it may drop a field without a word.
+func TestAPayerIsShownWithWhatTheServiceWasLastReadToHold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(3))
+	w.edit("mapping.yaml", `city: "Leeds"`, `city: "Leeds", country: "GB"`)
+	w.edit("payersync.yaml", "  redirect_url:", "  dialect: {address_fields: long}\n  redirect_url:")
+	w.expect(exitDone, "sync")
+	w.expect(exitDone, "sweep")
+	shown := func() string { return w.expect(exitDone, "payers", "show", "A00001", "--show-values").out }
+	_, holds, found := strings.Cut(shown(), "What the customer was last read to hold of us, ")
+	if !found || !strings.Contains(holds, "  addresses[0].country: GB\n") || strings.Contains(holds, "we sent") {
+		t.Errorf("of a customer that holds what was sent it shows\n%s", holds)
+	}
+	for _, c := range w.box.Customers() {
+		raw := strings.Replace(string(c.Raw), `"country":"GB"`, `"country":""`, 1)
+		if raw == string(c.Raw) {
+			t.Fatalf("the customer is %s", raw)
+		}
+		if err := w.box.Edit(c.ID, []byte(raw)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.expect(exitDone, "sweep")
+	if _, holds, _ = strings.Cut(shown(), "What the customer was last read to hold of us, "); !strings.Contains(holds, "  addresses[0].country: blank  (we sent GB)\n") {
+		t.Errorf("of a customer without a country it shows\n%s", holds)
+	}
+	if r := w.expect(exitDone, "payers", "show", "A00001", "--show-values", "--output", "json"); !strings.Contains(r.out, `"differs":[{"path":"addresses[0].country","from":"GB","to":""}]`) {
+		t.Errorf("as JSON it shows\n%s", r.out)
+	}
+}

@@ -137,7 +137,7 @@ func (a *app) printPayer(r office.Payer, whyNot error) {
 	a.printRecord(r.Record)
 	a.printRules(r, whyNot)
 	a.printCustomerAs("The customer that it becomes", r.Customer, r.NotSent)
-	a.printCustomerAs("What the customer holds of us", r.Applied, r.NotSent)
+	a.printHeldValues(r)
 	if len(r.Accepted) > 0 {
 		fmt.Fprintf(a.Out, "  it may differ until our value changes: %s\n", show.Visible(strings.Join(r.Accepted, ", ")))
 	}
@@ -207,11 +207,39 @@ func (a *app) printCustomerAs(title string, c *connector.Customer, notSent []str
 	for _, d := range connector.Diff(connector.Customer{}, *c) {
 		note := ""
 		if slices.Contains(notSent, d.Path) {
-			note = "  (not sent: the short spelling of addresses has none)"
+			note = notSentNote
 		}
 		fmt.Fprintf(a.Out, "  %s: %s%s\n", d.Path, show.Visible(d.To), note)
 	}
 }
+
+// printHeldValues prints what the billing service was last read to hold, and where that is not what was sent.
+func (a *app) printHeldValues(r office.Payer) {
+	holds := r.Holds()
+	if len(holds) == 0 {
+		return
+	}
+	if r.Read == nil {
+		fmt.Fprintln(a.Out, "\nWhat was sent to the customer, which was not read since")
+	} else {
+		fmt.Fprintf(a.Out, "\nWhat the customer was last read to hold of us, %s\n", show.Time(r.Read.At))
+	}
+	for _, h := range holds {
+		note := ""
+		switch {
+		case slices.Contains(r.NotSent, h.Path):
+			note = notSentNote
+		case h.Otherwise && h.Sent == "":
+			note = "  (we sent nothing)"
+		case h.Otherwise:
+			note = fmt.Sprintf("  (we sent %s)", show.Visible(h.Sent))
+		}
+		fmt.Fprintf(a.Out, "  %s: %s%s\n", h.Path, show.Visible(orElse(h.Value, "blank")), note)
+	}
+}
+
+// notSentNote is behind a field that the dialect cannot write.
+const notSentNote = "  (not sent: the short spelling of addresses has none)"
 
 func (a *app) printChanges(changes []state.PastChange) {
 	if len(changes) == 0 {

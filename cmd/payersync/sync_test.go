@@ -225,7 +225,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	})
 	expectKeys(t, w.expect(exitDone, "payers", "show", "A00001", "--output", "json"), []string{
 		"connection", "source_id", "key", "link_state", "billing_id", "mandate_id", "applied", "history", "attention",
-		"record", "mapping_version", "rules", "customer", "changes", "stands", "next",
+		"record", "mapping_version", "rules", "customer", "changes", "stands", "next", "read",
 	})
 	expectKeys(t, w.expect(exitDone, "mapping", "fields", "--output", "json"), []string{"connection", "records", "fields", "functions"})
 	expectKeys(t, w.expect(exitAttention, "mapping", "check", "--output", "json"), []string{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"payersync/connector"
 	"payersync/connector/standing"
@@ -28,7 +29,8 @@ type Payer struct {
 	Rules     []Rule               `json:"rules"`
 	Customer  *connector.Customer  `json:"customer,omitempty"` // that the rules make
 	NotSent   []string             `json:"not_sent,omitempty"` // paths of it that the dialect cannot write into a new customer
-	Applied   *connector.Customer  `json:"applied,omitempty"`  // what the customer holds of us
+	Applied   *connector.Customer  `json:"applied,omitempty"`  // what was sent last, or taken over
+	Read      *state.Read          `json:"read,omitempty"`     // what the customer was last read to hold otherwise; nil before the first read
 	Accepted  []string             `json:"accepted,omitempty"` // fields in which the customer may differ, on a person's word
 	Ignored   []string             `json:"ignored,omitempty"`  // parts that are left to the billing service
 	Changes   []state.PastChange   `json:"changes"`
@@ -104,7 +106,7 @@ func PayerOf(ctx context.Context, ledger *state.Ledger, id state.RecordID, by Ex
 
 // addHistory adds what the ledger knows beside the record.
 func (r *Payer) addHistory(ctx context.Context, ledger *state.Ledger, stored state.StoredRecord, p Privacy) error {
-	var err, mandates, money, attention error
+	var err, read, mandates, money, attention error
 	r.Changes, err = ledger.ChangesOf(ctx, r.Connection, r.SourceID)
 	for i := range r.Changes {
 		r.Changes[i].Diff = p.Diff(r.Changes[i].Diff)
@@ -114,6 +116,9 @@ func (r *Payer) addHistory(ctx context.Context, ledger *state.Ledger, stored sta
 		r.LinkState, r.BillingID, r.MandateID = payer.LinkState, payer.BillingID, payer.MandateID
 		if payer.Applied != nil {
 			r.Applied = p.customer(*payer.Applied)
+		}
+		if r.Read, read = ledger.LastRead(ctx, *payer); r.Read != nil {
+			r.Read.Differs = p.Diff(r.Read.Differs)
 		}
 		for _, d := range payer.Accepted {
 			if d.Ignored {
@@ -128,7 +133,42 @@ func (r *Payer) addHistory(ctx context.Context, ledger *state.Ledger, stored sta
 		}
 	}
 	r.Attention, attention = ledger.AttentionOf(ctx, r.Connection, r.SourceID)
-	return errors.Join(err, mandates, money, attention)
+	return errors.Join(err, read, mandates, money, attention)
+}
+
+// Held is a field of a customer as the billing service was last read to hold it.
+type Held struct {
+	Path, Value string
+	Sent        string // what was sent instead; "" where the value is that
+	Otherwise   bool   // it holds another value than was sent
+}
+
+// Holds returns what the billing service was last read to hold of the fields that are ours; what was sent where
+// no read is known yet.
+func (r Payer) Holds() []Held {
+	if r.Applied == nil {
+		return nil
+	}
+	otherwise := map[string]connector.FieldChange{}
+	if r.Read != nil {
+		for _, d := range r.Read.Differs {
+			otherwise[d.Path] = d
+		}
+	}
+	var out []Held
+	for _, d := range connector.Diff(connector.Customer{}, *r.Applied) {
+		h := Held{Path: d.Path, Value: d.To}
+		if o, differs := otherwise[d.Path]; differs {
+			h = Held{d.Path, o.To, d.To, true}
+			delete(otherwise, d.Path)
+		}
+		out = append(out, h)
+	}
+	for path, o := range otherwise {
+		out = append(out, Held{path, o.To, "", true})
+	}
+	slices.SortFunc(out, func(a, b Held) int { return strings.Compare(a.Path, b.Path) })
+	return out
 }
 
 // whereItStands says in two sentences where a record stands and what to do next. What

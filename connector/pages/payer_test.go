@@ -1,6 +1,7 @@
 package pages_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 
 	"payersync/configs"
 	"payersync/connector/pages"
+	"payersync/mapping"
 	"payersync/state"
 )
 
@@ -197,3 +199,32 @@ func TestTheListIsNarrowedAndTakenAwayAsItIs(t *testing.T) {
 
 // firstOf returns the codes of a query as the audit log has them.
 func firstOf(query string) string { return strings.ReplaceAll(query, "&", " ") }
+
+// The page shows what the service holds, and not what was sent to it.
+func TestAPayersPageShowsWhatTheServiceWasLastReadToHold(t *testing.T) {
+	t.Parallel()
+	const at = "/payers/quickstart/HB001"
+	h := newHouse(t)
+	text := string(must(fs.ReadFile(configs.FS, "quickstart/mapping.yaml"))(t))
+	h.conn.Mapping = must(mapping.Load("mapping.yaml", []byte(strings.ReplaceAll(text, `city: trim(City), `, `city: trim(City), country: "GB", `)), h.conn.Info))(t)
+	h.run(true)
+	h.run(true)
+	olaf := h.enter("olaf", pages.Operator)
+	page := olaf.get(at, http.StatusOK)
+	holds(t, page, "was last read to hold", `data-label="Books"><bdi>GB</bdi></td><td data-label="Service"><bdi>–</bdi></td>`, "Not sent: the billing service has no place for it")
+	lacks(t, page, "We sent")
+	c := h.box.Customers()[0]
+	edited := bytes.ReplaceAll(c.Raw, []byte("01632 960101"), []byte("01632 960199"))
+	if bytes.Equal(edited, c.Raw) {
+		t.Fatalf("the first customer is %s", c.Raw)
+	}
+	if err := h.box.Edit(c.ID, edited); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.reader.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	page = olaf.get(at, http.StatusOK)
+	holds(t, page, `data-label="Service"><bdi>01632 960199</bdi></td>`, "We sent 01632 960101")
+	lacks(t, h.enter("vera", pages.Viewer).get(at, http.StatusOK), "960199", "960101")
+}

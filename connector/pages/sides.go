@@ -26,12 +26,15 @@ func (v *visit) sides(p office.Payer) (out []side, changed bool) {
 		}
 	}
 	ours, theirs := map[string]string{}, map[string]string{}
-	for values, c := range map[*map[string]string]*connector.Customer{&ours: p.Customer, &theirs: p.Applied} {
-		if c == nil {
-			continue
+	if p.Customer != nil {
+		for _, d := range connector.Diff(connector.Customer{}, *p.Customer) {
+			ours[d.Path] = d.To
 		}
-		for _, d := range connector.Diff(connector.Customer{}, *c) {
-			(*values)[d.Path] = d.To
+	}
+	sent := map[string]string{} // of what the service holds otherwise
+	for _, h := range p.Holds() {
+		if theirs[h.Path] = h.Value; h.Otherwise {
+			sent[h.Path] = h.Sent
 		}
 	}
 	paths := map[string]bool{}
@@ -60,10 +63,27 @@ func (v *visit) sides(p office.Payer) (out []side, changed bool) {
 		case slices.Contains(p.NotSent, path):
 			s.Mark = "Not sent: the billing service has no place for it"
 		}
+		if words := v.sentWords(path, sent); words != "" && !slices.Contains(p.NotSent, path) {
+			s.Mark = strings.TrimPrefix(s.Mark+". "+words, ". ")
+		}
 		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b side) int {
 		return cmp.Or(office.FieldOrder(a.Label)-office.FieldOrder(b.Label), cmp.Compare(a.Label, b.Label))
 	})
 	return out, changed
+}
+
+// sentWords says what was sent of a field that the billing service holds otherwise; "" where it holds what was sent.
+func (v *visit) sentWords(path string, sent map[string]string) string {
+	value, otherwise := sent[path]
+	switch {
+	case !otherwise:
+		return ""
+	case value == "":
+		return "We sent nothing"
+	case strings.HasSuffix(path, ".email"):
+		value = v.email(value)
+	}
+	return "We sent " + value
 }

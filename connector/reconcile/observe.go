@@ -242,13 +242,13 @@ func observeHeld(tx *state.Tx, p state.Payer, o Observation) error {
 	applied := p.Applied != nil && holds(p.Applied, *o.Customer)
 	switch {
 	case o.List != nil && applied:
-		return tx.SetShown(p, true)
+		return errors.Join(tx.SetShown(p, true), tx.SetRead(p, differences(p.Applied, *o.Customer)))
 	case o.List != nil:
 		return nil
 	case p.Applied == nil:
 		return tx.LookedAt(p, o.Ticket, false)
 	case applied:
-		return errors.Join(tx.SetShown(p, true), tx.LookedAt(p, o.Ticket, true), tx.SetContactIDs(p, p.Applied.WithIDs(o.Customer.People)))
+		return errors.Join(tx.SetShown(p, true), tx.SetRead(p, differences(p.Applied, *o.Customer)), tx.LookedAt(p, o.Ticket, true), tx.SetContactIDs(p, p.Applied.WithIDs(o.Customer.People)))
 	}
 	sent, err := tx.UpdatesUnderWay(p.BillingID)
 	if err != nil {
@@ -256,10 +256,10 @@ func observeHeld(tx *state.Tx, p state.Payer, o Observation) error {
 	}
 	for i := range sent {
 		if holds(&sent[i], *o.Customer) {
-			return errors.Join(tx.SetHeld(p, sent[i].WithIDs(o.Customer.People)), tx.LookedAt(p, o.Ticket, false))
+			return errors.Join(tx.SetHeld(p, sent[i].WithIDs(o.Customer.People)), KeepRead(tx, p, sent[i], *o.Customer), tx.LookedAt(p, o.Ticket, false))
 		}
 	}
-	return errors.Join(tx.SetShown(p, false), tx.LookedAt(p, o.Ticket, false))
+	return errors.Join(tx.SetShown(p, false), tx.SetRead(p, differences(p.Applied, *o.Customer)), tx.LookedAt(p, o.Ticket, false))
 }
 
 // observeFinancial keeps the financial status, for people alone. The answer to a create may be

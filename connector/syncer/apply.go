@@ -678,7 +678,7 @@ func (r *run) closeShown(ctx context.Context, c state.Change, fetched connector.
 	}
 	c.Wanted = c.Wanted.WithIDs(fetched.People)
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
-		return errors.Join(tx.CloseDone(r.id, c), r.saveTrip(tx, trip))
+		return errors.Join(tx.CloseDone(r.id, c), reconcile.KeepRead(tx, c.Payer, c.Wanted, fetched), r.saveTrip(tx, trip))
 	})
 }
 
@@ -709,7 +709,7 @@ func (r *run) compare(ctx context.Context, c state.Change, before, after connect
 	}
 	paths, err := r.Billing.ForeignChanges(before.Raw, after.Raw, c.Payer.Applied, c.Wanted, own)
 	if err != nil {
-		return r.closeOverwritten(ctx, c, nil, "")
+		return r.closeOverwritten(ctx, c, after, nil, "")
 	}
 	trip, err := r.tripOf(ctx, c, before, after, nil)
 	if err != nil {
@@ -720,8 +720,9 @@ func (r *run) compare(ctx context.Context, c state.Change, before, after connect
 		if err := r.saveTrip(tx, trip); err != nil { // before this update counts among those that moved something
 			return err
 		}
-		return tx.CloseConfirmed(r.id, c, withoutIndexes(paths), fmt.Sprintf("While the customer was being updated, fields that are not ours changed: %s. "+
+		err := tx.CloseConfirmed(r.id, c, withoutIndexes(paths), fmt.Sprintf("While the customer was being updated, fields that are not ours changed: %s. "+
 			"Fields that the service itself changes with every update belong under billing.dialect.read_only.", JoinPaths(paths)))
+		return errors.Join(err, reconcile.KeepRead(tx, c.Payer, c.Wanted, after))
 	})
 }
 
@@ -734,13 +735,13 @@ func (r *run) notShown(ctx context.Context, c state.Change, before, after connec
 	}
 	paths, err := r.Billing.NotShown(after.Raw, c.Wanted, r.conn.Mapping.Own())
 	if err != nil || len(paths) == 0 {
-		return r.closeOverwritten(ctx, c, nil, "The billing service does not show what was just sent.")
+		return r.closeOverwritten(ctx, c, after, nil, "The billing service does not show what was just sent.")
 	}
 	trip, err := r.tripOf(ctx, c, before, after, paths)
 	if err != nil {
 		return err
 	}
-	return r.closeOverwritten(ctx, c, trip, fmt.Sprintf("The billing service does not show what was just sent: %s.%s", JoinPaths(paths), spelledBy(paths)))
+	return r.closeOverwritten(ctx, c, after, trip, fmt.Sprintf("The billing service does not show what was just sent: %s.%s", JoinPaths(paths), spelledBy(paths)))
 }
 
 // spelledBy names the settings that say how the service spells the fields.
@@ -783,13 +784,13 @@ func withoutIndexes(paths []string) []string {
 var listIndex = regexp.MustCompile(`\[[0-9]+\]`)
 
 // closeOverwritten closes an update that was answered, and that a read does not show as
-// it was sent: somebody changed the customer at once. What was sent is the last that the
+// it was sent, but as after: somebody changed the customer at once. What was sent is the last that the
 // customer is known to have held of us. trip is what it has shown of its way; nil for nothing.
-func (r *run) closeOverwritten(ctx context.Context, c state.Change, trip *state.RoundTrip, detail string) error {
+func (r *run) closeOverwritten(ctx context.Context, c state.Change, after connector.RemoteCustomer, trip *state.RoundTrip, detail string) error {
 	err := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 		p := c.Payer
 		p.AppliedHash, p.Shows = c.Wanted.Hash(), c.Wanted.Hash()
-		return errors.Join(r.saveTrip(tx, trip), tx.SetApplied(p, c.Wanted), tx.SetShown(p, false), tx.CloseWith(r.id, c, connector.ChangeFailed, connector.ReasonForeignChange, detail))
+		return errors.Join(r.saveTrip(tx, trip), tx.SetApplied(p, c.Wanted), tx.SetShown(p, false), reconcile.KeepRead(tx, p, c.Wanted, after), tx.CloseWith(r.id, c, connector.ChangeFailed, connector.ReasonForeignChange, detail))
 	})
 	if err == nil {
 		r.tellFailed(c, connector.ReasonForeignChange)

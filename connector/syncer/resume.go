@@ -33,7 +33,7 @@ func (r *run) resumeUpdate(ctx context.Context, c state.Change, fetched connecto
 	if errBefore != nil || errNow != nil || sameEffect(before, now) { // what cannot be compared cannot be merged, which merge says
 		return r.merge(ctx, c, fetched)
 	}
-	return r.closeOverwritten(ctx, c, nil, fmt.Sprintf("The answer to the last update was lost. By now the customer shows neither what was there before it nor what was sent: %s. "+
+	return r.closeOverwritten(ctx, c, fetched, nil, fmt.Sprintf("The answer to the last update was lost. By now the customer shows neither what was there before it nor what was sent: %s. "+
 		"Somebody changed it meanwhile, so nothing was sent again.", JoinPaths(movedMeanwhile(before, now))))
 }
 

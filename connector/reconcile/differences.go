@@ -1,0 +1,117 @@
+package reconcile
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"payersync/connector"
+	"payersync/state"
+)
+
+// KeepRead keeps what a read showed of a payer's customer otherwise than was sent, once an update has made sent
+// what counts as applied.
+func KeepRead(tx *state.Tx, p state.Payer, sent connector.Customer, c connector.RemoteCustomer) error {
+	p.ReadDigest = "" // it goes with what was applied before
+	return tx.SetRead(p, differences(&sent, c))
+}
+
+// differences returns what a customer holds otherwise than was sent, of the fields that were sent: the path, the
+// value sent, and the value read. The service's own form of a value is no difference. Names of contacts are left
+// out, because the service may split them.
+func differences(sent *connector.Customer, c connector.RemoteCustomer) []connector.FieldChange {
+	if sent == nil || isExact(sent, c) {
+		return nil
+	}
+	return connector.Diff(*sent, asRead(*sent, c))
+}
+
+// isExact reports whether a customer holds what was sent, the country of addresses included. Nearly every read
+// shows just that, and then nothing is built.
+func isExact(sent *connector.Customer, c connector.RemoteCustomer) bool {
+	for _, a := range sent.Addresses {
+		if !slices.ContainsFunc(c.Addresses, func(b connector.Address) bool { return sameAddress(a, b) && sameCountry(a, b) }) {
+			return false
+		}
+	}
+	return holds(&connector.Customer{Name: sent.Name, ExternalData: sent.ExternalData}, c) && !slices.ContainsFunc(sent.People, func(p connector.Person) bool {
+		return !shows(c.Emails, p.Email, strings.EqualFold) || !shows(c.Phones, p.Phone, connector.SameForm)
+	})
+}
+
+func sameCountry(a, b connector.Address) bool { return connector.SameForm(a.Country, b.Country) }
+
+// asRead returns what was sent with the values that a read showed in their place.
+func asRead(sent connector.Customer, c connector.RemoteCustomer) connector.Customer {
+	read := sent
+	if sent.Name != "" {
+		read.Name = formOf(sent.Name, c.Name)
+	}
+	if len(c.ExternalData) > 0 { // a list may leave them out
+		read.ExternalData = maps.Clone(sent.ExternalData)
+		for name := range read.ExternalData {
+			read.ExternalData[name] = c.ExternalData[name]
+		}
+	}
+	read.Addresses = addressesAsRead(sent.Addresses, c.Addresses)
+	read.People = slices.Clone(sent.People)
+	emails, phones := make([]string, len(read.People)), make([]string, len(read.People))
+	for i, p := range read.People {
+		emails[i], phones[i] = p.Email, p.Phone
+	}
+	emails, phones = valuesAsRead(emails, c.Emails, strings.EqualFold), valuesAsRead(phones, c.Phones, connector.SameForm)
+	for i := range read.People {
+		read.People[i].Email, read.People[i].Phone = emails[i], phones[i]
+	}
+	return read
+}
+
+// formOf returns the value that was sent where the value read is another form of it, and otherwise the value read.
+func formOf(sent, read string) string {
+	if connector.SameForm(sent, read) {
+		return sent
+	}
+	return read
+}
+
+// addressesAsRead returns for each address that was sent the one that the customer shows: the same one, or one
+// that nobody sent in its place.
+func addressesAsRead(sent, shown []connector.Address) []connector.Address {
+	out, used := make([]connector.Address, len(sent)), make([]bool, len(shown))
+	found := make([]bool, len(sent))
+	for i, a := range sent {
+		for j, b := range shown {
+			if !used[j] && sameAddress(a, b) {
+				out[i], used[j], found[i] = a, true, true
+				out[i].Country = formOf(a.Country, b.Country)
+				break
+			}
+		}
+	}
+	for i, a := range sent {
+		if j := slices.Index(used, false); !found[i] && j >= 0 {
+			b := shown[j]
+			out[i], used[j] = connector.Address{Line1: formOf(a.Line1, b.Line1), City: formOf(a.City, b.City), PostCode: formOf(a.PostCode, b.PostCode), Country: formOf(a.Country, b.Country)}, true
+		}
+	}
+	return out
+}
+
+// valuesAsRead is addressesAsRead for e-mail addresses or telephone numbers. A blank one was not sent.
+func valuesAsRead(sent, shown []string, same func(a, b string) bool) []string {
+	out, used := make([]string, len(sent)), make([]bool, len(shown))
+	for i, s := range sent {
+		for j, v := range shown {
+			if s != "" && same(s, v) { // several contacts may share one
+				out[i], used[j] = s, true
+				break
+			}
+		}
+	}
+	for i, s := range sent {
+		if j := slices.Index(used, false); s != "" && out[i] == "" && j >= 0 {
+			out[i], used[j] = shown[j], true
+		}
+	}
+	return out
+}

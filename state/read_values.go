@@ -1,0 +1,74 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"payersync/connector"
+)
+
+// Read is what the billing service was last read to hold of a payer's customer.
+type Read struct {
+	At      time.Time               `json:"at"`                // when the newest read of it began
+	Differs []connector.FieldChange `json:"differs,omitempty"` // what it holds (to) otherwise than was sent (from)
+}
+
+func placeOfRead(p Payer) []byte {
+	return place("payers", "read_values", p.Connection, p.SourceID)
+}
+
+// SetRead keeps what a read showed of a payer's customer otherwise than was sent; nothing for a customer that
+// holds what was sent. A read that shows the same as before writes nothing.
+func (tx *Tx) SetRead(p Payer, differs []connector.FieldChange) error {
+	var box []byte
+	digest := ""
+	if len(differs) > 0 {
+		plain, err := json.Marshal(differs)
+		if err != nil {
+			return err
+		}
+		at := placeOfRead(p)
+		if digest = tx.l.seal.digest(plain, at); digest != p.ReadDigest {
+			box = tx.l.seal.box(plain, at)
+		}
+	}
+	if digest == p.ReadDigest {
+		return nil
+	}
+	if err := tx.exec("UPDATE payers SET read_values = ?, read_digest = ? WHERE connection = ? AND source_id = ? AND NOT "+isForgotten,
+		box, digest, p.Connection, p.SourceID); err != nil {
+		return fmt.Errorf("keep what customer %s holds: %w", p.BillingID, err)
+	}
+	return nil
+}
+
+// lastRead is the expression for when customer c of the index was last read or listed.
+var lastRead = `CASE c.digest WHEN '' THEN c.listed_at ELSE max(c.listed_at, coalesce((SELECT max(q.started_at) FROM passes q WHERE q.` +
+	strings.ReplaceAll(proof, "AND ", "AND q.") + ` AND q.pass_id > c.known_pass), '')) END`
+
+// LastRead returns what the billing service was last read to hold of a payer's customer; nil before the first
+// read.
+func (l *Ledger) LastRead(ctx context.Context, p Payer) (*Read, error) {
+	if !p.Seen || p.Applied == nil {
+		return nil, nil
+	}
+	var at sql.NullString
+	var box []byte
+	err := l.queryRow(ctx, "SELECT "+lastRead+", p.read_values FROM payers p JOIN remote_customers c ON c.billing_id = p.billing_id WHERE p.connection = ? AND p.source_id = ?",
+		p.Connection, p.SourceID).Scan(&at, &box)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what customer %s holds: %w", p.BillingID, err)
+	}
+	r := new(Read)
+	var wrong error
+	r.At, wrong = parseTime(at)
+	return r, errors.Join(wrong, l.openJSON(box, placeOfRead(p), &r.Differs))
+}
