@@ -129,11 +129,11 @@ func TestASecondCustomerIsAFindingEverywhere(t *testing.T) {
 		t.Errorf("counted are %+v: %v", counts, err)
 	}
 	s, err := d.StandingOf(ctx, id)
-	if err != nil || s.Told[toldDoubled].Reason != connector.ReasonDuplicateCustomer || s.Told[toldDoubled].Since.IsZero() {
+	if err != nil || s.Told[ToldDuplicate].Reason != connector.ReasonDuplicateCustomer || s.Told[ToldDuplicate].Since.IsZero() {
 		t.Errorf("it stands at %+v: %v", s, err)
 	}
 	if err := d.EachOutline(ctx, func(o Standing) error {
-		if o.Told[toldDoubled].Reason != connector.ReasonDuplicateCustomer {
+		if o.Told[ToldDuplicate].Reason != connector.ReasonDuplicateCustomer {
 			t.Errorf("the outline of %s is told %v", o.SourceID, o.Told)
 		}
 		return nil

@@ -103,7 +103,7 @@ func (l *Ledger) EachOutline(ctx context.Context, do func(Standing) error) error
 				s.Mandate.ID = ""
 			}
 			s.Stop, s.Barred = stops.payers[s.RecordID], barred[s.RecordID]
-			s.PutOff, s.Succeeded, s.Told[toldDoubled] = later[s.RecordID], succeeded[s.RecordID], doubled[s.RecordID]
+			s.PutOff, s.Succeeded, s.Told[ToldDuplicate] = later[s.RecordID], succeeded[s.RecordID], doubled[s.RecordID]
 			l.addTold(s, told)
 			return do(*s)
 		})

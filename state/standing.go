@@ -50,8 +50,8 @@ type Standing struct {
 	Barred    *LetterStop // of the first e-mail address, that holds; nil too where the ledger has no key
 }
 
-// toldDoubled is the place in Standing.Told of a second customer.
-const toldDoubled = 3
+// ToldDuplicate is the place in Standing.Told of a second customer in the billing service.
+const ToldDuplicate = 3
 
 // Told is a reason that people are told, and since when.
 type Told struct {
@@ -191,7 +191,7 @@ func (l *Ledger) besidesRecords(ctx context.Context) (add func(*Standing), err e
 	}
 	succeeded, err := l.succeeded(ctx)
 	return func(s *Standing) {
-		s.PutOff, s.Succeeded, s.Told[toldDoubled] = later[s.RecordID], succeeded[s.RecordID], doubled[s.RecordID]
+		s.PutOff, s.Succeeded, s.Told[ToldDuplicate] = later[s.RecordID], succeeded[s.RecordID], doubled[s.RecordID]
 		recipient := ""
 		if len(stops.addresses) > 0 { // a hash each is worth making only where one can be met
 			recipient = l.recipientOf(*s)
@@ -229,7 +229,7 @@ func (l *Ledger) StandingOf(ctx context.Context, id RecordID) (out *Standing, er
 	if err != nil {
 		return nil, err
 	}
-	out.Told[toldDoubled] = doubled[id]
+	out.Told[ToldDuplicate] = doubled[id]
 	later, err := l.putOffs(ctx, id)
 	if out.PutOff = later[id]; err != nil || !out.Left {
 		return out, err

@@ -221,6 +221,9 @@ func TestNodesServeAllAccountsOfADatabaseTogether(t *testing.T) {
 	nodes := []*process{c.serve(0), c.serve(1)}
 	c.awaitMandates(payers)
 	c.expectOnce(payers)
+	eventually(t, "the look for second customers in both accounts", func() bool {
+		return strings.Count(nodes[0].errOut.String()+nodes[1].errOut.String(), "two customers of one payer") >= len(payers)
+	})
 	w := c.accounts["beta"]
 	signed := w.box.Customers()[3]
 	w.must(w.box.Sign(signed.Mandates[0].ID))

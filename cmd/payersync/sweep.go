@@ -60,6 +60,9 @@ The service is one for all connections, so names only have to be known.`,
 						return err
 					}
 				}
+				if doubles.Skipped && !a.Quiet {
+					a.Say("Nobody looked for second customers of payers: the list of customers is not believed yet. Sweep again.")
+				}
 				if lookErr != nil {
 					a.Say("%v", lookErr)
 				}

@@ -201,7 +201,7 @@ func WithoutExpired(f state.Standing, now time.Time, valid time.Duration) state.
 // CanBeInvited reports whether the payer may be sent its signing link, by whatever way: it is
 // in the class Awaiting, and nothing is in doubt. Whether somebody stopped it is said by Step.
 func CanBeInvited(f state.Standing) bool {
-	return IsPayer(f) && HoldsLink(f.Mandate) && !f.LetBe && f.LinkState == connector.LinkLinked && conflictOf(f).Reason == ""
+	return IsPayer(f) && !hasSecond(f) && HoldsLink(f.Mandate) && !f.LetBe && f.LinkState == connector.LinkLinked && conflictOf(f).Reason == ""
 }
 
 // Of returns where a record stands now.
@@ -210,7 +210,20 @@ func Of(f state.Standing, now time.Time) Standing {
 	if s.Since.IsZero() {
 		s.Since = f.ChangedAt
 	}
-	return s.assign(f)
+	return s.assign(f).noteSecond(f)
+}
+
+// hasSecond reports whether the payer has a second customer in the billing service that a person has yet to decide on. It
+// may have a mandate there, so the payer is not asked to sign another one.
+func hasSecond(f state.Standing) bool { return f.Told[state.ToldDuplicate].Reason != "" }
+
+// noteSecond notes a second customer where something else is told first.
+func (s Standing) noteSecond(f state.Standing) Standing {
+	r := f.Told[state.ToldDuplicate].Reason
+	if hasSecond(f) && !waits(f, r) && s.Reason != r && !strings.Contains(s.Note, r.Sentence()) {
+		s.Note = strings.TrimSpace(s.Note + " " + r.Sentence())
+	}
+	return s
 }
 
 // helpers are those who can act because people are told a reason, the first who is needed first.
@@ -503,7 +516,7 @@ func awaiting(f state.Standing) Standing {
 	case stop != nil && stop.Why == state.StopBounced:
 		s.Reason = connector.ReasonAddressBounced
 		s.Step, s.Who, s.Sentence, s.Cure = Bounced, Books, "The e-mail address does not exist, or takes no letters.", "Correct it in the books."
-	case !IsPayer(f):
+	case !IsPayer(f), hasSecond(f):
 		s.Step = Stopped
 		s.Who, s.Reason, s.Sentence, s.Cure = stoppedBy(f)
 	case f.LetBe:
@@ -533,7 +546,7 @@ func often(n int) string {
 // stoppedBy says why somebody who waits for nothing but a signature is not written to all the
 // same: the record cannot be sent as it is, or a read has yet to confirm whose the customer is.
 func stoppedBy(f state.Standing) (who Who, r connector.Reason, sentence, cure string) {
-	for _, told := range f.Told[:2] {
+	for _, told := range []state.Told{f.Told[0], f.Told[1], f.Told[state.ToldDuplicate]} {
 		if told.Reason != "" {
 			return helps(told.Reason), told.Reason, told.Reason.Sentence(), told.Reason.Next()
 		}

@@ -119,6 +119,8 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 			f.Stop, f.Barred = &state.LetterStop{Why: "person"}, &state.LetterStop{Why: "bounced"}
 		}}, "D", standing.Bounced, standing.Books, 5, "does not exist"},
 		{"its record cannot be sent as it is", waiting, changes{told(0, connector.ReasonNameMissing), func(f *state.Standing) { f.Decision = state.Held }}, "D", standing.Stopped, standing.Books, 5, "no name"},
+		{"its payer has a second customer", waiting, changes{told(state.ToldDuplicate, connector.ReasonDuplicateCustomer)}, "D", standing.Stopped, standing.You, 5, "Another customer"},
+		{"it has a second customer, and can be debited", active, changes{told(state.ToldDuplicate, connector.ReasonDuplicateCustomer)}, "A", "", standing.You, 40, "Can be debited"},
 		{"its customer is not in order", waiting, changes{func(f *state.Standing) { f.InOrder = false }}, "D", standing.Stopped, standing.Nobody, 5, "not confirmed"},
 		{"no link", waiting, changes{func(f *state.Standing) { f.Mandate.HasLink = false }}, "D", standing.LinkLost, standing.You, 5, "not fetched yet"},
 		{"no link, and a person lets it be", waiting, changes{func(f *state.Standing) { f.Mandate.HasLink, f.LetBe = false, true }}, "D", standing.LinkLost, standing.Nobody, 5, "not fetched yet"},
