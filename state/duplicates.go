@@ -68,6 +68,17 @@ func (l *Ledger) OpenDuplicates(ctx context.Context, of RecordID) ([]OpenDuplica
 	return found, nil
 }
 
+// rejectedSeconds are the words w that a customer which looks like a second one of the linked record ?1, ?2 is another payer's.
+const rejectedSeconds = ` FROM words w JOIN payers p ON p.connection = w.connection AND p.source_id = w.source_id
+	JOIN duplicate_customers d ON d.billing_id = w.billing_id AND d.other_id = p.billing_id OR d.other_id = w.billing_id AND d.billing_id = p.billing_id
+	WHERE w.connection = ?1 AND w.source_id = ?2 AND w.word = 'reject' AND w.reason = '' `
+
+// RejectedSeconds returns the customers that look like a second one of a linked record and that a person has said to be
+// another payer's. The person may take that back.
+func (l *Ledger) RejectedSeconds(ctx context.Context, of RecordID) ([]string, error) {
+	return l.ids(ctx, "SELECT w.billing_id"+rejectedSeconds+"ORDER BY w.billing_id", of.Connection, of.SourceID)
+}
+
 // CountDuplicates returns of how many records a second customer is told.
 func (l *Ledger) CountDuplicates(ctx context.Context) (n int, err error) {
 	err = l.queryRow(ctx, "SELECT count(*) FROM (SELECT DISTINCT connection, source_id FROM open_duplicates) o").Scan(&n)

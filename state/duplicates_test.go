@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -95,6 +96,27 @@ func TestASecondCustomerIsToldUntilItIsSettled(t *testing.T) {
 				t.Errorf("%d are counted, want %d: %v", n, want, err)
 			}
 		})
+	}
+}
+
+func TestThatTheyAreTwoPayersCanBeTakenBack(t *testing.T) {
+	t.Parallel()
+	d := twice(t, [2]string{"b0", "b9"})
+	d.do(func(tx *Tx) error {
+		_, err := tx.SaveWord(acme, "c0", "b9", WordReject)
+		_, other := tx.SaveWord(acme, "c0", "b8", WordReject)
+		return errors.Join(err, other)
+	})
+	seconds, err := d.RejectedSeconds(t.Context(), RecordID{acme, "c0"})
+	if err != nil || !slices.Equal(seconds, []string{"b9"}) {
+		t.Fatalf("the word on %q can be taken back: %v", seconds, err)
+	}
+	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.TakeWordBack(acme, "c0", "b8") }); !errors.Is(err, ErrLinkedAlready) {
+		t.Errorf("a word that decided on the link is taken back: %v", err)
+	}
+	d.do(func(tx *Tx) error { return tx.TakeWordBack(acme, "c0", "b9") })
+	if got := d.doubles(); !slices.Equal(got, []string{"c0 b9"}) {
+		t.Errorf("%q is told", got)
 	}
 }
 

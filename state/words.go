@@ -117,11 +117,13 @@ func (tx *Tx) NotSaidOtherwise(connection, sourceID, billingID string, word Word
 }
 
 // TakeWordBack takes back what a person has said of a record and a customer, for as long as
-// nothing was sent because of it. It fails with ErrNoWord, ErrLinkedAlready or ErrUnderWay.
+// nothing was sent because of it: of a linked record, that a second customer is not its own.
+// It fails with ErrNoWord, ErrLinkedAlready or ErrUnderWay.
 func (tx *Tx) TakeWordBack(connection, sourceID, billingID string) error {
-	var said, linked, underWay bool
-	if err := tx.row([]any{&said, &linked, &underWay}, `SELECT
+	var said, second, linked, underWay bool
+	if err := tx.row([]any{&said, &second, &linked, &underWay}, `SELECT
 		EXISTS (SELECT 1 FROM words WHERE connection = ?1 AND source_id = ?2 AND billing_id = ?3 AND word <> 'spent'),
+		EXISTS (SELECT 1`+rejectedSeconds+`AND w.billing_id = ?3),
 		EXISTS (SELECT 1 FROM payers WHERE connection = ?1 AND source_id = ?2 AND billing_id IS NOT NULL),
 		EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND source_id = ?2 AND lane = 'customer' AND state <> 'pending' AND `+openStates+`)
 		  OR EXISTS (SELECT 1 FROM attempts WHERE connection = ?1 AND source_id = ?2 AND ended = '' AND over = 0)`,
@@ -129,7 +131,7 @@ func (tx *Tx) TakeWordBack(connection, sourceID, billingID string) error {
 		return fmt.Errorf("look what was said of record %s: %w", sourceID, err)
 	}
 	switch {
-	case linked:
+	case linked && !second:
 		return ErrLinkedAlready
 	case underWay:
 		return ErrUnderWay
@@ -138,6 +140,9 @@ func (tx *Tx) TakeWordBack(connection, sourceID, billingID string) error {
 	}
 	if err := tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND billing_id = ?", connection, sourceID, billingID); err != nil {
 		return err
+	}
+	if second {
+		return nil // it decided nothing that a plan does
 	}
 	if err := errors.Join(tx.holdUnlinked(connection, sourceID), tx.tellOpenMatches(connection, sourceID)); err != nil {
 		return err

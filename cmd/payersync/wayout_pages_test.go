@@ -245,6 +245,8 @@ func TestADecisionOnThePagesIsTakenBackThere(t *testing.T) {
 	}{
 		{connector.ReasonEnteredTwice, connector.ActMerge, connector.ActSeparate},
 		{connector.ReasonKeyChanged, connector.ActUnlink, connector.ActKeep},
+		{connector.ReasonDuplicateCustomer, connector.ActReject, connector.ActTakeBack},
+		{connector.ReasonDuplicateCustomer, connector.ActUnlink, connector.ActKeep},
 		{connector.ReasonKeyDisputed, connector.ActAdopt, connector.ActTakeBack},
 		{connector.ReasonKeyDisputed, connector.ActReject, connector.ActTakeBack},
 		{connector.ReasonUnlinked, connector.ActLink, connector.ActTakeBack},

@@ -26,6 +26,7 @@ type Matter struct {
 
 	Renumberings []state.Renumbering `json:"-"` // of which the record is either half; their ways are told of both
 	Said         []state.Said        `json:"-"` // words on the record and customers
+	Seconds      []string            `json:"-"` // customers that look like a second one, and that a person said are another payer's
 	Holder       string              `json:"-"` // the customer that carries the record's key and is not its own; "" for none, or several
 }
 
@@ -462,6 +463,10 @@ func (w *witness) doubled(ctx context.Context) error {
 		w.say("Customer %s looks like the payer's own: score %d of 100 (%s).", d.OtherID, d.Score, match.Why(d.Reasons))
 		w.offer(connector.ReasonDuplicateCustomer, target{Customer: d.OtherID})
 	}
+	if err != nil {
+		return err
+	}
+	w.m.Seconds, err = w.ledger.RejectedSeconds(ctx, w.id)
 	return err
 }
 

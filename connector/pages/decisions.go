@@ -126,6 +126,9 @@ func notedOf(stored state.StoredRecord, m office.Matter) (out []noted) {
 	if p != nil && p.Moves.Value != "" {
 		out = append(out, noted{"The customer there gets the number that the books have now.", office.Decision{}, true})
 	}
+	for _, c := range m.Seconds {
+		out = append(out, noted{"The customer " + c + " there is another payer's.", office.Decision{Act: connector.ActTakeBack, Record: id, Customer: c}, false})
+	}
 	if p != nil && p.BillingID != "" {
 		return out
 	}
