@@ -178,6 +178,25 @@ func (tx *Tx) RereadDelivery(d Delivery) (bool, error) {
 	return n > 0, err
 }
 
+// eventsApart is what is said of a delivery whose events are listed by themselves.
+const eventsApart = "Its events are listed by themselves."
+
+// SplitDelivery stores the events of a quarantined delivery as deliveries of their own, and reports
+// false where it is quarantined no more. The body goes: its events have their parts of it.
+func (tx *Tx) SplitDelivery(key string, events []Delivery) (bool, error) {
+	n, err := tx.count("UPDATE inbox SET state = 'ignored', processed_at = ?, next_attempt = NULL, detail = ?, body = x'' WHERE delivery_key = ? AND state = 'quarantined'",
+		stamp(tx.now), eventsApart, key)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	for _, event := range events {
+		if _, err := tx.Receive(event); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // DismissDelivery closes a delivery that waits for a person or for a customer
 // nobody knows, and reports false for any other.
 func (tx *Tx) DismissDelivery(key, detail string) (bool, error) {

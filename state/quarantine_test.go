@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -41,6 +42,36 @@ func TestTheQuarantineIsReadInParts(t *testing.T) {
 	}
 	if want := `q1 {"x":"q1"},q2 ,q3 {"x":"q3"}`; strings.Join(got, ",") != want {
 		t.Errorf("read %v, want %s", got, want)
+	}
+}
+
+func TestTheEventsOfAQuarantinedDeliveryBecomeDeliveries(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.receive(quarantinedDelivery("batch", "", `[1,2]`))
+	d.receive(delivery("evt-2", "b2"))
+	events := []Delivery{delivery("evt-1", "b1"), delivery("evt-2", "b2"), quarantinedDelivery("evt-3", "", `{}`)}
+	for _, want := range []bool{true, false} {
+		d.do(func(tx *Tx) error {
+			if still, err := tx.SplitDelivery("batch", events); still != want || err != nil {
+				t.Errorf("splitting it: %v, %v; want %v", still, err, want)
+			}
+			return nil
+		})
+	}
+	if open := d.waiting(); len(open) != 2 {
+		t.Errorf("waiting are %v, want those of b1 and b2", open)
+	}
+	left, err := d.QuarantinedAfter(t.Context(), 0, 9)
+	if err != nil || len(left) != 1 || left[0].Key != "evt-3" {
+		t.Errorf("quarantined are %+v, %v; want the event that is not understood", left, err)
+	}
+	batch, err := d.DeliveryNamed(t.Context(), "batch")
+	if err != nil || batch.State != string(connector.InboxIgnored) || batch.Detail != eventsApart {
+		t.Errorf("the batch is %+v, %v", batch, err)
+	}
+	if _, err := d.DeliveryBody(t.Context(), "batch"); !errors.Is(err, ErrBodyErased) {
+		t.Errorf("the body of the batch: %v", err)
 	}
 }
 

@@ -310,6 +310,46 @@ func TestASignedDeliveryIsReflectedByAskingTheService(t *testing.T) {
 	serve.stop()
 }
 
+// A batch that came before the configuration named its list is split when it is replayed.
+//
+// covers F287
+func TestAQuarantinedBatchIsSplitWhenItIsReplayed(t *testing.T) {
+	t.Parallel()
+	for name, command := range map[string][]string{"all": {"webhooks", "replay", "--quarantined"}, "one": {"webhooks", "replay", "event:B1"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, people(2))
+			w.expect(exitDone, "sync")
+			first, second := w.mandateOf("A00001"), w.mandateOf("A00002")
+			serve := w.serve()
+			w.must(w.box.Sign(first.ID))
+			w.must(w.box.Sign(second.ID))
+			batch := `{"type":"batch","eventId":"B1","batch":{"entries":[{"type":"dd-mandate","customerId":"` + first.CustomerID + `"},{"type":"dd-mandate","customerId":"` + second.CustomerID + `"},{"about":"x"}]}}`
+			if status, _ := post(t, w.delivery([]byte(batch))); status != http.StatusOK {
+				t.Fatalf("the batch was answered %d", status)
+			}
+			serve.stop()
+			w.edit("payersync.yaml", "    signature: {", "    event_paths: {events: [batch.entries]}\n    signature: {")
+			r := w.expect(exitDone, command...)
+			if name == "all" && !strings.Contains(r.out, "1 delivery understood now") || !strings.Contains(r.out, "2 customers read again") {
+				t.Errorf("replaying says:\n%s", r.out)
+			}
+			for _, id := range []string{"A00001", "A00002"} {
+				if got := w.mandateStatus(id); got != "PENDING" {
+					t.Errorf("the mandate of %s is %s in the ledger, want PENDING", id, got)
+				}
+			}
+			count := map[string]int{}
+			for _, d := range w.inbox() {
+				count[d.State]++
+			}
+			if want := map[string]int{"reflected": 2, "ignored": 1, "quarantined": 1}; fmt.Sprint(count) != fmt.Sprint(want) {
+				t.Errorf("inbox = %v, want %v", count, want)
+			}
+		})
+	}
+}
+
 // A delivery that names only a mandate reaches its customer, and one that was not
 // understood can be seen, read anew with better paths, and given up.
 //

@@ -97,8 +97,8 @@ func (a *app) printDelivery(r deliveryReport) {
 
 // deliveriesOf returns what is done about deliveries.
 func deliveriesOf(s *session.Session) *office.Deliveries {
-	return &office.Deliveries{Ledger: s.Ledger, Read: func(typeHeader, eventType string, body []byte) state.Delivery {
-		return server.Reread(eventPaths(s), typeHeader, eventType, body)
+	return &office.Deliveries{Ledger: s.Ledger, Read: func(typeHeader, eventType string, body []byte) []state.Delivery {
+		return server.RereadEvents(eventPaths(s), typeHeader, eventType, body)
 	}}
 }
 
@@ -117,7 +117,8 @@ func (a *app) webhooksReplayCmd() *cobra.Command {
 		Short: "Reflect deliveries again, or understand them anew",
 		Long: `Puts deliveries back into the inbox and reflects them: their customers are read once
 more. One that was not understood is read anew with the present
-billing.webhook.event_paths. Replaying does no harm, because a delivery is only a
+billing.webhook.event_paths, and split where that names the list of its events.
+Replaying does no harm, because a delivery is only a
 hint to look. The hash at the end of a delivery's key may be left out.
 
 --quarantined reads all anew that were not understood. Those that are now go back to

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/connector/reconcile"
 	"payersync/connector/server"
 	"payersync/connector/syncer"
@@ -84,39 +86,35 @@ func stay(reasons map[string]int) (n int) {
 // rereadPart puts those back that are understood now, counts why the others are not, and
 // returns how many were put back.
 func rereadPart(ctx context.Context, s *session.Session, part []state.QuarantinedDelivery, reasons map[string]int) (understood int, err error) {
-	var anew []state.Delivery
+	anew := map[string][]state.Delivery{}
 	for _, q := range part {
-		d := state.Delivery{State: connector.InboxQuarantined, Detail: bodyNotKept}
+		d := []state.Delivery{{State: connector.InboxQuarantined, Detail: bodyNotKept}}
 		if len(q.Body) > 0 {
-			d = server.Reread(eventPaths(s), q.TypeHeader, q.Type, q.Body)
+			d = server.RereadEvents(eventPaths(s), q.TypeHeader, q.Type, q.Body)
 		}
-		if d.State != connector.InboxQuarantined {
-			d.Key = q.Key
-			anew = append(anew, d)
+		if office.Understood(d) {
+			anew[q.Key] = d
 			continue
 		}
-		if _, ok := reasons[d.Detail]; !ok && len(reasons) >= maxReasons {
-			d.Detail = otherwiseStay
+		reason := d[0].Detail
+		if _, ok := reasons[reason]; !ok && len(reasons) >= maxReasons {
+			reason = otherwiseStay
 		}
-		reasons[d.Detail]++
+		reasons[reason]++
 	}
 	if len(anew) == 0 {
 		return 0, nil
 	}
 	err = s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		understood = 0
-		for _, d := range anew {
-			still, err := tx.RereadDelivery(d)
+		for _, key := range slices.Sorted(maps.Keys(anew)) {
+			still, err := office.PutBack(tx, key, anew[key])
 			if err != nil {
 				return err
 			}
-			if !still { // somebody else has closed or replayed it
-				continue
+			if still {
+				understood++
 			}
-			if _, err := tx.ReplayDelivery(d.Key); err != nil {
-				return err
-			}
-			understood++
 		}
 		if understood == 0 {
 			return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"payersync/connector"
 	"payersync/connector/syncer"
@@ -14,8 +15,8 @@ import (
 // again, or give it up.
 type Deliveries struct {
 	Ledger *state.Ledger
-	Read   func(typeHeader, eventType string, body []byte) state.Delivery // what a kept delivery says, as the configuration is now
-	Try    func(context.Context) (Tested, error)                          // sends a signed test delivery through the public address; nil where no webhook is configured
+	Read   func(typeHeader, eventType string, body []byte) []state.Delivery // what a kept delivery says, as server.RereadEvents does by the present configuration
+	Try    func(context.Context) (Tested, error)                            // sends a signed test delivery through the public address; nil where no webhook is configured
 
 	// Subscribe asks the billing service to send webhooks, for a person, and says what was done.
 	// It is nil where no webhook is configured.
@@ -100,21 +101,40 @@ func (d *Deliveries) Replay(ctx context.Context, name, by string) error {
 		return ErrAboutNobody
 	}
 	anew := d.Read(found.TypeHeader, found.EventType, body)
-	anew.Key = found.DeliveryKey
-	if quarantined && anew.State == connector.InboxQuarantined {
-		return NotUnderstoodError{anew.Detail}
+	if quarantined && !Understood(anew) {
+		return NotUnderstoodError{anew[0].Detail}
 	}
-	return d.Ledger.Do(ctx, func(tx *state.Tx) error {
+	return d.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		if quarantined {
-			if _, err := tx.RereadDelivery(anew); err != nil {
-				return err
-			}
+			_, err = PutBack(tx, found.DeliveryKey, anew)
+		} else {
+			_, err = tx.ReplayDelivery(found.DeliveryKey)
 		}
-		if _, err := tx.ReplayDelivery(found.DeliveryKey); err != nil {
+		if err != nil {
 			return err
 		}
 		return tx.Audit(state.Entry{Actor: by, Action: "replay delivery", Subject: found.DeliveryKey})
 	})
+}
+
+// Understood reports whether what was read anew tells of anybody or anything that is known.
+func Understood(anew []state.Delivery) bool {
+	return slices.ContainsFunc(anew, func(d state.Delivery) bool { return d.State != connector.InboxQuarantined })
+}
+
+// PutBack puts a quarantined delivery back into the inbox as it was read anew: as one, or as the
+// events that it carries. It reports false where somebody else has closed or replayed it.
+func PutBack(tx *state.Tx, key string, anew []state.Delivery) (bool, error) {
+	if anew[0].Key != "" {
+		return tx.SplitDelivery(key, anew)
+	}
+	one := anew[0]
+	one.Key = key
+	if still, err := tx.RereadDelivery(one); err != nil || !still {
+		return false, err
+	}
+	_, err := tx.ReplayDelivery(key)
+	return true, err
 }
 
 // closedByPerson is what is said of a delivery that a person gave up.

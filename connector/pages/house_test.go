@@ -114,8 +114,8 @@ func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(
 			return office.Explainer{Mapping: h.conn.Mapping, NotSent: billing.Standard().NotCarried}, nil
 		},
 		Starter: h.starter(), Rate: 5, Mappings: h.newMappings(),
-		Deliveries: &office.Deliveries{Ledger: h.ledger, Read: func(string, string, []byte) state.Delivery {
-			return state.Delivery{State: connector.InboxQuarantined, Detail: "Nothing says how it is read."}
+		Deliveries: &office.Deliveries{Ledger: h.ledger, Read: func(string, string, []byte) []state.Delivery {
+			return []state.Delivery{{State: connector.InboxQuarantined, Detail: "Nothing says how it is read."}}
 		}, Try: func(context.Context) (office.Tested, error) { return h.tested, nil }},
 	}))(t)
 	h.server = httptest.NewServer(h.pages)

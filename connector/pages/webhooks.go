@@ -252,6 +252,6 @@ func (v *visit) closeDelivery() error {
 func (v *visit) deliveries() *office.Deliveries { return v.pages.cfg.Deliveries }
 
 // unread is what a kept delivery says where nobody can tell.
-func unread(string, string, []byte) state.Delivery {
-	return state.Delivery{State: connector.InboxQuarantined, Detail: "No webhook is configured, so nothing says how it is read."}
+func unread(string, string, []byte) []state.Delivery {
+	return []state.Delivery{{State: connector.InboxQuarantined, Detail: "No webhook is configured, so nothing says how it is read."}}
 }

@@ -284,6 +284,21 @@ func Reread(paths billing.EventPaths, typeHeader, eventType string, body []byte)
 	return d
 }
 
+// RereadEvents returns what a kept delivery says with the present paths: one delivery without a
+// key, or one with a key for each event where it carries several.
+func RereadEvents(paths billing.EventPaths, typeHeader, eventType string, body []byte) []state.Delivery {
+	events := billing.SplitEvents(paths, body)
+	if events == nil {
+		return []state.Delivery{Reread(paths, typeHeader, eventType, body)}
+	}
+	out := make([]state.Delivery, len(events))
+	for i, event := range events {
+		out[i] = Reread(paths, typeHeader, "", event)
+		out[i].Key = KeyOf(paths, paths.TypeHeaders(typeHeader, ""), billing.Signed{}, event)
+	}
+	return out
+}
+
 var errNoName = errors.New("its type or one of its ids is too long or holds control characters")
 
 // isNoName reports whether s cannot be an id or a type, or be shown as one.
