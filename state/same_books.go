@@ -2,12 +2,17 @@ package state
 
 import "fmt"
 
-// OtherBooks is another connection of the ledger whose payers some records look like.
-type OtherBooks struct {
+// Books are what a connection reads.
+type Books struct {
 	Connection string
 	Kind       string // of its source
 	Tenant     string // id of its organisation; "" for none
-	Records    int    // records without a customer that look like its payers
+}
+
+// OtherBooks are the books of another connection of the ledger whose payers some records look like.
+type OtherBooks struct {
+	Books
+	Records int // records without a customer that look like its payers
 }
 
 // OtherBooks returns the other connections whose payers with a customer look like records of a connection that have

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"payersync/connector"
 	"payersync/connector/match"
 	"payersync/state"
 )
@@ -65,24 +66,71 @@ func (s *Syncer) linkedRecords(ctx context.Context) match.Pages[match.Record] {
 	}
 }
 
-// withoutAccounts returns pairs without those of two records of the same books that are probably meant to be two: they have
-// different addresses there, or the payer has many accounts.
-func (s *Syncer) withoutAccounts(ctx context.Context, pairs []match.Pair) ([]match.Pair, error) {
-	books := map[string]string{} // connection of a customer's record
+// holder is the company that has a customer, as far as it is known.
+type holder struct {
+	connection string // of the payer that is linked to it; "" for none
+	scope      string // of the key that it carries; "" for none
+}
+
+// holders returns who has the customers of some pairs.
+func (s *Syncer) holders(ctx context.Context, pairs []match.Pair) (map[string]holder, error) {
+	out := map[string]holder{}
 	for _, p := range pairs {
-		books[p.Record], books[p.Customer] = "", ""
+		out[p.Record], out[p.Customer] = holder{}, holder{}
+	}
+	names, err := s.Ledger.KeyNames(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for page, err := range s.Ledger.Profiles(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range page {
+			if _, asked := out[c.ID]; asked {
+				out[c.ID] = holder{scope: scopeOf(c.RemoteCustomer, names)}
+			}
+		}
 	}
 	for page, err := range s.Ledger.LinkedPages(ctx) {
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range page {
-			if _, asked := books[p.BillingID]; asked {
-				books[p.BillingID] = p.Connection
+			if _, asked := out[p.BillingID]; asked {
+				out[p.BillingID] = holder{p.Connection, p.Key.Scope}
 			}
 		}
 	}
-	together := func(p match.Pair) bool { return books[p.Record] != "" && books[p.Record] == books[p.Customer] }
+	return out, nil
+}
+
+// scopeOf returns the scope of the first key of some names that a customer carries; "" for none.
+func scopeOf(c connector.RemoteCustomer, names []string) string {
+	for _, name := range names {
+		if scope := connector.KeyIn(c.ExternalData, name).Scope; scope != "" {
+			return scope
+		}
+	}
+	return ""
+}
+
+// withoutAccounts returns pairs without those that are meant to be two: customers of two companies, and two records of
+// the same books that have different addresses there, or whose payer has many accounts.
+func (s *Syncer) withoutAccounts(ctx context.Context, pairs []match.Pair) ([]match.Pair, error) {
+	have, err := s.holders(ctx, pairs)
+	if err != nil {
+		return nil, err
+	}
+	apart, err := s.companies(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pairs = slices.DeleteFunc(pairs, func(p match.Pair) bool { return apart(have[p.Record], have[p.Customer]) })
+	together := func(p match.Pair) bool {
+		a, b := have[p.Record].connection, have[p.Customer].connection
+		return a != "" && a == b
+	}
 	others := map[string]int{}
 	for _, p := range pairs {
 		if together(p) {
@@ -93,4 +141,30 @@ func (s *Syncer) withoutAccounts(ctx context.Context, pairs []match.Pair) ([]mat
 	return slices.DeleteFunc(pairs, func(p match.Pair) bool {
 		return together(p) && (match.AtAnotherPlace(p.Codes) || max(others[p.Record], others[p.Customer]) > mostAccounts)
 	}), nil
+}
+
+// companies returns what says whether two customers belong to two companies, each of which may have the payer as a
+// customer of its own. A customer of no payer belongs to another company when its key has another scope.
+func (s *Syncer) companies(ctx context.Context) (apart func(a, b holder) bool, err error) {
+	sources, err := s.Ledger.Sources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	books := map[string]state.Books{}
+	for _, c := range sources {
+		books[c.Connection] = state.Books{Connection: c.Connection, Kind: c.Kind, Tenant: c.Tenant}
+	}
+	decided, err := s.Ledger.ConnectionDecisions(ctx)
+	separate := map[[2]string]bool{}
+	for _, d := range decided {
+		if d.Decision == state.BooksSeparate {
+			separate[[2]string{d.Old, d.New}], separate[[2]string{d.New, d.Old}] = true, true
+		}
+	}
+	return func(a, b holder) bool {
+		if a.connection == "" || b.connection == "" {
+			return a.scope != "" && b.scope != "" && a.scope != b.scope
+		}
+		return separate[[2]string{a.connection, b.connection}] || s.Settings.areTwoCompanies(books[a.connection], books[b.connection])
+	}, err
 }

@@ -163,3 +163,57 @@ func TestTwoRecordsOfOnePayerAreToldBoth(t *testing.T) {
 		})
 	}
 }
+
+// A payer may be a customer of two companies that share an account of the billing service, and have a mandate for each.
+func TestCustomersOfTwoCompaniesAreNoDuplicates(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		configured map[string]string
+		separate   bool // a person said so
+		want       int
+	}{
+		"one company with two connections": {map[string]string{"acme": "Acme", next: "Acme"}, false, 2},
+		"a connection that is no more":     {map[string]string{next: "Acme"}, false, 2},
+		"two companies":                    {map[string]string{"acme": "Acme", next: "Other"}, false, 0},
+		"two by a person's word":           {map[string]string{"acme": "", next: ""}, true, 0},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.syncer.Settings.Configured = c.configured
+			w.syncer.Settings.Adopt = syncer.AdoptExact // an earlier version looked at keys alone
+			w.books.put("C1", "Petersen Transport Ltd", "desk@petersen.example")
+			w.complete(w.run())
+			b := newNewBooks()
+			b.put("K7", "Petersen Transport Ltd", "desk@petersen.example")
+			w.complete(w.runNew(b, connector.RunSync))
+			if c.separate {
+				w.does(w.ledger.Do(t.Context(), func(tx *state.Tx) error {
+					_, err := tx.DecideConnections(state.ConnectionDecision{Old: "acme", New: next, Decision: state.BooksSeparate, Actor: "ada", Reason: "two companies"})
+					return err
+				}))
+			}
+			if found := w.nightly(); found.Records != c.want {
+				t.Errorf("%d are told, want %d: %v", found.Records, c.want, w.attention())
+			}
+		})
+	}
+}
+
+func TestACustomerWithAKeyOfAnotherCompanyIsNoDuplicate(t *testing.T) {
+	t.Parallel()
+	for scope, want := range map[string]int{"": 1, "another-company": 0} {
+		w := newWorld(t)
+		w.mapping = scopedMapping
+		w.books.put("C1", "Petersen Transport Ltd", "desk@petersen.example")
+		w.complete(w.syncs(w.as("acme", "acme", w.books), true))
+		external := ""
+		if scope != "" {
+			external = fmt.Sprintf(`,"externalData":{"customerNo":"77","customerNoScope":%q}`, scope)
+		}
+		w.add(`{"name":"Petersen Transport Ltd","people":[{"name":"Desk","email":"desk@petersen.example"}]` + external + `}`)
+		if found := w.nightly(); found.Records != want {
+			t.Errorf("scope %q: %d are told, want %d: %v", scope, found.Records, want, w.attention())
+		}
+	}
+}

@@ -66,27 +66,28 @@ func (r *run) sameBooks(tx *state.Tx) (stops []state.CreateStop, err error) {
 	if !r.Settings.Guards.SameBooks {
 		return nil, nil
 	}
+	ours := state.Books{Connection: r.conn.Name, Kind: r.conn.Info.Kind, Tenant: r.conn.Info.Tenant}
 	others, records, err := tx.OtherBooks(r.conn.Name)
 	for _, o := range others {
-		if (o.Records >= sameBooksRecords || o.Records*sameBooksShare >= records) && !r.isAnotherCompany(o) {
+		if (o.Records >= sameBooksRecords || o.Records*sameBooksShare >= records) && !r.Settings.areTwoCompanies(ours, o.Books) {
 			stops = append(stops, state.CreateStop{Connection: r.conn.Name, Cause: state.CauseSameBooks, Other: o.Connection, Customers: o.Records})
 		}
 	}
 	return stops, err
 }
 
-// isAnotherCompany reports whether the configuration, or the accounting system of both, says that another connection is
-// of another company. A connection that is not configured any more may be the one that this one replaces.
-func (r *run) isAnotherCompany(o state.OtherBooks) bool {
-	organisation, configured := r.Settings.Configured[o.Connection]
-	if !configured {
+// areTwoCompanies reports whether the configuration, or the accounting system of both, says that two connections have the
+// books of two companies. A connection that is not configured any more may be the one that the other replaces.
+func (s Settings) areTwoCompanies(a, b state.Books) bool {
+	one, isOne := s.Configured[a.Connection]
+	other, isOther := s.Configured[b.Connection]
+	switch {
+	case !isOne || !isOther:
 		return false
+	case one != "" && other != "":
+		return one != other
 	}
-	if ours := r.conn.Info.Organisation; ours != "" && organisation != "" {
-		return ours != organisation
-	}
-	ours := r.conn.Info
-	return ours.Kind == o.Kind && ours.Tenant != "" && o.Tenant != "" && ours.Tenant != o.Tenant
+	return a.Kind == b.Kind && a.Tenant != "" && b.Tenant != "" && a.Tenant != b.Tenant
 }
 
 // stopsOf returns why creates of a plan wait; nothing where it has none.
