@@ -30,6 +30,8 @@ type mover struct {
 	undo  bool
 	above int
 	pairs []string // OLDID=NEWID
+
+	csv, imported string // files of a review list, to write and to read
 }
 
 func (a *app) connectionsMoveCmd() *cobra.Command {
@@ -54,6 +56,11 @@ is wrong. --yes accepts the certain pairs alone. --pair accepts one pair that yo
 the whole move back, or with --pair one pair. Where the new keys were sent already, the
 next plan of OLD writes the old ones back. After an interruption, call it again.
 
+--csv writes the proposed pairs to a new file for a spreadsheet: record_id is an id of
+NEW, and customer_id one of OLD. Write accept or reject into the column decision, or new
+for a record that continues no payer, and read the file with --import. When anything in
+it is wrong or has changed, nothing of it counts. The file holds personal data.
+
 Exit status 3 says that pairs still need a decision.`,
 		Example: "  payersync connections move acme-csv acme\n  payersync connections move acme-csv acme --yes --reason 'Xero since May'\n  payersync connections move acme-csv acme --pair C0012=4711\n  payersync connections move acme-csv acme --undo --reason 'the wrong company'",
 		Args:    cobra.ExactArgs(2),
@@ -74,7 +81,11 @@ Exit status 3 says that pairs still need a decision.`,
 	m.flags(c)
 	c.Flags().BoolVar(&m.undo, "undo", false, "take the move back, or with --pair one pair")
 	c.Flags().IntVar(&m.above, "above", match.BulkLevel, "from which `SCORE` on a pair counts as certain")
+	c.Flags().StringVar(&m.csv, "csv", "", "write the proposed pairs to a new `FILE` for a spreadsheet")
+	c.Flags().StringVar(&m.imported, "import", "", "take the decisions of a `FILE` that was filled in")
 	c.Flags().StringArrayVar(&m.pairs, "pair", nil, "accept this pair alone, as `OLDID=NEWID`; may be repeated")
+	c.MarkFlagsMutuallyExclusive("undo", "csv", "import")
+	c.MarkFlagsMutuallyExclusive("pair", "csv", "import")
 	return c
 }
 
@@ -122,14 +133,18 @@ func (m *mover) move(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(m.pairs) > 0 {
+	switch {
+	case m.csv != "":
+		return m.writePairs(p)
+	case m.imported != "":
+		return m.importPairs(ctx, p)
+	case len(m.pairs) > 0:
 		pairs, err := m.named(p)
 		if err != nil {
 			return err
 		}
 		return m.finish(ctx, pairs, p)
-	}
-	if m.JSON() && !m.yes {
+	case m.JSON() && !m.yes:
 		return m.Result(reportOfMove(p, nil))
 	}
 	m.printProposal(p)
@@ -189,7 +204,13 @@ func (m *mover) finish(ctx context.Context, pairs []state.MovePair, p *office.Mo
 	if err != nil {
 		return notMovedBooks(m.from, m.to, err)
 	}
-	if p, err = m.propose(ctx); err != nil {
+	return m.tellNow(ctx, left)
+}
+
+// tellNow tells how the two connections stand now.
+func (m *mover) tellNow(ctx context.Context, left []state.MoveLeft) error {
+	p, err := m.propose(ctx)
+	if err != nil {
 		return err
 	}
 	return m.end(p, left)
@@ -220,11 +241,7 @@ func (m *mover) printProposal(p *office.MoveProposal) {
 
 // printUnsure prints what a record that needs a look may continue.
 func (m *mover) printUnsure(s match.Suggestion) {
-	offered := s.Others
-	if s.Best != nil {
-		offered = append([]match.Pair{*s.Best}, offered...)
-	}
-	for _, c := range offered {
+	for _, c := range s.Offered() {
 		fmt.Fprintf(m.Out, "%3d  record %s, payer %s: %s\n", c.Score, show.Visible(c.Record), show.Visible(c.Customer), show.Visible(c.Why()))
 		m.printSides(*c.Ours, *c.Theirs)
 	}
@@ -261,12 +278,7 @@ func (m *mover) acceptCertain(ctx context.Context, p *office.MoveProposal) ([]st
 func (m *mover) askEach(ctx context.Context, p *office.MoveProposal) (left []state.MoveLeft, err error) {
 	taken := map[string]bool{}
 	for _, s := range p.Unsure {
-		var offered []match.Pair
-		if s.Best != nil {
-			offered = append(offered, *s.Best)
-		}
-		offered = append(offered, s.Others...)
-		offered = slices.DeleteFunc(offered, func(c match.Pair) bool { return taken[c.Customer] })
+		offered := slices.DeleteFunc(s.Offered(), func(c match.Pair) bool { return taken[c.Customer] })
 		if len(offered) == 0 {
 			continue
 		}

@@ -35,8 +35,8 @@ func aCompany(t *testing.T, payers, signed int) *world {
 }
 
 // withQuickBooks gives an installation a second connection, to a model of QuickBooks that has the
-// same payers under ids of its own, and some more.
-func (w *world) withQuickBooks(t *testing.T, payers, more int) {
+// same payers under ids of its own, and some more. change alters what it has of a payer.
+func (w *world) withQuickBooks(t *testing.T, payers, more int, change ...func(*quickbookstest.Customer)) {
 	w.t.Helper()
 	model := quickbookstest.New(time.Now)
 	for i, id := range model.Add(payers + more) {
@@ -46,6 +46,9 @@ func (w *world) withQuickBooks(t *testing.T, payers, more int) {
 				c.DisplayName, c.CompanyName, c.GivenName, c.FamilyName = name, name, "", ""
 				c.PrimaryEmailAddr.Address, c.PrimaryPhone = fmt.Sprintf("payer%d@example.org", i+1), &quickbookstest.Phone{FreeFormNumber: fmt.Sprintf("01632 9601%02d", i+1)}
 				c.BillAddr.Line1, c.BillAddr.PostalCode = fmt.Sprintf("%d Mill Lane", i+1), fmt.Sprintf("LS%d 4AP", i+1)
+				for _, alter := range change {
+					alter(c)
+				}
 			})
 		}
 	}

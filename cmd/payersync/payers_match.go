@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -15,7 +14,6 @@ import (
 
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
-	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/match"
 	"payersync/connector/reconcile"
@@ -356,24 +354,12 @@ func (a *app) printSides(ours, theirs match.Side) {
 func join(texts ...string) string { return strings.TrimSpace(strings.Join(texts, " ")) }
 
 // writeMatches writes the list to a new file: one that is there may hold decisions.
-func (a *app) writeMatches(ctx context.Context, r *review, file string, found []match.Suggestion) (err error) {
+func (a *app) writeMatches(ctx context.Context, r *review, file string, found []match.Suggestion) error {
 	shown, err := r.shown(ctx, found)
 	if err != nil {
 		return err
 	}
-	rows := match.Rows(shown, true)
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the person at the keyboard names it
-	if errors.Is(err, os.ErrExist) {
-		return usage.Errorf("%s exists already and may hold decisions; name a new file", file)
-	}
-	if err != nil {
-		return fmt.Errorf("write the review list: %w", err)
-	}
-	if err := errors.Join(match.WriteCSV(f, rows, ','), f.Close()); err != nil {
-		return err
-	}
-	a.Say("%s written to %s. Write accept, reject or new into the column decision, then: payersync payers match import %[2]s", connector.Plural(len(rows), "pair"), show.Visible(file))
-	return a.Result(map[string]any{"file": file, "pairs": len(rows)})
+	return a.writeReviewList(file, match.Rows(shown, true), "payersync payers match import "+file)
 }
 
 // record returns one of those without a customer.

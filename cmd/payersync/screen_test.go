@@ -60,7 +60,16 @@ func (w *world) atWidth(columns uint16, change func(*exec.Cmd), args ...string) 
 // asked waits until the terminal shows a question.
 func (t *terminal) asked() {
 	t.t.Helper()
-	eventually(t.t, "the question", func() bool { return strings.HasSuffix(t.out.String(), "[y/N] ") || t.over() })
+	t.asks("[y/N] ", 1)
+}
+
+// asks waits until the terminal has shown n questions that end so, and waits for the answer to the last.
+func (t *terminal) asks(ending string, n int) {
+	t.t.Helper()
+	eventually(t.t, "the question", func() bool {
+		shown := t.out.String()
+		return strings.HasSuffix(shown, ending) && strings.Count(shown, ending) >= n || t.over()
+	})
 }
 
 func (t *terminal) types(keys string) {

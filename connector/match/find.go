@@ -87,6 +87,15 @@ func (s *Suggestion) Pairs() []*Pair {
 	return out
 }
 
+// Offered returns all pairs of the record, the proposed one first.
+func (s Suggestion) Offered() []Pair {
+	var out []Pair
+	for _, p := range s.Pairs() {
+		out = append(out, *p)
+	}
+	return out
+}
+
 // Free returns the pairs whose customer is free, the proposed one first. A record with one of them is held.
 func (s Suggestion) Free() []Pair {
 	var out []Pair

@@ -36,10 +36,11 @@ type MoveProposal struct {
 	OnlyNew  []string                  // records of the new books that look like no payer
 	Mandates map[string]string         // status of the mandate of each old payer that has one, by its id
 
-	keys  map[string]connector.Key // of the new records, by their ids
-	conn  syncer.Connection
-	above int
-	old   map[string]state.Payer
+	keys     map[string]connector.Key // of the new records, by their ids
+	rejected map[[2]string]bool       // by the id of the new record and that of the customer
+	conn     syncer.Connection
+	above    int
+	old      map[string]state.Payer
 }
 
 // MovedRecord is an accepted pair, and whether the new key is on the customer by now.
@@ -129,16 +130,16 @@ func (m *Moves) compare(ctx context.Context, p *MoveProposal, payers []syncer.Ol
 		open = append(open, match.Record{ID: r.SourceID, Want: withoutKey(r)})
 		p.keys[r.SourceID] = r.Key
 	}
-	rejected := map[[2]string]bool{}
+	p.rejected = map[[2]string]bool{}
 	said, err := m.Ledger.Words(ctx, p.New)
 	if err != nil {
 		return err
 	}
 	for _, w := range said {
-		rejected[[2]string{w.SourceID, w.BillingID}] = w.Apart()
+		p.rejected[[2]string{w.SourceID, w.BillingID}] = w.Apart()
 	}
 	found, err := match.Find(ctx, match.All(open), besides(payers), match.Settings{
-		Rejected: func(record, payer string) bool { return rejected[[2]string{record, p.old[payer].BillingID}] },
+		Rejected: func(record, payer string) bool { return p.rejected[[2]string{record, p.old[payer].BillingID}] },
 	})
 	if err != nil {
 		return err
@@ -218,6 +219,33 @@ func (p *MoveProposal) Pair(oldID, newID string) (state.MovePair, bool) {
 		Old: state.RecordID{Connection: p.Old, SourceID: oldID}, New: state.RecordID{Connection: p.New, SourceID: newID},
 		BillingID: old.BillingID, Key: key,
 	}, known && free
+}
+
+// Offered returns the payers that a record of the new books may continue, best first.
+func (p *MoveProposal) Offered(newID string) []match.Pair {
+	found := slices.Concat(p.Certain, p.Unsure)
+	if i := slices.IndexFunc(found, func(s match.Suggestion) bool { return s.Record == newID }); i >= 0 {
+		return found[i].Offered()
+	}
+	return nil
+}
+
+// Pairs returns what is accepted or rejected of what is offered.
+func (p *MoveProposal) Pairs(offered []match.Pair) (out []state.MovePair) {
+	for _, c := range offered {
+		if pair, ok := p.Pair(c.Customer, c.Record); ok {
+			out = append(out, pair)
+		}
+	}
+	return out
+}
+
+// DecidedSo reports whether a person has accepted, or rejected, a pair before.
+func (p *MoveProposal) DecidedSo(oldID, newID string, accepted bool) bool {
+	if !accepted {
+		return p.rejected[[2]string{newID, p.old[oldID].BillingID}]
+	}
+	return slices.ContainsFunc(p.Accepted, func(r MovedRecord) bool { return r.Old.SourceID == oldID && r.New.SourceID == newID })
 }
 
 // CertainPairs returns the pairs that may be accepted without a look at each.
