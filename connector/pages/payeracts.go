@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/letters"
 	"payersync/connector/office"
 	"payersync/connector/standing"
 	"payersync/connector/syncer"
@@ -59,153 +57,6 @@ type deed struct {
 	asks   func(shownPayer) bool // a page asks before it is done
 	may    func(shownPayer) bool
 	do     func(*visit, shownPayer, operator) (note string, err error)
-}
-
-func always(shownPayer) bool { return true }
-func never(shownPayer) bool  { return false }
-
-// deeds are what a person can do about one payer, in the order of the buttons.
-var deeds = []deed{
-	{
-		act: connector.ActRequest, name: "request", label: "Ask for a signing link", title: "Ask for a new mandate", sends: true,
-		becomes: "The mandate was cancelled. A link for a new one is asked for now, and it takes the payer's new signature: agree it with the payer first.",
-		reason:  func(s shownPayer) bool { return s.Cancelled }, asks: func(s shownPayer) bool { return s.Cancelled },
-		may: func(s shownPayer) bool { return s.BillingID != "" && !s.Facts.Left && (!s.Live || s.Waits) },
-		do: forPayer(func(v *visit, p state.Payer, by operator) (string, error) {
-			_, err := v.pages.cfg.Mandates.Request(v.Context(), p, by)
-			return "The signing link is here. It was asked for in your name.", err
-		}),
-	},
-	{
-		act: connector.ActCancel, name: "cancel", label: "Cancel the mandate…", title: "Cancel the mandate", danger: true, sends: true,
-		becomes: "Nothing can be collected from this payer afterwards. A new mandate takes a new signature: payersync never asks for one by itself after a cancellation.",
-		reason:  always, asks: always, may: func(s shownPayer) bool { return s.Live },
-		do: forPayer(func(v *visit, p state.Payer, by operator) (string, error) {
-			return "The mandate is cancelled. Nothing can be collected under it any more.", v.pages.cfg.Mandates.Cancel(v.Context(), p, by)
-		}),
-	},
-	{
-		name: "reinstate", label: "Bring the mandate back…", title: "Bring the cancelled mandate back", sends: true,
-		becomes: "Money can be collected under it again, so ask the payer first. The billing service may not know how to do this; then nothing is changed.",
-		reason:  always, asks: always, may: func(s shownPayer) bool { return s.Cancelled && !s.Facts.Left },
-		do: forPayer(func(v *visit, p state.Payer, by operator) (string, error) {
-			status, err := v.pages.cfg.Mandates.Reinstate(v.Context(), p, by)
-			return "The mandate is " + status.Label() + ".", err
-		}),
-	},
-	{
-		act: connector.ActRetry, name: "retry", label: "Try again", reason: never, asks: never,
-		may: func(s shownPayer) bool { return len(s.Attention) > 0 && !s.Facts.GivenUp && !s.Facts.Left },
-		do: func(v *visit, s shownPayer, by operator) (string, error) {
-			news, err := v.pages.cfg.Attention.Retry(v.Context(), []string{s.Connection}, s.SourceID, by)
-			if !news {
-				return "The next run tries it again already. Nothing was sent.", err
-			}
-			return "The next run tries it again. Nothing was sent yet.", err
-		},
-	},
-	{
-		act: connector.ActClose, name: "close", label: "Leave as it is…", title: "Leave it as it is",
-		becomes: "Nothing is sent, and the mandate stays as it is. It is told again when something about it changes.",
-		reason:  always, asks: always,
-		may: func(s shownPayer) bool {
-			return slices.ContainsFunc(s.Attention, func(a state.AttentionRow) bool { return syncer.Closable(connector.Reason(a.Reason)) })
-		},
-		do: func(v *visit, s shownPayer, by operator) (string, error) {
-			return "It stays as it is. Nothing was sent.", v.pages.cfg.Attention.Close(v.Context(), s.id(), by).Err
-		},
-	},
-	{
-		act: connector.ActGiveUp, name: "hold", label: "Leave out…", title: "Leave the payer out",
-		becomes: "Nothing more is sent for this payer. A customer and a mandate that there are stay as they are. It can be taken back.",
-		reason:  always, asks: always, may: func(s shownPayer) bool {
-			return !s.Facts.GivenUp && !s.Facts.Left || len(s.decisionsFor(connector.ActGiveUp)) > 0
-		},
-		do: func(v *visit, s shownPayer, by operator) (string, error) {
-			return "The payer is left out. Nothing more is sent for it.", wordOn(s, func(ids []state.RecordID, told func(office.Word) error) error {
-				return v.pages.cfg.Attention.GiveUp(v.Context(), ids, by, told)
-			})
-		},
-	},
-	{
-		act: connector.ActTakeUp, name: "release", label: "Take up again…", title: "Take the payer up again",
-		becomes: "The next run decides about this payer as about any other, and sends what its plan shows. Nothing is sent now.",
-		reason:  always, asks: always, may: func(s shownPayer) bool { return s.Facts.GivenUp },
-		do: func(v *visit, s shownPayer, by operator) (string, error) {
-			return "The payer is no longer left out. The next run decides; nothing was sent yet.", wordOn(s, func(ids []state.RecordID, told func(office.Word) error) error {
-				return v.pages.cfg.Attention.TakeUp(v.Context(), ids, by, told)
-			})
-		},
-	},
-	{
-		name: "stop", label: "Stop reminders…", title: "Stop reminders to this payer",
-		becomes: "No letter goes to this payer any more, until somebody takes that back. The mandate and the link stay as they are.",
-		reason:  never, asks: always,
-		may: func(s shownPayer) bool { return s.BillingID != "" && !s.Facts.Left && s.Stop == nil },
-		do: func(v *visit, s shownPayer, by operator) (string, error) {
-			return "No letter goes there any more.", letterDesk(v).Stop(v.Context(), s.id(), "", letters.Day{}, entryOf(by, "stop letters", s.id()))
-		},
-	},
-	{
-		name: "resume", label: "Let reminders go again…", title: "Let reminders go again",
-		becomes: "What stops letters to this payer is taken back, whoever said it: also that the payer wants none, or that the address was found not to exist.",
-		reason:  never, asks: always, may: func(s shownPayer) bool { return s.Stop != nil },
-		do: func(v *visit, s shownPayer, by operator) (string, error) {
-			_, err := letterDesk(v).Unstop(v.Context(), s.id(), "", entryOf(by, "let letters go again", s.id()))
-			return "Letters go there again, as they fall due.", err
-		},
-	},
-	{
-		act: connector.ActResume, name: "revive", label: "The address works after all…", title: "Write to the address again",
-		becomes: "The next letter goes to the address again, when it is due. Nothing is sent now.",
-		reason:  always, asks: always, may: func(s shownPayer) bool { return len(s.decisionsFor(connector.ActResume)) > 0 },
-		do: func(v *visit, s shownPayer, by operator) (string, error) {
-			err := (&office.Bounces{Ledger: v.ledger()}).ReviveRecord(v.Context(), s.id(), by)
-			if errors.Is(err, office.ErrNotBounced) || errors.Is(err, office.ErrNotWrittenTo) {
-				return "", notAsItStands
-			}
-			return "The next letter to the address goes out again, when it is due. Nothing was sent yet.", err
-		},
-	},
-	{
-		name: "undo", label: "Put back before our last update…", title: "Put it back before our last update", sends: true,
-		becomes: "The next run sends it, within the limits for plans. Nothing is sent now.",
-		reason:  always, asks: always, may: func(s shownPayer) bool { return s.Undo != 0 },
-		do: forPayer(func(v *visit, p state.Payer, by operator) (string, error) {
-			change, err := strconv.ParseInt(v.filled("change"), 10, 64)
-			if err != nil {
-				return "", changedMeanwhile
-			}
-			u, err := v.pages.cfg.Attention.UndoOf(v.Context(), p, change)
-			if err != nil {
-				return "", err
-			}
-			return "It is noted. The next run puts it back; nothing was sent yet.", v.pages.cfg.Attention.Syncer.SayUndo(v.Context(), u, by)
-		}),
-	},
-}
-
-// forPayer returns what does something for the payer of a record, as it is now.
-func forPayer(do func(*visit, state.Payer, operator) (string, error)) func(*visit, shownPayer, operator) (string, error) {
-	return func(v *visit, s shownPayer, by operator) (string, error) {
-		p, err := v.ledger().Payer(v.Context(), s.Connection, s.SourceID)
-		if err != nil {
-			return "", err
-		}
-		return do(v, p, by)
-	}
-}
-
-// wordOn says a word on one payer, and returns why it was not noted.
-func wordOn(s shownPayer, say func([]state.RecordID, func(office.Word) error) error) error {
-	return say([]state.RecordID{s.id()}, func(w office.Word) error { return w.Err })
-}
-
-// letterDesk is where letters to one payer are stopped, which can be whoever writes them.
-func letterDesk(v *visit) *letters.Desk { return &letters.Desk{Ledger: v.ledger()} }
-
-func entryOf(by operator, action string, id state.RecordID) state.Entry {
-	return state.Entry{Actor: by.Name, Action: action, Subject: id.Connection + "/" + id.SourceID, Reason: by.Reason}
 }
 
 // can reports whether these pages can do a deed at all.
