@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/condition"
+	"payersync/connector/office"
 	"payersync/connector/pages"
 	"payersync/connector/standing"
 	"payersync/state"
@@ -186,5 +188,101 @@ func TestEveryNumberLeadsToExactlyItsPayers(t *testing.T) {
 				t.Errorf("every record is a payer, so that nothing was tried")
 			}
 		})
+	}
+}
+
+// The status, the metrics, the report, the alerts, the lists and the pages answer the same questions
+// with the same numbers, whatever happened to the payers.
+func TestTheSameQuestionGetsTheSameNumberEverywhere(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			h.run(true)
+			h.mixUp(rand.New(rand.NewPCG(seed, 76)))
+			h.recount()
+			h.sameStandings()
+			h.sameReasons()
+			h.sameLinks()
+		})
+	}
+}
+
+// sameStandings compares the report with what the status counts.
+func (h *house) sameStandings() {
+	h.t.Helper()
+	counted := must(office.CountNow(h.t.Context(), h.ledger, 0))(h.t)
+	rows, payers := 0, 0
+	report := must(office.MakeReport(h.t.Context(), h.ledger, office.ReportOn{}, func(r office.ReportRow) error {
+		if rows++; r.Counts() {
+			payers++
+		}
+		return nil
+	}))(h.t)
+	if counted.Records != rows || counted.Payers != payers || report.Payers != payers || !maps.Equal(counted.Acts(), report.Acts()) {
+		h.t.Errorf("the report has %d records, %d payers and %v to act; the status %d, %d and %v", rows, payers, report.Acts(), counted.Records, counted.Payers, counted.Acts())
+	}
+	if left := must(h.ledger.Records(h.t.Context(), state.RecordFilter{}))(h.t); len(left)-payers != len(slices.DeleteFunc(left, func(r state.RecordRow) bool { return !r.Left })) {
+		h.t.Errorf("of %d records %d are payers, and the list marks others as left", rows, payers)
+	}
+}
+
+// sameReasons compares the counts of what needs a person with the lists of it.
+func (h *house) sameReasons() {
+	h.t.Helper()
+	ctx := h.t.Context()
+	funnel, numbers := must(h.ledger.Funnel(ctx))(h.t), must(h.ledger.NewCounter().Count(ctx))(h.t)
+	alerts := map[string]int{}
+	for _, c := range must(condition.Look(ctx, h.ledger, condition.Expected{}, condition.Attention, condition.MandateCancelled, condition.MandateUnknown, condition.EventsUnclear))(h.t) {
+		switch c.Code {
+		case condition.Attention:
+			alerts[c.Subject] = c.Count
+		case condition.EventsUnclear:
+			alerts[string(connector.ReasonEventNotUnderstood)] = c.Count
+		}
+	}
+	metrics, off := map[string]int{}, map[string]int{}
+	for _, a := range numbers.Attention {
+		metrics[a.Reason], off[a.Reason] = metrics[a.Reason]+a.N, off[a.Reason]+a.PutOff
+	}
+	lists, v := &office.Lists{Ledger: h.ledger, Once: true}, h.enter("vera", pages.Viewer)
+	for _, r := range slices.Sorted(maps.Keys(connector.Reasons)) {
+		reason := string(r)
+		now := must(h.ledger.Attention(ctx, state.Filter{State: reason, PutOff: state.NotPutOff, Alone: true}))(h.t) // attention list
+		later := must(h.ledger.Attention(ctx, state.Filter{State: reason, PutOff: state.OnlyPutOff, Alone: true}))(h.t)
+		listed := must(lists.Page(ctx, office.Query{RecordFilter: state.RecordFilter{Reason: reason}}))(h.t) // payers list --reason
+		n := len(now)
+		if funnel.Attention[reason] != n || metrics[reason] != n || funnel.PutOff[reason] != len(later) || off[reason] != len(later) {
+			h.t.Errorf("%s: %d are listed and %d put off; the status counts %d and %d, the metrics %d and %d", reason, n, len(later), funnel.Attention[reason], funnel.PutOff[reason], metrics[reason], off[reason])
+		}
+		if alert, told := alerts[reason]; told != (n > 0 && !slices.Contains([]connector.Reason{connector.ReasonMandateCancelled, connector.ReasonStatusUnknown, connector.ReasonSubscriptionChanged}, r)) || told && alert != n {
+			h.t.Errorf("%s: %d are listed, and alerts tell of %d (%t)", reason, n, alert, told)
+		}
+		if r != connector.ReasonEventNotUnderstood && r != connector.ReasonSubscriptionChanged && len(listed.Rows) != n {
+			h.t.Errorf("%s: %d need a person, and the list of payers has %d", reason, n, len(listed.Rows))
+		}
+		if shown := rowsAt(v, "/todo/"+reason); shown != n {
+			h.t.Errorf("%s: %d need a person, and the page lists %d", reason, n, shown)
+		}
+	}
+}
+
+// sameLinks compares the counts by link state and by mandate with the lists of payers.
+func (h *house) sameLinks() {
+	h.t.Helper()
+	funnel := must(h.ledger.Funnel(h.t.Context()))(h.t)
+	count := func(f state.RecordFilter) (all, left int) {
+		for _, r := range must(h.ledger.Records(h.t.Context(), f))(h.t) {
+			if all++; r.Left {
+				left++
+			}
+		}
+		return all, left
+	}
+	for _, link := range []connector.LinkState{connector.LinkNew, connector.LinkCreating, connector.LinkLinked, connector.LinkMissing, connector.LinkConflict, connector.LinkHeld} {
+		if all, left := count(state.RecordFilter{Link: string(link)}); funnel.Payers[string(link)] != all || funnel.Left[string(link)] != left {
+			h.t.Errorf("%s: %d are listed, %d of them left; the status counts %d and %d", link, all, left, funnel.Payers[string(link)], funnel.Left[string(link)])
+		}
 	}
 }
