@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -87,66 +88,21 @@ type standingReport struct {
 }
 
 func (a *app) status(cmd *cobra.Command, s *session.Session) error {
+	ctx := cmd.Context()
 	var r statusReport
-	count, err := office.CountNow(cmd.Context(), s.Ledger, s.Config.Billing.LinkValid.Length())
-	if err != nil {
-		return err
-	}
-	r.Standing = standingReport{count.Records, count.Payers, count.Reached(office.Active), count.Acts(), count.Report}
-	if r.Funnel, err = s.Ledger.Funnel(cmd.Context()); err != nil {
-		return err
-	}
-	if r.NotAsked, err = office.NotAskedBy(cmd.Context(), s.Ledger, "", mappingFiles(s)); err != nil {
-		return err
-	}
-	if r.Runs, err = s.Ledger.LatestRuns(cmd.Context()); err != nil {
-		return err
-	}
-	if r.Problems, err = s.Ledger.RunProblems(cmd.Context()); err != nil {
-		return err
-	}
-	r.Problems = slices.DeleteFunc(r.Problems, func(p state.RunProblem) bool { return s.Config.Has(p.Connection) != nil }) // nobody can do anything about it any more
-	if r.Approvals, err = s.Ledger.WaitingPlans(cmd.Context()); err != nil {
-		return err
-	}
-	if r.Rejected, err = s.Ledger.RejectedPlans(cmd.Context()); err != nil {
-		return err
-	}
-	if r.Sources, err = s.Ledger.Sources(cmd.Context()); err != nil {
-		return err
-	}
-	r.Sources = slices.DeleteFunc(r.Sources, func(row state.SourceRow) bool { return s.Config.Has(row.Connection) != nil })
-	if r.Consents, err = s.ConsentRows(cmd.Context()); err != nil {
-		return err
-	}
-	if r.Mappings, err = s.Ledger.MappingProblems(cmd.Context()); err != nil {
-		return err
-	}
-	if r.Config, err = s.Ledger.Serving(cmd.Context()); err != nil {
-		return err
-	}
-	if r.Jobs, err = a.jobRows(cmd.Context(), s); err != nil {
-		return err
-	}
-	if r.Served, err = s.Ledger.IsServed(cmd.Context()); err != nil {
-		return err
-	}
-	if s.Config.Billing.Webhook != nil {
-		if r.Silence, err = s.Ledger.Silence(cmd.Context()); err != nil {
+	for _, read := range []func() error{
+		func() error { return r.readPayers(ctx, s) },
+		func() error { return r.readRuns(ctx, s) },
+		func() error { return a.readServing(ctx, s, &r) },
+		func() error { return r.readWebhooks(ctx, s, a.refusedSince()) },
+		func() (err error) {
+			r.Conditions, err = condition.Look(ctx, s.Ledger, a.expected(s))
+			return err
+		},
+	} {
+		if err := read(); err != nil {
 			return err
 		}
-	}
-	if r.Subscription, err = s.Ledger.Subscription(cmd.Context()); err != nil {
-		return err
-	}
-	if r.pairs, err = s.Ledger.Renumberings(cmd.Context(), mostNamed+1); err != nil {
-		return err
-	}
-	if r.Refusals, err = s.Ledger.Refusals(cmd.Context(), a.refusedSince()); err != nil {
-		return err
-	}
-	if r.Conditions, err = condition.Look(cmd.Context(), s.Ledger, a.expected(s)); err != nil {
-		return err
 	}
 	for _, c := range r.Conditions {
 		if c.Code == condition.PutBack {
@@ -159,6 +115,73 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 	}
 	a.printStatus(r)
 	return nil
+}
+
+// readPayers reads where the payers stand, and what needs a person.
+func (r *statusReport) readPayers(ctx context.Context, s *session.Session) error {
+	count, err := office.CountNow(ctx, s.Ledger, s.Config.Billing.LinkValid.Length())
+	if err != nil {
+		return err
+	}
+	r.Standing = standingReport{count.Records, count.Payers, count.Reached(office.Active), count.Acts(), count.Report}
+	if r.Funnel, err = s.Ledger.Funnel(ctx); err != nil {
+		return err
+	}
+	r.pairs, err = s.Ledger.Renumberings(ctx, mostNamed+1)
+	return err
+}
+
+// readRuns reads how the last runs ended, their plans, and how they met the sources. Nobody can do
+// anything about a connection that is not configured any more.
+func (r *statusReport) readRuns(ctx context.Context, s *session.Session) (err error) {
+	if r.Runs, err = s.Ledger.LatestRuns(ctx); err != nil {
+		return err
+	}
+	if r.Problems, err = s.Ledger.RunProblems(ctx); err != nil {
+		return err
+	}
+	r.Problems = slices.DeleteFunc(r.Problems, func(p state.RunProblem) bool { return s.Config.Has(p.Connection) != nil })
+	if r.Approvals, err = s.Ledger.WaitingPlans(ctx); err != nil {
+		return err
+	}
+	if r.Rejected, err = s.Ledger.RejectedPlans(ctx); err != nil {
+		return err
+	}
+	if r.Sources, err = s.Ledger.Sources(ctx); err != nil {
+		return err
+	}
+	r.Sources = slices.DeleteFunc(r.Sources, func(row state.SourceRow) bool { return s.Config.Has(row.Connection) != nil })
+	r.Consents, err = s.ConsentRows(ctx)
+	return err
+}
+
+// readServing reads what serve made of its files, and when its jobs come.
+func (a *app) readServing(ctx context.Context, s *session.Session, r *statusReport) (err error) {
+	if r.Mappings, err = s.Ledger.MappingProblems(ctx); err != nil {
+		return err
+	}
+	if r.Config, err = s.Ledger.Serving(ctx); err != nil {
+		return err
+	}
+	if r.Jobs, err = a.jobRows(ctx, s); err != nil {
+		return err
+	}
+	r.Served, err = s.Ledger.IsServed(ctx)
+	return err
+}
+
+// readWebhooks reads how webhooks come.
+func (r *statusReport) readWebhooks(ctx context.Context, s *session.Session, since time.Time) (err error) {
+	if s.Config.Billing.Webhook != nil {
+		if r.Silence, err = s.Ledger.Silence(ctx); err != nil {
+			return err
+		}
+	}
+	if r.Subscription, err = s.Ledger.Subscription(ctx); err != nil {
+		return err
+	}
+	r.Refusals, err = s.Ledger.Refusals(ctx, since)
+	return err
 }
 
 func (a *app) printStatus(r statusReport) {

@@ -50,7 +50,7 @@ func (s accountStatus) worst() string {
 	case len(s.Conditions) == 0:
 		return ""
 	}
-	text := s.Conditions[max(0, slices.IndexFunc(s.Conditions, func(c condition.Condition) bool { return c.Urgent }))].Sentence
+	text := s.Conditions[0].Sentence // what is urgent comes first
 	if more := len(s.Conditions) - 1; more > 0 {
 		text += fmt.Sprintf(" And %d more.", more)
 	}

@@ -107,7 +107,8 @@ var looks = []struct {
 	{[]Code{Attention}, (*look).attention},
 }
 
-// Look returns what is the matter now, of these codes or of all, in the order of Codes. That
+// Look returns what is the matter now, of these codes or of all: what is urgent first, and then in the
+// order of Codes. Everybody shows it in this order. That
 // the ledger cannot be written is known to the process alone that tried.
 func Look(ctx context.Context, ledger *state.Ledger, e Expected, codes ...Code) ([]Condition, error) {
 	l := &look{Expected: e, ledger: ledger, found: []Condition{}}
@@ -131,6 +132,9 @@ func Look(ctx context.Context, ledger *state.Ledger, e Expected, codes ...Code) 
 	}
 	found := slices.DeleteFunc(l.found, func(c Condition) bool { return len(codes) > 0 && !slices.Contains(codes, c.Code) })
 	slices.SortStableFunc(found, func(a, b Condition) int {
+		if a.Urgent != b.Urgent {
+			return map[bool]int{true: -1, false: 1}[a.Urgent]
+		}
 		return cmp.Compare(slices.Index(Codes, a.Code), slices.Index(Codes, b.Code))
 	})
 	return found, nil

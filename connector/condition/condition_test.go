@@ -231,7 +231,7 @@ func TestWhatTheLedgerKnowsIsToldWithItsWayOut(t *testing.T) {
 		return err
 	})
 	found := d.look(Expected{})
-	d.expect("all of it", found, "source_disconnected acme", "subscription_changed", "mapping_wrong acme", "standstill plan 1")
+	d.expect("all of it", found, "source_disconnected acme", "standstill plan 1", "subscription_changed", "mapping_wrong acme")
 	for _, c := range found {
 		if c.Code.Title() == "" || c.Sentence == "" || c.Next == "" && len(c.Commands) == 0 {
 			t.Errorf("nobody is told what to do: %+v", c)

@@ -134,7 +134,7 @@ func (v *visit) overview() error {
 	return v.show("overview", "Overview", content)
 }
 
-// warnings returns what is the matter, what is urgent first.
+// warnings returns what is the matter, in the order in which it was found, with the pages that settle it.
 func (v *visit) warnings(found []condition.Condition) (out []warning) {
 	for _, c := range found {
 		w := warning{Condition: c}
@@ -143,15 +143,6 @@ func (v *visit) warnings(found []condition.Condition) (out []warning) {
 		}
 		out = append(out, w)
 	}
-	slices.SortStableFunc(out, func(a, b warning) int {
-		switch {
-		case a.Urgent == b.Urgent:
-			return 0
-		case a.Urgent:
-			return -1
-		}
-		return 1
-	})
 	return out
 }
 
