@@ -43,6 +43,9 @@ var headers = map[string]struct {
 // declared are the sources whose fields are known without a look at their data.
 var declared = map[string]connector.SourceInfo{
 	"mappings/quickbooks.yaml":    {Kind: "quickbooks", Tenant: "9130357849923456", Fields: quickbooks.Fields()},
+	"mappings/sql-dolibarr.yaml":  {Kind: "sql", Snapshot: true, Fields: columns(queries["sql/dolibarr.sql"])},
+	"mappings/sql-erpnext.yaml":   {Kind: "sql", Snapshot: true, Fields: columns(queries["sql/erpnext.sql"])},
+	"mappings/sql-odoo.yaml":      {Kind: "sql", Snapshot: true, Fields: columns(queries["sql/odoo.sql"])},
 	"mappings/sql-gnucash.yaml":   {Kind: "sql", Tenant: "b00c", Snapshot: true, Fields: columns(queries["sql/gnucash.sql"])},
 	"mappings/sql-ledgersmb.yaml": {Kind: "sql", Snapshot: true, Fields: columns(queries["sql/ledgersmb.sql"])},
 	"mappings/tryton.yaml":        {Kind: "tryton", Tenant: "books", Fields: tryton.Fields()},
@@ -52,6 +55,10 @@ var declared = map[string]connector.SourceInfo{
 // queries are the columns of the shipped queries, as package sqltable's tests see
 // them on real databases.
 var queries = map[string]string{
+	"sql/dolibarr.sql": "id code_client name name_alias active:number client:number supplier:number email phone address zip town country default_lang updated_at",
+	"sql/erpnext.sql":  "id customer_name customer_type active:number language first_name last_name email phone address_line1 address_line2 city pincode country modified",
+	"sql/odoo.sql": "id ref name active:flag is_company:flag customer_rank:number supplier_rank:number lang invoice_name email phone mobile " +
+		"street street2 zip city country write_date",
 	"sql/gnucash.sql": "guid number name notes active:number currency addr_name addr_addr1 addr_addr2 addr_addr3 addr_addr4 addr_phone addr_email",
 	"sql/ledgersmb.sql": "id number name first_name last_name active:flag startdate enddate currency tax_id sales_tax_id billing_email email phone cell_phone " +
 		"line_one line_two line_three city state mail_code country",

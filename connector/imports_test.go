@@ -96,11 +96,11 @@ type guard struct{ path, to string }
 var guards = []guard{
 	// The ledger, and the books of others that are kept in a database: sqltable
 	// reads them, and never the ledger.
-	{"database/sql", "state state/statetest connector/accounting/sqltable connector/simulation"}, // tests tamper with ledgers in two of them
+	{"database/sql", "state state/statetest connector/accounting/sqltable connector/accounting/sqltable/sqltabletest connector/simulation"}, // tests tamper with ledgers in two of them
 	{"modernc.org/sqlite", "state connector/accounting/sqltable"},
-	{"github.com/jackc/pgx", "state state/internal/testdb connector/accounting/sqltable connector/queue"}, // River's driver is made for it
+	{"github.com/jackc/pgx", "state state/internal/testdb connector/accounting/sqltable connector/accounting/sqltable/sqltabletest connector/queue"}, // River's driver is made for it
 	{"github.com/riverqueue/river", "connector/queue"},
-	{"github.com/go-sql-driver/mysql", "connector/accounting/sqltable"},
+	{"github.com/go-sql-driver/mysql", "connector/accounting/sqltable connector/accounting/sqltable/sqltabletest"},
 	{"github.com/pressly/goose", "state"},
 	{"filippo.io/age", "state/backups cmd/payersync"}, // whose tests make keys
 	{"github.com/hashicorp/go-retryablehttp", "connector/transport"},
@@ -165,9 +165,9 @@ func TestImportCheckReportsEachForbiddenArrow(t *testing.T) {
 		{"vocabulary beyond the standard library", "connector/a.go", `import "golang.org/x/text/unicode/norm"`,
 			"connector/a.go: connector may import the standard library only, not golang.org/x/text/unicode/norm"},
 		{"SQL outside the ledger", "connector/syncer/a.go", `import "database/sql"`,
-			"connector/syncer/a.go: connector/syncer may not import database/sql: it is for state state/statetest connector/accounting/sqltable connector/simulation"},
+			"connector/syncer/a.go: connector/syncer may not import database/sql: it is for state state/statetest connector/accounting/sqltable connector/accounting/sqltable/sqltabletest connector/simulation"},
 		{"another SQL driver in the ledger", "state/a.go", `import _ "github.com/go-sql-driver/mysql"`,
-			"state/a.go: state may not import github.com/go-sql-driver/mysql: it is for connector/accounting/sqltable"},
+			"state/a.go: state may not import github.com/go-sql-driver/mysql: it is for connector/accounting/sqltable connector/accounting/sqltable/sqltabletest"},
 		{"SQL driver in a test", "connector/server/a_test.go", `import _ "modernc.org/sqlite"`,
 			"connector/server/a_test.go: connector/server may not import modernc.org/sqlite: it is for state connector/accounting/sqltable"},
 		{"retries outside transport", "cmd/payersync/a.go", `import "github.com/hashicorp/go-retryablehttp"`,

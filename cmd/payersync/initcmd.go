@@ -111,6 +111,9 @@ var firstSources = map[string]firstSource{
 	"xero":          {block: "{kind: xero, client_id: env:XERO_CLIENT_ID, client_secret: env:XERO_CLIENT_SECRET}", next: nextConsent},
 	"quickbooks":    {block: "{kind: quickbooks, client_id: env:QBO_CLIENT_ID, client_secret: env:QBO_CLIENT_SECRET}", next: nextConsent},
 	"tryton":        {block: `{kind: tryton, url: "https://tryton.example.com", database: books, user: payersync, password: env:TRYTON_PASSWORD}`, next: nextFill},
+	"sql-dolibarr":  {block: "{kind: sql, driver: mysql, database: dolibarr, user: payersync, password: env:BOOKS_PASSWORD, query_file: dolibarr.sql, id: [id], active: active, updated_at: updated_at}", query: "dolibarr.sql", next: nextFill},
+	"sql-erpnext":   {block: "{kind: sql, driver: mysql, database: _site, user: payersync, password: env:BOOKS_PASSWORD, query_file: erpnext.sql, id: [id], active: active, updated_at: modified}", query: "erpnext.sql", next: nextFill},
+	"sql-odoo":      {block: "{kind: sql, driver: postgres, database: mycompany, user: payersync, password: env:BOOKS_PASSWORD, query_file: odoo.sql, id: [id], active: active, updated_at: write_date}", query: "odoo.sql", next: nextFill},
 	"sql-gnucash":   {block: "{kind: sql, driver: sqlite, path: book.gnucash, preset: gnucash, query_file: gnucash.sql}", query: "gnucash.sql", next: "put your book there as book.gnucash, or name it in payersync.yaml"},
 	"sql-ledgersmb": {block: "{kind: sql, driver: postgres, database: mycompany, user: payersync, password: env:BOOKS_PASSWORD, query_file: ledgersmb.sql, id: [id], active: active}", query: "ledgersmb.sql", next: nextFill},
 }

@@ -38,6 +38,7 @@ var differs = map[string]string{
 	"connections[].organisation":                   "no default: a CSV file does not say whose books it is",
 	"connections[].schedule":                       "without one serve does not sync",
 	"connections[].source.active":                  "no default: names a column of the books in question",
+	"connections[].source.updated_at":              "no default: names a column of the books in question",
 	"connections[].source.custom_connection":       "the snippet is about the one kind of app that is not the usual one",
 	"connections[].source.delimiter":               "left out it means the same; the example shows every key",
 	"connections[].source.encoding":                "left out it means the same; the example shows every key",

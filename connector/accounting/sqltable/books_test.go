@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payersync/connector/accounting/sqltable"
+	"payersync/connector/accounting/sqltable/sqltabletest"
 )
 
 // The queries that payersync ships with, read from where they lie.
@@ -121,6 +122,86 @@ func TestLedgerSMBCustomersAreRead(t *testing.T) {
 		"102": `active {"id":"102","number":"WEAV01","name":"Ann Weaver","first_name":"Ann","last_name":"Weaver","active":true,"startdate":"2026-01-01","enddate":"2999-01-01",` +
 			`"currency":"GBP","tax_id":null,"sales_tax_id":null,"billing_email":null,"email":null,"phone":null,"cell_phone":"07700 900123",` +
 			`"line_one":null,"line_two":null,"line_three":null,"city":null,"state":null,"mail_code":null,"country":null}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
+
+// recordsOf reads what a shipped query gives of a program's tables.
+func recordsOf(t *testing.T, db *sql.DB, c sqltable.Config, query, updated string, statements []string) map[string]string {
+	t.Helper()
+	for _, statement := range statements {
+		execute(t, db, statement)
+	}
+	c.QueryFile, c.ID, c.Active, c.UpdatedAt = shipped+query, []string{"id"}, "active", updated
+	got := map[string]string{}
+	for _, r := range read(t, source(t, c), time.Time{}) {
+		if r.UpdatedAt.IsZero() {
+			t.Errorf("%s has no time of its last edit", r.SourceID)
+		}
+		got[r.SourceID] = string(r.State) + " " + string(r.Data)
+	}
+	return got
+}
+
+func TestOdooPartnersAreRead(t *testing.T) {
+	for name, change := range map[string]string{"with mobile numbers": "SELECT 1", "without, as newer versions": "ALTER TABLE res_partner DROP COLUMN mobile"} {
+		t.Run(name, func(t *testing.T) {
+			db, c := postgres.database(t)
+			got := recordsOf(t, db, c, "odoo.sql", "write_date", append(sqltabletest.Odoo, change))
+			mobile := `"0171 1234567"`
+			if strings.HasPrefix(change, "ALTER") {
+				mobile = "null"
+			}
+			want := map[string]string{
+				"7": `active {"id":"7","ref":"C0001","name":"Northwind Bakery Ltd","active":true,"is_company":true,"customer_rank":3,"supplier_rank":0,"lang":"en_GB","invoice_name":"Accounts",` +
+					`"email":"Accounts@Northwind.example","phone":"0113 496 0123","mobile":null,"street":"9 Ledger Road","street2":null,"zip":"LS9 9AA","city":"Leeds","country":"GB","write_date":"2026-11-19T17:05:44.123"}`,
+				"14": `active {"id":"14","ref":"C0003","name":"Bäckerei Grün","active":true,"is_company":true,"customer_rank":1,"supplier_rank":1,"lang":"de_DE","invoice_name":null,` +
+					`"email":"info@gruen.example","phone":null,"mobile":` + mobile + `,"street":"Hauptstraße 2","street2":null,"zip":"50667","city":"Köln","country":"DE","write_date":"2026-11-19T00:00:00"}`,
+			}
+			for id, record := range want {
+				if diff := cmp.Diff(record, got[id]); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", id, diff)
+				}
+			}
+			if len(got) != 6 || !strings.HasPrefix(got["9"], "archived ") || got["11"] != "" {
+				t.Errorf("there are %v", got)
+			}
+		})
+	}
+}
+
+func TestDolibarrThirdPartiesAreRead(t *testing.T) {
+	for name, d := range map[string]*daemon{"MariaDB": &maria, "PostgreSQL": &postgres} {
+		t.Run(name, func(t *testing.T) {
+			db, c := d.database(t)
+			got := recordsOf(t, db, c, "dolibarr.sql", "updated_at", sqltabletest.Dolibarr)
+			zone := map[bool]string{true: "Z"}[d == &maria]
+			want := `active {"id":"1","code_client":"CU2601-00001","name":"Boulangerie Petit","name_alias":"Chez Petit","active":1,"client":1,"supplier":0,"email":"compta@petit.example","phone":"03 20 00 00 12",` +
+				`"address":"12 rue Haute","zip":"59000","town":"Lille","country":"FR","default_lang":"fr_FR","updated_at":"2026-11-19T10:00:00` + zone + `"}`
+			if diff := cmp.Diff(want, got["1"]); diff != "" {
+				t.Errorf("records (-want +got):\n%s", diff)
+			}
+			if len(got) != 5 || !strings.HasPrefix(got["5"], "archived ") || !strings.Contains(got["3"], `"client":2`) {
+				t.Errorf("there are %v", got)
+			}
+		})
+	}
+}
+
+func TestERPNextCustomersAreRead(t *testing.T) {
+	db, c := maria.database(t)
+	got := recordsOf(t, db, c, "erpnext.sql", "modified", sqltabletest.ERPNext)
+	want := map[string]string{
+		"CUST-1": `active {"id":"CUST-1","customer_name":"Saltmarsh Bakery Ltd","customer_type":"Company","active":1,"language":"en","first_name":"Maureen","last_name":"Tideswell","email":"accounts@saltmarsh.example",` +
+			`"phone":"07700 900456","address_line1":"12 Quayside","address_line2":"Unit 4","city":"Whitby","pincode":"YO21 3CK","country":"United Kingdom","modified":"2026-11-19T10:00:00.123456"}`,
+		"CUST-2": `active {"id":"CUST-2","customer_name":"Weaver & Co","customer_type":"Company","active":1,"language":"en","first_name":"Will","last_name":"Weaver","email":"will@weaver.example",` +
+			`"phone":"0113 496 0123","address_line1":"2 Loom Street","address_line2":null,"city":"Leeds","pincode":"LS1 4AP","country":"United Kingdom","modified":"2026-11-19T00:00:00"}`,
+		"CUST-3": `archived {"id":"CUST-3","customer_name":"Old Mill","customer_type":"Company","active":0,"language":"en","first_name":null,"last_name":null,"email":"old@mill.example",` +
+			`"phone":null,"address_line1":null,"address_line2":null,"city":null,"pincode":null,"country":null,"modified":"2026-11-19T00:00:00"}`,
+		"CUST-4": `active {"id":"CUST-4","customer_name":"Ann Oak","customer_type":"Individual","active":1,"language":null,"first_name":null,"last_name":null,"email":"ann@oak.example",` +
+			`"phone":"07700 900123","address_line1":null,"address_line2":null,"city":null,"pincode":null,"country":null,"modified":"2026-11-19T00:00:00"}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)

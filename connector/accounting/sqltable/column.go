@@ -31,10 +31,11 @@ const (
 
 // column is one column of the query.
 type column struct {
-	field  connector.Field
-	kind   kind
-	id     bool // a part of the id: text, whatever it is declared as
-	binary bool // it is no text and left out
+	field    connector.Field
+	kind     kind
+	declared string // its type as the database names it, in small letters
+	id       bool   // a part of the id: text, whatever it is declared as
+	binary   bool   // it is no text and left out
 }
 
 // serverKinds are the types of PostgreSQL and MySQL as their drivers name them;
@@ -110,13 +111,13 @@ func (s *Source) columnsOf(types []*sql.ColumnType) ([]column, error) {
 		}
 		taken[strings.ToLower(name)] = true
 		k := s.kindOf(t.DatabaseTypeName())
-		c := column{kind: k, binary: k == kindBinary, field: connector.Field{Name: name, Type: connector.TypeText}}
+		c := column{kind: k, declared: strings.ToLower(t.DatabaseTypeName()), binary: k == kindBinary, field: connector.Field{Name: name, Type: connector.TypeText}}
 		if as, ok := fieldTypes[k]; ok {
 			c.field.Type = as
 		}
 		c.field.Description = fmt.Sprintf("Column %d of the query.", i+1)
-		if declared := strings.ToLower(t.DatabaseTypeName()); declared != "" {
-			c.field.Description = fmt.Sprintf("Column %d of the query, declared as %s.", i+1, declared)
+		if c.declared != "" {
+			c.field.Description = fmt.Sprintf("Column %d of the query, declared as %s.", i+1, c.declared)
 		}
 		out[i] = c
 	}

@@ -108,7 +108,7 @@ func postgresFailure(e *pgconn.PgError) error {
 var (
 	mysqlAccess = []uint16{1044, 1045, 1049, 1129, 1130, 1142, 1143, 1698, 1820, 1862, 3118, 4151}
 	mysqlNames  = []uint16{1046, 1051, 1052, 1054, 1060, 1064, 1109, 1146, 1305}
-	mysqlBusy   = []uint16{1040, 1053, 1203, 1213, 1226, 3024}
+	mysqlBusy   = []uint16{1040, 1053, 1203, 1213, 1226, 1969, 3024}
 	mysqlLocked = uint16(1205)
 )
 

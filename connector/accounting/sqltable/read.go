@@ -32,7 +32,29 @@ type reading struct {
 
 // open connects, begins the snapshot and finds out what the query gives. The
 // caller closes the reading.
-func (s *Source) open(ctx context.Context) (_ *reading, err error) {
+func (s *Source) open(ctx context.Context) (*reading, error) {
+	r, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.preset.check != nil {
+		r.tenant, err = s.preset.check(ctx, r)
+	}
+	if err == nil {
+		err = r.describe(ctx)
+	}
+	if err == nil {
+		err = r.locate()
+	}
+	if err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// begin connects and begins the snapshot. The caller closes the reading.
+func (s *Source) begin(ctx context.Context) (_ *reading, err error) {
 	r := &reading{source: s}
 	if r.query, err = s.statement(); err != nil {
 		return nil, err
@@ -54,15 +76,7 @@ func (s *Source) open(ctx context.Context) (_ *reading, err error) {
 	if r.tx, err = r.conn.BeginTx(ctx, &s.dialect.options); err != nil {
 		return nil, s.failure(ctx, err)
 	}
-	if s.preset.check != nil {
-		if r.tenant, err = s.preset.check(ctx, r); err != nil {
-			return nil, err
-		}
-	}
-	if err := r.describe(ctx); err != nil {
-		return nil, err
-	}
-	return r, r.locate()
+	return r, nil
 }
 
 // dial makes a connection ready, or gives a server up that does not answer.

@@ -1,298 +1,34 @@
 package sqltable_test
 
 import (
-	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"database/sql"
-	"encoding/pem"
-	"errors"
-	"fmt"
-	"math/big"
-	"net"
 	"os"
-	"os/exec"
-	"os/user"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
-	"time"
 
 	"payersync/connector"
 	"payersync/connector/accounting/sqltable"
+	"payersync/connector/accounting/sqltable/sqltabletest"
 )
 
-// The database servers of these tests: real ones, from installed programs, in a
-// folder of their own, on a free port of 127.0.0.1.
-var (
-	postgres = daemon{
-		driver: "postgres", sqlDriver: "pgx", programs: []string{"initdb", "postgres", "timeout"},
-		setUp: func(d *daemon) []string {
-			return []string{"initdb", "-D", d.data(), "-A", "scram-sha-256", "--pwfile", d.file("password"), "-U", admin, "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"}
-		},
-		run: func(d *daemon) []string {
-			return []string{"postgres", "-D", d.data(), "-p", strconv.Itoa(d.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off",
-				"-c", "ssl=on", "-c", "ssl_cert_file=" + d.file("server.pem"), "-c", "ssl_key_file=" + d.file("server.key")}
-		},
-		dsn: func(d *daemon, database string) string {
-			return fmt.Sprintf("host=127.0.0.1 port=%d user=%s password=%s dbname=%s sslmode=disable", d.port, admin, password, database)
-		},
-		first: "postgres",
-	}
-	maria = daemon{
-		driver: "mysql", sqlDriver: "mysql", programs: []string{"mariadb-install-db", "mariadbd", "my_print_defaults", "timeout"},
-		setUp: func(d *daemon) []string {
-			return []string{"mariadb-install-db", "--no-defaults", "--datadir=" + d.data(), "--auth-root-authentication-method=normal", "--skip-test-db"}
-		},
-		run: func(d *daemon) []string {
-			return []string{"mariadbd", "--no-defaults", "--datadir=" + d.data(), "--port=" + strconv.Itoa(d.port), "--bind-address=127.0.0.1",
-				"--socket=" + d.file("socket"), "--pid-file=" + d.file("pid"), "--innodb-flush-log-at-trx-commit=0", "--init-file=" + d.file("init.sql"),
-				"--ssl-cert=" + d.file("server.pem"), "--ssl-key=" + d.file("server.key")}
-		},
-		dsn: func(d *daemon, database string) string {
-			return fmt.Sprintf("%s:%s@tcp(127.0.0.1:%d)/%s?multiStatements=true", admin, password, d.port, database)
-		},
-		first: "",
-	}
-)
+// daemon is a server of package sqltabletest.
+type daemon struct{ *sqltabletest.Server }
 
-const (
-	admin    = "bookkeeper"
-	password = "opens-every-test-database"
-	lifetime = 10 * time.Minute // after which a server stops whatever happens
-)
+var postgres, maria = daemon{sqltabletest.Postgres}, daemon{sqltabletest.MariaDB}
 
-// daemon is one kind of server. It starts with the first database asked for.
-type daemon struct {
-	driver, sqlDriver, first string
-	programs                 []string
-	setUp, run               func(*daemon) []string
-	dsn                      func(d *daemon, database string) string
-
-	once      sync.Once
-	missing   string
-	err       error
-	dir       string
-	port      int
-	cmd       *exec.Cmd
-	databases atomic.Int64
-}
+const password = sqltabletest.Password
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	postgres.stop()
-	maria.stop()
+	sqltabletest.Stop()
 	os.Exit(code)
 }
 
-func (d *daemon) file(name string) string { return filepath.Join(d.dir, name) }
-func (d *daemon) data() string            { return d.file("data") }
-
-func (d *daemon) stop() {
-	if d.cmd != nil {
-		_ = d.cmd.Process.Signal(syscall.SIGTERM)
-		_ = d.cmd.Wait()
-	}
-	if d.dir != "" {
-		_ = os.RemoveAll(d.dir)
-	}
-}
-
 // database makes an empty database and returns a way to write to it, and the
-// configuration to read it with. Where the server is not installed it skips the
-// test, but on CI it fails it.
+// configuration to read it with.
 func (d *daemon) database(t testing.TB) (*sql.DB, sqltable.Config) {
 	t.Helper()
-	d.once.Do(d.start)
-	switch {
-	case d.missing != "" && os.Getenv("CI") == "true":
-		t.Fatalf("%s; .ci/run installs it", d.missing)
-	case d.missing != "":
-		t.Skip(d.missing)
-	case d.err != nil:
-		t.Fatal(d.err)
-	}
-	name := "books" + strconv.FormatInt(d.databases.Add(1), 10)
-	root := d.connect(t, d.first)
-	execute(t, root, "CREATE DATABASE "+name)
-	return d.connect(t, name), sqltable.Config{
-		Driver: d.driver, Port: d.port, Database: name, User: admin, Password: connector.NewSecret(password),
-	}
-}
-
-func (d *daemon) connect(t testing.TB, database string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open(d.sqlDriver, d.dsn(d, database))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
-func (d *daemon) start() {
-	for i, program := range d.programs {
-		path, found := lookUp(program)
-		if !found {
-			d.missing = fmt.Sprintf("there is no %s on this machine", program)
-			return
-		}
-		d.programs[i] = path
-	}
-	d.err = errors.Join(d.prepare(), d.serve())
-}
-
-// lookUp finds a program also where Debian keeps servers.
-func lookUp(program string) (string, bool) {
-	if path, err := exec.LookPath(program); err == nil {
-		return path, true
-	}
-	for _, pattern := range []string{"/usr/lib/postgresql/*/bin/", "/usr/sbin/"} {
-		if found, _ := filepath.Glob(pattern + program); len(found) > 0 {
-			return slices.Max(found), true
-		}
-	}
-	return "", false
-}
-
-// command runs as nobody when the test runs as root: database servers refuse to.
-func (d *daemon) command(ctx context.Context, args []string) (*exec.Cmd, error) {
-	args = slices.Clone(args)
-	for _, path := range d.programs {
-		if filepath.Base(path) == args[0] {
-			args[0] = path
-		}
-	}
-	seconds := strconv.Itoa(int(lifetime.Seconds()))
-	cmd := exec.CommandContext(ctx, "timeout", append([]string{"--kill-after=5", seconds}, args...)...)
-	cmd.Dir = d.dir
-	uid, gid, err := nobody()
-	if err == nil && os.Geteuid() == 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
-	}
-	return cmd, err
-}
-
-func nobody() (uid, gid int, err error) {
-	account, err := user.Lookup("nobody")
-	if err != nil {
-		return 0, 0, err
-	}
-	uid, err = strconv.Atoi(account.Uid)
-	if err != nil {
-		return 0, 0, err
-	}
-	gid, err = strconv.Atoi(account.Gid)
-	return uid, gid, err
-}
-
-func (d *daemon) prepare() (err error) {
-	if d.dir, err = os.MkdirTemp("", "payersync-"+d.driver+"-"); err != nil {
-		return err
-	}
-	if d.port, err = freePort(); err != nil {
-		return err
-	}
-	user := fmt.Sprintf("CREATE USER '%s'@'127.0.0.1' IDENTIFIED BY '%s';\nGRANT ALL ON *.* TO '%[1]s'@'127.0.0.1' WITH GRANT OPTION;\n", admin, password)
-	certificate, key, err := selfSigned()
-	if err != nil {
-		return err
-	}
-	files := map[string]string{"password": password + "\n", "init.sql": user, "server.pem": certificate, "server.key": key}
-	for name, content := range files {
-		if err := os.WriteFile(d.file(name), []byte(content), 0o600); err != nil {
-			return err
-		}
-	}
-	if os.Geteuid() == 0 {
-		uid, gid, err := nobody()
-		for name := range files {
-			err = errors.Join(err, os.Chown(d.file(name), uid, gid))
-		}
-		if err := errors.Join(err, os.Chown(d.dir, uid, gid)); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	cmd, err := d.command(ctx, d.setUp(d))
-	if err != nil {
-		return err
-	}
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("set up %s: %w\n%s", d.driver, err, said)
-	}
-	return nil
-}
-
-// serve starts the server and waits until it answers. It runs below timeout(1),
-// so that it ends even when the test that owns it was killed.
-func (d *daemon) serve() error {
-	if d.dir == "" {
-		return nil // prepare told why
-	}
-	cmd, err := d.command(context.Background(), d.run(d))
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	d.cmd = cmd
-	db, err := sql.Open(d.sqlDriver, d.dsn(d, d.first))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := db.PingContext(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("%s did not answer in time: %w", d.driver, err)
-		}
-	}
-}
-
-// selfSigned makes a certificate for 127.0.0.1 that is its own authority.
-func selfSigned() (certificate, key string, err error) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return "", "", err
-	}
-	about := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "books"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	signed, err := x509.CreateCertificate(rand.Reader, about, about, &private.PublicKey, private)
-	if err != nil {
-		return "", "", err
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})), err
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
+	of := d.Database(t)
+	return of.DB, sqltable.Config{Driver: of.Driver, Port: of.Port, Database: of.Name, User: sqltabletest.Admin, Password: connector.NewSecret(password)}
 }
 
 // execute executes statements that must succeed.

@@ -17,6 +17,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/accounting"
 	"payersync/connector/accounting/sqltable"
+	"payersync/connector/accounting/sqltable/sqltabletest"
 )
 
 func source(t testing.TB, c sqltable.Config) *sqltable.Source {
@@ -281,7 +282,7 @@ func TestIncrementalReadBringsWhatChanged(t *testing.T) {
 			db, c := everyDatabase()[tt.database](t)
 			if tt.database == "mysql" {
 				execute(t, db, "SET GLOBAL time_zone = '+00:00'")
-				db, _ = sql.Open("mysql", maria.dsn(&maria, c.Database))
+				db, _ = sql.Open("mysql", maria.DSN(c.Database))
 				t.Cleanup(func() { _ = db.Close() })
 			}
 			execute(t, db, "CREATE TABLE customers (id INTEGER, changed "+tt.column+")")
@@ -368,7 +369,7 @@ func TestRefusedUserIsDisconnected(t *testing.T) {
 
 func TestServerThatIsNotThereIsUnavailable(t *testing.T) {
 	t.Parallel()
-	port, err := freePort()
+	port, err := sqltabletest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -618,11 +619,11 @@ func TestEncryptionIsVerified(t *testing.T) {
 			if _, err := source(t, c).Describe(t.Context()); connector.FaultOf(err) != connector.FaultUnavailable || !strings.Contains(err.Error(), "unknown authority") {
 				t.Errorf("a certificate of an unknown authority: error %v", err)
 			}
-			c.CAFile = tt.server.file("server.key")
+			c.CAFile = tt.server.File("server.key")
 			if _, err := source(t, c).Describe(t.Context()); err == nil || !strings.Contains(err.Error(), "holds no certificate") {
 				t.Errorf("a file without certificate: error %v", err)
 			}
-			c.CAFile = tt.server.file("server.pem")
+			c.CAFile = tt.server.File("server.pem")
 			records := read(t, source(t, c), time.Time{})
 			if len(records) != 1 || !strings.Contains(string(records[0].Data), "true") && !strings.Contains(string(records[0].Data), ":1") {
 				t.Errorf("the connection is not encrypted: %q", summary(records))
