@@ -40,6 +40,7 @@ type column struct {
 	texts   int  // with letters
 	markup  int  // with the signs of a web page or of a program for letters or line breaks
 	running bool // it may be a counter of rows
+	stored  bool // it is one of a database's table
 }
 
 var (
@@ -68,7 +69,8 @@ func newColumn(t Table, at int, name string) *column {
 		c.times[strings.ToLower(cell)]++
 		c.add(cell)
 	}
-	c.running = c.counts()
+	c.running = !t.Stored && c.counts()
+	c.stored = t.Stored
 	return c
 }
 

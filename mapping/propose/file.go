@@ -6,7 +6,7 @@ import (
 )
 
 // top is how a proposed mapping begins.
-const top = `# How a row of the export becomes a customer of the billing service. payersync init
+const top = `# How a row of the %s becomes a customer of the billing service. payersync init
 # proposed it; behind each # is why.%s%s Correct what is wrong, then look at what it does:
 #
 #   payersync mapping check      is the file right?
@@ -14,11 +14,15 @@ const top = `# How a row of the export becomes a customer of the billing service
 #   payersync plan               what would be done? nothing is sent
 
 version: 1
-source: csv
+source: %s
 `
 
 // File returns the mapping file, with the reasons as comments.
 func (p Proposal) File() []byte {
+	source, rows := "csv", "export"
+	if p.Stored {
+		source, rows = "sql", "query"
+	}
 	f := file{rules: map[string]Rule{}}
 	recognised, part := "", ""
 	if p.First > 0 {
@@ -27,7 +31,7 @@ func (p Proposal) File() []byte {
 	if p.Recognised != nil {
 		recognised = " " + oneLine(p.Recognised.String()) + "\n#"
 	}
-	fmt.Fprintf(&f.text, top, recognised, part)
+	fmt.Fprintf(&f.text, top, rows, recognised, part, source)
 	for _, r := range p.Rules {
 		f.rules[r.Path] = r
 	}

@@ -27,6 +27,9 @@ func (p *proposing) identity() {
 		}
 		return
 	}
+	if p.byKey() {
+		return
+	}
 	var fit, unfit []*column
 	for _, c := range p.columns {
 		if c.noID() == "" {

@@ -354,6 +354,22 @@ type reading struct {
 	kept                   int // rows
 }
 
+// isCondition reports whether a database's column says yes or no in every row, so that it is a
+// condition by itself, and whether these values are those for yes. A row that says neither later
+// waits then, and is not left out in silence.
+func (c *column) isCondition(values []string) (yes, is bool) {
+	for v := range c.times {
+		if _, known := connector.ReadFlag(v); !known {
+			return false, false
+		}
+	}
+	if len(values) == 0 || !c.stored || c.filled != c.rows {
+		return false, false
+	}
+	yes, _ = connector.ReadFlag(values[0])
+	return yes, !slices.ContainsFunc(values, func(v string) bool { other, _ := connector.ReadFlag(v); return other != yes })
+}
+
 // everybody takes all rows in.
 func (c *column) everybody() reading {
 	return reading{option: fmt.Sprintf("everybody (%d rows)", c.rows), kept: c.rows}
@@ -361,12 +377,20 @@ func (c *column) everybody() reading {
 
 // only takes the rows with one of these values in.
 func (c *column) only(values []string) reading {
-	return reading{fmt.Sprintf("only %s (%s rows)", listed(values), of(c.sum(values), c.rows)), oneOf(c, values), c.keeps(values), c.sum(values)}
+	condition := oneOf(c, values)
+	if yes, is := c.isCondition(values); is {
+		condition = map[bool]string{true: "", false: "not "}[yes] + c.written()
+	}
+	return reading{fmt.Sprintf("only %s (%s rows)", listed(values), of(c.sum(values), c.rows)), condition, c.keeps(values), c.sum(values)}
 }
 
 // allBut leaves the rows with one of these values out.
 func (c *column) allBut(values []string) reading {
-	return reading{fmt.Sprintf("all but %s (%s rows)", listed(values), of(c.rows-c.sum(values), c.rows)), "not (" + oneOf(c, values) + ")", fmt.Sprintf("%s rows are left out by %q", of(c.sum(values), c.rows), c.name), c.rows - c.sum(values)}
+	condition := "not (" + oneOf(c, values) + ")"
+	if yes, is := c.isCondition(values); is {
+		condition = map[bool]string{true: "not ", false: ""}[yes] + c.written()
+	}
+	return reading{fmt.Sprintf("all but %s (%s rows)", listed(values), of(c.rows-c.sum(values), c.rows)), condition, fmt.Sprintf("%s rows are left out by %q", of(c.sum(values), c.rows), c.name), c.rows - c.sum(values)}
 }
 
 // read asks which of several readings of a status is right.

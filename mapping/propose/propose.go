@@ -26,6 +26,11 @@ type Table struct {
 	Part    bool                   // the export has more rows than these
 	Totals  [][]string             // rows at the end that look like totals, and are no customers
 	Spoilt  func(cell string) bool // a spreadsheet has changed it, as in 1.23E+15
+
+	// Of a database's table alone:
+	Stored  bool       // the rows are kept in a database, and no spreadsheet has touched them
+	Keys    [][]string // columns that the database keeps unique together and filled, likeliest first
+	Primary bool       // the first of Keys is the primary key
 }
 
 // Proposal is a mapping with the reasons for it.
@@ -39,6 +44,7 @@ type Proposal struct {
 	// Recognised is the program that wrote the table; nil where it is not known.
 	Recognised *Recognised `json:"recognised"`
 	First      int         `json:"-"` // the rows that it goes by, where the export has more; 0 for all
+	Stored     bool        `json:"-"` // the rows are those of a database
 }
 
 // Rule is one line of the mapping.
@@ -73,8 +79,10 @@ type Said struct {
 
 // From makes a proposal.
 func From(t Table, said Said) Proposal {
-	p := &proposing{said: said, left: map[*column]string{}}
-	t.setTemplatesAside()
+	p := &proposing{said: said, left: map[*column]string{}, keys: t.Keys, primary: t.Primary}
+	if !t.Stored {
+		t.setTemplatesAside()
+	}
 	p.rows, p.totals = t.Rows, t.Totals
 	for i, name := range t.Columns {
 		p.columns = append(p.columns, newColumn(t, i, name))
@@ -91,6 +99,7 @@ func From(t Table, said Said) Proposal {
 	p.mandate()
 	p.warn()
 	p.warnOfMarkup()
+	p.out.Stored = t.Stored
 	if t.Part {
 		p.out.First = len(t.Rows)
 	}
@@ -102,6 +111,8 @@ type proposing struct {
 	said    Said
 	rows    [][]string
 	totals  [][]string
+	keys    [][]string // those of Table
+	primary bool
 	columns []*column
 	left    map[*column]string // why no rule reads a column
 
