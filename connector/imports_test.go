@@ -97,7 +97,7 @@ var guards = []guard{
 	// The ledger, and the books of others that are kept in a database: sqltable
 	// reads them, and never the ledger.
 	{"database/sql", "state state/statetest connector/accounting/sqltable connector/accounting/sqltable/sqltabletest connector/simulation"}, // tests tamper with ledgers in two of them
-	{"modernc.org/sqlite", "state connector/accounting/sqltable"},
+	{"modernc.org/sqlite", "state connector/accounting/sqltable connector/accounting/sqltable/sqltabletest"},
 	{"github.com/jackc/pgx", "state state/internal/testdb connector/accounting/sqltable connector/accounting/sqltable/sqltabletest connector/queue"}, // River's driver is made for it
 	{"github.com/riverqueue/river", "connector/queue"},
 	{"github.com/go-sql-driver/mysql", "connector/accounting/sqltable connector/accounting/sqltable/sqltabletest"},
@@ -169,7 +169,7 @@ func TestImportCheckReportsEachForbiddenArrow(t *testing.T) {
 		{"another SQL driver in the ledger", "state/a.go", `import _ "github.com/go-sql-driver/mysql"`,
 			"state/a.go: state may not import github.com/go-sql-driver/mysql: it is for connector/accounting/sqltable connector/accounting/sqltable/sqltabletest"},
 		{"SQL driver in a test", "connector/server/a_test.go", `import _ "modernc.org/sqlite"`,
-			"connector/server/a_test.go: connector/server may not import modernc.org/sqlite: it is for state connector/accounting/sqltable"},
+			"connector/server/a_test.go: connector/server may not import modernc.org/sqlite: it is for state connector/accounting/sqltable connector/accounting/sqltable/sqltabletest"},
 		{"retries outside transport", "cmd/payersync/a.go", `import "github.com/hashicorp/go-retryablehttp"`,
 			"cmd/payersync/a.go: cmd/payersync may not import github.com/hashicorp/go-retryablehttp: it is for connector/transport"},
 		{"logging outside the edge", "mapping/a.go", `import "github.com/sirupsen/logrus/hooks/test"`,

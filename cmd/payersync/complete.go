@@ -59,7 +59,8 @@ func (a *app) completions(root *cobra.Command) {
 		"connection": a.connectionNames,
 		"output":     words("table", "json"),
 		"only":       words(connector.ActionCreate, connector.ActionAdopt, connector.ActionUpdate, connector.ActionLink),
-		"source":     words(sourceKinds()...),
+		"source":     words(append(sourceKinds(), sqlSource)...),
+		"preset":     words(presetNames()...),
 
 		"payers list --state":             words(linkStates...),
 		"payers list --mandate":           words(append(slices.Clone(connector.MandateStatuses), state.NoMandate)...),

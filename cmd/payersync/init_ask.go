@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -31,6 +30,7 @@ type askSample struct {
 	rows    [][]string // nil where no data is there yet
 	money   string     // the field with the currency, where it is no column of its own
 	load    func([]byte) (*mapping.Mapping, error)
+	record  func(cells []string) ([]byte, error) // a row as the source gives it
 }
 
 // askChoice is a possible answer: a rule, and what it means.
@@ -245,11 +245,7 @@ func (s *askSample) reached(holds func(row []string) bool) (n int) {
 		return 0
 	}
 	for _, cells := range s.rows {
-		row := make(map[string]string, len(cells))
-		for at, cell := range cells {
-			row[s.columns[at]] = cell
-		}
-		data, err := json.Marshal(row)
+		data, err := s.record(cells)
 		if err != nil {
 			continue
 		}
@@ -281,10 +277,10 @@ func isOneOf(field string, values []string) string {
 	return "trim(" + mapping.Written(field) + ") " + is
 }
 
-// settleAsking settles who is asked, for a file.
-func (s *csvSetup) settleAsking(ctx context.Context) error {
+// settleAsking settles who is asked, for a file or a table.
+func (s *dataSetup) settleAsking(ctx context.Context) error {
 	with := *s // that tries a mapping
-	text, chosen, err := s.askWhom(ctx, s.initFlags, askSample{mapping: s.mapping, columns: s.found.Columns, rows: s.found.Rows, load: func(text []byte) (*mapping.Mapping, error) {
+	text, chosen, err := s.askWhom(ctx, s.initFlags, askSample{mapping: s.mapping, columns: s.table.Columns, rows: s.table.Rows, record: s.record, load: func(text []byte) (*mapping.Mapping, error) {
 		with.mapping = text
 		return with.loaded()
 	}})

@@ -33,6 +33,10 @@ type initFlags struct {
 	id     []string
 	yes    bool
 	ask    []string // who is asked for a mandate
+
+	dsnFile   string // holds the address of the database, for source sql
+	tableName string
+	preset    string
 }
 
 func (a *app) initCmd() *cobra.Command {
@@ -54,34 +58,54 @@ questions at most where two readings are about equally likely. It ends with a pl
 a model of the billing service: nothing leaves this machine. The file stays where it
 is; payersync.yaml names it.
 
+With --source sql it does the same for a database of SQLite, PostgreSQL or MariaDB: it
+lists the tables with their rows, asks which one holds the customers, and writes the
+query too. It reads in read-only transactions. The tables of Odoo, Dolibarr, ERPNext,
+GnuCash and LedgerSMB are recognised. The file of --dsn-file holds an address such as
+postgres://USER:PASSWORD@HOST/DATABASE, or is a SQLite database; only you may be able
+to read it. The password goes into a file that payersync.yaml names.
+
+
 It asks who is to sign a direct debit mandate: everybody with an e-mail address, a
 group, payment method or currency, or nobody yet. --ask answers it. --yes takes
 everybody; without both and without a terminal nobody is asked, and it says so. Nothing
 is sent before a plan that shows it.`,
 		Example: "  payersync init --csv \"Customers Muster Ltd.csv\" muster\n  payersync init --csv Contacts.csv --source csv-xero --name \"Harbour Books\" harbour\n" +
-			"  payersync init acme && cd acme\n  payersync init --source xero",
+			"  payersync init --source sql --dsn-file books.dsn --name \"Harbour Books\" harbour\n  payersync init acme && cd acme\n  payersync init --source xero",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				f.dir = args[0]
 			}
+			if (f.dsnFile != "" || f.tableName != "" || f.preset != "") && f.source != sqlSource {
+				return usage.Errorf("--dsn-file, --table and --preset are for a database; add --source sql")
+			}
 			if cmd.Flags().Changed("csv") {
 				return a.initialiseCSV(cmd.Context(), f)
 			}
+			if f.source == sqlSource {
+				return a.initialiseSQL(cmd.Context(), f)
+			}
 			if f.name != "" || f.yes || len(f.id) > 0 {
-				return usage.Errorf("--name, --id and --yes are for a file that init looks at; add --csv FILE")
+				return usage.Errorf("--name, --id and --yes are for data that init looks at; add --csv FILE or --source sql")
 			}
 			return a.initialise(cmd.Context(), f)
 		},
 	}
-	c.Flags().StringVar(&f.source, "source", "", "kind of source: "+strings.Join(sourceKinds(), ", ")+"; sample data when left out")
+	c.Flags().StringVar(&f.source, "source", "", "kind of source: sql for a database that init looks at, or "+strings.Join(sourceKinds(), ", ")+"; sample data when left out")
 	c.Flags().StringVar(&f.csv, "csv", "", "look at the export `FILE` and propose a set-up for it")
-	c.Flags().StringVar(&f.name, "name", "", "whose customers --csv holds; their `COMPANY` when left out, as the file says")
-	c.Flags().StringSliceVar(&f.id, "id", nil, "the `COLUMN` of --csv that identifies a customer, or several with commas")
+	c.Flags().StringVar(&f.name, "name", "", "whose customers these are; the `COMPANY` that the file or the database is called by when left out")
+	c.Flags().StringSliceVar(&f.id, "id", nil, "the `COLUMN` that identifies a customer, or several with commas")
 	c.Flags().StringArrayVar(&f.ask, "ask", nil, "who is asked for a mandate: everybody, nobody, `COLUMN=VALUE` or currency=EUR; several times for several values")
-	c.Flags().BoolVar(&f.yes, "yes", false, "take what is proposed for --csv, and ask nothing")
+	c.Flags().BoolVar(&f.yes, "yes", false, "take what is proposed, and ask nothing")
+	c.Flags().StringVar(&f.dsnFile, "dsn-file", "", "for --source sql: a `FILE` with the address of the database, or a SQLite database; asked for when left out")
+	c.Flags().StringVar(&f.tableName, "table", "", "for --source sql: the table or view with the customers is `NAME`; asked for when left out")
+	c.Flags().StringVar(&f.preset, "preset", "", "for --source sql: the database is that of `PROGRAM`: "+strings.Join(presetNames(), ", ")+"; recognised when left out")
 	return c
 }
+
+// sqlSource is the --source that looks at a database.
+const sqlSource = "sql"
 
 const (
 	configFile     = "payersync.yaml"  // with the sandbox
@@ -139,7 +163,7 @@ func firstFiles(kind string) ([]firstFile, error) {
 	case known:
 		mapped = path.Join("mappings", kind+".yaml")
 	case kind != "":
-		return nil, usage.Errorf("there is no kind of source %q; --source is one of %s", kind, strings.Join(sourceKinds(), ", "))
+		return nil, usage.Errorf("there is no kind of source %q; --source is sql or one of %s", kind, strings.Join(sourceKinds(), ", "))
 	}
 	shipped := []firstFile{{name: configSchemaFile, data: config.Schema()}, {name: mappingSchemaFile, data: mapping.Schema()}}
 	for _, f := range []struct{ name, from, line string }{

@@ -22,7 +22,8 @@ type assumption struct {
 
 // oddRow is a row that a person should look at before a first run.
 type oddRow struct {
-	Line int    `json:"line"`
+	Line int    `json:"line,omitempty"` // of a file
+	Row  string `json:"row"`            // line 7, or the id of a row
 	Why  string `json:"why"`
 }
 
@@ -33,11 +34,12 @@ var topics = map[string]string{
 
 // assumed lists what init took for granted: questions that nobody answered, and rules that decide
 // about many customers.
-func (s *csvSetup) assumed() []assumption {
+func (s *dataSetup) assumed() []assumption {
 	out := []assumption{}
 	if s.shipped {
-		return append(out, assumption{mappingFile, "The mapping for --source " + s.source + " fits this file."})
+		return append(append(out, s.took...), assumption{mappingFile, "The mapping for --source " + s.source + " fits this " + s.what + "."})
 	}
+	out = append(out, s.took...)
 	for _, q := range s.proposal.Questions {
 		if q.Said {
 			continue
@@ -59,7 +61,7 @@ func (s *csvSetup) assumed() []assumption {
 	return out
 }
 
-func (s *csvSetup) ruleAt(path string) *propose.Rule {
+func (s *dataSetup) ruleAt(path string) *propose.Rule {
 	i := slices.IndexFunc(s.proposal.Rules, func(r propose.Rule) bool { return r.Path == path })
 	if i < 0 {
 		return nil
@@ -68,7 +70,7 @@ func (s *csvSetup) ruleAt(path string) *propose.Rule {
 }
 
 // place names the line of the mapping that holds a rule.
-func (s *csvSetup) place(path string) string {
+func (s *dataSetup) place(path string) string {
 	r := s.ruleAt(path)
 	if r == nil {
 		return mappingFile
@@ -104,21 +106,17 @@ var oddNames = []struct {
 }
 
 // oddRows returns up to ten rows that the mapping makes customers of and that look odd.
-func (s *csvSetup) oddRows() []oddRow {
+func (s *dataSetup) oddRows() []oddRow {
 	m, err := s.loaded()
 	if err != nil {
 		return nil
 	}
-	found, ofKind, seen := []oddRow{}, map[string]int{}, map[string]int{}
-	for i, cells := range s.found.Rows {
+	found, ofKind, seen := []oddRow{}, map[string]int{}, map[string]string{}
+	for i, cells := range s.table.Rows {
 		if len(found) == mostOdd {
 			break
 		}
-		row := make(map[string]string, len(cells))
-		for at, cell := range cells {
-			row[s.found.Columns[at]] = cell
-		}
-		data, err := json.Marshal(row)
+		data, err := s.record(cells)
 		if err != nil {
 			return found
 		}
@@ -126,20 +124,42 @@ func (s *csvSetup) oddRows() []oddRow {
 		if err != nil || !made.Included {
 			continue
 		}
-		line := s.found.Lines[i]
-		kind, why := oddness(made.Customer, line, seen)
+		kind, why := oddness(made.Customer, s.row(i), seen)
 		if kind == "" || ofKind[kind] == mostOddOfKind {
 			continue
 		}
 		ofKind[kind]++
-		found = append(found, oddRow{line, why})
+		odd := oddRow{Row: s.row(i), Why: why}
+		_, _ = fmt.Sscanf(odd.Row, "line %d", &odd.Line) // a row of a database has none
+		found = append(found, odd)
 	}
 	return found
 }
 
-// oddness says why a customer looks odd; "" when it does not. seen holds the first line of each
+// record is a row of the table as the source gives it.
+func (s *dataSetup) record(cells []string) ([]byte, error) {
+	row := make(map[string]any, len(cells))
+	for at, cell := range cells {
+		row[s.table.Columns[at]] = s.typed(at, cell)
+	}
+	return json.Marshal(row)
+}
+
+// typed is a cell as the source gives it.
+func (s *dataSetup) typed(at int, cell string) any {
+	i := slices.IndexFunc(s.info.Fields, func(f connector.Field) bool { return f.Name == s.table.Columns[at] })
+	if i < 0 || s.info.Fields[i].Type == connector.TypeText {
+		return cell
+	}
+	if cell == "" {
+		return nil
+	}
+	return json.RawMessage(cell)
+}
+
+// oddness says why a customer looks odd; "" when it does not. seen holds the first row of each
 // e-mail address and postal address so far.
-func oddness(c connector.Customer, line int, seen map[string]int) (kind, why string) {
+func oddness(c connector.Customer, row string, seen map[string]string) (kind, why string) {
 	if strings.TrimSpace(c.Name) == "" {
 		return "name", "it has no name"
 	}
@@ -149,41 +169,39 @@ func oddness(c connector.Customer, line int, seen map[string]int) (kind, why str
 		}
 	}
 	for _, p := range c.People {
-		if first := firstLine(seen, strings.ToLower(p.Email), line); first > 0 {
-			return "email", fmt.Sprintf("it has the same e-mail address as line %d", first)
+		if first := firstRow(seen, strings.ToLower(p.Email), row); first != "" {
+			return "email", "it has the same e-mail address as " + first
 		}
 	}
 	for _, a := range c.Addresses {
-		if first := firstLine(seen, match.AddressKey(a), line); first > 0 {
-			return "address", fmt.Sprintf("it has the same postal address as line %d", first)
+		if first := firstRow(seen, match.AddressKey(a), row); first != "" {
+			return "address", "it has the same postal address as " + first
 		}
 	}
 	return "", ""
 }
 
-// firstLine returns the line that was the first with a key; 0 where this line is, or the key is blank.
-func firstLine(seen map[string]int, key string, line int) int {
+// firstRow returns the row that was the first with a key; "" where this row is, or the key is blank.
+func firstRow(seen map[string]string, key, row string) string {
 	first, known := seen[key]
 	switch {
-	case key == "" || first == line:
-		return 0
+	case key == "" || first == row:
+		return ""
 	case !known:
-		seen[key] = line
+		seen[key] = row
 	}
 	return first
 }
 
-// loaded is the mapping for the file's columns.
-func (s *csvSetup) loaded() (*mapping.Mapping, error) {
-	info := connector.SourceInfo{Kind: "csv", Organisation: s.name}
-	for _, name := range s.found.Columns {
-		info.Fields = append(info.Fields, connector.Field{Name: name, Type: connector.TypeText})
-	}
+// loaded is the mapping for the columns that are there.
+func (s *dataSetup) loaded() (*mapping.Mapping, error) {
+	info := s.info
+	info.Organisation = s.name
 	return mapping.Load(mappingFile, s.mapping, info)
 }
 
 // showEnd shows what was taken for granted and which rows look odd.
-func (s *csvSetup) showEnd() {
+func (s *dataSetup) showEnd() {
 	fmt.Fprintf(s.Out, "\nTaken for granted; change the line where it is wrong\n")
 	for _, a := range s.assumed() {
 		s.Hanging("  ", show.Visible(a.Place+"  "+a.Sentence))
@@ -194,7 +212,7 @@ func (s *csvSetup) showEnd() {
 	}
 	fmt.Fprintf(s.Out, "\nRows that look odd; look at them before a first run\n")
 	for _, o := range odd {
-		s.Hanging("  ", show.Visible(fmt.Sprintf("line %d: %s", o.Line, o.Why)))
+		s.Hanging("  ", show.Visible(o.Row+": "+o.Why))
 	}
 }
 

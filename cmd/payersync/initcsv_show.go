@@ -12,12 +12,13 @@ import (
 	"payersync/mapping/propose"
 )
 
-// csvReport is what `init --csv --output json` prints.
-type csvReport struct {
+// dataReport is what `init --csv --output json` prints, and `init --source sql`.
+type dataReport struct {
 	Folder   string           `json:"folder"`
 	Files    []string         `json:"files"`
 	Name     string           `json:"name"`
-	File     fileReport       `json:"file"`
+	File     *fileReport      `json:"file,omitempty"`
+	Database *databaseReport  `json:"database,omitempty"`
 	Proposal propose.Proposal `json:"proposal"`
 	Asked    string           `json:"asked"` // who is asked for a mandate
 	Plan     trial            `json:"plan"`
@@ -44,18 +45,27 @@ type columnReport struct {
 	Values []string `json:"values"`
 }
 
-func (s *csvSetup) report(t trial) csvReport {
-	f := s.found
-	r := csvReport{Folder: s.dir, Files: s.names(), Name: s.name, Proposal: s.proposal, Asked: s.whom.sentence, Plan: t, Assumed: s.assumed(), OddRows: s.oddRows(), File: fileReport{
-		Path: s.csv, Encoding: f.Encoding, Delimiter: string(f.Delimiter), Above: f.Above, Headings: f.Line,
-		Rows: f.Count, Looked: len(f.Rows), Unfit: f.Bad, Totals: f.Footer,
-	}}
+func (s *dataSetup) report(t trial) dataReport {
+	r := s.about
+	r.Folder, r.Files, r.Name, r.Proposal, r.Asked, r.Plan, r.Assumed, r.OddRows = s.dir, s.names(), s.name, s.proposal, s.whom.sentence, t, s.assumed(), s.oddRows()
 	slices.Sort(r.Files)
-	for i, name := range f.Columns {
-		values, filled := s.samples(i)
-		r.File.Columns = append(r.File.Columns, columnReport{name, filled, values})
-	}
 	return r
+}
+
+func (s *dataSetup) columnReports() (out []columnReport) {
+	for i, name := range s.table.Columns {
+		values, filled := s.samples(i)
+		out = append(out, columnReport{name, filled, values})
+	}
+	return out
+}
+
+func (s *csvSetup) fileReport() *fileReport {
+	f := s.found
+	return &fileReport{
+		Path: s.csv, Encoding: f.Encoding, Delimiter: string(f.Delimiter), Above: f.Above, Headings: f.Line,
+		Rows: f.Count, Looked: len(f.Rows), Unfit: f.Bad, Totals: f.Footer, Columns: s.columnReports(),
+	}
 }
 
 // showFile shows the columns with some values, and what is odd about the file.
@@ -65,10 +75,16 @@ func (s *csvSetup) showFile() {
 	}
 	f := s.found
 	s.Hanging("", fmt.Sprintf("%s: %s, %s, %s", filepath.Base(s.file()), s.written(), connector.Plural(f.Count, "row"), connector.Plural(len(f.Columns), "column")))
+	s.showColumns()
+	s.showOdd(f)
+}
+
+// showColumns shows the columns with some values.
+func (s *dataSetup) showColumns() {
 	fmt.Fprintln(s.Out)
 	var rows [][]string
 	var empty []string
-	for i, name := range f.Columns {
+	for i, name := range s.table.Columns {
 		values, filled := s.samples(i)
 		if filled == 0 {
 			empty = append(empty, name)
@@ -77,13 +93,12 @@ func (s *csvSetup) showFile() {
 		for i := range values {
 			values[i] = short(values[i])
 		}
-		rows = append(rows, []string{name, percent(filled, len(f.Rows)), strings.Join(values, " · ")})
+		rows = append(rows, []string{name, percent(filled, len(s.table.Rows)), strings.Join(values, " · ")})
 	}
 	show.Table(s.Out, []string{"Column", "Filled", "Values"}, rows)
 	if len(empty) > 0 {
 		s.Hanging("- ", "Empty: "+few(empty, len(empty)))
 	}
-	s.showOdd(f)
 }
 
 // showOdd tells what is odd about the file.
@@ -116,9 +131,9 @@ func (s *csvSetup) showOdd(f *csvfile.Findings) {
 }
 
 // showProposal shows the rules with their reasons, and what was not asked.
-func (s *csvSetup) showProposal() {
+func (s *dataSetup) showProposal() {
 	for _, q := range s.proposal.Questions {
-		if !q.Said && s.preset() == "" {
+		if !q.Said && !s.shipped {
 			s.Say("Not asked: %s Taken: %s.", show.Visible(q.Text), show.Visible(q.Options[q.Taken]))
 		}
 	}
@@ -155,13 +170,13 @@ func (s *csvSetup) showProposal() {
 }
 
 // empty reports whether a column holds nothing.
-func (s *csvSetup) empty(column string) bool {
-	_, filled := s.samples(slices.Index(s.found.Columns, column))
+func (s *dataSetup) empty(column string) bool {
+	_, filled := s.samples(slices.Index(s.table.Columns, column))
 	return filled == 0
 }
 
 // tell shows what a first run would do, and what comes next.
-func (s *csvSetup) tell(t trial) error {
+func (s *dataSetup) tell(t trial) error {
 	if s.JSON() {
 		return show.JSON(s.Out, s.report(t))
 	}
@@ -174,10 +189,10 @@ func (s *csvSetup) tell(t trial) error {
 		connector.Plural(t.Creates, "customer"), t.Links, connector.Plural(t.Excluded, "row"), t.Held))
 	if t.All != nil {
 		s.Hanging("  ", fmt.Sprintf("All %s, without a plan: %s, %d of them to be asked for a mandate; %d left out, %d held",
-			connector.Plural(s.found.Count, "row"), connector.Plural(t.All.Customers, "customer"), t.All.Asked, t.All.LeftOut, t.All.Held))
+			connector.Plural(max(s.count, t.All.Customers+t.All.LeftOut+t.All.Held), "row"), connector.Plural(t.All.Customers, "customer"), t.All.Asked, t.All.LeftOut, t.All.Held))
 	}
 	if t.Alike > 0 {
-		s.Hanging("  ", fmt.Sprintf("%d of them look like another customer of the file", t.Alike))
+		s.Hanging("  ", fmt.Sprintf("%d of them look like another customer of the %s", t.Alike, s.what))
 	}
 	for _, h := range t.Reasons {
 		s.Hanging(fmt.Sprintf("  %4d held  ", h.Records), show.Visible(h.Sentence))

@@ -207,7 +207,7 @@ func TestOfALargeFileTheFirstRowsArePlannedAndAllAreCounted(t *testing.T) {
 	m := messyExport(mostTried + 300)
 	w, file := exported(t, m)
 	r := w.expect(exitDone, "init", "--csv", file, "--yes", "--output", "json", w.path("muster"))
-	var got csvReport
+	var got dataReport
 	if err := json.Unmarshal([]byte(r.out), &got); err != nil {
 		t.Fatalf("%v:\n%s", err, r.out)
 	}
@@ -348,7 +348,7 @@ func TestInitTellsOtherProgramsWhatItFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(30))
 	r := w.expect(exitDone, "init", "--csv", w.path("customers.csv"), "--name", "Harbour Books Ltd", "--ask", "everybody", "--output", "json", w.path("harbour"))
-	var got csvReport
+	var got dataReport
 	if err := json.Unmarshal([]byte(r.out), &got); err != nil {
 		t.Fatalf("%v:\n%s", err, r.out)
 	}

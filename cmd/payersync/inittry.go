@@ -44,7 +44,7 @@ type heldFor struct {
 
 // try plans the set-up against a sandbox of its own, with a ledger of its own, both gone
 // afterwards: nothing leaves this machine, and nothing stays in the ledger that runs will use.
-func (s *csvSetup) try(ctx context.Context) (t trial, err error) {
+func (s *dataSetup) try(ctx context.Context) (t trial, err error) {
 	dir, err := os.MkdirTemp("", "payersync-init-")
 	if err != nil {
 		return t, fmt.Errorf("make a folder for the plan: %w", err)
@@ -68,7 +68,7 @@ func (s *csvSetup) try(ctx context.Context) (t trial, err error) {
 	model := newSandbox(listener, connector.NewSecret(quickStartSecret), sandbox.Options{})
 	go func() { served <- server.Serve(ctx, listener, server.NewHTTPServer(model)) }()
 	t, err = planned.plan(ctx, dir)
-	t.Rows = s.found.Count
+	t.Rows = s.count
 	if planned != s && err == nil {
 		t.Rows = mostTried
 		t.All, err = s.countRows(ctx)
@@ -78,7 +78,7 @@ func (s *csvSetup) try(ctx context.Context) (t trial, err error) {
 }
 
 // plan runs the plan command in a folder and reads what it prints while it prints it.
-func (s *csvSetup) plan(ctx context.Context, dir string) (trial, error) {
+func (s *dataSetup) plan(ctx context.Context, dir string) (trial, error) {
 	printed, out := io.Pipe()
 	code := make(chan int, 1)
 	go func() {

@@ -19,7 +19,7 @@ import (
 	"payersync/mapping"
 )
 
-// mostTried is how many rows of a file are planned on the model. A plan keeps each record in a
+// mostTried is how many rows of a file or table are planned on the model. A plan keeps each record in a
 // ledger, which takes about half a millisecond a row.
 const mostTried = 5000
 
@@ -31,16 +31,17 @@ type rowCounts struct {
 	Held      int `json:"held"`     // records that cannot be sent as they are
 }
 
-// part returns the set-up for the first rows of a large file, which it writes into a folder:
+// firstRows returns the set-up for the first rows of a large file, which it writes into a folder:
 // a plan of all of them would take minutes. Of other files it returns the set-up itself.
-func (s *csvSetup) part(dir string) (*csvSetup, error) {
+func (s *csvSetup) firstRows(dir string) (*dataSetup, error) {
 	if s.found.Count <= mostTried || len(s.found.Rows) < mostTried {
-		return s, nil
+		return &s.dataSetup, nil
 	}
 	first := *s
 	first.csv = filepath.Join(dir, filepath.Base(s.csv))
 	first.reads = csvfile.Config{Path: first.csv, ID: s.reads.ID, Preset: s.reads.Preset, Delimiter: ",", Encoding: "utf-8"}
-	return &first, s.writeFirst(first.csv)
+	first.block = first.sourceBlock
+	return &first.dataSetup, s.writeFirst(first.csv)
 }
 
 // writeFirst writes the first rows of the file in UTF-8 with commas, each in the line that it has in the file.
@@ -86,13 +87,13 @@ func (c *lineCounter) Write(text []byte) (int, error) {
 	return c.to.Write(text)
 }
 
-// countRows applies the mapping to every row of the file.
-func (s *csvSetup) countRows(ctx context.Context) (*rowCounts, error) {
+// countRows applies the mapping to every row of the file or table.
+func (s *dataSetup) countRows(ctx context.Context) (*rowCounts, error) {
 	m, err := s.loaded()
 	if err != nil {
 		return nil, err
 	}
-	source, err := csvfile.New(s.reads)
+	source, err := s.opened()
 	if err != nil {
 		return nil, err
 	}

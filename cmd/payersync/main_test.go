@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"payersync/connector/accounting/sqltable/sqltabletest"
 )
 
 var update = flag.Bool("update", false, "rewrite what the golden files and scripts expect")
@@ -28,5 +30,6 @@ func (s side) Run() int {
 	if !said {
 		_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // a number is taken
 	}
+	defer sqltabletest.Stop()
 	return s.M.Run()
 }

@@ -43,6 +43,7 @@ func (p Proposal) File() []byte {
 	f.line("  ", "name", "customer.name")
 	f.element("people", "name", "email", "phone")
 	f.element("addresses", "line1", "city", "postCode", "country")
+	f.block("externalData", "externalData.number")
 	f.block("mandate", "mandate.request")
 	f.left(p.Left)
 	return []byte(f.text.String())

@@ -108,7 +108,11 @@ func (p *proposing) identifyBy(why string) {
 	if len(parts) > 1 {
 		value = "join([" + strings.Join(parts, ", ") + `], "|")`
 	}
-	p.rule("key.customerNumber", value, quoted(p.id...)+" identifies a customer: "+why, p.id...)
+	verb := " identifies a customer: "
+	if len(p.id) > 1 {
+		verb = " identify a customer together: "
+	}
+	p.rule("key.customerNumber", value, quoted(p.id...)+verb+why, p.id...)
 	p.rule("scope", "tenant", "another company may have the same numbers")
 }
 

@@ -18,7 +18,7 @@ func (p *proposing) byKey() bool {
 		}
 		why := "the database keeps it unique, and it is never blank"
 		if primary {
-			why = "it is the primary key: each row has its own, and keeps it"
+			why = "it is the primary key, and each row keeps its own"
 		}
 		found, reasons = append(found, columns), append(reasons, why)
 		options = append(options, fmt.Sprintf("%s (%s)", quoted(columns...), why))
@@ -29,13 +29,21 @@ func (p *proposing) byKey() bool {
 	text := "Which column is the customer's number in your books, and stays with the customer for ever?"
 	taken := p.choose("id", text, len(found) == 1, options...)
 	p.id = found[taken]
+	p.identifyBy(reasons[taken])
 	for i, other := range found {
-		if i != taken && len(other) == 1 {
+		switch {
+		case i == taken || len(other) > 1:
+		case p.primary && i == 0:
 			p.leave(other[0], "it would identify a customer as well, and "+quoted(p.id...)+" is taken")
+		case !p.hasRule("externalData.number"):
+			p.rule("externalData.number", other[0].trimmed(), "the number that people know the customer by", other[0])
 		}
 	}
-	p.identifyBy(reasons[taken])
 	return true
+}
+
+func (p *proposing) hasRule(path string) bool {
+	return slices.ContainsFunc(p.out.Rules, func(r Rule) bool { return r.Path == path })
 }
 
 // named returns the columns of these names; nil where one is not there.

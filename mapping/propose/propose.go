@@ -182,7 +182,7 @@ func (p *proposing) first(r role, fits func(*column) bool) *column {
 var order = []string{
 	"region", "key.customerNumber", "scope", "include", "customer.name",
 	"customer.people[0].name", "customer.people[0].email", "customer.people[0].phone",
-	"customer.addresses[0].line1", "customer.addresses[0].city", "customer.addresses[0].postCode", "customer.addresses[0].country", "mandate.request",
+	"customer.addresses[0].line1", "customer.addresses[0].city", "customer.addresses[0].postCode", "customer.addresses[0].country", "externalData.number", "mandate.request",
 }
 
 func (p *proposing) proposal() Proposal {

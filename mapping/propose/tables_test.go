@@ -25,7 +25,7 @@ func TestTheIDOfATableIsItsKey(t *testing.T) {
 		id    string
 		why   string
 	}{
-		"the primary key":           {stored(true, [][]string{{"id"}}, lines...), propose.Said{}, "id", "it is the primary key: each row has its own, and keeps it"},
+		"the primary key":           {stored(true, [][]string{{"id"}}, lines...), propose.Said{}, "id", "it is the primary key, and each row keeps its own"},
 		"before a unique number":    {stored(true, [][]string{{"id"}, {"customer_no"}}, lines...), propose.Said{}, "id", "it is the primary key"},
 		"the number where one says": {stored(true, [][]string{{"id"}, {"customer_no"}}, lines...), propose.Said{Answers: map[string]int{"id": 1}}, "customer_no", "the database keeps it unique, and it is never blank"},
 		"the unique number alone":   {stored(false, [][]string{{"email"}, {"customer_no"}}, lines...), propose.Said{}, "customer_no", "the database keeps it unique"},
@@ -37,6 +37,9 @@ func TestTheIDOfATableIsItsKey(t *testing.T) {
 		p := propose.From(tt.table, tt.said)
 		if got := strings.Join(p.ID, ","); got != tt.id || !strings.Contains(string(p.File()), tt.why) {
 			t.Errorf("%s: the id is %s, want %s because %s:\n%s", name, got, tt.id, tt.why, p.File())
+		}
+		if number := value(p, "externalData.number"); (number == "trim(customer_no)") != (name == "before a unique number") {
+			t.Errorf("%s: the number beside the id is %q", name, number)
 		}
 		if !strings.Contains(string(p.File()), "\nsource: sql\n") {
 			t.Errorf("%s: it is no mapping for a database:\n%s", name, p.File())

@@ -81,14 +81,10 @@ func (v *Vault) roots() (*x509.CertPool, error) {
 
 // ReadKey returns the key-encryption key in a file, and whether Vault opened it.
 func (n *Node) ReadKey(ctx context.Context, path string) (key []byte, byVault bool, err error) {
-	value, exposed, why := readSecret(path)
-	switch {
-	case exposed != 0:
-		return nil, false, fmt.Errorf("cannot use the key in %s: other users of this machine may read it (mode %04o). Run: chmod 600 %[1]s", path, exposed)
-	case why != "":
-		return nil, false, fmt.Errorf("cannot use the key in %s: %s. Put it there, readable for this user", path, why)
+	text, err := ReadSecretFile("the key in ", path)
+	if err != nil {
+		return nil, false, err
 	}
-	text := connector.NewSecret(strings.TrimSpace(value))
 	if key, err = n.OpenKey(ctx, text); err != nil {
 		return nil, false, fmt.Errorf("cannot use the key in %s: %w", path, err)
 	}

@@ -67,6 +67,19 @@ func readSecret(path string) (value string, exposed fs.FileMode, why string) {
 	return string(data), exposed, ""
 }
 
+// ReadSecretFile reads a file that holds a secret and nothing else. A file that other users may
+// read is refused. what begins its name in errors, such as "the key in ".
+func ReadSecretFile(what, path string) (connector.Secret, error) {
+	value, exposed, why := readSecret(path)
+	switch {
+	case exposed != 0:
+		return connector.Secret{}, fmt.Errorf("cannot use %s%s: other users of this machine may read it (mode %04o). Run: chmod 600 %[2]s", what, path, exposed)
+	case why != "":
+		return connector.Secret{}, fmt.Errorf("cannot use %s%s: %s. Put it there, readable for this user", what, path, why)
+	}
+	return connector.NewSecret(strings.TrimSpace(value)), nil
+}
+
 // Duration is a length of time, written as in 90s, 15m or 24h.
 type Duration time.Duration
 

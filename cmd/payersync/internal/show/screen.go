@@ -215,7 +215,7 @@ func (c *Console) Say(format string, args ...any) {
 // Asks asks a question of yes or no. Anything but y is a no; the error is why there is no
 // answer.
 func (c *Console) Asks(ctx context.Context, format string, args ...any) (bool, error) {
-	answer, err := c.answer(ctx, fmt.Sprintf(format, args...), " [y/N] ")
+	answer, err := c.answer(ctx, fmt.Sprintf(format, args...), " [y/N] ", readLine)
 	return strings.EqualFold(strings.TrimSpace(answer), "y"), err
 }
 
@@ -240,7 +240,7 @@ func (c *Console) Chooses(ctx context.Context, question string, options ...strin
 
 // Fills asks for a text. A blank line is the usual one; the error is why there is no answer.
 func (c *Console) Fills(ctx context.Context, question, usual string) (string, error) {
-	answer, err := c.answer(ctx, question, " ["+usual+"] ")
+	answer, err := c.answer(ctx, question, " ["+usual+"] ", readLine)
 	switch text := strings.TrimSpace(answer); {
 	case err != nil:
 		return "", err
@@ -253,10 +253,40 @@ func (c *Console) Fills(ctx context.Context, question, usual string) (string, er
 	}
 }
 
+// Hides asks for a secret, which the terminal does not show. A blank line is none; the error is
+// why there is no answer.
+func (c *Console) Hides(ctx context.Context, question string) (string, error) {
+	in, is := c.In.(*os.File)
+	if !is {
+		return "", usage.Errorf("cannot ask %q: %s", question, c.Unasked())
+	}
+	fd := int(in.Fd())
+	before, err := term.GetState(fd)
+	if err != nil {
+		return "", fmt.Errorf("cannot ask %q: the terminal does not tell its state: %w", question, err)
+	}
+	defer func() { _ = term.Restore(fd, before) }() // where the question was interrupted
+	answer, err := c.answer(ctx, question, " ", func(io.Reader) string {
+		typed, err := term.ReadPassword(fd)
+		if err != nil {
+			return ""
+		}
+		return string(typed) + "\n"
+	})
+	c.Say("")
+	return strings.TrimSuffix(answer, "\n"), err
+}
+
+// readLine reads what is typed up to the end of the line.
+func readLine(in io.Reader) string {
+	line, _ := bufio.NewReader(in).ReadString('\n')
+	return line
+}
+
 // answer asks a question where a person sees it: on standard error, or on the terminal of
 // the process where that goes elsewhere, together with what was said before it. The answer
 // ends with its line break, unless the input ended.
-func (c *Console) answer(ctx context.Context, question, prompt string) (string, error) {
+func (c *Console) answer(ctx context.Context, question, prompt string, read func(io.Reader) string) (string, error) {
 	on, here := c.ErrOut.(*Screen)
 	if !here || !on.terminal {
 		tty, err := os.OpenFile(controlling, os.O_WRONLY, 0)
@@ -268,12 +298,12 @@ func (c *Console) answer(ctx context.Context, question, prompt string) (string, 
 		_, _ = io.WriteString(on, strings.Join(c.said, ""))
 	}
 	c.said = nil
-	return on.ask(ctx, c.In, question+prompt)
+	return on.ask(ctx, question+prompt, func() string { return read(c.In) })
 }
 
 // ask writes a question and waits for the answer in the same line, in which nothing else
 // is drawn meanwhile. Who interrupts it need not answer.
-func (s *Screen) ask(ctx context.Context, in io.Reader, question string) (string, error) {
+func (s *Screen) ask(ctx context.Context, question string, read func() string) (string, error) {
 	s.mu.Lock()
 	err := s.clear()
 	s.asking = true
@@ -283,10 +313,7 @@ func (s *Screen) ask(ctx context.Context, in io.Reader, question string) (string
 		return "", fmt.Errorf("the question cannot be written on the terminal: %w; add --yes if it takes one", err)
 	}
 	answers := make(chan string, 1)
-	go func() {
-		line, _ := bufio.NewReader(in).ReadString('\n')
-		answers <- line
-	}()
+	go func() { answers <- read() }()
 	select {
 	case answer := <-answers:
 		s.mu.Lock()

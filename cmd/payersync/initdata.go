@@ -1,0 +1,180 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/accounting"
+	"payersync/connector/office"
+	"payersync/mapping/propose"
+)
+
+// dataSetup is a first set-up for somebody's own data, as it is being made: of a file, or of a
+// table of a database.
+type dataSetup struct {
+	*app
+	initFlags
+	what    string // file or database
+	label   string // which, as messages name it
+	company string // whose data it is; "" where nothing says so
+
+	table    propose.Table
+	info     connector.SourceInfo // what the source will say of the columns
+	row      func(i int) string   // what a person finds a row of the table by
+	count    int                  // rows that there are, as far as they were counted
+	proposal propose.Proposal
+	mapping  []byte
+	whom     askChoice
+	shipped  bool // the mapping is one of ours, not the proposed one
+	asked    int
+
+	block  func(dir string) (string, error)     // what payersync.yaml says of the source
+	part   func(dir string) (*dataSetup, error) // the set-up for its first rows, or itself where there are few
+	opened func() (accounting.Source, error)
+	more   []firstFile  // files beside the usual ones
+	took   []assumption // what was taken for granted about the source
+	about  dataReport   // File or Database
+}
+
+// finish writes the set-up, and shows what a first run would do.
+func (s *dataSetup) finish(ctx context.Context) error {
+	s.showProposal()
+	if err := s.write(s.dir, ""); err != nil {
+		return err
+	}
+	trial, err := s.try(ctx)
+	switch {
+	case ctx.Err() != nil:
+		s.Say("Interrupted. The set-up is in %s; payersync plan --config %s plans it.", s.dir, filepath.Join(s.dir, configFile))
+		return exitError(exitInterrupted)
+	case err != nil:
+		return fmt.Errorf("the set-up is written, but a plan could not be tried: %w; see payersync plan --config %s", err, filepath.Join(s.dir, configFile))
+	}
+	return s.tell(trial)
+}
+
+// propose makes the proposal, with a person's answers where somebody can be asked.
+func (s *dataSetup) propose(ctx context.Context) error {
+	said := propose.Said{ID: s.id, Answers: map[string]int{}}
+	for {
+		s.proposal = propose.From(s.table, said)
+		open := slices.IndexFunc(s.proposal.Questions, func(q propose.Question) bool { return !q.Said })
+		if open < 0 || s.asked == mostQuestions || s.yes || s.Unasked() != "" || s.shipped {
+			return nil
+		}
+		q := s.proposal.Questions[open]
+		answer, err := s.Chooses(ctx, q.Text, q.Options...)
+		if err != nil {
+			return err
+		}
+		s.asked++
+		said.Answers[q.Topic] = answer
+	}
+}
+
+// nameIt names the connection after the company.
+func (s *dataSetup) nameIt(ctx context.Context) error {
+	if s.name != "" {
+		if name := propose.Slug(s.name); name != "" {
+			s.name = name
+			return nil
+		}
+		return usage.Errorf("--name %q has no letter to make a name of; write it in Latin letters", s.name)
+	}
+	if company := propose.Slug(s.company); company != "" {
+		s.name = company
+		return nil
+	}
+	why := s.Unasked()
+	if s.yes {
+		why = "--yes asks nothing"
+	}
+	if why != "" {
+		return usage.Errorf("%s does not say whose customers it holds, the connection keeps their company's name for ever, and %s; add --name COMPANY", s.label, why)
+	}
+	dir, err := filepath.Abs(s.dir)
+	if err != nil {
+		return err
+	}
+	s.name = cmp.Or(propose.Slug(filepath.Base(dir)), "customers")
+	name, err := s.Fills(ctx, "\nWhose books are these? The name stays for ever.", s.name)
+	s.name = cmp.Or(propose.Slug(name), s.name)
+	return err
+}
+
+// fits reports what keeps the mapping from being used with the columns that are there.
+func (s *dataSetup) fits() error {
+	_, err := s.loaded()
+	return err
+}
+
+// rule returns what is proposed for a path; "" for nothing.
+func (s *dataSetup) rule(path string) string {
+	for _, r := range s.proposal.Rules {
+		if r.Path == path {
+			return r.Value
+		}
+	}
+	return ""
+}
+
+// names are the files that are written.
+func (s *dataSetup) names() []string {
+	names := []string{keyFile, configFile, productionFile, mappingFile, configSchemaFile, mappingSchemaFile}
+	for _, f := range s.more {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// write writes the set-up into a folder; service is the address of a sandbox that it is for,
+// "" for the usual one.
+func (s *dataSetup) write(dir, service string) error {
+	source, err := s.block(dir)
+	if err != nil {
+		return err
+	}
+	shipped, err := setupFiles(setup{source: source, mapping: s.mapping, name: s.name, service: service})
+	if err != nil {
+		return err
+	}
+	return writeSetup(dir, append(shipped, s.more...))
+}
+
+// samples returns the first different values of a column, of bank details none.
+func (s *dataSetup) samples(at int) (values []string, filled int) {
+	secret := office.IsBankField(s.table.Columns[at]) || propose.Bank(s.table.Columns[at])
+	for _, row := range s.table.Rows {
+		cell := strings.TrimSpace(row[at])
+		if cell == "" {
+			continue
+		}
+		filled++
+		if len(values) < 3 && !slices.Contains(values, cell) {
+			values = append(values, cell)
+		}
+		secret = secret || propose.IsIBAN(cell)
+	}
+	if secret && filled > 0 {
+		values = []string{office.NotShown}
+	}
+	return values, filled
+}
+
+// short cuts a value for a table.
+func short(value string) string {
+	const most = 24
+	value = show.Visible(strings.Join(strings.Fields(value), " "))
+	if utf8.RuneCountInString(value) > most {
+		value = string([]rune(value)[:most-1]) + "…"
+	}
+	return value
+}
