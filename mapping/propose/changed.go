@@ -6,12 +6,6 @@ import (
 	"strings"
 )
 
-// changedWords stand above a column with the time of a row's last edit, likeliest first.
-var changedWords = []string{
-	"updated at", "modified at", "changed at", "last modified at", "last modified", "last updated", "last update", "last change", "last changed", "modified", "updated", "changed", "write date", "modification date", "date modified", "date updated", "updated on", "modified on", "changed on", "tms", "mtime", "update time", "updated time",
-	"geandert am", "geaendert am", "geandert", "geaendert", "anderungsdatum", "aenderungsdatum", "letzte anderung", "modifie le", "date modification", "date de modification", "modificato il", "data modifica", "gewijzigd op", "gewijzigd", "modificado", "fecha modificacion",
-}
-
 var timeForm = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?$`)
 
 // Changed returns the column that holds the time of a row's last edit; "" for none.

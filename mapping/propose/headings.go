@@ -138,6 +138,25 @@ var documents = []string{
 	"factura", "pedido", "recibo", "contrato", "presupuesto", "albaran", "transaccion",
 }
 
+// changedWords stand above a column with the time of a row's last edit, likeliest first.
+var changedWords = []string{
+	"updated at", "modified at", "changed at", "last modified at", "last modified", "last updated", "last update", "last change", "last changed", "modified", "updated", "changed", "write date", "modification date", "date modified", "date updated", "updated on", "modified on", "changed on", "tms", "mtime", "update time", "updated time",
+	"geandert am", "geaendert am", "geandert", "geaendert", "anderungsdatum", "aenderungsdatum", "letzte anderung", "modifie le", "date modification", "date de modification", "modificato il", "data modifica", "gewijzigd op", "gewijzigd", "modificado", "fecha modificacion",
+}
+
+// Words in the name of a table: of those that hold customers, likeliest first, and of those that
+// hold something about them.
+var (
+	customerTables = []string{
+		"customers", "customer", "clients", "client", "kunden", "kunde", "kundenstamm", "debitoren", "debitor", "debtors", "debtor", "clienti", "cliente", "clientes", "klanten", "klant", "debiteuren", "debiteur",
+		"societe", "societes", "mitglieder", "members", "member", "payers", "payer", "partners", "partner", "relaties", "contacts", "contact", "kontakte", "accounts", "companies", "company", "adressen", "addresses", "persons", "people",
+	}
+	besideTables = []string{
+		"log", "logs", "history", "historie", "archive", "archiv", "old", "alt", "backup", "bak", "tmp", "temp", "test", "copy", "kopie", "audit", "session", "sessions", "group", "groups", "gruppe", "gruppen", "type", "types", "category", "categories", "tag", "tags", "rel", "map",
+		"note", "notes", "item", "items", "line", "lines", "position", "positionen", "price", "prices", "stats", "user", "users", "employee", "employees", "supplier", "suppliers", "vendor", "vendors", "lieferant", "lieferanten", "fournisseurs", "bank", "banks", "import", "export", "staging", "lead", "leads",
+	}
+)
+
 // ofDocument reports whether a heading speaks of a document, and not of whose it is.
 func (c *column) ofDocument() bool {
 	return c.score(roleID) == 0 && slices.ContainsFunc(strings.Fields(c.words), func(w string) bool {

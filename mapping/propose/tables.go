@@ -5,19 +5,6 @@ import (
 	"strings"
 )
 
-// Words in the name of a table: of those that hold customers, likeliest first, and of those that
-// hold something about them.
-var (
-	customerTables = []string{
-		"customers", "customer", "clients", "client", "kunden", "kunde", "kundenstamm", "debitoren", "debitor", "debtors", "debtor", "clienti", "cliente", "clientes", "klanten", "klant", "debiteuren", "debiteur",
-		"societe", "societes", "mitglieder", "members", "member", "payers", "payer", "partners", "partner", "relaties", "contacts", "contact", "kontakte", "accounts", "companies", "company", "adressen", "addresses", "persons", "people",
-	}
-	besideTables = []string{
-		"log", "logs", "history", "historie", "archive", "archiv", "old", "alt", "backup", "bak", "tmp", "temp", "test", "copy", "kopie", "audit", "session", "sessions", "group", "groups", "gruppe", "gruppen", "type", "types", "category", "categories", "tag", "tags", "rel", "map",
-		"note", "notes", "item", "items", "line", "lines", "position", "positionen", "price", "prices", "stats", "user", "users", "employee", "employees", "supplier", "suppliers", "vendor", "vendors", "lieferant", "lieferanten", "fournisseurs", "bank", "banks", "import", "export", "staging", "lead", "leads",
-	}
-)
-
 // Likely is how much speaks for a table that it holds the customers, by its name and its columns;
 // 0 or less is nothing. A table without a column for a name is none.
 func Likely(name string, columns []string) int {

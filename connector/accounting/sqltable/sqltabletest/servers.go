@@ -314,7 +314,8 @@ func selfSigned() (certificate, key string, err error) {
 
 // FreePort returns a port that nobody listens on.
 func FreePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	var listen net.ListenConfig
+	l, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
 	}
