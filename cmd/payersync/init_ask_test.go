@@ -39,7 +39,7 @@ func TestInitAsksWhoIsAskedToSign(t *testing.T) {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
 	}
 	p.sees("  1  everybody with an e-mail address (10)", "  2  only those whose Payment method is Bank transfer (5)", "  3  only those whose Payment method is Invoice (5)",
-		"  4  only those whose Currency is USD (7)", "  5  only those whose Currency is EUR (3)", "  6  nobody yet", "12 customers would be created, 5 of them asked", "Asked for a mandate: only those whose Payment method is Bank transfer (5).")
+		"  4  only those whose Currency is USD (7)", "  5  only those whose Currency is EUR (3)", "  6  nobody yet", "  12 customers would be created, 5 of them asked", "Asked for a mandate: only those whose Payment method is Bank transfer (5).")
 }
 
 func TestInitWritesTheRuleThatAskNames(t *testing.T) {

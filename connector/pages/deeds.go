@@ -13,7 +13,7 @@ import (
 )
 
 // deeds are what a person can do about one payer, in the order of the buttons.
-var deeds = slices.Concat(mandateDeeds(), attentionDeeds(), letterDeeds(), updateDeeds())
+var deeds = slices.Concat(mandateDeeds(), attentionDeeds(), letterDeeds(), updateDeeds(), askingDeeds())
 
 // mandateDeeds are what a person can do about the mandate.
 func mandateDeeds() []deed {

@@ -35,6 +35,7 @@ var searchOver = problem{Status: http.StatusGone, Title: "This search is over", 
 // payerRow is a row of the list of payers.
 type payerRow struct {
 	Path, Number, Name, Email, Connection string
+	ID                                    string // with the connection, for a tick
 	Mandate                               chip
 	Days                                  int  // that the mandate has its status
 	HasDays                               bool // it has a mandate
@@ -69,6 +70,7 @@ func (v *visit) payers() error {
 		Narrowed: q.Text != "" || q.After != nil || v.narrowed() != "", Cut: found.Cut, Pager: v.page(next),
 	}
 	if v.User.Role.May(Operator) {
+		content.Here = v.with()
 		content.Export = strings.Replace(v.with("after", ""), "/payers", "/payers/export", 1)
 	}
 	if content.Filters, err = v.filters(); err != nil {
@@ -90,6 +92,7 @@ type payersShown struct {
 	Cut      bool // there are more than a search gives
 	Pager    pager
 	Export   string // "" for who may not
+	Here     string // this list, for who may decide on those that are ticked
 }
 
 // narrows are the fields of an address that narrow the list, in the order in which an export
@@ -285,7 +288,7 @@ func (v *visit) rowAfter(after string) (*state.RecordRow, error) {
 }
 
 func (v *visit) payerRow(r state.RecordRow) payerRow {
-	row := payerRow{Path: payerPath(r.ID()), Number: cmp.Or(r.KeyValue, r.SourceID), Connection: r.Connection, Mandate: mandateOf(r)}
+	row := payerRow{Path: payerPath(r.ID()), ID: v.tickOf(r.ID()), Number: cmp.Or(r.KeyValue, r.SourceID), Connection: r.Connection, Mandate: mandateOf(r)}
 	if r.Label != nil {
 		row.Number = cmp.Or(r.KeyValue, r.Label.Number, r.SourceID)
 		row.Name, row.Email = r.Label.Name, v.email(r.Label.Email)
@@ -432,9 +435,10 @@ type shownPayer struct {
 	Path       string
 	Matter     office.Matter
 	Facts      state.Standing
-	Since      time.Time         // where it stands
-	Stop       *state.LetterStop // what stops letters to it
-	Stopped    string            // why, in words
+	Asking     state.AskingDecision // a person's, whether it is asked for a mandate
+	Since      time.Time            // where it stands
+	Stop       *state.LetterStop    // what stops letters to it
+	Stopped    string               // why, in words
 	Letters    letterCount
 	Next       string // when its next letter comes, or why none does; "" where nobody writes
 	Gone       bool   // it left the books with a mandate that still holds, and nobody said that it may stay
@@ -518,6 +522,9 @@ func (v *visit) shownPayer() (shownPayer, error) {
 		return s, errors.Join(err, orNoPayer(facts))
 	}
 	s.Facts = standing.WithoutExpired(*facts, v.pages.now(), v.pages.cfg.Valid)
+	if s.Asking, err = v.ledger().AskingOf(ctx, id); err != nil {
+		return s, err
+	}
 	stands := standing.Of(s.Facts, v.pages.now())
 	s.Gone, s.LeftAt = stands.Class == standing.LeftBehind && !s.Facts.Stays, stands.Since
 	s.Letters = letterCount{standing.Times(s.Facts), standing.FirstSent(s.Facts), standing.LastSent(s.Facts)}
@@ -536,7 +543,7 @@ func (v *visit) shownPayer() (shownPayer, error) {
 	if s.Events, err = v.eventsOf(s.Payer); err != nil {
 		return s, err
 	}
-	if s.LinkState == connector.LinkLinked {
+	if s.LinkState == connector.LinkLinked && s.Facts.Unasked.Why == "" {
 		s.Word = standingWords[status]
 	}
 	if s.Facts.GivenUp {

@@ -49,6 +49,7 @@ type planPage struct {
 	Losses   []lostRow
 	LostMore int
 	Stale    bool
+	NotAsked []office.NotAsked
 
 	MayJudge bool // whoever looks may approve and reject
 	MayRun   bool
@@ -140,6 +141,11 @@ func (v *visit) planPage(p office.Plan, seen int64) (planPage, error) {
 	}
 	ctx, ledger := v.Context(), v.ledger()
 	var err error
+	if p.State != state.PlanApplied && p.State != state.PlanSuperseded {
+		if page.NotAsked, err = v.notAsked(p.Connection); err != nil {
+			return page, err
+		}
+	}
 	if page.Touches, err = office.TouchedWords(ctx, ledger, p.Plan); err != nil {
 		return page, err
 	}

@@ -60,6 +60,7 @@ func (v *visit) report() error {
 		Stage            office.Stage
 		Title            string // of what is listed
 		Listed           int
+		NotAsked         []office.NotAsked
 		Rows             []reportRow
 		Pager            pager
 		Several          bool // connections
@@ -94,6 +95,11 @@ func (v *visit) report() error {
 	about := "How many days those that cannot be debited have stood where they are."
 	if class != "" {
 		about = "How many days these have stood there: " + content.Title + "."
+	}
+	if class == standing.Unasked {
+		if content.NotAsked, err = v.notAsked(""); err != nil {
+			return err
+		}
 	}
 	content.Chart = newChart("Since when", about, "Days", "Payers", content.Ages, cannot)
 	rows, next, err := v.pages.cfg.Standings.Page(v.Context(), c, which, v.filled("after"), wideRowsShown)

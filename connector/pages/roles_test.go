@@ -23,6 +23,7 @@ var access = map[string]struct {
 	"GET /mandates/report":                      {path: "/mandates/report", role: pages.Viewer},
 	"POST /mandates/report":                     {path: "/mandates/report", role: pages.Operator, file: true},
 	"GET /payers":                               {path: "/payers", role: pages.Viewer},
+	"POST /payers/ask":                          {path: "/payers/ask", role: pages.Operator},
 	"POST /payers/export":                       {path: "/payers/export", role: pages.Operator, file: true},
 	"POST /payers":                              {path: "/payers", role: pages.Viewer},
 	"GET /payers/{connection}/{id}":             {path: "/payers/quickstart/HB001", role: pages.Viewer},

@@ -31,6 +31,7 @@ var all = []route{
 	{"GET /todo/{reason}/export", Operator, theirs, (*visit).exportTold},
 	{"GET /payers", Viewer, theirs, (*visit).payers},
 	{"POST /payers", Viewer, theirs, (*visit).searchPayers},
+	{"POST /payers/ask", Operator, theirs, (*visit).askTicked},
 	{"POST /payers/export", Operator, theirs, (*visit).exportPayers},
 	{"GET /payers/{connection}/{id}", Viewer, theirs, (*visit).payer},
 	{"POST /payers/{connection}/{id}/link", Operator, theirs, (*visit).showLink},
