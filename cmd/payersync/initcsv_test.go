@@ -143,7 +143,7 @@ func TestAMessyExportGoesFromInitToCustomers(t *testing.T) {
 	w, file := exported(t, m)
 	dir, scratch := w.path("muster"), t.TempDir()
 	w.env["TMPDIR"] = scratch
-	r := w.start("init", "--csv", file, dir).wait() // the folder is Go's to find
+	r := w.start("init", "--csv", file, "--ask", "everybody", dir).wait() // the folder is Go's to find
 	if r.code != exitDone || w.box.Writes() != 0 {
 		t.Fatalf("init ended with %d and %d writes:\n%s%s", r.code, w.box.Writes(), r.out, r.errOut)
 	}
