@@ -131,9 +131,12 @@ func (r *statusReport) readPayers(ctx context.Context, s *session.Session) error
 	return err
 }
 
-// readRuns reads how the last runs ended, their plans, and how they met the sources. Nobody can do
+// readRuns reads how the last runs ended, their plans, whom these do not ask, and how they met the sources. Nobody can do
 // anything about a connection that is not configured any more.
 func (r *statusReport) readRuns(ctx context.Context, s *session.Session) (err error) {
+	if r.NotAsked, err = office.NotAskedBy(ctx, s.Ledger, "", mappingFiles(s)); err != nil {
+		return err
+	}
 	if r.Runs, err = s.Ledger.LatestRuns(ctx); err != nil {
 		return err
 	}
