@@ -46,7 +46,7 @@ func (s *csvSetup) firstRows(dir string) (*dataSetup, error) {
 
 // writeFirst writes the first rows of the file in UTF-8 with commas, each in the line that it has in the file.
 func (s *csvSetup) writeFirst(path string) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // a folder that init made for it
 	if err != nil {
 		return fmt.Errorf("write the first rows of %s: %w", s.file(), err)
 	}
