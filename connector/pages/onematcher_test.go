@@ -46,6 +46,8 @@ func (b business) asInBooks(i int) (name, email string) {
 }
 
 // The service has 300 customers, and the books have them all, spelt otherwise, and 40 new ones.
+//
+// covers F101
 func TestEverybodyCountsTheSameMatchesAndNobodyIsMadeTwice(t *testing.T) {
 	t.Parallel()
 	const there, fresh = 300, 40

@@ -49,7 +49,7 @@ func (w *world) raw(id string) string {
 	return string(c.Raw)
 }
 
-// covers F117
+// covers F100, F117
 func TestTwoCompaniesWithEqualNumbersTouchNoCustomerOfEachOther(t *testing.T) {
 	t.Parallel()
 	const n = 40
