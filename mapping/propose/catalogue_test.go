@@ -23,7 +23,7 @@ func TestEachKnownExportHasAFileInTheCorpus(t *testing.T) {
 		}
 		told.Write(text)
 	}
-	for _, e := range exports {
+	for _, e := range exports() {
 		if !strings.Contains(told.String(), "An export of "+e.program+", by the headings ") {
 			t.Errorf("no file of the corpus is recognised as %s", e.program)
 		}

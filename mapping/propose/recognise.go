@@ -20,10 +20,9 @@ func (r Recognised) String() string {
 // recognise finds the program that wrote the table, and tells its columns what they hold. Of
 // several programs, the one with most headings in common is taken.
 func (p *proposing) recognise() {
-	for i := range exports {
-		e := &exports[i]
+	for _, e := range exports() {
 		if (p.export == nil || len(e.known) > len(p.export.known)) && !slices.ContainsFunc(e.known, func(h string) bool { return p.called(h) == nil }) {
-			p.export = e
+			p.export = &e
 		}
 	}
 	if p.export == nil {
