@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"os"
 	"runtime"
@@ -18,8 +19,9 @@ import (
 // planReport is what `plan --output json` prints for a connection.
 type planReport struct {
 	syncer.Result
-	Changes []changeReport       `json:"changes"`
-	Held    []state.AttentionRow `json:"held"`
+	Changes  []changeReport       `json:"changes"`
+	Held     []state.AttentionRow `json:"held"`
+	NotAsked []json.RawMessage    `json:"not_asked"`
 }
 
 // However it is written, it is one value with these keys in this order, and lists

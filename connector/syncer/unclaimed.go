@@ -31,9 +31,10 @@ func (s *Syncer) noteUnclaimed(ctx context.Context, conn Connection, whole bool)
 	return s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SaveUnclaimedKeys(conn.Name, found, whole) })
 }
 
-// withoutRecord leaves out the keys that a stored record has, and those of other companies.
+// withoutRecord leaves out the keys that a stored record has, and those of other companies. A key without a scope may be
+// another company's: its customer stays with the record that it names.
 func (s *Syncer) withoutRecord(ctx context.Context, conn Connection, carried []state.CarriedKey) ([]state.CarriedKey, error) {
-	claimed, scopes, unread := map[connector.Key]bool{}, map[string]bool{"": true}, map[string]bool{}
+	claimed, scopes, unread := map[connector.Key]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range carried {
 		claimed[c.Key] = false
 	}
@@ -57,9 +58,8 @@ func (s *Syncer) withoutRecord(ctx context.Context, conn Connection, carried []s
 			}
 			scopes[key.Scope] = true
 			claim(key)
-			claim(key.Unscoped())
 		}
 		return nil
 	})
-	return slices.DeleteFunc(carried, func(c state.CarriedKey) bool { return claimed[c.Key] || unread[c.Key.Value] || !scopes[c.Key.Scope] }), err
+	return slices.DeleteFunc(carried, func(c state.CarriedKey) bool { return claimed[c.Key] || unread[c.Key.Value] || c.Key.Scope == "" || !scopes[c.Key.Scope] }), err
 }
