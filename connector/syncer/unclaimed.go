@@ -61,5 +61,7 @@ func (s *Syncer) withoutRecord(ctx context.Context, conn Connection, carried []s
 		}
 		return nil
 	})
-	return slices.DeleteFunc(carried, func(c state.CarriedKey) bool { return claimed[c.Key] || unread[c.Key.Value] || c.Key.Scope == "" || !scopes[c.Key.Scope] }), err
+	return slices.DeleteFunc(carried, func(c state.CarriedKey) bool {
+		return claimed[c.Key] || unread[c.Key.Value] || c.Key.Scope == "" || !scopes[c.Key.Scope]
+	}), err
 }
