@@ -294,6 +294,7 @@ func TestAMandateOfAPayerIsShownWithIt(t *testing.T) {
 	funnel, err := d.Funnel(t.Context())
 	want := Funnel{
 		Payers: map[string]int{"linked": 1}, Mandates: map[string]int{"PENDING": 1}, Attention: map[string]int{"status_unknown": 1}, Closed: map[string]int{}, Inbox: map[string]int{},
+		Left: map[string]int{}, PutOff: map[string]int{},
 	}
 	if diff := cmp.Diff(want, funnel); diff != "" || err != nil {
 		t.Errorf("funnel, %v (-want +got):\n%s", err, diff)

@@ -58,7 +58,7 @@ func TestPingNoticesAFullDisk(t *testing.T) {
 	t.Parallel()
 	onlyOnSQLite(t, "it limits the pages of the file")
 	dir := t.TempDir()
-	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=2m,mode=700"); err != nil {
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=3m,mode=700"); err != nil {
 		t.Skipf("this machine lets no test make a small disk: %v", err)
 	}
 	t.Cleanup(func() {
