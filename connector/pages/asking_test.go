@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"payersync/connector"
 	"payersync/connector/pages"
 	"payersync/connector/syncer"
@@ -70,5 +72,27 @@ func TestAPayersPageAsksOnePayerAndTakesThatBack(t *testing.T) {
 	}
 	for _, act := range []string{"/ask", "/ask-not"} { // it has a mandate by now
 		v.post(payer+act, http.StatusConflict)
+	}
+}
+
+func TestTickedPayersAreNotAskedInABrowser(t *testing.T) {
+	for _, l := range ways() {
+		t.Run(l.String(), func(t *testing.T) {
+			h := newHouse(t)
+			must(h.syncer.Run(context.Background(), h.conn, syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"}))(t)
+			b := h.browse(l)
+			b.name = "asking-" + l.String()
+			h.signIn(b, "olaf", pages.Operator)
+			b.open("/payers")
+			b.do(chromedp.Click("input[value=HB001]"), chromedp.Click("input[value=HB002]"))
+			b.press("button[value=do_not_ask]")
+			b.stop("Not to be asked: 2 payers. Nothing was sent.")
+			h.run(true)
+			b.open("/payers/quickstart/HB002")
+			b.stop("A person decided not to ask this payer.", "Let the mapping decide again")
+			if n := h.links(); n != 31 {
+				t.Errorf("%d links were asked for, want 31 of 33", n)
+			}
+		})
 	}
 }
