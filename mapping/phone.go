@@ -122,10 +122,9 @@ func (m *meter) international(s, region string) string {
 	return number
 }
 
-// readPhone writes a number as E.164 does; of several the first that is understood. What is no valid number, or more than
-// a number, is returned trimmed, so that it is seen: a wrong number, one of an
-// unknown region, one with a word or an extension beside it. missed is the
-// Misread.Function under which it counts then.
+// readPhone writes a number in E.164; of several numbers, the first that is valid. Any other text is returned trimmed, so
+// that people see it: a wrong number, a number of an unknown region, a number with a word or an extension beside it.
+// missed is then the Misread.Function that counts it.
 func readPhone(s, region string) (number, missed string) {
 	parts := phoneParts(s)
 	for _, part := range parts {

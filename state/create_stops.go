@@ -196,9 +196,9 @@ func (tx *Tx) Matching(connection string) (m Matching, err error) {
 	return m, err
 }
 
-// FreeCustomers returns how many customers of the index belong to no record of a connection: no payer is linked to them,
-// no record was said to be theirs, and each key of ours that they carry, of a payer or under this name, is one that no record
-// has. Before the books were read whole, those count too of which nobody knows yet whether a record has their key.
+// FreeCustomers returns how many customers of the index belong to no record of a connection. No payer is linked to such
+// a customer, no person accepted it for a record, and no record has a key that it carries. Before the books were read
+// whole, a customer counts too when its key may be that of a record that was not read yet.
 func (tx *Tx) FreeCustomers(connection, keyName string) (n int, err error) {
 	names := []string{keysNamed(keyName)}
 	if err := tx.each("SELECT DISTINCT key_name FROM payers", nil, func(scan func(...any) error) error {

@@ -39,7 +39,7 @@ var readers = map[string]string{
 	"wakeMatches":     "says who is decided on once more, by facts",
 	"SetLinkOnly":     "says who is decided on once more, by facts",
 	"countChanged":    "counts",
-	"countRun":        "counts",
+	"countMet":        "counts",
 	"payerCounts":     "counts for people",
 	"OpenMatches":     "is a list for people",
 	"tellOpenMatches": "ends what people are told once they decide",

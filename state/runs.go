@@ -381,29 +381,7 @@ func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Coun
 	}); err != nil {
 		return c, again, err
 	}
-	if met == nil {
-		classes := [...]protocol.Status{protocol.Working, protocol.Failed, protocol.Held, protocol.InStep, protocol.Out}
-		var of [len(classes)]int
-		query, dest := "SELECT count(*) FILTER (WHERE replan = 1) > 0", []any{&again}
-		for i, class := range classes { // not grouped, which would sort every record
-			query += fmt.Sprintf(", count(*) FILTER (WHERE missed = 0 AND class = '%s')", class)
-			dest = append(dest, &of[i])
-		}
-		err = tx.row(dest, query+" FROM source_records WHERE connection = ?", connection)
-		for i, class := range classes {
-			stands(class, of[i])
-		}
-	} else {
-		err = tx.each("SELECT source_id, class, replan FROM source_records WHERE connection = ?", []any{connection}, func(scan func(...any) error) error {
-			var replan bool
-			err := scan(&id, &class, &replan)
-			if again = again || replan; met.Has(id) {
-				stands(class, 1)
-			}
-			return err
-		})
-	}
-	if err != nil {
+	if again, err = tx.countMet(connection, met, stands); err != nil {
 		return c, again, err
 	}
 	for id, t := range told { // what is told counts in every run until it is settled
@@ -415,6 +393,36 @@ func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Coun
 	err = tx.row([]any{&c.LinksRequested, &c.OwnEchoes},
 		"SELECT (SELECT count(*) FROM changes WHERE run_id = ?1 AND action = 'link' AND state = 'done' AND reason = ''), (SELECT echoes FROM runs WHERE run_id = ?1)", run)
 	return c, again, err
+}
+
+// countMet counts the records that a run met by their class; all that were not missed where met is nil. again says that
+// some record, met or not, is to be planned again.
+func (tx *Tx) countMet(connection string, met *connector.IDs, stands func(protocol.Status, int)) (again bool, err error) {
+	if met != nil {
+		err = tx.each("SELECT source_id, class, replan FROM source_records WHERE connection = ?", []any{connection}, func(scan func(...any) error) error {
+			var id string
+			var class protocol.Status
+			var replan bool
+			err := scan(&id, &class, &replan)
+			if again = again || replan; met.Has(id) {
+				stands(class, 1)
+			}
+			return err
+		})
+		return again, err
+	}
+	classes := [...]protocol.Status{protocol.Working, protocol.Failed, protocol.Held, protocol.InStep, protocol.Out}
+	var of [len(classes)]int
+	query, dest := "SELECT count(*) FILTER (WHERE replan = 1) > 0", []any{&again}
+	for i, class := range classes { // not grouped, which would sort every record
+		query += fmt.Sprintf(", count(*) FILTER (WHERE missed = 0 AND class = '%s')", class)
+		dest = append(dest, &of[i])
+	}
+	err = tx.row(dest, query+" FROM source_records WHERE connection = ?", connection)
+	for i, class := range classes {
+		stands(class, of[i])
+	}
+	return again, err
 }
 
 // Cursor returns the reading position of a connection's stream; "" when there is

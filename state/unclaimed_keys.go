@@ -17,8 +17,8 @@ type CarriedKey struct {
 // isUnclaimed is the condition that key trait %[1]s of a customer is noted as one that no record of connection %[2]s has.
 const isUnclaimed = "EXISTS (SELECT 1 FROM unclaimed_keys u WHERE u.connection = %[2]s AND u.billing_id = %[1]s.billing_id AND u.key = %[1]s.value)"
 
-// isReadWhole is the condition that the books of connection %[2]s were read whole. Before that, a record that has an
-// unclaimed key may only not have been read: the customer counts as one that may be a payer, and is no candidate.
+// isReadWhole is the condition that the books of connection %[2]s were read whole. Before that, the record with an
+// unclaimed key may not have been read yet. So its customer counts for first matching, but is no match candidate.
 const isReadWhole = "EXISTS (SELECT 1 FROM runs f WHERE f.connection = %[2]s AND f.read_kind = 'full')"
 
 // isClaimed is the condition that payer p with record r has its key, for all records of connection ?3 whose own keys

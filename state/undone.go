@@ -36,8 +36,8 @@ func (tx *Tx) WhyUndone(connection string) (string, error) {
 	return strings.Join(left, ", "), nil
 }
 
-// NoteUndone keeps what a run that has ended left undone, in words without personal values, and when
-// a run can go on with it; the zero time where that is not known.
+// NoteUndone stores what a run left undone when it ended, in words without personal values. retry
+// is when a run can go on with it; the zero time where that is not known.
 func (tx *Tx) NoteUndone(run int64, left string, retry time.Time) error {
 	var at any
 	if !retry.IsZero() {

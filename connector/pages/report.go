@@ -69,26 +69,14 @@ func (v *visit) report() error {
 		Dormant, Bare    int
 		BankDays, Months int
 	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(office.Active), Who: who, Ages: boundLabels(office.Ages[:], ">"), Class: class, Step: step, Stage: stage, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
-		Left: c.Number(office.Which{Class: standing.LeftBehind, Who: standing.You}), Late: c.Late, Dormant: c.Dormant, Bare: c.Bare, BankDays: standing.BankDays, Months: standing.DormantAfter, Title: "Somebody must act"}
+		Left: c.Number(office.Which{Class: standing.LeftBehind, Who: standing.You}), Late: c.Late, Dormant: c.Dormant, Bare: c.Bare, BankDays: standing.BankDays, Months: standing.DormantAfter}
 	var cannot []int
 	content.Totals, content.Sum, cannot = v.totals(c, class, step)
-	switch {
-	case stage != "":
-		content.Title = stage.Title()
-	case step != "":
-		content.Title = upper(class.Title() + ": " + step.Title())
-	case class != "":
-		content.Title = upper(class.Title())
-	case who != "":
-		content.Title = "To act on,"
-	}
+	content.Title = listTitle(class, step, stage, who)
 	for _, a := range actors {
 		if n := c.Number(office.Which{Who: a}); n > 0 || a == who {
 			content.Acts = append(content.Acts, actsRow{leads{v.with("who", string(a), "class", "", "step", "", "stage", "", "after", ""), number(n) + " " + actorWords[a]}, a == who})
 		}
-	}
-	if who != "" {
-		content.Title += " " + actorWords[who]
 	}
 	which := office.Which{Class: class, Step: step, Stage: stage, Who: who, Acts: class == "" && stage == "" && who == ""}
 	content.Listed = c.Number(which)
@@ -111,6 +99,26 @@ func (v *visit) report() error {
 	}
 	content.Pager = v.page(next)
 	return v.show("report", "Report", content)
+}
+
+// listTitle is the title of what a report lists.
+func listTitle(class standing.Class, step standing.Step, stage office.Stage, who standing.Who) (title string) {
+	switch {
+	case stage != "":
+		title = stage.Title()
+	case step != "":
+		title = upper(class.Title() + ": " + step.Title())
+	case class != "":
+		title = upper(class.Title())
+	case who != "":
+		title = "To act on,"
+	default:
+		return "Somebody must act"
+	}
+	if who != "" {
+		title += " " + actorWords[who]
+	}
+	return title
 }
 
 // totals returns the lines of the totals that have records, or that are listed, and their sum;

@@ -269,9 +269,9 @@ func whyUnread(err error) string {
 	return ""
 }
 
-// Count counts the rows of tables, each in a transaction of its own, up to 100,000 rows and
-// within five seconds; the estimate stays where there are more, or where that takes longer. A
-// table that cannot be read is marked. It ends early when all take more than twenty seconds.
+// Count counts the rows of each table in a transaction of its own. A table with more than
+// 100,000 rows, or that takes more than five seconds, keeps its estimate. A table that cannot be
+// read is marked. Count ends early after twenty seconds in all.
 func Count(ctx context.Context, c Config, tables []Table) error {
 	s, err := anySource(c)
 	if err != nil {
