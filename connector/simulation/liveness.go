@@ -184,7 +184,9 @@ var excuses = map[string][]connector.Reason{
 	"deleted":   {connector.ReasonCustomerMissing},
 	"key gone":  {connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonOutcomeUnknown},
 	"key other": {connector.ReasonOtherKey, connector.ReasonKeyRemoved, connector.ReasonAnswerMismatch},
-	"doubled":   {connector.ReasonKeyDoubled, connector.ReasonOtherKey},
+	// Somebody typed the key of a create without an answer on a customer of their own: it is
+	// told, and what they wrote stays.
+	"doubled": {connector.ReasonKeyDoubled, connector.ReasonOtherKey, connector.ReasonForeignChange},
 	// It may come between a newer update and the look that confirms it: a person is
 	// told that the service does not show what was sent.
 	"late update": {connector.ReasonForeignChange},
@@ -259,18 +261,21 @@ func (o *oracle) excused(key string, shown []state.AttentionRow) bool {
 	return false
 }
 
-// looksTaken reports whether a customer without our key has the same name or
-// address, so that a person must say whether it is the same payer.
+// looksTaken reports whether a customer without our key has the same name, with or without a
+// legal form, or the same address, so that a person must say whether it is the same payer.
 func (o *oracle) looksTaken(want connector.Customer) bool {
 	return slices.ContainsFunc(o.w.service.Customers(), func(c sandbox.Customer) bool {
 		if _, has := c.ExternalData[keyName]; has {
 			return false
 		}
-		return c.Name == want.Name || slices.ContainsFunc(want.People, func(p connector.Person) bool {
+		return withoutForm(c.Name) == withoutForm(want.Name) || slices.ContainsFunc(want.People, func(p connector.Person) bool {
 			return p.Email != "" && strings.Contains(string(c.Raw), `"`+p.Email+`"`)
 		})
 	})
 }
+
+// withoutForm is a name without the legal form that mappings of the simulation add.
+func withoutForm(name string) string { return strings.TrimSuffix(name, " Ltd") }
 
 // looksTwice reports whether the mapping makes a payer with the same name and address of
 // another record of the same books.
