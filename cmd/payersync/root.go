@@ -207,6 +207,10 @@ func flagError(cmd *cobra.Command, err error) error {
 	var blank *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &unknown):
+		command := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
+		if r, removed := usage.RemovedFlag(usage.RemovedFlags, command, unknown.GetSpecifiedName()); removed {
+			return usage.Errorf("%s was removed; %s", r.Name, r.Instead)
+		}
 		name := "--" + unknown.GetSpecifiedName()
 		if unknown.GetSpecifiedShortnames() != "" {
 			name = name[1:]

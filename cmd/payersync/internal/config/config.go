@@ -17,6 +17,7 @@ import (
 
 	generate "github.com/invopop/jsonschema"
 
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/billing"
 	"payersync/connector/transport"
@@ -392,6 +393,9 @@ func Parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (s
 
 // parse is Parse for a file that may leave out what start says.
 func parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (string, bool), start Config) (*Config, error) {
+	if err := refuseRemoved(filepath.Base(path), data, usage.RemovedKeys); err != nil {
+		return nil, err
+	}
 	cfg, doc, invalid := strict.Load(filepath.Base(path), data, start)
 	if doc == nil {
 		return nil, invalid

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/mapping/strict"
 	"payersync/state"
@@ -121,6 +122,9 @@ func loadNode(path string, getenv func(string) (string, bool), rewraps bool) (*N
 func parseNode(path string, data []byte, exposed fs.FileMode, getenv func(string) (string, bool), rewraps bool) (*Node, error) {
 	name := filepath.Base(path)
 	if err := misplaced(name, data, elsewhere{ofAccount, "is of a single account; move it to " + AccountFile + " in the account's folder, which payersync accounts apply takes, or remove ledger.postgres, if this file is to be the one account and its ledger a file"}); err != nil {
+		return nil, err
+	}
+	if err := refuseRemoved(name, data, usage.RemovedKeys); err != nil {
 		return nil, err
 	}
 	node, doc, invalid := strict.Load(name, data, nodeDefaults())

@@ -1,0 +1,23 @@
+package usage
+
+// Removed is a key of a configuration, or a flag of a command, that earlier versions took.
+type Removed struct {
+	Name    string // connections[].source.old of a key, where [] is each element of a list; "status --old" of a flag
+	Instead string // what to do or to use instead: a sentence without a full stop
+}
+
+// RemovedKeys are the keys that were removed, of the configurations of nodes, of accounts and of single ledgers.
+var RemovedKeys []Removed
+
+// RemovedFlags are the flags that were removed.
+var RemovedFlags []Removed
+
+// RemovedFlag returns the entry of a flag of a command, without its dashes, among removed flags.
+func RemovedFlag(among []Removed, command, flag string) (r Removed, found bool) {
+	for _, r := range among {
+		if r.Name == command+" --"+flag {
+			return r, true
+		}
+	}
+	return Removed{}, false
+}
