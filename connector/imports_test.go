@@ -61,8 +61,6 @@ var arrows = []arrow{
 	{"connector/simulation", "*", ""},
 	{"connector/syncer", "connector mapping state connector/match connector/protocol connector/reconcile connector/accounting", "connector/billing connector/transport state/statetest"},
 	{"connector/transport", "connector", ""},
-	{"connector/vault", "connector connector/transport", ""},
-	{"connector/vault/vaulttest", "", ""},
 	{"connector/webhook", "connector connector/transport", ""},
 	{"connector/writeback", "connector connector/webhook state", "connector/transport state/statetest"},
 	{"connector/worker", "connector connector/syncer connector/reconcile state", "mapping connector/accounting"},
@@ -79,7 +77,7 @@ var arrows = []arrow{
 	{"cmd/payersync/internal/usage", "", ""},
 	{"cmd/payersync/internal/config", "cmd/payersync/internal/usage connector connector/alarm connector/condition connector/letters connector/letters/templates connector/mail connector/accounting connector/accounting/csvfile connector/accounting/quickbooks " +
 		"connector/accounting/sqltable connector/accounting/tryton connector/accounting/xero connector/billing connector/credentials connector/reconcile " +
-		"connector/syncer connector/transport connector/vault connector/webhook connector/worker connector/writeback mapping/strict state state/backups state/files", "configs"},
+		"connector/syncer connector/transport connector/webhook connector/worker connector/writeback mapping/strict state state/backups state/files", "configs"},
 	{"cmd/payersync/internal/session", "cmd/payersync/internal/config cmd/payersync/internal/show cmd/payersync/internal/usage connector connector/accounting " +
 		"connector/billing connector/credentials connector/metrics connector/reconcile connector/syncer connector/transport connector/writeback mapping mapping/strict state", ""},
 	{"cmd/payersync/internal/show", "cmd/payersync/internal/usage connector connector/sheet connector/syncer", ""},

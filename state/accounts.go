@@ -139,9 +139,6 @@ func (s *Server) Versions(ctx context.Context) (map[string]int64, error) {
 // Documents returns the files of an account. It fails with ErrNoAccount or ErrKeyEncryptionKey.
 func (s *Server) Documents(ctx context.Context, name string) (Documents, error) {
 	d := Documents{Files: map[string][]byte{}}
-	if err := s.OpenKey(ctx); err != nil {
-		return d, err
-	}
 	var (
 		id        int64
 		kept, box []byte
@@ -162,7 +159,7 @@ func (s *Server) Documents(ctx context.Context, name string) (Documents, error) 
 	if id == 0 {
 		return d, ofAccountRow(name, pgx.ErrNoRows)
 	}
-	key, err := s.keys.wraps.Load().unwrap(id, name, of, kept)
+	key, err := s.wraps.Load().unwrap(id, name, of, kept)
 	if err != nil && d.Version == 0 && of == "" { // it has a ledger and was never given a key
 		err = fmt.Errorf("%w: that of %s is missing: %w. Give it the one that the ledger had: payersync accounts apply FOLDER --key-file FILE", ErrKeyEncryptionKey, name, ErrNotAdopted)
 	}
@@ -192,9 +189,6 @@ type queryer interface {
 // keyOf returns the key that seals what is an account's, and the account's number. That is 0 with an error, unless the key
 // alone cannot be opened.
 func (s *Server) keyOf(ctx context.Context, name string) (id int64, key []byte, err error) {
-	if err := s.OpenKey(ctx); err != nil {
-		return 0, nil, err
-	}
 	id, key, err = s.unwrapped(ctx, s.read, name)
 	return id, key, ofAccountRow(name, err)
 }
@@ -206,7 +200,7 @@ func (s *Server) unwrapped(ctx context.Context, db queryer, name string) (id int
 	if err := db.QueryRow(ctx, "SELECT account_id, wrapped_key, key_id FROM accounts WHERE name = $1", name).Scan(&id, &kept, &of); err != nil {
 		return 0, nil, err
 	}
-	key, err = s.keys.wraps.Load().unwrap(id, name, of, kept)
+	key, err = s.wraps.Load().unwrap(id, name, of, kept)
 	return id, key, err
 }
 
@@ -228,9 +222,6 @@ func (s *Server) Apply(ctx context.Context, c AccountChange) (AccountInfo, error
 	if err := checkBundle(c.Files); err != nil {
 		return AccountInfo{}, err
 	}
-	if err := s.OpenKey(ctx); err != nil {
-		return AccountInfo{}, err
-	}
 	return s.change(ctx, c.Name, c.Over, func(tx pgx.Tx, _ int64) (Entry, error) {
 		seal, err := s.sealOf(ctx, tx, c.Name)
 		if err != nil {
@@ -246,10 +237,7 @@ func (s *Server) Adopt(ctx context.Context, c AccountChange, key []byte) (Accoun
 	if err := CheckFiles(c.Name, c.Files); err != nil {
 		return AccountInfo{}, err
 	}
-	if err := s.OpenKey(ctx); err != nil {
-		return AccountInfo{}, err
-	}
-	wraps := s.keys.wraps.Load()
+	wraps := s.wraps.Load()
 	if wraps == nil {
 		return AccountInfo{}, fmt.Errorf("%w: there is no key to wrap that of %s with. Name one in ledger.key_encryption_key", ErrKeyEncryptionKey, c.Name)
 	}
@@ -303,9 +291,6 @@ func (s *Server) adopted(ctx context.Context, tx pgx.Tx, c AccountChange, seal *
 // can leave the database. The account's audit log tells of it first. It fails with ErrNoAccount and
 // ErrKeyEncryptionKey, and where there is a file already.
 func (s *Server) SaveKey(ctx context.Context, name, path string, by Entry) error {
-	if err := s.OpenKey(ctx); err != nil {
-		return err
-	}
 	var key []byte
 	_, err := s.change(ctx, name, 0, func(tx pgx.Tx, _ int64) (_ Entry, err error) {
 		_, key, err = s.unwrapped(ctx, tx, name)
@@ -476,10 +461,7 @@ func replaceFiles(ctx context.Context, tx pgx.Tx, seal *sealer, files map[string
 // Rewrap wraps the key of every account with another key-encryption key, all of them or none, and
 // returns how many it were. What they seal stays as it is. The server goes on with that key.
 func (s *Server) Rewrap(ctx context.Context, key []byte) (n int, err error) {
-	if err := s.OpenKey(ctx); err != nil {
-		return 0, err
-	}
-	from := s.keys.wraps.Load()
+	from := s.wraps.Load()
 	to, err := newWrapping(key)
 	if err != nil {
 		return 0, err
@@ -514,6 +496,6 @@ func (s *Server) Rewrap(ctx context.Context, key []byte) (n int, err error) {
 	if err != nil {
 		return 0, ofAccountRow("", err)
 	}
-	s.keys.wraps.Store(to)
+	s.wraps.Store(to)
 	return n, nil
 }

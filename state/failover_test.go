@@ -28,7 +28,7 @@ func aPair(t *testing.T) (*testdb.Pair, *desk) {
 		t.Fatal(err)
 	}
 	opts := newOptions(t, newClock())
-	if opts.Server, err = OpenServer(t.Context(), ServerOptions{Address: dsn, KeyEncryptionKey: holding(kekOf(1))}); err != nil {
+	if opts.Server, err = OpenServer(t.Context(), ServerOptions{Address: dsn, KeyEncryptionKey: kekOf(1)}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(opts.Server.Close)

@@ -21,7 +21,7 @@ const patience = "4s"
 // halfwayChild writes the half of a write of acme, says so, and writes the other half when it is told to.
 func halfwayChild(opts Options, address string) (err error) {
 	postgresSettings["idle_in_transaction_session_timeout"] = patience
-	if opts.Server, err = OpenServer(context.Background(), ServerOptions{Address: address, Connections: 4, KeyEncryptionKey: holding(kekOf(1))}); err != nil {
+	if opts.Server, err = OpenServer(context.Background(), ServerOptions{Address: address, Connections: 4, KeyEncryptionKey: kekOf(1)}); err != nil {
 		return err
 	}
 	defer opts.Server.Close()

@@ -49,7 +49,7 @@ func (s *Server) openReplica(ctx context.Context, address string, connections in
 	if err != nil {
 		return nil, err
 	}
-	r := &Server{write: pool, read: pool, locks: newSessionLocks(pool), keys: s.keys, clock: s.clock, looksOn: true}
+	r := &Server{write: pool, read: pool, locks: newSessionLocks(pool), wraps: s.wraps, clock: s.clock, looksOn: true}
 	r.heard.Store(s.heard.Load()) // its own clock is nobody's
 	return r, nil
 }

@@ -23,7 +23,7 @@ import (
 type Server struct {
 	write, read *pgxpool.Pool
 	locks       *sessionLocks
-	keys        *keyholder                // of accounts
+	wraps       *atomic.Pointer[wrapping] // the key-encryption key, which a replica shares; nil in it for none
 	heard       atomic.Pointer[heardTime] // of the database's clock
 	clock       bool                      // the ledgers have a clock of their own, which tests move
 	looksOn     bool                      // it is a replica: see Replica
@@ -34,9 +34,8 @@ type ServerOptions struct {
 	Address     string // postgres://USER@HOST:PORT/DATABASE, or as PostgreSQL's own programs take it; never shown
 	Connections int    // that the ledgers have at most: one to hold locks, the others half to write and half to read, two of each at least; 0 means 16
 
-	// KeyEncryptionKey returns the key that wraps those of accounts: 32 bytes, see ParseKey. It is asked once, when
-	// something of an account is first to be opened, see OpenKey. Without it ledgers open with a key file alone.
-	KeyEncryptionKey func(context.Context) ([]byte, error)
+	// KeyEncryptionKey wraps the keys of accounts: 32 bytes, see ParseKey. Without it ledgers open with a key file alone.
+	KeyEncryptionKey []byte
 
 	clock bool
 }
@@ -62,7 +61,14 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	if o.Connections == 0 {
 		o.Connections = defaultConnections
 	}
-	s := &Server{clock: o.clock, keys: &keyholder{ask: o.KeyEncryptionKey}}
+	s := &Server{clock: o.clock, wraps: new(atomic.Pointer[wrapping])}
+	if o.KeyEncryptionKey != nil {
+		w, err := newWrapping(o.KeyEncryptionKey)
+		if err != nil {
+			return nil, err
+		}
+		s.wraps.Store(w)
+	}
 	each := max(2, (o.Connections-1)/2) // while a writer holds one it asks on another what became of its commit
 	var errs [3]error
 	one, err := poolOf(ctx, config, 1, toWrite)
@@ -81,10 +87,6 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	}
 	return s, nil
 }
-
-// OpenKey asks for the key-encryption key now, for whoever cannot go on without it. It fails with ErrKeyEncryptionKey, and
-// whatever needs the key later fails alike: nobody is asked a second time.
-func (s *Server) OpenKey(ctx context.Context) error { return s.keys.open(ctx) }
 
 // sessionsAt returns what every connection to a database is asked for and looked at.
 func sessionsAt(address string) (*pgxpool.Config, error) {

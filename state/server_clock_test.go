@@ -29,7 +29,7 @@ func nodesOf(t *testing.T, wrong ...time.Duration) (nodes []*desk, set func(off 
 	for _, by := range wrong {
 		opts := opts
 		opts.Now = func() time.Time { return time.Now().Add(by) }
-		if opts.Server, err = OpenServer(t.Context(), ServerOptions{Address: dsn, Connections: 4, KeyEncryptionKey: holding(kekOf(1))}); err != nil {
+		if opts.Server, err = OpenServer(t.Context(), ServerOptions{Address: dsn, Connections: 4, KeyEncryptionKey: kekOf(1)}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(opts.Server.Close)

@@ -27,7 +27,7 @@ func aServer(t *testing.T, connections int) (*Server, Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.Server, err = OpenServer(t.Context(), ServerOptions{Address: dsn, Connections: connections, KeyEncryptionKey: holding(kekOf(1)), clock: true})
+	opts.Server, err = OpenServer(t.Context(), ServerOptions{Address: dsn, Connections: connections, KeyEncryptionKey: kekOf(1), clock: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestAnOlderNodeWorksWithNewerTablesWhileTheyBearIt(t *testing.T) {
 		}
 	}
 	again := func() error {
-		older, err := OpenServer(t.Context(), ServerOptions{Address: s.write.Config().ConnString(), KeyEncryptionKey: holding(kekOf(1)), clock: true})
+		older, err := OpenServer(t.Context(), ServerOptions{Address: s.write.Config().ConnString(), KeyEncryptionKey: kekOf(1), clock: true})
 		if err != nil {
 			return err
 		}

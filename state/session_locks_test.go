@@ -15,7 +15,7 @@ func TestLocksOfManyAccountsAreHeldAtATime(t *testing.T) {
 	s, opts := aServer(t, 2)
 	elsewhere := opts
 	var err error
-	if elsewhere.Server, err = OpenServer(t.Context(), ServerOptions{Address: s.write.Config().ConnString(), Connections: 2, KeyEncryptionKey: holding(kekOf(1)), clock: true}); err != nil {
+	if elsewhere.Server, err = OpenServer(t.Context(), ServerOptions{Address: s.write.Config().ConnString(), Connections: 2, KeyEncryptionKey: kekOf(1), clock: true}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(elsewhere.Server.Close)

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/sha256"
@@ -9,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
-	"sync/atomic"
 )
 
 // wrapping keeps the keys of accounts under one that is kept elsewhere than they are. What is
@@ -38,32 +35,6 @@ func newWrapping(key []byte) (*wrapping, error) {
 	}
 	sum := sha256.Sum256(key)
 	return &wrapping{hex.EncodeToString(sum[:8]), aead}, nil
-}
-
-// keyholder has the key-encryption key of a server, which is asked for once: when it is first needed.
-type keyholder struct {
-	ask   func(context.Context) ([]byte, error) // nil for none
-	once  sync.Once
-	err   error                    // why there is none
-	wraps atomic.Pointer[wrapping] // nil without a key
-}
-
-// open asks for the key, unless that was done. No transaction is open meanwhile: whoever has the key may be far away.
-func (k *keyholder) open(ctx context.Context) error {
-	k.once.Do(func() {
-		if k.ask == nil {
-			return
-		}
-		key, err := k.ask(ctx)
-		if err != nil {
-			k.err = fmt.Errorf("%w: %w", ErrKeyEncryptionKey, err)
-			return
-		}
-		w, err := newWrapping(key)
-		k.wraps.Store(w)
-		k.err = err
-	})
-	return k.err
 }
 
 func placeOfKey(account int64) []byte {

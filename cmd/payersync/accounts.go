@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
@@ -274,23 +275,18 @@ stays as it is. Nodes that run go on with what they have opened; every node is t
 given the new key and started again. Keep the old key as long as there are backups of the
 database from before: their accounts open with it alone.
 
-A key is 32 random bytes in base64, in a file that only you can read. FILE may hold a key
-that Vault or OpenBao has encrypted instead, as their Transit engine prints it: ledger.vault
-says who opens it, and the key in force may still be there in clear meanwhile. A new
-version of Vault's own key changes the file alone, and nothing has to be wrapped anew.`,
-		Example: "  (umask 077; openssl rand -base64 32 > kek.new)\n  payersync accounts rewrap --new-key kek.new\n\n" +
-			"  (umask 077; vault write -f -field=ciphertext transit/datakey/wrapped/payersync > kek.vault)\n  payersync accounts rewrap --new-key kek.vault",
-		Args: cobra.NoArgs,
+A key is 32 random bytes in base64, in a file that only you can read.`,
+		Example: "  (umask 077; openssl rand -base64 32 > kek.new)\n  payersync accounts rewrap --new-key kek.new",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				return usage.Errorf("name the file with the new key: --new-key FILE")
 			}
-			a.node.rewraps = true
 			server, err := a.node.open()
 			if err != nil {
 				return err
 			}
-			key, byVault, err := a.node.config.ReadKey(cmd.Context(), file)
+			key, err := config.ReadKey(file)
 			if err != nil {
 				return err
 			}
@@ -306,14 +302,7 @@ version of Vault's own key changes the file alone, and nothing has to be wrapped
 			if r.Accounts, err = server.Rewrap(cmd.Context(), key); err != nil {
 				return err
 			}
-			next := ""
-			switch inVault := a.node.config.Ledger.Vault != nil; {
-			case byVault:
-				next = " beside ledger.vault"
-			case inVault:
-				next = ", take ledger.vault out"
-			}
-			a.Say("The keys of %s are wrapped anew. Name %s in ledger.key_encryption_key of every node%s, and start them again.", connector.Plural(r.Accounts, "account"), file, next)
+			a.Say("The keys of %s are wrapped anew. Name %s in ledger.key_encryption_key of every node, and start them again.", connector.Plural(r.Accounts, "account"), file)
 			return a.Result(r)
 		},
 	}

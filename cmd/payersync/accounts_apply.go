@@ -91,9 +91,6 @@ func (a *app) applyAccounts(ctx context.Context, dir string, key []byte, by stat
 	if err != nil {
 		return err
 	}
-	if err := server.OpenKey(ctx); err != nil { // once for all of them, and no mistake in a folder
-		return fmt.Errorf("no account was changed: %w", err)
-	}
 	if key != nil && len(folders) != 1 {
 		return usage.Errorf("--key-file is the key of one ledger, and %s has %d accounts; name the folder of the one", dir, len(folders))
 	}

@@ -282,6 +282,22 @@ func TestTheOnlyAccountIsMeantWhereNoneIsNamed(t *testing.T) {
 	says(t, f.expect(exitFailed, "accounts", "pause", "nobody"), "none of that name")
 }
 
+// covers F200
+func TestAKeyInVaultIsRefusedWithTheWayOutAndNothingIsChanged(t *testing.T) {
+	t.Parallel()
+	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, people(1)), "fjord": newWorld(t, people(1))})
+	f.expect(exitDone, "accounts", "apply", f.folders, "--yes")
+	f.write("kek.vault", "vault:v1:AAAA\n")
+	says(t, f.expect(exitFailed, "accounts", "rewrap", "--new-key", f.path("kek.vault"), "--yes"), "no longer opens those")
+	f.expect(exitDone, "status", "--account", "harbour")
+	f.write("kek", "vault:v1:AAAA\n")
+	for _, args := range [][]string{{"status", "--account", "harbour"}, {"sync", "--account", "harbour"}, {"serve"}, {"accounts", "list"}, {"accounts", "apply", f.folders, "--yes"}} {
+		says(t, f.expect(exitUsage, args...), "it is a ciphertext of Vault or OpenBao", "Run payersync accounts rewrap --new-key FILE with the version before")
+	}
+	f.write("kek", firstKEK)
+	f.expect(exitDone, "status", "--account", "harbour")
+}
+
 func TestAccountsGoOnWithAnotherKeyEncryptionKeyAlone(t *testing.T) {
 	t.Parallel()
 	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, people(1)), "fjord": newWorld(t, people(1))})

@@ -40,15 +40,6 @@ func sameFolder(a, b string) bool {
 	return oneErr == nil && otherErr == nil && os.SameFile(one, other)
 }
 
-// checkKey looks whether the key of a node that opens those of accounts is here, and says how it came.
-func (a *app) checkKey(ctx context.Context) finding {
-	how := "which ledger.key_encryption_key holds in clear"
-	if v := a.node.config.Ledger.Vault; v != nil {
-		how = "which Vault at " + v.Address + " opened; no file of this node holds it"
-	}
-	return tell("key", "that of the account opens with the key-encryption key, "+how, a.node.server.OpenKey(ctx))
-}
-
 // checkReplica says what the replica is that a node's configuration names: without it the primary answers.
 func (a *app) checkReplica(ctx context.Context) []finding {
 	replica, behind, err := a.node.openReplica(ctx)

@@ -78,9 +78,6 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 		return err
 	}
 	defer f.server.Close()
-	if err := f.server.OpenKey(ctx); err != nil {
-		return err
-	}
 	byDatabase := *a
 	byDatabase.now = f.server.Now
 	f.app = &byDatabase

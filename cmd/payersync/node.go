@@ -18,13 +18,12 @@ import (
 // node is the database that the configuration of a node names, and the account that a command is
 // about, while the command runs. It is opened when somebody asks for it.
 type node struct {
-	app     *app
-	ctx     func() context.Context // of the command
-	config  *config.Node
-	server  *state.Server
-	name    string           // of the account
-	rewraps bool             // the key-encryption key is about to be another
-	folder  *config.Unpacked // where its files lie until the end
+	app    *app
+	ctx    func() context.Context // of the command
+	config *config.Node
+	server *state.Server
+	name   string           // of the account
+	folder *config.Unpacked // where its files lie until the end
 
 	read    sync.Once
 	replica *state.Server  // that those who only look are shown; nil for none
@@ -49,11 +48,7 @@ func (n *node) open() (*state.Server, error) {
 		}
 		return nil, usage.Errorf("there are no accounts: %s is the configuration of one account, whose ledger is a file; name that of a node, which has ledger.postgres, with --config", n.app.config)
 	}
-	load := config.LoadNode
-	if n.rewraps {
-		load = config.LoadNodeToRewrap
-	}
-	cfg, err := load(n.app.config, n.app.getenv)
+	cfg, err := config.LoadNode(n.app.config, n.app.getenv)
 	if err != nil {
 		return nil, usage.Error{Err: err}
 	}

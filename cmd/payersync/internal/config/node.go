@@ -1,7 +1,6 @@
 package config
 
 import (
-	"context"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -29,8 +28,7 @@ type Node struct {
 type NodeLedger struct {
 	Postgres         Secret `yaml:"postgres" jsonschema:"required" jsonschema_description:"The database of PostgreSQL, as in postgres://USER@HOST:PORT/DATABASE?sslmode=verify-full; with a password in it env:NAME or file:PATH."`
 	Replica          Secret `yaml:"replica" jsonschema_description:"A standby of that database, for commands that only show: status, report and the lists. env:NAME or file:PATH; an address that names both servers will do. Default none."`
-	KeyEncryptionKey Secret `yaml:"key_encryption_key" jsonschema:"required" jsonschema_description:"The key that wraps those of accounts: 32 random bytes in base64, or the ciphertext of a key that vault opens. env:NAME or file:PATH."`
-	Vault            *Vault `yaml:"vault" jsonschema_description:"Who opens key_encryption_key where that is a ciphertext: the Transit engine of HashiCorp Vault or OpenBao. Default nobody."`
+	KeyEncryptionKey Secret `yaml:"key_encryption_key" jsonschema:"required" jsonschema_description:"The key that wraps those of accounts: 32 random bytes in base64. env:NAME or file:PATH."`
 	Connections      int    `yaml:"connections" jsonschema:"minimum=5,maximum=1000" jsonschema_description:"Connections to the database that this machine holds for ledgers at most. Default 16."`
 }
 
@@ -60,19 +58,13 @@ const AccountFile = "account.yaml"
 
 // Secrets returns every secret of the node.
 func (n *Node) Secrets() []connector.Secret {
-	secrets := append(n.HTTP.secrets(), n.Ledger.Postgres.Secret, n.Ledger.Replica.Secret, n.Ledger.KeyEncryptionKey.Secret)
-	if v := n.Ledger.Vault; v != nil {
-		secrets = append(secrets, v.Token.Secret)
-	}
-	return secrets
+	return append(n.HTTP.secrets(), n.Ledger.Postgres.Secret, n.Ledger.Replica.Secret, n.Ledger.KeyEncryptionKey.Secret)
 }
 
 // Options returns the database as package state takes it. The secrets were resolved.
 func (n *Node) Options() state.ServerOptions {
-	return state.ServerOptions{
-		Address: n.Ledger.Postgres.Expose(), Connections: n.Ledger.Connections,
-		KeyEncryptionKey: func(ctx context.Context) ([]byte, error) { return n.OpenKey(ctx, n.Ledger.KeyEncryptionKey.Secret) },
-	}
+	key, _ := parseKEK(n.Ledger.KeyEncryptionKey.Secret) // it was checked when the file was read
+	return state.ServerOptions{Address: n.Ledger.Postgres.Expose(), Connections: n.Ledger.Connections, KeyEncryptionKey: key}
 }
 
 // IsNode reports whether the file at path is the configuration of a node and not that of the one account
@@ -102,24 +94,14 @@ func nodeDefaults() Node {
 // looks up environment variables. The error is a *strict.Error with every problem of the
 // file, or says in three parts why there is no file to read.
 func LoadNode(path string, getenv func(string) (string, bool)) (*Node, error) {
-	return loadNode(path, getenv, false)
-}
-
-// LoadNodeToRewrap is LoadNode for who is about to wrap the keys of accounts anew: the key of before may be there in clear
-// although Vault opens the next.
-func LoadNodeToRewrap(path string, getenv func(string) (string, bool)) (*Node, error) {
-	return loadNode(path, getenv, true)
-}
-
-func loadNode(path string, getenv func(string) (string, bool), rewraps bool) (*Node, error) {
 	data, exposed, err := readWhole(path)
 	if err != nil {
 		return nil, err
 	}
-	return parseNode(path, data, exposed, getenv, rewraps)
+	return parseNode(path, data, exposed, getenv)
 }
 
-func parseNode(path string, data []byte, exposed fs.FileMode, getenv func(string) (string, bool), rewraps bool) (*Node, error) {
+func parseNode(path string, data []byte, exposed fs.FileMode, getenv func(string) (string, bool)) (*Node, error) {
 	name := filepath.Base(path)
 	if err := misplaced(name, data, elsewhere{ofAccount, "is of a single account; move it to " + AccountFile + " in the account's folder, which payersync accounts apply takes, or remove ledger.postgres, if this file is to be the one account and its ledger a file"}); err != nil {
 		return nil, err
@@ -131,7 +113,7 @@ func parseNode(path string, data []byte, exposed fs.FileMode, getenv func(string
 	if doc == nil {
 		return nil, invalid
 	}
-	c := &check{doc: doc, file: path, dir: filepath.Dir(path), exposed: exposed, getenv: getenv, rewraps: rewraps, config: &Config{Server: node.Server, HTTP: node.HTTP}}
+	c := &check{doc: doc, file: path, dir: filepath.Dir(path), exposed: exposed, getenv: getenv, config: &Config{Server: node.Server, HTTP: node.HTTP}}
 	c.database(&node.Ledger)
 	c.nodes(node.Nodes)
 	c.folders(node.Accounts.Files)
@@ -188,7 +170,6 @@ func (c *check) database(l *NodeLedger) {
 	c.resolve(at.Key("postgres"), &l.Postgres)
 	c.resolve(at.Key("replica"), &l.Replica)
 	c.resolve(at.Key("key_encryption_key"), &l.KeyEncryptionKey)
-	c.vault(l.Vault)
 	if len(c.problems) > before {
 		return
 	}

@@ -83,9 +83,8 @@ func TestANodeSaysWhatIsOfTheMachineAndAnAccountTheRest(t *testing.T) {
 	t.Parallel()
 	n := aNode(t)
 	o := n.Options()
-	key, err := o.KeyEncryptionKey(t.Context())
-	if o.Address != verified || o.Connections != 16 || err != nil || len(key) != 32 {
-		t.Errorf("the database: %d connections, a key of %d bytes", o.Connections, len(key))
+	if o.Address != verified || o.Connections != 16 || len(o.KeyEncryptionKey) != 32 {
+		t.Errorf("the database: %d connections, a key of %d bytes", o.Connections, len(o.KeyEncryptionKey))
 	}
 	if w := n.Nodes; w.Workers != (Workers{16, 32, 4}) || time.Duration(w.Slice) != time.Minute || time.Duration(w.StopWithin) != 20*time.Second {
 		t.Errorf("nodes: %+v", w)
@@ -121,7 +120,7 @@ func TestTheShippedNodeShowsEveryKeyWithItsDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	kekFile := filepath.Join(folder(t, map[string]string{"kek": kek}), "kek")
-	n, err := parseNode(file, []byte(strings.ReplaceAll(string(data), "file:kek", "file:"+kekFile)), 0, databaseAt(verified), false)
+	n, err := parseNode(file, []byte(strings.ReplaceAll(string(data), "file:kek", "file:"+kekFile)), 0, databaseAt(verified))
 	if err != nil {
 		t.Fatal(err)
 	}

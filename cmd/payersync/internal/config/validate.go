@@ -29,7 +29,6 @@ type check struct {
 	exposed  fs.FileMode // of a file that others may read; else 0
 	getenv   func(string) (string, bool)
 	config   *Config
-	rewraps  bool // the keys of a node's accounts are about to be wrapped anew
 	problems []strict.Problem
 	secrets  []strict.Problem // of problems, those of secrets that cannot be read
 }

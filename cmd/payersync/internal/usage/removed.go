@@ -7,7 +7,9 @@ type Removed struct {
 }
 
 // RemovedKeys are the keys that were removed, of the configurations of nodes, of accounts and of single ledgers.
-var RemovedKeys []Removed
+var RemovedKeys = []Removed{
+	{"ledger.vault", "payersync no longer opens keys in Vault or OpenBao. Run payersync accounts rewrap --new-key FILE with the version before, where FILE holds a new key (openssl rand -base64 32); then name FILE in ledger.key_encryption_key of every node, and remove ledger.vault"},
+}
 
 // RemovedFlags are the flags that were removed.
 var RemovedFlags []Removed
