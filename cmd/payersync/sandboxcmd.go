@@ -34,6 +34,7 @@ type sandboxFlags struct {
 	profile    string
 	switches   []string
 	faults     []string
+	mailFaults []string
 	view, from string
 }
 
@@ -49,8 +50,8 @@ beside it catches letters to payers: it delivers nothing, and the page shows
 them. The configuration that payersync init writes speaks to both.
 
 A rehearsal: --profile, --switch and --fault make it answer as your own service
-will, or may. The page shows and changes all of them while it runs, and so does
-POST /sandbox/switches and /sandbox/faults.
+will, or may. Start it again to change them. --mail-fault does the same for
+letters.
 
 ` + sandboxHelp(),
 		Example: "  payersync sandbox\n  payersync sandbox --profile adfin --switch update=path_id --fault throttled,every=10,retry_after=2\n  payersync sandbox --from customers.csv\n  payersync init quickstart && payersync backfill --config quickstart/payersync.yaml --yes",
@@ -65,6 +66,7 @@ POST /sandbox/switches and /sandbox/faults.
 	c.Flags().StringVar(&f.profile, "profile", "standard", "whose spelling it starts from: `NAME` is standard or adfin")
 	c.Flags().StringArrayVar(&f.switches, "switch", nil, "set one switch, `NAME=VALUE`; may be given again")
 	c.Flags().StringArrayVar(&f.faults, "fault", nil, "let requests go wrong, `KIND[,FIELD=VALUE,...]`; may be given again")
+	c.Flags().StringArrayVar(&f.mailFaults, "mail-fault", nil, "let letters go wrong, `KIND[,FIELD=VALUE,...]`; may be given again")
 	c.Flags().StringVar(&f.view, "view", "", "show readers less, `MEMBER=VALUE[,...]`")
 	c.Flags().StringVar(&f.from, "from", "", "start with the customers of a CSV `FILE`")
 	return c
@@ -86,9 +88,12 @@ func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
 		}
 		return fmt.Errorf("cannot serve the sandbox on %s: %w; choose another address with --listen", f.listen, err)
 	}
-	opt := sandbox.Options{Hosts: f.hosts, Latency: f.latency, Profile: f.profile, Switches: rehearsed.switches}
+	opt := sandbox.Options{Hosts: f.hosts, Latency: f.latency, Switches: rehearsed.switches}
 	if mail != nil {
 		opt.Letters = catcher.New(catcher.Options{})
+		for _, fault := range rehearsed.mailFaults {
+			opt.Letters.Inject(fault)
+		}
 	}
 	model := newSandbox(listener, connector.NewSecret(f.secret), opt)
 	rehearsed.start(model)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,7 +71,7 @@ func lettersAt(t *testing.T, pages string) (int, []catcher.Letter) {
 
 func TestSandboxCatchesLettersAndShowsThem(t *testing.T) {
 	t.Parallel()
-	said, pages := runSandbox(t, "--smtp", "localhost:0")
+	said, pages := runSandbox(t, "--smtp", "localhost:0", "--mail-fault", "refused,recipient=bob@payer.example")
 	eventually(t, "the mail server", func() bool { return strings.Contains(said.String(), "/letters.") })
 	c, err := smtp.Dial("127.0.0.1:" + portOf(said.String(), "mail server is at 127.0.0.1:"))
 	if err != nil {
@@ -79,6 +80,9 @@ func TestSandboxCatchesLettersAndShowsThem(t *testing.T) {
 	defer c.Close()
 	if err := c.SendMail("books@harbour.example", []string{"ada@payer.example"}, strings.NewReader("Subject: Hello\r\n\r\n")); err != nil {
 		t.Fatal(err)
+	}
+	if err := c.SendMail("books@harbour.example", []string{"bob@payer.example"}, strings.NewReader("Subject: Hello\r\n\r\n")); err == nil || !strings.Contains(err.Error(), "takes no mail") {
+		t.Errorf("a letter that --mail-fault refuses is answered %v", err)
 	}
 	if _, letters := lettersAt(t, pages); len(letters) != 1 || letters[0].Subject != "Hello" {
 		t.Errorf("got %+v", letters)
@@ -146,9 +150,11 @@ func TestSandboxStartsWithProfileSwitchesFaultsAndCustomers(t *testing.T) {
 			t.Errorf("it does not say %q but\n%s", want, said)
 		}
 	}
-	for path, want := range map[string]string{
-		"/sandbox/customers": "Müller", "/sandbox/switches": `"value": "path_id"`, "/sandbox/view": `"noKeys": true`,
-		"/sandbox/faults": "error_before,method=GET,path=/api/customers",
+	for path, want := range map[string]struct {
+		status int
+		body   string
+	}{
+		"/sandbox/customers": {200, "Müller"}, "/sandbox/switches": {410, "--switch NAME=VALUE"}, "/api/customers": {503, ""},
 	} {
 		resp, err := client.Get(pages + path)
 		if err != nil {
@@ -156,9 +162,29 @@ func TestSandboxStartsWithProfileSwitchesFaultsAndCustomers(t *testing.T) {
 		}
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if !strings.Contains(string(body), want) {
-			t.Errorf("%s lacks %s: %s", path, want, body)
+		if resp.StatusCode != want.status || !strings.Contains(string(body), want.body) {
+			t.Errorf("%s lacks %v: %d %s", path, want, resp.StatusCode, body)
 		}
+	}
+}
+
+func TestFlagsOfTheSandboxReachItsModel(t *testing.T) {
+	t.Parallel()
+	f := sandboxFlags{
+		profile: "adfin", switches: []string{"update=path_id"}, faults: []string{"late"}, view: "noKeys",
+		secret: quickStartSecret, mailFaults: []string{"refused,recipient=ada@payer.example"},
+	}
+	r, err := f.rehearsal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := sandbox.New(sandbox.Options{Switches: r.switches})
+	r.start(model)
+	if got := model.Switches(); got.Update != "path_id" || got.ExternalData != "array" || model.View() != (sandbox.View{NoKeys: true}) {
+		t.Errorf("switches are %+v and the view is %+v", got, model.View())
+	}
+	if want := []catcher.Fault{{Kind: catcher.Refused, Recipient: "ada@payer.example"}}; !slices.Equal(r.mailFaults, want) {
+		t.Errorf("mail faults are %+v", r.mailFaults)
 	}
 }
 
@@ -177,6 +203,7 @@ func TestSandboxFlagsSayWhatIsWrong(t *testing.T) {
 		"--profile other":                      "use standard or adfin",
 		"--fault lat":                          "is not known",
 		"--view half":                          "use missing",
+		"--mail-fault flood":                   "is not known",
 	} {
 		f := sandboxFlags{profile: "standard", secret: quickStartSecret}
 		flag, value, _ := strings.Cut(args, " ")
@@ -189,6 +216,8 @@ func TestSandboxFlagsSayWhatIsWrong(t *testing.T) {
 			f.faults = []string{value}
 		case "--view":
 			f.view = value
+		case "--mail-fault":
+			f.mailFaults = []string{value}
 		}
 		if _, err := f.rehearsal(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", args, err, want)

@@ -9,6 +9,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/billing"
 	"payersync/connector/sandbox"
+	"payersync/connector/sandbox/catcher"
 )
 
 // rehearsal is how a sandbox was asked to answer.
@@ -16,6 +17,8 @@ type rehearsal struct {
 	switches sandbox.Switches
 	faults   []sandbox.Fault
 	view     sandbox.View
+
+	mailFaults []catcher.Fault
 }
 
 // rehearsal reads the flags, the profile before single switches.
@@ -45,6 +48,13 @@ func (f sandboxFlags) rehearsal() (r rehearsal, err error) {
 			return r, fmt.Errorf("--fault %s: %w", text, err)
 		}
 		r.faults = append(r.faults, fault)
+	}
+	for _, text := range f.mailFaults {
+		fault, err := catcher.ParseFault(text)
+		if err != nil {
+			return r, fmt.Errorf("--mail-fault %s: %w", text, err)
+		}
+		r.mailFaults = append(r.mailFaults, fault)
 	}
 	if f.view != "" {
 		if r.view, err = sandbox.ParseView(f.view); err != nil {
@@ -135,6 +145,12 @@ func sandboxHelp() string {
 	for _, kind := range sandbox.FaultKinds() {
 		out.WriteString(hanging(fmt.Sprintf("  %-14s ", kind), kind.Means()))
 	}
+	kinds := make([]string, len(catcher.FaultKinds()))
+	for i, kind := range catcher.FaultKinds() {
+		kinds[i] = string(kind)
+	}
+	out.WriteString("\nFaults of mail\n" + hanging("  Kinds: ", strings.Join(kinds, ", ")) +
+		hanging("  Each takes any of: ", "recipient, skip, every, count, code, delay"))
 	out.WriteString(`
 Views, which last: missing=0.5 (that share of customers is in no list),
 lostPages=0.1, noKeys (lists without externalData), listLag=30s, readLag=30s.

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 
 	"payersync/connector"
@@ -26,29 +25,6 @@ func (s *Sandbox) SetSwitches(sw Switches) error {
 	}
 	sw.fill()
 	defer s.lock()()
-	s.change(sw)
-	return nil
-}
-
-// Set changes switches by their names, all or none of them.
-func (s *Sandbox) Set(values map[string]string) error { return s.set("", values) }
-
-// set starts from what a profile expects where one is named, else from what is.
-func (s *Sandbox) set(profile string, values map[string]string) error {
-	defer s.lock()()
-	sw, err := s.opt.Switches, error(nil)
-	if profile != "" {
-		if sw, err = Profile(profile); err != nil {
-			return err
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if err := sw.Set(name, values[name]); err != nil {
-			return err
-		}
-	}
-	orDefault(&profile, s.opt.Profile)
-	s.opt.Profile = profile
 	s.change(sw)
 	return nil
 }

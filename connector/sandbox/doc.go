@@ -18,20 +18,14 @@
 //	/                               the operator's page, with forms to /sandbox/…
 //	POST /sandbox/mandates/{id}/{sign|approve|cancel|reinstate|bank}
 //	GET  /sandbox/customers, GET /sandbox/requests
-//	GET, POST /sandbox/switches     the switches by their names, see Table; the field
-//	                                profile sets all as Profile says before
-//	GET, POST /sandbox/faults       faults as ParseFault reads them, the kind in the
-//	                                field kind; POST /sandbox/faults/clear
-//	GET, POST /sandbox/view         what readers are shown, see View
 //	/letters                        with Options.Letters, what its mail server was sent
 //	GET  /sandbox/letters?to=…, POST /sandbox/letters/clear
-//	GET, POST /sandbox/letters/faults, POST /sandbox/letters/faults/clear
 //
 // # Switches
 //
 // Table describes every switch once: what checks them, the help of payersync sandbox,
-// the page and Set read it. A new one is a field with a yaml tag and a line there.
-// They may be changed at any moment, all of a form or none. Answers are made when they
+// and Set read it. A new one is a field with a yaml tag and a line there.
+// SetSwitches may change them at any moment, all or none. Answers are made when they
 // are asked for, so a change shows in the next one; the spelling of customers that are
 // there is changed with it.
 //

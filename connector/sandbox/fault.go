@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"path"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -98,6 +100,62 @@ func (f Fault) Validate() error {
 		errs = append(errs, fmt.Errorf("sandbox fault probability is %v: use a number from 0 to 1", f.Probability))
 	}
 	return errors.Join(errs...)
+}
+
+// FaultFields are the names beside the kind that ParseFault knows.
+func FaultFields() []string {
+	return []string{"method", "path", "skip", "every", "probability", "count", "status", "retry_after", "delay"}
+}
+
+// ParseFault reads a fault as people write it: its kind, then fields such as
+// method=POST behind commas.
+func ParseFault(text string) (Fault, error) {
+	var f Fault
+	kind, rest, more := strings.Cut(text, ",")
+	err := f.set("kind", strings.TrimSpace(kind))
+	if more {
+		for part := range strings.SplitSeq(rest, ",") {
+			name, value, _ := strings.Cut(part, "=")
+			err = errors.Join(err, f.set(strings.TrimSpace(name), strings.TrimSpace(value)))
+		}
+	}
+	if err != nil {
+		return Fault{}, err
+	}
+	return f, f.Validate()
+}
+
+func (f *Fault) set(name, value string) (err error) {
+	numbers := map[string]*int{"skip": &f.Skip, "every": &f.Every, "count": &f.Count, "status": &f.Status}
+	switch name {
+	case "kind":
+		if f.Kind = FaultKind(value); !slices.Contains(FaultKinds(), f.Kind) {
+			err = f.Validate()
+		}
+	case "method":
+		f.Method = strings.ToUpper(value)
+	case "path":
+		f.Path = value
+	case "retry_after":
+		f.RetryAfter = value
+	case "delay":
+		if f.Delay, err = time.ParseDuration(value); err != nil || f.Delay < 0 {
+			err = refused(fmt.Sprintf("sandbox fault delay is %q: use a length of time such as 30s", value))
+		}
+	case "probability":
+		if f.Probability, err = strconv.ParseFloat(value, 64); err != nil {
+			err = refused(fmt.Sprintf("sandbox fault probability is %q: use a number from 0 to 1", value))
+		}
+	case "skip", "every", "count", "status":
+		n, wrong := strconv.Atoi(value)
+		if wrong != nil || n < 0 || name == "status" && n != 0 && (n < 400 || n > 599) {
+			return refused(fmt.Sprintf("sandbox fault %s is %q: use a number of 0 or more, as status one from 400 to 599", name, value))
+		}
+		*numbers[name] = n
+	default:
+		err = refused(fmt.Sprintf("a sandbox fault has no field %q: use %s", name, strings.Join(FaultFields(), ", ")))
+	}
+	return err
 }
 
 // injection is a fault and how often it had its chance.

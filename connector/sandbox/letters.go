@@ -1,13 +1,10 @@
 package sandbox
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"payersync/connector/sandbox/catcher"
 )
@@ -32,24 +29,12 @@ func (s *Sandbox) routeLetters(human *http.ServeMux) {
 	})
 	human.HandleFunc("POST /sandbox/letters/clear", func(w http.ResponseWriter, r *http.Request) {
 		s.opt.Letters.Clear()
-		s.answerLetters(w, r)
+		if strings.Contains(r.Header.Get("Accept"), "text/html") {
+			http.Redirect(w, r, "/letters", http.StatusSeeOther)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
 	})
-	human.HandleFunc("GET /sandbox/letters/faults", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.opt.Letters.Faults()) })
-	human.HandleFunc("POST /sandbox/letters/faults", s.letterFault)
-	human.HandleFunc("POST /sandbox/letters/faults/clear", func(w http.ResponseWriter, r *http.Request) {
-		s.opt.Letters.ClearFaults()
-		s.answerLetters(w, r)
-	})
-}
-
-// answerLetters leads browsers back to the page after an act; programs are told
-// which faults are in force.
-func (s *Sandbox) answerLetters(w http.ResponseWriter, r *http.Request) {
-	if strings.Contains(r.Header.Get("Accept"), "text/html") {
-		http.Redirect(w, r, "/letters", http.StatusSeeOther)
-		return
-	}
-	writeJSON(w, s.opt.Letters.Faults())
 }
 
 // lettersPage lists the letters that came, those with the words that the query names.
@@ -61,9 +46,7 @@ func (s *Sandbox) lettersPage(w http.ResponseWriter, r *http.Request) {
 		Find            string
 		Letters         []catcher.Letter
 		Found, Received int
-		Faults          []catcher.Fault
-		Kinds           []catcher.FaultKind
-	}{find, shown, len(found), s.opt.Letters.Received(), s.opt.Letters.Faults(), catcher.FaultKinds()})
+	}{find, shown, len(found), s.opt.Letters.Received()})
 }
 
 // withLetter looks up the letter that the path names.
@@ -112,38 +95,4 @@ func opensElsewhere(html string) string {
 func showSource(w http.ResponseWriter, l catcher.Letter) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write(l.Source) // as above
-}
-
-// letterFault is POST /sandbox/letters/faults: it adds the fault that the form's
-// fields name.
-func (s *Sandbox) letterFault(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	if err := r.ParseForm(); err != nil {
-		writeStatus(w, http.StatusBadRequest, err)
-		return
-	}
-	f, err := letterFaultOf(r.PostForm)
-	if err != nil {
-		writeStatus(w, http.StatusBadRequest, err)
-		return
-	}
-	s.opt.Letters.Inject(f)
-	s.answerLetters(w, r)
-}
-
-// letterFaultOf reads a fault from a form.
-func letterFaultOf(form url.Values) (catcher.Fault, error) {
-	f := catcher.Fault{Kind: catcher.FaultKind(form.Get("kind")), Recipient: strings.TrimSpace(form.Get("recipient"))}
-	var errs []error
-	for name, into := range map[string]*int{"skip": &f.Skip, "every": &f.Every, "count": &f.Count, "code": &f.Code} {
-		if text := form.Get(name); text != "" {
-			n, err := strconv.Atoi(text)
-			*into, errs = n, append(errs, err)
-		}
-	}
-	if text := form.Get("delay"); text != "" {
-		d, err := time.ParseDuration(text)
-		f.Delay, errs = d, append(errs, err)
-	}
-	return f, errors.Join(append(errs, f.Validate())...)
 }

@@ -22,6 +22,22 @@ var pages = template.Must(template.ParseFS(webFiles, "web/*.html"))
 // shownCustomers is how many customers the operator's page lists, newest first.
 const shownCustomers = 100
 
+// removed are the addresses that changed a running sandbox, and the flags that replace them.
+var removed = map[string]string{
+	"/sandbox/switches":      "payersync sandbox --profile NAME --switch NAME=VALUE",
+	"/sandbox/faults":        faultFlag,
+	"/sandbox/faults/clear":  faultFlag,
+	"/sandbox/view":          "payersync sandbox --view MEMBER=VALUE",
+	mailFaultPath:            mailFaultFlag,
+	mailFaultPath + "/clear": mailFaultFlag,
+}
+
+const (
+	faultFlag     = "payersync sandbox --fault KIND,FIELD=VALUE"
+	mailFaultFlag = "payersync sandbox --mail-fault KIND,FIELD=VALUE"
+	mailFaultPath = "/sandbox/letters/faults"
+)
+
 // routeWeb sets up everything: the service below /api/, and the pages and
 // control endpoints around it, whose forms take no posts from other sites.
 func (s *Sandbox) routeWeb() {
@@ -32,14 +48,16 @@ func (s *Sandbox) routeWeb() {
 	human.HandleFunc("GET "+AuthorizePath, s.consentPage)
 	human.HandleFunc("POST "+AuthorizePath, s.consentForm)
 	human.HandleFunc("POST /sandbox/mandates/{id}/{act}", s.control)
-	human.HandleFunc("POST /sandbox/view", s.viewForm)
-	human.HandleFunc("GET /sandbox/view", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.View().shown()) })
 	human.HandleFunc("GET /sandbox/customers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Customers()) })
 	human.HandleFunc("GET /sandbox/requests", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, readable(s.Requests())) })
 	human.HandleFunc("GET /sandbox/style.css", func(w http.ResponseWriter, r *http.Request) {
 		http.ServeFileFS(w, r, webFiles, "web/style.css")
 	})
-	s.routeSwitches(human)
+	for address, flags := range removed {
+		human.HandleFunc(address, func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "This address was removed. Stop the sandbox and start it again with "+flags, http.StatusGone)
+		})
+	}
 	s.routeLetters(human)
 	all := http.NewServeMux()
 	all.HandleFunc(apiPrefix, s.serveAPI)
@@ -108,23 +126,12 @@ func (s *Sandbox) operatorPage(w http.ResponseWriter, _ *http.Request) {
 		rows[i].CanReinstate = m.Status == connector.MandateCancelled
 		rows[i].CanChangeBank = m.Status == connector.MandatePending || m.Status == connector.MandateActive
 	}
-	switches := s.shownSwitches()
 	render(w, "operator.html", struct {
 		Rows           []row
 		Total, Pending int
-		Letters        *int // nil without a mail server
-		View           shownView
-		Profile        string
-		Profiles       []string
-		Groups         []shownGroup
-		Differ         int
-		Faults         []shownFault
-		FaultKinds     []FaultKind
+		Letters        *int   // nil without a mail server
 		Secret         string // of webhooks; nothing here is worth hiding
-	}{
-		rows, total, s.Pending(), letters, s.View().shown(), switches.Profile, Profiles(), switches.groups(), switches.differ(),
-		s.shownFaults(), FaultKinds(), s.WebhookSecret().Expose(),
-	})
+	}{rows, total, s.Pending(), letters, s.WebhookSecret().Expose()})
 }
 
 // newest returns up to n customers, newest first, and how many there are.
@@ -246,27 +253,6 @@ func (s *Sandbox) control(w http.ResponseWriter, r *http.Request) {
 	}
 	m, _ := s.Mandate(id) // acted on just now
 	writeJSON(w, m)
-}
-
-// viewForm is POST /sandbox/view with the members of GET /sandbox/view as form
-// fields: it sets what readers are shown, and without any field shows the truth.
-func (s *Sandbox) viewForm(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	if err := r.ParseForm(); err != nil {
-		writeStatus(w, http.StatusBadRequest, err)
-		return
-	}
-	v, err := viewOf(r.PostForm)
-	if err != nil {
-		writeStatus(w, http.StatusBadRequest, err)
-		return
-	}
-	s.SetView(v)
-	if strings.Contains(r.Header.Get("Accept"), "text/html") {
-		http.Redirect(w, r, "/", http.StatusSeeOther)
-		return
-	}
-	writeJSON(w, v.shown())
 }
 
 // readableRequest is a request whose body a person can read.

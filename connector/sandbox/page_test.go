@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"payersync/connector"
 )
@@ -219,74 +220,32 @@ func TestTheSandboxAnswersOnlyToItsOwnNames(t *testing.T) {
 	}
 }
 
-func TestEverySwitchIsSetByTheFormAndHoldsForTheNextRequest(t *testing.T) {
+func TestARemovedAddressNamesTheFlagToUseInstead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Options{})
-	for _, k := range Table() {
-		for _, value := range k.values() {
-			if got := w.form("/sandbox/switches", http.Header{}, url.Values{k.Name: {value}}); got.status != 200 {
-				t.Fatalf("%s=%s: got %d %s", k.Name, value, got.status, got.body)
-			}
-			if got := k.Value(w.Switches()); got != value {
-				t.Errorf("%s is %q after %q was set", k.Name, got, value)
-			}
-			w.want(200, "GET", "/", "")
+	for path, want := range map[string]string{
+		"/sandbox/switches": "--switch", "/sandbox/faults": "--fault", "/sandbox/faults/clear": "--fault", "/sandbox/view": "--view",
+		"/sandbox/letters/faults": "--mail-fault", "/sandbox/letters/faults/clear": "--mail-fault",
+	} {
+		if got := w.want(410, "GET", path, "").body; !strings.Contains(got, want) {
+			t.Errorf("GET %s: got %s", path, got)
 		}
-		must(t, w.SetSwitches(Standard()))
-	}
-	if got := w.form("/sandbox/switches", http.Header{}, url.Values{"update": {"path_id"}, "cancel": {"dash"}}); got.status != 400 || w.Switches().Update != "body_id" {
-		t.Errorf("one of two is wrong: got %d, and update is %s", got.status, w.Switches().Update)
-	}
-	w.form("/sandbox/switches", browser(), url.Values{"profile": {"adfin"}, "update": {"path_id"}})
-	if got := w.want(200, "GET", "/", "").body; !strings.Contains(got, "profile adfin, 1 differ") {
-		t.Error("the page does not say what differs from the profile")
-	}
-}
-
-func TestFaultsAreSetShownAndClearedByForms(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, Options{})
-	set := url.Values{"kind": {"error_before"}, "method": {"get"}, "path": {"/api/customers"}, "every": {"2"}, "status": {"500"}}
-	if got := w.form("/sandbox/faults", browser(), set); got.status != 303 {
-		t.Fatalf("got %d %s", got.status, got.body)
-	}
-	w.want(200, "GET", "/api/customers", "")
-	w.want(500, "GET", "/api/customers", "")
-	if got := w.want(200, "GET", "/", "").body; !strings.Contains(got, "error_before,method=GET,path=/api/customers,every=2,status=500</code> struck 1 of 2") {
-		t.Errorf("the page shows %s", got)
-	}
-	if got := w.form("/sandbox/faults/clear", http.Header{}, nil); strings.TrimSpace(got.body) != "[]" {
-		t.Errorf("after clearing: %s", got.body)
-	}
-	foreign := http.Header{"Sec-Fetch-Site": {"cross-site"}}
-	for _, path := range []string{"/sandbox/faults", "/sandbox/faults/clear", "/sandbox/switches"} {
-		if got := w.form(path, foreign.Clone(), set); got.status != 403 {
-			t.Errorf("another site's form at %s: got %d", path, got.status)
+		if got := w.form(path, http.Header{}, url.Values{"update": {"path_id"}, "kind": {"late"}}); got.status != 410 || !strings.Contains(got.body, want) {
+			t.Errorf("POST %s: got %d %s", path, got.status, got.body)
 		}
-	}
-}
-
-func TestABodyOrFieldThatChangesNothingIsRefused(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, Options{})
-	for _, path := range []string{"/sandbox/switches", "/sandbox/faults"} {
-		if got := w.want(415, "POST", path, `{"update":"path_id","kind":"late"}`).body; !strings.Contains(got, "NAME=VALUE") {
-			t.Errorf("%s: JSON is answered %s", path, got)
-		}
-	}
-	if got := w.form("/sandbox/faults", http.Header{}, url.Values{"kind": {"late"}, "evry": {"3"}}); got.status != 400 || !strings.Contains(got.body, `no field \"evry\"`) {
-		t.Errorf("a misspelt field: got %d %s", got.status, got.body)
-	}
-	if len(w.shownFaults()) != 0 || w.Switches().Update != "body_id" {
-		t.Errorf("faults are %v and update is %s", w.shownFaults(), w.Switches().Update)
 	}
 }
 
 func TestAFaultIsReadAsItIsWritten(t *testing.T) {
-	for _, text := range []string{"late", "slow,delay=2s", "throttled,method=PUT,path=/api/customers/*,skip=1,every=3,probability=0.5,count=2,retry_after=30"} {
-		f, err := ParseFault(text)
-		if err != nil || f.String() != text {
-			t.Errorf("%s: got %s, %v", text, f, err)
+	for text, want := range map[string]Fault{
+		"late":          {Kind: Late},
+		"slow,delay=2s": {Kind: Slow, Delay: 2 * time.Second},
+		"throttled,method=put,path=/api/customers/*,skip=1,every=3,probability=0.5,count=2,retry_after=30": {
+			Kind: Throttled, Method: "PUT", Path: "/api/customers/*", Skip: 1, Every: 3, Probability: 0.5, Count: 2, RetryAfter: "30"},
+		"error_before,status=500": {Kind: ErrorBefore, Status: 500},
+	} {
+		if f, err := ParseFault(text); err != nil || f != want {
+			t.Errorf("%s: got %+v, %v", text, f, err)
 		}
 	}
 	for _, text := range []string{"", "lat", "slow,delay=x", "slow,speed=1", "html,probability=2", "html,every=-1", "html,path=[", "error_after,status=200"} {

@@ -27,7 +27,6 @@ type Options struct {
 	Seed         uint64           // of ids, tokens, secrets and chance
 	TokenLife    time.Duration    // of access tokens; 0 is an hour
 	Latency      time.Duration    // of every API request, in real time; the effect comes first
-	Profile      string           // whose expectations the page compares the switches with; "" is standard
 	Switches     Switches
 	Letters      *catcher.Catcher // the mail server whose letters the pages show; nil is none
 
@@ -99,7 +98,6 @@ func (opt Options) filled() Options {
 	orDefault(&opt.ClientSecret, connector.NewSecret("sandbox-secret"))
 	orDefault(&opt.PublicURL, "http://localhost")
 	orDefault(&opt.TokenLife, time.Hour)
-	orDefault(&opt.Profile, "standard")
 	opt.PublicURL = strings.TrimSuffix(opt.PublicURL, "/")
 	opt.Switches.fill()
 	if opt.Now == nil {

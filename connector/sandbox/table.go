@@ -15,12 +15,12 @@ import (
 // Switch is one open point of the interface as people set it. Table lists them all:
 // whatever checks, explains, shows or changes a switch reads it there.
 type Switch struct {
-	Name    string   `json:"name"` // as in the yaml tags, list.sort for Sort of List
-	Group   string   `json:"group"`
-	Allowed []string `json:"allowed,omitempty"` // the words or numbers it can hold, the default first; none where Form says
-	Form    string   `json:"form,omitempty"`    // what it holds where no words are listed
-	Default string   `json:"default"`           // of the profile standard
-	Means   string   `json:"means"`
+	Name    string // as in the yaml tags, list.sort for Sort of List
+	Group   string
+	Allowed []string // the words or numbers it can hold, the default first; none where Form says
+	Form    string   // what it holds where no words are listed
+	Default string   // of the profile standard
+	Means   string
 
 	read  func(*Switches) string
 	write func(*Switches, string) error

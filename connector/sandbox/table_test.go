@@ -85,11 +85,17 @@ func TestASlipNamesTheSwitchWhatItTakesAndTheNearest(t *testing.T) {
 	}
 }
 
+// turn gives one switch a value while the sandbox runs.
+func (s *Sandbox) turn(name, value string) error {
+	sw := s.Switches()
+	return errors.Join(sw.Set(name, value), s.SetSwitches(sw))
+}
+
 func TestEverySwitchHoldsEachOfItsValuesAtRunTime(t *testing.T) {
 	s := New(Options{})
 	for _, k := range Table() {
 		for _, value := range k.values() {
-			if err := s.Set(map[string]string{k.Name: value}); err != nil {
+			if err := s.turn(k.Name, value); err != nil {
 				t.Fatal(err)
 			}
 			if got := k.Value(s.Switches()); got != value {
@@ -124,7 +130,7 @@ func TestASpellingThatChangesRespellsTheCustomersThatAreThere(t *testing.T) {
 
 func TestASecretThatTheNewKeyCannotReadIsDrawnAnew(t *testing.T) {
 	s := New(Options{Switches: Switches{Signature: Signature{Secret: connector.NewSecret("plain words")}}})
-	if err := s.Set(map[string]string{"signature.key": "hex"}); err != nil {
+	if err := s.turn("signature.key", "hex"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Switches().Signature.key(s.WebhookSecret()); err != nil || s.WebhookSecret().Expose() == "plain words" {
@@ -140,7 +146,7 @@ func TestSwitchesMayChangeWhileOthersCall(t *testing.T) {
 	go func() {
 		var err error
 		for range 50 {
-			err = errors.Join(err, w.Set(map[string]string{"external_data": "list", "list.first_page": "1"}), w.SetSwitches(Standard()))
+			err = errors.Join(err, w.turn("external_data", "list"), w.turn("list.first_page", "1"), w.SetSwitches(Standard()))
 		}
 		done <- err
 	}()

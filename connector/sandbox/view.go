@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -197,52 +196,28 @@ func (s *Sandbox) listed(c *customer) []byte {
 	return fields.without("externalData").json()
 }
 
-// shownView is a View as programs read it.
-type shownView struct {
-	Missing   float64 `json:"missing"`
-	LostPages float64 `json:"lostPages"`
-	NoKeys    bool    `json:"noKeys"`
-	ListLag   string  `json:"listLag"`
-	ReadLag   string  `json:"readLag"`
-}
-
-func (v View) shown() shownView {
-	return shownView{v.Missing, v.LostPages, v.NoKeys, v.ListLag.String(), v.ReadLag.String()}
-}
-
-// viewOf reads a view from a form; what it does not name is as in the truth.
-func viewOf(form url.Values) (v View, err error) {
-	var errs []error
-	number := func(name string, into *float64) {
-		if text := form.Get(name); text != "" {
-			n, err := strconv.ParseFloat(text, 64)
-			*into, errs = n, append(errs, err)
-		}
-	}
-	span := func(name string, into *time.Duration) {
-		if text := form.Get(name); text != "" {
-			d, err := time.ParseDuration(text)
-			*into, errs = d, append(errs, err)
-		}
-	}
-	number("missing", &v.Missing)
-	number("lostPages", &v.LostPages)
-	span("listLag", &v.ListLag)
-	span("readLag", &v.ReadLag)
-	v.NoKeys = form.Get("noKeys") != ""
-	return v, errors.Join(append(errs, v.Validate())...)
-}
-
-// ParseView reads a view as people write it: members of GET /sandbox/view such as
-// missing=0.5, with commas between them; noKeys may stand alone.
-func ParseView(text string) (View, error) {
-	form := url.Values{}
+// ParseView reads a view as people write it: missing=0.5, lostPages=0.1, noKeys,
+// listLag=30s and readLag=30s, with commas between them.
+func ParseView(text string) (v View, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		if !slices.Contains([]string{"missing", "lostPages", "noKeys", "listLag", "readLag"}, name) {
-			return View{}, refused(fmt.Sprintf("a sandbox view has no member %q: use missing, lostPages, noKeys, listLag, readLag", name))
+		switch name {
+		case "missing":
+			v.Missing, err = strconv.ParseFloat(value, 64)
+		case "lostPages":
+			v.LostPages, err = strconv.ParseFloat(value, 64)
+		case "noKeys":
+			v.NoKeys = true
+		case "listLag":
+			v.ListLag, err = time.ParseDuration(value)
+		case "readLag":
+			v.ReadLag, err = time.ParseDuration(value)
+		default:
+			err = refused(fmt.Sprintf("a sandbox view has no member %q: use missing, lostPages, noKeys, listLag, readLag", name))
 		}
-		form.Set(name, cmp.Or(value, "true"))
+		if err != nil {
+			return View{}, err
+		}
 	}
-	return viewOf(form)
+	return v, v.Validate()
 }

@@ -2,8 +2,6 @@ package sandbox
 
 import (
 	"encoding/json"
-	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -126,35 +124,15 @@ func TestReadersMayLagBehindWriters(t *testing.T) {
 	}
 }
 
-func TestTheViewCanBeSetFromOutside(t *testing.T) {
+func TestAViewIsReadAsItIsWritten(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, Options{})
-	w.create(`{"name":"A"}`)
-	set := url.Values{"missing": {"0.25"}, "lostPages": {"1"}, "noKeys": {"on"}, "listLag": {"90m"}, "readLag": {"2s"}}
-	if got := w.form("/sandbox/view", browser(), set); got.status != http.StatusSeeOther {
-		t.Errorf("a browser gets %d", got.status)
+	got, err := ParseView("missing=0.25, lostPages=1,noKeys,listLag=90m,readLag=2s")
+	if want := (View{0.25, 1, true, 90 * time.Minute, 2 * time.Second}); err != nil || got != want {
+		t.Errorf("the view is %+v, %v, want %+v", got, err, want)
 	}
-	want := View{0.25, 1, true, 90 * time.Minute, 2 * time.Second}
-	if got := w.View(); got != want {
-		t.Errorf("the view is %+v, want %+v", got, want)
-	}
-	var shown shownView
-	must(t, json.Unmarshal([]byte(w.want(200, "GET", "/sandbox/view", "").body), &shown))
-	if shown != want.shown() {
-		t.Errorf("GET /sandbox/view says %+v", shown)
-	}
-	if page := w.want(200, "GET", "/", "").body; !strings.Contains(page, `name="missing" value="0.25"`) || !strings.Contains(page, `name="noKeys" checked`) {
-		t.Errorf("the page shows %s", page)
-	}
-	for _, wrong := range []url.Values{{"missing": {"2"}}, {"missing": {"NaN"}}, {"lostPages": {"all"}}, {"readLag": {"-1s"}}, {"listLag": {"an hour"}}} {
-		if got := w.form("/sandbox/view", http.Header{}, wrong); got.status != http.StatusBadRequest {
-			t.Errorf("%v is answered %d", wrong, got.status)
+	for _, wrong := range []string{"", "missing", "missing=2", "missing=NaN", "lostPages=all", "readLag=-1s", "listLag=an hour"} {
+		if got, err := ParseView(wrong); err == nil {
+			t.Errorf("%q is taken as %+v", wrong, got)
 		}
-	}
-	if got := w.View(); got != want {
-		t.Errorf("a refused form changed the view to %+v", got)
-	}
-	if got := w.form("/sandbox/view", http.Header{}, nil); got.status != http.StatusOK || w.View() != (View{}) {
-		t.Errorf("a form without fields is answered %d and shows %+v", got.status, w.View())
 	}
 }

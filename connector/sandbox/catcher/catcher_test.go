@@ -279,11 +279,26 @@ func TestFaultsStrikeWhomAndWhenTheySay(t *testing.T) {
 		if diff := cmp.Diff(tt.codes, got); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", tt.name, diff)
 		}
-		if diff := cmp.Diff([]Fault{tt.fault}, b.Faults()); diff != "" {
-			t.Errorf("%s: faults (-want +got)\n%s", tt.name, diff)
-		}
 		b.ClearFaults()
 		b.must(plain("x"), tt.to...)
+	}
+}
+
+func TestAFaultIsReadAsItIsWritten(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Fault{
+		"refused, recipient=ada@payer.example,count=1,code=553": {Kind: Refused, Recipient: "ada@payer.example", Count: 1, Code: 553},
+		"slow,skip=1,every=2,delay=2s":                          {Kind: Slow, Skip: 1, Every: 2, Delay: 2 * time.Second},
+		"silent":                                                {Kind: Silent},
+	} {
+		if got, err := ParseFault(text); err != nil || got != want {
+			t.Errorf("%q: got %+v, %v", text, got, err)
+		}
+	}
+	for _, bad := range []string{"", "flood", "refused,count=x", "refused,count=-1", "slow,delay=long", "refused,cuont=1", "refused,", "slow,code=550"} {
+		if got, err := ParseFault(bad); err == nil {
+			t.Errorf("%q is taken as %+v", bad, got)
+		}
 	}
 }
 

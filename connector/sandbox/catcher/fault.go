@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,13 +37,13 @@ func FaultKinds() []FaultKind {
 // Fault strikes letters to Recipient, as often as Skip, Every and Count allow
 // together. Of several injected faults the first that strikes is the only one.
 type Fault struct {
-	Kind      FaultKind     `json:"kind"`
-	Recipient string        `json:"recipient,omitempty"` // whatever its case; "" is everybody
-	Skip      int           `json:"skip,omitempty"`      // let so many pass first
-	Every     int           `json:"every,omitempty"`     // then strike every nth; 0 and 1 strike each
-	Count     int           `json:"count,omitempty"`     // stop after so many strikes; 0 is never
-	Code      int           `json:"code,omitempty"`      // of an answer
-	Delay     time.Duration `json:"delay,omitempty"`     // of Slow
+	Kind      FaultKind
+	Recipient string        // whatever its case; "" is everybody
+	Skip      int           // let so many pass first
+	Every     int           // then strike every nth; 0 and 1 strike each
+	Count     int           // stop after so many strikes; 0 is never
+	Code      int           // of an answer
+	Delay     time.Duration // of Slow
 }
 
 // Validate reports what of f cannot work; nil when all can.
@@ -61,6 +62,32 @@ func (f Fault) Validate() error {
 	return errors.Join(errs...)
 }
 
+// ParseFault reads a fault as people write it: its kind, then any of recipient, skip,
+// every, count, code and delay as FIELD=VALUE behind commas.
+func ParseFault(text string) (f Fault, err error) {
+	kind, rest, more := strings.Cut(text, ",")
+	f.Kind = FaultKind(strings.TrimSpace(kind))
+	numbers := map[string]*int{"skip": &f.Skip, "every": &f.Every, "count": &f.Count, "code": &f.Code}
+	for part := range strings.SplitSeq(rest, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		switch number := numbers[name]; {
+		case !more:
+		case number != nil:
+			*number, err = strconv.Atoi(value)
+		case name == "recipient":
+			f.Recipient = value
+		case name == "delay":
+			f.Delay, err = time.ParseDuration(value)
+		default:
+			err = fmt.Errorf("a mail fault has no field %q: use recipient, skip, every, count, code, delay", name)
+		}
+		if err != nil {
+			return Fault{}, err
+		}
+	}
+	return f, f.Validate()
+}
+
 // injection is a fault and how often it had its chance.
 type injection struct {
 	Fault
@@ -75,17 +102,6 @@ func (c *Catcher) Inject(f Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.faults = append(c.faults, &injection{Fault: f})
-}
-
-// Faults returns the faults that are injected.
-func (c *Catcher) Faults() []Fault {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	out := make([]Fault, len(c.faults))
-	for i, in := range c.faults {
-		out[i] = in.Fault
-	}
-	return out
 }
 
 // ClearFaults removes every injected fault.
