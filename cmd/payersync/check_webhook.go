@@ -145,7 +145,7 @@ func (a *app) deliverTest(ctx context.Context, s *session.Session, local bool) (
 	if err != nil {
 		return sentTest{}, err
 	}
-	client := http.Client{Timeout: testPatience, Transport: &http.Transport{Proxy: transport.ProxyFor(s.Config.HTTP.Address()), DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{Timeout: testPatience, Transport: transport.WithUserAgent(&http.Transport{Proxy: transport.ProxyFor(s.Config.HTTP.Address()), DisableKeepAlives: true}), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
 	var failed *url.Error // which holds the address, with what may be a secret in it
 	if errors.As(err, &failed) {

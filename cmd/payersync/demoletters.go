@@ -10,6 +10,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/sandbox/catcher"
+	"payersync/connector/transport"
 )
 
 // The payers whose letters the demo shows, by their number: one for each language.
@@ -110,7 +111,7 @@ func follow(ctx context.Context, l catcher.Letter) error {
 	if err != nil {
 		return err
 	}
-	browser := &http.Client{Timeout: 10 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	browser := &http.Client{Timeout: 10 * time.Second, Transport: transport.WithUserAgent(nil), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := browser.Do(req)
 	if err != nil {
 		return fmt.Errorf("follow the link of a letter: %w", err)

@@ -13,6 +13,7 @@ import (
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector/server"
+	"payersync/connector/transport"
 )
 
 // healthcheckCmd asks a running serve whether it is alive, for containers that
@@ -60,7 +61,7 @@ func healthy(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	client := http.Client{Timeout: 4 * time.Second}
+	client := http.Client{Timeout: 4 * time.Second, Transport: transport.WithUserAgent(nil)}
 	resp, err := client.Do(req)
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", addr, err)

@@ -14,11 +14,13 @@ import (
 	_ "time/tzdata" // schedules name time zones, and not every machine knows them
 
 	"payersync/cmd/payersync/internal/show"
+	"payersync/connector/transport"
 )
 
 func main() {
 	// Everything made from here on is for this user alone (fault F96).
 	syscall.Umask(0o077)
+	transport.SetVersion(version)
 	errOut := show.NewScreen(os.Stderr)
 	if err := noCore(); err != nil {
 		fmt.Fprintf(errOut, "payersync: a crash may leave what it knows in a core file: %v\n", err)

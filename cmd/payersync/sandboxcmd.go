@@ -17,6 +17,7 @@ import (
 	"payersync/connector/sandbox"
 	"payersync/connector/sandbox/catcher"
 	"payersync/connector/server"
+	"payersync/connector/transport"
 )
 
 // quickStartSecret signs the sandbox's webhooks as configs/quickstart expects.
@@ -143,7 +144,7 @@ func newSandbox(listener net.Listener, secret connector.Secret, opt sandbox.Opti
 	var seed [8]byte
 	_, _ = rand.Read(seed[:]) // never fails (crypto/rand)
 	opt.PublicURL, opt.Seed = "http://"+listener.Addr().String(), binary.LittleEndian.Uint64(seed[:])
-	opt.Deliver = &http.Client{Timeout: 10 * time.Second}
+	opt.Deliver = &http.Client{Timeout: 10 * time.Second, Transport: transport.WithUserAgent(nil)}
 	opt.Switches.Signature.Secret = secret
 	return sandbox.New(opt)
 }

@@ -84,7 +84,6 @@ func (c *Client) sendWith(ctx context.Context, r request, token string) (*http.R
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", "payersync")
 	if r.body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

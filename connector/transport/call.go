@@ -97,6 +97,8 @@ func (c *call) exchange(req *http.Request) (*http.Response, *Error) {
 	if c.repeat != Always && out.Method == http.MethodGet {
 		out.GetBody = nil // net/http would silently send a GET again on a broken connection
 	}
+	out.Header = out.Header.Clone() // the caller's stays as it was
+	out.Header.Set("User-Agent", UserAgent())
 	resp, err := c.client.options.Base.RoundTrip(out)
 	read := 0
 	if err == nil {

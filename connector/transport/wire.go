@@ -30,6 +30,7 @@ func newWire(o Options) *http.Transport {
 	return &http.Transport{
 		DialContext:            dialer(o),
 		Proxy:                  proxied(o),
+		ProxyConnectHeader:     http.Header{"User-Agent": {UserAgent()}},
 		OnProxyConnectResponse: throughProxy,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots},
 		TLSHandshakeTimeout:    connectTimeout,
