@@ -74,6 +74,7 @@ func (d *desk) fillAll(payers int) {
 		{"INSERT INTO logins (token_hash, data, expires_at) VALUES ('t', ?, ?)", []any{box("logins", "data", "t"), at}},
 		{"INSERT INTO put_off (connection, source_id, reason, at, until, word) VALUES (?1, 'c000', 'r', ?2, ?2, -1)", []any{acme, at}},
 		{"INSERT INTO round_trips (address, way, made_by, at) VALUES ('', 'put', 'person', ?)", []any{at}},
+		{"INSERT INTO sign_in_attempts (counter, kind, wrong, wait_until, expires_at) VALUES ('h', 'stranger', 3, ?1, ?1)", []any{at}},
 		{"INSERT INTO slots (scope, until) VALUES ('acme', ?)", []any{at}},
 		{"INSERT INTO tokens (connection, token, generation) VALUES (?, ?, 1)", []any{acme, box("tokens", "token", acme)}},
 		{"INSERT INTO two_way (connection) VALUES (?)", []any{acme}},

@@ -10,7 +10,7 @@ import (
 // is: whoever may see some connections alone reads them whole.
 var ofNobody = []string{
 	"budgets", "forget_keys", "goose_db_version", "ledger", "letter_approvals", "letter_desk", "letter_journal", "login_links", "logins", "mapping_versions",
-	"passes", "remote_customers", "remote_profiles", "remote_traits", "round_trips", "slots", "subscription", "tombstones", "users", "webhook_refusals", "webhook_rotations",
+	"passes", "remote_customers", "remote_profiles", "remote_traits", "round_trips", "sign_in_attempts", "slots", "subscription", "tombstones", "users", "webhook_refusals", "webhook_rotations",
 }
 
 // seen returns a number as the reads of a ledger get it.

@@ -136,7 +136,7 @@ type behindPages struct {
 // session that is in force.
 func newBehindPages(ledger *state.Ledger, inForce func() *session.Session, by func() runner) *behindPages {
 	return &behindPages{
-		lists: &office.Lists{Ledger: ledger}, standings: &office.Standings{Ledger: ledger}, fetcher: &office.Fetcher{}, ahead: &office.Ahead{}, board: &office.Board{}, door: pages.NewDoor(),
+		lists: &office.Lists{Ledger: ledger}, standings: &office.Standings{Ledger: ledger}, fetcher: &office.Fetcher{}, ahead: &office.Ahead{}, board: &office.Board{}, door: pages.NewDoor(ledger),
 		starter: newStarter(ledger, inForce, by), nudge: func() { by().Nudge() },
 		tallies: &office.Tallies{},
 	}
@@ -150,6 +150,7 @@ func (b *behindPages) close() {
 	b.board.Close()
 	b.standings.Close()
 	b.letters.Close()
+	b.door.Close()
 }
 
 // settingsOf returns what people see of a configuration: what decides over payers, and no

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"golang.org/x/crypto/argon2"
@@ -38,31 +37,25 @@ var (
 	ErrHashing = errors.New("too many sign in at the moment")
 )
 
-const (
-	hashesAtOnce = 2
-	hashesWait   = 16               // people, beside those at work
-	hashPatience = 10 * time.Second // that one waits
-)
-
-// Passwords makes hashes of passwords, a few at a time: each takes memory, and who guesses must
-// not take all of it.
+// Passwords makes hashes of passwords, a few at a time: each takes memory, and attackers must not
+// take all of it.
 type Passwords struct {
-	work, line chan struct{}
+	devices, strangers *hashQueue
 }
 
-// NewPasswords returns what makes hashes.
+// NewPasswords returns a maker of hashes.
 func NewPasswords() *Passwords {
-	return &Passwords{work: make(chan struct{}, hashesAtOnce), line: make(chan struct{}, hashesAtOnce+hashesWait)}
+	return &Passwords{devices: &hashQueue{free: deviceHashes}, strangers: &hashQueue{free: strangerHashes}}
 }
 
-// Hash returns what to keep of a password. It fails with ErrPasswordLength or ErrHashing.
+// Hash returns what to keep of a password, which somebody chooses who was let in already. It fails with ErrPasswordLength or ErrHashing.
 func (p *Passwords) Hash(ctx context.Context, password string) (connector.Secret, error) {
 	if n := utf8.RuneCountInString(password); n < ShortestPassword || n > LongestPassword {
 		return connector.Secret{}, ErrPasswordLength
 	}
 	salt := make([]byte, 16)
 	_, _ = rand.Read(salt) // never fails
-	sum, err := p.sum(ctx, password, salt)
+	sum, err := p.sum(ctx, KnownDevice, password, salt)
 	b64 := base64.RawStdEncoding.EncodeToString
 	return connector.NewSecret(fmt.Sprintf("%s$%s$%s", hashKind, b64(salt), b64(sum))), err
 }
@@ -70,9 +63,9 @@ func (p *Passwords) Hash(ctx context.Context, password string) (connector.Secret
 // hashKind says how a hash was made, for the day on which others are.
 var hashKind = fmt.Sprintf("argon2id$%d$%d$%d", hashMemory, hashPasses, hashLanes)
 
-// Right reports whether a password is the one that a hash was made of. It takes as long where
-// there is no hash: nobody learns by it who is a user. It fails with ErrHashing.
-func (p *Passwords) Right(ctx context.Context, password string, hash connector.Secret) (bool, error) {
+// Right reports whether a password that a client sent is the one that a hash was made of. It takes
+// as long where there is no hash: nobody learns by it who is a user. It fails with ErrHashing.
+func (p *Passwords) Right(ctx context.Context, from Client, password string, hash connector.Secret) (bool, error) {
 	salt, want := make([]byte, 16), make([]byte, hashSize)
 	known := !hash.IsZero()
 	if known {
@@ -84,7 +77,7 @@ func (p *Passwords) Right(ctx context.Context, password string, hash connector.S
 	if utf8.RuneCountInString(password) > LongestPassword {
 		password, known = "", false
 	}
-	sum, err := p.sum(ctx, password, salt)
+	sum, err := p.sum(ctx, from, password, salt)
 	return subtle.ConstantTimeCompare(sum, want) == 1 && known && err == nil, err
 }
 
@@ -97,21 +90,15 @@ func partsOf(hash string) (salt, sum []byte, ok bool) {
 	return salt, sum, ok && both && errors.Join(err, other) == nil
 }
 
-// sum makes the hash when it is this one's turn.
-func (p *Passwords) sum(ctx context.Context, password string, salt []byte) ([]byte, error) {
-	select {
-	case p.line <- struct{}{}:
-		defer func() { <-p.line }()
-	default:
-		return nil, ErrHashing
+// sum makes the hash when it is this client's turn.
+func (p *Passwords) sum(ctx context.Context, from Client, password string, salt []byte) ([]byte, error) {
+	queue := p.strangers
+	if from == KnownDevice {
+		queue = p.devices
 	}
-	ctx, done := context.WithTimeout(ctx, hashPatience)
-	defer done()
-	select {
-	case p.work <- struct{}{}:
-		defer func() { <-p.work }()
-	case <-ctx.Done():
-		return nil, ErrHashing
+	if err := queue.enter(ctx, from); err != nil {
+		return nil, err
 	}
+	defer queue.leave()
 	return argon2.IDKey([]byte(password), salt, hashPasses, hashMemory, hashLanes, hashSize), nil
 }

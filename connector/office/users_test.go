@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -108,7 +109,7 @@ func TestPasswordsAreKnownByTheirHashAlone(t *testing.T) {
 		{password, hash, true}, {password, other, true}, {password + " ", hash, false}, {"", hash, false}, {"Correct horse battery", hash, false},
 		{password, connector.Secret{}, false}, {"", connector.Secret{}, false}, {strings.Repeat("x", 1<<20), hash, false},
 	} {
-		if got, err := p.Right(t.Context(), c.password, c.hash); err != nil || got != c.want {
+		if got, err := p.Right(t.Context(), office.CleanClient, c.password, c.hash); err != nil || got != c.want {
 			t.Errorf("%.30q is right: %v, %v", c.password, got, err)
 		}
 	}
@@ -121,7 +122,7 @@ func TestPasswordsAreKnownByTheirHashAlone(t *testing.T) {
 		t.Errorf("twelve characters are refused: %v", err)
 	}
 	for _, odd := range []string{"x", "argon2id$19456$2$1$", "argon2id$19456$2$1$!$!", "argon2id$8$1$1$AAAA$AAAA"} {
-		if right, err := p.Right(t.Context(), password, connector.NewSecret(odd)); right || err == nil {
+		if right, err := p.Right(t.Context(), office.CleanClient, password, connector.NewSecret(odd)); right || err == nil {
 			t.Errorf("the hash %q is %v, %v", odd, right, err)
 		}
 	}
@@ -140,7 +141,7 @@ func TestNobodyIsAsSlowAsSomebody(t *testing.T) {
 	for range 10 { // in turn: what else the machine does meets both
 		for quickest, hash := range map[*time.Duration]connector.Secret{&known: hash, &unknown: {}} {
 			begun := time.Now()
-			if _, err := p.Right(t.Context(), "a wrong password", hash); err != nil {
+			if _, err := p.Right(t.Context(), office.CleanClient, "a wrong password", hash); err != nil {
 				t.Fatal(err)
 			}
 			*quickest = min(*quickest, time.Since(begun))
@@ -158,7 +159,7 @@ func TestFewHashesAreMadeAtOnceAndTheOthersWaitInALineThatEnds(t *testing.T) {
 	var all sync.WaitGroup
 	for range 60 {
 		all.Go(func() {
-			_, err := p.Right(context.Background(), "a wrong password", connector.Secret{})
+			_, err := p.Right(context.Background(), office.Suspect, "a wrong password", connector.Secret{})
 			switch {
 			case errors.Is(err, office.ErrHashing):
 				busy.Add(1)
@@ -173,9 +174,43 @@ func TestFewHashesAreMadeAtOnceAndTheOthersWaitInALineThatEnds(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if right, err := p.Right(gone, "x", connector.Secret{}); right || err != nil && !errors.Is(err, office.ErrHashing) {
+	if right, err := p.Right(gone, office.CleanClient, "x", connector.Secret{}); right || err != nil && !errors.Is(err, office.ErrHashing) {
 		t.Errorf("who has gone: %v, %v", right, err)
 	}
+}
+
+func TestAttackersDoNotFillTheLineOfTheOthers(t *testing.T) {
+	t.Parallel()
+	p := office.NewPasswords()
+	hash, err := p.Hash(t.Context(), "correct horse battery")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var turnedAway atomic.Int64
+	var attackers sync.WaitGroup
+	for range 60 {
+		attackers.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := p.Right(ctx, office.Suspect, "a wrong password", connector.Secret{}); errors.Is(err, office.ErrHashing) {
+					turnedAway.Add(1)
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	for turnedAway.Load() == 0 {
+		runtime.Gosched()
+	}
+	for what, from := range map[string]office.Client{"a known device": office.KnownDevice, "a clean client": office.CleanClient} {
+		for range 3 {
+			if right, err := p.Right(t.Context(), from, "correct horse battery", hash); !right || err != nil {
+				t.Errorf("%s is answered %v, %v", what, right, err)
+			}
+		}
+	}
+	stop()
+	attackers.Wait()
 }
 
 func TestAnInvitationIsGoodForThreeDays(t *testing.T) {

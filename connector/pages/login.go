@@ -14,6 +14,7 @@ import (
 
 	"github.com/alexedwards/scs/v2"
 
+	"payersync/connector"
 	"payersync/state"
 )
 
@@ -276,6 +277,8 @@ type arrival struct {
 	note string                // for the next page
 	use  func(*state.Tx) error // what lets in, within the write that begins the login; nil for what was looked at before
 	ends int64                 // without use: how often all logins of that person had been ended when it was looked at
+
+	password connector.Secret // the hash of the password that somebody has typed or chosen, for a device cookie; zero for none
 }
 
 // begin begins a login, with a token that nobody had before. A login that the browser had until
@@ -322,6 +325,9 @@ func (p *Pages) begin(w http.ResponseWriter, r *http.Request, who arrival) error
 	})
 	if err == nil {
 		p.logins.WriteSessionCookie(ctx, w, token, expires)
+		if !who.password.IsZero() {
+			p.keepDevice(w, r, strings.ToLower(who.user.Name), who.password, time.Now())
+		}
 	}
 	return err
 }

@@ -43,7 +43,7 @@ type Config struct {
 	Mappings    *office.Mappings                                        // of the connections; nil where none can be looked at
 	Approvers   Role                                                    // the least role that approves and rejects plans; "" for Operator
 	FourEyes    bool                                                    // who saved a mapping version does not approve its plans
-	Door        *Door                                                   // who tries to get in; what it knows is in memory, so it outlives this Config
+	Door        *Door                                                   // counts wrong passwords; its counters are in memory, too, so it outlives this Config; nil for one of the ledger
 	Provider    *Provider                                               // that lets people in by OpenID Connect; nil for none
 	Network     func(*http.Request) string                              // where a request comes from, for counting wrong passwords; nil for the address that sends it
 }
@@ -108,7 +108,7 @@ func New(cfg Config) (*Pages, error) {
 		cfg.Approvers = Operator
 	}
 	if cfg.Door == nil {
-		cfg.Door = NewDoor()
+		cfg.Door = NewDoor(cfg.Ledger)
 	}
 	if cfg.Network == nil {
 		cfg.Network = func(r *http.Request) string { host, _, _ := net.SplitHostPort(r.RemoteAddr); return host }

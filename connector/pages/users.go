@@ -247,7 +247,7 @@ func (v *visit) changePassword() error {
 		return err
 	}
 	err = v.pages.begin(v.w, v.Request, arrival{
-		user: v.User, way: byPassword, note: "Your password is another one now. All your other logins have ended.",
+		user: v.User, way: byPassword, note: "Your password is another one now. All your other logins have ended.", password: hash,
 		use: func(tx *state.Tx) error { return v.pages.users().ChangePassword(tx, v.User.Name, hash) },
 	})
 	if err == nil {
@@ -278,7 +278,7 @@ func (v *visit) again() error {
 		back = "/"
 	}
 	err = v.pages.begin(v.w, v.Request, arrival{
-		user: v.User, way: byPassword, note: "You have typed your password. Now do it.", said: fmt.Sprintf("as %s, by password once more", user.Role), ends: user.Generation,
+		user: v.User, way: byPassword, note: "You have typed your password. Now do it.", said: fmt.Sprintf("as %s, by password once more", user.Role), ends: user.Generation, password: user.Password,
 	})
 	if err == nil {
 		http.Redirect(v.w, v.Request, back, http.StatusSeeOther) //nolint:gosec // back is a page of ours, kept with the login

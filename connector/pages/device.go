@@ -1,0 +1,89 @@
+package pages
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"payersync/connector"
+)
+
+// A device cookie says that a user has signed in with this browser before (OWASP, "device cookies").
+// It signs nobody in: the password is still asked for. Its holder has a counter and a line of its
+// own, so attacks by strangers do not keep that user out.
+const (
+	deviceTries   = 10                   // wrong passwords in all that one cookie stands for; afterwards its holder is a stranger
+	deviceFor     = 180 * 24 * time.Hour // after which a cookie ends; each sign-in makes another
+	deviceUsers   = 4                    // users of one browser, each with an entry in the cookie
+	deviceDivider = "~"                  // between the entries
+)
+
+// device is an entry of a device cookie that is valid for a user.
+type device struct {
+	nonce   string // "" for no valid entry
+	expires time.Time
+}
+
+// deviceCookie returns the cookie that keeps the entries of a browser.
+func (p *Pages) deviceCookie(entries []string) *http.Cookie {
+	return &http.Cookie{
+		Name: p.logins.Cookie.Name + "-device", Value: strings.Join(entries, deviceDivider), Path: "/", MaxAge: int(deviceFor / time.Second),
+		HttpOnly: true, Secure: p.cfg.Secure, SameSite: http.SameSiteStrictMode, //nolint:gosec // Secure wherever there is TLS
+	}
+}
+
+// deviceEntries returns the entries of the device cookie of a request, whether valid or not.
+func (p *Pages) deviceEntries(r *http.Request) []string {
+	c, err := r.Cookie(p.deviceCookie(nil).Name)
+	if err != nil || c.Value == "" {
+		return nil
+	}
+	entries := strings.SplitN(c.Value, deviceDivider, deviceUsers+1)
+	return entries[:min(len(entries), deviceUsers)]
+}
+
+// deviceOf returns the entry of a request that is valid for a user with this password. It takes as
+// long for a name that is nobody's.
+func (p *Pages) deviceOf(r *http.Request, name string, password connector.Secret, now time.Time) (found device) {
+	for _, entry := range p.deviceEntries(r) {
+		if d := p.validDevice(entry, name, password, now); d.nonce != "" {
+			found = d
+		}
+	}
+	return found
+}
+
+func (p *Pages) validDevice(entry, name string, password connector.Secret, now time.Time) device {
+	parts := strings.Split(entry, ".")
+	if len(parts) != 3 {
+		return device{}
+	}
+	right := subtle.ConstantTimeCompare([]byte(parts[2]), []byte(p.deviceSignature(name, password, parts[0], parts[1]))) == 1
+	until, err := strconv.ParseInt(parts[0], 10, 64)
+	if expires := time.Unix(until, 0); right && err == nil && !password.IsZero() && now.Before(expires) {
+		return device{nonce: parts[1], expires: expires}
+	}
+	return device{}
+}
+
+// deviceSignature binds an entry to the user and to the hash of the password, so that another
+// password revokes it.
+func (p *Pages) deviceSignature(name string, password connector.Secret, expires, nonce string) string {
+	return p.cfg.Ledger.SignInHash("device", name, password.Expose(), expires, nonce)
+}
+
+// keepDevice gives the browser of a user who has just signed in a new entry in its cookie, in place
+// of the one before. It keeps those of other users.
+func (p *Pages) keepDevice(w http.ResponseWriter, r *http.Request, name string, password connector.Secret, now time.Time) {
+	expires, nonce := strconv.FormatInt(now.Add(deviceFor).Unix(), 10), rand.Text()
+	entries := []string{strings.Join([]string{expires, nonce, p.deviceSignature(name, password, expires, nonce)}, ".")}
+	for _, entry := range p.deviceEntries(r) {
+		if len(entry) < 100 && len(entries) < deviceUsers && p.validDevice(entry, name, password, now).nonce == "" {
+			entries = append(entries, entry)
+		}
+	}
+	http.SetCookie(w, p.deviceCookie(entries))
+}

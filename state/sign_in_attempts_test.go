@@ -1,0 +1,70 @@
+package state
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCountersOfWrongPasswordsAreKeptUntilTheyExpire(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	now := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	waits := SignInAttempts{Counter: "a", Wrong: 7, WaitUntil: now.Add(time.Minute), ExpiresAt: now.Add(time.Hour)}
+	few := SignInAttempts{Counter: "b", Wrong: 1, ExpiresAt: now.Add(time.Hour)}
+	old := SignInAttempts{Counter: "c", Wrong: 3, ExpiresAt: now.Add(time.Minute)}
+	read := func(at time.Time, limit int) []SignInAttempts {
+		t.Helper()
+		got, err := d.SignInAttempts(t.Context(), at, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	d.do(func(tx *Tx) error { return tx.KeepSignInAttempts([]SignInAttempts{few, waits, old}, now) })
+	if diff := cmp.Diff([]SignInAttempts{waits, old, few}, read(now, 10)); diff != "" {
+		t.Errorf("the counters are (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]SignInAttempts{waits}, read(now, 1)); diff != "" {
+		t.Errorf("with a limit of one the counters are (-want +got):\n%s", diff)
+	}
+	few.Wrong, waits.Wrong = 2, 0
+	d.do(func(tx *Tx) error {
+		return tx.KeepSignInAttempts([]SignInAttempts{few, waits}, now.Add(time.Minute))
+	})
+	if diff := cmp.Diff([]SignInAttempts{few}, read(now, 10)); diff != "" {
+		t.Errorf("after one was dropped and one has expired the counters are (-want +got):\n%s", diff)
+	}
+	if n := one[int](t, d.Ledger, "SELECT count(*) FROM sign_in_attempts"); n != 1 {
+		t.Errorf("the table has %d rows", n)
+	}
+}
+
+func TestADeviceHasSoManyAttemptsInAll(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	expires := time.Date(2026, 9, 2, 9, 0, 0, 0, time.UTC)
+	take := func() (ok bool) {
+		t.Helper()
+		d.do(func(tx *Tx) (err error) { ok, err = tx.TakeDeviceAttempt("d", 2, expires); return err })
+		return ok
+	}
+	giveBack := func() { d.do(func(tx *Tx) error { return tx.ReturnDeviceAttempt("d") }) }
+	if !take() || !take() || take() {
+		t.Error("a device has not two attempts")
+	}
+	giveBack()
+	if !take() || take() {
+		t.Error("an attempt that was returned is not there again, or there are two")
+	}
+	giveBack()
+	giveBack()
+	giveBack()
+	if n := one[int](t, d.Ledger, "SELECT count(*) FROM sign_in_attempts"); n != 0 {
+		t.Errorf("a device without wrong passwords has %d rows", n)
+	}
+	if got, err := d.SignInAttempts(t.Context(), expires.AddDate(-1, 0, 0), 10); len(got) != 0 || err != nil {
+		t.Errorf("devices are among the strangers: %v, %v", got, err)
+	}
+}
