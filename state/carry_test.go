@@ -365,19 +365,26 @@ func TestADifferenceOnTheWayIsFoundAndNothingIsKept(t *testing.T) {
 		before := d.values()
 		empty := &desk{t: t, clock: d.clock, opts: withKey(to, d)}
 		empty.reopen()
-		exec := empty.writer.ExecContext
-		if empty.below.isFile() { // which has one connection that writes
-			exec = empty.conn.ExecContext
-		}
-		for _, statement := range spoils[empty.below.isFile()] {
-			if _, err := exec(t.Context(), statement); err != nil {
-				t.Fatal(err)
+		inFile := empty.below.isFile()
+		if !inFile {
+			for _, statement := range spoils[inFile] {
+				if _, err := empty.writer.ExecContext(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		_ = empty.Close()
-		_, _, err := d.carry(to, Carrying{})
+		_, _, err := d.carry(to, Carrying{Stage: func(stage string) error {
+			if inFile && stage == "begun" { // a file with another schema does not open
+				raw(t, to.Path, spoils[inFile]...)
+			}
+			return nil
+		}})
 		if !errors.Is(err, ErrDiffers) || !strings.Contains(fmt.Sprint(err), "of table payers") {
 			t.Errorf("got %v", err)
+		}
+		if inFile {
+			raw(t, to.Path, "DROP TRIGGER spoil")
 		}
 		empty.reopen()
 		if rows := rowsOf(t, empty.reader, "SELECT (SELECT count(*) FROM payers) + (SELECT count(*) FROM audit) + commits FROM ledger"); rows[0] != "0" {

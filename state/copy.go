@@ -52,6 +52,9 @@ func OpenCopy(ctx context.Context, name string, file io.ReaderAt, size int64, ke
 	return c, nil
 }
 
+// nextOfCopy says what to do about a copy whose schema is strange.
+const nextOfCopy = "Nothing was restored. Take another backup, and find out who changed this one."
+
 // accept refuses what cannot be used as this ledger's key would have it.
 func (c *Copy) accept(ctx context.Context) error {
 	var id int64
@@ -64,16 +67,11 @@ func (c *Copy) accept(ctx context.Context) error {
 	if id != applicationID {
 		return c.refuse("it is no ledger of payersync", "Name the file that payersync ledger backup has written.")
 	}
-	f, err := c.Facts(ctx)
-	if err != nil {
+	if _, err := checkSchema(ctx, c.db, nil, ""); err != nil {
+		if err := refuseSchema(c.name, err, nextOfCopy); errors.As(err, new(*OpenError)) {
+			return err
+		}
 		return c.refuse("it is damaged: "+err.Error(), "Take another backup.")
-	}
-	newest, err := newestSchema()
-	if err != nil {
-		return err
-	}
-	if f.Schema > newest {
-		return c.refuse(fmt.Sprintf("its schema is version %d, this payersync knows up to %d", f.Schema, newest), "Use the payersync that wrote it, or a newer one.")
 	}
 	if c.seal.away != nil {
 		return nil

@@ -75,7 +75,7 @@ func (e *sqliteFile) open(ctx context.Context, l *Ledger) (err error) {
 		return fmt.Errorf("look at the ledger's files: %w", err)
 	}
 	looked := e.lastLook(l.Now())
-	fresh, err := checkFile(ctx, e.readOnly, e.path)
+	fresh, err := e.checkFile(ctx, l.seal)
 	if err != nil {
 		return err
 	}
@@ -114,17 +114,21 @@ func (e *sqliteFile) migrate(ctx context.Context, l *Ledger) error {
 	if err != nil {
 		return err
 	}
-	return upgrade(ctx, p, func(current, target int64) error {
+	migrated := false
+	if err := upgrade(ctx, p, func(current, target int64) error {
 		return &OpenError{
 			Path: l.path, Why: fmt.Sprintf("its schema is version %d, this payersync knows up to %d", current, target),
 			Next: "Use the payersync that wrote it, or a newer one.",
 		}
 	}, func() error {
-		if l.seal.away != nil { // what is made new may be sealed
+		if migrated = true; l.seal.away != nil { // what is made new may be sealed
 			return l.seal.away
 		}
 		return l.Sound(ctx)
-	})
+	}); err != nil || !migrated {
+		return err
+	}
+	return e.noteSchema(ctx, l)
 }
 
 // steps are scripts, but for two.
@@ -292,12 +296,13 @@ func refuseReadOnly(path string) error {
 	return nil
 }
 
-// checkFile refuses what is no ledger, and reports whether the first connection that
-// may write would change the file: a new one, or one that is no write-ahead log's yet.
+// checkFile refuses a file that is no ledger or whose schema payersync did not make, and reports whether the first
+// connection that may write would change the file: a new one, or one that is no write-ahead log's yet.
 // It reads through a connection of its own, because a writer's settings alone would
 // change the file.
-func checkFile(ctx context.Context, readOnly, path string) (fresh bool, err error) {
-	db, err := sql.Open("sqlite", readOnly)
+func (e *sqliteFile) checkFile(ctx context.Context, seal *sealer) (fresh bool, err error) {
+	path := e.path
+	db, err := sql.Open("sqlite", e.readOnly)
 	if err != nil {
 		return false, fmt.Errorf("open the ledger: %w", err)
 	}
@@ -314,6 +319,11 @@ func checkFile(ctx context.Context, readOnly, path string) (fresh bool, err erro
 	}
 	if tables > 0 && id != applicationID {
 		return false, &OpenError{Path: path, Why: "it is a database of another program", Next: "Give ledger.path a file of its own."}
+	}
+	if tables > 0 {
+		if err := e.checkSchema(ctx, db, seal); err != nil {
+			return false, err
+		}
 	}
 	return tables == 0 || id != applicationID || journal != "wal", nil
 }
@@ -428,13 +438,25 @@ func primaryCode(err error) int {
 	return cause.Code() & 0xFF
 }
 
-// integrity makes SQLite's own integrity check.
+// integrity makes SQLite's own integrity check, and compares the schema with the migrations.
 func (*sqliteFile) integrity(ctx context.Context, v *verifier) error {
-	return v.each(ctx, fmt.Sprintf("PRAGMA integrity_check(%d)", maxDamages), func(row []sql.NullString) {
+	err := v.each(ctx, fmt.Sprintf("PRAGMA integrity_check(%d)", maxDamages), func(row []sql.NullString) {
 		if row[0].String != "ok" {
 			v.report("", row[0].String)
 		}
 	})
+	if err != nil {
+		return err
+	}
+	_, err = checkSchema(ctx, v.db, nil, "")
+	var strange *strangeSchemaError
+	if !errors.As(err, &strange) {
+		return err
+	}
+	for _, object := range strange.strange {
+		v.report("", object)
+	}
+	return nil
 }
 
 // references reports rows that refer to one that is not there.

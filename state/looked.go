@@ -24,8 +24,9 @@ const (
 
 // lookedNote says when a ledger's file was last looked through, and how it was left after that.
 type lookedNote struct {
-	At   time.Time   `json:"looked_through_at"`
-	Left files.Trace `json:"left"`
+	At     time.Time   `json:"looked_through_at"`
+	Left   files.Trace `json:"left"`
+	Schema string      `json:"schema,omitempty"` // fingerprint of the schema that was compared last
 }
 
 // lastLook returns when the file was looked through that lies there as it was left, and zero where it is to be looked
@@ -59,7 +60,7 @@ func (e *sqliteFile) noteLook(at time.Time) {
 		return
 	}
 	left, err := e.folder.Trace(e.name)
-	note := lookedNote{At: at.UTC(), Left: left}
+	note := lookedNote{At: at.UTC(), Left: left, Schema: e.looked.Schema}
 	if err != nil || note.Left == e.looked.Left && note.At.Equal(e.looked.At) {
 		return
 	}

@@ -366,6 +366,9 @@ func (r *restore) note(ctx context.Context, path string, res *Restored) (ready m
 }
 
 func (r *restore) noteIn(ctx context.Context, tx *sql.Tx, res *Restored) (ready mark, err error) {
+	if _, err := checkSchema(ctx, tx, nil, ""); err != nil { // of what was copied, before anything in it acts
+		return ready, refuseSchema(r.Name, err, nextOfCopy)
+	}
 	now := r.Now().UTC().Format(layout)
 	res.RestoredAt = now
 	if _, err := tx.ExecContext(ctx, "UPDATE ledger SET restored_at = ?", now); err != nil {

@@ -34,6 +34,7 @@ type sealer struct {
 	aead    cipher.AEAD
 	mac     []byte
 	letters []byte // from which the key of letters is made
+	schema  []byte // for fingerprints of schemas
 	away    error  // why there is no key, so that nothing is opened; nil where there is one
 }
 
@@ -126,6 +127,10 @@ func newSealer(master []byte) (*sealer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("derive the key of letters: %w", err)
 	}
+	schema, err := hkdf.Key(sha256.New, master, nil, "payersync schema", keyBytes)
+	if err != nil {
+		return nil, fmt.Errorf("derive the key of schemas: %w", err)
+	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, fmt.Errorf("set up the sealing key: %w", err)
@@ -134,7 +139,7 @@ func newSealer(master []byte) (*sealer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up the sealing key: %w", err)
 	}
-	s := &sealer{aead: aead, mac: mac, letters: letters}
+	s := &sealer{aead: aead, mac: mac, letters: letters, schema: schema}
 	sum := sha256.Sum256(key)
 	copy(s.id[:], sum[:])
 	return s, nil

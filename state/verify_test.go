@@ -55,7 +55,8 @@ func TestVerifyTellsEachDamageWithItsRowAndNothingPersonal(t *testing.T) {
 			[]Damage{{CheckSealed, "changes.diff 1", "open a sealed value: it was altered or moved"}, {CheckSealed, "mandates.link m000", "open a sealed value: it is cut short"}},
 		},
 		{
-			"two altered acts", "DROP TRIGGER audit_keeps; UPDATE audit SET actor = 'eve' WHERE seq IN (1, 3)",
+			"two altered acts", "CREATE TEMP TABLE laws AS SELECT * FROM sqlite_master WHERE name = 'audit_keeps'; DROP TRIGGER audit_keeps; UPDATE audit SET actor = 'eve' WHERE seq IN (1, 3); " +
+				"PRAGMA writable_schema = ON; INSERT INTO sqlite_master SELECT * FROM laws",
 			[]Damage{{CheckAudit, "", "the audit log was altered at entry 1"}, {CheckAudit, "", "the audit log was altered at entry 3"}},
 		},
 		{

@@ -241,3 +241,29 @@ func TestADamagedLedgerIsToldRowByRow(t *testing.T) {
 	}
 	w.expect(exitDone, "ledger", "verify")
 }
+
+// covers F63
+func TestALedgerOrBackupWithATriggerOfSomebodyElseIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(3))
+	if statetest.OnPostgres() {
+		t.Skip("a backup is a file")
+	}
+	w.expect(exitDone, "sync")
+	backup := decode[backupReport](t, w.expect(exitDone, "ledger", "backup", t.TempDir(), "--output", "json"))
+	const trigger = "CREATE TRIGGER spy AFTER UPDATE ON ledger BEGIN DELETE FROM alarms; END"
+	statetest.Books(t, backup.Path, trigger)
+	const says = `payersync did not make the trigger "spy" on "ledger"`
+	for _, args := range [][]string{{"ledger", "verify", backup.Path}, {"ledger", "restore", backup.Path, "--yes"}, {"ledger", "restore", backup.Path, "--dry-run"}} {
+		if r := w.expect(exitFailed, args...); !strings.Contains(r.errOut, says) || !strings.Contains(r.errOut, "Take another backup") {
+			t.Errorf("%v says %s%s", args, r.out, r.errOut)
+		}
+	}
+	w.expect(exitDone, "sync")
+	statetest.Books(t, w.path("payersync.db"), trigger)
+	for _, args := range [][]string{{"status"}, {"sync"}, {"ledger", "verify"}, {"ledger", "backup", t.TempDir()}} {
+		if r := w.run(args...); r.code == exitDone || !strings.Contains(r.errOut, says) || !strings.Contains(r.errOut, "Nothing was written to it") {
+			t.Errorf("%v ends with %d and says %s%s", args, r.code, r.out, r.errOut)
+		}
+	}
+}
