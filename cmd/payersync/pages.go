@@ -66,6 +66,9 @@ of other connections; the limits of a user hold for links, too.`,
 			if strings.TrimSpace(user.Name) == "" {
 				return usage.Errorf("--user is blank; give the name under which the person acts")
 			}
+			if _, err := office.NewUserName(user.Name); errors.Is(err, office.ErrReservedName) && user.Name != actor() {
+				return usage.Errorf("no link was made: %w; give the name of the person", err)
+			}
 			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
 				address, err := adminAddress(s)
 				if err != nil {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -54,12 +55,38 @@ func UserName(text string) (string, error) {
 	return name, nil
 }
 
+// reservedNames are those of actors in the audit log that are no users of the pages.
+var reservedNames = []string{"payersync", "root", "schedule"}
+
+// ErrReservedName is an ErrUserName: the name is that of another actor in the audit log.
+var ErrReservedName error = reservedName{}
+
+type reservedName struct{}
+
+// Error says which names are reserved.
+func (reservedName) Error() string {
+	return "the names " + strings.Join(reservedNames, ", ") + " are reserved: they stand in the audit log for actors that are no users of the pages"
+}
+
+// Is reports that such a name is none of a user.
+func (reservedName) Is(target error) bool { return target == ErrUserName }
+
+// NewUserName returns the one spelling of a name that somebody is to act under. It fails with
+// ErrUserName, or with ErrReservedName for the name of another actor.
+func NewUserName(text string) (string, error) {
+	name, err := UserName(text)
+	if err == nil && slices.Contains(reservedNames, name) {
+		return "", ErrReservedName
+	}
+	return name, err
+}
+
 // Invite makes a user of a role, or lets one who exists choose another password, and returns the
 // path of a link that does it once. A new user is limited to these connections, none for one who
 // sees all. The role and the limits of one who exists stay; the password of before works until the
 // link is used. Earlier invitations of that person end.
 func (u Users) Invite(ctx context.Context, name, role string, connections []string, by string) (path string, err error) {
-	if name, err = UserName(name); err != nil {
+	if name, err = NewUserName(name); err != nil {
 		return "", err
 	}
 	token := make([]byte, 32)

@@ -92,6 +92,24 @@ func TestAnotherInvitationEndsTheOneBeforeAndKeepsTheRole(t *testing.T) {
 	}
 }
 
+func TestNamesOfOtherActorsAreNotForUsers(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"root", "payersync", "schedule", " ROOT ", "Payersync"} {
+		if _, err := office.NewUserName(name); !errors.Is(err, office.ErrReservedName) || !errors.Is(err, office.ErrUserName) {
+			t.Errorf("the name %q: %v", name, err)
+		}
+		if _, err := (office.Users{}).Invite(t.Context(), name, "viewer", nil, "tester"); !errors.Is(err, office.ErrReservedName) {
+			t.Errorf("inviting %q: %v", name, err)
+		}
+	}
+	if name, err := office.NewUserName("Root Beer"); name != "root beer" || err != nil {
+		t.Errorf("a name that begins like one is %q, %v", name, err)
+	}
+	if name, err := office.UserName("root"); name != "root" || err != nil { // who has the name since before can be removed
+		t.Errorf("a user of before is %q, %v", name, err)
+	}
+}
+
 func TestPasswordsAreKnownByTheirHashAlone(t *testing.T) {
 	t.Parallel()
 	p := office.NewPasswords()

@@ -226,6 +226,8 @@ func (o *Provider) arrived(ctx context.Context, code string, f flow) (User, erro
 	switch {
 	case err != nil:
 		return User{}, unreachable(errors.New("the provider's ID token does not hold: its signature, issuer, audience or time"))
+	case !o.isAuthorized(id):
+		return User{}, unreachable(errors.New("the provider's ID token does not hold: it was issued to another client (azp), or has several audiences and does not say to which client it was issued"))
 	case subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(f.nonce)) != 1:
 		return User{}, otherFlow
 	}
@@ -234,6 +236,20 @@ func (o *Provider) arrived(ctx context.Context, code string, f flow) (User, erro
 		return User{}, unreachable(errors.New("the provider's ID token holds no object"))
 	}
 	return o.known(claims)
+}
+
+// isAuthorized reports whether an ID token was issued to these pages. The library checks that they are
+// among the audiences, and leaves azp, the party that it was issued to, to its callers.
+func (o *Provider) isAuthorized(id *oidc.IDToken) bool {
+	var claims map[string]any
+	if err := id.Claims(&claims); err != nil {
+		return false
+	}
+	azp, there := claims["azp"]
+	if !there {
+		return len(id.Audience) == 1
+	}
+	return azp == any(o.ID)
 }
 
 // plainly returns what is the matter with an exchange without what the provider wrote.
@@ -248,7 +264,13 @@ func plainly(err error) error {
 // known returns who the claims name, with the highest role that they give.
 func (o *Provider) known(claims map[string]any) (User, error) {
 	text, _ := claimOf(claims, o.NameClaim).(string)
-	name, err := office.UserName(text)
+	name, err := office.NewUserName(text)
+	if errors.Is(err, office.ErrReservedName) {
+		return User{}, problem{
+			Status: http.StatusForbidden, Title: "The name is reserved", Sentence: fmt.Sprintf("The provider gives you the name %q, which stands in the audit log for another actor. You are not signed in.", text),
+			Next: "Ask an admin to have pages.oidc.name_claim name another claim, such as email, or to change your name there.", Path: "/signin",
+		}
+	}
 	if verified, said := claims["email_verified"].(bool); err != nil || o.NameClaim == "email" && said && !verified {
 		return User{}, problem{
 			Status: http.StatusForbidden, Title: "The provider did not say who you are", Sentence: "Your account has no name there under which you can act here, or an e-mail address that was not confirmed. You are not signed in.",

@@ -114,6 +114,12 @@ func anna(groups ...any) map[string]any {
 	return map[string]any{"email": "Anna@firm.example", "email_verified": true, "realm": map[string]any{"groups": groups}}
 }
 
+// with returns claims with one of them changed.
+func with(claims map[string]any, name string, value any) map[string]any {
+	claims[name] = value
+	return claims
+}
+
 // went goes to the provider and returns the address that it leads back to.
 func (v *visitor) went() string {
 	v.t.Helper()
@@ -149,6 +155,11 @@ func TestAProviderLetsInWhomItGivesARole(t *testing.T) {
 		{"another group", anna("ACCOUNTING", "itt", ""), "", "You may not use payersync"},
 		{"no name", map[string]any{"realm": map[string]any{"groups": []any{"it"}}}, "", "did not say who you are"},
 		{"a name that is none", map[string]any{"email": "<script>@x", "realm": map[string]any{"groups": []any{"it"}}}, "", "did not say who you are"},
+		{"a token that was issued to these pages", with(anna("all"), "azp", "payersync"), "viewer", ""},
+		{"several audiences, and issued to these pages", with(with(anna("all"), "azp", "payersync"), "aud", []string{"another app", "payersync"}), "viewer", ""},
+		{"a list of one audience", with(anna("all"), "aud", []string{"payersync"}), "viewer", ""},
+		{"the name root", with(anna("it"), "email", "Root"), "", "stands in the audit log for another actor"},
+		{"the name schedule", with(anna("it"), "email", "schedule"), "", "stands in the audit log for another actor"},
 		{"an address that was not confirmed", map[string]any{"email": "anna@firm.example", "email_verified": false, "realm": map[string]any{"groups": []any{"it"}}}, "", "did not say who you are"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -180,9 +191,17 @@ func TestAProvidersTokenThatDoesNotHoldLetsNobodyIn(t *testing.T) {
 		"another key":      func(_ map[string]any, k **rsa.PrivateKey) { *k = other },
 		"another issuer":   func(c map[string]any, _ **rsa.PrivateKey) { c["iss"] = "https://evil.example" },
 		"another audience": func(c map[string]any, _ **rsa.PrivateKey) { c["aud"] = "another app" },
-		"too old":          func(c map[string]any, _ **rsa.PrivateKey) { c["exp"] = time.Now().Add(-time.Hour).Unix() },
-		"another nonce":    func(c map[string]any, _ **rsa.PrivateKey) { c["nonce"] = "of another sign-in" },
-		"no nonce":         func(c map[string]any, _ **rsa.PrivateKey) { delete(c, "nonce") },
+		"several audiences, and nobody it was issued to": func(c map[string]any, _ **rsa.PrivateKey) { c["aud"] = []string{"payersync", "another app"} },
+		"several audiences, and issued to another": func(c map[string]any, _ **rsa.PrivateKey) {
+			c["aud"], c["azp"] = []string{"payersync", "another app"}, "another app"
+		},
+		"issued to another":           func(c map[string]any, _ **rsa.PrivateKey) { c["azp"] = "another app" },
+		"issued to a blank client":    func(c map[string]any, _ **rsa.PrivateKey) { c["azp"] = "" },
+		"issued to null":              func(c map[string]any, _ **rsa.PrivateKey) { c["azp"] = nil },
+		"issued to a list of clients": func(c map[string]any, _ **rsa.PrivateKey) { c["azp"] = []string{"payersync"} },
+		"too old":                     func(c map[string]any, _ **rsa.PrivateKey) { c["exp"] = time.Now().Add(-time.Hour).Unix() },
+		"another nonce":               func(c map[string]any, _ **rsa.PrivateKey) { c["nonce"] = "of another sign-in" },
+		"no nonce":                    func(c map[string]any, _ **rsa.PrivateKey) { delete(c, "nonce") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
