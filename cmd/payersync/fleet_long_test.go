@@ -22,9 +22,9 @@ var (
 	nodeSleeps = flag.Bool("node-sleeps", false, "let a node stand still for longer than a run's lease")
 )
 
-// within is how long the work of a node that was lost may wait: the lease of a run, and until the queue
-// gives up the job that had it.
-const within = 8 * time.Minute
+// within is how long the work of a node that was lost may wait: until the node is lost and the lease of its run is
+// over.
+const within = 4 * time.Minute
 
 // patiently is eventually for what a lost node holds up.
 func patiently(t *testing.T, what string, done func() bool) {
@@ -126,7 +126,7 @@ func TestNodesThatAreKilledMakeEachPayerOnce(t *testing.T) {
 func (c *cluster) expectTakenUp(name string) {
 	c.t.Helper()
 	waited := statetest.Ask(c.t, c.read("database"), name, `SELECT count(*) || ' lost runs were taken up, the last ' || coalesce(max(extract(epoch FROM finished_at::timestamptz - lease_until::timestamptz))::bigint, 0)
-		|| ' s after its lease: ' || (coalesce(max(finished_at::timestamptz - lease_until::timestamptz), '0') <= interval '8 minutes')
+		|| ' s after its lease: ' || (coalesce(max(finished_at::timestamptz - lease_until::timestamptz), '0') <= interval '4 minutes')
 		FROM main.runs WHERE outcome = 'incomplete' AND finished_at > lease_until`)
 	c.t.Logf("%s: %s", name, waited)
 	if !strings.HasSuffix(waited, ": true") {

@@ -30,6 +30,7 @@ type going struct {
 	id     int64  // of River's row
 	holder string // another for each hold, also of one node
 	lease  *connector.Lease
+	node   *connector.Lease // of this node, when the job was taken
 	ended  chan struct{}
 	stood  standing // to be read once it has ended
 }
@@ -38,7 +39,7 @@ func (g *going) job() Job { return Job{g.account, g.Job} }
 
 // holds fails with errHoldLost when another node may have the job by now.
 func (g *going) holds() error {
-	if g.lease.Over() {
+	if g.lease.Over() || g.node.Over() {
 		return errHoldLost
 	}
 	return nil
@@ -100,7 +101,7 @@ func (q *Queue) begin(g *going, leave func()) {
 func (q *Queue) keep(ctx context.Context, g *going, done <-chan struct{}, lost func()) {
 	tick := time.NewTicker(q.cfg.pace.hold / 8)
 	defer tick.Stop()
-	for !g.lease.Over() {
+	for g.holds() == nil {
 		select {
 		case <-done:
 			return

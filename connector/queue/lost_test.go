@@ -3,6 +3,7 @@ package queue
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"payersync/connector"
 	"payersync/connector/worker"
 )
 
@@ -24,8 +26,8 @@ var lost = flag.Bool("lost", false, "kill a node with its work, which takes half
 const childOf = "PAYERSYNC_QUEUE_DATABASE"
 
 // A lost node was the leader, and at work on a job, on a drain and on a tick, when it was killed: it has no place for
-// another tick, so that the next is the other node's. Times of this test are River's own, but for those after which a
-// job is taken for lost.
+// another tick, so that the next is the other node's. Times of this test are the product's, but for the time
+// after which a node is lost.
 //
 // covers F185
 func TestWhatALostNodeDidGoesOnElsewhere(t *testing.T) {
@@ -43,7 +45,7 @@ func TestWhatALostNodeDidGoesOnElsewhere(t *testing.T) {
 	leader := ask[string](s, "SELECT leader_id FROM river.river_leader")
 
 	cfg := s.config()
-	cfg.pace = pace{slice: lostAfter, rescue: lostAfter, drainAgain: drainAgain, hold: lostAfter}
+	cfg.pace = pace{drainAgain: drainAgain, seen: time.Second, gone: lostAfter}
 	var ticks atomic.Int64
 	cfg.Due = func(context.Context) ([]int64, error) { ticks.Add(1); return nil, nil }
 	s.node(cfg)
@@ -67,8 +69,98 @@ func TestWhatALostNodeDidGoesOnElsewhere(t *testing.T) {
 	}
 }
 
-// lostAfter is when a job of that test is taken for lost.
+// lostAfter is when a node of that test is lost.
 const lostAfter = 5 * time.Second
+
+// A database that was restored has jobs under way on nodes that do not exist.
+func TestJobsOfUnknownNodesAreReturned(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.every(1, Schedule{Job: "sync", Cron: daily})
+	if err := s.deliver(t.Context(), s.queue(), 2); err != nil {
+		t.Fatal(err)
+	}
+	q := s.queue()
+	if _, err := q.startDue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.exec("UPDATE river.river_job SET state = 'running', attempt = 1, attempted_at = now() - '2 minutes'::interval, attempted_by = '{nobody}'")
+	s.exec("INSERT INTO river.holds (account, job, job_id, holder) SELECT 1, 'sync', id, 'nobody 1' FROM river.river_job WHERE kind = 'slice'") // it has ended, which River does not know
+	s.node(s.named(Presence{Name: "alpha"}))
+	s.until("what was under way goes on", func() bool { return s.noted("2 drain done schedule") == 1 && s.over() })
+	if n := s.noted("1 sync done schedule"); n != 0 {
+		t.Errorf("a job that had ended was done %d times again", n)
+	}
+}
+
+// A node stands still during a drain. Another goes on with it, and what the first answers when it wakes up does not
+// end the other's.
+//
+// covers F185
+func TestALateAnswerOfALostNodeDoesNotCount(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	begun, wake, fenced := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	slow := s.named(Presence{Name: "alpha"})
+	slow.pace.seen, slow.pace.gone = time.Hour, time.Second
+	slow.Drain = func(ctx context.Context, _ int64) error {
+		close(begun)
+		<-wake
+		fenced <- connector.MayLeave(ctx)
+		return nil
+	}
+	s.node(slow)
+	if err := s.deliver(t.Context(), s.queue(), 1); err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	other, end := s.named(Presence{Name: "beta"}), make(chan struct{})
+	other.pace.gone = time.Second
+	var drains atomic.Int64
+	drain := other.Drain
+	other.Drain = func(ctx context.Context, account int64) error { drains.Add(1); <-end; return drain(ctx, account) }
+	s.node(other)
+	s.until("the other node goes on", func() bool { return drains.Load() == 1 })
+	close(wake)
+	if err := <-fenced; !errors.Is(err, errUnseen) {
+		t.Errorf("the lost node may send: %v", err)
+	}
+	s.until("the lost node has answered", func() bool { return s.noted("1 drain done schedule") == 1 })
+	if n := ask[int](s, "SELECT count(*) FROM river.river_job WHERE kind = 'drain' AND state = 'running'"); n != 1 {
+		t.Errorf("%d drains are at work after the late answer, want that of the other node", n)
+	}
+	close(end)
+	s.until("all is drained", func() bool { return s.over() })
+	if lie := ask[int](s, "SELECT count(*) FROM deliveries WHERE open"); lie > 0 || drains.Load() != 1 {
+		t.Errorf("%d deliveries lie after %d drains", lie, drains.Load())
+	}
+}
+
+// After an outage of the database every node looks silent.
+func TestANodeThatHasJustComeBackJudgesNobody(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	q := s.queue()
+	q.cfg.Presence = func() Presence { return Presence{Name: "alpha"} }
+	s.exec("INSERT INTO river.nodes (node_id, name, version, addresses, accounts, unopened, runs, stopping, started_at, seen_at) VALUES ('b', 'beta', '1', '{}', 1, '{}', 0, false, now(), now() - '3 minutes'::interval)")
+	if err := s.deliver(t.Context(), q, 1); err != nil {
+		t.Fatal(err)
+	}
+	s.exec("UPDATE river.river_job SET state = 'running', attempt = 1, attempted_at = now(), attempted_by = '{b}'")
+	q.lease.Store(connector.NewLease(goneAfter, connector.OfThisMachine()))
+	v := &visible{Queue: q, began: time.Now()}
+	running := func() int { return ask[int](s, "SELECT count(*) FROM river.river_job WHERE state = 'running'") }
+	for range steadyTimes {
+		v.seen(t.Context())
+	}
+	if running() != 1 {
+		t.Error("it gave the job of another away, which may be about to speak")
+	}
+	v.seen(t.Context())
+	if running() != 0 {
+		t.Error("it never judges")
+	}
+}
 
 type process struct {
 	*scene
@@ -131,7 +223,7 @@ func child(dsn string) {
 		Due:    due,
 		Report: func(_ int64, e worker.Event) { fmt.Println(e.Job) },
 		Slice:  time.Second,
-		pace:   pace{slice: lostAfter, rescue: time.Hour, hold: lostAfter}, // it is not the one that takes its jobs for lost
+		pace:   pace{seen: time.Second, gone: lostAfter},
 	})
 	if err != nil {
 		panic(err)

@@ -112,49 +112,76 @@ func (q *Queue) Nodes(ctx context.Context) ([]Node, error) { return Nodes(ctx, q
 
 // beSeen says again and again that the node is there, and that it stops once ctx has ended, until
 // it has stopped.
-func (q *Queue) beSeen(ctx context.Context, stopped <-chan struct{}) {
-	if q.cfg.Presence == nil {
-		<-stopped
-		return
-	}
-	began, told := time.Now(), false
-	say := func(do func(ctx context.Context) error) {
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), seenWithin)
-		defer cancel()
-		err := do(within)
-		if err != nil && !told {
-			q.cfg.Log("other nodes and people do not see that this node is there; it works all the same: " + err.Error())
-		}
-		told = err != nil
-	}
-	tick := time.NewTicker(q.cfg.pace.seen)
+func (v *visible) beSeen(ctx context.Context, stopped <-chan struct{}) {
+	tick := time.NewTicker(v.cfg.pace.seen)
 	defer tick.Stop()
 	for stops := ctx.Done(); ; {
-		say(func(within context.Context) error { return q.seen(within, time.Since(began), ctx.Err() != nil) })
 		select {
 		case <-tick.C:
 		case <-stops:
 			stops = nil
 		case <-stopped:
-			say(func(within context.Context) error {
-				_, err := q.cfg.Pool.Exec(within, "DELETE FROM river.nodes WHERE node_id = $1", q.client.ID())
+			v.say(ctx, func(within context.Context) error {
+				_, err := v.cfg.Pool.Exec(within, "DELETE FROM river.nodes WHERE node_id = $1", v.client.ID())
 				return err
 			})
 			return
 		}
+		v.seen(ctx)
 	}
 }
 
-// seen writes the node's row. A lost node of its name came back as this one, and others are
-// forgotten after a while.
-func (q *Queue) seen(ctx context.Context, age time.Duration, stopping bool) error {
-	p := q.cfg.Presence()
+// visible is how a node shows the others that it is there.
+type visible struct {
+	*Queue
+	began  time.Time
+	told   bool // the log was told that it does not succeed
+	steady int  // how often it has succeeded in a row
+}
+
+// seen writes the node's row and, once it has done so for a while, returns the jobs of lost nodes.
+func (v *visible) seen(ctx context.Context) {
+	p := v.cfg.Presence()
+	v.say(ctx, func(within context.Context) error { return v.record(within, p, time.Since(v.began), ctx.Err() != nil) })
+	if v.steady > steadyTimes {
+		v.say(ctx, func(within context.Context) error { return v.returnLost(within, p.Name) })
+	}
+}
+
+func (v *visible) say(ctx context.Context, do func(ctx context.Context) error) {
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), seenWithin)
+	defer cancel()
+	err := do(within)
+	v.steady++
+	if err != nil {
+		v.steady = 0
+	}
+	if err != nil && !v.told {
+		v.cfg.Log("other nodes and people do not see that this node is there; after a minute the others go on with its jobs: " + err.Error())
+	}
+	v.told = err != nil
+}
+
+// record writes the node's row. It renews the node's lease, or begins another where the node was lost meanwhile: the
+// jobs that it had are returned, and stay under the old one.
+func (v *visible) record(ctx context.Context, p Presence, age time.Duration, stopping bool) error {
+	asked, known := connector.OfThisMachine(), false
 	batch := &pgx.Batch{}
+	batch.Queue("SELECT 1 FROM river.nodes WHERE node_id = $1 FOR UPDATE", v.client.ID())
+	batch.Queue("SELECT EXISTS (SELECT 1 FROM river.nodes WHERE node_id = $1 AND seen_at > clock_timestamp() - $2::interval)", v.client.ID(), v.cfg.pace.gone).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&known) })
 	batch.Queue(`INSERT INTO river.nodes (node_id, name, version, addresses, accounts, unopened, runs, stopping, started_at, seen_at)
-VALUES ($1, $2, $3, coalesce($4::text[], '{}'), $5, coalesce($6::bigint[], '{}'), $7, $8, now() - $9::interval, now())
+VALUES ($1, $2, $3, coalesce($4::text[], '{}'), $5, coalesce($6::bigint[], '{}'), $7, $8, now() - $9::interval, clock_timestamp())
 ON CONFLICT (node_id) DO UPDATE SET addresses = excluded.addresses, accounts = excluded.accounts, unopened = excluded.unopened, runs = excluded.runs,
 	stopping = excluded.stopping, seen_at = excluded.seen_at`,
-		q.client.ID(), p.Name, p.Version, p.Addresses, p.Accounts, p.Unopened, p.Runs, stopping, age)
-	batch.Queue("DELETE FROM river.nodes WHERE seen_at < now() - $1::interval OR name = $2 AND seen_at <= now() - $3::interval", lostFor, p.Name, goneAfter)
-	return q.cfg.Pool.SendBatch(ctx, batch).Close()
+		v.client.ID(), p.Name, p.Version, p.Addresses, p.Accounts, p.Unopened, p.Runs, stopping, age)
+	if err := v.cfg.Pool.SendBatch(ctx, batch).Close(); err != nil {
+		return err
+	}
+	if known {
+		v.lease.Load().Renew(asked)
+	} else {
+		v.lease.Store(connector.NewLease(v.cfg.pace.gone, asked))
+	}
+	return nil
 }

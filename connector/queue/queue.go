@@ -15,9 +15,9 @@
 // anew. A failed one is not tried again before its time comes: the next tick is the
 // retry, as in package worker. A drain is tried again by itself, for nothing else may come for it.
 //
-// A job is done at least once. When a node is lost, its jobs go on elsewhere some minutes later,
-// and a node that was only paused may still be at work then: nothing is safe because of
-// the queue. Two runs of a connection at once are refused by the ledger.
+// A job is done at least once. A node that was silent for a minute is lost, and the others go on with its
+// jobs. It may only have been paused: it sends nothing more for them, and its late answers do not count, but it may
+// still be at work. So nothing is safe because of the queue. Two runs of a connection at once are refused by the ledger.
 package queue
 
 import (
@@ -34,6 +34,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 
+	"payersync/connector"
 	"payersync/connector/worker"
 )
 
@@ -78,7 +79,7 @@ type Config struct {
 	// Now is the database's clock, by which errors name their times and all nodes go; nil for the node's own.
 	Now func() time.Time
 
-	Presence func() Presence // what the node says of itself; nil for one that nobody is to see
+	Presence func() Presence // what the node says of itself; nil for one without a name
 
 	Report func(account int64, e worker.Event) // is told of every outcome, by several goroutines at once; nil for nobody
 	Log    func(text string)                   // is told what the queue could not do, and nothing of what its jobs are about; nil for nobody
@@ -102,7 +103,7 @@ const (
 
 	tickEvery   = 10 * time.Second
 	tickTime    = time.Minute
-	rescueAfter = 6 * time.Minute  // longer than a slice: a job whose node is silent for so long goes on elsewhere
+	rescueAfter = 6 * time.Minute  // longer than a slice: a job that hangs for so long on a node that is there begins anew
 	drainAgain  = 10 * time.Second // a drain that failed
 	keep        = time.Hour        // of jobs that are over: what they did stands elsewhere
 	stopWithin  = 20 * time.Second
@@ -114,7 +115,7 @@ const (
 type pace struct {
 	now                                          func() time.Time
 	tick, fetch, poll, rescue, slice, drainAgain time.Duration
-	seen, hold, look                             time.Duration
+	seen, gone, hold, look                       time.Duration
 	inTest                                       bool
 }
 
@@ -131,7 +132,8 @@ type Queue struct {
 	cfg    Config
 	client *river.Client[pgx.Tx]
 	clock  riverClock
-	heard  atomic.Pointer[time.Time] // when the database last answered; nil while it does not run
+	heard  atomic.Pointer[time.Time]       // when the database last answered; nil while it does not run
+	lease  atomic.Pointer[connector.Lease] // within which the others do not take the node for lost
 
 	places   map[string]chan struct{} // by queues of River: each holds one for each job that this node has under way
 	life     context.Context          // of those
@@ -171,6 +173,7 @@ func (c *Config) defaults() {
 	orDefault(&c.pace.slice, SliceTime)
 	orDefault(&c.pace.drainAgain, drainAgain)
 	orDefault(&c.pace.seen, seenEvery)
+	orDefault(&c.pace.gone, goneAfter)
 	orDefault(&c.pace.hold, holdFor)
 	orDefault(&c.pace.look, lookEvery)
 	if c.pace.now == nil {
@@ -178,6 +181,9 @@ func (c *Config) defaults() {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Presence == nil {
+		c.Presence = func() Presence { return Presence{} }
 	}
 	if c.Report == nil {
 		c.Report = func(int64, worker.Event) {}
@@ -256,6 +262,9 @@ func (q *Queue) Run(ctx context.Context) error {
 	defer end()
 	q.life = life
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(q.cfg.StopWithin, end) })()
+	q.lease.Store(connector.NewLease(q.cfg.pace.gone, connector.OfThisMachine()))
+	v := &visible{Queue: q, began: time.Now()}
+	v.seen(ctx) // before there are jobs: they are under the lease of a node that is known
 	if err := q.client.Start(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -268,7 +277,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		<-q.client.Stopped()
 		q.underWay.Wait()
 	}()
-	q.beSeen(ctx, stopped)
+	v.beSeen(ctx, stopped)
 	q.heard.Store(nil)
 	return nil
 }

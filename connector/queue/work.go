@@ -88,13 +88,17 @@ func (q *Queue) workers() *river.Workers {
 // work lets a scheduled job go on, if it still is one.
 func (q *Queue) work(ctx context.Context, row *rivertype.JobRow, args jobArgs) error {
 	var scheduled bool
+	node := q.lease.Load()
 	err := q.cfg.Pool.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM river.schedules WHERE account = $1 AND job = $2)", args.Account, args.Name).Scan(&scheduled)
+	if err == nil && scheduled {
+		scheduled, err = q.stillMine(ctx, row)
+	}
 	if err == nil && !scheduled {
 		return nil
 	}
 	s := standing{held: true}
 	if err == nil {
-		g := &going{event: event{args.Account, worker.Event{Job: args.Name, Trigger: args.Trigger}}, id: row.ID, ended: make(chan struct{})}
+		g := &going{event: event{args.Account, worker.Event{Job: args.Name, Trigger: args.Trigger}}, id: row.ID, node: node, ended: make(chan struct{})}
 		g.holder = fmt.Sprint(q.client.ID(), " ", q.holds.Add(1))
 		s, err = q.slice(ctx, g, q.places[row.Queue])
 	}
@@ -200,15 +204,23 @@ const noteTime = 5 * time.Second
 
 // drain reflects the deliveries of an account, and goes on behind all others while there are some.
 func (q *Queue) drain(ctx context.Context, job *river.Job[drainArgs]) error {
-	account, open := job.Args.Account, false
+	account, open, holds := job.Args.Account, false, fence(q.lease.Load())
+	if mine, err := q.stillMine(ctx, job.JobRow); err != nil || !mine {
+		return q.again(q.cfg.pace.drainAgain)
+	}
+	ctx = connector.WithFence(ctx, holds)
 	e := q.goOn(ctx, job.JobRow, event{account, worker.Event{Job: worker.DrainName, Trigger: worker.TriggerSchedule}}, func(ctx context.Context) (err error) {
 		if err = q.cfg.Drain(ctx, account); err == nil {
 			open, err = q.finish(ctx, job)
 		}
 		return err
 	})
-	if e.Outcome == more {
+	switch {
+	case e.Outcome == more:
 		return q.again(0)
+	case e.Err != nil && holds() != nil:
+		q.cfg.Log(errUnseen.Error())
+		return q.again(q.cfg.pace.drainAgain)
 	}
 	q.cfg.Report(account, e.Event)
 	switch {
