@@ -20,6 +20,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/accounting/csvfile"
+	"payersync/connector/queue"
 	"payersync/mapping"
 	"payersync/state"
 )
@@ -79,7 +80,8 @@ type accountChange struct {
 
 	over    int64
 	files   map[string][]byte
-	carried bool // its ledger is there, and its key is not
+	carried bool   // its ledger is there, and its key is not
+	pages   string // the address of its pages, "" for none
 }
 
 func (a *app) applyAccounts(ctx context.Context, dir string, key []byte, by state.Entry, yes bool) error {
@@ -111,6 +113,9 @@ func (a *app) applyAccounts(ctx context.Context, dir string, key []byte, by stat
 	}
 	if err := errors.Join(wrong...); err != nil {
 		return usage.Errorf("no account was changed: %w", err)
+	}
+	if err := a.warnOfPages(ctx, server, changes); err != nil {
+		return err
 	}
 	open := 0
 	for _, c := range changes {
@@ -145,6 +150,35 @@ func (a *app) applyAccounts(ctx context.Context, dir string, key []byte, by stat
 	}
 	if open > 0 && !yes {
 		a.Say("Nothing was changed.")
+	}
+	return nil
+}
+
+// warnOfPages names the accounts whose pages no node shows: none shows pages over the scheme of their address.
+func (a *app) warnOfPages(ctx context.Context, server *state.Server, changes []accountChange) error {
+	if !slices.ContainsFunc(changes, func(c accountChange) bool { return c.pages != "" }) {
+		return nil
+	}
+	nodes, err := nodesOf(ctx, server)
+	if err != nil {
+		return err
+	}
+	shown := map[string]bool{}
+	for _, n := range nodes {
+		if n.State() != queue.Lost {
+			shown[n.Pages] = true
+			if !n.PagesKnown {
+				return nil
+			}
+		}
+	}
+	if len(shown) == 0 { // nodes are still to be started, probably with this configuration
+		shown[a.node.config.Server.PagesScheme()] = true
+	}
+	for _, c := range changes {
+		if scheme, _, _ := strings.Cut(c.pages, "://"); c.pages != "" && !shown[scheme] {
+			a.Say("Warning: no node shows the pages of account %s: its server.admin_url is %s, and no node has pages over %s. Start a node with server.admin, and for https with admin_tls or admin_proxies, or change server.admin_url.", c.Account, show.Visible(c.pages), scheme)
+		}
 	}
 	return nil
 }
@@ -184,9 +218,11 @@ func (a *app) accountChange(ctx context.Context, server *state.Server, folder st
 	if c.files[config.AccountFile] == nil {
 		return c, fmt.Errorf("there is no %s in %s; write one, or move what is no account elsewhere", config.AccountFile, folder)
 	}
-	if err := errors.Join(state.CheckFiles(c.Account, c.files), a.checkAccount(ctx, folder, c.Account)); err != nil {
+	cfg, err := a.checkAccount(ctx, folder, c.Account)
+	if err := errors.Join(state.CheckFiles(c.Account, c.files), err); err != nil {
 		return c, err
 	}
+	c.pages = cfg.Server.AdminURL
 	docs, err := server.Documents(ctx, c.Account)
 	c.carried = errors.Is(err, state.ErrNotAdopted)
 	if c.New = c.carried || errors.Is(err, state.ErrNoAccount); err != nil && !c.New {
@@ -292,10 +328,10 @@ func (a *app) sayChange(c accountChange) {
 }
 
 // checkAccount checks the files of an account as far as that asks no other system.
-func (a *app) checkAccount(ctx context.Context, folder, name string) error {
+func (a *app) checkAccount(ctx context.Context, folder, name string) (*config.Config, error) {
 	cfg, err := config.LoadAccount(folder, a.node.config, name, a.getenv)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var wrong []error
 	for _, c := range cfg.Connections {
@@ -303,7 +339,7 @@ func (a *app) checkAccount(ctx context.Context, folder, name string) error {
 			wrong = append(wrong, fmt.Errorf("connection %s: %w", c.Name, err))
 		}
 	}
-	return errors.Join(wrong...)
+	return cfg, errors.Join(wrong...)
 }
 
 // checkMappingOf checks the mapping of a connection: whole where it can be told which fields the source

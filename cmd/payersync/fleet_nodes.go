@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -13,21 +14,27 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"payersync/cmd/payersync/internal/config"
 	"payersync/connector/metrics"
 	"payersync/connector/queue"
 	"payersync/connector/server"
 	"payersync/state"
 )
 
-// nodeName is what this machine is called.
-func nodeName() string {
+// nodeName returns the name of a node: its machine's, and the port that tells it from others on that machine.
+func nodeName(c config.Server) string {
 	name, _ := os.Hostname() // a machine without one has a node without a name
+	for _, address := range []string{c.Webhooks, c.Health, c.Admin, c.Metrics} {
+		if _, port, err := net.SplitHostPort(address); err == nil && port != "0" {
+			return net.JoinHostPort(name, port)
+		}
+	}
 	return name
 }
 
 // presence is what the node says of itself to whoever looks at the database.
 func (f *fleet) presence() queue.Presence {
-	p := queue.Presence{Name: nodeName(), Version: version, Addresses: f.addresses, Runs: f.queue.Runs()}
+	p := queue.Presence{Name: nodeName(f.node.Server), Pages: f.node.Server.PagesScheme(), Version: version, Addresses: f.addresses, Runs: f.queue.Runs()}
 	for _, a := range f.opened() {
 		if a.open {
 			p.Accounts++

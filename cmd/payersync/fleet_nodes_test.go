@@ -222,7 +222,7 @@ func TestNodesAreShownInListsStatusMetricsAndTheLog(t *testing.T) {
 	if lost.Name != "node-b" {
 		mine, lost = lost, mine
 	}
-	if host, _ := os.Hostname(); mine.Name != host || mine.State != queue.AtWork || mine.Accounts != 2 || len(mine.Unopened) > 0 || mine.Version != version || mine.Silent > 60 ||
+	if host, _ := os.Hostname(); mine.Name != host+c.hooks[0][strings.LastIndex(c.hooks[0], ":"):] || mine.State != queue.AtWork || mine.Accounts != 2 || len(mine.Unopened) > 0 || mine.Version != version || mine.Silent > 60 ||
 		len(mine.Addresses) != 2 || mine.Addresses[0] != "webhooks "+c.hooks[0] || lost.State != queue.Lost || lost.Leads || lost.Silent/60 != 14 {
 		t.Errorf("the nodes are %+v", rows)
 	}

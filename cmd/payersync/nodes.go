@@ -40,18 +40,25 @@ type nodeRow struct {
 	Unopened  []string        `json:"accounts_not_open"`
 	Runs      int             `json:"runs_under_way"`
 	Addresses []string        `json:"addresses"`
+	Pages     string          `json:"pages"`               // http or https, as browsers reach its pages
+	Ahead     float64         `json:"clock_seconds_ahead"` // of the database's clock
 }
 
 func (n nodeRow) silence() time.Duration { return time.Duration(n.Silent) * time.Second }
 
-// nodeRows returns the nodes of a database; accounts are those that it has.
-func nodeRows(ctx context.Context, server *state.Server, accounts []state.AccountInfo) ([]nodeRow, error) {
+// nodesOf returns the nodes that a database knows.
+func nodesOf(ctx context.Context, server *state.Server) ([]queue.Node, error) {
 	pool, err := server.Pool(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
 	defer pool.Close()
-	nodes, err := queue.Nodes(ctx, pool)
+	return queue.Nodes(ctx, pool)
+}
+
+// nodeRows returns the nodes of a database; accounts are those that it has.
+func nodeRows(ctx context.Context, server *state.Server, accounts []state.AccountInfo) ([]nodeRow, error) {
+	nodes, err := nodesOf(ctx, server)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +68,7 @@ func nodeRows(ctx context.Context, server *state.Server, accounts []state.Accoun
 	}
 	rows := []nodeRow{}
 	for _, n := range nodes {
-		row := nodeRow{n.Name, n.ID, n.State(), n.Version, n.Leads, n.StartedAt, n.SeenAt, int64(n.Silent / time.Second), n.Accounts, []string{}, n.Runs, n.Addresses}
+		row := nodeRow{n.Name, n.ID, n.State(), n.Version, n.Leads, n.StartedAt, n.SeenAt, int64(n.Silent / time.Second), n.Accounts, []string{}, n.Runs, n.Addresses, n.Pages, n.ClockAhead.Seconds()}
 		for _, id := range n.Unopened {
 			row.Unopened = append(row.Unopened, names[id])
 		}
@@ -76,7 +83,8 @@ func (a *app) nodesListCmd() *cobra.Command {
 		Long: `Lists the nodes with what each says of itself: its version, since when it runs, when it was
 last seen by the database's clock, how many accounts are open on it, how many could not be
 opened, and how many runs it has under way. The one that leads starts the jobs whose time
-has come; any of them does them.
+has come; any of them does them. The list warns of a node whose clock differs from the
+database's by five seconds or more.
 
 A node that stops goes from the list by itself. One that was not seen for a minute is lost:
 what it did goes on elsewhere. It stays in the list for a day, until a node of its name is
@@ -103,6 +111,7 @@ back, or until payersync nodes forget.`,
 				return nil
 			}
 			a.printNodes(rows)
+			a.warnOfClocks(rows)
 			return nil
 		},
 	}
@@ -123,6 +132,19 @@ func (a *app) printNodes(rows []nodeRow) {
 	show.Table(a.Out, []string{"Node", "State", "Leads", "Version", "Since", "Last seen", "Accounts", "Not open", "Runs"}, table)
 }
 
+// warnOfClocks names the nodes at work whose clock is off.
+func (a *app) warnOfClocks(rows []nodeRow) {
+	for _, n := range rows {
+		seconds, side := n.Ahead, "ahead of"
+		if seconds < 0 {
+			seconds, side = -seconds, "behind"
+		}
+		if n.State != queue.Lost && seconds >= queue.ClockTolerance.Seconds() {
+			a.Say("Warning: the clock of node %s is %.0f seconds %s the database's. Set both clocks by the same time server (NTP).", show.Visible(n.Name), seconds, side)
+		}
+	}
+}
+
 // forgottenNodes is what `nodes forget --output json` prints.
 type forgottenNodes struct {
 	Forgotten int `json:"forgotten"`
@@ -133,7 +155,7 @@ func (a *app) nodesForgetCmd() *cobra.Command {
 		Use: "forget NAME", Short: "Show a lost node no more: it is known, and will not come back",
 		Long: `Takes the lost nodes of a name from the list, so that status and alert rules speak of them no
 more. One that is at work stays there, and one that was not lost after all comes back.`,
-		Example: "  payersync nodes forget node-b",
+		Example: "  payersync nodes forget node-b:8080",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			server, err := a.node.open()

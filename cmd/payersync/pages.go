@@ -173,7 +173,7 @@ func settingsOf(c *config.Config) []pages.Setting {
 		{Group: "Letters", Name: "Sent by", Value: c.Letters.Sender},
 	}
 	if c.Node != nil {
-		settings = append(settings, pages.Setting{Group: "The node that shows this page", Name: "Name", Value: nodeName()}, pages.Setting{Group: "The node that shows this page", Name: "Version", Value: version})
+		settings = append(settings, pages.Setting{Group: "The node that shows this page", Name: "Name", Value: nodeName(c.Node.Server)}, pages.Setting{Group: "The node that shows this page", Name: "Version", Value: version})
 	}
 	return settings
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // mayBePublic fails where others reach the pages and nobody could sign in but by a link that is
-// made on this machine. serve refuses to start by it, and check says the same.
+// made on this machine. serve refuses to start by it, a node refuses requests for the pages, and check says the same.
 func mayBePublic(ctx context.Context, s *session.Session) error {
 	if !s.Config.Server.AdminPublic() || s.Config.Pages.OIDC != nil {
 		return nil
@@ -36,6 +36,9 @@ func checkPages(ctx context.Context, s *session.Session) []finding {
 	c := s.Config
 	if c.Server.Admin == "" {
 		return nil
+	}
+	if why := c.NoPages(); why != "" {
+		return []finding{{Check: "pages", OK: true, Warning: true, Detail: "not shown on this node: " + why, Next: "start a node whose server.admin fits, or change server.admin_url; webhooks and jobs need no pages"}}
 	}
 	err := mayBePublic(ctx, s)
 	if err == nil && c.Server.AdminTLS != nil {
@@ -77,6 +80,13 @@ func (svc *service) adminHandler() http.HandlerFunc {
 		if fronts := at.Config.Server.TrustedFronts(); len(fronts) > 0 && !server.FromProxy(r, fronts) {
 			http.Error(w, "The pages are reached through the proxy in front of them.", http.StatusForbidden)
 			return
+		}
+		if at.Config.Node != nil && !at.public.Load() { // other nodes and the account's webhooks do not wait for its first user
+			if err := mayBePublic(r.Context(), at.Session); err != nil {
+				http.Error(w, "Nobody may come in yet: make the first user with payersync pages users invite, or set pages.oidc.", http.StatusForbidden)
+				return
+			}
+			at.public.Store(true)
 		}
 		at.pages.ServeHTTP(w, r)
 	}

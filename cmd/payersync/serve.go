@@ -133,6 +133,7 @@ type installation struct {
 	*session.Session
 	endpoint *server.Server
 	pages    *pages.Pages // nil where none are shown
+	public   atomic.Bool  // somebody is known who may come in; of pages on a node
 }
 
 func (a *app) serve(ctx context.Context, s *session.Session, asked <-chan os.Signal) error {
@@ -254,8 +255,15 @@ func (svc *service) install(ctx context.Context, s *session.Session) (*installat
 	if made.endpoint, err = svc.endpoint(ctx, s); err != nil || s.Config.Server.Admin == "" {
 		return made, err
 	}
+	if why := s.Config.NoPages(); why != "" {
+		s.Log.Warn("the pages of the account are not shown on this node: " + why)
+		return made, nil
+	}
 	if err := mayBePublic(ctx, s); err != nil {
-		return nil, err
+		if s.Config.Node == nil {
+			return nil, err
+		}
+		s.Log.WithError(forLog(err)).Warn("the pages of the account are not shown on this node yet; webhooks and jobs go on")
 	}
 	made.pages, err = svc.pagesOf(s, svc.behind, func(c *pages.Config) {
 		c.Hosts, c.Secure, c.Network, c.Provider = []string{s.Config.Server.AdminHost()}, s.Config.Server.AdminSecure(), network(s.Config.Server), providerOf(s)

@@ -31,6 +31,7 @@ type Presence struct {
 	Accounts      int      // that are open on it
 	Unopened      []int64  // accounts that it could not open
 	Runs          int      // that it has under way
+	Pages         string   // http or https, as browsers reach its pages; "" for none
 }
 
 // Node is one of those that work on the queue, or that was lost lately.
@@ -40,8 +41,13 @@ type Node struct {
 	StartedAt, SeenAt time.Time
 	Silent            time.Duration // since then, by the database's clock
 	Stopping          bool
-	Leads             bool // it starts the jobs whose time has come
+	Leads             bool          // it starts the jobs whose time has come
+	PagesKnown        bool          // one of an older release does not say how its pages are reached
+	ClockAhead        time.Duration // of the database's clock; below 0 for a clock that is behind
 }
+
+// ClockTolerance is by how much the clock of a node may differ from the database's before people are warned.
+const ClockTolerance = 5 * time.Second
 
 // NodeState says how a node is.
 type NodeState string
@@ -71,6 +77,7 @@ func (n Node) State() NodeState {
 // Nodes returns the nodes by their names: none where none ever served.
 func Nodes(ctx context.Context, pool *pgxpool.Pool) ([]Node, error) {
 	rows, err := pool.Query(ctx, `SELECT n.node_id, n.name, n.version, n.addresses, n.accounts, n.unopened, n.runs, n.started_at, n.seen_at, greatest(now() - n.seen_at, '0'), n.stopping,
+	coalesce(to_jsonb(n) ->> 'pages', ''), to_jsonb(n) ->> 'pages' IS NOT NULL, coalesce((to_jsonb(n) ->> 'clock_seconds')::float, 0),
 	EXISTS (SELECT 1 FROM river.river_leader l WHERE l.leader_id = n.node_id AND l.expires_at > now())
 FROM river.nodes n ORDER BY n.name, n.started_at`)
 	if err == nil {
@@ -93,7 +100,9 @@ func nobodyServed(err error) bool {
 }
 
 func scanNode(row pgx.CollectableRow) (n Node, err error) {
-	err = row.Scan(&n.ID, &n.Name, &n.Version, &n.Addresses, &n.Accounts, &n.Unopened, &n.Runs, &n.StartedAt, &n.SeenAt, &n.Silent, &n.Stopping, &n.Leads)
+	var ahead float64
+	err = row.Scan(&n.ID, &n.Name, &n.Version, &n.Addresses, &n.Accounts, &n.Unopened, &n.Runs, &n.StartedAt, &n.SeenAt, &n.Silent, &n.Stopping, &n.Pages, &n.PagesKnown, &ahead, &n.Leads)
+	n.ClockAhead = time.Duration(ahead * float64(time.Second))
 	n.StartedAt, n.SeenAt = n.StartedAt.UTC(), n.SeenAt.UTC()
 	return n, err
 }
@@ -170,11 +179,11 @@ func (v *visible) record(ctx context.Context, p Presence, age time.Duration, sto
 	batch.Queue("SELECT 1 FROM river.nodes WHERE node_id = $1 FOR UPDATE", v.client.ID())
 	batch.Queue("SELECT EXISTS (SELECT 1 FROM river.nodes WHERE node_id = $1 AND seen_at > clock_timestamp() - $2::interval)", v.client.ID(), v.cfg.pace.gone).
 		QueryRow(func(row pgx.Row) error { return row.Scan(&known) })
-	batch.Queue(`INSERT INTO river.nodes (node_id, name, version, addresses, accounts, unopened, runs, stopping, started_at, seen_at)
-VALUES ($1, $2, $3, coalesce($4::text[], '{}'), $5, coalesce($6::bigint[], '{}'), $7, $8, now() - $9::interval, clock_timestamp())
+	batch.Queue(`INSERT INTO river.nodes (node_id, name, version, addresses, accounts, unopened, runs, stopping, started_at, seen_at, pages, clock_seconds)
+VALUES ($1, $2, $3, coalesce($4::text[], '{}'), $5, coalesce($6::bigint[], '{}'), $7, $8, now() - $9::interval, clock_timestamp(), $10, extract(epoch FROM $11::timestamptz - clock_timestamp()))
 ON CONFLICT (node_id) DO UPDATE SET addresses = excluded.addresses, accounts = excluded.accounts, unopened = excluded.unopened, runs = excluded.runs,
-	stopping = excluded.stopping, seen_at = excluded.seen_at`,
-		v.client.ID(), p.Name, p.Version, p.Addresses, p.Accounts, p.Unopened, p.Runs, stopping, age)
+	stopping = excluded.stopping, seen_at = excluded.seen_at, pages = excluded.pages, clock_seconds = excluded.clock_seconds`,
+		v.client.ID(), p.Name, p.Version, p.Addresses, p.Accounts, p.Unopened, p.Runs, stopping, age, p.Pages, v.cfg.pace.now())
 	if err := v.cfg.Pool.SendBatch(ctx, batch).Close(); err != nil {
 		return err
 	}

@@ -12,3 +12,6 @@ CREATE TABLE IF NOT EXISTS river.nodes (
     unopened   BIGINT[] NOT NULL,            -- those that it could not open
     runs       BIGINT NOT NULL               -- that it has under way
 );
+-- Nodes of older releases leave these out.
+ALTER TABLE river.nodes ADD COLUMN IF NOT EXISTS pages TEXT;                     -- http or https, '' for a node without pages
+ALTER TABLE river.nodes ADD COLUMN IF NOT EXISTS clock_seconds DOUBLE PRECISION; -- by which its clock is ahead of the database's

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
@@ -69,10 +70,37 @@ func (s Server) AdminHost() string {
 // AdminSecure reports whether browsers reach the pages over TLS alone.
 func (s Server) AdminSecure() bool { return s.AdminTLS != nil || len(s.AdminProxies) > 0 }
 
+// PagesScheme returns how browsers reach the pages, http or https; "" where there are none.
+func (s Server) PagesScheme() string {
+	switch {
+	case s.Admin == "":
+		return ""
+	case s.AdminSecure():
+		return "https"
+	}
+	return "http"
+}
+
 // AdminPublic reports whether others than this machine reach the pages.
 func (s Server) AdminPublic() bool {
 	host, _, _ := net.SplitHostPort(s.Admin)
 	return s.Admin != "" && (!connector.IsLoopback(host) || len(s.AdminProxies) > 0)
+}
+
+// NoPages says why this node does not show the pages of its account, although it shows pages; "" where it shows them.
+// Webhooks and jobs of the account need no pages.
+func (c *Config) NoPages() string {
+	s := c.Server
+	scheme, _, _ := strings.Cut(s.AdminURL, "://")
+	switch {
+	case c.Node == nil || s.Admin == "":
+		return ""
+	case s.AdminURL == "" && s.AdminPublic():
+		return "the account has no server.admin_url, so the node does not know under which name to show its pages"
+	case s.AdminURL != "" && scheme != s.PagesScheme():
+		return fmt.Sprintf("the account's server.admin_url is %s, and this node shows pages over %s; a node shows pages over https with server.admin_tls or server.admin_proxies", s.AdminURL, s.PagesScheme())
+	}
+	return ""
 }
 
 // adminListener checks where the pages are.
@@ -96,11 +124,15 @@ func (c *check) adminAddress() {
 	at := strict.Path{"server", "admin"}
 	url := strict.Path{"server", "admin_url"}
 	switch {
+	case s.AdminURL != "" && c.config.Node != nil: // another node may show the pages: see Config.NoPages
+		if u := c.url(url, s.AdminURL); u != nil && strings.Trim(u.Path, "/") != "" {
+			c.report(url, "server.admin_url is %s; remove its path", s.AdminURL)
+		}
 	case s.AdminURL != "":
 		if u := c.url(url, s.AdminURL); u != nil && (strings.Trim(u.Path, "/") != "" || s.AdminSecure() != (u.Scheme == "https")) {
 			c.report(url, "server.admin_url is %s; it has no path, begins with https:// where there is server.admin_tls or server.admin_proxies, and with http:// where there is not", s.AdminURL)
 		}
-	case s.AdminPublic() && s.AdminSecure():
+	case c.config.Node == nil && s.AdminPublic() && s.AdminSecure():
 		c.report(at, "server.admin is reached by others, and it is not known by which name, which the pages answer to alone; write it into server.admin_url, for example https://payers.example.com")
 	}
 }
