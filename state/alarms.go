@@ -83,24 +83,6 @@ func (l *Ledger) OpenAlarms(ctx context.Context) ([]Alarm, error) {
 // AlarmName is what alarms of one condition have in common.
 type AlarmName struct{ Way, Code, Subject string }
 
-// AlarmsTold returns how often the beginning of each condition was told since a time.
-func (l *Ledger) AlarmsTold(ctx context.Context, since time.Time) (map[AlarmName]int, error) {
-	type row struct {
-		AlarmName
-		n int
-	}
-	rows, err := list(ctx, l, `SELECT a.way, a.code, a.subject, count(*) FROM alarms a JOIN alarm_messages m ON m.message_id = a.told
-		WHERE m.made_at > ? GROUP BY a.way, a.code, a.subject`, []any{stamp(since)}, func(r *row) []any { return []any{&r.Way, &r.Code, &r.Subject, &r.n} })
-	if err != nil {
-		return nil, fmt.Errorf("count the alarms: %w", err)
-	}
-	out := make(map[AlarmName]int, len(rows))
-	for _, r := range rows {
-		out[r.AlarmName] = r.n
-	}
-	return out, nil
-}
-
 // LastMessages returns the newest message of every way that was ever told something, by way,
 // without their bytes.
 func (l *Ledger) LastMessages(ctx context.Context) ([]AlarmMessage, error) {

@@ -19,7 +19,28 @@ import (
 func upgraded(t *testing.T, statements ...string) *Ledger {
 	t.Helper()
 	onlyOnSQLite(t, "older versions had a file only")
-	from := filepath.Join("..", "connector", "syncer", "testdata", "before", "schema12")
+	path := unpacked(t, filepath.Join("..", "connector", "syncer", "testdata", "before", "schema12"))
+	raw(t, path, statements...)
+	l, err := Open(t.Context(), Options{Path: path, KeyFile: path + ".key", Now: func() time.Time {
+		return time.Date(2026, 11, 23, 13, 23, 0, 0, time.UTC)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// lastVersion returns the path of the ledger that the last version left behind (connector/alarm/upgrade_test.go).
+func lastVersion(t *testing.T) string {
+	t.Helper()
+	onlyOnSQLite(t, "the ledger is a file")
+	return unpacked(t, filepath.Join("..", "connector", "alarm", "testdata"))
+}
+
+// unpacked puts a ledger of testdata and its key into a folder, and returns the ledger's path.
+func unpacked(t *testing.T, from string) string {
+	t.Helper()
 	unzip, err := gzip.NewReader(bytes.NewReader(readFile(t, filepath.Join(from, "payersync.db.gz"))))
 	if err != nil {
 		t.Fatal(err)
@@ -34,15 +55,7 @@ func upgraded(t *testing.T, statements ...string) *Ledger {
 			t.Fatal(err)
 		}
 	}
-	raw(t, path, statements...)
-	l, err := Open(t.Context(), Options{Path: path, KeyFile: path + ".key", Now: func() time.Time {
-		return time.Date(2026, 11, 23, 13, 23, 0, 0, time.UTC)
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	return l
+	return path
 }
 
 // column returns the first column of a query, in order, in one line.
@@ -165,5 +178,41 @@ func TestALineThatCouldNotBeReadBeforeAnUpgradeIsKnownByTheNextReading(t *testin
 	d.save(d.run(acme), acme, line)
 	if !one[bool](t, d.Ledger, "SELECT unreadable FROM source_records") {
 		t.Error("the line counts as one that could be read")
+	}
+}
+
+// An upgrade takes away features, and no row or value that another feature reads.
+//
+// covers F70
+func TestAnUpgradeKeepsEveryRowThatTheLastVersionLeft(t *testing.T) {
+	t.Parallel()
+	path := lastVersion(t)
+	db := rawDB(t, path)
+	tables := rowsOf(t, db, `SELECT m.name, group_concat('quote("' || c.name || '")') FROM sqlite_master m, pragma_table_info(m.name) c WHERE `+ourTables+" GROUP BY m.name")
+	rows := func() map[string]string {
+		out := map[string]string{}
+		for _, of := range tables {
+			table, columns, _ := strings.Cut(of, " ")
+			found := rowsOf(t, db, "SELECT "+columns+" FROM "+table)
+			slices.Sort(found)
+			out[table] = strings.Join(found, "\n")
+		}
+		return out
+	}
+	before := rows()
+	l, err := Open(t.Context(), Options{Path: path, KeyFile: path + ".key"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if before["payers"] == "" || before["mandate_history"] == "" || before["alarms"] == "" || before["changes"] == "" {
+		t.Errorf("the ledger of before is empty: %d tables", len(tables))
+	}
+	for table, after := range rows() {
+		if after != before[table] {
+			t.Errorf("%s has other rows:\n%s\nbefore:\n%s", table, after, before[table])
+		}
 	}
 }

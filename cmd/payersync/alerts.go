@@ -307,32 +307,25 @@ func (a *app) withAlerts(ctx context.Context, do func(*alarm.Teller) error) erro
 	}
 	s, err := a.tellFound(session.Open(ctx, cfg, a.ledgerOptions()))
 	if err != nil {
-		t, done, wrong := a.teller(cfg, nil)
-		if wrong != nil || ctx.Err() != nil {
-			return errors.Join(err, wrong)
+		if ctx.Err() != nil {
+			return err
 		}
+		t, done := a.teller(cfg, nil)
 		defer done()
 		return errors.Join(err, t.TellUnwritable(ctx, err))
 	}
 	defer s.Close()
-	t, done, err := a.teller(cfg, s)
-	if err != nil {
-		return err
-	}
+	t, done := a.teller(cfg, s)
 	defer done()
 	return do(t)
 }
 
 // teller returns what tells of alarms, as the configuration says; without a session it knows
 // no ledger. The function gives up its connections.
-func (a *app) teller(cfg *config.Config, s *session.Session) (*alarm.Teller, func(), error) {
-	digest, err := worker.ParseSchedule(cfg.Alerts.Digest)
-	if err != nil {
-		return nil, nil, usage.Error{Err: err}
-	}
+func (a *app) teller(cfg *config.Config, s *session.Session) (*alarm.Teller, func()) {
 	host, _ := os.Hostname() // messages do without one
 	t := &alarm.Teller{
-		Now: a.now, Digest: digest, Settle: time.Duration(cfg.Alerts.Settle), Installation: cmp.Or(cfg.Alerts.Name, host),
+		Now: a.now, Installation: cmp.Or(cfg.Alerts.Name, host),
 		Time: show.Time, Clean: session.NewMask(cfg.Secrets()),
 	}
 	if s != nil {
@@ -343,10 +336,7 @@ func (a *app) teller(cfg *config.Config, s *session.Session) (*alarm.Teller, fun
 	}
 	var clients []*transport.Client
 	for _, w := range cfg.Alerts.Ways {
-		way := alarm.Way{Name: w.Name, Tells: alarm.Tells(w.Tells), Connections: w.Connections, Names: w.Names}
-		for _, code := range w.Codes {
-			way.Codes = append(way.Codes, condition.Code(code))
-		}
+		way := alarm.Way{Name: w.Name, MinSeverity: alarm.Severity(w.MinSeverity), Names: w.Names}
 		switch {
 		case w.Email != nil:
 			e := w.Email
@@ -364,7 +354,7 @@ func (a *app) teller(cfg *config.Config, s *session.Session) (*alarm.Teller, fun
 		for _, c := range clients {
 			c.Close()
 		}
-	}, nil
+	}
 }
 
 const (
@@ -424,10 +414,7 @@ func (t *alarms) run(ctx context.Context) {
 // look looks once, by the configuration in force.
 func (t *alarms) look(ctx context.Context) {
 	if now := t.svc.inForce.Load(); now != t.of {
-		if err := t.follow(now); err != nil {
-			t.svc.log.WithError(err).Error("nobody is told of alarms")
-			return
-		}
+		t.follow(now)
 	}
 	if len(t.teller.Ways) == 0 {
 		return
@@ -444,11 +431,8 @@ func (t *alarms) look(ctx context.Context) {
 }
 
 // follow makes the teller tell as another configuration says.
-func (t *alarms) follow(now *installation) error {
-	next, done, err := t.svc.teller(now.Config, now.Session)
-	if err != nil {
-		return err
-	}
+func (t *alarms) follow(now *installation) {
+	next, done := t.svc.teller(now.Config, now.Session)
 	from := t.svc.now()
 	next.Look = func(ctx context.Context) ([]condition.Condition, error) {
 		e := t.svc.expected(now.Session)
@@ -459,7 +443,6 @@ func (t *alarms) follow(now *installation) error {
 	next.Remember(t.teller)
 	t.done()
 	t.teller, t.done, t.of = next, done, now
-	return nil
 }
 
 // logged logs what became of a message, once for each attempt.

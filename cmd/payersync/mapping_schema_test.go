@@ -22,7 +22,6 @@ var beyondConfigSchema = map[string]string{
 	"address-without-host":               inText,
 	"address-without-port":               inText,
 	"alerts-addresses":                   inText,
-	"alerts-settle":                      inText,
 	"alerts-ways":                        acrossKeys,
 	"blank-mapping":                      inText,
 	"connection-name-with-space":         inText,

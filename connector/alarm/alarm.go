@@ -1,5 +1,5 @@
 // Package alarm tells people what package condition finds: each condition once when it begins
-// and once when it is over, by every way that wants to know of it, and never in a storm.
+// and once when it is over, by every way whose minimum severity it has, and never in a storm.
 //
 //	conditions ─▶ notice ─▶ alarms (ledger) ─▶ freeze ─▶ send ─▶ sent
 //	                 │                            │        │
@@ -11,9 +11,6 @@
 // whether it was taken, because the answer was lost, it is sent again as it was, and the mail
 // system or the receiver of the webhook can tell that it is the same.
 //
-// An end is told when a condition has stayed away for a while, the longer the more often it was
-// told on the same day. One that comes and goes is therefore one long alarm.
-//
 // Logging, and what is told of a failed way, is left to the caller; that a way failed is a
 // condition too, and the other ways tell it.
 package alarm
@@ -22,7 +19,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,25 +29,21 @@ import (
 	"payersync/state"
 )
 
-// Tells says what a way is told, and when.
-type Tells string
+// Severity says how bad a condition is: Critical where it is urgent, else Warning.
+type Severity string
 
-// What ways are told: TellAll what is urgent at once and the rest once a day, TellUrgent what is
-// urgent and nothing else, TellDigest all of it once a day.
+// The severities, which are those of the rules in configs/prometheus.
 const (
-	TellAll    Tells = "all"
-	TellUrgent Tells = "urgent"
-	TellDigest Tells = "digest"
+	Warning  Severity = "warning"
+	Critical Severity = "critical"
 )
 
 // Way is one way of telling somebody.
 type Way struct {
 	Name        string
 	Sender      Sender
-	Tells       Tells
-	Codes       []condition.Code // none for all
-	Connections []string         // none for all; what is of no connection is told in any case
-	Names       bool             // who reads it may see the names of payers
+	MinSeverity Severity // of the conditions that it is told of; "" for all
+	Names       bool     // who reads it may see the names of payers
 }
 
 // Sender takes messages to a recipient.
@@ -92,22 +84,21 @@ type Teller struct {
 	Now          func() time.Time // the clock; that of the ledger where there is one
 	Look         func(context.Context) ([]condition.Condition, error)
 	Ways         []Way
-	Digest       interface{ Next(time.Time) time.Time } // when the digests come
-	Settle       time.Duration                          // for how long a condition is gone before its end is told
-	Installation string                                 // what messages call this installation
-	Time         func(time.Time) string                 // how messages write a time
-	Clean        func(text string, names bool) string   // masks what must not leave; with names, what payers are called may
-	Report       func(Event)                            // is told of each attempt, by several goroutines at once
+	Installation string                               // what messages call this installation
+	Time         func(time.Time) string               // how messages write a time
+	Clean        func(text string, names bool) string // masks what must not leave; with names, what payers are called may
+	Report       func(Event)                          // is told of each attempt, by several goroutines at once
 
 	mu        sync.Mutex
 	taken     map[string]bool       // messages of which the ledger did not note that they were taken
 	unwritten map[string]*unwritten // what was told while the ledger could not be written, by way
+	outages   int                   // how often the ledger could be written again
 }
 
 // Remember takes over what another teller of the same ledger knows and no ledger could be told.
 func (t *Teller) Remember(before *Teller) {
 	if before != nil {
-		t.taken, t.unwritten = before.taken, before.unwritten
+		t.taken, t.unwritten, t.outages = before.taken, before.unwritten, before.outages
 	}
 }
 
@@ -117,7 +108,6 @@ const (
 	longestWait = time.Hour
 	refusedWait = 6 * time.Hour
 	latestRetry = 25 * time.Hour // a later one was noted by a clock that was ahead
-	longestCalm = 24 * time.Hour
 	keptFor     = 400 * 24 * time.Hour
 )
 
@@ -150,11 +140,7 @@ func (t *Teller) tell(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	told, err := t.Ledger.AlarmsTold(ctx, t.Now().Add(-longestCalm))
-	if err != nil {
-		return err
-	}
-	return t.each(func(w Way) error { return t.tellWay(ctx, w, open, found, told) })
+	return t.each(func(w Way) error { return t.tellWay(ctx, w, open, found) })
 }
 
 // look returns what is the matter, if the ledger can be written to and read. Another process
@@ -185,15 +171,10 @@ func (t *Teller) each(do func(Way) error) error {
 	return errors.Join(errs...)
 }
 
-// admits reports whether a way is to be told of a condition at all.
-func (w Way) admits(code condition.Code, subject, connection string) bool {
-	return (len(w.Codes) == 0 || slices.Contains(w.Codes, code)) &&
-		(len(w.Connections) == 0 || connection == "" || slices.Contains(w.Connections, connection)) &&
-		(code != condition.WayFailed || subject != w.Name) // who cannot be told of it
+// admits reports whether a way is to be told of a condition. A way that failed cannot be told that it failed.
+func (w Way) admits(c condition.Condition) bool {
+	return (c.Urgent || w.MinSeverity != Critical) && (c.Code != condition.WayFailed || c.Subject != w.Name)
 }
-
-// atOnce reports whether a way is told of it as soon as it can be.
-func (w Way) atOnce(urgent bool) bool { return urgent && w.Tells != TellDigest }
 
 func nameOf(a state.Alarm) state.AlarmName {
 	return state.AlarmName{Way: a.Way, Code: a.Code, Subject: a.Subject}
@@ -219,7 +200,7 @@ func (t *Teller) notice(ctx context.Context, found []condition.Condition) ([]sta
 		for _, c := range found {
 			name := state.AlarmName{Way: w.Name, Code: string(c.Code), Subject: c.Subject}
 			a, is := known[name]
-			if !w.admits(c.Code, c.Subject, c.Connection) || !is && w.Tells == TellUrgent && !c.Urgent || holds[name] {
+			if holds[name] || a.Told == "" && !w.admits(c) { // what was told is followed to its end
 				continue
 			}
 			holds[name] = true
@@ -235,8 +216,8 @@ func (t *Teller) notice(ctx context.Context, found []condition.Condition) ([]sta
 			if a.Way != w.Name || holds[nameOf(a)] {
 				continue
 			}
-			switch admitted := w.admits(condition.Code(a.Code), a.Subject, a.Connection); {
-			case !admitted, a.Told == "" && !a.Urgent: // nobody was told, and nobody needs to be
+			switch {
+			case a.Told == "" && !a.Urgent: // nobody was told, and nobody needs to be
 				writes = append(writes, func(tx *state.Tx) error { return tx.DropAlarm(a.ID) })
 			case a.OverAt.IsZero():
 				writes = append(writes, func(tx *state.Tx) error { return tx.SetAlarmOver(a.ID, now) })
@@ -268,7 +249,7 @@ type item struct {
 }
 
 // tellWay sends the message that waits for a way, if its time has come, and then what is new.
-func (t *Teller) tellWay(ctx context.Context, w Way, open []state.Alarm, found []condition.Condition, told map[state.AlarmName]int) error {
+func (t *Teller) tellWay(ctx context.Context, w Way, open []state.Alarm, found []condition.Condition) error {
 	waiting, err := t.Ledger.WaitingMessage(ctx, w.Name)
 	if err != nil {
 		return err
@@ -279,11 +260,11 @@ func (t *Teller) tellWay(ctx context.Context, w Way, open []state.Alarm, found [
 			return err
 		}
 	}
-	items, digest := t.due(w, open, found, told)
+	items := due(w, open, found)
 	if len(items) == 0 || ctx.Err() != nil {
 		return nil
 	}
-	return t.first(ctx, w, items, digest, found)
+	return t.first(ctx, w, items)
 }
 
 // again sends a message that waits once more, and reports whether it was taken.
@@ -304,8 +285,8 @@ func (t *Teller) again(ctx context.Context, w Way, m state.AlarmMessage) (sent b
 }
 
 // first freezes a message that tells of these, and sends it.
-func (t *Teller) first(ctx context.Context, w Way, items []item, digest bool, found []condition.Condition) error {
-	m, err := t.compose(ctx, w, items, digest, found)
+func (t *Teller) first(ctx context.Context, w Way, items []item) error {
+	m, err := t.compose(ctx, w, items)
 	if err != nil {
 		return err
 	}
@@ -396,52 +377,23 @@ func wait(attempts int) time.Duration {
 	return min(firstWait<<min(attempts-1, 10), longestWait)
 }
 
-// due returns what a way is to be told now, and whether its digest is among it.
-func (t *Teller) due(w Way, open []state.Alarm, found []condition.Condition, told map[state.AlarmName]int) (items []item, digest bool) {
+// due returns what a way is to be told now: what began, and what is over.
+func due(w Way, open []state.Alarm, found []condition.Condition) (items []item) {
 	holds := make(map[state.AlarmName]*condition.Condition, len(found))
 	for i, c := range found {
 		holds[state.AlarmName{Way: w.Name, Code: string(c.Code), Subject: c.Subject}] = &found[i]
 	}
-	now := t.Now()
-	var later []item // for the digest
 	for _, a := range open {
-		if a.Way != w.Name {
+		it := item{alarm: a, over: !a.OverAt.IsZero()}
+		if a.Way != w.Name || a.Told != "" && !it.over {
 			continue
 		}
-		it, since := item{alarm: a, over: !a.OverAt.IsZero()}, a.NoticedAt
 		if !it.over {
 			it.holds = holds[nameOf(a)]
 		}
-		grown := it.holds != nil && it.holds.Grown.After(a.MadeAt) && w.Tells != TellUrgent
-		switch {
-		case it.over && a.Told != "":
-			if since = a.OverAt; now.Before(since.Add(calm(t.Settle, told[nameOf(a)]))) {
-				continue
-			}
-		case it.over, a.Told == "":
-		case grown:
-			since = it.holds.Grown
-		default:
-			continue
-		}
-		urgent := a.Urgent || it.holds != nil && it.holds.Urgent
-		if w.atOnce(urgent) {
-			items = append(items, it)
-			continue
-		}
-		later = append(later, it)
-		digest = digest || !t.Digest.Next(since).After(now)
+		items = append(items, it)
 	}
-	if digest {
-		items = append(items, later...)
-	}
-	return items, digest
-}
-
-// calm returns for how long a condition has to be gone until its end is told, when its beginning
-// was told so often within a day.
-func calm(settle time.Duration, told int) time.Duration {
-	return min(settle<<min(max(told-1, 0), 10), max(settle, longestCalm))
+	return items
 }
 
 // Try sends a test message to a way, and returns what the other side said. What waits for a way
@@ -461,11 +413,10 @@ func (t *Teller) Try(ctx context.Context, w Way) (answer string, err error) {
 
 // unwritten is what one way is told of while the ledger cannot be written to.
 type unwritten struct {
-	message  state.AlarmMessage
-	text     string
-	known    bool // it was told before, and not yet that it was over
-	noticed  time.Time
-	silently bool // it is told later: in a digest, or not at all
+	message state.AlarmMessage
+	text    string
+	known   bool // it was told before, and not yet that it was over
+	noticed time.Time
 }
 
 // TellUnwritable tells that the ledger cannot be written to, or not even be opened: then Ledger is
@@ -481,13 +432,13 @@ func (t *Teller) TellUnwritable(ctx context.Context, cause error) error {
 	}
 	now := t.Now()
 	for _, w := range t.Ways {
-		if t.unwritten[w.Name] != nil || !w.admits(c.Code, c.Subject, c.Connection) {
+		if t.unwritten[w.Name] != nil || !w.admits(c) {
 			continue
 		}
-		u := &unwritten{text: c.Sentence, noticed: now, silently: w.Tells == TellDigest}
+		u := &unwritten{text: c.Sentence, noticed: now}
 		u.known = slices.ContainsFunc(open, func(a state.Alarm) bool { return a.Way == w.Name && a.Code == string(c.Code) && a.Told != "" })
 		day := sha256.Sum256([]byte(t.Installation + "\x00" + w.Name + "\x00" + now.UTC().Format(time.DateOnly)))
-		m := Message{ID: "ledger-" + hex.EncodeToString(day[:12]), Kind: KindAlarms, At: now, Installation: t.Installation, Begun: []Told{t.told(w, item{holds: &c}, nil)}, when: t.Time}
+		m := Message{ID: fmt.Sprintf("ledger-%x-%d", day[:12], t.outages), Kind: KindAlarms, At: now, Installation: t.Installation, Begun: []Told{t.told(w, item{holds: &c}, nil)}, when: t.Time}
 		body, err := w.Sender.Freeze(m)
 		if err != nil {
 			return err
@@ -497,7 +448,7 @@ func (t *Teller) TellUnwritable(ctx context.Context, cause error) error {
 	}
 	return t.each(func(w Way) error {
 		u := t.unwritten[w.Name]
-		if u == nil || u.known || u.silently || !u.message.SentAt.IsZero() || u.message.NextAttempt.After(now) {
+		if u == nil || u.known || !u.message.SentAt.IsZero() || u.message.NextAttempt.After(now) {
 			return nil
 		}
 		u.message.Attempts++
@@ -552,6 +503,7 @@ func (t *Teller) recover(ctx context.Context) error {
 	})
 	if err == nil {
 		t.unwritten = nil
+		t.outages++
 	}
 	return err
 }

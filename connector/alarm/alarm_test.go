@@ -22,7 +22,6 @@ import (
 	"payersync/connector/mail/mailtest"
 	"payersync/connector/transport"
 	"payersync/connector/webhook"
-	"payersync/connector/worker"
 	"payersync/state"
 	"payersync/state/statetest"
 )
@@ -73,12 +72,8 @@ func (d *desk) start(ways ...Way) {
 	}
 	l := d.ledger
 	d.t.Cleanup(func() { _ = l.Close() })
-	morning, err := worker.ParseSchedule("0 7 * * *")
-	if err != nil {
-		d.t.Fatal(err)
-	}
 	d.teller = &Teller{
-		Ledger: d.ledger, Now: d.now, Ways: ways, Digest: morning, Settle: 30 * time.Minute, Installation: "test",
+		Ledger: d.ledger, Now: d.now, Ways: ways, Installation: "test",
 		Look: func(context.Context) ([]condition.Condition, error) { return slices.Clone(d.holds), nil },
 		Time: func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 MST") },
 		Clean: func(s string, names bool) string {
@@ -136,8 +131,8 @@ func lost(n int) condition.Condition {
 
 var waits = condition.Condition{Code: condition.Attention, Subject: "rejected", Sentence: "3 records: refused.", Count: 3}
 
-func (b *mailbox) named(name string, tells Tells) Way {
-	return Way{Name: name, Sender: b.way(smtp.NoTLS), Tells: tells}
+func (b *mailbox) named(name string, from Severity) Way {
+	return Way{Name: name, Sender: b.way(smtp.NoTLS), MinSeverity: from}
 }
 
 // subjects are those of the mails that came, and with it how many there are.
@@ -164,7 +159,7 @@ const (
 func TestAConditionIsToldOnceWhenItBeginsAndOnceWhenItIsOver(t *testing.T) {
 	t.Parallel()
 	box := newMailbox(t, smtp.NoTLS)
-	d := newDesk(t, box.named("office", TellAll))
+	d := newDesk(t, box.named("office", Warning))
 	d.minutes(3)
 	box.expect()
 	d.holds = []condition.Condition{failedRun("acme")}
@@ -187,7 +182,7 @@ func TestAConditionIsToldOnceWhenItBeginsAndOnceWhenItIsOver(t *testing.T) {
 func TestAThousandFailuresAreOneMail(t *testing.T) {
 	t.Parallel()
 	box := newMailbox(t, smtp.NoTLS)
-	d := newDesk(t, box.named("office", TellAll))
+	d := newDesk(t, box.named("office", Warning))
 	for n := range 1000 {
 		d.holds = append(d.holds, lost(n))
 	}
@@ -206,95 +201,38 @@ func TestAThousandFailuresAreOneMail(t *testing.T) {
 	}
 }
 
-func TestWhatComesAndGoesIsOneLongAlarm(t *testing.T) {
+func TestAWayIsToldOfConditionsFromItsMinimumSeverityOn(t *testing.T) {
 	t.Parallel()
-	box := newMailbox(t, smtp.NoTLS)
-	d := newDesk(t, box.named("office", TellAll))
-	for minute := range 24 * 60 { // it fails every other time of a quarter-hourly run
-		d.holds = nil
-		if minute/15%2 == 0 {
-			d.holds = []condition.Condition{failedRun("acme")}
-		}
-		d.minutes(1)
-	}
-	box.expect(failedSubject)
-}
-
-func TestWhatComesAndGoesSlowlyIsToldLessAndLess(t *testing.T) {
-	t.Parallel()
-	box := newMailbox(t, smtp.NoTLS)
-	d := newDesk(t, box.named("office", TellAll))
-	for minute := range 24 * 60 {
-		d.holds = nil
-		if minute/60%2 == 0 {
-			d.holds = []condition.Condition{failedRun("acme")}
-		}
-		d.minutes(1)
-	}
-	if got := box.subjects(); len(got) < 2 || len(got) > 5 {
-		t.Errorf("a day of it is told by %d mails: %q", len(got), got)
-	}
-}
-
-// What is not urgent comes in the morning, once, and only when there is something.
-func TestTheRestComesInADigest(t *testing.T) {
-	t.Parallel()
-	box := newMailbox(t, smtp.NoTLS)
-	d := newDesk(t, box.named("office", TellAll))
-	night := func() {
-		for range 24 {
-			d.pass(time.Hour)
-			d.tell()
-		}
-	}
-	night()
-	box.expect()
-	d.holds = []condition.Condition{waits}
-	d.tell()
-	box.expect()
-	night()
-	night()
-	box.expect("payersync test: digest, 1 new, 0 over")
-	more := waits
-	more.Count, more.Sentence, more.Grown = 4, "4 records: refused.", d.now()
-	d.holds = []condition.Condition{more, failedRun("acme")}
-	night()
-	night()
-	box.expect("payersync test: digest, 1 new, 0 over", failedSubject, "payersync test: digest, 1 new, 0 over")
-	if text := box.read()[2].text; !strings.Contains(text, "4 records: refused.") || !strings.Contains(text, "This still holds, and you were told before\n\nA run failed") {
-		t.Errorf("the digest reads:\n%s", text)
-	}
-	d.holds = nil
-	night()
-	night()
-	if got := box.subjects(); len(got) != 5 || got[4] != "payersync test: digest, 0 new, 1 over" {
-		t.Errorf("when it is over: %q", got)
-	}
-	d.holds = []condition.Condition{waits} // gone before anybody was told
-	d.tell()
-	d.holds = nil
-	night()
-	if got := box.subjects(); len(got) != 5 {
-		t.Errorf("what came and went between two digests is told: %q", got)
-	}
-}
-
-func TestEveryWayIsToldWhatItWantsToKnow(t *testing.T) {
-	t.Parallel()
-	all, urgent, digest, one := newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS)
-	filtered := one.named("one", TellAll)
-	filtered.Connections, filtered.Codes = []string{"books"}, []condition.Code{condition.RunFailed, condition.JobOverdue}
-	d := newDesk(t, all.named("all", TellAll), urgent.named("urgent", TellUrgent), digest.named("digest", TellDigest), filtered)
-	d.holds = []condition.Condition{failedRun("acme"), failedRun("books"), waits, lost(1)}
-	for range 30 {
-		d.pass(time.Hour)
-		d.tell()
-	}
-	both := "payersync test: A run failed, acme; A run failed, books; A mandate was cancelled, acme"
-	all.expect(both, "payersync test: digest, 1 new, 0 over")
+	all, urgent := newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS)
+	d := newDesk(t, all.named("all", Warning), urgent.named("urgent", Critical))
+	d.holds = []condition.Condition{failedRun("acme"), waits, lost(1)}
+	d.minutes(30)
+	all.expect("payersync test: A run failed, acme; Records need a person; A mandate was cancelled, acme")
+	both := "payersync test: A run failed, acme; A mandate was cancelled, acme"
 	urgent.expect(both)
-	digest.expect("payersync test: digest, 4 new, 0 over")
-	one.expect("payersync test: A run failed, books")
+	more := waits // it has grown, which is told by the list alone
+	more.Count, more.Sentence, more.Grown = 4, "4 records: refused.", d.now()
+	d.holds = []condition.Condition{more, failedRun("acme"), lost(1)}
+	d.minutes(30)
+	d.holds = []condition.Condition{failedRun("acme"), lost(1)}
+	d.minutes(30)
+	if got := all.subjects(); len(got) != 2 || !strings.HasPrefix(got[1], "payersync test: over: ") {
+		t.Errorf("the end of what is no matter of minutes is told by %q", got)
+	}
+	worse := waits
+	worse.Urgent = true
+	d.holds = append(d.holds, worse)
+	d.minutes(1)
+	if got := urgent.subjects(); len(got) != 2 {
+		t.Errorf("what became urgent is told by %q", got)
+	}
+	d.holds = []condition.Condition{failedRun("acme"), lost(1), waits} // it is no longer urgent, and not over
+	d.minutes(1)
+	d.holds = []condition.Condition{failedRun("acme"), lost(1)}
+	d.minutes(1)
+	if got := urgent.subjects(); len(got) != 3 || !strings.HasPrefix(got[2], "payersync test: over: ") {
+		t.Errorf("the end of what had become urgent is told by %q", got)
+	}
 }
 
 func TestAWayThatIsDownLosesNothingAndIsToldNothingTwice(t *testing.T) {
@@ -306,7 +244,7 @@ func TestAWayThatIsDownLosesNothingAndIsToldNothingTwice(t *testing.T) {
 		t.Run(fmt.Sprint(fault.step, " ", fault.err), func(t *testing.T) {
 			t.Parallel()
 			down, up := newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS)
-			d := newDesk(t, down.named("down", TellAll), up.named("up", TellAll))
+			d := newDesk(t, down.named("down", Warning), up.named("up", Warning))
 			down.Fail(fault.step, fault.err)
 			var want []string
 			for n := range 60 { // each minute another
@@ -355,7 +293,7 @@ func told(t *testing.T, d *desk, way string) (out []string) {
 func TestWhenTheAnswerWasLostTheSameMailIsSentAgain(t *testing.T) {
 	t.Parallel()
 	box := newMailbox(t, smtp.NoTLS)
-	d := newDesk(t, box.named("office", TellAll))
+	d := newDesk(t, box.named("office", Warning))
 	box.Fail(mailtest.AtAnswer, mailtest.ErrCut)
 	d.holds = []condition.Condition{failedRun("acme")}
 	d.tell()
@@ -364,8 +302,8 @@ func TestWhenTheAnswerWasLostTheSameMailIsSentAgain(t *testing.T) {
 	d.holds = nil // what it tells was true when it was frozen
 	d.minutes(3)
 	got := box.received()
-	if len(got) != 2 || got[0] != got[1] {
-		t.Errorf("the mail came %d times, and not the same", len(got))
+	if len(got) != 3 || got[0] != got[1] || parse(t, got[2]).subject != overSubject {
+		t.Errorf("the mails are %q, and the first two not the same", box.subjects())
 	}
 }
 
@@ -377,7 +315,7 @@ func TestAProcessThatDiesWhileItTellsLosesNothing(t *testing.T) {
 	t.Parallel()
 	for dies := 1; ; dies++ {
 		box := newMailbox(t, smtp.NoTLS)
-		d := newDesk(t, box.named("office", TellAll))
+		d := newDesk(t, box.named("office", Warning))
 		d.holds = []condition.Condition{failedRun("acme"), lost(1)}
 		commits, died := 0, errors.New("the process died")
 		d.commits(func(done bool) error {
@@ -411,7 +349,7 @@ func TestAProcessThatDiesWhileItTellsLosesNothing(t *testing.T) {
 func TestARecipientThatIsRefusedIsToldByTheOthers(t *testing.T) {
 	t.Parallel()
 	refused, other := newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS)
-	d := newDesk(t, refused.named("office", TellAll), other.named("pager", TellAll))
+	d := newDesk(t, refused.named("office", Warning), other.named("pager", Warning))
 	mine := []condition.Condition{failedRun("acme")}
 	d.teller.Look = func(ctx context.Context) ([]condition.Condition, error) {
 		found, err := condition.Look(ctx, d.ledger, condition.Expected{Ways: []string{"office", "pager"}}, condition.WayFailed)
@@ -442,14 +380,14 @@ func TestARecipientThatIsRefusedIsToldByTheOthers(t *testing.T) {
 func TestTwoProcessesNeverBothTell(t *testing.T) {
 	t.Parallel()
 	box := newMailbox(t, smtp.NoTLS)
-	d := newDesk(t, box.named("office", TellAll))
+	d := newDesk(t, box.named("office", Warning))
 	d.holds = []condition.Condition{failedRun("acme")}
 	second, err := state.Open(t.Context(), state.Options{Path: d.files.Path, KeyFile: d.files.KeyFile, Now: d.now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	other := &Teller{Ledger: second, Now: d.now, Look: d.teller.Look, Ways: d.teller.Ways, Digest: d.teller.Digest, Settle: d.teller.Settle, Installation: "test", Time: d.teller.Time, Clean: d.teller.Clean}
+	other := &Teller{Ledger: second, Now: d.now, Look: d.teller.Look, Ways: d.teller.Ways, Installation: "test", Time: d.teller.Time, Clean: d.teller.Clean}
 	var both sync.WaitGroup
 	for _, teller := range []*Teller{d.teller, other} {
 		both.Go(func() {
@@ -467,8 +405,8 @@ func TestTwoProcessesNeverBothTell(t *testing.T) {
 // covers F59
 func TestALedgerThatCannotBeWrittenIsToldAllTheSame(t *testing.T) {
 	t.Parallel()
-	box, down, digest := newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS)
-	d := newDesk(t, box.named("office", TellAll), down.named("down", TellAll), digest.named("digest", TellDigest))
+	box, down := newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS)
+	d := newDesk(t, box.named("office", Warning), down.named("down", Warning))
 	full := errors.New("the disk is full")
 	look := func() {
 		t.Helper()
@@ -502,8 +440,12 @@ func TestALedgerThatCannotBeWrittenIsToldAllTheSame(t *testing.T) {
 	look()
 	d.commits(nil)
 	d.minutes(60)
-	box.expect(unwritable, "payersync test: over: The ledger cannot be written")
-	down.expect("payersync test: over: The ledger cannot be written", unwritable)
+	over := "payersync test: over: The ledger cannot be written"
+	box.expect(unwritable, over, unwritable, over)
+	down.expect(over, unwritable, over)
+	if mails := box.read(); mails[0].id == mails[2].id {
+		t.Errorf("another outage is told under the id of the first: %s", mails[0].id)
+	}
 	if text := down.read()[0].text; !strings.Contains(text, "It began on") || !strings.Contains(text, "the disk is full") {
 		t.Errorf("who could not be told meanwhile reads:\n%s", text)
 	}
@@ -513,7 +455,7 @@ func TestALedgerThatCannotBeWrittenIsToldAllTheSame(t *testing.T) {
 func TestWhatWasTakenAndNotNotedIsNotSentTwice(t *testing.T) {
 	t.Parallel()
 	box := newMailbox(t, smtp.NoTLS)
-	d := newDesk(t, box.named("office", TellAll))
+	d := newDesk(t, box.named("office", Warning))
 	d.holds = []condition.Condition{failedRun("acme")}
 	commits := 0
 	d.commits(func(done bool) error {
@@ -534,9 +476,9 @@ func TestWhatWasTakenAndNotNotedIsNotSentTwice(t *testing.T) {
 func TestNamesAndAddressesLeaveOnlyWhereThatIsWanted(t *testing.T) {
 	t.Parallel()
 	plainBox, named := newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS)
-	trusted := named.named("office", TellAll)
+	trusted := named.named("office", Warning)
 	trusted.Names = true
-	d := newDesk(t, plainBox.named("pager", TellAll), trusted)
+	d := newDesk(t, plainBox.named("pager", Warning), trusted)
 	if err := d.ledger.Do(t.Context(), func(tx *state.Tx) error {
 		if err := tx.PinConnection(state.Connection{Name: "acme", Info: connector.SourceInfo{Kind: "csv"}}); err != nil {
 			return err
@@ -593,7 +535,7 @@ func TestAWebhookIsSignedAndItsIDStays(t *testing.T) {
 	client := transport.New(transport.Options{Retries: -1})
 	defer client.Close()
 	hook := &Webhook{webhook.Receiver{URL: receiver.URL, Secret: connector.NewSecret(secret), HTTP: client}}
-	d := newDesk(t, Way{Name: "pager", Sender: hook, Tells: TellAll})
+	d := newDesk(t, Way{Name: "pager", Sender: hook})
 	hook.Now = d.now
 	d.holds = []condition.Condition{lost(1)}
 	d.minutes(30)

@@ -21,7 +21,6 @@ type Kind string
 // The kinds of messages.
 const (
 	KindAlarms Kind = "alarms"
-	KindDigest Kind = "digest"
 	KindTest   Kind = "test"
 )
 
@@ -34,7 +33,6 @@ type Message struct {
 	Installation string    `json:"installation"`
 	Begun        []Told    `json:"begun"`
 	Over         []Told    `json:"over"`
-	Holding      []Told    `json:"holding"` // that was told before; in a digest only
 
 	when func(time.Time) string
 }
@@ -61,22 +59,12 @@ type Record struct {
 }
 
 // compose writes a message to one way.
-func (t *Teller) compose(ctx context.Context, w Way, items []item, digest bool, found []condition.Condition) (Message, error) {
+func (t *Teller) compose(ctx context.Context, w Way, items []item) (Message, error) {
 	m := Message{ID: rand.Text(), Kind: KindAlarms, At: t.Ledger.Now(), Installation: t.Installation, when: t.Time}
-	var holding []item
-	if digest {
-		m.Kind = KindDigest
-		for i, c := range found {
-			told := slices.ContainsFunc(items, func(it item) bool { return it.alarm.Code == string(c.Code) && it.alarm.Subject == c.Subject })
-			if !told && w.admits(c.Code, c.Subject, c.Connection) {
-				holding = append(holding, item{holds: &found[i]})
-			}
-		}
-	}
 	var names map[state.RecordID]connector.Label
 	if w.Names {
 		var asked []state.RecordID
-		for _, it := range slices.Concat(items, holding) {
+		for _, it := range items {
 			if it.holds != nil {
 				asked = append(asked, it.holds.Records...)
 			}
@@ -92,9 +80,6 @@ func (t *Teller) compose(ctx context.Context, w Way, items []item, digest bool, 
 		} else {
 			m.Begun = append(m.Begun, t.told(w, it, names))
 		}
-	}
-	for _, it := range holding {
-		m.Holding = append(m.Holding, t.told(w, it, names))
 	}
 	return m, nil
 }
@@ -141,8 +126,6 @@ func (m Message) Subject() string {
 	switch {
 	case m.Kind == KindTest:
 		return lead + ": test message"
-	case m.Kind == KindDigest:
-		return fmt.Sprintf("%s: digest, %d new, %d over", lead, len(m.Begun), len(m.Over))
 	case len(m.Begun) == 0:
 		return lead + ": over: " + summary(m.Over)
 	}
@@ -199,7 +182,7 @@ func (m Message) Text() string {
 		heading string
 		told    []Told
 		over    bool
-	}{{"This has begun", m.Begun, false}, {"This is over", m.Over, true}, {"This still holds, and you were told before", m.Holding, false}} {
+	}{{"This has begun", m.Begun, false}, {"This is over", m.Over, true}} {
 		if len(part.told) == 0 {
 			continue
 		}

@@ -14,7 +14,7 @@ type Webhook struct{ webhook.Receiver }
 
 // Freeze returns the body of the request.
 func (h *Webhook) Freeze(m Message) ([]byte, error) {
-	for _, list := range []*[]Told{&m.Begun, &m.Over, &m.Holding} {
+	for _, list := range []*[]Told{&m.Begun, &m.Over} {
 		if *list == nil {
 			*list = []Told{}
 		}

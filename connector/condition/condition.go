@@ -31,7 +31,7 @@ type Condition struct {
 	Subject    string           `json:"subject"`           // what it is about; with the code it says which condition it is
 	Connection string           `json:"connection"`        // "" where it is of none, or of all
 	Since      time.Time        `json:"since,omitzero"`    // zero where that is not known
-	Urgent     bool             `json:"urgent"`            // else it can wait for a digest
+	Urgent     bool             `json:"urgent"`            // else it is a warning
 	Sentence   string           `json:"sentence"`          // what is the matter, without a name of a payer
 	Next       string           `json:"next"`              // what to do about it
 	Commands   []string         `json:"commands"`          // that do it, or show more

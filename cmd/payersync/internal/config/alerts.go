@@ -7,11 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	generate "github.com/invopop/jsonschema"
-
 	"payersync/connector"
 	"payersync/connector/alarm"
-	"payersync/connector/condition"
 	"payersync/connector/mail"
 	"payersync/connector/webhook"
 	"payersync/mapping/strict"
@@ -19,10 +16,8 @@ import (
 
 // Alerts says who is told when something is the matter, and how.
 type Alerts struct {
-	Name   string     `yaml:"name" jsonschema_description:"What messages call this installation. Default the name of this computer."`
-	Digest string     `yaml:"digest" jsonschema_description:"When that is told which is not urgent, as a cron schedule; CRON_TZ= may stand in front. Nothing is sent when there is nothing to tell. Default 0 7 * * *."`
-	Settle Duration   `yaml:"settle" jsonschema_description:"For how long a condition must have been gone before its end is told; longer when it was told several times on a day. Default 30m."`
-	Ways   []AlertWay `yaml:"ways" jsonschema_description:"The ways of telling. Without one nobody is told."`
+	Name string     `yaml:"name" jsonschema_description:"What messages call this installation. Default the name of this computer."`
+	Ways []AlertWay `yaml:"ways" jsonschema_description:"The ways of telling. Without one nobody is told."`
 }
 
 // AlertWay is one way of telling: by e-mail or by webhook.
@@ -30,22 +25,8 @@ type AlertWay struct {
 	Name        string        `yaml:"name" jsonschema:"required" jsonschema_description:"Your name for it. What was told is remembered under it, so give another recipient another name."`
 	Email       *AlertEmail   `yaml:"email" jsonschema_description:"Tell one address by e-mail."`
 	Webhook     *AlertWebhook `yaml:"webhook" jsonschema_description:"Tell another system by a signed POST."`
-	Tells       string        `yaml:"tells" jsonschema:"enum=all,enum=urgent,enum=digest" jsonschema_description:"all: what is urgent at once, the rest in the digest. urgent: only what is urgent. digest: all of it in the digest. Default all."`
-	Codes       []AlertCode   `yaml:"codes" jsonschema_description:"Only these conditions. Default all."`
-	Connections []string      `yaml:"connections" jsonschema_description:"Only these connections, and what is of no connection. Default all."`
+	MinSeverity string        `yaml:"min_severity" jsonschema:"enum=warning,enum=critical" jsonschema_description:"critical: only conditions that are urgent. warning: every condition. Default warning."`
 	Names       bool          `yaml:"names" jsonschema_description:"Whoever reads it may see the names of payers. Default false: record ids alone leave."`
-}
-
-// AlertCode is the code of a condition.
-type AlertCode string
-
-// JSONSchema offers the codes to editors.
-func (AlertCode) JSONSchema() *generate.Schema {
-	s := &generate.Schema{Type: "string"}
-	for _, c := range condition.Codes {
-		s.Enum = append(s.Enum, string(c))
-	}
-	return s
 }
 
 // AlertEmail is an address and the mail server that takes mail for it.
@@ -68,14 +49,10 @@ type AlertWebhook struct {
 func (c *check) alerts() {
 	a := &c.config.Alerts
 	at := strict.Path{"alerts"}
-	c.schedule(at.Key("digest"), a.Digest)
 	if strings.ContainsFunc(a.Name, func(r rune) bool { return r < ' ' }) || len(a.Name) > 64 {
 		c.report(at.Key("name"), "alerts.name is one line of 64 characters at most")
 	}
-	var names, connections []string
-	for _, conn := range c.config.Connections {
-		connections = append(connections, conn.Name)
-	}
+	var names []string
 	for i := range a.Ways {
 		w := &a.Ways[i]
 		at := at.Key("ways").Index(i)
@@ -86,13 +63,8 @@ func (c *check) alerts() {
 			c.report(at.Key("name"), "two ways are called %q; give each its own name", w.Name)
 		}
 		names = append(names, w.Name)
-		if w.Tells == "" {
-			w.Tells = string(alarm.TellAll)
-		}
-		for j, name := range w.Connections {
-			if name = strings.TrimSpace(name); !slices.Contains(connections, name) {
-				c.report(at.Key("connections").Index(j), "there is no connection %q; the configuration has %s", name, strings.Join(connections, ", "))
-			}
+		if w.MinSeverity == "" {
+			w.MinSeverity = string(alarm.Warning)
 		}
 		switch {
 		case (w.Email == nil) == (w.Webhook == nil):

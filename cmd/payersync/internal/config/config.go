@@ -343,7 +343,6 @@ func defaults() Config {
 			Limits:         ServerLimits{Connections: 2048, RefusedPerClient: 500, MaxBody: 256 << 10, ReadTimeout: Duration(10 * time.Second)},
 		},
 		Pages:   Pages{Approve: "operator"},
-		Alerts:  Alerts{Digest: "0 7 * * *", Settle: Duration(30 * time.Minute)},
 		Letters: defaultLetters(),
 		Log:     Log{Level: "info", Format: "json"},
 	}
