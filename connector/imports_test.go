@@ -74,6 +74,7 @@ var arrows = []arrow{
 	{"state/internal/testdb", "state/internal/elsewhere", ""}, // in tests alone
 	{"state/statetest", "connector state state/internal/testdb", ""},
 	{"configs", "", "connector mapping connector/accounting connector/accounting/csvfile connector/accounting/quickbooks connector/accounting/tryton connector/accounting/xero"},
+	{"cmd/payersync/guides", "", ""},
 	{"cmd/payersync/internal/usage", "", ""},
 	{"cmd/payersync/internal/config", "cmd/payersync/internal/usage connector connector/alarm connector/condition connector/letters connector/letters/templates connector/mail connector/accounting connector/accounting/csvfile connector/accounting/quickbooks " +
 		"connector/accounting/sqltable connector/accounting/tryton connector/accounting/xero connector/billing connector/credentials connector/reconcile " +
@@ -86,7 +87,7 @@ var arrows = []arrow{
 
 // stdOnly are the packages that everything else is built on, or that only carry
 // files: outside this module they import the standard library alone.
-var stdOnly = []string{"connector", "connector/protocol", "configs"}
+var stdOnly = []string{"connector", "connector/protocol", "configs", "cmd/payersync/guides"}
 
 // guard keeps an outside package, and those below it, to a few of ours.
 type guard struct{ path, to string }
@@ -106,6 +107,7 @@ var guards = []guard{
 	{"github.com/wneessen/go-mail", "connector/alarm connector/letters/templates connector/mail"},
 	{"github.com/sirupsen/logrus", "cmd/payersync cmd/payersync/internal/session connector/transport connector/simulation"},
 	{"github.com/coreos/go-systemd", "cmd/payersync"},
+	{"github.com/yuin/goldmark", "connector/pages"},
 	{"C", "nobody"}, // the product is built without cgo
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/guides"
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/usage"
@@ -222,7 +223,7 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 		Settings:  func() []pages.Setting { return settingsOf(s.Config) },
 		Approvers: pages.Role(s.Config.Pages.Approve), FourEyes: s.Config.Pages.FourEyes, Door: behind.door,
 		Starter: behind.starter, Rate: s.Config.Billing.RatePerSecond,
-		Valid: s.Config.Billing.LinkValid.Length(), Standings: behind.standings, Fetcher: behind.fetcher, Letters: letters,
+		Valid: s.Config.Billing.LinkValid.Length(), Standings: behind.standings, Fetcher: behind.fetcher, Letters: letters, Guides: guidesForPages(),
 		Report: func(e pages.Event) {
 			entry := s.Log.WithFields(logrus.Fields{"page": e.Route, "user": e.User, "status": e.Status})
 			if e.Err != nil {
@@ -307,4 +308,11 @@ func newStarter(ledger *state.Ledger, inForce func() *session.Session, by func()
 			return syncFor(ctx, s, c, person, opened, progress)
 		},
 	}
+}
+
+func guidesForPages() (shown []pages.Guide) {
+	for _, g := range guides.All() {
+		shown = append(shown, pages.Guide(g))
+	}
+	return shown
 }

@@ -102,6 +102,9 @@ To see it all at work, without any account:
 
   payersync demo
 
+Guides, each printed by payersync help TOPIC:
+` + listOfGuides() + `
+
 Exit status: 0 done · 1 failed · 2 usage or configuration · 3 done, but records
 need attention · 4 waiting for approval · 5 throttled, try again at the printed
 time · 6 another run holds the connection · 7 a standstill: far less is shown than
@@ -146,6 +149,7 @@ is known, or far fewer would be payers · 130 interrupted.`,
 		a.demoCmd(), a.initCmd(), a.checkCmd(), a.connectCmd(), a.connectionsCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.plansCmd(), a.approveCmd(), a.serveCmd(), a.sweepCmd(), a.environmentCmd(),
 		a.statusCmd(), a.reportCmd(), a.auditCmd(), a.alertsCmd(), a.payersCmd(), a.mappingCmd(), a.mandatesCmd(), a.ledgerCmd(), a.accountsCmd(), a.nodesCmd(), a.attentionCmd(), a.webhooksCmd(), a.writebackCmd(), a.sandboxCmd(), a.pagesCmd(), a.versionCmd(), a.healthcheckCmd(), a.completionCmd(), a.manCmd(),
 	)
+	root.SetHelpCommand(a.helpCmd(root))
 	a.completions(root)
 	for _, c := range root.Commands() {
 		usageArgs(c)

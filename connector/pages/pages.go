@@ -43,6 +43,7 @@ type Config struct {
 	Mappings    *office.Mappings                                        // of the connections; nil where none can be looked at
 	Approvers   Role                                                    // the least role that approves and rejects plans; "" for Operator
 	FourEyes    bool                                                    // who saved a mapping version does not approve its plans
+	Guides      []Guide                                                 // that the Help menu shows, in this order
 	Door        *Door                                                   // counts wrong passwords; its counters are in memory, too, so it outlives this Config; nil for one of the ledger
 	Provider    *Provider                                               // that lets people in by OpenID Connect; nil for none
 	Network     func(*http.Request) string                              // where a request comes from, for counting wrong passwords; nil for the address that sends it

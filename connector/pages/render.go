@@ -144,6 +144,7 @@ var nav = []entry{
 	{Path: "/mapping", Label: "Mapping"},
 	{Path: "/webhooks", Label: "Webhooks"},
 	{Path: "/settings", Label: "Settings"},
+	{Path: "/help", Label: "Help"},
 }
 
 // render answers with a page. It is made whole before the first byte leaves, so that nobody

@@ -47,6 +47,8 @@ var access = map[string]struct {
 	"POST /webhooks/{key}/close":                {path: "/webhooks/event:none/close", role: pages.Operator},
 	"GET /settings":                             {path: "/settings", role: pages.Viewer},
 	"GET /audit":                                {path: "/audit", role: pages.Viewer},
+	"GET /help":                                 {path: "/help", role: pages.Viewer},
+	"GET /help/{topic}":                         {path: "/help/letters", role: pages.Viewer},
 	"GET /plans":                                {path: "/plans", role: pages.Viewer},
 	"GET /plans/{n}":                            {path: "/plans/1", role: pages.Viewer},
 	"POST /plans/{n}":                           {path: "/plans/1", role: pages.Operator},

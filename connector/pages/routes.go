@@ -87,6 +87,8 @@ var all = []route{
 	{"GET /again", Viewer, theirs, (*visit).askAgain},
 	{"POST /again", Viewer, theirs, (*visit).again},
 	{"GET /audit", Viewer, ofAudit, (*visit).audit},
+	{"GET /help", Viewer, theirs, (*visit).helpTopics},
+	{"GET /help/{topic}", Viewer, theirs, (*visit).guide},
 	{"GET /plans", Viewer, theirs, (*visit).plans},
 	{"GET /plans/{n}", Viewer, theirs, (*visit).plan},
 	{"POST /plans/{n}", Operator, theirs, (*visit).judge},

@@ -1,0 +1,60 @@
+// Package guides carries the guides for people who use payersync. The program prints them, and
+// the pages show them. The package leaves rendering to its callers.
+package guides
+
+import (
+	"embed"
+	"slices"
+	"strings"
+)
+
+//go:embed *.md
+var files embed.FS
+
+// A Guide explains one topic to one kind of reader.
+type Guide struct {
+	Name    string // of the topic, as in payersync help NAME
+	Title   string // the heading of the text
+	Readers string // the people for whom it is written
+	Text    string // in Markdown, with the heading
+}
+
+// topics are the guides in the order in which people need them.
+var topics = []struct{ name, readers string }{
+	{"first-hour", "everybody"},
+	{"pages", "accountants"},
+	{"letters", "accountants"},
+	{"matching", "accountants"},
+	{"sources", "administrators"},
+	{"mapping", "administrators"},
+	{"billing", "administrators"},
+	{"operations", "operators"},
+	{"many-machines", "operators"},
+	{"privacy", "operators"},
+	{"how-it-works", "engineers"},
+	{"figures", "engineers"},
+}
+
+// All returns every guide, in the order in which people need them.
+func All() []Guide {
+	all := make([]Guide, len(topics))
+	for i, topic := range topics {
+		text, err := files.ReadFile(topic.name + ".md")
+		if err != nil {
+			panic(err) // it is compiled in; a test opens each
+		}
+		heading, _, _ := strings.Cut(strings.TrimPrefix(string(text), "# "), "\n")
+		all[i] = Guide{Name: topic.name, Title: heading, Readers: topic.readers, Text: string(text)}
+	}
+	return all
+}
+
+// Find returns the guide with this name, and whether there is one.
+func Find(name string) (Guide, bool) {
+	all := All()
+	i := slices.IndexFunc(all, func(g Guide) bool { return g.Name == name })
+	if i < 0 {
+		return Guide{}, false
+	}
+	return all[i], true
+}

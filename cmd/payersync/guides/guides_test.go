@@ -1,0 +1,52 @@
+package guides
+
+import (
+	"io/fs"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestEveryFileIsAGuideOfAtMostTwelveKilobytes(t *testing.T) {
+	t.Parallel()
+	names, err := fs.Glob(files, "*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(names) != len(All()) {
+		t.Errorf("%d files are embedded, and %d guides listed", len(names), len(All()))
+	}
+	for _, g := range All() {
+		if len(g.Text) > 12_000 {
+			t.Errorf("%s has %d bytes; split it, or leave out what nobody asks", g.Name, len(g.Text))
+		}
+		for _, part := range []string{"# " + g.Title + "\n", "\n## The shortest way", "\n## Limits\n"} {
+			if !strings.Contains(g.Text, part) && g.Name != "figures" && g.Name != "how-it-works" {
+				t.Errorf("%s has no part %q", g.Name, part)
+			}
+		}
+	}
+}
+
+func TestAGuideNamesOnlyGuidesThatExist(t *testing.T) {
+	t.Parallel()
+	named, found := regexp.MustCompile(`payersync help ([a-z-]+)`), 0
+	for _, g := range All() {
+		for _, m := range named.FindAllStringSubmatch(g.Text, -1) {
+			found++
+			if _, ok := Find(m[1]); !ok {
+				t.Errorf("%s sends its reader to the guide %q, which does not exist", g.Name, m[1])
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d guides are named by others", found)
+	}
+}
+
+func TestFindKnowsNoOtherName(t *testing.T) {
+	t.Parallel()
+	if g, ok := Find("nothing"); ok || g.Name != "" {
+		t.Errorf("Find returned %q", g.Name)
+	}
+}
