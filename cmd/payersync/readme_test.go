@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,21 +26,51 @@ import (
 // sandboxAddress is where the README's sandbox listens.
 const sandboxAddress = "127.0.0.1:8090"
 
-// walked are the sections of the README whose commands are typed as they stand there, and
-// how a line may end otherwise than with 0.
-var walked = []struct {
-	section string
-	ends    map[string]int
-}{
-	{"Install", nil},
-	{"Your own customers, in four commands", map[string]int{"./payersync backfill": exitAttention}},
-	{"First set-up, with sample data", map[string]int{"payersync plan": exitApproval, "payersync backfill": exitAttention}},
+// playedByCI are the lines of the README that .ci/run plays as steps of its own.
+var playedByCI = []string{"go run ./cmd/payersync demo", "go test ./..."}
+
+// TestTheReadmeAndTheGuidesAreWalked types what they say at a terminal, line by line, the README in
+// a checkout of its own with an export in it. Where a command asks, it is told yes, or what it offers.
+func TestTheReadmeAndTheGuidesAreWalked(t *testing.T) {
+	t.Parallel()
+	alone(t)
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(readme) > 10_000 {
+		t.Errorf("the README has %d bytes; what is long belongs into a guide", len(readme))
+	}
+	checkout := checkedOut(t)
+	export, err := os.ReadFile("../../configs/quickstart/customers.csv")
+	if err := errors.Join(err, os.WriteFile(filepath.Join(checkout, "Customers Harbour Books Ltd.csv"), export, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, line := range shellLines(string(readme)) {
+		switch {
+		case strings.HasPrefix(line, "docker "): // for machines with Docker, which few tests have
+			checkDockerfile(t)
+		case !slices.Contains(playedByCI, line):
+			lines = append(lines, line)
+		}
+	}
+	// The README builds the program last, and names the line before it uses it.
+	build := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "go build") })
+	if build < 0 || strings.Count(string(readme), lines[build]) < 2 {
+		t.Fatal("the README does not build the program where it is used")
+	}
+	lines = slices.Concat([]string{lines[build]}, lines[:build], lines[build+1:])
+	if len(lines) < 4 {
+		t.Fatalf("only %d lines of the README were found: %q", len(lines), lines)
+	}
+	expectEnds(t, "README", lines, walk(t, checkout, lines), map[string]int{"./payersync backfill": exitAttention})
+	walkGuides(t, filepath.Join(checkout, "payersync"))
 }
 
-// TestTheReadmeIsWalked types what the README says at a terminal, line by line, in a checkout
-// of its own with an export in it. Where it asks, it is told yes, or what it offers.
-func TestTheReadmeIsWalked(t *testing.T) {
-	t.Parallel()
+// alone fails where another program listens at the address of the sandbox that people start.
+func alone(t *testing.T) {
+	t.Helper()
 	if conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", sandboxAddress); err == nil {
 		_ = conn.Close()
 		if os.Getenv("CI") != "" {
@@ -47,62 +78,44 @@ func TestTheReadmeIsWalked(t *testing.T) {
 		}
 		t.Skipf("something listens on %s, where the README's sandbox belongs", sandboxAddress)
 	}
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkout := checkedOut(t)
-	export, err := os.ReadFile("../../configs/quickstart/customers.csv")
-	if err := errors.Join(err, os.WriteFile(filepath.Join(checkout, "Customers Harbour Books Ltd.csv"), export, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range walked {
-		commands := commandsOf(t, string(readme), w.section)
-		ends := walk(t, checkout, commands)
-		for i, line := range commands {
-			want := 0
-			for command, code := range w.ends {
-				if strings.HasPrefix(line, command) {
-					want = code
-				}
+}
+
+// expectEnds compares how lines ended with what is expected: 0, unless codes says otherwise of a line
+// that begins so.
+func expectEnds(t *testing.T, text string, lines []string, ends map[int]int, codes map[string]int) {
+	t.Helper()
+	for i, line := range lines {
+		want := 0
+		for begins, code := range codes {
+			if strings.HasPrefix(line, begins) {
+				want = code
 			}
-			switch code, ended := ends[i]; {
-			case !ended:
-				t.Errorf("%s: %s was not reached", w.section, line)
-			case code != want:
-				t.Errorf("%s: %s ended with %d, want %d", w.section, line, code, want)
-			}
+		}
+		switch code, ended := ends[i]; {
+		case !ended:
+			t.Errorf("%s: %s was not reached", text, line)
+		case code != want:
+			t.Errorf("%s: %s ended with %d, want %d", text, line, code, want)
 		}
 	}
 }
 
-// commandsOf returns the lines of the first block of a section, without what they say behind
-// them. Some are for machines with Docker, which few tests have.
-func commandsOf(t *testing.T, readme, section string) (lines []string) {
-	t.Helper()
-	_, text, found := strings.Cut(readme, "\n## "+section+"\n")
-	_, text, block := strings.Cut(text, "```\n")
-	text, _, _ = strings.Cut(text, "```")
-	if !found || !block {
-		t.Fatalf("the README has no section %q with commands: this test has lost its subject", section)
-	}
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(behind.ReplaceAllString(line, ""))
-		if strings.HasPrefix(line, "docker ") {
-			checkDockerfile(t)
-			continue
+// shellLines returns the lines of all blocks that are marked as sh, without comments.
+func shellLines(markdown string) (lines []string) {
+	for _, block := range shellBlock.FindAllStringSubmatch(markdown, -1) {
+		for line := range strings.Lines(block[1]) {
+			if line = strings.TrimSpace(behind.ReplaceAllString(line, "")); line != "" {
+				lines = append(lines, line)
+			}
 		}
-		if line != "" {
-			lines = append(lines, line)
-		}
-	}
-	if len(lines) == 0 {
-		t.Fatalf("the README has no commands under %q", section)
 	}
 	return lines
 }
 
-var behind = regexp.MustCompile(`\s+#.*$`)
+var (
+	shellBlock = regexp.MustCompile("(?s)```sh\n(.*?)```")
+	behind     = regexp.MustCompile(`\s+#.*$`)
+)
 
 // checkDockerfile looks whether everything that is copied into the image is there.
 func checkDockerfile(t *testing.T) {
@@ -162,7 +175,7 @@ func walk(t *testing.T, dir string, lines []string) map[int]int {
 	for i, line := range lines {
 		fmt.Fprintf(&script, "%s\necho \"::$? %d::\"\n", line, i)
 		if strings.HasSuffix(line, "&") {
-			fmt.Fprintf(&script, "until (exec 3<>/dev/tcp/%s) 2>/dev/null; do sleep 0.1; done\n", strings.Replace(sandboxAddress, ":", "/", 1))
+			fmt.Fprintf(&script, "for try in {1..300}; do (exec 3<>/dev/tcp/%s) 2>/dev/null && break; sleep 0.1; done\n", strings.Replace(sandboxAddress, ":", "/", 1))
 		}
 	}
 	script.WriteString("kill $(jobs -p) 2>/dev/null; wait\n")

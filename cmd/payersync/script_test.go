@@ -20,6 +20,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"payersync/cmd/payersync/guides"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector/sandbox"
 )
@@ -196,47 +197,30 @@ func TestEveryCommandHasAHelpThatIsKept(t *testing.T) {
 	}
 }
 
-// TestTheReadmesSequencesAreTried compares the commands of a section with the script that
-// tries them, one by one and in their order; there they may have --yes.
-func TestTheReadmesSequencesAreTried(t *testing.T) {
+// TestTheWayIntoAFilledServiceIsTried compares the commands of the guide about matching with the
+// script that tries them, one by one and in their order; there they may have --yes.
+func TestTheWayIntoAFilledServiceIsTried(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	g, _ := guides.Find("matching")
+	commands := shellLines(g.Text)
+	if len(commands) < 5 {
+		t.Fatalf("the guide has only %d commands", len(commands))
+	}
+	script, err := os.ReadFile(filepath.Join("testdata", "script", "match.txtar"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct {
-		section, script string
-		least           int
-	}{
-		{"Change the mapping without fear", "mapping.txtar", 6},
-		{"A service that already has your customers", "match.txtar", 6},
-	} {
-		_, section, _ := strings.Cut(string(readme), "## "+tt.section+"\n")
-		section, _, _ = strings.Cut(section, "\n## ")
-		script, err := os.ReadFile(filepath.Join("testdata", "script", tt.script))
-		if err != nil {
-			t.Fatal(err)
+	rest := string(script)
+	for _, command := range commands[:5] {
+		_, after, found := strings.Cut(rest, command+"\n")
+		if !found {
+			_, after, found = strings.Cut(rest, command+" --yes")
 		}
-		rest, tried := string(script), 0
-		for line := range strings.Lines(section) {
-			command, _, _ := strings.Cut(line, "#")
-			if command = strings.TrimSpace(command); !strings.HasPrefix(command, "payersync ") {
-				continue
-			}
-			command = strings.ReplaceAll(command, "1f0c9b2d", "$FIRST")
-			_, after, found := strings.Cut(rest, command+"\n")
-			if !found {
-				_, after, found = strings.Cut(rest, command+" --yes")
-			}
-			if !found {
-				t.Errorf("%s does not try, at its place: %s", tt.script, command)
-				continue
-			}
-			rest, tried = after, tried+1
+		if !found {
+			t.Errorf("match.txtar does not try, at its place: %s", command)
+			continue
 		}
-		if tried < tt.least {
-			t.Errorf("%d commands were found under %s", tried, tt.section)
-		}
+		rest = after
 	}
 }
 
