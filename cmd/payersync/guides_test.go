@@ -45,7 +45,7 @@ var guideWalks = []guideWalk{
 		"payersync mandates letters plan": "testdata/script/letters.txtar", "payersync mandates letters approve": "testdata/script/letters.txtar",
 		"payersync mandates letters pause": "testdata/script/letters.txtar", "payersync mandates letters resume": "testdata/script/letters.txtar",
 		"payersync mandates letters list": "testdata/script/letters.txtar", "payersync mandates letters preview": "testdata/script/letters-templates.txtar",
-		"payersync mandates letters test": "testdata/script/first-day.txtar",
+		"payersync mandates letters test": "testdata/script/letters-templates.txtar",
 	}},
 	{guide: "mapping", before: backfilled, ends: map[string]int{"payersync mapping check": exitAttention, "payersync sync": exitAttention}, others: map[string]string{
 		"payersync approve": "testdata/script/plans.txtar", "payersync plans reject": "testdata/script/plans.txtar",
