@@ -141,7 +141,7 @@ func noteOutcome(ctx context.Context, s *session.Session, customer string, found
 		said = append(said, "the service is not as the configuration says: "+strings.Join(names, ", "))
 	}
 	if len(trial.Lost) > 0 {
-		said = append(said, fmt.Sprintf("a customer that was replaced by itself came back with another %s", billing.JoinPathsOf(trial.Lost)))
+		said = append(said, fmt.Sprintf("a customer that was replaced by itself came back with another %s", strings.Join(trial.Lost, ", ")))
 	}
 	if trial.Left != "" {
 		said = append(said, "the customer was left "+trial.Left)
@@ -158,7 +158,7 @@ func judgeTrial(trial billing.Trial) error {
 	switch {
 	case len(trial.Lost) > 0:
 		return fmt.Errorf("a customer that was replaced by itself came back with another %s: updates would lose what others have put there. "+
-			"Mend the customer in the service's own pages, and %s", billing.JoinPathsOf(trial.Lost), "compare billing.dialect with what the service documents")
+			"Mend the customer in the service's own pages, and %s", strings.Join(trial.Lost, ", "), "compare billing.dialect with what the service documents")
 	case trial.Left != "":
 		return fmt.Errorf("the scratch customer was left %s; look at it in the service's own pages", trial.Left)
 	}

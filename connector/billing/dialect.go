@@ -101,24 +101,11 @@ func Profile(name string) (Dialect, error) {
 // per line, by its key in the configuration.
 func (d Dialect) Validate() error {
 	var problems []error
-	oneOf := func(key, value string, allowed ...string) {
-		if !slices.Contains(allowed, value) {
-			problems = append(problems, fmt.Errorf("dialect.%s: %q is not allowed; use %s", key, value, strings.Join(allowed, ", ")))
+	for _, p := range points {
+		if value := *p.at(&d); len(p.values) > 0 && !slices.Contains(p.values, value) {
+			problems = append(problems, fmt.Errorf("dialect.%s: %q is not allowed; use %s", p.name, value, strings.Join(p.values, ", ")))
 		}
 	}
-	oneOf("token_auth", d.TokenAuth, "form", "basic")
-	oneOf("api_auth", d.APIAuth, "client_credentials", "authorization_code", "static")
-	oneOf("list.first_page", d.List.FirstPage, "auto", "0", "1")
-	oneOf("person_fields", d.PersonFields, "short", "long")
-	oneOf("address_fields", d.AddressFields, "short", "long")
-	oneOf("external_data", d.ExternalData, "map", "list", "object")
-	oneOf("update", d.Update, "body_id", "path_id")
-	oneOf("mandate_link", d.MandateLink, "auto", "put", "get")
-	oneOf("link_when_created", d.LinkWhenCreated, "unknown", "same", "new")
-	oneOf("cancel", d.Cancel, "colon", "slash", "query", "body")
-	oneOf("reinstate", d.Reinstate, "none", "colon", "slash", "query", "body")
-	oneOf("webhook_setup", d.WebhookSetup, "subscribe", "digest_auth_subscribe")
-	oneOf("webhook_read", d.WebhookRead, "auto", "none")
 	return errors.Join(append(problems, d.List.validate(), d.validateReadOnly(), d.validateFlags(), d.validateFinancial(), d.validateCreateLink())...)
 }
 

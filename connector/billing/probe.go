@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,65 +13,24 @@ import (
 	"payersync/connector"
 )
 
-// Certainty says how sure a probe is of what it found.
-type Certainty string
-
-// The certainties of a finding.
-const (
-	Proven  Certainty = "proven"  // an answer shows it
-	Likely  Certainty = "likely"  // answers look like it, and requests may still be spelt otherwise
-	Unknown Certainty = "unknown" // Finding.How says what would tell
-)
-
-// Finding is what a probe found out about one open point.
-type Finding struct {
-	Setting    string    `json:"setting"`    // below billing, for example dialect.update
-	Configured string    `json:"configured"` // its value
-	Found      string    `json:"found"`      // the value that fits the service; "" when it is not known
-	Certainty  Certainty `json:"certainty"`
-	How        string    `json:"how"`
-}
-
-// Differs reports whether the service is not as the configuration says, which unknown does not.
-func (f Finding) Differs() bool {
-	return f.Found != "" && f.Found != f.Configured && f.Configured != "unknown"
-}
-
 // ProbesMost is how many requests a probe makes at most, without those for tokens.
 const ProbesMost = 60
 
-// unprobed are the settings of a dialect that no probe finds out, and why.
-var unprobed = map[string]string{
-	"list.size":            "a page that is capped is read on to the end, whatever the size",
-	"webhook_setup":        "webhooks would have to be subscribed to; payersync webhooks subscribe names it",
-	"reinstate":            "a mandate would have to be brought back; payersync mandates reinstate names it",
-	"financial_status":     "what a member of an answer means is not to be seen",
-	"financial_query":      "what a parameter brings is seen by nobody who does not know it",
-	"list.financial_query": "what a parameter brings is seen by nobody who does not know it",
-	"create_link":          "a customer would have to be created",
-	"person_primary":       "what a member of a contact means is not to be seen",
-	"person_communication": "what a member of a contact means is not to be seen",
-}
-
-// prober collects what answers say. It asks the service with variants of the client, which
-// differ in the dialect alone.
+// prober asks the service and notes what the answers mean. It asks with variants of the client,
+// which differ in the dialect alone. After an error it asks and notes nothing more.
 type prober struct {
 	client *Client
 	found  []Finding
 	asked  int
 	sample []object // customers as the list shows them
 	token  *Client  // whose tokens are taken
+	err    error
 }
 
-func (p *prober) note(setting, configured, found string, c Certainty, how string, args ...any) {
-	p.found = append(p.found, Finding{"dialect." + setting, configured, found, c, fmt.Sprintf(how, args...)})
-}
-
-// variant returns the client with another dialect. Its settings were valid, so it is too.
-func (c *Client) variant(change func(*Dialect)) (*Client, error) {
-	cfg := c.config
-	change(&cfg.Dialect)
-	return New(cfg)
+func (p *prober) note(setting, answer string, seen ...any) {
+	if p.err == nil && (setting != settingEvents || len(p.client.config.Events) > 0) {
+		p.found = append(p.found, p.client.finding(setting, answer, seen...))
+	}
 }
 
 // errProbes means that a probe has made all the requests that it may.
@@ -80,6 +38,9 @@ var errProbes = fmt.Errorf("the probe has made its %d requests", ProbesMost)
 
 // ask reads what the interface says nothing of the shape of.
 func (p *prober) ask(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
 	if p.asked++; p.asked > ProbesMost {
 		return nil, errProbes
 	}
@@ -91,66 +52,59 @@ func (p *prober) ask(ctx context.Context, path string, query url.Values) ([]byte
 // ProbeList finds out what can be seen of the dialect from the list of customers, by GET of
 // customers and nothing else. An error means that the service could not be read at all; what
 // was found until then comes with it.
-func (c *Client) ProbeList(ctx context.Context) ([]Finding, error) {
-	p := &prober{client: c, token: c}
-	err := p.read(ctx, p.pages, p.spellings, p.keysInLists)
-	return p.found, err
-}
+func (c *Client) ProbeList(ctx context.Context) ([]Finding, error) { return c.probe(ctx) }
 
 // Probe is ProbeList and what else reading shows. It sends GET and nothing else. The mandates
 // of a customer are asked for only where the one that is read just before is signed or
 // active, when a GET makes none whatever the service takes it for.
 func (c *Client) Probe(ctx context.Context) ([]Finding, error) {
-	p := &prober{client: c, token: c}
-	err := p.read(ctx, p.pages, p.spellings, p.keysInLists, p.linkMethod, p.subscription)
-	return p.found, err
+	return c.probe(ctx, (*prober).linkMethod, (*prober).subscription)
 }
 
-func (p *prober) read(ctx context.Context, steps ...func(context.Context) error) error {
-	body, err := p.enter(ctx)
-	if err != nil {
-		return err
+func (c *Client) probe(ctx context.Context, more ...func(*prober, context.Context)) ([]Finding, error) {
+	p := &prober{client: c, token: c}
+	steps := []func(*prober, context.Context){(*prober).enter, (*prober).pages, (*prober).spellings, (*prober).keysInLists}
+	for _, step := range append(steps, more...) {
+		step(p, ctx)
 	}
-	whole, err := p.envelope(body)
-	if err != nil {
-		return err
+	for _, name := range []string{"update", "cancel", "link_when_created"} {
+		p.note(name, "unread")
 	}
-	p.sample = whole
-	for _, step := range steps {
-		if err := step(ctx); err != nil {
-			return err
-		}
-	}
-	p.unknown()
-	return nil
+	p.note("webhook_setup", unprobed)
+	p.note("reinstate", unprobed)
+	return p.found, p.err
 }
 
 // enter asks for the list as it comes without parameters, and settles by that how the token
-// endpoint and the list want to be asked.
-func (p *prober) enter(ctx context.Context) ([]byte, error) {
+// endpoint and the list want to be asked, and where the list stands.
+func (p *prober) enter(ctx context.Context) {
 	d := p.client.dialect
 	body, err := p.ask(ctx, "/customers", nil)
-	switch {
-	case err == nil:
-		if d.APIAuth == "client_credentials" {
-			p.note("token_auth", d.TokenAuth, d.TokenAuth, Proven, "the token endpoint gave a token")
-		}
-		p.note("api_auth", d.APIAuth, d.APIAuth, Proven, "customers were shown with its token")
-		return body, nil
-	case refusedToken(err) && d.APIAuth == "client_credentials":
-		return p.otherTokenAuth(ctx, err)
+	switch app := d.APIAuth == "client_credentials"; {
+	case app && refusedToken(err):
+		err = p.otherTokenAuth(err, func() (err error) {
+			body, err = p.ask(ctx, "/customers", nil)
+			return err
+		})
+	case app && err == nil:
+		p.note("token_auth", "token")
 	case connector.FaultOf(err) == connector.FaultUnauthorized && !isA[noToken](err):
-		p.note("api_auth", d.APIAuth, otherGrant(d.APIAuth), Likely,
-			"the token endpoint gave a token, and customers are refused with it: they want a token of another kind, or of somebody with more rights")
+		p.note("api_auth", "refused", p.client.ways("api_auth")[1])
 	}
-	return nil, err
-}
-
-func otherGrant(grant string) string {
-	if grant == "client_credentials" {
-		return "authorization_code"
+	if p.err = err; err != nil {
+		return
 	}
-	return "client_credentials"
+	p.note("api_auth", "customers")
+	where, customers, err := listIn(body)
+	switch usual := where == "array" || slices.Contains(usualEnvelopes, where); {
+	case err != nil:
+		p.note("list.envelope", "no list")
+	case d.List.Envelope == "auto" && usual:
+		p.note("list.envelope", "usual", where)
+	default:
+		p.note("list.envelope", "list", where)
+	}
+	p.sample, p.err = customers, err
 }
 
 // refusedToken reports whether the token endpoint itself refused the credentials.
@@ -158,164 +112,110 @@ func refusedToken(err error) bool {
 	return connector.FaultOf(err) == connector.FaultUnauthorized && isA[noToken](err)
 }
 
-// tokenOtherwise makes the client of the probe show its credentials in the one other way.
-func (p *prober) tokenOtherwise() (other string, err error) {
-	other = "basic"
-	if p.client.dialect.TokenAuth == "basic" {
-		other = "form"
+// otherTokenAuth shows the credentials in the one other way, asks again, and returns the error that stands.
+func (p *prober) otherTokenAuth(refused error, again func() error) (err error) {
+	other := p.client.ways("token_auth")[1]
+	if p.token, err = p.client.variant("token_auth", other); err != nil {
+		return err
 	}
-	p.token, err = p.client.variant(func(d *Dialect) { d.TokenAuth = other })
-	return other, err
+	if err = again(); refusedToken(err) {
+		p.note("token_auth", "refused")
+		return refused
+	}
+	p.note("token_auth", "other", other)
+	return err
 }
 
-// judgeTokenAuth notes what became of the other way, and returns the error that stands.
-func (p *prober) judgeTokenAuth(other string, first, second error) error {
-	d := p.client.dialect
-	if refusedToken(second) {
-		p.note("token_auth", d.TokenAuth, "", Unknown, "the token endpoint takes the credentials neither in the form nor in the header: check them first")
-		return first
-	}
-	p.note("token_auth", d.TokenAuth, other, Proven, "the token endpoint refused the credentials the one way and gave a token the other way")
-	return second
-}
-
-// otherTokenAuth tries the other way to show the credentials, once.
-func (p *prober) otherTokenAuth(ctx context.Context, refused error) ([]byte, error) {
-	other, err := p.tokenOtherwise()
-	if err != nil {
-		return nil, err
-	}
-	body, err := p.ask(ctx, "/customers", nil)
-	if err := p.judgeTokenAuth(other, refused, err); err != nil {
-		return nil, err
-	}
-	p.note("api_auth", p.client.dialect.APIAuth, p.client.dialect.APIAuth, Proven, "customers were shown with its token")
-	return body, nil
-}
-
-// envelope finds the list in an answer, and returns its customers.
-func (p *prober) envelope(body []byte) ([]object, error) {
-	l := p.client.dialect.List
-	found, list := "", json.RawMessage(nil)
+// listIn finds the list in an answer, and returns the member that holds it and its customers.
+func listIn(body []byte) (where string, customers []object, err error) {
+	where, list := "array", json.RawMessage(body)
 	if o, err := parseObject(body); err == nil {
+		list = nil
 		for _, m := range o {
 			if len(m.value) > 0 && m.value[0] == '[' && (list == nil || slices.Contains(usualEnvelopes, m.key)) {
-				found, list = m.key, m.value
+				where, list = m.key, m.value
 			}
 		}
-	} else {
-		found, list = "array", body
 	}
-	members, err := customersIn(list)
-	switch {
-	case err != nil || list == nil:
-		p.note("list.envelope", l.Envelope, "", Unknown, "the answer holds no list of customers: compare billing.base_url with what the service documents")
-		return nil, errEnvelope
-	case l.Envelope == "auto" && (found == "array" || slices.Contains(usualEnvelopes, found)):
-		p.note("list.envelope", l.Envelope, "auto", Proven, "the list is found by itself (%s)", found)
-	default:
-		p.note("list.envelope", l.Envelope, found, Proven, "that is where the list stands")
-	}
-	return members, nil
-}
-
-func customersIn(list json.RawMessage) ([]object, error) {
 	parts, err := parseArray(list)
-	if err != nil {
-		return nil, err
+	if err != nil || list == nil {
+		return "", nil, errEnvelope
 	}
-	out := make([]object, 0, len(parts))
 	for _, part := range parts {
 		o, err := parseObject(part)
 		if err != nil || o.text("id") == "" {
-			return nil, errNoID
+			return "", nil, errEnvelope
 		}
-		out = append(out, o)
+		customers = append(customers, o)
 	}
-	return out, nil
+	return where, customers, nil
 }
 
 // page asks for a page by these parameters and returns the ids on it; refused says that the
 // service has no such page.
-func (p *prober) page(ctx context.Context, query url.Values) (ids []string, refused bool, err error) {
+func (p *prober) page(ctx context.Context, query url.Values) (ids []string, refused bool) {
 	body, err := p.ask(ctx, "/customers", query)
 	if fault := connector.FaultOf(err); fault == connector.FaultRejected || fault == connector.FaultNotFound {
-		return nil, true, nil
+		return nil, true
 	}
-	if err != nil {
-		return nil, false, err
+	var customers []object
+	if err == nil {
+		_, customers, err = listIn(body)
 	}
-	quiet := &prober{client: p.client}
-	customers, err := quiet.envelope(body)
 	for _, c := range customers {
 		ids = append(ids, c.text("id"))
 	}
-	return ids, false, err
+	p.err = err
+	return ids, false
 }
 
-// namePairs are the names of the page and of its size that services have been seen to use.
-var namePairs = [][2]string{{"Page", "Size"}, {"page", "size"}, {"page", "pageSize"}, {"page", "per_page"}, {"pageNumber", "pageSize"}}
+// The names of the page and of its size that services have been seen to use.
+var (
+	pageNames = []string{"Page", "page", "pageNumber"}
+	sizeNames = []string{"Size", "size", "pageSize", "per_page"}
+)
 
-// pages finds out the names of the page and its size, and where pages begin.
-func (p *prober) pages(ctx context.Context) error {
+// firstOf returns the first of some names that passes; "" for none.
+func firstOf(names []string, passes func(string) bool) string {
+	if i := slices.IndexFunc(names, passes); i >= 0 {
+		return names[i]
+	}
+	return ""
+}
+
+// pages finds out the names of the page and its size, and where pages begin. Of a service that
+// does not know the size the page alone is looked for.
+func (p *prober) pages(ctx context.Context) {
 	l := p.client.dialect.List
 	if len(p.sample) < 2 {
-		const how = "the service lists fewer than two customers; with more of them it shows"
-		p.note("list.size_param", l.SizeParam, "", Unknown, how)
-		p.note("list.page_param", l.PageParam, "", Unknown, how)
-		p.note("list.first_page", l.FirstPage, "", Unknown, how)
-		return nil
+		for _, name := range []string{"list.size_param", "list.page_param", "list.first_page"} {
+			p.note(name, "few")
+		}
+		return
 	}
-	size, page, err := p.pageNames(ctx)
-	if err != nil {
-		return err
-	}
-	if size == "" {
-		p.note("list.size_param", l.SizeParam, "", Unknown, "no name that was tried makes pages smaller; the service may have none, or a least size")
-	} else {
-		p.note("list.size_param", l.SizeParam, size, Proven, "with %s=1 a page has one customer", size)
-	}
+	size := firstOf(startingWith(l.SizeParam, sizeNames), func(name string) bool {
+		one, _ := p.page(ctx, url.Values{name: {"1"}})
+		return len(one) == 1
+	})
+	page := firstOf(startingWith(l.PageParam, pageNames), func(name string) bool { return p.moves(ctx, name, size) })
+	p.note("list.size_param", "one", size)
 	if page == "" {
-		p.note("list.page_param", l.PageParam, "another name", Likely, "neither %s nor another name that was tried leads to another page", l.PageParam)
-		p.note("list.first_page", l.FirstPage, "", Unknown, "it shows when the name of the page is right")
-		return nil
+		p.note("list.page_param", "none", "another name", l.PageParam)
+		p.note("list.first_page", "none")
+		return
 	}
-	p.note("list.page_param", l.PageParam, page, Proven, "another %s leads to another page", page)
-	return p.firstPage(ctx, page, size)
-}
-
-// pageNames looks for names that have an effect, those of the configuration first. Of a service
-// that does not know the size the page alone is looked for.
-func (p *prober) pageNames(ctx context.Context) (size, page string, err error) {
-	l := p.client.dialect.List
-	pairs := append([][2]string{{l.PageParam, l.SizeParam}}, namePairs...)
-	var tried []string
-	for _, pair := range pairs {
-		if slices.Contains(tried, pair[1]) {
-			continue
-		}
-		tried = append(tried, pair[1])
-		one, _, err := p.page(ctx, url.Values{pair[1]: {"1"}})
-		if err != nil {
-			return "", "", err
-		}
-		if len(one) == 1 {
-			size = pair[1]
-			break
-		}
+	p.note("list.page_param", "one", page)
+	zero, refused := p.page(ctx, numbered(page, "0", size))
+	one, _ := p.page(ctx, numbered(page, "1", size))
+	first := "0"
+	if refused || len(zero) == 0 && len(one) > 0 || slices.Equal(zero, one) {
+		first = "1"
 	}
-	tried = nil
-	for _, pair := range pairs {
-		if slices.Contains(tried, pair[0]) {
-			continue
-		}
-		tried = append(tried, pair[0])
-		moves, err := p.moves(ctx, pair[0], size)
-		if err != nil || moves {
-			return size, pair[0], err
-		}
+	found := first
+	if l.FirstPage == "auto" {
+		found = "auto"
 	}
-	return size, "", nil
+	p.note("list.first_page", "pages", found, page, first)
 }
 
 func numbered(page, number, size string) url.Values {
@@ -328,104 +228,64 @@ func numbered(page, number, size string) url.Values {
 
 // moves reports whether a parameter leads to other customers. A page 1 that is refused is no
 // page, and one that is another when it is read again moves by itself: neither shows anything.
-func (p *prober) moves(ctx context.Context, page, size string) (bool, error) {
-	first, refused, err := p.page(ctx, numbered(page, "1", size))
-	if err != nil || refused {
-		return false, err
+func (p *prober) moves(ctx context.Context, page, size string) bool {
+	first, refused := p.page(ctx, numbered(page, "1", size))
+	if refused {
+		return false
 	}
-	second, noSecond, err := p.page(ctx, numbered(page, "2", size))
-	if err != nil || !noSecond && slices.Equal(first, second) {
-		return false, err
+	if second, refused := p.page(ctx, numbered(page, "2", size)); !refused && slices.Equal(first, second) {
+		return false
 	}
-	again, refused, err := p.page(ctx, numbered(page, "1", size))
-	return err == nil && !refused && slices.Equal(first, again), err
-}
-
-func (p *prober) firstPage(ctx context.Context, page, size string) error {
-	configured := p.client.dialect.List.FirstPage
-	zero, refused, err := p.page(ctx, numbered(page, "0", size))
-	if err != nil {
-		return err
-	}
-	one, _, err := p.page(ctx, numbered(page, "1", size))
-	if err != nil {
-		return err
-	}
-	found := "0"
-	switch {
-	case refused, len(zero) == 0 && len(one) > 0, slices.Equal(zero, one):
-		found = "1"
-	}
-	how := fmt.Sprintf("pages %s=0 and %[1]s=1 show that pages begin at %s", page, found)
-	if configured == "auto" {
-		found = "auto"
-	}
-	p.note("list.first_page", configured, found, Proven, "%s", how)
-	return nil
+	again, refused := p.page(ctx, numbered(page, "1", size))
+	return !refused && slices.Equal(first, again)
 }
 
 // spellings looks at how listed customers are written. The interface shows one spelling in
 // requests and another in answers, so none of it is proven of requests.
-func (p *prober) spellings(context.Context) error {
-	d := p.client.dialect
-	p.spelling("person_fields", d.PersonFields, "people", []string{"name", "phone"}, []string{"firstName", "lastName", "phoneNo"})
-	p.spelling("address_fields", d.AddressFields, "addresses", []string{"line1", "postCode"}, []string{"addressLine1", "postalCode"})
-	found := ""
+func (p *prober) spellings(context.Context) {
+	p.spelling("person_fields", "people", []string{"name", "phone"}, []string{"firstName", "lastName", "phoneNo"})
+	p.spelling("address_fields", "addresses", []string{"line1", "postCode"}, []string{"addressLine1", "postalCode"})
+	shape := ""
 	for _, c := range p.sample {
-		if shape := pairShape(c.get("externalData")); shape != "" {
-			found = shape
+		if s := pairShape(c.get("externalData")); s != "" {
+			shape = s
 		}
 	}
-	if found == "" {
-		p.note("external_data", d.ExternalData, "", Unknown, "no customer of the first page has any")
-	} else {
-		p.note("external_data", d.ExternalData, found, Likely, "listed customers have it in this shape")
-	}
+	p.note("external_data", "one", shape)
 	p.computed()
-	return nil
 }
 
-func (p *prober) spelling(setting, configured, list string, short, long []string) {
-	shorts, longs := 0, 0
+func (p *prober) spelling(setting, list string, short, long []string) {
+	shorts, longs := false, false
 	for _, c := range p.sample {
 		for e := range elements(c.get(list)) {
-			if slices.ContainsFunc(short, e.has) {
-				shorts++
-			}
-			if slices.ContainsFunc(long, e.has) {
-				longs++
-			}
+			shorts = shorts || slices.ContainsFunc(short, e.has)
+			longs = longs || slices.ContainsFunc(long, e.has)
 		}
 	}
 	switch {
-	case shorts+longs == 0:
-		p.note(setting, configured, "", Unknown, "no customer of the first page has %s", list)
-	case shorts > 0 && longs > 0:
-		p.note(setting, configured, "", Unknown, "listed customers have %s in both spellings", list)
-	case longs > 0:
-		p.note(setting, configured, "long", Likely, "listed customers have %s with %s", list, strings.Join(long, ", "))
+	case shorts && longs:
+		p.note(setting, "both", list)
+	case longs:
+		p.note(setting, "one", "long", list, strings.Join(long, ", "))
+	case shorts:
+		p.note(setting, "one", "short", list, strings.Join(short, ", "))
 	default:
-		p.note(setting, configured, "short", Likely, "listed customers have %s with %s", list, strings.Join(short, ", "))
+		p.note(setting, "none", list)
 	}
 }
 
 // pairShape returns the value of external_data that writes this shape; "" for none.
 func pairShape(raw json.RawMessage) string {
-	if o, err := parseObject(raw); err == nil {
-		switch {
-		case len(o) == 0:
-			return ""
-		case isConnector(o):
-			return "object"
-		}
-		return "map"
-	}
-	list, err := parseArray(raw)
+	o, err := parseObject(raw)
+	list, _ := parseArray(raw)
 	switch {
-	case err != nil || len(list) == 0:
+	case len(o) == 0 && len(list) == 0:
 		return ""
-	case hasConnector(list):
+	case isConnector(o), hasConnector(list):
 		return "object"
+	case err == nil:
+		return "map"
 	}
 	return "list"
 }
@@ -433,98 +293,94 @@ func pairShape(raw json.RawMessage) string {
 // computed looks for members that only the service can know: times.
 func (p *prober) computed() {
 	readOnly := p.client.dialect.ReadOnly
-	missing := slices.Clone(readOnly)
+	found := slices.Clone(readOnly)
 	for _, c := range p.sample {
 		for _, m := range c {
 			isTime := strings.HasSuffix(m.key, "Time") || strings.HasSuffix(m.key, "At") || strings.HasSuffix(m.key, "_at")
-			if _, err := ParseTime(scalar(m.value)); err == nil && isTime && !slices.Contains(missing, m.key) {
-				missing = append(missing, m.key)
+			if _, err := ParseTime(scalar(m.value)); err == nil && isTime && !slices.Contains(found, m.key) {
+				found = append(found, m.key)
 			}
 		}
 	}
-	configured, found := strings.Join(readOnly, ", "), strings.Join(missing, ", ")
-	how := "no listed customer has another time of the service's"
-	if found != configured {
-		how = "the service writes these times itself"
+	if len(found) == len(readOnly) {
+		p.note("read_only", "no times")
+	} else {
+		p.note("read_only", "times", strings.Join(found, ", "))
 	}
-	p.note("read_only", configured, found, Likely, "%s", how)
 }
 
 // ErrNoKeysInLists means that lists leave externalData out, by which a customer of ours is
 // known again: nothing may be created on the word of such a list.
 var ErrNoKeysInLists = errors.New("the list of customers leaves externalData out, by which customers are known again; ask the provider for a list that holds it")
 
+// whole reads a listed customer by its id, and returns the path of it.
+func (p *prober) whole(ctx context.Context, listed object) (path string, o object) {
+	path, err := idPath("probe the billing service", "/customers/", listed.text("id"))
+	if err == nil {
+		var body []byte
+		body, err = p.ask(ctx, path, nil)
+		o, _ = parseObject(body) // what is no object shows nothing
+	}
+	if p.err == nil {
+		p.err = err
+	}
+	return path, o
+}
+
 // keysInLists compares a listed customer with the same customer whole.
-func (p *prober) keysInLists(ctx context.Context) error {
-	for i, c := range p.sample {
-		if pairShape(c.get("externalData")) != "" || i == 3 {
-			return nil
+func (p *prober) keysInLists(ctx context.Context) {
+	for _, c := range p.sample[:min(3, len(p.sample))] {
+		if pairShape(c.get("externalData")) != "" {
+			return
 		}
-		path, err := idPath("probe the billing service", "/customers/", c.text("id"))
-		if err != nil {
-			return err
-		}
-		body, err := p.ask(ctx, path, nil)
-		if err != nil {
-			return err
-		}
-		if o, err := parseObject(body); err == nil && pairShape(o.get("externalData")) != "" {
-			return ErrNoKeysInLists
+		if _, o := p.whole(ctx, c); p.err == nil && pairShape(o.get("externalData")) != "" {
+			p.err = ErrNoKeysInLists
 		}
 	}
-	return nil
 }
 
 // linkMethod asks for the mandates of a customer whose mandate is signed or active: a request
 // for a link would give that mandate and make none.
-func (p *prober) linkMethod(ctx context.Context) error {
+func (p *prober) linkMethod(ctx context.Context) {
 	const setting = "mandate_link"
-	configured := p.client.dialect.MandateLink
-	path, err := p.signed(ctx)
-	if err != nil {
-		return err
-	}
+	method := p.client.dialect.MandateLink
+	path := p.signed(ctx)
 	if path == "" {
-		p.note(setting, configured, "", Unknown, "no listed customer has a mandate that is signed or active, and with any other a request might make one; %s", byWriting)
-		return nil
+		p.note(setting, "unsigned")
+		return
+	}
+	put := "put" // where GET makes no link
+	if method == "auto" {
+		put = method // which tries PUT first
 	}
 	body, err := p.ask(ctx, path+"/directdebitmandates", nil)
 	o, broken := parseObject(body)
 	switch {
 	case slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}, statusOf(err)):
-		p.note(setting, configured, notGet(configured), Likely, "GET is refused (HTTP %d), so PUT has to make the link", statusOf(err))
+		p.note(setting, "refused", put, statusOf(err))
 	case err != nil:
-		p.note(setting, configured, "", Unknown, "%v; %s", err, byWriting)
-	case (broken != nil || o.has("mandates") || o.text("status") == ""):
-		p.note(setting, configured, notGet(configured), Likely, "GET lists mandates, so PUT has to make the link")
-	case configured == "get" || configured == "auto":
-		p.note(setting, configured, "", Unknown, "GET gives the mandate; whether PUT does is not to be seen by reading; %s", byWriting)
+		p.note(setting, "error", err)
+	case broken != nil || o.has("mandates") || o.text("status") == "":
+		p.note(setting, "list", put)
+	case method == "put":
+		p.note(setting, "untried")
 	default:
-		p.note(setting, configured, "", Unknown, "GET gives the mandate, and PUT was not tried; %s", byWriting)
+		p.note(setting, "mandate")
 	}
-	return nil
 }
 
 // signed returns the path of a customer whose mandate is signed or active by a read of now: what a list
 // says may be old, and of a mandate that was cancelled since a GET might make another. It is "" for none.
-func (p *prober) signed(ctx context.Context) (string, error) {
+func (p *prober) signed(ctx context.Context) string {
 	for _, c := range p.sample {
 		if !hasSigned(c) {
 			continue
 		}
-		path, err := idPath("probe the billing service", "/customers/", c.text("id"))
-		if err != nil {
-			return "", err
-		}
-		body, err := p.ask(ctx, path, nil)
-		if err != nil {
-			return "", err
-		}
-		if whole, err := parseObject(body); err == nil && hasSigned(whole) {
-			return path, nil
+		if path, o := p.whole(ctx, c); hasSigned(o) {
+			return path
 		}
 	}
-	return "", nil
+	return ""
 }
 
 func hasSigned(c object) bool {
@@ -532,66 +388,84 @@ func hasSigned(c object) bool {
 	return err == nil && slices.Contains([]string{string(connector.MandatePending), string(connector.MandateActive)}, m.text("status"))
 }
 
-// notGet is the setting where GET makes no link: auto tries PUT first.
-func notGet(configured string) string {
-	if configured == "auto" {
-		return configured
+// subscription reads the app's subscriptions, which show how events are named too.
+func (p *prober) subscription(ctx context.Context) {
+	own := p.client.dialect.APIAuth != "client_credentials"
+	note := func(answer string, seen ...any) {
+		p.note("webhook_read", answer, seen...)
+		p.note(settingEvents, answer)
 	}
-	return "put"
-}
-
-const byWriting = "payersync check --probe --allow-writes CUSTOMER finds out"
-
-func (p *prober) subscription(ctx context.Context) error {
-	const setting = "webhook_read"
-	configured := p.client.dialect.WebhookRead
-	if configured == "none" {
-		p.note(setting, configured, "", Unknown, "none means that it is not asked")
-		p.noEvents("subscriptions are not asked for (dialect.webhook_read is none)")
-		return nil
-	}
-	if p.client.config.ClientID == "" || p.client.config.ClientSecret.IsZero() {
-		p.note(setting, configured, "", Unknown, "it takes the app's own client_id and client_secret, which the configuration lacks")
-		p.noEvents("subscriptions show it, and reading them takes the app's own client_id and client_secret")
-		return nil
+	switch {
+	case p.err != nil:
+		return
+	case p.client.dialect.WebhookRead == "none":
+		note("not asked")
+		return
+	case p.client.config.ClientID == "" || p.client.config.ClientSecret.IsZero():
+		note("no secret")
+		return
 	}
 	p.asked++
-	shown, err := p.token.Subscriptions(ctx)
-	if own := p.client.dialect.APIAuth != "client_credentials"; own && refusedToken(err) {
-		other, failed := p.tokenOtherwise()
-		if failed != nil {
-			return failed
-		}
-		var again error
-		shown, again = p.token.Subscriptions(ctx)
-		err = p.judgeTokenAuth(other, err, again)
+	all, err := p.token.Subscriptions(ctx)
+	if own && refusedToken(err) {
+		err = p.otherTokenAuth(err, func() (err error) {
+			all, err = p.token.Subscriptions(ctx)
+			return err
+		})
 	} else if own && (err == nil || errors.Is(err, ErrNotShown)) {
-		p.note("token_auth", p.client.dialect.TokenAuth, p.client.dialect.TokenAuth, Proven, "the token endpoint gave a token")
+		p.note("token_auth", "token")
 	}
 	switch {
 	case errors.Is(err, ErrNotShown):
-		p.note(setting, configured, configured, Proven, "the service does not show subscriptions: nobody can be told when ours is gone")
-		p.noEvents("the service does not show subscriptions; compare the names with the events that the provider documents")
+		note("not shown")
 	case err != nil:
-		p.note(setting, configured, "", Unknown, "%v", err)
-		p.noEvents("the subscriptions, which show it, could not be read")
+		note("error", err)
 	default:
-		p.note(setting, configured, "auto", Proven, "the service shows its subscriptions")
-		p.events(shown)
-	}
-	return nil
-}
-
-// unknown notes what no reading tells.
-func (p *prober) unknown() {
-	d := p.client.dialect
-	for _, s := range [][2]string{{"update", d.Update}, {"cancel", d.Cancel}, {"link_when_created", d.LinkWhenCreated}} {
-		p.note(s[0], s[1], "", Unknown, "reading does not show it; %s", byWriting)
-	}
-	for _, s := range [][2]string{{"webhook_setup", d.WebhookSetup}, {"reinstate", d.Reinstate}} {
-		p.note(s[0], s[1], "", Unknown, "%s", unprobed[s[0]])
+		p.note("webhook_read", "subscriptions")
+		p.events(all)
 	}
 }
 
-// Unprobed returns the settings of a dialect, by their keys, that no probe finds out, and why.
-func Unprobed() map[string]string { return maps.Clone(unprobed) }
+// events holds the names of events in the configuration against those that subscriptions carry.
+// The service took these, so another spelling among them is likely its own; a name that none of
+// them carries may be right all the same, because somebody else may not have wanted it.
+func (p *prober) events(all []Subscription) {
+	var carried, otherwise, absent []string
+	for _, s := range all {
+		carried = append(carried, s.Events...)
+	}
+	slices.Sort(carried)
+	carried = slices.Compact(carried)
+	found := slices.Clone(p.client.config.Events)
+	for i, name := range found {
+		if slices.Contains(carried, name) {
+			continue
+		}
+		at := slices.IndexFunc(carried, func(c string) bool { return plainEvent(c) == plainEvent(name) })
+		if at < 0 {
+			absent = append(absent, name)
+			continue
+		}
+		found[i], otherwise = carried[at], append(otherwise, name)
+	}
+	list := func(names []string) string { return strings.Join(names, ", ") }
+	switch {
+	case len(carried) == 0:
+		p.note(settingEvents, "none")
+	case len(absent) > 0 && len(otherwise) > 0:
+		p.note(settingEvents, "both", list(found), list(carried), list(absent))
+	case len(absent) > 0:
+		p.note(settingEvents, "absent", "", list(carried), list(absent))
+	case len(otherwise) > 0:
+		p.note(settingEvents, "otherwise", list(found), list(carried), list(otherwise))
+	default:
+		p.note(settingEvents, "same")
+	}
+}
+
+// plainEvent is a name without what spellings differ in: case, what stands between its words,
+// and the plural.
+func plainEvent(name string) string {
+	plain := strings.NewReplacer("-", "", "_", "", ".", "", " ", "").Replace(strings.ToLower(name))
+	return strings.TrimSuffix(plain, "s")
+}

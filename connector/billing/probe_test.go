@@ -258,6 +258,15 @@ func TestListsWithoutKeysAreNamed(t *testing.T) {
 	}
 }
 
+func TestAnAnswerWithoutAListIsNamed(t *testing.T) {
+	t.Parallel()
+	client := newClient(t, config(answers(http.StatusOK, "application/json", `{"message":"hello"}`)))
+	found, err := client.ProbeList(t.Context())
+	if err == nil || len(found) != 3 || found[2].Setting != "dialect.list.envelope" || found[2].Certainty != billing.Unknown || !strings.HasPrefix(found[2].How, "the answer holds no list of customers") {
+		t.Errorf("it says %+v, %v", found, err)
+	}
+}
+
 // covers F162
 func TestAProbeProvesNothingByAPageThatIsRefusedOrMovesByItself(t *testing.T) {
 	t.Parallel()

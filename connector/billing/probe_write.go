@@ -76,8 +76,23 @@ type trial struct {
 	mandates []string // that the trial made
 }
 
-func (t *trial) note(setting, configured, found string, c Certainty, how string, args ...any) {
-	t.Findings = append(t.Findings, Finding{"dialect." + setting, configured, found, c, fmt.Sprintf(how, args...)})
+func (t *trial) note(setting, answer string, seen ...any) {
+	t.Findings = append(t.Findings, t.client.finding(setting, answer, seen...))
+}
+
+// firstWay sends in each of some ways of a setting, until send reports that it was done or fails
+// for another reason than its way. It returns that way; "" for none.
+func (t *trial) firstWay(name string, ways []string, send func(with *Client) (done bool, err error)) (string, error) {
+	for _, way := range ways {
+		with, err := t.client.variant(name, way)
+		if err != nil {
+			return "", err
+		}
+		if done, err := send(with); done || err != nil {
+			return way, err
+		}
+	}
+	return "", nil
 }
 
 // leaves adds to what the customer is left with.
@@ -90,20 +105,20 @@ func (t *trial) leaves(with ...string) {
 
 // roundTrip replaces the customer by itself and compares.
 func (t *trial) roundTrip(ctx context.Context, before connector.RemoteCustomer) error {
-	configured := t.client.dialect.Update
 	o, err := decodeObject(before.Raw)
 	if err != nil {
 		return err
 	}
-	way, err := t.update(ctx, o)
+	way, err := t.firstWay("update", t.client.ways("update"), func(with *Client) (bool, error) {
+		return doneOrRefused(with.UpdateCustomer(ctx, t.id, with.updateBody(slices.Clone(o), t.id)))
+	})
 	if err != nil {
+		t.leaves("as it was, or replaced by itself")
 		return err
 	}
-	if way == "" {
-		t.note("update", configured, "", Unknown, "the service refuses the customer as it showed it itself, in both ways")
+	if t.note("update", "one", way); way == "" {
 		return nil
 	}
-	t.note("update", configured, way, Proven, "the customer was replaced by itself in this way")
 	after, err := t.client.Customer(ctx, t.id)
 	if err != nil {
 		t.leaves("replaced by itself; what became of it could not be read")
@@ -114,40 +129,12 @@ func (t *trial) roundTrip(ctx context.Context, before connector.RemoteCustomer) 
 		return err
 	}
 	if len(t.Lost) > 0 {
-		t.leaves("without or with another " + JoinPathsOf(t.Lost))
+		t.leaves("without or with another " + strings.Join(t.Lost, ", "))
 	}
-	t.Tripped = way == configured
+	t.Tripped = way == t.client.dialect.Update
 	t.Survived, err = t.client.Others(before.Raw, nil, nobody, nil)
 	t.computed(before.Raw, after.Raw)
 	return err
-}
-
-// JoinPathsOf lists paths for people.
-func JoinPathsOf(paths []string) string { return strings.Join(paths, ", ") }
-
-// update replaces the customer, in the other way where the configured one is refused, and
-// returns the way that was taken; "" for neither.
-func (t *trial) update(ctx context.Context, o object) (string, error) {
-	configured := t.client.dialect.Update
-	other := "path_id"
-	if configured == "path_id" {
-		other = "body_id"
-	}
-	for _, way := range []string{configured, other} {
-		with, err := t.client.variant(func(d *Dialect) { d.Update = way })
-		if err != nil {
-			return "", err
-		}
-		err = with.UpdateCustomer(ctx, t.id, with.updateBody(slices.Clone(o), t.id))
-		if err == nil {
-			return way, nil
-		}
-		if !refusedForItsWay(err) {
-			t.leaves("as it was, or replaced by itself")
-			return "", err
-		}
-	}
-	return "", nil
 }
 
 // refusedForItsWay reports whether the service refused the request, so that nothing was done.
@@ -155,15 +142,22 @@ func refusedForItsWay(err error) bool {
 	return slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusBadRequest, http.StatusUnprocessableEntity}, statusOf(err))
 }
 
+// doneOrRefused takes a refusal of the way for no error, because nothing was done.
+func doneOrRefused(err error) (done bool, _ error) {
+	if refusedForItsWay(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // computed names what moved by itself between two reads.
 func (t *trial) computed(before, after json.RawMessage) {
-	readOnly := t.client.dialect.ReadOnly
 	was, errBefore := parseObject(before)
 	is, errAfter := parseObject(after)
 	if errBefore != nil || errAfter != nil {
 		return
 	}
-	found := slices.Clone(readOnly)
+	found := slices.Clone(t.client.dialect.ReadOnly)
 	lost := func(key string) bool {
 		return slices.ContainsFunc(t.Lost, func(path string) bool {
 			return path == key || strings.HasPrefix(path, key+"[") || strings.HasPrefix(path, key+".")
@@ -177,68 +171,59 @@ func (t *trial) computed(before, after json.RawMessage) {
 			found = append(found, m.key)
 		}
 	}
-	t.note("read_only", strings.Join(readOnly, ", "), strings.Join(found, ", "), Proven, "what else moved with the update is the service's own")
+	t.note("read_only", "moved", strings.Join(found, ", "))
 }
 
 // links asks for a link twice.
 func (t *trial) links(ctx context.Context) error {
-	d := t.client.dialect
-	methods := []string{"put", "get"}
-	if d.MandateLink == "get" {
-		methods = []string{"get", "put"}
+	setting, methods := t.client.dialect.MandateLink, []string{"put", "get"}
+	if setting == "get" {
+		slices.Reverse(methods)
 	}
-	for _, method := range methods {
-		with, err := t.client.variant(func(d *Dialect) { d.MandateLink = method })
-		if err != nil {
-			return err
+	var first connector.Mandate
+	var client *Client
+	method, err := t.firstWay("mandate_link", methods, func(with *Client) (done bool, err error) {
+		client = with
+		first, err = with.RequestMandateLink(ctx, t.id)
+		if err != nil && statusOf(err) == http.StatusOK { // a list of mandates, which is no mandate
+			return false, nil
 		}
-		first, err := with.RequestMandateLink(ctx, t.id)
-		if refusedForItsWay(err) || err != nil && statusOf(err) == http.StatusOK { // 200: a list of mandates, which is no mandate
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		found := method
-		if d.MandateLink == "auto" {
-			found = "auto"
-		}
-		t.note("mandate_link", d.MandateLink, found, Proven, "%s made a link", strings.ToUpper(method))
-		return t.again(ctx, with, first)
+		return doneOrRefused(err)
+	})
+	if err != nil {
+		return err
 	}
-	t.note("mandate_link", d.MandateLink, "", Unknown, "neither PUT nor GET made a link")
-	return nil
-}
-
-func (t *trial) again(ctx context.Context, with *Client, first connector.Mandate) error {
-	configured := t.client.dialect.LinkWhenCreated
+	found := method
+	if setting == "auto" && method != "" {
+		found = setting
+	}
+	if t.note("mandate_link", "one", found, strings.ToUpper(method)); method == "" {
+		return nil
+	}
 	t.mandates = []string{first.ID}
-	second, err := with.RequestMandateLink(ctx, t.id)
+	second, err := client.RequestMandateLink(ctx, t.id)
 	switch {
 	case refusedForItsWay(err):
-		t.note("link_when_created", configured, "", Unknown, "a second request was refused (HTTP %d)", statusOf(err))
-		return nil
+		t.note("link_when_created", "refused", statusOf(err))
 	case err != nil:
 		return err
 	case second.ID == first.ID:
-		t.note("link_when_created", configured, "same", Proven, "a second request gave the same mandate")
+		t.note("link_when_created", "same", "same")
 	default:
 		t.mandates = append(t.mandates, second.ID)
-		t.note("link_when_created", configured, "new", Proven, "a second request gave another mandate")
+		t.note("link_when_created", "new", "new")
 	}
 	return nil
 }
 
 // cancelAll cancels the mandates that the trial made, in the first way that works.
 func (t *trial) cancelAll(ctx context.Context) error {
-	configured := t.client.dialect.Cancel
-	ways := append([]string{configured}, slices.DeleteFunc([]string{"colon", "slash", "query", "body"}, func(w string) bool { return w == configured })...)
-	found := ""
+	ways, found := t.client.ways("cancel"), ""
 	unseen := map[string]string{} // the way that a mandate was cancelled in which no read shows
 	var open, unsure []string
 	var problems []error
 	for _, id := range slices.Backward(t.mandates) { // one without an answer leaves the others to be cancelled
-		way, err := t.cancelIn(ctx, ways, id)
+		way, err := t.firstWay("cancel", ways, func(with *Client) (bool, error) { return t.cancel(ctx, with, id) })
 		switch {
 		case errors.Is(err, errUnseen):
 			unseen[id] = way
@@ -266,25 +251,15 @@ func (t *trial) cancelAll(ctx context.Context) error {
 	t.leaves(left...)
 	switch {
 	case len(t.mandates) == 0:
-		t.note("cancel", configured, "", Unknown, "there was no mandate to cancel")
+		t.note("cancel", "no mandate")
 	case found == "" && len(unsure) > 0:
-		t.note("cancel", configured, "", Unknown, "what became of a cancellation is not known")
+		t.note("cancel", "unsure")
 	case found == "":
-		t.note("cancel", configured, "", Unknown, "the service takes a cancellation in none of the ways that are known")
+		t.note("cancel", "refused")
 	default:
-		t.note("cancel", configured, found, Proven, "a mandate was cancelled in this way")
+		t.note("cancel", "done", found)
 	}
 	return errors.Join(problems...)
-}
-
-// cancelIn cancels a mandate in the first of some ways that works, and returns it; "" for none.
-func (t *trial) cancelIn(ctx context.Context, ways []string, id string) (string, error) {
-	for _, way := range ways {
-		if done, err := t.cancel(ctx, way, id); err != nil || done {
-			return way, err
-		}
-	}
-	return "", nil
 }
 
 // errUnseen means that the customer shows another mandate than the one that was cancelled, or none.
@@ -293,16 +268,8 @@ var errUnseen = errors.New("the customer does not show the mandate, so that noth
 // cancel cancels a mandate in one way and looks whether it is: an answer that says so may come
 // from a request that was not understood. Only its own status tells, so that it is errUnseen
 // where the customer shows another one.
-func (t *trial) cancel(ctx context.Context, way, id string) (bool, error) {
-	with, err := t.client.variant(func(d *Dialect) { d.Cancel = way })
-	if err != nil {
-		return false, err
-	}
-	err = with.CancelMandate(ctx, id, "payersync check --probe")
-	if refusedForItsWay(err) {
-		return false, nil
-	}
-	if err != nil {
+func (t *trial) cancel(ctx context.Context, with *Client, id string) (bool, error) {
+	if done, err := doneOrRefused(with.CancelMandate(ctx, id, "payersync check --probe")); !done {
 		return false, err
 	}
 	customer, err := t.client.Customer(ctx, t.id)
