@@ -450,7 +450,10 @@ func (l *Ledger) Now() time.Time { return l.now().UTC().Truncate(time.Millisecon
 // its own number. That changes a page, without which SQLite would write nothing and
 // a full disk would go unnoticed, and makes the file no larger.
 func (l *Ledger) Ping(ctx context.Context) error {
-	return l.Do(ctx, func(*Tx) error { return nil })
+	return l.Do(ctx, func(tx *Tx) error {
+		tx.wrote = true
+		return nil
+	})
 }
 
 // OpenError says why a ledger was refused. It is meant for people.

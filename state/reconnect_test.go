@@ -128,9 +128,10 @@ func TestAWriterThatConnectsAnewOpensNoOtherFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.do(note("before"))
-	err := d.Do(t.Context(), func(*Tx) error {
+	err := d.Do(t.Context(), func(tx *Tx) error {
+		lost := note("lost")(tx)
 		d.breakOff()
-		return errors.Join(os.Rename(d.opts.Path, d.opts.Path+".away"), os.Rename(other.opts.Path, d.opts.Path))
+		return errors.Join(lost, os.Rename(d.opts.Path, d.opts.Path+".away"), os.Rename(other.opts.Path, d.opts.Path))
 	})
 	if !errors.Is(err, ErrConnectionLost) {
 		t.Errorf("the batch: %v", err)

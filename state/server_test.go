@@ -207,7 +207,7 @@ func TestNobodyKnowsWhatBecameOfACommitOnAServerThatIsGone(t *testing.T) {
 	t.Parallel()
 	d := onServer(t)
 	var of Tx
-	d.do(func(tx *Tx) error { of = *tx; return nil })
+	d.do(func(tx *Tx) error { of = *tx; return note("made")(tx) })
 	if err := d.below.settle(t.Context(), &of, nil); err != nil {
 		t.Errorf("a commit that was made: %v", err)
 	}

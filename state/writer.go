@@ -41,6 +41,7 @@ type Tx struct {
 	commits int64 // that the ledger has with this one
 
 	leads bool // to a request: the mark is on the disk before anybody sends it
+	wrote bool // a row that the writes of the batch changed, see note; a batch that changed none is not committed
 
 	run    int64 // that is known to be open, see holds; 0 for none
 	change int64 // the highest id of a change, see nextChange; 0 before that is known
@@ -53,7 +54,8 @@ type Tx struct {
 func (tx *Tx) Now() time.Time { return tx.now }
 
 // Do runs fn as one atomic write and returns when it is durable. When fn returns
-// an error nothing of it is kept and Do returns that error. Writes of several
+// an error nothing of it is kept and Do returns that error. Writes that change no row are not
+// committed: what fn read was durable before. Writes of several
 // goroutines share a transaction, so fn must be quick and must not call the
 // ledger itself. Nothing is written before the whole file was found sound. A write that was handed over is waited for even when ctx ends:
 // its caller always learns whether it happened.
@@ -190,6 +192,9 @@ func (l *Ledger) runBatch(batch []*write) ([]error, error) {
 	if tx == nil {
 		return results, nil
 	}
+	if !tx.wrote {
+		return results, errors.Join(tx.abandon(nil), l.inPlace())
+	}
 	return results, tx.end()
 }
 
@@ -203,6 +208,7 @@ func (l *Ledger) runFirst(fn func(*Tx) error) (tx *Tx, result, broken error) {
 	if tx.commits, broken = tx.step(); broken != nil {
 		return nil, nil, tx.abandon(broken)
 	}
+	tx.wrote = false // the count of the commit alone is no reason for one
 	result = tx.attempt(fn)
 	switch {
 	case tx.lost != nil:
@@ -307,6 +313,7 @@ type ahead struct {
 	query   string
 	args    []any
 	missing error // that it fails with when it changes no row; nil where that is no failure
+	of      *Tx   // which is told how many rows it changed
 }
 
 // aheadError is the error of a statement that was sent ahead of another.
@@ -334,7 +341,7 @@ func (tx *Tx) must(missing error, query string, args ...any) error {
 	if err != nil {
 		return err
 	}
-	tx.ahead = append(tx.ahead, ahead{query, args, missing})
+	tx.ahead = append(tx.ahead, ahead{query, args, missing, tx})
 	tx.l.changed++
 	if len(tx.ahead) < mostAhead {
 		return nil
@@ -395,7 +402,33 @@ func (tx *Tx) count(query string, args ...any) (int64, error) {
 	}
 	n, err := res.RowsAffected()
 	tx.l.changed += n
+	tx.note(query, n)
 	return n, err
+}
+
+// note notes that a statement changed so many rows. Of statements that are no INSERT, UPDATE or DELETE, an engine may give
+// the number of the statement before.
+func (tx *Tx) note(query string, rows int64) {
+	tx.wrote = tx.wrote || changes(query) && rows > 0
+}
+
+// Changed reports whether the transaction has changed a row so far, also for another write that shares it.
+func (tx *Tx) Changed() (bool, error) {
+	err := tx.flush()
+	return tx.wrote, err
+}
+
+// changes reports whether a statement is one that changes rows, by its first word. One that begins with WITH may.
+func changes(query string) bool {
+	query = strings.TrimSpace(query)
+	if end := strings.IndexAny(query, " \t\n("); end >= 0 {
+		query = query[:end]
+	}
+	switch query {
+	case "SELECT", "SAVEPOINT", "RELEASE", "ROLLBACK", "COMMIT", "BEGIN":
+		return false
+	}
+	return true
 }
 
 // row runs a statement that gives one row and scans it; sql.ErrNoRows when it
@@ -406,7 +439,11 @@ func (tx *Tx) row(dest []any, query string, args ...any) error {
 	if err != nil {
 		return err
 	}
-	return tx.noticeLoss(tx.l.stmts[query].QueryRowContext(ctx, args...).Scan(dest...))
+	err = tx.l.stmts[query].QueryRowContext(ctx, args...).Scan(dest...)
+	if err == nil {
+		tx.note(query, 1)
+	}
+	return tx.noticeLoss(err)
 }
 
 // query runs a statement that gives rows, which are closed before the write runs another.
@@ -415,6 +452,7 @@ func (tx *Tx) query(query string, args ...any) (*sql.Rows, error) {
 	if err != nil {
 		return nil, err
 	}
+	tx.note(query, 1)
 	rows, err := tx.l.stmts[query].QueryContext(ctx, args...)
 	return rows, tx.noticeLoss(err)
 }
