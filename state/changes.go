@@ -660,6 +660,21 @@ func (tx *Tx) nextTicket() (ticket int64, err error) {
 	return ticket, nil
 }
 
+// NoteArrived notes which requests can arrive no more by now, as Ticket does, where there are any. It takes a ticket only
+// then, and writes nothing otherwise.
+func (l *Ledger) NoteArrived(ctx context.Context) error {
+	var due bool
+	if err := l.queryRow(ctx, `SELECT EXISTS (SELECT 1 FROM attempts WHERE ended = '' AND over = 0 AND (sent_at <= ?1 OR action = 'link'))
+		OR restored_at IS DISTINCT FROM doubt_of OR (doubt > 0 AND doubt_over = 0 AND restored_at <= ?1) FROM ledger`, stamp(l.Now().Add(-Arrival))).Scan(&due); err != nil {
+		return fmt.Errorf("look for requests that can arrive no more: %w", err)
+	}
+	if !due {
+		return nil
+	}
+	_, err := l.Ticket(ctx)
+	return err
+}
+
 // Ticket commits and returns the next read ticket; take it before the read.
 func (l *Ledger) Ticket(ctx context.Context) (ticket int64, err error) {
 	err = l.Do(ctx, func(tx *Tx) error {

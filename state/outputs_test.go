@@ -44,7 +44,7 @@ var readers = map[string]string{
 	"OpenMatches":     "is a list for people",
 	"tellOpenMatches": "ends what people are told once they decide",
 	"undone":          "says whether a run is complete",
-	"weighPlan":       "counts for people",
+	"countHolds":      "counts for people",
 	"toldOfRecords":   "counts for people",
 	"firstTold":       "is a list for people",
 	"toldStatus":      "counts for people",

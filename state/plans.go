@@ -494,9 +494,7 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string, tooMany func(Los
 		p.RejectedBy, p.RejectedAt, p.Rejection = was.RejectedBy, was.RejectedAt, was.Rejection
 	}
 	if err == nil && p.ID == 0 {
-		err = tx.row([]any{&p.ID}, `INSERT INTO plans (connection, run_id, hash, mapping_version, created_at, state, creates, adopts, updates, links, holds, alike, lost)
-			VALUES (?, ?, ?, ?, ?, 'draft', ?, ?, ?, ?, ?, ?, ?) RETURNING plan_id`,
-			connection, run, p.Hash, mapping, stamp(tx.now), p.Creates, p.Adopts, p.Updates, p.Links, p.Holds, p.Alike, p.Lost)
+		err = tx.insertPlan(&p, PlanDraft)
 	}
 	if err != nil {
 		return p, fmt.Errorf("save the plan: %w", err)
@@ -511,6 +509,49 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string, tooMany func(Los
 	}
 	return p, tx.exec(`UPDATE plans SET state = 'superseded' WHERE connection = ? AND plan_id <> ? AND missing = 0 AND state IN ('draft', 'waiting', 'approved')`,
 		connection, p.ID)
+}
+
+// PlansNothing reports whether a plan of a connection would say nothing, and change nothing of what people were asked: no
+// change waits, no plan of before waits or is approved, and no payer is lost or back since.
+func (l *Ledger) PlansNothing(ctx context.Context, connection string) (nothing bool, err error) {
+	if err := l.queryRow(ctx, `SELECT NOT EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND lane IN ('customer', 'mandate') AND state = 'pending')
+		AND NOT EXISTS (SELECT 1 FROM plans WHERE connection = ?1 AND missing = 0 AND state IN ('waiting', 'approved'))
+		AND NOT EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.replan = 0 AND `+turned+`)`, connection).Scan(&nothing); err != nil {
+		return false, fmt.Errorf("look whether there is anything to plan: %w", err)
+	}
+	return nothing, nil
+}
+
+// SaveEmptyPlan saves a plan of nothing, as it is to be called: one that PlansNothing told of. What was planned since is
+// none of it. It fails with ErrLeaseLost when the plan's run no longer holds its connection.
+func (tx *Tx) SaveEmptyPlan(p *Plan, as PlanState) error {
+	err := tx.holds(p.RunID)
+	if err != nil {
+		return err
+	}
+	p.Hash = hashOf(p.Mapping, nil)
+	if err := tx.countHolds(p); err != nil {
+		return err
+	}
+	if err := tx.insertPlan(p, as); err != nil {
+		return fmt.Errorf("save the plan: %w", err)
+	}
+	return tx.exec("UPDATE plans SET state = 'superseded' WHERE connection = ? AND plan_id <> ? AND missing = 0 AND state = 'draft'", p.Connection, p.ID)
+}
+
+// insertPlan saves a plan, and numbers it.
+func (tx *Tx) insertPlan(p *Plan, as PlanState) error {
+	return tx.row([]any{&p.ID}, `INSERT INTO plans (connection, run_id, hash, mapping_version, created_at, state, creates, adopts, updates, links, holds, alike, lost)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING plan_id`,
+		p.Connection, p.RunID, p.Hash, p.Mapping, stamp(p.CreatedAt), as, p.Creates, p.Adopts, p.Updates, p.Links, p.Holds, p.Alike, p.Lost)
+}
+
+// countHolds counts the records that wait for a person.
+func (tx *Tx) countHolds(p *Plan) error {
+	if err := tx.row([]any{&p.Holds}, "SELECT count(DISTINCT source_id) FROM attention WHERE connection = ? AND topic IN ('record', 'link')", p.Connection); err != nil {
+		return fmt.Errorf("count the records that wait for a person: %w", err)
+	}
+	return nil
 }
 
 // partOfPlan is how many changes one statement touches at most: until it ends, SQLite keeps in memory what it touches
@@ -577,12 +618,17 @@ func (tx *Tx) hashPlan(p Plan) (string, error) {
 		return "", err
 	}
 	slices.SortFunc(hashes, func(a, b [sha256.Size]byte) int { return bytes.Compare(a[:], b[:]) })
+	return hashOf(p.Mapping, hashes), nil
+}
+
+// hashOf returns the hash of a plan of these changes, in order, that a mapping made.
+func hashOf(mapping string, changes [][sha256.Size]byte) string {
 	h := sha256.New()
-	h.Write([]byte(p.Mapping))
-	for _, hash := range hashes {
+	h.Write([]byte(mapping))
+	for _, hash := range changes {
 		h.Write(hex.AppendEncode(nil, hash[:]))
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // isOpen is the condition that nobody has said anything of a pending change, and it does not wait for a
@@ -613,7 +659,7 @@ func (tx *Tx) weighPlan(p *Plan) error {
 	if p.Alike, err = tx.countAlike(p.Connection); err != nil {
 		return err
 	}
-	return tx.row([]any{&p.Holds}, "SELECT count(DISTINCT source_id) FROM attention WHERE connection = ? AND topic IN ('record', 'link')", p.Connection)
+	return tx.countHolds(p)
 }
 
 // ApproveWithinLimits notes that a plan is within the limits: what of it is left over by

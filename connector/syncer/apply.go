@@ -47,6 +47,10 @@ func (r *run) apply(ctx context.Context) error {
 	if err := r.heldBack(ctx); err != nil || r.plan.Limits != "" || r.opts.Only != "" { // the rest waits
 		return err
 	}
+	if r.empty != "" {
+		r.empty = state.PlanApplied
+		return nil
+	}
 	return r.setPlan(ctx, *r.plan, state.PlanApplied)
 }
 
@@ -70,7 +74,7 @@ func (r *run) resume(ctx context.Context) error {
 	if err := r.readBack(ctx, missing); err != nil { // a read may have lagged behind, or somebody put the customer back
 		return err
 	}
-	if _, err := r.Ledger.Ticket(ctx); err != nil { // which notes what can arrive no more
+	if err := r.Ledger.NoteArrived(ctx); err != nil {
 		return err
 	}
 	outlived, err := r.Ledger.Outlived(ctx, r.conn.Name, verifySingles)

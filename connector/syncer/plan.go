@@ -49,14 +49,35 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 	if err := r.findStops(ctx); err != nil {
 		return state.Plan{}, err
 	}
+	nothing, err := r.Ledger.PlansNothing(ctx, r.conn.Name)
+	if err != nil {
+		return state.Plan{}, err
+	}
+	if nothing {
+		r.empty = state.PlanDraft
+		return state.Plan{Connection: r.conn.Name, RunID: r.id, Mapping: r.conn.Mapping.Version(), State: state.PlanDraft, CreatedAt: r.Ledger.Now()}, nil
+	}
 	var plan state.Plan
 	if err := r.Ledger.DoAlone(ctx, func(tx *state.Tx) (err error) {
+		if err := r.noteReading(tx); err != nil {
+			return err
+		}
 		plan, err = tx.FinishPlan(r.id, r.conn.Name, r.conn.Mapping.Version(), r.Settings.Guards.tooMany)
 		return err
 	}); err != nil {
 		return plan, err
 	}
+	r.notes = nil
 	return r.guard(ctx, plan)
+}
+
+// saveEmptyPlan saves the plan of a run that found nothing to do, of which no limit is exceeded and for which nobody is
+// asked.
+func (r *run) saveEmptyPlan(tx *state.Tx) error {
+	if r.empty == "" {
+		return nil
+	}
+	return tx.SaveEmptyPlan(r.plan, r.empty)
 }
 
 // planAll decides on every candidate, and then on those that share a key with a record

@@ -55,7 +55,7 @@ func (r *run) pull(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return r.finishPull(tx, full, proof, as) }); err != nil {
+	if err := r.finishPull(ctx, full, proof, as); err != nil {
 		return err
 	}
 	if full {
@@ -134,26 +134,59 @@ func findable(records []connector.Record) []connector.Record {
 	return out
 }
 
-// finishPull draws the conclusions that only a complete read allows.
-func (r *run) finishPull(tx *state.Tx, full bool, proof connector.Proof, as state.Reading) error {
-	if err := tx.RecordRead(r.id, full, proof); err != nil {
+// finishPull draws the conclusions that only a complete read allows, and notes the reading with them. Where the
+// reading shows nothing new, its notes wait for the plan or the end of the run, so that they need no commit of their own:
+// a run that dies before then is followed by one that reads from the older position.
+func (r *run) finishPull(ctx context.Context, full bool, proof connector.Proof, as state.Reading) error {
+	last, err := r.Ledger.LastFullRead(ctx, r.conn.Name)
+	if err != nil {
 		return err
 	}
-	if r.conn.Info.Snapshot {
-		if err := tx.DropUnseen(r.id, r.conn.Name); err != nil {
+	notes, noted := r.notesOf(full, proof, as), false
+	err = r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		noted = r.saved || full && last.IsZero() // a plan goes by whether the books were ever read whole
+		if r.conn.Info.Snapshot {
+			if err := tx.DropUnseen(r.id, r.conn.Name); err != nil {
+				return err
+			}
+		}
+		if full {
+			if err := tx.EndUnseen(r.conn.Name); err != nil {
+				return err
+			}
+		}
+		changed, err := tx.Changed()
+		if noted = noted || changed; err != nil || !noted {
 			return err
 		}
+		return notes(tx)
+	})
+	if err == nil && !noted {
+		r.notes = notes
 	}
-	if full {
-		if err := tx.EndUnseen(r.conn.Name); err != nil {
+	return err
+}
+
+// notesOf returns what notes a complete reading, and the position of the next one.
+func (r *run) notesOf(full bool, proof connector.Proof, as state.Reading) func(*state.Tx) error {
+	return func(tx *state.Tx) error {
+		if err := tx.RecordRead(r.id, full, proof); err != nil {
 			return err
 		}
+		if err := tx.EndReading(r.id, r.conn.Name, as); err != nil {
+			return err
+		}
+		position := r.started.Add(-r.Settings.Overlap).Format(time.RFC3339Nano)
+		return tx.SetCursor(r.conn.Name, stream, position, r.id)
 	}
-	if err := tx.EndReading(r.id, r.conn.Name, as); err != nil {
-		return err
+}
+
+// noteReading writes the notes of the reading that still wait.
+func (r *run) noteReading(tx *state.Tx) error {
+	if r.notes == nil {
+		return nil
 	}
-	position := r.started.Add(-r.Settings.Overlap).Format(time.RFC3339Nano)
-	return tx.SetCursor(r.conn.Name, stream, position, r.id)
+	return r.notes(tx)
 }
 
 func (r *run) savePage(ctx context.Context, records []connector.Record) error {
@@ -190,6 +223,7 @@ func (r *run) savePage(ctx context.Context, records []connector.Record) error {
 }
 
 func (r *run) saveNews(ctx context.Context, news state.News) error {
+	r.saved = true
 	labels := make([]state.NewLabel, len(news.Unlabelled))
 	for i, record := range news.Unlabelled {
 		labels[i] = r.label(record)

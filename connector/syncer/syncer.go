@@ -215,6 +215,10 @@ type run struct {
 	doubtEnds time.Time       // until when requests may arrive that the ledger lost with a restore; zero for no restore
 	proof     connector.Proof // for Result.Proof; zero until the source was read to its end
 
+	saved bool                  // the source showed what the ledger did not hold
+	notes func(*state.Tx) error // of the reading, see finishPull; nil where none wait
+	empty state.PlanState       // what the plan of nothing is that is saved when the run is closed; "" for none
+
 	claims *claims // a forecast: how many records would have each key; nil for what the ledger says
 
 	gate gate // holds updates back until a round trip is proven
@@ -413,7 +417,7 @@ func (r *run) close(ctx context.Context, outcome connector.RunOutcome, err error
 		res.Problem = problem
 	}
 	closeErr := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) (closing error) {
-		if closing = r.noteSource(tx); closing != nil {
+		if closing = errors.Join(r.noteSource(tx), r.noteReading(tx), r.saveEmptyPlan(tx)); closing != nil {
 			return closing
 		}
 		fresh := 0
