@@ -177,7 +177,7 @@ func TestHardEnglishIsFound(t *testing.T) {
 	var hard, plain prose
 	hard.add("Whoever comes in by that way sees what others see. What is alike across statements that nobody has tests has one.")
 	plain.add("Users who sign in see all connections. A run sends only the changes of its plan.")
-	if f := hard.figures(); hard.sentences != 2 || f[0] < 2 || f[1] != 100 {
+	if f := hard.figures(); hard.sentences != 2 || f[0] < 1 || f[1] != 100 {
 		t.Errorf("hard sentences have the figures %v", f)
 	}
 	if f := plain.figures(); plain.sentences != 2 || f[0] > 0.5 || f[1] != 0 || f[2] != 0 {

@@ -52,7 +52,7 @@ func writers(ctx context.Context, s *session.Session, name string) ([]writeback.
 			}
 			out = append(out, w)
 		case name != "":
-			return nil, usage.Errorf("the connection %s writes nothing back: it has no key writeback; add one, as configs/README.md shows", name)
+			return nil, usage.Errorf("the connection %s writes nothing back: it has no key writeback; add one, as payersync help sources shows", name)
 		}
 	}
 	return out, nil

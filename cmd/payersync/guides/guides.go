@@ -26,6 +26,7 @@ var topics = []struct{ name, readers string }{
 	{"letters", "accountants"},
 	{"matching", "accountants"},
 	{"sources", "administrators"},
+	{"systems", "administrators"},
 	{"mapping", "administrators"},
 	{"billing", "administrators"},
 	{"operations", "operators"},
