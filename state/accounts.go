@@ -37,6 +37,10 @@ type AccountInfo struct {
 	Author            string // who changed it last
 	HookToken         string // of the address that its webhooks come to: unguessable
 	KeyID             string // of the key-encryption key that wraps its own; "" when it has none
+
+	Settled   int64  // the version whose schedules and addresses are in force; 0 for none
+	PagesHost string // that its pages answer to; "" for none
+	StopPath  string // below which payers stop letters; "" for none
 }
 
 // Documents are the files of an account's configuration, by their names: paths with slashes, as
@@ -75,11 +79,11 @@ var accountName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 // IsAccountName reports whether an account can be called so.
 func IsAccountName(name string) bool { return accountName.MatchString(name) }
 
-const accountColumns = "account_id, name, state, version, made_at, changed_at, author, hook_token, key_id"
+const accountColumns = "account_id, name, state, version, made_at, changed_at, author, hook_token, key_id, settled, pages_host, stop_path"
 
 func scanAccount(row pgx.Row) (a AccountInfo, err error) {
 	var made, changed sql.NullString
-	if err := row.Scan(&a.ID, &a.Name, &a.State, &a.Version, &made, &changed, &a.Author, &a.HookToken, &a.KeyID); err != nil {
+	if err := row.Scan(&a.ID, &a.Name, &a.State, &a.Version, &made, &changed, &a.Author, &a.HookToken, &a.KeyID, &a.Settled, &a.PagesHost, &a.StopPath); err != nil {
 		return a, err
 	}
 	if a.MadeAt, err = parseTime(made); err == nil {
@@ -90,15 +94,7 @@ func scanAccount(row pgx.Row) (a AccountInfo, err error) {
 
 // Accounts returns all accounts, by name.
 func (s *Server) Accounts(ctx context.Context) ([]AccountInfo, error) {
-	rows, err := s.read.Query(ctx, "SELECT "+accountColumns+" FROM accounts ORDER BY name")
-	if err != nil {
-		return nil, refusedServer(err)
-	}
-	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (AccountInfo, error) { return scanAccount(row) })
-	if err != nil {
-		return nil, refusedServer(err)
-	}
-	return out, nil
+	return s.accountRows(ctx, "SELECT "+accountColumns+" FROM accounts ORDER BY name")
 }
 
 // Account returns the account with a name, or fails with ErrNoAccount.
@@ -118,22 +114,6 @@ func ofAccountRow(name string, err error) error {
 		return fmt.Errorf("cannot open account %s: %w. payersync accounts list shows those that there are, and payersync accounts apply makes one", name, ErrNoAccount)
 	}
 	return refusedServer(err)
-}
-
-// Versions returns the version of every account, by name: cheap enough to be asked again and
-// again.
-func (s *Server) Versions(ctx context.Context) (map[string]int64, error) {
-	rows, err := s.read.Query(ctx, "SELECT name, version FROM accounts")
-	if err != nil {
-		return nil, refusedServer(err)
-	}
-	out := map[string]int64{}
-	var name string
-	var version int64
-	if _, err := pgx.ForEachRow(rows, []any{&name, &version}, func() error { out[name] = version; return nil }); err != nil {
-		return nil, refusedServer(err)
-	}
-	return out, nil
 }
 
 // Documents returns the files of an account. It fails with ErrNoAccount or ErrKeyEncryptionKey.
@@ -202,6 +182,28 @@ func (s *Server) unwrapped(ctx context.Context, db queryer, name string) (id int
 	}
 	key, err = s.wraps.Load().unwrap(id, name, of, kept)
 	return id, key, err
+}
+
+// CheckKeys returns, by number, why the key of an account cannot be opened; nothing of those whose key can be, or that have none.
+func (s *Server) CheckKeys(ctx context.Context) (map[int64]error, error) {
+	rows, err := s.read.Query(ctx, "SELECT account_id, name, wrapped_key, key_id FROM accounts WHERE key_id <> ''")
+	if err != nil {
+		return nil, refusedServer(err)
+	}
+	wrong := map[int64]error{}
+	var id int64
+	var name, of string
+	var kept []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &name, &kept, &of}, func() error {
+		if _, err := s.wraps.Load().unwrap(id, name, of, kept); err != nil {
+			wrong[id] = err
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, refusedServer(err)
+	}
+	return wrong, nil
 }
 
 func (s *Server) sealOf(ctx context.Context, db queryer, name string) (*sealer, error) {
@@ -398,7 +400,7 @@ func (s *Server) ensure(ctx context.Context, name string) (id int64, err error) 
 
 // finish counts a change of an account and notes it in the account's audit log.
 func finish(ctx context.Context, tx pgx.Tx, id int64, e Entry) (AccountInfo, error) {
-	a, err := scanAccount(tx.QueryRow(ctx, "UPDATE accounts SET version = version + 1, changed_at = now, author = $1 FROM "+serverNow+" WHERE account_id = $2 RETURNING "+accountColumns, e.Actor, id))
+	a, err := scanAccount(tx.QueryRow(ctx, "UPDATE accounts SET version = version + 1, changed_at = now, touched_at = now, look_at = '', author = $1 FROM "+serverNow+" WHERE account_id = $2 RETURNING "+accountColumns, e.Actor, id))
 	if err != nil {
 		return a, err
 	}

@@ -36,13 +36,14 @@ const writersLock = 1885434739
 // pause within a transaction end after a time, that the time is the server's, so that no two
 // machines compare their clocks, and what became of a commit whose answer was lost.
 type postgres struct {
-	server   *Server
-	account  int64
-	name     string       // of the account
-	own      bool         // the server was opened for this ledger alone
-	brief    bool         // see Options
-	foreseen *forethought // see Options.Looks; nil for none
-	counted  int64        // rows that were changed when statistics were looked at last
+	server  *Server
+	account int64
+	name    string // of the account
+	own     bool   // the server was opened for this ledger alone
+	brief   bool   // see Options
+	counted int64  // rows that were changed when statistics were looked at last
+
+	written, marked time.Time // when the ledger was written to last, and when the account's row was told so
 }
 
 // postgresSettings are those of every connection, by their names. They hold a session that lost
@@ -63,16 +64,12 @@ func (*postgres) prepare() error { return nil }
 
 func (e *postgres) open(_ context.Context, l *Ledger) error {
 	l.brief = e.brief
-	l.writer, l.reader = ofAccount(e.server.write, e.account, 1, nil), ofAccount(e.server.read, e.account, 4, e.foreseen)
+	l.writer, l.reader = ofAccount(e.server.write, e.account, 1), ofAccount(e.server.read, e.account, 4)
 	if e.brief {
 		l.reader.SetMaxIdleConns(1)
 	}
 	l.sound = lookThrough(e.look, l.look, time.Time{}, l.Now)
-	switch {
-	case e.server.clock:
-	case e.foreseen != nil:
-		l.now = e.foreseen.looks.now
-	default:
+	if !e.server.clock {
 		l.now = e.server.Now
 	}
 	return nil
@@ -119,11 +116,14 @@ func (e *postgres) tryLock(ctx context.Context, ending string) (*Lock, error) {
 	return e.server.locks.try(ctx, e.lock(int64(kind.Sum32()>>1)))
 }
 
+// errReadOnly refuses a write to a ledger that was opened for one look.
+var errReadOnly = errors.New("this ledger was opened to look at, and takes no writes")
+
 // begin takes the account's lock in a statement of its own: under READ COMMITTED each later one
 // sees all that was committed before.
 func (e *postgres) begin(tx *Tx) error {
-	if e.server.looksOn || e.brief {
-		return errLooksOn
+	if e.brief {
+		return errReadOnly
 	}
 	if err := tx.exec("BEGIN ISOLATION LEVEL READ COMMITTED"); err != nil {
 		return err
@@ -135,6 +135,9 @@ func (e *postgres) begin(tx *Tx) error {
 	e.server.hear(now)
 	if !e.server.clock {
 		tx.now = now.UTC().Truncate(time.Millisecond)
+	}
+	if err := e.mark(tx); err != nil {
+		return tx.abandon(err)
 	}
 	return nil
 }
@@ -198,15 +201,13 @@ func (e *postgres) settle(ctx context.Context, tx *Tx, _ error) error {
 
 // snapshot begins a transaction that sees what was committed before its first statement.
 func (e *postgres) snapshot(ctx context.Context) (db *sql.DB, tx *sql.Tx, err error) {
-	db = ofAccount(e.server.read, e.account, 1, nil)
+	db = ofAccount(e.server.read, e.account, 1)
 	tx, err = db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead})
 	return db, tx, err
 }
 
 func (e *postgres) close(time.Time) {
-	if e.foreseen != nil {
-		e.foreseen.over()
-	}
+	e.markLast()
 	if e.own {
 		e.server.Close()
 	}
@@ -267,7 +268,6 @@ func (*postgres) hasColumn(ctx context.Context, db books, table, column string) 
 var postgresWords = map[string]string{
 	"55P03": "somebody else keeps this account's ledger for longer than 20s, so nothing was done; let what is at work on it come to its end, and try again",
 	"25006": "what answers takes no writes, so nothing was done: it is a standby, or was made to be read alone",
-	"40001": "the replica gave up what was read, so as to follow the primary; try again, or take ledger.replica out",
 	"57014": "the ledgers' database gave up a statement that took it too long, so nothing was done; look how busy it is, and try again",
 	"53300": "the ledgers' database has no connection left, so nothing was done; let it take more (max_connections), or lower ledger.connections of the nodes",
 }

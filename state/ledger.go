@@ -47,10 +47,6 @@ type Options struct {
 	// anew costs as much as the statement.
 	Brief bool
 
-	// Looks says that a Brief ledger of a Server is one of many that are looked at. What those before it were asked it
-	// asks at once when it is opened, and tells it as it was then, by a clock that stands still. nil for one alone.
-	Looks *Looks
-
 	// Committing is told when a commit begins; what it returns is told when it is durable,
 	// or why it is not. nil for nobody.
 	Committing func() (ended func(error))
@@ -208,11 +204,7 @@ func serverOf(ctx context.Context, opts Options, account int64) (engine, error) 
 				return nil, err
 			}
 		}
-		e := &postgres{server: s, account: account, name: opts.Account, brief: opts.Brief}
-		if opts.Brief && opts.Looks != nil {
-			e.foreseen = &forethought{looks: opts.Looks}
-		}
-		return e, nil
+		return &postgres{server: s, account: account, name: opts.Account, brief: opts.Brief}, nil
 	}
 	if elsewhere.DSN == nil || opts.inFile {
 		return nil, nil

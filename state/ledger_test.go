@@ -211,7 +211,7 @@ func rawDB(t testing.TB, path string) *sql.DB {
 		if err != nil {
 			t.Fatal(err)
 		}
-		db := ofAccount(s.write, account, 1, nil)
+		db := ofAccount(s.write, account, 1)
 		t.Cleanup(func() { _ = db.Close(); s.Close() })
 		return db
 	}

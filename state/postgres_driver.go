@@ -23,14 +23,13 @@ import (
 // in the connection itself.
 type accountConnector struct {
 	driver.Connector
-	account  int64
-	foreseen *forethought // see Options.Looks; nil for none
+	account int64
 }
 
 // ofAccount returns so many connections of a pool at most, for one account. None is kept from the others when it
 // is not at work; the pool keeps what was prepared on it.
-func ofAccount(pool *pgxpool.Pool, account int64, most int, foreseen *forethought) *sql.DB {
-	db := sql.OpenDB(accountConnector{stdlib.GetPoolConnector(pool), account, foreseen})
+func ofAccount(pool *pgxpool.Pool, account int64, most int) *sql.DB {
+	db := sql.OpenDB(accountConnector{stdlib.GetPoolConnector(pool), account})
 	db.SetMaxOpenConns(most)
 	db.SetMaxIdleConns(-1)
 	return db
@@ -48,30 +47,19 @@ func (c accountConnector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, inWords(err)
 	}
 	conn := lent.(*stdlib.Conn)
-	if of := conn.Conn().PgConn().CustomData(); of[accountSet] != c.account || c.foreseen != nil {
+	if of := conn.Conn().PgConn().CustomData(); of[accountSet] != c.account {
 		delete(of, accountSet)
-		if err := c.settle(ctx, conn.Conn()); err != nil {
+		if _, err := conn.Conn().Exec(ctx, setAccount, strconv.FormatInt(c.account, 10)); err != nil {
 			return nil, errors.Join(inWords(err), conn.Close())
 		}
 		of[accountSet] = c.account
 	}
-	return &postgresConn{conn, c.foreseen}, nil
-}
-
-// settle sets a connection to the account.
-func (c accountConnector) settle(ctx context.Context, conn *pgx.Conn) error {
-	if c.foreseen != nil {
-		return c.foreseen.settle(ctx, conn, c.account)
-	}
-	_, err := conn.Exec(ctx, setAccount, strconv.FormatInt(c.account, 10))
-	return err
+	return &postgresConn{conn}, nil
 }
 
 // postgresConn is a connection of pgx that reads the spelling of this package.
 type postgresConn struct {
 	*stdlib.Conn
-
-	foreseen *forethought // as in accountConnector
 }
 
 func (c *postgresConn) Prepare(query string) (driver.Stmt, error) {
@@ -218,11 +206,6 @@ func (c *postgresConn) ExecContext(ctx context.Context, query string, args []dri
 }
 
 func (c *postgresConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	if c.foreseen != nil {
-		if a := c.foreseen.answer(asking{query, valuesOf(args)}); a != nil {
-			return a, nil
-		}
-	}
 	rows, err := c.Conn.QueryContext(ctx, postgresSpelling(query), args)
 	return rows, inWords(err)
 }

@@ -23,10 +23,9 @@ import (
 type Server struct {
 	write, read *pgxpool.Pool
 	locks       *sessionLocks
-	wraps       *atomic.Pointer[wrapping] // the key-encryption key, which a replica shares; nil in it for none
+	wraps       atomic.Pointer[wrapping]  // the key-encryption key; nil in it for none
 	heard       atomic.Pointer[heardTime] // of the database's clock
 	clock       bool                      // the ledgers have a clock of their own, which tests move
-	looksOn     bool                      // it is a replica: see Replica
 }
 
 // ServerOptions says which database keeps the ledgers.
@@ -61,7 +60,7 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	if o.Connections == 0 {
 		o.Connections = defaultConnections
 	}
-	s := &Server{clock: o.clock, wraps: new(atomic.Pointer[wrapping])}
+	s := &Server{clock: o.clock}
 	if o.KeyEncryptionKey != nil {
 		w, err := newWrapping(o.KeyEncryptionKey)
 		if err != nil {

@@ -46,23 +46,6 @@ func (s *Server) HasDeliveriesOf(some func(account int64) bool, gap time.Duratio
 	}
 }
 
-// WithDeliveries returns which of some accounts have such deliveries.
-func (s *Server) WithDeliveries(ctx context.Context, accounts []int64, gap time.Duration) (due []int64, err error) {
-	err = pgx.BeginTxFunc(ctx, s.read, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		for _, account := range accounts {
-			has, err := s.HasDeliveries(ctx, tx, account, gap)
-			if err != nil {
-				return err
-			}
-			if has {
-				due = append(due, account)
-			}
-		}
-		return nil
-	})
-	return due, err
-}
-
 // AccountID returns the number of the account on its server that the ledger is of; 0 of a file.
 func (l *Ledger) AccountID() int64 {
 	if e, is := l.below.(*postgres); is {

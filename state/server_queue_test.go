@@ -12,17 +12,22 @@ import (
 func TestAccountsWithDeliveriesThatAreDueAreKnownFromOutside(t *testing.T) {
 	t.Parallel()
 	s, opts := aServer(t, 8)
-	with, without := ofAccountNamed(t, opts, "acme"), ofAccountNamed(t, opts, "beta")
+	clock := newClock()
+	opts.Now = clock.now
+	for _, name := range []string{"acme", "beta"} {
+		applied(t, s, AccountChange{Name: name, Files: bundle(name)})
+	}
+	with, without := &desk{Ledger: withItsKey(t, opts, "acme"), t: t, clock: clock}, &desk{Ledger: withItsKey(t, opts, "beta"), t: t, clock: clock}
 	if err := s.Ping(t.Context()); err != nil {
 		t.Error(err)
 	}
 	const gap = 2 * time.Second
 	accounts := []int64{with.AccountID(), without.AccountID()}
-	if due, err := s.WithDeliveries(t.Context(), accounts, gap); len(due) > 0 || err != nil {
+	if due, err := s.DueAccounts(t.Context(), gap); len(due) > 0 || err != nil {
 		t.Errorf("before any came: %v, %v", due, err)
 	}
 	with.receive(delivery("k1", "b1"))
-	if due, err := s.WithDeliveries(t.Context(), accounts, gap); !slices.Equal(due, accounts[:1]) || err != nil {
+	if due, err := s.DueAccounts(t.Context(), gap); !slices.Equal(due, accounts[:1]) || err != nil {
 		t.Errorf("due are %v of %v, %v", due, accounts, err)
 	}
 	pool, err := s.Pool(t.Context(), 2)

@@ -24,8 +24,8 @@ const (
 	dashboardFile = "../../configs/grafana/payersync.json"
 )
 
-// everywhere are the labels that Prometheus itself adds to what it reads, and the one that a node of many accounts does.
-var everywhere = []string{"job", "instance", "account"}
+// everywhere are the labels that Prometheus itself adds to what it reads.
+var everywhere = []string{"job", "instance"}
 
 // table is the labels of each metric.
 type table map[string][]string

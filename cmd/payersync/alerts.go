@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -370,6 +371,20 @@ type alarms struct {
 	teller *alarm.Teller // the same for all configurations: it remembers what no ledger could
 	done   func()
 	failed string // why the last look failed, as it was logged
+
+	from  time.Time                              // since when jobs are run; zero for the time when a configuration came in force
+	skip  func() bool                            // whether nothing can be news; nil for never
+	begin func()                                 // is told that a look begins; nil for nobody
+	keep  func(ctx context.Context, l alarmLook) // is told of each look; nil for nobody
+	mu    sync.Mutex                             // held during a look
+	last  []condition.Condition                  // what the look found; nil before it did
+}
+
+// alarmLook is what a look found.
+type alarmLook struct {
+	began time.Time
+	found []condition.Condition
+	next  time.Time // when the next is due for what waits to be told; zero for nothing
 }
 
 func newAlarms(svc *service) *alarms {
@@ -405,6 +420,9 @@ func (t *alarms) run(ctx context.Context) {
 			continue
 		case <-soon:
 		case <-tick.C:
+			if soon == nil && t.skip != nil && t.skip() {
+				continue
+			}
 		}
 		soon = nil
 		t.look(ctx)
@@ -413,12 +431,44 @@ func (t *alarms) run(ctx context.Context) {
 
 // look looks once, by the configuration in force.
 func (t *alarms) look(ctx context.Context) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if now := t.svc.inForce.Load(); now != t.of {
 		t.follow(now)
 	}
-	if len(t.teller.Ways) == 0 {
+	began := t.svc.now()
+	if t.begin != nil {
+		t.begin()
+	}
+	if t.last = nil; len(t.teller.Ways) > 0 {
+		t.tell(ctx)
+	}
+	if t.keep != nil && ctx.Err() == nil {
+		t.kept(ctx, began)
+	}
+}
+
+// kept hands on what the look found that began then. Where another process tells of alarms, nothing was found yet.
+func (t *alarms) kept(ctx context.Context, began time.Time) {
+	var err error
+	if t.last == nil {
+		_, err = t.teller.Look(ctx)
+	}
+	l := alarmLook{began: began, found: t.last}
+	if err == nil && len(t.teller.Ways) > 0 {
+		l.next, err = t.teller.NextLook(ctx)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			t.svc.log.WithError(err).Error("what is the matter with the account cannot be found out")
+		}
 		return
 	}
+	t.keep(ctx, l)
+}
+
+// tell tells every way what is new to it.
+func (t *alarms) tell(ctx context.Context) {
 	err := t.teller.Tell(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -433,11 +483,18 @@ func (t *alarms) look(ctx context.Context) {
 // follow makes the teller tell as another configuration says.
 func (t *alarms) follow(now *installation) {
 	next, done := t.svc.teller(now.Config, now.Session)
-	from := t.svc.now()
-	next.Look = func(ctx context.Context) ([]condition.Condition, error) {
+	from := t.from
+	if from.IsZero() {
+		from = t.svc.now()
+	}
+	next.Look = func(ctx context.Context) (found []condition.Condition, err error) {
 		e := t.svc.expected(now.Session)
 		e.From = from
-		return condition.Look(ctx, now.Ledger, e)
+		found, err = condition.Look(ctx, now.Ledger, e)
+		if err == nil {
+			t.last = found
+		}
+		return found, err
 	}
 	next.Report = t.logged
 	next.Remember(t.teller)

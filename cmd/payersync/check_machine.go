@@ -40,19 +40,6 @@ func sameFolder(a, b string) bool {
 	return oneErr == nil && otherErr == nil && os.SameFile(one, other)
 }
 
-// checkReplica says what the replica is that a node's configuration names: without it the primary answers.
-func (a *app) checkReplica(ctx context.Context) []finding {
-	replica, behind, err := a.node.openReplica(ctx)
-	switch {
-	case err != nil:
-		return []finding{{Check: "replica", OK: true, Warning: true, Detail: err.Error(), Next: "mend that, or take ledger.replica out; meanwhile the primary answers in its place"}}
-	case replica == nil:
-		return nil
-	}
-	defer replica.Close()
-	return []finding{tell("replica", fmt.Sprintf("a standby of the database, %s behind the primary; status, report and the lists are read from it", behind.Round(time.Millisecond)), nil)}
-}
-
 // backupAge is how old the last backup may be, whatever schedule there is.
 const backupAge = 7 * 24 * time.Hour
 

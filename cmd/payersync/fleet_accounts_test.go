@@ -101,7 +101,9 @@ func TestAPauseStopsTheCommandAtWorkAsCtrlCDoes(t *testing.T) {
 func TestWorkForAnAccountThatIsNotOpenYetIsNotUsedUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fleet{known: map[int64]state.AccountInfo{1: {State: state.AccountActive}, 2: {State: state.AccountPaused}}}
+		f := &fleet{known: newAccountIndex()}
+		f.known.put(state.AccountInfo{ID: 1, State: state.AccountActive, KeyID: "k"})
+		f.known.put(state.AccountInfo{ID: 2, State: state.AccountPaused, KeyID: "k"})
 		for account, want := range map[int64]error{1: queue.ErrMore, 2: errNotHere, 3: errNotHere} {
 			began := time.Now()
 			if err := f.work(t.Context(), queue.Job{Account: account, Name: syncJob("acme")}, worker.TriggerSchedule); !errors.Is(err, want) {
@@ -111,7 +113,7 @@ func TestWorkForAnAccountThatIsNotOpenYetIsNotUsedUp(t *testing.T) {
 				t.Errorf("work for account %d stood in line again after %v", account, took)
 			}
 		}
-		for account, want := range map[int64]error{1: errNotHere, 2: errNotHere, 3: nil} { // those that are gone have nothing to drain
+		for account, want := range map[int64]error{1: errNotHere, 2: nil, 3: nil} { // those that are paused or gone have nothing to drain
 			if err := f.drain(t.Context(), account); !errors.Is(err, want) {
 				t.Errorf("deliveries of account %d: %v, want %v", account, err, want)
 			}
@@ -145,6 +147,14 @@ func TestFilesOfAnAccountLieOnANodeAsLongAsItIsOpen(t *testing.T) {
 		if _, err := os.Lstat(folder); err == nil {
 			t.Errorf("%s was left by a node that was killed, and stays", folder)
 		}
+	}
+	for _, name := range c.names { // their webhooks open them again
+		if got := c.deliver(0, c.token(name), c.accounts[name].delivery(event("evt-"+name, "nobody"))); got != http.StatusOK {
+			t.Errorf("a webhook of %s was answered %d", name, got)
+		}
+	}
+	if len(lie(goes)) == 0 {
+		t.Error("an account that has work has no files")
 	}
 	c.expect(exitDone, "accounts", "erase", goes, "--confirm", goes)
 	eventually(t, "the files of an account that was erased are gone", func() bool { return len(lie(goes)) == 0 })

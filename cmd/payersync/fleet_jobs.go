@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"payersync/connector/queue"
@@ -31,6 +32,8 @@ type accountJobs struct {
 
 	life  context.Context // of the account on this node
 	going sync.WaitGroup  // of its jobs here
+
+	asked atomic.Int64 // how much that people asked for is at work here
 
 	// people does what people ask for on this node: it has no jobs of its own.
 	people *worker.Worker
@@ -60,7 +63,15 @@ func (j *accountJobs) Now(name string, run func(context.Context) error) error {
 	if paused {
 		return errPaused
 	}
-	return j.people.Now(name, func(ctx context.Context) error { return j.untilPaused(ctx, run) })
+	j.asked.Add(1) // before anybody can look whether the account may be closed
+	err := j.people.Now(name, func(ctx context.Context) error {
+		defer j.asked.Add(-1)
+		return j.untilPaused(ctx, run)
+	})
+	if err != nil {
+		j.asked.Add(-1)
+	}
+	return err
 }
 
 // untilPaused does something for the account that ends early when it is paused, with errPaused then.
@@ -114,6 +125,20 @@ func (j *accountJobs) Replace(ctx context.Context, jobs []worker.Job) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.set(ctx, jobs, j.paused)
+}
+
+// Keep lets the account's jobs come by the schedules that the queue has of them.
+func (j *accountJobs) Keep(jobs []worker.Job) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.put(jobs, j.paused)
+}
+
+// Settle gives the queue the schedules of the account's jobs again, as they are by now.
+func (j *accountJobs) Settle(ctx context.Context) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.set(ctx, j.jobs, j.paused)
 }
 
 // Pause lets none of the account's jobs come, or all again.

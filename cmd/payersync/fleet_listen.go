@@ -38,81 +38,84 @@ func (f *fleet) webhooks(health bool) http.HandlerFunc {
 	}
 }
 
+// webhook opens the account if need be: it answers once the delivery is durable in the account's ledger.
 func (f *fleet) webhook(w http.ResponseWriter, r *http.Request, token string) {
-	m := f.find(func(m *member) bool { return m.info.HookToken == token })
-	if m == nil && f.expects(token) { // it is not open here: nothing is lost if it is sent again
+	m, known, err := f.useFor(r, func() (int64, bool) { id, known := f.known.byToken[token]; return id, known })
+	switch {
+	case !known:
+		f.strangers.ServeHTTP(w, r)
+		return
+	case err != nil: // nothing is lost if it is sent again
 		w.Header().Set("Retry-After", "10")
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
-	if m != nil {
-		at := m.inForce.Load()
-		if hook := at.Config.Billing.Webhook; hook != nil {
-			r.URL.Path = hook.EndpointPath()
-			at.endpoint.Handler().ServeHTTP(w, r)
-			return
-		}
+	defer f.release(m, true)
+	at := m.inForce.Load()
+	hook := at.Config.Billing.Webhook
+	if hook == nil {
+		f.strangers.ServeHTTP(w, r)
+		return
 	}
-	f.strangers.ServeHTTP(w, r)
+	r.URL.Path = hook.EndpointPath()
+	at.endpoint.Handler().ServeHTTP(w, r)
 }
 
 // stop hands a request of who wants no more letters to the account whose links begin so.
 func (f *fleet) stop(w http.ResponseWriter, r *http.Request) {
-	m := f.find(func(m *member) bool {
-		path := m.inForce.Load().Config.StopPath()
-		return path != "" && strings.HasPrefix(r.URL.Path, path)
-	})
-	if m == nil {
+	m, known, err := f.useFor(r, func() (int64, bool) { return f.known.ofStop(r.URL.Path) })
+	switch {
+	case !known:
 		w.WriteHeader(http.StatusNotFound)
 		return
+	case err != nil:
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
 	}
+	defer f.release(m, true)
 	m.inForce.Load().endpoint.Handler().ServeHTTP(w, r)
 }
 
-// pages answers with the pages of the account whose host is asked; of the only one that has pages, whatever
-// the host is called.
+// pages answers with the pages of the account whose host is asked; of the only account, whatever the host is called.
 func (f *fleet) pages(w http.ResponseWriter, r *http.Request) {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		host = r.Host
 	}
-	var shown []*member
-	m := f.find(func(m *member) bool {
-		if m.inForce.Load().pages != nil {
-			shown = append(shown, m)
+	m, known, err := f.useFor(r, func() (int64, bool) {
+		id, known := f.known.byHost[strings.ToLower(host)]
+		for only := range f.known.byID {
+			if f.known.size() == 1 {
+				return only, true
+			}
+			break
 		}
-		return m.inForce.Load().pages != nil && strings.EqualFold(m.inForce.Load().Config.Server.AdminHost(), host)
+		return id, known
 	})
-	if m == nil && len(shown) == 1 {
-		m = shown[0]
+	switch {
+	case known && err != nil:
+		http.Error(w, "The account of this address cannot be opened now. Try again in a moment.", http.StatusServiceUnavailable)
+		return
+	case known:
+		defer f.release(m, true)
 	}
-	if m == nil {
+	if !known || m.inForce.Load().pages == nil {
 		http.Error(w, "No account has its pages at this address: each has its own, which is server.admin_url of its configuration.", http.StatusNotFound)
 		return
 	}
+	f.mu.Lock()
+	m.shown = f.now()
+	f.mu.Unlock()
 	m.adminHandler()(w, r)
 }
 
-// find returns the account that is open here and fits; nil for none.
-func (f *fleet) find(fits func(*member) bool) *member {
+// useFor returns the account that a request is for, as use does; known is false where find finds none.
+func (f *fleet) useFor(r *http.Request, find func() (int64, bool)) (m *member, known bool, err error) {
 	f.mu.RLock()
-	defer f.mu.RUnlock()
-	for _, m := range f.members {
-		if fits(m) {
-			return m
-		}
+	id, known := find()
+	f.mu.RUnlock()
+	if known {
+		m, err = f.use(r.Context(), id)
 	}
-	return nil
-}
-
-// expects reports whether the rows name an account that has this token.
-func (f *fleet) expects(token string) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	for _, row := range f.known {
-		if row.HookToken == token {
-			return true
-		}
-	}
-	return false
+	return m, known, err
 }

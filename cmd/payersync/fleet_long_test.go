@@ -27,12 +27,12 @@ var (
 const within = 4 * time.Minute
 
 // patiently is eventually for what a lost node holds up.
-func patiently(t *testing.T, what string, done func() bool) {
+func patiently(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	longWait(t, within, what, done)
 }
 
-func longWait(t *testing.T, patience time.Duration, what string, done func() bool) {
+func longWait(t testing.TB, patience time.Duration, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !done(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -202,7 +202,7 @@ func (c *cluster) server() opened {
 }
 
 // ledger looks into the ledger of an account.
-func (o opened) ledger(t *testing.T, name string, look func(l *state.Ledger)) {
+func (o opened) ledger(t testing.TB, name string, look func(l *state.Ledger)) {
 	t.Helper()
 	l, err := state.Open(t.Context(), state.Options{Server: o.Server, Account: name, Keyless: true})
 	if err != nil {

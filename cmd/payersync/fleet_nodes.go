@@ -35,31 +35,25 @@ func nodeName(c config.Server) string {
 // presence is what the node says of itself to whoever looks at the database.
 func (f *fleet) presence() queue.Presence {
 	p := queue.Presence{Name: nodeName(f.node.Server), Pages: f.node.Server.PagesScheme(), Version: version, Addresses: f.addresses, Runs: f.queue.Runs()}
-	for _, a := range f.opened() {
-		if a.open {
-			p.Accounts++
-		} else {
-			p.Unopened = append(p.Unopened, a.ID)
-		}
+	open, unopened := f.opened()
+	p.Accounts = open
+	for _, a := range unopened {
+		p.Unopened = append(p.Unopened, a.ID)
 	}
 	return p
 }
 
-// openedAccount is an account that the rows name, and whether it is open on this node.
-type openedAccount struct {
-	state.AccountInfo
-	open bool
-}
-
-// opened returns the accounts that are to be open on every node, by their numbers.
-func (f *fleet) opened() (out []openedAccount) {
+// opened returns how many accounts are open on this node, and by their numbers those that could not be opened when they had work.
+func (f *fleet) opened() (open int, unopened []state.AccountInfo) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	for id, row := range f.known {
-		out = append(out, openedAccount{row, f.members[id] != nil})
+	for id := range f.failed {
+		if row, known := f.known.byID[id]; known && f.members[id] == nil {
+			unopened = append(unopened, row)
+		}
 	}
-	slices.SortFunc(out, func(a, b openedAccount) int { return cmp.Compare(a.ID, b.ID) })
-	return out
+	slices.SortFunc(unopened, func(a, b state.AccountInfo) int { return cmp.Compare(a.ID, b.ID) })
+	return len(f.members), unopened
 }
 
 // nodesEvery is how often a node looks who else is there.
@@ -114,14 +108,25 @@ func (f *fleet) tellOfLost(nodes []queue.Node, lost map[string]queue.Node) {
 	maps.Copy(lost, now)
 }
 
-// numbers are what the metrics show of nodes, as they were seen last, and of what is open on this one.
-func (f *fleet) numbers() metrics.FleetFacts {
-	facts := metrics.FleetFacts{Open: map[string]bool{}}
-	for _, a := range f.opened() {
-		facts.Open[a.Name] = a.open
+// numbers are what the metrics show of nodes, as they were seen last, of accounts, and of those at which somebody should look.
+func (f *fleet) numbers(ctx context.Context) metrics.FleetFacts {
+	open, unopened := f.opened()
+	facts := metrics.FleetFacts{Accounts: map[string]int{}}
+	for _, a := range unopened {
+		facts.Unopened = append(facts.Unopened, a.Name)
 	}
+	needing, err := f.server.Summaries(ctx, true)
 	f.mu.RLock()
 	defer f.mu.RUnlock()
+	facts.Accounts = map[string]int{"open": open, "not_open": len(unopened), "closed": f.known.size() - open - len(unopened)}
+	if err == nil {
+		facts.Needing = map[string][]metrics.AccountCondition{}
+		for id, a := range needing {
+			if row, known := f.known.byID[id]; known {
+				facts.Needing[row.Name] = conditionsOf(a)
+			}
+		}
+	}
 	if f.nodes == nil { // they cannot be looked at now
 		return facts
 	}
@@ -135,14 +140,27 @@ func (f *fleet) numbers() metrics.FleetFacts {
 	return facts
 }
 
+// conditionsOf returns what the last look at an account found, each code once.
+func conditionsOf(a state.AccountSummary) (out []metrics.AccountCondition) {
+	var r accountStatus
+	_ = json.Unmarshal([]byte(a.Text), &r) // nodes alone write it
+	for _, c := range r.Conditions {
+		one := metrics.AccountCondition{Code: string(c.Code), Urgent: c.Urgent}
+		if !slices.Contains(out, one) {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
 // nodeReadiness is what /readyz of a node answers. It names no account: the listener may be public.
 type nodeReadiness struct {
 	State    string   `json:"state"`            // ok, degraded or failing
 	Reason   string   `json:"reason,omitempty"` // why it is failing, in plain words
 	Degraded []string `json:"degraded"`
 	Accounts struct {
-		Open    int `json:"open"`
-		NotOpen int `json:"not_open"`
+		Open    int `json:"open"`     // now; others are opened when they have work
+		NotOpen int `json:"not_open"` // those that could not be opened
 	} `json:"accounts"`
 }
 
@@ -182,13 +200,8 @@ func (p *readyPage) answer(w http.ResponseWriter, r *http.Request) {
 // ready says whether the node can work. An account that is not open here keeps no other from being served.
 func (f *fleet) ready(ctx context.Context) nodeReadiness {
 	out := nodeReadiness{State: "ok", Degraded: []string{}}
-	for _, a := range f.opened() {
-		if a.open {
-			out.Accounts.Open++
-		} else {
-			out.Accounts.NotOpen++
-		}
-	}
+	open, unopened := f.opened()
+	out.Accounts.Open, out.Accounts.NotOpen = open, len(unopened)
 	switch {
 	case f.server.Ping(ctx) != nil:
 		out.State, out.Reason = "failing", "the ledgers' database does not answer, or takes no writes: it may be down, or wait for a standby that is away"

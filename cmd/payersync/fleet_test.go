@@ -26,7 +26,7 @@ import (
 
 // cluster is a database with accounts, each of a billing service of its own, and the nodes that serve them.
 type cluster struct {
-	t        *testing.T
+	t        testing.TB
 	dir      string
 	accounts map[string]*world
 	names    []string
@@ -34,13 +34,13 @@ type cluster struct {
 }
 
 // newCluster makes a database with these accounts, whose books have so many payers, and configures as many nodes.
-func newCluster(t *testing.T, nodes int, payers map[string]int) *cluster {
+func newCluster(t testing.TB, nodes int, payers map[string]int) *cluster {
 	t.Helper()
 	return newClusterOn(t, statetest.Postgres(t), nodes, payers)
 }
 
 // newClusterOn is newCluster with a database that is there.
-func newClusterOn(t *testing.T, address string, nodes int, payers map[string]int) *cluster {
+func newClusterOn(t testing.TB, address string, nodes int, payers map[string]int) *cluster {
 	t.Helper()
 	c := &cluster{t: t, dir: t.TempDir(), accounts: map[string]*world{}}
 	key := make([]byte, 32)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,11 +23,6 @@ type node struct {
 	server *state.Server
 	name   string           // of the account
 	folder *config.Unpacked // where its files lie until the end
-
-	read    sync.Once
-	replica *state.Server  // that those who only look are shown; nil for none
-	stands  *replicaStands // how it stands; nil where the configuration names none
-	leaving sync.Once      // of the replica, which is told once
 
 	watch    sync.Once
 	watching sync.WaitGroup // whether the account is paused
@@ -55,50 +49,6 @@ func (n *node) open() (*state.Server, error) {
 	n.config = cfg
 	n.server, err = state.OpenServer(n.ctx(), cfg.Options())
 	return n.server, err
-}
-
-// replicaStands is how JSON says of an object that was read from a replica how old it may be; its keys are public.
-type replicaStands struct {
-	Read   bool    `json:"read"`
-	Behind float64 `json:"seconds_behind"`    // the primary, by the primary's clock; 0 where it had all
-	Why    string  `json:"why_not,omitempty"` // it was not read from, or not throughout
-}
-
-// reads is where it is decided who answers those that only look: a replica where the configuration names one, as long as
-// it is near enough to the primary, else the primary. It is asked for by app.openToLook alone, for commands that
-// decide nothing and write nothing. All others stay on the primary, and so do the pages: who approves on one and then
-// sees a list must not see the one of before, and a page that would first wait for the replica to have what this person
-// did gains nothing by it.
-func (n *node) reads(ctx context.Context) *state.Server {
-	n.read.Do(func() {
-		replica, behind, err := n.openReplica(ctx)
-		switch {
-		case err != nil:
-			n.leave(err)
-		case replica != nil:
-			n.replica, n.stands = replica, &replicaStands{Read: true, Behind: behind.Seconds()}
-			n.app.Say("Read from the replica, %s behind the primary.", behind.Round(time.Millisecond))
-		}
-	})
-	return cmp.Or(n.replica, n.server)
-}
-
-// openReplica connects to the replica that the configuration names, and returns how far it is behind; nil where it names
-// none. The database was opened.
-func (n *node) openReplica(ctx context.Context) (*state.Server, time.Duration, error) {
-	if n.config.Ledger.Replica.IsZero() {
-		return nil, 0, nil
-	}
-	return n.server.Replica(ctx, n.config.Ledger.Replica.Expose(), n.config.Ledger.Connections)
-}
-
-// leave says, once, why the primary answers in the place of the replica.
-func (n *node) leave(why error) {
-	n.leaving.Do(func() {
-		n.stands = cmp.Or(n.stands, &replicaStands{})
-		n.stands.Why = why.Error()
-		n.app.Say("Warning: %s. The primary answers instead.", why)
-	})
 }
 
 // connected returns the database once it was opened; nil where the ledger is a file.
@@ -225,9 +175,7 @@ func (n *node) close() {
 	}
 	n.watching.Wait()
 	_ = n.folder.Remove() // of this user alone; the next start of a node or of the machine clears it
-	for _, server := range []*state.Server{n.replica, n.server} {
-		if server != nil {
-			server.Close()
-		}
+	if n.server != nil {
+		n.server.Close()
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
@@ -67,38 +66,20 @@ func (a *app) openWithSecrets(ctx context.Context) (*session.Session, error) {
 	return a.tellFound(session.Open(ctx, cfg, a.ledgerOptions()))
 }
 
-// openReport is openLedger for what shows nothing that is sealed: it needs no key either. Nothing is decided or written
-// by whoever asks for it: a replica may answer.
+// openReport is openLedger for what shows nothing that is sealed: it needs no key either, and writes nothing.
 func (a *app) openReport(ctx context.Context) (*session.Session, error) {
 	cfg, err := a.loadLocal()
 	if err != nil {
 		return nil, err
 	}
-	return a.tellFound(a.openToLook(ctx, cfg, nil))
+	return a.tellFound(a.openToLook(ctx, cfg))
 }
 
-// openToLook is openReport for a configuration that was read, alone or as one of many looks. An account that the replica
-// cannot show, one that was just made for instance, is the primary's to show.
-func (a *app) openToLook(ctx context.Context, cfg *config.Config, looks *state.Looks) (*session.Session, error) {
+// openToLook is openReport for a configuration that was read.
+func (a *app) openToLook(ctx context.Context, cfg *config.Config) (*session.Session, error) {
 	o := a.ledgerOptions()
-	o.Keyless, o.Brief, o.Looks = true, true, looks
-	primary := o.Server
-	if primary == nil {
-		return session.Open(ctx, cfg, o)
-	}
-	var missed error
-	if o.Server = a.node.reads(ctx); o.Server != primary {
-		var s *session.Session
-		if s, missed = session.Open(ctx, cfg, o); missed == nil {
-			return s, nil
-		}
-	}
-	o.Server = primary
-	s, err := session.Open(ctx, cfg, o)
-	if missed != nil && err == nil {
-		a.node.leave(fmt.Errorf("%w for account %s: %w", state.ErrReplica, cfg.AccountName, missed))
-	}
-	return s, err
+	o.Keyless, o.Brief = true, true
+	return session.Open(ctx, cfg, o)
 }
 
 // tellFound tells what was found about a ledger that was opened.

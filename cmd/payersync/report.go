@@ -188,10 +188,9 @@ func notesOf(whole office.Report) (out []noteOfReport) {
 func (a *app) reportJSON(ctx context.Context, s *session.Session, r *reporting) (whole office.Report, err error) {
 	out := show.NewList(a.Out)
 	out.Open(struct {
-		At         time.Time      `json:"at"`
-		Connection string         `json:"connection"`
-		Replica    *replicaStands `json:"replica,omitempty"`
-	}{s.Ledger.Now(), r.on.Connection, a.node.stands})
+		At         time.Time `json:"at"`
+		Connection string    `json:"connection"`
+	}{s.Ledger.Now(), r.on.Connection})
 	out.List("rows", func() (err error) {
 		whole, err = office.MakeReport(ctx, s.Ledger, r.on, r.upToLimit(func(row office.ReportRow) error { return out.Element(row) }))
 		return err

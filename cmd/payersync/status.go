@@ -74,8 +74,6 @@ type statusReport struct {
 	Subscription state.SubscriptionFacts `json:"subscription"`         // as the last sweep found it
 	pairs        []state.Renumbering     // the first payers that may be in the books under a new number
 	Refusals     []state.Refusals        `json:"webhook_refusals"` // requests to the webhook endpoint of the last days that were not taken in
-
-	Replica *replicaStands `json:"replica,omitempty"` // of the database, where a node's configuration names one
 }
 
 // standingReport counts where the records of the books stand; its keys are public.
@@ -109,7 +107,6 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 			r.PutBack = c.Since
 		}
 	}
-	r.Replica = a.node.stands
 	if a.JSON() {
 		return show.JSON(a.Out, r)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ import (
 	"payersync/state"
 )
 
-// lookedAtOnce is how many accounts are looked at together: a look waits for the database most of the time.
+// lookedAtOnce is how many accounts are looked at together whose summary is stale: a look waits for the database most of the time.
 const lookedAtOnce = 8
 
 // accountStatus is an account as status shows it beside others; its keys are public.
@@ -31,8 +32,20 @@ type accountStatus struct {
 	Questions   int                   `json:"questions"`         // records, webhooks and plans that wait for a person
 	SweptAt     time.Time             `json:"swept_at,omitzero"`
 	DeliveredAt time.Time             `json:"delivered_at,omitzero"` // when the last webhook came
+	LookedAt    time.Time             `json:"looked_at,omitzero"`    // when a node found this; zero for just now
 
 	failed error
+}
+
+// newAccountStatus returns the status of an account of which nothing is known yet.
+func newAccountStatus(a state.AccountInfo) accountStatus {
+	return accountStatus{Account: a.Name, State: a.State, NotOpenOn: []string{}, Conditions: []condition.Condition{}}
+}
+
+// text returns the status as its account's row keeps it.
+func (s accountStatus) text() string {
+	text, _ := json.Marshal(s) // of texts, numbers and times
+	return string(text)
 }
 
 // needsSomebody reports whether somebody should look at the account.
@@ -64,8 +77,6 @@ type fleetStatus struct {
 	Need     int                        `json:"need_somebody"`
 	Nodes    []nodeRow                  `json:"nodes"`
 	Problems []string                   `json:"problems"` // of all accounts together
-
-	Replica *replicaStands `json:"replica,omitempty"`
 }
 
 // statusOfAccounts shows how all accounts of the database are, and ends as the worst of them would.
@@ -84,7 +95,11 @@ func (a *app) statusOfAccounts(ctx context.Context, all bool) error {
 	}
 	r.Problems = append(r.Problems, problemsOf(r.Nodes)...)
 	code := exitDone
-	for _, s := range a.lookAtAccounts(ctx, accounts, r.Nodes) {
+	found, err := a.lookAtAccounts(ctx, accounts, r.Nodes)
+	if err != nil {
+		return err
+	}
+	for _, s := range found {
 		r.Counts[s.State]++
 		if s.needsSomebody() {
 			r.Need++
@@ -97,7 +112,6 @@ func (a *app) statusOfAccounts(ctx context.Context, all bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r.Replica = a.node.stands
 	if a.JSON() {
 		err = show.JSON(a.Out, r)
 	} else {
@@ -122,36 +136,53 @@ func problemsOf(nodes []nodeRow) (problems []string) {
 	return problems
 }
 
-// lookAtAccounts looks at accounts, several at a time, and returns what it found in their order.
-func (a *app) lookAtAccounts(ctx context.Context, accounts []state.AccountInfo, nodes []nodeRow) []accountStatus {
-	found, looking, looks := make([]accountStatus, len(accounts)), new(errgroup.Group), a.node.server.NewLooks()
+// lookAtAccounts returns how accounts are, in their order: as the last look of a node found, and as a look finds now where
+// an account was written to or changed since.
+func (a *app) lookAtAccounts(ctx context.Context, accounts []state.AccountInfo, nodes []nodeRow) ([]accountStatus, error) {
+	server := a.node.server
+	summaries, err := server.Summaries(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	keyless, err := server.CheckKeys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, looking := make([]accountStatus, len(accounts)), new(errgroup.Group)
 	looking.SetLimit(lookedAtOnce)
 	for i, account := range accounts {
-		looking.Go(func() error {
-			s := accountStatus{Account: account.Name, State: account.State, NotOpenOn: []string{}, Conditions: []condition.Condition{}}
-			for _, n := range nodes {
-				if n.State == queue.AtWork && slices.Contains(n.Unopened, account.Name) {
-					s.NotOpenOn = append(s.NotOpenOn, n.Name)
-				}
-			}
-			if account.State != state.AccountLeaving { // what it was need not be there any more
-				s.failed = a.lookAtAccount(ctx, &s, looks)
-			}
-			if s.failed != nil {
-				s.Problem = s.failed.Error()
-			}
-			found[i] = s
-			return nil
-		})
+		found[i] = newAccountStatus(account)
+		s, summary := &found[i], summaries[account.ID]
+		switch s.failed = keyless[account.ID]; {
+		case s.failed != nil || account.State == state.AccountLeaving: // what it was need not be there any more
+		case !summary.Stale && json.Unmarshal([]byte(summary.Text), s) == nil:
+			s.State, s.LookedAt = account.State, summary.LookedAt
+		default:
+			looking.Go(func() error {
+				s.failed = a.lookAtAccount(ctx, s)
+				return nil
+			})
+		}
 	}
 	_ = looking.Wait() // each says what is wrong with itself
-	return found
+	for i := range found {
+		s := &found[i]
+		if s.failed != nil {
+			s.Problem = s.failed.Error()
+		}
+		for _, n := range nodes {
+			if n.State == queue.AtWork && slices.Contains(n.Unopened, s.Account) {
+				s.NotOpenOn = append(s.NotOpenOn, n.Name)
+			}
+		}
+	}
+	return found, nil
 }
 
-// lookAtAccount finds out how an account is.
-func (a *app) lookAtAccount(ctx context.Context, r *accountStatus, looks *state.Looks) error {
+// lookAtAccount finds out how an account is now.
+func (a *app) lookAtAccount(ctx context.Context, r *accountStatus) error {
 	return a.node.withAccount(ctx, r.Account, func(cfg *config.Config) error {
-		s, err := a.openToLook(ctx, cfg, looks)
+		s, err := a.openToLook(ctx, cfg)
 		if err != nil {
 			return err
 		}
@@ -163,24 +194,29 @@ func (a *app) lookAtAccount(ctx context.Context, r *accountStatus, looks *state.
 			}
 			r.Conditions = found
 		}
-		runs, err := s.Ledger.LatestRuns(ctx)
-		if err != nil {
-			return err
-		}
-		for _, run := range runs {
-			if r.LastRun == nil || run.RunID > r.LastRun.RunID {
-				r.LastRun = &run
-			}
-		}
-		if r.Questions, err = questions(ctx, s.Ledger); err != nil {
-			return err
-		}
-		if r.SweptAt, err = s.Ledger.LastPass(ctx); err != nil {
-			return err
-		}
-		r.DeliveredAt, err = lastDelivery(ctx, s.Ledger)
-		return err
+		return r.read(ctx, s.Ledger)
 	})
+}
+
+// read reads from an account's ledger what the status shows beside conditions.
+func (s *accountStatus) read(ctx context.Context, ledger *state.Ledger) error {
+	runs, err := ledger.LatestRuns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
+		if s.LastRun == nil || run.RunID > s.LastRun.RunID {
+			s.LastRun = &run
+		}
+	}
+	if s.Questions, err = questions(ctx, ledger); err != nil {
+		return err
+	}
+	if s.SweptAt, err = ledger.LastPass(ctx); err != nil {
+		return err
+	}
+	s.DeliveredAt, err = lastDelivery(ctx, ledger)
+	return err
 }
 
 // questions counts what waits for a person.

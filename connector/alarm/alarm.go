@@ -125,6 +125,17 @@ func (t *Teller) Tell(ctx context.Context) error {
 	return errors.Join(t.tell(ctx), lock.Release())
 }
 
+// NextLook returns when the first message is tried again that was not taken; the zero time where none waits.
+func (t *Teller) NextLook(ctx context.Context) (next time.Time, err error) {
+	last, err := t.Ledger.LastMessages(ctx)
+	for _, m := range last {
+		if m.SentAt.IsZero() && (next.IsZero() || m.NextAttempt.Before(next)) {
+			next = m.NextAttempt
+		}
+	}
+	return next, err
+}
+
 func (t *Teller) tell(ctx context.Context) error {
 	found, err := t.look(ctx)
 	switch {

@@ -1,93 +1,99 @@
 package metrics
 
 import (
+	"context"
 	"net/http"
-	"sync"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 )
 
-// Fleet is what a process shows that works for many accounts: its own metrics, and those of each account
-// with its name as the label account. It is safe for concurrent use.
+// Fleet is what a process shows that works for many accounts: its own metrics, what happens in all accounts together, and
+// what is the matter with those at which somebody should look. It is safe for concurrent use.
 type Fleet struct {
-	process *prometheus.Registry
-
-	mu sync.Mutex
-	of map[string]*Metrics
+	process  *prometheus.Registry
+	accounts *Metrics
 }
 
-// NewFleet returns the metrics of a process that works for no account yet. version and commit are
-// those of the program.
+// NewFleet returns the metrics of a process that has done nothing yet. version and commit are those of the program.
 func NewFleet(version, commit string) *Fleet {
-	f := &Fleet{process: prometheus.NewRegistry(), of: map[string]*Metrics{}}
+	f := &Fleet{process: prometheus.NewRegistry(), accounts: newMetrics()}
+	f.accounts.together = true
 	f.process.MustRegister(ofProcess(version, commit)...)
 	return f
 }
 
-// Account returns new metrics of an account, in the place of those that it had before.
-func (f *Fleet) Account(name string) *Metrics {
-	m := newMetrics(prometheus.Labels{"account": name})
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.of[name] = m
-	return m
-}
-
-// Leave shows an account no more.
-func (f *Fleet) Leave(name string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.of, name)
-}
+// Accounts returns what counts what happens in all accounts.
+func (f *Fleet) Accounts() *Metrics { return f.accounts }
 
 // Handler returns what answers at Path, and at nothing else.
 func (f *Fleet) Handler() http.Handler { return handler(f.Gatherer()) }
 
 // Gatherer gives what Handler shows.
 func (f *Fleet) Gatherer() prometheus.Gatherer {
-	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-		all := prometheus.Gatherers{f.process}
-		f.mu.Lock()
-		for _, m := range f.of {
-			all = append(all, m.registry)
-		}
-		f.mu.Unlock()
-		return all.Gather()
-	})
+	return prometheus.Gatherers{f.process, f.accounts.registry}
 }
 
 // FleetFacts are what a process knows of all accounts and of its like.
 type FleetFacts struct {
-	Nodes map[string]int  // by their states; nil where that cannot be learned
-	Open  map[string]bool // accounts that are to be open on every node, and whether they are on this one
+	Nodes    map[string]int                // by their states; nil where that cannot be learned
+	Accounts map[string]int                // by what they are on this node: open, closed or not_open
+	Unopened []string                      // names of those that could not be opened
+	Needing  map[string][]AccountCondition // by the names of accounts at which somebody should look; nil where that cannot be learned
+}
+
+// AccountCondition is something that is the matter with an account.
+type AccountCondition struct {
+	Code   string
+	Urgent bool
 }
 
 var (
-	descNodes   = desc("nodes", "Nodes that work on the accounts of the database, as all of them see it: at work, stopping, or lost, which is kept for a day.", "state")
-	descAccount = desc("account_open", "1 when the account is open on this node; at 0 nothing is done for it here, and the log says why.", "account")
+	descNodes     = desc("nodes", "Nodes that work on the accounts of the database, as all of them see it: at work, stopping, or lost, which is kept for a day.", "state")
+	descAccounts  = desc("accounts", "Accounts that this node serves: open, closed until they have work, or not_open, which could not be opened.", "state")
+	descAccount   = desc("account_open", "0 for an account that could not be opened on this node when it had work; the log says why. Others have no series.", "account")
+	descNeed      = desc("accounts_need_somebody", "Accounts at which somebody should look, as the last look of any node found. payersync status names them.")
+	descCondition = desc("account_condition", "1 while the last look at an account found this to be the matter. Accounts at which nobody should look have no series.", "account", "code", "urgent")
 )
 
 // fleetFollower is a collector of what a process knows of its like.
 type fleetFollower struct {
-	read func() FleetFacts
+	read func(context.Context) FleetFacts
 }
 
 // Follow shows from now on what read finds, too.
-func (f *Fleet) Follow(read func() FleetFacts) {
+func (f *Fleet) Follow(read func(context.Context) FleetFacts) {
 	f.process.MustRegister(fleetFollower{read})
 }
 
 // Describe implements prometheus.Collector.
-func (fleetFollower) Describe(out chan<- *prometheus.Desc) { out <- descNodes; out <- descAccount }
+func (fleetFollower) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descNodes, descAccounts, descAccount, descNeed, descCondition} {
+		out <- d
+	}
+}
 
 // Collect implements prometheus.Collector.
 func (f fleetFollower) Collect(out chan<- prometheus.Metric) {
-	facts, p := f.read(), page{out}
+	ctx, cancel := context.WithTimeout(context.Background(), readWithin)
+	defer cancel()
+	facts, p := f.read(ctx), page{out}
 	for s, n := range facts.Nodes {
 		p.gauge(descNodes, float64(n), s)
 	}
-	for account, open := range facts.Open {
-		p.flag(descAccount, open, account)
+	for s, n := range facts.Accounts {
+		p.gauge(descAccounts, float64(n), s)
+	}
+	for _, account := range facts.Unopened {
+		p.flag(descAccount, false, account)
+	}
+	if facts.Needing == nil {
+		return
+	}
+	p.gauge(descNeed, float64(len(facts.Needing)))
+	for account, conditions := range facts.Needing {
+		for _, c := range conditions {
+			p.flag(descCondition, true, account, c.Code, strconv.FormatBool(c.Urgent))
+		}
 	}
 }

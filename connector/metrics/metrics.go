@@ -50,7 +50,7 @@ const (
 // It is safe for concurrent use. A nil *Metrics counts nothing.
 type Metrics struct {
 	registry  *prometheus.Registry
-	register  prometheus.Registerer // registry, with the labels that all have
+	together  bool // it counts for many accounts: their connections are not told apart
 	requests  *prometheus.HistogramVec
 	webhooks  *prometheus.CounterVec
 	reflected prometheus.Histogram
@@ -67,7 +67,7 @@ type Metrics struct {
 // New returns metrics of a process that has done nothing yet. version and commit are
 // those of the program.
 func New(version, commit string) *Metrics {
-	m := newMetrics(nil)
+	m := newMetrics()
 	m.registry.MustRegister(ofProcess(version, commit)...)
 	return m
 }
@@ -82,8 +82,8 @@ func ofProcess(version, commit string) []prometheus.Collector {
 	return []prometheus.Collector{built, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
 }
 
-// newMetrics returns metrics of one ledger, all with these labels.
-func newMetrics(labels prometheus.Labels) *Metrics {
+// newMetrics returns metrics of what happens in one ledger, or in those of all accounts.
+func newMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(), operations: map[string]bool{},
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -118,8 +118,7 @@ func newMetrics(labels prometheus.Labels) *Metrics {
 			Name: "payersync_sweep_found", Help: "What the last sweep of this process found amiss: linked customers that no longer exist (missing), customers that exist and are not listed (unlisted), payers whose key several customers carry (doubled).",
 		}, []string{"finding"}),
 	}
-	m.register = prometheus.WrapRegistererWith(labels, m.registry)
-	m.register.MustRegister(m.requests, m.webhooks, m.reflected, m.commits, m.failed, m.repaired, m.drifted, m.found)
+	m.registry.MustRegister(m.requests, m.webhooks, m.reflected, m.commits, m.failed, m.repaired, m.drifted, m.found)
 	for _, o := range server.Outcomes() {
 		m.webhooks.WithLabelValues(string(o)) // what has not happened yet is a 0, or its first time could not be seen as an increase
 	}
@@ -129,7 +128,7 @@ func newMetrics(labels prometheus.Labels) *Metrics {
 // Follow shows from now on what read finds, too: see [Facts].
 func (m *Metrics) Follow(read func(context.Context) (Facts, error)) {
 	if m != nil {
-		m.register.MustRegister(newFollower(read, time.Now))
+		m.registry.MustRegister(newFollower(read, time.Now))
 	}
 }
 
@@ -159,6 +158,9 @@ func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 func (m *Metrics) Requests(system, connection, operation string) func(transport.Attempt) {
 	if m == nil {
 		return nil
+	}
+	if m.together {
+		connection = ""
 	}
 	return func(a transport.Attempt) {
 		if a.Operation == "" {
@@ -214,6 +216,9 @@ func (m *Metrics) Swept(r reconcile.SweepResult) {
 	}
 	m.repaired.Add(float64(r.Repaired))
 	m.drifted.Add(float64(r.Drifted))
+	if m.together { // the last of them would stand for all
+		return
+	}
 	for finding, n := range map[string]int{"missing": r.Missing, "unlisted": r.Unlisted, "doubled": r.Doubled} {
 		m.found.WithLabelValues(finding).Set(float64(n))
 	}

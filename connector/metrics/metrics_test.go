@@ -95,8 +95,11 @@ func gather(t *testing.T, m *Metrics) []*dto.MetricFamily {
 func everything(t *testing.T) []*dto.MetricFamily {
 	t.Helper()
 	f := NewFleet("1.2.3", "abc")
-	f.Follow(func() FleetFacts {
-		return FleetFacts{Nodes: map[string]int{"at_work": 3, "lost": 1}, Open: map[string]bool{"acme": true, "beta": false}}
+	f.Follow(func(context.Context) FleetFacts {
+		return FleetFacts{
+			Nodes: map[string]int{"at_work": 3, "lost": 1}, Accounts: map[string]int{"open": 1, "closed": 7, "not_open": 1}, Unopened: []string{"beta"},
+			Needing: map[string][]AccountCondition{"acme": {{Code: "run_failed", Urgent: true}}},
+		}
 	})
 	families, err := f.Gatherer().Gather()
 	if err != nil {

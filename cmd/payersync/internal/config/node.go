@@ -27,16 +27,16 @@ type Node struct {
 // NodeLedger says which database keeps the ledgers.
 type NodeLedger struct {
 	Postgres         Secret `yaml:"postgres" jsonschema:"required" jsonschema_description:"The database of PostgreSQL, as in postgres://USER@HOST:PORT/DATABASE?sslmode=verify-full; with a password in it env:NAME or file:PATH."`
-	Replica          Secret `yaml:"replica" jsonschema_description:"A standby of that database, for commands that only show: status, report and the lists. env:NAME or file:PATH; an address that names both servers will do. Default none."`
 	KeyEncryptionKey Secret `yaml:"key_encryption_key" jsonschema:"required" jsonschema_description:"The key that wraps those of accounts: 32 random bytes in base64. env:NAME or file:PATH."`
 	Connections      int    `yaml:"connections" jsonschema:"minimum=5,maximum=1000" jsonschema_description:"Connections to the database that this machine holds for ledgers at most. Default 16."`
 }
 
 // Nodes says how work is shared out.
 type Nodes struct {
-	Workers    Workers  `yaml:"workers" jsonschema_description:"How many jobs of each kind this machine works on at a time."`
-	Slice      Duration `yaml:"slice" jsonschema_description:"How long a job works before others have their turn, 5s to 4m. Default 60s."`
-	StopWithin Duration `yaml:"stop_within" jsonschema_description:"How long jobs have to come to an end when this machine stops, 1s to 5m. Default 20s."`
+	OpenAccounts int      `yaml:"open_accounts" jsonschema:"minimum=1,maximum=100000" jsonschema_description:"Accounts that this machine keeps open at most, unless more have work at once. Others are opened when they have work. Default 200."`
+	Workers      Workers  `yaml:"workers" jsonschema_description:"How many jobs of each kind this machine works on at a time."`
+	Slice        Duration `yaml:"slice" jsonschema_description:"How long a job works before others have their turn, 5s to 4m. Default 60s."`
+	StopWithin   Duration `yaml:"stop_within" jsonschema_description:"How long jobs have to come to an end when this machine stops, 1s to 5m. Default 20s."`
 }
 
 // Workers are how many jobs of each kind a machine works on at a time.
@@ -58,7 +58,7 @@ const AccountFile = "account.yaml"
 
 // Secrets returns every secret of the node.
 func (n *Node) Secrets() []connector.Secret {
-	return append(n.HTTP.secrets(), n.Ledger.Postgres.Secret, n.Ledger.Replica.Secret, n.Ledger.KeyEncryptionKey.Secret)
+	return append(n.HTTP.secrets(), n.Ledger.Postgres.Secret, n.Ledger.KeyEncryptionKey.Secret)
 }
 
 // Options returns the database as package state takes it. The secrets were resolved.
@@ -85,7 +85,7 @@ func nodeDefaults() Node {
 	one := defaults()
 	return Node{
 		Ledger: NodeLedger{Connections: 16},
-		Nodes:  Nodes{Workers: Workers{Hooks: 16, Runs: 32, Care: 4}, Slice: Duration(time.Minute), StopWithin: Duration(20 * time.Second)}, Accounts: Accounts{Files: []string{}, Networks: []Network{}},
+		Nodes:  Nodes{OpenAccounts: 200, Workers: Workers{Hooks: 16, Runs: 32, Care: 4}, Slice: Duration(time.Minute), StopWithin: Duration(20 * time.Second)}, Accounts: Accounts{Files: []string{}, Networks: []Network{}},
 		Server: one.Server, HTTP: one.HTTP, Log: one.Log,
 	}
 }
@@ -168,15 +168,11 @@ func (c *check) database(l *NodeLedger) {
 	at := strict.Path{"ledger"}
 	before := len(c.problems)
 	c.resolve(at.Key("postgres"), &l.Postgres)
-	c.resolve(at.Key("replica"), &l.Replica)
 	c.resolve(at.Key("key_encryption_key"), &l.KeyEncryptionKey)
 	if len(c.problems) > before {
 		return
 	}
 	c.databaseAt(at.Key("postgres"), l.Postgres)
-	if !l.Replica.IsZero() {
-		c.databaseAt(at.Key("replica"), l.Replica)
-	}
 	c.keyEncryptionKey(l)
 }
 

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -149,22 +148,6 @@ func TestTheShippedNodeShowsEveryKeyWithItsDefault(t *testing.T) {
 	}
 }
 
-// An address that names both servers is the replica's, too: which of them is meant is asked there.
-func TestANodeMayNameAReplicaOfItsDatabase(t *testing.T) {
-	t.Parallel()
-	if n := aNode(t); !n.Ledger.Replica.IsZero() {
-		t.Error("a node without one has a replica")
-	}
-	text := strings.Replace(nodeFile, "  key_enc", "  replica: env:DATABASE_URL\n  key_enc", 1)
-	n, err := LoadNode(filepath.Join(folder(t, map[string]string{"node.yaml": text, "kek": kek}), "node.yaml"), databaseAt(verified))
-	if err != nil || n.Ledger.Replica.Expose() != verified {
-		t.Errorf("the replica was read with %v", err)
-	}
-	if secrets := n.Secrets(); !slices.ContainsFunc(secrets, func(s connector.Secret) bool { return s.Equal(n.Ledger.Replica.Secret) }) {
-		t.Error("its address is not masked")
-	}
-}
-
 func TestWhichFileIsANodesIsToldByItsDatabase(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{"node.yaml": nodeFile, "account.yaml": accountFile, "broken.yaml": "ledger: [", "file.yaml": "ledger: {path: a.db}\n"})
@@ -187,8 +170,7 @@ func TestWrongNodesAreExplained(t *testing.T) {
 		"no verified server": {"", "", "postgres://payersync:open-sesame@db.example.com/ledgers", "sslmode=verify-full"},
 		"half verified":      {"", "", "postgres://payersync:open-sesame@db.example.com/ledgers?sslmode=require", "sslmode=verify-full"},
 		"one of two hosts":   {"", "", "host=127.0.0.1,db.example.com user=payersync password=open-sesame dbname=ledgers", "way to db.example.com"},
-		"another's replica":  {"  key_enc", "  replica: postgres://payersync:open-sesame@db.example.com/ledgers\n  key_enc", verified, "ledger.replica cannot be used: whoever stands on the way to db.example.com"},
-		"a blank replica":    {"  key_enc", "  replica: ''\n  key_enc", verified, "ledger.replica is blank"},
+		"a replica":          {"  key_enc", "  replica: env:DATABASE_URL\n  key_enc", verified, "ledger.replica was removed; every command reads"},
 		"no address":         {"", "", "postgres://payersync:open-sesame@host:port/ledgers", "cannot be read"},
 		"no key":             {"file:kek", "not a key", verified, "openssl rand -base64 32"},
 		"a long slice":       {"log:", "nodes: {slice: 1h}\nlog:", verified, "nodes.slice is 1h0m0s"},
