@@ -130,14 +130,19 @@ func (v *visible) beSeen(ctx context.Context, stopped <-chan struct{}) {
 		case <-stops:
 			stops = nil
 		case <-stopped:
-			v.say(ctx, func(within context.Context) error {
-				_, err := v.cfg.Pool.Exec(within, "DELETE FROM river.nodes WHERE node_id = $1", v.client.ID())
-				return err
-			})
+			v.gone(ctx)
 			return
 		}
 		v.seen(ctx)
 	}
+}
+
+// gone removes the node's row.
+func (v *visible) gone(ctx context.Context) {
+	v.say(ctx, func(within context.Context) error {
+		_, err := v.cfg.Pool.Exec(within, "DELETE FROM river.nodes WHERE node_id = $1", v.client.ID())
+		return err
+	})
 }
 
 // visible is how a node shows the others that it is there.

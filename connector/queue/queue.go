@@ -266,6 +266,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	v := &visible{Queue: q, began: time.Now()}
 	v.seen(ctx) // before there are jobs: they are under the lease of a node that is known
 	if err := q.client.Start(ctx); err != nil {
+		v.gone(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
