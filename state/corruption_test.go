@@ -81,7 +81,7 @@ var unchecked = []string{
 	"letter_approvals.actor", "letter_approvals.at", "letter_approvals.batch", "letter_approvals.letters", "letter_approvals.reason",
 	"letter_approvals.whole",
 	"letter_approved.mandate_id", "letter_approved.recipient", "letter_approved.step",
-	"letter_desk.brake", "letter_desk.brake_since", "letter_desk.gone_on_at", "letter_desk.journal", "letter_desk.looked_at", "letter_desk.renewed_at",
+	"letter_desk.brake", "letter_desk.brake_since", "letter_desk.folder", "letter_desk.folder_at", "letter_desk.folder_node", "letter_desk.gone_on_at", "letter_desk.journal", "letter_desk.looked_at", "letter_desk.renewed_at",
 	"letter_desk.restored", "letter_desk.waiting", "letter_desk.waits_since",
 	"letter_journal.at", "letter_journal.message_id", "letter_journal.recipient",
 	"letter_stops.actor", "letter_stops.connection", "letter_stops.ended_at", "letter_stops.note", "letter_stops.recipient", "letter_stops.since",

@@ -278,16 +278,20 @@ type LetterDesk struct {
 	WaitsSince time.Time
 	Brake      string // why nothing left then; "" for nothing
 	BrakeSince time.Time
+
+	Folder     string    // the word that the folder of the journal must show; "" while no node wrote one
+	FolderNode string    // the node that wrote it
+	FolderAt   time.Time // when it did
 }
 
 // LetterDesk returns what is known of it.
 func (l *Ledger) LetterDesk(ctx context.Context) (d LetterDesk, err error) {
-	var restored, gone, goneAt, looked, renewed, waits, brake sql.NullString
-	if err := l.queryRow(ctx, `SELECT g.identity, d.journal, g.restored_at, d.restored, d.gone_on_at, d.looked_at, d.renewed_at, d.waiting, d.waits_since, d.brake, d.brake_since FROM letter_desk d, ledger g`).
-		Scan(&d.Ledger, &d.Journal, &restored, &gone, &goneAt, &looked, &renewed, &d.Waiting, &waits, &d.Brake, &brake); err != nil {
+	var restored, gone, goneAt, looked, renewed, waits, brake, folder sql.NullString
+	if err := l.queryRow(ctx, `SELECT g.identity, d.journal, g.restored_at, d.restored, d.gone_on_at, d.looked_at, d.renewed_at, d.waiting, d.waits_since, d.brake, d.brake_since, d.folder, d.folder_node, d.folder_at FROM letter_desk d, ledger g`).
+		Scan(&d.Ledger, &d.Journal, &restored, &gone, &goneAt, &looked, &renewed, &d.Waiting, &waits, &d.Brake, &brake, &d.Folder, &d.FolderNode, &folder); err != nil {
 		return d, fmt.Errorf("read what is known of letters: %w", err)
 	}
-	return d, parseTimes(map[*time.Time]sql.NullString{&d.RestoredAt: restored, &d.GoneOn: gone, &d.GoneOnAt: goneAt, &d.LookedAt: looked, &d.RenewedAt: renewed, &d.WaitsSince: waits, &d.BrakeSince: brake})
+	return d, parseTimes(map[*time.Time]sql.NullString{&d.RestoredAt: restored, &d.GoneOn: gone, &d.GoneOnAt: goneAt, &d.LookedAt: looked, &d.RenewedAt: renewed, &d.WaitsSince: waits, &d.BrakeSince: brake, &d.FolderAt: folder})
 }
 
 // NoteLetterLook notes what a look for letters found: how many wait for a person, and why
@@ -324,6 +328,15 @@ func (tx *Tx) NoteLinksRenewed() error {
 func (tx *Tx) GoOnWithLetters(journal string) error {
 	if err := tx.exec("UPDATE letter_desk SET journal = ?1, restored = (SELECT restored_at FROM ledger), gone_on_at = ?2, looked_at = ?2", journal, stamp(tx.now)); err != nil {
 		return fmt.Errorf("note that letters go on: %w", err)
+	}
+	return nil
+}
+
+// SetLetterFolder notes the word that the folder of the journal shows from now on, and which node
+// wrote it there.
+func (tx *Tx) SetLetterFolder(word, node string) error {
+	if err := tx.exec("UPDATE letter_desk SET folder = ?, folder_node = ?, folder_at = ?", word, node, stamp(tx.now)); err != nil {
+		return fmt.Errorf("note the folder of the journal of letters: %w", err)
 	}
 	return nil
 }

@@ -105,8 +105,11 @@ func TestTheComposeFileOfNodesGivesEachWhatItNeedsAlone(t *testing.T) {
 		if s.Hostname != name {
 			t.Errorf("%s: it calls itself %s", name, s.Hostname)
 		}
-		if len(s.Volumes) != 1 || !s.Volumes[0].ReadOnly || len(s.Secrets) != 3 {
+		if len(s.Volumes) != 2 || !s.Volumes[0].ReadOnly || len(s.Secrets) != 3 {
 			t.Errorf("%s: it has %v and %v", name, s.Volumes, s.Secrets)
+		}
+		if shared := s.Volumes[len(s.Volumes)-1]; shared.Target != "/srv/payersync" || !strings.HasSuffix(shared.Source, "/shared") || shared.ReadOnly {
+			t.Errorf("%s: the folder that nodes share is %+v", name, shared)
 		}
 		for _, p := range s.Ports {
 			if p.HostIP != "127.0.0.1" || ports[p.Published] {

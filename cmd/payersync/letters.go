@@ -256,6 +256,8 @@ func (h letterHold) next() string {
 		return "To go on: payersync mandates letters continue --reason TEXT"
 	case h.Code == letters.HoldUnclear:
 		return "See which: payersync mandates letters list --state unclear. Then say of each that it arrived, or have it sent again: payersync mandates letters arrived LETTER, or payersync mandates letters again LETTER."
+	case h.Code == letters.HoldJournal:
+		return "How nodes share the folder: configs/README.md, Many machines."
 	case h.Code == letters.HoldMapping:
 		return "To see where: payersync mapping check " + h.Connection
 	case h.Code == letters.HoldSource:
@@ -708,20 +710,27 @@ not to exist. The audit log keeps who stopped them; an address is kept as a hash
 
 func (a *app) lettersContinueCmd() *cobra.Command {
 	var reason string
+	var lost bool
 	c := &cobra.Command{
 		Use:   "continue --reason TEXT",
 		Short: "Go on with letters after a restore, a lost journal or a clock that was set",
 		Long: `After the ledger was put back, while the journal of letters is not there or not in step
 with it, and after a jump of the clock, no letter leaves until a person says so. Look
 first what payersync mandates letters plan says. What the journal tells and the ledger
-does not know counts as sent from then on. The next letters are to be approved.`,
-		Example: "  payersync mandates letters continue --reason 'restored after the disk failed'",
+does not know counts as sent from then on. The next letters are to be approved.
+
+Nodes of one database share the journal. A node without it refuses while another node has
+written it within a day. Mount the shared folder there. Only when that folder is lost,
+--journal-lost begins a new journal from what the database knows. Letters of which only
+the lost one knew may then be sent again, so read the next letters before you approve.`,
+		Example: "  payersync mandates letters continue --reason 'restored after the disk failed'\n  payersync mandates letters continue --journal-lost --reason 'the shared volume is gone'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if strings.TrimSpace(reason) == "" {
 				return usage.Errorf("going on takes a reason: --reason 'restored after the disk failed'")
 			}
 			return a.withLetters(cmd.Context(), a.openLedger, func(_ *session.Session, l *office.Letters) error {
+				l.Desk.JournalLost = lost
 				n, err := l.Continue(cmd.Context(), syncer.Operator{Name: actor(), Reason: reason})
 				if errors.Is(err, letters.ErrBusy) {
 					return errors.New("another payersync sends letters just now; try again in a few minutes")
@@ -735,6 +744,7 @@ does not know counts as sent from then on. The next letters are to be approved.`
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
+	c.Flags().BoolVar(&lost, "journal-lost", false, "the journal that another node wrote is lost: begin a new one")
 	return c
 }
 

@@ -196,7 +196,7 @@ func (d *Desk) Say(ctx context.Context, letter int64, word string, by state.Entr
 
 // Continue goes on after a restore, with the journal as it is, and by the clock as it is. What
 // the journal alone tells counts as sent from now on, and recipients who want no letters get none; what it lacks is added to it. It returns
-// how many letters the ledger has learnt of, and fails with ErrBusy.
+// how many letters the ledger has learnt of, and fails with ErrBusy, and with NotSharedError.
 func (d *Desk) Continue(ctx context.Context, by state.Entry) (learnt int, err error) {
 	lock, err := d.Ledger.TryLetters()
 	if err != nil {
@@ -218,6 +218,9 @@ func (d *Desk) Continue(ctx context.Context, by state.Entry) (learnt int, err er
 		return 0, err
 	}
 	j, err := readJournal(d.Settings.place(), desk.Ledger)
+	if unshared := d.findUnshared(desk, h, j, err, d.Ledger.Now()); unshared != nil && !d.JournalLost {
+		return 0, unshared
+	}
 	var other *otherJournalError
 	switch {
 	case errors.As(err, &other):
@@ -259,7 +262,10 @@ func (d *Desk) Continue(ctx context.Context, by state.Entry) (learnt int, err er
 			return 0, err
 		}
 	}
-	return len(told), d.Ledger.Do(ctx, func(tx *state.Tx) error { return errors.Join(tx.GoOnWithLetters(j.id), tx.Audit(by)) })
+	if err := d.Ledger.Do(ctx, func(tx *state.Tx) error { return errors.Join(tx.GoOnWithLetters(j.id), tx.Audit(by)) }); err != nil {
+		return 0, err
+	}
+	return len(told), d.markFolder(ctx)
 }
 
 // unheard returns what a journal tells of addresses and the ledger does not know.

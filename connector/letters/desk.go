@@ -34,6 +34,9 @@ type Desk struct {
 	// asked. It is called once a day at most; nil for nobody.
 	Renew func(ctx context.Context, payers []state.RecordID) error
 
+	// JournalLost is a person's word to Continue that the journal of the other nodes is lost.
+	JournalLost bool
+
 	Wait   func(ctx context.Context, d time.Duration) error // between two letters; nil for a timer
 	Report func(Event)                                      // is told what became of each letter; nil for nobody
 	Step   func(Point) error                                // for tests that place crashes: an error is a process that died there; nil for nobody
@@ -44,6 +47,7 @@ type Point string
 
 // The points, in their order.
 const (
+	Marked    Point = "marked" // the folder of the journal, before the database knows
 	Looked    Point = "looked"
 	Frozen    Point = "frozen"
 	Sending   Point = "sending"
@@ -186,7 +190,7 @@ func (d *Desk) note(ctx context.Context, p *Plan) error {
 			return err
 		}
 	}
-	if err := d.keepWords(p); err != nil {
+	if err := errors.Join(d.keepWords(p), d.markFolder(ctx)); err != nil {
 		return err
 	}
 	if p.changed {

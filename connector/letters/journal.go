@@ -123,6 +123,11 @@ func beginJournal(p place, ledger string) (*journal, error) {
 	if p.path == "" { // of a ledger that is no file
 		return nil, errors.New("letters need a journal of what was sent, and there is no file for it; name one in letters.journal")
 	}
+	if p.within != "" { // the account's folder on the volume of the nodes
+		if err := os.Mkdir(string(p.within), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("make the folder of the journal of letters: %w", err)
+		}
+	}
 	f, err := p.open(os.O_WRONLY | os.O_CREATE | os.O_TRUNC)
 	if err != nil {
 		return nil, err
@@ -153,6 +158,9 @@ func (j *journal) append(lines ...state.ToldLetter) (err error) {
 			err = fmt.Errorf("add to the journal of letters: %w", err)
 		}
 	}()
+	if err := lockAlone(f); err != nil {
+		return err
+	}
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -171,6 +179,26 @@ func (j *journal) append(lines ...state.ToldLetter) (err error) {
 		return err
 	}
 	return f.Sync()
+}
+
+// How often a file is tried that another process adds to, and how long between two tries.
+const (
+	lockTries = 50
+	lockPause = 100 * time.Millisecond
+)
+
+// lockAlone keeps other processes from adding to a file until it is closed. On a volume that
+// several machines share, two that add at once would write over each other's lines: a process
+// that stood still may go on beside the one that took its place.
+func lockAlone(f *os.File) error {
+	for range lockTries {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return err
+		}
+		time.Sleep(lockPause)
+	}
+	return errors.New("another process adds to it")
 }
 
 // cutFragment cuts off what stands behind the last end of a line.

@@ -16,6 +16,7 @@ import (
 	"payersync/connector/letters"
 	post "payersync/connector/mail"
 	"payersync/state"
+	"payersync/state/statetest"
 )
 
 var kills = flag.Int("kills", 12, "how often a process is killed while it sends letters")
@@ -56,6 +57,9 @@ func sendAndDie(how []string) error {
 	if err != nil {
 		return err
 	}
+	if len(how) > 4 { // a node among several
+		statetest.UseServer(path, how[6])
+	}
 	l, err := state.Open(context.Background(), state.Options{Path: path, KeyFile: path + ".key", Now: func() time.Time { return now }})
 	if err != nil {
 		return err
@@ -70,8 +74,8 @@ func sendAndDie(how []string) error {
 			return nil
 		},
 	}
-	if at != "" {
-		fmt.Println("ready")
+	if len(how) > 4 {
+		d.Settings.Node, d.Settings.Journal = how[4], how[5]
 	}
 	_, err = d.Run(context.Background())
 	return errors.Join(err, l.Close())

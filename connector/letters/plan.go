@@ -622,9 +622,13 @@ func (d *Desk) checkJournal(ctx context.Context, p *Plan, b *books, h *history) 
 	}
 	j, err := readJournal(d.Settings.place(), b.desk.Ledger)
 	var other *otherJournalError
+	unshared := d.findUnshared(b.desk, h, j, err, p.At)
 	switch {
 	case errors.Is(err, errNoJournal) && b.desk.Journal == "" && len(h.sent) == 0:
 		return nil // there was never one
+	case unshared != nil:
+		p.Holds = append(p.Holds, Hold{Code: HoldJournal, Text: "Letters do not start here: " + unshared.Error() + "."})
+		return nil
 	case errors.Is(err, errNoJournal):
 		hold("The journal of letters is not there: %s.", d.Settings.Journal)
 		return nil
@@ -638,31 +642,38 @@ func (d *Desk) checkJournal(ctx context.Context, p *Plan, b *books, h *history) 
 	if p.words, err = d.Ledger.AddressWords(ctx); err != nil {
 		return err
 	}
-	lines := map[string]int{}
 	more := 0
-	for _, t := range j.lines {
-		lines[t.MessageID]++
-	}
 	for _, t := range h.unknownIn(j) {
 		if t.At.After(p.At.Add(-journalHolds)) {
 			more++
 		}
 	}
-	lacks := 0
-	for _, l := range h.sent {
-		if (l.State == state.LetterSent || l.State == state.LetterRefused) && lines[l.MessageID] == 0 && l.SendingAt.After(p.At.Add(-journalHolds)) {
-			lacks++
-		}
+	shown, err := d.showsWord(b.desk)
+	if err != nil {
+		return err
 	}
 	switch {
 	case more > 0:
 		hold("The journal tells of %s of which the ledger does not know: it was put back.", connector.Plural(more, "letter"))
 	case len(lacking(j.words, p.words)) > 0:
 		hold("The journal tells of recipients who want no letters, or do not exist, of which the ledger does not know: it was put back.")
-	case lacks > 0, j.id != b.desk.Journal && b.desk.Journal != "":
+	case h.lacksIn(j, p.At), j.id != b.desk.Journal && b.desk.Journal != "":
 		hold("The journal of letters is not the one that was written: it lacks what the ledger knows.")
+	case !shown:
+		hold("The folder of the journal %s does not show what node %s wrote there at %s: the database was put back, or this folder is a copy of the one that the nodes share.", d.Settings.Journal, b.desk.FolderNode, b.desk.FolderAt.Format(time.RFC3339))
 	}
 	return nil
+}
+
+// lacksIn reports whether a journal lacks a letter that the ledger knows to have left.
+func (h *history) lacksIn(j *journal, at time.Time) bool {
+	lines := make(map[string]bool, len(j.lines))
+	for _, t := range j.lines {
+		lines[t.MessageID] = true
+	}
+	return slices.ContainsFunc(h.sent, func(l *state.Letter) bool {
+		return (l.State == state.LetterSent || l.State == state.LetterRefused) && !lines[l.MessageID] && l.SendingAt.After(at.Add(-journalHolds))
+	})
 }
 
 // lacking returns those of the words that are not among what is known.

@@ -87,6 +87,7 @@ type Settings struct {
 	Journal string   // the path of the journal
 
 	JournalWithin connector.Within // the folder that it must lie in
+	Node          string           // the node that sends, which shares the folder of the journal with others; "" for a ledger that is a file
 
 	Templates Templates
 	Post      Post

@@ -86,6 +86,12 @@ var monday = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	return newWorldOn(t, func(path string) { statetest.New(t, path) })
+}
+
+// newWorldOn is a world whose ledger is made by a function.
+func newWorldOn(t testing.TB, ledger func(path string)) *world {
+	t.Helper()
 	w := &world{t: t, now: monday, books: &books{}, box: mailtest.New(t, post.NoTLS), path: filepath.Join(t.TempDir(), "payersync.db"), mapping: `version: 1
 source: books
 key: {customerNo: No}
@@ -106,7 +112,7 @@ mandate:
 	}); err != nil {
 		t.Fatal(err)
 	}
-	statetest.New(t, w.path)
+	ledger(w.path)
 	w.open()
 	t.Cleanup(func() { _ = w.ledger.Close() })
 	return w

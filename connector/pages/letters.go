@@ -400,7 +400,10 @@ func (v *visit) continueLetters() error {
 		return err
 	}
 	n, err := desk.Continue(v.Context(), by)
+	var unshared *letters.NotSharedError
 	switch {
+	case errors.As(err, &unshared):
+		return problem{Status: http.StatusConflict, Title: "This node does not have the journal of letters", Sentence: "Nothing was changed: " + unshared.Error() + ".", Next: "Ask those who run the nodes."}
 	case errors.Is(err, letters.ErrBusy):
 		return problem{Status: http.StatusConflict, Title: "Letters are being sent", Sentence: "Nothing was changed: another payersync sends letters just now.", Next: "Try again in a few minutes."}
 	case err != nil:

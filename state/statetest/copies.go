@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"testing"
 	"time"
 
+	"payersync/state"
 	"payersync/state/internal/testdb"
 )
 
@@ -15,6 +17,26 @@ func OnPostgres() bool { return testdb.OnPostgres() }
 
 // OnServer reports whether the ledger at path keeps its rows in a PostgreSQL.
 func OnServer(path string) bool { return testdb.OnServer(path) }
+
+// NewOnServer makes a ledger at path, with its key beside it, whose rows are in a PostgreSQL whatever the flag
+// says. It returns the address for processes that call UseServer. Where PostgreSQL is not installed the test is
+// skipped, but never in CI.
+func NewOnServer(t testing.TB, path string) (dsn string) {
+	t.Helper()
+	_ = Postgres(t) // it is installed
+	if err := errors.Join(testdb.Server(path), state.CreateKey(path+".key")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = Remove(path) })
+	dsn, err := testdb.DSN(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dsn
+}
+
+// UseServer says in a process of a test that the rows of the ledger at path are where NewOnServer said.
+func UseServer(path, dsn string) { testdb.Use(path, dsn) }
 
 // Opposite gives a ledger that is to be made at path the other engine than the one at beside has.
 func Opposite(beside, path string) error {

@@ -44,7 +44,8 @@ func OnPostgres() bool { return *engine == "postgres" }
 var databases struct {
 	mu       sync.Mutex
 	of       map[string]string
-	files    map[string]bool // the ledgers that are files, whatever the flag says
+	files    map[string]bool   // the ledgers that are files, whatever the flag says
+	others   map[string]string // the addresses of those that another process made, by the ledger's path
 	made     int
 	template string // a ledger that holds nothing yet; "" while there is none
 }
@@ -80,10 +81,26 @@ func DSN(path string) (string, error) {
 	if *engine != "sqlite" && !OnPostgres() {
 		return "", fmt.Errorf("-engine %s is neither sqlite nor postgres", *engine)
 	}
+	databases.mu.Lock()
+	other, known := databases.others[resolved(path)]
+	databases.mu.Unlock()
+	if known {
+		return other, nil
+	}
 	if !OnServer(path) {
 		return "", nil
 	}
 	return dsnOf(path)
+}
+
+// Use says that the rows of the ledger at path are in a database that another process made.
+func Use(path, dsn string) {
+	databases.mu.Lock()
+	defer databases.mu.Unlock()
+	if databases.others == nil {
+		databases.others = map[string]string{}
+	}
+	databases.others[resolved(path)] = dsn
 }
 
 // Template makes the ledger at path, which nobody has open any more, what Copy copies.

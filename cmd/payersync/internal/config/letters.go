@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -312,6 +313,9 @@ func (c *Config) LetterSettings(hello string) (*letters.Settings, error) {
 		Sender: letters.Sender(l.Sender), From: l.From, ReplyTo: l.ReplyTo, Legal: l.Legal, LinkHosts: l.LinkHosts, Languages: l.Languages,
 		Language: map[string]string{}, Zones: map[string]*time.Location{}, Holidays: map[string][]letters.Day{},
 		PerMinute: l.PerMinute, PerDay: l.PerDay, Test: c.isTest(), TestTo: l.TestTo, Journal: l.Journal, JournalWithin: l.JournalWithin,
+	}
+	if c.Node != nil {
+		out.Node = cmp.Or(hello, "unnamed")
 	}
 	var problems []error
 	note := func(err error) { problems = append(problems, err) }

@@ -1,0 +1,121 @@
+package letters
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"payersync/state"
+)
+
+// Nodes share one journal, in a folder that all of them see. With a journal for each node, what
+// one node sent would be known on its disk alone: after a restore of the database no other node
+// could tell, and a node that is gone would take its journal with it.
+//
+// Whoever looks for letters writes a new word beside the journal, and notes it in the database. A
+// node whose folder does not show the word of the database does not share the folder, or the
+// database was put back.
+const (
+	folderEnding = ".shared"
+	folderHead   = "payersync letters folder 1 "
+)
+
+// sharedWithin is how long the word of another node proves that the journal is there, and not
+// lost.
+const sharedWithin = 24 * time.Hour
+
+// NotSharedError means that a node has no part in the journal that another node writes.
+type NotSharedError struct {
+	Node, Journal string    // here
+	Other         string    // the node that wrote the journal
+	At            time.Time // when it did
+}
+
+// Error says what is wrong, and what to do.
+func (e *NotSharedError) Error() string {
+	return fmt.Sprintf("node %s does not have the journal of letters that node %s wrote at %s, so the folder of %s is not shared between them; mount the shared folder on %[1]s too, or, if that journal is lost, run payersync mandates letters continue --journal-lost --reason TEXT here",
+		e.Node, e.Other, e.At.UTC().Format(time.RFC3339), e.Journal)
+}
+
+// findUnshared returns why the journal that was read here, if there was one, is not that of the
+// other nodes; nil when it is, or when no other node has shown lately that there is another.
+func (d *Desk) findUnshared(desk state.LetterDesk, h *history, j *journal, readErr error, now time.Time) *NotSharedError {
+	var other *otherJournalError
+	switch {
+	case d.Settings.Node == "" || desk.FolderNode == "" || desk.FolderNode == d.Settings.Node || now.Sub(desk.FolderAt) > sharedWithin:
+		return nil
+	case readErr == nil && (len(h.unknownIn(j)) > 0 || j.id == desk.Journal && !h.lacksIn(j, now)):
+		return nil
+	case readErr != nil && !errors.Is(readErr, errNoJournal) && !errors.As(readErr, &other):
+		return nil
+	}
+	return &NotSharedError{Node: d.Settings.Node, Journal: d.Settings.Journal, Other: desk.FolderNode, At: desk.FolderAt}
+}
+
+// showsWord reports whether the folder shows the word of the database.
+func (d *Desk) showsWord(desk state.LetterDesk) (bool, error) {
+	if d.Settings.Node == "" || desk.Folder == "" {
+		return true, nil
+	}
+	p := d.Settings.place()
+	text, err := p.within.ReadFile(p.path + folderEnding)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read what the folder of the journal of letters shows: %w", err)
+	}
+	words, ours := strings.CutPrefix(string(text), folderHead)
+	return ours && slices.Contains(strings.Fields(words), desk.Folder), nil
+}
+
+// markFolder writes a new word into the folder, and then notes it in the database. Between the two
+// the folder shows both words, so that a process that dies there stops nothing.
+func (d *Desk) markFolder(ctx context.Context) error {
+	if d.Settings.Node == "" {
+		return nil
+	}
+	desk, err := d.Ledger.LetterDesk(ctx)
+	if err != nil {
+		return err
+	}
+	word := rand.Text()
+	if err := d.Settings.place().writeWords(desk.Folder, word); err != nil {
+		return fmt.Errorf("mark the folder of the journal of letters: %w", err)
+	}
+	if err := d.step(Marked); err != nil {
+		return err
+	}
+	if err := d.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SetLetterFolder(word, d.Settings.Node) }); err != nil {
+		return err
+	}
+	// From now on the word before tells that the database was put back.
+	return d.Settings.place().writeWords(word)
+}
+
+// writeWords puts the words of the folder in the place of those before, whole or not at all.
+func (p place) writeWords(words ...string) error {
+	fresh := place{p.path + folderEnding + ".new", p.within}
+	f, err := fresh.open(os.O_WRONLY | os.O_CREATE | os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	err = giveToFolder(f)
+	if err == nil {
+		_, err = f.WriteString(folderHead + strings.Join(words, " ") + "\n")
+	}
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := p.within.Rename(fresh.path, filepath.Base(p.path)+folderEnding); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(p.path))
+}
