@@ -36,6 +36,20 @@ func (tx *Tx) WhyUndone(connection string) (string, error) {
 	return strings.Join(left, ", "), nil
 }
 
+// WhyIncomplete says why a run ended incomplete, in the words that its output, the log and the
+// status share: what stopped it, and what it left undone.
+func WhyIncomplete(problem, undone string) string {
+	switch {
+	case problem == "" && undone == "":
+		return "it did not come to its end, and left nothing that is known to be open"
+	case problem == "":
+		return undone
+	case undone == "":
+		return problem
+	}
+	return strings.TrimSuffix(problem, ".") + "; left undone: " + undone
+}
+
 // NoteUndone stores what a run left undone when it ended, in words without personal values. retry
 // is when a run can go on with it; the zero time where that is not known.
 func (tx *Tx) NoteUndone(run int64, left string, retry time.Time) error {

@@ -229,6 +229,8 @@ type RunProblem struct {
 	RunID      int64  `json:"run_id"`
 	Problem    string `json:"problem"` // in words, as the run told it; or what it left undone
 
+	Outcome string  `json:"outcome"`            // incomplete or failed
+	Reason  string  `json:"reason,omitempty"`   // why it is incomplete, see WhyIncomplete
 	Undone  string  `json:"undone,omitempty"`   // what it left undone, such as signing links without an answer
 	RetryAt *string `json:"retry_at,omitempty"` // when a run can go on; nil where that is not known
 }
@@ -236,9 +238,17 @@ type RunProblem struct {
 // RunProblems returns why the newest runs did not come to their end, one for each
 // connection of which that is so.
 func (l *Ledger) RunProblems(ctx context.Context) ([]RunProblem, error) {
-	return list(ctx, l, `SELECT connection, run_id, CASE error WHEN '' THEN undone ELSE error END, undone, retry_at FROM runs r
-		WHERE run_id = (SELECT max(run_id) FROM runs WHERE connection = r.connection) AND outcome IN ('incomplete', 'failed') AND (error <> '' OR undone <> '')
-		ORDER BY connection`, nil, func(p *RunProblem) []any { return []any{&p.Connection, &p.RunID, &p.Problem, &p.Undone, &p.RetryAt} })
+	found, err := list(ctx, l, `SELECT connection, run_id, CASE error WHEN '' THEN undone ELSE error END, error, outcome, undone, retry_at FROM runs r
+		WHERE run_id = (SELECT max(run_id) FROM runs WHERE connection = r.connection) AND (outcome = 'incomplete' OR outcome = 'failed' AND (error <> '' OR undone <> ''))
+		ORDER BY connection`, nil, func(p *RunProblem) []any {
+		return []any{&p.Connection, &p.RunID, &p.Problem, &p.Reason, &p.Outcome, &p.Undone, &p.RetryAt}
+	})
+	for i, p := range found {
+		if found[i].Reason = ""; p.Outcome == string(connector.RunIncomplete) {
+			found[i].Reason = WhyIncomplete(p.Reason, p.Undone)
+		}
+	}
+	return found, err
 }
 
 // LatestRuns returns the newest run of each connection.

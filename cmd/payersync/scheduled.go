@@ -62,13 +62,17 @@ func runLogged(ctx context.Context, s *session.Session, conn syncer.Connection, 
 	if code := codeOf(res); code != exitDone && !errors.As(res.Err, &stands) && (res.News || res.Outcome != connector.RunComplete) { // a standstill is told below, and a finding once
 		level = logrus.WarnLevel
 	}
-	s.Log.WithFields(logrus.Fields{
+	ended := logrus.Fields{
 		"run": res.RunID, "connection": res.Connection, "outcome": res.Outcome, "pulled": res.Counts.Pulled, "created": res.Counts.Created,
 		"adopted": res.Counts.Adopted, "updated": res.Counts.Updated, "links": res.Counts.LinksRequested,
 		"held": res.Counts.Held, "failed": res.Counts.Failed, "waiting": res.Counts.Waiting, "attention": res.Attention,
 		"pages": res.Proof.Pages, "passes": res.Proof.Passes, "own_echoes": res.Counts.OwnEchoes,
-	}).Log(level, "run ended")
-	if res.Note != "" {
+	}
+	if res.Reason != "" {
+		ended["reason"] = res.Reason
+	}
+	s.Log.WithFields(ended).Log(level, "run ended")
+	if res.Note != "" && res.Reason == "" { // else the line above says it
 		s.Log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection}).Warn(res.Note)
 	}
 	if stands != nil { // it waits for a person, and the next run looks again

@@ -299,7 +299,7 @@ func (a *app) showResult(r syncer.Result) error {
 	if c.OwnEchoes > 0 {
 		a.Hanging("  ", fmt.Sprintf("Of %s nothing but what payersync wrote back itself had changed (own echo).", connector.Plural(c.OwnEchoes, "record")))
 	}
-	if r.Note != "" {
+	if r.Note != "" && r.Reason == "" { // else the line above says it
 		a.Hanging("  ", r.Note)
 	}
 	if c.Held+c.Failed+r.Attention > 0 {
@@ -321,10 +321,6 @@ func toneOf(code int) show.Tone {
 
 func outcomeText(r syncer.Result) string {
 	var stands *syncer.Standstill
-	left := ""
-	if r.Left != "" {
-		left = ": " + r.Left
-	}
 	switch {
 	case r.Outcome == connector.RunAwaitingApproval && r.Plan.WaitsForDecision():
 		return fmt.Sprintf("%s of plan %d wait for a person. %s", connector.Plural(r.Plan.Creates, "new customer"), r.Plan.ID, r.Plan.Limits)
@@ -333,11 +329,11 @@ func outcomeText(r syncer.Result) string {
 	case errors.As(r.Err, &stands):
 		return "at a standstill. " + stands.Error()
 	case r.Err == nil && r.Outcome == connector.RunIncomplete && !r.RetryAt.IsZero():
-		return fmt.Sprintf("incomplete%s; run it again at %s to finish what waits until then", left, show.Time(r.RetryAt))
+		return fmt.Sprintf("incomplete: %s; run it again at %s to finish what waits until then", r.Reason, show.Time(r.RetryAt))
 	case r.Err == nil && r.Outcome == connector.RunIncomplete && r.Note != "":
-		return "incomplete" + left
+		return "incomplete: " + r.Reason
 	case r.Err == nil && r.Outcome == connector.RunIncomplete:
-		return "incomplete" + left + "; run it again to finish what is left"
+		return "incomplete: " + r.Reason + "; run it again to finish what is left"
 	case r.Err == nil:
 		return string(r.Outcome)
 	case errors.Is(r.Err, context.Canceled):

@@ -166,6 +166,7 @@ type Result struct {
 	Note       string               `json:"note,omitempty"`    // what a person should know of a run that went to its end
 	Left       string               `json:"left,omitempty"`    // what an incomplete run without an error left undone, in words
 	Problem    string               `json:"problem,omitempty"` // Err in words
+	Reason     string               `json:"reason,omitempty"`  // why it is incomplete, in the words of log and status; "" for another outcome
 	Err        error                `json:"-"`                 // what ended it early; nil when it went to its end
 }
 
@@ -430,6 +431,9 @@ func (r *run) close(ctx context.Context, outcome connector.RunOutcome, err error
 		}
 		res.Counts, res.Outcome, closing = tx.CloseRun(r.id, r.conn.Name, outcome, problem, r.met)
 		res.News = r.isNews(res, problem, fresh, before)
+		if res.Outcome == connector.RunIncomplete {
+			res.Reason = state.WhyIncomplete(problem, "")
+		}
 		if closing != nil || err != nil || res.Outcome != connector.RunIncomplete {
 			return closing
 		}
@@ -437,6 +441,7 @@ func (r *run) close(ctx context.Context, outcome connector.RunOutcome, err error
 		if res.Left, closing = tx.WhyUndone(r.conn.Name); closing != nil {
 			return closing
 		}
+		res.Reason = state.WhyIncomplete(problem, res.Left)
 		return tx.NoteUndone(r.id, res.Left, res.RetryAt)
 	})
 	if closeErr != nil {
