@@ -25,7 +25,7 @@ var unchecked = []string{
 	"ledger.billing_credentials", "ledger.config_problem", "ledger.config_problem_since", "ledger.restart_needed", "ledger.clock_back_at", "ledger.carried", "ledger.carried_at", "ledger.carried_place",
 	"ledger.doubt", "ledger.doubt_of", "ledger.doubt_over",
 	"connections.source_kind", "connections.tenant_id", "connections.tenant_name", "connections.parked_until", "connections.updated_at",
-	"connections.described", "connections.mapping_problem", "connections.mapping_problem_since",
+	"connections.described", "connections.proved_at", "connections.proved_by", "connections.mapping_problem", "connections.mapping_problem_since",
 	"mapping_versions.author", "mapping_versions.saved_at",
 	"runs.holder", "runs.lease_until", "runs.started_at", "runs.finished_at", "runs.error", "runs.pulled", "runs.unchanged", "runs.excluded",
 	"runs.created", "runs.adopted", "runs.updated", "runs.links_requested", "runs.held", "runs.failed", "runs.waiting", "runs.echoes", "runs.pages",

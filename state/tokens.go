@@ -94,6 +94,9 @@ func (tx *Tx) ConnectToken(t Token) error {
 	if err != nil {
 		return err
 	}
+	if err := tx.DoubtOrganisation(t.Connection); err != nil { // it is what was consented to now
+		return err
+	}
 	return tx.exec(`INSERT INTO tokens (connection, token, generation, expires_at, refreshed_at, reconnect_by, tenant_id, tenant_name)
 		VALUES (?, ?, 1, ?, ?, ?, ?, ?)
 		ON CONFLICT (connection) DO UPDATE SET token = excluded.token, generation = tokens.generation + 1, expires_at = excluded.expires_at,

@@ -109,6 +109,7 @@ type Deps struct {
 	HTTP    *transport.Client
 	Token   oauth2.TokenSource
 	Limiter accounting.Limiter
+	Proof   accounting.Proof // of the company; nil to ask each time
 	Now     func() time.Time
 }
 
@@ -118,6 +119,7 @@ type Source struct {
 	config Config
 	base   *url.URL // of the company
 	caller accounting.Caller
+	prover accounting.Prover // which company it reads
 	writes accounting.Caller // of a Writer: it repeats nothing
 	now    func() time.Time
 	fields []connector.Field
@@ -145,7 +147,12 @@ func New(c Config, d Deps) (*Source, error) {
 	}
 	send := func(r *http.Request) (*http.Response, error) { return d.HTTP.Do(r, transport.Always) }
 	caller := accounting.Caller{System: "QuickBooks", Send: send, Token: d.Token, Limiter: d.Limiter}
-	return &Source{config: c, base: base.JoinPath("v3", "company", c.Company), caller: caller, now: d.Now, fields: Fields()}, nil
+	s := &Source{config: c, base: base.JoinPath("v3", "company", c.Company), caller: caller, now: d.Now, fields: Fields()}
+	s.prover = accounting.Prover{Proof: d.Proof, ID: c.Company, Ask: func(ctx context.Context) (accounting.Organisation, error) {
+		name, err := s.company(ctx)
+		return accounting.Organisation{ID: c.Company, Name: name}, err
+	}}
+	return s, nil
 }
 
 // Describe names the company and the fields of a customer. It asks QuickBooks
@@ -153,8 +160,8 @@ func New(c Config, d Deps) (*Source, error) {
 // token is another company's. What is known without an answer is returned beside
 // an error.
 func (s *Source) Describe(ctx context.Context) (connector.SourceInfo, error) {
-	name, err := s.company(ctx)
-	return connector.SourceInfo{Kind: "quickbooks", Tenant: s.config.Company, TenantName: name, Fields: s.fields}, err
+	who, err := s.prover.Organisation(ctx)
+	return connector.SourceInfo{Kind: "quickbooks", Tenant: s.config.Company, TenantName: who.Name, Fields: s.fields}, err
 }
 
 // Customers yields the customers that were edited at or after since, inactive
@@ -164,19 +171,19 @@ func (s *Source) Describe(ctx context.Context) (connector.SourceInfo, error) {
 // in (fault F29), and else a *connector.RemoteError.
 func (s *Source) Customers(ctx context.Context, since time.Time) iter.Seq2[connector.Page, error] {
 	return func(yield func(connector.Page, error) bool) {
-		if _, err := s.company(ctx); err != nil {
+		if _, err := s.prover.Organisation(ctx); err != nil {
 			yield(connector.Page{}, err)
 			return
 		}
 		page, whole, err := s.changes(ctx, since)
 		if err != nil || whole {
-			yield(page, err)
+			yield(page, s.prover.Doubt(ctx, err))
 			return
 		}
 		l := &listing{source: s, since: since}
 		census := accounting.Census{Total: l.total, Began: func() time.Time { return l.first }}
 		for page, err := range accounting.WalkCounted(ctx, accounting.Pager{Fetch: l.fetch, Overlaps: true}, census) {
-			if !yield(page, err) {
+			if !yield(page, s.prover.Doubt(ctx, err)) {
 				return
 			}
 		}

@@ -10,11 +10,8 @@ import (
 	"payersync/connector/accounting"
 )
 
-// Organisation is one that a token reaches.
-type Organisation struct {
-	ID   string // Xero's tenant id, a GUID in lower case
-	Name string
-}
+// Organisation is one that a token reaches; its ID is Xero's tenant id, a GUID in lower case.
+type Organisation = accounting.Organisation
 
 // Organisations returns the organisations that the token reaches, in Xero's
 // order, which means nothing. A Custom Connection reaches one.
@@ -37,7 +34,7 @@ func (s *Source) Organisations(ctx context.Context) ([]Organisation, error) {
 	var out []Organisation
 	for _, c := range connections {
 		if c.TenantID != "" && c.TenantType == "ORGANISATION" {
-			out = append(out, Organisation{strings.ToLower(c.TenantID), c.TenantName})
+			out = append(out, Organisation{ID: strings.ToLower(c.TenantID), Name: c.TenantName})
 		}
 	}
 	return out, nil
@@ -57,7 +54,7 @@ func (s *Source) ownOrganisation(ctx context.Context) ([]Organisation, error) {
 		return nil, a.unusable(errors.New("it is not the JSON of one organisation"))
 	}
 	o := said.Organisations[0]
-	return []Organisation{{strings.ToLower(o.OrganisationID), o.Name}}, nil
+	return []Organisation{{ID: strings.ToLower(o.OrganisationID), Name: o.Name}}, nil
 }
 
 // organisation returns the organisation to read: the configured one, or the only

@@ -116,6 +116,7 @@ type Deps struct {
 	HTTP    *transport.Client
 	Token   oauth2.TokenSource
 	Limiter accounting.Limiter
+	Proof   accounting.Proof // of the organisation; nil to ask each time
 	Now     func() time.Time
 }
 
@@ -125,6 +126,7 @@ type Source struct {
 	config Config
 	base   *url.URL
 	caller accounting.Caller
+	prover accounting.Prover // which organisation it reads
 	writes accounting.Caller // of a Writer: it repeats nothing
 	now    func() time.Time
 	fields []connector.Field
@@ -146,7 +148,13 @@ func New(c Config, d Deps) (*Source, error) {
 	}
 	send := func(r *http.Request) (*http.Response, error) { return d.HTTP.Do(r, transport.Always) }
 	caller := accounting.Caller{System: "Xero", Send: send, Token: d.Token, Limiter: d.Limiter}
-	return &Source{config: c, base: base, caller: caller, now: d.Now, fields: Fields()}, nil
+	s := &Source{config: c, base: base, caller: caller, now: d.Now, fields: Fields()}
+	s.prover = accounting.Prover{Proof: d.Proof, ID: c.Tenant, Ask: s.organisation}
+	if c.CustomConnection {
+		// Its requests name no organisation: only an answer to the question shows whose books they are.
+		s.prover.Proof = nil
+	}
+	return s, nil
 }
 
 // Describe names the organisation that the token reaches and the fields of a
@@ -155,7 +163,7 @@ func New(c Config, d Deps) (*Source, error) {
 // without an answer is returned beside an error.
 func (s *Source) Describe(ctx context.Context) (connector.SourceInfo, error) {
 	info := connector.SourceInfo{Kind: "xero", Tenant: s.config.Tenant, Partial: s.config.OnlyCustomers, Fields: s.fields}
-	who, err := s.organisation(ctx)
+	who, err := s.prover.Organisation(ctx)
 	if err != nil {
 		return info, err
 	}
@@ -170,7 +178,7 @@ func (s *Source) Describe(ctx context.Context) (connector.SourceInfo, error) {
 // payersync in (fault F29), and else a *connector.RemoteError.
 func (s *Source) Customers(ctx context.Context, since time.Time) iter.Seq2[connector.Page, error] {
 	return func(yield func(connector.Page, error) bool) {
-		who, err := s.organisation(ctx)
+		who, err := s.prover.Organisation(ctx)
 		if err != nil {
 			yield(connector.Page{}, err)
 			return
@@ -178,7 +186,7 @@ func (s *Source) Customers(ctx context.Context, since time.Time) iter.Seq2[conne
 		l := &listing{source: s, tenant: who.ID, since: since}
 		walk := accounting.WalkCounted(ctx, accounting.Pager{Fetch: l.fetch}, accounting.Census{Total: l.total, Began: l.began})
 		for page, err := range walk {
-			if !yield(page, err) {
+			if !yield(page, s.prover.Doubt(ctx, err)) {
 				return
 			}
 		}

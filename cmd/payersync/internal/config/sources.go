@@ -190,6 +190,7 @@ type SourceDeps struct {
 	HTTP    *transport.Client
 	Token   oauth2.TokenSource
 	Limiter accounting.Limiter
+	Proof   accounting.Proof // of the organisation that is read; nil to ask each time
 	Now     func() time.Time
 }
 
@@ -197,9 +198,9 @@ type SourceDeps struct {
 func (s *Source) Open(d SourceDeps) (accounting.Source, error) {
 	switch s.Kind {
 	case KindXero:
-		return xero.New(s.Xero, xero.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Now: d.Now})
+		return xero.New(s.Xero, xero.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Proof: d.Proof, Now: d.Now})
 	case KindQuickBooks:
-		return quickbooks.New(s.QuickBooks, quickbooks.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Now: d.Now})
+		return quickbooks.New(s.QuickBooks, quickbooks.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Proof: d.Proof, Now: d.Now})
 	case KindTryton:
 		return tryton.New(s.Tryton, tryton.Deps{HTTP: d.HTTP, Limiter: d.Limiter, Now: d.Now})
 	case KindSQL:

@@ -78,6 +78,7 @@ func (s *Session) deps(ctx context.Context, c config.Connection, from *config.So
 		d.Token = s.clients.app(c.Name, from.Provider())
 	}
 	d.Limiter = s.Budget(c, *from.Tenant())
+	d.Proof = NewProof(s.Ledger, c.Name, s.Ledger.LetterHash("credentials of "+from.Kind, from.ClientID.Expose(), from.ClientSecret.Expose(), from.AuthorizeURL, from.TokenURL))
 	return d, s.remindTenant(ctx, c.Name, from.Tenant())
 }
 

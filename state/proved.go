@@ -1,0 +1,51 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ProvedOrganisation is what the accounting system of a connection last said of whose books it
+// reads.
+type ProvedOrganisation struct {
+	ID, Name string
+	At       time.Time // zero for never, or where it has to be asked anew
+	By       string    // keyed hash of the credentials that it was asked with
+}
+
+// ProvedOrganisation returns the proof of a connection.
+func (l *Ledger) ProvedOrganisation(ctx context.Context, connection string) (p ProvedOrganisation, err error) {
+	var at sql.NullString
+	err = l.queryRow(ctx, "SELECT tenant_id, tenant_name, proved_at, proved_by FROM connections WHERE name = ?", connection).Scan(&p.ID, &p.Name, &at, &p.By)
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, nil
+	}
+	if err == nil {
+		p.At, err = parseTime(at)
+	}
+	if err != nil {
+		return p, fmt.Errorf("read the organisation of %s: %w", connection, err)
+	}
+	return p, nil
+}
+
+// ProveOrganisation keeps that the accounting system has just said which organisation a connection
+// reaches. It reports false where the connection is not bound to that one: nothing is kept then.
+func (tx *Tx) ProveOrganisation(connection, id, by string) (bool, error) {
+	n, err := tx.count("UPDATE connections SET proved_at = ?, proved_by = ? WHERE name = ? AND tenant_id = ?", stamp(tx.now), by, connection, id)
+	if err != nil {
+		return false, fmt.Errorf("keep the organisation of %s: %w", connection, err)
+	}
+	return n > 0, nil
+}
+
+// DoubtOrganisation has the organisation of a connection asked anew by the next run.
+func (tx *Tx) DoubtOrganisation(connection string) error {
+	if err := tx.exec("UPDATE connections SET proved_at = NULL, proved_by = '' WHERE name = ?", connection); err != nil {
+		return fmt.Errorf("have the organisation of %s asked anew: %w", connection, err)
+	}
+	return nil
+}
