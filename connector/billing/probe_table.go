@@ -166,17 +166,6 @@ var meanings = []meaning{
 	{"", "person_communication", unprobed, "", Unknown, notMember},
 }
 
-// Unprobed returns the settings of a dialect, by their keys, that no probe finds out, and why.
-func Unprobed() map[string]string {
-	out := map[string]string{}
-	for _, m := range meanings {
-		if m.request == "" {
-			out[m.setting] = m.how
-		}
-	}
-	return out
-}
-
 // pointOf returns the point of that name; ok is false for lists and numbers.
 func pointOf(name string) (p point, ok bool) {
 	i := slices.IndexFunc(points, func(p point) bool { return p.name == name })

@@ -533,18 +533,6 @@ func (s *search) pair(f found) Pair {
 	return Pair{Record: s.ids[f.record], Customer: s.met[f.customer].id, Score: f.score, Codes: codes, Taken: s.met[f.customer].taken}
 }
 
-// Above returns the proposed pairs with at least that score, best first: those that
-// a person accepts who says "accept all above". Taken customers are not among them.
-func Above(suggestions []Suggestion, score int) []Pair {
-	var out []Pair
-	for _, s := range suggestions {
-		if s.Best != nil && s.Best.Score >= score {
-			out = append(out, *s.Best)
-		}
-	}
-	return out
-}
-
 // Sides returns a record and a customer as a pair of them is shown.
 func Sides(r Record, c Customer) (ours, theirs Side) { return sideOfRecord(r), sideOfCustomer(c) }
 

@@ -126,3 +126,15 @@ func promised(t *testing.T, section string, of []family) {
 	}
 	printed(t, section, m.table())
 }
+
+// Above returns the proposed pairs with at least that score, best first: those that
+// a person accepts who says "accept all above". Taken customers are not among them.
+func Above(suggestions []Suggestion, score int) []Pair {
+	var out []Pair
+	for _, s := range suggestions {
+		if s.Best != nil && s.Best.Score >= score {
+			out = append(out, *s.Best)
+		}
+	}
+	return out
+}

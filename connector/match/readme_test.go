@@ -2,6 +2,7 @@ package match
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -41,4 +42,22 @@ func printed(t *testing.T, section, want string) {
 func TestREADMEHoldsTheRules(t *testing.T) {
 	t.Parallel()
 	printed(t, "rules", Table())
+}
+
+// Table returns all rules as Markdown, from the very ones that scores are made by.
+// README.md holds it.
+func Table() string {
+	var b strings.Builder
+	b.WriteString("| rule | what is told | points | no more than | when |\n|---|---|---|---|---|\n")
+	for _, r := range rules {
+		limit := ""
+		if r.limit > 0 {
+			limit = fmt.Sprint(r.limit)
+			if r.lifted() {
+				limit += ", unless the company number is the same"
+			}
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %+d | %s | %s |\n", r.code, strings.ReplaceAll(r.text, "%s", "two records"), r.points, limit, r.when)
+	}
+	return b.String()
 }

@@ -1,9 +1,6 @@
 package match
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // BulkLevel is the score from which on pairs may be accepted without a look at each
 // one. README.md says how often that is wrong.
@@ -81,24 +78,6 @@ var rules = []*rule{
 	&postcodeSame, &streetSame, &streetDiffers, &citySame, &postcodeDiffers, &countryDiffers,
 	&numberSame, &numberShared, &numberDiffers,
 	&unproven, &placeUnknown, &phoneUnknown, &recordToo, &customerToo,
-}
-
-// Table returns all rules as Markdown, from the very ones that scores are made by.
-// README.md holds it.
-func Table() string {
-	var b strings.Builder
-	b.WriteString("| rule | what is told | points | no more than | when |\n|---|---|---|---|---|\n")
-	for _, r := range rules {
-		limit := ""
-		if r.limit > 0 {
-			limit = fmt.Sprint(r.limit)
-			if r.lifted() {
-				limit += ", unless the company number is the same"
-			}
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %+d | %s | %s |\n", r.code, strings.ReplaceAll(r.text, "%s", "two records"), r.points, limit, r.when)
-	}
-	return b.String()
 }
 
 // contradicts reports whether the rule says that two companies are not one, however alike their names are.
