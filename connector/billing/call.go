@@ -213,19 +213,21 @@ func (r request) faultOf(status int) connector.Fault {
 
 var codeShape = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{1,39}$`)
 
+// errorMembers returns the members of an error body, those below error first; none of what is
+// no object.
+func errorMembers(header http.Header, body []byte) object {
+	if checkBody(header, body) != nil {
+		return nil
+	}
+	o, _ := parseObject(body)
+	nested, _ := parseObject(o.get("error"))
+	return append(nested, o...)
+}
+
 // codeOf returns the error code that a body names, if it is clearly a code. Free
 // text is not looked at: it may quote the record.
 func codeOf(header http.Header, body []byte) string {
-	if checkBody(header, body) != nil {
-		return ""
-	}
-	o, err := parseObject(body)
-	if err != nil {
-		return ""
-	}
-	if nested, err := parseObject(o.get("error")); err == nil {
-		o = append(nested, o...)
-	}
+	o := errorMembers(header, body)
 	for _, key := range []string{"code", "errorCode", "error_code", "error", "type"} {
 		if code := scalar(o.get(key)); codeShape.MatchString(code) {
 			return code

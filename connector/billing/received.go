@@ -41,16 +41,7 @@ var longNumber = regexp.MustCompile(`[0-9]{5,}`)
 // that are about no record: what is said of one may quote it. A sentence that holds one of
 // the secrets, or looks as if it could, is left out.
 func said(header http.Header, body []byte, secrets ...connector.Secret) string {
-	if checkBody(header, body) != nil {
-		return ""
-	}
-	o, err := parseObject(body)
-	if err != nil {
-		return ""
-	}
-	if nested, err := parseObject(o.get("error")); err == nil {
-		o = append(nested, o...)
-	}
+	o := errorMembers(header, body)
 	for _, key := range []string{"message", "error_description", "errorDescription", "detail", "title"} {
 		if text := strings.TrimSpace(scalar(o.get(key))); text != "" && sayable(text, secrets) {
 			return text
@@ -92,16 +83,7 @@ func explained(why string, plain bool, header http.Header, body []byte, secrets 
 // reasonOf returns the sentence with which a refusal of a record explains itself: of a list
 // of errors the first, with the field that it names. It may quote the record.
 func reasonOf(header http.Header, body []byte) string {
-	if checkBody(header, body) != nil {
-		return ""
-	}
-	o, err := parseObject(body)
-	if err != nil {
-		return ""
-	}
-	if nested, err := parseObject(o.get("error")); err == nil {
-		o = append(nested, o...)
-	}
+	o := errorMembers(header, body)
 	for _, list := range []string{"errors", "violations", "fieldErrors", "field_errors", "details"} {
 		var first []json.RawMessage
 		if json.Unmarshal(o.get(list), &first) != nil || len(first) == 0 {
