@@ -97,13 +97,6 @@ func (v *visit) noteBounced() error {
 
 // bouncedTexts returns what was pasted, and the files that were chosen.
 func (v *visit) bouncedTexts() (texts []office.BouncedText, err error) {
-	var large *http.MaxBytesError
-	switch err := v.ParseMultipartForm(maxForm); { //nolint:gosec // every form is bounded before a page sees it
-	case errors.As(err, &large):
-		return nil, problem{Status: http.StatusRequestEntityTooLarge, Title: "Nothing was noted", Sentence: "Together the reports are larger than a megabyte.", Next: "Go back, and take them in one by one; payersync mandates letters bounced takes larger ones.", err: err}
-	case err != nil && !errors.Is(err, http.ErrNotMultipart):
-		return nil, problem{Status: http.StatusBadRequest, Title: "Nothing was noted", Sentence: "The form did not arrive whole.", Next: "Go back, and try again.", err: err}
-	}
 	texts = []office.BouncedText{{Text: v.filled("text")}}
 	if v.MultipartForm == nil {
 		return texts, nil

@@ -389,9 +389,6 @@ func (v *visit) editMapping() error {
 	if err != nil {
 		return err
 	}
-	if err := v.ParseForm(); err != nil {
-		return problem{Status: http.StatusRequestEntityTooLarge, Title: "Nothing was saved", Sentence: "The text is longer than a mapping may be here.", Next: "Go back, and keep it below half a megabyte.", err: err}
-	}
 	if !v.PostForm.Has("text") {
 		return problem{Status: http.StatusBadRequest, Title: "Nothing was changed", Sentence: "The form held no text.", Next: "Open the mapping, and use one of its buttons."}
 	}

@@ -133,7 +133,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 func (p *Pages) guarded(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.refuse(w, r, nil, elsewhere) }))
-	next = origin.Handler(next)
+	next = origin.Handler(p.readForm(next))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
@@ -163,6 +163,32 @@ func (p *Pages) guarded(next http.Handler) http.Handler {
 		}
 		p.refuse(answer, r, nil, err)
 	})
+}
+
+// readForm reads the form of a request before a page looks at it, or refuses it.
+func (p *Pages) readForm(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			if err := connector.ReadForm(r, maxForm); err != nil {
+				w.Header().Set("Connection", "close") // the rest of the form may still come
+				p.refuse(w, r, nil, unreadForm(err))
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// unreadForm says why a form could not be read.
+func unreadForm(err error) problem {
+	is := problem{Status: connector.BodyStatus(err), Title: "The form did not arrive whole", Sentence: "Nothing was changed. The connection broke off, or the form was damaged on its way.", Next: "Go back, and send it again."}
+	switch is.Status {
+	case http.StatusRequestTimeout:
+		is.Title, is.Sentence = "The form did not arrive in time", "Nothing was changed. The connection was too slow, or broke off."
+	case http.StatusRequestEntityTooLarge:
+		is.Title, is.Sentence, is.Next = "The form is too large", "Nothing was changed. The form is larger than a megabyte.", "Go back, and send less at once; the commands of payersync take larger files."
+	}
+	return is
 }
 
 // answer is a ResponseWriter that knows whether the answer has begun.

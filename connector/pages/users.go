@@ -68,9 +68,6 @@ func (v *visit) limits(to []string) (out []limit) {
 
 // limited returns the connections that a form ticks; none for all.
 func (v *visit) limited() ([]string, error) {
-	if err := v.ParseForm(); err != nil {
-		return nil, err
-	}
 	ticked := v.PostForm["connection"]
 	for _, name := range ticked {
 		if !slices.Contains(v.pages.cfg.Connections, name) {

@@ -92,7 +92,7 @@ const (
 	WrongEncoding   Outcome = "wrong_encoding"      // 415: compressed
 	WrongType       Outcome = "wrong_type"          // 415: not JSON
 	TooLarge        Outcome = "too_large"           // 413: above Config.MaxBody
-	BrokenOff       Outcome = "broken_off"          // 400: the body did not arrive whole
+	BrokenOff       Outcome = "broken_off"          // 400, or 408 if it was too slow: the body did not arrive whole
 	SignatureFailed Outcome = "signature_failed"    // 401
 	KeyFailed       Outcome = "delivery_key_failed" // 401: it carries no delivery key, or another
 	SecretUnknown   Outcome = "secret_unknown"      // 503: no secret fits, while the service may have another; nothing is lost if it is sent again

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"payersync/connector"
 )
 
 // StopPath is the path below which recipients of letters say that they want no more, unless
@@ -90,7 +92,10 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request) (status int, page 
 		return http.StatusMethodNotAllowed, nil, StopEvent{Outcome: StopRefused}
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, stopBody)
-	if r.PostFormValue("List-Unsubscribe") != oneClick { // a form of either kind
+	if err := connector.ReadForm(r, stopBody); err != nil {
+		return connector.BodyStatus(err), nil, StopEvent{Outcome: StopRefused}
+	}
+	if r.PostFormValue("List-Unsubscribe") != oneClick {
 		return http.StatusBadRequest, nil, StopEvent{Outcome: StopRefused}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), storeWait)

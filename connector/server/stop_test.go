@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 
 	"payersync/connector"
 	"payersync/state"
@@ -225,4 +228,21 @@ func FuzzStopRequests(f *testing.F) {
 		}
 		d.ended = nil
 	})
+}
+
+func TestAWordOfARecipientThatDoesNotArriveIsRefused(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[error]int{os.ErrDeadlineExceeded: http.StatusRequestTimeout, io.ErrUnexpectedEOF: http.StatusBadRequest} {
+		for _, kind := range []string{"application/x-www-form-urlencoded", "multipart/form-data; boundary=x"} {
+			d := newStopDesk(t)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, StopPath+d.token, io.MultiReader(strings.NewReader(wordOfRecipient+"&x="), iotest.ErrReader(reason)))
+			r.Header.Set("Content-Type", kind)
+			w := httptest.NewRecorder()
+			d.Handler().ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("%s, %v: answered %d, want %d", kind, reason, w.Code, want)
+			}
+			d.wantEnded(StopRefused)
+		}
+	}
 }

@@ -36,6 +36,10 @@ const (
 	keysFor    = time.Minute      // for how long keys are not read anew that fit: another process may have replaced them
 )
 
+// tooSlow is how readBody says that a body did not arrive in time. It is reported as BrokenOff, and
+// answered with 408 instead of 400.
+const tooSlow Outcome = "too_slow"
+
 // serveWebhook answers one request with a status and no body, and reports it.
 func (s *Server) serveWebhook(w http.ResponseWriter, r *http.Request) {
 	client := s.client(r)
@@ -48,11 +52,15 @@ func (s *Server) serveWebhook(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(statuses[Panicked])
 	}()
 	event := s.receive(w, r)
+	status := statuses[event.Outcome]
+	if event.Outcome == tooSlow {
+		status, event.Outcome = http.StatusRequestTimeout, BrokenOff
+	}
 	if refused(event.Outcome) && s.tooMany(w, r, client) {
-		event = Event{Outcome: TooMany}
+		event, status = Event{Outcome: TooMany}, statuses[TooMany]
 	}
 	event.Client = client
-	w.WriteHeader(statuses[event.Outcome])
+	w.WriteHeader(status)
 	s.cfg.Report(event)
 }
 
@@ -203,14 +211,16 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 		read.Grow(int(max(r.ContentLength-smallBody, 0)) + bytes.MinRead)
 		_, err = read.ReadFrom(in)
 	}
-	var over *http.MaxBytesError
-	switch {
-	case errors.As(err, &over):
-		return nil, done, TooLarge
-	case err != nil && !errors.Is(err, io.EOF):
-		return nil, done, BrokenOff
+	if err == nil || errors.Is(err, io.EOF) {
+		return read.Bytes(), done, ""
 	}
-	return read.Bytes(), done, ""
+	switch connector.BodyStatus(err) {
+	case http.StatusRequestEntityTooLarge:
+		return nil, done, TooLarge
+	case http.StatusRequestTimeout:
+		return nil, done, tooSlow
+	}
+	return nil, done, BrokenOff
 }
 
 // beginLarge waits until there is room for one more large body.

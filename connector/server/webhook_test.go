@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -242,6 +243,11 @@ func TestWhatIsNotADeliveryIsRefusedAndLeavesNothing(t *testing.T) {
 			r.Body = io.NopCloser(io.MultiReader(strings.NewReader(sampleBody[:9]), iotest.ErrReader(io.ErrUnexpectedEOF)))
 			return r
 		}, 400, BrokenOff},
+		{"too slow", func() *http.Request {
+			r := delivery(sampleBody)
+			r.Body = io.NopCloser(io.MultiReader(strings.NewReader(sampleBody[:9]), iotest.ErrReader(fmt.Errorf("read: %w", os.ErrDeadlineExceeded))))
+			return r
+		}, 408, BrokenOff},
 		{"oversized", func() *http.Request { return delivery(big) }, 413, TooLarge},
 		{"oversized without a length", func() *http.Request { return chunked(big) }, 413, TooLarge},
 		{"one byte too long", func() *http.Request { return chunked(big[:maxBody-1] + `"}`) }, 413, TooLarge},
