@@ -45,7 +45,7 @@ var arrows = []arrow{
 	{"connector/letters/templates", "connector connector/letters connector/mail mapping/strict", ""},
 	{"connector/mail", "connector", ""},
 	{"connector/mail/mailtest", "connector connector/mail", ""},
-	{"connector/match", "connector", ""},
+	{"connector/match", "connector connector/sheet", ""},
 	{"connector/metrics", "connector connector/reconcile connector/server connector/transport state", "state/statetest"},
 	{"connector/protocol", "connector", ""},
 	{"connector/queue", "connector connector/worker", "state/statetest"}, // what a job does, and to which ledger, is left to whoever configures it
@@ -55,7 +55,7 @@ var arrows = []arrow{
 	{"connector/pages", "connector connector/match connector/billing connector/condition connector/letters connector/office connector/reconcile connector/sheet connector/standing connector/syncer mapping state mapping/strict", "configs connector/accounting connector/accounting/csvfile connector/billing connector/sandbox connector/transport state/statetest connector/letters/templates connector/mail connector/mail/mailtest"},
 	{"connector/sandbox", "connector connector/sandbox/catcher", ""},
 	{"connector/sandbox/catcher", "", ""},
-	{"connector/sheet", "", ""},
+	{"connector/sheet", "connector", ""},
 	{"connector/standing", "connector state", ""},
 	{"connector/server", "connector state mapping connector/reconcile connector/billing connector/condition connector/worker", "connector/transport state/statetest"},
 	{"connector/simulation", "*", ""},

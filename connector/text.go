@@ -23,6 +23,15 @@ func Clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, string(utf8.RuneError)), "\x00", string(utf8.RuneError))
 }
 
+// Harmless returns a character, or U+FFFD for one that could steer a terminal or turn the text around
+// it: a control character, or one that controls the direction of text.
+func Harmless(r rune) rune {
+	if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+		return utf8.RuneError
+	}
+	return r
+}
+
 func isClean(text string) bool { return strings.IndexByte(text, 0) < 0 && utf8.ValidString(text) }
 
 // Indexed returns text as every database keeps it and looks it up by: the text itself but for

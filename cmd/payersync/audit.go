@@ -9,6 +9,7 @@ import (
 
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
+	"payersync/connector/sheet"
 	"payersync/state"
 )
 
@@ -115,16 +116,16 @@ func (a *app) auditPrinter() (write func([]state.LoggedEntry) error, end func() 
 			return show.Lines(a.Out, out)
 		}, func() error { return nil }
 	case a.CSV():
-		sheet, err := show.NewSheet(a.Out, ','), error(nil)
-		err = sheet.Row([]string{"line", "at", "actor", "action", "subject", "reason"})
+		out := sheet.New(a.Out, ',')
+		err := out.Row([]string{"line", "at", "actor", "action", "subject", "reason"})
 		return func(lines []state.LoggedEntry) error {
 			for _, l := range lines {
 				if err == nil {
-					err = sheet.Row([]string{fmt.Sprint(l.Seq), l.At.UTC().Format(time.RFC3339), l.Actor, l.Action, l.Subject, l.Reason})
+					err = out.Row([]string{fmt.Sprint(l.Seq), l.At.UTC().Format(time.RFC3339), l.Actor, l.Action, l.Subject, l.Reason})
 				}
 			}
 			return err
-		}, sheet.Close
+		}, out.Close
 	}
 	var rows [][]string
 	return func(lines []state.LoggedEntry) error {

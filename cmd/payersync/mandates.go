@@ -16,6 +16,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/billing"
 	"payersync/connector/office"
+	"payersync/connector/sheet"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -226,7 +227,7 @@ func writeMandates(w io.Writer, each mandatesIn, links bool) error {
 	if links {
 		header = append(header, "link")
 	}
-	out := show.NewSheet(w, ',')
+	out := sheet.New(w, ',')
 	if err := out.Row(header); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/office"
+	"payersync/connector/sheet"
 	"payersync/state"
 )
 
@@ -236,7 +237,7 @@ func (a *app) payerPrinter(l payerListing) (write func(office.Page) error, end f
 	if !a.CSV() {
 		return a.payerTable(l)
 	}
-	out, begun := show.NewSheet(a.Out, ','), false
+	out, begun := sheet.New(a.Out, ','), false
 	return func(p office.Page) error {
 		columns := l.shownColumns(p.Sealed)
 		if !begun {

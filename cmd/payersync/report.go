@@ -15,6 +15,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/office"
+	"payersync/connector/sheet"
 	"payersync/connector/standing"
 	"payersync/state"
 )
@@ -218,7 +219,7 @@ func listOf[T any](out *show.List, key string, all []T) {
 }
 
 func (a *app) reportCSV(ctx context.Context, s *session.Session, r *reporting) (office.Report, error) {
-	out := show.NewSheet(a.Out, ',')
+	out := sheet.New(a.Out, ',')
 	if err := out.Row(office.ReportHeader); err != nil {
 		return office.Report{}, err
 	}

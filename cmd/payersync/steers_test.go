@@ -26,6 +26,12 @@ func TestNothingThatIsPrintedSteersTheTerminal(t *testing.T) {
 	if !strings.Contains(shown, "North") || strings.ContainsFunc(shown, steers) {
 		t.Errorf("the plan says %q", plan.out+plan.errOut)
 	}
+	for _, command := range [][]string{{"payers", "list"}, {"report"}, {"audit"}} { // into a file, which somebody may print
+		csv := w.expect(exitDone, append(command, "--output", "csv")...).out
+		if strings.ContainsFunc(strings.ReplaceAll(csv, "\n", ""), steers) || command[0] == "payers" && !strings.Contains(csv, "North\ufffdwind") {
+			t.Errorf("%s writes %q", command[0], csv)
+		}
+	}
 }
 
 // steers reports whether a character could do more at a terminal than be read.

@@ -11,8 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"payersync/connector/sheet"
 )
 
 // Decision is what a person wrote beside a pair.
@@ -142,24 +143,19 @@ func check(record, customer string) string {
 	return b.String()
 }
 
-// guard stands before a text that a spreadsheet would take for a formula, or for a
-// number or a date and write otherwise: 00123, 1E5, +49 30 1234. A text that begins
-// with it already gets a second one, so that each comes back as it was.
-const guard = "'"
-
 var safeNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,14})$`)
 
+// guarded returns a cell with a guard before a text that a spreadsheet would take for a formula, or
+// for a number or a date and write otherwise: 00123, 1E5, +49 30 1234. A text that begins with the
+// guard already gets a second one, so that each comes back as it was.
 func guarded(s string) string {
-	first, _ := utf8.DecodeRuneInString(s)
-	switch {
-	case s == "":
-	case strings.ContainsRune("=+-@'＝＋－＠\t\r\n", first), strings.ContainsRune(".,0123456789", first) && !safeNumber.MatchString(s):
-		return guard + s
+	if sheet.IsFormula(s) || strings.HasPrefix(s, sheet.Guard) || s != "" && strings.ContainsRune(".,0123456789", rune(s[0])) && !safeNumber.MatchString(s) {
+		return sheet.Guard + s
 	}
 	return s
 }
 
-func unguarded(s string) string { return strings.TrimPrefix(s, guard) }
+func unguarded(s string) string { return strings.TrimPrefix(s, sheet.Guard) }
 
 // WriteCSV writes a review list in UTF-8 with CRLF and a header row. The comma is ','
 // or ';'. With ';' a byte order mark comes first: it is the form that opens by itself
@@ -190,7 +186,7 @@ func WriteCSV(w io.Writer, rows []Row, comma rune) error {
 			if c.name != "record_id" && c.name != "customer_id" {
 				s = shown(s)
 			}
-			cells = append(cells, guarded(s))
+			cells = append(cells, guarded(sheet.Text(s)))
 		}
 		_ = out.Write(cells)
 	}
@@ -204,7 +200,7 @@ func WriteCSV(w io.Writer, rows []Row, comma rune) error {
 // writable reports ids that would not come back as they are.
 func (r Row) writable() error {
 	for _, id := range []string{r.Record, r.Customer} {
-		if id == "" || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
+		if id == "" || !utf8.ValidString(id) || sheet.Text(id) != id {
 			return fmt.Errorf("the id %s cannot stand in a CSV file", quoted(id))
 		}
 	}
@@ -256,7 +252,7 @@ type Sheet struct {
 func (s Sheet) Differing(row int, ours, theirs Side) (names []string) {
 	was, now := s.Rows[row], Row{Ours: ours, Theirs: theirs}
 	for _, c := range s.header {
-		if c != nil && c.ofSide() && strings.TrimSpace(c.get(&was)) != strings.TrimSpace(c.get(&now)) {
+		if c != nil && c.ofSide() && strings.TrimSpace(sheet.Text(c.get(&was))) != strings.TrimSpace(sheet.Text(c.get(&now))) {
 			names = append(names, c.name)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"payersync/configs"
+	"payersync/connector"
 	"payersync/connector/pages"
 	"payersync/mapping"
 	"payersync/state"
@@ -109,7 +110,7 @@ func TestARawRecordIsForAdminsAndInTheAuditLogFirst(t *testing.T) {
 // hostile are books with names and ids that somebody may have made to do harm.
 func hostile() (books []byte, ids []string) {
 	ids = []string{"A/1", "A|2", "A 3", "A%2F4", "A?5#x", "<b>6", "a//7", "ü&8", "=1+1", ".", "..", "~9", "a/../b", "10"}
-	names := []string{"<script>alert(1)</script>", "\u202egnik", strings.Repeat("W", 255), "=1+1", "🧁 cakes", "'; DROP", "</title>", "javascript:x", "@SUM(A1)", "-2+3", "Dots", "+cmd", "Up", "Plain"}
+	names := []string{"<script>alert(1)</script>", "\u202egnik", strings.Repeat("W", 255), "=1+1", "🧁 cakes", "'; DROP", "</title>", "javascript:x", "@SUM(A1)", "-2+3", "Do\x1b[2Jts\u200f", "+cmd", "Up", "Plain"}
 	text := header
 	for i, id := range ids {
 		text += `"` + id + `","` + names[i] + `",Jo,jo` + string(rune('a'+i)) + `@x.example,,` + string(rune('1'+i%9)) + ` Road,Leeds,LS1 1AA,,,,Active,` + "\n"
@@ -148,6 +149,9 @@ func TestHostileNamesAndIdsAreShownAsTheyAreAndExportedHarmless(t *testing.T) {
 		for _, cell := range row {
 			if strings.ContainsAny(cell[:min(1, len(cell))], "=+-@") {
 				t.Errorf("a spreadsheet would compute %q", cell)
+			}
+			if strings.ContainsFunc(cell, func(r rune) bool { return connector.Harmless(r) != r }) {
+				t.Errorf("a terminal would obey %q", cell)
 			}
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"payersync/connector"
@@ -194,5 +193,5 @@ func calm(page []byte) []byte {
 // turns reports whether a character turns or hides text: an override, an embedding or an isolate,
 // or a control character that is no white space.
 func turns(r rune) bool {
-	return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r'
+	return connector.Harmless(r) != r && r != '\n' && r != '\t' && r != '\r'
 }

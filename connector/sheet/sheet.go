@@ -1,5 +1,5 @@
-// Package sheet writes CSV for spreadsheets, which take some texts for formulas: whatever a
-// cell holds, opening the file runs nothing.
+// Package sheet writes CSV for spreadsheets. It decides what a cell may hold: opening the file runs
+// no formula, and printing it on a terminal obeys nothing and turns no text around.
 package sheet
 
 import (
@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"payersync/connector"
 )
 
 // Mark is what a file begins with by which a spreadsheet knows that it is UTF-8.
@@ -15,13 +17,11 @@ const Mark = "\ufeff"
 // Semicolon stands between the columns where a comma is the decimal point.
 const Semicolon = ';'
 
-// Writer writes CSV row by row. Cells that a spreadsheet would take for a formula get a
-// leading apostrophe (fault F52).
-type Writer struct {
-	Clean func(string) string // makes a cell fit for where it is shown; nil for as it is
+// Guard stands before a text that a spreadsheet would take for something else.
+const Guard = "'"
 
-	out *csv.Writer
-}
+// Writer writes CSV row by row, each cell as Cell returns it.
+type Writer struct{ out *csv.Writer }
 
 // New returns a Writer that is written to w, with a separator between the columns.
 func New(w io.Writer, separator rune) *Writer {
@@ -34,10 +34,7 @@ func New(w io.Writer, separator rune) *Writer {
 func (w *Writer) Row(cells []string) error {
 	safe := make([]string, len(cells))
 	for i, cell := range cells {
-		safe[i] = noFormula(cell)
-		if w.Clean != nil {
-			safe[i] = w.Clean(safe[i])
-		}
+		safe[i] = Cell(cell)
 	}
 	return w.out.Write(safe)
 }
@@ -48,9 +45,28 @@ func (w *Writer) Close() error {
 	return w.out.Error()
 }
 
-func noFormula(cell string) string {
-	if first, _ := utf8.DecodeRuneInString(cell); cell != "" && strings.ContainsRune("=+-@＝＋－＠\t\r\n", first) {
-		return "'" + cell
+// Cell returns a text as it may stand in a cell: Text, with a Guard before a formula (fault F52).
+func Cell(text string) string {
+	if text = Text(text); IsFormula(text) {
+		return Guard + text
 	}
-	return cell
+	return text
+}
+
+// Text returns a text without control characters and bidirectional controls. New lines and tabs are
+// spaces; all others are U+FFFD, so that people see that something was there.
+func Text(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\r' || r == '\t' {
+			return ' '
+		}
+		return connector.Harmless(r)
+	}, strings.ReplaceAll(text, "\r\n", "\n"))
+}
+
+// IsFormula reports whether a spreadsheet would take a text for a formula. Some look behind the
+// spaces at its beginning.
+func IsFormula(text string) bool {
+	first, size := utf8.DecodeRuneInString(strings.TrimLeft(text, " "))
+	return size > 0 && strings.ContainsRune("=+-@＝＋－＠\t\r\n", first)
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 )
@@ -136,7 +135,7 @@ func logged(r rune) rune {
 	if r == '\n' || r == '\t' {
 		return r
 	}
-	return show.Harmless(r)
+	return connector.Harmless(r)
 }
 
 func (m *mask) text(s string) string {

@@ -16,6 +16,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/mattn/go-runewidth"
+
+	"payersync/connector"
 )
 
 // JSON writes one value as one line of JSON.
@@ -291,15 +293,7 @@ func cells(texts []string) table.Row {
 
 // Visible replaces control and bidirectional characters, so that a value from
 // outside cannot steer the terminal (fault F91).
-func Visible(s string) string { return strings.Map(Harmless, s) }
-
-// Harmless returns a character, or U+FFFD for one that could steer a terminal.
-func Harmless(r rune) rune {
-	if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
-		return '\uFFFD'
-	}
-	return r
-}
+func Visible(s string) string { return strings.Map(connector.Harmless, s) }
 
 // Value returns the text of an optional value.
 func Value(s *string) string {
