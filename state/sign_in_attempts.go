@@ -41,8 +41,9 @@ func (l *Ledger) SignInAttempts(ctx context.Context, now time.Time, limit int) (
 	return out, err
 }
 
-// KeepSignInAttempts keeps counters of strangers as they are now, and drops those that have expired.
-func (tx *Tx) KeepSignInAttempts(counters []SignInAttempts, now time.Time) error {
+// KeepSignInAttempts keeps counters of strangers as they are now. It drops those that have expired,
+// and of more than limit those with the fewest wrong passwords.
+func (tx *Tx) KeepSignInAttempts(counters []SignInAttempts, now time.Time, limit int) error {
 	type row struct {
 		Counter string  `json:"counter"`
 		Wrong   int     `json:"wrong"`
@@ -71,7 +72,11 @@ func (tx *Tx) KeepSignInAttempts(counters []SignInAttempts, now time.Time) error
 			return fmt.Errorf("keep the counters of wrong passwords: %w", err)
 		}
 	}
-	return tx.exec("DELETE FROM sign_in_attempts WHERE expires_at <= ?", stamp(now))
+	if err := tx.exec("DELETE FROM sign_in_attempts WHERE expires_at <= ?", stamp(now)); err != nil {
+		return err
+	}
+	return tx.exec(`DELETE FROM sign_in_attempts WHERE counter IN (SELECT s.counter FROM sign_in_attempts s WHERE s.kind = 'stranger'
+		ORDER BY s.wrong DESC, s.expires_at DESC, s.counter LIMIT 1000000000 OFFSET ? + 0)`, limit)
 }
 
 // TakeDeviceAttempt counts an attempt of a device before its password is checked. It reports false,

@@ -22,7 +22,7 @@ func TestCountersOfWrongPasswordsAreKeptUntilTheyExpire(t *testing.T) {
 		}
 		return got
 	}
-	d.do(func(tx *Tx) error { return tx.KeepSignInAttempts([]SignInAttempts{few, waits, old}, now) })
+	d.do(func(tx *Tx) error { return tx.KeepSignInAttempts([]SignInAttempts{few, waits, old}, now, 10) })
 	if diff := cmp.Diff([]SignInAttempts{waits, old, few}, read(now, 10)); diff != "" {
 		t.Errorf("the counters are (-want +got):\n%s", diff)
 	}
@@ -31,13 +31,18 @@ func TestCountersOfWrongPasswordsAreKeptUntilTheyExpire(t *testing.T) {
 	}
 	few.Wrong, waits.Wrong = 2, 0
 	d.do(func(tx *Tx) error {
-		return tx.KeepSignInAttempts([]SignInAttempts{few, waits}, now.Add(time.Minute))
+		return tx.KeepSignInAttempts([]SignInAttempts{few, waits}, now.Add(time.Minute), 10)
 	})
 	if diff := cmp.Diff([]SignInAttempts{few}, read(now, 10)); diff != "" {
 		t.Errorf("after one was dropped and one has expired the counters are (-want +got):\n%s", diff)
 	}
 	if n := one[int](t, d.Ledger, "SELECT count(*) FROM sign_in_attempts"); n != 1 {
 		t.Errorf("the table has %d rows", n)
+	}
+	waits.Wrong, old.Wrong, old.ExpiresAt = 7, 5, now.Add(time.Hour)
+	d.do(func(tx *Tx) error { return tx.KeepSignInAttempts([]SignInAttempts{old, waits}, now, 2) })
+	if diff := cmp.Diff([]SignInAttempts{waits, old}, read(now, 10)); diff != "" {
+		t.Errorf("of three counters the two with the most are (-want +got):\n%s", diff)
 	}
 }
 

@@ -50,9 +50,10 @@ type Door struct {
 
 // tries are the wrong passwords that one counter has counted.
 type tries struct {
-	wrong int
-	last  time.Time
-	until time.Time // before it, no password is checked
+	wrong  int
+	last   time.Time
+	until  time.Time // before it, no password is checked
+	stored bool      // the ledger has it, as it is or as it was
 }
 
 // refusals are those that the audit log was not told of yet.
@@ -159,9 +160,8 @@ func (d *Door) count(counter string, free int, now time.Time) {
 	t := d.tries[counter]
 	if t == nil || now.Sub(t.last) > forgetAfter {
 		t = &tries{}
-		if evicted := keep(d.tries, counter, t, func(a, b *tries) int { return cmp.Or(cmp.Compare(a.wrong, b.wrong), a.last.Compare(b.last)) }); evicted != "" {
-			d.changed[evicted] = true
-		}
+		evicted := keep(d.tries, counter, t, func(a, b *tries) int { return cmp.Or(cmp.Compare(a.wrong, b.wrong), a.last.Compare(b.last)) })
+		delete(d.changed, evicted) // the ledger drops the least of its rows by itself
 	}
 	t.wrong, t.last = t.wrong+1, now
 	d.changed[counter] = true
@@ -190,6 +190,9 @@ func (d *Door) takeBack(ctx context.Context, a attempt, good bool) error {
 		d.changed[counter] = true
 		if t.wrong, t.until = t.wrong-1, (time.Time{}); t.wrong <= 0 || good && counter == a.pair {
 			delete(d.tries, counter)
+			if !t.stored {
+				delete(d.changed, counter)
+			}
 		}
 	}
 	return nil
@@ -205,7 +208,7 @@ func (d *Door) load(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for _, r := range rows {
-		d.tries[r.Counter] = &tries{wrong: r.Wrong, until: r.WaitUntil, last: r.ExpiresAt.Add(-forgetAfter)}
+		d.tries[r.Counter] = &tries{wrong: r.Wrong, until: r.WaitUntil, last: r.ExpiresAt.Add(-forgetAfter), stored: true}
 	}
 	d.loaded = true
 	return nil
@@ -218,7 +221,7 @@ func (d *Door) save(ctx context.Context, now time.Time, every time.Duration) (n 
 	if len(rows) == 0 {
 		return 0, nil
 	}
-	err = d.ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.KeepSignInAttempts(rows, now) })
+	err = d.ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.KeepSignInAttempts(rows, now, remembered) })
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -239,7 +242,7 @@ func (d *Door) unsaved(now time.Time, every time.Duration) (rows []state.SignInA
 	for counter := range d.changed {
 		row := state.SignInAttempts{Counter: counter}
 		if t := d.tries[counter]; t != nil {
-			row.Wrong, row.WaitUntil, row.ExpiresAt = t.wrong, t.until, t.last.Add(forgetAfter)
+			row.Wrong, row.WaitUntil, row.ExpiresAt, t.stored = t.wrong, t.until, t.last.Add(forgetAfter), true
 		}
 		delete(d.changed, counter)
 		if rows = append(rows, row); len(rows) == savedAtOnce {
