@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/pressly/goose/v3"
-	"github.com/sethvargo/go-retry"
 	"modernc.org/sqlite" // and the database/sql driver "sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -160,12 +159,9 @@ func (e *sqliteFile) tryLock(_ context.Context, ending string) (*Lock, error) {
 // writes of a process that has many, and goes to who asks just then. SQLite asks ten times a
 // second, and could find it taken each time for as long as webhooks come without a pause.
 func (*sqliteFile) begin(tx *Tx) error {
-	return retry.Do(context.Background(), retry.WithMaxDuration(BusyTimeout, retry.NewConstant(time.Millisecond)), func(context.Context) error {
-		err := tx.exec("BEGIN IMMEDIATE")
-		if primaryCode(err) == sqlite3.SQLITE_BUSY {
-			return retry.RetryableError(err)
-		}
-		return err
+	return tryAgain(context.Background(), time.Millisecond, BusyTimeout, func() (again bool, err error) {
+		err = tx.exec("BEGIN IMMEDIATE")
+		return primaryCode(err) == sqlite3.SQLITE_BUSY, err
 	})
 }
 
@@ -332,12 +328,9 @@ func (e *sqliteFile) checkFile(ctx context.Context, seal *sealer) (fresh bool, e
 // another process does the same, SQLite refuses that at once, whatever its timeout
 // says; it is asked again for as long.
 func (l *Ledger) enterWAL(ctx context.Context) error {
-	return retry.Do(ctx, retry.WithMaxDuration(BusyTimeout, retry.NewConstant(20*time.Millisecond)), func(ctx context.Context) error {
-		err := l.writer.PingContext(ctx)
-		if primaryCode(err) == sqlite3.SQLITE_BUSY {
-			return retry.RetryableError(err)
-		}
-		return err
+	return tryAgain(ctx, 20*time.Millisecond, BusyTimeout, func() (again bool, err error) {
+		err = l.writer.PingContext(ctx)
+		return primaryCode(err) == sqlite3.SQLITE_BUSY, err
 	})
 }
 

@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
-
-	"github.com/sethvargo/go-retry"
 )
 
 // A ledger counts its commits, and beside it lies a file, its mark, that says how
@@ -190,6 +188,14 @@ func parseMark(text string) (m mark, known bool) {
 // String returns the mark as its file holds it.
 func (m mark) String() string { return fmt.Sprintf(markText, m.ledger, m.commits) }
 
+// lockFile waits for other processes to let go of a file's lock, and takes it.
+func lockFile(ctx context.Context, f *os.File) error {
+	return tryAgain(ctx, time.Millisecond, BusyTimeout, func() (again bool, err error) {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		return errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR), err
+	})
+}
+
 // advanceMark writes down how far the ledger has come, and with durable waits until
 // that is on the disk. The mark only grows: processes that share the ledger take
 // turns, and one whose number is the lower leaves it.
@@ -197,18 +203,11 @@ func (l *Ledger) advanceMark(ctx context.Context, commits int64, durable bool) e
 	if l.mark == nil {
 		return nil
 	}
-	fd := int(l.mark.Fd())
-	if err := retry.Do(ctx, retry.WithMaxDuration(BusyTimeout, retry.NewConstant(time.Millisecond)), func(context.Context) error {
-		err := syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB)
-		if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
-			return retry.RetryableError(err)
-		}
-		return err
-	}); err != nil {
+	if err := lockFile(ctx, l.mark); err != nil {
 		return fmt.Errorf("lock the ledger's mark: %w", err)
 	}
 	err := l.raiseMark(commits)
-	err = errors.Join(err, syscall.Flock(fd, syscall.LOCK_UN))
+	err = errors.Join(err, syscall.Flock(int(l.mark.Fd()), syscall.LOCK_UN))
 	if err == nil && durable {
 		err = l.mark.Sync()
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/sethvargo/go-retry"
 )
 
 // unreplicated is where a connection keeps that a commit of it may be lost in a failover.
@@ -67,20 +66,20 @@ func (s *Server) commit(ctx context.Context, do func(pgx.Tx) error) error {
 func (s *Server) settle(ctx context.Context, id, line string) error {
 	ctx, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
-	unknown := retry.Do(ctx, retry.NewConstant(settleTries), func(ctx context.Context) error {
+	unknown := tryAgain(ctx, settleTries, 0, func() (again bool, err error) {
 		var became, now string
-		err := s.write.QueryRow(ctx, "SELECT CASE WHEN "+timeline+" = $2 THEN coalesce(pg_xact_status($1::text::xid8), '') ELSE '' END, "+timeline, id, line).Scan(&became, &now)
+		err = s.write.QueryRow(ctx, "SELECT CASE WHEN "+timeline+" = $2 THEN coalesce(pg_xact_status($1::text::xid8), '') ELSE '' END, "+timeline, id, line).Scan(&became, &now)
 		switch {
 		case err == nil && now != line:
-			return ErrOutcomeUnknown
+			return false, ErrOutcomeUnknown
 		case err == nil && became == "committed":
 			if err = s.Ping(ctx); err == nil {
-				return nil
+				return false, nil
 			}
 		case err == nil && became == "aborted":
-			return ErrConnectionLost
+			return false, ErrConnectionLost
 		}
-		return retry.RetryableError(ErrOutcomeUnknown) // it cannot be reached, or the session is still there
+		return true, ErrOutcomeUnknown // it cannot be reached, or the session is still there
 	})
 	if ctx.Err() != nil {
 		return ErrOutcomeUnknown

@@ -17,10 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
-
-	"github.com/sethvargo/go-retry"
 
 	"payersync/connector"
 )
@@ -199,13 +196,7 @@ func (l *Ledger) openTombstones(ctx context.Context, seal *sealer, make bool) (*
 	if info, err := f.Stat(); err != nil || info.Mode().Perm()&0o077 != 0 {
 		return fail(errors.Join(err, &OpenError{Path: l.path, Why: "other users of this machine may open " + path, Next: "Run: chmod 600 " + path}))
 	}
-	if err := retry.Do(ctx, retry.WithMaxDuration(BusyTimeout, retry.NewConstant(time.Millisecond)), func(context.Context) error {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
-			return retry.RetryableError(err)
-		}
-		return err
-	}); err != nil {
+	if err := lockFile(ctx, f); err != nil {
 		return fail(refuse("is held by another process: " + err.Error()))
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxTombstones+1))
