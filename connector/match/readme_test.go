@@ -48,7 +48,7 @@ func TestREADMEHoldsTheRules(t *testing.T) {
 // README.md holds it.
 func Table() string {
 	var b strings.Builder
-	b.WriteString("| rule | what is told | points | no more than | when |\n|---|---|---|---|---|\n")
+	b.WriteString("| rule | reason shown | points | limit | when |\n|---|---|---|---|---|\n")
 	for _, r := range rules {
 		limit := ""
 		if r.limit > 0 {
