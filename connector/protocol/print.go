@@ -13,7 +13,7 @@ func Table() string {
 		title string
 		lines []line
 	}{{"The customer", customers}, {"The mandate", mandates}} {
-		fmt.Fprintf(&b, "### %s\n\n| line | when | step | what is told |\n|---|---|---|---|\n", t.title)
+		fmt.Fprintf(&b, "### %s\n\n| line | when | step | reason |\n|---|---|---|---|\n", t.title)
 		for _, l := range t.lines {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", l.name, l.when(), l.step(), l.tells())
 		}
@@ -44,9 +44,9 @@ func (l line) tells() string {
 	case l.reason != "":
 		return fmt.Sprintf("`%s`", l.reason)
 	case l.do == Tell && l.all&unfit != 0:
-		return "why it is unfit"
+		return "reason of the unfit record"
 	case l.do == Tell:
-		return "why it was refused"
+		return "reason of the refusal"
 	}
 	return ""
 }

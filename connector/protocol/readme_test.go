@@ -95,9 +95,9 @@ func TestREADMEDrawsTheArrowsThatAreWalked(t *testing.T) {
 }
 
 var causes = map[Do]string{
-	ReadList: "a list", ReadCustomer: "a read", Create: "a create leaves", Replay: "a create leaves again", Adopt: "it is adopted",
+	ReadList: "a list", ReadCustomer: "a read", Create: "a create is sent", Replay: "a create is sent again", Adopt: "it is adopted",
 	Update: "a read", AskLink: "a read", // which come first
-	Unlink: "it is let go",
+	Unlink: "it is released",
 }
 
 // cause says in a word what moved the link of a record.
