@@ -55,8 +55,8 @@ func (l *Ledger) Account(ctx context.Context) (a Account, err error) {
 	return a, err
 }
 
-// LinkedSample returns up to 2n payers whose customers are not known to be gone: those that
-// changed last, and those that changed longest ago; of one time, from both ends.
+// LinkedSample returns up to 2n payers whose customers are not known to be gone: the last changed
+// and the longest unchanged. Ties are taken from both ends.
 func (l *Ledger) LinkedSample(ctx context.Context, n int) ([]Payer, error) {
 	const linked = "SELECT p.connection, p.source_id FROM payers p WHERE p.billing_id IS NOT NULL AND NOT " + isMissing + " ORDER BY p.updated_at "
 	return l.payers(ctx, "SELECT "+payerColumns+" FROM payers p WHERE (p.connection, p.source_id) IN (SELECT * FROM ("+linked+"DESC, p.connection, p.source_id LIMIT ?1) latest UNION SELECT * FROM ("+
@@ -66,8 +66,8 @@ func (l *Ledger) LinkedSample(ctx context.Context, n int) ([]Payer, error) {
 const knowsCustomers = `SELECT EXISTS (SELECT 1 FROM remote_customers) OR EXISTS (SELECT 1 FROM changes WHERE state <> 'pending')
 	OR EXISTS (SELECT 1 FROM payers WHERE billing_id IS NOT NULL)`
 
-// KnowsCustomers reports whether the ledger holds anything that came from a billing
-// service, or may have come to one: customers that were listed, or changes that were sent.
+// KnowsCustomers reports whether the ledger has ever listed customers from a billing service, or
+// sent changes to one.
 func (l *Ledger) KnowsCustomers(ctx context.Context) (knows bool, err error) {
 	if err = l.queryRow(ctx, knowsCustomers).Scan(&knows); err != nil {
 		err = fmt.Errorf("look for customers in the ledger: %w", err)

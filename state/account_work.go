@@ -83,8 +83,8 @@ func (s *Server) NoteSummary(ctx context.Context, a AccountSummary) error {
 	return nil
 }
 
-// Summaries returns what the last look at each account found, by number; of those at which somebody should look alone where
-// that is asked for.
+// Summaries returns the findings of the last check of each account, by number. Optionally it
+// returns only the accounts that need attention.
 func (s *Server) Summaries(ctx context.Context, needing bool) (map[int64]AccountSummary, error) {
 	rows, err := s.read.Query(ctx, `SELECT account_id, looked_at, needs, summary, looked_at = '' OR settled <> version OR written_at >= looked_at FROM accounts WHERE needs = 1 OR NOT $1`, needing)
 	if err != nil {

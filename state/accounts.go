@@ -265,7 +265,8 @@ func (s *Server) Adopt(ctx context.Context, c AccountChange, key []byte) (Accoun
 	return made, ofAccountRow(c.Name, err)
 }
 
-// adopted returns the number of an account that waits for its key, which must be that of its ledger, or of a new one.
+// adopted returns the number of an account that waits for its key. The key must be its ledger's or
+// a new ledger's.
 func (s *Server) adopted(ctx context.Context, tx pgx.Tx, c AccountChange, seal *sealer) (id int64, err error) {
 	err = tx.QueryRow(ctx, "SELECT account_id FROM accounts WHERE name = $1 AND version = 0 AND key_id = '' FOR NO KEY UPDATE", c.Name).Scan(&id)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -312,8 +313,9 @@ func (s *Server) SetState(ctx context.Context, name string, to AccountState, by 
 	})
 }
 
-// Erase deletes the key of an account and its files, so that nothing that is sealed can be read again, here
-// or in a copy of the rows; a backup of before has the key. Its name stays taken. It fails with ErrNoAccount.
+// Erase deletes an account's key and files, so nobody can read sealed data again, here or in a copy
+// of the rows. An earlier backup still has the key. Its name stays taken. It fails with
+// ErrNoAccount.
 func (s *Server) Erase(ctx context.Context, name string, by Entry) (AccountInfo, error) {
 	return s.change(ctx, name, 0, func(tx pgx.Tx, id int64) (Entry, error) {
 		_, err := tx.Exec(ctx, "UPDATE accounts SET state = 'leaving', wrapped_key = NULL, key_id = '' WHERE account_id = $1", id)

@@ -74,8 +74,8 @@ func (tx *Tx) EndAttempt(a Attempt, end AttemptEnd) error {
 	return nil
 }
 
-// LookedFor notes that a look which began when the time of all attempts of a change was
-// over has shown that none had an effect.
+// LookedFor notes that no attempt of a change had an effect, shown by a read that began after the
+// time of all attempts.
 func (tx *Tx) LookedFor(c Change) error {
 	if err := tx.exec("UPDATE attempts SET ended = ? WHERE change_id = ? AND ended = ''", AttemptLooked, c.ID); err != nil {
 		return fmt.Errorf("note the end of the attempts of change %d: %w", c.ID, err)
@@ -83,10 +83,10 @@ func (tx *Tx) LookedFor(c Change) error {
 	return nil
 }
 
-// LookedAt notes that a read of a payer's customer with this ticket has shown what became
-// of all that could arrive no more when it began. An update with other values among them may
-// have left something that a look does not compare, where it showed what was applied: then
-// that counts as shown no more, and the next plan compares the whole.
+// LookedAt notes that a read of a payer's customer with this ticket has shown what became of all
+// that could arrive no more when it began. An update with other values in between may have changed
+// something that a read does not compare. Then the applied values no longer count as shown, and the
+// next plan compares everything.
 func (tx *Tx) LookedAt(p Payer, ticket int64, applied bool) error {
 	const outlived = "a.billing_id = ?1 AND a.ended = '' AND a.action <> 'create' AND a.over > 0 AND a.over < ?2"
 	n := int64(0)

@@ -100,8 +100,8 @@ func (l *Ledger) MatchCount(ctx context.Context, connection string) (n int, err 
 	return n, nil
 }
 
-// UnmatchedProfiles reports whether the index has shown customers that no payer is linked to since the records of a
-// connection were compared with them, and up to which profile it has.
+// UnmatchedProfiles reports whether the index has new unlinked customers since the last comparison
+// with a connection's records, and up to which profile.
 func (l *Ledger) UnmatchedProfiles(ctx context.Context, connection string) (newest int64, news bool, err error) {
 	err = l.queryRow(ctx, `SELECT coalesce((SELECT max(saved) FROM remote_profiles), 0),
 		coalesce((SELECT max(saved) FROM remote_profiles), 0) > coalesce((SELECT matched_to FROM connections WHERE name = ?), 0)`, connection).Scan(&newest, &news)
@@ -111,9 +111,10 @@ func (l *Ledger) UnmatchedProfiles(ctx context.Context, connection string) (newe
 	return newest, news, nil
 }
 
-// SaveMatchCandidates keeps what came of comparing all records of a connection with the customers of the index up to a
-// profile, in the place of what was kept before. The next plan looks again at the records for which a customer would be made
-// although they have candidates, and at those that are held for a likeness and have none any more.
+// SaveMatchCandidates keeps what came of comparing all records of a connection with the customers
+// of the index up to a profile, in the place of what was kept before. The next plan looks again at
+// records with candidates that would get a new customer, and at records held for a likeness whose
+// candidates are gone.
 func (tx *Tx) SaveMatchCandidates(connection string, upTo int64, found []MatchCandidate) error {
 	if err := tx.exec("DELETE FROM match_candidates WHERE connection = ?", connection); err != nil {
 		return err

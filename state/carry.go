@@ -13,9 +13,9 @@ import (
 //	one transaction there ─▶ one here ─▶ one there
 //	all rows, compared       it left     it has arrived
 //
-// What is arriving does not open until it is sure that what has left does not either, and
-// whatever dies on the way, the same call goes on: there are never two that work. From the first step to the
-// end of the second nobody else can write here.
+// The arriving ledger does not open until the departed one is certainly closed. After a crash, the
+// same call continues, so two ledgers never work at once. From the first step to the end of the
+// second nobody else can write here.
 
 // How a ledger stands to such a journey.
 const (

@@ -60,10 +60,9 @@ const changeColumns = `c.change_id, c.run_id, c.lane, c.action, c.wanted, c.diff
 // any other walks through all changes that were ever made.
 const openStates = "(state = 'pending' OR state = 'frozen' OR state = 'unknown')"
 
-// Changes returns up to limit changes of a connection's lane that are in one of
-// the open states: pending ones after change id after, or those that are frozen
-// or unknown, the longest untried first, so that a few without an answer never
-// stand before the others for good.
+// Changes returns up to limit changes of a connection's lane in one of the open states. Pending
+// changes come after change id after. Frozen or unknown ones come with the longest untried first,
+// so that a few unanswered changes never block the others.
 func (l *Ledger) Changes(ctx context.Context, connection, lane string, pending bool, after int64, limit int) ([]Change, error) {
 	states, order := "IN ('frozen', 'unknown')", "c.updated_at, c.change_id"
 	if pending {
@@ -113,8 +112,8 @@ const (
 // PlanGroups are all groups, in that order.
 var PlanGroups = []PlanGroup{GroupWatch, GroupAdopt, GroupUpdate, GroupCreate, GroupLink}
 
-// groupIn returns the expression for the group of change c of a plan. Whom a new customer looks
-// like is asked where the plan says that one does.
+// groupIn returns the expression for the group of change c of a plan. It checks the likeness of a
+// new customer only if the plan found one.
 func groupIn(p Plan) string {
 	watched := "c.blanks > 0 OR c.identity = 1 OR c.scopes = 1 OR c.unlinks = 1"
 	if p.Alike > 0 {
@@ -239,12 +238,11 @@ var ErrKeyDoubled = errors.New("several customers carry the key")
 // ErrKeyTaken means that another payer was created or linked with the same key.
 var ErrKeyTaken = errors.New("another payer has the same key")
 
-// FreezeCreate commits the exact bytes of a create before they are sent, and that
-// they are about to leave. It fails with ErrKeyFound or ErrKeyTaken when the key has
-// turned up since the plan, and with ErrKeyUnderWay while another create with it may still
-// take effect, for all that an index shows which is believed since a ticket. Of a record
-// that a person has said to be a customer it fails with ErrAccepted, and with ErrCreatesWait while the
-// connection creates nobody.
+// FreezeCreate commits the exact bytes of a create before they are sent, and that they are about to
+// leave. It fails with ErrKeyFound or ErrKeyTaken when the key has turned up since the plan. It
+// fails with ErrKeyUnderWay while another create with the key may still take effect, judged by the
+// index since a trusted ticket. Of a record that a person has said to be a customer it fails with
+// ErrAccepted, and with ErrCreatesWait while the connection creates nobody.
 func (tx *Tx) FreezeCreate(run int64, c Change, body []byte, since int64) (Attempt, error) {
 	tx.leads = true
 	if err := tx.holds(run); err != nil {
@@ -278,9 +276,10 @@ var ErrNotOpen = errors.New("it is not open any more")
 
 func notOpen(id int64) error { return fmt.Errorf("change %d: %w", id, ErrNotOpen) }
 
-// mayCreate says why a create may not leave: another payer has its key, or a customer carries it; a create of
-// another change with it may still take effect, for all that an index shows which is believed since a ticket;
-// or a person has said that the payer's record is a customer, be it to be had or not.
+// mayCreate returns why a create may not be sent, or nil. Another payer may have its key, or a
+// customer may carry it. A create of another change with the key may still take effect, judged by
+// the index since a trusted ticket. Or a person has said that the payer's record already is a
+// customer, available or not.
 func (tx *Tx) mayCreate(c Change, since int64) error {
 	p := c.Payer
 	var taken, found, underWay, accepted, stopped bool
@@ -312,8 +311,9 @@ func (tx *Tx) keyIsFree(p Payer) error {
 
 // Conditions on the key ?1, ?2 of a payer ?3, ?4, which is ?5 in the index.
 const (
-	// isTaken: another payer is being created with it, or was linked under it to a customer that is not known to be
-	// gone, whether or not that carries the key now.
+	// isTaken is the condition that another payer is being created with the key. It also holds if
+	// another payer was linked under the key to a customer that is not known to be gone, whether or
+	// not that customer carries the key now.
 	isTaken = `EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ?1 AND p.key_value = ?2
 		AND (p.billing_id IS NOT NULL AND NOT ` + isMissing + ` OR ` + isSent + `) AND (p.connection <> ?3 OR p.source_id <> ?4))`
 	// isFound: any customer but its own, ?6, carries it.
@@ -339,11 +339,11 @@ func (tx *Tx) Confirmable(p Payer) (c Confirmable, err error) {
 // isUnknown: a change of the customer of payer ?1, ?2 was sent, and it is not known whether it took effect.
 const isUnknown = "EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND source_id = ?2 AND lane = 'customer' AND state = 'unknown')"
 
-// FreezeUpdate commits the exact bytes of an update, the customer as it was fetched
-// before, and that they are about to leave. An update may be frozen anew after another
-// read; the bytes of a create never change. It fails with ErrKeyDoubled when the key has
-// turned up twice; where the update writes the payer's key on its customer, as FreezeCreate
-// does when that has turned up at all. One that takes the key off asks neither.
+// FreezeUpdate commits the exact bytes of an update, the customer as it was fetched before, and
+// that they are about to leave. An update may be frozen anew after another read; the bytes of a
+// create never change. It fails with ErrKeyDoubled when the key has turned up twice. If the update
+// writes the payer's key on its customer, one other customer with the key is enough, as for
+// FreezeCreate. One that takes the key off asks neither.
 func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) (Attempt, error) {
 	tx.leads = true
 	if err := tx.holds(run); err != nil {
@@ -413,8 +413,9 @@ func (tx *Tx) LinkPayer(p Payer, billingID string, seen bool) error {
 const isFreeFor = `connection = ?1 AND source_id = ?2 AND (billing_id IS NULL OR billing_id = ?3)
 	AND NOT EXISTS (SELECT 1 FROM payers other WHERE other.billing_id = ?3 AND (other.connection <> ?1 OR other.source_id <> ?2))`
 
-// link links a payer to a customer where a condition holds, isFreeFor at least, and sets what there is to set beside
-// it, with three arguments from ?4 on. applied is what it says that the customer holds of us; nil where it says nothing of that.
+// link links a payer to a customer under a condition, at least isFreeFor, and sets further columns
+// with three arguments from ?4 on. applied holds our values on the customer; nil if the caller does
+// not know them.
 func (tx *Tx) link(p Payer, billingID string, applied *connector.Customer, set, where string, three ...any) error {
 	key := []any{p.Connection, p.SourceID, billingID}
 	if err := tx.exec("UPDATE payers SET billing_id = ?3, "+set+" WHERE "+where, append(key, three...)...); err != nil {
@@ -451,8 +452,9 @@ func (tx *Tx) link(p Payer, billingID string, applied *connector.Customer, set, 
 	return ErrCustomerTaken
 }
 
-// Created closes a create that was answered with a customer, which the payer has from now on: what was sent is
-// what it holds of us, for all that is known, and a read has to show it. It fails as LinkPayer does.
+// Created closes a create that the service answered with a customer, and links the customer to the
+// payer. The sent values count as the customer's values until a read confirms them. It fails as
+// LinkPayer does.
 func (tx *Tx) Created(run int64, c Change, billingID string) error {
 	box, err := tx.boxApplied(c.Payer, c.Wanted)
 	if err != nil {
@@ -476,9 +478,9 @@ func (tx *Tx) CloseDone(run int64, c Change) error {
 	return errors.Join(closing, tx.SetApplied(c.Payer, c.Wanted))
 }
 
-// CloseConfirmed closes an update that a read has confirmed. foreign are the fields
-// that are not ours and changed meanwhile, without their places in lists: a person
-// is told detail, unless all of them move with every update.
+// CloseConfirmed closes an update that a read has confirmed. foreign holds the foreign fields that
+// changed meanwhile, without their places in lists. It reports detail to a person, unless all these
+// fields move with every update.
 func (tx *Tx) CloseConfirmed(run int64, c Change, foreign []string, detail string) error {
 	if err := tx.CloseDone(run, c); err != nil || len(foreign) == 0 {
 		return err
@@ -624,9 +626,9 @@ func (tx *Tx) OutcomeUnknown(p Payer) (open bool, err error) {
 	return open, err
 }
 
-// Arrival is how long after a request has left it may still arrive and take effect. For
-// one that asks for a signing link no time is waited, only looked: at worst it makes a
-// second mandate to sign, and a link that nobody has keeps a payer from signing at all.
+// Arrival is how long after a request has left it may still arrive and take effect. A request for a
+// signing link does not wait, but only looks. At worst it makes a second mandate to sign, and a
+// payer without a link could never sign.
 const Arrival = 15 * time.Minute
 
 // Ticket returns the next read ticket. A read whose ticket was taken later

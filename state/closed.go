@@ -18,11 +18,10 @@ func (tx *Tx) said(e Entry) (seq int64, err error) {
 	return seq, tx.row([]any{&seq}, "SELECT max(seq) FROM audit")
 }
 
-// GiveUp notes a person's word that a record is not to be connected: from now on it is left
-// out, with the customer and the mandate that it may have, and nothing that was planned for it
-// is sent. What has left and has no answer stays known. of says what the mapping makes of the
-// record now: when that changes, a person is told. It reports false when the very same was
-// said before, and fails with ErrNoRecord.
+// GiveUp notes a person's decision not to connect a record. From now on the record is left out,
+// with its customer and mandate, and its planned changes are not sent. What has left and has no
+// answer stays known. of says what the mapping makes of the record now: when that changes, a person
+// is told. It reports false when the very same was said before, and fails with ErrNoRecord.
 func (tx *Tx) GiveUp(id RecordID, of string, word Entry) (news bool, err error) {
 	var known, same bool
 	if err := tx.row([]any{&known, &same}, `SELECT count(*) > 0, count(CASE WHEN given_up <> 0 AND given_up_of = ?3 THEN 1 END) > 0 FROM source_records WHERE connection = ?1 AND source_id = ?2`,

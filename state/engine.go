@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// engine is the database that keeps a ledger's rows. The statements of this package are the same
-// on each, and so is all that is decided by them; an engine decides only what databases do
-// differently: how connections are made and what they are set to, which migrations make the
-// tables, how a batch of writes begins, what is looked at to find damage, and how the ledger is
-// read as it was at one moment. What an error of it means tells troubleOf.
+// engine is the database that keeps a ledger's rows. Both engines run the same statements and make
+// the same decisions. An engine covers only the differences of the databases: how connections are
+// made and set up, the migrations, the start of a write batch, the search for damage, and snapshot
+// reads. What an error of it means tells troubleOf.
 //
 // Backups, restores, the mark and the list of forgotten payers are of a SQLite file alone; whoever
 // uses another engine has its own for them.
@@ -56,8 +55,9 @@ type engine interface {
 	integrity(ctx context.Context, v *verifier) error
 	// references reports rows that refer to one that is not there.
 	references(ctx context.Context, v *verifier) error
-	// catalogue is the query that lists the tables whose rows are a ledger's: of each the name, and with
-	// commas between them its columns by their names, those of its primary key in order, and the tables it refers to.
+	// catalogue is the query that lists a ledger's tables. For each table it returns the name and,
+	// separated by commas, its columns by name, its primary key in order, and the tables it refers
+	// to.
 	catalogue() string
 	// patient lets a transaction take its time, however long none of its statements comes or ends.
 	patient(ctx context.Context, in executor) error

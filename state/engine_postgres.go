@@ -31,10 +31,10 @@ const postgresSchema = "main"
 // writersLock is the kind of advisory lock that writers of an account take turns by.
 const writersLock = 1885434739
 
-// postgres is the engine of a ledger that is an account's part of a Server. It decides that writers of an
-// account, on however many machines, take turns by a lock that ends with their transaction, that a statement and a
-// pause within a transaction end after a time, that the time is the server's, so that no two
-// machines compare their clocks, and what became of a commit whose answer was lost.
+// postgres is the engine of a ledger that is an account's part of a Server. It makes the writers of
+// an account, on all machines, take turns by a lock that ends with the transaction. It limits the
+// time of a statement and of a pause within a transaction. It uses the server's time, so no two
+// machines compare their clocks. It also finds out the outcome of a commit whose answer was lost.
 type postgres struct {
 	server  *Server
 	account int64
@@ -150,9 +150,9 @@ const timeline = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 // lock is the key of a lock of the account; which one, says its kind.
 func (e *postgres) lock(kind int64) int64 { return kind<<32 | e.account }
 
-// batchOver gives the connection to other ledgers. What is prepared on it stays there. A ledger that grows keeps
-// the tables' statistics in step by itself: the server comes to that a minute later, and a first backfill, planned as
-// for empty tables, takes hours by then.
+// batchOver gives the connection to other ledgers. What is prepared on it stays there. A growing
+// ledger updates the tables' statistics by itself. The server does so only a minute later, and a
+// first backfill planned for empty tables takes hours by then.
 func (e *postgres) batchOver(l *Ledger) {
 	clear(l.stmts)
 	if l.conn != nil {
@@ -165,8 +165,8 @@ func (e *postgres) batchOver(l *Ledger) {
 	}
 }
 
-// mostUncounted is how many rows a ledger changes at most until it asks which tables are to be counted: of those that
-// only come to hold something late it would learn too late by its growth.
+// mostUncounted is the number of changed rows after which a ledger checks the statistics of its
+// tables. Growth alone would trigger that too late for tables that fill late.
 const mostUncounted = 20_000
 
 // analyze has the server count what is in tables of which it does not know, of whose rows more than a

@@ -38,9 +38,9 @@ var making sync.Mutex
 // BusyTimeout is for how long a write to a file waits for another process that writes.
 const BusyTimeout = 10 * time.Second
 
-// sqliteFile is the engine of a ledger that is one SQLite file. It decides that the readers cannot
-// write, that the file is looked through beside them, which settings make a commit
-// durable, and that files beside it tell whether it is still in its place and no older than it was.
+// sqliteFile is the engine of a ledger that is one SQLite file. It opens readers read-only, checks
+// the file beside them, and sets the options that make a commit durable. It keeps files beside the
+// ledger that show whether it is still in its place and no older than before.
 type sqliteFile struct {
 	folder   *files.Folder // that the file lies in
 	name     string        // of the file in it
@@ -258,9 +258,8 @@ func prepareFile(folder *files.Folder, name string) error {
 	return refusePlanted(folder, name)
 }
 
-// refusePlanted refuses a ledger beside which something lies in the place of
-// SQLite's own files that is not SQLite's: as root, SQLite gives what it finds
-// there to the ledger's owner, whosever it was.
+// refusePlanted refuses a ledger if a foreign file lies in the place of one of SQLite's own files.
+// As root, SQLite gives the files it finds there to the ledger's owner.
 func refusePlanted(folder *files.Folder, name string) error {
 	for _, ending := range []string{"-wal", "-shm", "-journal"} {
 		if err := folder.CheckBeside(name+ending, name); err != nil {
@@ -273,9 +272,9 @@ func refusePlanted(folder *files.Folder, name string) error {
 	return nil
 }
 
-// refuseReadOnly refuses a ledger that this user may not write, or whose folder,
-// where SQLite keeps its log. SQLite itself would say so too late and in words
-// that could be taken for damage.
+// refuseReadOnly refuses a ledger without write access for this user to the file, or to the folder
+// for SQLite's log. SQLite itself would say so too late and in words that could be taken for
+// damage.
 func refuseReadOnly(path string) error {
 	const write, read, search = 2, 4, 1 // access(2)
 	for _, needs := range []struct {
@@ -292,10 +291,10 @@ func refuseReadOnly(path string) error {
 	return nil
 }
 
-// checkFile refuses a file that is no ledger or whose schema payersync did not make, and reports whether the first
-// connection that may write would change the file: a new one, or one that is no write-ahead log's yet.
-// It reads through a connection of its own, because a writer's settings alone would
-// change the file.
+// checkFile refuses a file that is not a ledger or has a schema from another program. It reports
+// whether the first writing connection would change the file: a new one, or one without a
+// write-ahead log. It reads through a connection of its own, because a writer's settings alone
+// would change the file.
 func (e *sqliteFile) checkFile(ctx context.Context, seal *sealer) (fresh bool, err error) {
 	path := e.path
 	db, err := sql.Open("sqlite", e.readOnly)

@@ -12,11 +12,12 @@ import (
 	"payersync/connector/protocol"
 )
 
-// What a decision on record r and its payer p must know besides, for factRow: what the
-// newest read showed of the customer, who carries the key, how the payer's last change
-// ended, what is known of the mandate and of the last request for its link, from when on
-// the ledger knows what was sent, and which other record has the payer's key. Where one row of many is enough they
-// are counted all the same: of all that EXISTS could find PostgreSQL makes a list first, for each page anew.
+// These columns give factRow the other facts for a decision on record r and its payer p. They cover
+// the customer in the newest read, the carriers of the key, and the result of the payer's last
+// change. They also cover the mandate, the last request for its link, since when the ledger knows
+// the sent requests, and another record with the payer's key. Where one row of many is enough they
+// are counted all the same: of all that EXISTS could find PostgreSQL makes a list first, for each
+// page anew.
 var (
 	factColumns = `p.shows, p.shown_at, p.confirmed_at, p.answered_at, rc.ticket, rc.digest, rc.key_values,
 	(SELECT count(*) > 0 FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value AND t.billing_id = p.billing_id),

@@ -33,9 +33,8 @@ func blank(sourceID string) connector.Record {
 	return connector.Record{SourceID: sourceID, State: connector.RecordDeleted, Data: json.RawMessage("{}")}
 }
 
-// Barred returns those records of a page of which nothing but the id is to be kept, and
-// why; with ForgottenNot those that were kept so till now, and need not be any more. label
-// says what a record is known by.
+// Barred returns the records of a page that keep only their id, and why. ForgottenNot marks records
+// that no longer need to. label returns the label of a record.
 func (l *Ledger) Barred(ctx context.Context, connection string, records []connector.Record, label func(connector.Record) connector.Label) (map[string]Forgotten, error) {
 	said, err := l.storedTombstones(ctx)
 	if err != nil || len(said.stone) == 0 {
@@ -127,8 +126,8 @@ func (s tombstones) barred(id RecordID, kept bool, books []string, marked map[st
 	return ForgottenNot
 }
 
-// looksOther reports whether a record says who it is, and that is not who was forgotten. A
-// payer of whom only the number was known cannot be told from another.
+// looksOther reports whether a record names a payer other than the forgotten one. A payer of whom
+// only the number was known cannot be told from another.
 func looksOther(marks []string, person, number string) bool {
 	known := slices.DeleteFunc(slices.Clone(marks), func(m string) bool { return m == number })
 	return person != "" && len(known) > 0 && !slices.Contains(known, person)
@@ -158,8 +157,8 @@ func (tx *Tx) Bar(connection, sourceID string, how Forgotten) error {
 		WHERE connection = ?2 AND source_id = ?3`, how, connection, sourceID))
 }
 
-// customersOf are the customers of record ?1, ?2: the one that it has, and those that it had
-// or asked for and that are nobody else's.
+// customersOf are the customers of record ?1, ?2: its present one, and earlier or requested ones
+// that belong to no other payer.
 const customersOf = `(SELECT p.billing_id FROM payers p WHERE p.connection = ?1 AND p.source_id = ?2 AND p.billing_id IS NOT NULL
 	UNION SELECT a.billing_id FROM attempts a WHERE a.connection = ?1 AND a.source_id = ?2 AND a.billing_id <> ''
 	  AND NOT EXISTS (SELECT 1 FROM payers o WHERE o.billing_id = a.billing_id AND (o.connection <> ?1 OR o.source_id <> ?2)))`
@@ -225,7 +224,7 @@ func (tx *Tx) erase(id RecordID, how Forgotten) error {
 		{"DELETE FROM match_candidates WHERE connection = ?1 AND source_id = ?2", nil},
 		{`UPDATE payers SET applied = NULL, applied_hash = '', read_values = NULL, read_digest = '', accepted = NULL, shows = '', shown_at = 0, confirmed_at = 0, likeness = '', moves_name = '', moves_value = '',
 			unlink_at = 0, unlink_from = 0, updated_at = ?3 WHERE connection = ?1 AND source_id = ?2`, []any{stamp(tx.now)}},
-		// Whoever had it forgotten knows that its customer stays, with the mandate that it has.
+		// The person who ran the command knows that the customer stays, with its mandate.
 		{`UPDATE payers SET stays_at = (SELECT max(ticket, 1) FROM ledger), stays_with = coalesce(mandate_id, '') WHERE connection = ?1 AND source_id = ?2 AND billing_id IS NOT NULL`, nil},
 	} {
 		if err := tx.exec(step.query, append([]any{id.Connection, id.SourceID}, step.args...)...); err != nil {
@@ -350,9 +349,9 @@ func (l *Ledger) Forget(ctx context.Context, id RecordID, by Entry) (left bool, 
 	return false, l.Do(ctx, func(tx *Tx) error { return tx.exec("UPDATE tombstones SET scrubbed = 1 WHERE record = ?", t.record) })
 }
 
-// Unforget lets a payer be kept again that was forgotten, or a record that looks like one:
-// it comes back with the next reading of everything, which the next run is. It fails with
-// ErrNotForgotten, ErrNoRecord or ErrRunning.
+// Unforget permits a forgotten payer, or a record that looks like one, to be kept again. It comes
+// back with the next complete reading, which is the next run. It fails with ErrNotForgotten,
+// ErrNoRecord or ErrRunning.
 func (l *Ledger) Unforget(ctx context.Context, id RecordID, by Entry) error {
 	hold, err := l.holdStill(id.Connection)
 	if err != nil {
@@ -431,8 +430,8 @@ func (l *Ledger) say(ctx context.Context, id RecordID, holds bool, of connector.
 	return then(k, t)
 }
 
-// heldOf returns what is sealed of a payer, so that it can be looked for in the files, and
-// the webhook bodies that name no customer and speak of it all the same.
+// heldOf returns a payer's sealed values, so that they can be searched for in the files. It
+// includes the webhook bodies that concern the payer but name no customer.
 func (l *Ledger) heldOf(ctx context.Context, id RecordID, of connector.Label) (boxes [][]byte, loose []string, err error) {
 	for _, query := range []string{
 		"SELECT m.body FROM alarm_messages m, (SELECT ?1, ?2) of WHERE m.sent_at IS NULL", // whomever they name

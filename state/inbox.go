@@ -22,10 +22,9 @@ type Delivery struct {
 	Detail     string // why it is quarantined, in plain words
 }
 
-// RepeatDelivery notes that a delivery came again and reports whether it waits
-// anew. It may be the next event of its customer, spelt alike: it takes its place
-// behind all others, so that a read which has begun does not cover it. What waits
-// already keeps its time, so that repeats cannot put it off.
+// RepeatDelivery notes that a delivery came again and reports whether it waits anew. It may be an
+// identical later event of its customer. It goes behind all others, so a read that has begun does
+// not cover it. What waits already keeps its time, so that repeats cannot put it off.
 func (tx *Tx) RepeatDelivery(key string) (again bool, err error) {
 	if err := tx.exec(`UPDATE inbox SET repeats = repeats + 1, inbox_id = (SELECT max(inbox_id) + 1 FROM inbox)
 		WHERE delivery_key = ?`, key); err != nil {
@@ -55,10 +54,10 @@ type OpenDelivery struct {
 // longer was postponed by a clock that was ahead, and is due.
 const longestWait = time.Hour
 
-// OpenDeliveries returns up to limit customers with deliveries that are due, the
-// longest waiting first; all deliveries of a customer count as one. Where all of
-// them came before, the customer is due when its last read for deliveries began
-// gap ago: whoever caught a delivery can send it as often as they like.
+// OpenDeliveries returns up to limit customers with deliveries that are due, the longest waiting
+// first; all deliveries of a customer count as one. If all of them are repeats, the customer is due
+// when its last read for deliveries began gap ago, because an attacker can resend a captured
+// delivery at any rate.
 func (l *Ledger) OpenDeliveries(ctx context.Context, gap time.Duration, limit int) ([]OpenDelivery, error) {
 	rows, err := l.query(ctx, "SELECT o.billing_id, o.mandate, o.up_to, k.delivery_key, o.attempts, o.known, o.since FROM ("+dueDeliveries+
 		") o JOIN inbox k ON k.inbox_id = o.up_to ORDER BY o.first"+limitTo, append(dueArgs(l.Now(), gap), limit)...)

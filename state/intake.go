@@ -189,7 +189,7 @@ func (tx *Tx) lastDelivery() (last int, err error) {
 	return last, nil
 }
 
-// insertArrivals stores those deliveries whose keys are new, with ids that follow last, and notes which these are.
+// insertArrivals stores the deliveries with new keys, with ids that follow last, and marks them.
 func (tx *Tx) insertArrivals(all []*arrival, last int) error {
 	args, received := make([]any, 0, 13*len(all)), stamp(tx.now)
 	for i, a := range all {

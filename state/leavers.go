@@ -8,9 +8,8 @@ import (
 	"payersync/connector"
 )
 
-// hasLeft is the condition that record r is no payer's any more: the newest plan leaves it
-// out, its system says that it is gone, a whole reading did not show it, or a person said that
-// it is another one.
+// hasLeft is the condition that record r is no longer a payer's. The newest plan leaves it out, its
+// system has deleted it, a complete reading missed it, or a person merged it into another record.
 const hasLeft = "(r.decision = 'excluded' OR r.state <> 'active' OR r.unseen = 1 OR r.same_as <> '')"
 
 // isNoPayer is the condition that record r does not count as a payer: it has left, or a person gave
@@ -82,9 +81,8 @@ func (tx *Tx) tellLeft(connection string, n Notice) error {
 // ErrOtherMandate means that the payer has another mandate by now than a person spoke of.
 var ErrOtherMandate = errors.New("the payer has another mandate by now; look at it again")
 
-// LetStay notes a person's word that the payer, whose record has left, may stay with the
-// mandate that it has, and takes back what was told of its leaving. It fails with
-// ErrOtherMandate when it has another by now.
+// LetStay notes a person's permission that a payer without a record may stay with its mandate, and
+// withdraws the report of its leaving. It fails with ErrOtherMandate when it has another by now.
 func (tx *Tx) LetStay(p Payer, word Entry) error {
 	seq, err := tx.said(word)
 	if err != nil {

@@ -37,9 +37,8 @@ type Options struct {
 	KeyFile string           // the sealing key; must exist, see CreateKey. "" with a Server means the account's
 	Now     func() time.Time // the clock of every stored time; nil means the system's. A Server has its own
 
-	// Keyless opens a ledger that there is although its key cannot be read, for what
-	// shows nothing that is sealed: of what is, and of every write, the error is that of
-	// the key.
+	// Keyless opens an existing ledger whose key cannot be read, for readers of unsealed data.
+	// Reads of sealed data, and all writes, return the key's error.
 	Keyless bool
 
 	// Brief says that the ledger is opened for one look, and closed again. Of a Server it takes no writes then, and keeps
@@ -51,10 +50,9 @@ type Options struct {
 	// or why it is not. nil for nobody.
 	Committing func() (ended func(error))
 
-	// Commit is for tests that place crashes and full disks: it is asked before
-	// (done is false) and after every commit. An error before stands for one that
-	// SQLite gave, and nothing is kept; an error after stands for a process that
-	// died with the commit on disk. nil for nobody.
+	// Commit is for tests that place crashes and full disks: it is asked before (done is false) and
+	// after every commit. An error before simulates an error of SQLite, and nothing is kept. An
+	// error after simulates a process that died with the commit on disk. nil simulates nothing.
 	Commit func(done bool) error
 
 	// Look is for tests that place slow disks: the file is looked through when it
@@ -110,10 +108,10 @@ type statements struct {
 	of map[string]*sql.Stmt
 }
 
-// Open opens the ledger at opts.Path, makes it when it does not exist, and
-// brings its schema up to date. It refuses a file on a network file system, a
-// file that is not a ledger, one written by a newer payersync, a corrupt one
-// and one whose key file is missing, wrong or readable by others.
+// Open opens the ledger at opts.Path, makes it when it does not exist, and brings its schema up to
+// date. It refuses a file on a network file system, a file that is not a ledger, one from a newer
+// payersync, and a corrupt one. It also refuses a ledger whose key file is missing, wrong or
+// readable by others.
 //
 // The whole of a large file is looked through while the ledger is read already: see
 // [Ledger.Sound]. Nothing is written before, unless the file lies as its last user closed it.

@@ -120,8 +120,8 @@ type ApprovedLetter struct {
 	Recipient string
 }
 
-// ApproveLetters notes that a person has let letters of a setup go: these and, where it is whole,
-// from the next day on those that come. batch is the hash of what was shown.
+// ApproveLetters notes that a person has approved letters of a setup. If whole is set, the approval
+// also covers later letters from the next day on. batch is the hash of the shown letters.
 func (tx *Tx) ApproveLetters(setup, batch string, whole bool, letters []ApprovedLetter, by Entry) error {
 	var id int64
 	if err := tx.row([]any{&id}, "INSERT INTO letter_approvals (setup, batch, whole, letters, actor, reason, at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING approval_id",

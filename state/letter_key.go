@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// loadLetterKey reads the key of what outlives the sealing key. It is made from that one, so
-// that a ledger which was put back to before the first letter has it too, and kept, sealed,
-// once the ledger gets another.
+// loadLetterKey reads the key of what outlives the sealing key. It is derived from that key, so a
+// ledger restored to before the first letter has it too. It is stored, sealed, once the ledger gets
+// another key.
 func (l *Ledger) loadLetterKey(ctx context.Context, db executor) error {
 	if l.seal.away != nil {
 		return nil

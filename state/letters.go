@@ -102,8 +102,8 @@ func (tx *Tx) FreezeLetter(l Letter) error {
 	return nil
 }
 
-// mayLeave is the condition that nothing is known which keeps letter t from leaving: its mandate
-// is the payer's and waits for a signature, and nobody stopped it. ?2 is the day.
+// mayLeave is the condition that nothing known keeps letter t from being sent. Its mandate is the
+// payer's and unsigned, and nobody stopped it. ?2 is the day.
 const mayLeave = `EXISTS (SELECT 1 FROM payers p JOIN mandates m ON m.mandate_id = p.mandate_id
 	JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id
 	WHERE p.connection = t.connection AND p.source_id = t.source_id AND p.mandate_id = t.mandate_id AND m.status = 'CREATED' AND r.forgotten = '' AND NOT ` + hasLeft + `)
@@ -163,8 +163,7 @@ func (tx *Tx) AbandonSending() (int64, error) {
 	return n, nil
 }
 
-// VoidLetters gives up the letters to a payer that have not left and that are not about a
-// mandate which waits for a signature.
+// VoidLetters gives up a payer's unsent letters that concern no unsigned mandate.
 func (tx *Tx) VoidLetters(connection, sourceID string) error {
 	return tx.endLetter(`UPDATE letters AS t SET state = 'void', ended_at = ?3, answer = 'the mandate waits for no signature any more'
 		WHERE connection = ?1 AND source_id = ?2 AND (state = 'frozen' OR state = 'deferred') AND NOT EXISTS (

@@ -30,8 +30,8 @@ const (
 	likeNamePostcode = "name postcode"
 )
 
-// mostTwins is how many other records may have a name and something else in common with a
-// record for that to say that they are one: what more have is a customer with many accounts.
+// mostTwins is the largest number of records with the same name and another trait that still count
+// as one payer. More records than that are a customer with many accounts.
 const mostTwins = 5
 
 // traits returns the likeness as keyed hashes, in order.
@@ -146,8 +146,8 @@ type Twins struct {
 	Twice []Twin // have the name and an e-mail address in common and no two postcodes; their records are in the same books
 }
 
-// Twins returns whom a record may be, without those of which a person has said that they
-// are others. What many payers have in common says nothing.
+// Twins returns the payers that a record may be, without those that a person has declared to be
+// others. What many payers have in common says nothing.
 func (l *Ledger) Twins(ctx context.Context, connection, sourceID string, k Likeness) (Twins, error) {
 	var out Twins
 	own := l.traits(k)
@@ -224,10 +224,10 @@ func (l *Ledger) elsewhere(ctx context.Context, own []trait, t Twin) (bool, erro
 	return known, nil
 }
 
-// WakeTwins makes this very plan look again at the records of a connection for which a
-// customer would be made and that have a name and something else in common with a payer
-// which was decided on after them, or has left since, and at those that are held for such a
-// payer, which may be back; it returns how many.
+// WakeTwins makes the present plan look again at two kinds of records, and returns their number.
+// The first kind would get a new customer, and shares a name and another trait with a payer that
+// was decided later or has left since. The second kind is held for such a payer, because the payer
+// may be back.
 func (tx *Tx) WakeTwins(connection string, there bool) (int64, error) {
 	n, err := tx.count(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND (unseen = 0 OR ?2 = 0) AND replan = 0 AND source_id IN (
 		SELECT c.source_id FROM changes c JOIN likenesses m ON m.connection = c.connection AND m.source_id = c.source_id AND m.kind IN ('name email', 'name phone', 'name postcode')
@@ -281,9 +281,9 @@ const mostLookalikes = 100
 // isLookalike is the condition that payer p is shown as a look-alike of record ?1, ?2.
 const isLookalike = `(p.connection <> ?1 OR p.source_id <> ?2) AND NOT ` + toldApart + ` AND (NOT ` + hasLeft + ` OR ` + mayHave + `)`
 
-// Lookalikes returns the payers of ours that have a record's name or an e-mail address of
-// it, those first that have both, then those whose records have left; of what very many have,
-// not all.
+// Lookalikes returns our payers with a record's name or one of its e-mail addresses. Payers with
+// both come first, then those whose records have left. Of traits that very many payers share, it
+// returns only some.
 func (l *Ledger) Lookalikes(ctx context.Context, connection, sourceID string) ([]Lookalike, error) {
 	type row struct {
 		Lookalike

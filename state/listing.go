@@ -13,10 +13,10 @@ import (
 	"payersync/connector"
 )
 
-// Listing is what one list pass has shown of the service's customers so far. It is kept in
-// memory alone, because a pass that is cut off proves nothing and the next one begins anew: of a
-// customer that a list shows as it is known nothing is written. What the pass saw to its end is
-// one fact, with the rows that it did not show as exceptions: see FinishPass.
+// Listing is what one list pass has shown of the service's customers so far. It is kept only in
+// memory. A pass that is cut off proves nothing, and the next one begins anew. An unchanged
+// customer in a list writes nothing. What the pass saw to its end is one fact, with the rows that
+// it did not show as exceptions: see FinishPass.
 type Listing struct {
 	Pass   int64 // its number
 	Ticket int64 // the read ticket of its pages
@@ -106,8 +106,8 @@ func lastSeenOf(table, at string) string {
 		WHERE q.finished_at IS NOT NULL ORDER BY q.finished_at DESC, q.started_at LIMIT 1), '')) ELSE %[1]s.%[2]s END`, table, at)
 }
 
-// listedTables are the tables whose rows say when something was last seen, and which of them the
-// list pass that ended last has shown.
+// listedTables are the tables with rows that store their last sighting and the last finished list
+// pass that showed them.
 var listedTables = []struct{ name, id, at string }{{"mandates", "mandate_id", "last_seen_at"}, {"financial_statuses", "billing_id", "seen_at"}}
 
 func (s *Listing) met(table string) *connector.IDs {
@@ -186,8 +186,8 @@ func (tx *Tx) execPages(query string, ids idPages) error {
 	return nil
 }
 
-// dropGone drops the places of customers that are gone, that the pass did not show and that no
-// payer is linked to, when it saw the same customers as the complete pass before it.
+// dropGone drops unlinked customers that are gone and missing from the pass, when the pass saw the
+// same customers as the last complete one.
 func (tx *Tx) dropGone(s *Listing, hash string) error {
 	rows, err := tx.query(`SELECT billing_id FROM remote_customers WHERE digest = ''
 		AND EXISTS (SELECT 1 FROM passes a WHERE a.pass_id = (SELECT max(b.pass_id) FROM passes b WHERE b.finished_at IS NOT NULL AND b.pass_id < ?1) AND a.ids_hash = ?2

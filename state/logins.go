@@ -44,7 +44,7 @@ func (l *Ledger) Login(ctx context.Context, hash string) (data []byte, expires t
 }
 
 // AddLogin keeps a new login with its data until it expires, and drops the logins that have
-// expired by now, which is the clock that expires is of.
+// expired. expires uses the same clock as now.
 func (tx *Tx) AddLogin(hash string, data []byte, expires, now time.Time) error {
 	return errors.Join(
 		tx.exec("DELETE FROM logins WHERE expires_at <= ?", stamp(now)),

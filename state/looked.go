@@ -9,11 +9,12 @@ import (
 	"payersync/state/files"
 )
 
-// A file that was found sound, that payersync closed as its last user, and that nobody has touched since, holds what it
-// would hold had that process gone on. So the next one writes to it at once, and looks through it beside that; what it
-// finds ends its writing as damage does that SQLite meets. A note beside the file says how it was left: its size, its
-// place on the disk, and two times, of which nobody can set one back. After a crash, a power cut, a restore, a
-// copy or anybody's hand in the file they differ, and nothing is written before the whole file was looked through.
+// A sound file that payersync closed as its last user, and that nobody touched since, is as it
+// would be had the process gone on. So the next one writes to it at once, and looks through it
+// beside that; what it finds ends its writing as damage does that SQLite meets. A note beside the
+// file says how it was left: its size, its place on the disk, and two times, of which nobody can
+// set one back. After a crash, a power cut, a restore, a copy or anybody's hand in the file they
+// differ, and nothing is written before the whole file was looked through.
 //
 // No disk says of its own that a bit has turned. So the note is good for a day after a whole look, however often the
 // ledger is opened and closed in it.

@@ -66,8 +66,8 @@ func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID st
 	return before, tx.saveSealed(m)
 }
 
-// newLink returns the signing link that a read showed with a mandate, "" for one that a list
-// shows and that is kept already.
+// newLink returns the signing link from a read of a mandate; "" for a link that a list shows and
+// the ledger already keeps.
 func (tx *Tx) newLink(m connector.Mandate) (string, error) {
 	if tx.listing == nil || m.URL == "" {
 		return m.URL, nil
@@ -177,16 +177,16 @@ const (
 	lostLink = "EXISTS (SELECT 1 FROM mandates lost WHERE lost.mandate_id = p.mandate_id AND lost.status = 'CREATED' AND lost.link IS NULL)"
 )
 
-// LostLinks returns the linked payers of a connection, of all of them for "", whose
-// mandate waits for a signature and whose signing link nobody has: it was never seen, was
-// refused, or was last given before expired, where links expire.
+// LostLinks returns the linked payers of a connection ("" for all) with an unsigned mandate and no
+// usable signing link. The link was never seen, was refused, or was last given before expired, if
+// links expire.
 func (l *Ledger) LostLinks(ctx context.Context, connection string, expired time.Time) ([]Payer, error) {
 	return l.payers(ctx, "SELECT "+payerColumns+" FROM "+unsigned+`
 		(m.link IS NULL OR m.link_at <= ?2) AND (p.connection = ?1 OR ?1 = '') AND `+inOrder+" ORDER BY p.connection, p.source_id", connection, orEver(expired))
 }
 
-// OldLinks returns the linked payers of a connection, of all of them for "", whose mandate
-// waits for a signature and whose signing link was last given before a moment.
+// OldLinks returns the linked payers of a connection ("" for all) with an unsigned mandate whose
+// signing link was last given before a time.
 func (l *Ledger) OldLinks(ctx context.Context, connection string, before time.Time) ([]Payer, error) {
 	return l.payers(ctx, "SELECT "+payerColumns+" FROM "+unsigned+`
 		m.link IS NOT NULL AND m.link_at <= ?2 AND (p.connection = ?1 OR ?1 = '') AND `+inOrder+" ORDER BY p.connection, p.source_id", connection, stamp(before))

@@ -121,8 +121,8 @@ func (l *Ledger) MappingSavedBy(ctx context.Context, hash string) (Entry, error)
 	return e, nil
 }
 
-// MappingSavers returns who has ever saved a version, in the name of whatever connection: also of
-// one that this ledger does not show, because several can have the same mapping.
+// MappingSavers returns everybody who has ever saved a version, for any connection. It includes
+// connections that this ledger does not show, because several can share a mapping.
 func (l *Ledger) MappingSavers(ctx context.Context, hash string) ([]string, error) {
 	if len(hash) < MappingMark {
 		return nil, nil

@@ -13,15 +13,14 @@ import (
 	"time"
 )
 
-// A ledger counts its commits, and beside it lies a file, its mark, that says how
-// far it had come. A ledger that has counted less than its mark says is a copy that
-// somebody put back, whether or not anybody told: what was sent since that copy was
-// made is not in it, and a record could be created a second time.
+// A ledger counts its commits, and beside it lies a file, its mark, that says how far it had come.
+// A ledger with fewer commits than its mark is a restored older copy, reported or not. It lacks the
+// requests since the copy, so a record could be created twice.
 //
-// The mark follows the ledger, never the other way round: it is written after the
-// commit is durable and before anybody learns of it. A process that dies in between
-// leaves a mark that is behind, which means nothing. It is written with every
-// commit, in place, and is on the disk before anything leaves for the service.
+// The mark follows the ledger, never the other way round: it is written after the commit is durable
+// and before anybody learns of it. A process that dies in between leaves an older mark, which is
+// harmless. It is written with every commit, in place, and is on the disk before anything leaves
+// for the service.
 const markEnding = ".mark"
 
 // markText is how a mark is written: as long for every number, so that it is

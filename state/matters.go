@@ -10,8 +10,8 @@ import (
 	"payersync/connector"
 )
 
-// LostMandate is a payer's mandate that was cancelled, or has a status that is not
-// documented, and that a person should see to.
+// LostMandate is a payer's cancelled mandate, or one with an undocumented status, that needs a
+// person.
 type LostMandate struct {
 	MandateID string
 	RecordID
@@ -170,8 +170,8 @@ func (l *Ledger) WaitingSince(ctx context.Context, p Plan) (first int64, at time
 	return first, at, nil
 }
 
-// Unanswered returns how many requests that may have changed something left before a time and
-// have no answer, nor a look that shows what became of them, and when the first of them left.
+// Unanswered returns the number of unanswered changing requests sent before a time whose effect no
+// read has shown, and when the first was sent.
 func (l *Ledger) Unanswered(ctx context.Context, before time.Time) (n int, first time.Time, err error) {
 	var at sql.NullString
 	if err := l.queryRow(ctx, "SELECT count(*), min(sent_at) FROM attempts WHERE ended = '' AND sent_at < ?", stamp(before)).Scan(&n, &at); err != nil {

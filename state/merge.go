@@ -5,16 +5,15 @@ import (
 	"fmt"
 )
 
-// ErrMerged means that a person said that a record is another one, so that nothing of it
-// is sent.
+// ErrMerged means that a person merged the record into another one, so that nothing of it is sent.
 var ErrMerged = errors.New("a person said that the record is the same payer as another one")
 
 // ErrNotMerged means that nobody said that a record is another one.
 var ErrNotMerged = errors.New("nobody said that the record is the same payer as another one")
 
-// Merge notes that two records of a connection are one payer, on a person's word: the first
-// is left out from now on, as one that its own system has merged. It fails with
-// ErrSameRecord, ErrNoRecord, ErrMerged or ErrUnderWay.
+// Merge notes a person's decision that two records of a connection are one payer. The first is left
+// out from now on, like a record that its own system has merged. It fails with ErrSameRecord,
+// ErrNoRecord, ErrMerged or ErrUnderWay.
 func (tx *Tx) Merge(connection, sourceID, otherID string) error {
 	var known, other, merged, leads bool
 	if err := tx.row([]any{&known, &other, &merged, &leads}, `SELECT

@@ -9,9 +9,8 @@ import (
 	"fmt"
 )
 
-// countable are the records whose absence from a complete reading means something:
-// those that a plan has looked at, without the deleted ones and those that could
-// not be read, whose ids may be the numbers of their lines.
+// countable are the planned records whose absence from a complete reading counts. Deleted records
+// are left out, and unreadable ones too, because their ids may be line numbers.
 const countable = `connection = ?1 AND state <> 'deleted' AND planned_hash <> '' AND unreadable = 0`
 
 // UnseenCount returns how many of the known records the run that has called NoteMissed

@@ -10,19 +10,19 @@ import (
 
 // Why a customer is not moved.
 var (
-	// ErrNotMovable means that the payer has no customer which a read has shown, so that
-	// there is nothing to move.
+	// ErrNotMovable means that no read has shown a customer of the payer, so there is nothing to
+	// move.
 	ErrNotMovable = errors.New("no read has shown a customer of the record")
-	// ErrUnlinking means that a person has said that the customer is not the payer's, which the
-	// next plan carries out.
+	// ErrUnlinking means that a person has unlinked the customer from the payer, and that the next
+	// plan carries this out.
 	ErrUnlinking = errors.New("a person said that the customer is not the record's")
 	// ErrInTheBooks means that the record which has the customer is still a payer of its own.
 	ErrInTheBooks = errors.New("the record that has the customer is still in the books")
 )
 
-// MoveKey notes that a person has said that a payer's customer comes to carry another key:
-// the one that its record has by now. An update of the next plan writes it, and it is the
-// payer's when a read has shown it. It fails with ErrNotMovable, ErrUnlinking or ErrUnderWay.
+// MoveKey notes a person's decision that a payer's customer gets another key: the present key of
+// its record. An update of the next plan writes it, and it is the payer's when a read has shown it.
+// It fails with ErrNotMovable, ErrUnlinking or ErrUnderWay.
 func (tx *Tx) MoveKey(p Payer, to connector.Key) error {
 	if err := movable(p); err != nil {
 		return err
@@ -48,11 +48,10 @@ func movable(p Payer) error {
 	return nil
 }
 
-// HandOver gives the customer of a payer whose record has left the books, by its state or
-// because the newest reading of everything did not show it, to another record,
-// with its mandate and all that is known of it, and notes that it comes to carry that
-// record's key. It fails with ErrNotMovable, ErrUnlinking, ErrInTheBooks, ErrNoRecord, ErrLinkedAlready or
-// ErrUnderWay.
+// HandOver gives a payer's customer to another record, with its mandate and all that is known of
+// it. The payer's record must have left the books, by its state or by the newest complete reading.
+// HandOver notes that the customer will carry the new record's key. It fails with ErrNotMovable,
+// ErrUnlinking, ErrInTheBooks, ErrNoRecord, ErrLinkedAlready or ErrUnderWay.
 func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Key) error {
 	if err := movable(from); err != nil {
 		return err

@@ -37,10 +37,11 @@ func aboutOnePair(err error) bool {
 	return slices.ContainsFunc([]error{ErrUnderWay, ErrLinkedAlready, ErrNotMovable, ErrUnlinking, ErrNoPayer, ErrNoRecord}, func(why error) bool { return errors.Is(err, why) })
 }
 
-// MoveBooks notes that the books of a connection moved to another one, closes the old connection,
-// and gives the customers of its payers to the records that continue them. It returns the pairs that
-// it left as they are. Only the next plan of the new connection sends anything. A call that was
-// interrupted can be repeated. It fails with ErrRunning, ErrUnderWay, and as DecideConnections does.
+// MoveBooks notes that the books of a connection moved to another one and closes the old
+// connection. It gives the old payers' customers to the records that continue them. It returns the
+// pairs that it left as they are. Only the next plan of the new connection sends anything. A call
+// that was interrupted can be repeated. It fails with ErrRunning, ErrUnderWay, and as
+// DecideConnections does.
 func (l *Ledger) MoveBooks(ctx context.Context, d ConnectionDecision, pairs []MovePair) (left []MoveLeft, err error) {
 	d.Decision = BooksMoved
 	quiet, release, err := l.holdConnections(d.Old, d.New)

@@ -8,8 +8,8 @@ import (
 	"payersync/connector"
 )
 
-// asStored is what News compares of record r: all that SavePage would write of one whose
-// content is known, or that and how it is barred.
+// asStored is the part of record r that News compares: everything that SavePage writes of a record
+// with known content, or that and how the record is barred.
 const asStored = "CASE r.forgotten WHEN '' THEN r.content_hash || ' ' || r.unreadable || ' ' || r.origin ELSE r.forgotten END"
 
 // News is what of a page there is to write. Of what the ledger holds as it is nothing is, however often it is read.

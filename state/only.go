@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ofConnections says of each table and view that holds something of single connections which of
-// its rows t are of some of them, which stand in the place of IN (?).
+// ofConnections holds for each table and view with rows of single connections a condition. The
+// condition selects the rows t of the connections that replace IN (?).
 var ofConnections = map[string]string{
 	"alarms": "t.connection IN (?)", "apart": "t.connection IN (?)", "attempts": "t.connection IN (?)", "attention": "t.connection IN (?)",
 	"changes": "t.connection IN (?)", "connections": "t.name IN (?)", "create_stops": "t.connection IN (?)", "cursors": "t.connection IN (?)", "labels": "t.connection IN (?)",

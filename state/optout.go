@@ -31,9 +31,9 @@ func (l *Ledger) stopCipher() (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// StopToken returns the token by which whoever gets a letter about a mandate can say that they
-// want no more. It names nobody. It is "" for a ledger without its key, and for an id that is
-// longer than any that the service has been seen to give.
+// StopToken returns the opt-out token of a mandate's letters. It names nobody. It is "" for a
+// ledger without its key, and for an id that is longer than any that the service has been seen to
+// give.
 func (l *Ledger) StopToken(mandateID string) string {
 	if l.Sealed() || len(mandateID) > stopBlock-2 {
 		return ""
@@ -76,8 +76,8 @@ type OptingOut struct {
 	News  bool // it was not said before
 }
 
-// optedOut are the payers and addresses to whom letters about mandate ?1 went, or would have
-// gone, and who have not said that they want no more.
+// optedOut are the payers and addresses with sent or planned letters about mandate ?1, and without
+// an opt-out.
 const optedOut = `FROM (
 	  SELECT 'payer' AS scope, t.connection, t.source_id, '' AS recipient FROM letters t WHERE t.mandate_id = ?1
 	  UNION SELECT 'payer', p.connection, p.source_id, '' FROM mandates m JOIN payers p ON p.billing_id = m.billing_id WHERE m.mandate_id = ?1
@@ -88,10 +88,10 @@ const optedOut = `FROM (
 // byRecipient is who said a stop that came by a token.
 const byRecipient = "the recipient"
 
-// OptOut notes, durably, the word of whoever got a letter with this token that they want no
-// more: of the payer, and of the addresses that letters about the mandate went to, so that it
-// holds also when the payer is forgotten or has another number. What was said before, and what
-// no letter of ours said, writes nothing.
+// OptOut durably records that the recipient of a letter with this token wants no more letters. It
+// stops letters to the payer and to the addresses of earlier letters about the mandate. So it also
+// holds when the payer is forgotten or gets another number. What was said before, and what no
+// letter of ours said, writes nothing.
 func (l *Ledger) OptOut(ctx context.Context, token string) (out OptingOut, err error) {
 	if l.Sealed() {
 		return out, l.seal.away

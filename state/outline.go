@@ -58,12 +58,11 @@ type outlined struct {
 }
 
 // EachOutline hands over where each record stands, as [Ledger.EachStanding] does, by what decides
-// on its class and step, since when it stands there, and who must act. It is for counting: all
-// that is only told is left out, which are the label, the key, the state in the books, who the
-// record was merged into, a request for the customer, how a mandate ended, when letters left and
-// the financial status. The order is none. Each table is read once, as it lies in the file, and
-// the mandates are put beside their payers in memory: looked up one by one they take longer than
-// all else.
+// on its class and step, since when it stands there, and who must act. It serves counting and
+// leaves out all descriptive data: the label, the key, the state in the books, merges, requests for
+// the customer, ends of mandates, letter times and the financial status. The order is none. Each
+// table is read once, as it lies in the file, and the mandates are put beside their payers in
+// memory: looked up one by one they take longer than all else.
 func (l *Ledger) EachOutline(ctx context.Context, do func(Standing) error) error {
 	stops, err := l.holdingStops(ctx)
 	if err != nil {

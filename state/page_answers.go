@@ -14,8 +14,8 @@ type pageAnswers struct {
 	index   map[string]indexed
 }
 
-// AskOfPage asks at once, for this write, what every customer that a list shows is asked by itself otherwise: whose it is, and
-// what the index holds of it.
+// AskOfPage queries once, for this write, the owner and the index entry of every customer in a
+// list, instead of one query for each.
 func (tx *Tx) AskOfPage(s *Listing, page []connector.RemoteCustomer) error {
 	a := pageAnswers{payers: make(map[string]*Payer, len(page)), digests: make(map[string]string, len(page))}
 	for _, c := range page {

@@ -153,9 +153,8 @@ func (l *Ledger) Missing(ctx context.Context, connection string, limit int) ([]P
 		WHERE p.connection = ? AND c.digest = '' ORDER BY c.ticket, p.source_id`+limitTo, connection, limit)
 }
 
-// Outlived returns up to limit payers of a connection to whose customer something was
-// sent that nobody answered, that can arrive no more, and of which no read has shown since
-// what became of it.
+// Outlived returns up to limit payers of a connection with an unanswered request that can no longer
+// arrive and whose effect no read has shown.
 func (l *Ledger) Outlived(ctx context.Context, connection string, limit int) ([]Payer, error) {
 	return l.payers(ctx, "SELECT "+payerColumns+` FROM (
 		SELECT DISTINCT a.billing_id FROM attempts a WHERE a.ended = '' AND a.action <> 'create' AND a.over > 0) o CROSS JOIN payers p ON p.billing_id = o.billing_id
@@ -210,10 +209,11 @@ func (tx *Tx) Move(p Payer, to connector.Key) error {
 		to.Name, to.ScopedValue(), stamp(tx.now), p.Connection, p.SourceID, p.Key.Name, p.Key.ScopedValue())
 }
 
-// savePayer makes or renews the payer of a decided record: its key, how it relates to its customer and what it may be
-// known by, where the decision gives them. A word that it may stay without its record lapses where that is there. The key of
-// a payer that has a customer never changes here. One that cannot be sent, of a record that is held, is like no other's. A
-// payer that is so already stays as it is, and one that is linked is there already.
+// savePayer makes or renews the payer of a decided record: its key, how it relates to its customer
+// and what it may be known by, where the decision gives them. A person's permission to stay without
+// a record lapses once the record is there. The key of a payer that has a customer never changes
+// here. One that cannot be sent, of a record that is held, is like no other's. A payer that is so
+// already stays as it is, and one that is linked is there already.
 func (tx *Tx) savePayer(connection string, d Decision, known before, new *additions) error {
 	key, like := d.Key.Indexed(), likeness{}
 	if d.Likeness != nil {
@@ -363,15 +363,15 @@ func (tx *Tx) SetShown(p Payer, applied bool) error {
 	return tx.lookAgain(p)
 }
 
-// lookAgain makes the next plan look at the record of a payer whose customer turned out to
-// hold something else, unless a change of it is open, which looks by itself.
+// lookAgain makes the next plan look at the record of a payer whose customer differs from the
+// expectation. A payer with an open change is left out, because the change looks by itself.
 func (tx *Tx) lookAgain(p Payer) error {
 	return tx.exec(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND source_id = ?2 AND NOT EXISTS (
 		SELECT 1 FROM changes WHERE connection = ?1 AND source_id = ?2 AND lane = 'customer' AND `+openStates+`)`, p.Connection, p.SourceID)
 }
 
-// Answered notes that something which changed the customer was answered just now: what
-// was read before shows it no more, and reads that begin from now on have later tickets.
+// Answered notes an answer to a request that changed the customer. Earlier reads no longer show the
+// customer, and reads from now on have later tickets.
 func (tx *Tx) Answered(p Payer) error {
 	return tx.exec("UPDATE payers SET answered_at = (SELECT ticket FROM ledger) WHERE connection = ? AND source_id = ?", p.Connection, p.SourceID)
 }

@@ -81,9 +81,10 @@ func (c ListedChange) Place() PlanPlace { return PlanPlace{c.Plan, c.ID} }
 // PlanPlace is a place in the list of a plan's changes; the zero value is before the first.
 type PlanPlace struct{ Plan, Change int64 }
 
-// listedBy is the condition that plan ?1 of connection ?2 listed change c, and that it does not wait to be sent
-// by that plan. The index over plan_id answers it: changes of later plans are passed by without reading
-// their rows. It holds no OR, for which SQLite would read all changes of the connection instead.
+// listedBy is the condition that plan ?1 of connection ?2 listed change c, and that the plan does
+// not send it itself. The index over plan_id answers it: changes of later plans are passed by
+// without reading their rows. It holds no OR, for which SQLite would read all changes of the
+// connection instead.
 const listedBy = `c.plan_id >= ?1 AND CASE WHEN c.plan_id = ?1 THEN c.state <> 'pending' ELSE c.first_plan <= ?1 AND c.connection = ?2 END`
 
 const listedQuery = "SELECT " + pastColumns + `, c.connection, c.source_id, coalesce(c.billing_id, ''), c.left_out, p.key_name, p.key_value

@@ -97,9 +97,9 @@ func (c *NewChange) hash(connection, sourceID string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// weigh counts the fields that the change would empty, and whether it alters a name or an
-// e-mail address of a customer that exists, or writes an organisation beside the key that it
-// carries already.
+// weigh counts the fields that the change would empty. It also reports whether the change alters a
+// name or an e-mail address of an existing customer, or writes an organisation beside the key on
+// the customer.
 func (c *NewChange) weigh() (w Weight) {
 	if c.Action == connector.ActionCreate {
 		return w
@@ -361,8 +361,8 @@ func changePlace(column string, id int64) []byte {
 	return place("changes", column, fmt.Sprint(id))
 }
 
-// rivals is the condition that payer o lays claim to the key of payer p with a record of
-// its own: s, which the mapping includes, whether or not it can be sent as it is.
+// rivals is the condition that payer o claims the key of payer p by a record s of its own. The
+// mapping includes s, whether or not it can be sent.
 const rivals = `o.key_name = p.key_name AND o.key_value = p.key_value AND (o.connection <> p.connection OR o.source_id <> p.source_id)
 	AND (s.decision = 'included' OR s.decision = 'held')`
 
@@ -460,10 +460,9 @@ func (p Plan) Standstill() bool { return p.Missing > 0 || p.Lost > 0 }
 // Empty reports whether the plan has nothing to do.
 func (p Plan) Empty() bool { return p.Creates+p.Adopts+p.Updates+p.Links == 0 }
 
-// FinishPlan gathers the pending changes of a connection, those left by earlier
-// runs included, into one plan of this run. A plan that says exactly the same as
-// one that waits or was approved is that plan. tooMany says of the payers that it would
-// lose whether it stands still because of them.
+// FinishPlan gathers the pending changes of a connection, those left by earlier runs included, into
+// one plan of this run. An identical plan reuses the waiting or approved one. tooMany reports
+// whether the plan stands still because of the payers it would lose.
 func (tx *Tx) FinishPlan(run int64, connection, mapping string, tooMany func(Losses) bool) (Plan, error) {
 	p := Plan{Connection: connection, RunID: run, Mapping: mapping, State: PlanDraft, CreatedAt: tx.now}
 	err := tx.holds(run)
@@ -635,9 +634,9 @@ func hashOf(mapping string, changes [][sha256.Size]byte) string {
 // decision on all creates: the limits decide on it.
 const isOpen = "c.approved = 0 AND c.left_out = 0 AND NOT " + waitsForPerson
 
-// touches is the condition that change c touches a customer that exists. A link for a payer
-// that this very plan creates belongs to the create, and so does the first update of a
-// customer that a create without an answer made.
+// touches is the condition that change c touches a customer that exists. A link for a payer that
+// this plan creates belongs to the create. So does the first update of a customer from an
+// unanswered create.
 const touches = `(c.action = 'adopt' OR EXISTS (
 	SELECT 1 FROM payers p WHERE p.connection = c.connection AND p.source_id = c.source_id
 	AND (c.action = 'link' AND p.billing_id IS NOT NULL OR c.action = 'update' AND NOT (p.applied IS NULL AND EXISTS (
@@ -672,8 +671,8 @@ func (tx *Tx) ApproveWithinLimits(plan int64) error {
 // Over says which limits a plan is above.
 type Over struct{ Creates, Changes, Blanks, Identity, Scopes bool }
 
-// within is the condition that pending change c counts to no limit that its plan is above,
-// which ?1 to ?5 say: its kinds are within their own.
+// within is the condition that pending change c counts towards no exceeded limit of its plan. ?1 to
+// ?5 tell whether each kind is within its limit.
 const within = isOpen + " AND NOT (CASE WHEN " + touches + ` THEN ?2 = 1 ELSE ?1 = 1 END)
 	AND NOT (?3 = 1 AND c.blanks > 0) AND NOT (?4 = 1 AND c.identity = 1) AND NOT (?5 = 1 AND c.scopes = 1)`
 
@@ -765,9 +764,9 @@ func (tx *Tx) keepCreates(plan, freed int64) error {
 	return errors.Join(tx.SetPlanState(plan, PlanWaiting, StopsText(stops)), tx.exec("UPDATE plans SET lost = 0 WHERE plan_id = ?", plan))
 }
 
-// ApproveOpen lets the pending changes of a plan pass the guards but for those that a
-// person left out: these keep the plan waiting, for the reason that limits gives. The payers
-// that it would lose are let go, so that it is no standstill any more.
+// ApproveOpen lets the pending changes of a plan pass the guards. Changes that a person left out
+// keep the plan waiting, for the reason in limits. The payers that it would lose are let go, so
+// that it is no standstill any more.
 func (tx *Tx) ApproveOpen(plan int64, actor, limits string) error {
 	return errors.Join(tx.ApproveWithinLimits(plan), tx.SetPlanState(plan, PlanWaiting, limits),
 		tx.letGo(plan), tx.exec("UPDATE plans SET lost = 0 WHERE plan_id = ?", plan),
@@ -862,9 +861,9 @@ func LeftOut(n int) string {
 	return fmt.Sprintf("%d changes were left out of an approval or rejected, and wait to be approved by themselves.", n)
 }
 
-// Reject takes a plan out of those that wait: nothing of it is sent, what was approved of
-// it included, and a plan that says the same is not asked about again. It fails with
-// ErrRunOpen while a run of its connection may be sending it.
+// Reject ends a waiting plan. None of it is sent, including its approved changes, and an identical
+// plan asks no approval again. It fails with ErrRunOpen while a run of its connection may be
+// sending it.
 func (tx *Tx) Reject(plan int64, actor, why string) error {
 	var connection string
 	err := tx.row([]any{&connection}, "SELECT connection FROM plans WHERE plan_id = ?", plan)

@@ -222,8 +222,7 @@ func (c *postgresConn) CheckNamedValue(arg *driver.NamedValue) error {
 	return nil
 }
 
-// bit is a bool that is sent as 0 or 1 where a number is wanted, and as itself where the table of
-// migrations wants it.
+// bit is a bool that is sent as 0 or 1 for a number, and as itself for the migrations table.
 type bit bool
 
 // Int64Value returns b as a number.

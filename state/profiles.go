@@ -70,8 +70,8 @@ func (tx *Tx) saveProfile(c connector.RemoteCustomer, known indexed, traits []tr
 	return nil
 }
 
-// keepsTraits reports whether the index may keep more of a customer than its keys: not when one of them is that of a
-// forgotten payer, which may yet be found to have the customer.
+// keepsTraits reports whether the index may keep more of a customer than its keys. It may not if
+// one of them is a forgotten payer's key, because that payer may turn out to own the customer.
 func (tx *Tx) keepsTraits(traits []trait) (bool, error) {
 	for _, t := range traits {
 		if t.kind != "key" {

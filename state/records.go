@@ -146,11 +146,11 @@ type Candidate struct {
 	underWay bool // requests to its customer have no end yet
 }
 
-// Candidates returns up to limit records after source id after, in order, which
-// changed since they were last planned, were last planned with another mapping,
-// or whose surroundings may have changed; those that rest on others always. A record with an open frozen or
-// unknown change is left out: its sent bytes come first. there leaves those out that
-// the last whole reading of a snapshot did not show, unless a person said that their customers are not their own.
+// Candidates returns up to limit records after source id after, in order, that need planning. They
+// changed since the last plan, were planned with another mapping, or their surroundings may have
+// changed. Records that depend on others are always included. A record with an open frozen or
+// unknown change is left out: its sent bytes come first. there excludes records that the last
+// complete reading of a snapshot missed, unless a person unlinked their customers.
 func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, there bool, after string, limit int) ([]Candidate, error) {
 	return l.candidates(ctx, connection, `r.source_id > ?2 AND (r.unseen = 0 OR ?3 = 0 OR p.unlink_at > 0)
 		  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?4 OR r.replan = 1 OR r.rests = 1)
@@ -268,9 +268,9 @@ func (tx *Tx) Undecided(connection string, sourceIDs []string) error {
 	return nil
 }
 
-// Hold notes that a read has told how a payer's customer stands, and what is the matter
-// with it: its record is held back, and a person is told, unless the mapping leaves the
-// record out, of which nothing is told. The next plan decides on it by all that is known.
+// Hold notes the state of a payer's customer from a read, and its problem. It holds the record back
+// and reports this to a person, unless the mapping leaves the record out. The next plan decides on
+// it by all that is known.
 func (tx *Tx) Hold(p Payer, reason connector.Reason) error {
 	n, err := tx.count("UPDATE source_records SET class = ?, rests = 1 WHERE connection = ? AND source_id = ? AND decision <> 'excluded'",
 		protocol.Held, p.Connection, p.SourceID)

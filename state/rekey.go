@@ -84,10 +84,9 @@ func (c sealedColumn) each(from reading, do func(sealedBox) error) error {
 	}
 }
 
-// reseal seals everything anew that l's key has sealed. What is hashed with a key that is
-// made from it cannot be hashed anew without what it was made of: who looks like whom is
-// learnt again with the next plan, and the index of customers with the next reading of the
-// whole list, before which nothing is concluded from it.
+// reseal seals everything anew that l's key has sealed. Hashes that used the old key cannot be made
+// anew without their input. The next plan learns the likenesses again, and the next reading of the
+// whole list rebuilds the index of customers. Until then nothing is concluded from the index.
 func (tx *Tx) reseal(to *sealer) error {
 	from := tx.l.seal
 	if err := tx.keepLetterKey(); err != nil {

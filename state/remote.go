@@ -17,9 +17,9 @@ import (
 	"payersync/connector"
 )
 
-// ErrOvertaken means that a list pass began after the read: it may have shown the customer as it
-// is known, of which nothing is written, and then it is the newer news. Nothing of the read was
-// kept, and it has to be made again.
+// ErrOvertaken means that a list pass began after the read. The pass may have shown the customer
+// unchanged, which writes nothing, and is then the newer evidence. Nothing of the read was kept,
+// and it has to be made again.
 var ErrOvertaken = errors.New("a reading of the whole list began after this read of the customer")
 
 // SaveRemote keeps what a read showed of a customer in the index: its key values,
@@ -49,8 +49,8 @@ func (tx *Tx) SaveRemote(c connector.RemoteCustomer, ticket int64) (bool, error)
 	return tx.saveNews(c, values, digest, traits, sight, known)
 }
 
-// isOvertaken is the condition that a list pass which began after a single read with the ticket ?2 may have shown the
-// customer of c since, as it is known.
+// isOvertaken is the condition that a later list pass may have shown the customer of c unchanged
+// since a single read with the ticket ?2.
 const isOvertaken = "c.digest <> '' AND c.ticket <= ?2 AND ?2 < (SELECT ticket FROM passes ORDER BY pass_id DESC LIMIT 1)"
 
 // indexed is what the index holds of a customer; zero for nothing.
@@ -170,8 +170,8 @@ const (
 	doubtOver  = "(SELECT CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN 0 ELSE doubt_over END FROM ledger)"
 )
 
-// seenAgain notes that a list shows of a customer just what the index holds, where it matters that this was seen so
-// late. Its profile may be another all the same: the digest knows no phones and no addresses.
+// seenAgain notes that a list showed a customer exactly as the index holds it, if the late sighting
+// matters. Its profile may be another all the same: the digest knows no phones and no addresses.
 func (tx *Tx) seenAgain(c connector.RemoteCustomer, ticket int64, known indexed, traits []trait) error {
 	if !known.linked && known.profile == "" { // it was linked until now, and only its keys were kept
 		if err := errors.Join(tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", c.ID), tx.saveTraits(c.ID, traits, false)); err != nil {
@@ -281,9 +281,9 @@ func (l *Ledger) indexed(c connector.RemoteCustomer) (values string, traits []tr
 	return string(b), traits, hex.EncodeToString(h.Sum(nil)), err
 }
 
-// saveTraits inserts a few traits with each statement. Of a customer that is
-// linked to a payer only the keys are kept: no new payer is compared with it, and
-// the others would be most of the rows that a backfill writes.
+// saveTraits inserts a few traits with each statement. The index keeps only the keys of a linked
+// customer. No new payer is compared with it, and its other traits would be most of the rows of a
+// backfill.
 func (tx *Tx) saveTraits(billingID string, traits []trait, linked bool) error {
 	if !linked {
 		kept, err := tx.keepsTraits(traits)
@@ -330,10 +330,9 @@ func (tx *Tx) KeyCount(key connector.Key) (n int, err error) {
 	return n, err
 }
 
-// ForgetRemote empties a customer's place in the index after a read with this
-// ticket said that it does not exist, and reports false when a read that started
-// later was applied already, and fails with ErrOvertaken when that may be so. The place itself
-// stays, so that an older list cannot bring the customer back.
+// ForgetRemote clears a customer in the index after a read with this ticket said that it does not
+// exist. It returns false when a later read was already applied, and ErrOvertaken when that is
+// possible. The place itself stays, so that an older list cannot bring the customer back.
 func (tx *Tx) ForgetRemote(billingID string, ticket int64) (bool, error) {
 	var overtaken bool
 	if err := tx.row([]any{&overtaken}, "SELECT EXISTS (SELECT 1 FROM remote_customers c WHERE c.billing_id = ?1 AND "+isOvertaken+")", billingID, ticket); err != nil || overtaken {
@@ -355,10 +354,9 @@ type Lacking struct {
 	Ours      bool // linked to a payer
 }
 
-// Lacking returns the customers of the index that were known when the pass began, that
-// it did not list, and that no read has said are gone: ours first, those that were
-// looked at longest ago before the others. That a later pass listed one, which ran beside it,
-// says nothing of this one.
+// Lacking returns the customers of the index that were known when the pass began, are missing from
+// its list, and are not confirmed gone by a read. Ours come first, and the longest unread before
+// the others. That a later pass listed one, which ran beside it, says nothing of this one.
 func (l *Ledger) Lacking(ctx context.Context, s *Listing) ([]Lacking, error) {
 	lacking := []string{}
 	if err := each(ctx, l, "SELECT billing_id FROM remote_customers WHERE known_pass < ? AND digest <> ''", []any{s.Pass}, func(id *string) []any { return []any{id} }, func(id string) error {
@@ -429,9 +427,9 @@ func (l *Ledger) KeyHolders(ctx context.Context, key connector.Key) ([]string, e
 	return l.ids(ctx, "SELECT billing_id FROM remote_traits WHERE kind = 'key' AND value = ? ORDER BY billing_id", keyTrait(key))
 }
 
-// UnscopedHolders returns the ids of the customers that carry the key without its scope, are
-// linked to nobody, and of which nobody has said that they are not the record's: they may be
-// the payer's from before the key had a scope. A key without one has none.
+// UnscopedHolders returns the ids of unlinked customers that carry the key without its scope. They
+// may be the payer's from before the key had a scope. Customers that a person has rejected for the
+// record are left out. A key without one has none.
 func (l *Ledger) UnscopedHolders(ctx context.Context, key connector.Key, connection, sourceID string) ([]string, error) {
 	if key.Scope == "" {
 		return nil, nil
@@ -452,19 +450,17 @@ func (l *Ledger) LinkedTo(ctx context.Context, billingID string) (connection, so
 	return connection, sourceID, err
 }
 
-// KeyLinkedTo returns the source id of another payer that is linked under the key to a
-// customer which is not known to be gone, whether or not it carries the key now; "" for
-// none.
+// KeyLinkedTo returns the source id of another payer linked under the key to a customer that is not
+// known to be gone, or "". The customer need not carry the key now.
 func (l *Ledger) KeyLinkedTo(ctx context.Context, key connector.Key, connection, sourceID string) (string, error) {
 	found, err := l.ids(ctx, `SELECT p.source_id FROM payers p WHERE p.key_name = ? AND p.key_value = ? AND coalesce(p.billing_id, '') <> '' AND NOT `+isMissing+`
 		AND (p.connection <> ? OR p.source_id <> ?) ORDER BY p.source_id LIMIT 1`, key.Name, key.ScopedValue(), connection, sourceID)
 	return strings.Join(found, ""), err
 }
 
-// Alike returns the ids of customers that share a name or an e-mail address with
-// c, carry no key of c's key name that a record has, and are linked to no payer: they may be the
-// same person, entered by hand or under another number. Those of which a person has said that they are not the
-// record are left out.
+// Alike returns the ids of unlinked customers that share a name or an e-mail address with c and
+// carry no key of a record under c's key name. They may be the same person, entered by hand or
+// under another number. Those of which a person has said that they are not the record are left out.
 func (l *Ledger) Alike(ctx context.Context, c connector.Customer, keyName, connection, sourceID string) ([]string, error) {
 	return l.AllAlike(ctx, c, keyName, connection, sourceID, 5)
 }
@@ -588,9 +584,9 @@ func (tx *Tx) FinishPass(s *Listing) error {
 	return nil
 }
 
-// JudgePass notes what a complete pass left in doubt: how many customers of the
-// index it lacks that no read says are gone, and how many it showed without
-// externalData that no read has shown. With 0 and 0 it is proof.
+// JudgePass stores the open doubts of a complete pass. It counts the customers of the index that
+// the pass lacks and no read has confirmed gone. It also counts the customers without externalData
+// in the list that no read has shown. With 0 and 0 it is proof.
 func (tx *Tx) JudgePass(pass int64, lacking, unread int) error {
 	return tx.exec("UPDATE passes SET lacking = ?, unread = ? WHERE pass_id = ? AND finished_at IS NOT NULL", lacking, unread, pass)
 }
@@ -682,8 +678,8 @@ func (tx *Tx) MarkRestored() error {
 	return tx.exec("UPDATE ledger SET restored_at = ?", stamp(tx.now))
 }
 
-// DoubledKeys returns the linked payers whose key more than one customer carries, but for
-// those whose own customer is missing, which is told instead. Every plan looks who carries
+// DoubledKeys returns the linked payers whose key is on more than one customer. Payers whose own
+// customer is missing are left out, because that is reported instead. Every plan looks who carries
 // the key of one that is not linked.
 func (tx *Tx) DoubledKeys() ([]Payer, error) {
 	rows, err := tx.query(`SELECT p.connection, p.source_id, p.key_name, p.link_state FROM payers p

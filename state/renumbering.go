@@ -11,8 +11,8 @@ type Renumbering struct {
 	BillingID string // the customer of the old record; "" while none is known
 }
 
-// renumberings joins record t, which is held as renumbered, with each payer p that left the
-// books and that it may be. A person has not told the two apart.
+// renumberings joins record t, held as renumbered, with each departed payer p that it may be. A
+// person has not told the two apart.
 const renumberings = ` attention t
 	JOIN likenesses m ON m.connection = t.connection AND m.source_id = t.source_id AND m.kind IN ('name email', 'name phone', 'name postcode')
 	JOIN likenesses o ON o.kind = m.kind AND o.value = m.value AND (o.connection <> t.connection OR o.source_id <> t.source_id)
@@ -22,8 +22,8 @@ const renumberings = ` attention t
 	  AND NOT (p.connection = t.connection AND EXISTS (SELECT 1 FROM apart a WHERE a.connection = t.connection AND a.source_id = min(t.source_id, p.source_id) AND a.other_id = max(t.source_id, p.source_id)))
 	  AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = t.connection AND w.source_id = t.source_id AND w.billing_id = p.billing_id AND w.word = 'reject')`
 
-// hasSuccessor is the condition that what is told of v is the mandate of a payer that left the
-// books and that may be there under a new number: the person decides on both records at once.
+// hasSuccessor is the condition that v reports the mandate of a departed payer that may have a new
+// number. A person then decides on both records at once.
 const hasSuccessor = `(v.reason = 'left_with_mandate' AND EXISTS (SELECT 1 FROM` + renumberings + ` AND o.connection = v.connection AND o.source_id = v.source_id))`
 
 // Renumberings returns the first records that may be payers of ours under new numbers, in order.

@@ -19,10 +19,10 @@ import (
 	"payersync/state/files"
 )
 
-// A restore puts another file in the ledger's place. The new one is written beside it, under
-// a name that says it is not whole yet, and made ready to the last byte. Giving it its second
-// name is the one step that decides: whoever opens the ledger after that, be it because the
-// restore died there, first brings the exchange to its end. Before that nothing has happened.
+// A restore puts another file in the ledger's place. The new one is written beside it, under a name
+// that says it is not whole yet, and made ready to the last byte. The rename to its second name
+// decides. The next process that opens the ledger completes the exchange, also if the restore died.
+// Before that nothing has happened.
 const (
 	restoringEnding = ".restoring" // being written; worth nothing once its process is gone
 	restoredEnding  = ".restored"  // ready to take the ledger's place
@@ -67,8 +67,7 @@ type Restored struct {
 	Finished   bool     `json:"finished"`              // an earlier restore that was interrupted was brought to its end, and nothing else was done
 }
 
-// ErrAnotherLedger means that a backup is not of the ledger that is there, or that this
-// cannot be told.
+// ErrAnotherLedger means that a backup is of another ledger, or that this is unknown.
 var ErrAnotherLedger = errors.New("the backup is not of the ledger that is there, as far as that can be told")
 
 // ErrUnfinished means that an earlier restore was decided and not brought to its end, which a
@@ -225,8 +224,8 @@ func (r *restore) look(ctx context.Context, res *Restored) error {
 	return r.compare(res)
 }
 
-// compare tells whether the backup is of the ledger that is there, as its mark says: a
-// ledger that is damaged says nothing that could be relied on.
+// compare reports whether the backup is of the present ledger, judged by its mark. A damaged ledger
+// gives no reliable evidence.
 func (r *restore) compare(res *Restored) error {
 	there, err := r.folder.Exists(r.name)
 	if err != nil {
@@ -251,8 +250,8 @@ func (r *restore) compare(res *Restored) error {
 	return nil
 }
 
-// refuseList refuses another ledger where the list of forgotten payers lies that belongs to
-// the one that is there: it would be applied to records that only have the same ids.
+// refuseList refuses another ledger beside the present ledger's list of forgotten payers. The list
+// would apply to records that only have the same ids.
 func (r *restore) refuseList() error {
 	there, err := r.folder.Exists(r.name + tombstonesEnding)
 	if err != nil || !there {
@@ -456,9 +455,9 @@ func ReplacedLedgers(path string) ([]string, error) {
 	return found, nil
 }
 
-// finishRestore brings a restore to its end that was cut off after it had been decided, and
-// clears away one that was not. It returns where the files are that were replaced; nil where
-// there was nothing to finish.
+// finishRestore brings a restore to its end that was cut off after it had been decided, and clears
+// away one that was not. It returns the paths of the replaced files; nil if there was nothing to
+// finish.
 func finishRestore(folder *files.Folder, name string, step func(string) error) (kept []string, err error) {
 	if err := clearRestoring(folder, name); err != nil {
 		return nil, err

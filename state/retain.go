@@ -17,8 +17,8 @@ type Retention struct {
 	Letters time.Duration // of letters to payers: their text; 0 for LettersKept
 }
 
-// LettersKept is for how long the text of letters is kept, and LettersKnown for how long that
-// they were sent, or let go by a person, where nothing goes by it any more.
+// LettersKept is the retention time of the text of letters. LettersKnown is the retention time of
+// their sending and approval, once nothing depends on it.
 const (
 	LettersKept  = 90 * 24 * time.Hour
 	LettersKnown = 730 * 24 * time.Hour
@@ -44,8 +44,8 @@ type Retained struct {
 // retainBatch is how many rows one commit changes: no other write waits long.
 const retainBatch = 100
 
-// A webhook that was not understood, or whose customer is not known yet, keeps its body until
-// it is closed, and for the time after that.
+// A webhook that was not understood, or has no known customer yet, keeps its body until it is
+// closed, and for the retention time after that.
 const oldBodies = `FROM inbox i INDEXED BY inbox_bodies WHERE i.body <> x'' AND (i.state = 'reflected' OR i.state = 'superseded' OR i.state = 'ignored')
 	AND coalesce(i.processed_at, i.received_at) <= ?1`
 

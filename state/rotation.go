@@ -12,8 +12,8 @@ import (
 	"payersync/connector"
 )
 
-// lateness is how long after a rotation was begun its request may still reach the service: a
-// later rotation that is done says nothing of one that may come after it.
+// lateness is the time after its start in which a rotation's request may still reach the service. A
+// later finished rotation proves nothing about requests that may still arrive.
 const lateness = time.Hour
 
 // WebhookKeys is what deliveries may be signed with and carry, as far as the service named it
@@ -53,9 +53,9 @@ func deliveryKeyPlace(id int64) []byte {
 	return place("webhook_rotations", "delivery_key", strconv.FormatInt(id, 10))
 }
 
-// TryRotation takes the lock of the one process that has the service name a secret just now: of
-// two, the answer of the one that was begun first may come last. It returns nil when another
-// process on this machine holds it.
+// TryRotation takes the lock of the one process that requests a secret from the service. With two
+// processes, the answer to the earlier request could come last. It returns nil when another process
+// on this machine holds it.
 func (l *Ledger) TryRotation() (*Lock, error) {
 	k, err := l.below.tryLock(context.Background(), rotationLock)
 	if err != nil {
@@ -64,10 +64,9 @@ func (l *Ledger) TryRotation() (*Lock, error) {
 	return k, nil
 }
 
-// BeginRotation writes down that the service is about to be asked for a secret, and the
-// delivery key that it will be given (zero for none), and returns the rotation's id. A key of
-// an earlier rotation that nothing is accepted by any more, overlap after a later one was
-// done, is dropped.
+// BeginRotation records that a request for a secret follows, with its delivery key (zero for none),
+// and returns the rotation's id. A key of an earlier rotation that nothing is accepted by any more,
+// overlap after a later one was done, is dropped.
 func (tx *Tx) BeginRotation(key connector.Secret, overlap time.Duration, by string) (id int64, err error) {
 	if err := tx.dropKeys(overlap); err != nil {
 		return 0, err
@@ -145,9 +144,9 @@ func (l *Ledger) WebhookKeys(ctx context.Context, overlap time.Duration) (k Webh
 	return k, err
 }
 
-// SecretDoubted returns when the ledger was put back, where the service may have named a secret
-// since its copy was made: it has named some before, and none of the rotations that came to their
-// end began after that. Zero otherwise. It reads nothing that is sealed.
+// SecretDoubted returns the time of the restore if the service may have named a secret after the
+// copy was made. That is so if the service has named secrets before, and no finished rotation began
+// after the restore. Zero otherwise. It reads nothing that is sealed.
 func (l *Ledger) SecretDoubted(ctx context.Context) (restored time.Time, err error) {
 	var at sql.NullString
 	err = l.queryRow(ctx, `SELECT restored_at FROM ledger WHERE EXISTS (SELECT 1 FROM webhook_rotations WHERE secret_at IS NOT NULL)
@@ -182,9 +181,9 @@ func (l *Ledger) OpenRotation(ctx context.Context) (r Rotation, err error) {
 func (r rotation) hasSecret() bool { return !r.secret.IsZero() }
 func (r rotation) hasKey() bool    { return !r.key.IsZero() }
 
-// oldest returns the oldest rotation whose key counts: the newest one that was done so long
-// ago that what stood before it counts no more, 0 for all; and when the next one comes that
-// far, zero for never.
+// oldest returns the oldest rotation whose key counts: the newest one done so long ago that older
+// keys no longer count, or 0 for all. It also returns when the next rotation gets that old, or zero
+// for never.
 func oldest(all []rotation, has func(rotation) bool, now time.Time, overlap time.Duration) (id int64, until time.Time) {
 	before := false // there is one that still counts, though a later one was done
 	for _, r := range all {

@@ -197,9 +197,10 @@ type Counts struct {
 	OwnEchoes int `json:"own_echoes,omitempty"` // of the others: nothing but what we wrote back ourselves had changed
 }
 
-// countChanged says of every record for which a run did something, or that has an open change, what it is counted as,
-// whether the run did it, and as what it would be counted otherwise. A customer that was made, or taken over, and then
-// updated by the same run counts as made; an update that had nothing to send changed nothing.
+// countChanged returns for every record with an action of this run, or with an open change, its
+// class, whether the run caused it, and its class otherwise. A customer that was made, or taken
+// over, and then updated by the same run counts as made; an update that had nothing to send changed
+// nothing.
 const countChanged = `SELECT c.source_id, c.run_id = ?1, CASE c.state
     WHEN 'done' THEN CASE (SELECT min(CASE d.action WHEN 'create' THEN 1 WHEN 'adopt' THEN 2 ELSE 3 END) FROM changes d
       WHERE d.connection = ?2 AND d.source_id = c.source_id AND d.lane = 'customer' AND d.state = 'done' AND (d.run_id = c.run_id OR d.change_id = c.change_id)) WHEN 1 THEN 'created' WHEN 2 THEN 'adopted'
@@ -213,12 +214,11 @@ const countChanged = `SELECT c.source_id, c.run_id = ?1, CASE c.state
   WHERE NOT EXISTS (SELECT 1 FROM changes x WHERE x.connection = ?2 AND x.source_id = c.source_id AND x.lane = 'customer'
     AND x.change_id > c.change_id AND x.state <> 'void' AND (x.run_id = ?1 OR x.state IN ('pending', 'frozen', 'unknown')))`
 
-// CloseRun counts what the run did and what it met, records its outcome and lets its connection
-// go. It returns the outcome as recorded: waiting records turn RunComplete into
-// RunIncomplete, because nothing that was left undone is ever called complete
-// (invariant V2); a run that only plans leaves them on purpose. It fails with
-// ErrLeaseLost when the run was closed by another process. met are the records that the run met;
-// nil stands for all that the last whole reading showed.
+// CloseRun counts what the run did and what it met, records its outcome and lets its connection go.
+// It returns the recorded outcome. Waiting records turn RunComplete into RunIncomplete, because a
+// run with undone work is never complete (invariant V2). A run that only plans leaves them on
+// purpose. It fails with ErrLeaseLost when another process closed the run. met holds the records
+// that the run met; nil stands for all records of the last complete reading.
 func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcome, problem string, met *connector.IDs) (Counts, connector.RunOutcome, error) {
 	counts, again, err := tx.countRun(run, connection, met)
 	if err != nil {
@@ -241,10 +241,9 @@ func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcom
 	return counts, outcome, errors.Join(err, tx.noteSentPlan(run))
 }
 
-// undone reports whether something is left that a later run can do: what is known already, such as records to
-// plan again, records whose older create came first, changes without an end,
-// customers that no read has confirmed, or signing links of linked payers that
-// have no end.
+// undone reports whether a later run has work left. That is known work, such as records to plan
+// again, records behind an older create, unfinished changes, customers that no read has confirmed,
+// or unfinished signing links of linked payers.
 func (tx *Tx) undone(run int64, known bool, connection string) (undone bool, err error) {
 	if known {
 		return true, nil
@@ -395,8 +394,8 @@ func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Coun
 	return c, again, err
 }
 
-// countMet counts the records that a run met by their class; all that were not missed where met is nil. again says that
-// some record, met or not, is to be planned again.
+// countMet counts the records that a run met, by their class. With a nil met it counts all records
+// that are not missed. again reports whether any record, met or not, must be planned again.
 func (tx *Tx) countMet(connection string, met *connector.IDs, stands func(protocol.Status, int)) (again bool, err error) {
 	if met != nil {
 		err = tx.each("SELECT source_id, class, replan FROM source_records WHERE connection = ?", []any{connection}, func(scan func(...any) error) error {

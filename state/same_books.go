@@ -15,10 +15,10 @@ type OtherBooks struct {
 	Records int // records without a customer that look like its payers
 }
 
-// OtherBooks returns the other connections whose payers with a customer look like records of a connection that have
-// none: the name and an e-mail address, a phone or a postcode are equal. What many payers have in common says nothing.
-// Connections of which a person has decided how they belong to this one are left out. records is how many records of
-// the connection are payers.
+// OtherBooks returns the other connections whose linked payers look like unlinked records of a
+// connection. The name and an e-mail address, a phone or a postcode are equal. What many payers
+// have in common says nothing. Connections of which a person has decided how they belong to this
+// one are left out. records is how many records of the connection are payers.
 func (tx *Tx) OtherBooks(connection string) (others []OtherBooks, records int, err error) {
 	if err := tx.row([]any{&records}, `SELECT count(*) FROM payers n JOIN source_records r ON r.connection = n.connection AND r.source_id = n.source_id
 		WHERE n.connection = ?1 AND NOT `+hasLeft, connection); err != nil {

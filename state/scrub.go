@@ -17,10 +17,10 @@ import (
 // nonce nothing opens the rest.
 const boxHead = 4 + 12
 
-// scrub makes the ledger's files free of boxes that were erased, and reports whether they
-// are: a process that reads an older state keeps the log as it is. The whole file is written
-// anew only when one of them is found in it, or where boxes is nil: a write of another
-// process waits that long. A server cleans up for itself.
+// scrub clears erased boxes from the ledger's files and reports whether it succeeded. A process
+// that reads an older state keeps the log unchanged. The whole file is written anew only when one
+// of them is found in it, or where boxes is nil: a write of another process waits that long. A
+// server cleans up for itself.
 func (l *Ledger) scrub(ctx context.Context, boxes [][]byte) (clean bool, err error) {
 	if !l.below.isFile() {
 		return true, nil

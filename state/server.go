@@ -18,8 +18,8 @@ import (
 )
 
 // Server is a database of PostgreSQL that keeps the ledgers of many accounts, in the same tables
-// and apart by policies of their rows. The connections that a process has to it, all its ledgers
-// share: some that write, some that read, and one that holds locks. It is safe for concurrent use.
+// and apart by policies of their rows. All ledgers of a process share its connections: some that
+// write, some that read, and one that holds locks. It is safe for concurrent use.
 type Server struct {
 	write, read *pgxpool.Pool
 	locks       *sessionLocks
@@ -125,9 +125,9 @@ func poolOf(ctx context.Context, config *pgxpool.Config, most int, settings map[
 
 const asAddress = "Write it as postgres://USER@HOST:PORT/DATABASE?sslmode=verify-full"
 
-// CheckAddress refuses with ErrServer the address of a database that cannot be read, or on the way
-// to which somebody else could answer: only one on this machine needs no certificate. It is not shown: a
-// password may be in it.
+// CheckAddress refuses with ErrServer an unreadable database address, or one without protection
+// against another server in between. Only a database on this machine needs no certificate. It is
+// not shown: a password may be in it.
 func CheckAddress(address string) error {
 	config, err := pgconn.ParseConfig(address)
 	if err != nil {

@@ -25,8 +25,8 @@ func heedWarning(conn *pgconn.PgConn, n *pgconn.Notice) {
 	}
 }
 
-// replicated fails with errUnreplicated where a connection was told so since it was asked last: of whatever may have
-// been a commit, nobody hears that it is done before this was asked.
+// replicated fails with errUnreplicated if a connection received that warning since the last check.
+// It is checked before any possible commit is reported as done.
 func replicated(conn *pgconn.PgConn) error {
 	of := conn.CustomData()
 	if of[unreplicated] == nil {
@@ -36,8 +36,9 @@ func replicated(conn *pgconn.PgConn) error {
 	return errUnreplicated
 }
 
-// commit runs do as one transaction, whose end is waited for even when ctx ends: the caller always learns whether it
-// happened. It fails with ErrConnectionLost where nothing of it was kept, and with ErrOutcomeUnknown where that is not known.
+// commit runs do as one transaction, whose end is waited for even when ctx ends: the caller always
+// learns whether it happened. It fails with ErrConnectionLost if nothing was kept, and with
+// ErrOutcomeUnknown if that is unknown.
 func (s *Server) commit(ctx context.Context, do func(pgx.Tx) error) error {
 	var id, line string
 	err := s.write.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {

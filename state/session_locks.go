@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// sessionLocks are the locks that this process holds on a server, all by one session: whoever holds one for long, as
-// requests to others among it take, keeps nobody from another lock. The server lets them go with the session. It is
-// safe for concurrent use.
+// sessionLocks are the locks of this process on a server, all in one session. A long-held lock, for
+// example during remote requests, blocks no other lock. The server lets them go with the session.
+// It is safe for concurrent use.
 type sessionLocks struct {
 	pool *pgxpool.Pool // of one connection
 

@@ -56,7 +56,7 @@ func lookThrough(look func(context.Context) error, before func(context.Context),
 // trusted reports whether the file may be written to before the look through it has ended.
 func (v *verdict) trusted() bool { return !v.last.IsZero() && !v.damaged.Load() }
 
-// heed returns err. Where it is damage that SQLite met, nothing that was found before counts any more.
+// heed returns err. Damage reported by SQLite invalidates all earlier findings.
 func (v *verdict) heed(err error) error {
 	if v != nil && troubleOf(err) == corrupt {
 		v.damaged.Store(true)
@@ -78,9 +78,9 @@ func (v *verdict) foundSound() time.Time {
 	return time.Time{}
 }
 
-// Sound waits until the whole file was looked through since it was opened, or closed whole by a process that had, and returns
-// nil when it is sound, or else the *OpenError that every write fails with. Whoever asks
-// another system on the word of the ledger asks this first.
+// Sound waits until the whole file was checked since it was opened, or was closed cleanly by a
+// process that had checked it. It returns nil if the file is sound, or else the *OpenError that
+// every write fails with. Whoever asks another system on the word of the ledger asks this first.
 func (l *Ledger) Sound(ctx context.Context) error {
 	select {
 	case <-l.sound.known:

@@ -48,9 +48,10 @@ func (r Reading) IfStill(now Reading) Reading {
 	return r
 }
 
-// Reading returns what is known of a reading of everything by a run, whose source says that it would give what mark
-// stands for, and "" where it does not say. Labels are made by this mapping. The ledger holds what an earlier run read
-// only while no other run of the connection came after that one, whatever became of it.
+// Reading returns the known state of a run's complete reading. The source declares that it would
+// return the content that mark stands for; "" if it declares nothing. Labels are made by this
+// mapping. The ledger holds what an earlier run read only while no other run of the connection came
+// after that one, whatever became of it.
 func (l *Ledger) Reading(ctx context.Context, run int64, connection, mark, mapping string) (r Reading, err error) {
 	if mark == "" {
 		return r, nil
@@ -90,8 +91,8 @@ func (l *Ledger) LastFullRead(ctx context.Context, connection string) (time.Time
 	return parseTime(at)
 }
 
-// UnseenRecords returns up to limit of the records that the run which has called NoteMissed
-// did not meet, as they were last read; without those that are deleted.
+// UnseenRecords returns up to limit records, as last read, that the run of NoteMissed did not meet.
+// Deleted records are left out.
 func (l *Ledger) UnseenRecords(ctx context.Context, connection string, limit int) ([]connector.Record, error) {
 	rows, err := l.query(ctx, `SELECT source_id, record FROM source_records
 		WHERE connection = ? AND missed = 1 AND state <> 'deleted' ORDER BY source_id`+limitTo, connection, limit)

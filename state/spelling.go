@@ -56,9 +56,9 @@ func postgresSpelling(statement string) string {
 	return out.String()
 }
 
-// spellingToken returns how long the token is that a statement, which is not empty, begins with:
-// a literal, a quoted name, a comment, a word, a placeholder, or one byte of anything else. One
-// that has no end goes to the end of the statement.
+// spellingToken returns the length of the first token of a non-empty statement: a literal, a quoted
+// name, a comment, a word, a placeholder, or any other single byte. One that has no end goes to the
+// end of the statement.
 func spellingToken(s string) int {
 	switch {
 	case s[0] == '\'' || s[0] == '"': // a doubled quote inside makes two tokens, which is as good

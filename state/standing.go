@@ -11,8 +11,8 @@ import (
 	"payersync/connector"
 )
 
-// Standing is all that says where one record of the books stands on its way to a mandate that
-// can be collected under. Package standing puts it into words.
+// Standing holds everything known about a record's readiness for collection. Package standing puts
+// it into words.
 type Standing struct {
 	RecordID
 	Label     *connector.Label      // nil where none was made yet, or the ledger has no key
@@ -91,9 +91,9 @@ type Handed struct {
 	First, Last time.Time // days
 }
 
-// standingColumns returns the query of where the records r of some tables stand. about restricts the
-// mandates of which letters and what was handed over are counted: "" for all, which is worth it where
-// all are read.
+// standingColumns returns the query of the readiness of the records r of some tables. about
+// restricts the mandates whose letters and handovers are counted; "" means all, which pays off for
+// queries of all records.
 func standingColumns(records, about string) string {
 	return `SELECT r.connection, r.source_id, CASE r.forgotten WHEN '' THEN r.state ELSE 'forgotten' END, CASE r.decision WHEN 'none' THEN '' ELSE r.decision END, r.updated_at,
 	` + isNoPayer + `, r.given_up <> 0, r.same_as, coalesce(p.stays_at, 0) <> 0 AND p.stays_with = coalesce(p.mandate_id, ''), ` + letBe + `,

@@ -201,9 +201,9 @@ func (l *Ledger) RecordCount(ctx context.Context, connection string, there bool)
 	return n, err
 }
 
-// KeysElsewhere adds to the counts of a page of keys the payers that count for the rule that no two share
-// one and that StoredRecords does not give: those of other connections, and of
-// rows that are gone from a snapshot.
+// KeysElsewhere adds further payers to the key counts of a page. The rule that no two payers share
+// a key covers them, but StoredRecords does not return them: payers of other connections, and rows
+// that are gone from a snapshot.
 func (l *Ledger) KeysElsewhere(ctx context.Context, connection string, there bool, counts map[connector.Key]int) error {
 	byName := map[string][]string{}
 	for key := range counts {

@@ -16,11 +16,13 @@ type Newcomer struct {
 	Likeness Likeness
 }
 
-// Strangers says of each newcomer of a connection whether the ledger knows nobody who it may be: no payer and no
-// customer has its key, with a scope or without, no create with it is under way, no person has said a word of
-// it, it has no match candidate, no customer that is no payer's has its name or one of its e-mail addresses, and no payer has a likeness of
-// it that Twins would look at. Only others may be somebody, and are asked about one by one. Of a stranger KeyRival, CreatesUnderWay, KeyHolders, KeyLinkedTo, UnscopedHolders, Accepted, Alike and
-// Twins have nothing to tell, which a first backfill would ask each about every record.
+// Strangers reports for each new record of a connection whether the ledger knows nobody that it may
+// be. No payer and no customer has its key, with a scope or without, and no create with the key is
+// under way. No person has decided about it, and it has no match candidate. No unlinked customer
+// has its name or one of its e-mail addresses. No payer has a likeness of it for Twins to check.
+// Only others may be somebody, and are asked about one by one. Of a stranger KeyRival,
+// CreatesUnderWay, KeyHolders, KeyLinkedTo, UnscopedHolders, Accepted, Alike and Twins have nothing
+// to tell, which a first backfill would ask each about every record.
 func (l *Ledger) Strangers(ctx context.Context, connection string, newcomers []Newcomer) ([]bool, error) {
 	known := make([]bool, len(newcomers))
 	keys := map[string]*question{}

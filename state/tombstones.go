@@ -375,9 +375,8 @@ func (l *Ledger) heedTombstones(ctx context.Context) error {
 	return l.scrubLater(ctx)
 }
 
-// scrubLater cleans the ledger's files of what was erased by a process that died over it, or
-// beside one that was reading. Where that cannot be done now, the next start tries again:
-// nothing that is kept is in danger.
+// scrubLater cleans the ledger's files of what was erased by a process that died over it, or beside
+// one that was reading. If this fails now, the next start tries again; no data is at risk.
 func (l *Ledger) scrubLater(ctx context.Context) error {
 	const due = "scrubbed = 0 AND holds = 1"
 	var any bool

@@ -33,10 +33,10 @@ type ForeignPair struct {
 // maxForeign is how many foreign pairs are looked at: what counts is whether there are any.
 const maxForeign = 1000
 
-// ForeignPairs returns the customers of the index that carry a pair called name which is not
-// ours, those first that name a record of the connection. Ours is what a payer's key says, of a
-// customer that is linked to it or for which a request of ours was sent; what we applied beside
-// the key; and every pair that has a scope, which only a payersync writes.
+// ForeignPairs returns the customers of the index with a foreign pair called name. Customers that
+// name a record of the connection come first. Ours holds the values that are certainly ours: the
+// payer's key on a linked customer or in a sent request, values applied beside the key, and every
+// pair with a scope, because only payersync writes scopes.
 func (tx *Tx) ForeignPairs(connection, name string) (out []ForeignPair, err error) {
 	all, err := tx.pairsNamed(connection, name)
 	if err != nil {
@@ -150,7 +150,7 @@ func (tx *Tx) FoundTwoWay(t TwoWay) error {
 const echoesKept = 30 * 24 * time.Hour
 
 // NoteEcho keeps that a customer showed a change of its record before anything of it was sent. A
-// ledger that was put back does not know all that it sent, so that nothing is kept there.
+// restored ledger does not know all its sent values, so nothing is kept there.
 func (tx *Tx) NoteEcho(p Payer) error {
 	restored, err := tx.WasRestored()
 	if err != nil || restored {
@@ -161,8 +161,8 @@ func (tx *Tx) NoteEcho(p Payer) error {
 		tx.exec("INSERT INTO two_way_echoes (connection, source_id, at) VALUES (?, ?, ?) ON CONFLICT (connection, source_id) DO UPDATE SET at = excluded.at", p.Connection, p.SourceID, stamp(tx.now)))
 }
 
-// Echoes counts the records of a connection whose changes somebody else carried since then, and
-// where there is one, those of which payersync sent one.
+// Echoes counts the records of a connection whose changes another program carried since then. It
+// also returns a record whose change payersync sent, if there is one.
 func (tx *Tx) Echoes(connection string, since time.Time) (echoed, sent int, err error) {
 	err = tx.row([]any{&echoed}, "SELECT count(*) FROM two_way_echoes WHERE connection = ? AND at >= ?", connection, stamp(since))
 	if err == nil && echoed > 0 {

@@ -21,9 +21,9 @@ const isUnclaimed = "EXISTS (SELECT 1 FROM unclaimed_keys u WHERE u.connection =
 // unclaimed key may not have been read yet. So its customer counts for first matching, but is no match candidate.
 const isReadWhole = "EXISTS (SELECT 1 FROM runs f WHERE f.connection = %[2]s AND f.read_kind = 'full')"
 
-// isClaimed is the condition that payer p with record r has its key, for all records of connection ?3 whose own keys
-// are not looked at: it has a customer, or may have one, or it was forgotten. A payer of another connection has its key
-// while its record is in the books.
+// isClaimed is the condition that payer p with record r has its key. It has a customer, may have
+// one, or was forgotten. It ignores the own keys of connection ?3's records. A payer of another
+// connection has its key while its record is in the books.
 const isClaimed = `(p.billing_id IS NOT NULL OR ` + isSent + ` OR r.forgotten <> ''
 	OR p.connection <> ?3 AND r.state = 'active' AND r.unseen = 0 AND r.same_as = '')`
 

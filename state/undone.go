@@ -50,8 +50,8 @@ func WhyIncomplete(problem, undone string) string {
 	return strings.TrimSuffix(problem, ".") + "; left undone: " + undone
 }
 
-// NoteUndone stores what a run left undone when it ended, in words without personal values. retry
-// is when a run can go on with it; the zero time where that is not known.
+// NoteUndone stores a run's undone work at its end, in words without personal values. retry is when
+// a run can continue; the zero time if unknown.
 func (tx *Tx) NoteUndone(run int64, left string, retry time.Time) error {
 	var at any
 	if !retry.IsZero() {

@@ -20,10 +20,9 @@ type Unlink struct {
 // ErrNotUnlinking means that nobody has said that the payer's customer is not its own.
 var ErrNotUnlinking = errors.New("nobody has said that the customer is not the record's")
 
-// SayUnlink notes that a person has said that a payer's customer is not its own, and from
-// which change on what we wrote is to be taken back; 0 for the key alone. An update of the
-// next plan does that, and the two are apart when a read has shown it. It fails with
-// ErrNotMovable or ErrUnderWay.
+// SayUnlink notes a person's decision to unlink a payer's customer, and the first change whose
+// values are to be taken back; 0 for the key alone. An update of the next plan does that, and the
+// two are apart when a read has shown it. It fails with ErrNotMovable or ErrUnderWay.
 func (tx *Tx) SayUnlink(p Payer, from int64) error {
 	if !p.Seen || p.BillingID == "" {
 		return ErrNotMovable

@@ -172,8 +172,8 @@ func (v *verifier) each(ctx context.Context, query string, do func(values []sql.
 
 func (v *verifier) file(ctx context.Context) error { return v.below.integrity(ctx, v) }
 
-// mandates compares each mandate's status with the last one of its history, which it asks for of each: a join would be
-// as slow as mandates times history where the server's statistics are behind.
+// mandates compares each mandate's status with the last one of its history, by one query per
+// mandate. A join would cost mandates times history if the server's statistics are stale.
 func (v *verifier) mandates(ctx context.Context) error {
 	return v.each(ctx, `SELECT m.mandate_id FROM mandates m
 		WHERE m.status IS DISTINCT FROM (SELECT h.to_status FROM mandate_history h WHERE h.mandate_id = m.mandate_id ORDER BY h.seq DESC LIMIT 1) ORDER BY m.mandate_id`, func(row []sql.NullString) {
@@ -181,8 +181,8 @@ func (v *verifier) mandates(ctx context.Context) error {
 	})
 }
 
-// chain walks a chain. After an entry that was altered it goes on with what that entry says
-// of itself, so that each one is told.
+// chain walks a chain. After an altered entry it continues with that entry's own hash, so that it
+// reports each altered entry.
 func (v *verifier) chain(ctx context.Context, table, name, hashed string) error {
 	head := ""
 	var broken error

@@ -101,8 +101,8 @@ func (tx *Tx) SaveWord(connection, sourceID, billingID string, word Word) (news 
 	return true, err
 }
 
-// NotSaidOtherwise fails with ErrSaidMeanwhile when a word stands that a new one of a record and a customer
-// would take back: a person who was shown neither would not know of it.
+// NotSaidOtherwise fails with ErrSaidMeanwhile when a new decision about a record and a customer
+// would undo another one. The person may not have seen the other decision.
 func (tx *Tx) NotSaidOtherwise(connection, sourceID, billingID string, word Word) error {
 	var said bool
 	err := tx.row([]any{&said}, `SELECT EXISTS (SELECT 1 FROM words WHERE connection = ?1 AND source_id = ?2
@@ -151,8 +151,8 @@ func (tx *Tx) TakeWordBack(connection, sourceID, billingID string) error {
 	return err
 }
 
-// holdUnlinked holds a record again whose customer was taken off it, when the word that said who it is was taken
-// back: else the next plan would make a new customer, which nobody said.
+// holdUnlinked holds an unlinked record again after the decision about its identity was taken back.
+// Otherwise the next plan would make a new customer without a decision.
 func (tx *Tx) holdUnlinked(connection, sourceID string) error {
 	if err := tx.exec(`UPDATE words SET word = 'spent' WHERE connection = ?1 AND source_id = ?2 AND word = 'reject' AND reason = ?3
 		AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = ?1 AND w.source_id = ?2 AND w.word <> 'reject')`, connection, sourceID, connector.ReasonUnlinked); err != nil {

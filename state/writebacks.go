@@ -62,10 +62,10 @@ type WritebackPayer struct {
 	WrittenBack
 }
 
-// doubtedField is the condition that what a field says is not what the ledger knows, or may
-// not be: a person took it, or the ledger was put back to a time before. Of a payer of whom
-// nothing was written what is lost may have been a write, where its mandate was there by the
-// first sweep behind the restore, and stands otherwise than it did before.
+// doubtedField is the condition that what a field says is not what the ledger knows, or may not be:
+// a person took it, or the ledger was put back to a time before. Without a recorded write, a lost
+// entry may have been one. That applies if the payer's mandate was there by the first sweep after
+// the restore and differs from before.
 const doubtedField = `(coalesce(w.taken, 0) = 1 OR coalesce(w.known_at < g.restored_at, false) OR w.known_at IS NULL AND coalesce(m.status_since > g.restored_at
 	AND m.first_seen_at <= coalesce((SELECT min(s.finished_at) FROM passes s WHERE s.started_at > g.restored_at), m.first_seen_at), false))`
 
@@ -254,8 +254,8 @@ func (tx *Tx) FieldSays(id RecordID, setup string, standing connector.Standing, 
 		approved = CASE WHEN approved = ?3 THEN '' ELSE approved END, refused = '', problem = '', problem_at = NULL, foreign_at = NULL, taken = 0, known_at = ?4, `+closedWrite+" WHERE connection = ?1 AND source_id = ?2", standing, stamp(tx.now), field))
 }
 
-// FieldIsTheirs notes that the field is left to whoever changed it, and why where that is not
-// all that there is to say.
+// FieldIsTheirs leaves the field to the person who changed it, and notes the reason if there is
+// more to say.
 func (tx *Tx) FieldIsTheirs(id RecordID, setup string, f WritebackField, why string) error {
 	field, err := tx.boxField(id, f)
 	if err != nil {

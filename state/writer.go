@@ -321,8 +321,8 @@ type aheadError struct{ error }
 
 func (e aheadError) Unwrap() error { return e.error }
 
-// exec runs a statement of the write. Where the engine is a way off, it is sent with the next one whose answer
-// the write needs, and its error is that one's.
+// exec runs a statement of the write. On a remote engine, it is sent with the next statement whose
+// answer the write needs, and its error becomes that statement's.
 func (tx *Tx) exec(query string, args ...any) error { return tx.must(nil, query, args...) }
 
 // must is exec for a statement that fails with missing when it changes no row.
@@ -472,9 +472,9 @@ func (tx *Tx) each(query string, args []any, read func(scan func(dest ...any) er
 	return rows.Err()
 }
 
-// noticeLoss keeps an error after which SQLite may have rolled the transaction
-// back by itself, or which took its connection along. A statement that followed would commit on its own; none does. It
-// keeps that of a statement which was sent ahead, too: whoever sent it does not know.
+// noticeLoss keeps an error after which SQLite may have rolled the transaction back by itself, or
+// which took its connection along. A statement that followed would commit on its own; none does. It
+// also keeps the error of a statement that was sent ahead, because its caller does not know it.
 func (tx *Tx) noticeLoss(err error) error {
 	var of aheadError
 	if errors.As(err, &of) {

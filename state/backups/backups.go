@@ -1,7 +1,6 @@
-// Package backups keeps copies of a ledger: it names them, writes each so that there is
-// never half of one, encrypts them where somebody is named who may read them, looks through
-// what it wrote, and lets the oldest go. What a copy holds, and whether it is whole, is left
-// to state.
+// Package backups makes and rotates backups of a ledger. It names them, writes each atomically,
+// encrypts them for the configured recipients, verifies the written file, and removes the oldest.
+// What a copy holds, and whether it is whole, is left to state.
 package backups
 
 import (

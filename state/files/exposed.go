@@ -11,9 +11,9 @@ import (
 // Exposed returns the mode of an opened file that other users of this machine may
 // read or write, and 0 for one that is this user's alone.
 //
-// Two ways in which secrets are handed to a service pass: what an orchestrator or
-// systemd mounts, often with mode 0444, at /run/secrets or on a read-only file
-// system in memory; and root's file, mode 0640, whose group is this process's own.
+// It accepts two common ways of passing secrets to a service. Orchestrators and systemd mount
+// files, often with mode 0444, at /run/secrets or on a read-only file system in memory. The other
+// way is a file of root with mode 0640 and this process's own group.
 func Exposed(f *os.File) (fs.FileMode, error) {
 	info, err := f.Stat()
 	if err != nil {

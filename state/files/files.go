@@ -215,9 +215,9 @@ func (d *Folder) Create(name string) (*os.File, error) {
 	return openAt(d.fd(), name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, filepath.Join(d.path, name))
 }
 
-// CreateFor makes a file as Create does. Where root makes it beside a file of
-// somebody else, unless neighbour is "", it belongs to that file's owner (to the folder's,
-// where it is "."), as SQLite does with its own: a command of an administrator must not shut out the service.
+// CreateFor makes a file as Create does. If root creates it beside another user's file and
+// neighbour is not "", the file gets that file's owner (the folder's for "."). SQLite does so with
+// its own files: an administrator's command must not shut out the service.
 func (d *Folder) CreateFor(name, neighbour string) (*os.File, error) {
 	f, err := d.Create(name)
 	if err != nil || neighbour == "" || os.Geteuid() != 0 {
@@ -312,10 +312,9 @@ func (d *Folder) Read(name string, limit int64) ([]byte, error) {
 	return data, errors.Join(err, f.Close())
 }
 
-// Replace writes a file so that it is whole at every moment: the new one takes the
-// name, and the place of whatever had it, once it is on the disk. Mode and owner
-// are those of its neighbour, which may be the file itself; without one it is this
-// user's, mode 0600.
+// Replace writes a file atomically: the new file is on disk before it takes the name and the place
+// of the old one. Mode and owner are those of its neighbour, which may be the file itself; without
+// one it is this user's, mode 0600.
 func (d *Folder) Replace(name string, data []byte, neighbour string) error {
 	w, err := d.Write(name, data, neighbour)
 	if err != nil {

@@ -70,8 +70,9 @@ func Copy(from, to string) error {
 // with their folder.
 func Remove(path string) error { return testdb.Remove(path) }
 
-// PutBack notes in the ledger at path, which nobody has open, that it is an older one: of a file its mark tells
-// that by itself, of a server whoever put its backup in place. The ledger had come as far as commits.
+// PutBack marks the ledger at path, which must not be open, as restored. A file's mark reveals a
+// restore by itself; for a server the person who restores it notes this. The ledger had come as far
+// as commits.
 func PutBack(path string, commits int64, at time.Time) error {
 	if !testdb.OnServer(path) {
 		return nil

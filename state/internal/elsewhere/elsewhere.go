@@ -2,6 +2,6 @@
 // sets nothing of it.
 package elsewhere
 
-// DSN returns the address of the PostgreSQL database that keeps the rows of the ledger at path, or
-// "" for the file itself. nil means that every ledger is its file.
+// DSN returns the address of the PostgreSQL database of the ledger at path, or "" for the file
+// itself. nil means that every ledger is its file.
 var DSN func(path string) (string, error)

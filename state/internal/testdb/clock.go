@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Clock gives the database of the ledger at path, which nobody has open yet, a clock that goes as the machine's does and
-// is off by what set was last given: every clock_timestamp() tells its time.
+// Clock gives the database of the unopened ledger at path a clock that runs like the machine's,
+// with the offset last passed to set. Every clock_timestamp() uses it.
 func Clock(path string) (set func(off time.Duration) error, err error) {
 	if !OnPostgres() {
 		return nil, errors.New("a file has no clock of its own: run with -engine postgres")

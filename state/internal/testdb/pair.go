@@ -57,7 +57,8 @@ func NewPair() (*Pair, error) {
 	return p, p.primary.manage("CREATE ROLE ledger LOGIN")
 }
 
-// New returns the address of a new database without tables: that of both, of which whoever takes writes is meant.
+// New returns the address of a new database without tables. The address names both servers and
+// means the one that accepts writes.
 func (p *Pair) New() (dsn string, err error) {
 	return fmt.Sprintf("host=127.0.0.1,127.0.0.1 port=%d,%d user=ledger dbname=ledger sslmode=disable", p.primary.port, p.standby.port),
 		p.primary.manage("CREATE DATABASE ledger OWNER ledger")

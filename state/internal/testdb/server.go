@@ -25,7 +25,7 @@ type running struct {
 // server starts the server with the first database that is asked for.
 var server = sync.OnceValues(start)
 
-// dsn is the address of a database for the role that owns it, which nothing but that sets apart.
+// dsn is the address of a database for its owner role; the role makes the only difference.
 func (s *running) dsn(database string) string {
 	return fmt.Sprintf("host=127.0.0.1 port=%d user=ledger dbname=%s sslmode=disable", s.port, database)
 }

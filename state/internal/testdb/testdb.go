@@ -1,7 +1,7 @@
-// Package testdb lets tests run on another engine than SQLite. With the flag -engine postgres every ledger that a
-// test binary opens keeps its rows in a database of its own on a PostgreSQL that the
-// binary starts from installed programs, in a folder of its own, on a free port of
-// 127.0.0.1. What lies beside a ledger's file stays there.
+// Package testdb lets tests run on another engine than SQLite. With the flag -engine postgres each
+// ledger of a test binary keeps its rows in its own database. The binary starts PostgreSQL from
+// installed programs, in its own folder, on a free port of 127.0.0.1. What lies beside a ledger's
+// file stays there.
 package testdb
 
 import (
