@@ -28,8 +28,8 @@ func (a Account) SameAddress(b Account) bool {
 // Same reports whether two accounts are known by the same name.
 func (a Account) Same(b Account) bool { return a.SameAddress(b) && a.Credentials == b.Credentials }
 
-// ErrOtherAccount means that the ledger belongs to another account of the billing service
-// than the configuration names, as far as anybody can tell (fault F77).
+// ErrOtherAccount means that the ledger probably belongs to another account of the billing service
+// than the configured one (fault F77).
 type ErrOtherAccount struct {
 	Ledger, Config Account
 	Why            string // what was looked at, and how it came out
@@ -75,10 +75,9 @@ func (l *Ledger) KnowsCustomers(ctx context.Context) (knows bool, err error) {
 	return knows, err
 }
 
-// TakeAccount binds the ledger to the account with its first run. Other credentials at the
-// same address are noted: whoever sends with them has seen that they reach the same account.
-// A ledger that knows no customers goes along with a new address; another one refuses it with
-// *ErrOtherAccount.
+// TakeAccount binds the ledger to the account with its first run. It accepts other credentials at
+// the same address: their first user has seen that they reach the same account. A ledger that knows
+// no customers goes along with a new address; another one refuses it with *ErrOtherAccount.
 func (tx *Tx) TakeAccount(a Account, by string) error {
 	var have Account
 	if err := tx.row([]any{&have.Address, &have.Credentials}, "SELECT billing_address, billing_credentials FROM ledger"); err != nil {
@@ -102,8 +101,8 @@ func (tx *Tx) TakeAccount(a Account, by string) error {
 	return tx.MoveAccount(a, Entry{Actor: by, Reason: "nothing had been read from the account before, and nothing sent to it"})
 }
 
-// MoveAccount binds the ledger to another account, or to the same one by another name, and
-// writes into the audit log who says so and why.
+// MoveAccount binds the ledger to another account, or to the same one by another name, and records
+// the person and the reason in the audit log.
 func (tx *Tx) MoveAccount(to Account, by Entry) error {
 	by.Action, by.Subject = "move environment", to.String()
 	if err := tx.Audit(by); err != nil {

@@ -21,8 +21,8 @@ func (s *Server) AccountByID(ctx context.Context, id int64) (AccountInfo, error)
 	return a, ofAccountRow(fmt.Sprint("number ", id), err)
 }
 
-// ClaimAccounts returns up to n accounts that a node is to open and look at now, those that wait longest first. No other node
-// gets them before the lease is over, or somebody changes them.
+// ClaimAccounts returns up to n accounts for a node to open and check now, the longest waiting
+// first. No other node gets them before the lease is over, or somebody changes them.
 func (s *Server) ClaimAccounts(ctx context.Context, n int, lease time.Duration) ([]AccountInfo, error) {
 	now := s.Now()
 	return s.accountRows(ctx, `UPDATE accounts SET look_at = $1 WHERE account_id IN (
@@ -52,7 +52,7 @@ func (s *Server) SettleAccount(ctx context.Context, a AccountInfo) error {
 	return nil
 }
 
-// LeaveAccount notes that nothing is left to do for an account that leaves, unless it was changed since.
+// LeaveAccount notes that a leaving account has no work left, unless it was changed since.
 func (s *Server) LeaveAccount(ctx context.Context, a AccountInfo) error {
 	_, err := s.write.Exec(ctx, "UPDATE accounts SET look_at = NULL, settled = version, due_at = NULL, needs = 0, summary = '' WHERE account_id = $1 AND version = $2", a.ID, a.Version)
 	if err != nil {
@@ -137,8 +137,9 @@ func (e *postgres) markLast() {
 		stampText(now), stampText(now.Add(lookAfterWrite)), e.account)
 }
 
-// DueAccounts returns the active accounts that have deliveries which [Ledger.OpenDeliveries] would show now. One query finds those that may
-// have some among all accounts, and one for each of these tells.
+// DueAccounts returns the active accounts with deliveries that [Ledger.OpenDeliveries] would return
+// now. One query finds those that may have some among all accounts, and one for each of these
+// tells.
 func (s *Server) DueAccounts(ctx context.Context, gap time.Duration) (due []int64, err error) {
 	if err := s.askTime(ctx); err != nil {
 		return nil, refusedServer(err)

@@ -67,7 +67,7 @@ var (
 	ErrOtherLedgersKey  = errors.New("its ledger was sealed with another key")
 )
 
-// What an account's files may take, so that nodes can read them within a moment.
+// The size limit of an account's files, so that nodes can read them quickly.
 const (
 	maxFiles  = 200
 	maxBundle = 4 << 20 // bytes in all
@@ -166,8 +166,8 @@ type queryer interface {
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 }
 
-// keyOf returns the key that seals what is an account's, and the account's number. That is 0 with an error, unless the key
-// alone cannot be opened.
+// keyOf returns the key that seals what is an account's, and the account's number. The number is 0
+// with an error, unless only the key cannot be opened.
 func (s *Server) keyOf(ctx context.Context, name string) (id int64, key []byte, err error) {
 	id, key, err = s.unwrapped(ctx, s.read, name)
 	return id, key, ofAccountRow(name, err)
@@ -184,7 +184,8 @@ func (s *Server) unwrapped(ctx context.Context, db queryer, name string) (id int
 	return id, key, err
 }
 
-// CheckKeys returns, by number, why the key of an account cannot be opened; nothing of those whose key can be, or that have none.
+// CheckKeys returns, by number, why an account's key cannot be opened. Accounts with a good key or
+// without one are left out.
 func (s *Server) CheckKeys(ctx context.Context) (map[int64]error, error) {
 	rows, err := s.read.Query(ctx, "SELECT account_id, name, wrapped_key, key_id FROM accounts WHERE key_id <> ''")
 	if err != nil {
@@ -215,8 +216,8 @@ func (s *Server) sealOf(ctx context.Context, db queryer, name string) (*sealer, 
 }
 
 // Apply makes an account with a key of its own, or gives one other files. It fails with ErrBundle,
-// with ErrKeyEncryptionKey, and with ErrChangedMeanwhile unless the account is still of the version that the
-// change was made from. The account's audit log tells of it.
+// with ErrKeyEncryptionKey, and with ErrChangedMeanwhile unless the account still has the version
+// that the change was made from. The account's audit log tells of it.
 func (s *Server) Apply(ctx context.Context, c AccountChange) (AccountInfo, error) {
 	if c.Over == 0 {
 		return s.Adopt(ctx, c, newKey())
@@ -233,8 +234,8 @@ func (s *Server) Apply(ctx context.Context, c AccountChange) (AccountInfo, error
 	})
 }
 
-// Adopt is Apply for an account whose ledger a key seals already: one that was carried there before, or a new one. It
-// fails with ErrOtherLedgersKey where that is another key.
+// Adopt is Apply for an account whose ledger already has a key: a moved ledger, or a new one. It
+// fails with ErrOtherLedgersKey for another key.
 func (s *Server) Adopt(ctx context.Context, c AccountChange, key []byte) (AccountInfo, error) {
 	if err := CheckFiles(c.Name, c.Files); err != nil {
 		return AccountInfo{}, err
@@ -290,9 +291,9 @@ func (s *Server) adopted(ctx context.Context, tx pgx.Tx, c AccountChange, seal *
 	return id, nil
 }
 
-// SaveKey writes the key that seals what is an account's into a new key file, as CreateKey makes one, so that its ledger
-// can leave the database. The account's audit log tells of it first. It fails with ErrNoAccount and
-// ErrKeyEncryptionKey, and where there is a file already.
+// SaveKey writes an account's sealing key into a new key file, as CreateKey does, so that its
+// ledger can leave the database. The account's audit log tells of it first. It fails with
+// ErrNoAccount and ErrKeyEncryptionKey, and where there is a file already.
 func (s *Server) SaveKey(ctx context.Context, name, path string, by Entry) error {
 	var key []byte
 	_, err := s.change(ctx, name, 0, func(tx pgx.Tx, _ int64) (_ Entry, err error) {
@@ -387,7 +388,7 @@ func makeAccount(ctx context.Context, tx pgx.Tx, name, author string) (id int64,
 // serverNow is a row of the time, as the ledger writes it.
 const serverNow = `(SELECT to_char(clock_timestamp(), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS now) t`
 
-// ensure returns the number of an account that has no key here, and makes it when it is not there.
+// ensure returns the number of an account without a key here, and creates a missing one.
 func (s *Server) ensure(ctx context.Context, name string) (id int64, err error) {
 	err = s.commit(ctx, func(tx pgx.Tx) (err error) {
 		id, err = makeAccount(ctx, tx, name, "payersync")
@@ -463,7 +464,7 @@ func replaceFiles(ctx context.Context, tx pgx.Tx, seal *sealer, files map[string
 }
 
 // Rewrap wraps the key of every account with another key-encryption key, all of them or none, and
-// returns how many it were. What they seal stays as it is. The server goes on with that key.
+// returns how many it were. Their sealed data stays unchanged. The server goes on with that key.
 func (s *Server) Rewrap(ctx context.Context, key []byte) (n int, err error) {
 	from := s.wraps.Load()
 	to, err := newWrapping(key)

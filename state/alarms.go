@@ -55,8 +55,7 @@ type AlarmMessage struct {
 const alarmColumns = `a.alarm_id, a.way, a.code, a.subject, a.connection, a.urgent, a.since, a.noticed_at, a.text, a.over_at, coalesce(a.told, ''), m.made_at, m.sent_at
 	FROM alarms a LEFT JOIN alarm_messages m ON m.message_id = a.told`
 
-// OpenAlarms returns every alarm whose end was not told yet, in the order in which they were
-// noticed.
+// OpenAlarms returns every alarm with an unreported end, in order of detection.
 func (l *Ledger) OpenAlarms(ctx context.Context) ([]Alarm, error) {
 	type row struct {
 		Alarm
@@ -223,7 +222,7 @@ func (tx *Tx) touchMessage(query string, args ...any) error {
 	return nil
 }
 
-// voidMessages give up every message that was not taken yet. What it told is told anew, in
+// voidMessages give up every message that was not taken yet. Their alarms are reported again, in
 // the words of the day.
 var voidMessages = []string{
 	"UPDATE alarms SET over_told = NULL WHERE over_told IN (SELECT message_id FROM alarm_messages WHERE sent_at IS NULL)",
@@ -234,8 +233,7 @@ var voidMessages = []string{
 // alarmsSince is the first schema that knows alarms.
 const alarmsSince = 27
 
-// KeepWays forgets what was to be told by ways that are none of these: their messages reach
-// nobody any more.
+// KeepWays drops the alarms for all other ways: their messages no longer reach anybody.
 func (tx *Tx) KeepWays(names []string) error {
 	ways, err := json.Marshal(names)
 	if err != nil {

@@ -7,10 +7,9 @@ import (
 	"payersync/connector"
 )
 
-// bound returns the arguments of a statement as every database takes them: a bool as 0 or 1,
-// and text without a U+0000 or broken characters, which are shown as U+FFFD. Every statement
-// of writes and readers goes by here. What comes from outside and names something is looked
-// at where it comes in (connector.Indexed), because cleaned texts may be alike.
+// bound returns the arguments of a statement in a form for every database: a bool as 0 or 1, and
+// U+FFFD for U+0000 or broken characters. Every statement of writes and readers goes by here. Names
+// from outside are checked at their entry (connector.Indexed), because cleaned texts may be equal.
 func bound(args []any) ([]any, error) {
 	if len(args) == 0 {
 		return nil, nil

@@ -9,8 +9,8 @@ import (
 	"payersync/connector"
 )
 
-// Unasked says why the newest plan does not ask a payer for a mandate; the zero value for one that it
-// asks, or has not decided on.
+// Unasked returns why the newest plan does not ask a payer for a mandate; the zero value if it asks
+// or has not decided.
 type Unasked struct {
 	Why       connector.WhyUnasked
 	Line      int // of the rule in the mapping version; 0 where it has none
@@ -23,9 +23,10 @@ type AskingDecision struct {
 	Entry    // of the audit log; zero where nobody decided
 }
 
-// DecideAsking notes a person's decision whether a record's payer is asked for a mandate; the next plan
-// goes by it. AskByRule takes a decision back. A request that was planned, and that the decision may
-// no longer want, is dropped. It sends nothing, and reports false when the same was decided before.
+// DecideAsking notes a person's decision whether a record's payer is asked for a mandate; the next
+// plan goes by it. AskByRule takes a decision back. It drops a planned request, because the
+// decision may no longer want it. It sends nothing, and reports false when the same was decided
+// before.
 func (tx *Tx) DecideAsking(id RecordID, decision connector.AskDecision, word Entry) (news bool, err error) {
 	var known, same bool
 	if err := tx.row([]any{&known, &same}, "SELECT count(*) > 0, count(CASE WHEN asking = ?3 THEN 1 END) > 0 FROM source_records WHERE connection = ?1 AND source_id = ?2 AND forgotten = ''",
@@ -48,8 +49,8 @@ func (tx *Tx) DecideAsking(id RecordID, decision connector.AskDecision, word Ent
 	return true, err
 }
 
-// moveAsking gives a person's decision on a payer to the record that its customer moves to, and takes
-// it off the record that it leaves.
+// moveAsking moves a person's decision on a payer from the old record of its customer to the new
+// one.
 func (tx *Tx) moveAsking(from, to RecordID) error {
 	return errors.Join(
 		tx.exec(`UPDATE source_records SET (asking, asking_word) = (SELECT o.asking, o.asking_word FROM source_records o WHERE o.connection = ?1 AND o.source_id = ?2)
@@ -101,8 +102,8 @@ func (l *Ledger) UnaskedCounts(ctx context.Context, connection string) ([]Unaske
 	return out, nil
 }
 
-// isUnasked holds for a record r whose payer the newest plan includes, and that has no mandate and no open
-// request for one.
+// isUnasked is the condition that the newest plan includes record r's payer, without a mandate and
+// without an open request for one.
 const isUnasked = `r.decision = 'included' AND r.forgotten = '' AND r.given_up = 0
 	AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.connection = r.connection AND p.source_id = r.source_id AND p.mandate_id IS NOT NULL)
 	AND NOT EXISTS (SELECT 1 FROM changes q WHERE q.connection = r.connection AND q.source_id = r.source_id AND q.lane = 'mandate' AND (q.state = 'frozen' OR q.state = 'unknown'))`

@@ -10,8 +10,7 @@ import (
 	"payersync/connector"
 )
 
-// Attempt is one time that a request which changes something left for the billing
-// service.
+// Attempt is one sending of a changing request to the billing service.
 type Attempt struct {
 	ID     int64
 	Ticket int64 // read ticket of its answer: a read whose ticket is later began after it had left
@@ -20,8 +19,8 @@ type Attempt struct {
 // AttemptEnd is how an attempt ended.
 type AttemptEnd string
 
-// The ends of an attempt. There is no other: that a customer is found or doubled, and
-// what a person says or a record becomes, ends none.
+// The ends of an attempt. There is no other end: a found or doubled customer, a person's decision
+// or a change of the record ends none.
 const (
 	AttemptAnswered AttemptEnd = "answered" // the service answered this very request, and took it
 	AttemptRefused  AttemptEnd = "refused"  // it answered, and did not take it
@@ -61,9 +60,9 @@ func (tx *Tx) begin(change sql.NullInt64, action connector.Action, p Payer) (Att
 	return a, nil
 }
 
-// EndAttempt notes how an attempt ended. One that has ended stays as it is. An update
-// that is answered when a later one of its customer has left already has not ended: which
-// of the two took effect last is not known.
+// EndAttempt notes how an attempt ended. One that has ended stays as it is. An update answered
+// after a later one of its customer was sent has not ended, because their order at the service is
+// unknown.
 func (tx *Tx) EndAttempt(a Attempt, end AttemptEnd) error {
 	if err := tx.exec(`UPDATE attempts SET ended = ?1, end_ticket = (SELECT ticket FROM ledger) WHERE attempt_id = ?2 AND ended = ''
 		AND (?1 <> 'answered' OR action = 'create' OR action = 'link' OR NOT EXISTS (
@@ -74,8 +73,8 @@ func (tx *Tx) EndAttempt(a Attempt, end AttemptEnd) error {
 	return nil
 }
 
-// LookedFor notes that no attempt of a change had an effect, shown by a read that began after the
-// time of all attempts.
+// LookedFor ends the attempts of a change. A read that began after the time of all attempts has
+// shown no effect of any.
 func (tx *Tx) LookedFor(c Change) error {
 	if err := tx.exec("UPDATE attempts SET ended = ? WHERE change_id = ? AND ended = ''", AttemptLooked, c.ID); err != nil {
 		return fmt.Errorf("note the end of the attempts of change %d: %w", c.ID, err)
@@ -83,10 +82,10 @@ func (tx *Tx) LookedFor(c Change) error {
 	return nil
 }
 
-// LookedAt notes that a read of a payer's customer with this ticket has shown what became of all
-// that could arrive no more when it began. An update with other values in between may have changed
-// something that a read does not compare. Then the applied values no longer count as shown, and the
-// next plan compares everything.
+// LookedAt notes that a read of a payer's customer with this ticket has shown the result of all
+// requests that could no longer arrive at its start. An update with other values in between may
+// have changed something that a read does not compare. Then the applied values no longer count as
+// shown, and the next plan compares everything.
 func (tx *Tx) LookedAt(p Payer, ticket int64, applied bool) error {
 	const outlived = "a.billing_id = ?1 AND a.ended = '' AND a.action <> 'create' AND a.over > 0 AND a.over < ?2"
 	n := int64(0)
@@ -108,8 +107,8 @@ func (tx *Tx) LookedAt(p Payer, ticket int64, applied bool) error {
 	return nil
 }
 
-// LinkAttempts returns the times at which the requests of a change for a signing link left that got
-// no answer, oldest first. Those before a ticket do not count: a person has said since to try again.
+// LinkAttempts returns when the unanswered requests of a signing-link change were sent, oldest
+// first. Those before a ticket do not count: a person has said since to try again.
 func (l *Ledger) LinkAttempts(ctx context.Context, c Change, since int64) ([]time.Time, error) {
 	rows, err := list(ctx, l, "SELECT sent_at FROM attempts WHERE change_id = ? AND action = 'link' AND (ended = '' OR ended = 'looked') AND ticket > ? ORDER BY attempt_id",
 		[]any{c.ID, since}, func(at *sql.NullString) []any { return []any{at} })
@@ -125,8 +124,8 @@ func (l *Ledger) LinkAttempts(ctx context.Context, c Change, since int64) ([]tim
 	return out, nil
 }
 
-// CreateUnderWay is a create that has not ended: it may still make a customer with its
-// key, unless the caller has looked since its time was over.
+// CreateUnderWay is an unfinished create. It may still make a customer with its key, unless the
+// caller has looked after its time.
 type CreateUnderWay struct {
 	Connection string
 	SourceID   string
@@ -135,8 +134,8 @@ type CreateUnderWay struct {
 	SentAt     time.Time
 }
 
-// CreatesUnderWay returns the creates with this key that have not ended, one for each
-// payer, those that left last before the others.
+// CreatesUnderWay returns the unfinished creates with this key, one for each payer, the last sent
+// first.
 func (l *Ledger) CreatesUnderWay(ctx context.Context, key connector.Key) ([]CreateUnderWay, error) {
 	type row struct {
 		CreateUnderWay
@@ -167,18 +166,17 @@ type OpenRequest struct {
 }
 
 // OpenRequests returns the requests of a record's payer whose end is not known, oldest first. They
-// are few: without the plus SQLite walks along all that there ever were, which come in this order.
+// are few. Without the plus, SQLite scans all attempts, because their index has this order.
 func (l *Ledger) OpenRequests(ctx context.Context, connection, sourceID string) ([]OpenRequest, error) {
 	return list(ctx, l, "SELECT action, billing_id, sent_at, over <> 0 FROM attempts WHERE connection = ? AND source_id = ? AND ended = '' ORDER BY +attempt_id",
 		[]any{connection, sourceID}, func(r *OpenRequest) []any { return []any{&r.Action, &r.BillingID, &r.SentAt, &r.Over} })
 }
 
-// ErrKeyUnderWay means that another request which may still arrive makes a customer
-// with the key.
+// ErrKeyUnderWay means that another create with the key may still arrive.
 var ErrKeyUnderWay = errors.New("a create with the same key may still arrive")
 
-// LastUnanswered returns when the last request about a record's customer left that has no answer and
-// may still arrive; the zero time for none.
+// LastUnanswered returns when the last unanswered request about a record's customer that may still
+// arrive was sent; the zero time for none.
 func (l *Ledger) LastUnanswered(ctx context.Context, connection, sourceID string) (time.Time, error) {
 	return l.time(ctx, `SELECT max(a.sent_at) FROM attempts a JOIN changes c ON c.change_id = a.change_id
 		WHERE c.connection = ? AND c.source_id = ? AND a.action <> 'link' AND a.ended = '' AND a.over = 0`, connection, sourceID)

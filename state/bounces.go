@@ -7,15 +7,14 @@ import (
 	"fmt"
 )
 
-// LetterOfMessage returns the letter that left with a Message-ID, without its bytes; nil when
-// none of ours did, or when its payer was forgotten.
+// LetterOfMessage returns the sent letter with a Message-ID, without its bytes; nil if none is
+// ours, or for a forgotten payer.
 func (l *Ledger) LetterOfMessage(ctx context.Context, messageID string) (out *Letter, err error) {
 	err = l.eachLetter(ctx, "WHERE message_id = ? AND recipient <> 'forgotten' AND sending_at IS NOT NULL", []any{messageID}, func(t Letter) error { out = &t; return nil })
 	return out, err
 }
 
-// RecipientOf returns the keyed hash of the address at which a payer is written to; "" when
-// none is known.
+// RecipientOf returns the keyed hash of a payer's letter address; "" if unknown.
 func (l *Ledger) RecipientOf(ctx context.Context, id RecordID) (recipient string, err error) {
 	err = l.queryRow(ctx, "SELECT recipient FROM letter_addresses WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID).Scan(&recipient)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -35,8 +34,7 @@ func (l *Ledger) PayersAt(ctx context.Context, recipient string) (n int, err err
 	return n, nil
 }
 
-// Revive takes back that letters to an address come back, by its keyed hash, and returns
-// whether that had been said.
+// Revive clears the bounce of an address, by its keyed hash, and returns whether there was one.
 func (tx *Tx) Revive(recipient string) (bool, error) {
 	n, err := tx.count("UPDATE letter_stops SET ended_at = ? WHERE scope = 'address' AND recipient = ? AND why = 'bounced' AND ended_at IS NULL", stamp(tx.now), recipient)
 	if err != nil {

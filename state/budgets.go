@@ -10,8 +10,8 @@ import (
 	"payersync/connector"
 )
 
-// slotLife is how long a request may be in flight before its place is given to
-// another: longer than any answer takes, and short for a process that died.
+// slotLife is the time after which another request may take an in-flight slot: longer than any
+// answer takes, and short for a dead process.
 const slotLife = 2 * time.Minute
 
 // slotPoll is when who finds all places taken asks again.
@@ -47,9 +47,9 @@ func (l *Ledger) EndTurn(ctx context.Context, id int64) error {
 	return l.Do(ctx, func(tx *Tx) error { return tx.exec("DELETE FROM slots WHERE slot_id = ?", id) })
 }
 
-// Reserve takes the next n requests of a pace that several processes share, each so long after the one
-// before it, and returns how long it is until the first of them may leave. What was reserved and is not
-// used is lost. Of the scope's row the minute begins when the pace is free again.
+// Reserve takes the next n requests of a pace shared by several processes, with a fixed interval.
+// It returns the wait before the first. Unused reservations are lost. In the scope's row, the
+// minute begins when the pace is free again.
 func (l *Ledger) Reserve(ctx context.Context, scope string, n int, every time.Duration) (wait time.Duration, err error) {
 	err = l.Do(ctx, func(tx *Tx) error {
 		b, err := tx.budget(scope)

@@ -7,7 +7,7 @@ import (
 	"payersync/connector"
 )
 
-// MatchCandidate is a customer that a record may be, which no payer is linked to.
+// MatchCandidate is an unlinked customer that a record may be.
 type MatchCandidate struct {
 	SourceID  string
 	BillingID string
@@ -15,8 +15,9 @@ type MatchCandidate struct {
 	Reasons   string // codes, which match.ReasonsOf puts into words
 }
 
-// openCandidate is the condition that match candidate m still needs a decision: the record has no customer, the customer is there,
-// and no payer has it; and no person has said anything of the two, or accepted a customer for the record.
+// openCandidate is the condition that match candidate m still needs a decision. The record has no
+// customer, and the customer exists without a payer. No person has decided about the two, or
+// accepted a customer for the record.
 const openCandidate = `NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = m.billing_id)
 	AND EXISTS (SELECT 1 FROM remote_customers c WHERE c.billing_id = m.billing_id AND c.digest <> '')
 	AND NOT EXISTS (SELECT 1 FROM payers q WHERE q.connection = m.connection AND q.source_id = m.source_id AND q.billing_id IS NOT NULL)
@@ -24,14 +25,14 @@ const openCandidate = `NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = m
 		AND (w.word = 'accept' OR w.billing_id = m.billing_id))
 	AND NOT EXISTS (SELECT 1 FROM words w WHERE w.billing_id = m.billing_id AND w.word = 'accept')`
 
-// MatchCandidates returns the customers that a record may be and that are still open, the best first. The ledger compares
-// nothing itself: see SaveMatchCandidates.
+// MatchCandidates returns the open customers that a record may be, the best first. The ledger
+// compares nothing itself: see SaveMatchCandidates.
 func (l *Ledger) MatchCandidates(ctx context.Context, connection, sourceID string) ([]MatchCandidate, error) {
 	return list(ctx, l, `SELECT m.source_id, m.billing_id, m.score, m.reasons FROM match_candidates m
 		WHERE m.connection = ? AND m.source_id = ? AND `+openCandidate+" ORDER BY m.score DESC, m.billing_id", []any{connection, sourceID}, (*MatchCandidate).dest)
 }
 
-// OpenMatch is a record without a customer, with the customers that it may be and that are still open.
+// OpenMatch is a record without a customer, with its open candidates.
 type OpenMatch struct {
 	SourceID   string
 	Since      string // since when something is told of the record, or else when it was read last
@@ -113,8 +114,8 @@ func (l *Ledger) UnmatchedProfiles(ctx context.Context, connection string) (newe
 
 // SaveMatchCandidates keeps what came of comparing all records of a connection with the customers
 // of the index up to a profile, in the place of what was kept before. The next plan looks again at
-// records with candidates that would get a new customer, and at records held for a likeness whose
-// candidates are gone.
+// records with candidates that would get a new customer. It also looks at records held for a
+// likeness without remaining candidates.
 func (tx *Tx) SaveMatchCandidates(connection string, upTo int64, found []MatchCandidate) error {
 	if err := tx.exec("DELETE FROM match_candidates WHERE connection = ?", connection); err != nil {
 		return err

@@ -95,11 +95,11 @@ var (
 	ErrDiffers = errors.New("what arrived is not what left, so nothing of it was kept")
 )
 
-// Carry brings the ledger From to the place To, with every value as it was, and leaves behind one
-// that says where it went and opens no more. Nothing may work on it: it fails with ErrServed or
-// ErrRunning, and with ErrNotNew where something is at To. Before the first row counts, all are read back and
-// compared, and everything is looked through as [Ledger.Verify] does. Whatever it is interrupted by, the same call
-// goes on with it, unless the ledger did before: that is ErrGoneOn.
+// Carry moves the ledger From to the place To with every value unchanged. The old ledger then only
+// says where the new one is, and no longer opens. Nothing may work on it: it fails with ErrServed
+// or ErrRunning, and with ErrNotNew where something is at To. Before the first row counts, all are
+// read back and compared, and everything is looked through as [Ledger.Verify] does. After any
+// interruption the same call continues, unless the ledger has continued to work: that is ErrGoneOn.
 func (c Carrying) Carry(ctx context.Context) (out Carried, err error) {
 	if c.Watch == nil {
 		c.Watch = func(Looked) {}
@@ -161,7 +161,7 @@ func (c Carrying) steps(ctx context.Context, from, to *Ledger, out *Carried) err
 	return c.Stage("done")
 }
 
-// leave brings the ledger over, unless that was done, and notes that it works here no more. It is one
+// leave copies the ledger, unless that is done, and notes that it no longer works here. It is one
 // write here, so that nobody else's comes between.
 func (c Carrying) leave(ctx context.Context, from, to *Ledger, there passage, out *Carried) error {
 	err := from.wholly(ctx, func(tx *Tx) error {
@@ -205,8 +205,8 @@ func (tx *Tx) notePassage(state, place string, act Entry) error {
 	return tx.Audit(act)
 }
 
-// bring writes every row of a ledger to another, in one write that is kept only when all were read back as they
-// were.
+// bring copies every row of a ledger to another in one write, kept only if all rows read back
+// equal.
 func (c Carrying) bring(ctx context.Context, s *Snapshot, to *Ledger, out *Carried) error {
 	tables, err := tablesOf(ctx, s.tx, s.below)
 	if err != nil {
@@ -322,7 +322,7 @@ func (c Carrying) pour(ctx context.Context, from books, tx *Tx, t table) (sum, e
 	return read, flush()
 }
 
-// wholly is Do for a write of which not even the count is kept when it fails, and which nobody shares.
+// wholly is Do for an unshared write that, on failure, keeps not even the commit count.
 func (l *Ledger) wholly(ctx context.Context, fn func(*Tx) error) error {
 	return l.Do(ctx, func(tx *Tx) error {
 		if err := fn(tx); tx.lost == nil {
@@ -360,8 +360,8 @@ func (l *Ledger) keep(ctx context.Context) (free func(), err error) {
 	return free, err
 }
 
-// openNew opens the place that a ledger is carried to. A file that is not there must not find what an
-// earlier one left beside it: that is of another ledger, and would be taken for its own.
+// openNew opens the place that a ledger is carried to. A new file must not find the files beside an
+// earlier one, because it would take them for its own.
 func openNew(ctx context.Context, opts Options) (*Ledger, error) {
 	if opts.Server == nil {
 		if _, err := os.Lstat(opts.Path); errors.Is(err, os.ErrNotExist) {

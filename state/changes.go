@@ -41,8 +41,8 @@ type Change struct {
 	Payer     Payer
 }
 
-// OnBare reports whether the change adopts a customer that no read has shown with the whole
-// key: a person has said whose it is, or the scope is missing.
+// OnBare reports whether the change adopts a customer without a read that showed the whole key. A
+// person has assigned it, or the scope is missing.
 func (c Change) OnBare() bool { return c.Action == connector.ActionAdopt && !c.Payer.Seen }
 
 // Does is what the change does, for people: that an update lets its customer go is told.
@@ -55,9 +55,8 @@ func (c Change) Does() connector.Action {
 
 const changeColumns = `c.change_id, c.run_id, c.lane, c.action, c.wanted, c.diff, c.billing_id, c.body, c.body_sha256, c.pre_image, c.state, c.attempts, c.updated_at, c.approved, c.left_out, c.unlinks, ` + payerColumns
 
-// openStates is the condition of the indexes over open changes. A query that
-// repeats it word for word, or asks for one of its states, is answered from them;
-// any other walks through all changes that were ever made.
+// openStates is the condition of the indexes over open changes. Queries that repeat it verbatim, or
+// ask for one of its states, use the index; all others scan every change ever made.
 const openStates = "(state = 'pending' OR state = 'frozen' OR state = 'unknown')"
 
 // Changes returns up to limit changes of a connection's lane in one of the open states. Pending
@@ -71,14 +70,13 @@ func (l *Ledger) Changes(ctx context.Context, connection, lane string, pending b
 	return l.changes(ctx, "c.lane = ? AND c.state "+states+" AND c.change_id > ? ORDER BY "+order+limitTo, connection, lane, after, limit)
 }
 
-// Released returns up to limit changes of a connection's lane that were approved, by the
-// limits or by a person, and not sent yet: those after change id after, in order.
+// Released returns up to limit unsent changes of a connection's lane, approved by the limits or by
+// a person, after change id after, in order.
 func (l *Ledger) Released(ctx context.Context, connection, lane string, after int64, limit int) ([]Change, error) {
 	return l.changes(ctx, "c.lane = ? AND c.state = 'pending' AND c.approved = 1 AND NOT "+waitsForPerson+" AND c.change_id > ? ORDER BY c.change_id"+limitTo, connection, lane, after, limit)
 }
 
-// LinkReleased reports whether a plan has let a request for the payer's signing link go that was
-// not sent yet.
+// LinkReleased reports whether a plan has released an unsent request for the payer's signing link.
 func (tx *Tx) LinkReleased(p Payer) (is bool, err error) {
 	err = tx.row([]any{&is}, "SELECT EXISTS (SELECT 1 FROM changes WHERE connection = ? AND source_id = ? AND lane = 'mandate' AND state = 'pending' AND approved = 1)", p.Connection, p.SourceID)
 	return is, err
@@ -90,8 +88,7 @@ func (l *Ledger) ReleasedCount(ctx context.Context, connection, lane string) (n 
 	return n, err
 }
 
-// PlanChanges returns up to limit changes of a plan's lane that were not sent yet: those
-// after change id after, in order.
+// PlanChanges returns up to limit unsent changes of a plan's lane, after change id after, in order.
 func (l *Ledger) PlanChanges(ctx context.Context, p Plan, lane string, after int64, limit int) ([]Change, error) {
 	return l.changes(ctx, "c.lane = ? AND c.state = 'pending' AND c.plan_id = ? AND c.change_id > ? ORDER BY c.change_id"+limitTo, p.Connection, lane, p.ID, after, limit)
 }
@@ -137,8 +134,8 @@ func (l *Ledger) PlanGroupCounts(ctx context.Context, p Plan) (map[PlanGroup]int
 	return out, err
 }
 
-// PlanGroupChanges returns up to limit changes of a group of a plan that were not sent yet:
-// those after change id after, in order.
+// PlanGroupChanges returns up to limit unsent changes of a group of a plan, after change id after,
+// in order.
 func (l *Ledger) PlanGroupChanges(ctx context.Context, p Plan, g PlanGroup, after int64, limit int) ([]Change, error) {
 	return l.changes(ctx, "c.state = 'pending' AND c.plan_id = ? AND "+groupIn(p)+" = ? AND c.change_id > ? ORDER BY c.change_id"+limitTo, p.Connection, p.ID, g, after, limit)
 }
@@ -241,8 +238,8 @@ var ErrKeyTaken = errors.New("another payer has the same key")
 // FreezeCreate commits the exact bytes of a create before they are sent, and that they are about to
 // leave. It fails with ErrKeyFound or ErrKeyTaken when the key has turned up since the plan. It
 // fails with ErrKeyUnderWay while another create with the key may still take effect, judged by the
-// index since a trusted ticket. Of a record that a person has said to be a customer it fails with
-// ErrAccepted, and with ErrCreatesWait while the connection creates nobody.
+// index since a trusted ticket. It fails with ErrAccepted for a record that a person has declared a
+// customer, and with ErrCreatesWait while the connection's creates are stopped.
 func (tx *Tx) FreezeCreate(run int64, c Change, body []byte, since int64) (Attempt, error) {
 	tx.leads = true
 	if err := tx.holds(run); err != nil {
@@ -261,8 +258,9 @@ func (tx *Tx) FreezeCreate(run int64, c Change, body []byte, since int64) (Attem
 	return tx.beginAttempt(c)
 }
 
-// touch changes a change for a run, where a condition holds, or fails with ErrNotOpen; args are those of set. That the
-// run touched it is written only where another did last, because it stands in three indexes.
+// touch updates a change for a run under a condition, or fails with ErrNotOpen; args are those of
+// set. It writes the run only if another run touched the row last, because the column is in three
+// indexes.
 func (tx *Tx) touch(run int64, c Change, set, where string, args ...any) error {
 	if c.Run != run {
 		set, args = set+", run_id = ?", append(args, run)
@@ -270,8 +268,8 @@ func (tx *Tx) touch(run int64, c Change, set, where string, args ...any) error {
 	return tx.must(notOpen(c.ID), "UPDATE changes SET "+set+", updated_at = ? WHERE change_id = ? AND "+where, append(args, stamp(tx.now), c.ID)...)
 }
 
-// ErrNotOpen means that a change is not to be sent any more: a person has said otherwise since
-// it was planned, or it was carried out.
+// ErrNotOpen means that a change must not be sent any more: a person has decided otherwise since
+// its plan, or it was carried out.
 var ErrNotOpen = errors.New("it is not open any more")
 
 func notOpen(id int64) error { return fmt.Errorf("change %d: %w", id, ErrNotOpen) }
@@ -312,8 +310,8 @@ func (tx *Tx) keyIsFree(p Payer) error {
 // Conditions on the key ?1, ?2 of a payer ?3, ?4, which is ?5 in the index.
 const (
 	// isTaken is the condition that another payer is being created with the key. It also holds if
-	// another payer was linked under the key to a customer that is not known to be gone, whether or
-	// not that customer carries the key now.
+	// another payer was linked under the key to a customer not known to be gone, whether or not the
+	// customer carries the key now.
 	isTaken = `EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ?1 AND p.key_value = ?2
 		AND (p.billing_id IS NOT NULL AND NOT ` + isMissing + ` OR ` + isSent + `) AND (p.connection <> ?3 OR p.source_id <> ?4))`
 	// isFound: any customer but its own, ?6, carries it.
@@ -339,11 +337,11 @@ func (tx *Tx) Confirmable(p Payer) (c Confirmable, err error) {
 // isUnknown: a change of the customer of payer ?1, ?2 was sent, and it is not known whether it took effect.
 const isUnknown = "EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND source_id = ?2 AND lane = 'customer' AND state = 'unknown')"
 
-// FreezeUpdate commits the exact bytes of an update, the customer as it was fetched before, and
-// that they are about to leave. An update may be frozen anew after another read; the bytes of a
-// create never change. It fails with ErrKeyDoubled when the key has turned up twice. If the update
-// writes the payer's key on its customer, one other customer with the key is enough, as for
-// FreezeCreate. One that takes the key off asks neither.
+// FreezeUpdate commits the exact bytes of an update, the customer as fetched before, and the
+// intention to send. An update may be frozen anew after another read; the bytes of a create never
+// change. It fails with ErrKeyDoubled when the key has turned up twice. If the update writes the
+// payer's key on its customer, one other customer with the key is enough, as for FreezeCreate. One
+// that takes the key off asks neither.
 func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) (Attempt, error) {
 	tx.leads = true
 	if err := tx.holds(run); err != nil {
@@ -359,7 +357,7 @@ func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) (Attempt,
 	return tx.beginAttempt(c)
 }
 
-// mayWrite says why an update may not leave, by who carries the key that it writes.
+// mayWrite returns why an update may not be sent, by the carriers of its key, or nil.
 func (tx *Tx) mayWrite(c Change) error {
 	if c.Unlinks {
 		return nil
@@ -396,10 +394,9 @@ var ErrCustomerTaken = errors.New("the customer is linked to another payer")
 // ErrLinkedAlready means that a payer is linked to another customer by now.
 var ErrLinkedAlready = errors.New("the payer is linked to another customer")
 
-// LinkPayer links a payer to a customer, which a read has just shown with its key when
-// seen is set; otherwise one has to, after a create was answered. It fails with
-// ErrLinkedAlready for a payer that has another customer: an answer that comes late moves
-// no link.
+// LinkPayer links a payer to a customer. With seen, a read has just shown the customer with its
+// key; otherwise a read must confirm it after an answered create. It fails with ErrLinkedAlready
+// for a payer with another customer: a late answer moves no link.
 func (tx *Tx) LinkPayer(p Payer, billingID string, seen bool) error {
 	to := connector.LinkCreating
 	if seen {
@@ -497,24 +494,24 @@ func (tx *Tx) CloseConfirmed(run int64, c Change, foreign []string, detail strin
 	if told {
 		return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, TopicLink, connector.ReasonForeignChange, detail)
 	}
-	// What was told before it was known takes nobody's time any more, but where the customer differs from us by now.
+	// Earlier reports close now, unless the customer differs from our values.
 	return tx.exec(`DELETE FROM attention WHERE topic = 'link' AND reason = 'foreign_change' AND EXISTS (
 		SELECT 1 FROM changes c JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id AND p.shows = p.applied_hash WHERE c.connection = attention.connection AND c.source_id = attention.source_id AND c.lane = 'customer'
 		AND c.change_id = (SELECT max(n.change_id) FROM changes n WHERE n.connection = c.connection AND n.source_id = c.source_id AND n.lane = 'customer' AND n.body IS NOT NULL)
 		AND c.state = 'done' AND NOT EXISTS (SELECT 1 FROM foreign_moves m WHERE m.change_id = c.change_id AND NOT ` + movesAlways + `))`)
 }
 
-// movesAlways is the condition that the field of m moves with every update, such as
-// a revision or a time of the last change: it did with nine of ten since it was
-// first seen to, and with two at least.
+// movesAlways is the condition that the field of m moves with every update, such as a revision or a
+// time of the last change. It moved with nine of ten updates since its first move, and with at
+// least two.
 const movesAlways = `(
 	SELECT count(*) >= 2 AND count(*) * 10 >= 9 * (SELECT count(*) FROM changes u
 		WHERE u.state = 'done' AND u.body IS NOT NULL AND u.action <> 'create'
 		  AND u.updated_at >= (SELECT min(f.updated_at) FROM foreign_moves s JOIN changes f ON f.change_id = s.change_id WHERE s.path = m.path))
 	FROM foreign_moves o WHERE o.path = m.path)`
 
-// SentCreate returns what the create of a payer was frozen with whose customer was
-// found by its key, or nil when there is none with the payer's key.
+// SentCreate returns the frozen customer of a payer's create whose customer was found by its key,
+// or nil if there is none.
 func (l *Ledger) SentCreate(ctx context.Context, p Payer) (*connector.Customer, error) {
 	var id int64
 	var box []byte
@@ -553,9 +550,9 @@ func (c Change) topic() Topic {
 	return TopicLink
 }
 
-// CloseWith closes a change as done, failed, held or void, and says on the payer what a
-// person should know of it; "" for nothing. A create that will never be sent again gives
-// the payer's key free; one that is void is planned again.
+// CloseWith closes a change as done, failed, held or void, and says on the payer what a person
+// should know of it; "" for nothing. A create that will never be sent again releases the payer's
+// key. A void one is planned again.
 func (tx *Tx) CloseWith(run int64, c Change, to connector.ChangeState, reason connector.Reason, detail string) error {
 	if err := tx.moveChange(run, c, to, reason, detail); err != nil {
 		return err
@@ -578,8 +575,8 @@ func (tx *Tx) CloseWith(run int64, c Change, to connector.ChangeState, reason co
 	return nil
 }
 
-// closeCreate gives the key of a payer free whose create ended without a
-// customer, and drops the signing link that was to follow.
+// closeCreate releases a payer's key after a create without a customer, and drops the planned
+// signing link.
 func (tx *Tx) closeCreate(p Payer) error {
 	if err := tx.exec(`UPDATE payers SET link_state = 'new', updated_at = ?
 		WHERE connection = ? AND source_id = ? AND billing_id IS NULL`,
@@ -606,7 +603,7 @@ func (tx *Tx) moveChange(run int64, c Change, to connector.ChangeState, reason c
 	return tx.setClass(c.Payer.Connection, c.Payer.SourceID, classOf(to, reason))
 }
 
-// classOf says where the record of a customer's change stands once that is closed.
+// classOf returns the class of a customer change's record after the change is closed.
 func classOf(to connector.ChangeState, reason connector.Reason) protocol.Status {
 	switch {
 	case to == connector.ChangeDone:
@@ -631,10 +628,9 @@ func (tx *Tx) OutcomeUnknown(p Payer) (open bool, err error) {
 // payer without a link could never sign.
 const Arrival = 15 * time.Minute
 
-// Ticket returns the next read ticket. A read whose ticket was taken later
-// started later, in every process that shares the ledger. With it is noted which
-// requests can arrive no more by now, so that a read with this ticket shows what
-// became of them.
+// Ticket returns the next read ticket. A later ticket means a later read, in every process that
+// shares the ledger. It also notes the requests that can no longer arrive, so that a read with this
+// ticket shows their result.
 func (tx *Tx) Ticket() (int64, error) {
 	ticket, err := tx.nextTicket()
 	if err != nil {
@@ -646,8 +642,8 @@ func (tx *Tx) Ticket() (int64, error) {
 	return ticket, nil
 }
 
-// nextTicket gives out a ticket, and notes a restore that it is the first after, or when
-// everything sent before one must have arrived.
+// nextTicket issues a ticket. It notes the first ticket after a restore, and the time by which all
+// requests before a ticket have arrived.
 func (tx *Tx) nextTicket() (ticket int64, err error) {
 	err = tx.exec(`UPDATE ledger SET ticket = ticket + 1, doubt_of = restored_at,
 		doubt = CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN ticket ELSE doubt END,
@@ -662,8 +658,8 @@ func (tx *Tx) nextTicket() (ticket int64, err error) {
 	return ticket, nil
 }
 
-// NoteArrived notes which requests can arrive no more by now, as Ticket does, where there are any. It takes a ticket only
-// then, and writes nothing otherwise.
+// NoteArrived notes the requests that can no longer arrive, as Ticket does, if there are any. It
+// takes a ticket only then, and writes nothing otherwise.
 func (l *Ledger) NoteArrived(ctx context.Context) error {
 	var due bool
 	if err := l.queryRow(ctx, `SELECT EXISTS (SELECT 1 FROM attempts WHERE ended = '' AND over = 0 AND (sent_at <= ?1 OR action = 'link'))

@@ -19,9 +19,9 @@ func (tx *Tx) said(e Entry) (seq int64, err error) {
 }
 
 // GiveUp notes a person's decision not to connect a record. From now on the record is left out,
-// with its customer and mandate, and its planned changes are not sent. What has left and has no
-// answer stays known. of says what the mapping makes of the record now: when that changes, a person
-// is told. It reports false when the very same was said before, and fails with ErrNoRecord.
+// with its customer and mandate, and its planned changes are not sent. Unanswered requests stay
+// known. of describes the mapping's present result for the record: when that changes, a person gets
+// a report. It reports false when the very same was said before, and fails with ErrNoRecord.
 func (tx *Tx) GiveUp(id RecordID, of string, word Entry) (news bool, err error) {
 	var known, same bool
 	if err := tx.row([]any{&known, &same}, `SELECT count(*) > 0, count(CASE WHEN given_up <> 0 AND given_up_of = ?3 THEN 1 END) > 0 FROM source_records WHERE connection = ?1 AND source_id = ?2`,
@@ -51,7 +51,7 @@ func (tx *Tx) GiveUp(id RecordID, of string, word Entry) (news bool, err error) 
 	if err := tx.dropPlanned(id.Connection, id.SourceID, LaneCustomer, LaneMandate); err != nil {
 		return false, err
 	}
-	// That a request has no answer is told whatever a person says; the next plan knows more.
+	// An unanswered request is reported whatever a person decides; the next plan knows more.
 	return true, tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND reason <> ?", id.Connection, id.SourceID, connector.ReasonOutcomeUnknown)
 }
 
@@ -73,8 +73,8 @@ func (tx *Tx) IsGivenUp(p Payer) (said bool, err error) {
 }
 
 const (
-	// mandateNow says in one text how the mandate of payer p came to stand as it does, and its
-	// last request: a status that comes back is another one.
+	// mandateNow describes in one text how the mandate of payer p got its status, and its last
+	// request: a returning status is another one.
 	mandateNow = `(coalesce(p.mandate_id, '') || ' ' || (SELECT coalesce(max(h.seq), 0) FROM mandate_history h WHERE h.billing_id = p.billing_id) || ' ' ||
 		coalesce((SELECT n.change_id || ' ' || n.ended_at FROM changes n WHERE n.connection = p.connection AND n.source_id = p.source_id AND n.lane = 'mandate'
 			AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') AND n.change_id > coalesce(p.parted, 0) ORDER BY n.change_id DESC LIMIT 1), ''))`
@@ -82,10 +82,10 @@ const (
 	letBe = "(CASE coalesce(p.let_be, 0) WHEN 0 THEN false ELSE p.let_be_of = " + mandateNow + " END)"
 )
 
-// LetBe notes a person's word that nothing is to be done about the payer's mandate as it is,
-// and takes back what was told of it. It holds until the mandate, its status, or the last
-// request for its link is another. It reports false when the very same was said before, and
-// fails with ErrOtherMandate when the payer has another mandate by now.
+// LetBe notes a person's decision to leave the payer's mandate as it is, and withdraws its reports.
+// It holds until the mandate, its status, or the last request for its link is another. It reports
+// false when the very same was said before, and fails with ErrOtherMandate when the payer has
+// another mandate by now.
 func (tx *Tx) LetBe(p Payer, word Entry) (news bool, err error) {
 	same, err := tx.IsLetBe(p)
 	if err != nil || same {
@@ -106,8 +106,7 @@ func (tx *Tx) LetBe(p Payer, word Entry) (news bool, err error) {
 	return true, errors.Join(tx.dropPlanned(p.Connection, p.SourceID, LaneMandate), tx.LookNext(p), tx.ClearAttention(p.Connection, p.SourceID, TopicMandate))
 }
 
-// IsLetBe reports whether a person has said that nothing is to be done about the payer's
-// mandate as it is.
+// IsLetBe reports whether a person decided to leave the payer's mandate as it is.
 func (tx *Tx) IsLetBe(p Payer) (said bool, err error) {
 	err = tx.row([]any{&said}, "SELECT count(*) > 0 FROM payers p WHERE p.connection = ? AND p.source_id = ? AND "+letBe, p.Connection, p.SourceID)
 	return said, err
@@ -116,9 +115,9 @@ func (tx *Tx) IsLetBe(p Payer) (said bool, err error) {
 // ErrNoProblem means that nothing is told of the webhook subscription.
 var ErrNoProblem = errors.New("nothing is the matter with the webhook subscription, for all that is known")
 
-// CloseSubscription notes a person's word that the problem of the webhook subscription is
-// known: it is told of again when it becomes another. It reports false when the same was said
-// before, and fails with ErrNoProblem.
+// CloseSubscription notes that a person knows the problem of the webhook subscription: another
+// problem is reported again. It reports false when the same was said before, and fails with
+// ErrNoProblem.
 func (tx *Tx) CloseSubscription(word Entry) (news bool, err error) {
 	var problem, same bool
 	if err := tx.row([]any{&problem, &same}, "SELECT problem <> '', known <> 0 AND known_of = detail FROM subscription"); err != nil {
@@ -140,7 +139,7 @@ func (tx *Tx) CloseSubscription(word Entry) (news bool, err error) {
 // ClosedKind says what a person's word has ended.
 type ClosedKind string
 
-// What a word ends.
+// The kinds of decisions that close a report.
 const (
 	ClosedGivenUp      ClosedKind = "given_up"     // the record is left out
 	ClosedStays        ClosedKind = "stays"        // a payer whose record has left stays as it is
@@ -169,8 +168,8 @@ const closedWords = `SELECT 'given_up' AS kind, r.connection, r.source_id, r.giv
 const closedRows = `SELECT w.kind, w.connection, w.source_id, coalesce(a.at, ''), coalesce(a.actor, ''), coalesce(a.reason, '') FROM (` + closedWords + `) w
 	LEFT JOIN audit a ON a.seq = w.word WHERE (w.connection = ?1 OR ?1 = '') AND (w.source_id = ?2 OR ?2 = '')`
 
-// Closed returns what a person has said that still holds, newest first: of one connection or
-// all, and of one record or all.
+// Closed returns the decisions of people in force, newest first: of one connection or all, and of
+// one record or all.
 func (l *Ledger) Closed(ctx context.Context, of RecordID, limit int) ([]ClosedRow, error) {
 	query, args := closedRows+" ORDER BY w.word DESC, w.connection, w.source_id, w.kind", []any{of.Connection, of.SourceID}
 	if limit > 0 {

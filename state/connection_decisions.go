@@ -133,8 +133,8 @@ func (l *Ledger) ConnectionDecisions(ctx context.Context) ([]ConnectionDecision,
 	return out, nil
 }
 
-// ConnectionsDecided returns the other connections about which a decision stands together with
-// this one, as the old or as the new one.
+// ConnectionsDecided returns the other connections with a decision about this one, as the old or as
+// the new one.
 func (l *Ledger) ConnectionsDecided(ctx context.Context, connection string) (map[string]BooksDecision, error) {
 	all, err := l.ConnectionDecisions(ctx)
 	out := map[string]BooksDecision{}
@@ -149,7 +149,7 @@ func (l *Ledger) ConnectionsDecided(ctx context.Context, connection string) (map
 	return out, err
 }
 
-// MovedTo returns the decision that moved the books of a connection; nil for one that is open.
+// MovedTo returns the decision that moved the books of a connection; nil for an open connection.
 func (l *Ledger) MovedTo(ctx context.Context, connection string) (*ConnectionDecision, error) {
 	all, err := l.ConnectionDecisions(ctx)
 	for _, d := range all {

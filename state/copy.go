@@ -13,9 +13,8 @@ import (
 	"modernc.org/sqlite/vfs"
 )
 
-// Copy is a ledger's file that nobody writes to, a backup above all. It is read from where
-// it lies, by whatever way its bytes come: nothing is written, neither beside it nor
-// anywhere else.
+// Copy is a ledger's file that nobody writes to, a backup above all. It is read in place, and
+// nothing is written beside it or elsewhere.
 type Copy struct {
 	db   *sql.DB
 	vfs  *vfs.FS
@@ -24,9 +23,8 @@ type Copy struct {
 }
 
 // OpenCopy opens the ledger's file whose bytes file holds, size of them. It refuses with an
-// *OpenError what is no ledger, what a newer payersync wrote and what was sealed with
-// another key; name is how such an error calls it. Without a key, which keyless allows,
-// nothing that is sealed is looked at.
+// *OpenError what is no ledger, what a newer payersync wrote and what was sealed with another key;
+// name is how such an error calls it. Without a key (keyless), it checks no sealed value.
 func OpenCopy(ctx context.Context, name string, file io.ReaderAt, size int64, keyFile string, keyless bool) (*Copy, error) {
 	seal, err := loadKey(keyFile)
 	var away *keyAwayError
@@ -133,8 +131,8 @@ func (o *opened) ModTime() time.Time         { return time.Time{} }
 func (o *opened) IsDir() bool                { return false }
 func (o *opened) Sys() any                   { return nil }
 
-// logless reads a SQLite file as one that has no write-ahead log, as the file of a ledger
-// says of itself that was closed in order.
+// logless reads a SQLite file as one without a write-ahead log, as the file of a cleanly closed
+// ledger declares.
 type logless struct{ io.ReaderAt }
 
 // ReadAt reads as the file does, but for the two bytes that tell of a log.

@@ -104,8 +104,7 @@ type CreatesWaitError struct{ Stops []CreateStop }
 func (e *CreatesWaitError) Error() string { return StopsText(e.Stops) }
 
 const (
-	// isStopped is the condition that a connection, which stands in the place of %s, creates no
-	// customers yet.
+	// isStopped is the condition that the connection in place of %s creates no customers yet.
 	isStopped = "EXISTS (SELECT 1 FROM create_stops stop WHERE stop.connection = %s AND stop.finished_at IS NULL)"
 
 	// waitsForPerson selects the pending creates c that wait for a person's decision, and their links.
@@ -196,9 +195,10 @@ func (tx *Tx) Matching(connection string) (m Matching, err error) {
 	return m, err
 }
 
-// FreeCustomers returns how many customers of the index belong to no record of a connection. No payer is linked to such
-// a customer, no person accepted it for a record, and no record has a key that it carries. Before the books were read
-// whole, a customer counts too when its key may be that of a record that was not read yet.
+// FreeCustomers returns how many customers of the index belong to no record of a connection. Such a
+// customer has no linked payer, was not accepted for a record by a person, and carries no key of a
+// record. Before the first complete reading, a customer also counts if its key may belong to an
+// unread record.
 func (tx *Tx) FreeCustomers(connection, keyName string) (n int, err error) {
 	names := []string{keysNamed(keyName)}
 	if err := tx.each("SELECT DISTINCT key_name FROM payers", nil, func(scan func(...any) error) error {
@@ -223,8 +223,8 @@ func (tx *Tx) FreeCustomers(connection, keyName string) (n int, err error) {
 	return n, nil
 }
 
-// CountFirstMatching counts the customers of a connection that belong to no record, and the records that may be one of
-// them.
+// CountFirstMatching counts the customers of a connection without a record, and the records that
+// may be one of them.
 func (tx *Tx) CountFirstMatching(connection, keyName string) (s CreateStop, err error) {
 	s = CreateStop{Connection: connection, Cause: CauseFirstMatching}
 	if s.Customers, err = tx.FreeCustomers(connection, keyName); err != nil {
@@ -236,8 +236,8 @@ func (tx *Tx) CountFirstMatching(connection, keyName string) (s CreateStop, err 
 	return s, nil
 }
 
-// RecountFirstMatching counts anew what stops the creates of a connection until matching is finished, so that all that tell
-// of it say what the match list says. It ends no stop: a plan does.
+// RecountFirstMatching recounts the reasons that stop a connection's creates until matching is
+// finished, so that all reports agree with the match list. It ends no stop: a plan does.
 func (tx *Tx) RecountFirstMatching(connection, keyName string) error {
 	stops, err := tx.createStops(connection)
 	if err != nil {
@@ -257,8 +257,8 @@ func (tx *Tx) RecountFirstMatching(connection, keyName string) error {
 	return tx.retellLimits(connection, before.Text(), stops[i].Text())
 }
 
-// matchingFinished is what stands as the reason of a plan that waited for matching, until the next run looks at
-// its limits.
+// matchingFinished is the stored reason of a plan that waited for matching, until the next run
+// checks its limits.
 const matchingFinished = "Matching is finished. The next run decides on the new customers, within the limits."
 
 // FinishMatching notes that a person finished matching the records of a connection with the existing customers.

@@ -15,9 +15,9 @@ type DuplicateCustomers struct {
 	Reasons            string // codes, which match.ReasonsOf puts into words
 }
 
-// SaveDuplicates keeps the pairs that a comparison of all customers found, in the place of those before. Pairs that were
-// known keep the time at which they were found first. What is told of them is computed by the view open_duplicates, and so
-// ends by itself.
+// SaveDuplicates keeps the pairs that a comparison of all customers found, in the place of those
+// before. Known pairs keep the time of their first finding. The view open_duplicates computes their
+// reports, so these end by themselves.
 func (tx *Tx) SaveDuplicates(found []DuplicateCustomers) error {
 	known, now := map[[2]string]string{}, stamp(tx.now)
 	if err := tx.each("SELECT billing_id, other_id, since FROM duplicate_customers", nil, func(scan func(...any) error) error {
@@ -68,13 +68,14 @@ func (l *Ledger) OpenDuplicates(ctx context.Context, of RecordID) ([]OpenDuplica
 	return found, nil
 }
 
-// rejectedSeconds are the words w that a customer which looks like a second one of the linked record ?1, ?2 is another payer's.
+// rejectedSeconds are the decisions w that an apparent second customer of the linked record ?1, ?2
+// is another payer's.
 const rejectedSeconds = ` FROM words w JOIN payers p ON p.connection = w.connection AND p.source_id = w.source_id
 	JOIN duplicate_customers d ON d.billing_id = w.billing_id AND d.other_id = p.billing_id OR d.other_id = w.billing_id AND d.billing_id = p.billing_id
 	WHERE w.connection = ?1 AND w.source_id = ?2 AND w.word = 'reject' AND w.reason = '' `
 
-// RejectedSeconds returns the customers that look like a second one of a linked record and that a person has said to be
-// another payer's. The person may take that back.
+// RejectedSeconds returns the apparent second customers of a linked record that a person has
+// assigned to another payer. The person may take that back.
 func (l *Ledger) RejectedSeconds(ctx context.Context, of RecordID) ([]string, error) {
 	return l.ids(ctx, "SELECT w.billing_id"+rejectedSeconds+"ORDER BY w.billing_id", of.Connection, of.SourceID)
 }
@@ -92,12 +93,13 @@ func (l *Ledger) CountDuplicates(ctx context.Context) (n int, err error) {
 const toldOfRecords = `(SELECT connection, source_id, reason, since FROM attention
 	UNION ALL SELECT connection, source_id, 'duplicate_customer', since FROM open_duplicates)`
 
-// firstTold is the reason of record or payer %s that lists show: the first of those that are told of it.
+// firstTold is the reason of record or payer %s in lists: the first of its reported reasons.
 const firstTold = `coalesce((SELECT a.reason FROM attention a WHERE a.connection = %[1]s.connection AND a.source_id = %[1]s.source_id
 	ORDER BY CASE a.topic WHEN 'link' THEN 0 WHEN 'record' THEN 1 ELSE 2 END LIMIT 1),
 	CASE WHEN (%[1]s.connection, %[1]s.source_id) IN (SELECT connection, source_id FROM open_duplicates) THEN 'duplicate_customer' END)`
 
-// doubled returns the records of which a second customer is told, and since when: of one record, or of all for none.
+// doubled returns the records with a reported second customer, and since when: of one record, or of
+// all for none.
 func (l *Ledger) doubled(ctx context.Context, of ...RecordID) (map[RecordID]Told, error) {
 	type row struct {
 		RecordID

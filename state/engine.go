@@ -9,25 +9,25 @@ import (
 // engine is the database that keeps a ledger's rows. Both engines run the same statements and make
 // the same decisions. An engine covers only the differences of the databases: how connections are
 // made and set up, the migrations, the start of a write batch, the search for damage, and snapshot
-// reads. What an error of it means tells troubleOf.
+// reads. troubleOf explains its errors.
 //
-// Backups, restores, the mark and the list of forgotten payers are of a SQLite file alone; whoever
-// uses another engine has its own for them.
+// Backups, restores, the mark and the list of forgotten payers exist only for SQLite files; other
+// engines bring their own.
 type engine interface {
 	// prepare looks at what is there before anything of it is opened.
 	prepare() error
 	// open makes the writer and the readers, and begins to look for damage. The tables
 	// may be older, or not there yet.
 	open(ctx context.Context, l *Ledger) error
-	// readied makes a connection ready that is to write for as long as the ledger is open, and reads its settings back.
+	// readied prepares a long-lived writing connection, and reads its settings back.
 	readied(ctx context.Context, db executor) error
 	// migrate brings the tables up to date.
 	migrate(ctx context.Context, l *Ledger) error
 
-	// where says to people where the ledger is, and no secret of the way there.
+	// where describes the ledger's place to people, without secrets of its address.
 	where() string
-	// isFile reports whether the ledger is a file of one machine. Locks lie beside it then, and a
-	// mark that tells an older copy which was put in its place, and the list of forgotten payers.
+	// isFile reports whether the ledger is a file of one machine. Then locks, the list of forgotten
+	// payers, and a mark that reveals a restored older copy lie beside it.
 	isFile() bool
 
 	// tryLock takes the lock whose name ends so, and returns nil when somebody else holds it.
@@ -38,18 +38,18 @@ type engine interface {
 	begin(tx *Tx) error
 	// pipelines reports whether statements may be sent together, where each way there and back counts.
 	pipelines() bool
-	// settle tells what became of a transaction whose commit ended with lost, because there is no
-	// connection any more: nil when it was committed, ErrConnectionLost when not, else ErrOutcomeUnknown.
+	// settle finds the result of a transaction whose commit lost its connection: nil for committed,
+	// ErrConnectionLost for not, else ErrOutcomeUnknown.
 	settle(ctx context.Context, tx *Tx, lost error) error
 	// batchOver is told when a batch has ended, and rest when nothing was written for a while.
 	batchOver(l *Ledger)
 	rest(conn *sql.Conn)
-	// close lets go what is the engine's own. looked is when what it keeps was last found sound, as far as this process
-	// knows; zero where it does not.
+	// close releases the engine's own resources. looked is when the file was last found sound, as
+	// far as this process knows; zero if unknown.
 	close(looked time.Time)
 
-	// snapshot begins a transaction that sees the ledger as it is now until its end. What
-	// it returns is to be closed, also with an error.
+	// snapshot begins a transaction that sees the ledger as it is now until its end. The caller
+	// closes the result, also with an error.
 	snapshot(ctx context.Context) (*sql.DB, *sql.Tx, error)
 	// integrity reports what the engine itself finds wrong with what it keeps.
 	integrity(ctx context.Context, v *verifier) error
@@ -61,7 +61,7 @@ type engine interface {
 	catalogue() string
 	// patient lets a transaction take its time, however long none of its statements comes or ends.
 	patient(ctx context.Context, in executor) error
-	// raise sees to it that no row gets a number of its own that another of the table has.
+	// raise makes sure that no row gets a number that another row of the table has.
 	raise(tx *Tx) error
 	// hasColumn reports whether a schema, which may be an older one, has a column.
 	hasColumn(ctx context.Context, db books, table, column string) (bool, error)

@@ -24,8 +24,8 @@ import (
 //go:embed migrations/postgres/*.sql
 var postgresMigrations embed.FS
 
-// postgresSchema is where the tables lie. SQLite has one of that name, which the
-// statements of Only speak of.
+// postgresSchema is where the tables lie. SQLite has a function of that name, used in the
+// statements of Only.
 const postgresSchema = "main"
 
 // writersLock is the kind of advisory lock that writers of an account take turns by.
@@ -105,8 +105,8 @@ func (e *postgres) where() string {
 
 func (*postgres) isFile() bool { return false }
 
-// tryLock holds a lock by a session, which the server ends with its process, or with the way to it. Nobody
-// is kept from serving or from a connection: every node serves, and a run has its lease.
+// tryLock holds a lock by a session, which the server ends with its process or its connection.
+// Nobody is kept from serving or from a connection: every node serves, and a run has its lease.
 func (e *postgres) tryLock(ctx context.Context, ending string) (*Lock, error) {
 	if ending == serveLock || strings.HasPrefix(ending, connectionLock) {
 		return &Lock{}, nil
@@ -119,8 +119,8 @@ func (e *postgres) tryLock(ctx context.Context, ending string) (*Lock, error) {
 // errReadOnly refuses a write to a ledger that was opened for one look.
 var errReadOnly = errors.New("this ledger was opened to look at, and takes no writes")
 
-// begin takes the account's lock in a statement of its own: under READ COMMITTED each later one
-// sees all that was committed before.
+// begin takes the account's lock in a statement of its own: under READ COMMITTED each later
+// statement sees all earlier commits.
 func (e *postgres) begin(tx *Tx) error {
 	if e.brief {
 		return errReadOnly
@@ -150,7 +150,7 @@ const timeline = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 // lock is the key of a lock of the account; which one, says its kind.
 func (e *postgres) lock(kind int64) int64 { return kind<<32 | e.account }
 
-// batchOver gives the connection to other ledgers. What is prepared on it stays there. A growing
+// batchOver gives the connection to other ledgers. Its prepared statements stay there. A growing
 // ledger updates the tables' statistics by itself. The server does so only a minute later, and a
 // first backfill planned for empty tables takes hours by then.
 func (e *postgres) batchOver(l *Ledger) {
@@ -166,11 +166,11 @@ func (e *postgres) batchOver(l *Ledger) {
 }
 
 // mostUncounted is the number of changed rows after which a ledger checks the statistics of its
-// tables. Growth alone would trigger that too late for tables that fill late.
+// tables. Growth alone would trigger that too late for tables with late contents.
 const mostUncounted = 20_000
 
-// analyze has the server count what is in tables of which it does not know, of whose rows more than a
-// tenth has changed. What it cannot do now it does by itself.
+// analyze makes the server analyse tables that have no statistics, or with more than a tenth of
+// their rows changed. The server analyses locked tables later by itself.
 func (s *Server) analyze() {
 	ctx, cancel := context.WithTimeout(context.Background(), analyzeWithin)
 	defer cancel()
@@ -228,7 +228,7 @@ func (*postgres) integrity(context.Context, *verifier) error { return nil }
 // references always hold.
 func (*postgres) references(context.Context, *verifier) error { return nil }
 
-// catalogue leaves out the account, which a session has set, and tables that are of no account.
+// catalogue leaves out the account column, set by the session, and tables without an account.
 func (*postgres) catalogue() string {
 	return `SELECT r.relname, string_agg(a.attname, ',' ORDER BY a.attname COLLATE "C") FILTER (WHERE a.attname <> 'account'),
 		(SELECT string_agg(c.attname, ',' ORDER BY k.place) FROM pg_constraint p JOIN LATERAL unnest(p.conkey) WITH ORDINALITY k (attnum, place) ON true
@@ -243,8 +243,8 @@ func (*postgres) patient(ctx context.Context, in executor) error {
 	return err
 }
 
-// raise takes numbers until the highest is behind. All accounts share what gives them, so none may be set
-// back: it is set only far ahead, where nobody comes to meanwhile.
+// raise takes numbers until the highest is behind. All accounts share the sequences, so none may be
+// set back. A sequence is only set far ahead, out of reach meanwhile.
 func (*postgres) raise(tx *Tx) error {
 	raises, err := tx.l.ids(context.Background(), `SELECT format('SELECT CASE WHEN n.highest - n.given > 100000 THEN setval(%1$L, n.highest) ELSE (SELECT count(nextval(%1$L)) FROM generate_series(1, n.highest - n.given)) END
 			FROM (SELECT coalesce(max(%2$I), 0) AS highest, (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM %1$s) AS given FROM %3$I) n', pg_get_serial_sequence('main.' || r.relname, c.attname), c.attname, r.relname)

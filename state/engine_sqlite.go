@@ -88,8 +88,9 @@ func (e *sqliteFile) open(ctx context.Context, l *Ledger) (err error) {
 		return fmt.Errorf("open the ledger: %w", err)
 	}
 	l.writer.SetMaxOpenConns(1)
-	// What a reader has in memory is void after each commit, and a page of a plan goes through an index at as many places
-	// as it has records: it is to read none of them twice. A reader that nobody uses is closed, see below.
+	// Each commit invalidates a reader's cache. A page of a plan visits as many places of an index
+	// as it has records, and should read none of them twice. A reader that nobody uses is closed,
+	// see below.
 	if l.reader, err = sql.Open("sqlite", e.readOnly+"&_pragma=cache_size(-8000)"); err != nil {
 		return fmt.Errorf("open the ledger: %w", err)
 	}
@@ -154,10 +155,10 @@ func (e *sqliteFile) tryLock(_ context.Context, ending string) (*Lock, error) {
 	return tryLock(e.folder, e.name, ending, e.name)
 }
 
-// begin takes the write lock at once: a transaction that took it later could find that
-// what it has read holds no more. The lock is free for less than a millisecond between two
-// writes of a process that has many, and goes to who asks just then. SQLite asks ten times a
-// second, and could find it taken each time for as long as webhooks come without a pause.
+// begin takes the write lock at once: with a later lock, the transaction's earlier reads could be
+// out of date. A process with many writes frees the lock for less than a millisecond between two,
+// and the next process to ask gets it. SQLite asks ten times a second, and could find it taken each
+// time for as long as webhooks come without a pause.
 func (*sqliteFile) begin(tx *Tx) error {
 	return tryAgain(context.Background(), time.Millisecond, BusyTimeout, func() (again bool, err error) {
 		err = tx.exec("BEGIN IMMEDIATE")
@@ -188,8 +189,8 @@ func (e *sqliteFile) close(looked time.Time) { e.noteLook(looked) }
 
 func (*sqliteFile) batchOver(*Ledger) {}
 
-// rest gives up what a run of many records left in the writer's cache, which nobody asks
-// for in hours. It is of no account when it stays.
+// rest frees the writer's cache after a run of many records, because nobody needs it for hours. It
+// is of no account when it stays.
 func (*sqliteFile) rest(conn *sql.Conn) {
 	_, _ = conn.ExecContext(context.Background(), "PRAGMA shrink_memory")
 }
@@ -222,8 +223,8 @@ func (*sqliteFile) hasColumn(ctx context.Context, db books, table, column string
 	return has, err
 }
 
-// prepareFile makes an absent ledger file with mode 0600 and looks at an existing
-// one, which it never opens (fault F66).
+// prepareFile creates an absent ledger file with mode 0600 and inspects an existing one without
+// opening it (fault F66).
 func prepareFile(folder *files.Folder, name string) error {
 	path := filepath.Join(folder.Path(), name)
 	making.Lock()
@@ -323,9 +324,9 @@ func (e *sqliteFile) checkFile(ctx context.Context, seal *sealer) (fresh bool, e
 	return tables == 0 || id != applicationID || journal != "wal", nil
 }
 
-// enterWAL makes the writing connection, and with it the log of a new file. While
-// another process does the same, SQLite refuses that at once, whatever its timeout
-// says; it is asked again for as long.
+// enterWAL makes the writing connection, and with it the log of a new file. While another process
+// does the same, SQLite refuses at once, regardless of its timeout. payersync retries for as long
+// as the timeout.
 func (l *Ledger) enterWAL(ctx context.Context) error {
 	return tryAgain(ctx, 20*time.Millisecond, BusyTimeout, func() (again bool, err error) {
 		err = l.writer.PingContext(ctx)
@@ -333,8 +334,8 @@ func (l *Ledger) enterWAL(ctx context.Context) error {
 	})
 }
 
-// markFile marks a new file as a ledger before its first table is made, so that
-// the next start takes up one that was interrupted (fault F70).
+// markFile marks a new file as a ledger before its first table is created, so that the next start
+// continues an interrupted one (fault F70).
 func (l *Ledger) markFile(ctx context.Context) error {
 	var id int
 	if err := l.writer.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {

@@ -15,9 +15,8 @@ import (
 // These columns give factRow the other facts for a decision on record r and its payer p. They cover
 // the customer in the newest read, the carriers of the key, and the result of the payer's last
 // change. They also cover the mandate, the last request for its link, since when the ledger knows
-// the sent requests, and another record with the payer's key. Where one row of many is enough they
-// are counted all the same: of all that EXISTS could find PostgreSQL makes a list first, for each
-// page anew.
+// the sent requests, and another record with the payer's key. It counts rows even if one is enough,
+// because PostgreSQL first lists all possible hits of EXISTS, for each page anew.
 var (
 	factColumns = `p.shows, p.shown_at, p.confirmed_at, p.answered_at, rc.ticket, rc.digest, rc.key_values,
 	(SELECT count(*) > 0 FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value AND t.billing_id = p.billing_id),
@@ -37,8 +36,9 @@ var (
 	LEFT JOIN mandates m ON m.mandate_id = p.mandate_id `
 )
 
-// lastOf says in one text what the last change of a lane that is over did, and how it ended; NULL for none. It is no join: under policies
-// PostgreSQL looks for a row by what a subquery says only by reading the whole table.
+// lastOf describes in one text the last finished change of a lane and its end; NULL for none. It is
+// no join: under policies PostgreSQL looks for a row by what a subquery says only by reading the
+// whole table.
 func lastOf(lane string) string {
 	return `(SELECT n.action || ' ' || n.state || ' ' || n.ended_at || ' ' || n.wanted_hash || ' ' || n.reason FROM changes n
 		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = '` + lane + `' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') AND n.change_id > coalesce(p.parted, 0)
@@ -87,9 +87,9 @@ const (
 		AND u.lane = 'customer' AND (u.action = 'create' OR u.action = 'adopt') AND (u.state = 'frozen' OR u.state = 'unknown'))`
 )
 
-// stands says in one text what reads have shown of the customer of a record's payer, and
-// what a person said: a decision that was made by another one is not stored. factRow.stands
-// says the same of a row.
+// stands describes in one text the customer of a record's payer as reads have shown it, and the
+// decisions of people. A decision based on another text is not stored. factRow.stands describes a
+// row in the same way.
 const stands = `(SELECT r.retried_at || ' ' || r.given_up || ' ' || r.asking_word || ' ' || coalesce(p.billing_id || ' ' || p.shows || ' ' || p.shown_at || ' ' || p.confirmed_at || ' ' || p.answered_at
 	|| ' ' || p.stays_at || ' ' || p.let_be || ' ' || p.unlink_at || ' ' || coalesce((SELECT h.mandate_id || ' ' || h.status || CASE WHEN h.link IS NULL THEN ' 0 ' ELSE ' 1 ' END || h.link_refused
 		FROM mandates h WHERE h.mandate_id = p.mandate_id), '-')
@@ -228,20 +228,20 @@ func (l *Ledger) updatesUnderWay(ctx context.Context, billingID string) ([]proto
 		[]any{billingID}, func(a *protocol.Attempt) []any { return []any{&a.Seq, &a.Over, &a.Action, &a.Customer, &a.Hash} })
 }
 
-// UpdatesUnderWay returns what updates of a customer that may have taken effect, though
-// nobody knows when, wanted of it: the newest first.
+// UpdatesUnderWay returns the wanted customers of updates that may have taken effect at an unknown
+// time, the newest first.
 func (tx *Tx) UpdatesUnderWay(billingID string) ([]connector.Customer, error) {
 	return tx.updates(billingID, "AND a.ended = ''")
 }
 
-// Wrote reports whether the newest update of a customer that has left, whatever became of it,
-// was to write the key there.
+// Wrote reports whether the newest sent update of a customer, whatever its result, was meant to
+// write the key there.
 func (tx *Tx) Wrote(billingID string, key connector.Key) (bool, error) {
 	sent, err := tx.updates(billingID, "")
 	return len(sent) > 0 && connector.KeyIn(sent[0].ExternalData, key.Name) == key, err
 }
 
-// updates returns what updates of a customer that have left wanted of it, the newest first.
+// updates returns the wanted customers of sent updates, the newest first.
 func (tx *Tx) updates(billingID, which string) ([]connector.Customer, error) {
 	rows, err := tx.query(`SELECT DISTINCT c.change_id, c.wanted FROM attempts a JOIN changes c ON c.change_id = a.change_id
 		WHERE a.billing_id = ? AND a.action <> 'create' AND c.lane = 'customer' `+which+` ORDER BY c.change_id DESC`, billingID)

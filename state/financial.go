@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Financial is what the billing service said of a customer's financial status, in its own word,
-// and when that was seen last; zero where it never did. It is for people to read: nothing is
-// decided by it.
+// Financial is the billing service's own word for a customer's financial status, and its last
+// sighting; zero if it never gave one. It is for people to read: nothing is decided by it.
 type Financial struct {
 	Status string    `json:"financial_status,omitempty"`
 	SeenAt time.Time `json:"financial_seen,omitzero"`
@@ -20,9 +19,9 @@ func placeOfFinancial(billingID string) []byte {
 	return place("financial_statuses", "status", billingID)
 }
 
-// SaveFinancial keeps the financial status that a read showed of a customer of ours; the caller
-// has seen to it that no later read was applied. Of a payer that was forgotten, and of a customer
-// that is nobody's, none is kept. It is no change of the customer: nothing else moves with it.
+// SaveFinancial stores the financial status of our customer from a read. The caller makes sure that
+// no later read was applied. It keeps none for forgotten payers and for customers without a payer.
+// It is no change of the customer: nothing else moves with it.
 func (tx *Tx) SaveFinancial(billingID, status string) error {
 	var ours bool
 	if err := tx.row([]any{&ours}, "SELECT EXISTS (SELECT 1 FROM payers WHERE billing_id = ?1) AND NOT "+fmt.Sprintf(ofForgotten, "?1"), billingID); err != nil || !ours {

@@ -33,7 +33,7 @@ func blank(sourceID string) connector.Record {
 	return connector.Record{SourceID: sourceID, State: connector.RecordDeleted, Data: json.RawMessage("{}")}
 }
 
-// Barred returns the records of a page that keep only their id, and why. ForgottenNot marks records
+// Barred returns the records of a page with only their id kept, and why. ForgottenNot marks records
 // that no longer need to. label returns the label of a record.
 func (l *Ledger) Barred(ctx context.Context, connection string, records []connector.Record, label func(connector.Record) connector.Label) (map[string]Forgotten, error) {
 	said, err := l.storedTombstones(ctx)
@@ -77,8 +77,7 @@ func (l *Ledger) Barred(ctx context.Context, connection string, records []connec
 	return out, nil
 }
 
-// marked returns the marks of the payers that were forgotten; of one that may be kept after all,
-// false.
+// marked returns the marks of forgotten payers; false for one that may be kept after all.
 func (s tombstones) marked() map[string]bool {
 	out := map[string]bool{}
 	for _, t := range s.stone {
@@ -101,9 +100,9 @@ func (s tombstones) alike(books []string, of connector.Label, marked map[string]
 	return false
 }
 
-// barred says why nothing of a record is to be kept. books are its connection, and those whose
-// books moved there. A record that was kept all along is compared by its id alone: it may share a
-// number, or a name and an address, with a forgotten payer.
+// barred returns why only a record's id is kept. books are its connection, and those whose books
+// moved there. A record kept all along is compared only by its id: it may share a number, or a name
+// and an address, with a forgotten payer.
 func (s tombstones) barred(id RecordID, kept bool, books []string, marked map[string]bool, label func() connector.Label) Forgotten {
 	for _, k := range s.keys {
 		t, known := s.stone[k.ofRecord(id)]
@@ -166,7 +165,7 @@ const customersOf = `(SELECT p.billing_id FROM payers p WHERE p.connection = ?1 
 // aboutThem is the condition that delivery i is about one of the customers.
 const aboutThem = "(i.billing_id IN " + customersOf + " OR i.billing_id = '' AND i.mandate_id IN (SELECT m.mandate_id FROM mandates m WHERE m.billing_id IN " + customersOf + "))"
 
-// ofForgotten is the condition that customer %s is one of a record of which nothing is kept.
+// ofForgotten is the condition that customer %s belongs to a record with only its id.
 const ofForgotten = `EXISTS (SELECT 1 FROM payers fp JOIN source_records fr ON fr.connection = fp.connection AND fr.source_id = fp.source_id AND fr.forgotten <> ''
 	WHERE fp.billing_id = %s)`
 
@@ -175,9 +174,9 @@ const ofForgotten = `EXISTS (SELECT 1 FROM payers fp JOIN source_records fr ON f
 const recipientsOf = `(SELECT t.recipient FROM letters t WHERE t.connection = ?1 AND t.source_id = ?2
 	UNION SELECT a.recipient FROM letter_addresses a WHERE a.connection = ?1 AND a.source_id = ?2)`
 
-// erase removes every personal value of a record's payer from the ledger. What is left are
-// ids, statuses, times, and what was said and sent as such. A request that may still arrive
-// stays known: its change ends, and it does not.
+// erase removes every personal value of a record's payer from the ledger. Ids, statuses, times, and
+// the fact of sent requests and decisions remain. A request that may still arrive stays known: its
+// change ends, and it does not.
 func (tx *Tx) erase(id RecordID, how Forgotten) error {
 	plain, err := json.Marshal(blank(id.SourceID))
 	if err != nil {
@@ -209,8 +208,8 @@ func (tx *Tx) erase(id RecordID, how Forgotten) error {
 		{"UPDATE mandates SET link = NULL, link_at = NULL WHERE billing_id IN " + customersOf, nil},
 		{"DELETE FROM failure_reasons WHERE mandate_id IN (SELECT m.mandate_id FROM mandates m WHERE m.billing_id IN " + customersOf + ")", nil},
 		{"DELETE FROM financial_statuses WHERE billing_id IN " + customersOf + " OR NOT EXISTS (SELECT 1 FROM payers o WHERE o.billing_id = financial_statuses.billing_id)", nil},
-		// That the letter left stays: without it the journal would tell of one that the ledger does
-		// not know. An address that somebody else has, too, is theirs.
+		// The record of the sent letter stays: without it the journal would report a letter unknown
+		// to the ledger. An address that somebody else has, too, is theirs.
 		{`UPDATE letter_journal SET recipient = 'forgotten' WHERE message_id IN (SELECT message_id FROM letters WHERE connection = ?1 AND source_id = ?2)
 			OR recipient IN ` + recipientsOf + ` AND NOT EXISTS (SELECT 1 FROM letter_addresses o WHERE o.recipient = letter_journal.recipient AND (o.connection <> ?1 OR o.source_id <> ?2))`, nil},
 		{"UPDATE letter_stops SET note = '' WHERE scope = 'address' AND note <> '' AND recipient IN " + recipientsOf, nil},
@@ -254,8 +253,8 @@ var (
 	ErrNotForgotten = errors.New("nobody had the payer forgotten")
 )
 
-// mayForget fails while something that was sent for a payer may still arrive, or a person's
-// word on its customer is not carried out.
+// mayForget fails while a payer's sent request may still arrive, or a person's decision on its
+// customer is unfinished.
 func (tx *Tx) mayForget(id RecordID) error {
 	var how Forgotten
 	var unlinking bool
@@ -300,12 +299,12 @@ func (l *Ledger) MayForget(ctx context.Context, id RecordID) error {
 	return l.Do(ctx, func(tx *Tx) error { return tx.mayForget(id) })
 }
 
-// Forget removes every personal value of a record's payer from the ledger and its files, and
-// keeps what knows it again, so that the next reading does not bring it back. It fails with
-// ErrRunning, ErrNoRecord, ErrForgotten, ErrUnlinking or ErrUnderWay. by is for the audit log.
+// Forget removes every personal value of a record's payer from the ledger and its files. It keeps a
+// tombstone, so that the next reading does not bring the payer back. It fails with ErrRunning,
+// ErrNoRecord, ErrForgotten, ErrUnlinking or ErrUnderWay. by is for the audit log.
 //
-// left reports that the erased values may still lie in free places of the files, because
-// another process was reading: they are made free when the ledger is next opened.
+// left reports that erased values may remain in free pages of the files, because another process
+// was reading. The next opening of the ledger clears them.
 func (l *Ledger) Forget(ctx context.Context, id RecordID, by Entry) (left bool, err error) {
 	hold, err := l.holdStill(id.Connection)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// networkFS names the file systems on which SQLite's locks or its write-ahead
-// log are known not to hold (fault F62), by the magic number of statfs(2).
+// networkFS names the file systems without reliable SQLite locks or write-ahead log (fault F62), by
+// the magic number of statfs(2).
 var networkFS = map[int64]string{
 	0x6969:     "NFS",
 	0x517B:     "SMB",

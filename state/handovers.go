@@ -49,9 +49,9 @@ func (h hashes) of(id string) uint64 { return maphash.String(h.seed, id) }
 
 func (h hashes) record(id RecordID) uint64 { return maphash.Comparable(h.seed, id) }
 
-// EachSigning hands over every mandate that was first observed waiting for its signature, of
-// one connection or of all for "", in no order. Each table is read once, as it lies in the file,
-// and put together in memory: where there are many, that takes a fifth of the time.
+// EachSigning passes on, in no order, every mandate first observed while unsigned, of one
+// connection or of all for "". It reads each table once, in file order, and joins them in memory.
+// With many rows that takes a fifth of the time.
 func (l *Ledger) EachSigning(ctx context.Context, connection string, do func(Signing) error) error {
 	return l.atOnce(ctx, func(m moment) error {
 		hash := hashes{maphash.MakeSeed()}
@@ -82,7 +82,8 @@ func (l *Ledger) EachSigning(ctx context.Context, connection string, do func(Sig
 		}
 		var customer string
 		var id RecordID
-		// What is appended keeps SQLite from going through the index of customers, and from there to each row.
+		// The appended text keeps SQLite from scanning the index of customers, and from there each
+		// row.
 		err = m.rows(ctx, "SELECT billing_id, connection, source_id FROM payers WHERE billing_id || '' IS NOT NULL AND (connection = ?1 OR ?1 = '')", []any{connection},
 			[]any{&customer, &id.Connection, &id.SourceID}, func() error { return give(hash.of(customer), id.Connection, languages[hash.record(id)]) })
 		if err != nil || connection != "" {
@@ -97,8 +98,8 @@ func (l *Ledger) EachSigning(ctx context.Context, connection string, do func(Sig
 	})
 }
 
-// signings returns the mandates that were first observed waiting for their signature, and the
-// place of the first of each customer, counted from 1, by the hash of its id.
+// signings returns the mandates first observed while unsigned, and the place of each customer's
+// first, counted from 1, by the hash of its id.
 func (m moment) signings(ctx context.Context, hash hashes) (all []awaited, of map[uint64]int32, err error) {
 	of = map[uint64]int32{}
 	places := map[uint64]int32{} // in all, counted from 1; 0 for a mandate that was first observed otherwise

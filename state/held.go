@@ -12,8 +12,8 @@ import (
 	"payersync/connector"
 )
 
-// Holding is everything that the ledger holds about one payer, opened, for the payer to be
-// given. What it leaves out is said in LeftOut.
+// Holding is everything that the ledger holds about one payer, opened, for the payer to be given.
+// LeftOut names the omitted data.
 type Holding struct {
 	Connection string          `json:"connection"`
 	SourceID   string          `json:"source_id"`
@@ -131,7 +131,7 @@ type HeldField struct {
 	WritebackField
 }
 
-// What is never part of what is held about a payer.
+// Data that an export of a payer never contains.
 const (
 	leftLink    = "The signing link, and the text of letters, which holds it: whoever has it can give the mandate. The billing service shows it to the payer."
 	leftFailure = "The bank's code for why a mandate failed: it is kept for questions to the billing service alone, which can say what it means. payersync mandates show says how it is seen, and notes who did."
@@ -353,8 +353,8 @@ func (l *Ledger) heldEntries(ctx context.Context, id RecordID, h *Holding) (err 
 	return err
 }
 
-// Quotes returns where free texts, which people wrote and nothing erases, hold one of these
-// values: how many lines of the audit log, and how many saved mapping files.
+// Quotes counts the free texts with one of these values: lines of the audit log, and saved mapping
+// files. People wrote these texts, and nothing erases them.
 func (l *Ledger) Quotes(ctx context.Context, of connector.Label) (entries, mappings int, err error) {
 	for _, value := range []string{of.Name, of.Email} {
 		if len(value) < 4 {

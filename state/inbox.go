@@ -24,7 +24,7 @@ type Delivery struct {
 
 // RepeatDelivery notes that a delivery came again and reports whether it waits anew. It may be an
 // identical later event of its customer. It goes behind all others, so a read that has begun does
-// not cover it. What waits already keeps its time, so that repeats cannot put it off.
+// not cover it. Waiting deliveries keep their time, so repeats cannot delay them.
 func (tx *Tx) RepeatDelivery(key string) (again bool, err error) {
 	if err := tx.exec(`UPDATE inbox SET repeats = repeats + 1, inbox_id = (SELECT max(inbox_id) + 1 FROM inbox)
 		WHERE delivery_key = ?`, key); err != nil {
@@ -38,8 +38,8 @@ func (tx *Tx) RepeatDelivery(key string) (again bool, err error) {
 	return n > 0, nil
 }
 
-// OpenDelivery is a customer with deliveries that wait to be reflected, or a
-// mandate where they name nothing else.
+// OpenDelivery is a customer with unreflected deliveries, or a mandate for deliveries without a
+// customer.
 type OpenDelivery struct {
 	BillingID string    // "" while only the mandate is known
 	MandateID string    // "" where the customer is known
@@ -50,8 +50,8 @@ type OpenDelivery struct {
 	Since     time.Time // when the one that waits longest came
 }
 
-// longestWait is the longest that deliveries are postponed for. One that waits for
-// longer was postponed by a clock that was ahead, and is due.
+// longestWait is the longest that deliveries are postponed for. A longer wait was set by a fast
+// clock, and counts as due.
 const longestWait = time.Hour
 
 // OpenDeliveries returns up to limit customers with deliveries that are due, the longest waiting
@@ -101,8 +101,8 @@ func (tx *Tx) BeginDrain(d OpenDelivery) (ticket int64, err error) {
 	return tx.Ticket()
 }
 
-// NameDeliveries gives the waiting deliveries of a mandate the customer that the
-// ledger knows it to be of, and reports false when it knows none.
+// NameDeliveries assigns the known customer of a mandate to its waiting deliveries, and reports
+// false for an unknown one.
 func (tx *Tx) NameDeliveries(d OpenDelivery) (named bool, err error) {
 	n, err := tx.count(`UPDATE inbox SET billing_id = m.billing_id, state = 'received', attempts = 0, next_attempt = NULL,
 		body = CASE WHEN `+fmt.Sprintf(ofForgotten, "m.billing_id")+` THEN x'' ELSE body END
@@ -117,8 +117,8 @@ func (tx *Tx) NameDeliveries(d OpenDelivery) (named bool, err error) {
 // waitingOf are the deliveries that an OpenDelivery stands for.
 const waitingOf = "WHERE billing_id = ? AND (billing_id <> '' OR mandate_id = ?) AND inbox_id <= ? AND state IN ('received', 'parked')"
 
-// CloseDeliveries marks every waiting delivery of a customer, up to the newest
-// that a read covered, with how it ended.
+// CloseDeliveries marks the waiting deliveries of a customer with their result, up to the newest
+// that a read covered.
 func (tx *Tx) CloseDeliveries(d OpenDelivery, to connector.InboxState, detail string) error {
 	return tx.exec(`UPDATE inbox SET state = ?, processed_at = ?, detail = ?, next_attempt = NULL
 		`+waitingOf, to, stamp(tx.now), detail, d.BillingID, d.MandateID, d.UpTo)
@@ -142,9 +142,9 @@ type StoredDelivery struct {
 	NextAttempt *string `json:"next_attempt"`         // null for at once, and when it does not wait
 }
 
-// DeliveryNamed returns the delivery whose key is name or, when only one does,
-// begins with it: the hash at the end of a key need not be typed. It is nil when
-// there is none, and when there are several.
+// DeliveryNamed returns the delivery with the key name, or the only one whose key begins with it:
+// users need not type the hash at its end. It is nil when there is none, and when there are
+// several.
 func (l *Ledger) DeliveryNamed(ctx context.Context, name string) (*StoredDelivery, error) {
 	found, err := list(ctx, l, `SELECT `+inboxColumns+`, type_header, mandate_id, detail, repeats, attempts, next_attempt FROM inbox
 		WHERE delivery_key = ?1 OR substr(delivery_key, 1, length(?1) + 1) = ?1 || ':'
@@ -168,8 +168,8 @@ func (tx *Tx) ReplayDelivery(key string) (bool, error) {
 	return n > 0, err
 }
 
-// RereadDelivery writes what a quarantined delivery is understood to say now, and reports
-// false where it is quarantined no more. A type that only a header had named is kept.
+// RereadDelivery stores the present meaning of a quarantined delivery, and reports false if it is
+// no longer quarantined. A type that only a header had named is kept.
 func (tx *Tx) RereadDelivery(d Delivery) (bool, error) {
 	n, err := tx.count(`UPDATE inbox SET event_type = CASE WHEN ?1 = '' THEN event_type ELSE ?1 END, billing_id = ?2, mandate_id = ?3, state = ?4, detail = ?5,
 		body = CASE WHEN `+fmt.Sprintf(ofForgotten, "?2")+` THEN x'' ELSE body END
@@ -181,7 +181,7 @@ func (tx *Tx) RereadDelivery(d Delivery) (bool, error) {
 const eventsApart = "Its events are listed by themselves."
 
 // SplitDelivery stores the events of a quarantined delivery as deliveries of their own, and reports
-// false where it is quarantined no more. The body goes: its events have their parts of it.
+// false if it is no longer quarantined. The body goes: its events have their parts of it.
 func (tx *Tx) SplitDelivery(key string, events []Delivery) (bool, error) {
 	n, err := tx.count("UPDATE inbox SET state = 'ignored', processed_at = ?, next_attempt = NULL, detail = ?, body = x'' WHERE delivery_key = ? AND state = 'quarantined'",
 		stamp(tx.now), eventsApart, key)
@@ -196,8 +196,8 @@ func (tx *Tx) SplitDelivery(key string, events []Delivery) (bool, error) {
 	return true, nil
 }
 
-// DismissDelivery closes a delivery that waits for a person or for a customer
-// nobody knows, and reports false for any other.
+// DismissDelivery closes a delivery that waits for a person or for an unknown customer, and reports
+// false for any other.
 func (tx *Tx) DismissDelivery(key, detail string) (bool, error) {
 	n, err := tx.count(`UPDATE inbox SET state = 'ignored', processed_at = ?, next_attempt = NULL, detail = ?
 		WHERE delivery_key = ? AND state IN ('quarantined', 'parked')`, stamp(tx.now), detail, key)

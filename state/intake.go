@@ -37,7 +37,7 @@ type Taken struct {
 	Again bool // there was, and it waits anew
 }
 
-// TakeIn stores a delivery, or notes as RepeatDelivery does that it came again, and returns when that is
+// TakeIn stores a delivery, or notes a repeat as RepeatDelivery does, and returns when that is
 // durable. When ctx ends it is not stored, unless the writer has begun: then it is waited for.
 func (l *Ledger) TakeIn(ctx context.Context, d Delivery) (Taken, error) {
 	if l.seal.away != nil {
@@ -88,7 +88,7 @@ func (i *intake) leave(from *arrivals, a *arrival) bool {
 	return true
 }
 
-// begin returns deliveries of which none is taken back any more, and that no other joins.
+// begin returns deliveries that can no longer be withdrawn or joined.
 func (i *intake) begin(with *arrivals) []*arrival {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -99,8 +99,8 @@ func (i *intake) begin(with *arrivals) []*arrival {
 	return with.of
 }
 
-// gather waits for others as long as some come whenever those that can run have run: whoever was
-// answered last sends the next.
+// gather waits for more callers as long as some arrive after all runnable goroutines have run: the
+// last answered caller sends the next.
 func (i *intake) gather(all *arrivals) {
 	for before := -1; before != i.size(all); {
 		before = i.size(all)
@@ -174,7 +174,7 @@ func (tx *Tx) receive(all []*arrival) error {
 	return nil
 }
 
-// The row that a delivery becomes. Of the body of one about a payer who was forgotten nothing is kept.
+// The row that a delivery becomes. It keeps no body of a delivery about a forgotten payer.
 var (
 	insertInbox = "INSERT INTO inbox (inbox_id, delivery_key, received_at, event_type, billing_id, mandate_id, state, detail, type_header, body) VALUES "
 	inboxRow    = "(?, ?, ?, ?, ?, ?, ?, ?, ?, CASE WHEN " + fmt.Sprintf(ofForgotten, "?") +

@@ -32,8 +32,7 @@ const jobsSince = 26
 // jobDone is the outcome of a job that ended well.
 const jobDone = "done"
 
-// Jobs returns every job that ever began, by name: also those of connections that are
-// no longer configured.
+// Jobs returns every job that ever began, by name, including those of removed connections.
 func (l *Ledger) Jobs(ctx context.Context) ([]JobRow, error) {
 	type row struct {
 		JobRow

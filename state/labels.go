@@ -30,8 +30,8 @@ type RecordID struct {
 // that those of before are made anew with the next reading.
 const labelForm = "2 "
 
-// SaveLabels keeps what records are known by, as this mapping version makes it. A label that
-// says the same keeps its number, and its row where the mapping is the same too.
+// SaveLabels keeps what records are known by, as this mapping version makes it. An equal label
+// keeps its number, and also its row if the mapping is the same.
 func (tx *Tx) SaveLabels(connection, mapping string, labels []NewLabel) error {
 	if len(labels) == 0 {
 		return nil
@@ -99,9 +99,8 @@ func (l *Ledger) openLabel(id RecordID, box []byte) (*connector.Label, error) {
 	return out, nil
 }
 
-// plainLabel reads a label as it is written where nothing in its texts is escaped, which is nearly
-// always so; nil for any other. All labels are opened for a search, and reading them as any JSON
-// would take most of the time.
+// plainLabel parses a stored label without escapes, the usual case; nil for any other. All labels
+// are opened for a search, and reading them as any JSON would take most of the time.
 func plainLabel(text string) *connector.Label {
 	if strings.Contains(text, "\\") {
 		return nil
@@ -137,8 +136,8 @@ func plainLabel(text string) *connector.Label {
 // Sealed reports whether labels stay sealed, because the ledger was opened without its key.
 func (l *Ledger) Sealed() bool { return l.seal.away != nil }
 
-// Unnamed counts the records of which no label was made yet, or none can be opened: without its
-// key a ledger knows nobody by name.
+// Unnamed counts the records without a label that can be opened: without its key a ledger knows no
+// names.
 func (l *Ledger) Unnamed(ctx context.Context) (n int, err error) {
 	err = l.queryRow(ctx, "SELECT (SELECT count(*) FROM source_records) - CASE WHEN ?1 = 1 THEN 0 ELSE (SELECT count(*) FROM labels) END", l.Sealed()).Scan(&n)
 	return n, err

@@ -13,7 +13,7 @@ import (
 const hasLeft = "(r.decision = 'excluded' OR r.state <> 'active' OR r.unseen = 1 OR r.same_as <> '')"
 
 // isNoPayer is the condition that record r does not count as a payer: it has left, or a person gave
-// it up or had its payer forgotten.
+// it up or ran `ledger forget` for its payer.
 const isNoPayer = "(" + hasLeft + " OR r.forgotten <> '' OR r.given_up <> 0)"
 
 // HasLeft reports whether the payer's record is excluded, gone or not shown any more.
@@ -25,8 +25,8 @@ func (tx *Tx) HasLeft(p Payer) (left bool, err error) {
 	return left, nil
 }
 
-// NotShown returns up to limit records after source id after, in order, which the newest
-// whole reading did not show and whose payers have a mandate.
+// NotShown returns up to limit records after source id after, in order, with a mandate and missing
+// from the newest complete reading.
 func (l *Ledger) NotShown(ctx context.Context, connection, after string, limit int) ([]Candidate, error) {
 	return l.candidates(ctx, connection, "r.source_id > ?2 AND r.unseen = 1 AND p.mandate_id IS NOT NULL", after, limit)
 }
@@ -41,9 +41,9 @@ type Notice struct {
 	Awaited   string           // of OfMandate, as Decision.Awaited
 }
 
-// TellNotShown makes what people are told of a record that is not shown any more, and of its
-// mandate, what the notice says, unless the record was read or its customer seen otherwise
-// since. What else was told before it left stays.
+// TellNotShown replaces the reports on a missing record and its mandate by the notice, unless the
+// record was read or its customer seen otherwise since. Other reports from before its departure
+// stay.
 func (tx *Tx) TellNotShown(run int64, connection string, n Notice) error {
 	if err := tx.holds(run); err != nil {
 		return err
@@ -56,8 +56,7 @@ func (tx *Tx) TellNotShown(run int64, connection string, n Notice) error {
 	return tx.tellLeft(connection, n)
 }
 
-// tellLeft makes what people are told of a record that has left, and of its mandate, what the
-// notice says.
+// tellLeft replaces the reports on a departed record and its mandate by the notice.
 func (tx *Tx) tellLeft(connection string, n Notice) error {
 	for topic, reason := range map[Topic]connector.Reason{TopicRecord: n.Reason, TopicMandate: n.OfMandate} {
 		var err error

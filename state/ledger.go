@@ -2,15 +2,14 @@
 // and what it did, in one SQLite file, or as one account among many in a database of
 // PostgreSQL ([Server]). Only this package speaks SQL.
 //
-// Every write goes through [Ledger.Do]: callers hand in a function, functions
-// that arrive together share one transaction and so one fsync, and Do returns
-// when the result is durable. Every read goes through a method of [Ledger] and
-// never blocks a write. Personal bodies are sealed with AES-256-GCM before they
-// reach the file or the database; the key lies in a file of its own, or wrapped beside the account.
+// Callers hand each write to [Ledger.Do] as a function. Functions that arrive together share one
+// transaction and one fsync, and Do returns when the result is durable. Every read goes through a
+// method of [Ledger] and never blocks a write. Personal bodies are sealed with AES-256-GCM before
+// they reach the file or the database; the key lies in a file of its own, or wrapped beside the
+// account.
 //
-// The package keeps the ledger's laws (STRICT types, CHECK on enumerations,
-// UNIQUE where a rule says "one") and decides nothing beyond them: what to plan,
-// send or believe is left to mapping, syncer and reconcile.
+// The package enforces the ledger's constraints (STRICT types, CHECK on enumerations, UNIQUE) and
+// makes no other decisions. mapping, syncer and reconcile decide on plans, requests and evidence.
 package state
 
 import (
@@ -41,22 +40,22 @@ type Options struct {
 	// Reads of sealed data, and all writes, return the key's error.
 	Keyless bool
 
-	// Brief says that the ledger is opened for one look, and closed again. Of a Server it takes no writes then, and keeps
-	// the connection that it reads by for as long as it is open, and others wait for it: to get it for each statement
-	// anew costs as much as the statement.
+	// Brief says that the ledger is opened for one look, and closed again. On a Server it then
+	// takes no writes. It keeps its read connection as long as it is open, and others wait for the
+	// connection, because getting one for each statement costs as much as the statement.
 	Brief bool
 
 	// Committing is told when a commit begins; what it returns is told when it is durable,
 	// or why it is not. nil for nobody.
 	Committing func() (ended func(error))
 
-	// Commit is for tests that place crashes and full disks: it is asked before (done is false) and
+	// Commit is for tests with crashes and full disks: it is called before (done is false) and
 	// after every commit. An error before simulates an error of SQLite, and nothing is kept. An
 	// error after simulates a process that died with the commit on disk. nil simulates nothing.
 	Commit func(done bool) error
 
-	// Look is for tests that place slow disks: the file is looked through when it
-	// returns. nil for nobody.
+	// Look is for tests with slow disks: the check of the file begins when it returns. nil for
+	// none.
 	Look func(context.Context)
 
 	rekeying bool // the list of forgotten payers may be sealed with another key just now
@@ -159,8 +158,8 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	return l, nil
 }
 
-// sealerOf returns what seals a ledger: with the key of its file, or with that of its account, of which it returns the
-// number, too.
+// sealerOf returns a ledger's sealer, with the key of its file or of its account, and the account's
+// number.
 func sealerOf(ctx context.Context, opts Options) (seal *sealer, account int64, err error) {
 	if opts.Server == nil || opts.KeyFile != "" {
 		seal, err = loadKey(opts.KeyFile)
@@ -174,8 +173,8 @@ func sealerOf(ctx context.Context, opts Options) (seal *sealer, account int64, e
 	return seal, account, err
 }
 
-// engineOf returns what keeps the rows of a ledger, what the ledger is called, and the folder of its file. The account's
-// number is 0 where that is not known yet.
+// engineOf returns what keeps the rows of a ledger, what the ledger is called, and the folder of
+// its file. The account's number is 0 if it is not known yet.
 func engineOf(ctx context.Context, opts Options, account int64) (below engine, path string, folder *files.Folder, err error) {
 	if below, err = serverOf(ctx, opts, account); below != nil || err != nil {
 		return below, "of account " + cmp.Or(opts.Account, testAccount), nil, err
@@ -275,9 +274,8 @@ func damaged(path, how string) error {
 	return &OpenError{Path: path, Why: "the file is damaged or not a ledger: " + how, Next: "Keep the file as it is and restore the last backup."}
 }
 
-// unreadable says why the file could not be checked. Whoever interrupts the check,
-// or holds the file, has not damaged it: nobody shall put an old backup in place
-// of a whole ledger.
+// unreadable says why the file could not be checked. An interrupted check, or a locked file, is no
+// damage: nobody should restore an old backup over a sound ledger.
 func unreadable(ctx context.Context, path string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("check the ledger %s: %w", path, ctx.Err())
@@ -436,9 +434,9 @@ func (l *Ledger) Path() (path string, file os.FileInfo) { return l.path, l.place
 // Now returns the ledger's clock, cut to the milliseconds that it stores.
 func (l *Ledger) Now() time.Time { return l.now().UTC().Truncate(time.Millisecond) }
 
-// Ping reports whether the ledger can be written to, by a commit of nothing but
-// its own number. That changes a page, without which SQLite would write nothing and
-// a full disk would go unnoticed, and makes the file no larger.
+// Ping reports whether the ledger can be written to, by a commit of nothing but its own number.
+// This changes a page without growing the file. Otherwise SQLite would write nothing, and a full
+// disk would go unnoticed.
 func (l *Ledger) Ping(ctx context.Context) error {
 	return l.Do(ctx, func(tx *Tx) error {
 		tx.wrote = true

@@ -50,8 +50,7 @@ func (tx *Tx) AddLetterStop(s LetterStop) error {
 	return nil
 }
 
-// AddressWord is what is known of an address for good: that it wants no letters, or does not
-// exist.
+// AddressWord is a permanent fact about an address: it wants no letters, or does not exist.
 type AddressWord struct {
 	Recipient string // keyed hash of the address
 	Why       string // StopOptedOut or StopBounced
@@ -75,8 +74,8 @@ func (tx *Tx) EndLetterStop(id int64) error {
 	return nil
 }
 
-// LetterStops returns the stops that nobody took back, in the order in which they were made.
-// One whose day has come holds no more: see [LetterStop.Holds].
+// LetterStops returns the active stops, in order of creation. One whose day has come holds no more:
+// see [LetterStop.Holds].
 func (l *Ledger) LetterStops(ctx context.Context) ([]LetterStop, error) {
 	type row struct {
 		LetterStop
@@ -101,8 +100,8 @@ func (l *Ledger) LetterStops(ctx context.Context) ([]LetterStop, error) {
 // Holds reports whether the stop holds on a day, written as YYYY-MM-DD.
 func (s LetterStop) Holds(day string) bool { return s.UntilOn == "" || s.UntilOn > day }
 
-// BouncedSince returns how many addresses were found not to exist since a time, and since the
-// last brake was taken back, if that was later.
+// BouncedSince returns how many nonexistent addresses were found since a time, or since the last
+// brake was released, if later.
 func (l *Ledger) BouncedSince(ctx context.Context, since time.Time) (n int, err error) {
 	err = l.queryRow(ctx, `SELECT count(*) FROM letter_stops WHERE why = 'bounced' AND since > ?1
 		AND since > coalesce((SELECT max(ended_at) FROM letter_stops WHERE why = 'brake'), '')`, stamp(since)).Scan(&n)
@@ -242,8 +241,8 @@ func (l *Ledger) toldLetters(ctx context.Context, which string) ([]ToldLetter, e
 	return out, nil
 }
 
-// lettersTold returns the letters of which the journal alone told, and that were not sent again
-// since, by their message.
+// lettersTold returns the letters known only from the journal, and not sent again since, by their
+// message.
 func (l *Ledger) lettersTold(ctx context.Context) (map[string]ToldLetter, error) {
 	told, err := l.toldLetters(ctx, `WHERE NOT EXISTS (SELECT 1 FROM letters t WHERE t.message_id = letter_journal.message_id
 		AND (t.state = 'sent' OR t.state = 'unclear' OR t.state = 'sending'))`)
@@ -323,8 +322,8 @@ func (tx *Tx) NoteLinksRenewed() error {
 	return nil
 }
 
-// GoOnWithLetters notes that a person has said to go on: with this journal, after the restore of
-// which the ledger knows, by the clock as it is.
+// GoOnWithLetters notes a person's decision to continue, with this journal, after the known
+// restore, by the present clock.
 func (tx *Tx) GoOnWithLetters(journal string) error {
 	if err := tx.exec("UPDATE letter_desk SET journal = ?1, restored = (SELECT restored_at FROM ledger), gone_on_at = ?2, looked_at = ?2", journal, stamp(tx.now)); err != nil {
 		return fmt.Errorf("note that letters go on: %w", err)
@@ -332,8 +331,8 @@ func (tx *Tx) GoOnWithLetters(journal string) error {
 	return nil
 }
 
-// SetLetterFolder notes the word that the folder of the journal shows from now on, and which node
-// wrote it there.
+// SetLetterFolder stores the present word in the journal's folder, and the node that wrote it
+// there.
 func (tx *Tx) SetLetterFolder(word, node string) error {
 	if err := tx.exec("UPDATE letter_desk SET folder = ?, folder_node = ?, folder_at = ?", word, node, stamp(tx.now)); err != nil {
 		return fmt.Errorf("note the folder of the journal of letters: %w", err)

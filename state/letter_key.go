@@ -34,15 +34,15 @@ func (l *Ledger) loadLetterKey(ctx context.Context, db executor) error {
 
 var placeOfLetterKey = place("ledger", "letter_key")
 
-// keepLetterKey keeps the key of letters, sealed with the key that it was made from, so that it
-// is not made from the next one.
+// keepLetterKey stores the key of letters, sealed with the key it was derived from, so that it
+// stays the same with the next one.
 func (tx *Tx) keepLetterKey() error {
 	return tx.exec("UPDATE ledger SET letter_key = ? WHERE letter_key IS NULL", tx.l.seal.box(tx.l.letterKey, placeOfLetterKey))
 }
 
-// LetterHash returns a keyed hash that stays the same for the ledger's life: when it is put
-// back, and when it gets another sealing key. kind keeps hashes of different things apart.
-// It is "" for a ledger without its key.
+// LetterHash returns a keyed hash that never changes in the ledger's life, even after a restore or
+// with another sealing key. kind separates hashes of different things. It is "" for a ledger
+// without its key.
 func (l *Ledger) LetterHash(kind string, texts ...string) string {
 	if l.Sealed() {
 		return ""
@@ -64,8 +64,7 @@ func (l *Ledger) LetterID(mandate string, step int) string {
 	return l.LetterHash("letter", mandate, strconv.Itoa(step))
 }
 
-// RecipientHash returns what the ledger knows an e-mail address by: the same for all ways in
-// which it can be written in capitals and small letters.
+// RecipientHash returns the keyed hash of an e-mail address, equal for all capitalisations.
 func (l *Ledger) RecipientHash(address string) string {
 	return l.LetterHash("recipient", strings.ToLower(strings.TrimSpace(address)))
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // TryLetters takes the lock of the one process that sends letters just now. It returns nil when
-// another process on this machine holds it. Holding it proves that a letter the ledger shows as
-// being sent was sent by a process that is dead.
+// another process on this machine holds it. Holding it proves that letters shown as being sent
+// belong to a dead process.
 func (l *Ledger) TryLetters() (*Lock, error) {
 	k, err := l.below.tryLock(context.Background(), lettersLock)
 	if err != nil {
@@ -112,9 +112,8 @@ const mayLeave = `EXISTS (SELECT 1 FROM payers p JOIN mandates m ON m.mandate_id
 	  OR s.scope = 'payer' AND s.connection = t.connection AND s.source_id = t.source_id OR s.scope = 'address' AND s.recipient = t.recipient))`
 
 // BeginSending notes that the first byte of a frozen letter is about to leave, and returns its
-// bytes. It reports false, and gives the letter up, when something has come to be known that
-// keeps it from leaving, or the look before it is older than lookedAfter. today is the day by
-// the payer's clock.
+// bytes. It reports false, and gives the letter up, when new knowledge keeps the letter from being
+// sent, or the last check is older than lookedAfter. today is the day by the payer's clock.
 func (tx *Tx) BeginSending(messageID string, lookedAfter time.Time, today string) (body []byte, may bool, err error) {
 	tx.leads = true
 	n, err := tx.count("UPDATE letters AS t SET state = 'sending', attempts = attempts + 1, sending_at = ?3, ended_at = NULL WHERE t.message_id = ?1 AND t.state = 'frozen' AND t.looked_at > ?4 AND t.looked_at <= ?3 AND "+mayLeave,
@@ -139,9 +138,8 @@ func (tx *Tx) BeginSending(messageID string, lookedAfter time.Time, today string
 	return body, true, nil
 }
 
-// EndLetter notes what became of a letter that was being sent: LetterSent, LetterRefused or
-// LetterUnclear. put is whether a deferred one was put off by the mail server, rather than never
-// shown to it.
+// EndLetter stores the result of sending a letter: LetterSent, LetterRefused or LetterUnclear. put
+// tells whether the mail server deferred the letter, or never received it.
 func (tx *Tx) EndLetter(messageID string, to LetterState, put bool, answer string) error {
 	return tx.endLetter("UPDATE letters SET state = ?2, ended_at = ?3, answer = ?4, deferrals = deferrals + ?5 WHERE message_id = ?1 AND state = 'sending'", messageID, to, stamp(tx.now), answer, put)
 }
@@ -153,8 +151,8 @@ func (tx *Tx) endLetter(query string, args ...any) error {
 	return nil
 }
 
-// AbandonSending makes what a dead process was sending unclear, and returns how many letters
-// that were. Whoever calls it holds the lock of TryLetters.
+// AbandonSending makes what a dead process was sending unclear, and returns how many letters that
+// were. The caller holds the lock of TryLetters.
 func (tx *Tx) AbandonSending() (int64, error) {
 	n, err := tx.count("UPDATE letters SET state = 'unclear', ended_at = ?, answer = 'payersync ended while it was sent' WHERE state = 'sending'", stamp(tx.now))
 	if err != nil {
@@ -171,17 +169,17 @@ func (tx *Tx) VoidLetters(connection, sourceID string) error {
 		  WHERE p.connection = ?1 AND p.source_id = ?2 AND p.mandate_id = t.mandate_id AND m.status = 'CREATED')`, connection, sourceID, stamp(tx.now))
 }
 
-// What a person can say of an unclear letter.
+// Decisions of a person about an unclear letter.
 const (
 	WordArrived = "arrived" // the payer has it
 	WordAgain   = "again"   // it may be sent once more
 )
 
-// ErrNotUnclear means that a person spoke of a letter about which nobody has to decide.
+// ErrNotUnclear means that the letter needs no decision.
 var ErrNotUnclear = errors.New("nobody has to decide about the letter")
 
-// SayOfLetter notes what a person says of an unclear letter, or that one which the mail server
-// refused or put off too often may be sent once more. It fails with ErrNotUnclear.
+// SayOfLetter notes a person's decision about an unclear letter. It also permits another try for a
+// letter that the mail server refused or deferred too often. It fails with ErrNotUnclear.
 func (tx *Tx) SayOfLetter(id int64, word string, by Entry) error {
 	to := LetterSent
 	if word == WordAgain {
@@ -209,8 +207,8 @@ func (r *letterRow) dest() []any {
 		&r.State, &r.Attempts, &r.Deferrals, &r.sending, &r.ended, &r.Answer, &r.Word}
 }
 
-// EachLetter hands over the letters in the order in which they were made, without their bytes:
-// those in a state, or all for "".
+// EachLetter passes on the letters in order of creation, without their bytes: those in a state, or
+// all for "".
 func (l *Ledger) EachLetter(ctx context.Context, in LetterState, do func(Letter) error) error {
 	return l.eachLetter(ctx, "WHERE state = ?1 OR ?1 = '' ORDER BY letter_id", []any{in}, do)
 }

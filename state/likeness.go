@@ -20,8 +20,8 @@ type Likeness struct {
 	Emails, Phones, Postcodes []string
 }
 
-// Kinds of likenesses. Those with a name say that two records may be one payer; a name or
-// an e-mail address alone is shown beside a create.
+// Kinds of likenesses. Traits with a name indicate that two records may be one payer; a name or an
+// e-mail address alone is shown beside a create.
 const (
 	likeName         = "name"
 	likeEmail        = "email"
@@ -113,8 +113,8 @@ func (tx *Tx) insertLikenesses(rows []any) error {
 	return tx.insertRows("INSERT INTO likenesses (connection, source_id, kind, value) VALUES ", "(?, ?, ?, ?)", rows, "")
 }
 
-// Unlearnt returns up to limit payers with a customer of which nothing is kept that they
-// may be known by: an earlier version linked them.
+// Unlearnt returns up to limit linked payers without stored traits, because an earlier version
+// linked them.
 func (l *Ledger) Unlearnt(ctx context.Context, limit int) ([]Payer, error) {
 	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p INDEXED BY payers_unlearnt
 		WHERE p.likeness = '' AND p.billing_id IS NOT NULL AND p.applied IS NOT NULL ORDER BY p.connection, p.source_id`+limitTo, limit)
@@ -124,7 +124,7 @@ const (
 	// mayHave is the condition that payer p has a customer, or may have one.
 	mayHave = `(p.billing_id IS NOT NULL AND NOT ` + isMissing + ` OR ` + isSent + `)`
 
-	// toldApart is the condition that a person has said that record ?1, ?2 and payer p are two.
+	// toldApart is the condition that a person has declared record ?1, ?2 and payer p to be two.
 	toldApart = `(p.connection = ?1 AND EXISTS (SELECT 1 FROM apart a WHERE a.connection = ?1 AND a.source_id = min(?2, p.source_id) AND a.other_id = max(?2, p.source_id))
 		OR EXISTS (SELECT 1 FROM words w WHERE w.connection = ?1 AND w.source_id = ?2 AND w.billing_id = p.billing_id AND w.word = 'reject'))`
 
@@ -146,8 +146,8 @@ type Twins struct {
 	Twice []Twin // have the name and an e-mail address in common and no two postcodes; their records are in the same books
 }
 
-// Twins returns the payers that a record may be, without those that a person has declared to be
-// others. What many payers have in common says nothing.
+// Twins returns the payers that a record may be, except those a person has rejected. Traits that
+// many payers share prove nothing.
 func (l *Ledger) Twins(ctx context.Context, connection, sourceID string, k Likeness) (Twins, error) {
 	var out Twins
 	own := l.traits(k)
@@ -184,7 +184,8 @@ func (l *Ledger) Twins(ctx context.Context, connection, sourceID string, k Liken
 	return out, nil
 }
 
-// tells reports whether two payers that have the trait in common may be one: a name or an address alone does not say so.
+// tells reports whether the trait shows that two payers may be one; a name or an address alone does
+// not.
 func (t trait) tells() bool { return t.kind != likeName && t.kind != likeEmail }
 
 type sharer struct {
@@ -192,8 +193,7 @@ type sharer struct {
 	left, mayHave, apart bool
 }
 
-// sharing returns the other payers that have a trait of a record, and nobody when they are
-// too many.
+// sharing returns the other payers with a trait of a record, and none if there are too many.
 func (l *Ledger) sharing(ctx context.Context, connection, sourceID string, t trait) ([]sharer, error) {
 	found, err := list(ctx, l, `SELECT p.connection, p.source_id, coalesce(p.billing_id, ''), `+hasLeft+`, `+mayHave+`, `+toldApart+` FROM `+likeOf+`
 		WHERE o.kind = ?3 AND o.value = ?4 AND (o.connection <> ?1 OR o.source_id <> ?2)`+limitTo, []any{connection, sourceID, t.kind, t.value, mostTwins + 1},
@@ -225,9 +225,8 @@ func (l *Ledger) elsewhere(ctx context.Context, own []trait, t Twin) (bool, erro
 }
 
 // WakeTwins makes the present plan look again at two kinds of records, and returns their number.
-// The first kind would get a new customer, and shares a name and another trait with a payer that
-// was decided later or has left since. The second kind is held for such a payer, because the payer
-// may be back.
+// The first kind would get a new customer, and shares a name and another trait with a payer decided
+// later or departed since. The second kind is held for such a payer, because the payer may be back.
 func (tx *Tx) WakeTwins(connection string, there bool) (int64, error) {
 	n, err := tx.count(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND (unseen = 0 OR ?2 = 0) AND replan = 0 AND source_id IN (
 		SELECT c.source_id FROM changes c JOIN likenesses m ON m.connection = c.connection AND m.source_id = c.source_id AND m.kind IN ('name email', 'name phone', 'name postcode')
@@ -264,8 +263,7 @@ func (tx *Tx) TellApart(connection, sourceID, otherID string) (news bool, err er
 	return n > 0, err
 }
 
-// Lookalike is another payer of ours that a record which is about to get a customer looks
-// like.
+// Lookalike is another payer of ours, similar to a record that is about to get a customer.
 type Lookalike struct {
 	Connection string `json:"connection"`
 	SourceID   string `json:"source_id"`
@@ -282,8 +280,8 @@ const mostLookalikes = 100
 const isLookalike = `(p.connection <> ?1 OR p.source_id <> ?2) AND NOT ` + toldApart + ` AND (NOT ` + hasLeft + ` OR ` + mayHave + `)`
 
 // Lookalikes returns our payers with a record's name or one of its e-mail addresses. Payers with
-// both come first, then those whose records have left. Of traits that very many payers share, it
-// returns only some.
+// both come first, then those whose records have left. For traits of very many payers, it returns
+// only some.
 func (l *Ledger) Lookalikes(ctx context.Context, connection, sourceID string) ([]Lookalike, error) {
 	type row struct {
 		Lookalike
@@ -326,13 +324,13 @@ func (l *Ledger) Lookalikes(ctx context.Context, connection, sourceID string) ([
 	return out, nil
 }
 
-// isAlike is the condition that change c makes a customer that looks like another payer of ours.
+// isAlike is the condition that change c creates a customer that looks like another payer of ours.
 var isAlike = `c.action = 'create' AND EXISTS (
 	SELECT 1 FROM likenesses m CROSS JOIN` + likeOf + `WHERE m.connection = c.connection AND m.source_id = c.source_id AND (m.kind = 'name' OR m.kind = 'email')
 	  AND o.kind = m.kind AND o.value = m.value AND ` + strings.NewReplacer("?1", "c.connection", "?2", "c.source_id").Replace(isLookalike) + `)`
 
-// countAlike counts the customers that a connection's plan would make and that look like
-// another payer of ours.
+// countAlike counts the customers in a connection's plan that would be new and look like another
+// payer of ours.
 func (tx *Tx) countAlike(connection string) (n int, err error) {
 	return n, tx.row([]any{&n}, "SELECT count(*) FROM changes c WHERE c.connection = ? AND c.lane = 'customer' AND c.state = 'pending' AND "+isAlike, connection)
 }

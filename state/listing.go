@@ -15,8 +15,8 @@ import (
 
 // Listing is what one list pass has shown of the service's customers so far. It is kept only in
 // memory. A pass that is cut off proves nothing, and the next one begins anew. An unchanged
-// customer in a list writes nothing. What the pass saw to its end is one fact, with the rows that
-// it did not show as exceptions: see FinishPass.
+// customer in a list writes nothing. A finished pass is one fact, with the missing rows as
+// exceptions: see FinishPass.
 type Listing struct {
 	Pass   int64 // its number
 	Ticket int64 // the read ticket of its pages
@@ -62,8 +62,8 @@ func newListing(pass, ticket int64) *Listing {
 	return &Listing{Pass: pass, Ticket: ticket, shown: connector.NewIDs(), bare: connector.NewIDs(), mandates: connector.NewIDs(), statuses: connector.NewIDs()}
 }
 
-// ShownBy says that what is saved from now on, until done is called, was shown by a list pass; nil
-// for a read of one customer.
+// ShownBy attributes all saves until done is called to a list pass; nil means a read of one
+// customer.
 func (tx *Tx) ShownBy(s *Listing) (done func()) {
 	tx.listing = s
 	return func() { tx.listing = nil }
@@ -87,7 +87,7 @@ func (s *Listing) Has(billingID string) bool { return s.shown.Has(billingID) }
 // Len returns how many customers the list showed.
 func (s *Listing) Len() int { return s.shown.Len() }
 
-// sumOfIDs is the sum of hashes of ids, modulo 2^256: two sets have the same in whatever order their ids came.
+// sumOfIDs is the sum of hashes of ids, modulo 2^256: equal sets have equal sums in any order.
 type sumOfIDs [4]uint64
 
 func (s *sumOfIDs) add(id string) {
@@ -99,15 +99,15 @@ func (s *sumOfIDs) add(id string) {
 
 func (s sumOfIDs) String() string { return fmt.Sprintf("%016x%016x%016x%016x", s[3], s[2], s[1], s[0]) }
 
-// lastSeenOf returns when a row of a table with a mark listed was last shown as it is, as SQL: by
-// itself or as news, as its column at says, or by the list pass that ended last.
+// lastSeenOf returns, as SQL, when a row of a table with a mark listed was last shown unchanged. It
+// was shown by itself or as news, by its column at, or by the last finished list pass.
 func lastSeenOf(table, at string) string {
 	return fmt.Sprintf(`CASE %[1]s.listed WHEN 1 THEN max(%[1]s.%[2]s, coalesce((SELECT q.started_at FROM passes q
 		WHERE q.finished_at IS NOT NULL ORDER BY q.finished_at DESC, q.started_at LIMIT 1), '')) ELSE %[1]s.%[2]s END`, table, at)
 }
 
-// listedTables are the tables with rows that store their last sighting and the last finished list
-// pass that showed them.
+// listedTables are the tables whose rows store their last sighting and the last finished list pass
+// with them.
 var listedTables = []struct{ name, id, at string }{{"mandates", "mandate_id", "last_seen_at"}, {"financial_statuses", "billing_id", "seen_at"}}
 
 func (s *Listing) met(table string) *connector.IDs {
@@ -117,8 +117,8 @@ func (s *Listing) met(table string) *connector.IDs {
 	return s.statuses
 }
 
-// Compare finds out which rows FinishPass has to mark. It reads them all, which is no work for a
-// transaction that keeps others from writing.
+// Compare finds out which rows FinishPass has to mark. It reads them all, so it runs outside a
+// transaction and blocks no writer.
 func (l *Ledger) Compare(ctx context.Context, s *Listing) error {
 	if err := l.queryRow(ctx, finishedPasses).Scan(&s.finished); err != nil {
 		return fmt.Errorf("compare a list with what is known: %w", err)

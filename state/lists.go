@@ -13,7 +13,7 @@ import (
 	"payersync/connector"
 )
 
-// RecordRow is a record of a source and where it stands: a payer, or one that is none.
+// RecordRow is a record of a source and its state, with or without a payer.
 type RecordRow struct {
 	PayerRow            // blank for a record that is no payer, but for the record's own ids and time
 	RecordState  string `json:"record_state"`  // in its books
@@ -182,7 +182,8 @@ func (s RecordSort) order() string {
 	return strings.Join(s.columns(), ", ")
 }
 
-// RecordIDs returns the ids of all rows that Records gives for the filter without page and limit, in its order.
+// RecordIDs returns the ids of all rows of Records for the filter, without page and limit, in the
+// same order.
 func (l *Ledger) RecordIDs(ctx context.Context, f RecordFilter) ([]RecordID, error) {
 	from, where, args, err := f.narrow(l.Now())
 	if err != nil {
@@ -192,8 +193,8 @@ func (l *Ledger) RecordIDs(ctx context.Context, f RecordFilter) ([]RecordID, err
 		func(id *RecordID) []any { return []any{&id.Connection, &id.SourceID} })
 }
 
-// wide reports whether the filter leaves most payers in, so that an order is better read from an
-// index than made.
+// wide reports whether the filter keeps most payers, so that an index gives the order faster than a
+// sort.
 func (f RecordFilter) wide() bool {
 	f.Connection, f.Payers = "", false
 	return f.Among == nil && !f.Narrows()
@@ -205,7 +206,7 @@ func (f RecordFilter) Narrows() bool {
 }
 
 // byKey returns the rows of a wide filter by key: the payers in the order of their index, and then
-// the records that are none.
+// the records without a payer.
 func (l *Ledger) byKey(ctx context.Context, f RecordFilter) (rows []RecordRow, err error) {
 	const order = "p.key_name, p.key_value, p.connection, p.source_id"
 	if f.After == nil || f.After.KeyName != "" {
@@ -270,7 +271,7 @@ func (l *Ledger) CountRecords(ctx context.Context, f RecordFilter) (n int, err e
 	return n, err
 }
 
-// RecordsAmong returns which of the records in Among the filter lets through, whatever its page.
+// RecordsAmong returns the records in Among that pass the filter, on any page.
 func (l *Ledger) RecordsAmong(ctx context.Context, f RecordFilter) (map[RecordID]bool, error) {
 	from, where, args, err := f.narrow(l.Now())
 	if err != nil {

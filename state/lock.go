@@ -14,17 +14,17 @@ import (
 	"payersync/state/files"
 )
 
-// Lock is a process's hold on a connection, or on the serving of a ledger. Of a file, the
-// system lets it go when the process dies, however it dies, so that a run killed a
-// moment ago does not block the next one until its lease is over.
+// Lock is a process's hold on a connection, or on the serving of a ledger. The system releases a
+// file's lock when the process dies in any way. So a killed run does not block the next one until
+// its lease ends.
 type Lock struct {
 	file    *os.File     // that is locked; nil of a ledger on a server
 	session func() error // lets the server's lock go; nil where there is none
 }
 
-// Proves reports whether a run that the ledger still shows as open is dead, since the lock of its
-// connection is held. Of a ledger that several machines use, no lock proves that: there, the
-// lease alone decides. A lock that is not held, which is nil, proves nothing.
+// Proves reports whether a run shown as open in the ledger is dead, proved by the held lock of its
+// connection. For a ledger on several machines, no lock proves that; only the lease decides. A nil
+// lock is not held and proves nothing.
 func (k *Lock) Proves() bool { return k != nil && k.file != nil }
 
 // TryLock takes the lock of a connection, and returns nil when another run on this machine holds
@@ -37,9 +37,9 @@ func (l *Ledger) TryLock(connection string) (*Lock, error) {
 	return k, nil
 }
 
-// TryServe takes the lock of the one process that serves a ledger's file, which keeps
-// its schedules and its endpoint (fault F62). It returns nil when another process
-// on this machine holds it. A ledger on a server is served by several at a time.
+// TryServe takes the lock of the one process that runs a ledger file's schedules and endpoint
+// (fault F62). It returns nil when another process on this machine holds it. A ledger on a server
+// is served by several at a time.
 func (l *Ledger) TryServe() (*Lock, error) {
 	for tries := 1; ; tries++ {
 		k, err := l.below.tryLock(context.Background(), serveLock)
@@ -97,9 +97,8 @@ func (l *Ledger) hasNode(ctx context.Context) (is bool, err error) {
 // lockTries is how often a lock is tried for that others give back soon.
 const lockTries = 20 * time.Millisecond
 
-// LockRequests waits for the lock of the one person whose request for a signing link is under
-// way: what a read showed before it still holds when the request leaves. It returns nil when ctx
-// ends before that.
+// LockRequests waits for the lock of the one request for a signing link under way. So an earlier
+// read still holds when the request is sent. It returns nil when ctx ends before that.
 func (l *Ledger) LockRequests(ctx context.Context) (*Lock, error) {
 	for {
 		k, err := l.below.tryLock(ctx, requestsEnding)
@@ -129,8 +128,8 @@ const (
 	writebackLock  = ".writeback" + lockEnding
 )
 
-// tryLock locks the file beside the ledger of this name whose name ends so, and returns nil
-// when somebody else holds it. A new one belongs with its neighbour.
+// tryLock locks the file beside the ledger with this ending, and returns nil if another process
+// holds it. A new one belongs with its neighbour.
 func tryLock(folder *files.Folder, name, ending, neighbour string) (*Lock, error) {
 	f, err := folder.OpenOrCreateFor(name+ending, neighbour)
 	if errors.Is(err, files.ErrPlanted) {
@@ -149,9 +148,8 @@ func tryLock(folder *files.Folder, name, ending, neighbour string) (*Lock, error
 	return &Lock{file: f}, nil
 }
 
-// Release lets go what the lock holds. To close the file would not do: a process that is
-// being started at this moment has the same open file until it runs its own program, and
-// would keep the lock for as long.
+// Release lets go what the lock holds. Closing the file would not release it. A starting child
+// process shares the open file until it runs its own program, and would keep the lock.
 func (k *Lock) Release() error {
 	switch {
 	case k == nil:

@@ -82,8 +82,8 @@ func (l *Ledger) LoggedWords(ctx context.Context) (actors, actions []string, err
 	return actors, actions, err
 }
 
-// InboxPage returns deliveries of a state (all for ""), the newest first, that came before the
-// one of a number; 0 for the newest. The number of each stands beside it.
+// InboxPage returns deliveries of a state (all for ""), the newest first, from before a number; 0
+// for the newest. The number of each stands beside it.
 func (l *Ledger) InboxPage(ctx context.Context, state string, before int64, limit int) (rows []InboxRow, ids []int64, err error) {
 	type row struct {
 		id int64

@@ -22,8 +22,8 @@ type LoginLink struct {
 
 func loginPlace(hash string) []byte { return place("logins", "data", hash) }
 
-// Login returns what is kept with the login whose token has this hash, and until when it
-// holds; nil where there is none. Whether it has expired is for the caller to say.
+// Login returns the stored data of the login with this token hash, and its expiry; nil if there is
+// none. Whether it has expired is for the caller to say.
 func (l *Ledger) Login(ctx context.Context, hash string) (data []byte, expires time.Time, err error) {
 	var box []byte
 	var until sql.NullString
@@ -51,8 +51,8 @@ func (tx *Tx) AddLogin(hash string, data []byte, expires, now time.Time) error {
 		tx.exec("INSERT INTO logins (token_hash, data, expires_at) VALUES (?, ?, ?)", hash, tx.l.seal.box(data, loginPlace(hash)), stamp(expires)))
 }
 
-// KeepLogin keeps other data with a login, and until when it holds. One that has ended
-// meanwhile stays ended: a request that began before must not bring it back.
+// KeepLogin keeps other data with a login, and until when it holds. A login that ended meanwhile
+// stays ended, even if an earlier request tries to save it.
 func (tx *Tx) KeepLogin(hash string, data []byte, expires time.Time) error {
 	return tx.exec("UPDATE logins SET data = ?, expires_at = ? WHERE token_hash = ?", tx.l.seal.box(data, loginPlace(hash)), stamp(expires), hash)
 }
@@ -62,8 +62,7 @@ func (tx *Tx) DropLogin(hash string) error {
 	return tx.exec("DELETE FROM logins WHERE token_hash = ?", hash)
 }
 
-// AddLoginLink keeps a link that signs somebody in once, by the hash of its token, and drops
-// those that have expired.
+// AddLoginLink stores a one-time sign-in link by the hash of its token, and drops expired links.
 func (tx *Tx) AddLoginLink(hash string, link LoginLink) error {
 	return errors.Join(
 		tx.exec("DELETE FROM login_links WHERE expires_at <= ?", stamp(link.MadeAt)),
@@ -71,7 +70,7 @@ func (tx *Tx) AddLoginLink(hash string, link LoginLink) error {
 			hash, link.Person, link.Role, stamp(link.MadeAt), stamp(link.ExpiresAt), link.Invites, limitsColumn(link.Connections)))
 }
 
-// LoginLink returns the link whose token has this hash; nil where there is none.
+// LoginLink returns the link with this token hash; nil if there is none.
 func (l *Ledger) LoginLink(ctx context.Context, hash string) (*LoginLink, error) {
 	return loginLink(l.queryRow(ctx, loginLinkQuery, hash))
 }
@@ -97,8 +96,8 @@ func loginLink(found row) (*LoginLink, error) {
 	return out, nil
 }
 
-// UseLoginLink uses a link up at a time, and reports whether it was good until then: of two
-// who use it at once, one does.
+// UseLoginLink uses up a link at a time, and reports whether it was valid; of two concurrent uses,
+// one succeeds.
 func (tx *Tx) UseLoginLink(hash string, at time.Time) (good bool, err error) {
 	var n int
 	err = tx.row([]any{&n}, "SELECT count(*) FROM login_links WHERE token_hash = ? AND used_at IS NULL AND expires_at > ?", hash, stamp(at))

@@ -9,12 +9,12 @@ import (
 	"payersync/state/files"
 )
 
-// A sound file that payersync closed as its last user, and that nobody touched since, is as it
-// would be had the process gone on. So the next one writes to it at once, and looks through it
-// beside that; what it finds ends its writing as damage does that SQLite meets. A note beside the
-// file says how it was left: its size, its place on the disk, and two times, of which nobody can
-// set one back. After a crash, a power cut, a restore, a copy or anybody's hand in the file they
-// differ, and nothing is written before the whole file was looked through.
+// If payersync closed a sound file as its last user and nobody touched it since, the file is as it
+// would be had the process gone on. So the next process writes to it at once and checks it
+// meanwhile. Damage then ends its writing, like damage found by SQLite. A note beside the file
+// records the state it was left in: its size, its place on the disk, and two times, one of which
+// nobody can set back. After a crash, a power cut, a restore, a copy or anybody's hand in the file
+// they differ, and nothing is written before the whole file was looked through.
 //
 // No disk says of its own that a bit has turned. So the note is good for a day after a whole look, however often the
 // ledger is opened and closed in it.
@@ -30,8 +30,8 @@ type lookedNote struct {
 	Schema string      `json:"schema,omitempty"` // fingerprint of the schema that was compared last
 }
 
-// lastLook returns when the file was looked through that lies there as it was left, and zero where it is to be looked
-// through before it is written to.
+// lastLook returns the time of the last check if the file is unchanged since then. Zero means that
+// the file must be checked before any write.
 func (e *sqliteFile) lastLook(now time.Time) time.Time {
 	text, err := e.folder.Read(e.name+lookedEnding, 1<<10)
 	if err != nil || json.Unmarshal(text, &e.looked) != nil || e.shared() {
@@ -50,8 +50,8 @@ func (e *sqliteFile) shared() bool {
 	return !errors.Is(err, fs.ErrNotExist) && (err != nil || log.Size > 0)
 }
 
-// noteLook notes how a file is left that was found sound, and takes back what was noted of one that was not. Where
-// that fails, or another process has the ledger open, the next start looks through it first.
+// noteLook records the state of a sound file as it is left, and removes that record for a damaged
+// one. If that fails, or another process has the ledger open, the next start checks it first.
 func (e *sqliteFile) noteLook(at time.Time) {
 	if at.IsZero() {
 		_ = e.folder.Remove(e.name + lookedEnding)

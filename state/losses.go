@@ -23,8 +23,8 @@ type Losses struct {
 func (l Losses) Lost() int { return l.Held + l.LeftOut }
 
 const (
-	// turned is the condition that record r is held or left out by the newest decision and was
-	// not before, or the other way round.
+	// turned is the condition that the newest decision changed whether record r is held or left
+	// out.
 	turned = "r.let_go <> (r.decision = 'held' OR r.decision = 'excluded')"
 	// counts is the condition that losing the payer of record r matters. It counts for the reason
 	// given at factColumns, and filters on a customer so that no server begins with all linked
@@ -33,9 +33,9 @@ const (
 		(SELECT count(*) > 0 FROM payers y WHERE y.connection = r.connection AND y.source_id = r.source_id AND coalesce(y.billing_id, '') <> '')
 		OR (SELECT count(*) > 0 FROM changes y WHERE y.connection = r.connection AND y.source_id = r.source_id AND y.lane = 'customer'
 			AND y.approved = 1 AND (y.state = 'pending' OR y.state = 'void')))` // void: by this very decision
-	// lost is the condition that the payer of record r is lost by the newest decision. One that
-	// waits for time or an answer is decided on again by itself, and what a whole reading did
-	// not show has a guard of its own.
+	// lost is the condition that the payer of record r is lost by the newest decision. A payer
+	// waiting for time or an answer is decided again by itself, and records missing from a complete
+	// reading have a guard of their own.
 	lost = turned + " AND (r.decision = 'held' OR r.decision = 'excluded') AND r.replan = 0 AND r.unseen = 0 AND " + counts
 )
 
@@ -56,8 +56,7 @@ func (tx *Tx) letStand(connection string) error {
 	return tx.exec("UPDATE source_records AS r SET let_go = CASE WHEN decision = 'held' OR decision = 'excluded' THEN 1 ELSE 0 END, lost_by = NULL WHERE r.connection = ? AND r.replan = 0 AND "+turned, connection)
 }
 
-// hashLost makes of the hash of a plan that of one which stands still: it loses exactly
-// these payers.
+// hashLost extends a plan's hash for a standstill with exactly the lost payers.
 func (tx *Tx) hashLost(connection, hash string) (string, error) {
 	rows, err := tx.query("SELECT r.source_id, r.decision FROM source_records r WHERE r.connection = ? AND "+lost+" ORDER BY r.source_id", connection)
 	if err != nil {
@@ -76,7 +75,7 @@ func (tx *Tx) hashLost(connection, hash string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), rows.Err()
 }
 
-// noteLost notes which payers a plan would lose: a person who approves it lets go of these.
+// noteLost stores the payers that a plan would lose; approving the plan releases them.
 func (tx *Tx) noteLost(connection string, plan int64) error {
 	return tx.exec("UPDATE source_records AS r SET lost_by = ?2 WHERE r.connection = ?1 AND "+lost, connection, plan)
 }
@@ -86,8 +85,8 @@ func (tx *Tx) letGo(plan int64) error {
 	return tx.exec("UPDATE source_records AS r SET let_go = 1, lost_by = NULL WHERE r.connection = (SELECT connection FROM plans WHERE plan_id = ?1) AND r.lost_by = ?1 AND r.let_go = 0 AND "+turned, plan)
 }
 
-// LetUnseenGo takes the records that UnseenCount counts for payers no more: the guard of
-// missing records has let them go.
+// LetUnseenGo releases the records of UnseenCount with the permission of the guard of missing
+// records: they no longer count as payers.
 func (tx *Tx) LetUnseenGo(run int64, connection string) error {
 	if err := tx.holds(run); err != nil {
 		return err
@@ -102,8 +101,8 @@ type LostPayer struct {
 	Reason   connector.Reason `json:"reason,omitempty"` // "" when the mapping leaves it out
 }
 
-// LostBy returns up to limit payers after source id after, in order, that a plan at a
-// standstill would lose; none once it was let go or is over.
+// LostBy returns up to limit payers after source id after, in order, that a plan at a standstill
+// would lose; none after its release or end.
 func (l *Ledger) LostBy(ctx context.Context, p Plan, after string, limit int) ([]LostPayer, error) {
 	type row struct {
 		LostPayer

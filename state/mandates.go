@@ -29,9 +29,9 @@ func (l *Ledger) UndocumentedStatuses(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(statuses, func(s string) bool { return connector.MandateStatus(s).Known() }), err
 }
 
-// SaveMandate writes what was observed of a mandate and, when its status moved,
-// a line of history. It returns the status before, "" for a mandate that is new. That a list shows
-// it as it is known is not written.
+// SaveMandate writes what was observed of a mandate and, when its status moved, a line of history.
+// It returns the status before, "" for a mandate that is new. An unchanged mandate in a list writes
+// nothing.
 func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID string) (before connector.MandateStatus, err error) {
 	if before, err = tx.MandateStatus(m.ID); err != nil {
 		return "", fmt.Errorf("read mandate %s: %w", m.ID, err)
@@ -105,9 +105,9 @@ func (tx *Tx) voidLinks(m connector.Mandate) error {
 	return nil
 }
 
-// SaveLink seals the signing link of an answer that a newer read has overtaken, and reports whether it is kept: unlike
-// a status it may be news all the same. The link of a mandate that is the payer's latest no
-// more is void, and is not kept.
+// SaveLink seals the signing link of an answer older than a newer read, and reports whether it is
+// kept. Unlike a status, the link may still be new. The link of a mandate that is the payer's
+// latest no more is void, and is not kept.
 func (tx *Tx) SaveLink(m connector.Mandate) (kept bool, err error) {
 	if m.URL == "" {
 		return false, nil
@@ -126,8 +126,8 @@ func (tx *Tx) keepLatestLink(m connector.Mandate) error {
 	return tx.exec(query, args...)
 }
 
-// keepingLink returns the statement that keeps a mandate's signing link. A mandate that is known
-// as another customer's keeps none: it is not certain whose it is.
+// keepingLink returns the statement that keeps a mandate's signing link. A mandate known under
+// another customer keeps none, because its owner is uncertain.
 func (tx *Tx) keepingLink(m connector.Mandate, where string) (query string, args []any) {
 	return "UPDATE mandates SET link = ?, link_at = ?, link_refused = 0 WHERE mandate_id = ? AND billing_id = ? AND NOT " + fmt.Sprintf(ofForgotten, "mandates.billing_id") + " " + where,
 		[]any{tx.l.seal.box([]byte(m.URL), place("mandates", "link", m.ID)), stamp(tx.now), m.ID, m.CustomerID}
@@ -169,11 +169,11 @@ func (l *Ledger) Mandate(ctx context.Context, id string) (*MandateRow, error) {
 }
 
 const (
-	// unsigned are the payers p whose current mandate m waits for a signature. The mandates are
-	// asked first: those that wait are fewer than the payers, and they are found by an index.
+	// unsigned are the payers p whose current mandate m waits for a signature. It queries the
+	// mandates first: the waiting ones are fewer than the payers, and have an index.
 	unsigned = "mandates m CROSS JOIN payers p ON p.billing_id = m.billing_id AND p.mandate_id = m.mandate_id WHERE m.status = 'CREATED' AND "
-	// lostLink is the condition that the current mandate of payer p waits for a signature, and
-	// that its link is not kept.
+	// lostLink is the condition that the current mandate of payer p is unsigned and its link is not
+	// stored.
 	lostLink = "EXISTS (SELECT 1 FROM mandates lost WHERE lost.mandate_id = p.mandate_id AND lost.status = 'CREATED' AND lost.link IS NULL)"
 )
 
@@ -200,8 +200,8 @@ func orEver(t time.Time) string {
 	return t.UTC().Format(layout)
 }
 
-// LinkGiven returns when the billing service last gave the signing link of a mandate that is
-// kept; the zero time when none is.
+// LinkGiven returns when the billing service last gave the stored signing link of a mandate; the
+// zero time if none is stored.
 func (l *Ledger) LinkGiven(ctx context.Context, mandateID string) (time.Time, error) {
 	var at sql.NullString
 	err := l.queryRow(ctx, "SELECT link_at FROM mandates WHERE mandate_id = ? AND link IS NOT NULL", mandateID).Scan(&at)

@@ -31,15 +31,14 @@ type MappingVersion struct {
 
 const versionColumns = "v.hash, v.author, v.saved_at, v.body, max(r.started_at), count(r.run_id)"
 
-// MappingVersions returns the versions that runs of a connection were bound to,
-// the one that was used last first.
+// MappingVersions returns the versions used by a connection's runs, the last used first.
 func (l *Ledger) MappingVersions(ctx context.Context, connection string) ([]MappingVersion, error) {
 	return l.mappings(ctx, "SELECT "+versionColumns+` FROM mapping_versions v JOIN runs r ON r.mapping_version = v.hash
 		WHERE r.connection = ? GROUP BY v.hash, v.author, v.saved_at, v.body ORDER BY max(r.run_id) DESC`, connection)
 }
 
-// FindMapping returns the version whose hash begins with prefix, six characters
-// at least; ErrNoMapping or ErrManyMappings when that is not one version.
+// FindMapping returns the version whose hash begins with prefix (at least six characters), or
+// ErrNoMapping or ErrManyMappings.
 func (l *Ledger) FindMapping(ctx context.Context, prefix string) (MappingVersion, error) {
 	found, err := l.mappings(ctx, "SELECT "+versionColumns+` FROM mapping_versions v LEFT JOIN runs r ON r.mapping_version = v.hash
 		WHERE length(?1) >= ?2 AND substr(v.hash, 1, length(?1)) = ?1 GROUP BY v.hash, v.author, v.saved_at, v.body LIMIT 2`, prefix, minPrefix)
@@ -54,8 +53,8 @@ func (l *Ledger) FindMapping(ctx context.Context, prefix string) (MappingVersion
 	return found[0], nil
 }
 
-// MappingInForce returns the version that the connection's last run was bound
-// to, plans that were only printed left out; ErrNoMapping when there was no run.
+// MappingInForce returns the version of the connection's last run, without runs that only printed a
+// plan; ErrNoMapping if there was no run.
 func (l *Ledger) MappingInForce(ctx context.Context, connection string) (MappingVersion, error) {
 	var hash string
 	err := l.queryRow(ctx,
@@ -99,8 +98,8 @@ const (
 	MappingMark  = 12
 )
 
-// MappingSavedBy returns the last line of the audit log that tells of a version being saved;
-// the zero Entry where none does.
+// MappingSavedBy returns the last audit line about saving a version; the zero Entry if there is
+// none.
 func (l *Ledger) MappingSavedBy(ctx context.Context, hash string) (Entry, error) {
 	if len(hash) < MappingMark {
 		return Entry{}, nil
@@ -131,17 +130,15 @@ func (l *Ledger) MappingSavers(ctx context.Context, hash string) ([]string, erro
 		[]any{MappingSaved, MappingMark, hash[:MappingMark]}, func(name *string) []any { return []any{name} })
 }
 
-// MappingProblem is a mapping file that cannot be used, while the version that
-// was in force before stays so.
+// MappingProblem is an unusable mapping file; the previous version stays in force.
 type MappingProblem struct {
 	Connection string    `json:"connection"`
 	Problem    string    `json:"problem"` // every mistake of the file, in words and with its line
 	Since      time.Time `json:"since"`
 }
 
-// SetMappingProblem records what is wrong with a connection's mapping file, ""
-// for nothing, and reports whether that is news. The time is that of the first
-// mistake since the file was last right.
+// SetMappingProblem records the problem of a connection's mapping file, "" for none, and reports
+// whether it is new. The time is that of the first mistake since the file was last right.
 func (tx *Tx) SetMappingProblem(connection, problem string) (news bool, err error) {
 	n, err := tx.count(`UPDATE connections SET mapping_problem = ?1,
 		mapping_problem_since = CASE WHEN ?1 = '' THEN NULL ELSE coalesce(mapping_problem_since, ?2) END

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// A ledger counts its commits, and beside it lies a file, its mark, that says how far it had come.
-// A ledger with fewer commits than its mark is a restored older copy, reported or not. It lacks the
-// requests since the copy, so a record could be created twice.
+// A ledger counts its commits, and its mark, a file beside it, holds the count. A ledger with fewer
+// commits than its mark is a restored older copy, reported or not. It lacks the requests since the
+// copy, so a record could be created twice.
 //
 // The mark follows the ledger, never the other way round: it is written after the commit is durable
 // and before anybody learns of it. A process that dies in between leaves an older mark, which is
@@ -23,12 +23,12 @@ import (
 // for the service.
 const markEnding = ".mark"
 
-// markText is how a mark is written: as long for every number, so that it is
-// replaced in one piece.
+// markText is the text of a mark, of the same length for every number, so that it is replaced in
+// one piece.
 const markText = "payersync ledger %26s commits %020d\n"
 
-// Commits returns how often the ledger was written to: what was read of it holds for as long as
-// that stays the same.
+// Commits returns the number of commits of the ledger: earlier reads stay valid while it is
+// unchanged.
 func (l *Ledger) Commits(ctx context.Context) (commits int64, err error) {
 	err = l.queryRow(ctx, "SELECT commits FROM ledger").Scan(&commits)
 	return commits, err
@@ -111,9 +111,8 @@ func (l *Ledger) identify(ctx context.Context) error {
 	return nil
 }
 
-// inStep reports whether the mark is the ledger's and not ahead of it, so that nothing
-// has to be written. One that is behind is raised by the next commit, before anybody
-// learns of that or anything leaves for the service.
+// inStep reports whether the mark is the ledger's and not ahead of it, so no write is needed. The
+// next commit raises an older mark, before any caller or the service learns of the commit.
 func (l *Ledger) inStep(ctx context.Context, said mark, known bool) (bool, error) {
 	var commits int64
 	if err := l.reader.QueryRowContext(ctx, "SELECT identity, commits FROM ledger").Scan(&l.identity, &commits); err != nil {
@@ -135,9 +134,8 @@ func (l *Ledger) refuseShared(mark *os.File) error {
 	return nil
 }
 
-// compare finds out how the ledger stands to its mark, and returns the number that
-// the mark is to bear. A ledger without an identity is new, or of a version that did
-// not count.
+// compare compares the ledger with its mark, and returns the mark's next number. A ledger without
+// an identity is new, or of a version that did not count.
 func (l *Ledger) compare(ctx context.Context, tx *sql.Tx, said mark, known bool) (commits int64, err error) {
 	var identity string
 	var used bool
@@ -195,9 +193,9 @@ func lockFile(ctx context.Context, f *os.File) error {
 	})
 }
 
-// advanceMark writes down how far the ledger has come, and with durable waits until
-// that is on the disk. The mark only grows: processes that share the ledger take
-// turns, and one whose number is the lower leaves it.
+// advanceMark stores the ledger's commit count, and with durable waits until it is on disk. The
+// mark only grows: processes that share the ledger take turns, and a lower number leaves it
+// unchanged.
 func (l *Ledger) advanceMark(ctx context.Context, commits int64, durable bool) error {
 	if l.mark == nil {
 		return nil
@@ -255,8 +253,7 @@ func (tx *Tx) step() (commits int64, err error) {
 	return commits, err
 }
 
-// PutBack returns when it was last noticed that the ledger had been put back, and
-// zero when that never happened.
+// PutBack returns when a restore of the ledger was last detected; zero if never.
 func (l *Ledger) PutBack(ctx context.Context) (time.Time, error) {
 	var at sql.NullString
 	if err := l.queryRow(ctx, "SELECT put_back_at FROM ledger").Scan(&at); err != nil {

@@ -20,8 +20,8 @@ type LostMandate struct {
 	At     time.Time // when that was observed
 }
 
-// LostMandates returns the mandates that payers have lost and somebody should see to, oldest
-// first. Those that a person cancelled with us are none of them, nor those that a person put off.
+// LostMandates returns the mandates that payers have lost and somebody should see to, oldest first.
+// It leaves out mandates that a person cancelled with us, and postponed ones.
 func (l *Ledger) LostMandates(ctx context.Context) ([]LostMandate, error) {
 	type row struct {
 		LostMandate
@@ -115,8 +115,7 @@ func (l *Ledger) ReasonCounts(ctx context.Context) ([]ReasonCount, error) {
 	return out, nil
 }
 
-// RunEnd is how the newest run of a connection that has ended did so, runs that only plan
-// left aside.
+// RunEnd is the end of a connection's newest finished run; runs that only plan do not count.
 type RunEnd struct {
 	Connection string
 	RunID      int64
@@ -150,8 +149,8 @@ func (l *Ledger) RunEnds(ctx context.Context) ([]RunEnd, error) {
 	return out, nil
 }
 
-// WaitingSince returns with which plan the wait for a connection's approval began: the first
-// of those that were replaced by newer ones before anybody had decided on them.
+// WaitingSince returns the plan with which a connection's wait for approval began: the first of the
+// undecided plans that newer ones replaced.
 func (l *Ledger) WaitingSince(ctx context.Context, p Plan) (first int64, at time.Time, err error) {
 	var since sql.NullString
 	err = l.queryRow(ctx, `SELECT plan_id, created_at FROM plans WHERE connection = ?1 AND plan_id <= ?2 AND limits <> '' AND plan_id > coalesce(

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrMerged means that a person merged the record into another one, so that nothing of it is sent.
+// ErrMerged means that a person merged the record into another one, so nothing of it is sent.
 var ErrMerged = errors.New("a person said that the record is the same payer as another one")
 
 // ErrNotMerged means that nobody said that a record is another one.

@@ -16,8 +16,8 @@ var migrations embed.FS
 // newestInGo is the newest migration that is no script.
 const newestInGo = 37
 
-// upgrade makes the steps that a schema lacks. One that is newer than all of them is for newer to refuse;
-// before is asked before the first of them.
+// upgrade makes the steps that a schema lacks. newer handles a version above all of them; before is
+// called before the first migration.
 func upgrade(ctx context.Context, p *goose.Provider, newer func(current, target int64) error, before func() error) error {
 	current, target, err := p.GetVersions(ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func (l *Ledger) sealMappings(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	for _, step := range []string{
-		// What tells a ledger from a copy of it that was put back; see mark.go.
+		// The values that reveal a restored copy of a ledger; see mark.go.
 		"ALTER TABLE ledger ADD COLUMN identity TEXT NOT NULL DEFAULT ''",
 		"ALTER TABLE ledger ADD COLUMN commits INTEGER NOT NULL DEFAULT 0 CHECK (commits >= 0)",
 		"ALTER TABLE ledger ADD COLUMN put_back_at TEXT",                         // when that was last noticed; NULL for never

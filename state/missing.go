@@ -13,17 +13,16 @@ import (
 // are left out, and unreadable ones too, because their ids may be line numbers.
 const countable = `connection = ?1 AND state <> 'deleted' AND planned_hash <> '' AND unreadable = 0`
 
-// UnseenCount returns how many of the known records the run that has called NoteMissed
-// did not meet, and how many are known.
+// UnseenCount returns the number of known records that the run of NoteMissed did not meet, and of
+// all known records.
 func (l *Ledger) UnseenCount(ctx context.Context, connection string) (unseen, known int, err error) {
 	err = l.queryRow(ctx, "SELECT count(*) FILTER (WHERE missed = 1), count(*) FROM source_records WHERE "+countable,
 		connection).Scan(&unseen, &known)
 	return unseen, known, err
 }
 
-// HoldUnseen notes that the records which UnseenCount counts wait for a person,
-// as a plan of their own. One that says exactly the same, and waits or was approved,
-// is that plan; any other of the connection is superseded.
+// HoldUnseen makes a separate plan of the records of UnseenCount, which wait for a person. An
+// identical waiting or approved plan is reused; any other of the connection is superseded.
 func (tx *Tx) HoldUnseen(run int64, connection, mapping string, missing int, limits string) (Plan, error) {
 	p := Plan{Connection: connection, RunID: run, State: PlanWaiting, CreatedAt: tx.now, Missing: missing, Limits: limits}
 	err := tx.holds(run)
@@ -71,8 +70,7 @@ func (tx *Tx) EndUnseen(connection string) error {
 		WHERE connection = ? AND missing > 0 AND state IN ('waiting', 'approved')`, connection)
 }
 
-// UnseenHeld reports whether missing records wait for a person, or were let go and
-// no run has taken that up yet.
+// UnseenHeld reports whether missing records wait for a person, or for a run after their release.
 func (l *Ledger) UnseenHeld(ctx context.Context, connection string) (held bool, err error) {
 	err = l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM plans WHERE connection = ? AND missing > 0 AND state IN ('waiting', 'approved'))", connection).Scan(&held)
 	return held, err

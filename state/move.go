@@ -16,7 +16,7 @@ var (
 	// ErrUnlinking means that a person has unlinked the customer from the payer, and that the next
 	// plan carries this out.
 	ErrUnlinking = errors.New("a person said that the customer is not the record's")
-	// ErrInTheBooks means that the record which has the customer is still a payer of its own.
+	// ErrInTheBooks means that the customer's record is still a payer of its own.
 	ErrInTheBooks = errors.New("the record that has the customer is still in the books")
 )
 

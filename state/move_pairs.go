@@ -73,8 +73,8 @@ func (l *Ledger) MoveBooks(ctx context.Context, d ConnectionDecision, pairs []Mo
 }
 
 // TakePairsBack gives the customers of pairs back to the old payers, and returns the pairs that it
-// left as they are. Where the new key was written already, the next plan of the old connection
-// writes the old one back.
+// left as they are. If the new key is already written, the next plan of the old connection restores
+// the old one.
 func (l *Ledger) TakePairsBack(ctx context.Context, d ConnectionDecision, pairs []MovePair) (left []MoveLeft, err error) {
 	quiet, release, err := l.holdConnections(d.Old, d.New)
 	if err != nil {
@@ -85,8 +85,8 @@ func (l *Ledger) TakePairsBack(ctx context.Context, d ConnectionDecision, pairs 
 	return left, err
 }
 
-// ReopenBooks takes the decision back that the books of a connection moved, when no pair of the two
-// is left. The next run of the old connection plans all its records anew.
+// ReopenBooks revokes the decision that the books of a connection moved, once no pair of the two is
+// left. The next run of the old connection plans all its records anew.
 func (l *Ledger) ReopenBooks(ctx context.Context, d ConnectionDecision) error {
 	d.Decision = BooksMoved
 	return l.DoAlone(ctx, func(tx *Tx) error {
@@ -164,8 +164,8 @@ func (l *Ledger) holdConnections(names ...string) (quiet func(*Tx) error, releas
 	}, release, nil
 }
 
-// forgottenIn returns the records of the new books that look like payers of the old ones that a
-// person had forgotten: nothing but their ids is kept. A record that continues a payer is none.
+// forgottenIn returns the records of the new books that look like forgotten payers of the old ones;
+// only their ids are kept. A record that continues a payer is none.
 func (l *Ledger) forgottenIn(ctx context.Context, d ConnectionDecision, pairs []MovePair) (out []string, err error) {
 	said, err := l.storedTombstones(ctx)
 	if err != nil || len(said.stone) == 0 {
@@ -222,8 +222,8 @@ func (tx *Tx) closeConnection(name string) error {
 	return tx.dropPayers(name)
 }
 
-// dropPayers removes the payers without a customer of a connection that is closed: each would stand
-// twice in the lists of payers. Their records stay, and are planned anew when the connection opens.
+// dropPayers removes the payers without a customer of a closed connection: each would be twice in
+// the lists of payers. Their records stay, and are planned anew when the connection opens.
 func (tx *Tx) dropPayers(connection string) error {
 	return errors.Join(
 		tx.exec(`DELETE FROM likenesses WHERE connection = ?1 AND EXISTS (
@@ -266,7 +266,7 @@ func (tx *Tx) takePair(d ConnectionDecision, p MovePair) error {
 		tx.Audit(Entry{Actor: d.Actor, Action: "move customer", Subject: p.Old.text() + " " + p.New.text() + " " + from.BillingID, Reason: d.Reason}))
 }
 
-// takePairBack gives the customer of a pair back to the old payer, with the key that it had there.
+// takePairBack returns the customer of a pair to the old payer, with its old key.
 func (tx *Tx) takePairBack(d ConnectionDecision, p MovePair) error {
 	from, err := tx.payerOf(p.New)
 	if err != nil {
@@ -337,7 +337,7 @@ func (l *Ledger) MovePairs(ctx context.Context, from, to string) ([]MovePair, er
 }
 
 // LeftBehind returns up to limit records after source id after, in order, of a connection whose
-// books moved: their payers still have a mandate, and no record of the new books continues them.
+// books moved. Their payers still have a mandate, and no record of the new books continues them.
 func (l *Ledger) LeftBehind(ctx context.Context, connection, after string, limit int) ([]Candidate, error) {
 	return l.candidates(ctx, connection, "r.source_id > ?2 AND p.mandate_id IS NOT NULL AND p.billing_id IS NOT NULL", after, limit)
 }

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// ErrMoved refuses what was committed to files that are no longer in their place:
-// it would be lost with the process that still has them open.
+// ErrMoved refuses commits to files that are no longer in place, because they would be lost with
+// the process.
 var ErrMoved = errors.New("the ledger's file was moved, replaced or deleted under this process; stop payersync, put the ledger back, and start again")
 
 // noteFiles remembers which files SQLite has opened. The ledger must be the one in

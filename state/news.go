@@ -8,11 +8,12 @@ import (
 	"payersync/connector"
 )
 
-// asStored is the part of record r that News compares: everything that SavePage writes of a record
-// with known content, or that and how the record is barred.
+// asStored is the part of record r that News compares: everything that SavePage writes for known
+// content, or the fact and kind of a bar.
 const asStored = "CASE r.forgotten WHEN '' THEN r.content_hash || ' ' || r.unreadable || ' ' || r.origin ELSE r.forgotten END"
 
-// News is what of a page there is to write. Of what the ledger holds as it is nothing is, however often it is read.
+// News is what of a page there is to write. Unchanged records write nothing, however often they are
+// read.
 type News struct {
 	Records    []connector.Record   // those that the ledger does not hold as they are, has missed, or waits for an echo of
 	Bars       map[string]Forgotten // the records to bar that are not barred so
@@ -72,10 +73,10 @@ func (l *Ledger) News(ctx context.Context, connection, mapping string, records [
 	return out, nil
 }
 
-// NoteMissed notes which records of the connection the run, which has read everything, did not
-// meet. Nothing follows from that yet: UnseenCount, UnseenRecords and DropUnseen go by it. A
-// record that was missed before is not written again. It fails with ErrLeaseLost when the run
-// no longer holds its connection. met is kept in memory alone, because a run that begins anew begins its reading anew.
+// NoteMissed marks the records of the connection that the run, after a complete reading, did not
+// meet. Nothing follows from that yet: UnseenCount, UnseenRecords and DropUnseen go by it. A record
+// that was missed before is not written again. It fails with ErrLeaseLost when the run no longer
+// holds its connection. met is kept only in memory, because a new run begins its reading anew.
 func (l *Ledger) NoteMissed(ctx context.Context, run int64, connection string, met *connector.IDs) error {
 	var missed []string
 	if err := each(ctx, l, "SELECT source_id FROM source_records WHERE connection = ?", []any{connection}, func(id *string) []any { return []any{id} }, func(id string) error {

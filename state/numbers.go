@@ -95,8 +95,8 @@ type Counter struct {
 // NewCounter returns a counter for the ledger.
 func (l *Ledger) NewCounter() *Counter { return &Counter{ledger: l} }
 
-// settled is what was counted of a table up to a row, and which rows before it had not
-// ended then. What has ended never changes.
+// settled is the count of a table up to a row, and the earlier rows that had not ended then.
+// Finished rows never change.
 type settled struct {
 	upTo   int64
 	groups map[group]tally
@@ -140,9 +140,9 @@ func (c *Counter) Count(ctx context.Context) (n Numbers, err error) {
 	return n, nil
 }
 
-// counted is how a table is counted: the rows behind ?1, and those of the ids ?1 that have
-// ended since. Both give groups, whether they have ended, how many rows they have, the
-// newest of them, and the ids of what has not ended.
+// counted is the way to count a table: the rows after ?1, and those of the ids ?1 that have ended
+// since. Both give groups, whether they have ended, how many rows they have, the newest of them,
+// and the ids of what has not ended.
 type counted struct{ behind, since string }
 
 var (

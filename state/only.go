@@ -32,7 +32,7 @@ var ofConnections = map[string]string{
 	"jobs":                "substr(t.name, instr(t.name, ' ') + 1) IN (?)",
 	"audit":               "(t.action <> '" + MappingSaved + "' OR substr(t.subject, 1, instr(t.subject, ' ') - 1) IN (?))",
 
-	// What came by webhooks is of the billing service's customers, who need not be anybody's yet.
+	// Webhooks concern the billing service's customers, which need not belong to a payer yet.
 	"inbox": "1 = 0", "v_inbox": "1 = 0", "alarm_messages": "1 = 0",
 }
 
@@ -41,10 +41,10 @@ const (
 	ofMandates  = "EXISTS (SELECT 1 FROM main.mandates m JOIN main.payers o ON o.billing_id = m.billing_id WHERE m.mandate_id = t.mandate_id AND o.connection IN (?))"
 )
 
-// Only returns the ledger as somebody sees it who may see these connections alone: what there is
-// of others does not exist for any of its reads. Each of these reads a table by its bare name,
-// and finds in its place the rows that are meant. What is written, and what a write reads on its
-// way, is the whole ledger's: its laws hold for all of it. Closing the ledger closes both.
+// Only returns a view of the ledger for a user limited to these connections: its reads show no rows
+// of others. Each query reads a table by its bare name and gets only the permitted rows. Writes,
+// and their reads, use the whole ledger, because its constraints cover all of it. Closing the
+// ledger closes both.
 func (l *Ledger) Only(connections []string) *Ledger {
 	names := make([]string, len(connections))
 	for i, name := range connections {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A token of a letter holds the id of its mandate, encrypted with a key that outlives the
-// sealing key: nobody can read it or make one, and nothing has to be kept to know it again.
+// A letter's token holds the id of its mandate, encrypted with a key that outlives the sealing key.
+// Nobody can read or forge it, and the ledger need not store it.
 const (
 	stopBlock = 64  // ids are filled up to this, so that the length of a token says nothing
 	longToken = 128 // characters; longer is no token of ours
@@ -32,8 +32,7 @@ func (l *Ledger) stopCipher() (cipher.AEAD, error) {
 }
 
 // StopToken returns the opt-out token of a mandate's letters. It names nobody. It is "" for a
-// ledger without its key, and for an id that is longer than any that the service has been seen to
-// give.
+// ledger without its key, and for an id longer than any known one of the service.
 func (l *Ledger) StopToken(mandateID string) string {
 	if l.Sealed() || len(mandateID) > stopBlock-2 {
 		return ""
@@ -90,8 +89,8 @@ const byRecipient = "the recipient"
 
 // OptOut durably records that the recipient of a letter with this token wants no more letters. It
 // stops letters to the payer and to the addresses of earlier letters about the mandate. So it also
-// holds when the payer is forgotten or gets another number. What was said before, and what no
-// letter of ours said, writes nothing.
+// holds when the payer is forgotten or gets another number. Repeated opt-outs, and those without a
+// letter of ours, write nothing.
 func (l *Ledger) OptOut(ctx context.Context, token string) (out OptingOut, err error) {
 	if l.Sealed() {
 		return out, l.seal.away

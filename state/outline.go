@@ -57,12 +57,12 @@ type outlined struct {
 	sent, unclear, handed   int32
 }
 
-// EachOutline hands over where each record stands, as [Ledger.EachStanding] does, by what decides
-// on its class and step, since when it stands there, and who must act. It serves counting and
-// leaves out all descriptive data: the label, the key, the state in the books, merges, requests for
-// the customer, ends of mandates, letter times and the financial status. The order is none. Each
-// table is read once, as it lies in the file, and the mandates are put beside their payers in
-// memory: looked up one by one they take longer than all else.
+// EachOutline passes on the readiness of each record, as [Ledger.EachStanding] does. It gives the
+// facts for its class and step, since when, and who must act. It serves counting and leaves out all
+// descriptive data: the label, the key, the state in the books, merges, requests for the customer,
+// ends of mandates, letter times and the financial status. The order is none. Each table is read
+// once, as it lies in the file, and the mandates are put beside their payers in memory: looked up
+// one by one they take longer than all else.
 func (l *Ledger) EachOutline(ctx context.Context, do func(Standing) error) error {
 	stops, err := l.holdingStops(ctx)
 	if err != nil {
@@ -212,8 +212,8 @@ func (m moment) asking(ctx context.Context) (map[RecordID]connector.ChangeState,
 	return out, err
 }
 
-// bits is an expression that puts what holds into one number, the first condition as 1, the next as
-// 2, and so on.
+// bits is an expression that packs conditions into one number: the first as 1, the next as 2, and
+// so on.
 func bits(conditions ...string) string {
 	var sum []string
 	for i, c := range conditions {

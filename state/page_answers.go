@@ -6,8 +6,8 @@ import (
 	"payersync/connector"
 )
 
-// pageAnswers are what was asked at once of the customers of a page. Each answer is given once, because whoever
-// takes it may change what it says; what of one customer is written changes no other's.
+// pageAnswers are what was asked at once of the customers of a page. Each answer is given once,
+// because its caller may change it; writes about one customer change no other's answer.
 type pageAnswers struct {
 	payers  map[string]*Payer // by customer; nil for one that is nobody's
 	digests map[string]string // of what the page shows

@@ -31,8 +31,8 @@ type Payer struct {
 	Moves       connector.Key        // the key that a person has said its customer comes to carry; zero for none
 }
 
-// MovesTo reports whether the payer's customer is to come to carry the key of its record: one
-// that only gains its scope, or that a person has named.
+// MovesTo reports whether the payer's customer will get the key of its record. The key only gains
+// its scope, or a person has named it.
 func (p Payer) MovesTo(key connector.Key) bool {
 	return p.BillingID != "" && (p.Key.Gains(key) || key.Value != "" && p.Moves == key && p.Key != key)
 }
@@ -102,8 +102,7 @@ func (l *Ledger) Payer(ctx context.Context, connection, sourceID string) (Payer,
 	return l.payer(r)
 }
 
-// FindPayers returns the payers that id names: by source id, key value, billing
-// id or mandate id, whichever matches exactly.
+// FindPayers returns the payers with exactly this source id, key value, billing id or mandate id.
 func (l *Ledger) FindPayers(ctx context.Context, id string) ([]Payer, error) {
 	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p
 		WHERE p.source_id = ?1 OR `+withValue+` OR p.billing_id = ?1
@@ -111,8 +110,8 @@ func (l *Ledger) FindPayers(ctx context.Context, id string) ([]Payer, error) {
 		ORDER BY p.connection, p.source_id`, id)
 }
 
-// Unverified returns the payers whose create was answered and whose customer no
-// read has confirmed yet, up to limit.
+// Unverified returns up to limit payers with an answered create and no read that confirms the
+// customer.
 func (l *Ledger) Unverified(ctx context.Context, connection string, limit int) ([]Payer, error) {
 	return l.payers(ctx, "SELECT "+payerColumns+` FROM payers p
 		WHERE p.connection = ? AND `+isUnconfirmed+` ORDER BY p.source_id`+limitTo, connection, limit)
@@ -146,15 +145,15 @@ func (l *Ledger) payers(ctx context.Context, query string, args ...any) ([]Payer
 	return out, rows.Err()
 }
 
-// Missing returns up to limit payers of a connection whose customer a read said
-// does not exist, those that were looked at longest ago first.
+// Missing returns up to limit payers of a connection whose customer does not exist by a read, the
+// longest unread first.
 func (l *Ledger) Missing(ctx context.Context, connection string, limit int) ([]Payer, error) {
 	return l.payers(ctx, "SELECT "+payerColumns+` FROM remote_customers c INDEXED BY remote_customers_missing CROSS JOIN payers p ON p.billing_id = c.billing_id
 		WHERE p.connection = ? AND c.digest = '' ORDER BY c.ticket, p.source_id`+limitTo, connection, limit)
 }
 
 // Outlived returns up to limit payers of a connection with an unanswered request that can no longer
-// arrive and whose effect no read has shown.
+// arrive and has no read of its effect.
 func (l *Ledger) Outlived(ctx context.Context, connection string, limit int) ([]Payer, error) {
 	return l.payers(ctx, "SELECT "+payerColumns+` FROM (
 		SELECT DISTINCT a.billing_id FROM attempts a WHERE a.ended = '' AND a.action <> 'create' AND a.over > 0) o CROSS JOIN payers p ON p.billing_id = o.billing_id
@@ -168,8 +167,8 @@ func (l *Ledger) LinkedCustomers(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// MadeWithin reports whether the payer's customer was made by a create that was
-// answered within the time before now.
+// MadeWithin reports whether a create answered within the time before now made the payer's
+// customer.
 func (tx *Tx) MadeWithin(p Payer, within time.Duration) (made bool, err error) {
 	err = tx.row([]any{&made}, `SELECT EXISTS (SELECT 1 FROM changes
 		WHERE connection = ? AND source_id = ? AND lane = 'customer' AND action = 'create' AND state = 'done' AND updated_at >= ?)`,
@@ -197,23 +196,23 @@ func (tx *Tx) PayerByBillingID(billingID string) (Payer, error) {
 	return tx.l.payer(r)
 }
 
-// withValue is the condition that the key of payer p has the value ?1, whatever its scope;
-// key_value holds both (connector.Key.ScopedValue).
+// withValue is the condition that the key of payer p has the value ?1 in any scope. key_value holds
+// both (connector.Key.ScopedValue).
 const withValue = "(p.key_value = ?1 OR p.key_value > ?1 || char(31) AND p.key_value < ?1 || char(32))"
 
-// Move makes the payer's key another one, which the newest update of ours has written on its
-// customer and a read has shown there.
+// Move changes the payer's key to a new one, after our newest update wrote it on the customer and a
+// read showed it there.
 func (tx *Tx) Move(p Payer, to connector.Key) error {
 	return tx.exec(`UPDATE payers SET key_name = ?, key_value = ?, moves_name = '', moves_value = '', updated_at = ?
 		WHERE connection = ? AND source_id = ? AND key_name = ? AND key_value = ?`,
 		to.Name, to.ScopedValue(), stamp(tx.now), p.Connection, p.SourceID, p.Key.Name, p.Key.ScopedValue())
 }
 
-// savePayer makes or renews the payer of a decided record: its key, how it relates to its customer
-// and what it may be known by, where the decision gives them. A person's permission to stay without
-// a record lapses once the record is there. The key of a payer that has a customer never changes
-// here. One that cannot be sent, of a record that is held, is like no other's. A payer that is so
-// already stays as it is, and one that is linked is there already.
+// savePayer creates or updates the payer of a decided record: its key, its relation to its customer
+// and its traits, as far as the decision has them. A person's permission to stay without a record
+// lapses once the record is there. The key of a payer that has a customer never changes here. An
+// unsendable key of a held record equals no other. A payer already in this state stays, and a
+// linked one has its customer.
 func (tx *Tx) savePayer(connection string, d Decision, known before, new *additions) error {
 	key, like := d.Key.Indexed(), likeness{}
 	if d.Likeness != nil {
@@ -254,16 +253,16 @@ func (tx *Tx) SetLinkState(connection, sourceID string, to connector.LinkState) 
 		to, stamp(tx.now), connection, sourceID, to)
 }
 
-// SetConfirmed records that a read has shown the payer's customer with its key, and reports
-// whether its link is linked for the first time, or again.
+// SetConfirmed records that a read has shown the payer's customer with its key, and reports whether
+// the link is new or restored.
 func (tx *Tx) SetConfirmed(p Payer) (moved bool, err error) {
 	n, err := tx.count(`UPDATE payers SET link_state = 'linked', seen_at = CASE seen_at WHEN 0 THEN (SELECT max(ticket, 1) FROM ledger) ELSE seen_at END, updated_at = ?
 		WHERE connection = ? AND source_id = ? AND link_state <> 'linked'`, stamp(tx.now), p.Connection, p.SourceID)
 	return n > 0, err
 }
 
-// TakeBack takes back what was told of a payer's link that a read has shown to be whole, and
-// makes the next plan look at what was held back meanwhile.
+// TakeBack withdraws the reports on a payer's link after a read has shown it whole, and makes the
+// next plan look at held changes.
 func (tx *Tx) TakeBack(p Payer) error {
 	told, err := tx.takeBack(p.Connection, p.SourceID, TopicLink, connector.ReasonKeyRemoved, connector.ReasonOtherKey,
 		connector.ReasonKeyDoubled, connector.ReasonCustomerMissing, connector.ReasonOutcomeUnknown)
@@ -294,7 +293,8 @@ func (tx *Tx) SetApplied(p Payer, applied connector.Customer) error {
 // isForgotten is the condition that nothing but the id is kept of a row of payers.
 const isForgotten = "EXISTS (SELECT 1 FROM source_records f WHERE f.connection = payers.connection AND f.source_id = payers.source_id AND f.forgotten <> '')"
 
-// asApplied sets what a customer holds of us, which three arguments say: as it is sealed, its hash, and when that became known.
+// asApplied sets our values on a customer from three arguments: the sealed values, their hash, and
+// the time of the evidence.
 func asApplied(sealed, hash, at string) string {
 	return "applied = " + sealed + ", applied_hash = " + hash + ", read_values = NULL, read_digest = '', shows = " + hash + ", updated_at = " + at +
 		", shown_at = (SELECT ticket FROM ledger), confirmed_at = (SELECT ticket FROM ledger)"
@@ -308,8 +308,7 @@ func (tx *Tx) boxApplied(p Payer, applied connector.Customer) ([]byte, error) {
 	return tx.l.seal.box(plain, place("payers", "applied", p.Connection, p.SourceID)), nil
 }
 
-// setApplied is SetApplied. It reports false for a payer that was forgotten, of which nothing is
-// kept.
+// setApplied is SetApplied. It reports false for a forgotten payer and keeps nothing.
 func (tx *Tx) setApplied(p Payer, applied connector.Customer) (kept bool, err error) {
 	box, err := tx.boxApplied(p, applied)
 	if err != nil {
@@ -320,8 +319,8 @@ func (tx *Tx) setApplied(p Payer, applied connector.Customer) (kept bool, err er
 	return n > 0, err
 }
 
-// SetContactIDs keeps the service's ids of the contacts that the customer holds of us, where
-// applied has other ids than are known. Everything else of applied is what p.Applied is.
+// SetContactIDs stores the service's ids of a customer's contacts, if applied has others than the
+// known ids. Everything else of applied is what p.Applied is.
 func (tx *Tx) SetContactIDs(p Payer, applied connector.Customer) error {
 	if p.Applied == nil || slices.Equal(p.Applied.People, applied.People) {
 		return nil
@@ -334,8 +333,8 @@ func (tx *Tx) SetContactIDs(p Payer, applied connector.Customer) error {
 		p.Connection, p.SourceID, box, applied.Hash())
 }
 
-// SetHeld records that a read showed the customer to hold this of us, and SetShown whether
-// it showed what was applied last. When either is news, the next plan looks at the record.
+// SetHeld records our values on the customer from a read, and SetShown whether it showed the last
+// applied ones. When either is news, the next plan looks at the record.
 func (tx *Tx) SetHeld(p Payer, held connector.Customer) error {
 	if p.AppliedHash == held.Hash() {
 		return tx.SetShown(p, true)
@@ -386,9 +385,9 @@ const (
 	TopicMandate Topic = "mandate" // the mandate or its signing link
 )
 
-// SetAttention says that a person should look at a payer. While the reason stays the
-// same, the time is kept, and so is what was said of it where detail is blank. While the
-// payer's customer is gone, nothing else that is the matter with the customer is told.
+// SetAttention says that a person should look at a payer. For an unchanged reason the time stays,
+// and with a blank detail also the earlier detail. While the payer's customer is gone, nothing else
+// that is the matter with the customer is told.
 func (tx *Tx) SetAttention(connection, sourceID string, topic Topic, reason connector.Reason, detail string) error {
 	blank := detail == ""
 	if blank {
@@ -448,9 +447,8 @@ func (tx *Tx) clearTopics(connection, sourceID string, topics []Topic) error {
 	return tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic IN (?"+strings.Repeat(", ?", len(topics)-1)+")", args...)
 }
 
-// Accept keeps which differences from its record a person has accepted on the payer's
-// customer, in the place of those before. What was planned for the payer is dropped, and
-// the next plan looks at the record.
+// Accept stores the differences from its record that a person has accepted on the payer's customer,
+// in place of earlier ones. The payer's plans are dropped, and the next plan looks at the record.
 func (tx *Tx) Accept(p Payer, accepted []connector.Accepted) error {
 	var box []byte
 	if len(accepted) > 0 {

@@ -25,7 +25,7 @@ const (
 	OutcomeReplaced  Outcome = "replaced" // something else was planned in its place, or nothing is to be done any more
 )
 
-// Outcomes are all outcomes of changes that do not wait, in the order in which a person should look at them.
+// Outcomes are all outcomes of finished changes, in the order for review by a person.
 var Outcomes = []Outcome{OutcomeRefused, OutcomeFailed, OutcomeNoAnswer, OutcomePutOff, OutcomeReplaced, OutcomeUnchanged, OutcomeSent}
 
 // fate is what the outcome of a listed change depends on.
@@ -81,17 +81,16 @@ func (c ListedChange) Place() PlanPlace { return PlanPlace{c.Plan, c.ID} }
 // PlanPlace is a place in the list of a plan's changes; the zero value is before the first.
 type PlanPlace struct{ Plan, Change int64 }
 
-// listedBy is the condition that plan ?1 of connection ?2 listed change c, and that the plan does
-// not send it itself. The index over plan_id answers it: changes of later plans are passed by
-// without reading their rows. It holds no OR, for which SQLite would read all changes of the
-// connection instead.
+// listedBy is the condition that plan ?1 of connection ?2 listed change c without sending it
+// itself. The index over plan_id answers it: changes of later plans are passed by without reading
+// their rows. It holds no OR, for which SQLite would read all changes of the connection instead.
 const listedBy = `c.plan_id >= ?1 AND CASE WHEN c.plan_id = ?1 THEN c.state <> 'pending' ELSE c.first_plan <= ?1 AND c.connection = ?2 END`
 
 const listedQuery = "SELECT " + pastColumns + `, c.connection, c.source_id, coalesce(c.billing_id, ''), c.left_out, p.key_name, p.key_value
 	FROM changes c LEFT JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
 	WHERE ` + listedBy + " AND (c.plan_id, c.change_id) > (?3, ?4) ORDER BY c.plan_id, c.change_id LIMIT ?5"
 
-// ListedChanges returns up to limit changes that a plan listed and that do not wait to be sent by it, after a
+// ListedChanges returns up to limit changes that a plan listed and does not send itself, after a
 // place in its list. Changes that a later plan lists by now come last.
 func (l *Ledger) ListedChanges(ctx context.Context, p Plan, after PlanPlace, limit int) (out []ListedChange, err error) {
 	type row struct {

@@ -52,7 +52,7 @@ type Decision struct {
 	Unasked     Unasked          // why none is asked for by the mapping's rule or a person's decision
 }
 
-// class says where the record stands, for all that the plan knows.
+// class returns the record's class, as far as the plan knows.
 func (d Decision) class() protocol.Status {
 	switch {
 	case d.Verdict == Excluded && d.Reason == "" && d.Customer == nil:
@@ -131,11 +131,10 @@ func (d Decision) rests() bool {
 }
 
 // SaveDecisions stores what a plan decided about records, each of another one: the verdict, the
-// payer, what needs attention, and the pending changes. A pending change that
-// says the same as before stays the same row, with its approval. When a read has shown
-// something else of the customer since the decision was made, or a person has said to try
-// again, nothing of it is stored and the next plan looks again: that would be taken back
-// unseen.
+// payer, what needs attention, and the pending changes. A pending change that says the same as
+// before stays the same row, with its approval. If a read has shown a different customer since the
+// decision, or a person requested a retry, nothing is stored and the next plan looks again.
+// Otherwise the decision would undo that unseen.
 func (tx *Tx) SaveDecisions(run int64, connection, mapping string, decisions ...Decision) error {
 	if err := tx.holds(run); err != nil {
 		return err
@@ -169,7 +168,7 @@ func (tx *Tx) SaveDecisions(run int64, connection, mapping string, decisions ...
 	return tx.add(new)
 }
 
-// additions are the rows that the decisions of a page add, which statements take several at a time.
+// additions are the rows that a page's decisions add; each statement takes several.
 type additions struct{ payers, likenesses, changes []any }
 
 func (tx *Tx) add(new additions) error {
@@ -232,7 +231,8 @@ func (tx *Tx) beforehand(connection string, decisions []Decision) ([]before, err
 	})
 }
 
-// saveDecision stores a decision on a record of which this is known, but for its label and what is new.
+// saveDecision stores a decision on a record with these known facts, without its label and new
+// values.
 func (tx *Tx) saveDecision(run int64, connection, mapping string, d Decision, known before, new *additions) error {
 	if err := tx.exec(`UPDATE source_records SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = ?, rests = ?, contested = ?, class = ?,
 		not_asked = ?, not_asked_line = ?, not_asked_condition = ? WHERE connection = ? AND source_id = ?`,
@@ -248,8 +248,8 @@ func (tx *Tx) saveDecision(run int64, connection, mapping string, d Decision, kn
 	return tx.replaceChanges(run, connection, d, known.open, new)
 }
 
-// saveReason makes what people are told of a record what the decision says; anything says that
-// they were told something so far.
+// saveReason replaces the reports on a record by those of the decision; anything tells whether
+// there were any.
 func (tx *Tx) saveReason(connection string, d Decision, anything bool) error {
 	told := map[Topic]connector.Reason{TopicMandate: d.OfMandate, TopicLink: d.Also}
 	if d.Reason != "" {
@@ -290,8 +290,8 @@ func (tx *Tx) dropPlanned(connection, sourceID string, lanes ...string) error {
 	return nil
 }
 
-// replaceChanges makes what a decision wants the one pending change of each of its payer's lanes, of which
-// these are open.
+// replaceChanges makes a decision's change the one pending change of each of its payer's lanes; the
+// open ones are given.
 func (tx *Tx) replaceChanges(run int64, connection string, d Decision, open map[string]openChange, new *additions) error {
 	var link *NewChange
 	if d.Link {
@@ -322,7 +322,7 @@ func (tx *Tx) replaceChange(run int64, connection, sourceID, lane string, open o
 	return tx.newChange(run, connection, sourceID, lane, hash, want, new)
 }
 
-// nextChange returns the id of a change that is about to be inserted: it is known before the row is there, because
+// nextChange returns the id of the next inserted change. It is needed before the insert, because
 // the sealed values are bound to it.
 func (tx *Tx) nextChange() (int64, error) {
 	if tx.change == 0 {
@@ -366,8 +366,8 @@ func changePlace(column string, id int64) []byte {
 const rivals = `o.key_name = p.key_name AND o.key_value = p.key_value AND (o.connection <> p.connection OR o.source_id <> p.source_id)
 	AND (s.decision = 'included' OR s.decision = 'held')`
 
-// KeyRival returns the source id of another payer, of whatever connection, whose record
-// has the key; "" for none.
+// KeyRival returns the source id of another payer, of any connection, whose record has the key; ""
+// for none.
 func (l *Ledger) KeyRival(ctx context.Context, key connector.Key, connection, sourceID string) (string, error) {
 	found, err := l.ids(ctx, `SELECT o.source_id FROM payers o JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id
 		WHERE o.key_name = ? AND o.key_value = ? AND (o.connection <> ? OR o.source_id <> ?) AND (s.decision = 'included' OR s.decision = 'held')
@@ -375,9 +375,9 @@ func (l *Ledger) KeyRival(ctx context.Context, key connector.Key, connection, so
 	return strings.Join(found, ""), err
 }
 
-// WakeRivals makes this very plan look again at the records of a connection that another
-// one shares its key with by now, or no more (fault F48), and returns how many. Those
-// that a plan leaves out are left: see Candidates.
+// WakeRivals makes the present plan look again at the records of a connection with new or former
+// rivals for their key (fault F48), and returns their number. Those that a plan leaves out are
+// left: see Candidates.
 func (tx *Tx) WakeRivals(connection string, there bool) (int64, error) {
 	n, err := tx.count(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND (unseen = 0 OR ?2 = 0) AND replan = 0
 		AND (decision = 'included' OR decision = 'held') AND contested <> EXISTS (
@@ -521,8 +521,9 @@ func (l *Ledger) PlansNothing(ctx context.Context, connection string) (nothing b
 	return nothing, nil
 }
 
-// SaveEmptyPlan saves a plan of nothing, as it is to be called: one that PlansNothing told of. What was planned since is
-// none of it. It fails with ErrLeaseLost when the plan's run no longer holds its connection.
+// SaveEmptyPlan saves a plan of nothing, as it is to be called: one that PlansNothing told of.
+// Later changes are not part of it. It fails with ErrLeaseLost when the plan's run no longer holds
+// its connection.
 func (tx *Tx) SaveEmptyPlan(p *Plan, as PlanState) error {
 	err := tx.holds(p.RunID)
 	if err != nil {
@@ -557,8 +558,8 @@ func (tx *Tx) countHolds(p *Plan) error {
 // as it was.
 const partOfPlan = 4096
 
-// changePending sets something of those pending changes of a connection that a condition holds for, and returns how
-// many there were. The change is c in both, and the placeholders of args have their numbers.
+// changePending updates the pending changes of a connection under a condition, and returns their
+// number. The change is c in both, and the placeholders of args have their numbers.
 func (tx *Tx) changePending(connection, set, which string, args ...any) (changed int64, err error) {
 	for _, lane := range []string{LaneCustomer, LaneMandate} {
 		for last, n := int64(0), partOfPlan; n == partOfPlan; {
@@ -595,8 +596,8 @@ func (tx *Tx) changePlan(plan int64, set, which string, args ...any) (changed in
 	return tx.changePending(connection, set, fmt.Sprintf("c.plan_id = ?%d AND %s", len(args)+1, which), append(args, plan)...)
 }
 
-// hashPlan hashes the pending changes of a plan, which were counted, in a fixed order, with the mapping they
-// were made by.
+// hashPlan hashes the counted pending changes of a plan in a fixed order, together with their
+// mapping.
 func (tx *Tx) hashPlan(p Plan) (string, error) {
 	// Sorted here: SQLite would sort them in memory, too, and as texts.
 	hashes := make([][sha256.Size]byte, 0, p.Creates+p.Adopts+p.Updates+p.Links)
@@ -630,13 +631,13 @@ func hashOf(mapping string, changes [][sha256.Size]byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// isOpen is the condition that nobody has said anything of a pending change, and it does not wait for a
-// decision on all creates: the limits decide on it.
+// isOpen is the condition that a pending change has no decision of a person and does not wait for
+// one on all creates: the limits decide on it.
 const isOpen = "c.approved = 0 AND c.left_out = 0 AND NOT " + waitsForPerson
 
-// touches is the condition that change c touches a customer that exists. A link for a payer that
-// this plan creates belongs to the create. So does the first update of a customer from an
-// unanswered create.
+// touches is the condition that change c affects an existing customer. A link for a payer that this
+// plan creates belongs to the create. So does the first update of a customer from an unanswered
+// create.
 const touches = `(c.action = 'adopt' OR EXISTS (
 	SELECT 1 FROM payers p WHERE p.connection = c.connection AND p.source_id = c.source_id
 	AND (c.action = 'link' AND p.billing_id IS NOT NULL OR c.action = 'update' AND NOT (p.applied IS NULL AND EXISTS (
@@ -661,8 +662,8 @@ func (tx *Tx) weighPlan(p *Plan) error {
 	return tx.countHolds(p)
 }
 
-// ApproveWithinLimits notes that a plan is within the limits: what of it is left over by
-// this run needs no approval in a later one. What a person left out keeps waiting.
+// ApproveWithinLimits notes that a plan is within the limits. A later run sends its remaining
+// changes without approval. Changes left out by a person keep waiting.
 func (tx *Tx) ApproveWithinLimits(plan int64) error {
 	_, err := tx.changePlan(plan, "approved = 1", isOpen)
 	return err
@@ -692,8 +693,7 @@ func (tx *Tx) ApproveWithin(plan int64, o Over) error {
 	return err
 }
 
-// Within says in words that changes of a plan above the limits are sent all the same; "" for
-// none.
+// Within explains why changes of a plan above the limits are still sent; "" for none.
 func Within(n int) string {
 	switch n {
 	case 0:
@@ -718,9 +718,8 @@ var ErrPlanChanged = errors.New("the plan has changed meanwhile")
 // unrejected takes a person's no to a plan back.
 const unrejected = "rejected_by = '', rejected_at = NULL, rejected_why = ''"
 
-// Approve lets exactly the pending changes of a plan that waits, or was rejected, pass
-// the guards, and lets go of the payers that it would lose. Whatever a later plan adds must
-// pass them again.
+// Approve lets exactly the pending changes of a waiting or rejected plan pass the guards, and
+// releases the payers that it would lose. Additions of a later plan must pass the guards again.
 func (tx *Tx) Approve(plan int64, actor string) error {
 	n, err := tx.count("UPDATE plans SET state = 'approved', approved_by = ?, approved_at = ?, "+unrejected+" WHERE plan_id = ? AND state IN ('waiting', 'draft')",
 		actor, stamp(tx.now), plan)
@@ -743,7 +742,7 @@ func (tx *Tx) Approve(plan int64, actor string) error {
 	return tx.auditPlan(plan, Entry{Actor: actor, Action: "approve plan"}, "")
 }
 
-// keepCreates leaves a plan waiting of which everything was approved but creates that wait for a person's
+// keepCreates leaves a plan waiting if its only unapproved changes are creates that need a person's
 // decision. It fails with *CreatesWaitError when these were all that the plan had.
 func (tx *Tx) keepCreates(plan, freed int64) error {
 	p, err := tx.queryPlan("WHERE plan_id = ?", plan)
@@ -765,17 +764,16 @@ func (tx *Tx) keepCreates(plan, freed int64) error {
 }
 
 // ApproveOpen lets the pending changes of a plan pass the guards. Changes that a person left out
-// keep the plan waiting, for the reason in limits. The payers that it would lose are let go, so
-// that it is no standstill any more.
+// keep the plan waiting, for the reason in limits. It releases the payers that the plan would lose,
+// so the standstill ends.
 func (tx *Tx) ApproveOpen(plan int64, actor, limits string) error {
 	return errors.Join(tx.ApproveWithinLimits(plan), tx.SetPlanState(plan, PlanWaiting, limits),
 		tx.letGo(plan), tx.exec("UPDATE plans SET lost = 0 WHERE plan_id = ?", plan),
 		tx.auditPlan(plan, Entry{Actor: actor, Action: "approve part of plan"}, "all but what was left out before"))
 }
 
-// ApproveSome lets some pending changes of a plan pass the guards, by their ids; which
-// says in words which they are. The others wait for a word of their own, and the plan
-// with them.
+// ApproveSome lets some pending changes of a plan, by their ids, pass the guards. which describes
+// them in words. The others wait for a word of their own, and the plan with them.
 func (tx *Tx) ApproveSome(plan int64, changes []int64, actor, which string) error {
 	n, err := tx.count("UPDATE plans SET state = 'waiting', approved_by = ?, approved_at = ?, "+unrejected+" WHERE plan_id = ? AND missing + lost = 0 AND state IN ('waiting', 'draft')",
 		actor, stamp(tx.now), plan)
@@ -809,8 +807,8 @@ func (tx *Tx) ApproveSome(plan int64, changes []int64, actor, which string) erro
 	return tx.auditPlan(plan, Entry{Actor: actor, Action: "approve part of plan"}, which)
 }
 
-// noneWaits fails with *CreatesWaitError when a change of a plan for which a condition holds waits for a person's decision on
-// all creates.
+// noneWaits fails with *CreatesWaitError if a matching change of a plan waits for a person's
+// decision on all creates.
 func (tx *Tx) noneWaits(plan int64, which string, ids string) error {
 	var connection string
 	var waits bool
@@ -825,7 +823,7 @@ func (tx *Tx) noneWaits(plan int64, which string, ids string) error {
 	return &CreatesWaitError{stops}
 }
 
-// leaveWaiting says why a plan of which a part was approved waits; nothing is left of one that does not.
+// leaveWaiting stores why a partly approved plan waits; a plan that does not wait keeps no reason.
 func (tx *Tx) leaveWaiting(plan int64, leftOut string) error {
 	p, err := tx.queryPlan("WHERE plan_id = ?", plan)
 	if err != nil {
@@ -905,8 +903,7 @@ func (tx *Tx) auditPlan(plan int64, e Entry, words string) error {
 	return tx.Audit(e)
 }
 
-// planColumns are those of a plan. What is stored as waiting, and was rejected, waits for
-// nobody.
+// planColumns are those of a plan. A rejected plan stored as waiting waits for nobody.
 const planColumns = `plan_id, connection, run_id, hash, mapping_version, CASE WHEN state = 'waiting' AND rejected_at IS NOT NULL THEN 'rejected' ELSE state END,
 	created_at, creates, adopts, updates, links, holds, alike, missing, lost, limits, approved_by, approved_at, rejected_by, rejected_at, rejected_why, ` + sentBy
 
@@ -927,8 +924,8 @@ func (l *Ledger) StoredPlans(ctx context.Context, connection string) ([]Plan, er
 	return l.plans(ctx, "WHERE connection = ?1 OR ?1 = '' ORDER BY plan_id", connection)
 }
 
-// PlanPage returns plans that wait for nobody, the newest first, that are older than the plan
-// before; 0 for the newest. Those that had nothing to do are left out.
+// PlanPage returns plans that wait for nobody, the newest first, older than the plan before; 0
+// starts with the newest. Those that had nothing to do are left out.
 func (l *Ledger) PlanPage(ctx context.Context, before int64, limit int) ([]Plan, error) {
 	return l.plans(ctx, `WHERE (state <> 'waiting' OR rejected_at IS NOT NULL) AND creates + adopts + updates + links + missing + lost > 0
 		AND (?1 = 0 OR plan_id < ?1) ORDER BY plan_id DESC LIMIT ?2`, before, limit)
@@ -974,9 +971,9 @@ func (l *Ledger) ShareOf(ctx context.Context, p Plan) (Share, error) {
 	return shareOf(p, func(query string, args ...any) (*sql.Rows, error) { return l.query(ctx, query, args...) })
 }
 
-// StillReads fails with ErrPlanChanged unless a plan says what it said when a Share was taken
-// of it: it stands where it stood, the same changes wait, and nobody has said anything else
-// of one of them. What a person has looked at is approved, and nothing else.
+// StillReads fails with ErrPlanChanged unless a plan is the same as when its Share was taken. It
+// has the same state and the same waiting changes, and nobody has decided otherwise about one of
+// them. Only changes seen by a person are approved.
 func (tx *Tx) StillReads(plan int64, reads string) error {
 	p, err := tx.queryPlan("WHERE plan_id = ?", plan)
 	if err != nil {

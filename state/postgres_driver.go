@@ -17,10 +17,10 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// accountConnector lends connections of a pool for one account, and sends the statements and values of
-// this package as PostgreSQL takes them: see postgresSpelling, and a bool as 0 or 1, for that is what
-// the columns hold. Whoever had a connection before may have had another account; which one, stands
-// in the connection itself.
+// accountConnector lends connections of a pool for one account. It sends the statements and values
+// of this package in PostgreSQL's form: see postgresSpelling, and a bool as 0 or 1, as in the
+// columns. The previous user of a connection may have had another account; the connection itself
+// stores which.
 type accountConnector struct {
 	driver.Connector
 	account int64
@@ -35,7 +35,7 @@ func ofAccount(pool *pgxpool.Pool, account int64, most int) *sql.DB {
 	return db
 }
 
-// accountSet is where a connection keeps which account it is set to.
+// accountSet stores the account that a connection is set to.
 const accountSet = "account"
 
 // setAccount sets a connection to an account.
@@ -74,7 +74,8 @@ func (c *postgresConn) PrepareContext(ctx context.Context, query string) (driver
 	return keptStmt{stmt.(*stdlib.Stmt), c, postgresSpelling(query)}, nil
 }
 
-// keptStmt stays prepared on its connection for whoever has it next, as long as the pool keeps that.
+// keptStmt stays prepared on its connection for the next user, as long as the pool keeps the
+// connection.
 type keptStmt struct {
 	*stdlib.Stmt
 
@@ -82,7 +83,7 @@ type keptStmt struct {
 	query string // as the server reads it
 }
 
-// ExecContext fails with errUnreplicated where the statement was a commit that did not wait long enough.
+// ExecContext fails with errUnreplicated if the statement was a commit without a long enough wait.
 func (s keptStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (done driver.Result, err error) {
 	if sent, sendErr := s.on.send(ctx, s.query, args); sent != nil {
 		var tag pgconn.CommandTag
@@ -121,7 +122,7 @@ func (s keptStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (d
 
 type aheadKey struct{}
 
-// withAhead returns a context with which a statement takes others along that are sent before it.
+// withAhead returns a context that makes a statement carry earlier ones along.
 func withAhead(ctx context.Context, list []ahead) context.Context {
 	if len(list) == 0 {
 		return ctx
@@ -129,8 +130,8 @@ func withAhead(ctx context.Context, list []ahead) context.Context {
 	return context.WithValue(ctx, aheadKey{}, list)
 }
 
-// send sends a statement behind those that its context takes along, all at once, and reads what became of these; nil when there
-// are none. The first that fails ends them all: it is an aheadError.
+// send sends a statement after those of its context, all at once, and reads their results; nil if
+// there are none. The first that fails ends them all: it is an aheadError.
 func (c *postgresConn) send(ctx context.Context, query string, args []driver.NamedValue) (pgx.BatchResults, error) {
 	list, _ := ctx.Value(aheadKey{}).([]ahead)
 	if len(list) == 0 {

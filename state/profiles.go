@@ -9,12 +9,12 @@ import (
 	"payersync/connector"
 )
 
-// Profile is what the index keeps of a customer that no payer is linked to, for comparing it with records.
+// Profile is the index's data of an unlinked customer, for comparing it with records.
 type Profile struct {
 	connector.RemoteCustomer // without mandate, flags and raw form
 }
 
-// profileBody is a profile as it is sealed. What the customer carries as externalData stands in the index.
+// profileBody is a profile as it is sealed. The index holds the customer's externalData.
 type profileBody struct {
 	Name      string              `json:"name,omitempty"`
 	Emails    []string            `json:"emails,omitempty"`
@@ -35,8 +35,8 @@ func (l *Ledger) profileOf(c connector.RemoteCustomer) (body []byte, digest stri
 	return body, l.seal.digest(append(pairs, body...), placeOfProfile(c.ID)), err
 }
 
-// saveProfile keeps the profile that a read showed of a customer. Of one that is linked to a payer, or that a forgotten
-// payer may yet be found to have, none is kept.
+// saveProfile keeps the profile that a read showed of a customer. It keeps none for linked
+// customers, and for customers that may belong to a forgotten payer.
 func (tx *Tx) saveProfile(c connector.RemoteCustomer, known indexed, traits []trait) error {
 	if known.linked {
 		if known.profile == "" {
@@ -92,7 +92,7 @@ func (tx *Tx) keepsTraits(traits []trait) (bool, error) {
 // profilePage is how many profiles are read at once.
 const profilePage = 500
 
-// Profiles yields the customers of the index that no payer is linked to, page by page, in the order of their ids.
+// Profiles yields the unlinked customers of the index, page by page, in the order of their ids.
 func (l *Ledger) Profiles(ctx context.Context) iter.Seq2[[]Profile, error] {
 	return func(yield func([]Profile, error) bool) {
 		for after := ""; ; {

@@ -32,8 +32,8 @@ func (l *Ledger) ProvedOrganisation(ctx context.Context, connection string) (p P
 	return p, nil
 }
 
-// ProveOrganisation keeps that the accounting system has just said which organisation a connection
-// reaches. It reports false where the connection is not bound to that one: nothing is kept then.
+// ProveOrganisation stores the organisation that the accounting system has just named for a
+// connection. It reports false, and keeps nothing, if the connection is bound to another one.
 func (tx *Tx) ProveOrganisation(connection, id, by string) (bool, error) {
 	n, err := tx.count("UPDATE connections SET proved_at = ?, proved_by = ? WHERE name = ? AND tenant_id = ?", stamp(tx.now), by, connection, id)
 	if err != nil {

@@ -18,7 +18,7 @@ type PutOff struct {
 	Note  string `json:"note"`
 }
 
-// What Filter.PutOff takes; "" does not narrow.
+// The values of Filter.PutOff; "" does not narrow.
 const (
 	NotPutOff  = "no"   // what is told now
 	OnlyPutOff = "only" // what a person put off
@@ -58,8 +58,8 @@ func (l *Ledger) putOffs(ctx context.Context, of ...RecordID) (map[RecordID]map[
 const tellings = `(SELECT connection, source_id, reason, group_concat(detail, ' ' ORDER BY detail) AS detail, min(since) AS since
 	FROM v_attention GROUP BY connection, source_id, reason)`
 
-// toldRows are what needs a person, with the word by which it is put off at the time ?1. A word
-// holds until its time has come, and of what was told already when it was said.
+// toldRows are the reports that need a person, with their postponement at the time ?1. A word holds
+// until its time has come, and of what was told already when it was said.
 const toldRows = `SELECT v.connection AS connection, v.source_id AS source_id, v.reason AS reason, v.detail AS detail, v.since AS since,
 	coalesce(o.until, '') AS until, coalesce(o.at, '') AS at, coalesce(w.actor, '') AS actor, coalesce(w.reason, '') AS note FROM ` + tellings + ` v
 	LEFT JOIN put_off o ON o.connection = v.connection AND o.source_id = v.source_id AND o.reason = v.reason AND o.at >= v.since AND o.until > ?1
@@ -80,12 +80,12 @@ func (l *Ledger) told(f Filter) (query string, args []any) {
 	return toldRows + " WHERE " + strings.Join(where, " AND "), []any{stamp(l.Now()), f.Connection, f.State}
 }
 
-// toldNow is the condition that what is told of v needs a person now: nobody put it off (o), and it is
-// not told with another record.
+// toldNow is the condition that the report v needs a person now: it is not postponed (o), and is
+// not reported with another record.
 const toldNow = "o.until IS NULL AND NOT " + hasSuccessor
 
 // needsPerson is the query of the records that need a person at a time for a reason, or for any
-// where both reasons are "".
+// reason if both are "".
 const needsPerson = "SELECT v.connection, v.source_id FROM " + tellings + ` v
 	LEFT JOIN put_off o ON o.connection = v.connection AND o.source_id = v.source_id AND o.reason = v.reason AND o.at >= v.since AND o.until > ?
 	WHERE (v.reason = ? OR ? = '') AND ` + toldNow
@@ -108,8 +108,8 @@ func (r toldRow) shown() AttentionRow {
 	return r.AttentionRow
 }
 
-// PutOff notes a person's word that what is told of a record for a reason is to be told again
-// at a time, and not before. It reports false where it is not told.
+// PutOff notes a person's wish to see a report on a record again at a time, and not before. It
+// reports false where it is not told.
 func (tx *Tx) PutOff(id RecordID, reason connector.Reason, until time.Time, word Entry) (told bool, err error) {
 	if err := tx.row([]any{&told}, "SELECT count(*) > 0 FROM v_attention WHERE connection = ? AND source_id = ? AND reason = ?", id.Connection, id.SourceID, reason); err != nil || !told {
 		return false, err

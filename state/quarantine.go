@@ -20,8 +20,8 @@ type QuarantinedDelivery struct {
 	Body       []byte
 }
 
-// QuarantinedAfter returns up to limit deliveries that were not understood, behind the one of
-// an id: so many are read in parts, and nothing stays open between them.
+// QuarantinedAfter returns up to limit quarantined deliveries after an id. Callers read them in
+// parts, so nothing stays open in between.
 func (l *Ledger) QuarantinedAfter(ctx context.Context, id int64, limit int) ([]QuarantinedDelivery, error) {
 	type row struct {
 		QuarantinedDelivery
@@ -108,8 +108,8 @@ func (l *Ledger) EventTypes(ctx context.Context) ([]EventType, error) {
 // streakSeen bounds how far back is looked for what was understood.
 const streakSeen = 500
 
-// NotUnderstoodSince returns how many of the newest deliveries, of types that count, were not
-// understood in a row, and when the first of these came. What was ignored says nothing.
+// NotUnderstoodSince returns how many of the newest deliveries of counted types were not understood
+// in a row, and when the first came. Ignored deliveries do not count.
 func (l *Ledger) NotUnderstoodSince(ctx context.Context, counts func(eventType string) bool) (n int, since time.Time, err error) {
 	type row struct{ state, eventType, at string }
 	rows, err := list(ctx, l, "SELECT state, event_type, received_at FROM inbox ORDER BY inbox_id DESC"+limitTo, []any{streakSeen},

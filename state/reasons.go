@@ -9,8 +9,7 @@ import (
 	"payersync/connector"
 )
 
-// FailureReason is the service's code of why a mandate came to a status, with the line of its
-// history that it came with.
+// FailureReason is the service's code for a mandate's status, with its line of the history.
 type FailureReason struct {
 	ObservedAt string `json:"observed_at"`
 	Status     string `json:"status"`
@@ -38,9 +37,9 @@ func (tx *Tx) keepReason(m connector.Mandate) error {
 		seq, m.ID, tx.l.seal.box([]byte(m.FailureReason.Expose()), placeOfReason(seq)), stamp(tx.now))
 }
 
-// FailureReasons returns the codes by which the service said why a mandate came to where it is,
-// oldest first, as far as they are kept. They are for questions to the service; every caller
-// that shows them to a person says so in the audit log.
+// FailureReasons returns the service's stored reason codes for a mandate's status, oldest first.
+// They are for questions to the service; callers that show them to a person record this in the
+// audit log.
 func (l *Ledger) FailureReasons(ctx context.Context, mandateID string) ([]FailureReason, error) {
 	type row struct {
 		FailureReason

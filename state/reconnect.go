@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// ErrConnectionLost means that the writer's connection ended under a write, of which nothing
-// is kept. The next write has a new one.
+// ErrConnectionLost means that the writer's connection ended during a write, and nothing was kept.
+// The next write has a new one.
 var ErrConnectionLost = errors.New("the connection to the ledger was lost, so nothing of the write was kept; try again")
 
 // ErrOutcomeUnknown means that the connection ended during a commit, or that a synchronous standby
@@ -61,8 +61,8 @@ func (l *Ledger) reconnect(ctx context.Context) error {
 	return nil
 }
 
-// leave closes the writer's connection and what was prepared on it, which is gone with a
-// connection that was lost.
+// leave closes the writer's connection and its prepared statements, which are gone with a lost
+// connection.
 func (l *Ledger) leave() error {
 	defer clear(l.stmts)
 	if l.conn == nil || disconnected(l.conn.PingContext(context.Background())) {

@@ -13,8 +13,8 @@ import (
 	"payersync/connector/protocol"
 )
 
-// SavePage stores the records of one page as read by run: of those that were read before
-// as they are, where they come from. What of a page need not be stored is for News to say.
+// SavePage stores the records of one page as read by run. For unchanged records it stores only
+// their origin. News decides which records of a page are stored.
 func (tx *Tx) SavePage(run int64, connection string, records []connector.Record) error {
 	if err := tx.holds(run); err != nil {
 		return err
@@ -52,7 +52,8 @@ func untilRepeated[T any](list []T, id func(T) string) iter.Seq[[]T] {
 	}
 }
 
-// saveRecords stores records of which none is there twice, and returns the ids of those that the ledger held as they are.
+// saveRecords stores records without repeats, and returns the ids of those that the ledger already
+// held unchanged.
 func (tx *Tx) saveRecords(connection string, records []connector.Record) (held map[string]bool, err error) {
 	hashes := make([]string, len(records))
 	as := make(map[string]string, len(records))
@@ -98,10 +99,9 @@ func (tx *Tx) saveRecords(connection string, records []connector.Record) (held m
 		WHERE source_records.forgotten = ''`)
 }
 
-// DropUnseen forgets what was to be done for records that a complete read of a
-// snapshot source no longer shows, as NoteMissed has noted: pending changes are void, and what a person
-// should look at is gone with the row. A payer that has a customer, or may have
-// one, is left alone, because a missing row is never a deletion.
+// DropUnseen drops the open work for records that NoteMissed marked as gone from a snapshot source.
+// Pending changes become void, and attention entries go with the row. A payer with a present or
+// possible customer is left alone, because a missing row is never a deletion.
 func (tx *Tx) DropUnseen(run int64, connection string) error {
 	if err := tx.holds(run); err != nil {
 		return err
@@ -139,8 +139,8 @@ type Candidate struct {
 	Stands      string         // for Decision.Stands
 	LabelledBy  string         // the mapping version that made its label; "" for none
 
-	// Adopting is the customer that a planned change adopts, because a read has told that
-	// nothing speaks against it; "" for none. Known of stored records alone.
+	// Adopting is the customer that a planned change adopts after a read without objections; "" for
+	// none. Known of stored records alone.
 	Adopting string
 
 	underWay bool // requests to its customer have no end yet
@@ -162,8 +162,8 @@ const recordColumns = `r.source_id, r.content_hash, r.record, r.same_as, r.given
 	coalesce((SELECT substr(b.mapping, length('` + labelForm + `') + 1) FROM labels b
 	  WHERE b.connection = r.connection AND b.source_id = r.source_id AND substr(b.mapping, 1, length('` + labelForm + `')) = '` + labelForm + `'), '')`
 
-// candidates returns the records for which the condition where holds, in order; ?1 is the
-// connection, and the last of args how many at most.
+// candidates returns the records under the condition where, in order. ?1 is the connection, and the
+// last of args is the limit.
 func (l *Ledger) candidates(ctx context.Context, connection, where string, args ...any) ([]Candidate, error) {
 	rows, err := l.query(ctx, "SELECT "+recordColumns+", "+payerColumns+", "+factColumns+`
 		FROM source_records r `+factFrom+`
@@ -232,8 +232,8 @@ func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (
 	return c, nil
 }
 
-// UnlinkedCandidates returns how many of the records that a plan must look at
-// have no customer yet, so that it needs the index of the service's customers.
+// UnlinkedCandidates counts the records to plan without a customer. If there are any, the plan
+// needs the index of the service's customers.
 func (l *Ledger) UnlinkedCandidates(ctx context.Context, connection, mapping string, there bool) (n int, err error) {
 	err = l.queryRow(ctx, `
 		SELECT count(*) FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
@@ -242,8 +242,8 @@ func (l *Ledger) UnlinkedCandidates(ctx context.Context, connection, mapping str
 	return n, err
 }
 
-// ReplanLost marks every record of the connection whose signing link was lost, so
-// that the next plan asks for it again.
+// ReplanLost marks every record of the connection with a lost signing link, so that the next plan
+// requests the link again.
 func (tx *Tx) ReplanLost(connection string) error {
 	return tx.exec(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND replan = 0 AND decision = 'included' AND source_id IN (
 		SELECT p.source_id FROM payers p WHERE p.connection = ?1 AND `+inOrder+` AND `+lostLink+`)`, connection)
@@ -254,8 +254,7 @@ func (tx *Tx) setClass(connection, sourceID string, class protocol.Status) error
 	return tx.exec("UPDATE source_records SET class = ? WHERE connection = ? AND source_id = ? AND class <> ?", class, connection, sourceID, class)
 }
 
-// Undecided notes that a plan could not decide on records of a connection: whatever they were,
-// they are to be planned.
+// Undecided marks records of a connection for planning that a plan could not decide on.
 func (tx *Tx) Undecided(connection string, sourceIDs []string) error {
 	for _, id := range sourceIDs {
 		if _, err := tx.ReplanRecord(connection, id); err != nil {
@@ -293,8 +292,8 @@ func (tx *Tx) LookNext(p Payer) error {
 	return tx.exec("UPDATE source_records SET rests = 1 WHERE connection = ? AND source_id = ? AND rests = 0", p.Connection, p.SourceID)
 }
 
-// LookNextAt makes the next plan look at the records without a customer whose key is one
-// of these pairs: a customer that carries it has been seen.
+// LookNextAt makes the next plan look at the unlinked records with one of these keys, because a
+// customer with the key was seen.
 func (tx *Tx) LookNextAt(pairs map[string]string) error {
 	for _, key := range connector.KeysIn(pairs) {
 		if err := tx.exec(`UPDATE source_records SET rests = 1 WHERE rests = 0 AND decision <> 'excluded' AND (connection, source_id) IN (
@@ -331,8 +330,7 @@ func (tx *Tx) RetryRecord(connection, sourceID string) (bool, error) {
 	return n > 0, err
 }
 
-// IsRetried reports whether a person has said that the record may be tried again, and nothing
-// has been done about that yet.
+// IsRetried reports whether a person's retry of the record is still open.
 func (tx *Tx) IsRetried(connection, sourceID string) (waits bool, err error) {
 	err = tx.row([]any{&waits}, `SELECT count(*) > 0 FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 		WHERE r.connection = ?1 AND r.source_id = ?2 AND r.replan = 1

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Refusals are the requests of one day to the webhook endpoint that were not taken in for one
-// reason.
+// Refusals are the requests to the webhook endpoint refused on one day for one reason.
 type Refusals struct {
 	Day    string `json:"day"`    // in UTC, as 2006-01-02
 	Reason string `json:"reason"` // a word of ours, from a closed set
@@ -27,8 +26,7 @@ func NewRefusals(reason string, n int, first, last time.Time) Refusals {
 	return Refusals{Day: first.UTC().Format(time.DateOnly), Reason: reason, Count: n, First: first.UTC().Format(layout), Last: last.UTC().Format(layout)}
 }
 
-// AddRefusals adds requests that were refused to those that the ledger knows of: several
-// processes may do so.
+// AddRefusals adds refused requests to the stored counts; several processes may do so.
 func (tx *Tx) AddRefusals(more []Refusals) error {
 	rows, err := json.Marshal(more)
 	if err != nil {
@@ -44,8 +42,8 @@ func (tx *Tx) AddRefusals(more []Refusals) error {
 	return nil
 }
 
-// Refusals returns the requests that were refused since a moment, by day and reason: the newest
-// day first, and of each day what happened most.
+// Refusals returns the refused requests since a time, by day and reason: the newest day first, and
+// each day's most frequent reason first.
 func (l *Ledger) Refusals(ctx context.Context, since time.Time) ([]Refusals, error) {
 	return list(ctx, l, "SELECT day, reason, requests, first_at, last_at FROM webhook_refusals WHERE last_at >= ? ORDER BY day DESC, requests DESC, reason",
 		[]any{stamp(since)}, func(r *Refusals) []any { return []any{&r.Day, &r.Reason, &r.Count, &r.First, &r.Last} })

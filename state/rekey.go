@@ -22,9 +22,9 @@ import (
 //	KEY.new ─▶ one transaction ─▶ list of forgotten ─▶ files ─▶ KEY.old, KEY
 //	made       seals everything    payers             clean     exchanged
 //
-// The transaction is the moment: before it the ledger opens with the old key alone, after it
-// with the new one alone. A process that dies on the way leaves KEY.new, and whoever opens
-// the ledger in between is told to finish.
+// The transaction is the moment: before it the ledger opens with the old key alone, after it with
+// the new one alone. A process that dies on the way leaves KEY.new, and the next opening of the
+// ledger asks to finish.
 const (
 	newEnding = ".new"
 	oldEnding = ".old"
@@ -147,9 +147,9 @@ var (
 	ErrSameKey = errors.New("it is the key that the ledger has")
 )
 
-// Rekey gives the ledger a new sealing key, in the place of the one in opts.KeyFile, which is
-// kept beside it. Nothing else may work on the ledger: it fails with ErrServed or ErrRunning.
-// Whatever it is interrupted by, the same call goes on with it.
+// Rekey replaces the ledger's sealing key in opts.KeyFile, and keeps the old one beside it. Nothing
+// else may work on the ledger: it fails with ErrServed or ErrRunning. After any interruption the
+// same call continues.
 func (r Rekey) Rekey(ctx context.Context, opts Options) (out Rekeyed, err error) {
 	if r.Stage == nil {
 		r.Stage = func(string) error { return nil }

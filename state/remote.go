@@ -22,12 +22,11 @@ import (
 // and it has to be made again.
 var ErrOvertaken = errors.New("a reading of the whole list began after this read of the customer")
 
-// SaveRemote keeps what a read showed of a customer in the index: its key values,
-// and keyed hashes of its names and e-mail addresses. It reports false and keeps
-// nothing when a read that started later was applied already, and fails with ErrOvertaken
-// when that may be so. A list, see ShownBy, may
-// leave externalData out, or be an old one, so it takes no key away: see Unshown. Of a customer
-// that it shows as it is known nothing is written, unless it matters when that was seen.
+// SaveRemote keeps what a read showed of a customer in the index: its key values, and keyed hashes
+// of its names and e-mail addresses. It reports false and keeps nothing when a later read was
+// already applied, and fails with ErrOvertaken when that is possible. A list, see ShownBy, may
+// leave externalData out, or be an old one, so it takes no key away: see Unshown. An unchanged
+// customer writes nothing, unless the time of the sighting matters.
 func (tx *Tx) SaveRemote(c connector.RemoteCustomer, ticket int64) (bool, error) {
 	if tx.listing != nil {
 		return tx.saveListed(c, tx.listing)
@@ -69,7 +68,7 @@ func (i indexed) shows(digest string, ticket int64) bool {
 	return i.digest == digest && i.ticket <= ticket
 }
 
-// inIndex returns what the index holds of a customer of which a read with a ticket shows what the digest says.
+// inIndex returns the index's data of a customer for a read with a ticket and a digest.
 func (tx *Tx) inIndex(billingID, digest string, ticket int64) (indexed, error) {
 	if known, asked := tx.ofPage.indexed(billingID, digest); asked {
 		return known, nil
@@ -82,8 +81,8 @@ func (tx *Tx) inIndex(billingID, digest string, ticket int64) (indexed, error) {
 	return i, nil
 }
 
-// What the index holds of customers of whom a read with the ticket ?2 shows a digest each: between the two stand their
-// ids as key with the digests as value.
+// The index entries of customers for a read with the ticket ?2 and a digest each. The ids stand as
+// key, with the digests as value.
 const (
 	inIndex = `SELECT j.key, coalesce(c.ticket, 0), coalesce(c.digest, ''), coalesce(` + isOvertaken + `, false),
 		coalesce(c.ticket <= ` + doubtSince + ` OR c.ticket <= ` + doubtOver + `
@@ -147,8 +146,7 @@ func (tx *Tx) saveListed(c connector.RemoteCustomer, s *Listing) (bool, error) {
 	return tx.saveNews(c, values, digest, traits, sighting{ticket: s.Ticket}, known)
 }
 
-// saveNews writes what a read showed of a customer that is not what the index holds of it,
-// unless that is newer.
+// saveNews writes a read's differences from the index, unless the index is newer.
 func (tx *Tx) saveNews(c connector.RemoteCustomer, values, digest string, traits []trait, s sighting, known indexed) (bool, error) {
 	if known.ticket > s.ticket {
 		return false, nil
@@ -164,7 +162,7 @@ func (tx *Tx) saveNews(c connector.RemoteCustomer, values, digest string, traits
 	return true, errors.Join(tx.saveTraits(c.ID, traits, known.linked), tx.saveProfile(c, known, traits))
 }
 
-// What the tickets of reads are compared with after a restore: see protocol.Doubt.
+// The reference for read tickets after a restore: see protocol.Doubt.
 const (
 	doubtSince = "(SELECT CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN ticket ELSE doubt END FROM ledger)"
 	doubtOver  = "(SELECT CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN 0 ELSE doubt_over END FROM ledger)"
@@ -309,15 +307,14 @@ func (tx *Tx) saveTraits(billingID string, traits []trait, linked bool) error {
 	return nil
 }
 
-// TouchRemote notes that a read showed something of a customer, though not the
-// customer whole, and reports false when a read that started later was applied
-// already.
+// TouchRemote notes that a read showed a part of a customer. It reports false when a later read was
+// already applied.
 func (tx *Tx) TouchRemote(billingID string, ticket int64) (bool, error) {
 	n, err := tx.count(touched, ticket, billingID, ticket)
 	return n > 0, err
 }
 
-// RaiseRemote is TouchRemote where it does not matter whether a read that started later was applied.
+// RaiseRemote is TouchRemote for callers that need not know about later reads.
 func (tx *Tx) RaiseRemote(billingID string, ticket int64) error {
 	return tx.exec(touched, ticket, billingID, ticket)
 }
@@ -347,8 +344,8 @@ func (tx *Tx) ForgetRemote(billingID string, ticket int64) (bool, error) {
 	return true, errors.Join(tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", billingID), tx.exec("DELETE FROM remote_profiles WHERE billing_id = ?", billingID))
 }
 
-// Lacking is a customer of the index that a complete pass did not list although it
-// was known when the pass began.
+// Lacking is a customer of the index, known at the start of a complete pass and missing from its
+// list.
 type Lacking struct {
 	BillingID string
 	Ours      bool // linked to a payer
@@ -356,7 +353,7 @@ type Lacking struct {
 
 // Lacking returns the customers of the index that were known when the pass began, are missing from
 // its list, and are not confirmed gone by a read. Ours come first, and the longest unread before
-// the others. That a later pass listed one, which ran beside it, says nothing of this one.
+// the others. A concurrent later pass that listed a customer proves nothing about this one.
 func (l *Ledger) Lacking(ctx context.Context, s *Listing) ([]Lacking, error) {
 	lacking := []string{}
 	if err := each(ctx, l, "SELECT billing_id FROM remote_customers WHERE known_pass < ? AND digest <> ''", []any{s.Pass}, func(id *string) []any { return []any{id} }, func(id string) error {
@@ -376,8 +373,8 @@ func (l *Ledger) Lacking(ctx context.Context, s *Listing) ([]Lacking, error) {
 		func(r *Lacking) []any { return []any{&r.BillingID, &r.Ours} })
 }
 
-// Unshown is a customer that a list showed without externalData, or without some
-// that it had before.
+// Unshown is a customer in a list without externalData, or without some of its earlier
+// externalData.
 type Unshown struct {
 	BillingID string
 	Doubtful  bool // linked to a payer, or it has shown externalData before
@@ -396,8 +393,7 @@ func (u Unshown) Hidden(read map[string]string) bool {
 	return len(read) > 0 && !hidden(known, read)
 }
 
-// Unshown returns the customers of which the pass did not show all externalData, those that
-// were read longest ago first.
+// Unshown returns the customers with incomplete externalData in the pass, the longest unread first.
 func (l *Ledger) Unshown(ctx context.Context, s *Listing, since time.Time) ([]Unshown, error) {
 	if s.bare.Len() == 0 {
 		return nil, nil
@@ -440,8 +436,7 @@ func (l *Ledger) UnscopedHolders(ctx context.Context, key connector.Key, connect
 		ORDER BY t.billing_id`, keyTrait(key.Unscoped()), connection, sourceID)
 }
 
-// LinkedTo returns the connection and the source id of the payer that a customer is linked
-// to, "" for none.
+// LinkedTo returns the connection and the source id of a customer's linked payer, "" for none.
 func (l *Ledger) LinkedTo(ctx context.Context, billingID string) (connection, sourceID string, err error) {
 	err = l.queryRow(ctx, "SELECT connection, source_id FROM payers WHERE billing_id = ?", billingID).Scan(&connection, &sourceID)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -460,7 +455,7 @@ func (l *Ledger) KeyLinkedTo(ctx context.Context, key connector.Key, connection,
 
 // Alike returns the ids of unlinked customers that share a name or an e-mail address with c and
 // carry no key of a record under c's key name. They may be the same person, entered by hand or
-// under another number. Those of which a person has said that they are not the record are left out.
+// under another number. It leaves out customers that a person rejected for the record.
 func (l *Ledger) Alike(ctx context.Context, c connector.Customer, keyName, connection, sourceID string) ([]string, error) {
 	return l.AllAlike(ctx, c, keyName, connection, sourceID, 5)
 }
@@ -504,10 +499,10 @@ func (l *Ledger) shared(c connector.Customer) []trait {
 	return traits
 }
 
-// ShownOf compares what the index holds of a customer with what is wanted of it: agree when
-// its name or an e-mail address is the same, and otherwise in which of these the two differ,
-// in words. What one of them does not show says nothing. The index keeps hashes: a name that
-// is only similar is another one, and there are no phones and postcodes.
+// ShownOf compares the index's customer with the wanted one. agree tells whether its name or an
+// e-mail address is the same; otherwise the result names the differences. Traits missing on either
+// side prove nothing. The index keeps hashes: a similar name is a different one, and there are no
+// phones and postcodes.
 func (l *Ledger) ShownOf(ctx context.Context, billingID string, c connector.Customer) (agree bool, against []string, err error) {
 	emails := map[string]bool{}
 	for _, p := range c.People {
@@ -566,10 +561,9 @@ func (tx *Tx) BeginPass() (*Listing, error) {
 	return newListing(pass, ticket), nil
 }
 
-// FinishPass records a pass that ended without an error, and marks which rows it has not
-// shown as they are known, as Compare found. Whether it proves anything is for JudgePass to say.
-// When it saw the same customers as the complete pass before it, the places of
-// customers that are gone and that neither saw are dropped from the index.
+// FinishPass records a pass without errors, and marks the rows that it did not show as known, as
+// Compare found. Whether it proves anything is for JudgePass to say. If it saw the same customers
+// as the complete pass before it, customers missing from both leave the index.
 func (tx *Tx) FinishPass(s *Listing) error {
 	if err := tx.mark(s); err != nil { // before this is the pass that ended last
 		return err
@@ -613,8 +607,8 @@ func (x Index) Doubted() time.Time {
 // proof is the condition that a pass left nothing in doubt.
 const proof = "finished_at IS NOT NULL AND lacking = 0 AND unread = 0"
 
-// Index returns how far the index can be believed. Passes that began before a
-// restore, or the end of a clock that was ahead, plus quarantine do not count.
+// Index returns how far the index can be believed. Passes that began before a restore, or before
+// the end of a fast clock, plus quarantine do not count.
 func (l *Ledger) Index(ctx context.Context, quarantine time.Duration) (Index, error) {
 	var x Index
 	var restored, clock sql.NullString
@@ -645,10 +639,9 @@ func (l *Ledger) Index(ctx context.Context, quarantine time.Duration) (Index, er
 	return x, err
 }
 
-// NoteClock looks for times that lie in the future: the clock was ahead when they
-// were noted, so nobody knows how old they are. They count as noted just now, and
-// nothing is concluded from lists, or sent again unseen, before a request sent at
-// this moment must have arrived. It reports whether it found any.
+// NoteClock finds times in the future: the clock was fast when they were stored, so their age is
+// unknown. They count as noted just now, and nothing is concluded from lists, or sent again unseen,
+// before a request sent at this moment must have arrived. It reports whether it found any.
 func (tx *Tx) NoteClock() (found bool, err error) {
 	now, ahead := stamp(tx.now), stamp(tx.now.Add(clockSlack))
 	for _, query := range []string{
@@ -671,16 +664,16 @@ func (tx *Tx) NoteClock() (found bool, err error) {
 	return true, tx.exec("UPDATE ledger SET clock_back_at = ?", now)
 }
 
-// MarkRestored notes that the ledger was restored from a backup: passes before
-// now no longer make the index trustworthy, and creates wait (fault F64). What bears
-// a later time, of a clock that was ahead, counts as noted just now.
+// MarkRestored notes that the ledger was restored from a backup: passes before now no longer make
+// the index trustworthy, and creates wait (fault F64). A later time, from a fast clock, counts as
+// now.
 func (tx *Tx) MarkRestored() error {
 	return tx.exec("UPDATE ledger SET restored_at = ?", stamp(tx.now))
 }
 
-// DoubledKeys returns the linked payers whose key is on more than one customer. Payers whose own
-// customer is missing are left out, because that is reported instead. Every plan looks who carries
-// the key of one that is not linked.
+// DoubledKeys returns the linked payers whose key is on more than one customer. It leaves out
+// payers without their own customer, because that is reported instead. Every plan looks up the
+// carriers of an unlinked payer's key.
 func (tx *Tx) DoubledKeys() ([]Payer, error) {
 	rows, err := tx.query(`SELECT p.connection, p.source_id, p.key_name, p.link_state FROM payers p
 		WHERE p.billing_id IS NOT NULL AND NOT ` + isMissing + `
@@ -700,8 +693,8 @@ func (tx *Tx) DoubledKeys() ([]Payer, error) {
 	return out, rows.Err()
 }
 
-// LackingLately returns how many known customers the newest complete pass and the one before it did
-// not find where they should be.
+// LackingLately returns how many known customers the newest two complete passes did not find in
+// place.
 func (l *Ledger) LackingLately(ctx context.Context) (newest, before int, err error) {
 	rows, err := list(ctx, l, "SELECT coalesce(lacking, 0) FROM passes WHERE finished_at IS NOT NULL ORDER BY pass_id DESC LIMIT 2", nil, func(n *int) []any { return []any{n} })
 	if err != nil {

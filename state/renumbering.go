@@ -22,7 +22,7 @@ const renumberings = ` attention t
 	  AND NOT (p.connection = t.connection AND EXISTS (SELECT 1 FROM apart a WHERE a.connection = t.connection AND a.source_id = min(t.source_id, p.source_id) AND a.other_id = max(t.source_id, p.source_id)))
 	  AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = t.connection AND w.source_id = t.source_id AND w.billing_id = p.billing_id AND w.word = 'reject')`
 
-// hasSuccessor is the condition that v reports the mandate of a departed payer that may have a new
+// hasSuccessor is the condition that v reports the mandate of a departed payer with a possible new
 // number. A person then decides on both records at once.
 const hasSuccessor = `(v.reason = 'left_with_mandate' AND EXISTS (SELECT 1 FROM` + renumberings + ` AND o.connection = v.connection AND o.source_id = v.source_id))`
 
@@ -56,8 +56,8 @@ func (l *Ledger) renumberings(ctx context.Context, and string, args ...any) ([]R
 	return found, nil
 }
 
-// succeeded returns the records that left the books and that may be there under new numbers: of one
-// record, or of all for none.
+// succeeded returns the departed records that may be there under new numbers, of one record or of
+// all.
 func (l *Ledger) succeeded(ctx context.Context, of ...RecordID) (map[RecordID]bool, error) {
 	query, args := "SELECT DISTINCT o.connection, o.source_id FROM"+renumberings, []any{}
 	for _, id := range of {

@@ -19,17 +19,17 @@ import (
 	"payersync/state/files"
 )
 
-// A restore puts another file in the ledger's place. The new one is written beside it, under a name
-// that says it is not whole yet, and made ready to the last byte. The rename to its second name
-// decides. The next process that opens the ledger completes the exchange, also if the restore died.
-// Before that nothing has happened.
+// A restore puts another file in the ledger's place. The new ledger is written beside it, under a
+// temporary name, and completed to the last byte. The rename to its second name decides. The next
+// process that opens the ledger completes the exchange, also if the restore died. Before that
+// nothing has happened.
 const (
 	restoringEnding = ".restoring" // being written; worth nothing once its process is gone
 	restoredEnding  = ".restored"  // ready to take the ledger's place
 	beforeMiddle    = ".before-"   // what was in its place, and when it was exchanged
 )
 
-// beforeLayout is how names of ledgers that were replaced tell when that was.
+// beforeLayout is the time format in the names of replaced ledgers.
 const beforeLayout = "20060102T150405.000Z"
 
 // The stages of a restore, for tests.
@@ -70,18 +70,17 @@ type Restored struct {
 // ErrAnotherLedger means that a backup is of another ledger, or that this is unknown.
 var ErrAnotherLedger = errors.New("the backup is not of the ledger that is there, as far as that can be told")
 
-// ErrUnfinished means that an earlier restore was decided and not brought to its end, which a
-// dry run leaves as it is.
+// ErrUnfinished means that an earlier restore was decided and not completed; a dry run leaves it
+// unchanged.
 var ErrUnfinished = errors.New("an earlier restore was interrupted after it had been decided, and whatever opens the ledger next finishes it")
 
 // ErrInUse means that a process works on the ledger.
 var ErrInUse = errors.New("a process works on the ledger")
 
-// Restore looks through a backup and puts it in the ledger's place. The ledger counts as
-// restored from that moment. What was there is kept beside it, as one set; the mark, which
-// tells how far it had come, stays. It refuses a backup that is damaged, of a newer
-// payersync, sealed with another key or of another ledger, and a ledger that any process
-// has open.
+// Restore looks through a backup and puts it in the ledger's place. The ledger counts as restored
+// from that moment. The old ledger is kept beside it, as one set; the mark with its number of
+// commits stays. It refuses a damaged backup, one of a newer payersync, one sealed with another
+// key, and one of another ledger. It also refuses a ledger that any process has open.
 func Restore(ctx context.Context, o Restoring) (res Restored, err error) {
 	if o.Step == nil {
 		o.Step = func(string) error { return nil }
@@ -171,8 +170,7 @@ func (r *restore) alone() (free func() error, err error) {
 	return free, nil
 }
 
-// The bytes by which SQLite's processes keep out of each other's way: whoever has the ledger
-// open holds one of them for reading.
+// SQLite's lock bytes: every process with the ledger open holds one of them for reading.
 const (
 	sqliteLockByte  = 0x40000000
 	sqliteLockBytes = 512
@@ -344,8 +342,8 @@ func (r *restore) ready(ctx context.Context, f *os.File, res *Restored) (ready m
 	return ready, errors.Join(f.Sync(), r.folder.Sync(), r.Step(stageReady))
 }
 
-// note writes into the file at path that it was restored, by whom and why. It keeps no
-// journal on the disk: when this dies, the whole file is made anew.
+// note records the restore in the file at path, with the person and the reason. It keeps no journal
+// on the disk: when this dies, the whole file is made anew.
 func (r *restore) note(ctx context.Context, path string, res *Restored) (ready mark, err error) {
 	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path}).String()+
 		"?mode=rw&_pragma=journal_mode(MEMORY)&_pragma=synchronous(FULL)&_pragma=trusted_schema(0)&_pragma=secure_delete(1)&_pragma=temp_store(2)")
@@ -455,9 +453,8 @@ func ReplacedLedgers(path string) ([]string, error) {
 	return found, nil
 }
 
-// finishRestore brings a restore to its end that was cut off after it had been decided, and clears
-// away one that was not. It returns the paths of the replaced files; nil if there was nothing to
-// finish.
+// finishRestore completes an interrupted restore that was decided, and removes an undecided one. It
+// returns the paths of the replaced files; nil if it finished nothing.
 func finishRestore(folder *files.Folder, name string, step func(string) error) (kept []string, err error) {
 	if err := clearRestoring(folder, name); err != nil {
 		return nil, err

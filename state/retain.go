@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Retention says how long what is personal and decides nothing any more is kept. Ids,
-// statuses, times and counts stay, and so do the history of mandates and the audit log. The
-// field changes of a plan are kept, sealed, as long as the audit log that says who approved
-// them: no part of a retention erases either. Only forgetting a payer erases its field changes.
+// Retention says how long what is personal and decides nothing any more is kept. Ids, statuses,
+// times and counts stay, and so do the history of mandates and the audit log. The sealed field
+// changes of a plan are kept as long as the audit log with its approval; no retention erases part
+// of either. Only forgetting a payer erases its field changes.
 type Retention struct {
 	Bodies  time.Duration // of webhooks that are done with
 	Details time.Duration // of settled changes: the customer they were to write, the request, and the customer before
@@ -44,16 +44,15 @@ type Retained struct {
 // retainBatch is how many rows one commit changes: no other write waits long.
 const retainBatch = 100
 
-// A webhook that was not understood, or has no known customer yet, keeps its body until it is
-// closed, and for the retention time after that.
+// A webhook without a meaning or a known customer keeps its body until it is closed, and for the
+// retention time after that.
 const oldBodies = `FROM inbox i INDEXED BY inbox_bodies WHERE i.body <> x'' AND (i.state = 'reflected' OR i.state = 'superseded' OR i.state = 'ignored')
 	AND coalesce(i.processed_at, i.received_at) <= ?1`
 
-// Of a settled change nothing is read any more when a newer one of its payer's lane is as
-// old as that: the newest of before says what was written when a later one is undone, or
-// refused. Never left out is what an open request wrote, what a customer was made with while
-// no read has shown it, what a person has said is to be taken back, and the newest update of a
-// customer.
+// A settled change is no longer read once a newer one of its payer's lane has that age. The newest
+// before that tells what was written, if a later one is undone or refused. Never left out is what
+// an open request wrote, what a customer was made with while no read has shown it, what a person
+// has said is to be taken back, and the newest update of a customer.
 const oldDetails = `FROM changes c INDEXED BY changes_details WHERE (c.wanted IS NOT NULL OR c.body IS NOT NULL OR c.pre_image IS NOT NULL)
 	AND (c.state = 'done' OR c.state = 'failed' OR c.state = 'held' OR c.state = 'void') AND c.updated_at <= ?1
 	AND EXISTS (SELECT 1 FROM changes n WHERE n.connection = c.connection AND n.source_id = c.source_id AND n.lane = c.lane AND n.change_id > c.change_id
@@ -66,14 +65,14 @@ const oldDetails = `FROM changes c INDEXED BY changes_details WHERE (c.wanted IS
 // The text of a letter that is still to be sent stays.
 const oldLetters = `FROM letters t WHERE t.body IS NOT NULL AND t.ended_at <= ?1 AND t.state <> 'frozen' AND t.state <> 'sending'`
 
-// That a letter was sent is known for as long as its mandate is its payer's: the next one goes
-// by it.
+// The fact of a sent letter stays as long as its mandate is its payer's, because the next letter
+// depends on it.
 const oldSent = `FROM letters t WHERE t.ended_at <= ?1 AND t.body IS NULL AND t.state <> 'frozen' AND t.state <> 'sending' AND NOT EXISTS (
 	SELECT 1 FROM payers p WHERE p.connection = t.connection AND p.source_id = t.source_id AND p.mandate_id = t.mandate_id)`
 
 const oldReasons = `FROM failure_reasons f WHERE f.kept_at <= ?1`
 
-// That letters of a setup were let go stays; the letters that were shown then go.
+// The approval of a setup's letters stays; the letters shown with it go.
 const oldApproved = `FROM letter_approved a JOIN letter_approvals b ON b.approval_id = a.approval_id WHERE b.at <= ?1`
 
 const oldTold = `FROM letter_journal j WHERE j.at <= ?1`
@@ -134,8 +133,8 @@ func (tx *Tx) eraseBodies(cut string) (int64, error) {
 	return tx.count("UPDATE inbox SET body = x'' WHERE inbox_id IN (SELECT i.inbox_id "+oldBodies+" LIMIT ?2 + 0)", cut, retainBatch)
 }
 
-// eraseDetails erases the details of some changes. What moved beside an update is counted
-// among the updates whose bytes are known, so it goes with them.
+// eraseDetails erases the details of some changes. Fields that moved with an update are counted
+// among the updates with known bytes, so they go with them.
 func (tx *Tx) eraseDetails(cut string) (int64, error) {
 	const some = "(SELECT c.change_id " + oldDetails + " ORDER BY c.updated_at, c.change_id LIMIT ?2 + 0)"
 	if err := tx.exec("DELETE FROM foreign_moves WHERE change_id IN "+some, cut, retainBatch); err != nil {

@@ -16,8 +16,8 @@ import (
 // later finished rotation proves nothing about requests that may still arrive.
 const lateness = time.Hour
 
-// WebhookKeys is what deliveries may be signed with and carry, as far as the service named it
-// or was told it through this ledger. What the configuration names is accepted beside it.
+// WebhookKeys is what deliveries may be signed with and carry, as far as the service named it or
+// was told it through this ledger. The configured secret is accepted beside it.
 type WebhookKeys struct {
 	Secrets      []connector.Secret // that deliveries may be signed with, the newest first
 	SecretAt     time.Time          // when the newest of them was kept; zero for none
@@ -65,8 +65,8 @@ func (l *Ledger) TryRotation() (*Lock, error) {
 }
 
 // BeginRotation records that a request for a secret follows, with its delivery key (zero for none),
-// and returns the rotation's id. A key of an earlier rotation that nothing is accepted by any more,
-// overlap after a later one was done, is dropped.
+// and returns the rotation's id. The key of an earlier rotation is dropped when it expires, overlap
+// after the end of a later one.
 func (tx *Tx) BeginRotation(key connector.Secret, overlap time.Duration, by string) (id int64, err error) {
 	if err := tx.dropKeys(overlap); err != nil {
 		return 0, err
@@ -102,20 +102,20 @@ func (tx *Tx) KeepSecret(id int64, secret connector.Secret) error {
 		tx.l.seal.box([]byte(secret.Expose()), rotationSecretPlace(id)), stamp(tx.now), id)
 }
 
-// EndRotation says that the service has taken all of a rotation: what was accepted before it
-// is accepted for the overlap, and then no more.
+// EndRotation notes that the service has adopted a rotation completely. Older secrets are accepted
+// for the overlap, and then no more.
 func (tx *Tx) EndRotation(id int64) error {
 	return tx.exec("UPDATE webhook_rotations SET done_at = ? WHERE rotation_id = ?", stamp(tx.now), id)
 }
 
-// RefuseRotation says that the service refused before it named a secret, so that it signs as
-// before.
+// RefuseRotation notes that the service refused before it named a secret, so it still signs with
+// the old one.
 func (tx *Tx) RefuseRotation(id int64) error {
 	return tx.exec("UPDATE webhook_rotations SET refused_at = ? WHERE rotation_id = ? AND secret_at IS NULL", stamp(tx.now), id)
 }
 
-// WebhookKeys returns what deliveries may be signed with and carry now. What stood before a
-// rotation is accepted until overlap after it was done.
+// WebhookKeys returns what deliveries may be signed with and carry now. Older secrets are accepted
+// until overlap after the end of a rotation.
 func (l *Ledger) WebhookKeys(ctx context.Context, overlap time.Duration) (k WebhookKeys, err error) {
 	all, err := l.rotations(l.query(ctx, rotationRows))
 	if err != nil {
@@ -145,8 +145,8 @@ func (l *Ledger) WebhookKeys(ctx context.Context, overlap time.Duration) (k Webh
 }
 
 // SecretDoubted returns the time of the restore if the service may have named a secret after the
-// copy was made. That is so if the service has named secrets before, and no finished rotation began
-// after the restore. Zero otherwise. It reads nothing that is sealed.
+// copy was made. The service must have named secrets before, and no finished rotation may have
+// begun after the restore. Zero otherwise. It reads nothing that is sealed.
 func (l *Ledger) SecretDoubted(ctx context.Context) (restored time.Time, err error) {
 	var at sql.NullString
 	err = l.queryRow(ctx, `SELECT restored_at FROM ledger WHERE EXISTS (SELECT 1 FROM webhook_rotations WHERE secret_at IS NOT NULL)
@@ -181,9 +181,9 @@ func (l *Ledger) OpenRotation(ctx context.Context) (r Rotation, err error) {
 func (r rotation) hasSecret() bool { return !r.secret.IsZero() }
 func (r rotation) hasKey() bool    { return !r.key.IsZero() }
 
-// oldest returns the oldest rotation whose key counts: the newest one done so long ago that older
-// keys no longer count, or 0 for all. It also returns when the next rotation gets that old, or zero
-// for never.
+// oldest returns the oldest rotation with a valid key: the newest one done so long ago that older
+// keys are invalid, or 0 for all. It also returns when the next rotation gets that old, or zero for
+// never.
 func oldest(all []rotation, has func(rotation) bool, now time.Time, overlap time.Duration) (id int64, until time.Time) {
 	before := false // there is one that still counts, though a later one was done
 	for _, r := range all {
@@ -210,9 +210,9 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// unknownSecret reports whether the service may sign with a secret that never came here: it
-// was asked for one, and neither named nor refused it. A later rotation that was done makes
-// up for that once the request can arrive no more.
+// unknownSecret reports whether the service may sign with an unknown secret: a request for one had
+// neither an answer nor a refusal. A later finished rotation settles this once the request can no
+// longer arrive.
 func unknownSecret(all []rotation, now time.Time) bool {
 	done := false
 	for _, r := range slices.Backward(all) {

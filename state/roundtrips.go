@@ -12,9 +12,9 @@ import (
 	"payersync/connector"
 )
 
-// An update replaces a customer as a whole, so a spelling that is not the service's loses
-// what others have put there. A round trip reads a customer, replaces it and reads it again.
-// The ledger keeps what was seen of them, and whether a way of updating is believed follows.
+// An update replaces the whole customer, so a wrong spelling loses foreign members. A round trip
+// reads a customer, replaces it and reads it again. The ledger keeps what was seen of them, and
+// whether a way of updating is believed follows.
 
 // Way is how customers are updated: where, and in which spelling. Either changed is another
 // way, with a proof of its own.
@@ -23,7 +23,7 @@ type Way struct {
 	Spelling string // the settings that an update is written by, as text
 }
 
-// Who made a round trip.
+// The origins of a round trip.
 const (
 	TripUpdate = "update"
 	TripProbe  = "probe"
@@ -64,9 +64,9 @@ func (p Proof) Proven() (RoundTrip, bool) {
 	return RoundTrip{}, false
 }
 
-// Covers reports whether customers that hold these kinds of members of others may be
-// updated: each kind has survived a round trip. One that holds nothing of others has
-// nothing to lose, so any proof is enough for it.
+// Covers reports whether customers with these kinds of foreign members may be updated: each kind
+// has survived a round trip. One that holds nothing of others has nothing to lose, so any proof is
+// enough for it.
 func (p Proof) Covers(kinds []string) bool {
 	if _, proven := p.Proven(); !proven {
 		return false
@@ -80,8 +80,7 @@ func (p Proof) Covers(kinds []string) bool {
 	return slices.Contains(known, TripAny) || !slices.ContainsFunc(kinds, func(k string) bool { return !slices.Contains(known, k) })
 }
 
-// Disproved returns the round trips that say that no update may be sent in this way; none
-// while it may.
+// Disproved returns the round trips that forbid updates in this format; none if it is permitted.
 func (p Proof) Disproved() []RoundTrip {
 	clean := 1 + lastIndex(p.Trips, func(t RoundTrip) bool { return len(t.Lost) == 0 })
 	doubts := p.Trips[clean:]
@@ -162,8 +161,8 @@ func (tx *Tx) SaveRoundTrip(way Way, t RoundTrip) error {
 		strings.ToLower(way.Address), way.Spelling, t.By, t.Subject, stamp(tx.now), string(survived), string(lost), t.Sure)
 }
 
-// KnownToMove returns those of some paths, without places in lists, that moved with every
-// update so far: nobody's edit, and no loss.
+// KnownToMove returns the paths, without places in lists, that have moved with every update so far.
+// Such a move is neither an edit nor a loss.
 func (tx *Tx) KnownToMove(paths []string) ([]string, error) {
 	var known []string
 	for _, path := range paths {

@@ -49,9 +49,9 @@ type Connection struct {
 	Info connector.SourceInfo
 }
 
-// PinConnection records what a connection is bound to when it is first used and
-// refuses with *ErrOtherEnvironment when it names something else later. What else
-// its source says of itself is kept as SourceInfo returns it.
+// PinConnection records what a connection is bound to when it is first used and refuses with
+// *ErrOtherEnvironment when it names something else later. The source's other descriptions are
+// stored as SourceInfo returns them.
 func (tx *Tx) PinConnection(c Connection) error {
 	if err := tx.exec(`INSERT INTO connections (name, source_kind, tenant_id, tenant_name, updated_at)
 		VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING`,
@@ -88,9 +88,9 @@ type NewRun struct {
 	Holder     string // the process, for people
 }
 
-// OpenRun opens a run and returns its number. It fails with *ErrRunOpen while
-// another run holds the connection, and with *MovedError when its books moved to another one;
-// a run whose lease ran out is closed as incomplete first.
+// OpenRun opens a run and returns its number. It fails with *ErrRunOpen while another run holds the
+// connection, and with *MovedError after its books moved to another one. It first closes a run with
+// an expired lease as incomplete.
 func (tx *Tx) OpenRun(r NewRun) (int64, error) {
 	if err := tx.closedBooks(r.Connection); err != nil {
 		return 0, err
@@ -134,8 +134,8 @@ func (tx *Tx) takeOver(connection string, run int64, since, until sql.NullString
 		stamp(tx.now), run))
 }
 
-// EndLease ends the lease of a connection's open run at once. Its caller holds
-// the connection's lock, and that proves that the run is dead.
+// EndLease ends the lease of a connection's open run at once. Its caller holds the connection's
+// lock, which proves that the run is dead.
 func (tx *Tx) EndLease(connection string) error {
 	return tx.exec("UPDATE runs SET lease_until = ? WHERE connection = ? AND finished_at IS NULL", stamp(tx.now), connection)
 }
@@ -146,8 +146,8 @@ func (tx *Tx) HasOpenRun(connection string) (open bool, err error) {
 	return open, err
 }
 
-// LastRun returns how the newest run of a connection ended, and whether it is at work and holds the
-// connection; one whose lease is over does not. "" for no run.
+// LastRun returns the result of a connection's newest run, and whether the run is active; a run
+// with an expired lease is not. "" for no run.
 func (tx *Tx) LastRun(connection string) (outcome connector.RunOutcome, holds bool, err error) {
 	err = tx.row([]any{&outcome, &holds}, "SELECT outcome, finished_at IS NULL AND lease_until > ? FROM runs WHERE connection = ? ORDER BY run_id DESC LIMIT 1", stamp(tx.now), connection)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -165,8 +165,8 @@ func (tx *Tx) RenewLease(run int64) error {
 	return err
 }
 
-// holds fails with ErrLeaseLost unless the run is still open: the fence in front
-// of every write that leads to a request.
+// holds fails with ErrLeaseLost unless the run is still open. It guards every write that leads to a
+// request.
 func (tx *Tx) holds(run int64) error {
 	if run != 0 && run == tx.run { // nobody else has ended it since: nobody else writes
 		return nil
@@ -198,9 +198,8 @@ type Counts struct {
 }
 
 // countChanged returns for every record with an action of this run, or with an open change, its
-// class, whether the run caused it, and its class otherwise. A customer that was made, or taken
-// over, and then updated by the same run counts as made; an update that had nothing to send changed
-// nothing.
+// class, whether the run caused it, and its class otherwise. A customer that a run creates or
+// adopts, and then updates, counts as created. An update with nothing to send changed nothing.
 const countChanged = `SELECT c.source_id, c.run_id = ?1, CASE c.state
     WHEN 'done' THEN CASE (SELECT min(CASE d.action WHEN 'create' THEN 1 WHEN 'adopt' THEN 2 ELSE 3 END) FROM changes d
       WHERE d.connection = ?2 AND d.source_id = c.source_id AND d.lane = 'customer' AND d.state = 'done' AND (d.run_id = c.run_id OR d.change_id = c.change_id)) WHEN 1 THEN 'created' WHEN 2 THEN 'adopted'
@@ -241,9 +240,9 @@ func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcom
 	return counts, outcome, errors.Join(err, tx.noteSentPlan(run))
 }
 
-// undone reports whether a later run has work left. That is known work, such as records to plan
-// again, records behind an older create, unfinished changes, customers that no read has confirmed,
-// or unfinished signing links of linked payers.
+// undone reports whether a later run has work left. It checks known work: records to plan again or
+// behind an older create, unfinished changes, unconfirmed customers, and unfinished signing links
+// of linked payers.
 func (tx *Tx) undone(run int64, known bool, connection string) (undone bool, err error) {
 	if known {
 		return true, nil
@@ -262,7 +261,7 @@ func (tx *Tx) undone(run int64, known bool, connection string) (undone bool, err
 }
 
 // Findings returns how many records of the connection need a person, and how many of them have
-// since then or later. What ends by itself is no finding.
+// since then or later. Conditions that end by themselves are no finding.
 func (tx *Tx) Findings(connection string, since time.Time) (all, fresh int, err error) {
 	found := map[string]bool{}
 	err = tx.each("SELECT source_id, reason, since >= ? FROM "+toldOfRecords+" a WHERE connection = ?", []any{stamp(since), connection}, func(scan func(...any) error) error {
@@ -295,8 +294,7 @@ type RunBefore struct {
 	Waiting int
 }
 
-// RunBefore returns how the run before this one ended, of those that send as this one does or plan
-// as it does.
+// RunBefore returns the result of the previous run of the same kind, sending or planning.
 func (tx *Tx) RunBefore(run int64) (b RunBefore, err error) {
 	err = tx.row([]any{&b.Outcome, &b.Problem, &b.Waiting}, `SELECT b.outcome, b.error, b.waiting FROM runs b JOIN runs n ON n.run_id = ?
 		WHERE b.connection = n.connection AND b.run_id < n.run_id AND b.finished_at IS NOT NULL AND (b.kind = 'plan') = (n.kind = 'plan') ORDER BY b.run_id DESC LIMIT 1`, run)
@@ -335,8 +333,8 @@ func (tx *Tx) toldStatus(connection string) (map[string]toldRecord, error) {
 	return out, err
 }
 
-// countRun counts each record that the run met, or did something for, once. again says that some record, met or not, is
-// to be planned again.
+// countRun counts each record once that the run met or acted on. again reports whether any record,
+// met or not, must be planned again.
 func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Counts, again bool, err error) {
 	changed := map[string]*int{
 		"created": &c.Created, "adopted": &c.Adopted, "updated": &c.Updated, "failed": &c.Failed, "waiting": &c.Waiting, "held": &c.Held, "unchanged": &c.Unchanged,

@@ -16,9 +16,9 @@ type OtherBooks struct {
 }
 
 // OtherBooks returns the other connections whose linked payers look like unlinked records of a
-// connection. The name and an e-mail address, a phone or a postcode are equal. What many payers
-// have in common says nothing. Connections of which a person has decided how they belong to this
-// one are left out. records is how many records of the connection are payers.
+// connection. The name and an e-mail address, a phone or a postcode are equal. Traits that many
+// payers share prove nothing. Connections with a decision about this one are left out. records is
+// the number of the connection's records that are payers.
 func (tx *Tx) OtherBooks(connection string) (others []OtherBooks, records int, err error) {
 	if err := tx.row([]any{&records}, `SELECT count(*) FROM payers n JOIN source_records r ON r.connection = n.connection AND r.source_id = n.source_id
 		WHERE n.connection = ?1 AND NOT `+hasLeft, connection); err != nil {

@@ -15,15 +15,16 @@ import (
 	"sync"
 )
 
-// SQLite runs the triggers, views, CHECKs and generated columns of whatever file it opens. A file from elsewhere, a
-// backup above all, can hold some that no migration made, and they would act on the first write. So the schema of a
-// file is compared with that of the migrations before payersync writes to it.
+// SQLite runs the triggers, views, CHECKs and generated columns of whatever file it opens. A
+// foreign file, such as a backup, can contain objects without a migration, and they would act on
+// the first write. So the schema of a file is compared with that of the migrations before payersync
+// writes to it.
 
 // maxSchemaText is how many bytes of the text of one object are read. Those of payersync are shorter.
 const maxSchemaText = 64 << 10
 
-// maxCounter is the largest number of a table's counter that is believed: from one near the largest that there is,
-// SQLite could give no row another number.
+// maxCounter is the largest accepted counter of a table. Near the largest possible one, SQLite
+// could not number another row.
 const maxCounter = 1 << 48
 
 // schemaObject is a row of sqlite_master: a table, an index, a view or a trigger.
@@ -68,7 +69,7 @@ func readSchema(ctx context.Context, db books) (s schema, err error) {
 	return s, err
 }
 
-// versionTable is the table in which goose notes which migrations were made.
+// versionTable is the table in which goose stores the applied migrations.
 const versionTable = "goose_db_version"
 
 func (s schema) hasTable(name string) bool {
@@ -93,7 +94,7 @@ func (s schema) fingerprint(seal *sealer, newest int64) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// schemaKinds are the kinds of objects in the order in which people are told of them: first those that act.
+// schemaKinds are the kinds of objects in the order of reports; objects that act come first.
 var schemaKinds = []string{"trigger", "view", "table", "index"}
 
 // compare returns how the schema differs from the one that the migrations make, one sentence for each object.
@@ -238,7 +239,7 @@ func makeSchema(ctx context.Context, version int64) (made []schemaObject, err er
 	return s.objects, err
 }
 
-// strangeSchemaError says that a file's schema is not that of the migrations.
+// strangeSchemaError reports that a file's schema differs from that of the migrations.
 type strangeSchemaError struct {
 	version int64
 	strange []string
@@ -262,9 +263,9 @@ func (e *newerSchemaError) Error() string {
 	return fmt.Sprintf("its schema is version %d, this payersync knows up to %d", e.version, e.newest)
 }
 
-// checkSchema fails with a *strangeSchemaError or *newerSchemaError unless the schema of a SQLite file is the one that
-// the migrations up to its version make. It does not compare when the fingerprint is the known one, and returns the
-// fingerprint, which needs a key.
+// checkSchema fails with a *strangeSchemaError or *newerSchemaError unless a SQLite file has
+// exactly the schema of the migrations up to its version. It skips the comparison for the known
+// fingerprint, and returns the fingerprint, which needs a key.
 func checkSchema(ctx context.Context, db books, seal *sealer, known string) (fingerprint string, err error) {
 	newest, err := newestSchema()
 	if err != nil {
@@ -301,7 +302,7 @@ func checkCounters(ctx context.Context, db books, version int64) error {
 	return err
 }
 
-// refuseSchema says to people why a file is not used; an error that is about something else stays as it is.
+// refuseSchema explains to people why a file is refused; other errors stay unchanged.
 func refuseSchema(path string, err error, next string) error {
 	var strange *strangeSchemaError
 	var newer *newerSchemaError
@@ -314,8 +315,8 @@ func refuseSchema(path string, err error, next string) error {
 	return err
 }
 
-// checkSchema compares the schema of the file with the migrations, unless the note beside the file says that it was
-// compared as it is.
+// checkSchema compares the schema of the file with the migrations, unless the note beside the file
+// shows it unchanged since the last comparison.
 func (e *sqliteFile) checkSchema(ctx context.Context, db *sql.DB, seal *sealer) error {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // another process may migrate it meanwhile
 	if err != nil {

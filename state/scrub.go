@@ -11,16 +11,15 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// What is erased is overwritten in its place (secure_delete), but SQLite may have moved it
-// about in its file before, and the write-ahead log holds the pages as they were. A sealed
-// value is found there by its beginning, the id of its key and its random nonce: without the
-// nonce nothing opens the rest.
+// SQLite overwrites erased data in place (secure_delete). But it may have moved the data within its
+// file before, and the write-ahead log holds the old pages. A sealed value is found there by its
+// beginning, the id of its key and its random nonce: without the nonce nothing opens the rest.
 const boxHead = 4 + 12
 
 // scrub clears erased boxes from the ledger's files and reports whether it succeeded. A process
-// that reads an older state keeps the log unchanged. The whole file is written anew only when one
-// of them is found in it, or where boxes is nil: a write of another process waits that long. A
-// server cleans up for itself.
+// that reads an older state keeps the log unchanged. It rewrites the whole file only if one of them
+// is found in it, or if boxes is nil. A write of another process waits that long. A server cleans
+// up for itself.
 func (l *Ledger) scrub(ctx context.Context, boxes [][]byte) (clean bool, err error) {
 	if !l.below.isFile() {
 		return true, nil
@@ -81,8 +80,8 @@ func (l *Ledger) cleaner(store int) (*sql.DB, error) {
 	return db, nil
 }
 
-// vacuum writes the ledger's file anew. On the way it makes a copy, sealed like the ledger, of
-// which memory may not have enough; where there is no folder for temporary files, it must.
+// vacuum writes the ledger's file anew. It makes a temporary copy, sealed like the ledger. The copy
+// may exceed the memory, and needs the memory only without a folder for temporary files.
 func (l *Ledger) vacuum(ctx context.Context, db *sql.DB) error {
 	_, err := db.ExecContext(ctx, "VACUUM")
 	if primaryCode(err) != sqlite3.SQLITE_CANTOPEN {

@@ -26,9 +26,9 @@ const keyBytes = 32
 // maxKey is how much of a key file is read.
 const maxKey = 4 << 10
 
-// sealer seals personal bodies with AES-256-GCM. The associated data is the
-// table and the row's key, so that a sealed body cannot be moved to another row.
-// A box is: 4 bytes key id, 12 bytes random nonce, ciphertext with its tag.
+// sealer seals personal bodies with AES-256-GCM. The associated data is the table and the row's
+// key, so a sealed body cannot move to another row. A box is: 4 bytes key id, 12 bytes random
+// nonce, ciphertext with its tag.
 type sealer struct {
 	id      [4]byte
 	aead    cipher.AEAD

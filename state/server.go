@@ -17,9 +17,9 @@ import (
 	"payersync/connector"
 )
 
-// Server is a database of PostgreSQL that keeps the ledgers of many accounts, in the same tables
-// and apart by policies of their rows. All ledgers of a process share its connections: some that
-// write, some that read, and one that holds locks. It is safe for concurrent use.
+// Server is a PostgreSQL database with the ledgers of many accounts, in the same tables and
+// separated by row policies. All ledgers of a process share its connections: some that write, some
+// that read, and one that holds locks. It is safe for concurrent use.
 type Server struct {
 	write, read *pgxpool.Pool
 	locks       *sessionLocks
@@ -49,8 +49,8 @@ const (
 var ErrServer = errors.New("cannot use the ledgers' database")
 
 // OpenServer connects to a database and brings its tables up to date, one process at a time. It
-// fails with ErrServer where there is none, and where the database, its role, or what stands
-// before it would not keep ledgers apart or commits durable.
+// fails with ErrServer if there is no database, or if the database, its role, or a proxy would not
+// keep ledgers apart or commits durable.
 func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	config, err := sessionsAt(o.Address)
 	if err != nil {
@@ -104,10 +104,10 @@ func sessionsAt(address string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// What connections that write, and that read, are set to besides. Statements go by keys and in order, a page at a time,
-// and are written for an engine that knows nothing else: what the server would do with all rows at once, by several
-// processes, in compiled code or by a list kept beside, it does for each page again. What is asked within a write goes
-// by keys, whatever their values: to plan it anew for each takes longer than to do it.
+// Further settings of connections that write, and of those that read. Statements go by keys and in
+// order, a page at a time, and are written for a simple planner. Parallel scans, compiled code and
+// materialised lists would repeat their work for each page. Queries within a write go by keys of
+// any value: planning each anew takes longer than running it.
 var (
 	toRead = map[string]string{"default_transaction_read_only": "on", "jit": "off", "enable_material": "off", "max_parallel_workers_per_gather": "0"}
 
@@ -172,9 +172,9 @@ func refusedServer(err error) error {
 }
 
 // checkSession looks at a new connection before anything is asked on it. The settings were sent
-// with the request for it; a server, or what stands before it, may not have taken them. A
-// pooler that gives each transaction another session would mix up ledgers: it is known by the number of the
-// session, which is its own and not the server's.
+// with the request for it; a server, or what stands before it, may not have taken them. A pooler
+// that changes the session for each transaction would mix up ledgers. It is recognised by its own
+// session number, which differs from the server's.
 func checkSession(ctx context.Context, conn *pgx.Conn) error {
 	for name, want := range postgresSettings {
 		var got string
@@ -207,7 +207,7 @@ func checkSession(ctx context.Context, conn *pgx.Conn) error {
 func (s *Server) migrate(ctx context.Context) error {
 	db := stdlib.OpenDBFromPool(s.write)
 	defer func() { _ = db.Close() }()
-	// Of two that make it at once, one would fail.
+	// If two processes created it at once, one would fail.
 	if _, err := db.ExecContext(ctx, fmt.Sprintf("DO $$ BEGIN PERFORM pg_advisory_xact_lock(%d); CREATE SCHEMA IF NOT EXISTS %s; END $$", writersLock, postgresSchema)); err != nil {
 		return fmt.Errorf("make the schema: %w", err)
 	}

@@ -17,8 +17,9 @@ func (s *Server) hear(said time.Time) {
 	s.heard.Store(&heardTime{said.UTC(), time.Now()}) //nolint:forbidigo // it measures how long ago that was, and tells no time
 }
 
-// Now returns the time by the database's clock: what it said last, which every write and every look for deliveries
-// hears, and what has passed since. All nodes tell the same time, whatever their own clocks say.
+// Now returns the time by the database's clock: its last reading, renewed by every write and every
+// check for deliveries, plus the time since. All nodes tell the same time, whatever their own
+// clocks say.
 func (s *Server) Now() time.Time {
 	r := s.heard.Load()
 	return r.said.Add(time.Since(r.here)) //nolint:forbidigo // see hear

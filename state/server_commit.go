@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// unreplicated is where a connection keeps that a commit of it may be lost in a failover.
+// unreplicated is the connection's record that a failover may lose one of its commits.
 const unreplicated = "unreplicated"
 
 // errUnreplicated means that a commit stopped waiting for the server's synchronous standbys, because it was
@@ -36,8 +36,8 @@ func replicated(conn *pgconn.PgConn) error {
 	return errUnreplicated
 }
 
-// commit runs do as one transaction, whose end is waited for even when ctx ends: the caller always
-// learns whether it happened. It fails with ErrConnectionLost if nothing was kept, and with
+// commit runs do as one transaction and waits for its end even when ctx ends, so the caller always
+// learns the result. It fails with ErrConnectionLost if nothing was kept, and with
 // ErrOutcomeUnknown if that is unknown.
 func (s *Server) commit(ctx context.Context, do func(pgx.Tx) error) error {
 	var id, line string
@@ -61,9 +61,9 @@ func (s *Server) commit(ctx context.Context, do func(pgx.Tx) error) error {
 	return err
 }
 
-// settle asks what became of a transaction. The server may not know yet that its session is
-// gone; one that took its place may have given its number to another, or not know it. What was committed counts once
-// a later commit has reached the standbys too, where there are some to wait for.
+// settle asks what became of a transaction. The server may not yet know that its session is gone. A
+// promoted server may have reused its number, or not know it. Commits count once a later commit has
+// reached the standbys too, if there are any to wait for.
 func (s *Server) settle(ctx context.Context, id, line string) error {
 	ctx, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
@@ -93,8 +93,8 @@ const (
 	settleTries  = 50 * time.Millisecond
 )
 
-// Ping asks whether the database takes writes: after a commit of nothing, all commits before it are where the server waits
-// for them to be, its synchronous standbys for instance.
+// Ping checks whether the database accepts writes. After an empty commit, all earlier commits are
+// at their destination, such as the server's synchronous standbys.
 func (s *Server) Ping(ctx context.Context) error {
 	err := s.write.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
 		_, err := conn.Exec(ctx, "SELECT pg_logical_emit_message(true, 'payersync', '')")

@@ -22,7 +22,7 @@ func (s *Server) Pool(ctx context.Context, connections int) (*pgxpool.Pool, erro
 	return pool, nil
 }
 
-// HasDeliveries reports whether an account has deliveries that [Ledger.OpenDeliveries] would show now, as a
+// HasDeliveries reports whether an account has deliveries for [Ledger.OpenDeliveries] now, as a
 // transaction of a Pool sees it.
 func (s *Server) HasDeliveries(ctx context.Context, tx pgx.Tx, account int64, gap time.Duration) (has bool, err error) {
 	var now time.Time
@@ -46,7 +46,7 @@ func (s *Server) HasDeliveriesOf(some func(account int64) bool, gap time.Duratio
 	}
 }
 
-// AccountID returns the number of the account on its server that the ledger is of; 0 of a file.
+// AccountID returns the number of the ledger's account on its server; 0 for a file.
 func (l *Ledger) AccountID() int64 {
 	if e, is := l.below.(*postgres); is {
 		return e.account
@@ -54,7 +54,8 @@ func (l *Ledger) AccountID() int64 {
 	return 0
 }
 
-// Alone reports whether the database's commits wait for no standby, so that a failover loses what was committed last.
+// Alone reports whether the database's commits wait for no standby, so that a failover loses the
+// last ones.
 func (s *Server) Alone(ctx context.Context) (alone bool, err error) {
 	if err := s.write.QueryRow(ctx, "SELECT current_setting('synchronous_standby_names') = ''").Scan(&alone); err != nil {
 		return false, refusedServer(err)

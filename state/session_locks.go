@@ -24,8 +24,8 @@ func newSessionLocks(pool *pgxpool.Pool) *sessionLocks {
 	return &sessionLocks{pool: pool, turn: make(chan struct{}, 1), held: map[int64]*pgxpool.Conn{}}
 }
 
-// try takes a lock, and returns nil when somebody else holds it. Where it cannot learn that within a time, it fails with
-// ErrServer.
+// try takes a lock, and returns nil when somebody else holds it. If it cannot learn that in time,
+// it fails with ErrServer.
 func (s *sessionLocks) try(ctx context.Context, key int64) (*Lock, error) {
 	within, cancel := context.WithTimeout(ctx, lockWithin)
 	defer cancel()
@@ -74,7 +74,8 @@ func (s *sessionLocks) release(key int64) error {
 	return nil
 }
 
-// ask asks the session. It waits for no caller's end: a session whose question is broken off is lost, and all locks with it.
+// ask asks the session. It ignores the end of the caller's context: an interrupted query loses the
+// session, and all locks with it.
 func (s *sessionLocks) ask(query string, key int64, answer *bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lockWithin)
 	defer cancel()

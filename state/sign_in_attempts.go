@@ -22,8 +22,8 @@ func (l *Ledger) SignInHash(kind string, texts ...string) string {
 	return l.LetterHash("sign-in "+kind, texts...)
 }
 
-// SignInAttempts returns the counters of strangers that have not expired, at most limit of them,
-// those with the most wrong passwords first.
+// SignInAttempts returns up to limit unexpired counters of strangers, those with the most wrong
+// passwords first.
 func (l *Ledger) SignInAttempts(ctx context.Context, now time.Time, limit int) ([]SignInAttempts, error) {
 	type found struct {
 		SignInAttempts

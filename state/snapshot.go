@@ -41,8 +41,8 @@ func (s *Snapshot) Verify(ctx context.Context, watch func(Looked)) ([]Damage, er
 	return verify(ctx, s.tx, s.below, s.seal, watch)
 }
 
-// Where the header of a SQLite file says how it is written and read: 2 with a write-ahead
-// log, 1 without.
+// Offsets of the write and read version in a SQLite file's header: 2 with a write-ahead log, 1
+// without.
 const (
 	writeVersion = 18
 	readVersion  = 19

@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// To look through a large file takes seconds, and whoever only wants to see something
-// should not wait for that. So the file is looked through beside the first reads, on a
-// connection of its own, and what writes waits: a damaged ledger is not written to, and
-// so nothing that a ledger must know of leaves for the service. A reader meets damage
-// where it reads it, as SQLite does. Whether a file need not be waited for is decided in looked.go.
+// Checking a large file takes seconds, and read-only commands should not wait for it. So the file
+// is checked beside the first reads, on a connection of its own, and writes wait. A damaged ledger
+// is never written, and no request leaves without being recorded in it. A reader meets damage where
+// it reads it, as SQLite does. Whether a file need not be waited for is decided in looked.go.
 
-// lookAfter is when the file is looked through although nobody waits for it yet: whoever
-// shows something and ends has it done by then, and needs the disk for itself.
+// lookAfter is the delay before the check starts without a waiting caller. Short read commands are
+// done by then, and need the disk for themselves.
 const lookAfter = 250 * time.Millisecond
 
 // verdict is what a look through the whole file came to.
@@ -30,8 +29,8 @@ type verdict struct {
 	damaged atomic.Bool // SQLite has met damage: last counts no more
 }
 
-// lookThrough begins to look through the file, after before has returned. Where it lies there as it was when it was
-// found sound last, nobody waits for that.
+// lookThrough begins to look through the file, after before has returned. Nobody waits if the file
+// is unchanged since it was last found sound.
 func lookThrough(look func(context.Context) error, before func(context.Context), last time.Time, now func() time.Time) *verdict {
 	ctx, cancel := context.WithCancel(context.Background())
 	begin := make(chan struct{})
@@ -64,8 +63,8 @@ func (v *verdict) heed(err error) error {
 	return err
 }
 
-// foundSound returns when the file was last found sound, once the look through it has ended or was given up; zero where
-// it was not, or damage was met since.
+// foundSound returns when the file was last found sound, after the check has ended or was
+// cancelled; zero if it was not, or after later damage.
 func (v *verdict) foundSound() time.Time {
 	switch {
 	case v.damaged.Load():
@@ -80,7 +79,7 @@ func (v *verdict) foundSound() time.Time {
 
 // Sound waits until the whole file was checked since it was opened, or was closed cleanly by a
 // process that had checked it. It returns nil if the file is sound, or else the *OpenError that
-// every write fails with. Whoever asks another system on the word of the ledger asks this first.
+// every write fails with. Callers check this before they send requests based on the ledger.
 func (l *Ledger) Sound(ctx context.Context) error {
 	select {
 	case <-l.sound.known:
@@ -93,8 +92,8 @@ func (l *Ledger) Sound(ctx context.Context) error {
 	return l.Looked(ctx)
 }
 
-// Looked waits until the look through the whole file has ended, also where nobody needs to wait for it, and returns what
-// it found.
+// Looked waits until the check of the whole file has ended, even if no caller needs it, and returns
+// the result.
 func (l *Ledger) Looked(ctx context.Context) error {
 	l.sound.asked()
 	select {
@@ -105,7 +104,7 @@ func (l *Ledger) Looked(ctx context.Context) error {
 	}
 }
 
-// Verdict is Sound for whoever does not wait: known is false while writes wait for the look through the file.
+// Verdict is Sound without waiting: known is false while writes wait for the check of the file.
 func (l *Ledger) Verdict() (known bool, err error) {
 	select {
 	case <-l.sound.known:

@@ -37,10 +37,10 @@ type Reading struct {
 	last string // stands for what the ledger holds; "" for what no reading gave, or none that can be told
 }
 
-// Known reports whether the ledger holds all that the reading would give, in just that way.
+// Known reports whether the ledger already holds exactly the content of the reading.
 func (r Reading) Known() bool { return r.as != "" && r.as == r.last }
 
-// IfStill returns the reading where one would give the same now, and otherwise one that cannot be told.
+// IfStill returns the reading if a new one would be the same, and otherwise an unknown one.
 func (r Reading) IfStill(now Reading) Reading {
 	if r.as != now.as {
 		r.as = ""
@@ -48,10 +48,10 @@ func (r Reading) IfStill(now Reading) Reading {
 	return r
 }
 
-// Reading returns the known state of a run's complete reading. The source declares that it would
-// return the content that mark stands for; "" if it declares nothing. Labels are made by this
-// mapping. The ledger holds what an earlier run read only while no other run of the connection came
-// after that one, whatever became of it.
+// Reading describes a complete reading by a run. mark stands for the content that the source
+// declares; "" if it declares none. The source declares that it would return the content that mark
+// stands for; "" if it declares nothing. Labels are made by this mapping. The ledger holds an
+// earlier run's reading only if no other run of the connection came after it, whatever its result.
 func (l *Ledger) Reading(ctx context.Context, run int64, connection, mark, mapping string) (r Reading, err error) {
 	if mark == "" {
 		return r, nil
@@ -70,7 +70,7 @@ func (l *Ledger) Reading(ctx context.Context, run int64, connection, mark, mappi
 	return r, err
 }
 
-// EndReading notes that the records of a connection are those of a reading that came to its end.
+// EndReading notes that the records of a connection come from a completed reading.
 func (tx *Tx) EndReading(run int64, connection string, r Reading) error {
 	if r.as == "" {
 		return nil
@@ -159,9 +159,9 @@ func (tx *Tx) describe(c Connection) error {
 	return tx.exec("UPDATE connections SET described = ?1, updated_at = ?2 WHERE name = ?3 AND described <> ?1", string(described), stamp(tx.now), c.Name)
 }
 
-// SourceInfo returns what a connection's source said of itself to the last run;
-// the zero value before the first. Of a description that cannot be read nothing
-// but what the connection is pinned to is left; the next run writes it anew.
+// SourceInfo returns what a connection's source said of itself to the last run; the zero value
+// before the first. An unreadable description keeps only the connection's pinned values; the next
+// run writes it anew.
 func (l *Ledger) SourceInfo(ctx context.Context, connection string) (connector.SourceInfo, error) {
 	var pinned, info connector.SourceInfo
 	var described string

@@ -93,7 +93,7 @@ func wordLength(s string) (n int) {
 	return n
 }
 
-// joinedOn reports whether a table that s begins with, under whatever name, is joined ON something.
+// joinedOn reports whether s begins with a table, under any name, that is joined ON something.
 func joinedOn(s string) bool {
 	for range 3 { // the table, or its name and a word between them
 		n := wordLength(s)

@@ -119,8 +119,8 @@ func standingColumns(records, about string) string {
 	LEFT JOIN (SELECT mandate_id, count(*) AS times, min(sent_on) AS first, max(sent_on) AS last FROM handovers` + about + ` GROUP BY mandate_id) o ON o.mandate_id = m.mandate_id`
 }
 
-// EachStanding hands over where each record stands, of one connection or of all for "", in
-// the order of connections and ids. It reads as it goes.
+// EachStanding passes on the readiness of each record, of one connection or of all for "", in the
+// order of connections and ids. It reads as it goes.
 func (l *Ledger) EachStanding(ctx context.Context, connection string, do func(Standing) error) error {
 	add, err := l.besidesRecords(ctx)
 	if err != nil {
@@ -135,8 +135,8 @@ func (l *Ledger) EachStanding(ctx context.Context, connection string, do func(St
 // standingsAtOnce is of how many records it is read at a time where they stand.
 const standingsAtOnce = 1000
 
-// EachStandingOf hands over where these records stand, in their order: each by its row as it is then,
-// and none that is there no more. Whoever takes long over them keeps nobody from the ledger.
+// EachStandingOf passes on the readiness of these records in their order, each by its present row;
+// missing records are left out. A slow caller blocks nobody.
 func (l *Ledger) EachStandingOf(ctx context.Context, records []RecordID, do func(Standing) error) error {
 	add, err := l.besidesRecords(ctx)
 	if err != nil {
@@ -201,8 +201,8 @@ func (l *Ledger) besidesRecords(ctx context.Context) (add func(*Standing), err e
 	}, err
 }
 
-// StandingOf returns where one record stands; nil when there is none. Of the letters, stops and
-// cancellations of others it reads nothing: it is asked before each letter.
+// StandingOf returns where one record stands; nil when there is none. It reads no letters, stops
+// and cancellations of other payers, because it runs before each letter.
 func (l *Ledger) StandingOf(ctx context.Context, id RecordID) (out *Standing, err error) {
 	const about = " WHERE mandate_id = (SELECT mandate_id FROM payers WHERE connection = ?1 AND source_id = ?2)"
 	if err := l.eachStanding(ctx, standingColumns("source_records r", about)+" WHERE r.connection = ?1 AND r.source_id = ?2", []any{id.Connection, id.SourceID}, func(s Standing) error { out = &s; return nil }); err != nil || out == nil {
@@ -239,8 +239,7 @@ func (l *Ledger) StandingOf(ctx context.Context, id RecordID) (out *Standing, er
 	return out, err
 }
 
-// addTold counts the letters about a mandate that waits for a signature of which the journal
-// alone tells.
+// addTold counts the letters about unsigned mandates known only from the journal.
 func (l *Ledger) addTold(s *Standing, told map[string]ToldLetter) {
 	for step := 0; step < LetterSteps && len(told) > 0 && s.Mandate.Status == connector.MandateCreated; step++ {
 		if t, is := told[l.LetterID(s.Mandate.ID, step)]; is {
@@ -286,7 +285,7 @@ func (l *Ledger) eachStanding(ctx context.Context, query string, args []any, do 
 	})
 }
 
-// add counts a letter that left, and of which only the journal beside the ledger tells.
+// add counts a sent letter known only from the journal beside the ledger.
 func (t *SentLetters) add(at time.Time) {
 	t.Unclear++
 	if t.First.IsZero() || at.Before(t.First) {
@@ -377,8 +376,8 @@ func (l *Ledger) holdingStopsOf(ctx context.Context, id RecordID, recipient stri
 	return l.holding(all), nil
 }
 
-// holding returns those of the stops, in the order in which they were made, that hold. Of several
-// the newest is told, but that an address does not exist comes before all else.
+// holding returns the stops in force, in order of creation. It reports the newest of several, but a
+// nonexistent address comes first.
 func (l *Ledger) holding(all []LetterStop) stops {
 	out := stops{map[RecordID]*LetterStop{}, map[string]*LetterStop{}}
 	today := l.Now().Format(time.DateOnly)
@@ -395,8 +394,8 @@ func (l *Ledger) holding(all []LetterStop) stops {
 	return out
 }
 
-// cancellations returns who cancelled which mandate with us and why, the newest word of each, or
-// of one mandate.
+// cancellations returns who cancelled each mandate with us and why, by the newest decision; for all
+// mandates or one.
 func (l *Ledger) cancellations(ctx context.Context, mandate string) (map[string]Ended, error) {
 	out := map[string]Ended{}
 	type row struct {

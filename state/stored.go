@@ -56,7 +56,7 @@ func (r *openRow) change() openChange {
 
 const openColumns = "%[1]s.state, %[1]s.approved, %[1]s.left_out, %[1]s.change_hash"
 
-// openChangeOf joins the change of a record's lane that has no end, of which there is one at most.
+// openChangeOf joins the open change of a record's lane; there is at most one.
 func openChangeOf(as, lane string) string {
 	return fmt.Sprintf(" LEFT JOIN changes %[1]s ON %[1]s.connection = r.connection AND %[1]s.source_id = r.source_id AND %[1]s.lane = '%[2]s' AND %[3]s ",
 		as, lane, strings.ReplaceAll(openStates, "state =", as+".state ="))
@@ -73,9 +73,9 @@ var (
 	  WHERE m.connection = r.connection AND m.source_id = r.source_id AND m.action = 'create' AND m.state = 'done' AND m.change_id > p.parted)`
 )
 
-// StoredRecords returns up to limit records of a connection after source id
-// after, in order, as a plan with this mapping version would meet them. there
-// leaves out those that the last whole reading of a snapshot did not show.
+// StoredRecords returns up to limit records of a connection after source id after, in order, as a
+// plan with this mapping version would meet them. there excludes records that the last complete
+// reading of a snapshot missed.
 func (l *Ledger) StoredRecords(ctx context.Context, connection, mapping string, there bool, after string, limit int) ([]StoredRecord, error) {
 	return l.stored(ctx, connection, "SELECT "+storedColumns+storedFrom+
 		"WHERE r.connection = ?1 AND r.source_id > ?3 AND (r.unseen = 0 OR ?4 = 0) ORDER BY r.source_id"+limitTo,
@@ -180,9 +180,8 @@ func (r StoredRecord) weighLink(d Decision) Weight {
 	return Weight{Changes: 1}
 }
 
-// AsksForLink reports whether a plan with this decision holds a request for a
-// signing link. One that was sent keeps its place outside of plans, and one whose
-// customer is in flight keeps waiting.
+// AsksForLink reports whether a plan with this decision holds a request for a signing link. A sent
+// one keeps its place outside of plans, and one with its customer in flight keeps waiting.
 func (r StoredRecord) AsksForLink(d Decision) bool {
 	if r.link.state != "" && r.link.state != connector.ChangePending {
 		return false
@@ -201,9 +200,9 @@ func (l *Ledger) RecordCount(ctx context.Context, connection string, there bool)
 	return n, err
 }
 
-// KeysElsewhere adds further payers to the key counts of a page. The rule that no two payers share
-// a key covers them, but StoredRecords does not return them: payers of other connections, and rows
-// that are gone from a snapshot.
+// KeysElsewhere adds further payers to the key counts of a page. The rule against shared keys
+// covers them, but StoredRecords does not return them: payers of other connections, and rows that
+// are gone from a snapshot.
 func (l *Ledger) KeysElsewhere(ctx context.Context, connection string, there bool, counts map[connector.Key]int) error {
 	byName := map[string][]string{}
 	for key := range counts {
@@ -231,9 +230,9 @@ func (l *Ledger) KeysElsewhere(ctx context.Context, connection string, there boo
 	return nil
 }
 
-// FindRecords returns the records that id names: by source id, or as FindPayers
-// finds their payers. It is asked with every search: the bounds of the key's value are what an
-// index is gone through by, which withValue alone is not.
+// FindRecords returns the records that id names: by source id, or as FindPayers finds their payers.
+// It is part of every search: the bounds of the key's value let the query use an index, unlike
+// withValue alone.
 func (l *Ledger) FindRecords(ctx context.Context, id string) ([]RecordID, error) {
 	return list(ctx, l, `WITH RECURSIVE names (name) AS (SELECT min(key_name) FROM payers
 		  UNION ALL SELECT (SELECT min(key_name) FROM payers WHERE key_name > name) FROM names WHERE name IS NOT NULL)

@@ -20,9 +20,9 @@ type Newcomer struct {
 // be. No payer and no customer has its key, with a scope or without, and no create with the key is
 // under way. No person has decided about it, and it has no match candidate. No unlinked customer
 // has its name or one of its e-mail addresses. No payer has a likeness of it for Twins to check.
-// Only others may be somebody, and are asked about one by one. Of a stranger KeyRival,
-// CreatesUnderWay, KeyHolders, KeyLinkedTo, UnscopedHolders, Accepted, Alike and Twins have nothing
-// to tell, which a first backfill would ask each about every record.
+// Only others may be somebody, and are asked about one by one. For a stranger the results of
+// KeyRival, CreatesUnderWay, KeyHolders, KeyLinkedTo, UnscopedHolders, Accepted, Alike and Twins
+// are empty. A first backfill would otherwise call each of them for every record.
 func (l *Ledger) Strangers(ctx context.Context, connection string, newcomers []Newcomer) ([]bool, error) {
 	known := make([]bool, len(newcomers))
 	keys := map[string]*question{}
@@ -72,7 +72,7 @@ func (l *Ledger) Strangers(ctx context.Context, connection string, newcomers []N
 	return known, nil
 }
 
-// question are values of which each may be known, and whose they are.
+// question holds values that may be known, and their owners.
 type question struct {
 	values []string
 	of     []int
@@ -82,8 +82,8 @@ func (q *question) ask(of int, value string) {
 	q.values, q.of = append(q.values, connector.Clean(value)), append(q.of, of)
 }
 
-// answer notes whose values are known by a condition on j.value. It asks for the first row of each value: to a server
-// EXISTS is a join, for which it may read all that there is.
+// answer notes whose values are known by a condition on j.value. It asks for the first row of each
+// value: a server runs EXISTS as a join, and may read everything for it.
 func (l *Ledger) answer(ctx context.Context, known []bool, q *question, where string, args ...any) error {
 	if len(q.values) == 0 {
 		return nil

@@ -18,7 +18,7 @@ type table struct {
 	refers  []string // to which tables
 }
 
-// errTables means that two engines do not have the same tables, so that something would be left behind.
+// errTables means that two engines have different tables, so a move would lose rows.
 var errTables = errors.New("the tables there are others than here; use the payersync that made them, or a newer one, for both")
 
 // tablesOf lists the tables of a ledger, each behind those that it refers to.

@@ -15,11 +15,11 @@ import (
 // refresher gives up sooner (fault F23).
 const TokenLease = 90 * time.Second
 
-// ErrNoToken means that nobody has given consent under that name.
+// ErrNoToken means that nobody has given consent under this name.
 var ErrNoToken = errors.New("there is no consent yet")
 
-// ErrTokenMoved means that another refresher has saved a newer token set: what
-// came later is never overwritten (invariant S14).
+// ErrTokenMoved means that another process has saved a newer token set, which is never overwritten
+// (invariant S14).
 var ErrTokenMoved = errors.New("another process has renewed the token")
 
 // Token is the consent that a person gave for a connection, with the newest
@@ -130,8 +130,8 @@ func (tx *Tx) LeaseToken(connection string, generation int64, holder string) (bo
 	return n > 0, err
 }
 
-// RenewToken keeps the token set that followed generation t.Generation and ends
-// the lease; ErrTokenMoved when that generation is no longer the newest.
+// RenewToken stores the token set after generation t.Generation and ends the lease; ErrTokenMoved
+// if that generation is no longer the newest.
 func (tx *Tx) RenewToken(t Token) error {
 	box, err := tx.sealToken(t)
 	if err != nil {

@@ -22,11 +22,10 @@ import (
 	"payersync/connector"
 )
 
-// A payer that a person had forgotten stays known by keyed hashes alone, its tombstone, so
-// that the next reading of the books does not bring it back. The ledger has the tombstones,
-// and so has a file beside it: a backup from before knows nothing of them. The file is
-// written, and on the disk, before anything is erased, and what it says is carried out
-// whenever a ledger is opened that does not know it yet.
+// The ledger knows a forgotten payer only by keyed hashes, its tombstone. So the next reading of
+// the books does not bring it back. The ledger has the tombstones, and so has a file beside it: a
+// backup from before knows nothing of them. The file is on disk before anything is erased. Each
+// opening of a ledger carries out the entries unknown to it.
 //
 // The hashes have a key of their own, sealed in both places: it outlives the sealing key.
 const tombstonesEnding = ".forgotten"
@@ -80,7 +79,7 @@ func (k forgetKey) marks(connection string, of connector.Label) []string {
 	return slices.DeleteFunc([]string{k.numberMark(connection, of), k.personMark(of)}, func(m string) bool { return m == "" })
 }
 
-// tombstone says of a record that its payer is forgotten, or that it may be kept after all.
+// tombstone marks a record's payer as forgotten, or as one that may be kept after all.
 type tombstone struct {
 	record string // keyed hash of its id
 	key    string // of the hashes
@@ -103,8 +102,8 @@ func noTombstones() tombstones {
 	return tombstones{map[string]forgetKey{}, map[string]tombstone{}}
 }
 
-// line returns the tombstone as the file holds it. Its end is a keyed hash of the rest: who
-// has no key cannot make a line, nor one that takes another back.
+// line returns the tombstone as the file holds it. Its end is a keyed hash of the rest, so nobody
+// without the key can add a line or revoke one.
 func (t tombstone) line(k forgetKey) string {
 	word, marks := "keep", "-"
 	if t.holds {
@@ -169,10 +168,9 @@ type tombstonesFile struct {
 	whole int64 // where its last whole line ends; 0 for a new file
 }
 
-// openTombstones opens the file, which must be there unless it is to be made, waits until no
-// other process writes to it, and reads it. It returns nil where there is none, and of a ledger that
-// is no file. A last line
-// that is cut short was never told to anybody.
+// openTombstones opens the existing file, or creates it on request, waits for other writers, and
+// reads it. It returns nil if there is none, and for a ledger on a server. A last line that is cut
+// short was never told to anybody.
 func (l *Ledger) openTombstones(ctx context.Context, seal *sealer, make bool) (*tombstonesFile, error) {
 	if !l.below.isFile() {
 		return nil, nil
@@ -245,7 +243,7 @@ func (l *Ledger) writeTombstones(f *tombstonesFile, lines ...string) error {
 	return nil
 }
 
-// digest stands for who is forgotten: as long as it stays the same, so does that.
+// digest identifies the list of forgotten payers: it changes only with the list.
 func (s tombstones) digest() string {
 	sum := sha256.New()
 	for _, record := range slices.Sorted(maps.Keys(s.stone)) {
@@ -326,9 +324,8 @@ func (s tombstones) anyKey() forgetKey {
 	return newForgetKey(newKey())
 }
 
-// heedTombstones brings the ledger and the file in step when the ledger is opened: of a
-// payer that the file says is forgotten, and the ledger does not, everything is erased
-// before anybody sees it. What the file lacks is written there anew.
+// heedTombstones synchronises the ledger and the file at the opening of the ledger. It erases
+// payers forgotten only by the file before any read. Missing entries are added to the file.
 func (l *Ledger) heedTombstones(ctx context.Context) error {
 	if l.seal.away != nil {
 		return nil // nothing is shown that is sealed
@@ -375,8 +372,8 @@ func (l *Ledger) heedTombstones(ctx context.Context) error {
 	return l.scrubLater(ctx)
 }
 
-// scrubLater cleans the ledger's files of what was erased by a process that died over it, or beside
-// one that was reading. If this fails now, the next start tries again; no data is at risk.
+// scrubLater cleans the ledger's files of erased values that a dying process left, or that a
+// concurrent reader kept. If this fails now, the next start tries again; no data is at risk.
 func (l *Ledger) scrubLater(ctx context.Context) error {
 	const due = "scrubbed = 0 AND holds = 1"
 	var any bool

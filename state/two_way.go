@@ -10,8 +10,8 @@ import (
 	"payersync/connector"
 )
 
-// TwoWay is what is known of an accounting connection of the billing service's own, to the
-// books that a connection of ours reads.
+// TwoWay is the known evidence of the billing service's own accounting connection to a connection's
+// books.
 type TwoWay struct {
 	Connection string
 	Found      time.Time // when it was found; zero for never
@@ -23,8 +23,7 @@ type TwoWay struct {
 	Since      time.Time // since when it does, or does not
 }
 
-// ForeignPair is a pair of externalData that names a record of the books, and that we did not
-// write.
+// ForeignPair is a foreign pair of externalData that names a record of the books.
 type ForeignPair struct {
 	BillingID string
 	Matching  bool // it names a record of the connection
@@ -35,8 +34,8 @@ const maxForeign = 1000
 
 // ForeignPairs returns the customers of the index with a foreign pair called name. Customers that
 // name a record of the connection come first. Ours holds the values that are certainly ours: the
-// payer's key on a linked customer or in a sent request, values applied beside the key, and every
-// pair with a scope, because only payersync writes scopes.
+// payer's key on a linked customer or in a sent request, and values applied beside the key. Every
+// pair with a scope is ours too, because only payersync writes scopes.
 func (tx *Tx) ForeignPairs(connection, name string) (out []ForeignPair, err error) {
 	all, err := tx.pairsNamed(connection, name)
 	if err != nil {
@@ -84,8 +83,8 @@ func (tx *Tx) pairsNamed(connection, name string) (all []namedPair, err error) {
 	return all, rows.Err()
 }
 
-// WasRestored reports whether the ledger was ever put back, so that what it sent since its copy
-// was made is not known to it.
+// WasRestored reports whether the ledger was ever restored, so that it lacks the requests since its
+// copy.
 func (tx *Tx) WasRestored() (was bool, err error) {
 	err = tx.row([]any{&was}, "SELECT restored_at IS NOT NULL FROM ledger")
 	return was, err
@@ -174,8 +173,8 @@ func (tx *Tx) Echoes(connection string, since time.Time) (echoed, sent int, err 
 	return echoed, sent, nil
 }
 
-// SetLinkOnly notes whether the plans of a connection link only from now on. When that has
-// changed, whatever waits to be sent, or was withheld, is planned again.
+// SetLinkOnly notes whether the plans of a connection link only from now on. After a change, all
+// waiting or withheld changes are planned again.
 func (tx *Tx) SetLinkOnly(connection string, only bool, actor string) error {
 	var was bool
 	err := tx.row([]any{&was}, "SELECT in_force FROM two_way WHERE connection = ?", connection)

@@ -14,7 +14,8 @@ type CarriedKey struct {
 	Key       connector.Key
 }
 
-// isUnclaimed is the condition that key trait %[1]s of a customer is noted as one that no record of connection %[2]s has.
+// isUnclaimed is the condition that key trait %[1]s of a customer is stored as unclaimed by
+// connection %[2]s.
 const isUnclaimed = "EXISTS (SELECT 1 FROM unclaimed_keys u WHERE u.connection = %[2]s AND u.billing_id = %[1]s.billing_id AND u.key = %[1]s.value)"
 
 // isReadWhole is the condition that the books of connection %[2]s were read whole. Before that, the record with an
@@ -27,8 +28,8 @@ const isReadWhole = "EXISTS (SELECT 1 FROM runs f WHERE f.connection = %[2]s AND
 const isClaimed = `(p.billing_id IS NOT NULL OR ` + isSent + ` OR r.forgotten <> ''
 	OR p.connection <> ?3 AND r.state = 'active' AND r.unseen = 0 AND r.same_as = '')`
 
-// KeysWithoutPayer returns the keys of a name that customers carry, where no payer is linked to the customer and none is
-// known to have the key. Records of the connection that have no customer are not looked at: their keys are in the books.
+// KeysWithoutPayer returns the keys of a name on unlinked customers that no payer is known to have.
+// Records of the connection that have no customer are not looked at: their keys are in the books.
 func (l *Ledger) KeysWithoutPayer(ctx context.Context, connection, keyName string) ([]CarriedKey, error) {
 	var out []CarriedKey
 	type row struct{ id, value string }
@@ -48,8 +49,8 @@ func (l *Ledger) KeysWithoutPayer(ctx context.Context, connection, keyName strin
 	return out, nil
 }
 
-// SaveUnclaimedKeys notes the keys that customers carry and no record of a connection has, in the place of those that
-// were noted. Where the books were not read whole, it adds none to them.
+// SaveUnclaimedKeys replaces the stored keys on customers without a record of a connection. Where
+// the books were not read whole, it adds none to them.
 func (tx *Tx) SaveUnclaimedKeys(connection string, found []CarriedKey, whole bool) error {
 	known := map[string]string{}
 	if err := tx.each("SELECT billing_id, key FROM unclaimed_keys WHERE connection = ?", []any{connection}, func(scan func(...any) error) error {
@@ -83,14 +84,14 @@ func (tx *Tx) SaveUnclaimedKeys(connection string, found []CarriedKey, whole boo
 	return nil
 }
 
-// UnclaimedKeys returns the keys of a name that customers carry and no record of a connection has, by customer. There are
-// none before the books were read whole.
+// UnclaimedKeys returns the customers' keys of a name without a record in any connection, by
+// customer. There are none before the books were read whole.
 func (l *Ledger) UnclaimedKeys(ctx context.Context, connection, keyName string) (map[string]connector.Key, error) {
 	return l.unclaimedKeys(ctx, connection, keyName, "", math.MaxInt64)
 }
 
-// UnclaimedKeyOf returns the key of a name that a customer carries and no record of a connection has; its value is blank
-// when there is none.
+// UnclaimedKeyOf returns a customer's key of a name without a record in any connection; its value
+// is blank if there is none.
 func (l *Ledger) UnclaimedKeyOf(ctx context.Context, connection, keyName, billingID string) (connector.Key, error) {
 	return l.unclaimedAt(ctx, connection, keyName, billingID, math.MaxInt64)
 }

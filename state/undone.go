@@ -36,8 +36,8 @@ func (tx *Tx) WhyUndone(connection string) (string, error) {
 	return strings.Join(left, ", "), nil
 }
 
-// WhyIncomplete says why a run ended incomplete, in the words that its output, the log and the
-// status share: what stopped it, and what it left undone.
+// WhyIncomplete explains a run's incomplete end, in the shared words of its output, the log and the
+// status: the cause, and the undone work.
 func WhyIncomplete(problem, undone string) string {
 	switch {
 	case problem == "" && undone == "":

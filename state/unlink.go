@@ -17,12 +17,12 @@ type Unlink struct {
 	From int64 // the change from which on what we wrote is taken back; 0 for the key alone
 }
 
-// ErrNotUnlinking means that nobody has said that the payer's customer is not its own.
+// ErrNotUnlinking means that nobody has unlinked the payer's customer.
 var ErrNotUnlinking = errors.New("nobody has said that the customer is not the record's")
 
 // SayUnlink notes a person's decision to unlink a payer's customer, and the first change whose
-// values are to be taken back; 0 for the key alone. An update of the next plan does that, and the
-// two are apart when a read has shown it. It fails with ErrNotMovable or ErrUnderWay.
+// values are to be taken back; 0 for the key alone. An update of the next plan does that, and a
+// read of the result separates the two. It fails with ErrNotMovable or ErrUnderWay.
 func (tx *Tx) SayUnlink(p Payer, from int64) error {
 	if !p.Seen || p.BillingID == "" {
 		return ErrNotMovable
@@ -51,9 +51,9 @@ func (tx *Tx) setUnlink(p Payer, from int64, at string) error {
 	return err
 }
 
-// Unlink takes a payer and its customer apart, when a read has shown that nothing of ours is
-// left there that is to be taken back. The record is held until a person says who it is, and
-// detail tells that; with none it has left the books.
+// Unlink separates a payer and its customer, after a read has shown nothing of ours left to take
+// back. The record is held until a person identifies it, and detail asks for that. Without a detail
+// it has left the books.
 func (tx *Tx) Unlink(p Payer, detail string) error {
 	steps := []func() error{
 		func() error { return tx.dropPlanned(p.Connection, p.SourceID, LaneCustomer, LaneMandate) },
@@ -99,8 +99,8 @@ func (tx *Tx) emptyPayer(p Payer) error {
 		WHERE connection = ? AND source_id = ?`, stamp(tx.now), p.Connection, p.SourceID)
 }
 
-// Written returns the updates of a payer's customer that have left, from a change on, the
-// newest first, with what the customer was before each; nothing for change 0.
+// Written returns the sent updates of a payer's customer from a change on, the newest first, with
+// the customer before each; none for change 0.
 func (l *Ledger) Written(ctx context.Context, p Payer, from int64) ([]connector.Written, error) {
 	if from == 0 {
 		return nil, nil

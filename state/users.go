@@ -80,14 +80,14 @@ func (l *Ledger) openUser(r userRow) (User, error) {
 	return r.User, nil
 }
 
-// AddUser keeps a new user without a password, and reports false where there is one of that name.
+// AddUser stores a new user without a password, and reports false if the name exists.
 func (tx *Tx) AddUser(name, role string) (bool, error) {
 	n, err := tx.count("INSERT INTO users (name, role, generation, made_at) VALUES (?, ?, 1, ?) ON CONFLICT (name) DO NOTHING", name, role, stamp(tx.now))
 	return n > 0, err
 }
 
-// SetPassword keeps the hash of a user's password, ends all logins of that person, and uses up
-// every invitation. It reports false where there is no such user.
+// SetPassword stores a user's password hash, ends all logins of the user, and uses up every
+// invitation. It reports false where there is no such user.
 func (tx *Tx) SetPassword(name string, hash connector.Secret) (bool, error) {
 	n, err := tx.count("UPDATE users SET password = ?, password_at = ?, generation = generation + 1 WHERE name = ?",
 		tx.l.seal.box([]byte(hash.Expose()), passwordPlace(name)), stamp(tx.now), name)
@@ -101,14 +101,14 @@ func (tx *Tx) SetRole(name, role string) (bool, error) {
 	return n > 0, err
 }
 
-// LimitUser limits a user to connections, none of them for one who sees all, and ends all logins of
-// that person. It reports false where there is no such user.
+// LimitUser limits a user to connections (none means all), and ends all logins of the user. It
+// reports false where there is no such user.
 func (tx *Tx) LimitUser(name string, connections []string) (bool, error) {
 	n, err := tx.count("UPDATE users SET connections = ?, generation = generation + 1 WHERE name = ?", limitsColumn(connections), name)
 	return n > 0, err
 }
 
-// limitsColumn returns the column that keeps to which connections somebody is limited.
+// limitsColumn returns the column with a user's connections.
 func limitsColumn(connections []string) sql.NullString {
 	if len(connections) == 0 {
 		return sql.NullString{}
@@ -142,8 +142,7 @@ func (tx *Tx) Generation(name string) (n int64, err error) {
 	return n, err
 }
 
-// LastAdmin reports whether a user is the only admin who has a password and is not limited to
-// connections.
+// LastAdmin reports whether a user is the only unlimited admin with a password.
 func (tx *Tx) LastAdmin(name string) (last bool, err error) {
 	const looksAfter = "SELECT 1 FROM users WHERE role = 'admin' AND password IS NOT NULL AND connections IS NULL AND name "
 	err = tx.row([]any{&last}, "SELECT EXISTS ("+looksAfter+"= ?1) AND NOT EXISTS ("+looksAfter+"<> ?1)", name)

@@ -43,8 +43,7 @@ type Looked struct {
 	Done, Total int // in rows; both 0 where that cannot be told
 }
 
-// maxDamages is how many damages of one check are told: a ledger that has more needs no
-// longer list.
+// maxDamages is the number of reported damages per check; a longer list would not help.
 const maxDamages = 100
 
 // books reads a ledger's file, however it was opened.
@@ -53,16 +52,16 @@ type books interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Integrity runs SQLite's full integrity check, looks for rows whose other half
-// is gone, verifies both hash chains and compares every mandate with its history.
+// Integrity runs SQLite's full integrity check, finds rows with broken references, verifies both
+// hash chains and compares every mandate with its history.
 func (l *Ledger) Integrity(ctx context.Context) error {
 	v := verifier{db: l.reader, below: l.below}
 	return errors.Join(v.run(ctx, []step{{CheckFile, v.file}}), v.damage(), v.run(ctx, v.structure()), v.damage())
 }
 
-// Verify makes every check of [Ledger.Integrity] and opens everything that is sealed. It
-// goes on after damage, and returns all that it met; watch, unless it is nil, learns how
-// far it is. An error means that the checks did not come to their end.
+// Verify makes every check of [Ledger.Integrity] and opens everything that is sealed. It continues
+// after damage and returns everything it found; watch, unless it is nil, receives the progress. An
+// error means that the checks did not come to their end.
 func (l *Ledger) Verify(ctx context.Context, watch func(Looked)) ([]Damage, error) {
 	return verify(ctx, l.reader, l.below, l.seal, watch)
 }
@@ -103,7 +102,7 @@ func (v *verifier) structure() []step {
 	}
 }
 
-// run makes checks. What cannot be read is damage, too, unless the reading was called off.
+// run makes checks. Unreadable data is damage too, unless the reading was cancelled.
 func (v *verifier) run(ctx context.Context, steps []step) error {
 	for _, s := range steps {
 		v.check, v.told = s.check, 0
@@ -250,8 +249,7 @@ func (v *verifier) count(ctx context.Context, c sealedColumn) (n int, known bool
 	return n, known, err
 }
 
-// Facts is what a ledger says of itself: which it is, how far it has come, and how much it
-// holds.
+// Facts describes a ledger: its identity, its number of commits, and its size.
 type Facts struct {
 	Ledger     string `json:"ledger"`  // its identity; "" of versions before there was one
 	Commits    int64  `json:"commits"` // that it has made

@@ -159,9 +159,10 @@ func (l *Ledger) Mandates(ctx context.Context, f Filter) ([]MandateRow, error) {
 // mandatesAtOnce is how many mandates of a list are read at a time.
 const mandatesAtOnce = 1000
 
-// EachMandates hands rows of v_mandates over, newest first, some at a time. Which they are is read at once, and told, unless
-// it is nil, is told how many and whether the limit left some out; each row is as it is when it is handed over. It holds
-// the ids of all and no more, and whoever takes long over them keeps nobody from the ledger.
+// EachMandates hands rows of v_mandates over, newest first, some at a time. Which they are is read
+// at once, and told, unless it is nil, is told how many and whether the limit left some out; each
+// row is as it is when it is handed over. It holds only the ids of all rows, so a slow caller
+// blocks nobody.
 func (l *Ledger) EachMandates(ctx context.Context, f Filter, told func(n int, more bool) error, do func(some []MandateRow) error) error {
 	pages, n, more, err := l.mandatePages(ctx, f)
 	if err == nil && told != nil {
@@ -235,8 +236,7 @@ type RunProblem struct {
 	RetryAt *string `json:"retry_at,omitempty"` // when a run can go on; nil where that is not known
 }
 
-// RunProblems returns why the newest runs did not come to their end, one for each
-// connection of which that is so.
+// RunProblems returns why the newest runs did not finish, one for each such connection.
 func (l *Ledger) RunProblems(ctx context.Context) ([]RunProblem, error) {
 	found, err := list(ctx, l, `SELECT connection, run_id, CASE error WHEN '' THEN undone ELSE error END, error, outcome, undone, retry_at FROM runs r
 		WHERE run_id = (SELECT max(run_id) FROM runs WHERE connection = r.connection) AND (outcome = 'incomplete' OR outcome = 'failed' AND (error <> '' OR undone <> ''))
@@ -321,8 +321,8 @@ type RunChange struct {
 	Detail   string
 }
 
-// RunChanges returns up to limit changes that a run was the last to work on: those after change
-// id after, in order. What was planned and then planned otherwise is none.
+// RunChanges returns up to limit changes last worked on by a run, after change id after, in order.
+// Void changes are left out.
 func (l *Ledger) RunChanges(ctx context.Context, run, after int64, limit int) ([]RunChange, error) {
 	return list(ctx, l, `SELECT change_id, source_id, CASE unlinks WHEN 1 THEN 'unlink' ELSE action END, state, reason, detail
 		FROM changes WHERE run_id = ? AND change_id > ? AND state <> 'void' ORDER BY change_id LIMIT ?`, []any{run, after, limit},
@@ -454,9 +454,9 @@ func (l *Ledger) Silence(ctx context.Context) (s Silence, err error) {
 	return s, nil
 }
 
-// NewestRunEnd returns when the connection's newest run ended; the zero time for none, and
-// while that run is open. A scheduler catches up by it: the run of a process that was killed
-// is open until the next run begins.
+// NewestRunEnd returns when the connection's newest run ended; the zero time for none and for an
+// open run. A scheduler uses it to catch up: the run of a killed process is open until the next run
+// begins.
 func (l *Ledger) NewestRunEnd(ctx context.Context, connection string) (time.Time, error) {
 	return l.time(ctx, "SELECT (SELECT finished_at FROM runs WHERE connection = ? AND kind <> 'plan' ORDER BY run_id DESC LIMIT 1)", connection)
 }
@@ -473,8 +473,8 @@ type ReadRow struct {
 	At         time.Time // when that run began
 }
 
-// LastReads returns when the books of each connection were last read to their end; those that
-// never were are left out.
+// LastReads returns when the books of each connection were last read completely; connections
+// without such a read are left out.
 func (l *Ledger) LastReads(ctx context.Context) ([]ReadRow, error) {
 	type row struct {
 		ReadRow

@@ -38,20 +38,19 @@ var (
 	// ErrAccepted means that the customer is accepted for another record, or the record for
 	// a customer.
 	ErrAccepted = errors.New("the customer is accepted for another record")
-	// ErrNoWord means that nothing was said of a record and a customer that could be taken back.
+	// ErrNoWord means that there is no decision about a record and a customer to take back.
 	ErrNoWord = errors.New("nothing was said of the two that could be taken back")
-	// ErrSaidMeanwhile means that somebody has said something else of a record or of the two than
-	// whoever decides was shown.
+	// ErrSaidMeanwhile means that another person has meanwhile decided something new about a record
+	// or the pair.
 	ErrSaidMeanwhile = errors.New("somebody has decided otherwise meanwhile")
-	// ErrUnderWay means that a request which carries an earlier word out may still arrive.
+	// ErrUnderWay means that a request of an earlier decision may still arrive.
 	ErrUnderWay = errors.New("a request for this record may still arrive; say it again in a quarter of an hour")
 )
 
-// SaveWord notes what a person has said of a record and a customer, in the place of what
-// was said of the two before; a word that they are the same takes the place of one about
-// another customer too. It reports false when it was said before. The next plan looks at
-// the record again. It fails with ErrNoRecord, ErrLinkedAlready, ErrCustomerTaken,
-// ErrAccepted or ErrUnderWay.
+// SaveWord stores a person's decision about a record and a customer in place of the earlier one. A
+// decision that they are the same also replaces one about another customer. It reports false when
+// it was said before. The next plan looks at the record again. It fails with ErrNoRecord,
+// ErrLinkedAlready, ErrCustomerTaken, ErrAccepted or ErrUnderWay.
 func (tx *Tx) SaveWord(connection, sourceID, billingID string, word Word) (news bool, err error) {
 	var known, taken, accepted, underWay bool
 	var before, linked sql.NullString
@@ -116,9 +115,9 @@ func (tx *Tx) NotSaidOtherwise(connection, sourceID, billingID string, word Word
 	return nil
 }
 
-// TakeWordBack takes back what a person has said of a record and a customer, for as long as
-// nothing was sent because of it: of a linked record, that a second customer is not its own.
-// It fails with ErrNoWord, ErrLinkedAlready or ErrUnderWay.
+// TakeWordBack revokes a person's decision about a record and a customer, until a request was sent
+// because of it. For a linked record, it revokes that a second customer is not its own. It fails
+// with ErrNoWord, ErrLinkedAlready or ErrUnderWay.
 func (tx *Tx) TakeWordBack(connection, sourceID, billingID string) error {
 	var said, second, linked, underWay bool
 	if err := tx.row([]any{&said, &second, &linked, &underWay}, `SELECT
@@ -166,8 +165,8 @@ func (tx *Tx) holdUnlinked(connection, sourceID string) error {
 		connection, sourceID, connector.ReasonUnlinked, stamp(tx.now))
 }
 
-// SpendWord notes that the customer which a person has accepted for a record is not to be
-// had any more, and why. The record is held until a person says something else of it.
+// SpendWord notes that a record's accepted customer is no longer available, and why. The record is
+// held until a person says something else of it.
 func (tx *Tx) SpendWord(connection, sourceID, billingID string, why connector.Reason) error {
 	return tx.exec("UPDATE words SET word = 'spent', reason = ? WHERE connection = ? AND source_id = ? AND billing_id = ? AND word = 'accept'",
 		why, connection, sourceID, billingID)
@@ -179,8 +178,7 @@ func (l *Ledger) Words(ctx context.Context, connection string) ([]Said, error) {
 		func(s *Said) []any { return []any{&s.SourceID, &s.BillingID, &s.Word, &s.Reason} })
 }
 
-// Promise is a record and the customer that a person has said it is, and no run has taken over
-// yet.
+// Promise is a record and the customer that a person has assigned to it, not yet adopted by a run.
 type Promise struct {
 	RecordID
 	BillingID string
@@ -241,7 +239,7 @@ func (a Accepted) Why() connector.Reason {
 	return ""
 }
 
-// Accepted returns whom a person has said a record to be, and how that customer stands.
+// Accepted returns the customer that a person accepted for a record, and its state.
 func (l *Ledger) Accepted(ctx context.Context, connection, sourceID string, key connector.Key) (Accepted, error) {
 	var a Accepted
 	var linked, pairs sql.NullString

@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// wrapping keeps the keys of accounts under one that is kept elsewhere than they are. What is
-// wrapped for one account does not open for another.
+// wrapping keeps the keys of accounts under one that is kept elsewhere than they are. A key wrapped
+// for one account does not open for another.
 type wrapping struct {
 	id   string // which key wraps, for people who have several
 	aead cipher.AEAD

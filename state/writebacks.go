@@ -42,7 +42,7 @@ type WrittenBack struct {
 	Echoes    int
 }
 
-// WritebackField is what the field held at several times. What was not read is nil.
+// WritebackField is what the field held at several times. Unread values are nil.
 type WritebackField struct {
 	Earlier *string `json:"earlier,omitempty"` // before the first write
 	Holds   *string `json:"holds,omitempty"`   // after the last write
@@ -62,15 +62,15 @@ type WritebackPayer struct {
 	WrittenBack
 }
 
-// doubtedField is the condition that what a field says is not what the ledger knows, or may not be:
-// a person took it, or the ledger was put back to a time before. Without a recorded write, a lost
-// entry may have been one. That applies if the payer's mandate was there by the first sweep after
-// the restore and differs from before.
+// doubtedField is the condition that a field's value may differ from the ledger: a person changed
+// it, or the ledger was restored to an earlier time. Without a recorded write, a lost entry may
+// have been one. That applies if the payer's mandate was there by the first sweep after the restore
+// and differs from before.
 const doubtedField = `(coalesce(w.taken, 0) = 1 OR coalesce(w.known_at < g.restored_at, false) OR w.known_at IS NULL AND coalesce(m.status_since > g.restored_at
 	AND m.first_seen_at <= coalesce((SELECT min(s.finished_at) FROM passes s WHERE s.started_at > g.restored_at), m.first_seen_at), false))`
 
-// EachWriteback hands over every payer of a connection, in the order of their source ids,
-// with what is known of the field that the setup is about.
+// EachWriteback passes on every payer of a connection, in the order of their source ids, with the
+// known state of the setup's field.
 func (l *Ledger) EachWriteback(ctx context.Context, connection, setup string, do func(WritebackPayer) error) error {
 	return l.eachWriteback(ctx, "payers p ON p.connection = ?1", []any{connection, setup}, do)
 }
@@ -177,8 +177,8 @@ type FrozenWrite struct {
 	Body   []byte
 }
 
-// writebackRow makes the row of a record and a setup. What another setup wrote is another
-// field's.
+// writebackRow makes the row of a record and a setup. Writes of another setup belong to another
+// field.
 func (tx *Tx) writebackRow(id RecordID, setup string) error {
 	return tx.exec(`INSERT INTO writebacks (connection, source_id, setup) VALUES (?1, ?2, ?3)
 		ON CONFLICT (connection, source_id) DO UPDATE SET setup = ?3, applied = 'none', applied_at = NULL, field = NULL, wanted = '', write_id = '', request = NULL, digest = '',
@@ -232,8 +232,8 @@ func (tx *Tx) WriteRefused(id RecordID, setup string, wanted connector.Standing,
 		tx.touchWriteback(id, "UPDATE writebacks SET refused = ?3, problem = ?4, problem_at = ?5, approved = '', "+closedWrite+" WHERE connection = ?1 AND source_id = ?2", wanted, why, stamp(tx.now)))
 }
 
-// WriteDropped notes that a frozen write was certainly not made. What it was counted for was
-// not sent where unsent says so.
+// WriteDropped notes that a frozen write was certainly not made. With unsent, it was not sent, and
+// no longer counts for the day.
 func (tx *Tx) WriteDropped(id RecordID, write string, unsent bool) error {
 	return tx.touchWriteback(id, `UPDATE writebacks SET frozen_at = CASE WHEN ?4 = 1 THEN NULL ELSE frozen_at END, day_writes = CASE WHEN ?4 = 1 THEN max(day_writes - 1, 0) ELSE day_writes END, `+
 		closedWrite+" WHERE connection = ?1 AND source_id = ?2 AND write_id = ?3 AND request IS NOT NULL", write, unsent)
@@ -244,7 +244,7 @@ func (tx *Tx) WriteUnclear(id RecordID, write, why string) error {
 	return tx.touchWriteback(id, "UPDATE writebacks SET problem = ?4, problem_at = coalesce(problem_at, ?5) WHERE connection = ?1 AND source_id = ?2 AND write_id = ?3 AND request IS NOT NULL", write, why, stamp(tx.now))
 }
 
-// FieldSays notes that the field was found to say this already, whoever wrote it.
+// FieldSays notes that the field already has this value, whoever wrote it.
 func (tx *Tx) FieldSays(id RecordID, setup string, standing connector.Standing, f WritebackField) error {
 	field, err := tx.boxField(id, f)
 	if err != nil {
@@ -265,10 +265,9 @@ func (tx *Tx) FieldIsTheirs(id RecordID, setup string, f WritebackField, why str
 		" WHERE connection = ?1 AND source_id = ?2", stamp(tx.now), field, why))
 }
 
-// TakeField notes that a person gave the field of a record back to write-back, which may try
-// again what was refused, too. What it says of ours, and held before, stays known; a field that
-// somebody else changed is read before anything follows. It reports false where there is nothing
-// to give back.
+// TakeField notes that a person returned a record's field to write-back, including refused writes.
+// Our value and the value before it stay known; a field changed by another person is read before
+// the next write. It reports false where there is nothing to give back.
 func (tx *Tx) TakeField(id RecordID, setup string) (bool, error) {
 	n, err := tx.count(`UPDATE writebacks SET taken = CASE WHEN foreign_at IS NULL THEN taken ELSE 1 END, foreign_at = NULL, refused = '', problem = '', problem_at = NULL, day = '', day_writes = 0, frozen_at = NULL
 		WHERE connection = ? AND source_id = ? AND setup = ? AND request IS NULL AND (foreign_at IS NOT NULL OR refused <> '' OR day_writes > 0 AND day = ?)`,
@@ -366,8 +365,8 @@ func (l *Ledger) WritebackRuns(ctx context.Context) ([]WritebackRun, error) {
 	return out, nil
 }
 
-// noteEchoes counts, of the records of a page, those in which nothing but a write of ours has
-// changed since they were read last. unchanged says of each whether nothing else did.
+// noteEchoes counts the records of a page whose only change since the last read was our own write.
+// unchanged reports for each whether it has no other change.
 func (tx *Tx) noteEchoes(run int64, connection string, unchanged map[string]bool) error {
 	var waits bool
 	if err := tx.row([]any{&waits}, "SELECT EXISTS (SELECT 1 FROM writebacks WHERE connection = ? AND echo = 1)", connection); err != nil || !waits {

@@ -53,19 +53,18 @@ type Tx struct {
 // Now returns the instant that every row of this write carries.
 func (tx *Tx) Now() time.Time { return tx.now }
 
-// Do runs fn as one atomic write and returns when it is durable. When fn returns
-// an error nothing of it is kept and Do returns that error. Writes that change no row are not
-// committed: what fn read was durable before. Writes of several
-// goroutines share a transaction, so fn must be quick and must not call the
-// ledger itself. Nothing is written before the whole file was found sound. A write that was handed over is waited for even when ctx ends:
-// its caller always learns whether it happened.
+// Do runs fn as one atomic write and returns when it is durable. When fn returns an error nothing
+// of it is kept and Do returns that error. Writes that change no row are not committed: what fn
+// read was durable before. Writes of several goroutines share a transaction, so fn must be quick
+// and must not call the ledger itself. Nothing is written before the whole file was found sound. Do
+// waits for a queued write even when ctx ends, so its caller always learns the result.
 func (l *Ledger) Do(ctx context.Context, fn func(*Tx) error) error {
 	return l.hand(ctx, &write{fn: fn})
 }
 
-// DoAlone is Do for a write that may change very many rows: it shares its transaction with no other. Next to another,
-// whatever it changes would stay in memory as it was before until the commit; alone it takes as much as its largest
-// statement.
+// DoAlone is Do for a write that may change very many rows: it shares its transaction with no
+// other. In a shared transaction, the old content of its changes would stay in memory until the
+// commit. Alone it needs only the memory of its largest statement.
 func (l *Ledger) DoAlone(ctx context.Context, fn func(*Tx) error) error {
 	return l.hand(ctx, &write{fn: fn, alone: true})
 }
@@ -141,7 +140,7 @@ func (l *Ledger) commitAll(w *write) {
 	}
 }
 
-// gather takes what else is already queued, without waiting for more; next is the one after it that wants a
+// gather takes the queued writes without waiting for more. next is the following write that needs a
 // transaction of its own, or nil.
 func (l *Ledger) gather(first *write) (batch []*write, next *write) {
 	batch = []*write{first}
@@ -159,7 +158,7 @@ func (l *Ledger) gather(first *write) (batch []*write, next *write) {
 	return batch, nil
 }
 
-// commit runs the batch in one transaction, each write so that its failure takes no other along, and answers every
+// commit runs the batch in one transaction, isolates the failure of each write, and answers every
 // caller after the commit.
 func (l *Ledger) commit(batch []*write) {
 	ended := l.watched()
@@ -289,8 +288,7 @@ func (tx *Tx) undo() error {
 	return err
 }
 
-// guarded turns a panic of one write into its error, so that it cannot take the
-// other writes of the batch along.
+// guarded turns a panic of one write into its error, so the other writes of the batch survive.
 func guarded(fn func(*Tx) error, tx *Tx) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -308,7 +306,8 @@ func (tx *Tx) abandon(cause error) error {
 	return cause
 }
 
-// ahead is a statement for whose answer nobody waits: it is sent together with the next one for which somebody does.
+// ahead is a statement with an unneeded answer: it is sent together with the next statement with a
+// needed one.
 type ahead struct {
 	query   string
 	args    []any
@@ -322,7 +321,7 @@ type aheadError struct{ error }
 func (e aheadError) Unwrap() error { return e.error }
 
 // exec runs a statement of the write. On a remote engine, it is sent with the next statement whose
-// answer the write needs, and its error becomes that statement's.
+// answer the write needs; that statement then returns its error.
 func (tx *Tx) exec(query string, args ...any) error { return tx.must(nil, query, args...) }
 
 // must is exec for a statement that fails with missing when it changes no row.
@@ -361,7 +360,7 @@ func (tx *Tx) flush() error {
 	return err
 }
 
-// prepare prepares a statement whose answer is waited for, and returns with which context and arguments it is run.
+// prepare prepares a statement with an awaited answer, and returns its context and arguments.
 func (tx *Tx) prepare(query string, args []any) (context.Context, []any, error) {
 	if err := errors.Join(tx.lost, tx.failed); err != nil {
 		return nil, nil, err
@@ -378,7 +377,8 @@ func (tx *Tx) prepare(query string, args []any) (context.Context, []any, error) 
 	return ctx, args, nil
 }
 
-// insertRows runs a statement that takes rows, some at a time: each has the values of row, which args are of.
+// insertRows runs a statement that inserts several rows at a time, each with the values of row from
+// args.
 func (tx *Tx) insertRows(into, row string, args []any, end string) error {
 	const some = 16 // statements are kept by their texts: some lengths and no more
 	for part := range slices.Chunk(args, some*strings.Count(row, "?")) {
@@ -406,8 +406,8 @@ func (tx *Tx) count(query string, args ...any) (int64, error) {
 	return n, err
 }
 
-// note notes that a statement changed so many rows. Of statements that are no INSERT, UPDATE or DELETE, an engine may give
-// the number of the statement before.
+// note notes that a statement changed so many rows. For statements other than INSERT, UPDATE and
+// DELETE, an engine may return the number of the statement before.
 func (tx *Tx) note(query string, rows int64) {
 	tx.wrote = tx.wrote || changes(query) && rows > 0
 }
@@ -431,9 +431,9 @@ func changes(query string) bool {
 	return true
 }
 
-// row runs a statement that gives one row and scans it; sql.ErrNoRows when it
-// gives none. Where many records pass, what a statement wrote is read by the next: RETURNING takes SQLite
-// longer than both, and a server gets both in one round trip.
+// row runs a statement that gives one row and scans it; sql.ErrNoRows when it gives none. For many
+// records, the next statement reads the written rows. SQLite takes longer with RETURNING than with
+// both, and a server does both in one round trip.
 func (tx *Tx) row(dest []any, query string, args ...any) error {
 	ctx, args, err := tx.prepare(query, args)
 	if err != nil {
@@ -446,7 +446,7 @@ func (tx *Tx) row(dest []any, query string, args ...any) error {
 	return tx.noticeLoss(err)
 }
 
-// query runs a statement that gives rows, which are closed before the write runs another.
+// query runs a statement that returns rows; the caller closes them before the write runs another.
 func (tx *Tx) query(query string, args ...any) (*sql.Rows, error) {
 	ctx, args, err := tx.prepare(query, args)
 	if err != nil {
@@ -472,9 +472,9 @@ func (tx *Tx) each(query string, args []any, read func(scan func(dest ...any) er
 	return rows.Err()
 }
 
-// noticeLoss keeps an error after which SQLite may have rolled the transaction back by itself, or
-// which took its connection along. A statement that followed would commit on its own; none does. It
-// also keeps the error of a statement that was sent ahead, because its caller does not know it.
+// noticeLoss stores an error after which SQLite may have rolled back the transaction, or which lost
+// the connection. A statement that followed would commit on its own; none does. It also keeps the
+// error of a statement that was sent ahead, because its caller does not know it.
 func (tx *Tx) noticeLoss(err error) error {
 	var of aheadError
 	if errors.As(err, &of) {
@@ -492,9 +492,9 @@ func (tx *Tx) noticeLoss(err error) error {
 	return err
 }
 
-// Unwritable reports whether a write failed because the ledger takes none for now, whatever
-// was to be written: its disk is full or failing, another process keeps it locked, it is too slow or
-// damaged, its connection was lost or there is none to be had, or it was closed. Nothing of such a write is kept.
+// Unwritable reports whether a write failed because the ledger takes no writes for now. Its disk
+// may be full or failing, or another process keeps it locked. It may be too slow or damaged,
+// without a connection, or closed. Nothing of such a write is kept.
 func Unwritable(err error) bool {
 	switch troubleOf(err) {
 	case diskFull, inUse, tooSlow, readOnly, corrupt:
@@ -512,8 +512,9 @@ func ofDisk(err error) error {
 	return err
 }
 
-// prepared sees to it that the statement for query is prepared on the writing connection, once in the connection's
-// life. Statements run without a caller's context: the transaction belongs to a whole batch, and no single caller may end it.
+// prepared makes sure that the statement for query is prepared on the writing connection, once per
+// connection. Statements run without a caller's context: the transaction belongs to a whole batch,
+// and no single caller may end it.
 func (l *Ledger) prepared(query string) error {
 	if l.stmts[query] != nil {
 		return nil

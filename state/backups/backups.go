@@ -1,6 +1,6 @@
 // Package backups makes and rotates backups of a ledger. It names them, writes each atomically,
 // encrypts them for the configured recipients, verifies the written file, and removes the oldest.
-// What a copy holds, and whether it is whole, is left to state.
+// Package state decides on a copy's content and integrity.
 package backups
 
 import (
@@ -63,8 +63,8 @@ const (
 	stagePublished = "published" // it has its name
 )
 
-// Make makes a backup of the ledger as it is now, while others go on writing. A file that is
-// there is never overwritten, and no older one goes before the new one was looked through.
+// Make makes a backup of the ledger as it is now, while others go on writing. It never overwrites
+// an existing file, and removes no older one before the new one was verified.
 func Make(ctx context.Context, l *state.Ledger, o Options) (Result, error) {
 	if o.Step == nil {
 		o.Step = func(string) error { return nil }
@@ -147,7 +147,7 @@ func (m *maker) open() (err error) {
 	return err
 }
 
-// What a backup is called before it is whole.
+// The name of an incomplete backup.
 const (
 	partialStart = ".payersync-backup-"
 	partialEnd   = ".partial"
@@ -297,7 +297,7 @@ func wrong(found []state.Damage, err error) error {
 	return fmt.Errorf("the ledger is damaged: %w%s; no older backup was removed: see payersync ledger verify, and keep the file as it is", found[0], more)
 }
 
-// sameLedger looks through a file that was written, as whoever restores it will.
+// sameLedger verifies a written file, as a restore would.
 func (m *maker) sameLedger(ctx context.Context, f *os.File) error {
 	c, err := state.OpenCopy(ctx, f.Name(), f, m.res.Bytes, m.KeyFile, false)
 	if err != nil {
@@ -325,7 +325,7 @@ func (m *maker) sameBytes(f *os.File, sum hash.Hash) error {
 	return nil
 }
 
-// publish gives the file its name, which it has to itself, and waits until that is durable.
+// publish gives the file its unique name and waits until that is durable.
 func (m *maker) publish(f *os.File, temporary string) (string, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Exposed returns the mode of an opened file that other users of this machine may
-// read or write, and 0 for one that is this user's alone.
+// Exposed returns the mode of an opened file if other users of this machine may read or write it,
+// and 0 otherwise.
 //
 // It accepts two common ways of passing secrets to a service. Orchestrators and systemd mount
 // files, often with mode 0444, at /run/secrets or on a read-only file system in memory. The other
@@ -32,8 +32,8 @@ func mounted(f *os.File) bool {
 	return err == nil && strings.HasPrefix(path, "/run/secrets/") || inSealedMemory(f)
 }
 
-// ofPackage reports whether the file is root's and readable for this process by
-// its own group, which a service account has to itself.
+// ofPackage reports whether the file is root's and readable for this process by its own group,
+// exclusive to a service account.
 func ofPackage(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && st.Uid == 0 && os.Geteuid() != 0 && int(st.Gid) == os.Getegid() && info.Mode().Perm()&^0o640 == 0

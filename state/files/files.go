@@ -1,12 +1,10 @@
-// Package files opens and makes files in folders that somebody else may write to.
-// A command of root often works beside a service account, in the account's own
-// folder: whatever lies there, a link above all, may have been put there to lead
-// root astray.
+// Package files opens and makes files in folders that somebody else may write to. A command of root
+// often works beside a service account, in the account's own folder. Any file there, above all a
+// link, may be a trap for root.
 //
-// Names are therefore looked up one by one, from a folder that is held open, and
-// every decision is made about the opened file. Root follows no link that anybody
-// else could have made, and only a file that the very call has made is handed to
-// its new owner.
+// So it resolves names one by one, from an open folder, and makes every decision about the opened
+// file. Root follows no link that another user could have made, and hands only files created by the
+// same call to their new owner.
 package files
 
 import (
@@ -24,15 +22,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrPlanted means that something is not what it should be where somebody else
-// could have put it: a link, a pipe, or a file with a second name.
+// ErrPlanted means that another user could have replaced the file: it is a link, a pipe, or a file
+// with a second name.
 var ErrPlanted = errors.New("somebody else could have put it there")
 
 // maxLinks is how many links are followed to one file.
 const maxLinks = 40
 
-// Folder is a folder that is held open: it stays the same one, whatever becomes
-// of its path.
+// Folder is an open folder; it stays the same one even if its path changes.
 type Folder struct {
 	at   *os.File
 	path string
@@ -48,8 +45,8 @@ func OpenFolder(path string) (*Folder, error) {
 	return walk(path)
 }
 
-// Locate opens the folder of the file at path and returns the file's name in it,
-// which is no link; there need be no such file.
+// Locate opens the folder of the file at path and returns the file's name in it, after resolving
+// links; the file need not exist.
 func Locate(path string) (*Folder, string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -106,7 +103,7 @@ func descend(path string) (d *Folder, instead string, err error) {
 	return d, "", nil
 }
 
-// enter opens a folder in d, or returns where a link of that name leads.
+// enter opens a folder in d, or returns the target of a link of that name.
 func (d *Folder) enter(name string) (next *Folder, target string, err error) {
 	if target, err = d.follow(name); err != nil || target != "" {
 		return nil, target, err
@@ -177,8 +174,8 @@ func (d *Folder) stat(name string) (st unix.Stat_t, err error) {
 	return st, nil
 }
 
-// Trace is what a file system tells of a file that changes whenever somebody writes to the file, moves another into
-// its place, or sets its times. Times are nanoseconds since 1970.
+// Trace is the file system's description of a file. It changes with every write, replacement, or
+// change of its times. Times are nanoseconds since 1970.
 type Trace struct {
 	Device   uint64 `json:"device"`
 	Inode    uint64 `json:"inode"`
@@ -187,8 +184,8 @@ type Trace struct {
 	Changed  int64  `json:"changed"` // the file or what is told of it; the system's clock alone sets it
 }
 
-// Trace returns the trace of a file in the folder, or an error that is fs.ErrNotExist where there is none. Of a link
-// it is the link's.
+// Trace returns the trace of a file in the folder, or an error that wraps fs.ErrNotExist for a
+// missing file. For a link it describes the link.
 func (d *Folder) Trace(name string) (Trace, error) {
 	st, err := d.stat(name)
 	if err != nil {
@@ -233,9 +230,8 @@ func (d *Folder) CreateFor(name, neighbour string) (*os.File, error) {
 	return f, nil
 }
 
-// OpenOrCreateFor opens a file that is there, which keeps its owner, or makes one
-// as CreateFor does. What is no ordinary file, or has a second name somewhere else,
-// is ErrPlanted.
+// OpenOrCreateFor opens an existing file, which keeps its owner, or creates one as CreateFor does.
+// It fails with ErrPlanted unless the file is an ordinary one with a single name.
 func (d *Folder) OpenOrCreateFor(name, neighbour string) (*os.File, error) {
 	for {
 		f, err := d.open(name, unix.O_RDWR)
@@ -366,8 +362,8 @@ func (w Written) Publish() error {
 // Discard removes the file.
 func (w Written) Discard() error { return unix.Unlinkat(w.folder.fd(), w.temporary, 0) }
 
-// Lock keeps others out who lock the folder, in this process or another one of this machine,
-// until what it returns is called.
+// Lock blocks other lockers of the folder, in this process or another one of this machine, until
+// the returned function is called.
 func (d *Folder) Lock() (unlock func() error, err error) {
 	f, err := openAt(d.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY, d.path)
 	if err != nil {
@@ -396,8 +392,8 @@ func (d *Folder) Exists(name string) (bool, error) {
 // OpenFor opens an ordinary file for reading and writing, as Open does for reading.
 func (d *Folder) OpenFor(name string) (*os.File, error) { return d.open(name, unix.O_RDWR) }
 
-// Open opens an ordinary file for reading. What is none, or has a second name somewhere
-// else, is ErrPlanted.
+// Open opens an ordinary file for reading. It fails with ErrPlanted for any other, or with a second
+// name elsewhere.
 func (d *Folder) Open(name string) (*os.File, error) { return d.open(name, unix.O_RDONLY) }
 
 // Names returns what lies in the folder, in order.

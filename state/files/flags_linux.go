@@ -9,8 +9,8 @@ import (
 // folderFlags open a folder to look names up in, which needs no right to read it.
 const folderFlags = unix.O_PATH | unix.O_DIRECTORY
 
-// inSealedMemory reports whether the file lies on a read-only file system in
-// memory, where Docker, Kubernetes and systemd put secrets.
+// inSealedMemory reports whether the file lies on a read-only file system in memory, the place of
+// secrets in Docker, Kubernetes and systemd.
 func inSealedMemory(f *os.File) bool {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {

@@ -18,9 +18,9 @@ func OnPostgres() bool { return testdb.OnPostgres() }
 // OnServer reports whether the ledger at path keeps its rows in a PostgreSQL.
 func OnServer(path string) bool { return testdb.OnServer(path) }
 
-// NewOnServer makes a ledger at path, with its key beside it, whose rows are in a PostgreSQL whatever the flag
-// says. It returns the address for processes that call UseServer. Where PostgreSQL is not installed the test is
-// skipped, but never in CI.
+// NewOnServer makes a ledger at path with its key beside it and its rows in a PostgreSQL,
+// regardless of the flag. It returns the address for processes that call UseServer. Where
+// PostgreSQL is not installed the test is skipped, but never in CI.
 func NewOnServer(t testing.TB, path string) (dsn string) {
 	t.Helper()
 	_ = Postgres(t) // it is installed
@@ -35,10 +35,11 @@ func NewOnServer(t testing.TB, path string) (dsn string) {
 	return dsn
 }
 
-// UseServer says in a process of a test that the rows of the ledger at path are where NewOnServer said.
+// UseServer declares in a test process that the rows of the ledger at path are in the database of
+// NewOnServer.
 func UseServer(path, dsn string) { testdb.Use(path, dsn) }
 
-// Opposite gives a ledger that is to be made at path the other engine than the one at beside has.
+// Opposite gives a new ledger at path the other engine than the one at beside.
 func Opposite(beside, path string) error {
 	if testdb.OnServer(beside) {
 		testdb.File(path)
@@ -47,8 +48,8 @@ func Opposite(beside, path string) error {
 	return testdb.Server(path)
 }
 
-// Copy puts a copy of the ledger at from in the place of the one at to, of which nothing stays. Nobody
-// has either open. What lies beside a ledger stays where it is, and the key is not copied.
+// Copy replaces the ledger at to by a copy of the ledger at from. Nobody has either open. Files
+// beside a ledger stay in place, and the key is not copied.
 func Copy(from, to string) error {
 	if testdb.OnServer(from) {
 		return testdb.CopyOf(from, to)
@@ -80,13 +81,13 @@ func PutBack(path string, commits int64, at time.Time) error {
 	return testdb.Execute(path, fmt.Sprintf("UPDATE main.ledger SET commits = %d, restored_at = '%[2]s', put_back_at = '%[2]s'", commits+1, at.UTC().Format("2006-01-02T15:04:05.000Z")))
 }
 
-// CutOff ends every session that has the ledger at path open, as a server does that is started anew.
+// CutOff ends every session with the ledger at path open, like a restart of the server.
 func CutOff(path string) error {
 	return testdb.Execute(path, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()")
 }
 
-// LetRunGo ends the lease of a connection's open run in the ledger at path, whatever the clock says. Of a file its
-// lock does that.
+// LetRunGo ends the lease of a connection's open run in the ledger at path, whatever the clock
+// says. For a file, its lock does that.
 func LetRunGo(path, connection string) error {
 	if !testdb.OnServer(path) {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"payersync/state/internal/testdb"
 )
 
-// KeptAnywhere looks through the whole ledger at path for what some databases do not take:
-// text with a U+0000, and values of indexes that are too long.
+// KeptAnywhere searches the whole ledger at path for values that some databases refuse: text with a
+// U+0000, and too long values of indexes.
 func KeptAnywhere(t testing.TB, path string) {
 	t.Helper()
 	if testdb.OnPostgres() {

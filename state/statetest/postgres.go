@@ -32,7 +32,7 @@ func Ask(t testing.TB, dsn, account, query string) string {
 	return value
 }
 
-// Execute runs a statement on a database that Postgres gave, as who owns it.
+// Execute runs a statement on a database from Postgres, as its owner.
 func Execute(t testing.TB, dsn, statement string) {
 	t.Helper()
 	if err := testdb.ExecuteAt(dsn, statement); err != nil {

@@ -68,8 +68,8 @@ type Pair struct {
 	pair *testdb.Pair
 }
 
-// NewPair starts a server of PostgreSQL and its standby until the end of the test, and skips the test where
-// there is none installed.
+// NewPair starts a PostgreSQL server and its standby until the end of the test, and skips the test
+// if none is installed.
 func NewPair(t testing.TB) *Pair {
 	t.Helper()
 	pair, err := testdb.NewPair()

@@ -31,8 +31,8 @@ func CountWrites(t testing.TB, path string) (written func() map[string]int) {
 	}
 }
 
-// LogSize returns a function that tells how long the log of the ledger at path is in which writes
-// are made durable. On SQLite a reader keeps it from being begun anew until the test ends.
+// LogSize returns a function that returns the length of the write log of the ledger at path. On
+// SQLite a reader keeps it from being begun anew until the test ends.
 func LogSize(t testing.TB, path string) (size func() int64) {
 	t.Helper()
 	if testdb.OnPostgres() {
@@ -66,8 +66,8 @@ func LogSize(t testing.TB, path string) (size func() int64) {
 	}
 }
 
-// Counted returns what statements on the ledger at path give, behind the back of whoever has it
-// open: a text and a number in each row.
+// Counted returns the rows of statements on the ledger at path, a text and a number each, unknown
+// to processes that have it open.
 func Counted(t testing.TB, path, statements string) map[string]int {
 	t.Helper()
 	out, err := counted(t, path, statements)
@@ -77,8 +77,7 @@ func Counted(t testing.TB, path, statements string) map[string]int {
 	return out
 }
 
-// Dump returns the rows that a query finds in the ledger at path, a line each, with the query
-// before it.
+// Dump returns the rows of a query on the ledger at path, a line each, after the query.
 func Dump(t testing.TB, path, query string) string {
 	t.Helper()
 	out, err := dump(t, path, query)

@@ -2,8 +2,8 @@ package testdb
 
 import "fmt"
 
-// Pair is a server and a standby that its commits wait for, as a database has them that loses nothing when one
-// of the two does not come back. Unlike the server of New it belongs to whoever made it.
+// Pair is a server and a synchronous standby, like a production database without data loss in a
+// failover. Unlike the server of New it belongs to whoever made it.
 type Pair struct {
 	primary, standby running
 	script           *script

@@ -35,9 +35,8 @@ func (s *running) manage(statement string) error {
 	return ExecuteAt(fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres sslmode=disable", s.port), statement)
 }
 
-// serve sets the server up, says when it answers, and ends it when the test binary has ended,
-// however that was. It has an alphabet's order of texts and not that of bytes, as servers of
-// others have.
+// serve sets the server up, reports when it answers, and stops it after any end of the test binary.
+// It has an alphabet's order of texts and not that of bytes, as servers of others have.
 const serve = `
 PATH="$PATH:$3"
 cd "$1" || exit 1

@@ -1,7 +1,7 @@
 // Package testdb lets tests run on another engine than SQLite. With the flag -engine postgres each
 // ledger of a test binary keeps its rows in its own database. The binary starts PostgreSQL from
-// installed programs, in its own folder, on a free port of 127.0.0.1. What lies beside a ledger's
-// file stays there.
+// installed programs, in its own folder, on a free port of 127.0.0.1. Files beside a ledger's file
+// stay there.
 package testdb
 
 import (
@@ -93,7 +93,7 @@ func DSN(path string) (string, error) {
 	return dsnOf(path)
 }
 
-// Use says that the rows of the ledger at path are in a database that another process made.
+// Use declares that the rows of the ledger at path are in a database that another process made.
 func Use(path, dsn string) {
 	databases.mu.Lock()
 	defer databases.mu.Unlock()
@@ -123,8 +123,7 @@ func Copy(path string) error {
 	return replace(path, func() string { return databases.template })
 }
 
-// CopyOf puts a copy of the ledger at from, which nobody has open, in the place of the one at to, of
-// which nothing stays.
+// CopyOf replaces the ledger at to by a copy of the unopened ledger at from.
 func CopyOf(from, to string) error {
 	from = resolved(from)
 	return replace(to, func() string { return databases.of[from] })
