@@ -61,7 +61,7 @@ func (s *Server) LeaveAccount(ctx context.Context, a AccountInfo) error {
 	return nil
 }
 
-// AccountSummary is what a look at an account found.
+// AccountSummary is the result of a check of an account.
 type AccountSummary struct {
 	Account  int64
 	LookedAt time.Time // zero for never
@@ -71,8 +71,8 @@ type AccountSummary struct {
 	Stale    bool      // the ledger was written to since, or its configuration was changed
 }
 
-// NoteSummary keeps what a look at an account found, in the place of what an earlier one did. A write that came after the look
-// began brings the next look forward.
+// NoteSummary stores the result of a check of an account, in place of the earlier one. A write that
+// came after the look began brings the next look forward.
 func (s *Server) NoteSummary(ctx context.Context, a AccountSummary) error {
 	_, err := s.write.Exec(ctx, `UPDATE accounts SET looked_at = $1, summary = $2, needs = $3,
 		look_at = CASE WHEN look_at IS NULL OR settled <> version THEN look_at WHEN written_at >= $1 THEN least($4, $5) ELSE $4 END WHERE account_id = $6`,
@@ -125,7 +125,8 @@ func (e *postgres) mark(tx *Tx) error {
 	return err
 }
 
-// markLast is mark for what was written since, when the ledger is closed. Where it fails, the next look comes later.
+// markLast is mark for what was written since, when the ledger is closed. If it fails, the next
+// check comes later.
 func (e *postgres) markLast() {
 	if !e.written.After(e.marked) {
 		return

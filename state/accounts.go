@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// AccountState says what is done for an account of a Server.
+// AccountState is the work mode of a Server's account.
 type AccountState string
 
 // The states of accounts.
@@ -27,7 +27,7 @@ const (
 	AccountLeaving AccountState = "leaving" // nothing is done for it any more
 )
 
-// AccountInfo is an account of a Server, without what its files say.
+// AccountInfo is an account of a Server, without the content of its files.
 type AccountInfo struct {
 	ID                int64
 	Name              string
@@ -73,7 +73,7 @@ const (
 	maxBundle = 4 << 20 // bytes in all
 )
 
-// accountName is what names of accounts look like: they stand in command lines, logs and metrics.
+// accountName is the pattern of account names: they stand in command lines, logs and metrics.
 var accountName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
 // IsAccountName reports whether an account can be called so.
@@ -103,7 +103,7 @@ func (s *Server) Account(ctx context.Context, name string) (AccountInfo, error) 
 	return a, ofAccountRow(name, err)
 }
 
-// ofAccountRow says what is wrong where the row of an account was asked for.
+// ofAccountRow explains an error of a query for an account's row.
 func ofAccountRow(name string, err error) error {
 	switch {
 	case err == nil, errors.Is(err, ErrChangedMeanwhile), errors.Is(err, ErrOtherLedgersKey), errors.Is(err, ErrKeyEncryptionKey), errors.Is(err, ErrConnectionLost):
@@ -166,8 +166,8 @@ type queryer interface {
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 }
 
-// keyOf returns the key that seals what is an account's, and the account's number. The number is 0
-// with an error, unless only the key cannot be opened.
+// keyOf returns an account's sealing key, and the account's number. The number is 0 with an error,
+// unless only the key cannot be opened.
 func (s *Server) keyOf(ctx context.Context, name string) (id int64, key []byte, err error) {
 	id, key, err = s.unwrapped(ctx, s.read, name)
 	return id, key, ofAccountRow(name, err)
@@ -306,7 +306,7 @@ func (s *Server) SaveKey(ctx context.Context, name, path string, by Entry) error
 	return saveKey(path, key)
 }
 
-// SetState says what is done for an account from now on. It fails with ErrNoAccount.
+// SetState sets an account's work mode. It fails with ErrNoAccount.
 func (s *Server) SetState(ctx context.Context, name string, to AccountState, by Entry) (AccountInfo, error) {
 	return s.change(ctx, name, 0, func(tx pgx.Tx, id int64) (Entry, error) {
 		_, err := tx.Exec(ctx, "UPDATE accounts SET state = $1 WHERE account_id = $2", to, id)
@@ -327,7 +327,7 @@ func (s *Server) Erase(ctx context.Context, name string, by Entry) (AccountInfo,
 	})
 }
 
-// entry is what the audit log tells of a change.
+// entry is a change's line in the audit log.
 func (c AccountChange) entry(action string) Entry {
 	names := strings.Join(slices.Sorted(maps.Keys(c.Files)), ", ")
 	return Entry{Actor: c.By.Actor, Action: action, Subject: c.Name + ": " + names, Reason: c.By.Reason}
@@ -419,7 +419,7 @@ func finish(ctx context.Context, tx pgx.Tx, id int64, e Entry) (AccountInfo, err
 	return a, err
 }
 
-// CheckFiles refuses with ErrBundle what Apply would refuse of an account, before anything is changed.
+// CheckFiles refuses with ErrBundle the same files as Apply, before any change.
 func CheckFiles(name string, files map[string][]byte) error {
 	if !IsAccountName(name) {
 		return fmt.Errorf("%w: %q is no name of an account. Use small letters, digits, dashes and underscores, 63 at most", ErrBundle, name)

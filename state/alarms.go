@@ -79,7 +79,7 @@ func (l *Ledger) OpenAlarms(ctx context.Context) ([]Alarm, error) {
 	return out, nil
 }
 
-// AlarmName is what alarms of one condition have in common.
+// AlarmName is the common name of a condition's alarms.
 type AlarmName struct{ Way, Code, Subject string }
 
 // LastMessages returns the newest message of every way that was ever told something, by way,
@@ -154,7 +154,7 @@ func (tx *Tx) DropAlarm(id int64) error {
 	return nil
 }
 
-// Telling is what a message tells of one alarm.
+// Telling is a message's text about one alarm.
 type Telling struct {
 	Alarm int64
 	Text  string // what is the matter, as the message says it
@@ -245,7 +245,7 @@ func (tx *Tx) KeepWays(names []string) error {
 		tx.exec("DELETE FROM alarm_messages"+gone+" AND sent_at IS NULL", string(ways)))
 }
 
-// DropOldAlarms forgets what was told, and told to be over, before a time.
+// DropOldAlarms deletes the alarms reported, and reported as over, before a time.
 func (tx *Tx) DropOldAlarms(before time.Time) error {
 	return errors.Join(
 		tx.exec("DELETE FROM alarms WHERE over_told IS NOT NULL AND over_at < ?", stamp(before)),

@@ -24,7 +24,7 @@ const (
 	carriedLeft     = "left"     // it works in another place
 )
 
-// passage is what a ledger says of its journey.
+// passage is the ledger's record of its move.
 type passage struct {
 	commits  int64
 	identity string // which ledger it is
@@ -78,7 +78,7 @@ type Carrying struct {
 	Stage    func(string) error // is told of every step that is done; nil for nobody
 }
 
-// Carried is what came of it.
+// Carried is the result of a move.
 type Carried struct {
 	From    string `json:"from"`
 	To      string `json:"to"`
@@ -97,8 +97,8 @@ var (
 
 // Carry moves the ledger From to the place To with every value unchanged. The old ledger then only
 // says where the new one is, and no longer opens. Nothing may work on it: it fails with ErrServed
-// or ErrRunning, and with ErrNotNew where something is at To. Before the first row counts, all are
-// read back and compared, and everything is looked through as [Ledger.Verify] does. After any
+// or ErrRunning, and with ErrNotNew where something is at To. Before the first row counts, it reads
+// all rows back, compares them, and verifies everything as [Ledger.Verify] does. After any
 // interruption the same call continues, unless the ledger has continued to work: that is ErrGoneOn.
 func (c Carrying) Carry(ctx context.Context) (out Carried, err error) {
 	if c.Watch == nil {
@@ -162,7 +162,7 @@ func (c Carrying) steps(ctx context.Context, from, to *Ledger, out *Carried) err
 }
 
 // leave copies the ledger, unless that is done, and notes that it no longer works here. It is one
-// write here, so that nobody else's comes between.
+// write here, so no other write comes in between.
 func (c Carrying) leave(ctx context.Context, from, to *Ledger, there passage, out *Carried) error {
 	err := from.wholly(ctx, func(tx *Tx) error {
 		if err := from.below.patient(ctx, from.conn); err != nil {
@@ -332,7 +332,7 @@ func (l *Ledger) wholly(ctx context.Context, fn func(*Tx) error) error {
 	})
 }
 
-// keep keeps everybody from the ledger until free is called: serve, runs, and what sends beside them.
+// keep locks out serve, runs, and all senders from the ledger until free is called.
 func (l *Ledger) keep(ctx context.Context) (free func(), err error) {
 	locks, err := l.holdAll(ctx)
 	free = func() {

@@ -9,8 +9,8 @@ import (
 	"payersync/connector/protocol"
 )
 
-// said appends a person's word to the audit log and returns its number there: what holds
-// because of the word names it.
+// said appends a person's decision to the audit log and returns its line number, which its effects
+// refer to.
 func (tx *Tx) said(e Entry) (seq int64, err error) {
 	if err := tx.Audit(e); err != nil {
 		return 0, err
@@ -39,7 +39,7 @@ func (tx *Tx) GiveUp(id RecordID, of string, word Entry) (news bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	// It is no loss that a plan has to ask about: a person has said it.
+	// A plan does not ask about this loss, because a person decided it.
 	if err := tx.exec("UPDATE source_records SET given_up = ?, given_up_of = ?, replan = 1, decision = 'excluded', let_go = 1, class = ? WHERE connection = ? AND source_id = ?",
 		seq, of, protocol.Out, id.Connection, id.SourceID); err != nil {
 		return false, fmt.Errorf("give record %s up: %w", id.SourceID, err)
@@ -55,8 +55,8 @@ func (tx *Tx) GiveUp(id RecordID, of string, word Entry) (news bool, err error) 
 	return true, tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND reason <> ?", id.Connection, id.SourceID, connector.ReasonOutcomeUnknown)
 }
 
-// TakeUp takes back what GiveUp noted: the next plan decides on the record again. It reports
-// false when the record is not given up.
+// TakeUp revokes GiveUp: the next plan decides on the record again. It reports false when the
+// record is not given up.
 func (tx *Tx) TakeUp(id RecordID, word Entry) (news bool, err error) {
 	n, err := tx.count("UPDATE source_records SET given_up = 0, given_up_of = '', replan = 1 WHERE connection = ? AND source_id = ? AND given_up <> 0", id.Connection, id.SourceID)
 	if err != nil || n == 0 {
@@ -66,7 +66,7 @@ func (tx *Tx) TakeUp(id RecordID, word Entry) (news bool, err error) {
 		tx.ClearAttention(id.Connection, id.SourceID, TopicRecord, connector.ReasonGivenUpChanged))
 }
 
-// IsGivenUp reports whether a person has said that the payer's record is not to be connected.
+// IsGivenUp reports whether a person has given up the payer's record.
 func (tx *Tx) IsGivenUp(p Payer) (said bool, err error) {
 	err = tx.row([]any{&said}, "SELECT count(*) > 0 FROM source_records WHERE connection = ? AND source_id = ? AND given_up <> 0", p.Connection, p.SourceID)
 	return said, err
@@ -78,7 +78,7 @@ const (
 	mandateNow = `(coalesce(p.mandate_id, '') || ' ' || (SELECT coalesce(max(h.seq), 0) FROM mandate_history h WHERE h.billing_id = p.billing_id) || ' ' ||
 		coalesce((SELECT n.change_id || ' ' || n.ended_at FROM changes n WHERE n.connection = p.connection AND n.source_id = p.source_id AND n.lane = 'mandate'
 			AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') AND n.change_id > coalesce(p.parted, 0) ORDER BY n.change_id DESC LIMIT 1), ''))`
-	// letBe: a person said that nothing is to be done about the mandate of payer p as it is.
+	// letBe is the condition that a person decided to leave the mandate of payer p as it is.
 	letBe = "(CASE coalesce(p.let_be, 0) WHEN 0 THEN false ELSE p.let_be_of = " + mandateNow + " END)"
 )
 
@@ -112,7 +112,7 @@ func (tx *Tx) IsLetBe(p Payer) (said bool, err error) {
 	return said, err
 }
 
-// ErrNoProblem means that nothing is told of the webhook subscription.
+// ErrNoProblem means that there is no report on the webhook subscription.
 var ErrNoProblem = errors.New("nothing is the matter with the webhook subscription, for all that is known")
 
 // CloseSubscription notes that a person knows the problem of the webhook subscription: another
@@ -136,7 +136,7 @@ func (tx *Tx) CloseSubscription(word Entry) (news bool, err error) {
 	return true, tx.exec("UPDATE subscription SET known = ?, known_of = detail", seq)
 }
 
-// ClosedKind says what a person's word has ended.
+// ClosedKind is the kind of report that a person's decision has closed.
 type ClosedKind string
 
 // The kinds of decisions that close a report.
@@ -147,7 +147,7 @@ const (
 	ClosedSubscription ClosedKind = "subscription" // the webhook subscription's problem is known
 )
 
-// ClosedRow is one person's word that holds.
+// ClosedRow is one decision in force.
 type ClosedRow struct {
 	Kind       ClosedKind `json:"kind"`
 	Connection string     `json:"connection"` // blank for the webhook subscription

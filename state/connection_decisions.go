@@ -28,7 +28,7 @@ type ConnectionDecision struct {
 
 // Why a decision about two connections is not taken.
 var (
-	// ErrNoConnection means that the ledger has no connection of that name.
+	// ErrNoConnection means that the ledger has no connection with this name.
 	ErrNoConnection = errors.New("the ledger has no connection of that name")
 	// ErrSameConnection means that both names are of one connection.
 	ErrSameConnection = errors.New("both names are of the same connection")

@@ -56,7 +56,7 @@ type OpenDuplicate struct {
 	Detail    string // both, with their mandates
 }
 
-// OpenDuplicates returns the second customers that are told of one record, the best match first.
+// OpenDuplicates returns the reported second customers of one record, the best match first.
 func (l *Ledger) OpenDuplicates(ctx context.Context, of RecordID) ([]OpenDuplicate, error) {
 	found, err := list(ctx, l, "SELECT connection, source_id, billing_id, other_id, score, reasons, detail FROM open_duplicates WHERE connection = ? AND source_id = ? ORDER BY score DESC, other_id",
 		[]any{of.Connection, of.SourceID}, func(d *OpenDuplicate) []any {
@@ -80,7 +80,7 @@ func (l *Ledger) RejectedSeconds(ctx context.Context, of RecordID) ([]string, er
 	return l.ids(ctx, "SELECT w.billing_id"+rejectedSeconds+"ORDER BY w.billing_id", of.Connection, of.SourceID)
 }
 
-// CountDuplicates returns of how many records a second customer is told.
+// CountDuplicates returns the number of records with a reported second customer.
 func (l *Ledger) CountDuplicates(ctx context.Context) (n int, err error) {
 	err = l.queryRow(ctx, "SELECT count(*) FROM (SELECT DISTINCT connection, source_id FROM open_duplicates) o").Scan(&n)
 	if err != nil {
@@ -89,7 +89,7 @@ func (l *Ledger) CountDuplicates(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// toldOfRecords are the reasons that are told of records, computed ones among them.
+// toldOfRecords are the reported reasons of records, including computed ones.
 const toldOfRecords = `(SELECT connection, source_id, reason, since FROM attention
 	UNION ALL SELECT connection, source_id, 'duplicate_customer', since FROM open_duplicates)`
 

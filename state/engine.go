@@ -51,7 +51,7 @@ type engine interface {
 	// snapshot begins a transaction that sees the ledger as it is now until its end. The caller
 	// closes the result, also with an error.
 	snapshot(ctx context.Context) (*sql.DB, *sql.Tx, error)
-	// integrity reports what the engine itself finds wrong with what it keeps.
+	// integrity reports the damage found by the engine itself.
 	integrity(ctx context.Context, v *verifier) error
 	// references reports rows that refer to one that is not there.
 	references(ctx context.Context, v *verifier) error
@@ -59,7 +59,7 @@ type engine interface {
 	// separated by commas, its columns by name, its primary key in order, and the tables it refers
 	// to.
 	catalogue() string
-	// patient lets a transaction take its time, however long none of its statements comes or ends.
+	// patient lifts the time limits on a transaction's statements and pauses.
 	patient(ctx context.Context, in executor) error
 	// raise makes sure that no row gets a number that another row of the table has.
 	raise(tx *Tx) error
@@ -67,7 +67,7 @@ type engine interface {
 	hasColumn(ctx context.Context, db books, table, column string) (bool, error)
 }
 
-// trouble is what an error of an engine means for what was to be done.
+// trouble is the consequence of an engine's error for the operation.
 type trouble int
 
 const (
@@ -81,7 +81,7 @@ const (
 	cutOff                  // there is no connection any more
 )
 
-// troubleOf returns what an error of any engine means.
+// troubleOf classifies an error of any engine.
 func troubleOf(err error) trouble {
 	if t := sqliteTrouble(err); t != none {
 		return t

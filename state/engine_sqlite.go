@@ -452,7 +452,7 @@ func (*sqliteFile) integrity(ctx context.Context, v *verifier) error {
 	return nil
 }
 
-// references reports rows that refer to one that is not there.
+// references reports rows that refer to a missing one.
 func (*sqliteFile) references(ctx context.Context, v *verifier) error {
 	return v.each(ctx, `SELECT "table", rowid, parent FROM pragma_foreign_key_check`, func(row []sql.NullString) {
 		v.report(fmt.Sprintf("%s, row %s", row[0].String, row[1].String), "refers to a row of "+row[2].String+" that is gone")

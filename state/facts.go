@@ -37,8 +37,7 @@ var (
 )
 
 // lastOf describes in one text the last finished change of a lane and its end; NULL for none. It is
-// no join: under policies PostgreSQL looks for a row by what a subquery says only by reading the
-// whole table.
+// no join: under policies PostgreSQL can use a subquery's result only by reading the whole table.
 func lastOf(lane string) string {
 	return `(SELECT n.action || ' ' || n.state || ' ' || n.ended_at || ' ' || n.wanted_hash || ' ' || n.reason FROM changes n
 		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = '` + lane + `' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') AND n.change_id > coalesce(p.parted, 0)

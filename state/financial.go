@@ -50,8 +50,7 @@ func (tx *Tx) SaveFinancial(billingID, status string) error {
 		billingID, tx.l.seal.box([]byte(status), placeOfFinancial(billingID)), stamp(tx.now))
 }
 
-// Financial returns what is known of a customer's financial status. Without the sealing key
-// that is nothing.
+// Financial returns a customer's known financial status. Without the sealing key that is nothing.
 func (l *Ledger) Financial(ctx context.Context, billingID string) (Financial, error) {
 	var box []byte
 	var seen sql.NullString

@@ -24,11 +24,10 @@ const (
 	ForgottenAlike Forgotten = "alike" // it is new, and has the number, or the name and the e-mail address, of a payer that was
 )
 
-// RecordForgotten is what lists show as the state of a record of which nothing but the id is
-// kept.
+// RecordForgotten is the displayed state of a record with only its id.
 const RecordForgotten connector.RecordState = "forgotten"
 
-// blank is a record of which nothing but its id is kept: for every plan it is gone.
+// blank is a record with only its id: every plan treats it as removed.
 func blank(sourceID string) connector.Record {
 	return connector.Record{SourceID: sourceID, State: connector.RecordDeleted, Data: json.RawMessage("{}")}
 }
@@ -125,8 +124,8 @@ func (s tombstones) barred(id RecordID, kept bool, books []string, marked map[st
 	return ForgottenNot
 }
 
-// looksOther reports whether a record names a payer other than the forgotten one. A payer of whom
-// only the number was known cannot be told from another.
+// looksOther reports whether a record names a payer other than the forgotten one. A payer known
+// only by number cannot be told from another.
 func looksOther(marks []string, person, number string) bool {
 	known := slices.DeleteFunc(slices.Clone(marks), func(m string) bool { return m == number })
 	return person != "" && len(known) > 0 && !slices.Contains(known, person)
@@ -233,8 +232,8 @@ func (tx *Tx) erase(id RecordID, how Forgotten) error {
 	return nil
 }
 
-// unerase lets a record be kept again; it comes back when it is read the next time, and the
-// next run reads everything.
+// unerase permits a record to be kept again; it comes back with the next reading, and the next run
+// reads everything.
 func (tx *Tx) unerase(id RecordID) error {
 	n, err := tx.count("UPDATE source_records SET forgotten = '', content_hash = '', replan = 1 WHERE connection = ? AND source_id = ? AND forgotten <> ''", id.Connection, id.SourceID)
 	if err == nil && n > 0 {
@@ -381,7 +380,7 @@ func (l *Ledger) ForgottenAs(ctx context.Context, id RecordID) (how Forgotten, e
 	return how, err
 }
 
-// say writes what a person said of a payer to the file, and then has it carried out.
+// say writes a person's decision on a payer to the file, and then carries it out.
 func (l *Ledger) say(ctx context.Context, id RecordID, holds bool, of connector.Label, then func(forgetKey, tombstone) error) error {
 	f, err := l.openTombstones(ctx, l.seal, true)
 	if err != nil {

@@ -55,7 +55,7 @@ type HeldPayer struct {
 	Read      *Read                `json:"read"` // what it was last read to hold otherwise
 }
 
-// HeldChange is one change with what it was to write, and the customer before.
+// HeldChange is one change with its intended content, and the customer before.
 type HeldChange struct {
 	PastChange
 	Wanted *connector.Customer `json:"wanted,omitempty"`
@@ -109,14 +109,14 @@ type HeldCustomer struct {
 	Financial
 }
 
-// HeldWord is what a person said of the record and a customer.
+// HeldWord is a person's decision about the record and a customer.
 type HeldWord struct {
 	BillingID string `json:"billing_id"`
 	Word      string `json:"word"`
 	SaidAt    string `json:"said_at"`
 }
 
-// HeldEntry is what a person did about the payer.
+// HeldEntry is a person's act on the payer.
 type HeldEntry struct {
 	At     string `json:"at"`
 	Actor  string `json:"actor"`
@@ -124,7 +124,7 @@ type HeldEntry struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// HeldField is what is known of the field of the books that its status is written into.
+// HeldField is the known state of the status field in the books.
 type HeldField struct {
 	Says connector.Standing `json:"says"`
 	At   string             `json:"since,omitempty"`
@@ -342,8 +342,8 @@ func (l *Ledger) heldIndex(ctx context.Context, id RecordID, h *Holding) (err er
 	return err
 }
 
-// heldEntries adds what people did: an entry names the record, its customer, or a mandate,
-// as one word of its subject.
+// heldEntries adds the acts of people: an entry names the record, its customer, or a mandate, as
+// one word of its subject.
 func (l *Ledger) heldEntries(ctx context.Context, id RecordID, h *Holding) (err error) {
 	h.Audit, err = list(ctx, l, `SELECT at, actor, action, reason FROM audit WHERE EXISTS (
 		SELECT 1 FROM (SELECT ?2 AS name UNION SELECT ?1 || '/' || ?2 UNION SELECT billing_id FROM `+customersOf+` of

@@ -22,7 +22,7 @@ type Delivery struct {
 	Detail     string // why it is quarantined, in plain words
 }
 
-// RepeatDelivery notes that a delivery came again and reports whether it waits anew. It may be an
+// RepeatDelivery notes a repeat of a delivery and reports whether it waits again. It may be an
 // identical later event of its customer. It goes behind all others, so a read that has begun does
 // not cover it. Waiting deliveries keep their time, so repeats cannot delay them.
 func (tx *Tx) RepeatDelivery(key string) (again bool, err error) {
@@ -177,7 +177,7 @@ func (tx *Tx) RereadDelivery(d Delivery) (bool, error) {
 	return n > 0, err
 }
 
-// eventsApart is what is said of a delivery whose events are listed by themselves.
+// eventsApart is the note on a delivery with separately listed events.
 const eventsApart = "Its events are listed by themselves."
 
 // SplitDelivery stores the events of a quarantined delivery as deliveries of their own, and reports

@@ -149,7 +149,7 @@ func (tx *Tx) Receive(d Delivery) (fresh bool, err error) {
 	return a.taken.Fresh, err
 }
 
-// receive stores deliveries, and notes of which that they came again.
+// receive stores deliveries, and notes repeats.
 func (tx *Tx) receive(all []*arrival) error {
 	const some = 16 // statements are kept by their texts: some lengths and no more
 	last, err := tx.lastDelivery()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// JobRow is what the ledger knows of a job of payersync serve. A job that began after
-// it last ended is at work, or its process died over it.
+// JobRow is the ledger's data of a job of payersync serve. A job that began after it last ended is
+// at work, or its process died over it.
 type JobRow struct {
 	Name        string    `json:"name"`
 	BegunAt     time.Time `json:"begun_at,omitzero"`

@@ -13,7 +13,7 @@ import (
 	"payersync/connector"
 )
 
-// NewLabel is what a record is known by from now on.
+// NewLabel is a record's new label.
 type NewLabel struct {
 	SourceID string
 	Label    connector.Label
@@ -26,12 +26,12 @@ type RecordID struct {
 	SourceID   string
 }
 
-// labelForm stands before the mapping that made a label. It changes when labels tell more, so
-// that those of before are made anew with the next reading.
+// labelForm stands before the mapping that made a label. It changes with the content of labels, so
+// the next reading renews the old ones.
 const labelForm = "2 "
 
-// SaveLabels keeps what records are known by, as this mapping version makes it. An equal label
-// keeps its number, and also its row if the mapping is the same.
+// SaveLabels stores the labels of records, as this mapping version makes them. An equal label keeps
+// its number, and also its row if the mapping is the same.
 func (tx *Tx) SaveLabels(connection, mapping string, labels []NewLabel) error {
 	if len(labels) == 0 {
 		return nil

@@ -31,7 +31,7 @@ func (l *Ledger) NotShown(ctx context.Context, connection, after string, limit i
 	return l.candidates(ctx, connection, "r.source_id > ?2 AND r.unseen = 1 AND p.mandate_id IS NOT NULL", after, limit)
 }
 
-// Notice is what people are told of a record that is not planned.
+// Notice is the report on a record outside of plans.
 type Notice struct {
 	SourceID  string
 	Stands    string           // Candidate.Stands, by which it was found
@@ -102,7 +102,7 @@ func (tx *Tx) LetStay(p Payer, word Entry) error {
 	return errors.Join(tx.LookNext(p), tx.ClearAttention(p.Connection, p.SourceID, TopicRecord, connector.ReasonLeftWithMandate, connector.ReasonRecordGone))
 }
 
-// returned forgets a word that a payer may stay: its record is there again.
+// returned deletes a permission to stay: the payer's record is there again.
 func (tx *Tx) returned(connection, sourceID string) error {
 	return tx.exec("UPDATE payers SET stays_at = 0, stays_with = '', stays_word = 0 WHERE connection = ? AND source_id = ? AND stays_at <> 0", connection, sourceID)
 }

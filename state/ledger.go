@@ -1,6 +1,6 @@
-// Package state is the ledger: it holds what payersync knows, what it is about to do,
-// and what it did, in one SQLite file, or as one account among many in a database of
-// PostgreSQL ([Server]). Only this package speaks SQL.
+// Package state is the ledger: it stores payersync's knowledge, its pending changes and its
+// history. The store is one SQLite file, or one account among many in a PostgreSQL database
+// ([Server]). Only this package speaks SQL.
 //
 // Callers hand each write to [Ledger.Do] as a function. Functions that arrive together share one
 // transaction and one fsync, and Do returns when the result is durable. Every read goes through a
@@ -40,7 +40,7 @@ type Options struct {
 	// Reads of sealed data, and all writes, return the key's error.
 	Keyless bool
 
-	// Brief says that the ledger is opened for one look, and closed again. On a Server it then
+	// Brief declares that the ledger is opened for one look, and closed again. On a Server it then
 	// takes no writes. It keeps its read connection as long as it is open, and others wait for the
 	// connection, because getting one for each statement costs as much as the statement.
 	Brief bool
@@ -112,8 +112,8 @@ type statements struct {
 // payersync, and a corrupt one. It also refuses a ledger whose key file is missing, wrong or
 // readable by others.
 //
-// The whole of a large file is looked through while the ledger is read already: see
-// [Ledger.Sound]. Nothing is written before, unless the file lies as its last user closed it.
+// A large file is checked completely while the ledger is already read: see [Ledger.Sound]. Nothing
+// is written before, unless the file lies as its last user closed it.
 func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	seal, account, err := sealerOf(ctx, opts)
 	var away *keyAwayError
@@ -173,8 +173,8 @@ func sealerOf(ctx context.Context, opts Options) (seal *sealer, account int64, e
 	return seal, account, err
 }
 
-// engineOf returns what keeps the rows of a ledger, what the ledger is called, and the folder of
-// its file. The account's number is 0 if it is not known yet.
+// engineOf returns a ledger's engine, its name, and the folder of its file. The account's number is
+// 0 if it is not known yet.
 func engineOf(ctx context.Context, opts Options, account int64) (below engine, path string, folder *files.Folder, err error) {
 	if below, err = serverOf(ctx, opts, account); below != nil || err != nil {
 		return below, "of account " + cmp.Or(opts.Account, testAccount), nil, err
@@ -295,8 +295,8 @@ type executor interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// checkKey binds a new ledger to its sealing key and refuses any other key
-// later: what one key sealed, no other opens.
+// checkKey binds a new ledger to its sealing key and refuses any other key later, because no other
+// key opens its boxes.
 func (l *Ledger) checkKey(ctx context.Context, db executor) error {
 	if l.seal.away != nil {
 		return nil // nothing is opened or sealed
@@ -360,9 +360,9 @@ func (l *Ledger) disconnect() error {
 	return errors.Join(errs...)
 }
 
-// limitTo ends a query that gives as many rows at most as its last argument says.
-// SQLite compiles a query anew whenever a bare parameter of its LIMIT is bound, in
-// case the number calls for another plan; into a sum it does not look.
+// limitTo ends a query that gives as many rows at most as its last argument says. SQLite recompiles
+// a query whenever a bare parameter of its LIMIT is bound, in case the number needs another plan.
+// It does not look into a sum.
 const limitTo = " LIMIT ? + 0"
 
 // query runs a query on the readers.
@@ -451,7 +451,7 @@ type OpenError struct {
 	otherKey bool // it was sealed with another key
 }
 
-// Error returns what could not be done, why, and what to do next.
+// Error returns the failure, its cause, and the next step.
 func (e *OpenError) Error() string {
 	return fmt.Sprintf("cannot open the ledger %s: %s. %s", e.Path, e.Why, e.Next)
 }

@@ -19,7 +19,7 @@ func (l *Ledger) TryLetters() (*Lock, error) {
 	return k, nil
 }
 
-// LetterState says what is known of a letter.
+// LetterState is the state of a letter.
 type LetterState string
 
 // The states of a letter.
@@ -151,8 +151,8 @@ func (tx *Tx) endLetter(query string, args ...any) error {
 	return nil
 }
 
-// AbandonSending makes what a dead process was sending unclear, and returns how many letters that
-// were. The caller holds the lock of TryLetters.
+// AbandonSending marks the letters that a dead process was sending as unclear, and returns their
+// number. The caller holds the lock of TryLetters.
 func (tx *Tx) AbandonSending() (int64, error) {
 	n, err := tx.count("UPDATE letters SET state = 'unclear', ended_at = ?, answer = 'payersync ended while it was sent' WHERE state = 'sending'", stamp(tx.now))
 	if err != nil {
@@ -256,7 +256,7 @@ type HandOver struct {
 	On        string // a day, as YYYY-MM-DD
 }
 
-// HandOvers returns what others sent to the payers that there are.
+// HandOvers returns the links sent by other people to present payers.
 func (l *Ledger) HandOvers(ctx context.Context) ([]HandOver, error) {
 	return list(ctx, l, `SELECT h.mandate_id, p.connection, p.source_id, h.sent_on FROM handovers h
 		JOIN mandates m ON m.mandate_id = h.mandate_id JOIN payers p ON p.billing_id = m.billing_id ORDER BY h.sent_on, h.mandate_id`, nil,

@@ -12,9 +12,8 @@ import (
 	"strings"
 )
 
-// Likeness is what the mapping makes of a record, as far as another payer of ours may be
-// known by it, each text as it is compared. The ledger keeps keyed hashes of it, also when
-// the record has left the books.
+// Likeness holds a record's traits for recognising another payer of ours, each text in its form for
+// comparison. The ledger keeps keyed hashes of it, also when the record has left the books.
 type Likeness struct {
 	Name                      string
 	Emails, Phones, Postcodes []string
@@ -73,7 +72,7 @@ func (l *Ledger) likenessOf(k Likeness) likeness {
 	return likeness{traits, hex.EncodeToString(h.Sum(nil)[:8])}
 }
 
-// SaveLikeness keeps what a payer may be known by, in the place of what was kept of it.
+// SaveLikeness replaces the stored traits of a payer.
 func (tx *Tx) SaveLikeness(connection, sourceID string, k Likeness) error {
 	like := tx.l.likenessOf(k)
 	var known string
@@ -90,7 +89,7 @@ func (tx *Tx) SaveLikeness(connection, sourceID string, k Likeness) error {
 	return tx.renewTraits(connection, sourceID, known != "", like)
 }
 
-// renewTraits keeps what a payer may be known by; known says that something was kept of it before.
+// renewTraits stores a payer's traits; known tells whether there were any before.
 func (tx *Tx) renewTraits(connection, sourceID string, known bool, like likeness) error {
 	if known {
 		if err := tx.exec("DELETE FROM likenesses WHERE connection = ? AND source_id = ?", connection, sourceID); err != nil {
@@ -108,7 +107,7 @@ func (k likeness) rows(connection, sourceID string) (args []any) {
 	return args
 }
 
-// insertLikenesses inserts what payers may be known by, as likeness.rows gives it.
+// insertLikenesses inserts the traits of payers, from likeness.rows.
 func (tx *Tx) insertLikenesses(rows []any) error {
 	return tx.insertRows("INSERT INTO likenesses (connection, source_id, kind, value) VALUES ", "(?, ?, ?, ?)", rows, "")
 }
@@ -242,9 +241,9 @@ func (tx *Tx) WakeTwins(connection string, there bool) (int64, error) {
 // ErrSameRecord means that a record was told apart from itself.
 var ErrSameRecord = errors.New("the two are one record")
 
-// TellApart notes that two records of a connection are two payers, on a person's word. It
-// reports false when that was said before. The next plan looks at both. It fails with
-// ErrNoRecord or ErrSameRecord.
+// TellApart notes a person's decision that two records of a connection are two payers. It reports
+// false for a repeated decision. The next plan looks at both. It fails with ErrNoRecord or
+// ErrSameRecord.
 func (tx *Tx) TellApart(connection, sourceID, otherID string) (news bool, err error) {
 	if sourceID == otherID {
 		return false, ErrSameRecord

@@ -91,7 +91,7 @@ func orBlank(s *string) string {
 	return *s
 }
 
-// NoMandate is what RecordFilter.Mandate takes for payers that have none.
+// NoMandate is the value of RecordFilter.Mandate for payers without one.
 const NoMandate = "none"
 
 // RecordFilter narrows a list of records. Zero fields do not narrow.

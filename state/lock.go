@@ -28,7 +28,7 @@ type Lock struct {
 func (k *Lock) Proves() bool { return k != nil && k.file != nil }
 
 // TryLock takes the lock of a connection, and returns nil when another run on this machine holds
-// it. See [Lock.Proves] for what holding it says.
+// it. See [Lock.Proves] for the meaning of holding it.
 func (l *Ledger) TryLock(connection string) (*Lock, error) {
 	k, err := l.below.tryLock(context.Background(), connectionLock+url.PathEscape(connection)+lockEnding)
 	if err != nil {
@@ -148,8 +148,8 @@ func tryLock(folder *files.Folder, name, ending, neighbour string) (*Lock, error
 	return &Lock{file: f}, nil
 }
 
-// Release lets go what the lock holds. Closing the file would not release it. A starting child
-// process shares the open file until it runs its own program, and would keep the lock.
+// Release releases the lock. Closing the file would not release it. A starting child process shares
+// the open file until it runs its own program, and would keep the lock.
 func (k *Lock) Release() error {
 	switch {
 	case k == nil:

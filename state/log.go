@@ -40,7 +40,7 @@ func (l *Ledger) Log(ctx context.Context, f LogFilter) ([]LoggedEntry, error) {
 	return out, nil
 }
 
-// LogChain is what a walk along the audit log found.
+// LogChain is the result of a walk along the audit log.
 type LogChain struct {
 	Lines   int
 	Head    string // the hash of the last line

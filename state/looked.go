@@ -13,8 +13,8 @@ import (
 // would be had the process gone on. So the next process writes to it at once and checks it
 // meanwhile. Damage then ends its writing, like damage found by SQLite. A note beside the file
 // records the state it was left in: its size, its place on the disk, and two times, one of which
-// nobody can set back. After a crash, a power cut, a restore, a copy or anybody's hand in the file
-// they differ, and nothing is written before the whole file was looked through.
+// nobody can set back. After a crash, a power cut, a restore, a copy or a manual change they
+// differ, and nothing is written before the whole file was checked.
 //
 // No disk says of its own that a bit has turned. So the note is good for a day after a whole look, however often the
 // ledger is opened and closed in it.
@@ -23,7 +23,7 @@ const (
 	lookedLasts  = 24 * time.Hour
 )
 
-// lookedNote says when a ledger's file was last looked through, and how it was left after that.
+// lookedNote records when a ledger's file was last checked, and its state after that.
 type lookedNote struct {
 	At     time.Time   `json:"looked_through_at"`
 	Left   files.Trace `json:"left"`

@@ -39,7 +39,7 @@ const (
 	lost = turned + " AND (r.decision = 'held' OR r.decision = 'excluded') AND r.replan = 0 AND r.unseen = 0 AND " + counts
 )
 
-// losses counts what the decisions on a connection's records would lose.
+// losses counts the payers that the decisions on a connection's records would lose.
 func (tx *Tx) losses(connection string) (l Losses, err error) {
 	err = tx.row([]any{&l.Held, &l.LeftOut}, "SELECT count(*) FILTER (WHERE r.decision = 'held'), count(*) FILTER (WHERE r.decision = 'excluded') FROM source_records r WHERE r.connection = ? AND "+lost, connection)
 	if err == nil && l.Lost() > 0 {
@@ -51,7 +51,7 @@ func (tx *Tx) losses(connection string) (l Losses, err error) {
 	return l, nil
 }
 
-// letStand makes the decisions on a connection's records what later plans are compared with.
+// letStand makes the decisions on a connection's records the base of comparison for later plans.
 func (tx *Tx) letStand(connection string) error {
 	return tx.exec("UPDATE source_records AS r SET let_go = CASE WHEN decision = 'held' OR decision = 'excluded' THEN 1 ELSE 0 END, lost_by = NULL WHERE r.connection = ? AND r.replan = 0 AND "+turned, connection)
 }

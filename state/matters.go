@@ -50,7 +50,7 @@ func (l *Ledger) LostMandates(ctx context.Context) ([]LostMandate, error) {
 }
 
 // ReasonCount is how many records need a person for a reason. Count, PutOff and Paired add up to
-// all of which the reason is told.
+// all records with the reason.
 type ReasonCount struct {
 	Reason connector.Reason
 	Count  int       // that need a person now
@@ -71,8 +71,8 @@ type AttentionCount struct {
 	oldest, newest sql.NullString
 }
 
-// attentionCounts counts what needs a person, by connection and reason. Every count that people are
-// shown comes from here.
+// attentionCounts counts the records that need a person, by connection and reason. Every displayed
+// count comes from here.
 func (l *Ledger) attentionCounts(ctx context.Context) ([]AttentionCount, error) {
 	rows, err := list(ctx, l, `SELECT connection, reason, count(*) FILTER (WHERE off = 0 AND paired = 0), count(*) FILTER (WHERE off = 1 AND paired = 0), count(*) FILTER (WHERE paired = 1),
 		min(since) FILTER (WHERE off = 0 AND paired = 0), max(again) FILTER (WHERE off = 0 AND paired = 0)
@@ -88,7 +88,7 @@ func (l *Ledger) attentionCounts(ctx context.Context) ([]AttentionCount, error) 
 	return rows, nil
 }
 
-// ReasonCounts returns what needs a person, by reason.
+// ReasonCounts returns the number of records that need a person, by reason.
 func (l *Ledger) ReasonCounts(ctx context.Context) ([]ReasonCount, error) {
 	rows, err := l.attentionCounts(ctx)
 	if err != nil {

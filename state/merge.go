@@ -8,7 +8,7 @@ import (
 // ErrMerged means that a person merged the record into another one, so nothing of it is sent.
 var ErrMerged = errors.New("a person said that the record is the same payer as another one")
 
-// ErrNotMerged means that nobody said that a record is another one.
+// ErrNotMerged means that nobody merged the record into another one.
 var ErrNotMerged = errors.New("nobody said that the record is the same payer as another one")
 
 // Merge notes a person's decision that two records of a connection are one payer. The first is left

@@ -63,8 +63,7 @@ func (tx *Tx) hashUnseen(connection string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), rows.Err()
 }
 
-// EndUnseen closes what HoldUnseen noted: what a person let go has been let go,
-// and anything else is over.
+// EndUnseen closes the plan of HoldUnseen: released records are done, and all others are over.
 func (tx *Tx) EndUnseen(connection string) error {
 	return tx.exec(`UPDATE plans SET state = CASE state WHEN 'approved' THEN 'applied' ELSE 'superseded' END
 		WHERE connection = ? AND missing > 0 AND state IN ('waiting', 'approved')`, connection)

@@ -126,8 +126,8 @@ func (tx *Tx) handOver(from Payer, connection, sourceID string, key connector.Ke
 	return nil
 }
 
-// moveHistory makes another record the owner of what was asked for, written and decided for a
-// payer: it belongs to the customer, which the record has by now.
+// moveHistory moves a payer's requests, write-backs and decisions to another record: they belong to
+// the customer, now the record's.
 func (tx *Tx) moveHistory(from, to RecordID) error {
 	const ids = " WHERE connection = ?3 AND source_id = ?4"
 	for _, query := range []string{

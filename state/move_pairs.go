@@ -86,7 +86,7 @@ func (l *Ledger) TakePairsBack(ctx context.Context, d ConnectionDecision, pairs 
 }
 
 // ReopenBooks revokes the decision that the books of a connection moved, once no pair of the two is
-// left. The next run of the old connection plans all its records anew.
+// left. The next run of the old connection plans all its records again.
 func (l *Ledger) ReopenBooks(ctx context.Context, d ConnectionDecision) error {
 	d.Decision = BooksMoved
 	return l.DoAlone(ctx, func(tx *Tx) error {
@@ -194,8 +194,8 @@ func (l *Ledger) forgottenIn(ctx context.Context, d ConnectionDecision, pairs []
 	return out, nil
 }
 
-// closeConnection drops what was planned for a connection and takes its records for left out: no
-// plan looks at them any more. It fails with ErrUnderWay while a request of it may still arrive.
+// closeConnection drops the plans of a connection and marks its records as left out: no plan looks
+// at them any more. It fails with ErrUnderWay while a request of it may still arrive.
 func (tx *Tx) closeConnection(name string) error {
 	var open bool
 	if err := tx.row([]any{&open}, `SELECT EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND (state = 'frozen' OR state = 'unknown'))
@@ -223,7 +223,7 @@ func (tx *Tx) closeConnection(name string) error {
 }
 
 // dropPayers removes the payers without a customer of a closed connection: each would be twice in
-// the lists of payers. Their records stay, and are planned anew when the connection opens.
+// the lists of payers. Their records stay, and are planned again when the connection opens.
 func (tx *Tx) dropPayers(connection string) error {
 	return errors.Join(
 		tx.exec(`DELETE FROM likenesses WHERE connection = ?1 AND EXISTS (
@@ -342,7 +342,7 @@ func (l *Ledger) LeftBehind(ctx context.Context, connection, after string, limit
 	return l.candidates(ctx, connection, "r.source_id > ?2 AND p.mandate_id IS NOT NULL AND p.billing_id IS NOT NULL", after, limit)
 }
 
-// TellLeftBehind makes what people are told of a record of LeftBehind what the notice says.
+// TellLeftBehind replaces the reports on a record of LeftBehind by the notice.
 func (tx *Tx) TellLeftBehind(connection string, n Notice) error {
 	class := protocol.Out
 	if n.Reason != "" {

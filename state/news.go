@@ -12,15 +12,14 @@ import (
 // content, or the fact and kind of a bar.
 const asStored = "CASE r.forgotten WHEN '' THEN r.content_hash || ' ' || r.unreadable || ' ' || r.origin ELSE r.forgotten END"
 
-// News is what of a page there is to write. Unchanged records write nothing, however often they are
-// read.
+// News is the new content of a page. Unchanged records write nothing, however often they are read.
 type News struct {
 	Records    []connector.Record   // those that the ledger does not hold as they are, has missed, or waits for an echo of
 	Bars       map[string]Forgotten // the records to bar that are not barred so
 	Unlabelled []connector.Record   // those whose label is to be made: the ledger does not hold them as they are, or another mapping made it
 }
 
-// News returns what of a page there is to write, whose labels this mapping makes.
+// News returns the new content of a page with labels from this mapping.
 func (l *Ledger) News(ctx context.Context, connection, mapping string, records []connector.Record, barred map[string]Forgotten) (News, error) {
 	as := make(map[string]string, len(records)+len(barred))
 	for _, r := range records {

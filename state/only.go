@@ -63,7 +63,7 @@ func (l *Ledger) Only(connections []string) *Ledger {
 	return &only
 }
 
-// within returns a query that sees what this ledger shows.
+// within returns a query limited to this ledger's view.
 func (l *Ledger) within(query string) string {
 	if l.only == "" {
 		return query

@@ -18,7 +18,7 @@ const (
 	longToken = 128 // characters; longer is no token of ours
 )
 
-// stopCipher returns what tokens are encrypted with.
+// stopCipher returns the cipher of tokens.
 func (l *Ledger) stopCipher() (cipher.AEAD, error) {
 	key, err := hkdf.Key(sha256.New, l.letterKey, nil, "payersync letter stop", keyBytes)
 	if err != nil {
@@ -69,7 +69,7 @@ func (l *Ledger) mandateOfToken(token string) (string, error) {
 	return string(plain[1 : 1+int(plain[0])]), nil
 }
 
-// OptingOut is what became of a recipient's word that they want no more letters.
+// OptingOut is the result of a recipient's opt-out.
 type OptingOut struct {
 	Known bool // the token is one of ours
 	News  bool // it was not said before
@@ -84,7 +84,7 @@ const optedOut = `FROM (
 	WHERE NOT EXISTS (SELECT 1 FROM letter_stops s WHERE s.scope = o.scope AND s.connection = o.connection AND s.source_id = o.source_id
 	  AND s.recipient = o.recipient AND s.why = 'opted_out' AND s.ended_at IS NULL AND s.until_on IS NULL)`
 
-// byRecipient is who said a stop that came by a token.
+// byRecipient is the actor of a stop by a token.
 const byRecipient = "the recipient"
 
 // OptOut durably records that the recipient of a letter with this token wants no more letters. It

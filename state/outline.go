@@ -49,7 +49,7 @@ func (m moment) rows(ctx context.Context, query string, args, dest []any, do fun
 	return rows.Err()
 }
 
-// outlined is what an outline holds of a mandate.
+// outlined is an outline's data of a mandate.
 type outlined struct {
 	status                  connector.MandateStatus
 	since, lastSeen, linkAt millis
@@ -181,7 +181,7 @@ func (m moment) labels(ctx context.Context, connection string, do func(RecordID,
 	})
 }
 
-// tells returns what people are told of records, in the order of Standing.Told, but for a second customer.
+// tells returns the reports on records, in the order of Standing.Told, without second customers.
 func (m moment) tells(ctx context.Context) (map[RecordID]*[4]Told, error) {
 	out := map[RecordID]*[4]Told{}
 	var id RecordID

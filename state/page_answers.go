@@ -6,7 +6,7 @@ import (
 	"payersync/connector"
 )
 
-// pageAnswers are what was asked at once of the customers of a page. Each answer is given once,
+// pageAnswers are the results of the queries about a page's customers. Each answer is given once,
 // because its caller may change it; writes about one customer change no other's answer.
 type pageAnswers struct {
 	payers  map[string]*Payer // by customer; nil for one that is nobody's
@@ -56,7 +56,8 @@ func (a pageAnswers) payer(billingID string) (p *Payer, asked bool) {
 	return p, asked
 }
 
-// indexed returns what the index holds of a customer, and whether it was asked for with what is shown now.
+// indexed returns the index's data of a customer, and whether the query covered its present
+// content.
 func (a pageAnswers) indexed(billingID, digest string) (i indexed, asked bool) {
 	id := connector.Clean(billingID)
 	if a.digests[id] != digest {

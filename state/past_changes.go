@@ -10,7 +10,7 @@ import (
 	"payersync/connector"
 )
 
-// PastChange is one change of a payer, whatever became of it.
+// PastChange is one change of a payer, with any result.
 type PastChange struct {
 	ID        int64                   `json:"change_id"`
 	RunID     int64                   `json:"run_id"`            // the run that touched it last
@@ -47,7 +47,7 @@ func (e Erasure) Sentence() string {
 	return "Its values are no longer kept: they were older than the retention of that time."
 }
 
-// pastColumns are what pastRow scans of change c.
+// pastColumns are the columns for pastRow of change c.
 const pastColumns = `c.change_id, c.run_id, coalesce(c.plan_id, 0), CASE c.unlinks WHEN 1 THEN 'unlink' ELSE c.action END, c.state, c.approved, c.attempts,
 	c.frozen_at, c.updated_at, c.reason, c.detail, c.diff, CASE WHEN c.diff IS NOT NULL OR c.lane = 'mandate' THEN '' WHEN c.change_hash = '' THEN 'forgotten' ELSE 'old' END`
 

@@ -37,7 +37,7 @@ func (p Payer) MovesTo(key connector.Key) bool {
 	return p.BillingID != "" && (p.Key.Gains(key) || key.Value != "" && p.Moves == key && p.Key != key)
 }
 
-// comesTo returns the key that the payer's customer carries when it holds what is wanted.
+// comesTo returns the key of the payer's customer in its wanted state.
 func (p Payer) comesTo(wanted connector.Customer) connector.Key {
 	for _, name := range []string{p.Key.Name, p.Moves.Name} {
 		if key := connector.KeyIn(wanted.ExternalData, name); p.MovesTo(key) {
@@ -284,7 +284,7 @@ func (tx *Tx) SetMandate(connection, sourceID, id string) error {
 		id, stamp(tx.now), connection, sourceID, id)
 }
 
-// SetApplied records what the customer holds of us, as a read has shown.
+// SetApplied records our values on the customer, as a read has shown them.
 func (tx *Tx) SetApplied(p Payer, applied connector.Customer) error {
 	_, err := tx.setApplied(p, applied)
 	return err
@@ -320,7 +320,7 @@ func (tx *Tx) setApplied(p Payer, applied connector.Customer) (kept bool, err er
 }
 
 // SetContactIDs stores the service's ids of a customer's contacts, if applied has others than the
-// known ids. Everything else of applied is what p.Applied is.
+// known ids. The rest of applied is p.Applied.
 func (tx *Tx) SetContactIDs(p Payer, applied connector.Customer) error {
 	if p.Applied == nil || slices.Equal(p.Applied.People, applied.People) {
 		return nil
@@ -385,9 +385,9 @@ const (
 	TopicMandate Topic = "mandate" // the mandate or its signing link
 )
 
-// SetAttention says that a person should look at a payer. For an unchanged reason the time stays,
-// and with a blank detail also the earlier detail. While the payer's customer is gone, nothing else
-// that is the matter with the customer is told.
+// SetAttention notes that a person should look at a payer. For an unchanged reason the time stays,
+// and with a blank detail also the earlier detail. While the payer's customer is gone, its other
+// problems are not reported.
 func (tx *Tx) SetAttention(connection, sourceID string, topic Topic, reason connector.Reason, detail string) error {
 	blank := detail == ""
 	if blank {
@@ -435,7 +435,7 @@ func ofTopic(connection, sourceID string, topic Topic, reasons []connector.Reaso
 	return where, args
 }
 
-// clearTopics removes the rows of topics, whatever reasons they give.
+// clearTopics removes the rows of topics, for any reason.
 func (tx *Tx) clearTopics(connection, sourceID string, topics []Topic) error {
 	if len(topics) == 0 {
 		return nil

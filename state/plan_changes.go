@@ -10,7 +10,7 @@ import (
 	"payersync/connector"
 )
 
-// Outcome is what became of a change that a plan listed.
+// Outcome is the result of a change in a plan's list.
 type Outcome string
 
 // The outcomes. A change is put off when a later plan lists it, or when a run held it back for a reason.
@@ -28,7 +28,7 @@ const (
 // Outcomes are all outcomes of finished changes, in the order for review by a person.
 var Outcomes = []Outcome{OutcomeRefused, OutcomeFailed, OutcomeNoAnswer, OutcomePutOff, OutcomeReplaced, OutcomeUnchanged, OutcomeSent}
 
-// fate is what the outcome of a listed change depends on.
+// fate holds the facts for the outcome of a listed change.
 type fate struct {
 	state   connector.ChangeState
 	reason  connector.Reason
@@ -64,7 +64,7 @@ func (f fate) outcome() Outcome {
 	return OutcomeFailed
 }
 
-// ListedChange is a change that a plan listed, with what became of it.
+// ListedChange is a change in a plan's list, with its outcome.
 type ListedChange struct {
 	PastChange
 	Outcome    Outcome

@@ -18,7 +18,7 @@ import (
 	"payersync/connector/protocol"
 )
 
-// Verdict is what a plan decided about a record.
+// Verdict is a plan's decision about a record.
 type Verdict string
 
 // The verdicts, as source_records.decision stores them.
@@ -28,7 +28,7 @@ const (
 	Included Verdict = "included"
 )
 
-// Decision is what a plan says of one record.
+// Decision is a plan's result for one record.
 type Decision struct {
 	SourceID    string
 	ContentHash string
@@ -82,7 +82,7 @@ type NewChange struct {
 	Unlinks   bool   // an update that takes the key off the customer and lets it go: Wanted is blank
 }
 
-// hash identifies what a change would do; equal hashes are the same change.
+// hash identifies the effect of a change; equal hashes are the same change.
 func (c *NewChange) hash(connection, sourceID string) string {
 	parts := []string{string(c.Action), connection, sourceID, c.BillingID, c.Wanted.Hash()}
 	if c.Seen { // over something else than was shown before, it is another change
@@ -130,11 +130,11 @@ func (d Decision) rests() bool {
 	return d.Reason.RestsOnOthers() || d.OfMandate == connector.ReasonOutcomeUnknown
 }
 
-// SaveDecisions stores what a plan decided about records, each of another one: the verdict, the
-// payer, what needs attention, and the pending changes. A pending change that says the same as
-// before stays the same row, with its approval. If a read has shown a different customer since the
-// decision, or a person requested a retry, nothing is stored and the next plan looks again.
-// Otherwise the decision would undo that unseen.
+// SaveDecisions stores a plan's decisions about different records: the verdict, the payer, the
+// attention entries, and the pending changes. A pending change that says the same as before stays
+// the same row, with its approval. If a read has shown a different customer since the decision, or
+// a person requested a retry, nothing is stored and the next plan looks again. Otherwise the
+// decision would undo that unseen.
 func (tx *Tx) SaveDecisions(run int64, connection, mapping string, decisions ...Decision) error {
 	if err := tx.holds(run); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (tx *Tx) add(new additions) error {
 	return nil
 }
 
-// before is what the ledger holds of a record when it is decided on.
+// before is the ledger's data of a record before a decision.
 type before struct {
 	stands string // as Candidate.Stands
 	payer  bool   // it has one
@@ -195,7 +195,7 @@ type before struct {
 	open   map[string]openChange
 }
 
-// beforehand returns what is known of the records of decisions, in their order.
+// beforehand returns the known data of the records of decisions, in their order.
 func (tx *Tx) beforehand(connection string, decisions []Decision) ([]before, error) {
 	known, ids := make([]before, len(decisions)), make([]string, len(decisions))
 	for i, d := range decisions {
@@ -278,8 +278,8 @@ func (tx *Tx) saveReason(connection string, d Decision, anything bool) error {
 	return tx.clearTopics(connection, d.SourceID, blank)
 }
 
-// dropPlanned voids the pending changes of a payer's lanes: nothing of them was sent, and
-// they come anew with every plan. The plans that listed them show them as replaced.
+// dropPlanned voids the pending changes of a payer's lanes: none of them was sent, and every plan
+// makes them again. The plans that listed them show them as replaced.
 func (tx *Tx) dropPlanned(connection, sourceID string, lanes ...string) error {
 	for _, lane := range lanes {
 		if err := tx.exec("UPDATE changes SET state = 'void', updated_at = ? WHERE connection = ? AND source_id = ? AND lane = ? AND state = 'pending'",
@@ -405,8 +405,8 @@ const (
 	PlanSuperseded PlanState = "superseded"
 )
 
-// Plan is what a run is about to do, in numbers. The numbers count every pending
-// change; the Open numbers only those nobody has approved yet.
+// Plan is a run's intended work, in numbers. The numbers count every pending change; the Open
+// numbers only those nobody has approved yet.
 type Plan struct {
 	ID         int64        `json:"id"`
 	Connection string       `json:"connection"`
@@ -439,7 +439,7 @@ type Plan struct {
 	Rejection  string    `json:"rejection,omitempty"` // why, in that person's words
 }
 
-// Weight is what the guards look at: the part of a plan nobody has approved.
+// Weight is the basis of the guards: the part of a plan without approval.
 type Weight struct {
 	Creates  int // customers that would be made
 	Changes  int // customers that exist and would be touched: adopted, updated, or asked for a mandate
@@ -510,8 +510,8 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string, tooMany func(Los
 		connection, p.ID)
 }
 
-// PlansNothing reports whether a plan of a connection would say nothing, and change nothing of what people were asked: no
-// change waits, no plan of before waits or is approved, and no payer is lost or back since.
+// PlansNothing reports whether a plan of a connection would be empty and change no open question.
+// No change waits, no earlier plan waits or is approved, and no payer is lost or back since.
 func (l *Ledger) PlansNothing(ctx context.Context, connection string) (nothing bool, err error) {
 	if err := l.queryRow(ctx, `SELECT NOT EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND lane IN ('customer', 'mandate') AND state = 'pending')
 		AND NOT EXISTS (SELECT 1 FROM plans WHERE connection = ?1 AND missing = 0 AND state IN ('waiting', 'approved'))
@@ -554,8 +554,8 @@ func (tx *Tx) countHolds(p *Plan) error {
 	return nil
 }
 
-// partOfPlan is how many changes one statement touches at most: until it ends, SQLite keeps in memory what it touches
-// as it was.
+// partOfPlan is the largest number of changes per statement, because SQLite keeps their old content
+// in memory until the statement ends.
 const partOfPlan = 4096
 
 // changePending updates the pending changes of a connection under a condition, and returns their
@@ -848,7 +848,7 @@ func (tx *Tx) leaveWaiting(plan int64, leftOut string) error {
 	return tx.SetPlanState(plan, to, why)
 }
 
-// LeftOut says in words that changes wait for a word of their own; "" for none.
+// LeftOut describes the changes that wait for a decision of their own; "" for none.
 func LeftOut(n int) string {
 	switch n {
 	case 0:
@@ -892,7 +892,7 @@ func (tx *Tx) Reject(plan int64, actor, why string) error {
 	return tx.auditPlan(plan, Entry{Actor: actor, Action: "reject plan"}, why)
 }
 
-// auditPlan notes what a person did with a plan: its hash, and the words for it.
+// auditPlan records a person's act on a plan: its hash, and the words for it.
 func (tx *Tx) auditPlan(plan int64, e Entry, words string) error {
 	if err := tx.row([]any{&e.Reason}, "SELECT hash FROM plans WHERE plan_id = ?", plan); err != nil {
 		return err

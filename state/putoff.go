@@ -10,7 +10,7 @@ import (
 	"payersync/connector"
 )
 
-// PutOff is a person's word that something is to be told later. The reason stays what it is.
+// PutOff is a person's decision to postpone a report. The reason stays unchanged.
 type PutOff struct {
 	Until string `json:"until"`
 	At    string `json:"at"`
@@ -53,8 +53,8 @@ func (l *Ledger) putOffs(ctx context.Context, of ...RecordID) (map[RecordID]map[
 	return out, nil
 }
 
-// tellings are what needs a person: a row for each record and reason. A reason that is told of the
-// record's link and of its mandate is one, with both details.
+// tellings are the reports that need a person: a row for each record and reason. A reason that is
+// told of the record's link and of its mandate is one, with both details.
 const tellings = `(SELECT connection, source_id, reason, group_concat(detail, ' ' ORDER BY detail) AS detail, min(since) AS since
 	FROM v_attention GROUP BY connection, source_id, reason)`
 
@@ -65,7 +65,7 @@ const toldRows = `SELECT v.connection AS connection, v.source_id AS source_id, v
 	LEFT JOIN put_off o ON o.connection = v.connection AND o.source_id = v.source_id AND o.reason = v.reason AND o.at >= v.since AND o.until > ?1
 	LEFT JOIN audit w ON w.seq = o.word`
 
-// told returns the query of what the filter lets through, and its values.
+// told returns the query of the filter, and its values.
 func (l *Ledger) told(f Filter) (query string, args []any) {
 	where := []string{"(v.connection = ?2 OR ?2 = '')", "(v.reason = ?3 OR ?3 = '')"}
 	switch f.PutOff {
@@ -126,7 +126,7 @@ func (tx *Tx) PutOff(id RecordID, reason connector.Reason, until time.Time, word
 	return true, nil
 }
 
-// TellNow takes back what PutOff noted. It reports false where nothing was put off.
+// TellNow revokes PutOff. It reports false where nothing was put off.
 func (tx *Tx) TellNow(id RecordID, reason connector.Reason, word Entry) (news bool, err error) {
 	n, err := tx.count("DELETE FROM put_off WHERE connection = ? AND source_id = ? AND reason = ? AND until > ?", id.Connection, id.SourceID, reason, stamp(tx.now))
 	if err != nil || n == 0 {

@@ -49,7 +49,7 @@ func (l *Ledger) QuarantinedAfter(ctx context.Context, id int64, limit int) ([]Q
 // KnownIDs are the ids of all customers and mandates that the ledger knows.
 type KnownIDs struct{ Customers, Mandates *connector.IDs }
 
-// KnownIDs returns the ids that tell what a delivery is about.
+// KnownIDs returns the ids of a delivery's subject.
 func (l *Ledger) KnownIDs(ctx context.Context) (k KnownIDs, err error) {
 	read := func(query string) (*connector.IDs, error) {
 		out := connector.NewIDs()
@@ -105,7 +105,7 @@ func (l *Ledger) EventTypes(ctx context.Context) ([]EventType, error) {
 	return out, nil
 }
 
-// streakSeen bounds how far back is looked for what was understood.
+// streakSeen limits the search for the last understood delivery.
 const streakSeen = 500
 
 // NotUnderstoodSince returns how many of the newest deliveries of counted types were not understood

@@ -12,7 +12,7 @@ import (
 	"payersync/connector"
 )
 
-// Read is what the billing service was last read to hold of a payer's customer.
+// Read is the content of a payer's customer in the last read.
 type Read struct {
 	At      time.Time               `json:"at"`                // when the newest read of it began
 	Differs []connector.FieldChange `json:"differs,omitempty"` // what it holds (to) otherwise than was sent (from)
@@ -51,8 +51,7 @@ func (tx *Tx) SetRead(p Payer, differs []connector.FieldChange) error {
 var lastRead = `CASE c.digest WHEN '' THEN c.listed_at ELSE max(c.listed_at, coalesce((SELECT max(q.started_at) FROM passes q WHERE q.` +
 	strings.ReplaceAll(proof, "AND ", "AND q.") + ` AND q.pass_id > c.known_pass), '')) END`
 
-// LastRead returns what the billing service was last read to hold of a payer's customer; nil before the first
-// read.
+// LastRead returns the content of a payer's customer in the last read; nil before the first.
 func (l *Ledger) LastRead(ctx context.Context, p Payer) (*Read, error) {
 	if !p.Seen || p.Applied == nil {
 		return nil, nil

@@ -16,8 +16,8 @@ var ErrConnectionLost = errors.New("the connection to the ledger was lost, so no
 // did not confirm it in time.
 var ErrOutcomeUnknown = errors.New("the connection to the ledger, or the standby that commits wait for, was lost, so it is not known whether the write was kept; look, and try again")
 
-// disconnected reports whether err says that there is no connection any more. With SQLite
-// that is a mistake of this program; it ends no process all the same.
+// disconnected reports whether err means a lost connection. With SQLite that is a mistake of this
+// program; it ends no process all the same.
 func disconnected(err error) bool {
 	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || troubleOf(err) == cutOff
 }

@@ -43,7 +43,7 @@ const (
 	stageInPlace  = "in_place" // the new one is the ledger
 )
 
-// Restoring says what is to be restored, and where.
+// Restoring names the backup to restore, and the place.
 type Restoring struct {
 	Path, KeyFile string      // of the ledger
 	Name          string      // of the backup, for people
@@ -57,7 +57,7 @@ type Restoring struct {
 	Step          func(stage string) error // asked when a stage was reached, for tests that place crashes; nil for nobody
 }
 
-// Restored is what a restore did, or would do.
+// Restored is the result of a restore, or of its dry run.
 type Restored struct {
 	Facts               // of the backup
 	There      string   `json:"there"`                 // the identity of the ledger that is there; "" where there is none, or it cannot be told
@@ -114,7 +114,7 @@ func Restore(ctx context.Context, o Restoring) (res Restored, err error) {
 	return res, r.put(ctx, &res)
 }
 
-// refuseWithoutLedger refuses what is in the ledger's place and is no file.
+// refuseWithoutLedger refuses a place of the ledger with something other than a file.
 func refuseWithoutLedger(folder *files.Folder, name string) error {
 	f, err := folder.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -315,7 +315,7 @@ func (r *restore) begin() (*os.File, error) {
 	return f, nil
 }
 
-// neighbour returns what new files are to belong with: the ledger, or else the folder.
+// neighbour returns the owner model for new files: the ledger, or else the folder.
 func (r *restore) neighbour() string {
 	if there, err := r.folder.Exists(r.name); err == nil && there {
 		return r.name
@@ -343,7 +343,7 @@ func (r *restore) ready(ctx context.Context, f *os.File, res *Restored) (ready m
 }
 
 // note records the restore in the file at path, with the person and the reason. It keeps no journal
-// on the disk: when this dies, the whole file is made anew.
+// on disk: after a crash the whole file is made again.
 func (r *restore) note(ctx context.Context, path string, res *Restored) (ready mark, err error) {
 	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path}).String()+
 		"?mode=rw&_pragma=journal_mode(MEMORY)&_pragma=synchronous(FULL)&_pragma=trusted_schema(0)&_pragma=secure_delete(1)&_pragma=temp_store(2)")
@@ -409,7 +409,7 @@ func (r *restore) noteIn(ctx context.Context, tx *sql.Tx, res *Restored) (ready 
 	return ready, err
 }
 
-// restoreAction is what a restore is called in the audit log.
+// restoreAction is the name of a restore in the audit log.
 const restoreAction = "restore ledger"
 
 // exchange moves the ledger's files aside and puts the one that is ready, and opened, in
@@ -479,7 +479,7 @@ func finishRestore(folder *files.Folder, name string, step func(string) error) (
 	return kept, nil
 }
 
-// clearRestoring removes what a restore left that died before it was decided.
+// clearRestoring removes the files of a restore that died before its decision.
 func clearRestoring(folder *files.Folder, name string) error {
 	f, err := folder.Open(name + restoringEnding)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 // later finished rotation proves nothing about requests that may still arrive.
 const lateness = time.Hour
 
-// WebhookKeys is what deliveries may be signed with and carry, as far as the service named it or
-// was told it through this ledger. The configured secret is accepted beside it.
+// WebhookKeys are the possible signing secrets and delivery keys, as far as this ledger knows them.
+// The configured secret is accepted beside it.
 type WebhookKeys struct {
 	Secrets      []connector.Secret // that deliveries may be signed with, the newest first
 	SecretAt     time.Time          // when the newest of them was kept; zero for none
@@ -42,7 +42,7 @@ type rotation struct {
 	begun, secretAs, done, refuse sql.NullString
 }
 
-// over reports whether nothing is asked of the service any more, whatever came of it.
+// over reports whether no request to the service is open any more, with any result.
 func (r rotation) over() bool { return !r.doneAt.IsZero() || !r.refusedAt.IsZero() }
 
 func rotationSecretPlace(id int64) []byte {
@@ -114,7 +114,7 @@ func (tx *Tx) RefuseRotation(id int64) error {
 	return tx.exec("UPDATE webhook_rotations SET refused_at = ? WHERE rotation_id = ? AND secret_at IS NULL", stamp(tx.now), id)
 }
 
-// WebhookKeys returns what deliveries may be signed with and carry now. Older secrets are accepted
+// WebhookKeys returns the present signing secrets and delivery keys. Older secrets are accepted
 // until overlap after the end of a rotation.
 func (l *Ledger) WebhookKeys(ctx context.Context, overlap time.Duration) (k WebhookKeys, err error) {
 	all, err := l.rotations(l.query(ctx, rotationRows))
@@ -202,7 +202,7 @@ func oldest(all []rotation, has func(rotation) bool, now time.Time, overlap time
 	return id, until
 }
 
-// earlier returns the earlier of two times, of which zero is never.
+// earlier returns the earlier of two times; zero means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -246,7 +246,7 @@ func (l *Ledger) rotations(rows *sql.Rows, err error) (all []rotation, _ error) 
 	return all, rows.Err()
 }
 
-// read opens what is sealed and reads the times.
+// read opens the sealed values and parses the times.
 func (r *rotation) read(l *Ledger) error {
 	open := func(box, at []byte, to *connector.Secret) error {
 		if box == nil {

@@ -16,7 +16,7 @@ import (
 // reads a customer, replaces it and reads it again. The ledger keeps what was seen of them, and
 // whether a way of updating is believed follows.
 
-// Way is how customers are updated: where, and in which spelling. Either changed is another
+// Way is the format of customer updates: the address and the spelling. Either changed is another
 // way, with a proof of its own.
 type Way struct {
 	Address  string // Account.Address
@@ -33,7 +33,7 @@ const (
 // TripAny is the kind that stands for every kind of member.
 const TripAny = "*"
 
-// RoundTrip is what was seen of one.
+// RoundTrip is the observation of one.
 type RoundTrip struct {
 	By       string    `json:"by"`       // TripUpdate, TripProbe or TripPerson
 	Subject  string    `json:"subject"`  // the change, the customer or the person
@@ -47,7 +47,7 @@ type RoundTrip struct {
 // them, before it is not used any more: one may have met somebody's edit.
 const doubtsMost = 2
 
-// Proof is what the round trips of one way say of it.
+// Proof is the evidence from the round trips of one format.
 type Proof struct {
 	Way   Way
 	Trips []RoundTrip // the oldest first
@@ -99,7 +99,7 @@ func lastIndex[T any](list []T, is func(T) bool) int {
 	return -1
 }
 
-// Paths returns what some round trips lost, each path once.
+// Paths returns the lost paths of some round trips, each once.
 func Paths(trips []RoundTrip) []string {
 	var out []string
 	for _, t := range trips {
@@ -109,7 +109,7 @@ func Paths(trips []RoundTrip) []string {
 	return slices.Compact(out)
 }
 
-// RoundTrip returns what is known of a way of updating.
+// RoundTrip returns the evidence on an update format.
 func (l *Ledger) RoundTrip(ctx context.Context, way Way) (Proof, error) {
 	type row struct {
 		RoundTrip
@@ -137,8 +137,7 @@ func (l *Ledger) RoundTrip(ctx context.Context, way Way) (Proof, error) {
 	return p, err
 }
 
-// LastRoundTrip returns what is known of the way that was tried last; the zero Proof while
-// none was.
+// LastRoundTrip returns the evidence on the last tried format; the zero Proof before the first.
 func (l *Ledger) LastRoundTrip(ctx context.Context) (Proof, error) {
 	ways, err := list(ctx, l, "SELECT address, way FROM round_trips ORDER BY trip_id DESC LIMIT 1", nil, func(w *Way) []any { return []any{&w.Address, &w.Spelling} })
 	if err != nil || len(ways) == 0 {
@@ -147,7 +146,7 @@ func (l *Ledger) LastRoundTrip(ctx context.Context) (Proof, error) {
 	return l.RoundTrip(ctx, ways[0])
 }
 
-// SaveRoundTrip keeps what was seen of a way of updating.
+// SaveRoundTrip stores an observation of an update format.
 func (tx *Tx) SaveRoundTrip(way Way, t RoundTrip) error {
 	survived, err := json.Marshal(slices.Concat([]string{}, t.Survived))
 	if err != nil {

@@ -49,9 +49,8 @@ type Connection struct {
 	Info connector.SourceInfo
 }
 
-// PinConnection records what a connection is bound to when it is first used and refuses with
-// *ErrOtherEnvironment when it names something else later. The source's other descriptions are
-// stored as SourceInfo returns them.
+// PinConnection records a connection's source at its first use and refuses another one later with
+// *ErrOtherEnvironment. The source's other descriptions are stored as SourceInfo returns them.
 func (tx *Tx) PinConnection(c Connection) error {
 	if err := tx.exec(`INSERT INTO connections (name, source_kind, tenant_id, tenant_name, updated_at)
 		VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING`,
@@ -79,7 +78,7 @@ func (tx *Tx) SaveMapping(hash, text, author string) error {
 		hash, tx.l.seal.box([]byte(text), placeOfMapping(hash)), author, stamp(tx.now))
 }
 
-// NewRun is what is known of a run when it starts.
+// NewRun describes a run at its start.
 type NewRun struct {
 	Connection string
 	Kind       connector.RunKind
@@ -180,8 +179,8 @@ func (tx *Tx) holds(run int64) error {
 	return err
 }
 
-// Counts are what a run did, counted in records of its source. Pulled is the sum
-// of the others but LinksRequested: every record ends in exactly one of them.
+// Counts are a run's results, counted in records of its source. Pulled is the sum of the others but
+// LinksRequested: every record ends in exactly one of them.
 type Counts struct {
 	Pulled         int `json:"pulled"`
 	Unchanged      int `json:"unchanged"`
@@ -213,7 +212,7 @@ const countChanged = `SELECT c.source_id, c.run_id = ?1, CASE c.state
   WHERE NOT EXISTS (SELECT 1 FROM changes x WHERE x.connection = ?2 AND x.source_id = c.source_id AND x.lane = 'customer'
     AND x.change_id > c.change_id AND x.state <> 'void' AND (x.run_id = ?1 OR x.state IN ('pending', 'frozen', 'unknown')))`
 
-// CloseRun counts what the run did and what it met, records its outcome and lets its connection go.
+// CloseRun counts a run's actions and met records, stores its outcome and releases its connection.
 // It returns the recorded outcome. Waiting records turn RunComplete into RunIncomplete, because a
 // run with undone work is never complete (invariant V2). A run that only plans leaves them on
 // purpose. It fails with ErrLeaseLost when another process closed the run. met holds the records
@@ -307,13 +306,13 @@ func (tx *Tx) RunBefore(run int64) (b RunBefore, err error) {
 	return b, nil
 }
 
-// toldRecord is a record of which people are told something.
+// toldRecord is a record with a report.
 type toldRecord struct {
 	class, told protocol.Status // by its newest decision, and by what is told
 	missed      bool            // the last whole reading did not show it
 }
 
-// toldStatus returns the records of a connection of which people are told something.
+// toldStatus returns the connection's records with a report.
 func (tx *Tx) toldStatus(connection string) (map[string]toldRecord, error) {
 	out := map[string]toldRecord{}
 	err := tx.each(`SELECT a.source_id, a.reason, r.class, r.missed FROM `+toldOfRecords+` a

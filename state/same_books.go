@@ -2,7 +2,7 @@ package state
 
 import "fmt"
 
-// Books are what a connection reads.
+// Books are a connection's books.
 type Books struct {
 	Connection string
 	Kind       string // of its source

@@ -63,13 +63,13 @@ func (l *Ledger) scrub(ctx context.Context, boxes [][]byte) (clean bool, err err
 	return clean && !found, err
 }
 
-// Where SQLite keeps what it writes on the way.
+// The place of SQLite's temporary files.
 const (
 	inFiles  = 1 // in a folder for temporary files, without a name
 	inMemory = 2
 )
 
-// cleaner opens the ledger once more, for what is no write of its own.
+// cleaner opens the ledger once more, for work outside its own writes.
 func (l *Ledger) cleaner(store int) (*sql.DB, error) {
 	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: l.path}).String()+fmt.Sprintf("?_pragma=busy_timeout(%d)&_pragma=temp_store(%d)", BusyTimeout.Milliseconds(), store)+
 		"&mode=rw&_pragma=trusted_schema(0)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)")
@@ -80,7 +80,7 @@ func (l *Ledger) cleaner(store int) (*sql.DB, error) {
 	return db, nil
 }
 
-// vacuum writes the ledger's file anew. It makes a temporary copy, sealed like the ledger. The copy
+// vacuum rewrites the ledger's file. It makes a temporary copy, sealed like the ledger. The copy
 // may exceed the memory, and needs the memory only without a folder for temporary files.
 func (l *Ledger) vacuum(ctx context.Context, db *sql.DB) error {
 	_, err := db.ExecContext(ctx, "VACUUM")

@@ -41,7 +41,7 @@ type sealer struct {
 // keyAwayError means that a key file is not there for this user.
 type keyAwayError struct{ *OpenError }
 
-// Unwrap returns what people are told.
+// Unwrap returns the error for people.
 func (e *keyAwayError) Unwrap() error { return e.OpenError }
 
 // CreateKey makes a key file with a new random key, mode 0600. It never
@@ -105,7 +105,7 @@ func ReadKey(path string) ([]byte, error) {
 	return key, nil
 }
 
-// ParseKey reads what a key file holds. Its error does not show it.
+// ParseKey parses the content of a key file. Its error does not show it.
 func ParseKey(text string) ([]byte, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(key) != keyBytes {
@@ -158,7 +158,7 @@ func (s *sealer) box(plain, place []byte) []byte {
 	return s.aead.Seal(s.id[:], nil, plain, place)
 }
 
-// open returns what box sealed for the same place.
+// open returns the content of a box sealed for the same place.
 func (s *sealer) open(box, place []byte) ([]byte, error) {
 	if len(box) == 0 { // of nothing, which a database may give as no bytes
 		return nil, nil

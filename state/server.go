@@ -44,8 +44,8 @@ const (
 	connectTimeout     = 10 * time.Second
 )
 
-// ErrServer means that the database of the ledgers cannot be used. Its text says why, and what to
-// do.
+// ErrServer means that the database of the ledgers cannot be used. Its text gives the reason and
+// the next step.
 var ErrServer = errors.New("cannot use the ledgers' database")
 
 // OpenServer connects to a database and brings its tables up to date, one process at a time. It
@@ -152,7 +152,7 @@ func (s *Server) Close() {
 	}
 }
 
-// refusedServer says why the database cannot be used, without what a driver says of its address.
+// refusedServer explains why the database is unusable, without the driver's text on its address.
 func refusedServer(err error) error {
 	var said *pgconn.PgError
 	var told *wordsError

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// heardTime is what the database's clock said, and when that was here.
+// heardTime is a reading of the database's clock, with the local time of the reading.
 type heardTime struct {
 	said time.Time
 	here time.Time // by the clock of this machine that nobody sets
 }
 
-// hear keeps what the database's clock just said.
+// hear stores a reading of the database's clock.
 func (s *Server) hear(said time.Time) {
 	s.heard.Store(&heardTime{said.UTC(), time.Now()}) //nolint:forbidigo // it measures how long ago that was, and tells no time
 }
 
 // Now returns the time by the database's clock: its last reading, renewed by every write and every
-// check for deliveries, plus the time since. All nodes tell the same time, whatever their own
-// clocks say.
+// check for deliveries, plus the time since. All nodes use the same time, regardless of their own
+// clocks.
 func (s *Server) Now() time.Time {
 	r := s.heard.Load()
 	return r.said.Add(time.Since(r.here)) //nolint:forbidigo // see hear

@@ -61,7 +61,7 @@ func (s *Server) commit(ctx context.Context, do func(pgx.Tx) error) error {
 	return err
 }
 
-// settle asks what became of a transaction. The server may not yet know that its session is gone. A
+// settle finds the result of a transaction. The server may not yet know that its session is gone. A
 // promoted server may have reused its number, or not know it. Commits count once a later commit has
 // reached the standbys too, if there are any to wait for.
 func (s *Server) settle(ctx context.Context, id, line string) error {

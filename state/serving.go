@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Serving is what a person should know of the configuration that payersync serve works by.
+// Serving describes the configuration of payersync serve for people.
 type Serving struct {
 	Problem string    `json:"problem"`        // why the file cannot be used, while what was in force before stays so; "" for nothing
 	Since   time.Time `json:"since,omitzero"` // when it was first seen so
@@ -27,7 +27,7 @@ func (tx *Tx) SetServing(problem string, restart []string) error {
 	return nil
 }
 
-// Serving returns what the last payersync serve made of its configuration.
+// Serving returns the last payersync serve's result of reading its configuration.
 func (l *Ledger) Serving(ctx context.Context) (Serving, error) {
 	var since sql.NullString
 	var restart string

@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// Snapshot is the ledger as it was at one moment, while others go on writing. Until it is
-// closed the write-ahead log cannot be begun anew, so it is not to be kept for long.
+// Snapshot is the ledger as it was at one moment, while others go on writing. Until it is closed
+// SQLite cannot restart the write-ahead log, so keep it only for a short time.
 type Snapshot struct {
 	db    *sql.DB
 	tx    *sql.Tx
@@ -17,7 +17,7 @@ type Snapshot struct {
 	seal  *sealer
 }
 
-// ErrNoFile refuses what only a ledger's file can be put through.
+// ErrNoFile refuses an operation that only a ledger's file supports.
 var ErrNoFile = errors.New("this is for a ledger that is a file, and a server keeps this one; use what PostgreSQL has for it")
 
 // Snapshot returns the ledger as it is now.
@@ -33,7 +33,7 @@ func (l *Ledger) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return s, nil
 }
 
-// Facts returns what the ledger said of itself at that moment.
+// Facts returns the ledger's facts at that moment.
 func (s *Snapshot) Facts(ctx context.Context) (Facts, error) { return readFacts(ctx, s.tx) }
 
 // Verify looks through the snapshot as [Ledger.Verify] does.

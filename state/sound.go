@@ -17,7 +17,7 @@ import (
 // done by then, and need the disk for themselves.
 const lookAfter = 250 * time.Millisecond
 
-// verdict is what a look through the whole file came to.
+// verdict is the result of a check of the whole file.
 type verdict struct {
 	known  chan struct{} // closed when it is known
 	err    error         // why the file is not written to; to be read once it is known
@@ -29,8 +29,8 @@ type verdict struct {
 	damaged atomic.Bool // SQLite has met damage: last counts no more
 }
 
-// lookThrough begins to look through the file, after before has returned. Nobody waits if the file
-// is unchanged since it was last found sound.
+// lookThrough starts the check of the file, after before has returned. Nobody waits if the file is
+// unchanged since it was last found sound.
 func lookThrough(look func(context.Context) error, before func(context.Context), last time.Time, now func() time.Time) *verdict {
 	ctx, cancel := context.WithCancel(context.Background())
 	begin := make(chan struct{})
@@ -52,7 +52,7 @@ func lookThrough(look func(context.Context) error, before func(context.Context),
 	return v
 }
 
-// trusted reports whether the file may be written to before the look through it has ended.
+// trusted reports whether the file may be written before its check has ended.
 func (v *verdict) trusted() bool { return !v.last.IsZero() && !v.damaged.Load() }
 
 // heed returns err. Damage reported by SQLite invalidates all earlier findings.
@@ -114,8 +114,7 @@ func (l *Ledger) Verdict() (known bool, err error) {
 	}
 }
 
-// ofDamage returns err, or where SQLite met damage what the look through the file tells
-// of it.
+// ofDamage returns err, or the check's finding if SQLite met damage.
 func (l *Ledger) ofDamage(ctx context.Context, err error) error {
 	if troubleOf(l.sound.heed(err)) != corrupt || l.sound == nil {
 		return err

@@ -17,8 +17,7 @@ const (
 	readFull    = "full"
 )
 
-// RecordRead notes that the run's read of its source was complete, whether it
-// was asked for everything, and what it went through.
+// RecordRead notes that the run's read of its source was complete, its scope, and its parts.
 func (tx *Tx) RecordRead(run int64, full bool, proof connector.Proof) error {
 	kind := readChanges
 	if full {
@@ -28,10 +27,10 @@ func (tx *Tx) RecordRead(run int64, full bool, proof connector.Proof) error {
 		kind, proof.Pages, proof.Repeats, proof.Passes, run)
 }
 
-// readingStream names, among the reading positions, what the run that set it read whole.
+// readingStream is the reading position for the completely read parts of its run.
 const readingStream = "reading"
 
-// Reading is what is known of a reading of everything before it is made.
+// Reading is the knowledge about a complete reading before it is made.
 type Reading struct {
 	as   string // stands for what it would give; "" for what cannot be told
 	last string // stands for what the ledger holds; "" for what no reading gave, or none that can be told
@@ -141,8 +140,8 @@ func (tx *Tx) SetSourceState(connection, state string, until time.Time) error {
 		WHERE name = ?4 AND (state <> ?1 OR coalesce(parked_until, '') <> coalesce(?2, ''))`, state, stamp(until), stamp(tx.now), connection)
 }
 
-// describe keeps what a connection's source says of itself; one without fields let
-// nobody in, and said nothing.
+// describe stores the source's description of itself; one without fields refused the sign-in and
+// described nothing.
 func (tx *Tx) describe(c Connection) error {
 	if len(c.Info.Fields) == 0 {
 		return nil
@@ -159,9 +158,9 @@ func (tx *Tx) describe(c Connection) error {
 	return tx.exec("UPDATE connections SET described = ?1, updated_at = ?2 WHERE name = ?3 AND described <> ?1", string(described), stamp(tx.now), c.Name)
 }
 
-// SourceInfo returns what a connection's source said of itself to the last run; the zero value
-// before the first. An unreadable description keeps only the connection's pinned values; the next
-// run writes it anew.
+// SourceInfo returns the source's description of itself in the last run; the zero value before the
+// first. An unreadable description keeps only the connection's pinned values; the next run writes
+// it anew.
 func (l *Ledger) SourceInfo(ctx context.Context, connection string) (connector.SourceInfo, error) {
 	var pinned, info connector.SourceInfo
 	var described string

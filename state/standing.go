@@ -53,7 +53,7 @@ type Standing struct {
 // ToldDuplicate is the place in Standing.Told of a second customer in the billing service.
 const ToldDuplicate = 3
 
-// Told is a reason that people are told, and since when.
+// Told is a reported reason, and since when.
 type Told struct {
 	Reason connector.Reason // "" for none
 	Since  time.Time
@@ -85,7 +85,7 @@ type SentLetters struct {
 	Unclear     int       // that left, and nobody knows whether they arrived
 }
 
-// Handed counts what others sent for a mandate.
+// Handed counts the links of a mandate sent by other people.
 type Handed struct {
 	Times       int
 	First, Last time.Time // days
@@ -167,7 +167,8 @@ func (l *Ledger) EachStandingOf(ctx context.Context, records []RecordID, do func
 	return nil
 }
 
-// besidesRecords returns what adds to a standing all that is not in the row of its record.
+// besidesRecords returns a function that adds to a readiness everything outside the row of its
+// record.
 func (l *Ledger) besidesRecords(ctx context.Context) (add func(*Standing), err error) {
 	stops, err := l.holdingStops(ctx)
 	if err != nil {
@@ -256,7 +257,7 @@ func (l *Ledger) recipientOf(s Standing) string {
 	return l.RecipientHash(s.Label.Email)
 }
 
-// add adds what is not in the row of a record.
+// add adds the facts outside the row of a record.
 func (s *Standing) add(of stops, recipient string, acts map[string]Ended) {
 	s.Stop = of.payers[s.RecordID]
 	if recipient != "" {

@@ -34,7 +34,7 @@ type openChange struct {
 	hash     string
 }
 
-// weight is what a change counts that a person has said something of.
+// weight is the count of a change with a person's decision.
 func (c openChange) weight() Weight {
 	if c.leftOut && !c.approved {
 		return Weight{LeftOut: 1}
@@ -149,8 +149,7 @@ func (l *Ledger) scanStored(rows *sql.Rows, connection string) (StoredRecord, er
 	return r, nil
 }
 
-// Weigh returns what a decision on the record would add to the open weight of a
-// plan: what FinishPlan counts of it once it is saved.
+// Weigh returns a decision's part of a plan's open weight: the count of FinishPlan after saving it.
 func (r StoredRecord) Weigh(d Decision) Weight {
 	w := r.weighLink(d)
 	c := d.Customer

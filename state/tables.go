@@ -83,7 +83,7 @@ func (t table) insert(rows int) string {
 	return "INSERT INTO " + t.name + " (" + quoted(t.columns) + ") VALUES " + strings.TrimSuffix(strings.Repeat(row+", ", rows), ", ")
 }
 
-// sum is what rows of a table come to. Those of two tables are the same when every value is.
+// sum is the checksum of a table's rows. Those of two tables are the same when every value is.
 type sum struct {
 	rows int
 	hash [sha256.Size]byte

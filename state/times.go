@@ -18,7 +18,7 @@ func stamp(t time.Time) any {
 	return t.UTC().Format(layout)
 }
 
-// parseTime reads what stamp wrote; NULL becomes the zero time.
+// parseTime parses the format of stamp; NULL becomes the zero time.
 func parseTime(s sql.NullString) (time.Time, error) {
 	if !s.Valid {
 		return time.Time{}, nil

@@ -58,8 +58,8 @@ func (k forgetKey) hash(kind string, texts ...string) string {
 
 func (k forgetKey) ofRecord(id RecordID) string { return k.hash("record", id.Connection, id.SourceID) }
 
-// numberMark and personMark are what else a payer may be known again by: its number in the
-// same books, and its name with its e-mail address in any. Either is "" where it says nothing.
+// numberMark and personMark are further marks of a payer: its number in the same books, and its
+// name with its e-mail address in any. Either is "" where it says nothing.
 func (k forgetKey) numberMark(connection string, of connector.Label) string {
 	if of.Number == "" {
 		return ""
@@ -92,7 +92,7 @@ func (t tombstone) same(o tombstone) bool {
 	return t.holds == o.holds && t.key == o.key && slices.Equal(t.marks, o.marks)
 }
 
-// tombstones is what the file or the ledger says.
+// tombstones is the content of the file or the ledger.
 type tombstones struct {
 	keys  map[string]forgetKey
 	stone map[string]tombstone // by record
@@ -252,7 +252,7 @@ func (s tombstones) digest() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// storedTombstones returns what the ledger says.
+// storedTombstones returns the ledger's tombstones.
 func (l *Ledger) storedTombstones(ctx context.Context) (tombstones, error) {
 	out := noTombstones()
 	type keyRow struct {
@@ -296,7 +296,7 @@ func (l *Ledger) storedTombstones(ctx context.Context) (tombstones, error) {
 	return out, nil
 }
 
-// saveTombstone keeps a tombstone in the ledger, in the place of what was said of the record.
+// saveTombstone stores a tombstone in the ledger, in place of the record's earlier one.
 func (tx *Tx) saveTombstone(k forgetKey, t tombstone) error {
 	marks, err := json.Marshal(t.marks)
 	if err != nil {
@@ -389,7 +389,7 @@ func (l *Ledger) scrubLater(ctx context.Context) error {
 	return l.doAlone(func(tx *Tx) error { return tx.exec("UPDATE tombstones SET scrubbed = 1 WHERE " + due) })
 }
 
-// heed carries out what the file says and the ledger did not know.
+// heed carries out the entries of the file that the ledger lacks.
 func (l *Ledger) heed(ctx context.Context, keys map[string]forgetKey, news []tombstone) error {
 	wanted := map[string]tombstone{}
 	for _, t := range news {

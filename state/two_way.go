@@ -29,7 +29,7 @@ type ForeignPair struct {
 	Matching  bool // it names a record of the connection
 }
 
-// maxForeign is how many foreign pairs are looked at: what counts is whether there are any.
+// maxForeign is the number of foreign pairs to look at: only their existence counts.
 const maxForeign = 1000
 
 // ForeignPairs returns the customers of the index with a foreign pair called name. Customers that
@@ -100,7 +100,7 @@ func scanTwoWay(scan func(...any) error) (t TwoWay, err error) {
 	return t, parseTimes(map[*time.Time]sql.NullString{&t.Found: found, &t.Since: since})
 }
 
-// TwoWay returns what is known of a connection; all but its name is zero where nothing is.
+// TwoWay returns the known facts of a connection; without any, all but its name is zero.
 func (l *Ledger) TwoWay(ctx context.Context, connection string) (TwoWay, error) {
 	t, err := scanTwoWay(l.queryRow(ctx, twoWayColumns+" WHERE connection = ?", connection).Scan)
 	if errors.Is(err, sql.ErrNoRows) {

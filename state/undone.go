@@ -8,8 +8,8 @@ import (
 	"payersync/connector"
 )
 
-// WhyUndone says in words what a run of the connection left undone, such as signing links without
-// an answer; "" when nothing is. A record may count to several.
+// WhyUndone describes the undone work of a run of the connection, such as signing links without an
+// answer; "" for none. A record may count to several.
 func (tx *Tx) WhyUndone(connection string) (string, error) {
 	var unsent, unanswered, links, unconfirmed, again int
 	if err := tx.row([]any{&unsent, &unanswered, &links, &unconfirmed, &again}, `SELECT

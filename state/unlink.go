@@ -11,7 +11,7 @@ import (
 	"payersync/connector/protocol"
 )
 
-// Unlink is what a person has said of a payer's customer: that it is not the payer's.
+// Unlink is a person's decision that a payer's customer is not its own.
 type Unlink struct {
 	At   int64 // ticket at which it was said; 0 for never
 	From int64 // the change from which on what we wrote is taken back; 0 for the key alone
@@ -30,8 +30,8 @@ func (tx *Tx) SayUnlink(p Payer, from int64) error {
 	return tx.setUnlink(p, from, "(SELECT max(ticket, 1) FROM ledger)")
 }
 
-// TakeUnlinkBack takes back what SayUnlink noted. It fails with ErrNotUnlinking, and with
-// ErrUnderWay when a request that carries it out may still arrive.
+// TakeUnlinkBack revokes SayUnlink. It fails with ErrNotUnlinking, and with ErrUnderWay when a
+// request that carries it out may still arrive.
 func (tx *Tx) TakeUnlinkBack(p Payer) error {
 	if p.Unlink.At == 0 {
 		return ErrNotUnlinking
@@ -130,7 +130,7 @@ func (l *Ledger) Written(ctx context.Context, p Payer, from int64) ([]connector.
 // ErrNoChange means that the ledger has no such change of the payer.
 var ErrNoChange = errors.New("the ledger has no such change")
 
-// SentChange is a change of a payer's customer with what was sent.
+// SentChange is a change of a payer's customer with its sent content.
 type SentChange struct {
 	PastChange
 	BillingID string // the customer that was adopted or updated

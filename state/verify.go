@@ -120,7 +120,7 @@ func (v *verifier) run(ctx context.Context, steps []step) error {
 	return nil
 }
 
-// damage returns what was found so far as one error; nil for nothing.
+// damage returns the damage found so far as one error; nil for none.
 func (v *verifier) damage() error {
 	var errs []error
 	for _, d := range v.found {
@@ -270,7 +270,7 @@ func (f Facts) String() string {
 	}, ", ")
 }
 
-// readFacts reads what a ledger of any schema says of itself.
+// readFacts reads the facts of a ledger with any schema.
 func readFacts(ctx context.Context, db books) (f Facts, err error) {
 	if err := db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version").Scan(&f.Schema); err != nil {
 		return f, fmt.Errorf("read the ledger's schema version: %w", err)
@@ -291,5 +291,5 @@ func readFacts(ctx context.Context, db books) (f Facts, err error) {
 // identitySince is the first schema in which a ledger has an identity and counts its commits.
 const identitySince = 6
 
-// Facts returns what the ledger says of itself.
+// Facts returns the ledger's facts.
 func (l *Ledger) Facts(ctx context.Context) (Facts, error) { return readFacts(ctx, l.reader) }

@@ -10,7 +10,7 @@ import (
 	"payersync/connector"
 )
 
-// Word is what a person has said of a record and a customer.
+// Word is a person's decision about a record and a customer.
 type Word string
 
 // The words.
@@ -20,7 +20,7 @@ const (
 	WordSpent  Word = "spent"  // they were said to be the same, and the customer was not to be had any more
 )
 
-// Said is a word with the pair that it is about.
+// Said is a decision with its pair.
 type Said struct {
 	SourceID  string
 	BillingID string
@@ -28,12 +28,12 @@ type Said struct {
 	Reason    connector.Reason // why the customer of a spent word was not to be had any more
 }
 
-// Apart reports whether the two are not one on a person's word: it was said of them, or the customer was unlinked.
+// Apart reports whether a person has separated the two, by a decision or by unlinking the customer.
 func (s Said) Apart() bool {
 	return s.Word == WordReject || s.Word == WordSpent && s.Reason == connector.ReasonUnlinked
 }
 
-// Why a word is not taken.
+// The reasons to refuse a decision.
 var (
 	// ErrAccepted means that the customer is accepted for another record, or the record for
 	// a customer.
@@ -48,8 +48,8 @@ var (
 )
 
 // SaveWord stores a person's decision about a record and a customer in place of the earlier one. A
-// decision that they are the same also replaces one about another customer. It reports false when
-// it was said before. The next plan looks at the record again. It fails with ErrNoRecord,
+// decision that they are the same also replaces one about another customer. It reports false for a
+// repeated decision. The next plan looks at the record again. It fails with ErrNoRecord,
 // ErrLinkedAlready, ErrCustomerTaken, ErrAccepted or ErrUnderWay.
 func (tx *Tx) SaveWord(connection, sourceID, billingID string, word Word) (news bool, err error) {
 	var known, taken, accepted, underWay bool
@@ -172,7 +172,7 @@ func (tx *Tx) SpendWord(connection, sourceID, billingID string, why connector.Re
 		why, connection, sourceID, billingID)
 }
 
-// Words returns what was said of the records of a connection.
+// Words returns the decisions about the records of a connection.
 func (l *Ledger) Words(ctx context.Context, connection string) ([]Said, error) {
 	return list(ctx, l, "SELECT source_id, billing_id, word, reason FROM words WHERE connection = ? ORDER BY source_id, billing_id", []any{connection},
 		func(s *Said) []any { return []any{&s.SourceID, &s.BillingID, &s.Word, &s.Reason} })
@@ -209,13 +209,13 @@ func (l *Ledger) PromiseCount(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Rejected reports whether a person has said that a customer is not a record's.
+// Rejected reports whether a person has rejected a customer for a record.
 func (l *Ledger) Rejected(ctx context.Context, connection, sourceID, billingID string) (said bool, err error) {
 	err = l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM words WHERE connection = ? AND source_id = ? AND billing_id = ? AND word = 'reject')", connection, sourceID, billingID).Scan(&said)
 	return said, err
 }
 
-// Accepted is the customer that a person has said a record is. The zero value is none.
+// Accepted is the customer that a person has accepted for a record. The zero value is none.
 type Accepted struct {
 	BillingID string
 	At        int64            // ticket at which it was said

@@ -64,8 +64,8 @@ type WritebackPayer struct {
 
 // doubtedField is the condition that a field's value may differ from the ledger: a person changed
 // it, or the ledger was restored to an earlier time. Without a recorded write, a lost entry may
-// have been one. That applies if the payer's mandate was there by the first sweep after the restore
-// and differs from before.
+// have been one. The payer's mandate must have been there by the first sweep after the restore and
+// differ from before.
 const doubtedField = `(coalesce(w.taken, 0) = 1 OR coalesce(w.known_at < g.restored_at, false) OR w.known_at IS NULL AND coalesce(m.status_since > g.restored_at
 	AND m.first_seen_at <= coalesce((SELECT min(s.finished_at) FROM passes s WHERE s.started_at > g.restored_at), m.first_seen_at), false))`
 

@@ -80,7 +80,7 @@ func Make(ctx context.Context, l *state.Ledger, o Options) (Result, error) {
 	return res, nil
 }
 
-// ofRoom says what to do about a disk that is full.
+// ofRoom adds the next step to a full-disk error.
 func ofRoom(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w; nothing was left behind: make room there, or name another place", err)
@@ -153,8 +153,7 @@ const (
 	partialEnd   = ".partial"
 )
 
-// sweep removes what backups left behind whose process died over them: nobody holds the lock
-// of such a file.
+// sweep removes the files of dead backup processes: nobody holds the lock of such a file.
 func (m *maker) sweep() error {
 	names, err := m.folder.Names()
 	if err != nil {
@@ -229,7 +228,7 @@ func (m *maker) create(name string) (*os.File, error) {
 	return f, nil
 }
 
-// fill writes the ledger into the file and looks through what was written.
+// fill writes the ledger into the file and verifies the result.
 func (m *maker) fill(ctx context.Context, f *os.File) error {
 	if err := m.Step(stageMade); err != nil {
 		return err
@@ -348,8 +347,8 @@ func (m *maker) publish(f *os.File, temporary string) (string, error) {
 	return filepath.Join(m.folder.Path(), name), errors.Join(m.folder.Sync(), m.Step(stagePublished))
 }
 
-// rotate removes the oldest backups of this ledger: of other ledgers, and what people put
-// there, nothing is touched.
+// rotate removes the oldest backups of this ledger, and leaves other ledgers' backups and other
+// files alone.
 func (m *maker) rotate() error {
 	if m.name != "" || m.Keep == 0 {
 		return nil
@@ -371,7 +370,7 @@ func (m *maker) rotate() error {
 	return m.folder.Sync()
 }
 
-// warnings tells what would make the backup worth less.
+// warnings returns the problems that reduce the backup's value.
 func (m *maker) warnings() []string {
 	out := []string{}
 	key, err := filepath.EvalSymlinks(m.KeyFile)

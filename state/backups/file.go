@@ -130,7 +130,7 @@ func openFile(f *os.File, identities []Identity) (*File, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is no ordinary file; name the file itself")
 	}
-	// SQLite would take what lies in a log beside it for the newest commits.
+	// SQLite would treat the content of a log beside it as the newest commits.
 	if log, err := os.Lstat(f.Name() + "-wal"); err == nil && log.Size() > 0 {
 		return nil, fmt.Errorf("commits that belong to it lie in %s-wal, so it is no backup but a ledger that was not closed; make a whole copy with sqlite3 and VACUUM INTO", f.Name())
 	}

@@ -138,8 +138,8 @@ func (d *Folder) follow(name string) (target string, err error) {
 	return filepath.Clean(target), nil
 }
 
-// ofRoot reports whether nobody but root could have made a link in folder. In a
-// sticky folder, such as /tmp, nobody removes or renames what is somebody else's.
+// ofRoot reports whether nobody but root could have made a link in folder. In a sticky folder, such
+// as /tmp, nobody removes or renames another user's file.
 func ofRoot(folder, link unix.Stat_t) bool {
 	if link.Uid != 0 || folder.Uid != 0 {
 		return false
@@ -268,9 +268,8 @@ func (d *Folder) open(name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// CheckBeside refuses with ErrPlanted what is no ordinary file, has a second name
-// somewhere else or, to root, belongs to somebody else than its neighbour. To be
-// absent is no mistake.
+// CheckBeside refuses with ErrPlanted a special file, or a file with a second name elsewhere. To
+// root it also refuses a file with another owner than its neighbour. To be absent is no mistake.
 func (d *Folder) CheckBeside(name, neighbour string) error {
 	st, err := d.stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -298,7 +297,7 @@ func ordinary(st unix.Stat_t) error {
 	return nil
 }
 
-// Read returns what an ordinary file holds, limit bytes at most.
+// Read returns the content of an ordinary file, at most limit bytes.
 func (d *Folder) Read(name string, limit int64) ([]byte, error) {
 	f, err := d.open(name, unix.O_RDONLY)
 	if err != nil {
@@ -319,7 +318,7 @@ func (d *Folder) Replace(name string, data []byte, neighbour string) error {
 	return w.Publish()
 }
 
-// Write is Replace without its last step: the name stays with whatever has it until Publish.
+// Write is Replace without its last step: the old file keeps the name until Publish.
 func (d *Folder) Write(name string, data []byte, neighbour string) (Written, error) {
 	mode := fs.FileMode(0o600)
 	st, err := d.stat(neighbour)
@@ -396,7 +395,7 @@ func (d *Folder) OpenFor(name string) (*os.File, error) { return d.open(name, un
 // name elsewhere.
 func (d *Folder) Open(name string) (*os.File, error) { return d.open(name, unix.O_RDONLY) }
 
-// Names returns what lies in the folder, in order.
+// Names returns the names in the folder, in order.
 func (d *Folder) Names() ([]string, error) {
 	f, err := openAt(d.fd(), ".", unix.O_RDONLY|unix.O_DIRECTORY, d.path)
 	if err != nil {
@@ -415,7 +414,7 @@ func (d *Folder) Remove(name string) error {
 	return nil
 }
 
-// Rename gives a file another name, and the place of whatever had it.
+// Rename renames a file and replaces any file with that name.
 func (d *Folder) Rename(from, to string) error {
 	if err := unix.Renameat(d.fd(), from, d.fd(), to); err != nil {
 		return &fs.PathError{Op: "rename", Path: filepath.Join(d.path, from), Err: err}

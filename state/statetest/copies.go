@@ -67,8 +67,7 @@ func Copy(from, to string) error {
 	return os.WriteFile(to, bytes, 0o600)
 }
 
-// Remove removes what a server keeps of the ledger at path, which nobody has open any more. Files go
-// with their folder.
+// Remove removes a server's rows of the unopened ledger at path. Files go with their folder.
 func Remove(path string) error { return testdb.Remove(path) }
 
 // PutBack marks the ledger at path, which must not be open, as restored. A file's mark reveals a
@@ -86,8 +85,8 @@ func CutOff(path string) error {
 	return testdb.Execute(path, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()")
 }
 
-// LetRunGo ends the lease of a connection's open run in the ledger at path, whatever the clock
-// says. For a file, its lock does that.
+// LetRunGo ends the lease of a connection's open run in the ledger at path, regardless of the
+// clock. For a file, its lock does that.
 func LetRunGo(path, connection string) error {
 	if !testdb.OnServer(path) {
 		return nil
