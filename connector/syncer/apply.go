@@ -31,9 +31,8 @@ const (
 	verifySingles = 20   // customers that are verified one by one rather than by a list pass
 )
 
-// apply walks what was approved of the plan: customers first, then a read that confirms
-// the new ones, then signing links. The plan may be older than this run, so the index must
-// still be trustworthy.
+// apply carries out the approved part of the plan: customers first, then a read to confirm new customers, then signing
+// links. The plan may be older than this run, so apply first checks the index again.
 func (r *run) apply(ctx context.Context) error {
 	if err := r.believeIndex(ctx, r.plan.Creates); err != nil {
 		return err
@@ -54,9 +53,8 @@ func (r *run) apply(ctx context.Context) error {
 	return r.setPlan(ctx, *r.plan, state.PlanApplied)
 }
 
-// resume finishes what was frozen and never got a definite answer, with the
-// bytes it was frozen with, and verifies what was created and never read back. A
-// few records that get no answer keep nobody else waiting.
+// resume finishes frozen requests without a definite answer, with their frozen bytes. It also verifies created
+// customers not yet read back. A few records without an answer do not hold up the others.
 func (r *run) resume(ctx context.Context) error {
 	if err := r.lookBeforeReplay(ctx); err != nil {
 		return err
@@ -87,9 +85,8 @@ func (r *run) resume(ctx context.Context) error {
 	return r.walk(ctx, walk{stage: "links", lane: state.LaneMandate, do: r.applyLink})
 }
 
-// lookBeforeReplay reads the list once when creates wait for an answer: a
-// customer that it shows is the answer, and needs no second request. While the
-// list cannot be read, or lacks what exists, creates are left alone.
+// lookBeforeReplay reads the list once when creates wait for an answer. A customer in the list is the answer and saves
+// a second request. While the list is unreadable or incomplete, creates are left alone.
 func (r *run) lookBeforeReplay(ctx context.Context) error {
 	open, err := r.Ledger.OpenCreates(ctx, r.conn.Name)
 	if r.looked = open == 0; err != nil || r.looked {
@@ -105,7 +102,7 @@ func (r *run) lookBeforeReplay(ctx context.Context) error {
 	return err
 }
 
-// walk says which changes are walked, and what is done with each.
+// walk describes which changes a pass handles and how.
 type walk struct {
 	stage   string // for progress
 	lane    string
@@ -113,11 +110,9 @@ type walk struct {
 	do      func(context.Context, state.Change) error
 }
 
-// walk hands every such change to do, several at a time. It stops handing out at
-// the first error that is about the service and not about one record, or when ctx
-// ends: no request leaves from then on, and what is in flight is finished. Silence ends a walk over
-// planned changes with an error; one over changes that have no answer anyway just
-// ends.
+// walk passes each selected change to do, several at a time. It stops at the first error about the service as a whole,
+// or when ctx ends: no new request is sent, and requests in flight are finished. If the service stops answering, a walk
+// over planned changes returns an error. A walk over unanswered changes just ends.
 func (r *run) walk(ctx context.Context, how walk) error {
 	count := r.Ledger.UnansweredCount
 	if how.pending {
@@ -148,8 +143,8 @@ func (r *run) walk(ctx context.Context, how walk) error {
 	return errors.Join(err, w.stop)
 }
 
-// withGrace returns a context that ends grace after ctx does, so that a request
-// already sent can still be answered.
+// withGrace returns a context with an end delayed by grace after the end of ctx. Requests in flight can still be
+// answered.
 func withGrace(ctx context.Context, grace time.Duration) (context.Context, func()) {
 	inFlight, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -201,8 +196,8 @@ func (w *walker) dispatch(ctx context.Context, start func(state.Change)) error {
 	}
 }
 
-// page returns the changes to hand out after change id after. Those that wait for an answer
-// come at once: they are in the order of their last attempt, which is no order to page by.
+// page returns the next changes after change id after. Unanswered changes come in one page: they are ordered by their
+// last attempt, so an id cannot page through them.
 func (w *walker) page(ctx context.Context, after int64) ([]state.Change, error) {
 	if w.pending {
 		return w.Ledger.Released(ctx, w.conn.Name, w.lane, after, applyPage)
@@ -242,8 +237,8 @@ func (w *walker) finish(err error) {
 	}
 }
 
-// refusal is a request that was refused with a status that says nothing of what is
-// in it: payment required, conflict, locked. Its record counts as rejected by then.
+// refusal is a request refused with a status unrelated to its content: payment required, conflict, locked. Its record
+// already counts as rejected.
 type refusal struct {
 	status   int
 	sourceID string
@@ -252,8 +247,7 @@ type refusal struct {
 
 func (r refusal) Error() string { return r.err.Error() }
 
-// refusedAlike returns a refusal for the walk to count, and nil for one that is
-// about the record.
+// refusedAlike returns a refusal for the walk to count, or nil if the error is about the record itself.
 func refusedAlike(c state.Change, err error) error {
 	var remote *connector.RemoteError
 	if !errors.As(err, &remote) {
@@ -266,9 +260,8 @@ func refusedAlike(c state.Change, err error) error {
 	return refusal{remote.Status, c.Payer.SourceID, err}
 }
 
-// RefusedError means that the service refused one request after the other in the
-// same way, so that the reason is none of the records. Those are tried again by the
-// next run.
+// RefusedError means the service refused several requests in a row with the same status, so no single record is the
+// cause. The next run tries these records again.
 type RefusedError struct {
 	Status int // HTTP status
 	Err    error
@@ -382,10 +375,9 @@ func (r *run) leaveUnknown(ctx context.Context, c state.Change, detail string) e
 
 func (r *run) cause() string { return fmt.Sprintf("run %d", r.id) }
 
-// adopt reads a customer that carries a payer's key already, asks package protocol whether
-// it is the payer's, links the two, and updates the customer. One that is not found is
-// not taken for gone: only complete lists say that. One that shows something else than the
-// plan did is planned again. One that does not carry the whole key yet is updated first: see
+// adopt reads a customer with a payer's key and asks package protocol whether it belongs to the payer. If so, adopt
+// links the two and updates the customer. A missing customer does not count as deleted: only complete lists prove
+// deletion. A customer changed since the plan is planned again. A customer without the whole key is updated first: see
 // adoptBare.
 func (r *run) adopt(ctx context.Context, c state.Change) error {
 	if c.Payer.BillingID != "" { // linked by an earlier try, whose update has no answer
@@ -451,8 +443,8 @@ func (r *run) adoptsAsShown(ctx context.Context, c state.Change, fetched connect
 	return as || err != nil, nil // what cannot be compared cannot be merged, which merge says
 }
 
-// take links a payer to a customer that a read has just shown with its key, and reports
-// whether it could: otherwise the change is closed.
+// take links a payer to a customer just read with its key, and reports whether it could. Otherwise it closes the
+// change.
 func (r *run) take(ctx context.Context, c state.Change, fetched connector.RemoteCustomer, ticket int64) (seen reconcile.Seen, taken bool, err error) {
 	err = r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		if holders, err := tx.KeyCount(c.Payer.Key); err != nil || holders > 1 {
@@ -495,8 +487,7 @@ func (r *run) fetch(ctx context.Context, id string) (connector.RemoteCustomer, i
 	return c, ticket, nil
 }
 
-// missing holds a change whose customer does not exist any more; one of a customer
-// that was made a moment ago waits.
+// missing holds a change if its customer no longer exists. A change of a newly created customer waits.
 func (r *run) missing(ctx context.Context, c state.Change, ticket int64) error {
 	err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		if err := reconcile.Missing(tx, c.Payer, ticket); err != nil {
@@ -541,9 +532,8 @@ func (r *run) update(ctx context.Context, c state.Change) error {
 	return nil // it cannot be read yet
 }
 
-// mergeAsShown is merge for what does to the customer what its plan showed; anything else
-// is planned again. What was sent already goes on by resumeUpdate. holds is the hash of
-// what of ours the read shows.
+// mergeAsShown calls merge if the update does to the customer exactly the planned changes; otherwise the record is
+// planned again. An update already sent continues in resumeUpdate. holds is the hash of our values in the read.
 func (r *run) mergeAsShown(ctx context.Context, c state.Change, fetched connector.RemoteCustomer, holds string) error {
 	if c.State == connector.ChangePending {
 		base, err := r.base(ctx, c.Payer)
@@ -570,8 +560,8 @@ func (r *run) mergeOrResume(ctx context.Context, c state.Change, fetched connect
 	return r.merge(ctx, c, fetched)
 }
 
-// gatherUpdate gathers what is known of a payer whose customer was read for an update that
-// a plan let go. What was confirmed and overwritten when it did, the plan has decided on.
+// gatherUpdate gathers the facts about a payer after its customer was read for an approved update. The plan has already
+// decided on values confirmed or overwritten at that time.
 func (r *run) gatherUpdate(ctx context.Context, c state.Change) (protocol.Facts, error) {
 	f, err := r.gatherLinked(ctx, c)
 	f.Record.Hash = c.Wanted.Hash()
@@ -580,8 +570,7 @@ func (r *run) gatherUpdate(ctx context.Context, c state.Change) (protocol.Facts,
 	return f, err
 }
 
-// gatherLinked gathers what is known of a payer whose customer was read for one of its
-// changes, with its record as it is by now.
+// gatherLinked gathers the facts about a payer, including its current record, after its customer was read for a change.
 func (r *run) gatherLinked(ctx context.Context, c state.Change) (protocol.Facts, error) {
 	stored, err := r.Ledger.StoredRecord(ctx, c.Payer.Connection, c.Payer.SourceID, r.conn.Mapping.Version())
 	if err != nil {
@@ -666,9 +655,8 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 	return r.requestFailed(ctx, c, err)
 }
 
-// closeShown closes an update of which nothing is left to send. Where it left in an earlier
-// try and all else is as it was before, it has shown a round trip; where something moved
-// meanwhile, it says nothing of that.
+// closeShown closes an update with nothing left to send. If an earlier try sent it and no other value changed, the
+// update verifies the write format. If other values changed meanwhile, it verifies nothing.
 func (r *run) closeShown(ctx context.Context, c state.Change, fetched connector.RemoteCustomer) error {
 	var trip *state.RoundTrip
 	if c.Body != nil && c.PreImage != nil {
@@ -686,10 +674,9 @@ func (r *run) closeShown(ctx context.Context, c state.Change, fetched connector.
 	})
 }
 
-// confirmUpdate reads the customer after an update: what is ours must be as
-// wanted, in whatever form the service gives it back, and nothing else may have
-// changed. Until that is known the outcome counts as unknown. The read leaves after
-// the last call too: it ends what has begun.
+// confirmUpdate reads the customer after an update. Our values must be as wanted, in any format of the service, and no
+// other value may have changed. Until then the outcome counts as unknown. The read is sent even during a drain, because
+// it finishes a request in flight.
 func (r *run) confirmUpdate(ctx context.Context, c state.Change, before connector.RemoteCustomer) error {
 	if c.OnBare() {
 		return r.confirmBare(ctx, c, before)
@@ -730,9 +717,8 @@ func (r *run) compare(ctx context.Context, c state.Change, before, after connect
 	})
 }
 
-// notShown closes an update that a read does not show as it was sent. A read that
-// shows the customer exactly as it was may lag behind, so it is looked at again
-// before that is said.
+// notShown closes an update if a read does not show the sent values. If the read shows the customer unchanged, it may
+// lag behind, so notShown first schedules another read.
 func (r *run) notShown(ctx context.Context, c state.Change, before, after connector.RemoteCustomer) error {
 	if c.Attempts+1 < updateTries && bytes.Equal(before.Raw, after.Raw) {
 		return r.leaveUnknown(ctx, c, "The billing service took the update and does not show it yet. It is looked at again.")
@@ -748,7 +734,7 @@ func (r *run) notShown(ctx context.Context, c state.Change, before, after connec
 	return r.closeOverwritten(ctx, c, after, trip, fmt.Sprintf("The billing service does not show what was just sent: %s.%s", JoinPaths(paths), spelledBy(paths)))
 }
 
-// spelledBy names the settings that say how the service spells the fields.
+// spelledBy names the settings for the field spelling of paths.
 func spelledBy(paths []string) string {
 	var settings []string
 	for _, path := range paths {
@@ -762,7 +748,7 @@ func spelledBy(paths []string) string {
 	return fmt.Sprintf(" If it is so for every customer, compare %s with the service's spelling.", strings.Join(settings, " and "))
 }
 
-// spelling names the setting that says how the service spells a field; "" for none.
+// spelling names the setting for the service's spelling of a field; "" for none.
 func spelling(path string) string {
 	for _, at := range []struct{ prefix, setting string }{
 		{"people", "billing.dialect.person_fields"}, {"addresses", "billing.dialect.address_fields"}, {"externalData", "billing.dialect.external_data"},
@@ -774,8 +760,7 @@ func spelling(path string) string {
 	return ""
 }
 
-// withoutIndexes returns the paths without their places in lists, so that the same
-// field of two customers is one.
+// withoutIndexes returns the paths without list indexes, so the same field of two customers has one path.
 func withoutIndexes(paths []string) []string {
 	out := make([]string, len(paths))
 	for i, p := range paths {
@@ -787,9 +772,9 @@ func withoutIndexes(paths []string) []string {
 
 var listIndex = regexp.MustCompile(`\[[0-9]+\]`)
 
-// closeOverwritten closes an update that was answered, and that a read does not show as
-// it was sent, but as after: somebody changed the customer at once. What was sent is the last that the
-// customer is known to have held of us. trip is what it has shown of its way; nil for nothing.
+// closeOverwritten closes an answered update after somebody else changed the customer at once: the read shows after.
+// The sent values are the last known values of ours on the customer. trip is the verification of the write format; nil
+// for none.
 func (r *run) closeOverwritten(ctx context.Context, c state.Change, after connector.RemoteCustomer, trip *state.RoundTrip, detail string) error {
 	err := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 		p := c.Payer
@@ -818,10 +803,8 @@ func JoinPaths(paths []string) string {
 	return text
 }
 
-// verify reads back the customers whose create was answered (fault F08): the
-// service may have answered from memory. Few are read one by one, and so are those
-// that are fewer than the pages of the list; many are read by a list pass, and only
-// the rest one by one.
+// verify reads back customers after an answered create (fault F08): the service may have answered from memory. It reads
+// a few customers, or fewer than the pages of the list, one by one. Otherwise it reads the list, then the rest one by one.
 func (r *run) verify(ctx context.Context) error {
 	n, err := r.Ledger.UnverifiedCount(ctx, r.conn.Name)
 	if err != nil || n == 0 {
@@ -848,8 +831,7 @@ func (r *run) verify(ctx context.Context) error {
 	return nil
 }
 
-// readBack reads the customers of payers one by one. One that cannot be read is
-// told, and looked at again by the next run.
+// readBack reads the customers of payers one by one. It reports unreadable customers; the next run reads them again.
 func (r *run) readBack(ctx context.Context, payers []state.Payer) error {
 	failed := 0
 	for _, p := range payers {
@@ -873,8 +855,7 @@ func (r *run) readBack(ctx context.Context, payers []state.Payer) error {
 	return nil
 }
 
-// unread says that a new customer could not be read back, unless another process
-// has read it meanwhile.
+// unread reports an unreadable new customer, unless another process has read it meanwhile.
 func unread(tx *state.Tx, p state.Payer) error {
 	now, err := tx.PayerByBillingID(p.BillingID)
 	if err != nil || now.Seen {

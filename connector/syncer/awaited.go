@@ -10,8 +10,8 @@ import (
 	"payersync/state"
 )
 
-// loadDoubt reads when the ledger's notes of what was sent last turned out to be no guide. Until
-// state.Arrival later, a request of which it does not know may still arrive.
+// loadDoubt reads the time at which the ledger's notes about sent requests turned out unreliable. For state.Arrival
+// after it, unknown requests may still arrive.
 func (r *run) loadDoubt(ctx context.Context) error {
 	x, err := r.Ledger.Index(ctx, r.Reconciler.Lookup.Quarantine)
 	if err != nil {
@@ -23,8 +23,8 @@ func (r *run) loadDoubt(ctx context.Context) error {
 	return nil
 }
 
-// awaited says until when a request for a signing link is waited for that may have left before the
-// ledger was restored, and notes that the run waits so long; "" where no time ends the wait.
+// awaited returns the end of the wait for a signing link request possibly sent before the ledger was restored. It also
+// notes this end for the run. It returns "" if no time ends the wait.
 func (r *run) awaited(f protocol.Facts, step protocol.Step) string {
 	if step.Do != protocol.Wait || step.Reason != connector.ReasonOutcomeUnknown || f.Doubt.Since == 0 || f.Doubt.Over != 0 || !r.doubtEnds.After(r.Ledger.Now()) {
 		return ""
@@ -33,8 +33,8 @@ func (r *run) awaited(f protocol.Facts, step protocol.Step) string {
 	return fmt.Sprintf("The ledger was put back: a signing link may have been asked for that it does not know of. This ends by itself: links are asked for again from %s.", r.doubtEnds.UTC().Format(time.RFC3339))
 }
 
-// awaitedOf says what ends the wait for a request about a linked payer's customer: a time, when it
-// can arrive no more, or the next run, which reads the customer again.
+// awaitedOf describes the end of the wait for a request about a linked payer's customer. This is the latest time of
+// arrival, or the next run, because it reads the customer again.
 func (r *run) awaitedOf(ctx context.Context, f protocol.Facts, p state.Payer, step protocol.Step) (string, error) {
 	if step.Reason != connector.ReasonOutcomeUnknown {
 		return "", nil

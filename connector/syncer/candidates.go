@@ -12,7 +12,8 @@ import (
 	"payersync/state"
 )
 
-// candidatesKept is how many pairs of a record Match returns besides the proposed one: all that match.Find remembers.
+// candidatesKept is the number of pairs of a record returned by Match besides the proposed pair: all pairs kept by
+// match.Find.
 const candidatesKept = 16
 
 // matching is what the records of a connection without a customer are compared with.
@@ -26,9 +27,9 @@ type matching struct {
 	unclaimed map[string]connector.Key // key that a customer carries and no record has, by customer
 }
 
-// Match compares every stored record of a connection that has no customer with every customer that the index knows, and keeps
-// which customers each record may be. It returns what it found, best first, with the customers that are taken among them.
-// Everything that shows or counts candidates goes by it. The customers are those of the last list of the service.
+// Match compares each stored record without a customer with all customers of the index, and stores the candidates of
+// each record. It returns the suggestions, best first, including customers already taken. All displays and counts of
+// candidates use this result. The customers come from the last list of the service.
 func (s *Syncer) Match(ctx context.Context, conn Connection) ([]match.Suggestion, error) {
 	newest, _, err := s.Ledger.UnmatchedProfiles(ctx, conn.Name)
 	if err != nil {
@@ -120,7 +121,7 @@ func (m *matching) isRejected(record, customer string) bool {
 	return m.rejected[[2]string{record, customer}]
 }
 
-// records yields the records that have no customer, could be sent, and that nobody has decided on.
+// records yields sendable records without a customer and without a person's decision.
 func (m *matching) records(ctx context.Context) match.Pages[match.Record] {
 	return func(yield func([]match.Record, error) bool) {
 		err := m.eachUnlinked(ctx, m.conn, func(page []Unlinked) error {
@@ -141,10 +142,10 @@ func (m *matching) records(ctx context.Context) match.Pages[match.Record] {
 	}
 }
 
-// errStopReading ends a reading of which nobody wants more.
+// errStopReading stops a read early because the consumer needs no more rows.
 var errStopReading = errors.New("the reader wants no more")
 
-// customers yields those of the index, and says of the free ones which cannot be proposed.
+// customers yields the customers of the index. It marks unlinked customers not open to a proposal.
 func (m *matching) customers(ctx context.Context) match.Pages[match.Customer] {
 	return func(yield func([]match.Customer, error) bool) {
 		for page, err := range m.indexed(ctx) {
@@ -160,8 +161,8 @@ func (m *matching) customers(ctx context.Context) match.Pages[match.Customer] {
 	}
 }
 
-// indexed yields the customers of the index that no payer is linked to, as a read has shown them, and then those that are
-// linked, as they were written. One that comes to be linked meanwhile is yielded once.
+// indexed yields first the unlinked customers of the index, as last read, then the linked customers, as written. A
+// customer linked during the iteration is yielded once.
 func (s *Syncer) indexed(ctx context.Context) match.Pages[match.Customer] {
 	return func(yield func([]match.Customer, error) bool) {
 		free := connector.NewIDs()
@@ -189,7 +190,7 @@ func (s *Syncer) indexed(ctx context.Context) match.Pages[match.Customer] {
 	}
 }
 
-// taken says why a customer that is linked to nobody cannot be proposed; "" when it can.
+// taken returns the reason against proposing an unlinked customer; "" if there is none.
 func (m *matching) taken(c connector.RemoteCustomer) string {
 	if record := m.promised[c.ID]; record != "" {
 		return "accepted for record " + record
@@ -202,8 +203,8 @@ func (m *matching) taken(c connector.RemoteCustomer) string {
 	return ""
 }
 
-// MarkTaken notes which of some customers of a connection cannot be proposed, and why. A list may leave externalData out, so
-// what reads have shown before counts too.
+// MarkTaken marks the customers not open to a proposal, with the reason. A list may omit externalData, so values from
+// earlier reads count too.
 func (s *Syncer) MarkTaken(ctx context.Context, conn Connection, customers []*match.Customer) error {
 	m, err := s.newMatching(ctx, conn)
 	if err != nil {
@@ -259,7 +260,7 @@ func (r *run) match(ctx context.Context) error {
 	return err
 }
 
-// matchNews is match where the index has shown customers since it was done last.
+// matchNews calls match if the index has new customers since the last match.
 func (r *run) matchNews(ctx context.Context) error {
 	_, news, err := r.Ledger.UnmatchedProfiles(ctx, r.conn.Name)
 	if err != nil || !news {
@@ -268,8 +269,8 @@ func (r *run) matchNews(ctx context.Context) error {
 	return r.match(ctx)
 }
 
-// candidates returns the customers that a record may be, the best first. A customer with its name or e-mail address that came
-// to be known since the records were compared is compared with it now.
+// candidates returns the possible customers of a record, best first. It first compares the record with newer customers
+// of the same name or e-mail address.
 func (r *run) candidates(ctx context.Context, sourceID string, want connector.Customer, keyName string) ([]state.MatchCandidate, error) {
 	known, err := r.Ledger.MatchCandidates(ctx, r.conn.Name, sourceID)
 	if err != nil || len(known) > 0 {
@@ -286,7 +287,7 @@ func (r *run) candidates(ctx context.Context, sourceID string, want connector.Cu
 	return found, r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.AddMatchCandidates(r.conn.Name, found) })
 }
 
-// matchOne compares a record with some customers that have its name or an e-mail address of it.
+// matchOne compares a record with customers of the same name or e-mail address.
 func (r *run) matchOne(ctx context.Context, sourceID string, want connector.Customer, ids []string) ([]state.MatchCandidate, error) {
 	profiles, err := r.Ledger.ProfilesOf(ctx, ids...)
 	if err != nil {
@@ -315,7 +316,7 @@ func (r *run) matchOne(ctx context.Context, sourceID string, want connector.Cust
 	return out, nil
 }
 
-// alikeDetail tells which customers a record may be, with scores and reasons.
+// alikeDetail lists the possible customers of a record with scores and reasons.
 func alikeDetail(found []state.MatchCandidate) string {
 	const most = 3
 	text := ""
@@ -329,8 +330,8 @@ func alikeDetail(found []state.MatchCandidate) string {
 	return text + "Nothing is sent before you decide."
 }
 
-// eachUnlinked hands over the stored records of a connection that have no customer, are to have one, and could be sent as
-// they are, page by page. It asks the ledger alone.
+// eachUnlinked passes the sendable stored records of a connection without a customer to do, page by page. It reads only
+// the ledger.
 func (s *Syncer) eachUnlinked(ctx context.Context, conn Connection, do func([]Unlinked) error) error {
 	r := &run{Syncer: s, conn: conn}
 	for after := ""; ; {
@@ -355,9 +356,9 @@ func (s *Syncer) eachUnlinked(ctx context.Context, conn Connection, do func([]Un
 	}
 }
 
-// foundBySearch reports whether a search hit may be a record, so that a person has to decide before a customer is made: it has
-// the record's name or an e-mail address of it, is nobody's, carries no key that a record has, and nobody has said that the two
-// are not one.
+// foundBySearch reports whether a search hit may be the record's customer, so a person must decide before a create. The
+// hit has the record's name or an e-mail address of it. It is unlinked, carries no key of another record, and no person
+// has ruled the pair out.
 func (r *run) foundBySearch(ctx context.Context, c state.Change, hit connector.RemoteCustomer) (bool, error) {
 	if r.Settings.Adopt == AdoptExact || !match.Alike(c.Wanted, hit) {
 		return false, nil

@@ -12,17 +12,16 @@ import (
 
 // Why nothing is closed or given up.
 var (
-	// ErrNothingToClose means that nothing is told of the payer that a word can end.
+	// ErrNothingToClose means the payer has no finding for an operator to close.
 	ErrNothingToClose = errors.New("nothing is told of it that can be closed")
-	// ErrLeftOut means that the record has left the books, or the mapping leaves it out.
+	// ErrLeftOut means the record has left the books, or the mapping leaves it out.
 	ErrLeftOut = errors.New("nothing would be sent for the record in any case: it has left the books, or the mapping leaves it out")
 )
 
-// Close notes an operator's word on what is told of a payer, and reports false when it was
-// said before. That its record has left: it may stay with the mandate that it has, until the
-// record returns and leaves again, or another mandate appears. What is told of its mandate:
-// nothing is to be done about that as it is. Nothing is sent. It fails with ErrNothingToClose
-// for anything else.
+// Close notes an operator's decision on a payer's finding, and reports false if it was noted before. For a removed
+// record, it may keep its mandate until the record returns and leaves again, or another mandate appears. For a finding
+// about its mandate, no action is needed in its present state. Close sends nothing. It fails with ErrNothingToClose for
+// other findings.
 func (s *Syncer) Close(ctx context.Context, p state.Payer, by Operator) (news bool, err error) {
 	if by.Reason == "" {
 		return false, fmt.Errorf("close what is told of a payer: %w", ErrReasonNeeded)
@@ -57,7 +56,7 @@ func (s *Syncer) Close(ctx context.Context, p state.Payer, by Operator) (news bo
 // Closable reports whether Close ends what is told for a reason.
 func Closable(r connector.Reason) bool { return lastWord(r) != nil }
 
-// lastWord is how a word is noted that ends what is told for a reason; nil where none does.
+// lastWord returns the function to note a decision closing a finding of a reason; nil if none can.
 func lastWord(r connector.Reason) func(*state.Tx, state.Payer, state.Entry) (bool, error) {
 	switch r {
 	case connector.ReasonLeftWithMandate, connector.ReasonRecordGone:
@@ -74,10 +73,9 @@ func lastWord(r connector.Reason) func(*state.Tx, state.Payer, state.Entry) (boo
 	return nil
 }
 
-// GiveUp notes an operator's word that a record is not to be connected, as the mapping makes
-// it now, and reports false when that was said before. From then on it is left out: nothing is
-// sent for it, and its customer and mandate stay as they are. A request that has left and may
-// still arrive stays known, and is looked for until it is over. It fails with ErrLeftOut.
+// GiveUp notes an operator's decision not to connect a record in its present mapped form. It reports false if this was
+// noted before. From then on the record is left out: nothing is sent, and its customer and mandate stay unchanged. A
+// request possibly in flight stays known until its time is over. GiveUp fails with ErrLeftOut.
 func (s *Syncer) GiveUp(ctx context.Context, conn Connection, id state.RecordID, by Operator) (news bool, err error) {
 	if by.Reason == "" {
 		return false, fmt.Errorf("give a record up: %w", ErrReasonNeeded)

@@ -12,8 +12,8 @@ import (
 	"payersync/state"
 )
 
-// create freezes and sends a create; one that is frozen already is sent again
-// with the same bytes (connector/RULES.md#freeze-then-send).
+// create freezes and sends a create. A frozen create is sent again with the same bytes
+// (connector/RULES.md#freeze-then-send).
 func (r *run) create(ctx context.Context, c state.Change) error {
 	if c.State != connector.ChangePending {
 		return r.replay(ctx, c)
@@ -44,8 +44,7 @@ func (r *run) create(ctx context.Context, c state.Change) error {
 	return r.send(ctx, c, attempt{left, body, true})
 }
 
-// noteMade remembers that this very run made the payer's customer, so that it
-// cannot have a mandate from before.
+// noteMade remembers the payers with a customer created in this run: they cannot have an earlier mandate.
 func (r *run) noteMade(c state.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,8 +57,8 @@ func (r *run) madeHere(c state.Change) bool {
 	return r.made.Has(c.Payer.SourceID)
 }
 
-// search looks for a customer by name and by e-mail once more before it is made,
-// and voids the change when one carries the key, or may be the record.
+// search searches for a customer by name and e-mail once more before a create. It voids the change if a customer
+// carries the key or may be the record's customer.
 func (r *run) search(ctx context.Context, c state.Change) (found bool, err error) {
 	texts := []string{c.Wanted.Name}
 	for _, p := range c.Wanted.People {
@@ -106,11 +105,9 @@ func (r *run) search(ctx context.Context, c state.Change) (found bool, err error
 	return false, nil
 }
 
-// replay goes on with a create that has no answer: what is known of its key is gathered,
-// and package protocol says what is next, whatever its record has become since. A
-// customer that the list shows is the answer; without one the same bytes are sent again.
-// When their time is over, two lists that began later have to prove first that there is
-// none.
+// replay continues a create without an answer. It gathers the facts about the key and asks package protocol for the
+// next step, even if the record has changed since. A customer in the list is the answer; otherwise the same bytes are
+// sent again. After the deadline, two lists started later must first prove its absence.
 func (r *run) replay(ctx context.Context, c state.Change) error {
 	if !r.looked {
 		return nil
@@ -141,7 +138,7 @@ func (r *run) replay(ctx context.Context, c state.Change) error {
 	}
 }
 
-// gatherCreate gathers what is known of a payer whose create has no answer.
+// gatherCreate gathers the facts about a payer with an unanswered create.
 func (r *run) gatherCreate(ctx context.Context, c state.Change) (keyKnown, error) {
 	stored, err := r.Ledger.StoredRecord(ctx, r.conn.Name, c.Payer.SourceID, r.conn.Mapping.Version())
 	if err != nil {
@@ -173,8 +170,8 @@ func (r *run) gatherCreate(ctx context.Context, c state.Change) (keyKnown, error
 	return k, nil
 }
 
-// sendAgain sends the frozen bytes of a create again. looked says that none of it can
-// arrive any more, and that nobody has the key.
+// sendAgain sends the frozen bytes of a create again. looked means no earlier request can arrive any more and no
+// customer has the key.
 func (r *run) sendAgain(ctx context.Context, c state.Change, looked bool) error {
 	var left state.Attempt
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
@@ -191,7 +188,7 @@ func (r *run) sendAgain(ctx context.Context, c state.Change, looked bool) error 
 	return r.send(ctx, c, attempt{left, c.Body, looked})
 }
 
-// giveUp leaves a create to a person that was sent too often and never arrived.
+// giveUp leaves a create to a person after too many requests without arrival.
 func (r *run) giveUp(ctx context.Context, c state.Change) error {
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		return errors.Join(tx.LookedFor(c), tx.CloseWith(r.id, c, connector.ChangeHeld, connector.ReasonNoAnswer,
@@ -199,8 +196,8 @@ func (r *run) giveUp(ctx context.Context, c state.Change) error {
 	})
 }
 
-// tellWaiting says why a create that may still arrive waits: one that a process died of
-// each time has nobody else to say so.
+// tellWaiting reports the reason for the wait of a create possibly still to arrive. Without it, a create interrupted by
+// process crashes would never be reported.
 func (r *run) tellWaiting(ctx context.Context, c state.Change, reason connector.Reason, k keyKnown) error {
 	r.waitsUntil(k.until)
 	if reason == "" {
@@ -215,8 +212,8 @@ func (r *run) tellWaiting(ctx context.Context, c state.Change, reason connector.
 	})
 }
 
-// believeAfter sees to it that the index is believed since later than a ticket, one worker at
-// a time: the others find it done, or find that there is no proof to be had in this run.
+// believeAfter makes sure the index is proven by lists later than ticket. Workers take turns: the others find the
+// proof, or the failure to get one in this run.
 func (r *run) believeAfter(ctx context.Context, ticket int64) (proof bool, err error) {
 	r.believing.Lock()
 	defer r.believing.Unlock()
@@ -229,11 +226,10 @@ func (r *run) believeAfter(ctx context.Context, ticket int64) (proof bool, err e
 	return true, r.noteBelieved(ctx)
 }
 
-// takeFound links a payer to the customer that carries the key of its unanswered
-// create. Where certain, what the create sent counts as confirmed, as if it had been
-// answered: a colleague's edit since then is reported and not overwritten. After a restore
-// it is not certain, because requests that the ledger does not know may have changed the
-// customer. An index entry is not yet a read of the customer, so verify confirms it.
+// takeFound links a payer to the customer with the key of its unanswered create. If certain, the sent values count as
+// confirmed, as after an answer: a later edit by a colleague is reported and not overwritten. After a restore it is not
+// certain, because requests unknown to the ledger may have changed the customer. An index entry is not a read of the
+// customer, so verify confirms it.
 func (r *run) takeFound(ctx context.Context, c state.Change, id string, certain bool) error {
 	return r.record(ctx, c, func(tx *state.Tx) error {
 		if certain {
@@ -284,8 +280,8 @@ func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
 	})
 }
 
-// dropUnasked takes the signing link off the mandate that came with a customer, unless a plan
-// has let a request for this payer's link go: nobody is written to whom no plan has shown.
+// dropUnasked removes the signing link from a new customer's mandate, unless a plan has approved a link request for
+// this payer. Payers without such a plan receive no mail.
 func dropUnasked(tx *state.Tx, p state.Payer, m *connector.Mandate) error {
 	if m == nil || m.URL == "" {
 		return nil
@@ -298,8 +294,8 @@ func dropUnasked(tx *state.Tx, p state.Payer, m *connector.Mandate) error {
 	return nil
 }
 
-// end notes how an attempt ended that failed with err, or was answered where that is
-// nil. One without an answer ends here by nothing.
+// end notes the end of an attempt: answered if err is nil, otherwise failed with err. It notes nothing for an attempt
+// without an answer.
 func (r *run) end(ctx context.Context, c state.Change, a state.Attempt, err error) error {
 	how, known := endOf(err)
 	if !known {
@@ -313,8 +309,8 @@ func (r *run) end(ctx context.Context, c state.Change, a state.Attempt, err erro
 	})
 }
 
-// endOf says how an attempt ended that failed with err, or was answered where that is nil,
-// and whether that is known.
+// endOf returns the end of an attempt: answered if err is nil, otherwise failed with err. known is false if it is
+// unknown.
 func endOf(err error) (how state.AttemptEnd, known bool) {
 	if err == nil {
 		return state.AttemptAnswered, true
@@ -328,9 +324,8 @@ func endOf(err error) (how state.AttemptEnd, known bool) {
 	return state.AttemptRefused, true
 }
 
-// createFailed writes what a failed create means. A refusal is about this
-// attempt alone: while an earlier one may have made the customer, the outcome
-// stays unknown. An endpoint that does not exist is nobody's record's fault.
+// createFailed records a failed create. A refusal concerns this attempt alone: while an earlier attempt may have
+// created the customer, the outcome stays unknown. A missing endpoint is not the fault of the record.
 func (r *run) createFailed(ctx context.Context, c state.Change, a attempt, err error) error {
 	var remote *connector.RemoteError
 	switch {
@@ -342,8 +337,8 @@ func (r *run) createFailed(ctx context.Context, c state.Change, a attempt, err e
 	return r.requestFailed(ctx, c, err)
 }
 
-// record writes a definite answer; an answer that names another payer's customer, or
-// comes when the payer has another customer by now, is held for a person (fault F07).
+// record writes a definite answer. It holds the change for a person if the answer names another payer's customer, or
+// the payer has another customer by now (fault F07).
 func (r *run) record(ctx context.Context, c state.Change, write func(*state.Tx) error) error {
 	err := r.Ledger.Do(context.WithoutCancel(ctx), write)
 	switch {

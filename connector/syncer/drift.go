@@ -16,16 +16,15 @@ import (
 
 // Why nothing can be said of what differs between a record and its customer.
 var (
-	// ErrNothingToCompare means that the record is not sent, or that nothing of ours was
-	// ever seen on its customer.
+	// ErrNothingToCompare means the record is not sent, or none of our values was ever seen on its customer.
 	ErrNothingToCompare = errors.New("the record is not sent as it is, or nothing of it was ever seen on a customer")
-	// ErrCustomerGone means that the service says that the customer does not exist.
+	// ErrCustomerGone means the service reports the customer as nonexistent.
 	ErrCustomerGone = errors.New("its customer does not exist any more")
-	// ErrNoSuchField means that a field was named that does not differ.
+	// ErrNoSuchField means a named field does not differ.
 	ErrNoSuchField = errors.New("this field does not differ")
-	// ErrNothingDiffers means that nothing of ours differs.
+	// ErrNothingDiffers means none of our fields differs.
 	ErrNothingDiffers = errors.New("nothing of ours differs on its customer")
-	// ErrReadMeanwhile means that the customer or the payer has moved since it was read.
+	// ErrReadMeanwhile means the customer or the payer has changed since the read.
 	ErrReadMeanwhile = errors.New("the customer has moved meanwhile; look at it again")
 )
 
@@ -70,7 +69,7 @@ func (s *Syncer) DriftOf(ctx context.Context, conn Connection, p state.Payer) (D
 	return d, err
 }
 
-// differing lists what differs between a record and its customer, as that is or was.
+// differing lists the differences between a record and the given version of its customer.
 func (s *Syncer) differing(d *Drift, customer connector.RemoteCustomer, last *connector.Customer) (out []connector.FieldChange, err error) {
 	fields, err := s.Billing.Drift(customer, last, d.mapped.With(d.Payer.Accepted), d.own)
 	if err != nil {
@@ -88,17 +87,16 @@ func (s *Syncer) differing(d *Drift, customer connector.RemoteCustomer, last *co
 	return out, nil
 }
 
-// isOfKey reports whether a path is a pair of the key that the customer carries, or comes to carry.
-// No person accepts another value of it.
+// isOfKey reports whether a path belongs to the customer's present or future key. Nobody can accept another value for
+// it.
 func (d Drift) isOfKey(path string) bool {
 	return slices.ContainsFunc([]connector.Key{d.Payer.Key, d.Payer.Moves}, func(key connector.Key) bool {
 		return path == "externalData."+key.Name || path == "externalData."+connector.ScopeName(key.Name)
 	})
 }
 
-// TakeTheirs notes that an operator accepts what the customer holds in some fields, in all
-// that differ when none are named: it counts as confirmed, and is overwritten only when
-// ours changes.
+// TakeTheirs notes an operator's acceptance of the customer's values in some fields; no paths means all differing
+// fields. The values count as confirmed. They are overwritten only when our record changes.
 func (s *Syncer) TakeTheirs(ctx context.Context, d Drift, paths []string, by Operator) error {
 	switch {
 	case len(d.Fields) == 0 && len(d.Payer.Accepted) > 0: // it was said before
@@ -114,8 +112,7 @@ func (s *Syncer) TakeTheirs(ctx context.Context, d Drift, paths []string, by Ope
 	return s.accept(ctx, d, d.taken(paths), by, "take theirs")
 }
 
-// taken returns what is accepted when theirs is taken in some fields, in all that differ
-// when none are named.
+// taken returns the accepted values for the given paths; no paths means all differing fields.
 func (d Drift) taken(paths []string) []connector.Accepted {
 	var taken []connector.Accepted
 	for _, f := range d.Fields {
@@ -134,8 +131,7 @@ func (d Drift) taken(paths []string) []connector.Accepted {
 	return taken
 }
 
-// takenAway returns the contact or address that a field is of when the customer shows
-// nothing of it any more; "" otherwise.
+// takenAway returns the contact or address of a field if the customer no longer shows any of it; "" otherwise.
 func (d Drift) takenAway(path string) string {
 	whole, _, element := strings.Cut(path, "].")
 	if !element {
@@ -150,8 +146,8 @@ func (d Drift) takenAway(path string) string {
 	return whole
 }
 
-// IgnoreParts notes that an operator leaves parts of the customer (name, people,
-// addresses) to the billing service from now on, whatever the record says.
+// IgnoreParts notes an operator's decision to leave parts of the customer (name, people, addresses) to the billing
+// service from now on, independent of the record.
 func (s *Syncer) IgnoreParts(ctx context.Context, d Drift, parts []string, by Operator) error {
 	var ignored []connector.Accepted
 	for _, part := range parts {
@@ -179,9 +175,8 @@ func (d Drift) beside(more []connector.Accepted) []connector.Accepted {
 	return more
 }
 
-// accept adds what an operator has accepted to what was accepted before and still stands.
-// What the customer holds by it counts as applied, and the read says how much of that it
-// shows.
+// accept adds an operator's new acceptances to the earlier ones still in force. The customer's accepted values count as
+// applied. The read tells how many of them the customer shows.
 func (s *Syncer) accept(ctx context.Context, d Drift, more []connector.Accepted, by Operator, action string) error {
 	if by.Reason == "" {
 		return fmt.Errorf("%s: %w", action, ErrReasonNeeded)
@@ -216,7 +211,7 @@ func (s *Syncer) accept(ctx context.Context, d Drift, more []connector.Accepted,
 	})
 }
 
-// pathsOf names the fields that were accepted: no value of them reaches the audit log.
+// pathsOf returns the paths of the accepted fields. Their values do not reach the audit log.
 func pathsOf(accepted []connector.Accepted) string {
 	paths := make([]string, len(accepted))
 	for i, a := range accepted {
@@ -225,8 +220,8 @@ func pathsOf(accepted []connector.Accepted) string {
 	return strings.Join(paths, ",")
 }
 
-// SendOurs notes that an operator wants the record sent as it is, whatever was accepted
-// before. The next plan shows it as an update, within the limits.
+// SendOurs notes an operator's decision to send the record as it is and to drop earlier acceptances. The next plan
+// shows it as an update, within the limits.
 func (s *Syncer) SendOurs(ctx context.Context, d Drift, by Operator) error {
 	if by.Reason == "" {
 		return fmt.Errorf("send ours: %w", ErrReasonNeeded)

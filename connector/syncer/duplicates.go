@@ -20,10 +20,10 @@ type Duplicates struct {
 	Records int  // records of which a second customer is told
 }
 
-// FindDuplicates compares the customers that payers are linked to, of all connections, with every customer of the index, and
-// keeps the pairs that are near-certain to be two customers of one payer (match.DuplicateLevel). It reads nothing from the
-// service: the index holds the newest believed list and what was read since. What is told of the pairs is computed by the
-// ledger, and ends when a person has decided, when a customer is gone, or when the two match no more.
+// FindDuplicates compares the linked customers of all connections with all customers of the index. It stores the pairs
+// almost certain to be two customers of one payer (match.DuplicateLevel). It sends no requests: the index holds the
+// newest trusted list and later reads. The ledger computes the findings. A finding ends after a person's decision,
+// after a deletion, or when the two customers no longer match.
 func (s *Syncer) FindDuplicates(ctx context.Context) (Duplicates, error) {
 	index, err := s.Ledger.Index(ctx, s.Reconciler.Lookup.Quarantine)
 	if err != nil {
@@ -66,13 +66,13 @@ func (s *Syncer) linkedRecords(ctx context.Context) match.Pages[match.Record] {
 	}
 }
 
-// holder is the company that has a customer, as far as it is known.
+// holder is the company of a customer, as far as known.
 type holder struct {
 	connection string // of the payer that is linked to it; "" for none
 	scope      string // of the key that it carries; "" for none
 }
 
-// holders returns who has the customers of some pairs.
+// holders returns the companies of the customers in pairs.
 func (s *Syncer) holders(ctx context.Context, pairs []match.Pair) (map[string]holder, error) {
 	out := map[string]holder{}
 	for _, p := range pairs {
@@ -105,7 +105,7 @@ func (s *Syncer) holders(ctx context.Context, pairs []match.Pair) (map[string]ho
 	return out, nil
 }
 
-// scopeOf returns the scope of the first key of some names that a customer carries; "" for none.
+// scopeOf returns the scope of the first key among names on a customer; "" for none.
 func scopeOf(c connector.RemoteCustomer, names []string) string {
 	for _, name := range names {
 		if scope := connector.KeyIn(c.ExternalData, name).Scope; scope != "" {
@@ -115,8 +115,8 @@ func scopeOf(c connector.RemoteCustomer, names []string) string {
 	return ""
 }
 
-// withoutAccounts returns pairs without those that are meant to be two: customers of two companies, and two records of
-// the same books that have different addresses there, or whose payer has many accounts.
+// withoutAccounts returns pairs without intended duplicates. These are customers of two companies, and two records of
+// the same books with different addresses or with a payer with many accounts.
 func (s *Syncer) withoutAccounts(ctx context.Context, pairs []match.Pair) ([]match.Pair, error) {
 	have, err := s.holders(ctx, pairs)
 	if err != nil {
@@ -143,8 +143,8 @@ func (s *Syncer) withoutAccounts(ctx context.Context, pairs []match.Pair) ([]mat
 	}), nil
 }
 
-// companies returns what says whether two customers belong to two companies, each of which may have the payer as a
-// customer of its own. A customer of no payer belongs to another company when its key has another scope.
+// companies returns a function to report whether two customers belong to two companies, each with its own customer for
+// the same payer. An unlinked customer belongs to another company if its key has another scope.
 func (s *Syncer) companies(ctx context.Context) (apart func(a, b holder) bool, err error) {
 	sources, err := s.Ledger.Sources(ctx)
 	if err != nil {

@@ -14,15 +14,13 @@ import (
 	"payersync/state"
 )
 
-// openTrialsMost is how many updates of a way that is not proven one run sends without
-// learning what became of them.
+// openTrialsMost is the number of updates in an unverified write format sent by one run without a known outcome.
 const openTrialsMost = 3
 
-// gate holds updates back until a round trip is proven: an update replaces the customer as
-// a whole, so one in a spelling that is not the service's loses what others have put there
-// (connector/RULES.md#updates-wait-for-a-proven-round-trip). While nothing is proven, one update is sent at a
-// time, each compared before the next leaves; so is the first update of a customer that
-// holds a kind of member which no proof has met. Two processes send one each.
+// gate holds updates back until a round trip is verified. An update replaces the whole customer, so an update in a
+// wrong field format loses the values of others (connector/RULES.md#updates-wait-for-a-proven-round-trip). Until then,
+// updates are sent one at a time, and each is compared before the next. The same applies to the first update of a
+// customer with an unverified kind of member. Two processes may send one each.
 type gate struct {
 	trial   sync.Mutex   // held by the one update that is tried
 	started atomic.Int64 // updates that were tried
@@ -30,7 +28,7 @@ type gate struct {
 	held    atomic.Int64 // changes that were held back since the last look
 }
 
-// alone marks the context of the change that holds gate.trial.
+// alone marks the context of the change holding gate.trial.
 type alone struct{}
 
 func (r *run) way() state.Way {
@@ -41,9 +39,8 @@ func (r *run) roundTrips(ctx context.Context) (state.Proof, error) {
 	return r.Ledger.RoundTrip(ctx, r.way())
 }
 
-// gated does a change of a customer that exists: alone while no way of updating is proven,
-// and not at all for a planned update when the way is disproved. What was sent before is
-// still looked at, and nothing of it is sent again.
+// gated calls do for a change of an existing customer. It runs alone while the write format is unverified, and is
+// skipped for a planned update once the format is disproved. Earlier requests are still checked, but not sent again.
 func (r *run) gated(ctx context.Context, c state.Change, do func(context.Context, state.Change) error) error {
 	proven, err := r.isProven(ctx)
 	switch {
@@ -75,9 +72,8 @@ func (r *run) isProven(ctx context.Context) (bool, error) {
 	return proven, err
 }
 
-// mayUpdate reports whether an update of a customer that holds these kinds of members of
-// others may leave now; release is called when what became of it is known. One that may not
-// stays as it is.
+// mayUpdate reports whether an update of a customer with these kinds of foreign members may be sent now. Call release
+// once the outcome is known. An update held back stays unchanged.
 func (r *run) mayUpdate(ctx context.Context, c state.Change, kinds []string) (release func(), may bool, err error) {
 	p, err := r.roundTrips(ctx)
 	if err != nil {
@@ -106,18 +102,17 @@ func (r *run) mayUpdate(ctx context.Context, c state.Change, kinds []string) (re
 	return release, true, nil
 }
 
-// cameBack notes that an update which was tried had no effect.
+// cameBack notes a trial update without effect.
 func (r *run) cameBack() {
 	for n := r.gate.open.Load(); n > 0 && !r.gate.open.CompareAndSwap(n, n-1); n = r.gate.open.Load() {
 	}
 }
 
-// tripOf says what an update has shown of its way, by the customer before and after: nil
-// where that is known already. A doubtful one says nothing when it was not read at once.
-// A read that shows ours otherwise than it was sent, in notShown, or a member of others
-// gone or changed, may have met somebody's edit: it takes two such. That the service shows
-// no pair at all any more, where there were some before and one was sent, is enough by itself: an edit that takes off
-// all in that very moment is less likely, and costs a person's word, not a customer.
+// tripOf compares the customer before and after an update and returns the verification of its write format: nil if
+// already known. An unclear result counts only if read at once. If our values differ from those sent (notShown), or a
+// foreign member is gone or changed, somebody may have edited the customer: two such cases are needed. The loss of all
+// pairs is enough after one update, if there were pairs before and one was sent. A person deleting all pairs in the
+// same moment is less likely, and a false alarm costs only a person's confirmation.
 func (r *run) tripOf(ctx context.Context, c state.Change, before, after connector.RemoteCustomer, notShown []string) (*state.RoundTrip, error) {
 	own := r.conn.Mapping.Own()
 	kinds, err := r.Billing.Others(before.Raw, c.Payer.Applied, c.Wanted, own)
@@ -138,8 +133,8 @@ func (r *run) tripOf(ctx context.Context, c state.Change, before, after connecto
 	}, nil
 }
 
-// saveTrip keeps what an update has shown. Members that moved with every update before
-// there were round trips are nobody's loss.
+// saveTrip stores the result of a verification. Members changed by every update before the first verification do not
+// count as lost.
 func (r *run) saveTrip(tx *state.Tx, t *state.RoundTrip) error {
 	if t == nil {
 		return nil
@@ -151,8 +146,8 @@ func (r *run) saveTrip(tx *state.Tx, t *state.RoundTrip) error {
 	return tx.SaveRoundTrip(r.way(), *t)
 }
 
-// unmoved takes off a round trip what is known to move with every update. One that lost
-// something has shown nothing to survive.
+// unmoved removes from a round trip the paths known to change with every update. A round trip with losses proves no
+// kind of member safe.
 func unmoved(tx *state.Tx, t *state.RoundTrip) error {
 	known, err := tx.KnownToMove(withoutIndexes(t.Lost))
 	if err != nil {
@@ -187,13 +182,13 @@ func (r *run) noteLost(ctx context.Context, c state.Change, before, after connec
 	})
 }
 
-// UnprovenError means that updates are held back, because no round trip has been proven.
+// UnprovenError means updates are held back because no round trip has been verified.
 type UnprovenError struct {
 	Held int      // changes that wait
 	Lost []string // paths that did not come out as they should; none while nothing is known
 }
 
-// Error says what was held back, which settings are likely at fault, and what to do.
+// Error names the held updates, the settings likely at fault, and the next step.
 func (e *UnprovenError) Error() string {
 	if len(e.Lost) == 0 {
 		return fmt.Sprintf("%s: what became of the first ones is not known yet, and each replaces a customer as a whole; the next run goes on", waiting(e.Held))
@@ -208,14 +203,13 @@ func waiting(n int) string {
 	return fmt.Sprintf("%d updates wait", n)
 }
 
-// WayOutOfDoubt says which settings are likely at fault for paths that updates have lost,
-// and what to do then.
+// WayOutOfDoubt names the settings likely at fault for paths lost by updates, and the next step.
 func WayOutOfDoubt(lost []string) string {
 	return fmt.Sprintf("Compare %s with what the service documents, and run payersync check --probe --allow-writes CUSTOMER; "+
 		"if what was seen is right: payersync environment trust --reason TEXT", strings.Join(SettingsOf(lost), " and "))
 }
 
-// SettingsOf names the settings that are likely at fault for paths that updates have lost.
+// SettingsOf names the settings likely at fault for paths lost by updates.
 func SettingsOf(lost []string) (settings []string) {
 	add := func(setting string) {
 		if !slices.Contains(settings, setting) {
@@ -233,7 +227,7 @@ func SettingsOf(lost []string) (settings []string) {
 	return settings
 }
 
-// heldBack is the error of a run that held updates back; nil when it held none.
+// heldBack returns the error of a run with updates held back; nil if there are none.
 func (r *run) heldBack(ctx context.Context) error {
 	held := int(r.gate.held.Load())
 	if held == 0 {
@@ -243,8 +237,7 @@ func (r *run) heldBack(ctx context.Context) error {
 	return errors.Join(err, &UnprovenError{held, state.Paths(p.Disproved())})
 }
 
-// sendAll walks the changes of customers, and once more those that waited for what the
-// update before them would show.
+// sendAll walks the changes of customers, then walks once more the updates held back until the trial's result.
 func (r *run) sendAll(ctx context.Context) error {
 	for {
 		started := r.gate.started.Load()

@@ -9,8 +9,8 @@ import (
 	"payersync/state"
 )
 
-// Guards are the limits above which a plan waits for a person (fault F74).
-// Changes are counted over the whole plan; what a person approved or left out no longer counts.
+// Guards are the limits for plans: a plan above them waits for a person (fault F74). The counts cover the whole plan
+// without changes already approved or left out.
 type Guards struct {
 	MaxChanges      Limit // customers that exist and would be touched
 	MaxChangesFloor int   // MaxChanges, MaxIdentity, MaxMissing and MaxHolds are never less than this
@@ -20,27 +20,26 @@ type Guards struct {
 	MaxMissing      Limit // known records that a full reading of the source does not show
 	MaxHolds        Limit // payers of the plans before that would be held or left out
 
-	// FirstMatching lets a connection whose payers have no customers yet create none while the service has
-	// customers that belong to no record, until a person has finished matching.
+	// FirstMatching blocks creates of a connection without linked customers while the service has unmatched customers,
+	// until a person has finished matching.
 	FirstMatching bool
 
-	// SameBooks lets a connection create no customers while its records look like the payers of another connection,
-	// until a person has said whether the two read the same books.
+	// SameBooks blocks creates of a connection while its records look like the payers of another connection, until a
+	// person has answered whether both read the same books.
 	SameBooks bool
 
-	// HoldOnlyAbove holds back of a plan above the limits only the kinds of change that are
-	// above theirs; otherwise all of it waits.
+	// HoldOnlyAbove holds back only the kinds of change above their limits. Otherwise the whole plan waits.
 	HoldOnlyAbove bool
 }
 
-// Limit is a count, or a percentage when Percent is set: of the linked customers, for
-// MaxMissing of the known records, and for MaxHolds of the payers of the plans before.
+// Limit is a count, or a percentage if Percent is set. The percentage is of the linked customers, for MaxMissing of the
+// known records, and for MaxHolds of the payers of earlier plans.
 type Limit struct {
 	Count   int
 	Percent float64
 }
 
-// Of returns the limit for n of them.
+// Of returns the limit for a total of n.
 func (l Limit) Of(n int) int {
 	if l.Percent > 0 {
 		return int(math.Ceil(float64(n) * l.Percent / 100))
@@ -48,9 +47,8 @@ func (l Limit) Of(n int) int {
 	return l.Count
 }
 
-// Exceeded says in words which limits the plan is above, one sentence each, and what
-// waits for a word of its own; "" when it is within all of them and nothing does. linked
-// is how many customers are linked now.
+// Exceeded describes the exceeded limits, one sentence each, and the changes in need of separate approval; "" for none.
+// linked is the number of linked customers.
 func (g Guards) Exceeded(w state.Weight, linked int) string {
 	var over []string
 	for _, c := range g.checks(w, linked) {
@@ -64,7 +62,7 @@ func (g Guards) Exceeded(w state.Weight, linked int) string {
 	return strings.Join(over, " ")
 }
 
-// Over says which limits a plan is above.
+// Over returns the limits exceeded by a plan.
 func (g Guards) Over(w state.Weight, linked int) (o state.Over) {
 	for _, c := range g.checks(w, linked) {
 		*c.over(&o) = c.n > c.limit
@@ -94,11 +92,9 @@ func (g Guards) checks(w state.Weight, linked int) []check {
 	}
 }
 
-// Missing says in words that a full reading of a source shows too few of the known
-// records; "" when the limit is kept. A source that shows none of them is never
-// believed by itself, however few they are: that is what a permission that was taken
-// away looks like, or an export without rows. One that leaves records out on purpose
-// is believed in everything else.
+// Missing describes a full reading with too few of the known records; "" within the limit. An empty reading always
+// exceeds it, even for few records: a revoked permission or an export without rows looks the same. For a source with
+// deliberately partial readings, only this case counts.
 func (g Guards) Missing(unseen, known int, partial bool) string {
 	limit := max(g.MaxMissing.Of(known), g.MaxChangesFloor)
 	switch {
@@ -110,10 +106,8 @@ func (g Guards) Missing(unseen, known int, partial bool) string {
 	return ""
 }
 
-// Losses says in words that a plan would hold or leave out too many of those that were
-// payers by the plans before; "" when the limit is kept. A plan by which nobody is a payer
-// any more is never believed by itself, however few they were: that is what a mistake in a
-// mapping looks like, or a column that has another name in this export.
+// Losses describes a plan with too many former payers held or left out; "" within the limit. A plan without any payers
+// left always exceeds it, even for few payers: a mistake in a mapping or a renamed column looks the same.
 func (g Guards) Losses(l state.Losses) string {
 	limit := max(g.MaxHolds.Of(l.Of), g.MaxChangesFloor)
 	what := "held or left out"
@@ -134,13 +128,13 @@ func (g Guards) Losses(l state.Losses) string {
 
 func (g Guards) tooMany(l state.Losses) bool { return g.Losses(l) != "" }
 
-// stops says in words all that stops a plan.
+// stops describes all exceeded limits of a plan.
 func (g Guards) stops(l state.Losses, w state.Weight, linked int) string {
 	return strings.TrimSpace(g.Losses(l) + " " + g.Exceeded(w, linked))
 }
 
-// Standstill is the error of a run that met far less than is known, a source with far fewer
-// records, or records of which far fewer make payers: nothing was sent.
+// Standstill is the error of a run stopped before sending. The source showed far fewer records than known, or far fewer
+// of them make payers.
 type Standstill struct{ Plan state.Plan }
 
 // Error says what is missing, and what a person may do about it.

@@ -12,8 +12,7 @@ import (
 	"payersync/state"
 )
 
-// keyKnown is what is known of the key of a payer that has no customer yet: the facts
-// to decide by, and the names to tell a person.
+// keyKnown holds the facts about the key of a payer without a customer, and the names for messages.
 type keyKnown struct {
 	facts    protocol.Facts
 	key      connector.Key
@@ -34,8 +33,8 @@ type keyKnown struct {
 	against  []string               // in what the customer with the key differs from the record, when that speaks against it
 }
 
-// gatherKey gathers what is known of the key of a payer without a customer, whose record
-// is as given; known is what is known of the payer besides.
+// gatherKey gathers the facts about the key of a payer without a customer. record is its record, known the other facts
+// about the payer.
 func (r *run) gatherKey(ctx context.Context, sourceID string, key connector.Key, record protocol.Record, known protocol.Facts, want connector.Customer) (keyKnown, error) {
 	k := r.newKey(key, record, known)
 	err := r.gather(ctx, sourceID, want, &k)
@@ -58,8 +57,7 @@ func (r *run) gather(ctx context.Context, sourceID string, want connector.Custom
 	return nil
 }
 
-// newKey is gatherKey for a record of which nobody is known who it may be. What the plan would let go is noted, so that
-// the step says what that is.
+// newKey is gatherKey for a record without matching facts. It notes the planned action, so the step can name it.
 func (r *run) newKey(key connector.Key, record protocol.Record, known protocol.Facts) keyKnown {
 	return keyKnown{key: key, facts: protocol.Facts{
 		Key: key.ID(), Record: record, Index: protocol.Index{Since: max(r.believed.Load(), 1), Now: true},
@@ -75,7 +73,7 @@ func (r *run) gatherRival(ctx context.Context, sourceID string, k *keyKnown) (er
 	return err
 }
 
-// rival returns another record that has the key, "" for none.
+// rival returns another record with the key, "" for none.
 func (r *run) rival(ctx context.Context, key connector.Key, sourceID string) (string, error) {
 	if r.claims == nil {
 		return r.Ledger.KeyRival(ctx, key, r.conn.Name, sourceID)
@@ -83,7 +81,7 @@ func (r *run) rival(ctx context.Context, key connector.Key, sourceID string) (st
 	return r.claimant(key), nil
 }
 
-// rivalOf is rival for the key of a payer with a customer, which was read with its record.
+// rivalOf is rival for the key of a payer with a customer. It uses the rival read with the candidate.
 func (r *run) rivalOf(c state.Candidate) string {
 	if r.claims == nil {
 		return c.Rival
@@ -91,8 +89,7 @@ func (r *run) rivalOf(c state.Candidate) string {
 	return r.claimant(c.Payer.Key)
 }
 
-// claimant is what a forecast calls another record that has the key: it goes by the keys as
-// they would be.
+// claimant returns a forecast's name for another record with the key. A forecast uses the future keys.
 func (r *run) claimant(key connector.Key) string {
 	if r.claims.of(key) > 1 {
 		return "another"
@@ -139,8 +136,7 @@ func (r *run) gatherHolders(ctx context.Context, sourceID string, k *keyKnown) (
 	return err
 }
 
-// gatherSenders gathers the creates with the key that have not ended, the payer's own
-// and those of others.
+// gatherSenders gathers the open creates with the key: the payer's own and those of other payers.
 func (r *run) gatherSenders(ctx context.Context, sourceID string, k *keyKnown) error {
 	creates, err := r.Ledger.CreatesUnderWay(ctx, k.key)
 	if err != nil {
@@ -169,10 +165,9 @@ func (r *run) gatherSenders(ctx context.Context, sourceID string, k *keyKnown) e
 	return nil
 }
 
-// gatherWord gathers whom a person has said the record to be. That settles what speaks
-// against a customer with the key. While nobody carries the key and no create of the payer
-// is open, that customer is taken for the holder: a free one as long as it can be had, and
-// another's from then on.
+// gatherWord gathers a person's decision about the record's customer. The decision overrides the objections to a
+// customer with the key. While no customer carries the key and no create of the payer is open, the chosen customer
+// counts as the holder: an unlinked customer while available, and afterwards another payer's.
 func (r *run) gatherWord(ctx context.Context, sourceID string, k *keyKnown) (err error) {
 	k.word, err = r.Ledger.Accepted(ctx, r.conn.Name, sourceID, k.key)
 	switch {
@@ -191,9 +186,8 @@ func (r *run) gatherWord(ctx context.Context, sourceID string, k *keyKnown) (err
 	return nil
 }
 
-// told returns the reason to tell for a step's: that the customer a person has named
-// cannot be had is told as what became of it, and that one with the key is not the record's by
-// a person's word as what that is.
+// told returns the reason to report for a step's reason. If the chosen customer is unavailable, it reports the cause.
+// If a person has ruled out the customer with the key, it reports the key as disputed.
 func (k keyKnown) told(reason connector.Reason) connector.Reason {
 	if k.rejected && reason == connector.ReasonOtherKey && k.other == "" {
 		return connector.ReasonKeyDisputed
@@ -218,7 +212,7 @@ func (r *run) gatherAlike(ctx context.Context, sourceID string, want connector.C
 	return err
 }
 
-// because says a reason with the names that it is about; "" for its own sentence.
+// because describes a reason with the names involved; "" to use the reason's own sentence.
 func (k keyKnown) because(reason connector.Reason) string {
 	switch {
 	case k.byWord && k.word.Why() != "" && reason == k.word.Why():

@@ -9,9 +9,8 @@ import (
 	"payersync/state"
 )
 
-// tellNotShown tells of the payers with a mandate whose records the reading that has just
-// ended did not show. They are not planned: a row that is missing is never a deletion, and
-// a person should know all the same that the mandate still holds.
+// tellNotShown reports payers with a mandate and a record absent from the reading just finished. It plans no change: a
+// missing row is never a deletion. A person still needs to know about the valid mandate.
 func (r *run) tellNotShown(ctx context.Context) error {
 	after := ""
 	for {
@@ -44,7 +43,7 @@ func leftDetail(c state.Candidate, f protocol.Facts) string {
 	return stillHolds("The mapping leaves the record out", c, f)
 }
 
-// stillHolds is leftDetail; how says how a record has left that the mapping left out.
+// stillHolds is leftDetail; how describes the departure of a record left out by the mapping.
 func stillHolds(how string, c state.Candidate, f protocol.Facts) string {
 	switch f.Record.Standing {
 	case protocol.NotShown:
@@ -58,7 +57,7 @@ func stillHolds(how string, c state.Candidate, f protocol.Facts) string {
 	return fmt.Sprintf("%s, and the payer's mandate still holds: %s. Nothing was cancelled.", how, f.Mandate.Status.Label())
 }
 
-// gone says what became of a record that is no active one.
+// gone describes the state of a record no longer active.
 func gone(c state.Candidate) string {
 	switch {
 	case c.Forgotten != state.ForgottenNot:

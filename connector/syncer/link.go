@@ -14,10 +14,9 @@ import (
 	"payersync/state"
 )
 
-// applyLink asks for one payer's signing link (connector/RULES.md#freeze-then-send), or
-// ends a request whose answer was lost. The customer is read right before, because the
-// ledger may not have heard: a cancelled mandate is never replaced by itself. One that
-// this very run has made can have none.
+// applyLink requests one payer's signing link (connector/RULES.md#freeze-then-send), or closes a request without an
+// answer. It reads the customer right before, because the ledger may be out of date: a cancelled mandate is never
+// replaced automatically. A customer created in this run needs no read, because it has no mandate.
 func (r *run) applyLink(ctx context.Context, c state.Change) error {
 	known := c.State == connector.ChangePending && r.madeHere(c)
 	switch {
@@ -45,8 +44,8 @@ func (r *run) applyLink(ctx context.Context, c state.Change) error {
 	return err
 }
 
-// lookAndRequest asks for a link if that is what is next after a look at the customer,
-// which one that is known to have no mandate does not need.
+// lookAndRequest reads the customer and requests a link if this is the next step. A customer known to have no mandate
+// needs no read.
 func (r *run) lookAndRequest(ctx context.Context, c state.Change, known bool) error {
 	var shown *connector.Mandate
 	if !known {
@@ -80,8 +79,8 @@ func (r *run) lookAndRequest(ctx context.Context, c state.Change, known bool) er
 	return nil // its customer comes first
 }
 
-// gatherLink gathers what is known of the mandate of a payer for which a plan has let a
-// request go, and the earliest time to ask again after requests without an answer.
+// gatherLink gathers the facts about a payer's mandate after a plan has approved its link request. next is the earliest
+// time to ask again after requests without an answer.
 func (r *run) gatherLink(ctx context.Context, c state.Change) (f protocol.Facts, next time.Time, err error) {
 	if f, err = r.gatherLinked(ctx, c); err != nil {
 		return f, next, err
@@ -92,7 +91,7 @@ func (r *run) gatherLink(ctx context.Context, c state.Change) (f protocol.Facts,
 	return f, next, err
 }
 
-// rest leaves a request without an answer alone until its pause is over, and says when that is.
+// rest leaves an unanswered request alone until its pause is over, and reports this time.
 func (r *run) rest(ctx context.Context, c state.Change, next time.Time) error {
 	r.waitsUntil(next)
 	return r.tellOfMandate(ctx, c, fmt.Sprintf("The request for a signing link got no answer. It is made again at %s.", next.UTC().Format(time.RFC3339)))
@@ -141,7 +140,7 @@ func (r *run) requestLink(ctx context.Context, c state.Change) error {
 	})
 }
 
-// unsent puts a request back that certainly never had an effect.
+// unsent returns a request to the queue after an attempt certain to have had no effect.
 func (r *run) unsent(ctx context.Context, c state.Change, a state.Attempt) error {
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.Unsent(c, a) })
 }
@@ -163,12 +162,12 @@ func (r *run) lookForLost(ctx context.Context, c state.Change) error {
 	return errors.Join(err, r.leaveUnknown(ctx, c, ""))
 }
 
-// answerLost is the detail of link_lost where a request for the link left and got no answer.
+// answerLost is the detail of link_lost after a link request without an answer.
 const answerLost = "A mandate exists, but the answer with its signing link was lost."
 
-// closeKnown closes a request for a payer who has a mandate. When it waits for a
-// signature and nobody has its link, a person is told, and that an answer was lost only
-// where asked says that a request left. Whatever else its status calls for, Observe has said.
+// closeKnown closes a request for a payer with a mandate. If the mandate waits for a signature and its link is lost, it
+// reports this to a person. asked means a request was sent, so the report mentions its lost answer. Observe reports the
+// other statuses.
 func (r *run) closeKnown(ctx context.Context, c state.Change, f protocol.Facts, asked bool) error {
 	reason, detail := connector.Reason(""), ""
 	if f.Mandate.Status == connector.MandateCreated && !f.Mandate.Link {

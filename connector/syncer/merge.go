@@ -9,7 +9,7 @@ import (
 	"payersync/state"
 )
 
-// Merge is what saying that two records are one payer would do: the first is left out.
+// Merge is the effect of declaring two records one payer: the first is left out.
 type Merge struct {
 	Record  state.RecordID
 	Into    state.RecordID
@@ -18,11 +18,11 @@ type Merge struct {
 	Move    *Move                   // set when its customer comes to be the other record's, which has none
 }
 
-// ErrSaidBefore means that an operator has said the very same before, and it holds.
+// ErrSaidBefore means an operator has made the same decision before, and it is still in force.
 var ErrSaidBefore = errors.New("it was said before, and holds")
 
-// MergeOf says what merging a record into another one of the same connection would do. Where
-// only the first has a customer, the customer moves. Nothing is noted.
+// MergeOf returns the effect of merging a record into another record of the same connection. If only the first has a
+// customer, the customer moves. It writes nothing.
 func (s *Syncer) MergeOf(ctx context.Context, conn Connection, sourceID, into string) (Merge, error) {
 	m := Merge{Record: state.RecordID{Connection: conn.Name, SourceID: sourceID}, Into: state.RecordID{Connection: conn.Name, SourceID: into}}
 	if sourceID == into {
@@ -51,8 +51,8 @@ func (s *Syncer) MergeOf(ctx context.Context, conn Connection, sourceID, into st
 	return m, err
 }
 
-// SayMerge notes that an operator has said that two records are one payer. From the next plan
-// on the first is left out, and what moves is sent within the limits.
+// SayMerge notes an operator's decision to merge two records into one payer. The next plan leaves the first record out
+// and moves its customer within the limits.
 func (s *Syncer) SayMerge(ctx context.Context, m Merge, by Operator) error {
 	if by.Reason == "" {
 		return fmt.Errorf("merge two records: %w", ErrReasonNeeded)
@@ -70,8 +70,7 @@ func (s *Syncer) SayMerge(ctx context.Context, m Merge, by Operator) error {
 	})
 }
 
-// SayUnmerge notes that an operator has said that a record is a payer of its own after all. A
-// customer that has moved stays where it is.
+// SayUnmerge notes an operator's decision to treat a record as a separate payer again. A moved customer stays in place.
 func (s *Syncer) SayUnmerge(ctx context.Context, r state.RecordID, by Operator) error {
 	if by.Reason == "" {
 		return fmt.Errorf("take a merge back: %w", ErrReasonNeeded)

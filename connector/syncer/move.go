@@ -10,15 +10,13 @@ import (
 	"payersync/state"
 )
 
-// ErrNothingToMove means that the customer of a record carries the record's key already.
+// ErrNothingToMove means the customer already carries the record's key.
 var ErrNothingToMove = errors.New("its customer carries the record's key already")
 
-// ErrNotSent means that the record cannot be sent as it is, so that nothing of it reaches a
-// customer.
+// ErrNotSent means the record cannot be sent in its present form, so none of its values would reach a customer.
 var ErrNotSent = errors.New("the record that is to have the customer is left out, or cannot be sent as it is")
 
-// Move is a customer that comes to carry another key, because its record was renumbered or
-// came back as another one.
+// Move gives a customer a new key because its record was renumbered or replaced by another record.
 type Move struct {
 	From     state.Payer             // the payer that has the customer
 	Record   state.RecordID          // the record whose it is to be; From's own when that was renumbered
@@ -76,8 +74,8 @@ func (s *Syncer) MoveOf(ctx context.Context, conn Connection, from state.Payer, 
 	return m, err
 }
 
-// SayMove notes that an operator has said that a customer is to carry another record's key,
-// or the new key of its own. The next plan shows and sends it, within the limits.
+// SayMove notes an operator's decision to give a customer another record's key, or its own record's new key. The next
+// plan shows and sends the move, within the limits.
 func (s *Syncer) SayMove(ctx context.Context, m Move, by Operator) error {
 	if by.Reason == "" {
 		return fmt.Errorf("move a customer: %w", ErrReasonNeeded)

@@ -12,15 +12,14 @@ import (
 	"payersync/state"
 )
 
-// OldPayer is a payer of books that moved, or may have moved, as it is compared with the records
-// of other books.
+// OldPayer is a payer of moved books, or books possibly moved, for comparison with the records of other books.
 type OldPayer struct {
 	state.Payer
 	Customer connector.Customer // what its customer last held of us
 }
 
-// OldPayers returns the payers with a customer of a connection, which need not be configured any
-// more. It asks the ledger alone.
+// OldPayers returns a connection's payers with a customer. The connection need not be configured any more. OldPayers
+// reads only the ledger.
 func (s *Syncer) OldPayers(ctx context.Context, connection string) ([]OldPayer, error) {
 	payers, err := s.Ledger.LinkedPayers(ctx, connection)
 	if err != nil {
@@ -47,8 +46,8 @@ func (s *Syncer) OldPayers(ctx context.Context, connection string) ([]OldPayer, 
 	return out, nil
 }
 
-// Beside returns the payer as a customer that records are compared with; its id is that of its
-// record. Its key says nothing: other books have other keys.
+// Beside returns the payer in the form of a customer, for comparison with records. Its id is the id of the payer's
+// record. It has no key, because other books have other keys.
 func (p OldPayer) Beside() match.Customer {
 	c := match.Customer{}
 	c.ID, c.Name, c.Addresses, c.People = p.SourceID, p.Customer.Name, p.Customer.Addresses, p.Customer.People
@@ -69,10 +68,10 @@ func (p OldPayer) Beside() match.Customer {
 	return c
 }
 
-// MoveBooks notes that the books of a connection moved to conn, and which records continue which
-// payers. The customers are the records' from then on, with mandates, history and decisions; the
-// next plan of conn writes the keys. It returns the pairs that it left as they are, and can be
-// repeated after an interruption. It fails as state.Ledger.MoveBooks does.
+// MoveBooks notes the move of a connection's books to conn and the pairs of old payers and new records. From then on
+// the customers belong to the new records, with mandates, history and decisions; the next plan of conn writes the keys.
+// MoveBooks returns the pairs left unchanged, and can be repeated after an interruption. Its errors are those of
+// state.Ledger.MoveBooks.
 func (s *Syncer) MoveBooks(ctx context.Context, conn Connection, from string, pairs []state.MovePair, by Operator) (left []state.MoveLeft, err error) {
 	if by.Reason == "" {
 		return nil, fmt.Errorf("move books: %w", ErrReasonNeeded)
@@ -89,8 +88,7 @@ func (s *Syncer) MoveBooks(ctx context.Context, conn Connection, from string, pa
 	return left, s.tellLeftBehind(ctx, from, conn.Name)
 }
 
-// givenUpOf returns what the mapping makes of the new record of a pair in one word, where a person
-// gave the old record up; "" where nobody did.
+// givenUpOf returns a digest of the mapped new record of a pair if a person gave the old record up; "" otherwise.
 func (s *Syncer) givenUpOf(ctx context.Context, conn Connection, p state.MovePair) (string, error) {
 	old, err := s.Ledger.StoredRecord(ctx, p.Old.Connection, p.Old.SourceID, conn.Mapping.Version())
 	if err != nil || !old.GivenUp {
@@ -108,8 +106,7 @@ func decisionOn(from, to string, by Operator) state.ConnectionDecision {
 	return state.ConnectionDecision{Old: from, New: to, Actor: by.Name, Reason: by.Reason}
 }
 
-// TakePairsBack gives the customers of pairs back to the payers of the old books. It returns the
-// pairs that it left as they are.
+// TakePairsBack returns the customers of pairs to the payers of the old books. It returns the pairs left unchanged.
 func (s *Syncer) TakePairsBack(ctx context.Context, from, to string, pairs []state.MovePair, by Operator) ([]state.MoveLeft, error) {
 	if by.Reason == "" {
 		return nil, fmt.Errorf("take moved records back: %w", ErrReasonNeeded)
@@ -121,9 +118,8 @@ func (s *Syncer) TakePairsBack(ctx context.Context, from, to string, pairs []sta
 	return left, s.tellLeftBehind(ctx, from, to)
 }
 
-// UndoMove takes the move of a connection's books back: the customers are the old payers' again, the
-// old connection is open, and its next plan writes the keys that were there before. While a pair is
-// left as it is, the old connection stays closed.
+// UndoMove reverses the move of a connection's books. The customers return to the old payers and the old connection
+// reopens; its next plan writes the old keys. While any pair is left unchanged, the old connection stays closed.
 func (s *Syncer) UndoMove(ctx context.Context, from, to string, by Operator) (left []state.MoveLeft, err error) {
 	pairs, err := s.Ledger.MovePairs(ctx, from, to)
 	if err != nil {
@@ -135,7 +131,7 @@ func (s *Syncer) UndoMove(ctx context.Context, from, to string, by Operator) (le
 	return nil, s.Ledger.ReopenBooks(ctx, decisionOn(from, to, by))
 }
 
-// tellOldBooks is tellLeftBehind for the connections whose books moved to the run's.
+// tellOldBooks is tellLeftBehind for all connections with books moved to the run's connection.
 func (r *run) tellOldBooks(ctx context.Context) error {
 	before, err := r.Ledger.Predecessors(ctx, r.conn.Name)
 	for _, from := range before {
@@ -144,8 +140,8 @@ func (r *run) tellOldBooks(ctx context.Context) error {
 	return err
 }
 
-// tellLeftBehind tells of the payers of books that moved whose mandates still hold, while no record
-// of the new books continues them: no plan looks at them any more.
+// tellLeftBehind reports payers of moved books with a valid mandate and no record in the new books: plans no longer
+// check them.
 func (s *Syncer) tellLeftBehind(ctx context.Context, from, to string) error {
 	after := ""
 	for {

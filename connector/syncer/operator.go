@@ -13,37 +13,34 @@ import (
 	"payersync/state"
 )
 
-// What an operator may ask for, and why it is refused.
+// Errors of the steps requested by an operator.
 var (
-	// ErrNotLinked means that the payer has no customer that a read confirmed.
+	// ErrNotLinked means the payer has no customer confirmed by a read.
 	ErrNotLinked = errors.New("the record is not linked to a customer of the billing service")
-	// ErrHasMandate means that the payer has a mandate that is signed.
+	// ErrHasMandate means the payer has a signed mandate.
 	ErrHasMandate = errors.New("the payer has signed a mandate already")
-	// ErrOtherMandate means that the payer has another mandate by now than whoever asks was
-	// shown: somebody asked at the same moment, or a read has just shown it.
+	// ErrOtherMandate means the payer's mandate is no longer the one shown to the operator: another request was made at
+	// the same moment, or a read has just found a new mandate.
 	ErrOtherMandate = errors.New("the payer has another mandate by now; look at it, and ask again if it is still right")
-	// ErrAsking means that somebody else's request for a signing link took too long to wait for.
+	// ErrAsking means another person's request for a signing link is still running after the maximum wait.
 	ErrAsking = errors.New("somebody else asks for a signing link just now; try again in a minute")
-	// ErrReasonNeeded means that a step needs a reason for the audit log.
+	// ErrReasonNeeded means a step needs a reason for the audit log.
 	ErrReasonNeeded = errors.New("a reason is needed")
-	// ErrNotCancelled means that the payer's mandate, as a read has just shown it, is not
-	// the cancelled one that was to be brought back.
+	// ErrNotCancelled means the payer's mandate, as just read, is not the cancelled mandate to reinstate.
 	ErrNotCancelled = errors.New("the payer's mandate is not a cancelled one")
 )
 
-// Operator is a person who asks for one step by hand.
+// Operator is a person requesting one step by hand.
 type Operator struct {
 	Name   string
 	Reason string // in the person's words; kept in the audit log
 }
 
-// RequestLink asks for a signing link for one payer because an operator said so,
-// and returns the mandate with the link. The customer is read first: after a
-// cancellation, or under a status that is not documented, it needs a reason,
-// because a cancelled mandate is replaced only with the payer's new authority
-// (RULES.md#the-payers-word). The intent is in the audit log before the request. Requests of
-// people take turns: one about a mandate that another has replaced meanwhile ends with
-// ErrOtherMandate, and sends nothing.
+// RequestLink requests a signing link for one payer on an operator's order, and returns the mandate with the link. It
+// reads the customer first. After a cancellation, or under an undocumented status, the order needs a reason: a
+// cancelled mandate is replaced only with the payer's new authority (RULES.md#the-payers-word). The intent is in the
+// audit log before the request. Requests of people take turns: a request about a mandate replaced meanwhile sends
+// nothing and fails with ErrOtherMandate.
 func (s *Syncer) RequestLink(ctx context.Context, p state.Payer, by Operator) (connector.Mandate, error) {
 	if p.BillingID == "" || !p.Seen {
 		return connector.Mandate{}, ErrNotLinked
@@ -111,8 +108,7 @@ func (s *Syncer) requestLink(ctx context.Context, p state.Payer, by Operator) (c
 	}), s.lookAgain(ctx, p, err, connector.CauseLink))
 }
 
-// refuseLink notes that the link of an open mandate was refused, by an answer that is about
-// this customer.
+// refuseLink notes a refused link request for an open mandate, if the answer is about this customer.
 func refuseLink(tx *state.Tx, p state.Payer, err error) error {
 	fault := connector.FaultOf(err)
 	if errors.Is(err, connector.ErrWrongWay) || fault != connector.FaultRejected && fault != connector.FaultNotFound || refusedAlike(state.Change{Payer: p}, err) != nil {
@@ -145,7 +141,7 @@ func (s *Syncer) statusNow(ctx context.Context, p state.Payer) (connector.Mandat
 	return c.Mandate.Status, nil
 }
 
-// Canceller is the part of the billing service that only an operator may use.
+// Canceller is the part of the billing service reserved for operators.
 type Canceller interface {
 	CancelMandate(ctx context.Context, mandateID, reason string) error
 	ReinstateMandate(ctx context.Context, mandateID, reason string) error
@@ -169,9 +165,9 @@ func (s *Syncer) CancelMandate(ctx context.Context, billing Canceller, p state.P
 	return err
 }
 
-// ReinstateMandate brings a payer's cancelled mandate back because an operator said so,
-// and reads the customer back. It always needs a reason, and reads the customer first: a
-// mandate that has taken the place of the cancelled one meanwhile stands.
+// ReinstateMandate reinstates a payer's cancelled mandate on an operator's order, and reads the customer back. It
+// always needs a reason. It reads the customer first: if another mandate has replaced the cancelled one, the new
+// mandate stays.
 func (s *Syncer) ReinstateMandate(ctx context.Context, billing Canceller, p state.Payer, by Operator) error {
 	if by.Reason == "" {
 		return fmt.Errorf("reinstate a mandate: %w", ErrReasonNeeded)
@@ -202,8 +198,8 @@ func (s *Syncer) ReinstateMandate(ctx context.Context, billing Canceller, p stat
 	return err
 }
 
-// lookAgain reads the customer after a call whose outcome is unknown, so that the
-// ledger shows what it did; the call's error is returned in any case.
+// lookAgain reads the customer after a call with an unknown outcome, so the ledger shows its effect. It always returns
+// the error of the call.
 func (s *Syncer) lookAgain(ctx context.Context, p state.Payer, err error, cause connector.Cause) error {
 	if err == nil || connector.FaultOf(err) != connector.FaultUnknown {
 		return err
@@ -212,11 +208,11 @@ func (s *Syncer) lookAgain(ctx context.Context, p state.Payer, err error, cause 
 	return errors.Join(err, again)
 }
 
-// ErrNoHolder means that a record waits for nobody's word on a customer: it has one, it
-// cannot be sent, or not exactly one free customer carries its key.
+// ErrNoHolder means the record needs no decision about a customer: it has one, it cannot be sent, or the number of free
+// customers with its key is not one.
 var ErrNoHolder = errors.New("no single customer that is nobody's carries the record's key")
 
-// Holder is a customer that is nobody's, beside the record that it may be.
+// Holder is an unlinked customer, together with the record it may belong to.
 type Holder struct {
 	Payer    state.Payer
 	Customer string                   // its id
@@ -225,8 +221,7 @@ type Holder struct {
 	Have     connector.RemoteCustomer // as it was read
 }
 
-// HolderOf reads the customer that carries the key of a record, for a person to compare
-// the two. Nothing is noted.
+// HolderOf reads the customer with a record's key, for a person to compare the two. It writes nothing.
 func (s *Syncer) HolderOf(ctx context.Context, conn Connection, p state.Payer) (Holder, error) {
 	h := Holder{Payer: p}
 	stored, err := s.Ledger.StoredRecord(ctx, p.Connection, p.SourceID, conn.Mapping.Version())
@@ -261,14 +256,13 @@ func (s *Syncer) HolderOf(ctx context.Context, conn Connection, p state.Payer) (
 
 // Why a customer cannot be a record's.
 var (
-	// ErrNoCustomer means that the billing service has no such customer.
+	// ErrNoCustomer means the billing service has no such customer.
 	ErrNoCustomer = errors.New("the billing service has no such customer")
-	// ErrCarriesAnother means that it carries another key of ours than the record's.
+	// ErrCarriesAnother means the customer carries the key of another record.
 	ErrCarriesAnother = errors.New("the customer carries another record's key")
 )
 
-// PairOf reads a customer for a person to compare it with a record that has none. Nothing is
-// noted.
+// PairOf reads a customer, for a person to compare with a record without a customer. It writes nothing.
 func (s *Syncer) PairOf(ctx context.Context, conn Connection, sourceID, customer string) (Holder, error) {
 	h := Holder{Payer: state.Payer{Connection: conn.Name, SourceID: sourceID}, Customer: customer}
 	stored, err := s.Ledger.StoredRecord(ctx, conn.Name, sourceID, conn.Mapping.Version())
@@ -311,15 +305,14 @@ func (s *Syncer) PairOf(ctx context.Context, conn Connection, sourceID, customer
 	return h, err
 }
 
-// Accept notes that an operator has said that the customer is the record's, whatever
-// speaks against it. It is about this customer alone; the next plan adopts it, within
-// the limits.
+// Accept notes an operator's decision to link the record to the customer, despite all objections. It concerns this
+// customer alone. The next plan adopts the customer, within the limits.
 func (s *Syncer) Accept(ctx context.Context, h Holder, by Operator) error {
 	return s.sayAccepted(ctx, h, by, func(*state.Tx) error { return nil })
 }
 
-// AcceptUndecided is Accept for an operator who was shown that nobody has decided yet. It fails with
-// state.ErrSaidMeanwhile when somebody has.
+// AcceptUndecided is Accept for an operator to whom the pair was shown as undecided. It fails with
+// state.ErrSaidMeanwhile if another person has decided since.
 func (s *Syncer) AcceptUndecided(ctx context.Context, h Holder, by Operator) error {
 	return s.sayAccepted(ctx, h, by, func(tx *state.Tx) error {
 		return tx.NotSaidOtherwise(h.Payer.Connection, h.Payer.SourceID, h.Customer, state.WordAccept)

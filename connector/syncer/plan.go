@@ -26,8 +26,8 @@ const (
 	lookPages = 100 // pages that a second look is worth in any case
 )
 
-// makePlan decides on every record that changed, or whose surroundings may have,
-// and gathers the pending changes into one plan.
+// makePlan decides on every record changed or possibly affected by a change, and gathers the pending changes into one
+// plan.
 func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 	if r.Settings.SameMandate {
 		if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.ReplanLost(r.conn.Name) }); err != nil {
@@ -71,8 +71,7 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 	return r.guard(ctx, plan)
 }
 
-// saveEmptyPlan saves the plan of a run that found nothing to do, of which no limit is exceeded and for which nobody is
-// asked.
+// saveEmptyPlan saves the plan of a run with nothing to do. It exceeds no limit and needs no approval.
 func (r *run) saveEmptyPlan(tx *state.Tx) error {
 	if r.empty == "" {
 		return nil
@@ -80,9 +79,8 @@ func (r *run) saveEmptyPlan(tx *state.Tx) error {
 	return tx.SaveEmptyPlan(r.plan, r.empty)
 }
 
-// planAll decides on every candidate, and then on those that share a key with a record
-// which was decided on after them, or do so no more, and on those that may be one payer with
-// such a record.
+// planAll decides on every candidate. Afterwards it decides again on records with a key newly shared, or no longer
+// shared, with a record decided later, and on probable duplicates of such a record.
 func (r *run) planAll(ctx context.Context) error {
 	defer r.tellNotCarried()
 	planned, err := r.planRecords(ctx)
@@ -108,8 +106,8 @@ func (r *run) planAll(ctx context.Context) error {
 	return err
 }
 
-// lookForCustomers sees to it that the index knows the service's customers where records without one are to be planned, and
-// compares those records with them.
+// lookForCustomers makes sure the index knows the service's customers before records without a customer are planned,
+// and compares those records with them.
 func (r *run) lookForCustomers(ctx context.Context) error {
 	if err := r.matchNews(ctx); err != nil { // it may have records planned again
 		return err
@@ -124,14 +122,11 @@ func (r *run) lookForCustomers(ctx context.Context) error {
 	return r.match(ctx)
 }
 
-// believeIndex makes the index of the service's customers proof before it is
-// concluded from it that n customers do not exist. What the list shows may be a day
-// old, so a second look follows unless this very run has listed: one more list pass,
-// or, where that would take many pages for a few customers, a search for each of
-// them before it is created.
+// believeIndex makes the index proof of absence before n customers count as nonexistent. The last list may be a day
+// old, so a second look follows unless this run has listed. This is one more list pass, or a search for each customer
+// before its create if a list would take many pages for a few customers.
 //
-// Where there is no proof, it is remembered in noProof: nothing new is planned, and
-// everybody who has a customer is served all the same.
+// Without proof, it sets noProof: the run plans no creates, and serves all payers with a customer as usual.
 func (r *run) believeIndex(ctx context.Context, n int) error {
 	if n == 0 || r.noProof != nil {
 		return nil
@@ -161,7 +156,7 @@ func (r *run) believeIndex(ctx context.Context, n int) error {
 	return r.without(r.prove(ctx))
 }
 
-// noteBelieved notes since which ticket the index is believed.
+// noteBelieved stores the ticket from which the index is trusted.
 func (r *run) noteBelieved(ctx context.Context) error {
 	x, err := r.Ledger.Index(ctx, r.Reconciler.Lookup.Quarantine)
 	if err == nil {
@@ -170,8 +165,8 @@ func (r *run) noteBelieved(ctx context.Context) error {
 	return err
 }
 
-// prove makes one list pass for this run. What the list leaves out of a customer is
-// read anew: a read from before may be as old as a list.
+// prove makes one list pass for this run. It reads incomplete customers of the list again, because earlier reads may be
+// as old as an earlier list.
 func (r *run) prove(ctx context.Context) error {
 	began := r.Ledger.Now()
 	err := r.Reconciler.Prove(ctx, began)
@@ -181,7 +176,7 @@ func (r *run) prove(ctx context.Context) error {
 	return err
 }
 
-// without remembers that there is no proof; any other error is returned.
+// without remembers a missing proof; it returns any other error.
 func (r *run) without(err error) error {
 	var short *reconcile.ShortListError
 	if err == nil {
@@ -195,10 +190,10 @@ func (r *run) without(err error) error {
 	return err
 }
 
-// isThere reports whether a plan may look at a record. Of a snapshot only the rows that this
-// run has met, as all have that the ledger gives after a whole reading: one that is gone is
-// neither deleted nor brought back to life, and behind a place where the reading had to end nobody knows. Other sources give changes only, so
-// every record counts. That a customer is not its record's is carried out all the same.
+// isThere reports whether a plan may use a record. In a snapshot, only the rows read in this run count; after a whole
+// reading these are all rows in the ledger. A row not read counts neither as deleted nor as returned, because the
+// reading may have ended early. Other sources give only changes, so every record counts. An unlink decided by a person
+// is carried out anyway.
 func (r *run) isThere(c state.Candidate) bool {
 	return !r.conn.Info.Snapshot || r.met == nil || r.met.Has(c.Record.SourceID) || c.Payer != nil && c.Payer.Unlink.At > 0
 }
@@ -246,9 +241,8 @@ func (r *run) decideAll(ctx context.Context, pages chan<- []state.Decision) erro
 	}
 }
 
-// decidePage decides on a page of candidates. Whose customer has to be read first, so that
-// it can be compared and shown, is decided on once more with what the read showed; a
-// candidate without a decision stays to be planned, and the run is not complete.
+// decidePage decides on a page of candidates. If a customer must be read first for comparison or display, its candidate
+// is decided again after the read. A candidate without a decision stays to be planned, and the run is not complete.
 func (r *run) decidePage(ctx context.Context, candidates []state.Candidate) ([]state.Decision, error) {
 	page, err := r.subjects(ctx, candidates)
 	if err != nil {
@@ -298,8 +292,8 @@ type subject struct {
 	stranger bool            // nobody is known who it may be: see state.Ledger.Strangers
 }
 
-// subjects renders those candidates of a page that a plan may look at, and asks at once for which of the new ones
-// somebody is known.
+// subjects renders the candidates of a page open to planning. In one query, it asks which new candidates match a known
+// payer or customer.
 func (r *run) subjects(ctx context.Context, candidates []state.Candidate) ([]subject, error) {
 	page := make([]subject, 0, len(candidates))
 	var newcomers []state.Newcomer
@@ -355,8 +349,7 @@ type rendered struct {
 	problem        string // why it is unfit, in words
 }
 
-// render is mapped for a record of the ledger: one that a person gave up is left out, whatever
-// the mapping makes of it.
+// render is mapped for a record of the ledger. A record given up by a person is left out, independent of the mapping.
 func (r *run) render(c state.Candidate) (rendered, error) {
 	m, err := r.mapped(c.Record)
 	m.decided(c.Asking)
@@ -380,8 +373,8 @@ func (m *rendered) decided(asking connector.AskDecision) {
 	m.Record.Mandate = m.RequestMandate
 }
 
-// digest says in one word what the mapping makes of a record, by which a person gives it up.
-// One that cannot be mapped is taken as its system has it.
+// digest returns a hash of the mapped record, for a person's decision to give it up. For an unmappable record it uses
+// the source content.
 func (m rendered) digest(content string) string {
 	if m.Result.Included {
 		content = m.Customer.Hash()
@@ -417,9 +410,8 @@ func (r *run) mapped(c connector.Record) (rendered, error) {
 	return m, nil
 }
 
-// of is the record of a payer with a customer. A key that the customer is to come to carry
-// counts as the payer's: an update writes it, and it is the payer's when a read has shown it
-// there.
+// of returns the record of a payer with a customer. A future key of the customer counts as the payer's: an update
+// writes it, and it is confirmed once a read shows it.
 func (m rendered) of(p state.Payer) protocol.Record {
 	record := m.Record
 	if p.MovesTo(m.Result.Key) {
@@ -456,8 +448,7 @@ func (r *run) decide(ctx context.Context, s subject) (state.Decision, error) {
 	return r.decideNew(ctx, d, s)
 }
 
-// tellForgotten says of a record of which nothing is kept that a person should look, where it
-// may be somebody else than the payer that was forgotten.
+// tellForgotten asks a person to check a record without stored data, if it may be another payer than the forgotten one.
 func tellForgotten(d state.Decision, c state.Candidate) state.Decision {
 	if d.Reason != "" {
 		return d
@@ -480,8 +471,8 @@ func sentences(problems []connector.Problem) string {
 	return strings.Join(all, " ")
 }
 
-// decideLinked decides on the record of a payer that has a customer: what is known of it
-// is gathered, and package protocol says what is next.
+// decideLinked decides on the record of a payer with a customer. It gathers the facts and asks package protocol for the
+// next step.
 func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candidate, m rendered, seen *sight) (state.Decision, error) {
 	p := *c.Payer
 	base, err := r.base(ctx, p)
@@ -544,14 +535,13 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 		return d, nil
 	}
 	d.Verdict, d.Topic = state.Included, state.TopicLink
-	// A link that was lost before anything was asked for is looked at once, and told.
+	// A link lost before any request needs an immediate look and a report.
 	d.Link = asking.Do == protocol.AskLink || asking.Reason == connector.ReasonLinkLost && f.Mandate.Asked == 0
 	return d, nil
 }
 
-// contest adds to what is known of a payer with a customer who else has its key, or the one
-// that its customer is to come to carry: the key that it has until then is left to others. It
-// returns the record that has it, "" for none.
+// contest adds to the facts of a linked payer the rivals for its key, or for its customer's future key: the present key
+// is then left to others. It returns the rival record, "" for none.
 func (r *run) contest(ctx context.Context, f *protocol.Facts, c state.Candidate, m rendered) (other string, err error) {
 	if !c.Payer.MovesTo(m.Result.Key) {
 		other = r.rivalOf(c)
@@ -567,8 +557,8 @@ func (r *run) contest(ctx context.Context, f *protocol.Facts, c state.Candidate,
 	return other, err
 }
 
-// inTheWay returns the record that has the key which a payer's customer is to come to carry,
-// "" for none, and the customers that carry it already.
+// inTheWay returns the record with the future key of a payer's customer, "" for none, and the customers already
+// carrying it.
 func (r *run) inTheWay(ctx context.Context, p state.Payer, key connector.Key) (record string, customers []string, err error) {
 	if r.claims != nil { // in a forecast the payer itself counts under the key that it has
 		if r.claims.of(key) > 0 {
@@ -581,8 +571,7 @@ func (r *run) inTheWay(ctx context.Context, p state.Payer, key connector.Key) (r
 	return record, slices.DeleteFunc(customers, func(id string) bool { return id == p.BillingID }), err
 }
 
-// tellLinked says on a linked payer what a person should know. other is the record that
-// has the same key.
+// tellLinked reports a linked payer's findings to people. other is the record with the same key.
 func (r *run) tellLinked(ctx context.Context, d state.Decision, c state.Candidate, m rendered, f protocol.Facts, reason connector.Reason, other string) (state.Decision, error) {
 	k := keyKnown{key: c.Payer.Key, rival: other}
 	var err error
@@ -614,9 +603,8 @@ func (r *run) tellLinked(ctx context.Context, d state.Decision, c state.Candidat
 	return d.Because(reason, detail), err
 }
 
-// base returns what of a payer's customer we wrote, for telling it from what others
-// did: what was applied last, or what a create was frozen with whose answer was
-// lost. nil when we wrote nothing.
+// base returns our part of a payer's customer, to tell it from the edits of others. This is the last applied version,
+// or the frozen body of a create with a lost answer. It is nil if we wrote nothing.
 func (r *run) base(ctx context.Context, p state.Payer) (*connector.Customer, error) {
 	if p.Applied != nil || p.BillingID == "" {
 		return p.Applied, nil
@@ -624,9 +612,8 @@ func (r *run) base(ctx context.Context, p state.Payer) (*connector.Customer, err
 	return r.Ledger.SentCreate(ctx, p)
 }
 
-// showBefore makes a change show what it does to the customer as a read has shown it.
-// Where there was no read, or what it showed cannot be merged, which the act says, the
-// change shows what is known.
+// showBefore makes a change show its effect on the customer as last read. Without a read, or if the customer cannot be
+// merged (the act reports this), the change shows the known values.
 func (r *run) showBefore(c *state.NewChange, base *connector.Customer, seen *sight) {
 	if seen == nil || seen.missing {
 		return
@@ -636,9 +623,8 @@ func (r *run) showBefore(c *state.NewChange, base *connector.Customer, seen *sig
 	}
 }
 
-// decideNew decides on a payer that has no customer yet: what is known of its key is
-// gathered, and package protocol says what is next (RULES.md#who-has-the-key). A create
-// of another record whose time is over is looked for once.
+// decideNew decides on a payer without a customer. It gathers the facts about the key and asks package protocol for the
+// next step (RULES.md#who-has-the-key). It looks once for another record's expired create.
 func (r *run) decideNew(ctx context.Context, d state.Decision, s subject) (state.Decision, error) {
 	c, res, seen := s.Candidate, s.made.Result, s.seen
 	record := protocol.Record{Standing: protocol.Included, Key: res.Key.ID(), Hash: res.Customer.Hash(), Mandate: res.RequestMandate}
@@ -686,9 +672,8 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, s subject) (state
 	}
 }
 
-// asksOnceAdopted reports whether the run has to look at the mandate of a customer that it
-// adopts: to ask for a signing link, or to tell why it does not. A mandate that is signed
-// already needs neither, so the plan counts no link for it.
+// asksOnceAdopted reports whether the run must check the mandate of an adopted customer, to request a signing link or
+// to report why not. A signed mandate needs neither, so the plan counts no link for it.
 func (r *run) asksOnceAdopted(f protocol.Facts, seen *sight) bool {
 	if seen == nil || seen.missing || seen.customer.Mandate == nil {
 		return true
@@ -700,7 +685,7 @@ func (r *run) asksOnceAdopted(f protocol.Facts, seen *sight) bool {
 	return step.Do != protocol.Nothing || step.Reason != ""
 }
 
-// baseOfNew is base for a payer that is about to be linked to a customer.
+// baseOfNew is base for a payer not yet linked to its customer.
 func (r *run) baseOfNew(ctx context.Context, c state.Candidate, id string) (*connector.Customer, error) {
 	if c.Payer == nil {
 		return nil, nil
@@ -738,11 +723,10 @@ func included(d state.Decision, res mapping.Result, action connector.Action, id 
 	return d
 }
 
-// guard checks the plan against the limits. Above them it asks, and without a
-// yes the plan waits, but for the kinds of change that are within their own limits, where the
-// operator wants it so and nobody has said no. What a person left out waits in any case, and
-// nobody is asked about a plan that was rejected. Where it would lose too many payers, all
-// of it waits, and the run stands still.
+// guard checks the plan against the limits. A plan above them needs approval and waits until then. If the operator has
+// enabled it and nobody has rejected the plan, kinds of change within their own limits go ahead. Changes left out by a
+// person always wait. A rejected plan is not offered again. If the plan would lose too many payers, all of it waits and
+// the run stands still.
 func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	linked := 0
 	if plan.Open.Changes+plan.Open.Identity > 0 { // of nothing, the share is nothing
@@ -789,8 +773,8 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	return r.ask(ctx, plan, waits)
 }
 
-// ask asks whether a plan above the limits may go. Without a yes it waits, and with one that part of it that waits
-// whatever the limits are.
+// ask asks for approval of a plan above the limits. Without approval the plan waits. With approval, only the changes on
+// hold for other reasons wait.
 func (r *run) ask(ctx context.Context, plan state.Plan, waits string) (state.Plan, error) {
 	if r.opts.Approve == nil {
 		return plan, r.setPlan(ctx, plan, state.PlanWaiting)
@@ -812,7 +796,7 @@ func (r *run) ask(ctx context.Context, plan state.Plan, waits string) (state.Pla
 		return plan, r.Ledger.DoAlone(ctx, func(tx *state.Tx) error { return tx.ApproveOpen(plan.ID, r.opts.Actor, waits) })
 	}
 	if err := r.Ledger.DoAlone(ctx, func(tx *state.Tx) error {
-		// What was refused and is planned anew says the same as a plan that was approved once.
+		// Refused changes planned again make the same plan as one approved earlier.
 		if err := tx.SetPlanState(plan.ID, state.PlanWaiting, plan.Limits); err != nil {
 			return err
 		}
@@ -824,7 +808,7 @@ func (r *run) ask(ctx context.Context, plan state.Plan, waits string) (state.Pla
 	return plan, nil
 }
 
-// standStill leaves a plan to a person that would lose too many payers.
+// standStill leaves a plan to a person because it would lose too many payers.
 func (r *run) standStill(ctx context.Context, plan state.Plan) error {
 	plan.State = state.PlanWaiting
 	if err := r.setPlan(ctx, plan, plan.State); err != nil {
@@ -834,9 +818,8 @@ func (r *run) standStill(ctx context.Context, plan state.Plan) error {
 	return &Standstill{plan}
 }
 
-// letWithin lets those changes of a plan above the limits go that are of kinds within their
-// own, where the operator wants it so, and says so beside the limits. A run that only plans
-// says it alone.
+// letWithin releases the changes of a plan above the limits if their kind is within its own limit and the operator has
+// enabled it. It notes this beside the limits. A run in plan mode only adds the note.
 func (r *run) letWithin(ctx context.Context, plan *state.Plan, linked int) error {
 	over := r.Settings.Guards.Over(plan.Open, linked)
 	if !r.Settings.Guards.HoldOnlyAbove || over == (state.Over{}) {
@@ -855,7 +838,7 @@ func (r *run) letWithin(ctx context.Context, plan *state.Plan, linked int) error
 	})
 }
 
-// Rejected says in words what it means that a plan was rejected.
+// Rejected describes the effect of a rejected plan.
 func Rejected(p state.Plan) string {
 	return fmt.Sprintf("Plan %d was rejected by %s: nothing of it is sent while it says the same. See it with payersync plans show %[1]d; payersync approve %[1]d sends it all the same.", p.ID, p.RejectedBy)
 }

@@ -50,22 +50,21 @@ type Preview struct {
 	Customers  []CustomerPreview `json:"customers"`
 }
 
-// FieldCount says for how many customers that exist a field would change.
+// FieldCount is the number of existing customers with a change of a field.
 type FieldCount struct {
 	Path    string `json:"path"`
 	Changed int    `json:"changed"`
 	Emptied int    `json:"emptied"` // of those
 }
 
-// BlankedField is a field that would be emptied.
+// BlankedField is a field about to be emptied.
 type BlankedField struct {
 	SourceID string `json:"source_id"`
 	Path     string `json:"path"`
 	From     string `json:"from"`
 }
 
-// ChangeGroup is a set of customers that exist and whose same fields would change
-// in the same manner.
+// ChangeGroup is a set of existing customers with the same kind of change to the same fields.
 type ChangeGroup struct {
 	Changes   []FieldManner           `json:"changes"`
 	Count     int                     `json:"count"`
@@ -98,7 +97,7 @@ type Named struct {
 	SourceIDs []string `json:"source_ids"`
 }
 
-// Failure is a reason for which records are held.
+// Failure is a reason for held records, with their number.
 type Failure struct {
 	Reason    connector.Reason `json:"reason"`
 	Count     int              `json:"count"`

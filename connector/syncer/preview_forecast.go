@@ -17,8 +17,8 @@ import (
 	"payersync/state"
 )
 
-// forecast is a preview in the making. It keeps no personal value: records that
-// are told in detail are decided on once more.
+// forecast is a preview under construction. It keeps no personal values: records shown in detail are decided a second
+// time.
 type forecast struct {
 	*run
 	limit    int
@@ -55,8 +55,8 @@ type changeGroup struct {
 	order int
 }
 
-// claims counts the records that would have a key. Of each key it keeps a hash alone; 64 bits, so that two of
-// a million are taken for one in one of 30 million forecasts.
+// claims counts the records of each key. It keeps a 64-bit hash of each key: among a million keys, a collision occurs
+// in one of 30 million forecasts.
 type claims struct {
 	seed      maphash.Seed
 	by        map[uint64]int
@@ -67,7 +67,7 @@ func newClaims() *claims {
 	return &claims{seed: maphash.MakeSeed(), by: map[uint64]int{}, elsewhere: map[uint64]int{}}
 }
 
-// hash returns what is kept of a key; 0 for one without a value, which nobody claims.
+// hash returns the stored hash of a key; 0 for a key without a value, because nobody claims it.
 func (c *claims) hash(key connector.Key) uint64 {
 	if key.Value == "" {
 		return 0
@@ -155,8 +155,8 @@ func (f *forecast) decidePage(ctx context.Context, page []state.StoredRecord) ([
 	return decisions, group.Wait()
 }
 
-// foreseeOne says what the next plan would decide. What is up to date already is not
-// planned again, and a customer in flight not before its answer.
+// foreseeOne returns the decision of the next plan. Records up to date are not planned again, and records with a
+// request in flight not before its answer.
 func (f *forecast) foreseeOne(ctx context.Context, r state.StoredRecord) (state.Decision, error) {
 	if r.InFlight {
 		return state.Decision{SourceID: r.Record.SourceID, Verdict: r.Verdict}, nil
@@ -193,8 +193,7 @@ func (f *forecast) entry(r state.StoredRecord, d state.Decision) foreseen {
 	return foreseen{d.SourceID, f.claims.hash(countingKey(r, d)), f.outcomes[o]}
 }
 
-// countingKey returns the key that the ledger would hold the record's payer under
-// once the decision is saved; zero for a record that would not count.
+// countingKey returns the payer's key in the ledger after the decision is saved; zero for a record not counted.
 func countingKey(r state.StoredRecord, d state.Decision) connector.Key {
 	p := r.Payer
 	switch {
@@ -206,7 +205,7 @@ func countingKey(r state.StoredRecord, d state.Decision) connector.Key {
 	return d.Key
 }
 
-// groupOf returns the group of customers whose changes are equal to this one.
+// groupOf returns the group of customers with the same changes.
 func (f *forecast) groupOf(diff []connector.FieldChange) *changeGroup {
 	changes := make([]FieldManner, len(diff))
 	var name strings.Builder
@@ -241,7 +240,7 @@ func mannerOf(d connector.FieldChange) Manner {
 	return MannerChanged
 }
 
-// lookElsewhere learns who else has the keys of a page, or those that its payers are to come to carry.
+// lookElsewhere finds the other owners of a page's keys, or of its payers' future keys.
 func (f *forecast) lookElsewhere(ctx context.Context, page []state.StoredRecord, decisions []state.Decision) error {
 	keys := map[connector.Key]int{}
 	for i, d := range decisions {
@@ -263,8 +262,7 @@ func (f *forecast) lookElsewhere(ctx context.Context, page []state.StoredRecord,
 	return nil
 }
 
-// meetRivals decides again on the records whose key another one would have too, now
-// that the keys of all are known: a plan does so as well.
+// meetRivals decides again on records with a shared key, now that all keys are known. A plan does the same.
 func (f *forecast) meetRivals(ctx context.Context) error {
 	for hash, n := range f.claims.elsewhere {
 		f.claims.add(hash, n)
@@ -401,8 +399,7 @@ func (f *forecast) append(ids []string, id string) []string {
 	return append(ids, id)
 }
 
-// addFailure counts a record that would be held. The first new one pushes aside
-// the names of old ones.
+// addFailure counts a held record. The first new one replaces the names of old ones.
 func (f *forecast) addFailure(all map[connector.Reason]*Failure, e *foreseen) {
 	failure := all[e.reason]
 	if failure == nil {
@@ -462,8 +459,8 @@ func (f *forecast) largestGroups() []ChangeGroup {
 	return out
 }
 
-// tell adds the values: the examples of groups and failures, the first fields
-// that would be emptied, and the first customers that change, or the one asked for.
+// tell adds the values: examples of groups and failures, the first emptied fields, and the first changed customers, or
+// the requested customer.
 func (f *forecast) tell(ctx context.Context, p *Preview, sourceID string) error {
 	for i := range p.Groups {
 		c, err := f.customer(ctx, p.Groups[i].SourceIDs[0])

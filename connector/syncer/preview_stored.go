@@ -9,10 +9,9 @@ import (
 // storedPage is how many stored records are read at a time.
 const storedPage = 500
 
-// EachStored hands over the connection's stored records in the order of their
-// ids, as the next plan with the connection's mapping would meet them, in pages.
-// Rows that the last complete reading of a snapshot did not show are left out. It
-// asks the ledger alone. A connection without a mapping will do.
+// EachStored passes the connection's stored records to do in pages, ordered by id, as the next plan with the
+// connection's mapping would see them. It leaves out rows missing from the last complete reading of a snapshot. It
+// reads only the ledger. A connection without a mapping is allowed.
 func (s *Syncer) EachStored(ctx context.Context, conn Connection, do func([]state.StoredRecord) error) error {
 	version := ""
 	if conn.Mapping != nil {

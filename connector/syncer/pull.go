@@ -17,10 +17,9 @@ import (
 // stream names the reading position of a source's customers.
 const stream = "customers"
 
-// pull saves the source's records page by page, unless the ledger holds just what they are. The reading position is the
-// run's start minus an overlap, and moves only after a complete read; an
-// incomplete one ends the run, so that nothing is concluded from half a source.
-// After one that is undecided the run goes on with what was read, and is not
+// pull saves the source's records page by page, unless the ledger already holds the same reading. The reading position
+// is the run's start minus an overlap. It moves only after a complete read. An incomplete read ends the run, so no
+// conclusion is drawn from half a source. After an undecided read the run continues with the records read, and is not
 // complete.
 func (r *run) pull(ctx context.Context) error {
 	since, err := r.since(ctx)
@@ -64,8 +63,8 @@ func (r *run) pull(ctx context.Context) error {
 	return r.tellNotShown(ctx)
 }
 
-// reading returns what is known of a reading before it. Of a source that cannot tell what it would give, or not now,
-// that is nothing: the reading tells why.
+// reading returns the known facts about a reading before it starts. If the source cannot announce its content, this is
+// nothing: the reading itself reports the cause.
 func (r *run) reading(ctx context.Context, full bool) (state.Reading, error) {
 	mark := ""
 	if source, tells := r.conn.Source.(accounting.Marker); tells && full && r.conn.Info.Snapshot {
@@ -76,8 +75,8 @@ func (r *run) reading(ctx context.Context, full bool) (state.Reading, error) {
 	return r.Ledger.Reading(ctx, r.id, r.conn.Name, mark, r.conn.Mapping.Version())
 }
 
-// readAll reads the source, and notes what a reading of everything did not show. It returns as what the reading counts
-// then: one whose source was changed meanwhile is none that can be told.
+// readAll reads the source, and notes the records missing from a full reading. It returns the reading to remember:
+// empty if the source changed during the read.
 func (r *run) readAll(ctx context.Context, since time.Time, as state.Reading) (connector.Proof, state.Reading, error) {
 	proof, err := r.read(ctx, since)
 	if err != nil || !since.IsZero() {
@@ -115,8 +114,7 @@ func (r *run) read(ctx context.Context, since time.Time) (proof connector.Proof,
 	return proof, nil
 }
 
-// findable returns the records with ids that can be looked up. One whose own id cannot is held,
-// and stops nobody else's.
+// findable returns records with searchable ids. A record with an unsearchable id is held, and does not stop the others.
 func findable(records []connector.Record) []connector.Record {
 	out := slices.Clone(records)
 	for i := range out {
@@ -134,9 +132,9 @@ func findable(records []connector.Record) []connector.Record {
 	return out
 }
 
-// finishPull draws the conclusions that only a complete read allows, and notes the reading with them. Where the
-// reading shows nothing new, its notes wait for the plan or the end of the run, so that they need no commit of their own:
-// a run that dies before then is followed by one that reads from the older position.
+// finishPull draws the conclusions reserved for a complete read, and notes the reading with them. If the reading shows
+// nothing new, its notes wait for the plan or the end of the run and need no commit of their own. After a crash before
+// then, the next run reads from the older position.
 func (r *run) finishPull(ctx context.Context, full bool, proof connector.Proof, as state.Reading) error {
 	last, err := r.Ledger.LastFullRead(ctx, r.conn.Name)
 	if err != nil {
@@ -181,7 +179,7 @@ func (r *run) notesOf(full bool, proof connector.Proof, as state.Reading) func(*
 	}
 }
 
-// noteReading writes the notes of the reading that still wait.
+// noteReading writes the waiting notes of the reading.
 func (r *run) noteReading(tx *state.Tx) error {
 	if r.notes == nil {
 		return nil
@@ -241,19 +239,17 @@ func (r *run) saveNews(ctx context.Context, news state.News) error {
 	})
 }
 
-// label returns what a record is known by. One that is gone or cannot be read may say no
-// more who it was; what was known of it is kept then.
+// label returns the display name of a record. A deleted or unreadable record may lack a name; then the known name is
+// kept.
 func (r *run) label(c connector.Record) state.NewLabel {
 	made := r.conn.Mapping.Label(c)
 	return state.NewLabel{SourceID: c.SourceID, Label: made, Keep: made.Name == "" && (c.State != connector.RecordActive || c.Problem != "")}
 }
 
-// since returns where to read from. The zero time, for everything, stands for
-// snapshot sources, for backfills, for the first run, and for one whose last
-// complete reading of everything is too long ago: there are changes that no
-// source tells of (accounting/README.md); so does a standstill, which only a
-// reading of everything can end. A time that has not come yet was noted by a clock
-// that was set back since, and says nothing (fault F36).
+// since returns the start of the reading. The zero time means everything: for snapshot sources, for backfills, for the
+// first run, and if the last complete full reading is too old, because sources do not report all changes
+// (accounting/README.md). A standstill also needs a full reading to end. A time in the future was noted by a wrong
+// clock and counts as unknown (fault F36).
 func (r *run) since(ctx context.Context) (time.Time, error) {
 	if r.conn.Info.Snapshot || r.opts.Kind == connector.RunBackfill {
 		return time.Time{}, nil
@@ -279,10 +275,9 @@ func (r *run) since(ctx context.Context) (time.Time, error) {
 	return since, nil
 }
 
-// guardUnseen brings the run to a standstill when a reading of everything shows far
-// fewer of the known records than the guards allow: a permission, a filter or an
-// export without rows is the likelier reason (fault F45). They are let go when a
-// person has approved exactly these, or does so now.
+// guardUnseen stops the run if a full reading shows far fewer of the known records than the guards allow. A permission,
+// a filter or an export without rows is the likelier reason (fault F45). The records are treated as removed once a
+// person has approved exactly these, or approves them now.
 func (r *run) guardUnseen(ctx context.Context) error {
 	unseen, known, err := r.Ledger.UnseenCount(ctx, r.conn.Name)
 	if err != nil {
@@ -319,8 +314,7 @@ func (r *run) guardUnseen(ctx context.Context) error {
 	return nil
 }
 
-// takeUnseen takes the records that a complete reading of everything no longer
-// shows for deleted.
+// takeUnseen marks the records missing from a complete full reading as deleted.
 func (r *run) takeUnseen(ctx context.Context) error {
 	if err := r.Ledger.DoAlone(ctx, func(tx *state.Tx) error { return tx.LetUnseenGo(r.id, r.conn.Name) }); err != nil {
 		return err

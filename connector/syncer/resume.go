@@ -10,15 +10,15 @@ import (
 	"payersync/state"
 )
 
-// resumeUpdate goes on with an update that was frozen and got no answer. It compares the
-// customer with the frozen body and with the customer as it was before:
+// resumeUpdate continues a frozen update without an answer. It compares the customer with the frozen body and with its
+// earlier state:
 //
-//   - it shows what was sent: the update is done;
-//   - it shows what was there before: the update is sent again;
-//   - it shows something else of ours: somebody wrote that meanwhile, so nothing is sent and a
+//   - it shows the sent values: the update is done;
+//   - it shows the earlier values: the update is sent again;
+//   - it shows other values in our fields: somebody wrote them meanwhile, so nothing is sent and a
 //     person is told.
 //
-// Members that are not ours are taken from the read in each case, so that nobody loses them.
+// Foreign members come from the read in each case, so none gets lost.
 func (r *run) resumeUpdate(ctx context.Context, c state.Change, fetched connector.RemoteCustomer) error {
 	own := r.conn.Mapping.Own()
 	if _, differs, err := r.Billing.MergeCustomer(fetched, &c.Wanted, c.Wanted, own); err == nil && !differs {
@@ -55,8 +55,7 @@ func placeless(changes []connector.FieldChange) []connector.FieldChange {
 	return out
 }
 
-// movedMeanwhile returns the paths of the changes that an update would make now and would not
-// have made before.
+// movedMeanwhile returns the paths of new changes: the update would make them now, but not before.
 func movedMeanwhile(before, now []connector.FieldChange) (paths []string) {
 	had := placeless(before)
 	for _, c := range now {
@@ -67,8 +66,8 @@ func movedMeanwhile(before, now []connector.FieldChange) (paths []string) {
 	return paths
 }
 
-// releasesAsFrozen reports whether letting a customer go does to it what it did when its
-// update was frozen, and not to something that somebody wrote meanwhile.
+// releasesAsFrozen reports whether releasing a customer has the same effect as at the time its update was frozen, so no
+// later edit is affected.
 func (r *run) releasesAsFrozen(ctx context.Context, c state.Change, released connector.Release) (bool, error) {
 	before, err := r.releaseOf(ctx, c.Payer, connector.RemoteCustomer{ID: c.Payer.BillingID, Raw: c.PreImage})
 	return err == nil && sameEffect(before.Diff, released.Diff), err

@@ -15,9 +15,8 @@ import (
 	"payersync/state"
 )
 
-// sight is one read of a customer that is about to be adopted or updated: what a plan
-// shows of it, and what a person would compare. It is news to nobody: what it shows
-// reaches the ledger only by the read right before the change is sent.
+// sight is one read of a customer before its adoption or update, for plans and for comparison by a person. Its values
+// do not enter the ledger; only the read right before sending does.
 type sight struct {
 	ticket   int64
 	customer connector.RemoteCustomer
@@ -33,8 +32,8 @@ func (r *run) see(ctx context.Context, id string) (sight, error) {
 	return sight{ticket: ticket, customer: fetched}, err
 }
 
-// judge adds to what is known of a key what a read showed of the customer that carries
-// it. A plan and the act ask it alike, so that both go by the same rules.
+// judge adds to the facts about a key the result of reading the customer with this key. Plans and sending both use it,
+// so both follow the same rules.
 func (k *keyKnown) judge(s sight, want connector.Customer) {
 	k.facts.Look = protocol.Look{Seq: s.ticket, Shows: protocol.NoKey, Now: true}
 	carried := connector.KeyIn(s.customer.ExternalData, k.key.Name)
@@ -50,8 +49,8 @@ func (k *keyKnown) judge(s sight, want connector.Customer) {
 	}
 }
 
-// judgeUnseen is judge for a forecast, which reads no customer: it goes by what the index
-// holds of it. A customer that a plan has looked at and adopts needs no judging.
+// judgeUnseen is judge for a forecast. A forecast reads no customers and uses the values in the index. A customer
+// already read and adopted by a plan needs no check.
 func (r *run) judgeUnseen(ctx context.Context, k *keyKnown, want connector.Customer) error {
 	agree, against, err := r.Ledger.ShownOf(ctx, k.facts.Holder, want)
 	if err != nil || agree {
@@ -62,8 +61,8 @@ func (r *run) judgeUnseen(ctx context.Context, k *keyKnown, want connector.Custo
 	return nil
 }
 
-// spentBy says why a read shows that the customer which a person has named cannot be
-// adopted; "" when it can, or nobody was named.
+// spentBy returns the reason against adopting the customer chosen by a person, according to a read; "" if there is
+// none, or no customer was chosen.
 func (k *keyKnown) spentBy(s sight) connector.Reason {
 	carried := connector.KeyIn(s.customer.ExternalData, k.key.Name)
 	switch {
@@ -77,15 +76,14 @@ func (k *keyKnown) spentBy(s sight) connector.Reason {
 	return ""
 }
 
-// mayReplace reports whether the key may be written on the customer that a person has named, in the place of what it
-// carries under the key's name: nothing, the key without its scope, or a key that no record has.
+// mayReplace reports whether the key may replace the present value of its name on the chosen customer: no value, the
+// key without its scope, or a key without a record.
 func (k *keyKnown) mayReplace(carried connector.Key) bool {
 	return carried.Value == "" || k.key.MayBe(carried) || k.word.Replaces == carried.Indexed()
 }
 
-// sights reads the customers that decisions would adopt or update where the ledger does
-// not know what they hold, several at a time. One that cannot be read now is left out;
-// when none can, that is an error.
+// sights reads the customers to adopt or update with contents unknown to the ledger, several at a time. It omits
+// unreadable customers. If none can be read, it returns an error.
 func (r *run) sights(ctx context.Context, page []subject, decisions []state.Decision) (map[string]sight, error) {
 	var mu sync.Mutex
 	seen, silent := map[string]sight{}, 0
@@ -126,8 +124,7 @@ func (r *run) sights(ctx context.Context, page []subject, decisions []state.Deci
 	return seen, group.Wait()
 }
 
-// unseenBy returns the customer whose values a decision changes and the ledger does not
-// know; "" when there is none.
+// unseenBy returns the customer of a decision if its values change and the ledger does not know them; "" otherwise.
 func unseenBy(c state.Candidate, d state.Decision) string {
 	switch {
 	case d.Customer == nil:
@@ -139,9 +136,8 @@ func unseenBy(c state.Candidate, d state.Decision) string {
 	return ""
 }
 
-// asShown reports whether a change that is about to be sent does to the customer what its
-// plan showed. base is what of the customer we wrote; unmoved says that the newest read
-// shows it there, by which a plan goes that reads no customer.
+// asShown reports whether a change about to be sent has exactly the effect shown in its plan. base is our part of the
+// customer. unmoved means the newest read still shows it; a plan without a read relies on this.
 func (r *run) asShown(c state.Change, fetched connector.RemoteCustomer, base *connector.Customer, unmoved bool) (bool, error) {
 	if base != nil && unmoved && slices.Equal(connector.Diff(*base, c.Wanted), c.Diff) {
 		return true, nil

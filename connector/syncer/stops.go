@@ -7,10 +7,10 @@ import (
 	"payersync/state"
 )
 
-// findStops decides why the connection creates no customers yet, and notes it. Everything else that says so, on
-// pages and in commands, reads what this noted (state.Ledger.CreateStops).
+// findStops decides whether to stop the connection's creates, and notes the reasons. Pages and commands show only these
+// notes (state.Ledger.CreateStops).
 //
-// Without a believed list, nothing is concluded: what was noted before stays.
+// Without a trusted list, the earlier notes stay.
 func (r *run) findStops(ctx context.Context) error {
 	if r.noProof != nil {
 		return nil
@@ -37,9 +37,9 @@ func (r *run) findStops(ctx context.Context) error {
 	})
 }
 
-// firstMatching stops the creates of a connection whose payers have no customers yet, while the service has
-// customers that belong to no record: each may be one of its payers. A stop that has begun stays when the first
-// payers are linked, until a person finishes matching or nobody is left to be matched.
+// firstMatching stops the creates of a connection without linked customers while the service has unmatched customers:
+// each may be one of its payers. A stop continues after the first links, until a person finishes matching or no
+// unmatched customers are left.
 func (r *run) firstMatching(tx *state.Tx, m state.Matching) ([]state.CreateStop, error) {
 	if !r.Settings.Guards.FirstMatching || m.Finished || m.Begun && !m.Stopped {
 		return nil, nil
@@ -51,17 +51,17 @@ func (r *run) firstMatching(tx *state.Tx, m state.Matching) ([]state.CreateStop,
 	return []state.CreateStop{stop}, nil
 }
 
-// Records that look like payers of another connection stop a connection from two on, or where they are a tenth of its
-// records. One alone may be a customer of two companies: it is shown beside its create, and sent. In books of ten
-// records or fewer, one is too large a part to be passed over.
+// Two records similar to payers of another connection stop a connection; so does one, if it is a tenth of its records.
+// A single record may be a customer of two companies: it is shown with its create, and sent. In books of ten records or
+// fewer, one is too large a share to ignore.
 const (
 	sameBooksRecords = 2
 	sameBooksShare   = 10 // one in so many
 )
 
-// sameBooks stops the creates of a connection whose records look like the payers of another one: the books may have
-// moved to a new system, and then each of its payers would get a second customer. A person says whether the books moved
-// or are another company's.
+// sameBooks stops the creates of a connection if its records look like the payers of another connection. The books may
+// have moved to a new system, and each of its payers would get a second customer. A person decides whether the books
+// moved or belong to another company.
 func (r *run) sameBooks(tx *state.Tx) (stops []state.CreateStop, err error) {
 	if !r.Settings.Guards.SameBooks {
 		return nil, nil
@@ -76,8 +76,8 @@ func (r *run) sameBooks(tx *state.Tx) (stops []state.CreateStop, err error) {
 	return stops, err
 }
 
-// areTwoCompanies reports whether the configuration, or the accounting system of both, says that two connections have the
-// books of two companies. A connection that is not configured any more may be the one that the other replaces.
+// areTwoCompanies reports whether two connections have the books of two companies, by the configuration or by both
+// accounting systems. A connection no longer configured may have been replaced by the other.
 func (s Settings) areTwoCompanies(a, b state.Books) bool {
 	one, isOne := s.Configured[a.Connection]
 	other, isOther := s.Configured[b.Connection]
@@ -90,7 +90,7 @@ func (s Settings) areTwoCompanies(a, b state.Books) bool {
 	return a.Kind == b.Kind && a.Tenant != "" && b.Tenant != "" && a.Tenant != b.Tenant
 }
 
-// stopsOf returns why creates of a plan wait; nothing where it has none.
+// stopsOf returns the reasons for holding a plan's creates; none for a plan without creates.
 func (r *run) stopsOf(ctx context.Context, plan state.Plan) ([]state.CreateStop, error) {
 	if plan.Creates == 0 {
 		return nil, nil

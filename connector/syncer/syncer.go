@@ -1,14 +1,13 @@
-// Package syncer carries customers outward: from a source, through the mapping,
-// to the billing service. A run is always the same three stages:
+// Package syncer sends customers from a source, through the mapping, to the billing service. A run always has the same
+// three stages:
 //
 //	pull   the source's records into the ledger, page by page
 //	plan   one change per payer, with its diff; limits are checked on the whole
 //	apply  freeze the exact bytes (commit) ─▶ send ─▶ confirm (commit)
 //
-// A plan that is only printed is the same plan. What was frozen by an earlier run
-// is sent first, with the bytes it was frozen with; only then are newer values
-// planned. Reading mandates back is left to reconcile, deciding when to run to
-// worker, and repeating a request within one call to transport.
+// A dry run makes the same plan. A run first sends the requests frozen by an earlier run, with their frozen bytes, and
+// only then plans newer values. Other packages read mandates (reconcile), schedule runs (worker), and retry requests
+// within one call (transport).
 package syncer
 
 import (
@@ -33,8 +32,7 @@ import (
 
 // Source is what a run asks of an accounting system.
 type Source interface {
-	// Customers yields the customers that changed at or after since; a sequence
-	// that ends without an error was a complete read.
+	// Customers yields the customers changed at or after since. A sequence without an error is a complete read.
 	Customers(ctx context.Context, since time.Time) iter.Seq2[connector.Page, error]
 }
 
@@ -51,18 +49,17 @@ type Billing interface {
 	MergeCustomer(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) (body json.RawMessage, changed bool, err error)
 	// MergeDiff lists what MergeCustomer would change, before and after.
 	MergeDiff(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) ([]connector.FieldChange, error)
-	// Drift lists where a customer shows something else than is wanted, with the places of
-	// what is wanted: From is what it shows.
+	// Drift lists the differences of a customer from want, with the paths of want. From is the customer's value.
 	Drift(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) ([]connector.FieldChange, error)
 	// ReleaseCustomer says what takes updates of ours back, and our keys off the customer.
 	ReleaseCustomer(fetched connector.RemoteCustomer, writes []connector.Written, keys map[string]string) (connector.Release, error)
-	// ForeignChanges lists the paths not ours that differ between two readings.
+	// ForeignChanges lists the foreign paths with different values in two readings.
 	ForeignChanges(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
-	// Others lists the kinds of members that a customer holds and that are not ours.
+	// Others lists the kinds of foreign members on a customer.
 	Others(raw json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
 	// UpdateWay says how updates are written, as text.
 	UpdateWay() string
-	// NotShown lists the paths at which a customer does not show what is wanted.
+	// NotShown lists the paths with values different from want.
 	NotShown(shown json.RawMessage, want connector.Customer, own []string) ([]string, error)
 	RequestMandateLink(ctx context.Context, customerID string) (connector.Mandate, error)
 }
@@ -80,7 +77,7 @@ type Connection struct {
 	FullEvery time.Duration // how old the last reading of everything may be; 0 for any age; a snapshot is always read whole
 }
 
-// Settings are the choices of an operator that every run follows.
+// Settings are the operator's choices for all runs.
 type Settings struct {
 	Workers     int                               // changes worked on at a time; the transport limits what is in flight
 	Configured  map[string]string                 // the organisation that the configuration names for each connection, "" for none; nil where nothing is known
@@ -112,8 +109,7 @@ const (
 	AdoptExact   Adoption = "exact"
 )
 
-// Syncer runs connections. It is safe for concurrent use; the ledger sees to it
-// that one connection has one run at a time.
+// Syncer runs connections. It is safe for concurrent use; the ledger allows one run of a connection at a time.
 type Syncer struct {
 	Ledger     *state.Ledger
 	Billing    Billing
@@ -136,7 +132,7 @@ type Options struct {
 	Only     string                                      // the source id of the one record of which planned changes are sent; "" for all
 }
 
-// FailedChange is a change that failed.
+// FailedChange is a change with an error.
 type FailedChange struct {
 	Run      int64
 	SourceID string // of the record
@@ -175,9 +171,8 @@ func (r Result) AwaitsApproval() bool {
 	return r.Outcome == connector.RunAwaitingApproval || r.Kind == connector.RunPlan && r.Err == nil && r.Plan != nil && r.Plan.State == state.PlanWaiting
 }
 
-// Run makes one run of a connection. The error is nil for every run that was
-// opened and closed, however it went: Result says how. It is *state.ErrRunOpen
-// when another run holds the connection.
+// Run makes one run of a connection. The error is nil for every run opened and closed, including failed runs: see
+// Result. It is *state.ErrRunOpen if another run holds the connection.
 func (s *Syncer) Run(ctx context.Context, conn Connection, opts Options) (Result, error) {
 	r, lock, err := s.begin(ctx, conn, opts)
 	if err != nil {
@@ -231,16 +226,15 @@ type run struct {
 	made      *connector.IDs // source ids of payers whose customer this run created
 }
 
-// letGo is how long a process that has just closed its run, or is about to open
-// one, may hold the connection's lock without a run to show for it.
+// letGo is the maximum time for a process to hold the connection's lock without an open run, after closing its run or
+// before opening one.
 const letGo = 5 * time.Second
 
-// errNoRun says that another process holds the connection's lock and has no run.
+// errNoRun means another process holds the connection's lock without a run.
 var errNoRun = errors.New("the lock is held without a run")
 
-// begin takes the connection's lock and opens a run. Who waits for the lock of a
-// process that has no run must not open one meanwhile: the next to get the lock
-// would take it for a dead one's.
+// begin takes the connection's lock and opens a run. While another process holds the lock without a run, begin waits
+// and opens none: the next process with the lock would take it for a dead process's run.
 func (s *Syncer) begin(ctx context.Context, conn Connection, opts Options) (*run, *state.Lock, error) {
 	patience, cancel := context.WithTimeout(ctx, letGo)
 	defer cancel()
@@ -264,9 +258,8 @@ func (s *Syncer) begin(ctx context.Context, conn Connection, opts Options) (*run
 	}
 }
 
-// open opens a run. Where the connection's lock proves it, a run that the ledger
-// shows as open belongs to a process that died; else its lease decides,
-// and without the lock errNoRun says that there is none.
+// open opens a run. If the connection's lock proves it, a run still open in the ledger belongs to a dead process.
+// Otherwise its lease decides. Without the lock and without such a run, open returns errNoRun.
 func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, lock *state.Lock) (*run, error) {
 	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), opened: connector.OfThisMachine(), made: connector.NewIDs(), met: connector.NewIDs()}
 	return r, s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
@@ -294,7 +287,7 @@ func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, lock *
 	})
 }
 
-// claim makes room for a new run, as far as that is ours to do.
+// claim ends the connection's lease if the lock proves its holder dead. Without a lock and an open run it returns errNoRun.
 func claim(tx *state.Tx, connection string, lock *state.Lock) error {
 	if lock.Proves() {
 		return tx.EndLease(connection)
@@ -317,9 +310,9 @@ func (r *run) holds() error {
 	return nil
 }
 
-// keepLease renews the run's lease until stop is called; when the lease is lost
-// the returned context ends with state.ErrLeaseLost as its cause. Whether it ends or not, no request of it leaves
-// once the lease is over: whoever stood still between a write and its request finds that out there.
+// keepLease renews the run's lease until stop is called. On loss of the lease, the returned context ends with
+// state.ErrLeaseLost as its cause. A fence also blocks each request after the end of the lease, even for a process
+// paused between a write and its request.
 func (r *run) keepLease(ctx context.Context) (context.Context, func()) {
 	r.lease = connector.NewLease(state.Lease, r.opened)
 	ctx, cancel := context.WithCancelCause(connector.WithFence(ctx, r.holds))
@@ -381,7 +374,7 @@ func (r *run) steps(ctx context.Context) (connector.RunOutcome, error) {
 	return connector.RunAwaitingApproval, errors.Join(r.apply(ctx), r.noProof)
 }
 
-// ended is how a run ends that nothing stopped.
+// ended returns the outcome of a run not stopped by an error.
 func (r *run) ended() connector.RunOutcome {
 	if r.undecided {
 		return connector.RunIncomplete
@@ -450,7 +443,7 @@ func (r *run) close(ctx context.Context, outcome connector.RunOutcome, err error
 	return res, nil
 }
 
-// isNews reports whether a run has something to tell that the run before it had not, or had less of.
+// isNews reports whether a run has more to report than the run before it.
 func (r *run) isNews(res Result, problem string, fresh int, before state.RunBefore) bool {
 	switch {
 	case res.Outcome == connector.RunComplete && problem == "" && res.Attention+res.Counts.Held+res.Counts.Failed == 0 && !res.AwaitsApproval():
@@ -461,7 +454,7 @@ func (r *run) isNews(res Result, problem string, fresh int, before state.RunBefo
 	return res.AwaitsApproval() && !r.plan.Known
 }
 
-// retryAt returns when a run that ended with an error may go on; zero when the error does not say.
+// retryAt returns the time for the next try after a run's error; zero if the error names none.
 func retryAt(err error) time.Time {
 	var quarantine *reconcile.QuarantineError
 	if errors.As(err, &quarantine) {
@@ -470,7 +463,7 @@ func retryAt(err error) time.Time {
 	return connector.RetryAt(err)
 }
 
-// waitsUntil notes that a payer waits until a time.
+// waitsUntil notes the end of a payer's wait.
 func (r *run) waitsUntil(at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -491,9 +484,8 @@ func (r *run) noteSource(tx *state.Tx) error {
 	return tx.SetSourceState(r.conn.Name, met, until)
 }
 
-// SourceState says what the error of a read means for its source: parked until a
-// time, disconnected, or "" when it says nothing. Nothing else is concluded from
-// a source that is closed (faults F13 and F29).
+// SourceState returns the state of the source according to a read error: parked until a time, disconnected, or "" if
+// unknown. A closed source allows no other conclusion (faults F13 and F29).
 func SourceState(err error) (met string, until time.Time) {
 	var parked *accounting.Parked
 	var disconnected *accounting.Disconnected
@@ -506,8 +498,8 @@ func SourceState(err error) (met string, until time.Time) {
 	return "", time.Time{}
 }
 
-// outcomeOf sorts the error that ended a run: what a later run can take up by
-// itself leaves it incomplete, everything else failed.
+// outcomeOf classifies the error at the end of a run: incomplete if a later run can continue by itself, otherwise
+// failed.
 func outcomeOf(err error) connector.RunOutcome {
 	var quarantine *reconcile.QuarantineError
 	var short *reconcile.ShortListError

@@ -13,8 +13,8 @@ import (
 // likenessOf returns what a payer may be known by, as the ledger keeps it.
 func likenessOf(c connector.Customer) state.Likeness { return state.Likeness(match.TraitsOf(c)) }
 
-// learnLikenesses keeps what payers may be known by that an earlier version linked, from
-// what their customers last held of us. Their records may have left the books.
+// learnLikenesses stores the matching features of payers linked by an earlier version, from the values last sent to
+// their customers. Their records may have left the books.
 func (r *run) learnLikenesses(ctx context.Context) error {
 	for {
 		payers, err := r.Ledger.Unlearnt(ctx, planPage)
@@ -34,12 +34,12 @@ func (r *run) learnLikenesses(ctx context.Context) error {
 	}
 }
 
-// renumbered tells of payers whose records have left the books and that the record may be.
+// renumbered describes payers without a record in the books, possibly the same as the record.
 func renumbered(left []state.Twin) string {
 	return fmt.Sprintf("%s left the books and had the same name and the same e-mail address, phone or postcode. No second customer is made before you decide.", named(left))
 }
 
-// enteredTwice tells of records of the same books that may be the same payer.
+// enteredTwice describes records of the same books, possibly of the same payer.
 func enteredTwice(twice []state.Twin) string {
 	return fmt.Sprintf("%s of the same books has the same name and e-mail address. Nothing is sent for this record before you decide.", named(twice))
 }

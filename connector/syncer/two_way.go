@@ -11,31 +11,29 @@ import (
 	"payersync/state"
 )
 
-// TwoWay says what is sent where the billing service may have an accounting connection of its
-// own to the books: then two write one record, each after the other, and a customer that one
-// makes the other makes once more.
+// TwoWay tells the syncer what to send if the billing service may have its own accounting connection to the books. In
+// this case both systems write the same records in turn, and each creates the other's customers a second time.
 type TwoWay string
 
-// The choices. TwoWayAuto links only once it was found that the service has such a connection.
+// The choices. TwoWayAuto links only after the service's own connection has been detected.
 const (
 	TwoWayAuto     TwoWay = "auto"
 	TwoWayLinkOnly TwoWay = "link_only"
 	TwoWayWrite    TwoWay = "write"
 )
 
-// strays is how many customers with a pair of the books' kind may be a mistake, or another
-// organisation's, while none of them names a record of ours. A customer that does is none.
+// strays is the number of customers with a pair of the books' kind to tolerate. Such a pair may be a mistake or another
+// organisation's, unless it names a record of ours.
 const strays = 1
 
-// Somebody who enters a change on both sides does so now and then; a connection of the service's
-// own, always and soon. So many records within so long are no accident, where payersync itself
-// came first for fewer.
+// A person entering a change on both sides does so occasionally; the service's own connection does so always and soon.
+// This many records within this time are no accident, provided payersync itself came first for fewer.
 const (
 	echoesTell   = 5
 	echoesWithin = 14 * 24 * time.Hour
 )
 
-// WayOutOfTwoWay says what a person can do about a connection that links only.
+// WayOutOfTwoWay tells a person the choices for a connection with links only.
 const WayOutOfTwoWay = "Say what you want in connections[].two_way: link_only keeps it so, write lets payersync write as well."
 
 // linksOnly reports whether a connection links only, for what is known of it.
@@ -49,13 +47,12 @@ func (c Connection) linksOnly(known state.TwoWay) bool {
 	return !known.Found.IsZero()
 }
 
-// lookForTwoWay looks whether the billing service has an accounting connection of its own to
-// these books, in what lists and reads have shown, and notes it. It asks nobody anything.
+// lookForTwoWay checks whether the billing service has its own accounting connection to these books, and notes the
+// result. It uses earlier lists and reads, and sends no requests.
 //
-// A customer with a pair of the books' kind that we did not write shows it: one that names a
-// record of ours at once, and others when there are several. So do changes of the books that
-// customers show before we have sent them. A ledger that was put back does
-// not know all that it wrote, so that pairs of our key's own name show nothing then.
+// One customer with a foreign pair of the books' kind is enough if the pair names a record of ours; otherwise several
+// are needed. Changes of the books found on customers before payersync has sent them count too. A restored ledger does
+// not know all its writes, so pairs with our key's name then prove nothing.
 func (r *run) lookForTwoWay(ctx context.Context) error {
 	known, err := r.Ledger.TwoWay(ctx, r.conn.Name)
 	if err != nil {
@@ -108,7 +105,7 @@ func (r *run) foreignPairs(tx *state.Tx) (state.TwoWay, error) {
 	return found, nil
 }
 
-// echoes returns the records whose changes somebody else carries, where they are no accident.
+// echoes returns the records with changes carried over by another system, if there are too many for an accident.
 func (r *run) echoes(tx *state.Tx) (state.TwoWay, error) {
 	found := state.TwoWay{Connection: r.conn.Name}
 	echoed, sent, err := tx.Echoes(r.conn.Name, tx.Now().Add(-echoesWithin))
@@ -118,8 +115,8 @@ func (r *run) echoes(tx *state.Tx) (state.TwoWay, error) {
 	return found, err
 }
 
-// isEcho reports whether a customer shows what an update wants although nothing of it was sent,
-// and did not when payersync last wrote it. holds is the hash of what of ours the read shows.
+// isEcho reports whether a customer shows the values of an update never sent, and did not show them after payersync's
+// last write. holds is the hash of our values in the read.
 func (r *run) isEcho(c state.Change, fetched connector.RemoteCustomer, base *connector.Customer, holds string) bool {
 	if c.Attempts > 0 || c.Payer.AppliedHash == "" || holds == c.Payer.AppliedHash {
 		return false
@@ -128,7 +125,7 @@ func (r *run) isEcho(c state.Change, fetched connector.RemoteCustomer, base *con
 	return err == nil && !changed
 }
 
-// Evidence says what shows that the service has a connection of its own to some books.
+// Evidence describes the evidence for the service's own connection to some books.
 func Evidence(known state.TwoWay) string {
 	if known.Echoes > 0 {
 		return fmt.Sprintf("changes of %s were on their customers before payersync had sent them", connector.Plural(known.Echoes, "record"))
@@ -136,7 +133,7 @@ func Evidence(known state.TwoWay) string {
 	return fmt.Sprintf("%s a pair of the books' kind that payersync did not write", connector.Plural(known.Customers, "customer")+map[bool]string{true: " carries", false: " carry"}[known.Customers == 1])
 }
 
-// saysLinkOnly says that a connection links only, why, and the way out.
+// saysLinkOnly describes a connection with links only, the reason, and the alternatives.
 func saysLinkOnly(known state.TwoWay) string {
 	const does = "Customers that exist are linked and asked for mandates; none is created or changed. "
 	if known.Found.IsZero() {
@@ -145,15 +142,14 @@ func saysLinkOnly(known state.TwoWay) string {
 	return fmt.Sprintf("The billing service has a connection to these books of its own: %s. %s"+WayOutOfTwoWay, Evidence(known), does)
 }
 
-// withheld returns a decision without the change of the customer, which a connection that
-// links only does not make, and says so.
+// withheld returns a decision without its customer change, with the explanation, for a connection with links only.
 func (r *run) withheld(d state.Decision, does, next string) state.Decision {
 	d.Customer = nil
 	return d.Because(connector.ReasonTwoWay, strings.TrimSpace(fmt.Sprintf("%s is withheld, because this connection links only. %s", does, next)))
 }
 
-// linkNew is what a connection that links only makes of a plan for a new payer: a customer that
-// carries its key is linked as it is, and everything else is withheld.
+// linkNew is the decision on a new payer for a connection with links only: it links a customer with the payer's key
+// unchanged, and withholds everything else.
 func (r *run) linkNew(d state.Decision, k keyKnown) state.Decision {
 	if !r.linkOnly || d.Customer == nil {
 		return d
@@ -173,7 +169,7 @@ func (r *run) linkNew(d state.Decision, k keyKnown) state.Decision {
 	return r.withheld(d, "Creating the customer", next)
 }
 
-// linkAlone ends the adoption of a customer by a connection that links only: nothing is written.
+// linkAlone ends an adoption for a connection with links only. It writes nothing.
 func (r *run) linkAlone(ctx context.Context, c state.Change) error {
 	return r.closeWith(ctx, c, connector.ChangeDone, "", "")
 }

@@ -8,9 +8,9 @@ import (
 	"payersync/state"
 )
 
-// noteUnclaimed notes which customers carry a key of the connection's company that no record of the books has. Such a
-// customer may be any record's: the books may have got new numbers. A record that cannot be read, is held or is left out
-// has its key all the same. Where the last reading of the books ended early, no customer is added.
+// noteUnclaimed notes the customers with a key of the connection's company but without a record in the books. Such a
+// customer may belong to any record, because the books may have new numbers. Unreadable, held and excluded records
+// still own their keys. If the last reading of the books ended early, no customers are added.
 func (s *Syncer) noteUnclaimed(ctx context.Context, conn Connection, whole bool) error {
 	found, err := s.Ledger.KeysWithoutPayer(ctx, conn.Name, conn.Mapping.KeyName())
 	if err != nil {
@@ -31,8 +31,8 @@ func (s *Syncer) noteUnclaimed(ctx context.Context, conn Connection, whole bool)
 	return s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SaveUnclaimedKeys(conn.Name, found, whole) })
 }
 
-// withoutRecord leaves out the keys that a stored record has, and those of other companies. A key without a scope may be
-// another company's: its customer stays with the record that it names.
+// withoutRecord removes the keys of stored records and of other companies. A key without a scope may be another
+// company's: its customer stays with the record it names.
 func (s *Syncer) withoutRecord(ctx context.Context, conn Connection, carried []state.CarriedKey) ([]state.CarriedKey, error) {
 	claimed, scopes, unread := map[connector.Key]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range carried {

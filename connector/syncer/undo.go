@@ -12,16 +12,16 @@ import (
 
 // Why a change is not undone.
 var (
-	// ErrNothingBefore means that the change made a customer, or asked for a signing link:
-	// there is nothing that could be put back, and nothing is ever deleted.
+	// ErrNothingBefore means the change created a customer or requested a signing link. There are no earlier values to
+	// restore, and payersync never deletes.
 	ErrNothingBefore = errors.New("there was nothing before it that could be put back")
-	// ErrNeverSent means that nothing of the change has left.
+	// ErrNeverSent means no part of the change was sent.
 	ErrNeverSent = errors.New("nothing of it was sent")
-	// ErrNotKept means that what the change wrote was kept for its time only.
+	// ErrNotKept means the values written by the change are past their retention time.
 	ErrNotKept = errors.New("what it wrote, and what was there before, is not kept any more")
-	// ErrNotItsCustomer means that the record has another customer by now, or none.
+	// ErrNotItsCustomer means the record now has another customer, or none.
 	ErrNotItsCustomer = errors.New("its record has another customer by now, or none")
-	// ErrNothingToUndo means that nothing of what the change wrote would be wanted any more.
+	// ErrNothingToUndo means none of the change's values are wanted any more.
 	ErrNothingToUndo = errors.New("nothing that it wrote is wanted any more, or it wrote nothing new")
 )
 
@@ -34,9 +34,9 @@ type Undo struct {
 	drift Drift
 }
 
-// UndoOf says what undoing a change of a payer would do. An adoption is undone with all that
-// was written since: the customer is let go. Of an update, the fields that it changed come to
-// hold what was there before, until the record's value changes. Nothing is noted.
+// UndoOf returns the effect of undoing a payer's change. Undoing an adoption also undoes all later writes and releases
+// the customer. Undoing an update restores the earlier values of its fields, until the record's value changes. UndoOf
+// writes nothing.
 func (s *Syncer) UndoOf(ctx context.Context, conn Connection, p state.Payer, change int64) (Undo, error) {
 	var u Undo
 	sent, err := s.Ledger.SentChange(ctx, p, change)
@@ -78,8 +78,7 @@ func (s *Syncer) UndoOf(ctx context.Context, conn Connection, p state.Payer, cha
 	return u, err
 }
 
-// SayUndo notes that an operator wants a change undone. The next plan shows and sends it,
-// within the limits.
+// SayUndo notes an operator's decision to undo a change. The next plan shows and sends it, within the limits.
 func (s *Syncer) SayUndo(ctx context.Context, u Undo, by Operator) error {
 	if u.Adoption != nil {
 		return s.SayUnlink(ctx, *u.Adoption, by)

@@ -14,8 +14,8 @@ import (
 	"payersync/state"
 )
 
-// releaseOf says what lets a payer's customer go, by a read of it: what the payer's keys
-// and the updates from which a person wants it back have left there.
+// releaseOf returns the release of a payer's customer, based on a read. It removes the payer's keys and reverts the
+// updates chosen by a person.
 func (s *Syncer) releaseOf(ctx context.Context, p state.Payer, fetched connector.RemoteCustomer) (connector.Release, error) {
 	writes, err := s.Ledger.Written(ctx, p, p.Unlink.From)
 	if err != nil {
@@ -28,8 +28,8 @@ func (s *Syncer) releaseOf(ctx context.Context, p state.Payer, fetched connector
 	return s.Billing.ReleaseCustomer(fetched, writes, keys)
 }
 
-// decideUnlink plans that a payer's customer is let go, because a person has said that it
-// is not the payer's. Nothing is asked for it any more.
+// decideUnlink plans the release of a payer's customer after a person has decided it is not the payer's. The customer
+// gets no more link requests.
 func (r *run) decideUnlink(ctx context.Context, d state.Decision, p state.Payer, seen *sight) (state.Decision, error) {
 	d.Verdict, d.Topic = state.Included, state.TopicLink
 	if d.Left {
@@ -47,8 +47,8 @@ func (r *run) decideUnlink(ctx context.Context, d state.Decision, p state.Payer,
 	return d, nil
 }
 
-// unlink reads a customer that is not its payer's, takes back what its plan showed, and
-// takes the two apart when a read shows nothing more that is to be taken back.
+// unlink reads a customer wrongly linked, sends the planned reversal, and unlinks the two once a read shows it
+// complete.
 func (r *run) unlink(ctx context.Context, c state.Change) error {
 	fetched, missing, err := r.lookAt(ctx, c)
 	if err != nil || fetched == nil && !missing {
@@ -84,7 +84,7 @@ func (r *run) unlink(ctx context.Context, c state.Change) error {
 	return r.sendRelease(ctx, c, f, *fetched, released.Body)
 }
 
-// lookAt is observe for a customer that may be missing, which holds nothing up.
+// lookAt is observe for a customer possibly deleted; its absence causes no error.
 func (r *run) lookAt(ctx context.Context, c state.Change) (fetched *connector.RemoteCustomer, missing bool, err error) {
 	got, ticket, err := r.fetch(ctx, c.Payer.BillingID)
 	if missing = connector.FaultOf(err) == connector.FaultNotFound; err != nil && !missing {
@@ -158,8 +158,7 @@ func (r *run) sendRelease(ctx context.Context, c state.Change, f protocol.Facts,
 	return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonForeignChange, "The billing service does not show the customer without the key that was just taken off.")
 }
 
-// letGo takes a payer and its customer apart. A record that is still to be sent waits for a
-// person to say who it is.
+// letGo unlinks a payer and its customer. A record still to be sent waits for a person to choose its customer.
 func (r *run) letGo(ctx context.Context, c state.Change, f protocol.Facts) error {
 	detail := ""
 	if f.Record.Standing == protocol.Included || f.Record.Standing == protocol.Unfit {
@@ -180,8 +179,8 @@ type Unlink struct {
 	From    int64                   // the change from which on what was written is taken back; 0 for the key alone
 }
 
-// UnlinkOf reads a payer's customer, and says what letting it go would do: with from, the
-// change that adopted it, all that was written since is taken back. Nothing is noted.
+// UnlinkOf reads a payer's customer and returns the effect of unlinking it. from is the change of its adoption: all
+// writes since then are reverted. UnlinkOf writes nothing to the ledger.
 func (s *Syncer) UnlinkOf(ctx context.Context, p state.Payer, from int64) (Unlink, error) {
 	u := Unlink{Payer: p, From: from}
 	if p.BillingID == "" || !p.Seen {
@@ -203,8 +202,8 @@ func (s *Syncer) UnlinkOf(ctx context.Context, p state.Payer, from int64) (Unlin
 	return u, err
 }
 
-// SayUnlink notes that an operator has said that a payer's customer is not its own. The
-// next plan shows and does what UnlinkOf says, within the limits.
+// SayUnlink notes an operator's decision to unlink a payer's customer. The next plan shows and does the steps in
+// UnlinkOf, within the limits.
 func (s *Syncer) SayUnlink(ctx context.Context, u Unlink, by Operator) error {
 	if by.Reason == "" {
 		return fmt.Errorf("unlink a customer: %w", ErrReasonNeeded)
@@ -219,8 +218,7 @@ func (s *Syncer) SayUnlink(ctx context.Context, u Unlink, by Operator) error {
 	})
 }
 
-// TakeUnlinkBack notes that an operator has said that a payer's customer is its own after
-// all.
+// TakeUnlinkBack notes an operator's decision to keep a payer's customer after all.
 func (s *Syncer) TakeUnlinkBack(ctx context.Context, p state.Payer, by Operator) error {
 	if by.Reason == "" {
 		return fmt.Errorf("keep a customer: %w", ErrReasonNeeded)

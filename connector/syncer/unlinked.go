@@ -8,16 +8,15 @@ import (
 	"payersync/state"
 )
 
-// Unlinked is a stored record that has no customer and that the mapping makes a payer.
+// Unlinked is a stored record without a customer, mapped to a payer.
 type Unlinked struct {
 	SourceID string
 	Key      connector.Key
 	Want     connector.Customer
 }
 
-// Unlinked returns the stored records of a connection that have no customer, are to have
-// one, and could be sent as they are. Those whose create has no answer yet are left out. It
-// asks the ledger alone.
+// Unlinked returns the stored and sendable records of a connection without a customer. It leaves out records with an
+// unanswered create. It reads only the ledger.
 func (s *Syncer) Unlinked(ctx context.Context, conn Connection) (out []Unlinked, err error) {
 	err = s.eachUnlinked(ctx, conn, func(page []Unlinked) error {
 		out = append(out, page...)

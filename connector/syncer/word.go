@@ -10,16 +10,15 @@ import (
 	"payersync/state"
 )
 
-// adoptBare updates a customer that carries no key, of which a person has said whose it is,
-// or the key without its scope, and links it once a read shows it with the key. Until then nothing in the ledger says
-// that it is the payer's, so that nobody misses the key on it: a run that ends in between
-// leaves the frozen update, and the next reads the customer again.
+// adoptBare updates a customer chosen by a person and without the record's full key, and links it once a read shows the
+// key. Until then the ledger has no link, so nobody misses the key. After an interruption the update stays frozen, and
+// the next run reads the customer again.
 func (r *run) adoptBare(ctx context.Context, c state.Change, fetched connector.RemoteCustomer) error {
 	c.Payer.BillingID = c.BillingID // for the attempt: the payer is linked when it has shown
 	return r.merge(ctx, c, fetched)
 }
 
-// confirmBare reads the customer after the update that was to give it its key, and links it.
+// confirmBare reads the customer after the update with its key, and links it.
 func (r *run) confirmBare(ctx context.Context, c state.Change, before connector.RemoteCustomer) error {
 	after, ticket, err := r.fetch(connector.WithLastCall(ctx, context.WithoutCancel(ctx)), c.BillingID)
 	switch {
@@ -44,8 +43,7 @@ func (r *run) confirmBare(ctx context.Context, c state.Change, before connector.
 	return r.compare(ctx, c, before, after)
 }
 
-// spend holds the adoption of a customer that a person has named, and that is not to be had
-// any more, until a person says something else.
+// spend holds the adoption of a chosen customer no longer available, until the person decides again.
 func (r *run) spend(ctx context.Context, c state.Change, why connector.Reason) error {
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 		err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, connector.LinkHeld)
@@ -54,7 +52,7 @@ func (r *run) spend(ctx context.Context, c state.Change, why connector.Reason) e
 	})
 }
 
-// wordSpent tells what became of the customer that a person has named.
+// wordSpent describes the fate of the customer chosen by a person.
 func wordSpent(billingID string, why connector.Reason) string {
 	if why == connector.ReasonUnlinked {
 		return fmt.Sprintf("A person said that the customer %s, which this record had, is not its own. Nothing is sent for the record before you say who it is.", billingID)
