@@ -62,7 +62,7 @@ func decideAsking(d connector.AskDecision) func(*visit, shownPayer, operator) (s
 	}
 }
 
-// askTicked notes a decision on the payers that were ticked in the list.
+// askTicked notes a decision on the payers ticked in the list.
 func (v *visit) askTicked() error {
 	d := connector.AskDecision(v.filled("act"))
 	if d != connector.Ask && d != connector.DoNotAsk {
@@ -107,7 +107,7 @@ func (v *visit) askTicked() error {
 	return v.done(note, "/payers?"+v.back())
 }
 
-// tickOf names a record in the list of payers: with its connection where there are several.
+// tickOf names a record in the list of payers, with its connection if there are several.
 func (v *visit) tickOf(id state.RecordID) string {
 	if len(v.pages.cfg.Connections) == 1 {
 		return id.SourceID
@@ -115,7 +115,7 @@ func (v *visit) tickOf(id state.RecordID) string {
 	return id.Connection + "/" + id.SourceID
 }
 
-// ticked returns the records that were ticked, of the connections that whoever looks may see.
+// ticked returns the ticked records of the connections visible to the visitor.
 func (v *visit) ticked() (ids []state.RecordID, err error) {
 	all := v.Form["id"]
 	switch {
@@ -137,13 +137,13 @@ func (v *visit) ticked() (ids []state.RecordID, err error) {
 	return ids, nil
 }
 
-// back returns the query of the list that the form was on.
+// back returns the query of the form's list.
 func (v *visit) back() string {
 	_, query, _ := strings.Cut(v.filled("back"), "?")
 	return query
 }
 
-// notAsked returns which rules do not ask how many payers of a connection, or of all for "".
+// notAsked returns the excluding rules of a connection, or of all for "", with their numbers of payers.
 func (v *visit) notAsked(connection string) ([]office.NotAsked, error) {
 	return office.NotAskedBy(v.Context(), v.ledger(), connection, func(connection string) string {
 		if v.pages.cfg.Mappings == nil {

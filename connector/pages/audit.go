@@ -6,7 +6,7 @@ import (
 	"payersync/state"
 )
 
-// audit lists who did what, the newest first.
+// audit lists the audit log, newest first.
 func (v *visit) audit() error {
 	ctx := v.Context()
 	before, _ := strconv.ParseInt(v.filled("after"), 10, 64)

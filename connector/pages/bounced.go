@@ -11,13 +11,13 @@ import (
 	"payersync/state"
 )
 
-// bouncedRow is a payer whose letters come back.
+// bouncedRow is a payer with bounced letters.
 type bouncedRow struct {
 	letterRow
 	Stop state.LetterStop
 }
 
-// addBounced adds who is written to no more because letters to the address come back.
+// addBounced adds the payers excluded from letters because of bounces.
 func (v *visit) addBounced(page *lettersPage) error {
 	page.Dead = page.Plan.Count(letters.Stopped, letters.WhyBounced)
 	if page.Dead == 0 {
@@ -46,13 +46,13 @@ func (v *visit) addBounced(page *lettersPage) error {
 	return err
 }
 
-// whoBounced is where the page says who is written to at an address.
+// whoBounced names the list of bounced letters in messages.
 const whoBounced = "the list of letters that came back"
 
-// Became says what became of a line that was understood.
+// Became describes the result of a line.
 func (*lettersPage) Became(h office.BouncedLine) string { return h.Words(whoBounced) }
 
-// noteBounced takes in what is said of letters that come back: reports, or addresses.
+// noteBounced reads bounce reports or addresses.
 func (v *visit) noteBounced() error {
 	texts, err := v.bouncedTexts()
 	if err != nil {
@@ -95,7 +95,7 @@ func (v *visit) noteBounced() error {
 	return v.show("letters", "Letters that came back", page)
 }
 
-// bouncedTexts returns what was pasted, and the files that were chosen.
+// bouncedTexts returns the pasted text and the uploaded files.
 func (v *visit) bouncedTexts() (texts []office.BouncedText, err error) {
 	texts = []office.BouncedText{{Text: v.filled("text")}}
 	if v.MultipartForm == nil {
@@ -115,7 +115,7 @@ func (v *visit) bouncedTexts() (texts []office.BouncedText, err error) {
 	return texts, nil
 }
 
-// reviveBounced takes back that letters to the address of a payer come back.
+// reviveBounced clears the bounces of a payer's address.
 func (v *visit) reviveBounced() error {
 	_, by, err := v.desk()
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// The size of a chart. It is as wide as the narrowest screen, so that its words are never
-// smaller than those beside it; on wider ones it grows.
+// The size of a chart. It is as wide as the narrowest screen, so its text is never smaller than the text beside it. On
+// wider screens it grows.
 const (
 	chartWidth  = 320
 	chartHeight = 168
@@ -25,8 +25,7 @@ type chart struct {
 	Foot               int // where the bars stand
 }
 
-// bar is a bar of a chart. Its place and size are whole numbers, so that a template writes
-// them as they are.
+// bar is a bar of a chart. Its place and size are whole numbers, so a template can write them unchanged.
 type bar struct {
 	Label                     string
 	Count                     int

@@ -8,7 +8,7 @@ import (
 	"payersync/state"
 )
 
-// decisionProblem says why a decision was not noted; "" for an error that is none of a decision.
+// decisionProblem explains a decision's error; "" for other errors.
 func decisionProblem(err error) (sentence, next string) {
 	const look = "Look at the payer once more."
 	for _, why := range []struct {

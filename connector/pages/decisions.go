@@ -15,8 +15,8 @@ import (
 	"payersync/state"
 )
 
-// Decisions are the deeds that note what a person says of a record. A page shows first what each
-// would do. The ways out of what is told offer them; an undo is offered for as long as it is possible.
+// Decisions are deeds for a person's decision about a record. A page first shows the effect of each. They appear as
+// ways out of findings; an undo appears as long as it is possible.
 
 const (
 	nothingNow = " Nothing is sent now: the next run shows it in its plan, within the limits."
@@ -63,7 +63,7 @@ func isDecision(d deed) bool {
 	return slices.ContainsFunc(decisions, func(of deed) bool { return of.name == d.name })
 }
 
-// deedFor returns the deed that performs an act; nil for none.
+// deedFor returns the deed of an act; nil for none.
 func deedFor(act connector.Act) *deed {
 	if i := slices.IndexFunc(deeds, func(d deed) bool { return d.act == act }); i >= 0 && act != "" {
 		return &deeds[i]
@@ -71,8 +71,8 @@ func deedFor(act connector.Act) *deed {
 	return nil
 }
 
-// decisionsFor returns the decisions that can be taken now with an act. One of them may leave
-// open what it names, which the person then says.
+// decisionsFor returns the decisions possible now with an act. A decision may lack its customer or record; the person
+// then supplies it.
 func (s shownPayer) decisionsFor(act connector.Act) (out []office.Decision) {
 	id := s.id()
 	for _, t := range s.Matter.Told {
@@ -93,8 +93,8 @@ func (s shownPayer) decisionsFor(act connector.Act) (out []office.Decision) {
 	return out
 }
 
-// notTheHolder returns the decision that the customer with the payer's number is not the payer's,
-// where that is in dispute. It names no customer where it is not.
+// notTheHolder returns the decision to reject the customer with the payer's number while it is in dispute. Otherwise it
+// names no customer.
 func (s shownPayer) notTheHolder() office.Decision {
 	if !slices.ContainsFunc(s.Matter.Told, func(t office.Telling) bool { return t.Reason == connector.ReasonKeyDisputed }) {
 		return office.Decision{}
@@ -145,7 +145,7 @@ func notedOf(stored state.StoredRecord, m office.Matter) (out []noted) {
 	return out
 }
 
-// pathOf returns the address that asks about a decision.
+// pathOf returns the address of a decision's question.
 func pathOf(d office.Decision) string {
 	q := url.Values{}
 	if d.Other != (state.RecordID{}) {
@@ -164,11 +164,10 @@ func pathOf(d office.Decision) string {
 // partWords are the parts of a customer, in words.
 var partWords = map[string]string{"name": "Name", "people": "Contacts", "addresses": "Addresses"}
 
-// errOpen means that the person has yet to say which customer or record is meant.
+// errOpen means the person must still choose the customer or record.
 var errOpen = errors.New("the address names no customer or record")
 
-// decisionAsked returns the decision that an address or a form names, if it is one that the
-// payer's page offers.
+// decisionAsked returns the decision named by an address or a form, if the payer's page offers it.
 func (v *visit) decisionAsked(act connector.Act, s shownPayer) (d office.Decision, err error) {
 	offered := s.decisionsFor(act)
 	if len(offered) == 0 {
@@ -233,7 +232,7 @@ func (v *visit) decide(act connector.Act, s shownPayer, by operator) (string, er
 	return words, p.Note(v.Context(), by)
 }
 
-// rejectsSecond reports whether an act is about a second customer of a payer that is linked.
+// rejectsSecond reports whether an act concerns a second customer of a linked payer.
 func (s shownPayer) rejectsSecond(act connector.Act) bool {
 	return act == connector.ActReject && s.Matter.BillingID != ""
 }
@@ -259,7 +258,7 @@ func fingerprint(p office.Proposal) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// proposalNotes says what there is to know before a person decides, beside the fields that change.
+// proposalNotes lists facts to know before a decision, in addition to the changed fields.
 func proposalNotes(p office.Proposal) (notes []string) {
 	elsewise := func(m *syncer.Move) {
 		if len(m.Elsewise) > 0 {
@@ -369,7 +368,7 @@ func (v *visit) addDecision(a *asked, act connector.Act) error {
 	return nil
 }
 
-// askOpen asks which customer or record is meant.
+// askOpen asks for the customer or record.
 func (v *visit) askOpen(a *asked, act connector.Act) {
 	if record, _ := takes(act); record {
 		a.Open = "other"
@@ -381,7 +380,7 @@ func (v *visit) askOpen(a *asked, act connector.Act) {
 	}
 }
 
-// telling is one thing that needs a person, with the buttons of its ways out.
+// telling is one finding in need of a person, with the buttons of its ways out.
 type telling struct {
 	Reason connector.Reason
 	Detail string
@@ -390,7 +389,7 @@ type telling struct {
 	Offers []offer
 }
 
-// ownLabels are what a button says where a reason gives its act another meaning.
+// ownLabels are the button labels for reasons with a special meaning of an act.
 var ownLabels = map[connector.Reason]map[connector.Act]string{
 	connector.ReasonUnlinked: {connector.ActReject: "Make a new customer…"},
 
@@ -420,8 +419,7 @@ func (v *visit) tellings(s shownPayer) (out []telling, err error) {
 	return out, nil
 }
 
-// waysOf returns the buttons of the ways out of one thing. Those that settle both halves of a
-// pair stand beside the pair.
+// waysOf returns the buttons of a finding's ways out. Buttons for both halves of a pair appear beside the pair.
 func (v *visit) waysOf(s shownPayer, t office.Telling, paired bool) (out []offer) {
 	for _, w := range t.Ways {
 		d := deedFor(w.Decision.Act)
@@ -451,7 +449,7 @@ func (v *visit) waysOf(s shownPayer, t office.Telling, paired bool) (out []offer
 	return out
 }
 
-// undoOffers returns the buttons that take back what was said.
+// undoOffers returns the buttons to undo decisions.
 func (v *visit) undoOffers(s shownPayer) (out []offer) {
 	for _, n := range s.Noted {
 		if d := deedFor(n.Undo.Act); d != nil && v.can(*d) && v.pages.cfg.Attention != nil {

@@ -192,7 +192,7 @@ func wordOn(s shownPayer, say func([]state.RecordID, func(office.Word) error) er
 	return say([]state.RecordID{s.id()}, func(w office.Word) error { return w.Err })
 }
 
-// letterDesk is where letters to one payer are stopped, which can be whoever writes them.
+// letterDesk stops letters to one payer, independent of their sender.
 func letterDesk(v *visit) *letters.Desk { return &letters.Desk{Ledger: v.ledger()} }
 
 func entryOf(by operator, action string, id state.RecordID) state.Entry {

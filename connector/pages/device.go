@@ -11,9 +11,8 @@ import (
 	"payersync/connector"
 )
 
-// A device cookie says that a user has signed in with this browser before (OWASP, "device cookies").
-// It signs nobody in: the password is still asked for. Its holder has a counter and a line of its
-// own, so attacks by strangers do not keep that user out.
+// A device cookie proves an earlier sign-in of a user with this browser (OWASP, "device cookies"). It replaces no
+// password. Its holder has a separate counter and queue, so attacks by strangers do not lock the user out.
 const (
 	deviceTries   = 10                   // wrong passwords in all that one cookie stands for; afterwards its holder is a stranger
 	deviceFor     = 180 * 24 * time.Hour // after which a cookie ends; each sign-in makes another
@@ -21,13 +20,13 @@ const (
 	deviceDivider = "~"                  // between the entries
 )
 
-// device is an entry of a device cookie that is valid for a user.
+// device is an entry of a device cookie, valid for a user.
 type device struct {
 	nonce   string // "" for no valid entry
 	expires time.Time
 }
 
-// deviceCookie returns the cookie that keeps the entries of a browser.
+// deviceCookie returns the cookie with a browser's entries.
 func (p *Pages) deviceCookie(entries []string) *http.Cookie {
 	return &http.Cookie{
 		Name: p.logins.Cookie.Name + "-device", Value: strings.Join(entries, deviceDivider), Path: "/", MaxAge: int(deviceFor / time.Second),
@@ -45,8 +44,7 @@ func (p *Pages) deviceEntries(r *http.Request) []string {
 	return entries[:min(len(entries), deviceUsers)]
 }
 
-// deviceOf returns the entry of a request that is valid for a user with this password. It takes as
-// long for a name that is nobody's.
+// deviceOf returns the request's entry valid for a user with this password. It takes the same time for unknown names.
 func (p *Pages) deviceOf(r *http.Request, name string, password connector.Secret, now time.Time) (found device) {
 	for _, entry := range p.deviceEntries(r) {
 		if d := p.validDevice(entry, name, password, now); d.nonce != "" {
@@ -69,14 +67,12 @@ func (p *Pages) validDevice(entry, name string, password connector.Secret, now t
 	return device{}
 }
 
-// deviceSignature binds an entry to the user and to the hash of the password, so that another
-// password revokes it.
+// deviceSignature binds an entry to the user and the password hash, so a new password revokes it.
 func (p *Pages) deviceSignature(name string, password connector.Secret, expires, nonce string) string {
 	return p.cfg.Ledger.SignInHash("device", name, password.Expose(), expires, nonce)
 }
 
-// keepDevice gives the browser of a user who has just signed in a new entry in its cookie, in place
-// of the one before. It keeps those of other users.
+// keepDevice replaces the user's entry in the browser's cookie after a sign-in. It keeps the entries of other users.
 func (p *Pages) keepDevice(w http.ResponseWriter, r *http.Request, name string, password connector.Secret, now time.Time) {
 	expires, nonce := strconv.FormatInt(now.Add(deviceFor).Unix(), 10), rand.Text()
 	entries := []string{strings.Join([]string{expires, nonce, p.deviceSignature(name, password, expires, nonce)}, ".")}

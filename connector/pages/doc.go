@@ -1,12 +1,10 @@
-// Package pages shows what payersync knows and lets people act on it, in a browser: for the
-// accountant who asks who can be debited, the credit controller who chases signatures, and
-// whoever approves. A page is made whole by the server, works without script, and is the same
-// for the commands' reader: what is shown and what an act does is decided in package office.
+// Package pages shows payersync's data in a browser and lets people act on it. Its readers are accountants checking
+// debits, credit controllers chasing signatures, and approvers. The server renders whole pages; they work without
+// script. Package office supplies the content and the actions, the same as for the commands.
 //
 //	GET  ─▶ host ─▶ login ─▶ role ─▶ page
 //	POST ─▶ host ─▶ same origin ─▶ login ─▶ role ─▶ act (audit log first) ─▶ 303 to a GET
 //
-// No state is changed by GET, but for what is written to the audit log before something
-// personal is shown. Where the listener is, and who may reach it, is left to the command that
-// serves it.
+// GET changes no state, except for the audit entry before personal data is shown. The serving command chooses the
+// listener and its access rules.
 package pages

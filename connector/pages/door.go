@@ -48,7 +48,7 @@ type Door struct {
 	background sync.WaitGroup
 }
 
-// tries are the wrong passwords that one counter has counted.
+// tries is a counter of wrong passwords.
 type tries struct {
 	wrong  int
 	last   time.Time
@@ -56,18 +56,18 @@ type tries struct {
 	stored bool      // the ledger has it, as it is or as it was
 }
 
-// refusals are those that the audit log was not told of yet.
+// refusals counts the refusals not yet in the audit log.
 type refusals struct {
 	untold int
 	last   time.Time // when it was told
 }
 
-// NewDoor returns a door that goes on with the counters of the ledger. Close it before the ledger.
+// NewDoor returns a door with the ledger's saved counters. Close it before the ledger.
 func NewDoor(ledger *state.Ledger) *Door {
 	return &Door{ledger: ledger, passwords: office.NewPasswords(), tries: map[string]*tries{}, changed: map[string]bool{}, told: map[string]*refusals{}}
 }
 
-// Close saves the counters, and waits for lines that are being written into the audit log.
+// Close saves the counters and waits for audit entries in progress.
 func (d *Door) Close() {
 	d.background.Wait()
 	for {
@@ -77,7 +77,7 @@ func (d *Door) Close() {
 	}
 }
 
-// attempt is one password that somebody sends.
+// attempt is one password sent by a client.
 type attempt struct {
 	from     office.Client
 	device   string         // the counter of the device; "" for a stranger
@@ -85,8 +85,8 @@ type attempt struct {
 	pair     string         // which of them is of the name and the network
 }
 
-// enter counts an attempt before the password is checked, so that many at once count, too. It
-// returns how long the client has to wait instead; 0 for not at all.
+// enter counts an attempt before the password check, so simultaneous attempts count too. It returns the time for the
+// client to wait instead; 0 for none.
 func (d *Door) enter(ctx context.Context, name, network string, known device, now time.Time) (a attempt, wait time.Duration, err error) {
 	if known.nonce != "" {
 		a = attempt{from: office.KnownDevice, device: d.ledger.SignInHash("device counter", known.nonce)}
@@ -136,7 +136,7 @@ func (d *Door) enterAsStranger(ctx context.Context, name, network string, now ti
 	return a, 0, nil
 }
 
-// blockOf returns the /48 of a network of IPv6 that is smaller; "" for any other network.
+// blockOf returns the /48 of a smaller IPv6 network; "" for any other network.
 func blockOf(network string) string {
 	of, err := netip.ParsePrefix(network)
 	if err != nil || of.Addr().Is4() || of.Bits() <= 48 {
@@ -146,7 +146,7 @@ func blockOf(network string) string {
 	return block.String()
 }
 
-// wrong returns how many wrong passwords a counter has that still count.
+// wrong returns the number of unexpired wrong passwords of a counter.
 func (d *Door) wrong(counter string, now time.Time) int {
 	if t := d.tries[counter]; t != nil && now.Sub(t.last) <= forgetAfter {
 		return t.wrong
@@ -214,8 +214,7 @@ func (d *Door) load(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// save writes counters that have changed into the ledger, unless it did so a moment ago. It returns
-// how many it has written.
+// save writes changed counters to the ledger, unless it did so a moment ago. It returns the number written.
 func (d *Door) save(ctx context.Context, now time.Time, every time.Duration) (n int, err error) {
 	rows := d.unsaved(now, every)
 	if len(rows) == 0 {
@@ -252,7 +251,7 @@ func (d *Door) unsaved(now time.Time, every time.Duration) (rows []state.SignInA
 	return rows
 }
 
-// later does something beside the answer, whose time must not depend on it.
+// later runs do in the background, so the response time does not depend on it.
 func (d *Door) later(do func()) { d.background.Go(do) }
 
 // tell counts a refusal, and returns how many the audit log is to be told of now; 0 for none.
@@ -273,11 +272,11 @@ func (d *Door) tell(of string, now time.Time) int {
 	return n
 }
 
-// compared is among how many entries keep looks for the one that counts least.
+// compared is the number of entries keep looks at to find the least important one.
 const compared = 16
 
-// keep keeps something in mind. Where there is too much, it evicts the least of a few that the map
-// yields in random order, and returns its key: to look at all would take too long in an attack.
+// keep stores an entry. If the map is full, it evicts the least of a few random entries and returns its key: comparing
+// all would take too long in an attack.
 func keep[V any](in map[string]V, key string, value V, compare func(a, b V) int) (evicted string) {
 	if _, there := in[key]; !there && len(in) >= remembered {
 		looked := 0

@@ -11,12 +11,11 @@ import (
 	"payersync/state"
 )
 
-// letterPolicy is what a browser may do with a letter as mail programs show it: show its words,
-// and nothing else. It runs no script, sends no form, fetches nothing and counts as a page of
-// nobody's, whatever a template or a name in it tries.
+// letterPolicy lets a browser only display a letter, like mail programs do. The letter runs no script, sends no form,
+// loads nothing and has no origin, despite any template or name in it.
 const letterPolicy = "sandbox; default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
 
-// exampleRow is a letter that is filled with invented data.
+// exampleRow is a letter with invented data.
 type exampleRow struct {
 	Kind    letters.Kind
 	Subject string

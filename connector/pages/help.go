@@ -9,7 +9,7 @@ import (
 	"github.com/yuin/goldmark/extension"
 )
 
-// A Guide explains one topic to people who use the pages.
+// A Guide explains one topic to users of the pages.
 type Guide struct {
 	Name    string // of the topic, its address is /help/NAME
 	Title   string
@@ -17,13 +17,13 @@ type Guide struct {
 	Text    string // in Markdown, from the program itself
 }
 
-// guideCommand is the command by which one guide names another.
+// guideCommand matches a guide's reference to another guide.
 var guideCommand = regexp.MustCompile("`payersync help ([a-z-]+)`")
 
 // helpTopics lists the guides.
 func (v *visit) helpTopics() error { return v.show("help", "Help", v.pages.cfg.Guides) }
 
-// guide shows one guide. A guide that it names is a link.
+// guide shows one guide. References to other guides become links.
 func (v *visit) guide() error {
 	for _, g := range v.pages.cfg.Guides {
 		if g.Name != v.PathValue("topic") {

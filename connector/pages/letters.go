@@ -16,7 +16,7 @@ import (
 	"payersync/state"
 )
 
-// lettersPage is what the page of letters shows: to who only looks, its counts alone.
+// lettersPage is the content of the letters page. Viewers see only its counts.
 type lettersPage struct {
 	Off      bool
 	Sender   letters.Sender // who writes to payers
@@ -53,7 +53,7 @@ type lettersPage struct {
 	Gone  int
 }
 
-// letterRow is who gets a letter.
+// letterRow is the recipient of a letter.
 type letterRow struct {
 	office.NamedLetter
 	Path          string
@@ -67,13 +67,13 @@ type letterText struct {
 	Lines []string
 }
 
-// aloneRow is a letter that waits by itself.
+// aloneRow is a letter to approve individually.
 type aloneRow struct {
 	letterText
 	Why, Hash string
 }
 
-// undecidedRow is a letter that was handed over, and about which a person can say something.
+// undecidedRow is a submitted letter with an outcome for a person to state.
 type undecidedRow struct {
 	state.Letter
 	Path, Name string
@@ -130,7 +130,7 @@ func (v *visit) letters() error {
 	return v.show("letters", "Letters", page)
 }
 
-// lettersPage returns the page of what a look finds, where letters are on.
+// lettersPage returns the page for a look's result, if letters are on.
 func (v *visit) lettersPage(look func(context.Context) (*letters.Plan, error)) (*lettersPage, error) {
 	desk := v.pages.cfg.Letters
 	page := &lettersPage{Off: !desk.On(), Examples: desk != nil && desk.Example != nil, Operator: v.User.Role.May(Operator), Several: len(v.pages.cfg.Connections) > 1, Names: v.pages.cfg.Connections}
@@ -161,7 +161,7 @@ func (v *visit) lettersPage(look func(context.Context) (*letters.Plan, error)) (
 	return page, errors.Join(v.addBatch(page), v.addAlone(page), v.addUndecided(page), v.addBounced(page))
 }
 
-// addBatch adds the letters that wait together: some of them in full, and a page of the list.
+// addBatch adds the letters of the waiting batch: some in full, and a page of the list.
 func (v *visit) addBatch(page *lettersPage) error {
 	batch := page.Plan.Batch.Letters
 	examples, err := v.letterRows(office.Examples(batch))
@@ -181,9 +181,8 @@ func (v *visit) addBatch(page *lettersPage) error {
 	return err
 }
 
-// after returns the letters behind a place, which is "" for the beginning, as many as a page
-// has, and the place of the last one where there are more. A place stays one when its letter has
-// left the list.
+// after returns one page of the letters behind a place, and the place of the last one if there are more. "" is the
+// beginning. A place stays valid after its letter has left the list.
 func after(all []letters.Next, place string) (shown []letters.Next, next string) {
 	connection, id, _ := strings.Cut(place, "/")
 	for _, x := range all {
@@ -216,7 +215,7 @@ func (v *visit) letterText(row letterRow) (letterText, error) {
 	return letterText{row, strings.Split(text, "\n")}, err
 }
 
-// addAlone adds the letters that wait by themselves, each in full.
+// addAlone adds the letters to approve individually, each in full.
 func (v *visit) addAlone(page *lettersPage) error {
 	var alone []letters.Next
 	for _, x := range page.Plan.Next {
@@ -238,7 +237,7 @@ func (v *visit) addAlone(page *lettersPage) error {
 	return nil
 }
 
-// addUndecided adds the letters about which a person can say something.
+// addUndecided adds the letters with an outcome for a person to state.
 func (v *visit) addUndecided(page *lettersPage) error {
 	found, err := v.pages.cfg.Letters.Undecided(v.Context(), page.Plan)
 	if err != nil {
@@ -265,7 +264,7 @@ func (v *visit) addUndecided(page *lettersPage) error {
 	return err
 }
 
-// desk returns what letters are done with, and who does it; or a problem where nobody writes any.
+// desk returns the letters service and the operator, or a problem if letters are off.
 func (v *visit) desk() (*office.Letters, operator, error) {
 	by, err := v.operator()
 	if err != nil {
@@ -277,7 +276,7 @@ func (v *visit) desk() (*office.Letters, operator, error) {
 	return v.pages.cfg.Letters, by, nil
 }
 
-// approveLetters lets exactly those letters go that the visitor was shown.
+// approveLetters releases exactly the letters shown to the visitor.
 func (v *visit) approveLetters() error {
 	desk, by, err := v.desk()
 	if err != nil {
@@ -294,7 +293,7 @@ func (v *visit) approveLetters() error {
 	return v.done(connector.Plural(n, "letter")+" approved. Nothing was sent yet: they leave in the hours for letters, one after another, each after a last look at its payer.", "/mandates/letters")
 }
 
-// staleLetters answers somebody whose letters are not those any more that wait, with what is new.
+// staleLetters answers a visitor with an outdated list of letters, and shows the new list.
 func (v *visit) staleLetters() error {
 	v.changed()
 	page, err := v.lettersPage(v.pages.cfg.Letters.Desk.Look)
@@ -314,7 +313,7 @@ func (v *visit) staleLetters() error {
 	return v.showAs(http.StatusConflict, "letters", "The letters changed", page)
 }
 
-// approveAlone lets one letter go that waits by itself.
+// approveAlone releases one letter to approve individually.
 func (v *visit) approveAlone() error {
 	desk, by, err := v.desk()
 	if err != nil {
@@ -332,7 +331,7 @@ func (v *visit) approveAlone() error {
 	return v.done("1 letter approved. Nothing was sent yet: it leaves in the hours for letters.", "/mandates/letters")
 }
 
-// whose returns the connection that a form is about, "" for all, and what it is called.
+// whose returns the connection of a form, "" for all, and its display name.
 func (v *visit) whose() (connection, called string, err error) {
 	if connection = v.filled("connection"); connection == "" {
 		return "", "All letters", nil
@@ -390,7 +389,7 @@ func (v *visit) resumeLetters() error {
 	return v.done(called+" leave again. What was missed is not made up for.", "/mandates/letters")
 }
 
-// continueLetters goes on after a restore, a lost journal or a clock that was set.
+// continueLetters resumes letters after a restore, a lost journal or a clock change.
 func (v *visit) continueLetters() error {
 	desk, by, err := v.desk()
 	if err != nil {
@@ -413,7 +412,7 @@ func (v *visit) continueLetters() error {
 	return v.done(fmt.Sprintf("Letters go on, and the next ones wait for you. The journal told of %s that the ledger did not know.", connector.Plural(n, "letter")), "/mandates/letters")
 }
 
-// sayOfLetter notes what a person says of a letter that was handed over.
+// sayOfLetter notes a person's statement about a submitted letter.
 func (v *visit) sayOfLetter() error {
 	desk, by, err := v.desk()
 	if err != nil {

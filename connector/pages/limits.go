@@ -10,12 +10,11 @@ import (
 	"payersync/connector/office"
 )
 
-// Somebody who is limited to connections sees the pages of an installation that has no others. It
-// is made here, once, and not on each page: the ledger shows none of the other connections' rows,
-// and whatever else pages are made of knows none of them. So a page that forgets the limits shows
-// nothing more, and what is written in an address or a form leads nowhere.
+// A user limited to connections sees the pages of an installation without any others. The limits apply once, here, not
+// on each page: the ledger hides the rows of other connections, and all other data of the pages omits them. A page
+// without its own check shows nothing more, and a forged address or form leads nowhere.
 
-// reach is what a route is to who is limited: theirs, or why it cannot be cut by connection.
+// reach tells limited users' access to a route: allowed, or the reason against a split by connection.
 type reach string
 
 const (
@@ -27,8 +26,7 @@ const (
 	ofAudit    reach = "The audit log is one chain of what everybody did, for all connections."
 )
 
-// within fails where a route is not for who is limited, or is about a connection that the person
-// does not see.
+// within fails if a route is closed to limited users, or concerns a connection hidden from the person.
 func (v *visit) within(to route) error {
 	if !v.pages.limited {
 		return nil
@@ -45,7 +43,7 @@ func (v *visit) within(to route) error {
 	return nil
 }
 
-// both returns the connections that two limits leave; nil for no limits.
+// both returns the connections within two limits; nil for no limits.
 func both(one, other []string) []string {
 	if one == nil {
 		return other
@@ -53,7 +51,7 @@ func both(one, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(one), func(name string) bool { return other != nil && !slices.Contains(other, name) })
 }
 
-// only returns the pages for who is limited to connections, of those that there are.
+// only returns the pages for a user limited to connections.
 func (p *Pages) only(connections []string) *Pages {
 	names := slices.DeleteFunc(slices.Clone(p.cfg.Connections), func(name string) bool { return !slices.Contains(connections, name) })
 	key := strings.Join(names, "\x1f")
@@ -71,9 +69,8 @@ func (p *Pages) only(connections []string) *Pages {
 	return p.parts[key]
 }
 
-// only returns what pages are made of that show these connections alone. A write keeps the laws
-// of the whole ledger: what decides over payers and customers goes on to see all of it, and is
-// asked about what was found in this one.
+// only returns the configuration limited to these connections. Writes still keep the rules of the whole ledger:
+// decisions on payers and customers see all of it, but get only records found within the limits.
 func (c Config) only(names []string) Config {
 	c.Connections = names
 	c.Ledger = c.Ledger.Only(names)
@@ -114,8 +111,7 @@ func (c Config) only(names []string) Config {
 	return c
 }
 
-// look returns what is the matter, as far as it is shown here: of all, or of the connections of
-// who is limited.
+// look returns the visible conditions: all of them, or those of the limited user's connections.
 func (p *Pages) look(ctx context.Context, codes ...condition.Code) ([]condition.Condition, error) {
 	found, err := condition.Look(ctx, p.cfg.Ledger, p.cfg.Expected(), codes...)
 	if p.limited {
@@ -124,7 +120,7 @@ func (p *Pages) look(ctx context.Context, codes ...condition.Code) ([]condition.
 	return found, err
 }
 
-// nav returns the entries of the navigation that lead somewhere.
+// nav returns the navigation entries with a served page.
 func (p *Pages) nav() []entry {
 	return slices.DeleteFunc(slices.Clone(nav), func(e entry) bool { return e.Path != "/" && !p.served[e.Path] })
 }

@@ -11,7 +11,7 @@ import (
 	"payersync/state"
 )
 
-// linkedRow is one that was linked, and is not sent yet.
+// linkedRow is a link not sent yet.
 type linkedRow struct {
 	ID, Number, Name, Connection, Path string
 	At                                 time.Time
@@ -24,8 +24,8 @@ func pairID(p state.Promise) string {
 	return strings.Join([]string{p.Connection, p.SourceID, p.BillingID}, "\x1f")
 }
 
-// linked lists what was linked and is not sent yet. What was linked together last is ticked, or
-// what was linked at the moment that the address names.
+// linked lists the links not sent yet. The last group linked together is ticked, or the group of the time in the
+// address.
 func (v *visit) linked() error {
 	var after state.Promise
 	if p := strings.SplitN(v.filled("after"), "|", 3); len(p) == 3 {
@@ -67,7 +67,7 @@ func (v *visit) linked() error {
 	return v.show("linked", "Linked, and not sent yet", content)
 }
 
-// unlink takes back the links that are ticked, and leaves those for which something was sent since.
+// unlink undoes the ticked links, except links already sent.
 func (v *visit) unlink() error {
 	by, err := v.operator()
 	if err != nil {
@@ -94,7 +94,7 @@ func (v *visit) unlink() error {
 	return v.done(takenBack(len(pairs), left), "/matches/linked")
 }
 
-// takenBack says how many links were taken back, and which were left.
+// takenBack gives the number of undone links and names the others.
 func takenBack(asked int, left []office.Left) string {
 	note := connector.Plural(asked-len(left), "link") + " taken back. Nothing was sent by this."
 	var sent, underWay []string
@@ -116,7 +116,7 @@ func takenBack(asked int, left []office.Left) string {
 	return note
 }
 
-// leftBecause says which links were left, and why; nothing where none was.
+// leftBecause names the remaining links and the reason; nothing if there are none.
 func leftBecause(why string, ids []string) string {
 	n := len(ids)
 	if n == 0 {

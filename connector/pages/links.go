@@ -14,13 +14,13 @@ import (
 	"payersync/state"
 )
 
-// failed is a link that could not be fetched, as it is shown.
+// failed is a link with a fetch error, for display.
 type failed struct {
 	Connection, SourceID, Path, Why string
 }
 
-// lostLinks shows how far the fetching is, what became of the last one, and which links are
-// lost now, with the question whether to fetch them.
+// lostLinks shows the progress of the fetch, the result of the last one, and the links lost now. It offers to fetch
+// them.
 func (v *visit) lostLinks() error {
 	lot := v.pages.cfg.Fetcher.Lot()
 	content := struct {
@@ -54,7 +54,7 @@ func (v *visit) lostLinks() error {
 	return v.show("links", "Lost links", content)
 }
 
-// fetchLinks begins to fetch the links that the visitor was shown to be lost.
+// fetchLinks starts to fetch the links shown to the visitor as lost.
 func (v *visit) fetchLinks() error {
 	const title = "No link was asked for"
 	acts := v.pages.cfg.Mandates

@@ -25,7 +25,7 @@ const (
 	linkFor    = 10 * time.Minute // a link that signs in waits to be used
 )
 
-// What is kept with a login.
+// The keys of a login's data.
 const (
 	keyUser  = "user"
 	keyRole  = "role"
@@ -46,8 +46,8 @@ const (
 	byProvider = "provider "
 )
 
-// store keeps logins in the ledger. Their hours are those of the browser's world and not of
-// the ledger's clock, which a demonstration moves on by days.
+// store keeps logins in the ledger. They expire by the system clock, not by the ledger's clock, because a demonstration
+// advances that by days.
 type store struct{ ledger *state.Ledger }
 
 func (s store) FindCtx(ctx context.Context, hash string) (data []byte, found bool, err error) {
@@ -69,19 +69,18 @@ func (s store) DeleteCtx(ctx context.Context, hash string) error {
 	return s.ledger.Do(ctx, func(tx *state.Tx) error { return tx.DropLogin(hash) })
 }
 
-// signingIn is where a context holds the write that uses a link up: the login begins with it
-// or not at all.
+// signingIn is the context key of the write to use up a link: the login begins in the same write.
 type signingIn struct{}
 
-// errNoContext means that the library has come to ask without a context.
+// errNoContext means the library now calls without a context.
 var errNoContext = errors.New("a login is asked for without a context")
 
 func (store) Find(string) ([]byte, bool, error)      { return nil, false, errNoContext }
 func (store) Commit(string, []byte, time.Time) error { return errNoContext }
 func (store) Delete(string) error                    { return errNoContext }
 
-// newLogins returns what keeps logins. It is made by hand, because scs.New starts a goroutine
-// for a store that is not used, and every reload of the configuration makes new pages.
+// newLogins returns the session manager. It does not use scs.New, because this starts a goroutine for an unused store,
+// and every reload of the configuration makes new pages.
 func (p *Pages) newLogins() *scs.SessionManager {
 	m := &scs.SessionManager{
 		Lifetime: loginFor, IdleTimeout: idleFor, Codec: scs.GobCodec{}, Store: store{p.cfg.Ledger}, HashTokenInStore: true,
@@ -94,15 +93,15 @@ func (p *Pages) newLogins() *scs.SessionManager {
 	return m
 }
 
-// ledgerMark tells ledgers of one machine apart, and says nothing of where they are.
+// ledgerMark distinguishes the ledgers of one machine without revealing their place.
 func ledgerMark(l *state.Ledger) string {
 	path, _ := l.Path()
 	sum := sha256.Sum256([]byte(path))
 	return hex.EncodeToString(sum[:4])
 }
 
-// NewLink keeps a link in the ledger that signs a person in once, and returns its path. It is
-// good for ten minutes, by the clock of this machine. by says who made it, for the audit log.
+// NewLink stores a single-use sign-in link in the ledger and returns its path. It is valid for ten minutes by the
+// machine's clock. by names its creator in the audit log.
 func NewLink(ctx context.Context, ledger *state.Ledger, user User, by string) (path string, err error) {
 	token := make([]byte, 32)
 	_, _ = rand.Read(token) // never fails
@@ -125,7 +124,7 @@ func hashed(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// signedIn answers requests of who is signed in and may do what the route needs.
+// signedIn answers requests of signed-in users with the role for the route.
 func (p *Pages) signedIn(to route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, err := p.visitOf(w, r)
@@ -144,7 +143,7 @@ func (p *Pages) signedIn(to route) http.Handler {
 	})
 }
 
-// visitOf returns the visit that a request belongs to.
+// visitOf returns the visit of a request.
 func (p *Pages) visitOf(w http.ResponseWriter, r *http.Request) (*visit, error) {
 	ctx, err := p.logins.Load(r.Context(), p.token(r))
 	if err != nil {
@@ -164,9 +163,8 @@ func (p *Pages) visitOf(w http.ResponseWriter, r *http.Request) (*visit, error) 
 	return v, nil
 }
 
-// stillIn fails where all logins of a person were ended since, or the provider that let somebody
-// in is none any more. To who is limited to connections it leaves the pages of these alone: it
-// reads the limits anew for each request, however somebody came in.
+// stillIn fails if all logins of a person have ended since, or the login's provider is no longer configured. For users
+// limited to connections it restricts the pages. It reads the limits for each request, for every kind of sign-in.
 func (p *Pages) stillIn(ctx context.Context, v *visit) error {
 	user, err := p.cfg.Ledger.User(ctx, strings.ToLower(v.User.Name))
 	if err != nil {
@@ -190,7 +188,7 @@ func (p *Pages) stillIn(ctx context.Context, v *visit) error {
 	return nil
 }
 
-// token returns the token that a request came with; "" for none.
+// token returns the token of a request; "" for none.
 func (p *Pages) token(r *http.Request) string {
 	c, err := r.Cookie(p.logins.Cookie.Name)
 	if err != nil {
@@ -199,8 +197,7 @@ func (p *Pages) token(r *http.Request) string {
 	return c.Value
 }
 
-// touch keeps that somebody is there. A ledger that takes no write shows its pages all the
-// same: what is lost is that the login lasts longer.
+// touch records the user's activity. A ledger without writes still shows its pages; only the login is not extended.
 func (v *visit) touch() {
 	ctx := v.Context()
 	if time.Since(time.Unix(v.pages.logins.GetInt64(ctx, keySeen), 0)) < touchEvery {
@@ -236,7 +233,7 @@ func (p *Pages) once(w http.ResponseWriter, r *http.Request) {
 	p.render(w, nil, http.StatusOK, "once", "Sign in", userOf(link))
 }
 
-// userOf returns whom a link signs in.
+// userOf returns the user of a link.
 func userOf(link *state.LoginLink) User {
 	return User{Name: link.Person, Role: Role(link.Role), Connections: link.Connections}
 }
@@ -269,7 +266,7 @@ func (p *Pages) home(w http.ResponseWriter, r *http.Request, err error) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// arrival is somebody who is let in.
+// arrival is a user after a successful sign-in.
 type arrival struct {
 	user User
 	way  string
@@ -281,8 +278,7 @@ type arrival struct {
 	password connector.Secret // the hash of the password that somebody has typed or chosen, for a device cookie; zero for none
 }
 
-// begin begins a login, with a token that nobody had before. A login that the browser had until
-// now ends.
+// begin begins a login with a new token. The browser's earlier login ends.
 func (p *Pages) begin(w http.ResponseWriter, r *http.Request, who arrival) error {
 	ctx, err := p.logins.Load(r.Context(), p.token(r))
 	if err != nil { // what cannot be read must not keep anybody out

@@ -18,7 +18,7 @@ import (
 	"payersync/state"
 )
 
-// waiting are the parts of the work list, by the word that stands for them in an address.
+// waiting are the parts of the work list, by their name in an address.
 var waiting = []struct {
 	show, label string
 	which       office.Which
@@ -41,7 +41,7 @@ type part struct {
 	Count int
 }
 
-// workRow is who has to sign.
+// workRow is a payer yet to sign.
 type workRow struct {
 	office.Stood
 	Path   string // of the payer's page
@@ -52,7 +52,7 @@ type workRow struct {
 	Next   string // what comes next: a letter, or what somebody has to do
 }
 
-// mandates lists who has to sign, those first that have waited longest.
+// mandates lists the payers yet to sign, longest wait first.
 func (v *visit) mandates() error {
 	c, err := v.counted()
 	if c == nil {
@@ -109,7 +109,7 @@ func (v *visit) mandates() error {
 	return v.show("mandates", "Mandates", content)
 }
 
-// workRows returns those who have to sign, with what comes next.
+// workRows returns the payers yet to sign, with their next step.
 func (v *visit) workRows(stood []office.Stood) (out []workRow, err error) {
 	ids := make([]state.RecordID, len(stood))
 	for i, r := range stood {
@@ -136,8 +136,8 @@ func (v *visit) workRows(stood []office.Stood) (out []workRow, err error) {
 	return out, nil
 }
 
-// counted returns the last count of where all stand. While the first is being made it answers
-// with a page that says so, and returns none.
+// counted returns the last count of all records. While the first count is running, it shows a page with this message
+// and returns nil.
 func (v *visit) counted() (*office.Count, error) {
 	c, err := v.pages.cfg.Standings.Latest(v.Context())
 	if errors.Is(err, office.ErrCounting) {
@@ -146,7 +146,7 @@ func (v *visit) counted() (*office.Count, error) {
 	return c, err
 }
 
-// stepChip returns the chip of who has to sign.
+// stepChip returns the chip of a payer yet to sign.
 func stepChip(s standing.Standing) chip {
 	switch s.Step {
 	case standing.NotSent:
@@ -161,7 +161,7 @@ func stepChip(s standing.Standing) chip {
 	return chip{"✕", "Stopped", stopped}
 }
 
-// whyItStops says why somebody who has to sign is not reminded, or what is not certain.
+// whyItStops explains why a payer yet to sign gets no reminder, or names an uncertainty.
 func whyItStops(s standing.Standing) string {
 	switch {
 	case s.Step == standing.LinkLost:
@@ -174,8 +174,7 @@ func whyItStops(s standing.Standing) string {
 	return ""
 }
 
-// handOver sends the hand-over file: whoever asked for it is in the audit log before a byte of
-// it leaves.
+// handOver sends the hand-over file. The audit log has the requester before the first byte is sent.
 func (v *visit) handOver() error {
 	why, err := v.reason()
 	if err != nil {
@@ -267,7 +266,7 @@ func (v *visit) noteSent() error {
 	return v.done(note, "/mandates"+v.showing())
 }
 
-// showing returns the part of the work list that a form was on, as a query.
+// showing returns the form's part of the work list, as a query.
 func (v *visit) showing() string {
 	show := v.PostFormValue("show")
 	for _, w := range waiting {

@@ -105,7 +105,7 @@ type mistake struct {
 	N int // among the mistakes, from 1
 }
 
-// mappingConflict is another text that was saved meanwhile.
+// mappingConflict is another text saved in the meantime.
 type mappingConflict struct {
 	By    state.Entry // zero where nobody knows
 	Text  string
@@ -132,7 +132,7 @@ func (f fieldsShown) Filled(n int) string {
 	return fmt.Sprintf("%d %% filled", n*100/f.Records)
 }
 
-// theMapping returns the mapping that the address names, as its file has it.
+// theMapping returns the mapping file named by the address.
 func (v *visit) theMapping() (office.MappingText, error) {
 	if v.pages.cfg.Mappings == nil {
 		return office.MappingText{}, noMapping
@@ -147,8 +147,8 @@ func (v *visit) theMapping() (office.MappingText, error) {
 	return now, nil
 }
 
-// mapping shows the mapping of a connection: the file as it is, or for an admin a version that
-// takes its place in the editor alone, or the text that is being counted.
+// mapping shows the mapping of a connection: the file, or the text being counted. For an admin, the editor may hold an
+// earlier version instead.
 func (v *visit) mapping() error {
 	now, err := v.theMapping()
 	if err != nil {
@@ -231,8 +231,8 @@ func (v *visit) showMapping(p *mappingPage, now office.MappingText) error {
 	return nil
 }
 
-// mark puts the mistakes at their lines. What is wrong with an example quotes it, and an
-// example may be somebody's record: who sees no records is told how many mistakes there are.
+// mark places the mistakes at their lines. A mistake in an example quotes it, and an example may be a real record.
+// Users without access to records see only the number of mistakes.
 func (v *visit) mark(p *mappingPage, wrong []strict.Problem) {
 	lines := strings.Count(p.Text, "\n") + 1
 	p.Rows = min(lines+1, 4000)
@@ -252,7 +252,7 @@ func (v *visit) mark(p *mappingPage, wrong []strict.Problem) {
 	}
 }
 
-// withoutExamples returns a text without the examples, which may be somebody's records.
+// withoutExamples removes the examples from a text, because they may be real records.
 func withoutExamples(text string) string {
 	var out []string
 	inside := false
@@ -269,7 +269,7 @@ func withoutExamples(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// addFields adds the fields of the source, with values as far as whoever looks may see them.
+// addFields adds the fields of the source, with the values visible to the visitor.
 func (v *visit) addFields(p *mappingPage) error {
 	t, err := v.pages.cfg.Mappings.Profiles(v.Context(), p.Connection)
 	if err != nil {
@@ -306,7 +306,7 @@ type forecastRow struct {
 	Fields []fieldRow
 }
 
-// forecastGroup are customers whose same fields would change in the same manner.
+// forecastGroup is a set of customers with the same kind of change to the same fields.
 type forecastGroup struct {
 	Count int
 	What  string
@@ -350,7 +350,7 @@ func (v *visit) forecastOf(p syncer.Preview, keyName string) (*forecast, error) 
 	return f, err
 }
 
-// addPreview tries the text on the first records, and on the one that is asked for.
+// addPreview tries the text on the first records, and on the requested record.
 func (v *visit) addPreview(p *mappingPage, checked office.Checked, now office.MappingText) error {
 	ctx, m := v.Context(), v.pages.cfg.Mappings
 	first, err := m.First(ctx, checked.Connection)
@@ -432,7 +432,7 @@ func (v *visit) cured(p *mappingPage, which string) (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-// count begins to try the text on all records; done where the browser was sent there.
+// count starts to try the text on all records; done means a redirect was sent.
 func (v *visit) count(p *mappingPage) (done bool, err error) {
 	checked, err := v.pages.cfg.Mappings.Check(v.Context(), p.Connection, []byte(p.Text))
 	if err != nil || checked.Mapping == nil {
@@ -445,7 +445,7 @@ func (v *visit) count(p *mappingPage) (done bool, err error) {
 	return true, nil
 }
 
-// saveMapping saves the text over the version that was opened; done where it is.
+// saveMapping saves the text over the opened version; done means it was saved.
 func (v *visit) saveMapping(p *mappingPage) (done bool, err error) {
 	if p.Reason == "" {
 		p.Problem, p.Anchor, p.Status = "say why you save", "reason", http.StatusUnprocessableEntity
@@ -485,8 +485,7 @@ func (v *visit) saveMapping(p *mappingPage) (done bool, err error) {
 	return false, err
 }
 
-// meet shows a text that was saved meanwhile beside the one that was typed. To save again is to
-// save over it.
+// meet shows a text saved in the meantime beside the typed text. Saving again overwrites it.
 func (v *visit) meet(p *mappingPage) error {
 	theirs, err := v.theMapping()
 	if err != nil {
@@ -562,7 +561,7 @@ func (v *visit) stopCounting() error {
 	return v.done("Counting again.", mappingPath(connection)+"/preview/"+url.PathEscape(hash))
 }
 
-// quality shows what the rules of the mapping did not understand, and who shares a name.
+// quality shows values not understood by the mapping's rules, and records with the same name.
 func (v *visit) quality() error {
 	now, err := v.theMapping()
 	if err != nil {
@@ -596,8 +595,7 @@ func (v *visit) quality() error {
 	return v.show("quality", "Data quality", content)
 }
 
-// versionOf returns the version of the connection's mapping that begins so: one that a run of
-// this connection has used, and no other.
+// versionOf returns the version of the connection's mapping with this prefix, among the versions used by its runs.
 func (v *visit) versionOf(prefix string) (state.MappingVersion, error) {
 	all, err := v.ledger().MappingVersions(v.Context(), v.PathValue("connection"))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"payersync/state"
 )
 
-// What is kept with a login while somebody decides on matches.
+// The keys of login data for match decisions.
 const (
 	keyLater    = "later"    // those that were put at the end of the list
 	keyWhy      = "why"      // the reason that is used for the next ones
@@ -31,7 +31,7 @@ const mostLater = 200
 // groupWords are the groups of matches in words.
 var groupWords = map[office.Likelihood]string{office.Likely: "Likely the same", office.Unclear: "Unclear", office.Several: "Several candidates"}
 
-// matchPath is the address of one who looks like a customer.
+// matchPath is the address of a record similar to a customer.
 func matchPath(id state.RecordID) string {
 	return "/matches/" + url.PathEscape(id.Connection) + "/" + segment(id.SourceID)
 }
@@ -49,7 +49,7 @@ func (v *visit) matcher() (*office.Matches, error) {
 	return nil, problem{Status: http.StatusConflict, Title: "Matches cannot be decided here", Sentence: "These pages were opened without the billing service.", Next: "Open them with payersync pages or payersync serve."}
 }
 
-// undecided returns those that wait for a word, those last that this login has put off.
+// undecided returns the records waiting for a decision. Records postponed in this login come last.
 func (v *visit) undecided() (*office.Matches, office.Waiting, error) {
 	m, err := v.matcher()
 	if err != nil {
@@ -67,7 +67,7 @@ func (v *visit) undecided() (*office.Matches, office.Waiting, error) {
 	return m, all, nil
 }
 
-// order returns the places of those that this login has put off, from 1; nil for nobody.
+// order returns the places of the postponed records of this login, from 1; nil for none.
 func (v *visit) order() map[string]int {
 	var order map[string]int
 	for i, path := range v.kept(keyLater) {
@@ -79,9 +79,8 @@ func (v *visit) order() map[string]int {
 	return order
 }
 
-// cut returns the rows of a group behind the place that the address names, as many as a page
-// shows, and the place of the last where there are more. A row that is gone since is a place all
-// the same.
+// cut returns one page of a group's rows behind the place in the address, and the place of the last row if there are
+// more. The place of a row gone since stays valid.
 func (v *visit) cut(rows []office.Likeness, most int) ([]office.Likeness, string) {
 	if after := strings.SplitN(v.filled("after"), "|", 3); len(after) == 3 && len(rows) > 0 {
 		last, order := office.Likeness{RecordID: state.RecordID{Connection: after[1], SourceID: after[2]}, Since: after[0], Group: rows[0].Group}, v.order()
@@ -101,13 +100,13 @@ func inGroup(all []office.Likeness, g office.Likelihood) []office.Likeness {
 	return slices.DeleteFunc(slices.Clone(all), func(l office.Likeness) bool { return l.Group != g })
 }
 
-// unreadMatches is a connection whose matches are not shown.
+// unreadMatches is a connection with hidden matches.
 type unreadMatches struct {
 	Connection, Path string
 	Line             int
 }
 
-// kept returns the lines that are kept with the login.
+// kept returns the lines stored with the login.
 func (v *visit) kept(name string) []string {
 	return strings.FieldsFunc(v.pages.logins.GetString(v.Context(), name), func(r rune) bool { return r == '\n' })
 }
@@ -170,7 +169,7 @@ func likelyID(l office.Likeness) string {
 	return matchPath(l.RecordID) + "?customer=" + url.QueryEscape(l.Candidates[0].BillingID)
 }
 
-// matches lists those that look like customers of the billing service, by how sure it is.
+// matches lists records similar to customers of the billing service, by certainty.
 func (v *visit) matches() error {
 	_, all, err := v.undecided()
 	if err != nil {
@@ -241,7 +240,7 @@ type sideBySide struct {
 	Says                chip
 }
 
-// matchPage is one who looks like a customer, beside it.
+// matchPage is a record beside a similar customer.
 type matchPage struct {
 	matchRow
 	Candidates []choiceOf
@@ -260,7 +259,7 @@ type matchPage struct {
 	Back       string
 }
 
-// match shows one who looks like a customer beside it.
+// match shows a record beside a similar customer.
 func (v *visit) match() error {
 	m, now, err := v.undecided()
 	if err != nil {
@@ -362,7 +361,7 @@ func (v *visit) compare(p *matchPage, u syncer.Unlinked, h syncer.Holder) {
 	}
 }
 
-// hiddenFrom stands for a value that a role does not see.
+// hiddenFrom stands for a value hidden from a role.
 func hiddenFrom(value string) string {
 	if value == "" {
 		return ""
@@ -370,13 +369,13 @@ func hiddenFrom(value string) string {
 	return "not shown to the role viewer"
 }
 
-// among returns the place of the record that the address names; -1 for none.
+// among returns the index of the record named by the address; -1 for none.
 func (v *visit) among(all []office.Likeness) int {
 	id := state.RecordID{Connection: v.PathValue("connection"), SourceID: idOf(v.PathValue("id"))}
 	return slices.IndexFunc(all, func(l office.Likeness) bool { return l.RecordID == id })
 }
 
-// decidedMeanwhile says that nobody waits at the address.
+// decidedMeanwhile means no record waits at the address.
 func decidedMeanwhile(status int) problem {
 	return problem{Status: status, Title: "This payer does not wait for a decision", Sentence: "Somebody decided on it, or it changed, since the list was made. Nothing was changed.", Next: "The list of matches shows those that wait."}
 }
@@ -461,7 +460,7 @@ func notDecided(err error) error {
 	return p
 }
 
-// keepReason keeps a reason for the next ones, or drops the one that was kept.
+// keepReason stores a reason for the next decisions, or drops the stored one.
 func (v *visit) keepReason(reason string) {
 	if v.filled("keep") == "" {
 		reason = ""
@@ -499,7 +498,7 @@ func (v *visit) takeMatchBack(by operator) error {
 	return v.done("Taken back. Nothing was sent.", matchPath(id))
 }
 
-// likely lists all that are likely the same, to be ticked.
+// likely lists all likely matches, to be ticked.
 func (v *visit) likely() error {
 	_, all, err := v.undecided()
 	if err != nil {
@@ -522,7 +521,7 @@ func (v *visit) likely() error {
 // mostTicked is how many are linked at once.
 const mostTicked = 500
 
-// linkLikely links those that are ticked and still likely, all of them or none.
+// linkLikely links the ticked and still likely matches, all of them or none.
 func (v *visit) linkLikely() error {
 	if err := v.fresh(v.URL.Path); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"payersync/state"
 )
 
-// finishMatching notes that matching of a connection is finished.
+// finishMatching marks the matching of a connection as finished.
 func (v *visit) finishMatching() error {
 	connection := v.filled("connection")
 	if !slices.Contains(v.pages.cfg.Connections, connection) {
@@ -32,7 +32,7 @@ func (v *visit) finishMatching() error {
 	return v.done(note, "/matches")
 }
 
-// separateBooks notes that two connections read the books of two companies.
+// separateBooks notes the decision to treat two connections as two companies.
 func (v *visit) separateBooks() error {
 	connection, other := v.filled("connection"), v.filled("other")
 	if !slices.Contains(v.pages.cfg.Connections, connection) {

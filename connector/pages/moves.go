@@ -57,7 +57,7 @@ func (v *visit) mover() (*office.Moves, error) {
 	return nil, problem{Status: http.StatusConflict, Title: "Books cannot be moved here", Sentence: "These pages were opened without the connections' mappings.", Next: "Open them with payersync pages or payersync serve."}
 }
 
-// moves shows which records of a connection continue which payers of another one.
+// moves shows the pairs of a connection's records and another connection's payers.
 func (v *visit) moves() error {
 	m, err := v.mover()
 	if err != nil {
@@ -166,7 +166,7 @@ func (v *visit) decideMove() error {
 	return v.done(note, movesPath(from, to))
 }
 
-// acceptMove accepts the pairs that the form names, or rejects one.
+// acceptMove accepts the pairs in the form, or rejects one.
 func (v *visit) acceptMove(m *office.Moves, from, to, act string, by syncer.Operator) (note string, err error) {
 	found, err := m.Propose(v.Context(), from, to, match.BulkLevel)
 	if err != nil {
@@ -202,7 +202,7 @@ func (v *visit) acceptMove(m *office.Moves, from, to, act string, by syncer.Oper
 	return fmt.Sprintf("%s accepted. Nothing was sent yet: the next run of %s writes the new keys, within its limits.%s", connector.Plural(len(pairs)-len(left), "pair"), to, leftOfMove(left)), nil
 }
 
-// takeMoveBack takes the pairs back that the form names, or the whole move.
+// takeMoveBack undoes the pairs in the form, or the whole move.
 func (v *visit) takeMoveBack(m *office.Moves, from, to, act string, by syncer.Operator) (note string, err error) {
 	var left []state.MoveLeft
 	if act == "undo" {
@@ -228,7 +228,7 @@ func (v *visit) takeMoveBack(m *office.Moves, from, to, act string, by syncer.Op
 	return fmt.Sprintf("%s taken back. Nothing was sent.%s", connector.Plural(len(newIDs)-len(left), "pair"), leftOfMove(left)), nil
 }
 
-// leftOfMove names the pairs that were left as they are.
+// leftOfMove names the unchanged pairs.
 func leftOfMove(left []state.MoveLeft) string {
 	var ids []string
 	for _, l := range left {

@@ -13,8 +13,7 @@ import (
 	"payersync/state"
 )
 
-// warned are the conditions that stand above the headline. What waits for a person by itself,
-// payers and plans, is counted below it.
+// warned are the conditions above the headline. Payers and plans waiting for a person are counted below it.
 var warned = slices.DeleteFunc(slices.Clone(condition.Codes), func(c condition.Code) bool {
 	switch c {
 	case condition.Attention, condition.MandateCancelled, condition.MandateUnknown, condition.PlanWaits:
@@ -23,7 +22,7 @@ var warned = slices.DeleteFunc(slices.Clone(condition.Codes), func(c condition.C
 	return false
 })
 
-// settled are the pages on which a condition is looked into, or settled.
+// settled are the pages to examine or settle a condition.
 var settled = map[condition.Code]leads{
 	condition.WebhooksSilent: {"/webhooks", "Look at the webhooks"}, condition.SubscriptionChanged: {"/webhooks", "Look at the webhooks"},
 	condition.RotationUnfinished: {"/webhooks", "Look at the webhooks"}, condition.EventsUnclear: {"/webhooks", "Look at the webhooks"}, condition.EventTypeUnknown: {"/webhooks", "Look at the webhooks"},
@@ -39,7 +38,7 @@ var settled = map[condition.Code]leads{
 // leads is a link in words.
 type leads struct{ Path, Label string }
 
-// warning is something that is the matter, and where that is settled.
+// warning is a condition with the page to settle it.
 type warning struct {
 	condition.Condition
 	On leads // zero where a command alone settles it
@@ -74,14 +73,13 @@ type setUp struct {
 	Command string
 }
 
-// The size of the funnel: a bar and its numbers below each other, so that it fits the narrowest
-// screen.
+// The size of the funnel: each bar has its numbers below it, so the funnel fits the narrowest screen.
 const (
 	funnelWidth = 320
 	funnelStep  = 40
 )
 
-// overview answers whether it works, who cannot be debited, and what waits.
+// overview shows whether payersync works, the payers not debitable, and the waiting work.
 func (v *visit) overview() error {
 	c, err := v.counted()
 	if c == nil {
@@ -134,7 +132,7 @@ func (v *visit) overview() error {
 	return v.show("overview", "Overview", content)
 }
 
-// warnings returns what is the matter, in the order in which it was found, with the pages that settle it.
+// warnings returns the conditions in the order found, with the pages to settle them.
 func (v *visit) warnings(found []condition.Condition) (out []warning) {
 	for _, c := range found {
 		w := warning{Condition: c}
@@ -146,7 +144,7 @@ func (v *visit) warnings(found []condition.Condition) (out []warning) {
 	return out
 }
 
-// mostWords says why most of those that cannot be debited cannot.
+// mostWords names the main cause of payers not debitable.
 func mostWords(c *office.Count, cannot int) string {
 	most := c.Most()
 	words := map[standing.Class]string{
@@ -181,10 +179,10 @@ func funnel(c *office.Count) (out []stage) {
 	return out
 }
 
-// unsignedFor is for how many days somebody has not signed before that waits for a person.
+// unsignedFor is the number of days without a signature before a person should act.
 const unsignedFor = 14
 
-// actors are those who must act on payers, in the order in which they are shown.
+// actors are the parties to act on payers, in display order.
 var actors = []standing.Who{standing.You, standing.Books, standing.Operator, standing.Payer, standing.Bank}
 
 // actorWords are what the actors are called after a number.
@@ -192,10 +190,10 @@ var actorWords = map[standing.Who]string{
 	standing.You: "for you", standing.Books: "for the books", standing.Operator: "for the operator of payersync", standing.Payer: "for the payer", standing.Bank: "for the bank",
 }
 
-// actsPath returns the address of the list of the records on which somebody must act.
+// actsPath returns the address of the list of records waiting for a party.
 func actsPath(who standing.Who) string { return "/mandates/report?who=" + string(who) }
 
-// yours are what waits for the reader, by where the records stand. A word for a step comes before that for its class.
+// yours describes the reader's work by class or step. The text of a step takes precedence over its class.
 var yours = map[string]string{
 	string(standing.LeftBehind): "left the books and can still be debited", string(standing.Debitable): "can be debited, and need a decision",
 	string(standing.Unlooked): "were active when they were last seen, and need a decision", string(standing.Signed): "have signed, and need a decision",
@@ -206,8 +204,7 @@ var yours = map[string]string{
 	string(standing.Unknown): "have an unknown status",
 }
 
-// waiting returns what waits for the reader, the most urgent first. The records on which the reader
-// must act are each in one line.
+// waiting returns the reader's work, most urgent first. It counts each record in one line.
 func (v *visit) waiting(c *office.Count) (out []leads) {
 	add := func(n int, words, path string) {
 		if n > 0 {
@@ -294,7 +291,7 @@ func (v *visit) connections(c *office.Count) (out []connectionRow, err error) {
 	return out, nil
 }
 
-// setUp returns the steps to the first payer, and which are done.
+// setUp returns the steps to the first payer, with their completion.
 func (v *visit) setUp(c *office.Count) ([]setUp, error) {
 	hooks, err := v.ledger().Subscription(v.Context())
 	if err != nil {

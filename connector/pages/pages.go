@@ -49,7 +49,7 @@ type Config struct {
 	Network     func(*http.Request) string                              // where a request comes from, for counting wrong passwords; nil for the address that sends it
 }
 
-// Event is a request that ended in an error, or was refused.
+// Event is a request with an error or a refusal.
 type Event struct {
 	Route  string // the pattern, never the address: that may hold a token
 	User   string // "" for nobody
@@ -71,8 +71,7 @@ type Pages struct {
 	parts map[string]*Pages // what those see who are limited, by their connections
 }
 
-// New returns pages. It refuses to make them without a ledger that has its sealing key:
-// nobody could sign in.
+// New returns pages. It fails without a ledger with its sealing key: nobody could sign in.
 func New(cfg Config) (*Pages, error) {
 	if cfg.Ledger == nil || cfg.Ledger.Sealed() {
 		return nil, errors.New("the pages need the ledger with its sealing key; give ledger.key_file")
@@ -126,7 +125,7 @@ func New(cfg Config) (*Pages, error) {
 	return p, nil
 }
 
-// unlessGone reports no error that is but a browser that has gone away.
+// unlessGone reports no errors caused by a closed browser connection.
 func unlessGone(report func(Event)) func(Event) {
 	return func(e Event) {
 		if report != nil && !errors.Is(e.Err, context.Canceled) {
@@ -138,5 +137,5 @@ func unlessGone(report func(Event)) func(Event) {
 // ServeHTTP answers a request.
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
 
-// now is the ledger's clock, by which everything that is shown is dated.
+// now returns the ledger's time, for all dates on pages.
 func (p *Pages) now() time.Time { return p.cfg.Ledger.Now() }

@@ -7,7 +7,7 @@ import (
 	"payersync/state"
 )
 
-// pairHalf is one of two records that stand side by side.
+// pairHalf is one of two records side by side.
 type pairHalf struct {
 	payerRow
 	Books string
@@ -36,13 +36,13 @@ func (v *visit) pairHalves(ids ...state.RecordID) (out []pairHalf, err error) {
 	return out, nil
 }
 
-// pair is a payer that left the books, beside the record that may be its new one.
+// pair is a payer gone from the books, beside the record possibly replacing it.
 type pair struct {
 	Halves []pairHalf
 	Offers []offer
 }
 
-// pairsOf returns the pairs of which a payer is a half, with the buttons that settle both.
+// pairsOf returns a payer's pairs, with the buttons to settle both halves.
 func (v *visit) pairsOf(renumberings []state.Renumbering) (out []pair, err error) {
 	for _, r := range renumberings {
 		p := pair{}
@@ -72,8 +72,8 @@ func (v *visit) pairsOf(renumberings []state.Renumbering) (out []pair, err error
 	return out, nil
 }
 
-// warnOfSuccessor warns before the mandate of a payer is cancelled, or left as it is, that may be
-// in the books under a new number.
+// warnOfSuccessor warns before a payer's mandate is cancelled, or kept, if the payer may be in the books under a new
+// number.
 func (v *visit) warnOfSuccessor(a *asked, act connector.Act) error {
 	if act != connector.ActCancel && act != connector.ActClose {
 		return nil

@@ -20,8 +20,8 @@ type operator = syncer.Operator
 // freshFor is how old a sign-in may be for what cannot be undone.
 const freshFor = 15 * time.Minute
 
-// fresh fails unless somebody has signed in a short time ago, or typed the password since. back is
-// where it was to be done.
+// fresh fails unless the user has signed in a short time ago, or typed the password since. back is the page to return
+// to.
 func (v *visit) fresh(back string) error {
 	if time.Since(time.Unix(v.pages.logins.GetInt64(v.Context(), keyBegan), 0)) < freshFor {
 		return nil
@@ -43,7 +43,7 @@ func (v *visit) fresh(back string) error {
 	return is
 }
 
-// deed is something that a person can do about one payer.
+// deed is an action of a person about one payer.
 type deed struct {
 	act     connector.Act // the way out that it is; "" for none
 	name    string
@@ -64,11 +64,11 @@ func (v *visit) can(d deed) bool {
 	return !d.sends || v.pages.cfg.Mandates != nil && v.pages.cfg.Attention != nil
 }
 
-// showsLink stands for the button that shows the signing link, which is no deed.
+// showsLink names the button to show the signing link. It is not a deed.
 const showsLink = "link"
 
-// nextDeed returns the deed that is the payer's next where nothing is told of it: what its mandate
-// waits for; "" for none. Else the first way out comes first.
+// nextDeed returns the deed for the mandate's next step if the payer has no findings; "" for none. With findings, the
+// first way out comes first.
 func nextDeed(s shownPayer) string {
 	switch {
 	case len(s.Attention) > 0:
@@ -95,8 +95,7 @@ type offer struct {
 	Mandate string // that the page shows, for a button that asks nothing
 }
 
-// offers returns the buttons of a payer's page that stand below what is the matter: the one that
-// is next comes first. What the ways out offer already is not among them.
+// offers returns the buttons below a payer's findings, next step first. It omits the buttons of the ways out.
 func (v *visit) offers(s shownPayer) (out []offer) {
 	next := nextDeed(s)
 	if s.Waits && standing.HoldsLink(s.Facts.Mandate) && v.pages.cfg.Mandates != nil {
@@ -137,7 +136,7 @@ var (
 	}
 )
 
-// deedAsked returns the deed that an address names, with its payer.
+// deedAsked returns the deed named by an address, with its payer.
 func (v *visit) deedAsked() (d deed, s shownPayer, err error) {
 	at := slices.IndexFunc(deeds, func(d deed) bool { return d.name == v.PathValue("act") })
 	if at < 0 {
@@ -199,7 +198,7 @@ func (v *visit) askDeed() error {
 	return v.show("ask", d.title, content)
 }
 
-// doDeed does something about a payer, with a reason where that is asked for.
+// doDeed carries out a deed, with a reason if required.
 func (v *visit) doDeed() error {
 	d, s, err := v.deedAsked()
 	if err != nil {
@@ -271,7 +270,7 @@ func notDone(err error, path string) error {
 	return is
 }
 
-// showRaw shows a record as it was read, when the audit log has who looks.
+// showRaw shows a source record unchanged. The audit log has the visitor first.
 func (v *visit) showRaw() error {
 	row, err := v.theRecord()
 	if err != nil {

@@ -26,10 +26,10 @@ const keySearches = "searches"
 // mostSearches is how many searches a login remembers.
 const mostSearches = 20
 
-// payerOrders are the orders in which payers can be listed, by what an address calls them.
+// payerOrders are the sort orders of payers, by their name in an address.
 var payerOrders = map[string]state.RecordSort{"": state.ByKey, "days": state.BySince, "mandate": state.ByMandate, "name": office.ByName}
 
-// searchOver is what people are told whose search is kept no longer.
+// searchOver is the answer to an expired search.
 var searchOver = problem{Status: http.StatusGone, Title: "This search is over", Sentence: "It was kept with a login that has ended.", Next: "Search again."}
 
 // payerRow is a row of the list of payers.
@@ -42,7 +42,7 @@ type payerRow struct {
 	Needs                                 string
 }
 
-// payers lists everyone in the books, also those that are left out or cannot be sent.
+// payers lists all records of the books, including excluded and unsendable ones.
 func (v *visit) payers() error {
 	q := office.Query{RecordFilter: v.payerFilter(), Text: v.search(v.filled("s"))}
 	if v.filled("s") != "" && q.Text == "" {
@@ -95,11 +95,10 @@ type payersShown struct {
 	Here     string // this list, for who may decide on those that are ticked
 }
 
-// narrows are the fields of an address that narrow the list, in the order in which an export
-// names them.
+// narrows are the filter fields of an address, in the order of an export's file name.
 var narrows = []string{"connection", "mandate", "service", "person", "days"}
 
-// What the filters take beside what the ledger calls things.
+// Filter values in addition to the ledger's own.
 const (
 	anything = "any"  // whatever a person is needed for
 	nowhere  = "none" // no payer
@@ -112,10 +111,10 @@ var inService = []option{
 	{Value: string(connector.LinkMissing), Label: "Gone from there"}, {Value: nowhere, Label: "No payer"},
 }
 
-// stood are the days that can be asked for.
+// stood are the selectable numbers of days.
 var stood = []int{3, 7, 14, 30, 60}
 
-// filter is a choice of the form that narrows the list.
+// filter is a choice of the form to narrow the list.
 type filter struct {
 	Name, Label, All string
 	Options          []option
@@ -127,7 +126,7 @@ type option struct {
 	Here         bool
 }
 
-// payerFilter is what the address says of which payers are listed.
+// payerFilter returns the address's filter for payers.
 func (v *visit) payerFilter() state.RecordFilter {
 	f := state.RecordFilter{Mandate: v.filled("mandate"), Link: v.filled("service"), Reason: v.filled("person"), Sort: cmp.Or(payerOrders[v.filled("by")], state.ByKey)}
 	if c := v.filled("connection"); slices.Contains(v.pages.cfg.Connections, c) {
@@ -226,8 +225,7 @@ func (s payerSheet) cells() []string {
 	return []string{s.Number, s.Name, s.Email, s.Mandate, s.Since, s.Needs, s.InBooks, s.InService, s.Connection, s.Record}
 }
 
-// exportPayers sends what the address lists as a file, once the audit log has who takes it, and
-// what of it.
+// exportPayers sends the list in the address as a file. It first notes the requester and the content in the audit log.
 func (v *visit) exportPayers() error {
 	q := office.Query{RecordFilter: v.payerFilter(), Text: v.search(v.filled("s"))}
 	codes := v.narrowed()
@@ -271,7 +269,7 @@ func (v *visit) exportPayers() error {
 	return nil
 }
 
-// rowAfter returns the row that a page begins behind; nil for the first page.
+// rowAfter returns the last row before a page; nil for the first page.
 func (v *visit) rowAfter(after string) (*state.RecordRow, error) {
 	connection, id, ok := strings.Cut(after, "/")
 	if !ok {
@@ -322,7 +320,7 @@ func mandateOf(r state.RecordRow) chip {
 	}
 }
 
-// email returns an address as whoever looks may see it.
+// email returns an address as visible to the visitor.
 func (v *visit) email(address string) string {
 	if address == "" || v.User.Role.May(Operator) {
 		return address
@@ -337,8 +335,8 @@ func payerPath(id state.RecordID) string {
 	return "/payers/" + url.PathEscape(id.Connection) + "/" + segment(id.SourceID)
 }
 
-// segment returns an id as a part of an address. What a browser would take out of an address,
-// a blank id or dots alone, comes behind a tilde, and so does what begins with one.
+// segment returns an id as a part of an address. It puts a tilde before a blank id and ids of dots alone, because
+// browsers would drop these, and before ids with a leading tilde.
 func segment(id string) string {
 	if id == "" || id == "." || id == ".." || id[0] == '~' {
 		id = "~" + id
@@ -346,11 +344,10 @@ func segment(id string) string {
 	return url.PathEscape(id)
 }
 
-// idOf returns the id that segment made a part of an address of.
+// idOf returns the id in a segment.
 func idOf(segment string) string { return strings.TrimPrefix(segment, "~") }
 
-// searchPayers keeps what somebody searches for with the login, and leads to what it finds among
-// those that were shown.
+// searchPayers stores a search with the login, and redirects to its results among the listed payers.
 func (v *visit) searchPayers() error {
 	text, to := v.filled("text"), url.Values{}
 	for _, name := range append([]string{"by"}, narrows...) { // a search is among those that are shown
@@ -398,13 +395,13 @@ func (v *visit) search(id string) string {
 	return ""
 }
 
-// noPayer is what people are told who ask for one that is not there.
+// noPayer is the answer for an unknown payer.
 var noPayer = problem{
 	Status: http.StatusNotFound, Title: "There is no such payer", Sentence: "Nobody in the books has this number, or had it.",
 	Next: "Search for a part of the name.",
 }
 
-// theRecord returns the record that an address names.
+// theRecord returns the record named by an address.
 func (v *visit) theRecord() (state.RecordRow, error) {
 	id := state.RecordID{Connection: v.PathValue("connection"), SourceID: idOf(v.PathValue("id"))}
 	rows, err := v.ledger().Records(v.Context(), state.RecordFilter{Among: []state.RecordID{id}, Limit: 1})
@@ -417,7 +414,7 @@ func (v *visit) theRecord() (state.RecordRow, error) {
 	return rows[0], nil
 }
 
-// event is something that happened to a payer.
+// event is an event in a payer's history.
 type event struct {
 	At   time.Time
 	What string
@@ -427,7 +424,7 @@ type event struct {
 	Erased string     // why they are not shown; "" while they are kept
 }
 
-// shownPayer is all that a page says of one payer.
+// shownPayer is the content of a payer's page.
 type shownPayer struct {
 	office.Payer
 	Row        payerRow
@@ -472,7 +469,7 @@ func (s shownPayer) id() state.RecordID {
 	return state.RecordID{Connection: s.Connection, SourceID: s.SourceID}
 }
 
-// standingWords are where a payer stands, and what is to be done, by its mandate.
+// standingWords describe a payer's state and the next step, by mandate status.
 var standingWords = map[connector.MandateStatus]string{
 	connector.MandateCreated:   "Has not signed yet. Send the signing link, or wait.",
 	connector.MandatePending:   "Has signed. The bank decides; nothing is to be done.",
@@ -583,7 +580,7 @@ func orNoPayer(facts *state.Standing) error {
 	return nil
 }
 
-// undoable returns the newest change of a customer, if it is one that can be put back.
+// undoable returns the newest change of a customer, if it can be undone.
 func undoable(changes []state.PastChange) int64 {
 	for _, c := range slices.Backward(changes) {
 		switch {
@@ -678,7 +675,7 @@ func actionWord(a connector.Action) string {
 	}
 }
 
-// showLink shows a payer's signing link. The audit log has who looked before they see it.
+// showLink shows a payer's signing link. The audit log has the visitor first.
 func (v *visit) showLink() error {
 	s, err := v.shownPayer()
 	if err != nil {
@@ -708,5 +705,5 @@ func (v *visit) showLink() error {
 	return v.showPayer(s)
 }
 
-// cannotSend is what people are told on pages that know no billing service.
+// cannotSend is the answer on pages without a billing service.
 var cannotSend = problem{Status: http.StatusConflict, Title: "Nothing can be sent from here", Sentence: "These pages were opened without a way to the billing service. Nothing was changed.", Next: "Open them with payersync pages, or from payersync serve."}

@@ -8,7 +8,7 @@ import (
 	"payersync/state"
 )
 
-// listedPart is what became of the changes of a plan that do not wait to be sent by it.
+// listedPart shows the outcome of a plan's changes no longer waiting to be sent by it.
 type listedPart struct {
 	Count int
 	Words string // how many came to which outcome
@@ -20,7 +20,7 @@ type listedPart struct {
 // listedShown is how many of these changes a page shows.
 const listedShown = 25
 
-// listedRow is a change that a plan listed, with what became of it.
+// listedRow is a plan's change with its outcome.
 type listedRow struct {
 	Who    payerName
 	Does   string
@@ -33,7 +33,7 @@ type listedRow struct {
 	Erased string // why its values are not shown; "" while they are kept
 }
 
-// listedPart returns a page of what became of the changes of a plan. The address says which page.
+// listedPart returns a page of the outcomes of a plan's changes. The address selects the page.
 func (v *visit) listedPart(p state.Plan) (part listedPart, err error) {
 	ctx, ledger := v.Context(), v.ledger()
 	counts, err := ledger.OutcomeCounts(ctx, p)
@@ -80,8 +80,7 @@ func (v *visit) listedRow(p state.Plan, c state.ListedChange, name string) liste
 	return row
 }
 
-// whyOf says why a change came to its outcome. What is known beyond the reason may name personal values, so
-// it is shown to operators alone.
+// whyOf explains a change's outcome. Details beyond the reason may contain personal values, so only operators see them.
 func (v *visit) whyOf(c state.PastChange) string {
 	if !v.User.Role.May(Operator) {
 		c.Detail = ""

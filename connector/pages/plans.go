@@ -16,8 +16,7 @@ import (
 	"payersync/state"
 )
 
-// plans lists the plans: those that wait, the oldest first, and then the others, the newest
-// first.
+// plans lists the waiting plans, oldest first, and then the others, newest first.
 func (v *visit) plans() error {
 	waiting, err := v.ledger().WaitingPlans(v.Context())
 	if err != nil {
@@ -96,13 +95,13 @@ type fieldRow struct {
 // payerName is a payer as a list names it.
 type payerName struct{ Connection, SourceID, Name string }
 
-// lostRow is a payer that a standstill would lose.
+// lostRow is a payer lost if a stopped plan goes ahead.
 type lostRow struct {
 	Who payerName
 	Why string
 }
 
-// planAsked returns the plan that the address names.
+// planAsked returns the plan named by the address.
 func (v *visit) planAsked() (office.Plan, error) {
 	n, err := strconv.ParseInt(v.PathValue("n"), 10, 64)
 	if err != nil {
@@ -132,8 +131,7 @@ func (v *visit) plan() error {
 	return v.show("plan", fmt.Sprintf("Plan %d", p.ID), page)
 }
 
-// planPage gathers what a page shows of a plan. Changes behind seen are marked as new, where
-// that is not 0.
+// planPage gathers the content of a plan's page. Changes after seen are marked as new, unless seen is 0.
 func (v *visit) planPage(p office.Plan, seen int64) (planPage, error) {
 	page := planPage{
 		Plan: p, Takes: p.Takes(v.pages.cfg.Rate),
@@ -226,8 +224,8 @@ func (v *visit) plannedRow(c state.Change, name string) (plannedRow, error) {
 	return row, err
 }
 
-// fieldRows returns the fields of a change before and after, in the order in which people read them, as far
-// as the person who looks may see them. key is the name of the payer's key.
+// fieldRows returns the fields of a change before and after, in reading order, as visible to the visitor. key is the
+// name of the payer's key.
 func (v *visit) fieldRows(does connector.Action, changes []connector.FieldChange, key string) (rows []fieldRow) {
 	diff := office.Privacy{Whole: true}.Diff(changes)
 	if !v.User.Role.May(Operator) {
@@ -251,7 +249,7 @@ func (v *visit) fieldRows(does connector.Action, changes []connector.FieldChange
 // fieldOrder are fields as people read them; the others come after these.
 var fieldOrder = []string{"name", "contact", "e-mail", "phone", "line1", "city", "postCode", "country"}
 
-// place returns where a field stands among those of a change.
+// place returns the position of a field among a change's fields.
 func place(f fieldRow) int {
 	for i, word := range fieldOrder {
 		if f.Field == word || f.Field == "address" && strings.HasSuffix(f.Path, "."+word) {
@@ -281,7 +279,7 @@ var does = map[connector.Action]string{
 	connector.ActionLink: "ask for a link", connector.ActionUnlink: "take our number off and let the customer go",
 }
 
-// addLosses adds the payers that a standstill would lose.
+// addLosses adds the payers lost if a stopped plan goes ahead.
 func (v *visit) addLosses(page *planPage) error {
 	if page.Lost == 0 || page.State != state.PlanWaiting {
 		return nil
@@ -358,12 +356,12 @@ func (v *visit) judge() error {
 	return v.done(note, fmt.Sprintf("/plans/%d", p.ID))
 }
 
-// approver is who says yes.
+// approver is the person approving.
 func (v *visit) approver() office.Approver {
 	return office.Approver{Name: v.User.Name, FourEyes: v.pages.cfg.FourEyes}
 }
 
-// approveTicked approves the changes that are ticked.
+// approveTicked approves the ticked changes.
 func (v *visit) approveTicked(p office.Plan) (note string, err error) {
 	var ids []int64
 	for _, text := range v.Form["change"] {
@@ -379,8 +377,8 @@ func (v *visit) approveTicked(p office.Plan) (note string, err error) {
 	return fmt.Sprintf("%s of plan %d approved. Nothing was sent yet: the next run sends exactly these. The others wait.", connector.Plural(len(ids), "change"), p.ID), err
 }
 
-// judgedMeanwhile answers somebody whose word on a plan was not taken: with who was faster, or with
-// the plan as it is now.
+// judgedMeanwhile answers a visitor whose decision on a plan came too late. It names the faster person, or shows the
+// plan as it is now.
 func (v *visit) judgedMeanwhile(err error) error {
 	now, wrong := v.planAsked()
 	if wrong != nil {
@@ -401,8 +399,7 @@ func (v *visit) judgedMeanwhile(err error) error {
 	return is
 }
 
-// stalePlan answers somebody who has looked at a plan that says something else by now, with
-// what it says, or with the plan that took its place.
+// stalePlan answers a visitor with an outdated plan. It shows the current content, or the plan's successor.
 func (v *visit) stalePlan(p office.Plan) error {
 	if p.State == state.PlanSuperseded || p.State == state.PlanApplied {
 		waiting, err := v.ledger().WaitingPlans(v.Context())

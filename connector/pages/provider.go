@@ -24,8 +24,8 @@ import (
 // flowFor is how long somebody may take at the provider.
 const flowFor = 10 * time.Minute
 
-// Provider lets people in by OpenID Connect: the code flow with PKCE, a state and a nonce. It
-// decides who somebody is; which role that person has here, the configuration decides by a claim.
+// Provider signs people in by OpenID Connect: the code flow with PKCE, a state and a nonce. It identifies the person.
+// The configuration maps a claim to the role.
 type Provider struct {
 	Issuer    string
 	ID        string // of these pages at the provider
@@ -42,7 +42,7 @@ type Provider struct {
 	found *oidc.Provider
 }
 
-// CallbackPath is where the provider sends browsers back to.
+// CallbackPath is the provider's redirect address.
 const CallbackPath = "/signin/oidc/callback"
 
 // called returns what people know the provider by.
@@ -57,7 +57,7 @@ func (o *Provider) called() string {
 	return u.Host
 }
 
-// Discover asks the provider where its endpoints are, once; until it has answered, each time.
+// Discover asks the provider for its endpoints and caches the answer. After a failure, the next call asks again.
 func (o *Provider) Discover(ctx context.Context) (*oidc.Provider, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -80,7 +80,7 @@ func (o *Provider) config(at *oidc.Provider) *oauth2.Config {
 // flow is what a browser keeps while somebody is at the provider, in a cookie of its own.
 type flow struct{ state, nonce, verifier string }
 
-// flowCookie returns the name of that cookie. It is Lax: the provider leads back from elsewhere.
+// flowCookie returns the name of that cookie. It is Lax, because the provider redirects from another site.
 func (p *Pages) flowCookie(value string, age int) *http.Cookie {
 	return &http.Cookie{Name: p.logins.Cookie.Name + "-flow", Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: p.cfg.Secure, SameSite: http.SameSiteLaxMode} //nolint:gosec // Secure wherever there is TLS
 }
@@ -107,7 +107,7 @@ func unreachable(err error) problem {
 	}
 }
 
-// toProvider sends somebody to the provider. It changes nothing but that cookie.
+// toProvider redirects to the provider. It changes only that cookie.
 func (p *Pages) toProvider(w http.ResponseWriter, r *http.Request) {
 	o := p.cfg.Provider
 	if o == nil {
@@ -124,8 +124,7 @@ func (p *Pages) toProvider(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, o.config(at).AuthCodeURL(f.state, oidc.Nonce(f.nonce), oauth2.S256ChallengeOption(f.verifier)), http.StatusSeeOther)
 }
 
-// otherFlow is what people are told who come back and did not go there from this browser, or too
-// long ago, or twice.
+// otherFlow is the answer to a return without a matching start in this browser, after too long, or for a second time.
 var otherFlow = problem{
 	Status: http.StatusBadRequest, Title: "This is not the sign-in that you began", Sentence: "It was begun in another browser, more than ten minutes ago, or was used before. You are not signed in.",
 	Next: "Begin it again.", Path: "/signin",
@@ -144,9 +143,8 @@ func (p *Pages) returned(r *http.Request) (flow, error) {
 	return f, nil
 }
 
-// fromProvider shows who comes back a button, which a script presses. A redirect would not do: a
-// login that begins with a request from elsewhere has a cookie that the browser does not send to
-// where it is led. And a GET changes nothing.
+// fromProvider shows a returning person a button, pressed by a script. A redirect would not work: browsers withhold the
+// cookie of a login started by a request from another site. In addition, a GET changes nothing.
 func (p *Pages) fromProvider(w http.ResponseWriter, r *http.Request) {
 	_, err := p.returned(r)
 	if err == nil && (r.FormValue("code") == "" || r.FormValue("error") != "") {
@@ -160,8 +158,8 @@ func (p *Pages) fromProvider(w http.ResponseWriter, r *http.Request) {
 	p.render(w, nil, http.StatusOK, "arriving", "Finish signing in", map[string]string{"Code": r.FormValue("code"), "State": r.FormValue("state"), "Iss": r.FormValue("iss"), "Path": CallbackPath})
 }
 
-// saidNo says in our words what a provider said, whose own words are not shown: anybody can make
-// an address with some.
+// saidNo describes a provider's error in our words. It omits the provider's text, because anybody can put text in an
+// address.
 func saidNo(code string) problem {
 	is := problem{Status: http.StatusForbidden, Title: "The provider did not let you in", Sentence: "It reported a problem. You are not signed in.", Next: "Try again. If it stays, ask whoever runs payersync.", Path: "/signin"}
 	switch code {
@@ -177,7 +175,7 @@ func saidNo(code string) problem {
 	return is
 }
 
-// useProvider signs in whom the provider says to have come back.
+// useProvider signs in the person identified by the provider.
 func (p *Pages) useProvider(w http.ResponseWriter, r *http.Request) {
 	f, err := p.returned(r)
 	var user User
@@ -194,8 +192,7 @@ func (p *Pages) useProvider(w http.ResponseWriter, r *http.Request) {
 	p.home(w, r, err)
 }
 
-// nobodyOf fails where somebody with a password has the name: two people would be one in the audit
-// log.
+// nobodyOf fails if a user with a password has the name: the audit log could not tell the two apart.
 func nobodyOf(user User) func(*state.Tx) error {
 	return func(tx *state.Tx) error {
 		if ends, err := tx.Generation(strings.ToLower(user.Name)); err != nil || ends == 0 {
@@ -210,7 +207,7 @@ func nobodyOf(user User) func(*state.Tx) error {
 
 var errNoRole = errors.New("the provider gives no role")
 
-// arrived exchanges a code for who has come, with the role.
+// arrived exchanges a code for the user and the role.
 func (o *Provider) arrived(ctx context.Context, code string, f flow) (User, error) {
 	at, err := o.Discover(ctx)
 	if err != nil {
@@ -238,8 +235,8 @@ func (o *Provider) arrived(ctx context.Context, code string, f flow) (User, erro
 	return o.known(claims)
 }
 
-// isAuthorized reports whether an ID token was issued to these pages. The library checks that they are
-// among the audiences, and leaves azp, the party that it was issued to, to its callers.
+// isAuthorized reports whether an ID token was issued to these pages. The library checks the audiences, and leaves azp,
+// the authorized party, to its callers.
 func (o *Provider) isAuthorized(id *oidc.IDToken) bool {
 	var claims map[string]any
 	if err := id.Claims(&claims); err != nil {
@@ -261,7 +258,7 @@ func plainly(err error) error {
 	return err
 }
 
-// known returns who the claims name, with the highest role that they give.
+// known returns the user in the claims, with the highest role granted.
 func (o *Provider) known(claims map[string]any) (User, error) {
 	text, _ := claimOf(claims, o.NameClaim).(string)
 	name, err := office.NewUserName(text)
@@ -306,7 +303,7 @@ func claimOf(claims map[string]any, name string) any {
 	return claimOf(within, rest)
 }
 
-// textsOf returns the texts that a claim is, one or several.
+// textsOf returns the texts of a claim, one or several.
 func textsOf(claim any) (out []string) {
 	switch value := claim.(type) {
 	case string:

@@ -6,8 +6,7 @@ import (
 	"payersync/connector"
 )
 
-// matters are what is the matter, in the words of who keeps the books. What the ledger says in
-// full stands beside each payer.
+// matters are the titles of the reasons, in an accountant's words. The full text of the ledger appears with each payer.
 var matters = map[connector.Reason]string{
 	connector.ReasonRecordUnreadable: "A line of the books cannot be read", connector.ReasonMappingFailed: "A rule of the mapping does not fit",
 	connector.ReasonKeyBlank: "The number is missing", connector.ReasonKeyShared: "Two in the books have the same number", connector.ReasonKeyChanged: "The number has changed",
@@ -27,19 +26,19 @@ var matters = map[connector.Reason]string{
 	connector.ReasonSubscriptionChanged: "Webhooks were turned off or changed there", connector.ReasonGivenUpChanged: "Was given up, and has changed since",
 }
 
-// whoActs are who can end it, in words.
+// whoActs names the person able to end a reason.
 var whoActs = map[connector.Who]string{
 	connector.WhoYou: "You", connector.WhoBooks: "The books", connector.WhoService: "You, in the billing service",
 	connector.WhoOperator: "Who runs payersync", connector.WhoNobody: "Nobody: waits by itself",
 }
 
-// decided are the pages on which a reason is settled best.
+// decided are the best pages to settle a reason.
 var decided = map[connector.Reason]leads{
 	connector.ReasonLikeness: {"/matches", "Compare and decide"}, connector.ReasonLinkLost: {"/mandates/links", "Fetch the links again"},
 	connector.ReasonEventNotUnderstood: {"/webhooks", "Look at the webhooks"}, connector.ReasonSubscriptionChanged: {"/webhooks", "Look at the webhooks"},
 }
 
-// cures are what to do about a reason, for people who use the pages, where the ledger's words name commands.
+// cures tell users of the pages how to settle a reason, without the commands in the ledger's text.
 var cures = map[connector.Reason]string{
 	connector.ReasonKeyChanged:          "Restore the old number in the accounting system, or let the customer take the new one.",
 	connector.ReasonLikeness:            "Compare the two, and say whether they are one.",
@@ -72,8 +71,7 @@ func cure(r connector.Reason) string {
 	return r.Next()
 }
 
-// plainDetail returns what the ledger tells of a payer without the sentences that name commands: the page
-// has buttons for them.
+// plainDetail returns the ledger's text about a payer without sentences about commands, because the page has buttons.
 func plainDetail(detail string) string {
 	var kept []string
 	for _, sentence := range strings.SplitAfter(detail, ". ") {

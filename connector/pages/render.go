@@ -24,8 +24,7 @@ import (
 //go:embed web
 var web embed.FS
 
-// assets are the files that pages refer to, by a name that holds what they are: a browser
-// keeps them for good.
+// assets are the files used by pages. Their names contain a hash of the content, so browsers cache them permanently.
 var assets, assetNames = func() (files map[string][]byte, names map[string]string) {
 	files, names = map[string][]byte{}, map[string]string{}
 	for _, name := range []string{"style.css", "pages.js"} {
@@ -132,7 +131,7 @@ type entry struct {
 	Here        bool
 }
 
-// nav are the entries of the navigation, in the order in which they always stand.
+// nav are the entries of the navigation, in fixed order.
 var nav = []entry{
 	{Path: "/", Label: "Overview"},
 	{Path: "/payers", Label: "Payers"},
@@ -146,8 +145,7 @@ var nav = []entry{
 	{Path: "/help", Label: "Help"},
 }
 
-// render answers with a page. It is made whole before the first byte leaves, so that nobody
-// sees half of one.
+// render answers with a page. It renders the whole page before sending the first byte, so no visitor sees half a page.
 func (p *Pages) render(w http.ResponseWriter, v *visit, status int, name, title string, content any) {
 	s := shown{Title: title, Content: content}
 	if v != nil {
@@ -170,12 +168,11 @@ func (p *Pages) render(w http.ResponseWriter, v *visit, status int, name, title 
 	_, _ = w.Write(calm(page.Bytes()))
 }
 
-// foreign is where a page shows somebody else's text. Fields of forms are not among it: what is in
-// one comes back.
+// foreign matches text from other people on a page. It excludes form fields, because their content comes back.
 var foreign = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<(?:bdi|title)>[^<]*`) })
 
-// calm returns a page in which characters that turn or hide the text around them are symbols where
-// somebody else's text is shown, as they are on the command line: what is written is what is read.
+// calm replaces characters able to turn or hide surrounding text by symbols, within text from other people. The command
+// line does the same.
 func calm(page []byte) []byte {
 	if bytes.IndexFunc(page, turns) < 0 {
 		return page
@@ -190,8 +187,8 @@ func calm(page []byte) []byte {
 	})
 }
 
-// turns reports whether a character turns or hides text: an override, an embedding or an isolate,
-// or a control character that is no white space.
+// turns reports whether a character turns or hides text: an override, an embedding or an isolate, or a control
+// character other than white space.
 func turns(r rune) bool {
 	return connector.Harmless(r) != r && r != '\n' && r != '\t' && r != '\r'
 }

@@ -9,7 +9,7 @@ import (
 	"payersync/state"
 )
 
-// reportRow is where one payer stands.
+// reportRow is the state of one payer.
 type reportRow struct {
 	office.Stood
 	Path  string // of the payer's page
@@ -34,7 +34,7 @@ type actsRow struct {
 	Here bool
 }
 
-// report says who can be debited and who cannot, why, and since when.
+// report lists debitable and other payers, with the reason and since when.
 func (v *visit) report() error {
 	class, step, ok := classOf(v)
 	stage, who := office.Stage(v.filled("stage")), standing.Who(v.filled("who"))
@@ -121,9 +121,8 @@ func listTitle(class standing.Class, step standing.Step, stage office.Stage, who
 	return title
 }
 
-// totals returns the lines of the totals that have records, or that are listed, and their sum;
-// also since when those that are listed stand where they do, or else those that cannot be
-// debited.
+// totals returns the lines of the totals with records, or listed, and their sum. cannot counts the ages of the listed
+// records, or else of the records not debitable.
 func (v *visit) totals(c *office.Count, class standing.Class, step standing.Step) (rows []totalRow, sum totalRow, cannot []int) {
 	sum.Ages, cannot = make([]int, len(office.Ages)+1), make([]int, len(office.Ages)+1)
 	for _, t := range c.Totals {
@@ -153,14 +152,14 @@ func nextOf(r office.Stood) string {
 	return r.Cure
 }
 
-// classOf returns the class that is asked for, and its step; false where there are none such.
+// classOf returns the requested class and step; false for unknown ones.
 func classOf(v *visit) (class standing.Class, step standing.Step, ok bool) {
 	class, step = standing.Class(v.filled("class")), standing.Step(v.filled("step"))
 	ok = class == "" && step == "" || slices.Contains(standing.Classes, class) && (step == "" || slices.Contains(class.Steps(), step))
 	return class, step, ok
 }
 
-// classChip returns the chip of where a payer stands.
+// classChip returns the chip for a payer's class.
 func classChip(s standing.Standing) chip {
 	word := upper(s.Class.Title())
 	switch s.Class {

@@ -5,7 +5,7 @@ import "slices"
 // Role is what somebody may do with the pages.
 type Role string
 
-// The roles, each of which may do all that those before it may.
+// The roles. Each includes the rights of the roles before it.
 const (
 	Viewer   Role = "viewer"   // looks at states, counts and names
 	Operator Role = "operator" // also at addresses and links, and acts
@@ -20,7 +20,7 @@ func (r Role) May(need Role) bool {
 	return slices.Contains(Roles, r) && slices.Index(Roles, r) >= slices.Index(Roles, need)
 }
 
-// User is who is signed in.
+// User is the signed-in person.
 type User struct {
 	Name string // for the audit log
 	Role Role

@@ -13,7 +13,7 @@ import (
 	"payersync/state"
 )
 
-// route is an address, with who may use it and what answers.
+// route is an address, with its least role and its handler.
 type route struct {
 	pattern string // as a ServeMux takes it, with the method
 	role    Role   // the least that it takes
@@ -21,8 +21,7 @@ type route struct {
 	answer  func(*visit) error
 }
 
-// all are the addresses for who is signed in. Whatever is not here does not exist; the test of
-// roles has a row for each.
+// all are the addresses for signed-in users. No other address exists; the test of roles has a row for each.
 var all = []route{
 	{"GET /{$}", Viewer, theirs, (*visit).overview},
 	{"GET /todo", Viewer, theirs, (*visit).todo},
@@ -124,12 +123,11 @@ func (p *Pages) routes() http.Handler {
 	return mux
 }
 
-// policy is what a page may fetch and where its forms may go: to where it came from.
+// policy limits the loads and forms of a page to its own site.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// guarded lets requests through that a page of ours has sent, and says of every answer what a
-// browser may do with it. The referrer stays within the site: with none at all, browsers send
-// forms without an origin, and those would be refused.
+// guarded accepts forms only from our own pages, and sets the browser's policy on every answer. The referrer stays
+// within the site: without any referrer, browsers send forms without an origin, and these would be refused.
 func (p *Pages) guarded(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.refuse(w, r, nil, elsewhere) }))
@@ -191,7 +189,7 @@ func unreadForm(err error) problem {
 	return is
 }
 
-// answer is a ResponseWriter that knows whether the answer has begun.
+// answer is a ResponseWriter with a record of whether the answer has begun.
 type answer struct {
 	http.ResponseWriter
 	begun bool
@@ -215,9 +213,8 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 // maxForm is how many bytes a form may have.
 const maxForm = 1 << 20
 
-// answersTo reports whether a Host header names us. A page of somebody else's whose name was
-// made to lead to this machine (DNS rebinding) would otherwise read and act here in the
-// browser of whoever looks at it.
+// answersTo reports whether a Host header names us. Otherwise another site could point its name at this machine (DNS
+// rebinding), then read and act here in a visitor's browser.
 func (p *Pages) answersTo(host string) bool {
 	name := (&url.URL{Host: host}).Hostname()
 	if ip := net.ParseIP(name); ip != nil && ip.IsLoopback() {
@@ -226,7 +223,7 @@ func (p *Pages) answersTo(host string) bool {
 	return slices.ContainsFunc(append([]string{"localhost"}, p.cfg.Hosts...), func(n string) bool { return strings.EqualFold(n, name) })
 }
 
-// problem is an answer that is no page: what could not be done, why, and what next.
+// problem is an error answer: the failed action, the reason, and the next step.
 type problem struct {
 	Status   int
 	Title    string
@@ -238,7 +235,7 @@ type problem struct {
 	limits   bool   // the limits of who asks are the matter
 }
 
-// at returns the problem with where people go on from it.
+// at returns the problem with the address to continue at.
 func (e problem) at(path string) problem {
 	e.Path = path
 	return e
@@ -270,8 +267,7 @@ func forbidden(need Role) problem {
 	}
 }
 
-// refuse answers with a problem. One that is none of ours is our own fault: the reason is for
-// the log, and not for the page.
+// refuse answers with a problem. For any other error it logs the cause and does not show it on the page.
 func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, v *visit, err error) {
 	var is problem
 	switch {

@@ -38,7 +38,7 @@ func (v *visit) runs() error {
 	}{rows, wrongOf(rows), strip, v.startable(), v.page(next)})
 }
 
-// startable returns the connections of which whoever looks may start a run.
+// startable returns the connections open to the visitor's run requests.
 func (v *visit) startable() []string {
 	if v.pages.cfg.Starter == nil || !v.User.Role.May(Operator) {
 		return nil
@@ -99,7 +99,7 @@ func stripOf(rows []state.RunDetail) *runStrip {
 	return s
 }
 
-// took returns how long a run took; 0 for one that is at work.
+// took returns the duration of a run; 0 for a run in progress.
 func took(r state.RunRow) time.Duration {
 	if r.FinishedAt == nil {
 		return 0
@@ -149,7 +149,7 @@ var stages = map[string]string{
 
 var noRun = problem{Status: http.StatusNotFound, Title: "There is no such run", Sentence: "No run has this number.", Next: "The list of runs shows every one."}
 
-// run shows what one run did, and to whom.
+// run shows the results of one run and the records concerned.
 func (v *visit) run() error {
 	n, err := strconv.ParseInt(v.PathValue("n"), 10, 64)
 	if err != nil {
@@ -201,7 +201,7 @@ type runSum struct {
 	N    int
 }
 
-// sumsOf returns what became of the records that a run read: each is in one of them.
+// sumsOf returns the outcomes of a run's records: each record counts in one of them.
 func sumsOf(r *state.RunDetail) []runSum {
 	return []runSum{
 		{"As before", r.Unchanged}, {"Left out", r.Excluded}, {"Created", r.Created}, {"Taken over", r.Adopted}, {"Updated", r.Updated},
@@ -216,7 +216,7 @@ func together(r *state.RunDetail) (n int) {
 	return n
 }
 
-// progressOf says in words how far a run is that is at work.
+// progressOf describes the progress of a running run.
 func (v *visit) progressOf(r *state.RunDetail) string {
 	if r.FinishedAt != nil {
 		return ""

@@ -67,7 +67,7 @@ func (v *visit) settings() error {
 
 func noJobs(context.Context) ([]Job, error) { return nil, nil }
 
-// sourceOf returns what is known of a connection's source; nil where it was not read yet.
+// sourceOf returns the known facts about a connection's source; nil if not read yet.
 func sourceOf(all []state.SourceRow, connection string) *state.SourceRow {
 	for i := range all {
 		if all[i].Connection == connection {

@@ -16,8 +16,7 @@ type side struct {
 	Mark                string // what a person or others have said of it
 }
 
-// sides sets what the books make of a customer beside what the billing service holds of it, as
-// far as the person who looks may see it.
+// sides compares the mapped record with the customer at the billing service, as visible to the visitor.
 func (v *visit) sides(p office.Payer) (out []side, changed bool) {
 	foreign := ""
 	for _, a := range p.Attention {
@@ -74,7 +73,7 @@ func (v *visit) sides(p office.Payer) (out []side, changed bool) {
 	return out, changed
 }
 
-// sentWords says what was sent of a field that the billing service holds otherwise; "" where it holds what was sent.
+// sentWords describes the value sent for a field if the billing service has another value; "" if they agree.
 func (v *visit) sentWords(path string, sent map[string]string) string {
 	value, otherwise := sent[path]
 	switch {

@@ -15,7 +15,7 @@ import (
 	"payersync/state"
 )
 
-// signInForm is what the page shows that lets people in.
+// signInForm is the content of the sign-in page.
 type signInForm struct {
 	Sentence  string // why it is shown; "" for who came to sign in
 	Problem   string // what is the matter with what was typed
@@ -42,7 +42,7 @@ func (p *Pages) showSignIn(w http.ResponseWriter, r *http.Request, status int, f
 	p.render(w, nil, status, "signin", title, form)
 }
 
-// usePassword signs in whoever knows the password of a name.
+// usePassword signs in a user by name and password.
 func (p *Pages) usePassword(w http.ResponseWriter, r *http.Request) {
 	name := r.PostFormValue("name")
 	user, err := p.knock(r, name, r.PostFormValue("password"))
@@ -58,7 +58,7 @@ func (p *Pages) usePassword(w http.ResponseWriter, r *http.Request) {
 	p.home(w, r, err)
 }
 
-// wait says in a header how long to wait, where that is the matter.
+// wait sets the header with the time to wait, for an error about too many attempts.
 func wait(w http.ResponseWriter, err error) http.ResponseWriter {
 	var is tooSoon
 	if errors.As(err, &is) {
@@ -84,8 +84,8 @@ func tooOften(d time.Duration) problem {
 
 var busy = problem{Status: http.StatusServiceUnavailable, Title: "Wait a little", Sentence: "Too many people sign in at this moment.", Next: "Type the password again in a few seconds."}
 
-// knock returns the user whose name and password these are. What it answers to a name that is
-// nobody's, and how long it takes, is the same as for a wrong password.
+// knock returns the user for a name and password. For an unknown name, its answer and duration are the same as for a
+// wrong password.
 func (p *Pages) knock(r *http.Request, typed, password string) (*state.User, error) {
 	name, err := office.UserName(typed)
 	if err != nil {
@@ -130,9 +130,9 @@ func shortened(name string) string {
 	return string(runes[:min(len(runes), 64)])
 }
 
-// noteWrong tells the audit log of wrong passwords. What was typed as the name of nobody is not
-// written down: it may have been the password. The answer does not wait for the line: lines of users
-// and of other names are not equally frequent, so the time would tell who is a user.
+// noteWrong notes wrong passwords in the audit log. It does not note the text of an unknown name, because this may have
+// been the password. The answer does not wait for the entry: entries for users and for other names differ in frequency,
+// so the duration would reveal users.
 func (p *Pages) noteWrong(ctx context.Context, user *state.User) {
 	whose := "a name that is nobody's"
 	if user != nil {
@@ -143,8 +143,8 @@ func (p *Pages) noteWrong(ctx context.Context, user *state.User) {
 	})
 }
 
-// noteRefusal tells the audit log of a refusal, at most once a minute of each: who is refused must
-// not fill the ledger. Those between are counted.
+// noteRefusal notes a refusal in the audit log, at most once a minute of each kind, so refused clients cannot fill the
+// ledger. It counts the others.
 func (p *Pages) noteRefusal(ctx context.Context, of string, e state.Entry) {
 	n := p.cfg.Door.tell(of, time.Now())
 	if n == 0 {
@@ -158,13 +158,13 @@ func (p *Pages) noteRefusal(ctx context.Context, of string, e state.Entry) {
 	}
 }
 
-// noInvitation is what people are told whose invitation is none.
+// noInvitation is the answer to an invalid invitation.
 var noInvitation = problem{
 	Status: http.StatusGone, Title: "This invitation is used up", Sentence: "It was used before, was replaced by another one, or is older than three days.",
 	Next: "Sign in, if you have chosen a password; otherwise ask whoever invited you for another one.", Path: "/signin",
 }
 
-// invitation is what the page shows where somebody chooses a password.
+// invitation is the content of the page to choose a password.
 type invitation struct {
 	Name    string
 	Problem string
@@ -188,7 +188,7 @@ func invitationProblem(err error) error {
 	return err
 }
 
-// useInvitation keeps the password that somebody has chosen, and signs in.
+// useInvitation stores the chosen password, and signs in.
 func (p *Pages) useInvitation(w http.ResponseWriter, r *http.Request) {
 	token := r.PathValue("token")
 	user, err := p.users().Invited(r.Context(), token)
@@ -212,8 +212,7 @@ func (p *Pages) useInvitation(w http.ResponseWriter, r *http.Request) {
 	p.home(w, r, err)
 }
 
-// chosen returns what to keep of a password that somebody has typed twice, or what is the matter
-// with it.
+// chosen returns the hash of a password typed twice, or the problem with it.
 func (p *Pages) chosen(r *http.Request, name string) (hash connector.Secret, problem string, err error) {
 	password := r.PostFormValue("password")
 	switch {

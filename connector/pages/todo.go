@@ -16,10 +16,10 @@ import (
 	"payersync/state"
 )
 
-// helpers are who can end something, in the order in which they are shown.
+// helpers are the parties able to end a reason, in display order.
 var helpers = []connector.Who{connector.WhoYou, connector.WhoBooks, connector.WhoService, connector.WhoOperator, connector.WhoNobody}
 
-// todoRow is a group of those of whom the same is the matter.
+// todoRow is a group of records with the same reason.
 type todoRow struct {
 	state.ReasonCount
 	Title string
@@ -68,7 +68,7 @@ func matterWords(r connector.Reason) string { return cmp.Or(matters[r], r.Senten
 
 func todoPath(r connector.Reason) string { return "/todo/" + string(r) }
 
-// toldRow is one of those of whom something is the matter.
+// toldRow is a record with a finding.
 type toldRow struct {
 	ID     string // for the form
 	Number string
@@ -80,10 +80,10 @@ type toldRow struct {
 	Pairs  []pair        // of a record that may be a payer under a new number
 }
 
-// acts are what can be done here about those that are ticked.
+// acts are the actions possible here on the ticked records.
 type acts struct{ Retry, Close, GiveUp bool }
 
-// actsOn returns which acts end a reason.
+// actsOn returns the acts able to end a reason.
 func actsOn(r connector.Reason) (a acts) {
 	for _, w := range r.Ways() {
 		switch w.Act {
@@ -98,10 +98,10 @@ func actsOn(r connector.Reason) (a acts) {
 	return a
 }
 
-// onItsPage is a way out that the page of each payer has a button for.
+// onItsPage is a way out with a button on each payer's page.
 type onItsPage struct{ Label, Does string }
 
-// waysOnPages returns the ways out that have no button on the page of their reason.
+// waysOnPages returns the ways out without a button on their reason's page.
 func waysOnPages(r connector.Reason) (out []onItsPage) {
 	for _, w := range r.Ways() {
 		switch w.Act {
@@ -115,7 +115,7 @@ func waysOnPages(r connector.Reason) (out []onItsPage) {
 	return out
 }
 
-// reasonAsked returns the reason that the address names.
+// reasonAsked returns the reason named by the address.
 func (v *visit) reasonAsked() (connector.Reason, error) {
 	r := connector.Reason(v.PathValue("reason"))
 	if _, ok := connector.Reasons[r]; !ok {
@@ -124,7 +124,7 @@ func (v *visit) reasonAsked() (connector.Reason, error) {
 	return r, nil
 }
 
-// told lists those of whom the same is the matter, the oldest first, and what can be done.
+// told lists the records with a reason, oldest first, and the possible actions.
 func (v *visit) told() error {
 	r, err := v.reasonAsked()
 	if err != nil {
@@ -191,7 +191,7 @@ func (v *visit) told() error {
 	return v.show("told", content.Title, content)
 }
 
-// addPairs adds to rows of renumbered records the payers that they may be.
+// addPairs adds the possible payers to rows of renumbered records.
 func (v *visit) addPairs(rows []toldRow) error {
 	for i, row := range rows {
 		connection, source, _ := strings.Cut(row.ID, "/")
@@ -245,7 +245,7 @@ func errNothingDone(sentence, next string) problem {
 	return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was changed", Sentence: sentence, Next: next}
 }
 
-// settle does what a person says about those that are ticked, or about all of a group.
+// settle carries out a person's action on the ticked records, or on a whole group.
 func (v *visit) settle() error {
 	r, err := v.reasonAsked()
 	if err != nil {
@@ -315,8 +315,7 @@ func (v *visit) settle() error {
 	return v.done(settledWords(act, words, gone), todoPath(r))
 }
 
-// still returns those of the ticked of whom a reason is still told, and how many there are of
-// whom it is not any more.
+// still returns the ticked records still with a reason, and the number of the others.
 func (v *visit) still(r connector.Reason, ids []string) (out []state.RecordID, gone int, err error) {
 	for _, text := range ids {
 		connection, source, ok := strings.Cut(text, "/")
@@ -364,7 +363,7 @@ func (v *visit) say(act string, ids []state.RecordID, by syncer.Operator) (words
 	return words, nil
 }
 
-// ours returns an error that is no answer about one payer.
+// ours returns an error unless it is an answer about one payer.
 func (v *visit) ours(err error) error {
 	for _, answer := range []error{syncer.ErrNothingToClose, syncer.ErrLeftOut, office.ErrGivenUp, office.ErrNoSuchRecord, state.ErrNoRecord} {
 		if errors.Is(err, answer) {
@@ -411,7 +410,7 @@ func settledWords(act string, words []office.Word, gone int) string {
 // toldHeader are the columns of the file of a group.
 var toldHeader = []string{"connection", "record", "number", "name", "reason", "detail", "since", "what_to_do"}
 
-// exportTold sends a group as a file, for whoever keeps the books.
+// exportTold sends a group as a file, for the accountant.
 func (v *visit) exportTold() error {
 	r, err := v.reasonAsked()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"payersync/state"
 )
 
-// users lists who signs in with a password, and shows an invitation that was just made.
+// users lists the users with a password, and shows an invitation just created.
 func (v *visit) users() error {
 	all, err := v.ledger().Users(v.Context())
 	if err != nil {
@@ -39,7 +39,7 @@ func (v *visit) users() error {
 	}{all, Roles, link, int(office.InvitationFor / (24 * time.Hour)), provider, v.limits(nil)})
 }
 
-// role returns the role that a form names.
+// role returns the role named by a form.
 func (v *visit) role() (Role, error) {
 	role := Role(v.filled("role"))
 	if !slices.Contains(Roles, role) {
@@ -48,14 +48,13 @@ func (v *visit) role() (Role, error) {
 	return role, nil
 }
 
-// limit is a connection that a user can be limited to.
+// limit is a connection for limiting a user.
 type limit struct {
 	Connection string
 	Here       bool
 }
 
-// limits returns what a user can be limited to; none where there is one connection alone, and the
-// user sees it.
+// limits returns the connections for limiting a user; none if there is only one and the user sees it.
 func (v *visit) limits(to []string) (out []limit) {
 	for _, name := range v.pages.cfg.Connections {
 		out = append(out, limit{name, slices.Contains(to, name)})
@@ -66,7 +65,7 @@ func (v *visit) limits(to []string) (out []limit) {
 	return out
 }
 
-// limited returns the connections that a form ticks; none for all.
+// limited returns the connections ticked in a form; none for all.
 func (v *visit) limited() ([]string, error) {
 	ticked := v.PostForm["connection"]
 	for _, name := range ticked {
@@ -115,7 +114,7 @@ func (v *visit) base() string {
 	return (&url.URL{Scheme: scheme, Host: v.Host}).String()
 }
 
-// namedUser returns the user that the address names.
+// namedUser returns the user named by the address.
 func (v *visit) namedUser() (*state.User, error) {
 	user, err := v.ledger().User(v.Context(), v.PathValue("name"))
 	if err == nil && user == nil {
@@ -187,13 +186,13 @@ func (v *visit) changeUser() error {
 	return v.done(note, "/settings/users")
 }
 
-// passwordForm is what the pages show where somebody types a password.
+// passwordForm is the content of the pages with a password field.
 type passwordForm struct {
 	Problem string
 	Least   int
 }
 
-// hasPassword fails for who came in without one.
+// hasPassword fails for users signed in without a password.
 func (v *visit) hasPassword() error {
 	if v.way == byPassword {
 		return nil
@@ -228,7 +227,7 @@ func (v *visit) askPassword() error {
 	return v.show("password", "Your password", passwordForm{Least: office.ShortestPassword})
 }
 
-// changePassword keeps another password. All other logins of that person end by it.
+// changePassword stores a new password. All other logins of the person end.
 func (v *visit) changePassword() error {
 	if err := v.hasPassword(); err != nil {
 		return err
@@ -253,7 +252,7 @@ func (v *visit) changePassword() error {
 	return err
 }
 
-// askAgain asks for the password of who is signed in.
+// askAgain asks the signed-in user for the password.
 func (v *visit) askAgain() error {
 	if err := v.hasPassword(); err != nil {
 		return err
@@ -261,7 +260,7 @@ func (v *visit) askAgain() error {
 	return v.show("again", "Type your password again", passwordForm{})
 }
 
-// again takes the password as a sign-in, and goes on where it was asked for.
+// again accepts the password as a new sign-in, and returns to the requesting page.
 func (v *visit) again() error {
 	if err := v.hasPassword(); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"payersync/state"
 )
 
-// visit is a request of somebody who is signed in.
+// visit is a request of a signed-in user.
 type visit struct {
 	*http.Request
 	w     http.ResponseWriter
@@ -30,14 +30,14 @@ func (v *visit) show(name, title string, content any) error {
 	return nil
 }
 
-// showAs answers with a page that says what is the matter, as show does.
+// showAs shows a page with a problem and reports it.
 func (v *visit) showAs(status int, name, title string, content any) error {
 	v.pages.cfg.Report(Event{Route: v.Pattern, User: v.User.Name, Status: status})
 	v.pages.render(v.w, v, status, name, "Problem: "+title, content)
 	return nil
 }
 
-// done ends an act: the browser asks for a page, which says what was done.
+// done ends an act: the browser requests a page with a note about the result.
 func (v *visit) done(note, to string) error {
 	v.pages.logins.Put(v.Context(), keyNote, note)
 	if err := v.keep(); err != nil {
@@ -61,8 +61,8 @@ func (v *visit) note() string {
 // filled returns a field of a form or of the address, without the spaces around it.
 func (v *visit) filled(name string) string { return strings.TrimSpace(v.FormValue(name)) }
 
-// with returns the address of this page with some of its query changed: pairs of a name and a
-// value, and a blank value leaves the name out.
+// with returns the address of this page with changed query values: pairs of a name and a value. A blank value removes
+// the name.
 func (v *visit) with(pairs ...string) string {
 	q := v.URL.Query()
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -75,7 +75,7 @@ func (v *visit) with(pairs ...string) string {
 	return (&url.URL{Path: v.URL.Path, RawQuery: q.Encode()}).String()
 }
 
-// How many rows a page shows at a time: fewer of wide ones, so that no page is above 30 kB.
+// The number of rows on a page. Wide rows are fewer, so no page exceeds 30 kB.
 const (
 	rowsShown     = 50
 	wideRowsShown = 30
@@ -87,7 +87,7 @@ type pager struct {
 	Next  string // "" on the last
 }
 
-// page returns the pager of a list that goes on behind a place; "" for one that does not.
+// page returns the pager of a list continued behind a place; "" for none.
 func (v *visit) page(after string) pager {
 	var p pager
 	if v.filled("after") != "" {
@@ -105,7 +105,7 @@ func (v *visit) changed() {
 	v.pages.cfg.Letters.Renew()
 }
 
-// since returns a time as it is stored, as a time; zero where it is none.
+// since parses a stored time; zero for an invalid one.
 func since(stored string) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, stored)
 	if err != nil {
@@ -114,7 +114,7 @@ func since(stored string) time.Time {
 	return at
 }
 
-// why returns why somebody acts, where that may stay unsaid.
+// why returns the optional reason for an act.
 func (v *visit) why() (string, error) {
 	reason := v.filled("reason")
 	if utf8.RuneCountInString(reason) > office.LongestReason {
@@ -123,13 +123,13 @@ func (v *visit) why() (string, error) {
 	return reason, nil
 }
 
-// operator returns who acts, and why, where that may stay unsaid.
+// operator returns the acting person and the optional reason.
 func (v *visit) operator() (operator, error) {
 	reason, err := v.why()
 	return operator{Name: v.User.Name, Reason: reason}, err
 }
 
-// reason returns why somebody acts, which the audit log keeps.
+// reason returns the required reason for an act, for the audit log.
 func (v *visit) reason() (string, error) {
 	reason, err := v.why()
 	if err != nil {

@@ -38,13 +38,13 @@ func inboxChip(s string) chip {
 	return chip{"?", s, waits}
 }
 
-// choice is one of several links that narrow a list.
+// choice is one of several links to narrow a list.
 type choice struct {
 	Label, Path string
 	Here        bool
 }
 
-// webhooks lists the deliveries that came in, the newest first.
+// webhooks lists the received deliveries, newest first.
 func (v *visit) webhooks() error {
 	ctx, in := v.Context(), v.filled("state")
 	before, _ := strconv.ParseInt(v.filled("after"), 10, 64)
@@ -101,7 +101,7 @@ func (v *visit) webhooks() error {
 		facts.Problem != "" && !facts.Closed(), facts.Shown, v.User.Role.May(Operator) && v.pages.cfg.Attention != nil, v.User.Role.May(Admin) && v.deliveries().Subscribe != nil})
 }
 
-// sendTest sends a signed test delivery the way that deliveries come.
+// sendTest sends a signed test delivery over the path of real deliveries.
 func (v *visit) sendTest() error {
 	if v.deliveries().Try == nil {
 		return problem{Status: http.StatusConflict, Title: "No test was sent", Sentence: "No webhook is configured, so there is no address to send to.", Next: "Whoever runs payersync sets billing.webhook.", Path: "/webhooks"}
@@ -116,7 +116,7 @@ func (v *visit) sendTest() error {
 	return v.done(asSentence(tested.Detail), "/webhooks")
 }
 
-// leaveSubscription notes that what became of the webhook subscription is known.
+// leaveSubscription notes the webhook subscription's fate as known.
 func (v *visit) leaveSubscription() error {
 	reason, err := v.reason()
 	if err != nil {
@@ -158,7 +158,7 @@ func asSentence(text string) string {
 // deliveryPath returns the address of a delivery's page.
 func deliveryPath(key string) string { return "/webhooks/" + url.PathEscape(key) }
 
-// noDelivery is what people are told who ask for one that is not there.
+// noDelivery is the answer for an unknown delivery.
 var noDelivery = problem{
 	Status: http.StatusNotFound, Title: "There is no such delivery", Sentence: "No delivery has this key. Its time may be over.",
 	Next: "Look for it in the list of webhooks.",
@@ -191,7 +191,7 @@ func (v *visit) showDelivery(body string) error {
 	return v.show("delivery", "One delivery", s)
 }
 
-// deliveryBody shows a delivery as it came. The audit log has who looked before they see it.
+// deliveryBody shows a delivery unchanged. The audit log has the visitor first.
 func (v *visit) deliveryBody() error {
 	d, raw, err := v.deliveries().Named(v.Context(), v.PathValue("key"))
 	if errors.Is(err, office.ErrNoDelivery) {
@@ -251,7 +251,7 @@ func (v *visit) closeDelivery() error {
 
 func (v *visit) deliveries() *office.Deliveries { return v.pages.cfg.Deliveries }
 
-// unread is what a kept delivery says where nobody can tell.
+// unread is the state of a kept delivery if no webhook is configured.
 func unread(string, string, []byte) []state.Delivery {
 	return []state.Delivery{{State: connector.InboxQuarantined, Detail: "No webhook is configured, so nothing says how it is read."}}
 }
