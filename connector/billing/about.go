@@ -8,16 +8,15 @@ import (
 // About says what events of a type are about, as far as their name tells.
 type About int
 
-// What events are about. Followed are customers and mandates; left are payments, invoices and
-// the biller itself, whose truth others keep.
+// The subjects of events. payersync follows customers and mandates. It ignores payments, invoices and the biller: other
+// systems own these.
 const (
 	AboutUnknown About = iota
 	AboutFollowed
 	AboutLeft
 )
 
-// Known reports whether a type says what its events are about, or a person has said that it
-// is known.
+// Known reports whether the subject of a type's events is known, or a person has marked the type as settled.
 func (p EventPaths) Known(eventType string) bool {
 	return EventAbout(eventType) != AboutUnknown || slices.Contains(p.Settled, eventType)
 }

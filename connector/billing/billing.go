@@ -15,7 +15,7 @@ import (
 	"payersync/connector/transport"
 )
 
-// Config says which billing service is spoken to, as whom and how.
+// Config holds the billing service's address, the credentials and the dialect.
 type Config struct {
 	BaseURL      string             // the service's address with its path prefix; https, or http on loopback
 	AuthURL      string             // the token endpoint: a path below BaseURL, or an address; "" for /oauth2/token
@@ -49,8 +49,7 @@ type Client struct {
 	linkMethod atomic.Value // the method that mandate_link: auto settled on, a string
 }
 
-// New returns a client. It sends nothing; every value that cannot work is
-// reported at once, by its key in the configuration.
+// New returns a client. It sends nothing. It reports all invalid values at once, by their configuration keys.
 func New(cfg Config) (*Client, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -145,15 +144,14 @@ func badAddress(text string) string {
 	return ""
 }
 
-// badRedirect is badAddress for a page, which may well have a query.
+// badRedirect is badAddress for a page; a query is allowed.
 func badRedirect(text string) string {
 	address, _, _ := strings.Cut(text, "?")
 	return badAddress(address)
 }
 
-// CreateBody renders a customer for creation, in the dialect's spelling. The
-// same customer gives the same bytes, and the key is always among them, so that
-// the bodies of two payers differ even when all else is equal (fault F07).
+// CreateBody renders a customer for creation, in the dialect's spelling. The same customer gives the same bytes. The
+// body always contains the key, so the bodies of two payers differ even if all else is equal (fault F07).
 func (c *Client) CreateBody(want connector.Customer) (json.RawMessage, error) {
 	if len(want.ExternalData) == 0 {
 		return nil, errors.New("render customer: it has no externalData pair to be found by")

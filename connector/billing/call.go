@@ -31,20 +31,18 @@ type request struct {
 	ofNobody   bool // it is about no record, so that the reason of a refusal may be shown
 }
 
-// read prepares a call that changes nothing.
+// read prepares a call without side effects.
 func (c *Client) read(op, path string, query url.Values) request {
 	return request{op: op, method: http.MethodGet, path: path, query: query, by: c.api, repeat: transport.Always, reads: true}
 }
 
-// write prepares a call that may change something, and is therefore not sent
-// again once it may have arrived.
+// write prepares a call with possible side effects. It is not sent again once it may have arrived.
 func (c *Client) write(op, method, path string, body []byte) request {
 	return request{op: op, method: method, path: path, body: body, by: c.api, repeat: transport.IfNoEffect}
 }
 
-// send makes the call and returns the body of a 2xx, which passed checkJSON
-// unless it is empty. A token that the service refuses is renewed once, and the
-// same bytes are sent with the new one, unless the call is never repeated.
+// send makes the call and returns the body of a 2xx, checked by checkJSON unless empty. It renews a refused token once
+// and sends the same bytes with the new one, unless the call must never be repeated.
 func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 	token, err := r.by.token(ctx, "")
 	if err != nil {
@@ -120,14 +118,14 @@ func checkBody(header http.Header, body []byte) error {
 	return checkJSON(body)
 }
 
-// unreadable is a 2xx that cannot be used: a write may well have happened.
+// unreadable is the error for an unusable 2xx: a write may have taken effect.
 func unreadable(r request, status int, err error) error {
 	return &connector.RemoteError{
 		Op: r.op, Fault: r.open(), Status: status, Detail: "the answer is not what the interface promises", Err: err,
 	}
 }
 
-// open is the fault of a call whose effect cannot be known.
+// open is the fault of a call with an unknown effect.
 func (r request) open() connector.Fault {
 	if r.reads {
 		return connector.FaultUnavailable
@@ -170,7 +168,7 @@ func (c *Client) refusal(r request, resp *http.Response, body []byte) error {
 	return out
 }
 
-// checkOwn says where the credentials come from that customers and mandates are asked for with.
+// checkOwn checks the source of the credentials for customers and mandates.
 func (c *Client) checkOwn() string {
 	switch c.dialect.APIAuth {
 	case "authorization_code":
@@ -190,8 +188,8 @@ var details = map[connector.Fault]string{
 	connector.FaultUnknown:      "the service failed after it had received the request, so it may have happened",
 }
 
-// faultOf says what a status other than 2xx means. 307 and 308 say that nothing
-// was done here; the older redirects may come after the deed.
+// faultOf returns the fault of a status other than 2xx. 307 and 308 prove the request had no effect; older redirects
+// may follow an executed request.
 func (r request) faultOf(status int) connector.Fault {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -224,8 +222,8 @@ func errorMembers(header http.Header, body []byte) object {
 	return append(nested, o...)
 }
 
-// codeOf returns the error code that a body names, if it is clearly a code. Free
-// text is not looked at: it may quote the record.
+// codeOf returns the error code in a body, if it is clearly a code. It ignores free text, because this may quote the
+// record.
 func codeOf(header http.Header, body []byte) string {
 	o := errorMembers(header, body)
 	for _, key := range []string{"code", "errorCode", "error_code", "error", "type"} {
@@ -236,15 +234,15 @@ func codeOf(header http.Header, body []byte) string {
 	return ""
 }
 
-// noToken is a call that was not made for want of a token. Its status is the token
-// endpoint's and says nothing about how the call is spelled.
+// noToken is a call not made for lack of a token. Its status comes from the token endpoint and gives no evidence about
+// the spelling of the call.
 type noToken struct{ error }
 
 // Unwrap returns what became of the token.
 func (e noToken) Unwrap() error { return e.error }
 
-// tokenError is a call that was not made because there is no token for it. Of what
-// the token endpoint said no sentence is quoted that could hold the credentials.
+// tokenError is the error of a call not made for lack of a token. It quotes no text from the token endpoint able to
+// contain the credentials.
 func (c *Client) tokenError(r request, err error) error {
 	out := &connector.RemoteError{Op: r.op, Fault: connector.FaultUnavailable, Detail: "no access token could be had"}
 	var refused *oauth2.RetrieveError
@@ -273,8 +271,7 @@ func (c *Client) tokenError(r request, err error) error {
 	return out
 }
 
-// definiteTokenErrors are the codes by which a token endpoint says that the
-// credentials themselves are no good (fault F26).
+// definiteTokenErrors are the token endpoint's codes for invalid credentials (fault F26).
 var definiteTokenErrors = []string{"invalid_client", "invalid_grant", "unauthorized_client", "access_denied"}
 
 func (c *Client) judgeRefusedToken(r request, out *connector.RemoteError, refused *oauth2.RetrieveError) {

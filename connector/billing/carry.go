@@ -19,9 +19,8 @@ func (d Dialect) carried(c connector.Customer) connector.Customer {
 	return c
 }
 
-// NotCarried returns the paths of a customer that this dialect cannot write into a new
-// one, sorted: the short spelling of addresses has no country. An element that
-// the service has in the other spelling is updated all the same.
+// NotCarried returns the paths of a customer this dialect cannot write into a new one, sorted: the short spelling of
+// addresses has no country. An existing element in the other spelling is still updated.
 func (d Dialect) NotCarried(c connector.Customer) (paths []string) {
 	for _, lost := range connector.Diff(d.carried(c), c) {
 		paths = append(paths, lost.Path)

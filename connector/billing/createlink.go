@@ -10,10 +10,8 @@ import (
 	"payersync/connector"
 )
 
-// withCreateLink returns the customer of an answer to a create with the signing link of the
-// mandate that the create has made, where the dialect says where it stands. An address alone is
-// no mandate's link: without a mandate beside it, by its id and waiting for a signature, a link
-// is asked for as ever.
+// withCreateLink adds the signing link to the customer in a create's answer, if the dialect names the link's place. An
+// address alone does not count: without a mandate with an id, waiting for a signature, the link is requested as usual.
 func (c *Client) withCreateLink(made connector.RemoteCustomer) connector.RemoteCustomer {
 	m := made.Mandate
 	if c.dialect.CreateLink == "" || m == nil || m.ID == "" || m.Status != connector.MandateCreated || m.URL != "" {
@@ -31,8 +29,8 @@ func (c *Client) withCreateLink(made connector.RemoteCustomer) connector.RemoteC
 	return made
 }
 
-// isSigningLink reports whether a payer may be sent there to sign: a web address over https,
-// or on this machine over http as the sandbox has it, and not the one to which payers come back.
+// isSigningLink reports whether payers may be sent to a link: an https address, or http on this machine for the
+// sandbox, other than the redirect page.
 func (c *Client) isSigningLink(link string) bool {
 	u, err := url.Parse(link)
 	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && !(u.Scheme == "http" && connector.IsLoopback(u.Hostname())) {
@@ -42,7 +40,7 @@ func (c *Client) isSigningLink(link string) bool {
 	return err != nil || !strings.EqualFold(u.Host, back.Host) || strings.Trim(u.Path, "/") != strings.Trim(back.Path, "/")
 }
 
-// validateCreateLink refuses a path that leads to what is no link of a mandate.
+// validateCreateLink refuses a path unfit for a mandate's link.
 func (d Dialect) validateCreateLink() error {
 	const setting = "dialect.create_link"
 	path := strings.Split(d.CreateLink, ".")

@@ -10,11 +10,9 @@ import (
 	"payersync/connector"
 )
 
-// CreateCustomer posts exactly the given bytes and returns the customer that
-// the service answers with. The same bytes name the
-// same customer for as long as the service remembers them, so a call of unknown
-// outcome is made again with no others (faults F02 to F04, F09). A refusal is
-// FaultRejected; whether the answer carries our key is for the caller to see.
+// CreateCustomer posts exactly the given bytes and returns the customer in the answer. For the same bytes the service
+// answers with the same customer while it remembers them. A call with an unknown outcome must therefore be repeated
+// with the same bytes (faults F02 to F04, F09). A refusal is FaultRejected. The caller checks the answer for our key.
 func (c *Client) CreateCustomer(ctx context.Context, body []byte) (connector.RemoteCustomer, error) {
 	const op = "create customer"
 	made, err := c.customer(ctx, c.write(op, http.MethodPost, "/customers", body))
@@ -28,8 +26,7 @@ func (c *Client) CreateCustomer(ctx context.Context, body []byte) (connector.Rem
 	return made, err
 }
 
-// Customer fetches one customer, with the latest mandate. FaultNotFound means that
-// the service has none with this id.
+// Customer fetches one customer, with the latest mandate. FaultNotFound means there is no customer with this id.
 func (c *Client) Customer(ctx context.Context, id string) (connector.RemoteCustomer, error) {
 	return c.fetch(ctx, id, nil)
 }
@@ -60,9 +57,8 @@ func (c *Client) customer(ctx context.Context, r request) (connector.RemoteCusto
 	return out, nil
 }
 
-// UpdateCustomer puts exactly the given bytes, which replace the customer
-// wholesale: MergeCustomer makes them. The answer may be empty; what the service
-// made of it is for a later Customer to see.
+// UpdateCustomer puts exactly the given bytes from MergeCustomer. They replace the whole customer. The answer may be
+// empty; a later Customer shows the result.
 func (c *Client) UpdateCustomer(ctx context.Context, id string, body []byte) error {
 	const op = "update customer"
 	path, err := idPath(op, "/customers/", id)
@@ -87,7 +83,7 @@ func (c *Client) UpdateCustomer(ctx context.Context, id string, body []byte) err
 	return err
 }
 
-// wrongWay is the refusal of a request for how it is spelled, which a setting says.
+// wrongWay is the refusal of a request because of its spelling, with the setting responsible.
 func wrongWay(op string, fault connector.Fault, refused error, what, setting string) error {
 	return &connector.RemoteError{
 		Op: op, Fault: fault, Status: statusOf(refused),
@@ -95,7 +91,7 @@ func wrongWay(op string, fault connector.Fault, refused error, what, setting str
 	}
 }
 
-// advise adds to a failure which setting to look at. What it means stays the same.
+// advise adds the setting to check to a failure. It does not change the fault.
 func advise(err error, advice string) error {
 	var remote *connector.RemoteError
 	if !errors.As(err, &remote) {
@@ -106,8 +102,7 @@ func advise(err error, advice string) error {
 	return &out
 }
 
-// idPath appends an id to a path. An id that would name another resource, such
-// as a blank one, is refused before anything is sent.
+// idPath appends an id to a path. It refuses blank ids and ids naming another resource, before any request.
 func idPath(op, path, id string) (string, error) {
 	if id == "" || id == "." || id == ".." {
 		return "", &connector.RemoteError{Op: op, Fault: connector.FaultRejected, Detail: "the id is blank or no id; nothing was sent"}

@@ -12,26 +12,24 @@ import (
 	"payersync/connector"
 )
 
-// DeliveryKey says what each delivery must carry beside its signature. It shows that
-// the sender was told of it and nothing more, so it never stands for a signature.
+// DeliveryKey is a key required in each delivery, in addition to the signature. It only shows the sender knows the key,
+// so it never replaces a signature.
 type DeliveryKey struct {
 	Header   string             `yaml:"header"`   // carries the key; "" is DeliveryKeyHeader
 	Username string             `yaml:"username"` // of HTTP Basic, whose passwords are the keys; "" for a header
 	Keys     []connector.Secret `yaml:"-"`        // any of them is right; none asks for nothing
 }
 
-// DeliveryKeyHeader is the header in which deliveries carry the delivery key, unless
-// another is named.
+// DeliveryKeyHeader is the default header for the delivery key.
 const DeliveryKeyHeader = "X-Payersync-Key"
 
-// ErrDeliveryKey means that a delivery carries no delivery key, or another.
+// ErrDeliveryKey means a delivery has no delivery key, or a wrong one.
 var ErrDeliveryKey = errors.New("delivery: it carries none of the delivery keys")
 
 const authorizationHeader = "Authorization"
 
-// Validate finds what is wrong with the keys, next to the secrets that deliveries are
-// signed with: a key crosses the wire in each delivery, so as a secret it would let
-// whoever saw one forge the next.
+// Validate checks the keys against the signing secrets. A key travels in each delivery: if it were also a secret, a
+// reader of one delivery could forge the next.
 func (k DeliveryKey) Validate(secrets []connector.Secret) error {
 	var problems []error
 	if k.Username != "" && (k.Header != "" || strings.Contains(k.Username, ":")) {
@@ -54,8 +52,7 @@ func (k DeliveryKey) Validate(secrets []connector.Secret) error {
 	return errors.Join(problems...)
 }
 
-// Check reports whether a delivery carries one of the keys, once, in time that does
-// not depend on which.
+// Check reports whether a delivery has exactly one of the keys. Its duration does not depend on the key.
 func (k DeliveryKey) Check(h http.Header) error {
 	if len(k.Keys) == 0 {
 		return nil

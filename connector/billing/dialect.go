@@ -41,7 +41,7 @@ type List struct {
 	FinancialQuery string `yaml:"financial_query"` // the query parameter that asks for financial_status; "" where lists are not asked for it
 }
 
-// Standard returns the profile that follows from the interface alone.
+// Standard returns the profile defined by the interface alone.
 func Standard() Dialect {
 	return Dialect{
 		TokenAuth:       "form",
@@ -62,8 +62,8 @@ func Standard() Dialect {
 	}
 }
 
-// Adfin returns the profile that follows the public documentation of the service
-// whose shapes the interface has (README.md#open-points).
+// Adfin returns the profile of the public documentation of the service with these request and answer shapes
+// (README.md#open-points).
 func Adfin() Dialect {
 	d := Standard()
 	d.APIAuth = "authorization_code"
@@ -88,8 +88,7 @@ func Sandbox() Dialect { return Standard() }
 // profiles holds every profile by its name in the configuration.
 var profiles = map[string]func() Dialect{"standard": Standard, "adfin": Adfin, "sandbox": Sandbox}
 
-// Profile returns the named profile. An unknown name is an error that lists the
-// known ones.
+// Profile returns the named profile. For an unknown name, the error lists the known ones.
 func Profile(name string) (Dialect, error) {
 	if profile, ok := profiles[name]; ok {
 		return profile(), nil
@@ -97,8 +96,7 @@ func Profile(name string) (Dialect, error) {
 	return Dialect{}, fmt.Errorf("billing.profile: there is no profile %q; use standard, adfin or sandbox", name)
 }
 
-// Validate reports every setting whose value is not one of those allowed, one
-// per line, by its key in the configuration.
+// Validate reports every setting with an invalid value, one per line, by its configuration key.
 func (d Dialect) Validate() error {
 	var problems []error
 	for _, p := range points {
@@ -109,7 +107,7 @@ func (d Dialect) Validate() error {
 	return errors.Join(append(problems, d.List.validate(), d.validateReadOnly(), d.validateFlags(), d.validateFinancial(), d.validateCreateLink())...)
 }
 
-// The flags of a contact as a mapping calls them, and the settings that name their members.
+// The flags of a contact, by their mapping names, and the settings for their member names.
 const (
 	flagPrimary    = "primary"
 	flagComms      = "communication"
@@ -117,8 +115,8 @@ const (
 	settingComms   = "dialect.person_communication"
 )
 
-// Unnamed returns the flags of contacts whose members nobody has named, with the settings
-// that would. A mapping that gives one of them is not used.
+// Unnamed returns the flags of contacts without a configured member name, with the settings to name them. A mapping
+// with such a flag is refused.
 func (d Dialect) Unnamed() map[string]string {
 	out := map[string]string{}
 	if d.PersonPrimary == "" {
@@ -130,7 +128,7 @@ func (d Dialect) Unnamed() map[string]string {
 	return out
 }
 
-// validateFlags refuses a flag that is another member of a person, or is never sent.
+// validateFlags refuses a flag with the name of another person member or of a read-only one.
 func (d Dialect) validateFlags() error {
 	var problems []error
 	for setting, member := range map[string]string{settingPrimary: d.PersonPrimary, settingComms: d.PersonComms} {

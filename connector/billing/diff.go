@@ -7,10 +7,8 @@ import (
 	"payersync/connector"
 )
 
-// MergeDiff lists what MergeCustomer would change in a fetched customer, before and
-// after, sorted by path: what the customer shows now against what it would show. The
-// arguments are those of MergeCustomer. Elements of a list have the places that they
-// have in the customer; a new one comes behind them.
+// MergeDiff lists the changes MergeCustomer would make to a fetched customer, before and after, sorted by path. The
+// arguments are those of MergeCustomer. List elements have their indexes in the customer; new ones follow at the end.
 func (c *Client) MergeDiff(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) ([]connector.FieldChange, error) {
 	m := merge{dialect: c.dialect, want: want, own: own}
 	if last != nil {
@@ -50,7 +48,7 @@ func (c *Client) MergeDiff(fetched connector.RemoteCustomer, last *connector.Cus
 	return connector.Diff(before, after), nil
 }
 
-// inPlace is apply, with nil in the place of an element that is removed.
+// inPlace is apply, with nil for a removed element.
 func (p listPlan) inPlace(list []json.RawMessage, long bool) []json.RawMessage {
 	out := make([]json.RawMessage, 0, len(list)+len(p.added))
 	for i := range list {
@@ -63,7 +61,7 @@ func (p listPlan) inPlace(list []json.RawMessage, long bool) []json.RawMessage {
 	return append(out, listPlan{added: p.added}.apply(nil, long)...)
 }
 
-// personOf reads a person in whatever spelling; the zero value for what is none.
+// personOf reads a person in any spelling; the zero value for other values.
 func (d Dialect) personOf(raw json.RawMessage) connector.Person {
 	o, err := parseObject(raw)
 	if err != nil {
@@ -86,7 +84,7 @@ func (d Dialect) readPerson(o object) connector.Person {
 	}
 }
 
-// addressOf reads an address in whatever spelling; the zero value for what is none.
+// addressOf reads an address in any spelling; the zero value for other values.
 func addressOf(raw json.RawMessage) connector.Address {
 	o, err := parseObject(raw)
 	if err != nil {

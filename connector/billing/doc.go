@@ -1,15 +1,11 @@
-// Package billing is the client of the billing service: its tokens, customers,
-// mandates and webhook subscription, the lossless merge of an update, and the
-// checking and reading of webhook deliveries. README.md says what is known of the
-// interface. What that leaves open is a Dialect, never a guess.
+// Package billing is the client of the billing service: tokens, customers, mandates and the webhook subscription, the
+// lossless merge of updates, and the verification and parsing of webhook deliveries. README.md describes the known
+// interface. Open points are settings of a Dialect, never guesses.
 //
-// It keeps nothing, decides nothing about payers and repeats no call that may
-// have had an effect: freezing bytes before they are sent, replaying a call of
-// unknown outcome and acting on what is read are left to its callers. It has no
-// DELETE.
+// The package stores nothing, decides nothing about payers, and repeats no call after a possible effect. Its callers
+// freeze bytes before sending, replay calls with an unknown outcome, and act on reads. The client has no DELETE.
 //
-// Every call that fails returns a *connector.RemoteError, whose Fault says what
-// it means:
+// Every failed call returns a *connector.RemoteError. Its Fault gives the meaning:
 //
 //	answer                                   read           write
 //	2xx that can be read                     –              –
@@ -21,7 +17,6 @@
 //	429                                      throttled      throttled
 //	any other 4xx                            rejected       rejected
 //
-// A body counts as readable when its content type is JSON, or is missing, and
-// it is one JSON value within the bounds of fault F90. JSON under any other
-// type is what a portal or firewall sends, and is not believed.
+// A body is readable if its content type is JSON or missing, and it is one JSON value within the bounds of fault F90.
+// JSON under another type usually comes from a portal or firewall, and is refused.
 package billing

@@ -7,11 +7,10 @@ import (
 	"payersync/connector"
 )
 
-// Drift lists where a fetched customer shows something else than what is wanted of it,
-// sorted by path: From is what it shows, To what is wanted. Unlike MergeDiff it gives
-// elements of lists the places that they have in want, and a value that is shown in
-// another form (connector.SameForm) is as wanted. It finds the contact that an update would
-// change, by the same rules; one that is not found is blank.
+// Drift lists the differences between a fetched customer and the wanted one, sorted by path: From is the customer's
+// value, To the wanted one. Unlike MergeDiff, it uses the indexes of list elements in want. A value in another form
+// (connector.SameForm) counts as equal. Drift finds the contact an update would change, by the same rules; a contact
+// not found is blank.
 func (c *Client) Drift(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) ([]connector.FieldChange, error) {
 	o, err := decodeObject(fetched.Raw)
 	if err != nil {
@@ -62,7 +61,7 @@ func (c *Client) Drift(fetched connector.RemoteCustomer, last *connector.Custome
 	return slices.DeleteFunc(connector.Diff(shows, want), func(d connector.FieldChange) bool { return connector.SameForm(d.From, d.To) }), nil
 }
 
-// placeOf returns the place of the element that is brought to a part; -1 for none.
+// placeOf returns the index of the element assigned to a part; -1 for none.
 func (p listPlan) placeOf(want *part) int {
 	return slices.IndexFunc(p.fates, func(f fate) bool { return f.want == want })
 }
@@ -85,7 +84,7 @@ func addressLike(ours, shown connector.Address) connector.Address {
 	}
 }
 
-// flagLike is where for a flag: one that is not shown is false.
+// flagLike compares a flag: a missing one is false.
 func flagLike(ours, shown string) string {
 	if shown == "" && ours == "false" {
 		return ours
@@ -93,7 +92,7 @@ func flagLike(ours, shown string) string {
 	return where(ours, shown)
 }
 
-// where returns what is shown where ours says something.
+// where returns the shown value if we have a value for the field.
 func where(ours, shown string) string {
 	if ours == "" {
 		return ""

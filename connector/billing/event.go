@@ -10,11 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// EventPaths say where in a delivery its facts are found: for each, the first
-// path that leads to text or a number counts. A path names members, one inside
-// the other, joined by dots. A type may also be read from a header, as
-// header:NAME; whom a delivery is about may not, because headers are no part of
-// what is signed.
+// EventPaths are the places of a delivery's facts. For each fact, the first path to text or a number counts. A path is
+// a list of nested member names with dots between them. A type may also come from a header, as header:NAME. Ids may
+// not, because the signature does not cover headers.
 type EventPaths struct {
 	Type       []string `yaml:"type"`
 	CustomerID []string `yaml:"customer_id"`
@@ -27,11 +25,9 @@ type EventPaths struct {
 	Settled    []string `yaml:"-"`      // types of which a person has said that they are known
 }
 
-// DefaultEventPaths returns paths for the flat and nested spellings that
-// services of this kind use; the interface shows none. A bare id is
-// not among them: it may be the customer's as well as the event's, and one
-// taken for the other would make all later events of a customer look like
-// repeats.
+// DefaultEventPaths returns paths for the flat and nested spellings common among such services; the interface shows
+// none. A bare id is not included: it may be the customer's or the event's. A customer id taken for an event id would
+// make all later events of the customer look like repeats.
 func DefaultEventPaths() EventPaths {
 	return EventPaths{
 		Type:       []string{"type", "eventType", "event_type", "event.type", "event", "data.type", "header:adfin-webhook-type"},
@@ -44,8 +40,7 @@ func DefaultEventPaths() EventPaths {
 	}
 }
 
-// Validate reports every path that reads an id or a time from a header, one per
-// line, by its key in the configuration.
+// Validate reports every path with an id or a time from a header, one per line, by its configuration key.
 func (p EventPaths) Validate() error {
 	var problems []error
 	for _, list := range []struct {
@@ -74,8 +69,7 @@ func anywhere(paths ...string) []string {
 	return out
 }
 
-// TypeHeader returns the first header that a type may be read from and that came, as
-// "name: value"; "" for none.
+// TypeHeader returns the first present header for the type, as "name: value"; "" for none.
 func (p EventPaths) TypeHeader(h http.Header) string {
 	for _, path := range p.Type {
 		if name, ok := strings.CutPrefix(path, headerPath); ok && h.Get(name) != "" {
@@ -85,8 +79,8 @@ func (p EventPaths) TypeHeader(h http.Header) string {
 	return ""
 }
 
-// TypeHeaders returns the headers to read a kept delivery with: the one that TypeHeader had
-// returned. Where none was kept, eventType stands in every header that a type may be read from.
+// TypeHeaders returns the headers for reading a kept delivery: the header returned by TypeHeader. If none was kept, all
+// headers for the type have the value eventType.
 func (p EventPaths) TypeHeaders(kept, eventType string) http.Header {
 	h := http.Header{}
 	if name, value, ok := strings.Cut(kept, typeHeaderGap); ok {
@@ -128,8 +122,9 @@ func (p EventPaths) OfAnother(e Event) bool {
 	return p.Biller != "" && e.BillerID != "" && e.BillerID != p.Biller
 }
 
-// ParseEvent reads a verified delivery. It returns an error for what is no JSON
-// object within the bounds of fault F90 or names no type, customer or mandate; such a delivery is quarantined (fault F38). An unknown type is no error.
+// ParseEvent reads a verified delivery. It returns an error if the body is not a JSON object within the bounds of fault
+// F90, or names no type, customer or mandate. Such a delivery is quarantined (fault F38). An unknown type is not an
+// error.
 func ParseEvent(paths EventPaths, h http.Header, body []byte) (Event, error) {
 	o, err := parseEventBody(body)
 	if err != nil {
@@ -154,9 +149,9 @@ func ParseEvent(paths EventPaths, h http.Header, body []byte) (Event, error) {
 // maxEventsOfOne is how many events one delivery may carry. One with more is quarantined whole.
 const maxEventsOfOne = 500
 
-// SplitEvents returns the events of a verified delivery that carries several: the elements of
-// a list at the top level, or of the first list of objects that paths.Events name. It returns nil for
-// one event: an object that names a customer or a mandate itself.
+// SplitEvents returns the events of a verified delivery with several events. They are the elements of a list at the top
+// level, or of the first list of objects in paths.Events. It returns nil for a single event: an object with its own
+// customer or mandate.
 func SplitEvents(paths EventPaths, body []byte) []json.RawMessage {
 	if len(body) > MaxEventBytes || checkJSON(body) != nil {
 		return nil
@@ -179,8 +174,8 @@ func SplitEvents(paths EventPaths, body []byte) []json.RawMessage {
 	return nil
 }
 
-// listOfObjects returns the elements of a list; nil for an empty one, one that is too long, and
-// one in which something is no object.
+// listOfObjects returns the elements of a list of objects. It returns nil for an empty list, a list over the limit, and
+// a list with other elements.
 func listOfObjects(value json.RawMessage) []json.RawMessage {
 	if value = bytes.TrimSpace(value); len(value) == 0 || value[0] != '[' {
 		return nil
@@ -197,7 +192,7 @@ func listOfObjects(value json.RawMessage) []json.RawMessage {
 	return list
 }
 
-// valueAt returns what stands at a path of names with dots between them; nil where nothing does.
+// valueAt returns the value at a path of names with dots between them; nil for none.
 func valueAt(o object, path string) json.RawMessage {
 	key, rest, nested := strings.Cut(path, ".")
 	if !nested || o.has(path) {
@@ -232,8 +227,8 @@ type EventMember struct {
 
 const maxEventMembers = 200
 
-// EventMembers returns what a delivery consists of, so that a person can see where
-// its ids are without seeing whom it names; at most the first 200.
+// EventMembers returns the structure of a delivery without its values, so a person can find its ids without personal
+// data; at most the first 200 members.
 func EventMembers(body []byte) ([]EventMember, error) {
 	o, err := parseEventBody(body)
 	if err != nil {

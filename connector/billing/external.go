@@ -18,8 +18,7 @@ import (
 //	object   {"connectorType": "XERO", "id": "abc", "name": "…"}
 //	objects  [{"connectorType": "XERO", "id": "abc", "name": "…"}]
 //
-// In the last two, connectorType is the key's name and id is the key's value;
-// name belongs to the service.
+// In the last two, connectorType is the key's name and id is the key's value; name belongs to the service.
 const (
 	connectorType = "connectorType"
 	connectorID   = "id"
@@ -27,18 +26,16 @@ const (
 	pairValue     = "value"
 )
 
-// connectorTypes are the names that the service itself spells in several ways,
-// Xero and QuickBooks among them; they are read as written here.
+// connectorTypes are the names with several spellings at the service. They are read in the spelling used here.
 var connectorTypes = []string{"XERO", "QUICKBOOKS"}
 
-// IsConnectorType reports whether a key has the name of a connector type that the public pages
-// of the service with this shape of externalData know. Others it may refuse.
+// IsConnectorType reports whether a key has the name of a connector type in the service's public documentation. The
+// service may refuse other names.
 func IsConnectorType(key string) bool {
 	return slices.Contains(connectorTypes, connectorName(key))
 }
 
-// connectorName returns a connector type, or that of its scope, in the one spelling that keys
-// have.
+// connectorName returns a connector type, or its scope's name, in the standard spelling.
 func connectorName(text string) string {
 	for _, name := range connectorTypes {
 		for _, known := range []string{name, connector.ScopeName(name)} {
@@ -50,8 +47,7 @@ func connectorName(text string) string {
 	return text
 }
 
-// pairsOf reads externalData of any shape. Values that are neither text nor a
-// number are no pairs.
+// pairsOf reads externalData of any shape. It ignores values other than text and numbers.
 func pairsOf(raw json.RawMessage) map[string]string {
 	out := make(map[string]string)
 	add := func(name, value string) {
@@ -88,8 +84,8 @@ func pairOf(o object) (name, value string) {
 	return o.text(pairKey), o.text(pairValue)
 }
 
-// writePairs renders externalData in the dialect's shape. Several pairs in the
-// object shape become a list of such objects, which a service may refuse.
+// writePairs renders externalData in the dialect's shape. In the object shape, several pairs become a list of objects;
+// a service may refuse this.
 func (d Dialect) writePairs(pairs map[string]string) (json.RawMessage, error) {
 	var entries object
 	var list []json.RawMessage
@@ -120,9 +116,8 @@ func newElement(name, value string, connector bool) json.RawMessage {
 	return o.bytes()
 }
 
-// mergePairs brings our pairs into externalData, in the shape that it came in,
-// and leaves every other pair as it was. gone are pairs of ours that are no
-// longer wanted. A single object that is somebody else's becomes a list of both.
+// mergePairs merges our pairs into externalData, in its present shape, and leaves all other pairs unchanged. gone are
+// our pairs no longer wanted. A single foreign object becomes a list of both.
 func (d Dialect) mergePairs(raw json.RawMessage, want map[string]string, gone []string) (json.RawMessage, error) {
 	o, err := parseObject(raw)
 	switch {

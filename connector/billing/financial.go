@@ -13,12 +13,11 @@ import (
 	"payersync/connector"
 )
 
-// statusShape is what a financial status looks like: a word, in whatever spelling. An amount,
-// a number of an account and a sentence are none, wherever the path leads.
+// statusShape matches a financial status: one word in any spelling. Amounts, account numbers and sentences do not
+// match, regardless of the path.
 var statusShape = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,47}$`)
 
-// financialOf returns the financial status that an answer shows of a customer, as it came; ""
-// where it shows none, which says nothing.
+// financialOf returns the financial status in an answer, unchanged; "" if there is none, and then it is unknown.
 func (d Dialect) financialOf(o object) string {
 	if d.FinancialStatus == "" {
 		return ""
@@ -29,8 +28,8 @@ func (d Dialect) financialOf(o object) string {
 	return ""
 }
 
-// validateFinancial refuses a path that leads to what is no status, and one of a status that
-// would be sent back: where it comes unasked, updates see it too.
+// validateFinancial refuses a path unfit for a status. It also refuses a status at risk of being sent back: if it comes
+// without request, updates see it too.
 func (d Dialect) validateFinancial() error {
 	var problems []error
 	for setting, name := range map[string]string{"financial_query": d.FinancialQuery, "list.financial_query": d.List.FinancialQuery} {
@@ -57,12 +56,11 @@ func (d Dialect) validateFinancial() error {
 	return errors.Join(problems...)
 }
 
-// Watcher is the client as those use it who look at customers and write nothing: it asks for
-// the financial status too. Reads before and after an update do not, so that nothing of what
-// comes with it is ever sent back or taken for an edit of others.
+// Watcher is the client for callers without writes: it also requests the financial status. Reads around an update do
+// not, so its members are never sent back, nor taken for other people's edits.
 type Watcher struct{ *Client }
 
-// Customer is Client.Customer, with the financial status where the dialect names it.
+// Customer is Client.Customer, with the financial status if the dialect names it.
 func (w Watcher) Customer(ctx context.Context, id string) (connector.RemoteCustomer, error) {
 	out, err := w.fetch(ctx, id, w.dialect.financial(w.dialect.FinancialQuery))
 	switch statusOf(err) {
@@ -74,7 +72,7 @@ func (w Watcher) Customer(ctx context.Context, id string) (connector.RemoteCusto
 	return out, err
 }
 
-// financial returns the query that asks for the financial status; nil where it is not wanted.
+// financial returns the query for the financial status; nil if not wanted.
 func (d Dialect) financial(parameter string) url.Values {
 	if d.FinancialStatus == "" || parameter == "" {
 		return nil

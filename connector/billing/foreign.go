@@ -10,14 +10,12 @@ import (
 	"payersync/connector"
 )
 
-// ForeignChanges compares a customer before our update with the same customer
-// after it and returns the JSON paths that differ outside of what we own: what
-// somebody else changed in between, or what the update lost (fault F11). last, want
-// and own are those of the merge.
+// ForeignChanges compares a customer before and after our update and returns the JSON paths with differences outside
+// our own fields. Either somebody else changed them in between, or the update lost them (fault F11). last, want and own
+// are those of the merge.
 //
-// It does not compare the dialect's read-only members, nor what the service adds to
-// an element that we have just added, nor what has only moved on (standStill). The order of
-// an object's members is no difference; a number that is spelt otherwise is one.
+// It ignores the dialect's read-only members, members added by the service to our new elements, and advanced stamps
+// (standStill). It also ignores the order of an object's members. A number in another spelling is a difference.
 func (c *Client) ForeignChanges(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error) {
 	m := merge{dialect: c.dialect, want: want, own: own}
 	if last != nil {
@@ -70,7 +68,7 @@ func keysOf(a, b object) []string {
 	return slices.Compact(keys)
 }
 
-// foreignPairs compares the pairs that are not ours, whatever shape they are in.
+// foreignPairs compares the foreign pairs, in any shape.
 func (m *merge) foreignPairs(was, is json.RawMessage) []string {
 	before, after := pairTexts(was), pairTexts(is)
 	var paths []string
@@ -87,8 +85,8 @@ func (m *merge) foreignPairs(was, is json.RawMessage) []string {
 	return paths
 }
 
-// pairTexts returns the pairs of externalData with their values as canonical
-// JSON, so that values which are no text are compared too.
+// pairTexts returns the pairs of externalData with their values as canonical JSON, to compare values other than text
+// too.
 func pairTexts(raw json.RawMessage) map[string]string {
 	out := make(map[string]string)
 	if o, err := parseObject(raw); err == nil && !isConnector(o) {
@@ -104,7 +102,7 @@ func pairTexts(raw json.RawMessage) map[string]string {
 	return out
 }
 
-// foreignElements compares the elements of a list that we share with others.
+// foreignElements compares the foreign elements of a shared list.
 func (m *merge) foreignElements(key string, was, is json.RawMessage) []string {
 	before, err := parseArray(was)
 	after, errAfter := parseArray(is)
@@ -140,7 +138,7 @@ type elementsCompared struct {
 
 func (e *elementsCompared) path(i int) string { return e.key + "[" + strconv.Itoa(i) + "]" }
 
-// find takes the first element after that fits; -1 when there is none.
+// find marks the first matching element after the update; -1 for none.
 func (e *elementsCompared) find(fits func(raw json.RawMessage) bool) int {
 	for i, raw := range e.after {
 		if !e.taken[i] && fits(raw) {
@@ -151,7 +149,7 @@ func (e *elementsCompared) find(fits func(raw json.RawMessage) bool) int {
 	return -1
 }
 
-// ours returns the element after that shows a part of ours.
+// ours finds the element after the update with a part of ours.
 func (e *elementsCompared) ours(want part) int {
 	return e.find(func(raw json.RawMessage) bool {
 		v, ok := viewOf(raw)
@@ -159,7 +157,7 @@ func (e *elementsCompared) ours(want part) int {
 	})
 }
 
-// compareOurs compares the members that others put into an element of ours.
+// compareOurs compares the foreign members of an element of ours.
 func (e *elementsCompared) compareOurs(i int, want part) {
 	j := e.ours(want)
 	if j < 0 { // it is known by other than its address: by what our update made of it
@@ -185,11 +183,10 @@ func (e *elementsCompared) compareOurs(i int, want part) {
 	}
 }
 
-// takeAdded accounts for an element that we added; the service may have put
-// anything else into it.
+// takeAdded marks an element added by us; the service may have added members to it.
 func (e *elementsCompared) takeAdded(want part) { e.ours(want) }
 
-// compareTheirs looks for an element of others, which must not have changed.
+// compareTheirs finds a foreign element; it must not have changed.
 func (e *elementsCompared) compareTheirs(i int) {
 	same := canonical(e.before[i])
 	if e.find(func(raw json.RawMessage) bool { return canonical(raw) == same }) < 0 && !e.findWithout(i) {
@@ -197,12 +194,12 @@ func (e *elementsCompared) compareTheirs(i int) {
 	}
 }
 
-// loses reports whether all that became of a member is that it is the primary contact's no more.
+// loses reports whether the only change of a member is the loss of the primary flag.
 func (e *elementsCompared) loses(key string, was, is object) bool {
 	return key == e.lost && e.lost != "" && flagOf(was.get(key)) == "true" && flagOf(is.get(key)) != "true"
 }
 
-// findWithout takes the element after that differs from one before in nothing but that.
+// findWithout marks the element after the update different from its earlier version only by the primary flag.
 func (e *elementsCompared) findWithout(i int) bool {
 	was, err := parseObject(e.before[i])
 	if err != nil || flagOf(was.get(e.lost)) != "true" {
@@ -221,8 +218,8 @@ func (e *elementsCompared) findWithout(i int) bool {
 	}) >= 0
 }
 
-// movesPrimary returns the flag of the primary contact when a contact of ours is to have it: a
-// customer has one, so that the service may take it from whoever had it.
+// movesPrimary returns the primary flag if a contact of ours is to have it. A customer has one primary contact, so the
+// service may take the flag from another.
 func (m *merge) movesPrimary() string {
 	for _, p := range m.want.People {
 		if p.Primary == "true" {
@@ -232,7 +229,7 @@ func (m *merge) movesPrimary() string {
 	return ""
 }
 
-// leftOver returns the elements after that nothing accounts for.
+// leftOver returns the unmarked elements after the update.
 func (e *elementsCompared) leftOver() []string {
 	var paths []string
 	for i, taken := range e.taken {
@@ -243,7 +240,7 @@ func (e *elementsCompared) leftOver() []string {
 	return paths
 }
 
-// differences returns the paths below path at which two values differ.
+// differences returns the paths below path with different values.
 func differences(path string, was, is json.RawMessage) []string {
 	if canonical(was) == canonical(is) {
 		return nil

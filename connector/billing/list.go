@@ -17,8 +17,7 @@ import (
 	"payersync/connector/transport"
 )
 
-// Bounds of a pass over the list, so that a service which ignores the page
-// number cannot keep it going (fault F18).
+// Bounds of a list pass. A service ignoring the page number cannot keep it going endlessly (fault F18).
 const (
 	maxPages      = 100_000
 	maxStale      = 3  // pages in a row without a customer that is new
@@ -26,11 +25,9 @@ const (
 	maxSearchPage = 10 // pages of likenesses
 )
 
-// How many customers one page may hold. The service may not know the parameter that
-// names the size, or have a least size of its own, so far more than were asked for
-// are taken: ten times as many, and in any case what the 8 MiB of an answer hold of
-// ordinary customers. What goes beyond is a page of tiny ones, each of which takes
-// many times its bytes once it is read (fault F19).
+// The maximum number of customers on one page. The service may not know the size parameter, or may have its own
+// minimum. So pages may have ten times the requested size, and in any case the number of ordinary customers in an
+// answer of 8 MiB. A larger page holds tiny customers, and each takes many times its bytes in memory (fault F19).
 const (
 	maxTimesSize = 10
 	maxAnyway    = 5000
@@ -42,14 +39,11 @@ var (
 	errEnvelope = errors.New("the list is not where dialect.list.envelope says, nor under a usual name")
 )
 
-// Customers makes one complete pass over the service's customers, page by page
-// in the service's order; a customer that comes twice is yielded once. The
-// sequence ends after the first error, and only one that ends without an error
-// read everything (invariant S17).
+// Customers makes one complete pass over the service's customers, page by page in the service's order. It yields a
+// repeated customer once. The sequence ends after the first error; without an error it read everything (invariant S17).
 //
-// The end is a page without customers: a short page proves nothing, because
-// services cap the size. Where pages start is probed once when first_page is
-// auto. After that, pages are fetched a few ahead while they come full.
+// The end is a page without customers. A short page proves nothing, because services cap the size. With first_page:
+// auto, the first page number is probed once. After that, full pages are prefetched a few ahead.
 func (c *Client) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCustomer, error] {
 	return func(yield func([]connector.RemoteCustomer, error) bool) {
 		p := c.newPass("list customers", nil, maxAhead)
@@ -69,9 +63,8 @@ func (c *Client) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCust
 	}
 }
 
-// SearchCustomers returns customers whose name or e-mail address is like the
-// text, at most the first ten pages of them. The search is the service's and is
-// fuzzy: it finds no keys, and its silence proves nothing.
+// SearchCustomers returns customers with a name or e-mail address similar to the text, at most the first ten pages. The
+// service's search is fuzzy: it finds no keys, and an empty result proves nothing.
 func (c *Client) SearchCustomers(ctx context.Context, text string) ([]connector.RemoteCustomer, error) {
 	p := c.newPass("search customers", url.Values{searchText: {text}}, 0)
 	defer p.wait()
@@ -164,11 +157,11 @@ func (p *pass) next(ctx context.Context) (fresh []connector.RemoteCustomer, more
 	return fresh, more, err
 }
 
-// probing reports whether the page was page 0 of a list that may begin at 1, so
-// that neither its absence nor its emptiness says anything.
+// probing reports whether the page is page 0 of a list possibly starting at 1. Then neither its absence nor its
+// emptiness proves anything.
 func (p *pass) probing(number int) bool { return p.base == baseUnknown && number == 0 }
 
-// forgive returns nil for a refusal that only says there is no such page.
+// forgive returns nil for a refusal caused only by a missing page.
 func (p *pass) forgive(number int, err error) error {
 	fault := connector.FaultOf(err)
 	noSuchPage := fault == connector.FaultRejected || fault == connector.FaultNotFound
@@ -178,7 +171,7 @@ func (p *pass) forgive(number int, err error) error {
 	return err
 }
 
-// complete reports whether all that the service counts has been seen.
+// complete reports whether all customers counted by the service were seen.
 func (p *pass) complete() bool { return p.total > 0 && p.seen.Len() >= p.total }
 
 // progress reports whether there may be more after a page with so many new
@@ -206,10 +199,9 @@ func (p *pass) unseen(customers []connector.RemoteCustomer) []connector.RemoteCu
 	return slices.DeleteFunc(customers, func(c connector.RemoteCustomer) bool { return !p.seen.Add(c.ID) })
 }
 
-// learnBase settles where pages begin, from pages 0 and 1. A page 1 that only
-// repeats page 0 settles nothing: beginning at 0 reads it twice, which is safe.
-// Nor does a page 0 that is merely empty: customers may have come since, and a
-// page that is never read again would make two passes agree on a part.
+// learnBase determines the first page number from pages 0 and 1. A page 1 equal to page 0 decides nothing: starting at
+// 0 reads it twice, without harm. An empty page 0 decides nothing either: customers may have been added since. A page
+// never read again would make two passes agree on an incomplete list.
 func (p *pass) learnBase(number, count, fresh int) {
 	switch {
 	case p.base != baseUnknown:
@@ -240,8 +232,7 @@ func (p *pass) lookAhead(count int) {
 	}
 }
 
-// take returns the page that is due, and sees to it that those ahead are being
-// fetched.
+// take returns the next page, and starts to prefetch the pages after it.
 func (p *pass) take(ctx context.Context) page {
 	for number := p.number; number <= p.number+p.ahead; number++ {
 		if p.fetches[number] == nil {
@@ -268,8 +259,7 @@ func (p *pass) start(ctx context.Context, number int) {
 // what is.
 func (p *pass) wait() { p.fetchers.Wait() }
 
-// searchText is the parameter that holds what is looked for, which is somebody's name or
-// address.
+// searchText is the parameter for the search text, a person's name or address.
 const searchText = "searchText"
 
 func (c *Client) fetchPage(ctx context.Context, op string, filter url.Values, number int) page {
@@ -294,8 +284,8 @@ func (c *Client) fetchPage(ctx context.Context, op string, filter url.Values, nu
 	return out
 }
 
-// adviseList names what may be spelled otherwise where the service refuses a page. The
-// first two are there in every list: pages begin at 0 or at 1.
+// adviseList names the settings to check after a refused page. Every list has the first two pages, because numbers
+// start at 0 or 1.
 func (d Dialect) adviseList(err error, number int) error {
 	var failed *transport.Error
 	if errors.As(err, &failed) && failed.Reason == transport.ReasonTooLarge {
@@ -317,7 +307,7 @@ func (d Dialect) adviseList(err error, number int) error {
 	return advise(err, "compare "+names+" of billing.dialect.list with what it documents")
 }
 
-// usualEnvelopes are the keys under which lists have been seen.
+// usualEnvelopes are the known list keys.
 var usualEnvelopes = []string{"customers", "items", "content", "data", "results"}
 
 // open reads a page, bare or in its envelope.
@@ -347,7 +337,7 @@ func (d Dialect) open(body []byte) (page, error) {
 	return out, nil
 }
 
-// checkCount refuses a page that holds far more than was asked for.
+// checkCount refuses a page much larger than requested.
 func (l List) checkCount(members iter.Seq[json.RawMessage]) error {
 	sent, most := 0, max(maxTimesSize*l.Size, maxAnyway)
 	for range members {
@@ -378,8 +368,7 @@ func (l List) openEnvelope(body []byte) (members iter.Seq[json.RawMessage], tota
 	return nil, 0, errEnvelope
 }
 
-// readTotal looks for the count in both places that it has been seen in, and
-// beside the list itself.
+// readTotal looks for the count in both known places, and beside the list itself.
 func readTotal(envelope object) int {
 	text := envelope.text("totalElements")
 	for _, key := range []string{"pagination", "page"} {

@@ -12,15 +12,12 @@ import (
 
 const opLink = "request mandate link"
 
-// RequestMandateLink makes a mandate for the customer, or fetches the one it
-// has, and returns it with the link at which it is signed. The link is a secret.
-// The call goes out at most once and is never repeated by itself: after
-// FaultUnknown and connector.ErrTokenRenewed the caller looks at the customer first
-// (fault F58).
+// RequestMandateLink creates a mandate for the customer, or fetches the existing one, and returns it with its signing
+// link. The link is a secret. The call is sent at most once and never repeated automatically. After FaultUnknown and
+// connector.ErrTokenRenewed, the caller reads the customer first (fault F58).
 //
-// With mandate_link: auto it is sent as PUT, and as GET where PUT was refused
-// with 404, 405 or 501; what worked is remembered. FaultNotFound means that
-// there is no such customer, which a look at the customer decides.
+// With mandate_link: auto it is sent as PUT, then as GET if PUT was refused with 404, 405 or 501. The client remembers
+// the working method. FaultNotFound means the customer does not exist, confirmed by a read.
 func (c *Client) RequestMandateLink(ctx context.Context, customerID string) (connector.Mandate, error) {
 	path, err := idPath(opLink, "/customers/", customerID)
 	if err != nil {
@@ -81,8 +78,8 @@ func (c *Client) requestLink(ctx context.Context, method, path, customerID strin
 	return mandate, nil
 }
 
-// explainMissing finds out what a 404 was about. Only a customer that is itself
-// gone may count as not found: that would mark the payer as missing.
+// explainMissing finds the cause of a 404. Only a missing customer counts as not found, because this marks the payer as
+// missing.
 func (c *Client) explainMissing(ctx context.Context, customerID string, notFound error) error {
 	_, err := c.Customer(ctx, customerID)
 	switch {
@@ -105,7 +102,7 @@ func isWrongMethod(err error) bool {
 	return false
 }
 
-// statusOf is the status that a call was refused with; 0 where it was not answered or not made.
+// statusOf returns the status of a refused call; 0 if there was no answer or no call.
 func statusOf(err error) int {
 	if isA[noToken](err) {
 		return 0
@@ -117,20 +114,17 @@ func statusOf(err error) int {
 	return 0
 }
 
-// CancelMandate cancels a mandate for the given reason, which may be blank. It is
-// only for a person to call. Like the request for a link it goes out at most once;
-// what became of the mandate is read from the customer.
+// CancelMandate cancels a mandate with an optional reason. Only a person may start it. Like the link request, it is
+// sent at most once; a read of the customer shows the result.
 func (c *Client) CancelMandate(ctx context.Context, mandateID, reason string) error {
 	return c.act(ctx, act{op: "cancel mandate", verb: "cancel", spelling: c.dialect.Cancel, noun: "cancellation"}, mandateID, reason)
 }
 
-// ErrNoReinstate means that the dialect knows no call that reinstates a mandate.
+// ErrNoReinstate means the dialect has no call to reinstate a mandate.
 var ErrNoReinstate = errors.New("dialect.reinstate is none: this service is not known to bring a cancelled mandate back; a new mandate takes its place, or set dialect.reinstate where its provider says how")
 
-// ReinstateMandate brings a cancelled mandate back under its own id, for the given
-// reason, which may be blank. It is only for a person to call, and goes out as
-// CancelMandate does; where the dialect has no such call it is ErrNoReinstate, and
-// nothing is sent.
+// ReinstateMandate reinstates a cancelled mandate under its own id, with an optional reason. Only a person may start
+// it. It is sent like CancelMandate. Without such a call in the dialect it sends nothing and returns ErrNoReinstate.
 func (c *Client) ReinstateMandate(ctx context.Context, mandateID, reason string) error {
 	if c.dialect.Reinstate == "none" {
 		return ErrNoReinstate
@@ -138,8 +132,7 @@ func (c *Client) ReinstateMandate(ctx context.Context, mandateID, reason string)
 	return c.act(ctx, act{op: "reinstate mandate", verb: "reinstate", spelling: c.dialect.Reinstate, noun: "reinstatement"}, mandateID, reason)
 }
 
-// act is something that is done to a mandate by its id. The setting of the dialect
-// that says how is called as its verb is.
+// act is an action on a mandate by its id. Its verb is also the name of the dialect's setting.
 type act struct{ op, verb, spelling, noun string }
 
 func (c *Client) act(ctx context.Context, a act, mandateID, reason string) error {

@@ -10,32 +10,28 @@ import (
 	"payersync/connector"
 )
 
-// The fields that a mapping may own.
+// The fields available to a mapping.
 const (
 	ownName      = "name"
 	ownPeople    = "people"
 	ownAddresses = "addresses"
 )
 
-// MergeCustomer returns the body that brings a fetched customer to what is
-// wanted, and whether anything differs; without a difference there is no body
-// and nothing to send (connector/RULES.md#fetch-merge-send, invariants S5 and S6).
+// MergeCustomer returns the body to bring a fetched customer to the wanted values, and whether anything differs.
+// Without a difference there is no body and nothing to send (connector/RULES.md#fetch-merge-send, invariants S5 and
+// S6).
 //
-// Only the fields in own (name, people, addresses) and our externalData pairs
-// change. Every other member stays byte for byte and in its place, but for the
-// dialect's read-only ones, which are left out. last is what was applied before;
-// it is nil when nothing was.
+// Only the fields in own (name, people, addresses) and our externalData pairs change. Every other member keeps its
+// bytes and its place, except the dialect's read-only members: these are omitted. last is the last applied version; nil
+// for none.
 //
-// Lists merge by element. A person is recognised by e-mail address, by name
-// where there is no address, else by place and name. One that is wanted is
-// updated in place and keeps its other members and its spelling; one we wrote
-// and no longer want is removed, while it bears the name that we wrote; new ones
-// are added at the end in the dialect's spelling; all others stay. The address is the service's only one, so a wanted
-// address replaces our members of whichever is there.
+// Lists merge by element. A person is recognised by e-mail address, by name if there is no address, else by place and
+// name. A wanted person is updated in place and keeps other members and the spelling. A person written by us and no
+// longer wanted is removed, if the name is still ours. New people are added at the end in the dialect's spelling; all
+// others stay. The service has a single address, so a wanted address replaces our members of any existing one.
 //
-// A blank wanted value removes a value that we wrote, and erases no other. A value
-// that was written before and is shown in another form (connector.SameForm) is as
-// wanted.
+// A blank wanted value removes a value written by us, and no other. A value written before and shown in another form
+// (connector.SameForm) counts as equal.
 func (c *Client) MergeCustomer(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) (body json.RawMessage, changed bool, err error) {
 	m := merge{dialect: c.dialect, want: want, own: own}
 	if last != nil {
@@ -51,7 +47,7 @@ func (c *Client) MergeCustomer(fetched connector.RemoteCustomer, last *connector
 	return c.updateBody(o, fetched.ID), true, nil
 }
 
-// updateBody returns the body of an update that makes a customer what o says.
+// updateBody returns the body of an update to the customer o.
 func (c *Client) updateBody(o object, id string) json.RawMessage {
 	c.dialect.dropReadOnly(&o)
 	if c.dialect.Update == "path_id" {
@@ -62,9 +58,8 @@ func (c *Client) updateBody(o object, id string) json.RawMessage {
 	return o.bytes()
 }
 
-// NotShown returns the paths at which a customer does not show what is wanted of it,
-// in the mapping's names and sorted. A value in another form (connector.SameForm)
-// is shown.
+// NotShown returns the paths with values different from the wanted ones, in the mapping's names and sorted. A value in
+// another form (connector.SameForm) counts as equal.
 func (c *Client) NotShown(shown json.RawMessage, want connector.Customer, own []string) ([]string, error) {
 	o, err := decodeObject(shown)
 	if err != nil {
@@ -90,7 +85,7 @@ func (c *Client) NotShown(shown json.RawMessage, want connector.Customer, own []
 	return slices.Compact(paths), nil
 }
 
-// notShown returns which matters of the parts no element shows.
+// notShown returns the fields of the parts missing from all elements.
 func notShown(key string, list []object, parts []part) (paths []string) {
 	for i, p := range parts {
 		for _, f := range slices.Concat(p.short, p.long) {
@@ -201,7 +196,7 @@ func (m *merge) mergeExternal(o *object) error {
 	return nil
 }
 
-// pairsGone returns the names of pairs that we wrote and no longer want.
+// pairsGone returns the names of pairs written by us and no longer wanted.
 func (m *merge) pairsGone() []string {
 	var out []string
 	for name := range m.last.ExternalData {

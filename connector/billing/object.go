@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// object is a JSON object whose members keep their order, and whose keys and
-// values keep every byte they came with. Only whitespace between members is
-// lost. It is how foreign data passes through payersync unread (fault F55).
+// object is a JSON object with its members in order and their keys and values byte for byte. It loses only whitespace
+// between members. Foreign data passes through payersync this way without parsing (fault F55).
 type object []member
 
 type member struct {
@@ -19,7 +18,7 @@ type member struct {
 	value  json.RawMessage
 }
 
-// parseObject splits text that passed checkJSON.
+// parseObject splits text already checked by checkJSON.
 func parseObject(text []byte) (object, error) {
 	parts, err := split(text, '{')
 	if err != nil {
@@ -34,7 +33,7 @@ func parseObject(text []byte) (object, error) {
 	return out, nil
 }
 
-// parseArray splits text that passed checkJSON; null is an empty array.
+// parseArray splits text already checked by checkJSON; null is an empty array.
 func parseArray(text []byte) ([]json.RawMessage, error) {
 	parts, err := eachElement(text)
 	if err != nil {
@@ -43,8 +42,7 @@ func parseArray(text []byte) ([]json.RawMessage, error) {
 	return slices.Collect(parts), nil
 }
 
-// eachElement is parseArray one by one, for lists of which only what is kept should
-// take memory.
+// eachElement is an iterator form of parseArray, for lists with few kept elements.
 func eachElement(text []byte) (iter.Seq[json.RawMessage], error) {
 	if isNull(text) {
 		return func(func(json.RawMessage) bool) {}, nil
@@ -110,7 +108,7 @@ func (o object) get(key string) json.RawMessage {
 	return nil
 }
 
-// text returns the first of the members that holds text or a number, as text.
+// text returns the first member with text or a number, as text.
 func (o object) text(keys ...string) string {
 	for _, key := range keys {
 		if s := scalar(o.get(key)); s != "" {
@@ -120,7 +118,7 @@ func (o object) text(keys ...string) string {
 	return ""
 }
 
-// at returns the text at a path of names with dots between them; "" where there is none.
+// at returns the text at a path of names with dots between them; "" for none.
 func (o object) at(path string) string { return (&finder{of: o}).at(path) }
 
 // finder is at for many paths: it splits each object inside of one once.
@@ -200,7 +198,7 @@ func scalar(value json.RawMessage) string {
 	return ""
 }
 
-// quote returns s as JSON, without the escapes that are for HTML only.
+// quote returns s as JSON without HTML escapes.
 func quote(s string) json.RawMessage {
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)

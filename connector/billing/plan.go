@@ -56,8 +56,7 @@ func planAddresses(list []json.RawMessage, last, want []part) listPlan {
 	return plan
 }
 
-// recognisable reports whether an address still has the street or the post code
-// that we wrote.
+// recognisable reports whether an address still has our street or post code.
 func (p part) recognisable(raw json.RawMessage) bool {
 	o, err := parseObject(raw)
 	return err == nil && slices.ContainsFunc(slices.Concat(p.short, p.long), func(f field) bool {
@@ -72,7 +71,7 @@ func at(parts []part, i int) *part {
 	return nil
 }
 
-// peoplePlan finds for each person the element that stands for them.
+// peoplePlan matches people with list elements.
 type peoplePlan struct {
 	listPlan
 	views      []view
@@ -118,8 +117,7 @@ func (p *peoplePlan) claim(i int, want, last *part) bool {
 // free reports whether an element can still be recognised as somebody.
 func (p *peoplePlan) free(i int) bool { return p.known[i] && p.fates[i].foreign() }
 
-// find returns the free element that is this person, the one of the same name
-// first when several share an address; -1 when there is none.
+// find returns the free element of a person; -1 for none. If several share an address, the same name comes first.
 func (p *peoplePlan) find(who part) int {
 	best := -1
 	for i, v := range p.views {
@@ -145,9 +143,9 @@ func (p *peoplePlan) written(who part) *part {
 	return &p.last[i]
 }
 
-// predecessors returns, for each wanted person without an element in the service's list, its
-// index in last, the list that we wrote before. The same person comes first, then a removed
-// person with the same name, then a removed person at the same index. A new person gets -1.
+// predecessors returns the index in last, our earlier list, for each wanted person without an element in the service's
+// list. It prefers the same person, then a removed person with the same name, then one at the same index. A new person
+// gets -1.
 func (p *peoplePlan) predecessors(found []bool) []int {
 	out, taken := make([]int, len(p.want)), make([]bool, len(p.last))
 	for j := range out {
@@ -173,8 +171,7 @@ func (p *peoplePlan) predecessors(found []bool) []int {
 	return out
 }
 
-// identified returns the element of a person whom we wrote, by its address or by its id in the
-// service; -1 when there is none.
+// identified returns the element of a person written by us, by address or by the service's id; -1 for none.
 func (p *peoplePlan) identified(before part, _ int, _ part) int {
 	if i := p.find(before); i >= 0 || before.id == "" {
 		return i
@@ -187,16 +184,16 @@ func (p *peoplePlan) identified(before part, _ int, _ part) int {
 	return -1
 }
 
-// mayBe reports whether an element may be a person whom we wrote: it is free, and is nobody
-// else whom we wrote.
+// mayBe reports whether an element may be a person written by us: it is free, and matches no other person written by
+// us.
 func (p *peoplePlan) mayBe(i int, before part) bool {
 	return p.free(i) && !slices.ContainsFunc(p.last, func(other part) bool {
 		return !other.same(before) && (other.is(p.views[i]) || other.id != "" && other.id == p.views[i].id)
 	})
 }
 
-// alike returns the one element with the name and the phone of a person whom we wrote, the
-// one in the same place first; -1 when there is none, or another as well.
+// alike returns the only element with the name and phone of a person written by us, preferring the same index; -1 for
+// none or several.
 func (p *peoplePlan) alike(before part, k int, _ part) int {
 	fits := func(i int) bool {
 		v := p.views[i]
@@ -217,8 +214,8 @@ func (p *peoplePlan) alike(before part, k int, _ part) int {
 	return only
 }
 
-// inPlaceOf returns the index of the element at the place where we wrote a person. The element
-// must still have that person's name or phone number, or the wanted name; otherwise -1.
+// inPlaceOf returns the index of the element at the place of a person written by us. The element must still have the
+// person's name or phone number, or the wanted name; otherwise -1.
 func (p *peoplePlan) inPlaceOf(before part, k int, want part) int {
 	if k >= len(p.views) || !p.mayBe(k, before) {
 		return -1
@@ -231,9 +228,8 @@ func (p *peoplePlan) inPlaceOf(before part, k int, want part) int {
 	return -1
 }
 
-// removeUnwanted marks the elements of people we wrote and no longer want. One
-// who does not bear the name we wrote any more stays: it may be a colleague's
-// contact at the same e-mail address, left behind when ours was removed already.
+// removeUnwanted marks the elements of people written by us and no longer wanted. A person with another name stays: it
+// may be a colleague's contact at the same e-mail address, after ours was removed.
 func (p *peoplePlan) removeUnwanted() {
 	for j, who := range p.last {
 		if p.succeeded[j] || slices.ContainsFunc(p.want, who.same) {

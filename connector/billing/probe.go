@@ -16,8 +16,8 @@ import (
 // ProbesMost is how many requests a probe makes at most, without those for tokens.
 const ProbesMost = 60
 
-// prober asks the service and notes what the answers mean. It asks with variants of the client,
-// which differ in the dialect alone. After an error it asks and notes nothing more.
+// prober sends requests and notes the meaning of the answers. It uses variants of the client with different dialects.
+// After an error it sends and notes nothing more.
 type prober struct {
 	client *Client
 	found  []Finding
@@ -33,7 +33,7 @@ func (p *prober) note(setting, answer string, seen ...any) {
 	}
 }
 
-// errProbes means that a probe has made all the requests that it may.
+// errProbes means a probe has reached its limit of requests.
 var errProbes = fmt.Errorf("the probe has made its %d requests", ProbesMost)
 
 // ask reads what the interface says nothing of the shape of.
@@ -49,14 +49,13 @@ func (p *prober) ask(ctx context.Context, path string, query url.Values) ([]byte
 	return p.token.send(ctx, r)
 }
 
-// ProbeList finds out what can be seen of the dialect from the list of customers, by GET of
-// customers and nothing else. An error means that the service could not be read at all; what
-// was found until then comes with it.
+// ProbeList determines the dialect's settings visible in the list of customers, using only GET of customers. An error
+// means the service could not be read; the findings so far come with it.
 func (c *Client) ProbeList(ctx context.Context) ([]Finding, error) { return c.probe(ctx) }
 
-// Probe is ProbeList and what else reading shows. It sends GET and nothing else. The mandates
-// of a customer are asked for only where the one that is read just before is signed or
-// active, when a GET makes none whatever the service takes it for.
+// Probe is ProbeList plus all other settings visible by reading. It sends only GET. It requests the mandates of a
+// customer only if a read just before shows a signed or active mandate. In this state a GET creates none, under any
+// interpretation by the service.
 func (c *Client) Probe(ctx context.Context) ([]Finding, error) {
 	return c.probe(ctx, (*prober).linkMethod, (*prober).subscription)
 }
@@ -75,8 +74,8 @@ func (c *Client) probe(ctx context.Context, more ...func(*prober, context.Contex
 	return p.found, p.err
 }
 
-// enter asks for the list as it comes without parameters, and settles by that how the token
-// endpoint and the list want to be asked, and where the list stands.
+// enter requests the list without parameters. From the answer it determines the authentication of the token endpoint
+// and the list, and the list's place.
 func (p *prober) enter(ctx context.Context) {
 	d := p.client.dialect
 	body, err := p.ask(ctx, "/customers", nil)
@@ -112,7 +111,7 @@ func refusedToken(err error) bool {
 	return connector.FaultOf(err) == connector.FaultUnauthorized && isA[noToken](err)
 }
 
-// otherTokenAuth shows the credentials in the one other way, asks again, and returns the error that stands.
+// otherTokenAuth sends the credentials in the other format, tries again, and returns the final error.
 func (p *prober) otherTokenAuth(refused error, again func() error) (err error) {
 	other := p.client.ways("token_auth")[1]
 	if p.token, err = p.client.variant("token_auth", other); err != nil {
@@ -126,7 +125,7 @@ func (p *prober) otherTokenAuth(refused error, again func() error) (err error) {
 	return err
 }
 
-// listIn finds the list in an answer, and returns the member that holds it and its customers.
+// listIn finds the list in an answer, and returns its member and its customers.
 func listIn(body []byte) (where string, customers []object, err error) {
 	where, list := "array", json.RawMessage(body)
 	if o, err := parseObject(body); err == nil {
@@ -151,8 +150,7 @@ func listIn(body []byte) (where string, customers []object, err error) {
 	return where, customers, nil
 }
 
-// page asks for a page by these parameters and returns the ids on it; refused says that the
-// service has no such page.
+// page requests a page with these parameters and returns its ids; refused means the service has no such page.
 func (p *prober) page(ctx context.Context, query url.Values) (ids []string, refused bool) {
 	body, err := p.ask(ctx, "/customers", query)
 	if fault := connector.FaultOf(err); fault == connector.FaultRejected || fault == connector.FaultNotFound {
@@ -169,13 +167,13 @@ func (p *prober) page(ctx context.Context, query url.Values) (ids []string, refu
 	return ids, false
 }
 
-// The names of the page and of its size that services have been seen to use.
+// The known names of the page and size parameters.
 var (
 	pageNames = []string{"Page", "page", "pageNumber"}
 	sizeNames = []string{"Size", "size", "pageSize", "per_page"}
 )
 
-// firstOf returns the first of some names that passes; "" for none.
+// firstOf returns the first name accepted by passes; "" for none.
 func firstOf(names []string, passes func(string) bool) string {
 	if i := slices.IndexFunc(names, passes); i >= 0 {
 		return names[i]
@@ -183,8 +181,8 @@ func firstOf(names []string, passes func(string) bool) string {
 	return ""
 }
 
-// pages finds out the names of the page and its size, and where pages begin. Of a service that
-// does not know the size the page alone is looked for.
+// pages determines the names of the page and size parameters, and the first page number. If the service has no size
+// parameter, pages looks only for the page parameter.
 func (p *prober) pages(ctx context.Context) {
 	l := p.client.dialect.List
 	if len(p.sample) < 2 {
@@ -226,8 +224,8 @@ func numbered(page, number, size string) url.Values {
 	return query
 }
 
-// moves reports whether a parameter leads to other customers. A page 1 that is refused is no
-// page, and one that is another when it is read again moves by itself: neither shows anything.
+// moves reports whether a parameter selects other customers. A refused page 1 proves nothing, nor does a page 1 with
+// different content on a second read.
 func (p *prober) moves(ctx context.Context, page, size string) bool {
 	first, refused := p.page(ctx, numbered(page, "1", size))
 	if refused {
@@ -275,7 +273,7 @@ func (p *prober) spelling(setting, list string, short, long []string) {
 	}
 }
 
-// pairShape returns the value of external_data that writes this shape; "" for none.
+// pairShape returns the value of external_data for a shape; "" for none.
 func pairShape(raw json.RawMessage) string {
 	o, err := parseObject(raw)
 	list, _ := parseArray(raw)
@@ -290,7 +288,7 @@ func pairShape(raw json.RawMessage) string {
 	return "list"
 }
 
-// computed looks for members that only the service can know: times.
+// computed looks for members set only by the service: times.
 func (p *prober) computed() {
 	readOnly := p.client.dialect.ReadOnly
 	found := slices.Clone(readOnly)
@@ -309,8 +307,8 @@ func (p *prober) computed() {
 	}
 }
 
-// ErrNoKeysInLists means that lists leave externalData out, by which a customer of ours is
-// known again: nothing may be created on the word of such a list.
+// ErrNoKeysInLists means lists omit externalData, although it identifies our customers. Creates must not rely on such a
+// list.
 var ErrNoKeysInLists = errors.New("the list of customers leaves externalData out, by which customers are known again; ask the provider for a list that holds it")
 
 // whole reads a listed customer by its id, and returns the path of it.
@@ -339,8 +337,8 @@ func (p *prober) keysInLists(ctx context.Context) {
 	}
 }
 
-// linkMethod asks for the mandates of a customer whose mandate is signed or active: a request
-// for a link would give that mandate and make none.
+// linkMethod requests the mandates of a customer with a signed or active mandate: a link request returns this mandate
+// and creates none.
 func (p *prober) linkMethod(ctx context.Context) {
 	const setting = "mandate_link"
 	method := p.client.dialect.MandateLink
@@ -369,8 +367,8 @@ func (p *prober) linkMethod(ctx context.Context) {
 	}
 }
 
-// signed returns the path of a customer whose mandate is signed or active by a read of now: what a list
-// says may be old, and of a mandate that was cancelled since a GET might make another. It is "" for none.
+// signed returns the path of a customer with a signed or active mandate, confirmed by a new read; "" for none. A list
+// may be out of date, and after a cancellation a GET might create a new mandate.
 func (p *prober) signed(ctx context.Context) string {
 	for _, c := range p.sample {
 		if !hasSigned(c) {
@@ -388,7 +386,7 @@ func hasSigned(c object) bool {
 	return err == nil && slices.Contains([]string{string(connector.MandatePending), string(connector.MandateActive)}, m.text("status"))
 }
 
-// subscription reads the app's subscriptions, which show how events are named too.
+// subscription reads the app's subscriptions. They also show the names of events.
 func (p *prober) subscription(ctx context.Context) {
 	own := p.client.dialect.APIAuth != "client_credentials"
 	note := func(answer string, seen ...any) {
@@ -426,9 +424,9 @@ func (p *prober) subscription(ctx context.Context) {
 	}
 }
 
-// events holds the names of events in the configuration against those that subscriptions carry.
-// The service took these, so another spelling among them is likely its own; a name that none of
-// them carries may be right all the same, because somebody else may not have wanted it.
+// events compares the configured event names with those in subscriptions. The service has accepted these, so another
+// spelling among them is likely the correct one. A name absent from them may still be correct: nobody may have
+// subscribed to it.
 func (p *prober) events(all []Subscription) {
 	var carried, otherwise, absent []string
 	for _, s := range all {

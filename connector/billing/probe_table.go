@@ -25,12 +25,12 @@ type Finding struct {
 	How        string    `json:"how"`
 }
 
-// Differs reports whether the service is not as the configuration says, which unknown does not.
+// Differs reports whether the service differs from the configuration. The value unknown never differs.
 func (f Finding) Differs() bool {
 	return f.Found != "" && f.Found != f.Configured && f.Configured != "unknown"
 }
 
-// point is an open point of the dialect that holds one text.
+// point is an open point of the dialect with a text value.
 type point struct {
 	name   string
 	at     func(*Dialect) *string
@@ -91,7 +91,7 @@ const (
 	notMember    = "what a member of a contact means is not to be seen"
 )
 
-// meanings is the table of probes. Of a setting without a request it says why there is none.
+// meanings is the table of probes. For a setting without a request it gives the reason.
 var meanings = []meaning{
 	{postToken, "token_auth", "token", asConfigured, Proven, "the token endpoint gave a token"},
 	{postToken, "token_auth", "other", asShown, Proven, "the token endpoint refused the credentials the one way and gave a token the other way"},
@@ -166,7 +166,7 @@ var meanings = []meaning{
 	{"", "person_communication", unprobed, "", Unknown, notMember},
 }
 
-// pointOf returns the point of that name; ok is false for lists and numbers.
+// pointOf returns the point with this name; ok is false for lists and numbers.
 func pointOf(name string) (p point, ok bool) {
 	i := slices.IndexFunc(points, func(p point) bool { return p.name == name })
 	if i < 0 {
@@ -193,8 +193,8 @@ func (c *Client) variant(name, value string) (*Client, error) {
 	return New(cfg)
 }
 
-// finding returns what an answer means for a setting. Where the value that the answer showed
-// fits, it is the first of seen; "one" with a blank value is "none".
+// finding returns the meaning of an answer for a setting. If the value comes from the answer, it is the first of seen;
+// "one" with a blank value is "none".
 func (c *Client) finding(setting, answer string, seen ...any) Finding {
 	if answer == "one" && seen[0] == "" {
 		answer = "none"

@@ -22,7 +22,7 @@ type Trial struct {
 	Left     string   // what the customer was left with, in words; "" when it is as it was, but for mandates that are cancelled
 }
 
-// ErrNotScratch means that a customer is no scratch customer: writing to it might harm somebody.
+// ErrNotScratch means a customer is not a scratch customer: writes might harm a real payer.
 var ErrNotScratch = errors.New("this is no customer for trying things out")
 
 // TrialSteps says what ProbeByWriting will send, for a person to read first.
@@ -34,9 +34,9 @@ func (c *Client) TrialSteps(id string) []string {
 	}
 }
 
-// ProbeByWriting finds out on a customer what reading does not show. The customer has to be
-// one that nobody is served by: one with a mandate under way is refused with ErrNotScratch
-// before anything is sent. It makes and deletes no customer.
+// ProbeByWriting determines, on a customer, the settings invisible by reading. Use a customer without a real payer. A
+// customer with a mandate in progress is refused with ErrNotScratch before any request. It creates and deletes no
+// customers.
 func (c *Client) ProbeByWriting(ctx context.Context, id string) (Trial, error) {
 	t := &trial{client: c, id: id}
 	before, err := c.Customer(ctx, id)
@@ -56,10 +56,10 @@ func (c *Client) ProbeByWriting(ctx context.Context, id string) (Trial, error) {
 	return t.Trial, errors.Join(err, t.cancelAll(after))
 }
 
-// afterwards is how long the mandates of a trial that was interrupted may take to be cancelled.
+// afterwards is the time limit for cancelling the mandates of an interrupted trial.
 const afterwards = time.Minute
 
-// find adds a mandate that the customer has and no answer told of.
+// find adds a mandate found on the customer but not in any answer.
 func (t *trial) find(ctx context.Context) {
 	switch c, err := t.client.Customer(ctx, t.id); {
 	case err != nil:
@@ -80,8 +80,8 @@ func (t *trial) note(setting, answer string, seen ...any) {
 	t.Findings = append(t.Findings, t.client.finding(setting, answer, seen...))
 }
 
-// firstWay sends in each of some ways of a setting, until send reports that it was done or fails
-// for another reason than its way. It returns that way; "" for none.
+// firstWay sends with each value of a setting, until send reports success or fails for another reason. It returns the
+// successful value; "" for none.
 func (t *trial) firstWay(name string, ways []string, send func(with *Client) (done bool, err error)) (string, error) {
 	for _, way := range ways {
 		with, err := t.client.variant(name, way)
@@ -137,7 +137,7 @@ func (t *trial) roundTrip(ctx context.Context, before connector.RemoteCustomer) 
 	return err
 }
 
-// refusedForItsWay reports whether the service refused the request, so that nothing was done.
+// refusedForItsWay reports whether the service refused the request, so it had no effect.
 func refusedForItsWay(err error) bool {
 	return slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusBadRequest, http.StatusUnprocessableEntity}, statusOf(err))
 }
@@ -216,7 +216,7 @@ func (t *trial) links(ctx context.Context) error {
 	return nil
 }
 
-// cancelAll cancels the mandates that the trial made, in the first way that works.
+// cancelAll cancels the mandates created by the trial, with the first working setting.
 func (t *trial) cancelAll(ctx context.Context) error {
 	ways, found := t.client.ways("cancel"), ""
 	unseen := map[string]string{} // the way that a mandate was cancelled in which no read shows
@@ -262,12 +262,12 @@ func (t *trial) cancelAll(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// errUnseen means that the customer shows another mandate than the one that was cancelled, or none.
+// errUnseen means the customer shows another mandate than the cancelled one, or none.
 var errUnseen = errors.New("the customer does not show the mandate, so that nothing tells whether it is cancelled")
 
-// cancel cancels a mandate in one way and looks whether it is: an answer that says so may come
-// from a request that was not understood. Only its own status tells, so that it is errUnseen
-// where the customer shows another one.
+// cancel cancels a mandate with one setting and reads the result, because a service may answer 2xx without
+// understanding the request. Only the mandate's own status counts: if the customer shows another mandate, the error is
+// errUnseen.
 func (t *trial) cancel(ctx context.Context, with *Client, id string) (bool, error) {
 	if done, err := doneOrRefused(with.CancelMandate(ctx, id, "payersync check --probe")); !done {
 		return false, err

@@ -20,8 +20,8 @@ var (
 	errLink          = errors.New("the signing link is not a web address")
 )
 
-// readCustomer reads a customer in whatever spelling it came. raw must have passed
-// checkJSON. What it is looked up by, and its mandate, is kept as connector.Indexed says.
+// readCustomer reads a customer in any spelling. raw must have passed checkJSON. The lookup values and the mandate are
+// stored in the form of connector.Indexed.
 func (d Dialect) readCustomer(raw json.RawMessage) (connector.RemoteCustomer, error) {
 	o, err := parseObject(raw)
 	if err != nil {
@@ -78,8 +78,7 @@ func appendText(list []string, text string) []string {
 	return append(list, text)
 }
 
-// readSummary returns the mandate that a customer holds; nil for an empty one,
-// which is how the absence of a mandate is written.
+// readSummary returns a customer's mandate; nil for an empty object, because services write a missing mandate this way.
 func readSummary(o object, customerID string) *connector.Mandate {
 	m := connector.Mandate{
 		ID:          connector.Indexed(o.text("id")),
@@ -99,9 +98,8 @@ func readSummary(o object, customerID string) *connector.Mandate {
 	return &m
 }
 
-// withoutBankFields drops what must not be kept with the customer even by mistake:
-// account numbers, reasons that are not to be shown, and the link, which is a
-// secret.
+// withoutBankFields removes fields never to be stored with the customer: account numbers, non-displayable reasons, and
+// the link, because it is a secret.
 func withoutBankFields(o object) json.RawMessage {
 	for _, key := range []string{"bankAccountNumber", "failureReason", "url"} {
 		o.remove(key)
@@ -109,8 +107,7 @@ func withoutBankFields(o object) json.RawMessage {
 	return o.bytes()
 }
 
-// readMandate reads the answer to a request for a signing link. It refuses one
-// that speaks of another customer.
+// readMandate reads the answer to a link request. It refuses an answer about another customer.
 func readMandate(raw json.RawMessage, customerID string) (connector.Mandate, error) {
 	o, err := parseObject(raw)
 	if err != nil {
@@ -137,9 +134,8 @@ func isWebAddress(link string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http")
 }
 
-// ParseTime reads a timestamp in any form that the service has been seen to
-// use: RFC 3339, the same with "UTC" or nothing in place of the zone (taken as
-// UTC), and Unix seconds or milliseconds. The result is in UTC.
+// ParseTime reads a timestamp in any known form of the service: RFC 3339, the same with "UTC" or nothing in place of
+// the zone (read as UTC), and Unix seconds or milliseconds. The result is in UTC.
 func ParseTime(text string) (time.Time, error) {
 	text = strings.TrimSpace(text)
 	if at, ok := parseUnix(text); ok {

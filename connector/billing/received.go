@@ -13,8 +13,8 @@ import (
 	"payersync/connector"
 )
 
-// received describes an answer that is no JSON by what is nobody's: its type and size. It
-// is "" for one that is JSON, and for one that is empty.
+// received describes an answer other than JSON without personal data: by type and size. It is "" for JSON and for an
+// empty answer.
 func received(header http.Header, body []byte) string {
 	if len(body) == 0 || checkBody(header, body) == nil {
 		return ""
@@ -28,8 +28,7 @@ func received(header http.Header, body []byte) string {
 
 var mediaShape = regexp.MustCompile(`^[a-z]+/[a-z0-9.+-]{1,40}$`)
 
-// What the sentence of an error may be made of: nothing by which anybody could be reached,
-// and no word that could be a token.
+// The limits for an error's sentence. They exclude contact data and possible tokens.
 const (
 	maxSaid     = 200
 	maxSaidWord = 24
@@ -37,9 +36,8 @@ const (
 
 var longNumber = regexp.MustCompile(`[0-9]{5,}`)
 
-// said returns the sentence with which an error body explains itself. It is for requests
-// that are about no record: what is said of one may quote it. A sentence that holds one of
-// the secrets, or looks as if it could, is left out.
+// said returns the explanation in an error body. It is only for requests without a record, because explanations may
+// quote the record. It omits a sentence with a secret, or similar to one.
 func said(header http.Header, body []byte, secrets ...connector.Secret) string {
 	o := errorMembers(header, body)
 	for _, key := range []string{"message", "error_description", "errorDescription", "detail", "title"} {
@@ -64,8 +62,7 @@ func sayable(text string, secrets []connector.Secret) bool {
 	return len(text) <= maxSaid && !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) })
 }
 
-// explained completes why a request was refused by what came with the refusal. plain says
-// that the request is about no record.
+// explained adds details from the answer to a refusal's cause. plain means the request concerns no record.
 func explained(why string, plain bool, header http.Header, body []byte, secrets ...connector.Secret) string {
 	if what := received(header, body); what != "" {
 		return why + "; it answered with " + what
@@ -80,8 +77,8 @@ func explained(why string, plain bool, header http.Header, body []byte, secrets 
 	return why
 }
 
-// reasonOf returns the sentence with which a refusal of a record explains itself: of a list
-// of errors the first, with the field that it names. It may quote the record.
+// reasonOf returns the explanation for a refused record. In a list of errors it takes the first one, with its field. It
+// may quote the record.
 func reasonOf(header http.Header, body []byte) string {
 	o := errorMembers(header, body)
 	for _, list := range []string{"errors", "violations", "fieldErrors", "field_errors", "details"} {
@@ -99,7 +96,7 @@ func reasonOf(header http.Header, body []byte) string {
 	return sentenceOf(o, "message", "error_description", "errorDescription", "detail", "title")
 }
 
-// sentenceOf returns the first text that stands under one of the keys.
+// sentenceOf returns the first text under one of the keys.
 func sentenceOf(o object, keys ...string) string {
 	for _, key := range keys {
 		if text := strings.TrimSpace(scalar(o.get(key))); text != "" {
@@ -109,9 +106,8 @@ func sentenceOf(o object, keys ...string) string {
 	return ""
 }
 
-// withoutValues returns a sentence with every word that may be a value of the record as "…".
-// It keeps the words in which services say why they refuse something, and small numbers. A sentence
-// of which less than half is left says nothing, so it is "".
+// withoutValues replaces every word possibly taken from the record by "…". It keeps the usual words of refusals and
+// small numbers. If less than half of the sentence is left, it returns "".
 func withoutValues(sentence string) string {
 	words := strings.Fields(sentence)
 	kept := 0

@@ -10,13 +10,12 @@ import (
 	"payersync/connector"
 )
 
-// ReleaseCustomer says what lets a fetched customer go: writes are updates of ours that are
-// taken back, the newest first, and keys are the pairs of externalData that mark it as ours.
+// ReleaseCustomer returns the change to release a fetched customer. writes are our updates to revert, newest first.
+// keys are our pairs of externalData to remove.
 //
-// Each update is taken back part by part (the name, each contact and address, each pair):
-// what it changed and the customer still shows comes to be what it was before. What
-// somebody else has changed since stays, and is named. Keys are taken off, but for those
-// that the customer had before the oldest of the updates.
+// It reverts each update part by part (the name, each contact and address, each pair): a value changed by the update
+// and still present returns to its earlier value. Later edits by others stay, and are listed. Keys are removed, except
+// keys older than the oldest of the updates.
 func (c *Client) ReleaseCustomer(fetched connector.RemoteCustomer, writes []connector.Written, keys map[string]string) (connector.Release, error) {
 	var out connector.Release
 	now, err := decodeObject(fetched.Raw)
@@ -64,8 +63,7 @@ func (c *Client) ReleaseCustomer(fetched connector.RemoteCustomer, writes []conn
 	return out, nil
 }
 
-// customerOf reads what a mapping may own of a customer, with the places that contacts and
-// addresses have there.
+// customerOf reads the mappable fields of a customer, with the indexes of contacts and addresses.
 func (d Dialect) customerOf(o object) connector.Customer {
 	out := connector.Customer{Name: scalar(o.get(ownName)), ExternalData: pairsOf(o.get("externalData"))}
 	for element := range elements(o.get(ownPeople)) {
@@ -94,8 +92,8 @@ func (b *takingBack) put(o *object, key, path string, was, sent json.RawMessage)
 	}
 }
 
-// value returns what a value that was changed from was to sent, and is now something, comes
-// to be; nil for nothing at all.
+// value returns the reverted value: an update changed it from was to sent, and it is now the value in now; nil for
+// none.
 func (b *takingBack) value(path string, now, was, sent json.RawMessage) json.RawMessage {
 	switch {
 	case canonical(was) == canonical(sent), canonical(now) == canonical(was):
@@ -133,8 +131,8 @@ func (b *takingBack) members(path string, now, was, sent json.RawMessage) (json.
 	return is.bytes(), true
 }
 
-// list is value for lists. Our updates keep the order of elements, and add new ones at the
-// end. What somebody has added to an element of ours stays.
+// list is value for lists. Our updates keep the order of elements and append new ones. Elements of ours keep the
+// additions of others.
 func (b *takingBack) list(path string, now, was, sent json.RawMessage) (json.RawMessage, bool) {
 	is, err := split(now, '[')
 	wrote, errSent := split(sent, '[')
@@ -175,8 +173,7 @@ func (b *takingBack) list(path string, now, was, sent json.RawMessage) (json.Raw
 	return joinArray(out), true
 }
 
-// element is value for an element of a list; one that the update added is taken out, but for
-// what somebody has added to it.
+// element is value for an element of a list. It removes an element added by the update, except the additions of others.
 func (b *takingBack) element(path string, now, was, sent json.RawMessage) json.RawMessage {
 	switch {
 	case canonical(was) == canonical(sent), canonical(now) == canonical(was):
@@ -221,8 +218,7 @@ func sameElement(a, b json.RawMessage) bool {
 	return false
 }
 
-// shownIn reports whether a value shows what was sent, in whatever form, beside what the
-// service has added.
+// shownIn reports whether a value contains the sent value, in any form, possibly with additions by the service.
 func shownIn(now, sent json.RawMessage) bool {
 	if canonical(now) == canonical(sent) {
 		return true

@@ -18,13 +18,12 @@ func (d Dialect) UpdateWay() string {
 		d.Update, d.PersonFields, d.PersonPrimary, d.PersonComms, d.AddressFields, d.ExternalData, strings.Join(slices.Sorted(slices.Values(d.ReadOnly)), ","))
 }
 
-// UpdateWay is that of the client's dialect.
+// UpdateWay returns the UpdateWay of the client's dialect.
 func (c *Client) UpdateWay() string { return c.dialect.UpdateWay() }
 
-// Others returns the kinds of members that a customer holds and that are not ours, sorted:
-// a member's name, people[] for a contact of others, people[].NAME for what they have put
-// into one of ours, externalData for a pair of theirs. What the dialect calls read-only is
-// not among them, nor what holds nothing. last, want and own are those of the merge.
+// Others returns the kinds of foreign members on a customer, sorted: a member's name, people[] for a foreign contact,
+// people[].NAME for a foreign member in one of ours, externalData for a foreign pair. It omits read-only and empty
+// members. last, want and own are those of the merge.
 func (c *Client) Others(raw json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error) {
 	m := merge{dialect: c.dialect, want: want, own: own}
 	if last != nil {
@@ -53,7 +52,7 @@ func (c *Client) Others(raw json.RawMessage, last *connector.Customer, want conn
 	return slices.Compact(kinds), nil
 }
 
-// othersIn is Others for a list that we share with others.
+// othersIn is Others for a shared list.
 func (m *merge) othersIn(key string, raw json.RawMessage) (kinds []string) {
 	list, err := parseArray(raw)
 	if err != nil {
@@ -76,15 +75,14 @@ func (m *merge) othersIn(key string, raw json.RawMessage) (kinds []string) {
 	return kinds
 }
 
-// blankJSON reports whether a value holds nothing that could be lost.
+// blankJSON reports whether a value is empty, with nothing to lose.
 func blankJSON(raw json.RawMessage) bool {
 	return slices.Contains([]string{"", "null", `""`, "{}", "[]"}, string(compact(raw)))
 }
 
-// standStill returns is, the value of a member with a name, with the stamps of an update reset to
-// their values in was. Services write stamps at every update. A stamp is a time that became later,
-// or a revision that grew by one. A number that is no revision by its name may be somebody's edit:
-// the ledger finds out whether it changes with every update.
+// standStill returns is, the value of a named member, with the stamps of an update reset to their values in was.
+// Services write stamps at every update. A stamp is a later time, or a revision one higher than before. A number
+// without a revision name may be an edit: the ledger determines whether it changes with every update.
 func standStill(name string, was, is json.RawMessage) json.RawMessage {
 	before, errBefore := parseObject(was)
 	after, errAfter := parseObject(is)
@@ -108,7 +106,7 @@ func standStill(name string, was, is json.RawMessage) json.RawMessage {
 	return is
 }
 
-// revisionWords are the words of which one is in the name of a member that counts updates.
+// revisionWords are the words for an update counter in a member's name.
 var revisionWords = []string{"version", "ver", "revision", "rev", "generation", "gen", "sequence", "seq", "etag", "modifications", "modcount", "updates", "changes", "edits"}
 
 // isRevision reports whether a member counts updates, by the words of its name.

@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// Survey looks at many deliveries that were not understood: which shapes they have, and where
-// their facts seem to be. It keeps no value: of ids it counts which are known, of all else what
-// kind of value it is.
+// Survey examines deliveries not understood: their shapes, and the likely places of their facts. It keeps no values: it
+// counts known ids, and the kind of all other values.
 type Survey struct {
 	Paths    EventPaths             // that are configured; what they find is not proposed
 	Customer func(id string) bool   // whether an id is of a known customer
@@ -35,7 +34,7 @@ type Surveyed struct {
 	Understood int        `json:"understood"`  // deliveries that would be, with the proposals
 }
 
-// Shape is what deliveries consist of that differ in values only.
+// Shape is the structure of deliveries with the same members and different values.
 type Shape struct {
 	Members []EventMember `json:"members"`
 	Count   int           `json:"count"`
@@ -43,7 +42,7 @@ type Shape struct {
 	Last    time.Time     `json:"last_seen"`
 }
 
-// Proposal is a place where a fact of deliveries seems to be.
+// Proposal is the likely place of a fact in deliveries.
 type Proposal struct {
 	Key        string `json:"key"`        // of event_paths
 	Path       string `json:"path"`       // to add to its list
@@ -110,7 +109,7 @@ func (s *Survey) Add(at time.Time, typed bool, body []byte) {
 	}
 }
 
-// leaf is a member that holds no others.
+// leaf is a member without nested members.
 type leaf struct {
 	path, kind, value string
 	named             bool // event_paths can name it
@@ -128,7 +127,7 @@ func shapeOf(out []leaf, at string, named bool, o object) []leaf {
 	return out
 }
 
-// broadKind is what a value is, whatever it says.
+// broadKind returns the kind of a value, independent of its content.
 func broadKind(value json.RawMessage) string {
 	switch {
 	case scalar(value) != "" && value[0] == '"':
@@ -147,7 +146,7 @@ func broadKind(value json.RawMessage) string {
 	return "true or false"
 }
 
-// count returns the shape of a delivery; nil where there are too many.
+// count returns the shape of a delivery; nil if there are too many.
 func (s *Survey) count(at time.Time, leaves []leaf) *shapeCount {
 	var name strings.Builder
 	for _, l := range leaves {
@@ -275,7 +274,7 @@ func (s *Survey) Found() Surveyed {
 	return out
 }
 
-// propose returns the best path of every shape in which the configured ones find nothing.
+// propose returns the best path of every shape without a value at the configured paths.
 func (s *Survey) propose(shapes []*shapeCount, key string, configured []string, score func(string, *pathFacts) (int, int, string)) []Proposal {
 	var out []Proposal
 	for _, shape := range shapes {
@@ -299,7 +298,7 @@ func (s *Survey) propose(shapes []*shapeCount, key string, configured []string, 
 	return out
 }
 
-// An id of the one kind that was ever an id of the other says nothing.
+// A path with an id of the other kind proves nothing.
 func customerThere(_ string, f *pathFacts) (score, evidence int, why string) {
 	if f.mandates > 0 || 2*f.customers < f.held {
 		return 0, 0, ""
@@ -314,7 +313,7 @@ func mandateThere(_ string, f *pathFacts) (score, evidence int, why string) {
 	return f.mandates, f.mandates, "ids of mandates that the ledger knows"
 }
 
-// typeThere looks for few values that repeat and look like names of events.
+// typeThere looks for a few repeated values similar to event names.
 func typeThere(path string, f *pathFacts) (score, evidence int, why string) {
 	called := lastName(path, "type", "event", "topic", "kind", "action", "name")
 	if f.names < f.held || f.held < minRepeats || len(f.values) == f.held || len(f.values) > maxEventNames || !called && !f.word {
@@ -330,7 +329,7 @@ func typeThere(path string, f *pathFacts) (score, evidence int, why string) {
 	return score, f.names, "few values that repeat, as names of events do"
 }
 
-// eventThere looks for an id that is another in each delivery, and nobody's.
+// eventThere looks for an id different in each delivery and unknown as any customer's or mandate's.
 func eventThere(path string, f *pathFacts) (score, evidence int, why string) {
 	lower := strings.ToLower(path)
 	of := slices.ContainsFunc([]string{"customer", "mandate", "biller", "payer", "payment", "invoice"}, func(word string) bool { return strings.Contains(lower, word) })
@@ -343,7 +342,7 @@ func eventThere(path string, f *pathFacts) (score, evidence int, why string) {
 	return 1, f.held, "another in each delivery, and never an id that the ledger knows"
 }
 
-// timeThere prefers the time that is nearest to the arrivals.
+// timeThere prefers the time nearest to the arrivals.
 func timeThere(_ string, f *pathFacts) (score, evidence int, why string) {
 	if f.times < f.held {
 		return 0, 0, ""
@@ -357,8 +356,7 @@ func lastName(path string, words ...string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(name, word) })
 }
 
-// With returns the paths with proposals behind those that are configured: these decide still
-// where they find something.
+// With appends proposals to the configured paths. The configured ones still take precedence.
 func (p EventPaths) With(proposals []Proposal) (paths EventPaths, changed map[string][]string) {
 	changed = map[string][]string{}
 	for key, list := range map[string]*[]string{

@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// ErrCannotSign means that the configuration holds public keys alone: only the service can sign.
+// ErrCannotSign means the configuration has only public keys, so only the service can sign.
 var ErrCannotSign = errors.New("sign a delivery: the configuration holds public keys alone, and only the service has what signs; let it send one")
 
-// Sign signs a delivery of our own with the first secret, as the service would,
-// and sets its headers: for an operator's test of the endpoint. Public keys cannot
-// sign, which gives ErrCannotSign.
+// Sign signs a delivery of our own with the first secret, like the service, and sets its headers, to let an operator
+// test the endpoint. With public keys alone it returns ErrCannotSign.
 func (v *Verifier) Sign(h http.Header, id string, body []byte, now time.Time) error {
 	shared := slices.IndexFunc(v.keys, func(k signingKey) bool { return !k.public })
 	if shared < 0 {

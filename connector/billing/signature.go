@@ -22,9 +22,8 @@ import (
 	"payersync/connector"
 )
 
-// Signature says how deliveries are signed. The interface leaves the scheme open,
-// so an operator states it: field by field, or by a scheme, of which fields given
-// beside it replace the single parts. Only standard-webhooks settles them for good.
+// Signature describes the signatures of deliveries. The interface leaves the scheme open, so an operator configures it:
+// by fields, or by a scheme with fields to override its parts. Only standard-webhooks cannot be overridden.
 type Signature struct {
 	Scheme          string             `yaml:"scheme"`           // standard-webhooks, xero, adfin; "" for the fields below
 	Header          string             `yaml:"header"`           // carries the signature
@@ -68,9 +67,8 @@ type Verifier struct {
 	template  []string // texts and placeholders, in turn
 }
 
-// NewVerifier returns a verifier for the scheme. It refuses, with every problem
-// at once, what would let an unsigned delivery pass: no secret, one shorter than
-// 24 bytes, an unknown scheme, a template without the body (fault F34).
+// NewVerifier returns a verifier for the scheme. It reports all unsafe settings at once: no secret, a secret shorter
+// than 24 bytes, an unknown scheme, a template without the body (fault F34). Each would let an unsigned delivery pass.
 func NewVerifier(s Signature) (*Verifier, error) {
 	s = s.spelledOut()
 	v := &Verifier{signature: s, hash: sha256.New, template: cut(s.Signed)}
@@ -83,11 +81,11 @@ func NewVerifier(s Signature) (*Verifier, error) {
 	return v, nil
 }
 
-// Validate finds what is wrong with the scheme, whatever its secrets are.
+// Validate checks the scheme without its secrets.
 func (s Signature) Validate() error { return s.spelledOut().validate() }
 
-// ProfileScheme returns the scheme of a profile of the dialect, for a configuration
-// that names neither a scheme nor a header; "" for none.
+// ProfileScheme returns the scheme of a dialect's profile, for a configuration without a scheme or a header; "" for
+// none.
 func ProfileScheme(profile string) string {
 	if profile == schemeAdfin {
 		return schemeAdfin
@@ -95,8 +93,7 @@ func ProfileScheme(profile string) string {
 	return ""
 }
 
-// spelledOut puts the scheme's parts where the fields leave them open, for the checks
-// that all schemes share.
+// spelledOut fills open fields from the scheme, for the checks shared by all schemes.
 func (s Signature) spelledOut() Signature {
 	if s.Signed == "body" {
 		s.Signed = bodyPlace
@@ -120,8 +117,7 @@ func (s Signature) spelledOut() Signature {
 	return s
 }
 
-// publicOnly is what an algorithm says beside a scheme that settles how shared secrets sign:
-// that there are none of them.
+// publicOnly returns the algorithm for a scheme with a fixed signature for shared secrets, if it excludes these.
 func publicOnly(algorithm string) string {
 	if algorithm == algorithmEd25519 {
 		return algorithm
@@ -129,8 +125,8 @@ func publicOnly(algorithm string) string {
 	return ""
 }
 
-// AgeUnchecked reports whether deliveries carry a time that the signature does not cover: it
-// proves nothing, so that tolerance has no effect.
+// AgeUnchecked reports whether deliveries have a time outside the signature. Such a time proves nothing, so tolerance
+// has no effect.
 func (s Signature) AgeUnchecked() bool {
 	s = s.spelledOut()
 	return (s.TimestampHeader != "" || s.TimestampItem != "") && !strings.Contains(s.Signed, timestampPlace)
@@ -276,11 +272,9 @@ type Signed struct {
 	SignedAt   time.Time // zero when the scheme signs no time
 }
 
-// Verify checks a delivery's headers and raw body against every secret, in time
-// that does not depend on which of them fits, and the signed time against now.
-// It returns ErrSignatureMissing, ErrSignatureWrong or ErrSignatureStale (faults
-// F34 and F35). The text of the timestamp is signed as it came and only then
-// read.
+// Verify checks a delivery's headers and raw body against every secret, and the signed time against now. Its duration
+// does not depend on the matching secret. It returns ErrSignatureMissing, ErrSignatureWrong or ErrSignatureStale
+// (faults F34 and F35). It verifies the timestamp's raw text before parsing it.
 func (v *Verifier) Verify(h http.Header, body []byte, now time.Time) (Signed, error) {
 	d := delivery{header: h, body: body}
 	if !v.read(&d) {
@@ -338,7 +332,7 @@ func (v *Verifier) read(d *delivery) bool {
 
 func (v *Verifier) signs(place string) bool { return strings.Contains(v.signature.Signed, place) }
 
-// take reads a header that must be there once, if it is needed at all.
+// take reads a required header; it must occur exactly once.
 func (v *Verifier) take(h http.Header, name string, needed bool, to *string) bool {
 	if !needed {
 		return true
@@ -351,9 +345,8 @@ func (v *Verifier) take(h http.Header, name string, needed bool, to *string) boo
 	return true
 }
 
-// fits tries every secret and spelling, whether or not an earlier one fitted.
-// What was given is never taken for what it decodes to: a text that merely decodes
-// to the right bytes, with stray bits or characters, is not the signature.
+// fits tries every secret and spelling, even after a match. It compares texts, not decoded bytes: a text with stray
+// bits or characters decodes to the right bytes, but is not the signature.
 func (v *Verifier) fits(d delivery) bool {
 	if v.signature.Scheme == schemeStandard {
 		return v.fitsStandard(d)
@@ -375,7 +368,7 @@ func (v *Verifier) fits(d delivery) bool {
 	return fit
 }
 
-// isSpelt reports whether given is a spelling of sum, in time that tells nothing of it.
+// isSpelt reports whether given is a spelling of sum, in constant time.
 func (v *Verifier) isSpelt(given string, sum []byte) bool {
 	fit := 0
 	for _, text := range v.spell(sum) {
@@ -384,7 +377,7 @@ func (v *Verifier) isSpelt(given string, sum []byte) bool {
 	return fit == 1
 }
 
-// fitsPublic reports whether given is a signature that belongs to a public key.
+// fitsPublic reports whether given is a signature of a public key.
 func (v *Verifier) fitsPublic(key ed25519.PublicKey, message []byte, given string) bool {
 	text, found := strings.CutPrefix(given, v.signature.Prefix)
 	if !found {
@@ -400,8 +393,7 @@ func (v *Verifier) fitsPublic(key ed25519.PublicKey, message []byte, given strin
 	return err == nil && slices.Contains(v.spell(sum), text) && ed25519.Verify(key, message, sum)
 }
 
-// spell returns every way in which a signature may be written: hex in one case
-// throughout, Base64 with or without padding.
+// spell returns all spellings of a signature: hex in one case throughout, Base64 with or without padding.
 func (v *Verifier) spell(sum []byte) []string {
 	switch v.signature.Encoding {
 	case "base64":
@@ -413,9 +405,8 @@ func (v *Verifier) spell(sum []byte) []string {
 	return []string{lower, strings.ToUpper(lower)}
 }
 
-// fitsStandard leaves the signature of a shared secret to the scheme's own library and
-// the time to signedAt, because the library reads the clock of the machine. Public keys,
-// whose signatures are the list's items v1a, it does not know.
+// fitsStandard verifies shared secrets with the scheme's own library. signedAt checks the time, because the library
+// uses the machine's clock. The library does not know public keys; their signatures are the list's items v1a.
 func (v *Verifier) fitsStandard(d delivery) bool {
 	fit := false
 	for _, key := range v.keys {
@@ -464,8 +455,7 @@ func (v *Verifier) message(d delivery) []byte {
 	return out
 }
 
-// signedAt reads the signed time and compares it with now. Where any time goes,
-// one that cannot be read is zero.
+// signedAt reads the signed time and compares it with now. If no time is required, an unreadable one is zero.
 func (v *Verifier) signedAt(timestamp string, now time.Time) (time.Time, error) {
 	if !v.signs(timestampPlace) {
 		return time.Time{}, nil

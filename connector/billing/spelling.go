@@ -19,8 +19,7 @@ type part struct {
 	phone       string
 }
 
-// field is one member in one spelling. about names what it says, so that name
-// and firstName are known to be the same matter.
+// field is one member in one spelling. about is its subject, so name and firstName have the same subject.
 type field struct{ key, about, value string }
 
 // flag reports whether the member is true or false; all others are texts.
@@ -54,8 +53,8 @@ func flagOf(raw json.RawMessage) string {
 	return ""
 }
 
-// flags returns the flags of a person that the mapping gives and the dialect names. One that
-// is not given is no member of ours: it stays as it is.
+// flags returns a person's flags with a mapped value and a configured member name. Other flags are not ours and stay
+// unchanged.
 func (d Dialect) flags(p connector.Person) []field {
 	return slices.DeleteFunc([]field{{d.PersonPrimary, flagPrimary, p.Primary}, {d.PersonComms, flagComms, p.Communication}},
 		func(f field) bool { return f.key == "" || f.value == "" })
@@ -75,8 +74,7 @@ func (d Dialect) personPart(p connector.Person) part {
 	}
 }
 
-// nameForms derives the form of a name that a person was not given with. The
-// last word of a full name is taken for the last name.
+// nameForms derives the missing forms of a person's name. The last word of a full name counts as the last name.
 func nameForms(p connector.Person) (full, first, last string) {
 	full, first, last = strings.TrimSpace(p.Name), strings.TrimSpace(p.FirstName), strings.TrimSpace(p.LastName)
 	if full == "" {
@@ -102,7 +100,7 @@ func addressPart(a connector.Address) part {
 	}
 }
 
-// peopleParts and addressParts leave out elements that say nothing.
+// peopleParts and addressParts omit empty elements.
 func (d Dialect) peopleParts(people []connector.Person) []part {
 	var out []part
 	for _, p := range people {
@@ -163,9 +161,8 @@ func (p part) write(long bool) json.RawMessage {
 	return o.bytes()
 }
 
-// update brings the part into an element that is there already. A member that
-// is wanted blank is removed when we wrote a value before, and otherwise left as
-// it is. The element is returned as it came when nothing differs.
+// update writes the part into an existing element. A member wanted blank is removed if we wrote a value before;
+// otherwise it stays. Without differences, the element is returned unchanged.
 func (p part) update(raw json.RawMessage, last *part, long bool) json.RawMessage {
 	o, err := parseObject(raw)
 	if err != nil {
@@ -190,8 +187,8 @@ func (p part) update(raw json.RawMessage, last *part, long bool) json.RawMessage
 	return o.bytes()
 }
 
-// shownAs reports whether a value says what the field says, in the service's own
-// form. What people are told apart by may differ in case and spacing alone.
+// shownAs reports whether a value equals the field's, in the service's form. Identifying values may differ only in case
+// and spacing.
 func (f field) shownAs(value string) bool {
 	if f.flag() { // a service may leave out what is false
 		return value == f.value || value == "" && f.value == "false"
@@ -202,9 +199,8 @@ func (f field) shownAs(value string) bool {
 	return connector.SameForm(f.value, value)
 }
 
-// fieldsFor returns the fields in the spelling the element uses, for each
-// matter by itself. An element that uses both gets both, so that they agree;
-// one that says nothing of a matter gets the spelling of its other members.
+// fieldsFor returns the fields in the element's spelling, separately for each subject. An element with both spellings
+// gets both, so they agree. For a subject without a member, it uses the spelling of the other members.
 func (p part) fieldsFor(o object, long bool) []field {
 	inShort, inLong := spokenOf(o, p.short), spokenOf(o, p.long)
 	if l, s := speltOnly(o, p.long, p.short), speltOnly(o, p.short, p.long); l != s {
@@ -231,7 +227,7 @@ func (p part) hasShort(key string) bool {
 	return slices.ContainsFunc(p.short, func(f field) bool { return f.key == key })
 }
 
-// spokenOf returns the matters that an element has a member for.
+// spokenOf returns the subjects with a member in an element.
 func spokenOf(o object, fields []field) map[string]bool {
 	out := make(map[string]bool)
 	for _, f := range fields {
@@ -242,15 +238,14 @@ func spokenOf(o object, fields []field) map[string]bool {
 	return out
 }
 
-// speltOnly reports whether an element has a member that only the first of two
-// spellings knows.
+// speltOnly reports whether an element has a member unique to the first of two spellings.
 func speltOnly(o object, fields, other []field) bool {
 	return slices.ContainsFunc(fields, func(f field) bool {
 		return o.has(f.key) && !slices.ContainsFunc(other, func(g field) bool { return g.key == f.key })
 	})
 }
 
-// view is what identifies an element that came from the service.
+// view holds the identifying values of an element from the service.
 type view struct{ id, email, label, phone string }
 
 func viewOf(raw json.RawMessage) (view, bool) {
@@ -268,8 +263,7 @@ func viewOf(raw json.RawMessage) (view, bool) {
 	return view{o.text("id"), strings.ToLower(o.text("email")), label, o.text("phone", "phoneNo")}, true
 }
 
-// is reports whether an element is this person: by e-mail address, or by name
-// where neither side has one.
+// is reports whether an element is this person: by e-mail address, or by name if neither side has one.
 func (p part) is(v view) bool {
 	if p.email != "" {
 		return v.email == p.email
@@ -277,14 +271,14 @@ func (p part) is(v view) bool {
 	return v.email == "" && v.label != "" && sameLabel(v.label, p.label)
 }
 
-// isIn reports whether an element that came from the service is this person.
+// isIn reports whether an element from the service is this person.
 func (p part) isIn(o object) bool {
 	v, ok := viewOf(o.bytes())
 	return ok && p.is(v)
 }
 
-// looksLike reports whether an element that is this person still shows what we
-// wrote: the name, or the phone number where there is no e-mail address.
+// looksLike reports whether an element of this person still has our name, or our phone number if there is no e-mail
+// address.
 func (p part) looksLike(v view) bool {
 	if p.email == "" {
 		return connector.SameForm(v.phone, p.phone)
@@ -292,7 +286,7 @@ func (p part) looksLike(v view) bool {
 	return p.label == "" || sameLabel(v.label, p.label)
 }
 
-// sameLabel overlooks case and spacing, which services tidy up.
+// sameLabel ignores case and spacing, because services normalise them.
 func sameLabel(a, b string) bool {
 	return strings.EqualFold(strings.Join(strings.Fields(a), " "), strings.Join(strings.Fields(b), " "))
 }

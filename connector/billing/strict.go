@@ -9,8 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of JSON from strangers (fault F90). Its size is bounded where it
-// is read: by transport for answers, by the server for deliveries.
+// The bounds of foreign JSON (fault F90). Its readers bound the size: transport for answers, the server for deliveries.
 const (
 	maxDepth = 32
 	maxKeys  = 2000
@@ -26,9 +25,9 @@ var (
 	errNotArray  = errors.New("it is not a JSON array")
 )
 
-// checkJSON reports why body must not be decoded: encoding/json would take the
-// last of two equal keys, match keys whose case differs, mend broken text and
-// follow ten thousand levels. Keys are not named, because they may be personal.
+// checkJSON returns the reason not to decode body. encoding/json would take the last of two equal keys, match keys
+// across case, repair broken text and follow ten thousand levels. Errors do not name keys, because they may be
+// personal.
 func checkJSON(body []byte) error {
 	if !utf8.Valid(body) {
 		return errNotUTF8
@@ -60,7 +59,7 @@ func (f *frame) add(key string) error {
 	return nil
 }
 
-// walkJSON checks depth and keys of text that is known to be valid JSON.
+// walkJSON checks depth and keys of valid JSON.
 func walkJSON(text []byte) error {
 	var open []frame
 	for i := 0; i < len(text); i++ {
@@ -89,7 +88,7 @@ func walkJSON(text []byte) error {
 	return nil
 }
 
-// stringEnd returns the index behind the string that begins at i.
+// stringEnd returns the index after the string starting at i.
 func stringEnd(text []byte, i int) int {
 	for i++; text[i] != '"'; i++ {
 		if text[i] == '\\' {
@@ -110,8 +109,8 @@ func unquote(quoted []byte) string {
 	return out
 }
 
-// foldKey returns the same text for keys that encoding/json would match with
-// one field: each rune is replaced by the smallest that differs in case only.
+// foldKey returns the same text for keys encoding/json would match with one field. It replaces each rune by the
+// smallest one in its case folding.
 func foldKey(key string) string {
 	return strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' {

@@ -36,12 +36,11 @@ type SetUp struct {
 // subscription.
 func (c *Client) WantsDeliveryKey() bool { return c.dialect.WebhookSetup == "digest_auth_subscribe" }
 
-// Subscribe registers a webhook, in place of the one that was registered before. It
-// always uses the app's own client credentials.
+// Subscribe registers a webhook and replaces the earlier one. It always uses the app's own client credentials.
 //
-// With webhook_setup: digest_auth_subscribe the signing secret is replaced first, and
-// otherwise the answer may name a new one. From then on the service may sign with it, so
-// nothing more is asked before it is kept (fault F41).
+// With webhook_setup: digest_auth_subscribe it first replaces the signing secret. Otherwise the answer may contain a
+// new one. From then on the service may sign with the new secret, so Subscribe stores it before any other request
+// (fault F41).
 func (c *Client) Subscribe(ctx context.Context, s Subscription, setUp SetUp) (Subscription, error) {
 	if c.WantsDeliveryKey() {
 		if err := c.prepareWebhooks(ctx, setUp); err != nil {
@@ -72,14 +71,13 @@ func (c *Client) Subscribe(ctx context.Context, s Subscription, setUp SetUp) (Su
 	return s, nil
 }
 
-// ErrNotShown means that the service does not show its webhook subscriptions, or
-// not in a way that is understood: nothing is known of ours then.
+// ErrNotShown means the service does not show its webhook subscriptions, or not in a known format. The state of ours is
+// then unknown.
 var ErrNotShown = errors.New("the billing service does not show its webhook subscriptions")
 
-// Subscriptions returns the app's webhook subscriptions. The interface shows no such
-// call; where webhook_read is auto it is tried with the path of the subscription,
-// and a service that has none (404, 405 or 501) or answers in another shape gives
-// ErrNotShown, never an empty list.
+// Subscriptions returns the app's webhook subscriptions. The interface documents no such call. With webhook_read: auto
+// it tries the path of the subscription. If the service has none (404, 405 or 501) or answers in another shape, the
+// error is ErrNotShown; the result is never an empty list.
 func (c *Client) Subscriptions(ctx context.Context) ([]Subscription, error) {
 	if c.dialect.WebhookRead == "none" {
 		return nil, ErrNotShown
@@ -97,8 +95,7 @@ func (c *Client) Subscriptions(ctx context.Context) ([]Subscription, error) {
 	return readSubscriptions(answer)
 }
 
-// readSubscriptions reads a list, an object that holds one list, or a single
-// subscription.
+// readSubscriptions reads a list, an object with one list, or a single subscription.
 func readSubscriptions(answer json.RawMessage) ([]Subscription, error) {
 	list := answer
 	if o, err := parseObject(answer); err == nil {
@@ -126,7 +123,7 @@ func readSubscriptions(answer json.RawMessage) ([]Subscription, error) {
 	return out, nil
 }
 
-// readSubscription reads one subscription; it is disabled only where it says so.
+// readSubscription reads one subscription. It is disabled only if the answer states this.
 func readSubscription(o object) Subscription {
 	s := Subscription{
 		ID: o.text("id"), URL: o.text("url"), Name: o.text("name"), Description: o.text("description"),
@@ -147,7 +144,7 @@ func (c *Client) webhooksPath() string { return "/apps/" + url.PathEscape(c.clie
 // ofWebhooks reports whether a call is of the webhook interface.
 func (c *Client) ofWebhooks(r request) bool { return strings.HasPrefix(r.path, c.webhooksPath()) }
 
-// What was sent to the webhook interface when it refused, and what to do about it.
+// The values sent to the webhook interface before a refusal, and the next step.
 const (
 	sentOwnToken = "one was sent, had with billing.client_id and billing.client_secret: they are of another app or environment, " +
 		"or webhooks are not allowed to this one; compare the two with what the provider gave, and ask its integration manager whether the app may subscribe"
@@ -165,8 +162,8 @@ func (c *Client) webhookTokens(sent string) string {
 	return "the webhook interface takes only a token of the app itself (client credentials)" + other + "; " + sent
 }
 
-// prepareWebhooks takes the two steps that some services want first: a signing
-// secret from the service, and a delivery key for it.
+// prepareWebhooks performs the two preparatory steps of some services: a signing secret from the service, and a
+// delivery key for it.
 func (c *Client) prepareWebhooks(ctx context.Context, setUp SetUp) error {
 	const op = "renew the webhook secret"
 	answer, err := c.putWebhook(ctx, op, "/digest", nil)
@@ -201,7 +198,7 @@ func (c *Client) putWebhook(ctx context.Context, op, step string, body json.RawM
 	return o, nil
 }
 
-// adviseWebhook names what may be spelled otherwise where a call of the set-up is refused.
+// adviseWebhook names the settings to check after a refused set-up call.
 func (c *Client) adviseWebhook(err error, step string) error {
 	switch status := statusOf(err); status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:

@@ -20,9 +20,8 @@ import (
 	"payersync/connector/transport"
 )
 
-// bearer gives the access token of a request. stale is the token that the
-// service has just refused, or "": the answer differs from it, or there is an
-// error that says why not.
+// bearer returns the access token for a request. stale is the token just refused by the service, or "". The result
+// differs from it, or there is an error with the reason.
 type bearer interface {
 	token(ctx context.Context, stale string) (string, error)
 }
@@ -30,10 +29,10 @@ type bearer interface {
 // TokenOperation is what a request for an access token is for.
 const TokenOperation = "get token"
 
-// errRefused says that a token was refused and there is no other.
+// errRefused means a token was refused and there is no other.
 var errRefused = errors.New("the access token was refused")
 
-// static is a token from the configuration, which cannot be renewed.
+// static is a token from the configuration. It cannot be renewed.
 type static struct{ secret connector.Secret }
 
 func (s static) token(_ context.Context, stale string) (string, error) {
@@ -43,7 +42,7 @@ func (s static) token(_ context.Context, stale string) (string, error) {
 	return s.secret.Expose(), nil
 }
 
-// granted is a token that a person's consent gave; its source renews it.
+// granted is a token from a person's consent; its source renews it.
 type granted struct{ source oauth2.TokenSource }
 
 func (g granted) token(ctx context.Context, stale string) (string, error) {
@@ -60,8 +59,7 @@ func (g granted) token(ctx context.Context, stale string) (string, error) {
 	return got.AccessToken, nil
 }
 
-// fetch does not wait longer than its caller for a token that another process is
-// renewing, where the source can tell the two apart.
+// fetch waits no longer than its caller for a token being renewed by another process, if the source supports this.
 func (g granted) fetch(ctx context.Context) (*oauth2.Token, error) {
 	if patient, ok := g.source.(interface {
 		TokenContext(ctx context.Context) (*oauth2.Token, error)
@@ -71,13 +69,12 @@ func (g granted) fetch(ctx context.Context) (*oauth2.Token, error) {
 	return g.source.Token()
 }
 
-// clientCredentials fetches tokens of the client credentials flow, one fetch at a
-// time however many callers wait (fault F22).
+// clientCredentials fetches tokens of the client credentials flow, one fetch at a time for all waiting callers (fault
+// F22).
 //
-// expires_in is believed, whatever the text around it says (fault F21): a token
-// is renewed a minute, or a quarter of a short life, before its end; one without
-// any life left serves the callers that waited for it; one without a stated life
-// serves until it is refused.
+// It trusts expires_in despite other text (fault F21): a token is renewed a minute, or a quarter of a short life,
+// before its end. A token without any life left serves the waiting callers. A token without a stated life serves until
+// refused.
 type clientCredentials struct {
 	config clientcredentials.Config
 	http   *http.Client
@@ -139,8 +136,7 @@ func (c *clientCredentials) fetch(ctx context.Context) (string, error) {
 	return c.live, nil
 }
 
-// witness remembers what a token endpoint answered, of which the library says nothing where
-// it cannot be read.
+// witness remembers a token endpoint's answer, because the library hides unreadable ones.
 type witness struct {
 	next   http.RoundTripper
 	status int
@@ -162,7 +158,7 @@ func (w *witness) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// explain says what was received where err does not tell.
+// explain adds the answer received if err does not describe it.
 func (w *witness) explain(err error) error {
 	if isA[*oauth2.RetrieveError](err) || w.status == 0 {
 		return err
@@ -188,8 +184,7 @@ func isA[E error](err error) bool {
 
 var errNoCredentials = errors.New("client_id or client_secret is missing")
 
-// renewal returns when a token should be replaced; the zero time for a life
-// that was not stated.
+// renewal returns the time to replace a token; the zero time for an unstated life.
 func (c *clientCredentials) renewal(got *oauth2.Token) time.Time {
 	seconds, stated := lifeOf(got)
 	if !stated {
