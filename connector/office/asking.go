@@ -23,11 +23,11 @@ type NotAsked struct {
 	Sentence   string               `json:"sentence"`
 }
 
-// MappingFiles names the mapping files of connections; "" for one that is not known.
+// MappingFiles returns the mapping file of a connection; "" if unknown.
 type MappingFiles func(connection string) string
 
-// NotAskedBy returns which rules do not ask how many payers, of one connection or of all for "", those of
-// most payers first.
+// NotAskedBy returns the rules against asking payers, with their numbers of payers, most first. connection is "" for
+// all.
 func NotAskedBy(ctx context.Context, ledger *state.Ledger, connection string, files MappingFiles) ([]NotAsked, error) {
 	counts, err := ledger.UnaskedCounts(ctx, connection)
 	if err != nil {
@@ -54,7 +54,7 @@ func NotAskedBy(ctx context.Context, ledger *state.Ledger, connection string, fi
 	return out, nil
 }
 
-// mappingText returns the text of a mapping version; "" where it cannot be read.
+// mappingText returns the text of a mapping version; "" if unreadable.
 func mappingText(ctx context.Context, ledger *state.Ledger, version string) (string, error) {
 	if ledger.Sealed() {
 		return "", nil

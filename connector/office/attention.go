@@ -12,26 +12,26 @@ import (
 	"payersync/state"
 )
 
-// Attention is what people do about what is told of records. Each act notes a word, which is in
-// the audit log, and sends nothing.
+// Attention holds people's actions on findings about records. Each act notes a decision in the audit log, and sends
+// nothing.
 type Attention struct {
 	Ledger *state.Ledger
 	Syncer *syncer.Syncer
 	Stored func(ctx context.Context, connection string) (syncer.Connection, error) // a connection with the mapping that is in force
 }
 
-// Subscription is what the webhook subscription is called where records have their ids.
+// Subscription is the id of the webhook subscription, in place of a record id.
 const Subscription = "webhooks"
 
 var (
-	// ErrGivenUp means that a person gave the record up, and so it is not tried again.
+	// ErrGivenUp means a person gave the record up, so it is not tried again.
 	ErrGivenUp = errors.New("it was given up")
-	// ErrNoSuchRecord means that no record has the id.
+	// ErrNoSuchRecord means no record has the id.
 	ErrNoSuchRecord = errors.New("no record has this source id")
 )
 
-// Retry lets the next sync try the records again that have a source id in any of these
-// connections, and reports false when all of them wait for that already.
+// Retry lets the next sync retry the records with a source id in these connections. It reports false if all of them
+// were already waiting for a retry.
 func (a *Attention) Retry(ctx context.Context, connections []string, sourceID string, by syncer.Operator) (news bool, err error) {
 	var codes []string
 	for _, c := range connections {
@@ -68,8 +68,8 @@ func (a *Attention) Retry(ctx context.Context, connections []string, sourceID st
 	return news, err
 }
 
-// RetryAll lets the next sync try every record again that needs a person for a reason, and
-// returns of how many that is news, and of how many it was said before.
+// RetryAll lets the next sync retry every record with a finding of a reason. It returns the numbers of newly marked
+// records and of those marked before.
 func (a *Attention) RetryAll(ctx context.Context, f state.Filter, by syncer.Operator) (marked, before int, err error) {
 	found, err := a.Ledger.Attention(ctx, f)
 	if err != nil {
@@ -123,7 +123,7 @@ type Word struct {
 	Err       error  // why it was not noted
 }
 
-// Close notes that what is told of a payer is known, and may stay as it is.
+// Close notes a payer's finding as known and acceptable.
 func (a *Attention) Close(ctx context.Context, id state.RecordID, by syncer.Operator) Word {
 	w := Word{RecordID: id}
 	p, err := a.Ledger.Payer(ctx, id.Connection, id.SourceID)
@@ -138,7 +138,7 @@ func (a *Attention) Close(ctx context.Context, id state.RecordID, by syncer.Oper
 	return w
 }
 
-// CloseSubscription notes that what is told of the webhook subscription is known.
+// CloseSubscription notes the webhook subscription's finding as known.
 func (a *Attention) CloseSubscription(ctx context.Context, by syncer.Operator) Word {
 	w := Word{RecordID: state.RecordID{SourceID: Subscription}}
 	w.Err = a.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
@@ -148,8 +148,7 @@ func (a *Attention) CloseSubscription(ctx context.Context, by syncer.Operator) W
 	return w
 }
 
-// GiveUp notes that records are not to be connected, and hands over what became of each until
-// told returns an error.
+// GiveUp notes the decision not to connect records, and passes the result of each to told until told returns an error.
 func (a *Attention) GiveUp(ctx context.Context, ids []state.RecordID, by syncer.Operator, told func(Word) error) error {
 	known := map[string]syncer.Connection{}
 	for _, id := range ids {
@@ -169,8 +168,7 @@ func (a *Attention) GiveUp(ctx context.Context, ids []state.RecordID, by syncer.
 	return nil
 }
 
-// TakeUp takes back that records were given up, and hands over what became of each until told
-// returns an error.
+// TakeUp reverses GiveUp for records, and passes the result of each to told until told returns an error.
 func (a *Attention) TakeUp(ctx context.Context, ids []state.RecordID, by syncer.Operator, told func(Word) error) error {
 	for _, id := range ids {
 		news, err := a.Syncer.TakeUp(ctx, id, by)
@@ -193,11 +191,11 @@ func (a *Attention) say(ctx context.Context, w Word, told func(Word) error) erro
 	return told(w)
 }
 
-// LaterFor is for how long something is hidden that a person wants to be told of later.
+// LaterFor is the time to hide a postponed finding.
 const LaterFor = 7 * 24 * time.Hour
 
-// Later hides records of whom a reason is told for LaterFor, and returns until when, and how
-// many these are. The reason stays what it is, and whatever goes on by itself goes on.
+// Later hides records with a reason for LaterFor. It returns the end of this time and the number of records. The reason
+// stays, and automatic processing continues.
 func (a *Attention) Later(ctx context.Context, r connector.Reason, ids []state.RecordID, by syncer.Operator) (until time.Time, n int, err error) {
 	until = a.Ledger.Now().Add(LaterFor)
 	n, err = a.each(ctx, ids, func(tx *state.Tx, id state.RecordID) (bool, error) {
@@ -206,7 +204,7 @@ func (a *Attention) Later(ctx context.Context, r connector.Reason, ids []state.R
 	return until, n, err
 }
 
-// TellNow shows records again that were put off, and returns how many these are.
+// TellNow shows postponed records again, and returns their number.
 func (a *Attention) TellNow(ctx context.Context, r connector.Reason, ids []state.RecordID, by syncer.Operator) (int, error) {
 	return a.each(ctx, ids, func(tx *state.Tx, id state.RecordID) (bool, error) {
 		return tx.TellNow(id, r, entryOf(by, "tell now", id, r))
@@ -218,7 +216,7 @@ func entryOf(by syncer.Operator, action string, id state.RecordID, r connector.R
 	return state.Entry{Actor: by.Name, Action: action, Subject: strings.TrimPrefix(id.Connection+"/"+id.SourceID, "/") + ", " + string(r), Reason: by.Reason}
 }
 
-// each does something for records in one write, and counts those of whom it was news.
+// each calls do for records in one write, and counts the changed ones.
 func (a *Attention) each(ctx context.Context, ids []state.RecordID, do func(*state.Tx, state.RecordID) (bool, error)) (n int, err error) {
 	err = a.Ledger.Do(ctx, func(tx *state.Tx) error {
 		n = 0

@@ -14,12 +14,12 @@ import (
 	"payersync/state"
 )
 
-// Bounces is what is done about letters that come back.
+// Bounces holds the actions on bounced letters.
 type Bounces struct {
 	Ledger *state.Ledger
 }
 
-// Bounced is what became of a report, or of a person's word, that letters come back.
+// Bounced is the result of a bounce report, or of a person's statement about bounces.
 type Bounced struct {
 	Stopped int `json:"stopped"` // addresses to which nothing more is sent
 	Noted   int `json:"noted"`   // letters that did not arrive for now: the next one may
@@ -27,8 +27,7 @@ type Bounced struct {
 	Payers  int `json:"payers"`  // who are written to at the address
 }
 
-// Words says what became of it; list is where people see who is written to at the address, as in
-// "payersync attention list".
+// Words describes the result. list names the list of the address's payers, for example "payersync attention list".
 func (b Bounced) Words(list string) string {
 	switch {
 	case b.Stopped > 0 && b.Payers == 1:
@@ -49,7 +48,7 @@ type BouncedText struct {
 	Text string
 }
 
-// BouncedLine is what became of a line of a text, or of all of it where it is a report.
+// BouncedLine is the result of a line of a text, or of a whole report.
 type BouncedLine struct {
 	Bounced
 	Name  string // of the file
@@ -58,20 +57,20 @@ type BouncedLine struct {
 	Wrong string // why it was not understood; "" where it was
 }
 
-// What cannot be said of an address, or not all at once.
+// The errors of statements about addresses.
 var (
-	// ErrNotWrittenTo means that nobody knows an address at which the record is written to.
+	// ErrNotWrittenTo means no mail address is known for the record.
 	ErrNotWrittenTo = errors.New("no address is known at which the record is written to")
-	// ErrNotBounced means that nobody said that letters to the address come back.
+	// ErrNotBounced means the address has no bounces.
 	ErrNotBounced = errors.New("nobody said that letters to the address come back")
-	// ErrTooManyLines means that there are more lines than are taken in at once.
+	// ErrTooManyLines means the text exceeds the maximum number of lines.
 	ErrTooManyLines = fmt.Errorf("there are more than %d lines", MostLines)
 )
 
 // MostLines is how many lines of addresses are taken in at once.
 const MostLines = 500
 
-// AddressOf returns the e-mail address that a text is; "" when it is none.
+// AddressOf parses a text as an e-mail address; "" if it is not one.
 func AddressOf(text string) string {
 	a, err := mail.ParseAddress(text)
 	if err != nil || a.Name != "" {
@@ -80,14 +79,13 @@ func AddressOf(text string) string {
 	return a.Address
 }
 
-// NoReport reports whether an error says of a mail that it is no report that can be used.
+// NoReport reports whether an error means a mail is not a usable report.
 func NoReport(err error) bool {
 	return errors.Is(err, bounce.ErrNoReport) || errors.Is(err, bounce.ErrNoMessage) || errors.Is(err, bounce.ErrTooLarge)
 }
 
-// Texts takes in delivery reports, and a person's word on addresses. What is understood is noted
-// all at once, and the rest is told; an address that is said twice is noted once. When it fails,
-// as with ErrTooManyLines, nothing was noted.
+// Texts processes delivery reports, and a person's list of addresses. It notes everything understood in one write, and
+// reports the rest. A repeated address is noted once. On an error, for example ErrTooManyLines, nothing is noted.
 func (b *Bounces) Texts(ctx context.Context, texts []BouncedText, by syncer.Operator) (out []BouncedLine, err error) {
 	said := words{Bounces: b, by: by, seen: map[string]bool{}}
 	for _, t := range texts {
@@ -158,8 +156,8 @@ func (w *words) readAddresses(ctx context.Context, t BouncedText) error {
 	return nil
 }
 
-// Report takes a delivery report in. It is believed of a letter of ours alone, by the
-// Message-ID of the message that came back: only who got or sent that knows it.
+// Report processes a delivery report. It trusts only reports about our own letters, by the Message-ID of the returned
+// message: only its recipient or sender knows it.
 func (b *Bounces) Report(ctx context.Context, report io.Reader, by syncer.Operator) (Bounced, error) {
 	got, keep, err := b.readReport(ctx, report, by)
 	if err != nil {
@@ -168,7 +166,7 @@ func (b *Bounces) Report(ctx context.Context, report io.Reader, by syncer.Operat
 	return got, b.Ledger.Do(ctx, keep)
 }
 
-// Address stops letters to an address on a person's word that they come back.
+// Address stops letters to an address because a person has stated they bounce.
 func (b *Bounces) Address(ctx context.Context, address string, by syncer.Operator) (Bounced, error) {
 	got, keep, err := b.word(ctx, address, by)
 	if err != nil {
@@ -211,7 +209,7 @@ func (b *Bounces) stop(ctx context.Context, recipient, note string, audit state.
 	}, err
 }
 
-// ReviveRecord says that the address at which a record is written to works after all.
+// ReviveRecord marks the address of a record as working again.
 func (b *Bounces) ReviveRecord(ctx context.Context, id state.RecordID, by syncer.Operator) error {
 	recipient, err := b.Ledger.RecipientOf(ctx, id)
 	switch {
@@ -223,7 +221,7 @@ func (b *Bounces) ReviveRecord(ctx context.Context, id state.RecordID, by syncer
 	return b.revive(ctx, recipient, by)
 }
 
-// ReviveAddress says that an address works after all.
+// ReviveAddress marks an address as working again.
 func (b *Bounces) ReviveAddress(ctx context.Context, address string, by syncer.Operator) error {
 	return b.revive(ctx, b.Ledger.RecipientHash(address), by)
 }

@@ -24,8 +24,8 @@ func (r ReportRow) Cells() []string {
 		fmt.Sprint(r.Letters), utc(r.LastLetter), r.Connection, r.SourceID, r.Note, r.Status, utc(r.SeenAt)}
 }
 
-// DayOf returns the day of a time where we are; blank for the zero time. A date alone, at
-// midnight in UTC, stays the day that it is.
+// DayOf returns the day of a time in the local time zone; blank for the zero time. A date alone, at midnight in UTC,
+// keeps its day.
 func DayOf(at time.Time) string {
 	switch {
 	case at.IsZero():

@@ -12,7 +12,7 @@ import (
 	"payersync/state"
 )
 
-// Decision is what a person is about to say of a record: an act, and the ids that it names.
+// Decision is a person's intended decision about a record: an act with its ids.
 type Decision struct {
 	Act      connector.Act
 	Record   state.RecordID
@@ -22,8 +22,8 @@ type Decision struct {
 	Fields   []string       // for ActTakeTheirs; none for all that differ
 }
 
-// Proposal says what a decision would do, as the billing service and the ledger are now.
-// Nothing is noted before Note. The field that belongs to the act is set.
+// Proposal is the effect of a decision in the present state of the billing service and the ledger. Nothing is written
+// before Note. The field of the act is set.
 type Proposal struct {
 	Decision
 	Move   *syncer.Move
@@ -36,7 +36,7 @@ type Proposal struct {
 	note func(context.Context, syncer.Operator) error
 }
 
-// ErrNoDecision means that an act is not decided on in this way, or that it lacks an id.
+// ErrNoDecision means an act is not handled here, or lacks an id.
 var ErrNoDecision = errors.New("the decision does not say what it is about")
 
 // proposers make the proposals, by act.
@@ -50,8 +50,8 @@ var proposers = map[connector.Act]func(*Attention, context.Context, *Proposal) e
 	connector.ActForget: (*Attention).proposeForget, connector.ActUnforget: (*Attention).proposeUnforget,
 }
 
-// Propose says what a decision would do. It reads the customer where the act changes one. It
-// fails with syncer.ErrSaidBefore where a person said the same before and it still holds.
+// Propose returns the effect of a decision. It reads the customer if the act changes one. It fails with
+// syncer.ErrSaidBefore if a person has made the same decision before and it is still in force.
 func (a *Attention) Propose(ctx context.Context, d Decision) (Proposal, error) {
 	p := Proposal{Decision: d}
 	propose := proposers[d.Act]
@@ -70,8 +70,8 @@ func (p Proposal) Note(ctx context.Context, by syncer.Operator) error {
 	return p.note(ctx, by)
 }
 
-// Diff lists the fields of the customer that would change: From is what it has now, To is what
-// it would have. For a drift, From is what the customer holds and To is what the books give.
+// Diff lists the customer's changed fields: From is the present value, To the new one. For a drift, From is the
+// customer's value and To the value from the books.
 func (p Proposal) Diff() []connector.FieldChange {
 	switch {
 	case p.Move != nil:
@@ -88,7 +88,7 @@ func (p Proposal) Diff() []connector.FieldChange {
 	return nil
 }
 
-// DriftParts lists the parts of the customer (name, people, addresses) that differ.
+// DriftParts lists the differing parts of the customer (name, people, addresses).
 func (p Proposal) DriftParts() (parts []string) {
 	for _, f := range p.Diff() {
 		part, _, _ := strings.Cut(f.Path, "[")
@@ -129,8 +129,8 @@ func (a *Attention) proposeMove(ctx context.Context, p *Proposal) error {
 	return err
 }
 
-// movedBefore returns the move that a person said before, when a record has the customer of the
-// one that left already and is to have its key written there; nil for anything else.
+// movedBefore returns an earlier move decision: a record has the customer of a record gone from the books, and waits
+// for its key there. It is nil otherwise.
 func (a *Attention) movedBefore(ctx context.Context, record, other state.RecordID) (*syncer.Move, error) {
 	p, err := a.Ledger.Payer(ctx, record.Connection, record.SourceID)
 	if err != nil || p.BillingID == "" || p.Moves.Value == "" {
@@ -144,7 +144,7 @@ func (a *Attention) movedBefore(ctx context.Context, record, other state.RecordI
 	return &syncer.Move{From: old, Record: record, Key: p.Moves, Diff: []connector.FieldChange{}}, nil
 }
 
-// unless returns an error that is not the known one.
+// unless returns an error other than the known one.
 func unless(err, known error) error {
 	if errors.Is(err, known) {
 		return nil
@@ -186,8 +186,8 @@ func (a *Attention) proposeApart(_ context.Context, p *Proposal) error {
 	return nil
 }
 
-// TellApart notes that two records of a connection are two payers, and reports false when that
-// was said before.
+// TellApart notes the decision to treat two records of a connection as two payers. It reports false if this was noted
+// before.
 func TellApart(ctx context.Context, ledger *state.Ledger, record state.RecordID, other string, by syncer.Operator) (news bool, err error) {
 	err = ledger.Do(ctx, func(tx *state.Tx) error {
 		if news, err = tx.TellApart(record.Connection, record.SourceID, other); err != nil || !news {

@@ -18,12 +18,12 @@ type Deliveries struct {
 	Read   func(typeHeader, eventType string, body []byte) []state.Delivery // what a kept delivery says, as server.RereadEvents does by the present configuration
 	Try    func(context.Context) (Tested, error)                            // sends a signed test delivery through the public address; nil where no webhook is configured
 
-	// Subscribe asks the billing service to send webhooks, for a person, and says what was done.
-	// It is nil where no webhook is configured.
+	// Subscribe subscribes to webhooks at the billing service for a person, and describes the result. It is nil if no
+	// webhook is configured.
 	Subscribe func(ctx context.Context, by string) (string, error)
 }
 
-// Tested is what a signed test delivery showed of the way that deliveries come.
+// Tested is the result of a signed test delivery.
 type Tested struct {
 	OK     bool
 	Detail string // what came back
@@ -41,21 +41,21 @@ func (d *Deliveries) SendTest(ctx context.Context, by string) (Tested, error) {
 	return d.Try(ctx)
 }
 
-// What cannot be done with a delivery.
+// The errors of actions on deliveries.
 var (
-	// ErrNoDelivery means that no delivery has a key, or that several begin with it.
+	// ErrNoDelivery means no delivery has a key, or several start with it.
 	ErrNoDelivery = errors.New("no delivery has this key, or several begin with it")
-	// ErrAboutNobody means that a delivery names neither a customer nor a mandate.
+	// ErrAboutNobody means a delivery names neither a customer nor a mandate.
 	ErrAboutNobody = errors.New("it names neither a customer nor a mandate, so there is nothing to read")
 )
 
-// NotUnderstoodError means that a delivery is still not understood.
+// NotUnderstoodError means a delivery is still not understood.
 type NotUnderstoodError struct{ Detail string }
 
 // Error says why.
 func (e NotUnderstoodError) Error() string { return e.Detail }
 
-// NotWaitingError means that a delivery does not wait for a person.
+// NotWaitingError means a delivery does not wait for a person.
 type NotWaitingError struct{ State string }
 
 // Error says how it stands.
@@ -63,9 +63,8 @@ func (e NotWaitingError) Error() string {
 	return fmt.Sprintf("it is %s, and only quarantined and parked deliveries wait to be closed", e.State)
 }
 
-// Named returns the delivery that a person means by its key, of which the hash at the end may
-// be left out, with its body: none where that is not kept any more. It fails with
-// ErrNoDelivery.
+// Named returns the delivery with a key, and its body: nil if no longer stored. The key's final hash may be omitted. It
+// fails with ErrNoDelivery.
 func (d *Deliveries) Named(ctx context.Context, name string) (state.StoredDelivery, []byte, error) {
 	found, err := d.Ledger.DeliveryNamed(ctx, name)
 	if err != nil {
@@ -81,16 +80,15 @@ func (d *Deliveries) Named(ctx context.Context, name string) (state.StoredDelive
 	return *found, body, err
 }
 
-// NoteShown writes into the audit log that somebody is about to see a delivery's body.
+// NoteShown notes in the audit log a person's access to a delivery's body.
 func (d *Deliveries) NoteShown(ctx context.Context, key, by string) error {
 	return d.Ledger.Do(ctx, func(tx *state.Tx) error {
 		return tx.Audit(state.Entry{Actor: by, Action: "show delivery body", Subject: key})
 	})
 }
 
-// Replay puts a delivery back into the inbox, so that its customer is read once more; one that
-// was not understood is read anew before. It fails with ErrNoDelivery, ErrAboutNobody or a
-// NotUnderstoodError.
+// Replay returns a delivery to the inbox, so its customer is read once more. A delivery not understood is parsed again
+// first. It fails with ErrNoDelivery, ErrAboutNobody or a NotUnderstoodError.
 func (d *Deliveries) Replay(ctx context.Context, name, by string) error {
 	found, body, err := d.Named(ctx, name)
 	if err != nil {
@@ -117,13 +115,13 @@ func (d *Deliveries) Replay(ctx context.Context, name, by string) error {
 	})
 }
 
-// Understood reports whether what was read anew tells of anybody or anything that is known.
+// Understood reports whether a newly parsed delivery names a known subject.
 func Understood(anew []state.Delivery) bool {
 	return slices.ContainsFunc(anew, func(d state.Delivery) bool { return d.State != connector.InboxQuarantined })
 }
 
-// PutBack puts a quarantined delivery back into the inbox as it was read anew: as one, or as the
-// events that it carries. It reports false where somebody else has closed or replayed it.
+// PutBack returns a quarantined delivery to the inbox as newly parsed: as one event, or as its several events. It
+// reports false if somebody else has closed or replayed it.
 func PutBack(tx *state.Tx, key string, anew []state.Delivery) (bool, error) {
 	if anew[0].Key != "" {
 		return tx.SplitDelivery(key, anew)
@@ -137,11 +135,11 @@ func PutBack(tx *state.Tx, key string, anew []state.Delivery) (bool, error) {
 	return true, err
 }
 
-// closedByPerson is what is said of a delivery that a person gave up.
+// closedByPerson is the detail of a delivery closed by a person.
 const closedByPerson = "It was closed by a person; the audit log has the reason."
 
-// Close gives a delivery up that was not understood, or whose customer nobody knows, and
-// reports whether that was done before. It fails with ErrNoDelivery or a NotWaitingError.
+// Close closes a delivery not understood or without a known customer, and reports whether this was done before. It
+// fails with ErrNoDelivery or a NotWaitingError.
 func (d *Deliveries) Close(ctx context.Context, name string, by syncer.Operator) (key string, before bool, err error) {
 	found, _, err := d.Named(ctx, name)
 	if err != nil {

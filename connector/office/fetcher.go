@@ -10,9 +10,8 @@ import (
 	"payersync/state"
 )
 
-// Fetcher fetches links again in the background, while who asked for it looks at something
-// else: one lot at a time, and for as long as this process runs. Stopped half way, what is left
-// is still lost, and is asked for once more. It is safe for concurrent use.
+// Fetcher fetches signing links again in the background: one lot at a time, for the life of this process. After an
+// interruption, the remaining links are still lost, and a person can request them again. It is safe for concurrent use.
 type Fetcher struct {
 	mu     sync.Mutex
 	lot    Lot
@@ -22,8 +21,7 @@ type Fetcher struct {
 	parts  parts[Fetcher]
 }
 
-// Only returns what fetches links for those who see some connections alone: they are told nothing
-// of the links of others. It is closed with this one.
+// Only returns the fetcher limited to some connections. It hides the links of others. It is closed with this one.
 func (f *Fetcher) Only(connections []string) *Fetcher {
 	return f.parts.of(connections, func() *Fetcher {
 		f.mu.Lock()
@@ -32,7 +30,7 @@ func (f *Fetcher) Only(connections []string) *Fetcher {
 	})
 }
 
-// Lot is how far the links are that are fetched, or were fetched last.
+// Lot is the progress of the current or last lot of links.
 type Lot struct {
 	Fetched
 	By       string
@@ -46,7 +44,7 @@ type Lot struct {
 // AtWork reports whether links are being fetched.
 func (l Lot) AtWork() bool { return !l.Began.IsZero() && l.Ended.IsZero() }
 
-// Failure is a link that could not be fetched.
+// Failure is a link with a fetch error.
 type Failure struct {
 	state.RecordID
 	Err error
@@ -55,10 +53,10 @@ type Failure struct {
 // failuresKept is how many failures are kept to be shown; all are counted.
 const failuresKept = 50
 
-// ErrAtWork means that links are being fetched already.
+// ErrAtWork means a fetch is already in progress.
 var ErrAtWork = errors.New("links are being fetched already")
 
-// errClosed means that the process is about to end.
+// errClosed means the process is about to end.
 var errClosed = errors.New("payersync is about to stop")
 
 // Begin begins to fetch links. It fails with ErrAtWork while others are fetched, and with

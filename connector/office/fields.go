@@ -30,8 +30,8 @@ func (p Privacy) SourceFields(profiles []syncer.FieldProfile) []SourceField {
 	return out
 }
 
-// written returns how an expression names a field. Below a list the path shows
-// where it is; list functions go there.
+// written returns the field's name in an expression. For a field inside a list, the path shows its place, for list
+// functions.
 func written(f syncer.FieldProfile) string {
 	return mapping.Written(f.Name) + strings.TrimPrefix(f.Path, f.Name)
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// FieldWord returns what people call a field of a customer by its path, where fields of a kind are
-// counted together: any line of an address is an address.
+// FieldWord returns the common name of a customer's field by its path. It groups fields of a kind: any line of an
+// address is an address.
 func FieldWord(path string) string {
 	last := path[strings.LastIndexByte(path, '.')+1:]
 	switch {
@@ -25,14 +25,14 @@ func FieldWord(path string) string {
 	return last
 }
 
-// words of the fields of a customer, in the order in which people read them.
+// fieldWords name the fields of a customer, in reading order.
 var fieldWords = []struct{ end, word string }{
 	{"name", "Name"}, {"people.name", "Contact"}, {"firstName", "First name"}, {"lastName", "Last name"}, {"email", "E-mail"}, {"phone", "Phone"},
 	{"primary", "First contact"}, {"communication", "Gets letters"}, {"line1", "Street"}, {"city", "City"}, {"postCode", "Postcode"}, {"country", "Country"},
 }
 
-// FieldLabel returns a field of a customer in words by its path, as a row of a table is called: it is
-// finer than FieldWord, and counts a second contact or address.
+// FieldLabel returns the label of a customer's field by its path, for a table row. It is finer than FieldWord, and
+// numbers a second contact or address.
 func FieldLabel(path string) string {
 	if name, external := strings.CutPrefix(path, "externalData."); external {
 		return "Number (" + name + ")"

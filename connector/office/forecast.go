@@ -14,8 +14,7 @@ import (
 // FirstRecords is how many records a mapping is tried on at once.
 const FirstRecords = 200
 
-// First tries a mapping on the first records that are stored, and asks nobody. What came out is
-// kept for as long as the ledger stays as it is.
+// First tries a mapping on the first stored records, without requests. It caches the result until the ledger changes.
 func (m *Mappings) First(ctx context.Context, conn syncer.Connection) (syncer.Preview, error) {
 	commits, err := m.Ledger.Commits(ctx)
 	if err != nil {
@@ -35,7 +34,7 @@ type firstOf struct {
 // firstKept is how many such trials are kept.
 const firstKept = 8
 
-// first returns the trial that is kept, or makes one.
+// first returns the cached trial, or makes one.
 func (t *Tallies) first(of firstOf, try func() (syncer.Preview, error)) (syncer.Preview, error) {
 	t.mu.Lock()
 	p, kept := t.firsts[of]
@@ -61,7 +60,7 @@ func (t *Tallies) first(of firstOf, try func() (syncer.Preview, error)) (syncer.
 	return p, nil
 }
 
-// All tries a mapping on all records that are stored, in the background.
+// All tries a mapping on all stored records, in the background.
 func (m *Mappings) All(ctx context.Context, conn syncer.Connection) (Tally, error) {
 	name, err := m.name(ctx, "preview", conn.Name, conn.Mapping.Version())
 	if err != nil {
@@ -72,8 +71,8 @@ func (m *Mappings) All(ctx context.Context, conn syncer.Connection) (Tally, erro
 	}), nil
 }
 
-// Tried returns how far the newest trial of a version on all records is, and whether the books
-// have changed since it began; false where there is none.
+// Tried returns the progress of a version's newest trial on all records, and whether the books have changed since its
+// start; false if there is none.
 func (m *Mappings) Tried(ctx context.Context, connection, hash string) (t Tally, old, found bool, err error) {
 	name, err := m.name(ctx, "preview", connection, hash)
 	if err != nil {
@@ -114,8 +113,7 @@ func (m *Mappings) Quality(ctx context.Context, conn syncer.Connection) (Tally, 
 	}), nil
 }
 
-// name returns what a count is kept by: what is counted, of which text, and which data. The
-// books change by runs alone.
+// name returns the cache key of a count: its kind, text version and data. Only runs change the books.
 func (m *Mappings) name(ctx context.Context, what, connection, hash string) (string, error) {
 	runs, err := m.Ledger.LatestRuns(ctx)
 	data := "no run"
@@ -135,8 +133,7 @@ type RuleChange struct {
 	Changed       bool
 }
 
-// RuleChanges says rule by rule what an edit makes of a record; before is nil for a mapping
-// that could not be read.
+// RuleChanges returns an edit's effect on a record, rule by rule. before is nil for an unreadable mapping.
 func RuleChanges(ctx context.Context, ledger *state.Ledger, id state.RecordID, before, after *mapping.Mapping, p Privacy) ([]RuleChange, error) {
 	sent := func(connector.Customer) []string { return nil }
 	now, err := PayerOf(ctx, ledger, id, Explainer{after, sent}, p)

@@ -35,16 +35,16 @@ type ForgetCounts struct {
 	Hashes     int `json:"keyed_hashes"`
 }
 
-// MandateHolds reports whether the payer has a mandate that is not cancelled.
+// MandateHolds reports whether the payer has a mandate other than a cancelled one.
 func (f Forgetting) MandateHolds() bool {
 	return f.Mandate != "" && f.Mandate != string(connector.MandateCancelled)
 }
 
-// ErrMandateHolds means that a payer has a mandate of which nobody would be told any more.
+// ErrMandateHolds means a payer has a mandate, and nobody would be informed about it any more.
 var ErrMandateHolds = errors.New("its mandate still holds, and nobody would be told of it any more")
 
-// ForgetOf says what forgetting a payer would do. It fails with state.ErrForgotten where the payer
-// was forgotten before.
+// ForgetOf returns the effect of forgetting a payer. It fails with state.ErrForgotten if the payer was forgotten
+// before.
 func ForgetOf(ctx context.Context, ledger *state.Ledger, id state.RecordID) (Forgetting, error) {
 	r := Forgetting{Connection: id.Connection, SourceID: id.SourceID, Alike: []state.Lookalike{}, Elsewhere: []string{}}
 	if err := ledger.MayForget(ctx, id); err != nil {
@@ -72,7 +72,7 @@ func ForgetOf(ctx context.Context, ledger *state.Ledger, id state.RecordID) (For
 	return r, err
 }
 
-// remains says what would remain of a payer, and where.
+// remains lists the remaining data about a payer, with their places.
 func remains(ctx context.Context, ledger *state.Ledger, r Forgetting, held state.Holding) (out []string, err error) {
 	entries, mappings, err := ledger.Quotes(ctx, held.Label)
 	if err != nil {
@@ -119,8 +119,7 @@ func aboutRecord(by syncer.Operator, action string, id state.RecordID) state.Ent
 	return state.Entry{Actor: by.Name, Action: action, Subject: id.Connection + "/" + id.SourceID, Reason: by.Reason}
 }
 
-// proposeForget is for a record whose payer was forgotten before: a mandate that holds is
-// cancelled first.
+// proposeForget is for a record of a payer forgotten before: a valid mandate is cancelled first.
 func (a *Attention) proposeForget(ctx context.Context, p *Proposal) error {
 	id := p.Record
 	f, err := ForgetOf(ctx, a.Ledger, id)

@@ -8,8 +8,7 @@ import (
 	"payersync/state"
 )
 
-// Stage is how far a record has come on its way to a mandate under which can be collected.
-// Whoever has reached one has reached those before it.
+// Stage is a record's progress towards a mandate for collections. Each stage includes the stages before it.
 type Stage string
 
 // The stages.
@@ -41,8 +40,8 @@ func (s Stage) Title() string {
 	return string(s)
 }
 
-// Has reports whether who stands somewhere has reached the stage; everybody has for "". Who has
-// left the books, or was left out, has reached none. Who is in conflict is on the way no further.
+// Has reports whether a record of a class and step has reached the stage; "" is reached by all. Records outside the
+// books, or left out, have reached none. A record in conflict counts as no further.
 func (s Stage) Has(class standing.Class, step standing.Step) bool {
 	switch s {
 	case "":
@@ -71,8 +70,7 @@ func (r Report) Reached(s Stage) (n int) {
 	return n
 }
 
-// Most returns the class and step of most of the payers that cannot be debited, and of how many that
-// is so; "" where all can.
+// Most returns the most frequent class and step of payers not debitable, with their number; "" if all are debitable.
 func (r Report) Most() (most Total) {
 	for _, t := range r.Totals {
 		if t.Class != standing.Debitable && t.Class.Counts(t.Step) && t.Records > most.Records {

@@ -13,7 +13,7 @@ import (
 	"payersync/state"
 )
 
-// Handover says whom a hand-over file is to hold: everybody whose link is here, or a part.
+// Handover selects the payers of a hand-over file: all payers with a stored link, or a part.
 type Handover struct {
 	Connection string
 	NotSent    bool          // only whom nobody has sent it to
@@ -45,7 +45,7 @@ func (h Handover) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// HandoverRow is a row of a hand-over file: a payer who has to sign, and the link for it.
+// HandoverRow is a row of a hand-over file: a payer yet to sign, and the link.
 type HandoverRow struct {
 	Number     string                  `json:"number"`
 	Name       string                  `json:"name"`
@@ -67,7 +67,7 @@ type HandoverRow struct {
 	source string // the record's id
 }
 
-// HandoverFile is a hand-over file of which the audit log knows.
+// HandoverFile is a hand-over file noted in the audit log.
 type HandoverFile struct {
 	More bool // there are more than the limit
 
@@ -77,8 +77,8 @@ type HandoverFile struct {
 	records []state.RecordID // who was on the list then
 }
 
-// MakeHandover finds out whom a hand-over file holds, and keeps nothing of them but their ids. By
-// whose word it is made, and for how many, is in the audit log before anybody can see a link.
+// MakeHandover selects the payers of a hand-over file, and keeps only their ids. It notes the requester and the number
+// in the audit log before anybody can see a link.
 func MakeHandover(ctx context.Context, ledger *state.Ledger, h Handover, actor string) (*HandoverFile, error) {
 	file := &HandoverFile{ledger: ledger, of: h, at: ledger.Now()}
 	err := ledger.EachStanding(ctx, h.Connection, func(f state.Standing) error {
@@ -106,8 +106,8 @@ func MakeHandover(ctx context.Context, ledger *state.Ledger, h Handover, actor s
 // errEnough ends a reading early.
 var errEnough = errors.New("enough was read")
 
-// Each hands over the rows of the file, with their links: each as it is then, and none of who has
-// left the list meanwhile.
+// Each passes the rows of the file, with their links, to do: each in its current state, without payers gone from the
+// list since.
 func (file *HandoverFile) Each(ctx context.Context, do func(HandoverRow) error) error {
 	return file.ledger.EachStandingOf(ctx, file.records, func(f state.Standing) error {
 		r, takes := file.row(f)
@@ -177,8 +177,8 @@ func note(s standing.Standing) string {
 	return s.Note
 }
 
-// complete adds the link, and what the customer holds of us of the person at the address: the
-// telephone, and the name where the label has none.
+// complete adds the link, and the customer's values from us about the person at the address: the telephone, and the
+// name if the label has none.
 func (r *HandoverRow) complete(ctx context.Context, ledger *state.Ledger, lost bool) (err error) {
 	if !lost {
 		if r.Link, err = ledger.SigningLink(ctx, r.MandateID); err != nil {

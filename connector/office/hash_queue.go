@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Client says how much is known of a browser that sends a password. Each kind has a line of its own
-// for the work of hashing, so that attackers cannot fill the line of the others.
+// Client classifies a browser sending a password. Each kind has its own queue for hashing, so attackers cannot fill the
+// queue of the others.
 type Client int
 
 // The kinds of clients.
@@ -25,12 +25,12 @@ const (
 	hashPatience   = 10 * time.Second // for which one client waits
 )
 
-// hashesWait is how many clients of a kind wait, beside those at work. Many clean networks may wait,
-// so that a new one is served behind a crowd of others: each has few tries before it is suspect.
+// hashesWait is the number of waiting clients of each kind, in addition to those in progress. Many clean networks may
+// wait, so a new one is served despite a crowd: each has few tries before it is suspect.
 var hashesWait = [clientKinds]int{KnownDevice: 16, CleanClient: 256, Suspect: 16}
 
-// hashQueue lets a few clients at a time do something. A free place goes to the first kind of client
-// that waits, and among these to the first that came. It is safe for concurrent use.
+// hashQueue limits the concurrent work of clients. A free place goes to the first waiting kind, and within it to the
+// earliest client. It is safe for concurrent use.
 type hashQueue struct {
 	mu      sync.Mutex
 	free    int
@@ -64,7 +64,7 @@ func (q *hashQueue) enter(ctx context.Context, kind Client) error {
 	}
 }
 
-// giveUp ends the wait of a client. A place that it was given meanwhile goes to the next one.
+// giveUp ends a client's wait. A place granted meanwhile goes to the next client.
 func (q *hashQueue) giveUp(kind Client, turn chan struct{}) {
 	q.mu.Lock()
 	at := slices.Index(q.waiting[kind], turn)

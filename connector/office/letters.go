@@ -15,12 +15,11 @@ import (
 	"payersync/state"
 )
 
-// Letters is what people see of the letters to payers, and what they do about them. Which letter
-// is due, and what keeps it from leaving, is the desk's to say.
+// Letters provides the letters to payers and the actions on them. The desk decides the due letters and their obstacles.
 type Letters struct {
 	Desk *letters.Desk
 
-	// Example writes a letter that is filled with invented data; nil for none.
+	// Example writes a letter with invented data; nil for none.
 	Example func(kind letters.Kind, language string) (ExampleLetter, error)
 
 	looks snapshot[looked]
@@ -35,9 +34,8 @@ type ExampleLetter struct{ Subject, Text, HTML string }
 // lookWaits is how long people wait to see what they did.
 const lookWaits = 5 * time.Second
 
-// Latest returns what the last look found. A look takes seconds where there are many payers, so
-// it is made in the background, and people approve by its hash what they saw of it. It fails with
-// ErrCounting while the first is at work.
+// Latest returns the result of the last look. For many payers a look takes seconds, so it runs in the background;
+// people approve by the hash of the result shown. It fails with ErrCounting during the first look.
 func (l *Letters) Latest(ctx context.Context) (*letters.Plan, error) {
 	found, err := l.looks.latest(ctx, lookWaits, l.look)
 	if err != nil {
@@ -64,8 +62,8 @@ func (l *Letters) look(ctx context.Context) (*looked, error) {
 	return &looked{p, at}, nil
 }
 
-// NextOf returns the next letters of these payers, as the last look found them, and nothing for who
-// has nothing to sign. It fails with ErrCounting while the first look is at work.
+// NextOf returns the next letters of these payers from the last look; none for payers with nothing to sign. It fails
+// with ErrCounting during the first look.
 func (l *Letters) NextOf(ctx context.Context, ids ...state.RecordID) (map[state.RecordID]letters.Next, error) {
 	if !l.On() || len(ids) == 0 {
 		return nil, nil
@@ -87,8 +85,7 @@ func (l *Letters) NextOf(ctx context.Context, ids ...state.RecordID) (map[state.
 	return out, nil
 }
 
-// Renew makes the next Latest look, because something was done that people want to see. It may be
-// asked of nil.
+// Renew makes the next Latest look again after an action. The receiver may be nil.
 func (l *Letters) Renew() {
 	if l != nil {
 		l.looks.renew()
@@ -107,7 +104,7 @@ func (l *Letters) On() bool {
 	return l != nil && l.Desk != nil && l.Desk.Settings.Sender == letters.SenderPayersync
 }
 
-// NamedLetter is a payer with its next letter, and the label by which people know the payer.
+// NamedLetter is a payer with the next letter, and the payer's display name.
 type NamedLetter struct {
 	letters.Next
 	Label connector.Label
@@ -133,7 +130,7 @@ func (l *Letters) Named(ctx context.Context, next []letters.Next) ([]NamedLetter
 // mostExamples is how many letters are shown in full before they are approved.
 const mostExamples = 3
 
-// Examples returns those of a batch that are shown in full, of as many kinds as there are.
+// Examples returns the letters of a batch to show in full, of as many kinds as possible.
 func Examples(batch []letters.Next) (out []letters.Next) {
 	kinds := map[letters.Kind]bool{}
 	for _, again := range []bool{false, true} {
@@ -147,8 +144,7 @@ func Examples(batch []letters.Next) (out []letters.Next) {
 	return out
 }
 
-// Text returns a letter as its reader would see it, but for its link, of which the host alone is
-// shown.
+// Text returns a letter as seen by its reader, but only the host of its link.
 func (l *Letters) Text(ctx context.Context, x letters.Next) (string, error) {
 	message, err := l.Desk.Example(ctx, x)
 	if err != nil {
@@ -174,7 +170,7 @@ type LetterCount struct {
 	Waits    int // for a person
 }
 
-// LetterKinds are the letters to payers, in the order in which they get them.
+// LetterKinds are the letters to payers, in sending order.
 var LetterKinds = []letters.Kind{letters.Invitation, letters.Replaced, letters.Reminder, letters.LastCall}
 
 // CountLetters counts what is due now, by kind and language.
@@ -209,8 +205,8 @@ func (l *Letters) Pauses(ctx context.Context) ([]state.LetterStop, error) {
 	}), err
 }
 
-// Undecided returns the letters about which a person can say something, the newest first: the
-// unclear ones, and those that the mail server did not take and that keep their payers waiting.
+// Undecided returns the letters with an outcome for a person to state, newest first. These are the unclear ones, and
+// letters refused by the mail server and blocking their payers.
 func (l *Letters) Undecided(ctx context.Context, p *letters.Plan) (out []state.Letter, err error) {
 	stuck := map[string]int{}
 	for _, x := range p.Next {
@@ -246,8 +242,8 @@ func (l *Letters) Resume(ctx context.Context, connection string, by syncer.Opera
 	return l.Desk.Resume(ctx, connection, letterEntry(by, "resume letters", cmp.Or(connection, "all")))
 }
 
-// Continue goes on after a restore, a lost journal or a clock that was set. It returns of how
-// many letters the ledger has learnt, and fails with letters.ErrBusy.
+// Continue resumes letters after a restore, a lost journal or a clock change. It returns the number of letters added to
+// the ledger, and fails with letters.ErrBusy.
 func (l *Letters) Continue(ctx context.Context, by syncer.Operator) (int, error) {
 	return l.Desk.Continue(ctx, letterEntry(by, "continue letters", "all"))
 }
@@ -258,14 +254,14 @@ func (l *Letters) Say(ctx context.Context, letter int64, word string, by syncer.
 	return l.Desk.Say(ctx, letter, word, letterEntry(by, "letter "+word, strconv.FormatInt(letter, 10)))
 }
 
-// Approve lets the letters go that wait together, and no others: shown is the hash of what the
-// person has seen. It fails with letters.ErrNothing or letters.ErrChanged.
+// Approve releases exactly the letters of the waiting batch. shown is the hash of the batch shown to the person. It
+// fails with letters.ErrNothing or letters.ErrChanged.
 func (l *Letters) Approve(ctx context.Context, shown string, by syncer.Operator) (int, error) {
 	return l.Desk.Approve(ctx, shown, letterEntry(by, "", ""))
 }
 
-// ApproveAlone lets the letters to these payers go, whatever each waits for: named is how the
-// audit log calls the payers. It fails with letters.ErrNothing or letters.ErrChanged.
+// ApproveAlone releases the letters to these payers, for any reason to wait. named is the payers' name in the audit
+// log. It fails with letters.ErrNothing or letters.ErrChanged.
 func (l *Letters) ApproveAlone(ctx context.Context, ids []state.RecordID, shown, named string, by syncer.Operator) (int, error) {
 	return l.Desk.ApproveAlone(ctx, ids, shown, letterEntry(by, "approve letters", "to "+named))
 }
@@ -280,8 +276,8 @@ type shownBatch struct {
 	letters []uint64
 }
 
-// mostShown is how many batches are remembered; who has looked at an older one sees what waits
-// now, and not what is new in it.
+// mostShown is the number of batches to remember. Viewers of an older batch see the waiting letters without marks for
+// new ones.
 const mostShown = 8
 
 func letterMark(x letters.Next) uint64 {
@@ -312,8 +308,8 @@ func (l *Letters) Remember(b letters.Batch) {
 	l.shown = append(l.shown, shownBatch{b.Hash, letterMarks(b)})
 }
 
-// News returns the letters of a batch that were not in the one that somebody was shown, and how
-// many of that are not in it any more. known is false for what is not remembered.
+// News returns the letters of a batch missing from the batch shown, and the number of letters gone since. known is
+// false for a batch not remembered.
 func (l *Letters) News(shown string, b letters.Batch) (fresh []letters.Next, gone int, known bool) {
 	l.mu.Lock()
 	at := slices.IndexFunc(l.shown, func(s shownBatch) bool { return s.hash == shown })

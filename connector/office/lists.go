@@ -19,19 +19,18 @@ type Lists struct {
 	parts parts[Lists]
 }
 
-// Only returns the lists of a ledger that shows some connections alone.
+// Only returns the lists of a ledger limited to some connections.
 func (l *Lists) Only(ledger *state.Ledger, connections []string) *Lists {
 	return l.parts.of(connections, func() *Lists { return &Lists{Ledger: ledger} })
 }
 
-// ByName is the order of names as they are compared in a search; records without one come
-// last. It is the only order that takes all names into memory.
+// ByName is the order of folded names; records without a name come last. No other order loads all names into memory.
 const ByName state.RecordSort = "name"
 
-// MostFound is how many records a search gives: who has found more narrows it.
+// MostFound is the maximum number of search results.
 const MostFound = 500
 
-// Query says which records are listed, and in which order.
+// Query selects and orders the listed records.
 type Query struct {
 	state.RecordFilter
 	Text string // words that must all occur in the number, the name, the e-mail address or an id; "" for all
@@ -46,11 +45,11 @@ type Page struct {
 	Bare   int  // records of which no name was made yet, among these rows, or among all that were searched
 }
 
-// ErrSealed means that a search or an order by name needs the sealing key.
+// ErrSealed means a search or an order by name needs the sealing key.
 var ErrSealed = errors.New("the names are sealed, and the sealing key is not here")
 
-// Page returns the records of a query. A limit of 0 means no limit. A search is over the first
-// MostFound that it finds, by connection and id or by name.
+// Page returns the records of a query. A limit of 0 means no limit. A search covers the first MostFound results, by
+// connection and id or by name.
 func (l *Lists) Page(ctx context.Context, q Query) (Page, error) {
 	if q.Text != "" {
 		return l.search(ctx, q)
@@ -73,8 +72,8 @@ func (l *Lists) Page(ctx context.Context, q Query) (Page, error) {
 // PageOfAll is how many rows of a list without a limit are read at a time: each as it is then.
 const PageOfAll = 1000
 
-// Each hands over the page of a query; one without a limit and a text in pieces, so that of all its rows no
-// more than their ids are in memory.
+// Each passes the page of a query to do. Without a limit and a text it passes several parts, and keeps only the ids of
+// all rows in memory.
 func (l *Lists) Each(ctx context.Context, q Query, do func(Page) error) error {
 	all := q.Text == "" && q.Limit == 0
 	if all && q.Sort != "" && q.Sort != state.ByRecord {
@@ -95,7 +94,7 @@ func (l *Lists) Each(ctx context.Context, q Query, do func(Page) error) error {
 	}
 }
 
-// eachSorted is Each in an order that has no index to go on in: it is made once, of ids.
+// eachSorted is Each for an order without an index: it sorts once, using ids.
 func (l *Lists) eachSorted(ctx context.Context, f state.RecordFilter, do func(Page) error) error {
 	records, err := l.sorted(ctx, f)
 	if err != nil {
@@ -113,7 +112,7 @@ func (l *Lists) eachSorted(ctx context.Context, f state.RecordFilter, do func(Pa
 	return nil
 }
 
-// sorted returns the records in the order of a filter: all that it lets through, and by name perhaps others.
+// sorted returns the records in the filter's order. By name it may include records outside the filter.
 func (l *Lists) sorted(ctx context.Context, f state.RecordFilter) ([]state.RecordID, error) {
 	if f.Sort != ByName {
 		return l.Ledger.RecordIDs(ctx, f)
@@ -126,7 +125,7 @@ func (l *Lists) sorted(ctx context.Context, f state.RecordFilter) ([]state.Recor
 	return append(named, bare...), err
 }
 
-// named returns the records that have a name, by name.
+// named returns the records with a name, by name.
 func (l *Lists) named(ctx context.Context) ([]state.RecordID, error) {
 	if l.Ledger.Sealed() {
 		return nil, ErrSealed
@@ -153,8 +152,8 @@ func (p *Page) cut(limit int) {
 	}
 }
 
-// search returns the page of a query with a text. Of what is found the ledger reads no more than
-// the page, once it has said which of it the filter lets through.
+// search returns the page of a query with a text. The ledger first applies the filter to the results, then reads only
+// the page.
 func (l *Lists) search(ctx context.Context, q Query) (Page, error) {
 	if l.Ledger.Sealed() {
 		return Page{}, ErrSealed
@@ -202,7 +201,7 @@ func (l *Lists) search(ctx context.Context, q Query) (Page, error) {
 	return p, err
 }
 
-// find returns the records in whose names the words of a query occur: most of them, or all for 0.
+// find returns records with all words of a query in their name: at most most of them, 0 for all.
 func (l *Lists) find(ctx context.Context, q Query, most int) ([]state.RecordID, error) {
 	if l.Once {
 		return lookThrough(ctx, l.Ledger, q.Text, q.Sort == ByName, most)
@@ -210,8 +209,7 @@ func (l *Lists) find(ctx context.Context, q Query, most int) ([]state.RecordID, 
 	return l.names.find(ctx, l.Ledger, q.Text, q.Sort == ByName, most)
 }
 
-// passing returns the first records that the filter lets through, in their order: one more than
-// MostFound where there are more.
+// passing returns the first records allowed by the filter, in their order: one more than MostFound if there are more.
 func (l *Lists) passing(ctx context.Context, f state.RecordFilter, records []state.RecordID) ([]state.RecordID, error) {
 	if !f.Narrows() {
 		return records[:min(len(records), MostFound+1)], nil
@@ -234,12 +232,12 @@ func (l *Lists) passing(ctx context.Context, f state.RecordFilter, records []sta
 	return out, nil
 }
 
-// moved is the error of a page whose place in the list is none any more.
+// moved is the error of a page after a place no longer in the list.
 func moved(after state.RecordRow) error {
 	return fmt.Errorf("the list has changed: record %s is in it no more; begin again at its first page", after.SourceID)
 }
 
-// withID returns the records with those that the text names by an id, in their place.
+// withID adds the records identified by the text as an id, at their place.
 func (l *Lists) withID(ctx context.Context, records []state.RecordID, text string) ([]state.RecordID, error) {
 	named, err := l.Ledger.FindRecords(ctx, text)
 	for _, id := range named {
@@ -252,7 +250,7 @@ func (l *Lists) withID(ctx context.Context, records []state.RecordID, text strin
 	return records, err
 }
 
-// byName returns the rows of records that come by name, and then of those that were never named.
+// byName returns the rows of named records by name, then those of unnamed ones.
 func (l *Lists) byName(ctx context.Context, f state.RecordFilter) ([]state.RecordRow, error) {
 	named, err := l.named(ctx)
 	if err != nil {
@@ -266,8 +264,7 @@ func (l *Lists) byName(ctx context.Context, f state.RecordFilter) ([]state.Recor
 	return append(rows, bare...), err
 }
 
-// afterNamed returns the filter for the records of which no name was made: they come after
-// the n rows of those that have one.
+// afterNamed returns the filter for unnamed records: they follow the n rows of named ones.
 func afterNamed(f state.RecordFilter, n int) state.RecordFilter {
 	f.Bare, f.Sort = true, state.ByRecord
 	if f.After != nil && f.After.Label != nil {

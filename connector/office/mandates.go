@@ -22,11 +22,11 @@ type Mandates struct {
 	Valid       time.Duration // for how long a link works after it was given; 0 where that is not known
 }
 
-// ErrNoMandate means that a payer has no mandate that could be cancelled.
+// ErrNoMandate means a payer has no mandate to cancel.
 var ErrNoMandate = errors.New("the record has no mandate")
 
-// Request asks for one payer's signing link, and returns its mandate. After a cancellation it
-// fails with syncer.ErrReasonNeeded where by gives none.
+// Request requests one payer's signing link, and returns the mandate. After a cancellation it fails with
+// syncer.ErrReasonNeeded if by has no reason.
 func (m *Mandates) Request(ctx context.Context, p state.Payer, by syncer.Operator) (connector.Mandate, error) {
 	return m.Syncer.RequestLink(ctx, p, by)
 }
@@ -39,8 +39,7 @@ func (m *Mandates) Cancel(ctx context.Context, p state.Payer, by syncer.Operator
 	return m.Syncer.CancelMandate(ctx, m.Billing, p, by)
 }
 
-// Reinstate brings the cancelled mandate of one payer back, under its own id, and returns its
-// status as a read has shown it after that.
+// Reinstate reinstates one payer's cancelled mandate under its own id, and returns its status as read afterwards.
 func (m *Mandates) Reinstate(ctx context.Context, p state.Payer, by syncer.Operator) (connector.MandateStatus, error) {
 	if p.MandateID == "" {
 		return "", ErrNoMandate
@@ -55,14 +54,13 @@ func (m *Mandates) Reinstate(ctx context.Context, p state.Payer, by syncer.Opera
 	return connector.MandateStatus(row.Status), nil
 }
 
-// Links names the signing links that are fetched again.
+// Links selects signing links to fetch again.
 type Links struct {
 	Connection string        // "" for all
 	Older      time.Duration // those that were last given so long ago; 0 for those that nobody has
 }
 
-// Find returns the payers whose links are meant. A link that has expired counts as one that
-// nobody has.
+// Find returns the payers of the selected links. An expired link counts as lost.
 func (m *Mandates) Find(ctx context.Context, which Links) ([]state.Payer, error) {
 	if which.Older > 0 {
 		return m.Ledger.OldLinks(ctx, which.Connection, m.Ledger.Now().Add(-which.Older))
@@ -70,8 +68,7 @@ func (m *Mandates) Find(ctx context.Context, which Links) ([]state.Payer, error)
 	return m.Ledger.LostLinks(ctx, which.Connection, m.validSince())
 }
 
-// validSince returns the moment after which a link must have been given to work still; the
-// zero time where they do not expire, for all that is known.
+// validSince returns the earliest issue time of a link still valid; the zero time if links are not known to expire.
 func (m *Mandates) validSince() time.Time {
 	if m.Valid == 0 {
 		return time.Time{}
@@ -79,7 +76,7 @@ func (m *Mandates) validSince() time.Time {
 	return m.Ledger.Now().Add(-m.Valid)
 }
 
-// Expired reports whether the link of a mandate that is kept works no more.
+// Expired reports whether the stored link of a mandate has expired.
 func (m *Mandates) Expired(ctx context.Context, mandateID string) (bool, error) {
 	if m.Valid == 0 {
 		return false, nil
@@ -112,20 +109,20 @@ func (m *Mandates) Asks(links int) Asking {
 	return AskOnce
 }
 
-// Fetched is what became of links that were to be fetched again.
+// Fetched is the result of fetching links again.
 type Fetched struct {
 	Asked   int `json:"asked"`
 	Fetched int `json:"fetched"`
 	Failed  int `json:"failed"`
 }
 
-// errNoLink means that the billing service answered without a link.
+// errNoLink means the billing service answered without a link.
 var errNoLink = errors.New("the billing service gave no link")
 
-// ErrNotAsked means that a person has not said yes to what only a person lets go.
+// ErrNotAsked means a person's required approval is missing.
 var ErrNotAsked = errors.New("a person has to say yes first")
 
-// Fetching is links that are to be fetched again.
+// Fetching is a set of links to fetch again.
 type Fetching struct {
 	Payers []state.Payer
 	Said   bool // a person has said yes to these, as Asks wants it
@@ -135,9 +132,9 @@ type Fetching struct {
 	Failed   func(sourceID string, err error) // told of each that failed; nil for nobody
 }
 
-// Fetch asks for the links one after the other. One payer's refusal keeps no other from its
-// turn; a service that does not answer, or takes no such request, ends it. Stopped half way, it
-// goes on where it stopped when Find is asked again.
+// Fetch requests the links one after the other. A refusal for one payer does not stop the others. It ends if the
+// service does not answer or refuses this kind of request. After an interruption, a new Find returns the remaining
+// links.
 func (m *Mandates) Fetch(ctx context.Context, f Fetching) (out Fetched, err error) {
 	if m.Asks(len(f.Payers)) != AskNothing && !f.Said {
 		return out, ErrNotAsked
@@ -175,7 +172,7 @@ func (m *Mandates) Fetch(ctx context.Context, f Fetching) (out Fetched, err erro
 	return out, nil
 }
 
-// fetch asks for one link. That the payer has signed meanwhile is as good.
+// fetch requests one link. A signature in the meantime counts as success.
 func (m *Mandates) fetch(ctx context.Context, p state.Payer, by syncer.Operator) error {
 	got, err := m.Syncer.RequestLink(ctx, p, by)
 	switch {
@@ -187,7 +184,7 @@ func (m *Mandates) fetch(ctx context.Context, p state.Payer, by syncer.Operator)
 	return err
 }
 
-// endsFetching reports whether an error says that the next link would fare no better.
+// endsFetching reports whether an error would also affect the next link.
 func endsFetching(err error) bool {
 	switch connector.FaultOf(err) {
 	case connector.FaultThrottled, connector.FaultUnavailable, connector.FaultUnauthorized:

@@ -31,19 +31,19 @@ type Mappings struct {
 	Read   func(path string) ([]byte, error)
 	// Source describes a connection's source as far as its stored records need it.
 	Source func(ctx context.Context, connection string) (syncer.Connection, error)
-	// Parse loads a text for a source. Its error is a *strict.Error where the text has mistakes.
+	// Parse loads a text for a source. Its error is a *strict.Error for a text with mistakes.
 	Parse func(name string, text []byte, info connector.SourceInfo) (*mapping.Mapping, error)
 	Tally *Tallies // of what takes long; outlives the configuration
 
-	// Elsewhere says why a file that is saved here would change nothing: the files are copies of what is kept elsewhere. nil
-	// where they are the mappings themselves.
+	// Elsewhere is the reason against saving here: the files are copies of originals stored elsewhere. It is nil if the
+	// files are the originals.
 	Elsewhere error
 
 	others []MappingFile // of connections that whoever looks does not see
 }
 
-// Only returns the mappings of some connections, as a ledger tells of them that shows these alone.
-// One whose file is that of another connection, too, is not saved.
+// Only returns the mappings of some connections, with a ledger limited to these. A file shared with a hidden connection
+// cannot be saved.
 func (m *Mappings) Only(ledger *state.Ledger, connections []string) *Mappings {
 	only := *m
 	only.Ledger, only.Files = ledger, nil
@@ -67,14 +67,13 @@ type MappingText struct {
 	Hash string // its version
 }
 
-// HashOfMapping returns the version that a text is.
+// HashOfMapping returns the version of a text.
 func HashOfMapping(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
-// Now returns the text that the file of a connection has; false for a connection that is not
-// configured.
+// Now returns the text in a connection's file; false for an unconfigured connection.
 func (m *Mappings) Now(connection string) (MappingText, bool, error) {
 	i := slices.IndexFunc(m.Files, func(f MappingFile) bool { return f.Connection == connection })
 	if i < 0 {
@@ -84,7 +83,7 @@ func (m *Mappings) Now(connection string) (MappingText, bool, error) {
 	return MappingText{m.Files[i].Path, string(text), HashOfMapping(text)}, true, err
 }
 
-// Sharing returns the other connections that have the same mapping file, by whatever name.
+// Sharing returns the other connections with the same mapping file, under any name.
 func (m *Mappings) Sharing(connection string) (others []string) {
 	places := map[string]string{}
 	for _, f := range m.Files {
@@ -98,7 +97,7 @@ func (m *Mappings) Sharing(connection string) (others []string) {
 	return others
 }
 
-// fileAt returns where a file is, whatever links lead to it.
+// fileAt returns a file's path without links.
 func fileAt(path string) string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -131,18 +130,18 @@ func (m *Mappings) Check(ctx context.Context, connection string, text []byte) (C
 
 // Why a mapping is not saved.
 var (
-	// ErrMappingSame means that the file has this text already.
+	// ErrMappingSame means the file already has this text.
 	ErrMappingSame = errors.New("the file has this text already")
-	// ErrMappingMoved means that the file is another than the one that was opened.
+	// ErrMappingMoved means the file has changed since it was opened.
 	ErrMappingMoved = errors.New("the file was changed since it was opened")
-	// ErrMappingOthers means that the file is that of a connection, too, which whoever saves does not see.
+	// ErrMappingOthers means the file also belongs to a connection hidden from the person saving.
 	ErrMappingOthers = errors.New("the file is the mapping of connections that you do not see, too")
-	// ErrMappingWrong means that the text has mistakes.
+	// ErrMappingWrong means the text has mistakes.
 	ErrMappingWrong = errors.New("the text has mistakes")
 )
 
-// MappingUnwritable means that a mapping file cannot be written from here: it is read only, a
-// part of an image, or mounted by itself.
+// MappingUnwritable means a mapping file cannot be written from here: it is read only, part of an image, or a mount of
+// its own.
 type MappingUnwritable struct{ Err error }
 
 // Error says why.
@@ -153,9 +152,9 @@ func (e *MappingUnwritable) Error() string {
 // Unwrap returns why.
 func (e *MappingUnwritable) Unwrap() error { return e.Err }
 
-// Save puts a text in the place of the version that was opened, for every connection that has
-// the file. The text is one that fits the sources of all of them. Line ends are those that the
-// file had: a browser sends its own. It returns the version that the file is now.
+// Save replaces the opened version of the file with a text, for every connection with this file. The text must fit the
+// sources of all of them. It keeps the file's line ends, because browsers send their own. It returns the file's new
+// version.
 func (m *Mappings) Save(ctx context.Context, connection, opened, text string, by syncer.Operator) (string, error) {
 	now, known, err := m.Now(connection)
 	switch {
@@ -210,7 +209,7 @@ func LineEnds(text, like string) string {
 	return text
 }
 
-// MappingChange is a text that takes the place of a mapping file's.
+// MappingChange is a new text for a mapping file.
 type MappingChange struct {
 	Text  string
 	Over  string      // the version that the file has to be; "" for any, or none
@@ -219,10 +218,9 @@ type MappingChange struct {
 	Entry state.Entry // of the audit log, written before the file changes
 }
 
-// ReplaceMapping replaces a mapping file whole, unless it has the text already: at every moment
-// it is the one or the other. Mode, owner and a link to it stay. What is kept of the file as it
-// was is at the path that it returns. A change that the audit log tells of and that could not
-// be made is followed by a line that says so.
+// ReplaceMapping replaces a mapping file atomically, unless it already has the text. It keeps mode, owner and links. It
+// returns the path of the copy of the earlier file. If the audit log has an entry for a change and the change fails, a
+// second entry notes the failure.
 func ReplaceMapping(ctx context.Context, ledger *state.Ledger, path string, c MappingChange) (kept string, err error) {
 	folder, name, err := files.Locate(path)
 	if err != nil {
@@ -270,8 +268,7 @@ func ReplaceMapping(ctx context.Context, ledger *state.Ledger, path string, c Ma
 	return kept, nil
 }
 
-// mayWrite refuses a file that says of itself that nobody writes to it: taking its place would
-// be as good as writing.
+// mayWrite refuses a file with a read-only mode: replacing it would have the same effect as writing.
 func mayWrite(folder *files.Folder, name string, absent bool) error {
 	if absent {
 		return nil
@@ -296,8 +293,7 @@ type DiffLine struct {
 	Text string
 }
 
-// DiffOf returns the lines in which two texts differ, with some around them; none where they
-// are the same.
+// DiffOf returns the differing lines of two texts, with some context; none for equal texts.
 func DiffOf(a, b string) (out []DiffLine) {
 	plain := func(s string) []byte { return bytes.ReplaceAll([]byte(s), []byte("\r\n"), []byte("\n")) }
 	text := string(diff.Diff("a", plain(a), "b", plain(b)))

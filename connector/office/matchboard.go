@@ -14,7 +14,7 @@ import (
 	"payersync/state"
 )
 
-// Waiting is who waited for a word at a time. It never changes.
+// Waiting is a list of records waiting for a decision at a time. It is immutable.
 type Waiting struct {
 	Rows   []Likeness
 	Unread []Unread
@@ -23,7 +23,7 @@ type Waiting struct {
 	began time.Time // by the clock of this machine
 }
 
-// Unread is a connection whose matches are not known, because its mapping cannot be read.
+// Unread is a connection with unknown matches, because its mapping cannot be read.
 type Unread struct {
 	Connection string
 	Line       int // of the mapping, where the first mistake is; 0 where that is not known
@@ -39,10 +39,9 @@ func unread(connection string, err error) Unread {
 	return u
 }
 
-// Board keeps in memory who waited for a word when that was last worked out. Where many wait it
-// takes seconds, so it is done in the background, and whoever asks gets the last list with what was
-// decided here since; where few do, the list is that of the moment. The zero value is ready, and
-// safe for concurrent use. Close it before its ledger.
+// Board caches the last list of records waiting for a decision. A long list takes seconds to compute, so this runs in
+// the background: callers get the last list, updated by decisions made here since. A short list is computed at once.
+// The zero value is ready, and safe for concurrent use. Close it before its ledger.
 type Board struct {
 	waiting snapshot[Waiting]
 
@@ -51,7 +50,7 @@ type Board struct {
 	said    map[state.RecordID]sayingOf
 }
 
-// sayingOf is what somebody said of a record here, which the last list may not know.
+// sayingOf is a decision made here about a record, possibly missing from the last list.
 type sayingOf struct {
 	at    time.Time // by the clock of this machine
 	waits bool      // it was taken back
@@ -63,8 +62,7 @@ const (
 	saidKept   = 1000        // how many sayings are kept, about: one that is taken back is shown at once
 )
 
-// latest returns the last list, or that of the moment where few wait; commits are how many the
-// ledger has had.
+// latest returns the last list, or a new one if it is short. commits is the ledger's number of commits.
 func (b *Board) latest(ctx context.Context, commits int64, work func(context.Context) (Waiting, error)) (Waiting, error) {
 	b.mu.Lock()
 	news := commits != b.commits

@@ -23,7 +23,7 @@ type PairWord struct {
 // String names the pair.
 func (w PairWord) String() string { return w.SourceID + " = " + w.BillingID }
 
-// PairNotSaid means that a word was not taken, and so none of those that were said with it.
+// PairNotSaid means a decision was refused, so none of the decisions with it were noted.
 type PairNotSaid struct {
 	PairWord
 	Err error
@@ -57,10 +57,10 @@ func sayOfPairs(tx *state.Tx, connection string, words []PairWord, by syncer.Ope
 	return nil
 }
 
-// Likelihood is a group of records that look like customers.
+// Likelihood is a group of records similar to customers.
 type Likelihood string
 
-// The groups, in the order in which they are shown.
+// The groups, in display order.
 const (
 	Likely  Likelihood = "likely"  // one customer alone, name and e-mail address are equal, nothing speaks against it, and no other record of ours claims it
 	Unclear Likelihood = "unclear" // one customer alone
@@ -70,7 +70,7 @@ const (
 // Likelihoods are all groups, in their order.
 var Likelihoods = []Likelihood{Likely, Unclear, Several}
 
-// Likeness is a record without a customer that looks like one of the billing service, as payers match lists it too.
+// Likeness is a record without a customer, similar to one of the billing service; payers match lists it too.
 type Likeness struct {
 	state.RecordID
 	Since      string
@@ -79,7 +79,7 @@ type Likeness struct {
 	Claimed    bool                   // another record of ours looks like the same customer, or was said to be it
 }
 
-// Matches is what people see and decide of records that look like customers.
+// Matches provides records similar to customers, and the decisions on them.
 type Matches struct {
 	Ledger      *state.Ledger
 	Syncer      *syncer.Syncer
@@ -91,8 +91,7 @@ type Matches struct {
 	shown []string // the connections that whoever looks sees; nil for all
 }
 
-// Only returns matches for who sees some connections alone. Who else claims a customer goes on to
-// be a question to all of them.
+// Only returns the matches limited to some connections. Competing claims to a customer still count in all connections.
 func (m *Matches) Only(connections []string) *Matches {
 	only := *m
 	if only.shown = connections; connections == nil {
@@ -105,7 +104,7 @@ func (m *Matches) shows(connection string) bool {
 	return m.shown == nil || slices.Contains(m.shown, connection)
 }
 
-// seen returns what whoever looks sees of those who wait.
+// seen returns the visible part of the waiting records.
 func (m *Matches) seen(w Waiting, err error) (Waiting, error) {
 	if m.shown != nil {
 		w.Rows = slices.DeleteFunc(slices.Clone(w.Rows), func(l Likeness) bool { return !m.shows(l.Connection) })
@@ -114,10 +113,9 @@ func (m *Matches) seen(w Waiting, err error) (Waiting, error) {
 	return w, err
 }
 
-// Waiting returns the records that wait for a word, by group, then by age, as Board keeps them.
-// Those that somebody has decided on are not among them, though the next run alone tells the
-// ledger that nothing is the matter with them any more; nor are those that somebody put off, and
-// those of connections that are not configured any more.
+// Waiting returns the records waiting for a decision from Board's cache, by group, then by age. It excludes records
+// already decided, even though their findings stay in the ledger until the next run. It also excludes postponed records
+// and connections no longer configured.
 func (m *Matches) Waiting(ctx context.Context) (Waiting, error) {
 	commits, err := m.Ledger.Commits(ctx)
 	if err != nil {
@@ -126,10 +124,10 @@ func (m *Matches) Waiting(ctx context.Context) (Waiting, error) {
 	return m.seen(m.Board.latest(ctx, commits, m.workOut))
 }
 
-// Now is Waiting as the ledger has it at this moment, which takes seconds where many wait.
+// Now is Waiting computed from the ledger's present state; for many records this takes seconds.
 func (m *Matches) Now(ctx context.Context) (Waiting, error) { return m.seen(m.workOut(ctx)) }
 
-// workOut returns who waits in all connections.
+// workOut returns the waiting records of all connections.
 func (m *Matches) workOut(ctx context.Context) (Waiting, error) {
 	now := Waiting{At: m.Ledger.Now()}
 	claims, err := m.said(ctx)
@@ -175,7 +173,7 @@ func CompareLikeness(a, b Likeness) int {
 	return cmp.Or(cmp.Compare(slices.Index(Likelihoods, a.Group), slices.Index(Likelihoods, b.Group)), cmp.Compare(a.Since, b.Since), compare(a.RecordID, b.RecordID))
 }
 
-// leastLikely is the score below which something speaks against a pair, or somebody else fits as well.
+// leastLikely is the minimum score of a pair without objections and without another good candidate.
 const leastLikely = 60
 
 // Sides returns both sides of a record's best candidate, as the ledger knows them.
@@ -196,7 +194,7 @@ func (m *Matches) Sides(ctx context.Context, l Likeness) (ours, theirs match.Sid
 	return ours, theirs, nil
 }
 
-// judge says to which group the record belongs.
+// judge assigns the record to its group.
 func (l *Likeness) judge(claims map[string]int) {
 	for _, c := range l.Candidates {
 		l.Claimed = l.Claimed || claims[c.BillingID] > 1
@@ -264,9 +262,9 @@ func (m *Matches) ReadAhead(next []Likeness) {
 	m.Ahead.begin(pairs, m.Ledger.Now, m.read)
 }
 
-// Link notes that a record is a customer, after it has read the customer once more. Nothing is
-// sent: the next run takes the customer over, within its limits. Here as in Apart and SayAll the
-// first of two people who decide has it: the other's ends with state.ErrSaidMeanwhile.
+// Link notes the decision to link a record to a customer, after reading the customer once more. It sends nothing: the
+// next run adopts the customer, within its limits. In Link, Apart and SayAll, the first of two people to decide wins;
+// the other gets state.ErrSaidMeanwhile.
 func (m *Matches) Link(ctx context.Context, id state.RecordID, billingID string, by syncer.Operator) error {
 	if by.Reason == "" {
 		return syncer.ErrReasonNeeded
@@ -282,8 +280,8 @@ func (m *Matches) Link(ctx context.Context, id state.RecordID, billingID string,
 	return nil
 }
 
-// Apart notes that a record is none of these customers. Nothing is sent: the next run looks at
-// it again, and makes a customer when nobody else looks like it.
+// Apart notes the decision to rule out these customers for a record. It sends nothing: the next run checks the record
+// again, and creates a customer if it resembles no other.
 func (m *Matches) Apart(ctx context.Context, id state.RecordID, customers []string, by syncer.Operator) error {
 	var words []PairWord
 	for _, c := range customers {
@@ -296,7 +294,7 @@ func (m *Matches) Apart(ctx context.Context, id state.RecordID, customers []stri
 	return nil
 }
 
-// sayUndecided is sayOfPairs for whoever was shown that nobody has decided.
+// sayUndecided is sayOfPairs for a person to whom the pairs were shown as undecided.
 func sayUndecided(tx *state.Tx, connection string, words []PairWord, by syncer.Operator) error {
 	for _, w := range words {
 		if err := tx.NotSaidOtherwise(connection, w.SourceID, w.BillingID, w.Says); err != nil {
@@ -329,22 +327,21 @@ func (m *Matches) SayAll(ctx context.Context, words map[string][]PairWord, by sy
 	return nil
 }
 
-// Pair is a record and a customer that it was said to be, or not to be.
+// Pair is a record and a customer, linked or ruled out by a decision.
 type Pair struct {
 	state.RecordID
 	BillingID string
 }
 
-// Left is a pair of which nothing was taken back, and why: state.ErrLinkedAlready means that
-// something was sent since, state.ErrUnderWay that a request is under way, state.ErrNoWord that
-// there is nothing to take back any more.
+// Left is a pair with a decision not undone, and the reason: state.ErrLinkedAlready (a change was sent since),
+// state.ErrUnderWay (a request is in flight), or state.ErrNoWord (no decision is left to undo).
 type Left struct {
 	Pair
 	Why error
 }
 
-// TakeBack takes back what was said of pairs, for as long as nothing was sent since, each with an
-// entry in the audit log. It returns those that it left as they are.
+// TakeBack undoes the decisions on pairs, as long as nothing was sent since, each with an entry in the audit log. It
+// returns the unchanged pairs.
 func (m *Matches) TakeBack(ctx context.Context, pairs []Pair, by syncer.Operator) (left []Left, err error) {
 	var back []state.RecordID
 	err = m.Ledger.Do(ctx, func(tx *state.Tx) error {
@@ -371,7 +368,7 @@ func (m *Matches) TakeBack(ctx context.Context, pairs []Pair, by syncer.Operator
 	return left, err
 }
 
-// takeWordBack takes back what was said of one pair, and writes that into the audit log.
+// takeWordBack undoes the decision on one pair, with an entry in the audit log.
 func takeWordBack(tx *state.Tx, p Pair, by syncer.Operator) error {
 	if err := tx.TakeWordBack(p.Connection, p.SourceID, p.BillingID); err != nil {
 		return err
@@ -472,8 +469,7 @@ func (a *Ahead) Close() {
 	a.working.Wait()
 }
 
-// NotHad reports whether an error says that a customer is not to be had for a record, and not
-// that it could not be read.
+// NotHad reports whether an error means a customer is unavailable for a record, as opposed to unreadable.
 func NotHad(err error) bool {
 	for _, why := range []error{syncer.ErrCarriesAnother, syncer.ErrNoCustomer, syncer.ErrNotSent, state.ErrLinkedAlready, state.ErrCustomerTaken, state.ErrAccepted, state.ErrUnderWay, state.ErrSaidMeanwhile, state.ErrNoRecord, state.ErrNoWord} {
 		if errors.Is(err, why) {

@@ -14,9 +14,8 @@ func Stops(ctx context.Context, ledger *state.Ledger, connections []string) ([]s
 	return slices.DeleteFunc(stops, func(s state.CreateStop) bool { return !slices.Contains(connections, s.Connection) }), err
 }
 
-// FinishMatching notes that a person has finished matching the records of a connection with the customers that
-// exist. Nothing is sent by it: the next run creates the others, within the limits. It reports false when that was
-// said before.
+// FinishMatching marks the matching of a connection's records with existing customers as finished. It sends nothing:
+// the next run creates the others, within the limits. It reports false if this was noted before.
 func FinishMatching(ctx context.Context, ledger *state.Ledger, connection string, by syncer.Operator) (news bool, err error) {
 	err = ledger.Do(ctx, func(tx *state.Tx) error {
 		news, err = tx.FinishMatching(connection, by.Name, by.Reason)
@@ -25,13 +24,13 @@ func FinishMatching(ctx context.Context, ledger *state.Ledger, connection string
 	return news, err
 }
 
-// ReopenMatching takes back that matching is finished. It fails with state.ErrMatchingOpen.
+// ReopenMatching reverses FinishMatching. It fails with state.ErrMatchingOpen.
 func ReopenMatching(ctx context.Context, ledger *state.Ledger, connection string, by syncer.Operator) error {
 	return ledger.Do(ctx, func(tx *state.Tx) error { return tx.ReopenMatching(connection, by.Name, by.Reason) })
 }
 
-// SeparateConnections notes that two connections read the books of two companies. It fails with state.ErrNoConnection,
-// state.ErrSameConnection or state.ErrConnectionDecided.
+// SeparateConnections notes the decision to treat two connections as the books of two companies. It fails with
+// state.ErrNoConnection, state.ErrSameConnection or state.ErrConnectionDecided.
 func SeparateConnections(ctx context.Context, ledger *state.Ledger, old, connection string, by syncer.Operator) error {
 	return ledger.Do(ctx, func(tx *state.Tx) error {
 		_, err := tx.DecideConnections(state.ConnectionDecision{Old: old, New: connection, Decision: state.BooksSeparate, Actor: by.Name, Reason: by.Reason})

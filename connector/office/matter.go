@@ -30,7 +30,7 @@ type Matter struct {
 	Holder       string              `json:"-"` // the customer that carries the record's key and is not its own; "" for none, or several
 }
 
-// Telling is one thing that needs a person.
+// Telling is one finding in need of a person.
 type Telling struct {
 	Reason connector.Reason `json:"reason"`
 	Detail string           `json:"detail"`
@@ -39,7 +39,7 @@ type Telling struct {
 	Ways   []WayOut         `json:"ways"`
 }
 
-// WayOut is a way out with the ids of the record that it is for.
+// WayOut is a way out with the ids of its record.
 type WayOut struct {
 	Command string          `json:"command"`
 	Does    string          `json:"does"`
@@ -87,8 +87,7 @@ func MatterOf(ctx context.Context, ledger *state.Ledger, id state.RecordID, by E
 	return m, nil
 }
 
-// halves adds the other half where the record left the books, or came into them, under another
-// number. What is known of it stands beside the record.
+// halves adds the other half of a record renumbered in the books, with the facts known about it.
 func (w *witness) halves(ctx context.Context, told []state.AttentionRow) (err error) {
 	if !slices.ContainsFunc(told, func(a state.AttentionRow) bool {
 		return a.Reason == string(connector.ReasonRenumbered) || a.Reason == string(connector.ReasonLeftWithMandate)
@@ -126,8 +125,8 @@ func (w *witness) halves(ctx context.Context, told []state.AttentionRow) (err er
 	return nil
 }
 
-// bothHalves returns what is told of a payer that left the books where it may be there under a
-// new number: moving its customer comes first, and cancelling its mandate last.
+// bothHalves changes the ways out for a payer gone from the books and possibly there under a new number: moving its
+// customer comes first, and cancelling its mandate last.
 func bothHalves(t Telling, pairs []state.Renumbering) Telling {
 	var first, last []WayOut
 	var names []string
@@ -186,8 +185,8 @@ func MatterOfSubscription(ctx context.Context, ledger *state.Ledger) (Matter, er
 	return m, err
 }
 
-// NextFor returns what to do about a row of what needs a person. Where the row is a half of one
-// of these pairs, it names both records.
+// NextFor returns the next step for an attention row. If the row is a half of one of these pairs, it names both
+// records.
 func NextFor(row state.AttentionRow, pairs []state.Renumbering) string {
 	r, id := connector.Reason(row.Reason), state.RecordID{Connection: row.Connection, SourceID: row.SourceID}
 	for _, p := range pairs {
@@ -198,15 +197,14 @@ func NextFor(row state.AttentionRow, pairs []state.Renumbering) string {
 	return r.Next()
 }
 
-// target is what a way out is about: the words that its command leaves open.
+// target holds the values for the open words of a way out's command.
 type target struct {
 	Record, Other state.RecordID
 	Customer      string
 	Delivery      string
 }
 
-// tellings adds to what is told the ways out. A way that names another record or a customer is
-// there once for each that the ledger knows of.
+// tellings adds the ways out to the findings. A way with another record or a customer appears once for each known one.
 func tellings(told []state.AttentionRow, about target, of func(connector.Reason) []target) []Telling {
 	out := []Telling{}
 	for _, a := range told {
@@ -227,8 +225,7 @@ func tellings(told []state.AttentionRow, about target, of func(connector.Reason)
 	return out
 }
 
-// waysOut returns a way for each of the others that it may name; without any of them, once with
-// the words left open.
+// waysOut returns one way for each of others; without any, one with the words left open.
 func waysOut(w connector.Way, about target, others []target) (out []WayOut) {
 	for _, other := range others {
 		way := wayOut(w, about.with(other))
@@ -272,10 +269,10 @@ func (t target) words() map[string]string {
 	return words
 }
 
-// capitals are words in capitals that stand for ids.
+// capitals matches the words in capitals standing for ids.
 var capitals = regexp.MustCompile(`\b(RECORD|OTHER|OLD|CUSTOMER)\b`)
 
-// inSentence puts ids in the places of a sentence that names commands.
+// inSentence replaces the capital words in a sentence about commands with ids.
 func inSentence(text string, known map[string]string) string {
 	return capitals.ReplaceAllStringFunc(text, func(word string) string {
 		if id := known[word]; id != "" && plain.MatchString(id) {
@@ -363,7 +360,7 @@ func (w *witness) link(p state.Payer) {
 	w.say("Its customer %s %s.", p.BillingID, w.stored.Facts.Look.Shows)
 }
 
-// requests says which requests have no answer.
+// requests lists the requests without an answer.
 func (w *witness) requests(ctx context.Context) error {
 	open, err := w.ledger.OpenRequests(ctx, w.id.Connection, w.id.SourceID)
 	for _, r := range open {
@@ -380,7 +377,7 @@ func (w *witness) requests(ctx context.Context) error {
 	return err
 }
 
-// lastChange says how the newest change ended, when that was not well.
+// lastChange describes the newest change, if it ended badly.
 func (w *witness) lastChange(ctx context.Context) error {
 	changes, err := w.ledger.ChangesOf(ctx, w.id.Connection, w.id.SourceID)
 	if err != nil || len(changes) == 0 {
@@ -393,7 +390,7 @@ func (w *witness) lastChange(ctx context.Context) error {
 	return nil
 }
 
-// key says who else has the record's key, or asked for it.
+// key names the other owners of the record's key, or requesters.
 func (w *witness) key(ctx context.Context, key connector.Key) error {
 	if key.Value == "" {
 		return nil
@@ -425,7 +422,7 @@ func (w *witness) key(ctx context.Context, key connector.Key) error {
 	return err
 }
 
-// alike says whom the record looks like.
+// alike names the records and customers similar to the record.
 func (w *witness) alike(ctx context.Context, c connector.Customer) error {
 	if w.m.BillingID != "" || c.Name == "" {
 		return nil
@@ -456,7 +453,7 @@ func (w *witness) alike(ctx context.Context, c connector.Customer) error {
 	return nil
 }
 
-// doubled says which other customers look like the payer, and why.
+// doubled names the other customers similar to the payer, with reasons.
 func (w *witness) doubled(ctx context.Context) error {
 	found, err := w.ledger.OpenDuplicates(ctx, w.id)
 	for _, d := range found {

@@ -12,11 +12,10 @@ import (
 	"payersync/state"
 )
 
-// ErrNotRead means that no record of a connection is stored, so that there is nothing to compare.
+// ErrNotRead means a connection has no stored records to compare.
 var ErrNotRead = errors.New("no record of the new connection is stored")
 
-// Moves proposes and notes which records of a connection continue the payers of another one, whose
-// books moved there.
+// Moves proposes and notes the pairs of a connection's records and the payers of moved books.
 type Moves struct {
 	Ledger *state.Ledger
 	Syncer *syncer.Syncer
@@ -24,8 +23,8 @@ type Moves struct {
 	Stored func(ctx context.Context, connection string) (syncer.Connection, error)
 }
 
-// MoveProposal says how two connections stand to each other: which records of the new books
-// look like which payers of the old ones, and what a person has accepted.
+// MoveProposal is the comparison of two connections: the similar pairs of new records and old payers, and the pairs
+// accepted by a person.
 type MoveProposal struct {
 	Old, New string
 	Decision *state.ConnectionDecision // that the books moved; nil while no person said so
@@ -49,9 +48,9 @@ type MovedRecord struct {
 	Written bool
 }
 
-// Propose compares the records of a connection that have no customer with the payers of another
-// one, which need not be configured any more. It asks the ledger alone. It fails with
-// state.ErrNoConnection where the ledger does not know the old one.
+// Propose compares a connection's records without a customer with the payers of another connection. The other need not
+// be configured any more. It reads only the ledger. It fails with state.ErrNoConnection if the ledger does not know the
+// old one.
 func (m *Moves) Propose(ctx context.Context, from, to string, above int) (*MoveProposal, error) {
 	conn, err := m.Stored(ctx, to)
 	if err != nil {
@@ -120,7 +119,7 @@ func (m *Moves) standing(ctx context.Context, p *MoveProposal) error {
 	return nil
 }
 
-// compare looks for the payer that each record continues.
+// compare looks for the payer continued by each record.
 func (m *Moves) compare(ctx context.Context, p *MoveProposal, payers []syncer.OldPayer, records []syncer.Unlinked) error {
 	for _, o := range payers {
 		p.old[o.SourceID] = o.Payer
@@ -182,8 +181,7 @@ func (p *MoveProposal) sort(found []match.Suggestion, payers []syncer.OldPayer, 
 	}
 }
 
-// withoutKey returns what is wanted of a record's customer without its key: other books have
-// other keys, so that it says nothing.
+// withoutKey returns the wanted customer of a record without its key, because other books have other keys.
 func withoutKey(r syncer.Unlinked) connector.Customer {
 	want := r.Want
 	want.ExternalData = map[string]string{}
@@ -195,7 +193,7 @@ func withoutKey(r syncer.Unlinked) connector.Customer {
 	return want
 }
 
-// besides hands payers over as the customers that records are compared with.
+// besides returns payers in the form of customers, for comparison with records.
 func besides(payers []syncer.OldPayer) match.Pages[match.Customer] {
 	return func(yield func([]match.Customer, error) bool) {
 		for some := range slices.Chunk(payers, 500) {
@@ -210,8 +208,8 @@ func besides(payers []syncer.OldPayer) match.Pages[match.Customer] {
 	}
 }
 
-// Pair returns the pair of an old payer and a new record, by their ids. It reports false where
-// the proposal has no such payer or record.
+// Pair returns the pair of an old payer and a new record, by their ids. It reports false if the proposal lacks one of
+// them.
 func (p *MoveProposal) Pair(oldID, newID string) (state.MovePair, bool) {
 	old, known := p.old[oldID]
 	key, free := p.keys[newID]
@@ -221,7 +219,7 @@ func (p *MoveProposal) Pair(oldID, newID string) (state.MovePair, bool) {
 	}, known && free
 }
 
-// Offered returns the payers that a record of the new books may continue, best first.
+// Offered returns the possible payers of a new record, best first.
 func (p *MoveProposal) Offered(newID string) []match.Pair {
 	found := slices.Concat(p.Certain, p.Unsure)
 	if i := slices.IndexFunc(found, func(s match.Suggestion) bool { return s.Record == newID }); i >= 0 {
@@ -248,7 +246,7 @@ func (p *MoveProposal) DecidedSo(oldID, newID string, accepted bool) bool {
 	return slices.ContainsFunc(p.Accepted, func(r MovedRecord) bool { return r.Old.SourceID == oldID && r.New.SourceID == newID })
 }
 
-// CertainPairs returns the pairs that may be accepted without a look at each.
+// CertainPairs returns the pairs safe to accept together.
 func (p *MoveProposal) CertainPairs() (out []state.MovePair) {
 	for _, s := range p.Certain {
 		if pair, ok := p.Pair(s.Best.Customer, s.Record); ok {
@@ -258,19 +256,19 @@ func (p *MoveProposal) CertainPairs() (out []state.MovePair) {
 	return out
 }
 
-// Accept notes that the books moved and that these records continue these payers. It returns the
-// pairs that it left as they are. Nothing is sent: the next plan of the new connection writes the keys.
+// Accept notes the move of the books and these pairs. It returns the unchanged pairs. It sends nothing: the next plan
+// of the new connection writes the keys.
 func (m *Moves) Accept(ctx context.Context, p *MoveProposal, pairs []state.MovePair, by syncer.Operator) ([]state.MoveLeft, error) {
 	return m.Syncer.MoveBooks(ctx, p.conn, p.Old, pairs, by)
 }
 
-// Reject notes that a record of the new books does not continue a payer of the old ones.
+// Reject notes the decision against a pair of a new record and an old payer.
 func (m *Moves) Reject(ctx context.Context, pair state.MovePair, by syncer.Operator) error {
 	return SayOfPairs(ctx, m.Ledger, pair.New.Connection, []PairWord{{pair.New.SourceID, pair.BillingID, state.WordReject}}, by)
 }
 
-// TakeBack gives the customers of accepted pairs, named by their new records, back to the payers of
-// the old books. It returns the pairs that it left as they are.
+// TakeBack returns the customers of accepted pairs, named by their new records, to the payers of the old books. It
+// returns the unchanged pairs.
 func (m *Moves) TakeBack(ctx context.Context, from, to string, newIDs []string, by syncer.Operator) ([]state.MoveLeft, error) {
 	all, err := m.Ledger.MovePairs(ctx, from, to)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"payersync/state"
 )
 
-// names are all labels of a ledger, folded, for searching in them. They are opened once and kept, and those that
-// are new are fetched by number before each search; but where there is one search alone they are looked through as they
-// come, and none is kept but what orders those that are found.
+// names are all labels of a ledger, folded, for searches. They are decrypted once and cached; each search first fetches
+// new labels by number. For a single search, labels are scanned without a cache, and only the sort keys of results are
+// kept.
 type names struct {
 	mu    sync.Mutex
 	known int64    // the highest number of a label that was fetched
@@ -29,8 +29,8 @@ type folded struct {
 	text string // number, name, e-mail address and source id, a line each
 }
 
-// find returns the records in whose label every word occurs, all of them for a blank text. They come by name, those
-// without one last, or by connection and id, and then no more than most of them; 0 for all.
+// find returns the records with every word in their label; a blank text finds all. They come by name, unnamed ones
+// last, or by connection and id. In the second case at most most of them are returned; 0 for all.
 func (n *names) find(ctx context.Context, ledger *state.Ledger, text string, byName bool, most int) (out []state.RecordID, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -49,7 +49,7 @@ func (n *names) find(ctx context.Context, ledger *state.Ledger, text string, byN
 	return idsOf(found, byName), nil
 }
 
-// lookThrough is find, of names that are not kept.
+// lookThrough is find without a cache.
 func lookThrough(ctx context.Context, ledger *state.Ledger, text string, byName bool, most int) ([]state.RecordID, error) {
 	var found []*folded
 	words := strings.Fields(match.Fold(text))
@@ -96,7 +96,7 @@ func (f *folded) holds(words []string) bool {
 	return true
 }
 
-// fetch takes in the labels that were made since the last search.
+// fetch loads the labels created since the last search.
 func (n *names) fetch(ctx context.Context, ledger *state.Ledger) error {
 	before := len(n.all)
 	if before == 0 {

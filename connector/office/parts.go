@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// parts are what something is for those who see some connections alone, by these.
+// parts are the limited views of a value, by their connections.
 type parts[T any] struct {
 	mu  sync.Mutex
 	all map[string]*T
 }
 
-// of returns the part of some connections, and makes the one that there is not yet.
+// of returns the view for some connections, and creates it if needed.
 func (p *parts[T]) of(connections []string, begin func() *T) *T {
 	key := strings.Join(slices.Sorted(slices.Values(connections)), "\x1f")
 	p.mu.Lock()

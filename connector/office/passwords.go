@@ -15,7 +15,7 @@ import (
 	"payersync/connector"
 )
 
-// What a hash of a password costs: 19 MiB and two passes, about 26 ms.
+// The cost of a password hash: 19 MiB and two passes, about 26 ms.
 const (
 	hashMemory = 19 * 1024 // KiB
 	hashPasses = 2
@@ -29,11 +29,11 @@ const (
 	LongestPassword  = 200
 )
 
-// What is the matter with a password.
+// The errors of passwords.
 var (
-	// ErrPasswordLength means that a password is too short, or too long.
+	// ErrPasswordLength means a password is too short, or too long.
 	ErrPasswordLength = fmt.Errorf("a password has %d to %d characters", ShortestPassword, LongestPassword)
-	// ErrHashing means that too many wait for their password to be looked at.
+	// ErrHashing means too many passwords are waiting for a check.
 	ErrHashing = errors.New("too many sign in at the moment")
 )
 
@@ -48,7 +48,8 @@ func NewPasswords() *Passwords {
 	return &Passwords{devices: &hashQueue{free: deviceHashes}, strangers: &hashQueue{free: strangerHashes}}
 }
 
-// Hash returns what to keep of a password, which somebody chooses who was let in already. It fails with ErrPasswordLength or ErrHashing.
+// Hash returns the hash of a new password, chosen by a person already signed in. It fails with ErrPasswordLength or
+// ErrHashing.
 func (p *Passwords) Hash(ctx context.Context, password string) (connector.Secret, error) {
 	if n := utf8.RuneCountInString(password); n < ShortestPassword || n > LongestPassword {
 		return connector.Secret{}, ErrPasswordLength
@@ -60,11 +61,11 @@ func (p *Passwords) Hash(ctx context.Context, password string) (connector.Secret
 	return connector.NewSecret(fmt.Sprintf("%s$%s$%s", hashKind, b64(salt), b64(sum))), err
 }
 
-// hashKind says how a hash was made, for the day on which others are.
+// hashKind names the hash method and its parameters, for a later change of method.
 var hashKind = fmt.Sprintf("argon2id$%d$%d$%d", hashMemory, hashPasses, hashLanes)
 
-// Right reports whether a password that a client sent is the one that a hash was made of. It takes
-// as long where there is no hash: nobody learns by it who is a user. It fails with ErrHashing.
+// Right reports whether a client's password matches a hash. Without a hash it takes the same time, so the duration does
+// not reveal users. It fails with ErrHashing.
 func (p *Passwords) Right(ctx context.Context, from Client, password string, hash connector.Secret) (bool, error) {
 	salt, want := make([]byte, 16), make([]byte, hashSize)
 	known := !hash.IsZero()

@@ -13,8 +13,7 @@ import (
 	"payersync/state"
 )
 
-// Payer is all that is known of one record: what the books say, what the mapping makes of it,
-// what was done for it, and where it stands.
+// Payer holds all facts about one record: its content, the mapped customer, its history, and its state.
 type Payer struct {
 	Connection string              `json:"connection"`
 	SourceID   string              `json:"source_id"`
@@ -143,8 +142,7 @@ type Held struct {
 	Otherwise   bool   // it holds another value than was sent
 }
 
-// Holds returns what the billing service was last read to hold of the fields that are ours; what was sent where
-// no read is known yet.
+// Holds returns the billing service's values of our fields as last read; without a read, the values sent.
 func (r Payer) Holds() []Held {
 	if r.Applied == nil {
 		return nil
@@ -171,8 +169,7 @@ func (r Payer) Holds() []Held {
 	return out
 }
 
-// whereItStands says in two sentences where a record stands and what to do next. What
-// needs a person comes first.
+// whereItStands describes a record's state and the next step in two sentences. Findings for a person come first.
 func whereItStands(stored state.StoredRecord, r Payer, x mapping.Explanation) (stands, next string) {
 	if len(r.Attention) > 0 {
 		first := r.Attention[0]
@@ -204,7 +201,7 @@ func whereItStands(stored state.StoredRecord, r Payer, x mapping.Explanation) (s
 	return standingOfMandate(stored, r, x)
 }
 
-// standingOfMandate is whereItStands for a payer of whom nothing is left to be sent.
+// standingOfMandate is whereItStands for a payer with nothing left to send.
 func standingOfMandate(stored state.StoredRecord, r Payer, x mapping.Explanation) (stands, next string) {
 	if r.LinkState != connector.LinkLinked {
 		return fmt.Sprintf("Its link is %s.", r.LinkState), "Run payersync sync."

@@ -39,8 +39,8 @@ func (p Plan) Approvable() bool {
 	return (p.State == state.PlanWaiting || p.State == state.PlanRejected || p.State == state.PlanDraft) && (p.Pending > p.Approved || p.Whole())
 }
 
-// Rejectable reports whether a person may say no to the plan. Of one that lets go of records or
-// payers nothing is sent anyway.
+// Rejectable reports whether a person may reject the plan. A plan with removed records or lost payers sends nothing
+// anyway.
 func (p Plan) Rejectable() bool {
 	return p.Missing == 0 && (p.Lost == 0 && (p.State == state.PlanWaiting || p.State == state.PlanDraft) || p.State == state.PlanApproved)
 }
@@ -48,9 +48,8 @@ func (p Plan) Rejectable() bool {
 // Open reports whether changes of the plan wait to be sent by it.
 func (p Plan) Open() bool { return p.Pending > 0 }
 
-// Requests returns about how many requests it takes to send what waits of a plan: a new
-// customer is written and read back, one that exists is read, written and read back, and a
-// link is asked for.
+// Requests returns the approximate number of requests for a plan's waiting changes. A new customer is written and read
+// back; an existing one is read, written and read back; a link is requested once.
 func (p Plan) Requests() int { return 2*p.Creates + 3*(p.Adopts+p.Updates) + p.Links }
 
 // Takes returns about how long sending takes at a rate of requests in a second.
@@ -72,16 +71,15 @@ func Roughly(d time.Duration) string {
 	return connector.Plural(int(d.Round(time.Hour)/time.Hour), "hour")
 }
 
-// EachPlanned hands over the changes of a plan that were not sent yet, customers first; a
-// limit of 0 means all of them.
+// EachPlanned passes the unsent changes of a plan to do, customers first; a limit of 0 means all.
 func EachPlanned(ctx context.Context, ledger *state.Ledger, plan state.Plan, limit int, do func(state.Change) error) error {
 	return PageThrough(limit, func(lane string, after int64) ([]state.Change, error) {
 		return ledger.PlanChanges(ctx, plan, lane, after, ChangesRead)
 	}, do)
 }
 
-// EachListed hands over the changes of a plan that do not wait to be sent by it, with what became of
-// each; a limit of 0 means all of them.
+// EachListed passes the plan's changes no longer waiting to be sent by it, with their outcomes, to do; a limit of 0
+// means all.
 func EachListed(ctx context.Context, ledger *state.Ledger, plan state.Plan, limit int, do func(state.ListedChange) error) error {
 	shown, after := 0, state.PlanPlace{}
 	for {
@@ -114,8 +112,7 @@ var outcomeWords = map[state.Outcome]string{
 // OutcomeWord returns an outcome in words.
 func OutcomeWord(o state.Outcome) string { return outcomeWords[o] }
 
-// OutcomeOf says in words what became of a change that a plan listed: the outcome, and where another plan
-// lists it by now, which one.
+// OutcomeOf describes the outcome of a plan's change, and names the other plan listing it now, if any.
 func OutcomeOf(plan state.Plan, c state.ListedChange) string {
 	word := OutcomeWord(c.Outcome)
 	switch {
@@ -127,7 +124,7 @@ func OutcomeOf(plan state.Plan, c state.ListedChange) string {
 	return fmt.Sprintf("put off to plan %d: %s", c.Plan, word)
 }
 
-// WhyOf says in words why a change came to its outcome; "" where nothing is known of that.
+// WhyOf explains a change's outcome; "" if unknown.
 func WhyOf(c state.PastChange) string {
 	if c.Detail != "" || c.Reason == "" {
 		return c.Detail
@@ -135,7 +132,7 @@ func WhyOf(c state.PastChange) string {
 	return c.Reason.Sentence()
 }
 
-// OutcomesOf says in words how many changes came to which outcome; "" for none.
+// OutcomesOf describes the numbers of changes by outcome; "" for none.
 func OutcomesOf(counts map[state.Outcome]int) string {
 	var parts []string
 	for _, o := range state.Outcomes {
@@ -193,7 +190,7 @@ func PageThrough(limit int, page func(lane string, after int64) ([]state.Change,
 	return nil
 }
 
-// EachLost hands over the payers that a plan would lose; a limit of 0 means all of them.
+// EachLost passes the payers lost by a plan to do; a limit of 0 means all.
 func EachLost(ctx context.Context, ledger *state.Ledger, plan state.Plan, limit int, do func(state.LostPayer) error) error {
 	shown, after := 0, ""
 	for {
@@ -225,8 +222,7 @@ func WhyLost(l state.LostPayer) string {
 	return l.Reason.Sentence()
 }
 
-// Touched counts the fields of customers that exist which a plan would change, those of most
-// customers first.
+// Touched counts the existing customers changed by a plan, by field, largest numbers first.
 func Touched(ctx context.Context, ledger *state.Ledger, plan state.Plan) ([]syncer.FieldCount, error) {
 	return touched(ctx, ledger, plan, func(path string) string { return path })
 }
@@ -278,8 +274,8 @@ func countFields(counts map[string]syncer.FieldCount, c state.Change, as func(pa
 	}
 }
 
-// ForViewers returns changes of fields as those may see them who look only: names, e-mail
-// addresses without what stands before the sign, and of the rest that it changes.
+// ForViewers returns field changes as visible to viewers: names, the domains of e-mail addresses, and for other fields
+// only the fact of a change.
 func ForViewers(changes []connector.FieldChange, key string) []connector.FieldChange {
 	out := make([]connector.FieldChange, len(changes))
 	for i, d := range changes {
@@ -312,8 +308,7 @@ func MaskedEmail(s string) string {
 	return string(first[:min(1, len(first))]) + "…" + s[at:]
 }
 
-// Alike returns the payers of ours that the record of a create looks like; nobody for any other
-// change.
+// Alike returns our payers similar to the record of a create; none for other changes.
 func Alike(ctx context.Context, ledger *state.Ledger, c state.Change) ([]state.Lookalike, error) {
 	if c.Action != connector.ActionCreate {
 		return nil, nil
@@ -343,11 +338,11 @@ func AlikeWords(c state.Change, k state.Lookalike) string {
 	return said
 }
 
-// ErrTogether means that part of a plan was chosen which lets go of records or payers.
+// ErrTogether means part of a plan with removed records or lost payers was chosen; such a plan is decided as a whole.
 var ErrTogether = errors.New("what it lets go goes together")
 
-// exactly does something to a plan that still says what it said when it was looked at. Where it
-// says something else by now, it fails with state.ErrPlanChanged, and nothing is done.
+// exactly calls do on a plan with the content shown to the person. If the content has changed, it fails with
+// state.ErrPlanChanged and does nothing.
 func exactly(ctx context.Context, ledger *state.Ledger, p Plan, do func(*state.Tx) error) error {
 	return ledger.DoAlone(ctx, func(tx *state.Tx) error {
 		if err := tx.StillReads(p.ID, p.Reads); err != nil {
@@ -357,18 +352,18 @@ func exactly(ctx context.Context, ledger *state.Ledger, p Plan, do func(*state.T
 	})
 }
 
-// Approver is who says yes to a plan.
+// Approver is the person approving a plan.
 type Approver struct {
 	Name     string
 	FourEyes bool // who saved the mapping version under judgement may not say yes
 }
 
-// ErrSameEyes means that somebody would approve a plan of a mapping version of their own.
+// ErrSameEyes means a person tried to approve a plan made with their own mapping version.
 var ErrSameEyes = errors.New("who saved the mapping version of a plan does not approve it")
 
-// May fails with ErrSameEyes where a plan is by a mapping version that its approver saved: on a
-// page, also for another connection that has the same one, or in the file, which whoever started the
-// first run by it counts for. Capitals do not matter.
+// May fails with ErrSameEyes if the approver saved the plan's mapping version. This includes saving on a page, also for
+// another connection with the same version. For a version changed in the file, the starter of its first run counts. It
+// ignores case.
 func (a Approver) May(ctx context.Context, ledger *state.Ledger, p state.Plan) error {
 	if !a.FourEyes {
 		return nil
@@ -396,8 +391,7 @@ func Approve(ctx context.Context, ledger *state.Ledger, p Plan, by Approver) err
 	return exactly(ctx, ledger, p, func(tx *state.Tx) error { return tx.Approve(p.ID, by.Name) })
 }
 
-// ApproveSome is Approve for some changes, by their ids; which says in words which they are.
-// The others wait for a word of their own.
+// ApproveSome is Approve for some changes, by their ids; which describes them. The others wait for separate approval.
 func ApproveSome(ctx context.Context, ledger *state.Ledger, p Plan, ids []int64, by Approver, which string) error {
 	if p.Whole() {
 		return ErrTogether

@@ -39,8 +39,7 @@ func shortened(s string) string {
 	return string(letters[:min(3, len(letters)/4)]) + "…"
 }
 
-// RawRecord returns a record as it was read, once the audit log has who looks. Bank details are
-// taken out of it.
+// RawRecord returns a source record unchanged, except for bank details, after noting the reader in the audit log.
 func RawRecord(ctx context.Context, ledger *state.Ledger, id state.RecordID, by string) (string, error) {
 	stored, err := ledger.StoredRecord(ctx, id.Connection, id.SourceID, "")
 	if err != nil {
@@ -68,13 +67,13 @@ func (p Privacy) Diff(changes []connector.FieldChange) []connector.FieldChange {
 	return out
 }
 
-// bank matches the names of fields that hold bank details: no flag shows them.
+// bank matches the names of fields with bank details: no flag shows them.
 var bank = regexp.MustCompile(`(?i)bank|iban|sort ?code|swift|\bbic\b`)
 
 // IsBankField reports whether a field holds bank details, by its name.
 func IsBankField(name string) bool { return bank.MatchString(name) }
 
-// NotShown stands for a value that is shown to nobody.
+// NotShown stands for a value hidden from everybody.
 const NotShown = "[not shown]"
 
 // Hides reports whether a field of a record or a customer, by its name or its
@@ -83,8 +82,7 @@ func (p Privacy) Hides(name string) bool {
 	return IsBankField(name) || slices.Contains(p.banks, strings.TrimPrefix(name, "externalData."))
 }
 
-// bankEntries returns the names of the externalData entries that rules make of
-// bank details.
+// bankEntries returns the names of externalData entries made from bank details.
 func bankEntries(rules []mapping.Rule) []string {
 	var out []string
 	for _, r := range rules {

@@ -29,8 +29,8 @@ type Misread struct {
 	Next     string         `json:"next"`
 }
 
-// KeepsBack reports whether records with such a value are not sent. The functions for e-mail addresses
-// hand on what they do not understand, and an address that is not well formed keeps its payer back.
+// KeepsBack reports whether records with such a value are held. The functions for e-mail addresses return unknown text
+// unchanged, and an invalid address holds its payer.
 func (m Misread) KeepsBack() bool { return m.Function == "firstEmail" || m.Function == "emails" }
 
 // KeepingBack returns what keeps payers back.
@@ -48,14 +48,14 @@ func (q Quality) where(keepsBack bool) (out []Misread) {
 	return out
 }
 
-// MisreadValue is a text that was not understood.
+// MisreadValue is a text not understood by a rule.
 type MisreadValue struct {
 	Value   string   `json:"value"`
 	Count   int      `json:"count"`
 	CouldBe []string `json:"could_be,omitempty"`
 }
 
-// Shared is a name or an e-mail address that several payers have.
+// Shared is a name or an e-mail address of several payers.
 type Shared struct {
 	Field   string        `json:"field"`
 	Values  int           `json:"values"`
@@ -109,7 +109,7 @@ func (p Privacy) Quality(c mapping.CoverageReport) Quality {
 	return out
 }
 
-// misread leaves out the values that may not be shown, and counts them.
+// misread removes the hidden values, and counts them.
 func (p Privacy) misread(m mapping.Misread) Misread {
 	out := Misread{Path: m.Path, Line: m.Line, Function: m.Function, Count: m.Count, Values: []MisreadValue{}, Others: m.Others, Next: m.Cure}
 	isBank := p.Hides(m.Path) || slices.ContainsFunc(m.Fields, p.Hides)
@@ -123,7 +123,7 @@ func (p Privacy) misread(m mapping.Misread) Misread {
 	return out
 }
 
-// By says what did not understand, where that is not plain from what is decided.
+// By names the function concerned, unless the field makes it obvious.
 func (m Misread) By() string {
 	what := m.Path[strings.LastIndex(m.Path, ".")+1:]
 	switch {
@@ -135,7 +135,7 @@ func (m Misread) By() string {
 	return " by " + m.Function
 }
 
-// clean returns a text from outside, fit for where it is shown.
+// clean returns foreign text, made safe for its display.
 func (p Privacy) clean(s string) string {
 	if p.Clean != nil {
 		return p.Clean(s)

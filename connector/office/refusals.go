@@ -2,7 +2,7 @@ package office
 
 import "payersync/state"
 
-// RefusalsShown is of how many days people are told what was refused, where they ask for no more.
+// RefusalsShown is the default number of days of refusals to show.
 const RefusalsShown = 7
 
 // Refused is why requests to the webhook endpoint were not taken in, in words, and what to do.

@@ -11,7 +11,7 @@ import (
 	"payersync/state"
 )
 
-// ReportRow is where one record of the books stands.
+// ReportRow is the state of one record of the books.
 type ReportRow struct {
 	standing.Standing
 	Number     string                  `json:"number"`  // or its id, where it has none
@@ -40,7 +40,7 @@ type Total struct {
 	Who     map[standing.Who]int `json:"who"`  // must act
 }
 
-// Report says where all records of the books stand. Its totals add up to the records.
+// Report is the state of all records of the books. Its totals add up to the records.
 type Report struct {
 	At      time.Time
 	Records int
@@ -54,7 +54,7 @@ type Report struct {
 	Bare    int       // records of which no name was made yet
 }
 
-// Acts returns how many records wait for whom. They add up to the records.
+// Acts returns the number of records waiting for each party. They add up to the records.
 func (r Report) Acts() map[standing.Who]int {
 	out := map[standing.Who]int{}
 	for _, t := range r.Totals {
@@ -65,14 +65,14 @@ func (r Report) Acts() map[standing.Who]int {
 	return out
 }
 
-// ReportOn says which records a report is on.
+// ReportOn selects the records of a report.
 type ReportOn struct {
 	Connection string        // "" for all
 	Valid      time.Duration // for how long a link works after it was given; 0 where nobody knows
 }
 
-// MakeReport makes a report, and hands over where each record stands, in the order of
-// connections and ids. It holds none of them in memory.
+// MakeReport makes a report, and passes the state of each record to each, ordered by connection and id. It keeps none
+// of them in memory.
 func MakeReport(ctx context.Context, ledger *state.Ledger, on ReportOn, each func(ReportRow) error) (Report, error) {
 	g := gather(ledger)
 	var signing error
@@ -93,15 +93,15 @@ func MakeReport(ctx context.Context, ledger *state.Ledger, on ReportOn, each fun
 	return g.whole(), nil
 }
 
-// EachReportRow hands over where these records stand, in their order, as a report tells it that was
-// made at a time: each as it is now, and none that is there no more.
+// EachReportRow passes the current state of these records to do, in their order, dated by the report's time. It skips
+// records gone since.
 func EachReportRow(ctx context.Context, ledger *state.Ledger, on ReportOn, at time.Time, records []state.RecordID, do func(ReportRow) error) error {
 	return ledger.EachStandingOf(ctx, records, func(f state.Standing) error {
 		return do(reportRow(standing.WithoutExpired(f, at, on.Valid), at))
 	})
 }
 
-// gathering is a report that is being made.
+// gathering is a report under construction.
 type gathering struct {
 	Report
 	totals map[position]*Total
@@ -112,7 +112,7 @@ type position struct {
 	step  standing.Step
 }
 
-// positions are all there are, in the order in which they are told.
+// positions returns all positions, in display order.
 func positions() (all []position) {
 	for _, c := range standing.Classes {
 		if c.Steps() == nil {

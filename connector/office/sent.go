@@ -24,7 +24,7 @@ type Sending struct {
 	On         time.Time
 }
 
-// What is read of a file of sendings.
+// The limits for a file of sendings.
 const (
 	sentLines = 1_000_000
 	sentBytes = 256 << 20
@@ -36,9 +36,9 @@ var (
 	dayColumns    = []string{"date", "on", "sent_on"}
 )
 
-// ReadSendings reads a file of sendings: a hand-over file, or any CSV with a column number,
-// and a column date where the days differ. The separator is a comma or a semicolon. on is the
-// day of rows that have none. What is wrong with single rows is told beside the others.
+// ReadSendings reads a file of sendings: a hand-over file, or any CSV with a column number, and a column date for
+// different days. The separator is a comma or a semicolon. on is the day of rows without one. Mistakes in single rows
+// are returned separately.
 func ReadSendings(name string, r io.Reader, on time.Time) (out []Sending, problems []error, err error) {
 	text, err := io.ReadAll(io.LimitReader(r, sentBytes))
 	if err != nil {
@@ -92,7 +92,7 @@ func orNobody(number string) string {
 	return "number " + number
 }
 
-// unquoted takes off a parser's error what it quotes of a line, which may be personal.
+// unquoted removes the quoted part of a line from a parser's error, because it may be personal.
 func unquoted(err error) error {
 	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
 		return fmt.Errorf("line %d: %w", parse.StartLine, parse.Err)
@@ -140,8 +140,7 @@ type SentResult struct {
 	Errors []error `json:"-"`
 }
 
-// NoteSent notes what somebody else sent. What cannot be noted is told, and keeps nothing
-// else from being noted.
+// NoteSent notes links sent by somebody else. It reports failures and still notes the others.
 func NoteSent(ctx context.Context, ledger *state.Ledger, sendings []Sending, actor, reason string) (r SentResult, err error) {
 	by, err := indexed(ctx, ledger, sendings)
 	if err != nil {
@@ -185,19 +184,19 @@ func NoteSent(ctx context.Context, ledger *state.Ledger, sendings []Sending, act
 	return r, err
 }
 
-// day returns the day of a moment where we are, as a date alone.
+// day returns the local day of a time, as a date alone.
 func day(at time.Time) time.Time {
 	at = at.Local()
 	return time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC)
 }
 
-// payersBy are the payers that have a mandate, by what they may be named by.
+// payersBy are the payers with a mandate, by their possible names in a file.
 type payersBy map[string][]state.Standing
 
-// fewSendings are so few that their payers are looked up one by one.
+// fewSendings is the maximum number of sendings to look up one by one.
 const fewSendings = 100
 
-// indexed returns the payers that sendings may name.
+// indexed returns the payers possibly named by sendings.
 func indexed(ctx context.Context, ledger *state.Ledger, sendings []Sending) (payersBy, error) {
 	by := payersBy{}
 	add := func(f state.Standing) error {
@@ -238,7 +237,7 @@ func indexed(ctx context.Context, ledger *state.Ledger, sendings []Sending) (pay
 	return by, nil
 }
 
-// find returns the mandate whose link was sent, or why that cannot be noted.
+// find returns the mandate of a sent link, or the reason against noting it.
 func (by payersBy) find(s Sending, today time.Time) (state.StandingMandate, error) {
 	refuse := func(why string, args ...any) (state.StandingMandate, error) {
 		return state.StandingMandate{}, fmt.Errorf("%scannot note %s: %s", s.Place, orNobody(s.Number), fmt.Sprintf(why, args...))

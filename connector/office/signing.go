@@ -14,7 +14,7 @@ import (
 // of one payer.
 const LeastGroup = 10
 
-// signedBy are the days after the first sending for which shares are told.
+// signedBy are the days after the first sending with reported shares.
 var signedBy = [5]int{1, 3, 7, 14, 30}
 
 // Signing is how many days mandates took from their link to the signature, by when each was
@@ -35,15 +35,15 @@ type Signing struct {
 // beyond the last.
 var SignedIn = [6]int{0, 1, 3, 7, 14, 30}
 
-// Share is how many of the mandates whose link was sent so many days ago, or longer, were
-// signed by then.
+// Share is the share of mandates signed by a day after their link was sent. It counts only links sent at least so many
+// days ago.
 type Share struct {
 	Day    int `json:"day"`
 	Sent   int `json:"sent"`
 	Signed int `json:"signed"`
 }
 
-// Percent returns the share that was signed.
+// Percent returns the signed share in percent.
 func (s Share) Percent() int { return s.Signed * 100 / max(1, s.Sent) }
 
 // signings gathers a group.
@@ -73,7 +73,7 @@ func (g *signings) add(s state.Signing, now time.Time) {
 	}
 }
 
-// daysToSign returns the groups that are large enough, all mandates first.
+// daysToSign returns the sufficiently large groups, all mandates first.
 func daysToSign(ctx context.Context, ledger *state.Ledger, connection string, now time.Time) ([]Signing, error) {
 	type name struct{ by, group string }
 	groups := map[name]*signings{}
@@ -121,8 +121,7 @@ func (g *signings) signing(by, group string) Signing {
 	return s
 }
 
-// rank returns the smallest of sorted numbers that so many of a hundred are not above, to a
-// tenth.
+// rank returns a percentile of sorted numbers, rounded to a tenth.
 func rank(sorted []float64, percent int) float64 {
 	at := max(0, (len(sorted)*percent+99)/100-1)
 	return float64(int(sorted[at]*10+0.5)) / 10

@@ -8,9 +8,8 @@ import (
 	"payersync/connector"
 )
 
-// snapshot keeps in memory what was last made of many records. Making it takes seconds where
-// there are many, so it is done in the background: whoever asks gets the last one, and begins
-// the next. It is safe for concurrent use.
+// snapshot caches the last result of work on many records. The work takes seconds, so it runs in the background:
+// callers get the last result, and start the next. It is safe for concurrent use.
 type snapshot[T any] struct {
 	mu     sync.Mutex
 	last   *T
@@ -32,9 +31,9 @@ const (
 	countQuick = 50 * time.Millisecond  // for any other
 )
 
-// latest returns the last one, and begins the next where it is time. For one that is made after
-// something was done (renew) it waits a while, at least as long as for a small one, and never with a
-// patience below 0. It fails with ErrCounting while there is none yet.
+// latest returns the last result, and starts the next if it is due. After renew it waits a while for the new one, at
+// least as long as a small one takes, and not at all with a patience below 0. It fails with ErrCounting while there is
+// no result.
 func (s *snapshot[T]) latest(ctx context.Context, patience time.Duration, maker func(context.Context) (*T, error)) (*T, error) {
 	s.mu.Lock()
 	wait, renewed := countWaits, s.asked != s.heard
@@ -96,7 +95,7 @@ func (s *snapshot[T]) isQuick() bool {
 	return s.took <= countWaits
 }
 
-// renew has the next one made at once, because something was done that people want to see.
+// renew starts the next result at once after an action by a person.
 func (s *snapshot[T]) renew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,9 +16,8 @@ import (
 	"payersync/state"
 )
 
-// Standings keeps in memory where all records of the books stood when they were last counted.
-// Counting is done in the background: whoever asks gets the last count with its time, and begins
-// the next. It is safe for concurrent use. Close it before its ledger.
+// Standings caches the states of all records of the books at the last count. Counting runs in the background: callers
+// get the last count with its time, and start the next. It is safe for concurrent use. Close it before its ledger.
 type Standings struct {
 	Ledger *state.Ledger
 
@@ -27,8 +26,7 @@ type Standings struct {
 	parts  parts[Standings]
 }
 
-// Only returns the standings of a ledger that shows some connections alone. They are closed with
-// these.
+// Only returns the standings of a ledger limited to some connections. They are closed with these.
 func (s *Standings) Only(ledger *state.Ledger, connections []string) *Standings {
 	return s.parts.of(connections, func() *Standings {
 		part := &Standings{Ledger: ledger}
@@ -39,25 +37,24 @@ func (s *Standings) Only(ledger *state.Ledger, connections []string) *Standings 
 	})
 }
 
-// SetValid says for how long a link works after it was given; 0, as in the beginning, where
-// nobody knows.
+// SetValid sets the validity of a link after its issue; 0, the default, means unknown.
 func (s *Standings) SetValid(valid time.Duration) {
 	if s.valid.Swap(int64(valid)) != int64(valid) {
 		s.counts.renew()
 	}
 }
 
-// ErrCounting means that the first count is still at work.
+// ErrCounting means the first count is still in progress.
 var ErrCounting = errors.New("the records are being counted")
 
-// Count is where all records stood at a time. It never changes.
+// Count is the state of all records at a time. It is immutable.
 type Count struct {
 	Report
 	Desk
 	places []place // in their order
 }
 
-// place is where a record stood.
+// place is the state of a record at the count.
 type place struct {
 	state.RecordID
 	class    standing.Class
@@ -75,7 +72,7 @@ func (s *Standings) Latest(ctx context.Context) (*Count, error) {
 	})
 }
 
-// Renew makes the next Latest count, because something was done that people want to see.
+// Renew makes the next Latest count again after an action by a person.
 func (s *Standings) Renew() { s.counts.renew() }
 
 // Close ends a count at work, and lets no other begin.
@@ -84,8 +81,8 @@ func (s *Standings) Close() {
 	s.parts.each((*Standings).Close)
 }
 
-// CountNow counts where all records stand. Its numbers are those of MakeReport, and need less to be read. valid
-// is for how long a link works after it was given, 0 where nobody knows.
+// CountNow counts the states of all records. Its numbers equal those of MakeReport with fewer reads. valid is the
+// validity of a link after its issue, 0 if unknown.
 func CountNow(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*Count, error) {
 	replacing, err := ledger.Replacing(ctx)
 	if err != nil {
@@ -119,7 +116,7 @@ func acts(s standing.Standing) bool {
 	return s.Who != standing.Nobody || s.Class == standing.LeftBehind
 }
 
-// compare orders by class as a report does, and then those first that have stood longest.
+// compare orders by class like a report, then longest first.
 func (p place) compare(o place) int {
 	if p.class != o.class {
 		return cmp.Compare(slices.Index(standing.Classes, p.class), slices.Index(standing.Classes, o.class))
@@ -130,7 +127,7 @@ func (p place) compare(o place) int {
 	return compare(p.RecordID, o.RecordID)
 }
 
-// Which says which records of a count are meant. Zero fields do not narrow.
+// Which selects records of a count. Zero fields select all.
 type Which struct {
 	Class      standing.Class
 	Step       standing.Step
@@ -163,9 +160,8 @@ type Stood struct {
 	Handover HandoverRow // without its link; for who is to sign
 }
 
-// Page returns the records that are meant after a place, which is "" for the beginning, as they
-// stand now: one that has moved on since it was counted is left out. next is the place of the
-// last one, "" where there are no more.
+// Page returns the selected records after a place in their current state; "" is the beginning. It omits records changed
+// since the count. next is the place of the last one, "" if there are no more.
 func (s *Standings) Page(ctx context.Context, c *Count, w Which, after string, limit int) (rows []Stood, next string, err error) {
 	from := 0
 	if p, ok := placeOf(after); ok {

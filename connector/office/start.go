@@ -11,14 +11,12 @@ import (
 	"payersync/state"
 )
 
-// Starter starts runs because a person asks for one, and knows how far they are while they are
-// at work. It outlives whatever a configuration is made into.
+// Starter starts runs on a person's request, and tracks their progress. It outlives a configuration.
 type Starter struct {
 	Ledger *state.Ledger
 
-	// Go does something for a connection in the background of this process, never beside another
-	// run of it that this process makes, and ends it with the process. Its error says why nothing
-	// was begun.
+	// Go runs work for a connection in the background of this process, never beside another run of it by this process,
+	// and ends it with the process. Its error is the reason against starting.
 	Go func(connection string, work func(context.Context) error) error
 	// Run makes one run as payersync sync does, for by, with these told of it.
 	Run func(ctx context.Context, connection, by string, opened func(run int64), progress func(syncer.Progress)) error
@@ -27,13 +25,13 @@ type Starter struct {
 	working map[int64]syncer.Progress
 }
 
-// RunAtWork means that a run of the connection is at work, here or in another process.
+// RunAtWork means a run of the connection is in progress, here or in another process.
 type RunAtWork struct {
 	Connection string
 	Run        int64 // 0 for one that has no number yet
 }
 
-// Error says which run is at work.
+// Error names the run in progress.
 func (e *RunAtWork) Error() string {
 	if e.Run == 0 {
 		return fmt.Sprintf("a run of %s is about to begin, or waits because the accounting system or the billing service asked for it", e.Connection)
@@ -44,9 +42,9 @@ func (e *RunAtWork) Error() string {
 // openFor is how long a person waits for the number of the run.
 const openFor = 10 * time.Second
 
-// Now starts a run of a connection because a person asks for it, and returns its number as soon
-// as it has one; 0 where that takes long. It fails with *RunAtWork, or with what kept the run
-// from being opened. The wish is in the audit log before anything is read or sent.
+// Now starts a run of a connection on a person's request, and returns its number once known; 0 if this takes long. It
+// fails with *RunAtWork, or with the error from opening the run. The request is in the audit log before any other
+// action.
 func (s *Starter) Now(ctx context.Context, connection, by string) (run int64, err error) {
 	defer func() { err = s.atWork(ctx, connection, err) }()
 	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
@@ -85,9 +83,8 @@ func (s *Starter) Now(ctx context.Context, connection, by string) (run int64, er
 	return run, err
 }
 
-// atWork turns what a run that holds the connection answers into a RunAtWork with the number of
-// that run, and leaves any other error alone. The lock of the connection decides whether there is
-// such a run: the lease of a process that was killed lasts for a while longer.
+// atWork converts the error of a connection in use into a RunAtWork with the run's number, and returns other errors
+// unchanged. The connection's lock decides, because the lease of a killed process lasts a while longer.
 func (s *Starter) atWork(ctx context.Context, connection string, err error) error {
 	var open *state.ErrRunOpen
 	var at *RunAtWork
@@ -105,8 +102,7 @@ func (s *Starter) atWork(ctx context.Context, connection string, err error) erro
 	return at
 }
 
-// Progress returns how far a run is that this Starter has started; false for any other, and
-// for one that is over.
+// Progress returns the progress of a run started by this Starter; false for other runs and finished ones.
 func (s *Starter) Progress(run int64) (syncer.Progress, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

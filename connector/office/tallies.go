@@ -11,10 +11,8 @@ import (
 	"payersync/connector/syncer"
 )
 
-// Tallies count in the background what takes long over all records: one count at a time, while
-// who asked for it looks at something else. What came out is kept by its name for a while. It is
-// safe for concurrent use, and outlives whatever a configuration is made into. Close it before
-// its ledger.
+// Tallies run long counts over all records in the background, one at a time. Results are cached by name for a while. It
+// is safe for concurrent use, and outlives a configuration. Close it before its ledger.
 type Tallies struct {
 	mu     sync.Mutex
 	all    []*tally      // the newest last
@@ -42,8 +40,8 @@ type tally struct {
 // talliesKept is how many counts are kept.
 const talliesKept = 24
 
-// Begin begins a count, unless there is one of this name, and returns how far it is: a small
-// one that it has begun is done by then.
+// Begin starts a count, unless there is one with this name, and returns its progress. A small new count is finished on
+// return.
 func (t *Tallies) Begin(name, text string, work func(ctx context.Context, progress func(done int)) (any, error)) Tally {
 	t.mu.Lock()
 	found := t.find(name)
@@ -118,12 +116,12 @@ func (t *Tallies) find(name string) *tally {
 	return nil
 }
 
-// Get returns how far a count is; false where there is none of this name.
+// Get returns the progress of a count; false if there is none with this name.
 func (t *Tallies) Get(name string) (Tally, bool) {
 	return t.newest(func(n string) bool { return n == name })
 }
 
-// Latest is Get for the newest count whose name begins so.
+// Latest is Get for the newest count with this name prefix.
 func (t *Tallies) Latest(prefix string) (Tally, bool) {
 	return t.newest(func(n string) bool { return strings.HasPrefix(n, prefix) })
 }
@@ -139,7 +137,7 @@ func (t *Tallies) newest(is func(name string) bool) (Tally, bool) {
 	return Tally{}, false
 }
 
-// Cancel ends a count that is at work.
+// Cancel ends a count in progress.
 func (t *Tallies) Cancel(name string) {
 	t.mu.Lock()
 	c := t.find(name)

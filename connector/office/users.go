@@ -18,24 +18,23 @@ import (
 	"payersync/state"
 )
 
-// Users are those who sign in to the pages with a password, and what is done about them.
-// Whatever takes a right from somebody (another role, another password, being removed) ends all
-// logins of that person by it.
+// Users are the people with a password for the pages, with the actions on them. Any removal of a right (another role,
+// another password, removal of the user) ends all logins of the person.
 type Users struct{ Ledger *state.Ledger }
 
-// What cannot be done about users.
+// The errors of actions on users.
 var (
-	// ErrNoUser means that there is no user of a name.
+	// ErrNoUser means there is no user with this name.
 	ErrNoUser = errors.New("there is no user of this name")
-	// ErrLastAdmin means that nobody else with a password could look after users.
+	// ErrLastAdmin means nobody else with a password could manage users.
 	ErrLastAdmin = errors.New("nobody else with a password has the role admin and sees all connections")
-	// ErrUserName means that a name cannot be one of a user.
+	// ErrUserName means a name is invalid for a user.
 	ErrUserName = errors.New("a name has letters, digits, spaces and . _ @ + ' -, begins with a letter or digit, and is 64 characters long at most")
-	// ErrInvitation means that an invitation was used, or is too old.
+	// ErrInvitation means an invitation was used, or is too old.
 	ErrInvitation = errors.New("the invitation was used before, was replaced, or is older than three days")
 )
 
-// roleAdmin is the role of those who look after users.
+// roleAdmin is the role to manage users.
 const roleAdmin = "admin"
 
 // InvitationFor is how long an invitation waits to be used.
@@ -46,7 +45,7 @@ var userName = regexp.MustCompile(`^[\pL\pN][\pL\pN\pM ._@+'-]*$`)
 
 const longestName = 64
 
-// UserName returns the one spelling of a user's name, in which capitals do not matter.
+// UserName returns the standard spelling of a user's name, in lower case.
 func UserName(text string) (string, error) {
 	name := strings.ToLower(strings.TrimSpace(text))
 	if utf8.RuneCountInString(name) > longestName || !userName.MatchString(name) {
@@ -55,24 +54,24 @@ func UserName(text string) (string, error) {
 	return name, nil
 }
 
-// reservedNames are those of actors in the audit log that are no users of the pages.
+// reservedNames are the names of other actors in the audit log.
 var reservedNames = []string{"payersync", "root", "schedule"}
 
-// ErrReservedName is an ErrUserName: the name is that of another actor in the audit log.
+// ErrReservedName is an ErrUserName: another actor in the audit log has the name.
 var ErrReservedName error = reservedName{}
 
 type reservedName struct{}
 
-// Error says which names are reserved.
+// Error lists the reserved names.
 func (reservedName) Error() string {
 	return "the names " + strings.Join(reservedNames, ", ") + " are reserved: they stand in the audit log for actors that are no users of the pages"
 }
 
-// Is reports that such a name is none of a user.
+// Is reports a reserved name as an ErrUserName.
 func (reservedName) Is(target error) bool { return target == ErrUserName }
 
-// NewUserName returns the one spelling of a name that somebody is to act under. It fails with
-// ErrUserName, or with ErrReservedName for the name of another actor.
+// NewUserName returns the standard spelling of a name for a new user. It fails with ErrUserName, or with
+// ErrReservedName for the name of another actor.
 func NewUserName(text string) (string, error) {
 	name, err := UserName(text)
 	if err == nil && slices.Contains(reservedNames, name) {
@@ -81,10 +80,9 @@ func NewUserName(text string) (string, error) {
 	return name, err
 }
 
-// Invite makes a user of a role, or lets one who exists choose another password, and returns the
-// path of a link that does it once. A new user is limited to these connections, none for one who
-// sees all. The role and the limits of one who exists stay; the password of before works until the
-// link is used. Earlier invitations of that person end.
+// Invite creates a user with a role, or lets an existing user choose a new password. It returns the path of a
+// single-use link. A new user is limited to these connections; none means all. An existing user keeps the role and the
+// limits, and the old password works until the link is used. Earlier invitations of the person end.
 func (u Users) Invite(ctx context.Context, name, role string, connections []string, by string) (path string, err error) {
 	if name, err = NewUserName(name); err != nil {
 		return "", err
@@ -119,8 +117,7 @@ func hashOfToken(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Invited returns the user whom an invitation is for, without using it up. It fails with
-// ErrInvitation.
+// Invited returns the user of an invitation without using it up. It fails with ErrInvitation.
 func (u Users) Invited(ctx context.Context, token string) (*state.User, error) {
 	link, err := u.Ledger.LoginLink(ctx, hashOfToken(token))
 	if err != nil {
@@ -136,8 +133,8 @@ func (u Users) Invited(ctx context.Context, token string) (*state.User, error) {
 	return user, err
 }
 
-// UseInvitation gives the user of an invitation a password within a write that also signs in, and
-// uses the invitation up: of two who use it at once, one does. It fails with ErrInvitation.
+// UseInvitation sets the password of an invitation's user, within a write for the sign-in, and uses the invitation up.
+// Of two simultaneous uses, one succeeds. It fails with ErrInvitation.
 func (Users) UseInvitation(tx *state.Tx, token, name string, hash connector.Secret) error {
 	good, err := tx.UseLoginLink(hashOfToken(token), time.Now())
 	if err != nil {
@@ -153,7 +150,7 @@ func (Users) UseInvitation(tx *state.Tx, token, name string, hash connector.Secr
 	return errors.Join(err, tx.Audit(state.Entry{Actor: name, Action: "choose a password", Subject: "by invitation"}))
 }
 
-// ChangePassword gives a user another password within a write that keeps that person's own login.
+// ChangePassword sets a user's new password within a write to keep the person's own login.
 func (Users) ChangePassword(tx *state.Tx, name string, hash connector.Secret) error {
 	found, err := tx.SetPassword(name, hash)
 	if err == nil && !found {
@@ -168,8 +165,8 @@ func (u Users) SetRole(ctx context.Context, name, role, by string, evenLast bool
 	return u.change(ctx, name, entry, evenLast || role == roleAdmin, func(tx *state.Tx) (bool, error) { return tx.SetRole(name, role) })
 }
 
-// Limit limits a user to connections; none of them for one who sees all. The last admin who sees
-// all stays one, unless evenLast says so.
+// Limit limits a user to connections; none means all. The last admin with all connections keeps this, unless evenLast
+// is set.
 func (u Users) Limit(ctx context.Context, name string, connections []string, by string, evenLast bool) error {
 	entry := state.Entry{Actor: by, Action: "limit a user", Subject: name + " to " + strings.Join(connections, " ")}
 	if len(connections) == 0 {
@@ -184,7 +181,7 @@ func (u Users) Remove(ctx context.Context, name, by string, evenLast bool) error
 	return u.change(ctx, name, entry, evenLast, func(tx *state.Tx) (bool, error) { return tx.RemoveUser(name) })
 }
 
-// change does something to a user that may take an admin away, unless it is the last one.
+// change carries out an action on a user. It refuses to remove the last admin, unless evenLast is set.
 func (u Users) change(ctx context.Context, name string, entry state.Entry, evenLast bool, do func(*state.Tx) (bool, error)) error {
 	return u.Ledger.Do(ctx, func(tx *state.Tx) error {
 		last, err := tx.LastAdmin(name)
