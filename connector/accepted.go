@@ -9,11 +9,9 @@ import (
 	"strings"
 )
 
-// Accepted is a difference between a record and its customer that a person has accepted:
-// while the mapping makes Ours of the field, the customer may hold Theirs. A contact or an
-// address that somebody took away, people[0], is accepted whole. An ignored part (name,
-// people or addresses) is left to the billing service altogether. The values may be
-// personal.
+// Accepted is a difference between a record and its customer accepted by a person. While the mapping gives Ours for the
+// field, the customer may hold Theirs. A removed contact or address, people[0], is accepted whole. An ignored part
+// (name, people or addresses) is left entirely to the billing service. The values may be personal.
 type Accepted struct {
 	Path    string `json:"path"`
 	Ours    string `json:"ours,omitempty"`
@@ -21,12 +19,10 @@ type Accepted struct {
 	Ignored bool   `json:"ignored,omitempty"`
 }
 
-// Holds reports whether the difference still stands for what the mapping makes of the
-// record: that our value has changed since ends it.
+// Holds reports whether the difference is still accepted. A change of our value ends it.
 func (a Accepted) Holds(c Customer) bool { return a.Ignored || c.At(a.Path) == a.Ours }
 
-// At returns the text at a path, or the contact or address at it as JSON; "" where there is
-// none.
+// At returns the text at a path, or the contact or address at it as JSON; "" for none.
 func (c Customer) At(path string) string {
 	for i, p := range c.People {
 		if path == fmt.Sprintf("people[%d]", i) {
@@ -44,8 +40,8 @@ func (c Customer) At(path string) string {
 	return c.texts()[path]
 }
 
-// With returns the customer with what was accepted in the place of what is ours. A person
-// or address of whom nothing is left is left out.
+// With returns the customer with the accepted values in place of ours. It omits people and addresses without any value
+// left.
 func (c Customer) With(accepted []Accepted) Customer {
 	if len(accepted) == 0 {
 		return c
@@ -63,8 +59,8 @@ func (c Customer) With(accepted []Accepted) Customer {
 	return out
 }
 
-// PathBefore returns the path that something has in the customer which has another one,
-// because contacts or addresses before it are left out, in what With returns.
+// PathBefore returns the path in With's result for a path in the customer. The two differ if contacts or addresses
+// before it are omitted.
 func (c Customer) PathBefore(path string, accepted []Accepted) string {
 	list, rest, element := strings.Cut(path, "[")
 	number, field, _ := strings.Cut(rest, "]")

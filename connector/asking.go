@@ -22,8 +22,8 @@ const (
 	DoNotAsk  AskDecision = "do_not_ask" // do not ask, whatever the mapping says
 )
 
-// AskingRule names the rule of a mapping that does not ask a payer. file is the mapping's path, and
-// line 0 stands for a file without mandate.request.
+// AskingRule names the mapping rule against asking a payer. file is the mapping's path. line is 0 for a file without
+// mandate.request.
 func AskingRule(file string, line int) string {
 	if file == "" {
 		file = "the mapping"

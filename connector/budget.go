@@ -10,7 +10,7 @@ type Limits struct {
 	Concurrent int // requests in flight
 }
 
-// Turn is the ledger's answer to who asks for one request of a budget.
+// Turn is the ledger's answer to an application for one request of a budget.
 type Turn struct {
 	ID        int64     // what to end it by; 0 when nothing has to be given back
 	NotBefore time.Time // zero when the turn is granted, else when to ask again

@@ -24,12 +24,12 @@ const (
 	ActionUpdate Action = "update"
 	ActionLink   Action = "link"
 
-	// ActionUnlink is what people see of an update that takes the key off a customer and lets
-	// it go; in the ledger it is an update.
+	// ActionUnlink is the displayed action of an update to release a customer by removing its key. In the ledger it is
+	// an update.
 	ActionUnlink Action = "unlink"
 )
 
-// ChangeState is where a change stands. The package comment draws its moves.
+// ChangeState is the state of a change. The package comment shows its transitions.
 type ChangeState string
 
 // The change states.
@@ -56,9 +56,8 @@ const (
 // RunOutcome is how a run ended.
 type RunOutcome string
 
-// The outcomes. RunComplete means that nothing is left which payersync could do
-// by itself; RunIncomplete that a later run has work to take up; RunFailed that
-// the run could not do its work at all.
+// The outcomes. RunComplete means payersync has nothing left to do by itself. RunIncomplete means a later run has work
+// to continue. RunFailed means the run could not do its work at all.
 const (
 	RunRunning          RunOutcome = "running"
 	RunAwaitingApproval RunOutcome = "awaiting_approval"
@@ -67,13 +66,12 @@ const (
 	RunFailed           RunOutcome = "failed"
 )
 
-// InboxState is where an accepted webhook delivery stands.
+// InboxState is the state of an accepted webhook delivery.
 type InboxState string
 
-// The inbox states. Superseded means a read that started later was applied
-// before this delivery's own; parked that its customer is not known yet;
-// quarantined that it was signed but could not be understood; ignored that it
-// speaks of something payersync does not follow.
+// The inbox states. Superseded means a read started later was applied before this delivery's own. Parked means its
+// customer is not known yet. Quarantined means it was signed, but not understood. Ignored means payersync does not
+// follow its subject.
 const (
 	InboxReceived    InboxState = "received"
 	InboxReflected   InboxState = "reflected"

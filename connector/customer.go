@@ -17,27 +17,24 @@ import (
 // customer.
 const MaxAddresses = 1
 
-// Key is the externalData pair that identifies a payer in the billing service.
-// Its bytes are the identity: values that differ in case or spaces are two keys.
+// Key is the externalData pair to identify a payer in the billing service. Its bytes are the identity: values with a
+// different case or different spaces are two keys.
 //
-// Where numbers are unique within one organisation only, Scope names the organisation. It is
-// written in a pair of its own beside the key, and is part of the identity: equal numbers of
-// two organisations are two keys.
+// If numbers are unique only within one organisation, Scope names the organisation. It is written in a separate pair
+// beside the key and is part of the identity: equal numbers of two organisations are two keys.
 type Key struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 	Scope string `json:"scope,omitempty"`
 }
 
-// scopeSuffix ends the name of the pair that names a key's organisation.
+// scopeSuffix is the end of the scope pair's name.
 const scopeSuffix = "Scope"
 
-// ScopeName returns the name of the externalData pair that holds the scope of a key called
-// name.
+// ScopeName returns the name of the externalData pair with the scope of the key called name.
 func ScopeName(name string) string { return name + scopeSuffix }
 
-// KeyIn returns the key called name that externalData carries; its value is blank when there
-// is none.
+// KeyIn returns the key called name in externalData; its value is blank for none.
 func KeyIn(externalData map[string]string, name string) Key {
 	value, has := externalData[name]
 	if !has {
@@ -46,8 +43,7 @@ func KeyIn(externalData map[string]string, name string) Key {
 	return Key{Name: name, Value: value, Scope: externalData[ScopeName(name)]}
 }
 
-// KeysIn returns every pair of externalData as a key, with its scope where it has one; a pair
-// that is the scope of another is none.
+// KeysIn returns every pair of externalData as a key, with its scope if it has one. Scope pairs are not keys.
 func KeysIn(externalData map[string]string) []Key {
 	var out []Key
 	for name := range externalData {
@@ -65,7 +61,7 @@ func IsScope(externalData map[string]string, name string) bool {
 	return is && has
 }
 
-// Pairs returns the externalData pairs that carry the key.
+// Pairs returns the externalData pairs of the key.
 func (k Key) Pairs() map[string]string {
 	out := map[string]string{k.Name: k.Value}
 	if k.Scope != "" {
@@ -77,25 +73,22 @@ func (k Key) Pairs() map[string]string {
 // Unscoped returns the key without its scope: what it was called before it had one.
 func (k Key) Unscoped() Key { return Key{Name: k.Name, Value: k.Value} }
 
-// Gains reports whether other is the key with the scope that it does not have yet.
+// Gains reports whether other is this key with a scope added.
 func (k Key) Gains(other Key) bool {
 	return k.Scope == "" && other.Scope != "" && other.Unscoped() == k
 }
 
-// MayBe reports whether a customer that carries a key may be this key's: it is the same, or
+// MayBe reports whether a customer with the carried key may belong to this key: the keys are equal, or the carried one
 // has no scope yet.
 func (k Key) MayBe(carried Key) bool { return carried == k || carried == k.Unscoped() }
 
-// scopeMark stands between a key's value and its scope in ID. No text that is sent can hold
-// it.
+// scopeMark separates a key's value from its scope in ID. No text to be sent can contain it.
 const scopeMark = "\x1f"
 
-// ID returns the key as one text that no other key has: name=value, and behind U+001F its
-// scope.
+// ID returns the key as a unique text: name=value, then U+001F and the scope.
 func (k Key) ID() string { return k.Name + "=" + k.ScopedValue() }
 
-// ScopedValue returns the value, and behind U+001F the scope where there is one: ParseKey
-// takes it apart.
+// ScopedValue returns the value, then U+001F and the scope if there is one. ParseKey parses it.
 func (k Key) ScopedValue() string {
 	if k.Scope == "" {
 		return k.Value
@@ -126,9 +119,8 @@ type Customer struct {
 	ExternalData map[string]string `json:"externalData,omitempty"` // holds the key pair too
 }
 
-// Person is one contact of a customer. Either Name or FirstName and LastName
-// are given; the billing dialect derives the one it writes from the other. The flags are
-// "true" or "false", and "" where a mapping says nothing of them: then they are not ours.
+// Person is one contact of a customer. Either Name or FirstName and LastName are given; the billing dialect derives one
+// from the other. The flags are "true" or "false", and "" if the mapping does not give them: then they are not ours.
 type Person struct {
 	Name      string `json:"name,omitempty"`
 	FirstName string `json:"firstName,omitempty"`
@@ -139,8 +131,8 @@ type Person struct {
 	Primary       string `json:"primary,omitempty"`       // this is the customer's primary contact
 	Communication string `json:"communication,omitempty"` // the service writes to this contact
 
-	// ID is the service's own id of the contact, where a read has shown one. No mapping makes
-	// it, and no hash or comparison of customers counts it.
+	// ID is the service's own id of the contact, if a read has shown one. No mapping sets it, and hashes and
+	// comparisons of customers ignore it.
 	ID string `json:"id,omitempty"`
 }
 
@@ -150,8 +142,8 @@ func (p Person) Unflagged() Person {
 	return p
 }
 
-// WithIDs returns the customer with the service's own ids of its contacts, as a read has shown
-// them. A contact is known by its e-mail address, or by its name where neither has an address.
+// WithIDs returns the customer with the service's own ids of its contacts, as read. It matches contacts by e-mail
+// address, or by name if neither has an address.
 func (c Customer) WithIDs(shown []Person) Customer {
 	c.People = slices.Clone(c.People)
 	for i := range c.People {
@@ -194,23 +186,21 @@ type Address struct {
 	Country  string `json:"country,omitempty"`
 }
 
-// Hash returns the SHA-256, in hex, of the customer's canonical JSON. Equal
-// hashes mean that nothing needs to be sent.
+// Hash returns the SHA-256, in hex, of the customer's canonical JSON. Equal hashes mean there is nothing to send.
 func (c Customer) Hash() string {
 	b, _ := json.Marshal(c.WithoutIDs())
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
 
-// Problem is one rule of the billing service that a rendered customer breaks.
+// Problem is a violation of a billing service rule by a mapped customer.
 type Problem struct {
 	Reason Reason
 	Detail string // a sentence for an accountant, without personal values
 }
 
-// Problems returns every rule of the billing service that the customer
-// breaks (billing/README.md#customers), and text the service should never see: they are caught before
-// sending, with the rule the service itself applies (fault F53).
+// Problems returns every violation of the billing service's rules (billing/README.md#customers), and text unfit for the
+// service. It applies the service's own rules before sending (fault F53).
 func (c Customer) Problems() []Problem {
 	var out []Problem
 	add := func(r Reason, format string, args ...any) {
@@ -299,8 +289,8 @@ func ValidEmail(s string) bool {
 	return dot > 0 && !strings.HasSuffix(domain, ".")
 }
 
-// TrimEmail removes spaces, invisible characters and quotation marks from the edges of an
-// address. What is inside stays, so that ValidEmail refuses it.
+// TrimEmail removes spaces, invisible characters and quotation marks from the edges of an address. It keeps the inner
+// ones, so ValidEmail refuses the address.
 func TrimEmail(s string) string {
 	return strings.TrimFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || invisible(r) || strings.ContainsRune(quotationMarks, r)
@@ -319,9 +309,8 @@ func invisible(r rune) bool {
 // blankLetters count as letters or marks in Unicode, and show nothing.
 var blankLetters = []rune{'\u034f', '\u115f', '\u1160', '\u2800', '\u3164', '\uffa0', '\ufe0e', '\ufe0f'}
 
-// FieldChange is one difference that a change would make, by its path in the
-// rendered customer. From and To may be personal: they are sealed at rest and
-// shown only to the person who asks for a plan.
+// FieldChange is one difference made by a change, by its path in the mapped customer. From and To may be personal: they
+// are sealed at rest, and only the person requesting a plan sees them.
 type FieldChange struct {
 	Path string `json:"path"`
 	From string `json:"from"`
@@ -360,11 +349,10 @@ type RemoteCustomer struct {
 	Raw          json.RawMessage   // the object as it came, for lossless merging
 }
 
-// Written is what one update of ours did to a customer: its JSON as it was read before, and
-// the body that was sent.
+// Written is the effect of one update of ours on a customer: its JSON as read before, and the body sent.
 type Written struct{ Before, Sent json.RawMessage }
 
-// Release is what lets a customer go that is no payer's any more.
+// Release is the change to free a customer from its payer.
 type Release struct {
 	Body json.RawMessage // to be sent; nil when there is nothing to take back
 	Diff []FieldChange   // what the customer shows now against what it would show, with its own places

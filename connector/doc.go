@@ -1,29 +1,25 @@
-// Package connector is the vocabulary of payersync: what a record, a customer,
-// a mandate and a change are, which states they can be in, and the reason codes
-// that people meet. It uses the standard library only and does nothing by
-// itself; reading systems, speaking HTTP and storing rows are left to the
-// packages below and beside it.
+// Package connector is the vocabulary of payersync: records, customers, mandates and changes, their states, and the
+// reason codes for people. It uses only the standard library and performs no actions. Other packages read systems,
+// speak HTTP and store rows.
 //
 // # Link state of a payer
 //
-// A payer is one source record that the mapping includes. Its link says, in one word for
-// people, how it relates to a customer of the billing service:
+// A payer is one source record included by the mapping. Its link state describes, in one word for people, its relation
+// to a customer of the billing service:
 //
-//	new       nothing is known of a customer, and nothing stands in the way of one
+//	new       no customer is known, and nothing prevents a create
 //	creating  a create was sent, and no read has shown its customer with the key yet
-//	linked    a read has shown the customer with the key, and nobody else has it
+//	linked    a read has shown the customer with the key, and no other customer has it
 //	conflict  the key is doubled, another's, or off the customer
-//	missing   a read says that the customer does not exist
+//	missing   a read reports the customer as nonexistent
 //	held      there is no customer, and a person has to decide
 //
-// Nothing is decided by it: protocol/README.md has every arrow, printed from the tables
-// that do decide.
+// The link state decides nothing. protocol/README.md shows all transitions, generated from the deciding tables.
 //
 // # State of a change
 //
-// A change is one thing to do for one payer. Its exact bytes are committed
-// before they are sent, and only those bytes are sent until the answer is
-// definite.
+// A change is one thing to do for one payer. Its exact bytes are committed before they are sent, and only these bytes
+// are sent until the answer is definite.
 //
 //	pending ──freeze──▶ frozen ──answer 2xx──▶ done
 //	   │  ▲               │ ▲ ──answer 4xx──▶ failed
@@ -34,13 +30,12 @@
 //	   │ newer plan         │ nobody wants it, and looked for
 //	   └──────▶ void ◀──────┘
 //
-// A pending change is held, too, when what is read right before it is sent is for a
-// person to decide.
+// A pending change is also held if the read right before sending calls for a person's decision.
 //
 // # Status of a mandate
 //
-// Spelt as the billing service spells it (billing/README.md#mandates). A status it
-// does not list is kept as it came and never acted on.
+// The names are those of the billing service (billing/README.md#mandates). payersync stores an unlisted status
+// unchanged and never acts on it.
 //
 //	(none) ──link──▶ CREATED ──payer signs──▶ PENDING ──bank──▶ ACTIVE
 //	                    │                        │                │

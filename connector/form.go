@@ -5,15 +5,12 @@ import (
 	"unicode"
 )
 
-// phoneDigits is how many digits at the end of two phone numbers must agree for
-// them to be the same number, one with and one without its country code.
+// phoneDigits is the number of final digits to compare between two phone numbers: one may lack its country code.
 const phoneDigits = 7
 
-// SameForm reports whether two texts say the same in another form: services tidy
-// up what they are sent, and give a phone number back without spaces or with its
-// country code, a name without the second space, an address in capitals. It is for
-// comparing what a service shows with what it was sent before; whether an edit is
-// worth sending is for Customer.Hash to say.
+// SameForm reports whether two texts are the same value in different forms. Services normalise values: they return a
+// phone number without spaces or with its country code, a name without the second space, an address in capitals. Use it
+// to compare a service's value with the value sent before. Customer.Hash decides whether an edit is worth sending.
 func SameForm(a, b string) bool {
 	if a == b {
 		return true
@@ -40,8 +37,7 @@ func samePhone(a, b string) bool {
 	return len(digitsA) >= phoneDigits && strings.HasSuffix(digitsB, digitsA)
 }
 
-// phone returns the digits of a text that is a phone number, without the zeros
-// that stand for a prefix; "" for any other text.
+// phone returns the digits of a phone number without prefix zeros; "" for any other text.
 func phone(s string) string {
 	if strings.Trim(s, "+0123456789 ().-/") != "" {
 		return ""

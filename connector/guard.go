@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// PanicError is the error of a step that panicked. What was thrown could hold anything, also
-// somebody's name, so only an error of the Go runtime is given in words; of anything else the
-// type is given.
+// PanicError is the error of a panicked step. A panic value may contain anything, even a person's name. So only errors
+// of the Go runtime appear as text; for other values only the type appears.
 type PanicError struct {
 	What  string // for example "runtime error: index out of range [3] with length 2"
 	Stack string // where it happened; arguments are numbers in it
@@ -20,8 +19,8 @@ type PanicError struct {
 // Error returns what was thrown.
 func (e *PanicError) Error() string { return "it panicked: " + e.What }
 
-// Where returns the file and the line that panicked, "" when the stack does not tell. A release
-// names its files without the folders that they were built in.
+// Where returns the file and line of the panic, "" if the stack does not show it. A release names its files without
+// their build folders.
 func (e *PanicError) Where() string {
 	_, after, _ := strings.Cut(e.Stack, "\npanic(")
 	for line := range strings.Lines(after) {
@@ -45,8 +44,8 @@ func NewPanicError(thrown any, stack string) *PanicError {
 	return e
 }
 
-// Guard calls f and turns its panic into a *PanicError. A panic of a goroutine that nobody
-// guards ends the process, and Go prints what was thrown.
+// Guard calls f and turns its panic into a *PanicError. An unguarded panic in a goroutine ends the process, and Go
+// prints its value.
 func Guard(f func() error) (err error) {
 	defer func() {
 		if thrown := recover(); thrown != nil {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// IDs is a set of ids. It keeps 96 bits of keyed hashes of each, sorted, so that a million ids take about 17 MB however
-// long they are; a map of them would take 38 MB, and one of the ids themselves 104 MB. It is not safe for concurrent use.
+// IDs is a set of ids. It keeps 96 bits of keyed hashes of each, sorted: a million ids take about 17 MB, regardless of
+// their length. A map of the hashes would take 38 MB, and a map of the ids 104 MB. It is not safe for concurrent use.
 type IDs struct {
 	seeds   [2]maphash.Seed
 	buckets [1024][]idHash // by the first bits of the hash, so that little moves when one is put in
@@ -40,7 +40,7 @@ func (s *IDs) Has(id string) bool {
 // Len returns how many ids there are.
 func (s *IDs) Len() int { return s.count }
 
-// find returns where an id is in its bucket, or where it belongs.
+// find returns the position of an id in its bucket, or the position to insert it.
 func (s *IDs) find(id string) (hash idHash, bucket *[]idHash, at int, found bool) {
 	a, b := maphash.String(s.seeds[0], id), maphash.String(s.seeds[1], id)
 	hash = idHash{uint32(a >> 32), uint32(a), uint32(b)} //nolint:gosec // parts of it

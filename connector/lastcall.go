@@ -9,8 +9,8 @@ import (
 // lastCallKey is the key of WithLastCall in a context.
 type lastCallKey struct{}
 
-// WithLastCall returns a context for requests that may still be answered after last
-// has ended, but of which none may leave any more from then on.
+// WithLastCall returns a context for a drain: after the end of last no new request may be sent, but requests in flight
+// may still be answered.
 func WithLastCall(ctx, last context.Context) context.Context {
 	return context.WithValue(ctx, lastCallKey{}, last)
 }
@@ -18,16 +18,15 @@ func WithLastCall(ctx, last context.Context) context.Context {
 // fenceKey is the key of WithFence in a context.
 type fenceKey struct{}
 
-// WithFence returns a context for requests of which none may leave any more once holds says why. It is asked
-// in the moment in which a request would leave: a process may have stood still before that for as long as it
-// likes, and no context of it has ended meanwhile.
+// WithFence returns a context with a fence: no request may be sent once holds returns an error. holds is called right
+// before each request. A process may have been paused before this for any time, without the end of any of its contexts.
 func WithFence(ctx context.Context, holds func() error) context.Context {
 	return context.WithValue(ctx, fenceKey{}, holds)
 }
 
-// MayLeave returns nil while a request of this context may leave, and why it may not from the
-// moment on in which ctx or the last of WithLastCall has ended, or what WithFence asks for holds no more; a
-// context of Leaving hears of the first two a moment late, and of the last not at all.
+// MayLeave returns nil while requests of this context may be sent. It returns the reason after the end of ctx or of
+// WithLastCall's last, or if WithFence's holds fails. A context of Leaving learns of the first two a moment late, and
+// not of the third.
 func MayLeave(ctx context.Context) error {
 	if holds, ok := ctx.Value(fenceKey{}).(func() error); ok {
 		if err := holds(); err != nil {
@@ -40,9 +39,8 @@ func MayLeave(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Leaving returns a context that ends with ctx, or with the last of WithLastCall if
-// that is earlier: who waits to send a request waits with it. The function gives up
-// what the context holds.
+// Leaving returns a context for waiting to send a request. It ends with ctx, or with WithLastCall's last if this is
+// earlier. The function releases the context's resources.
 func Leaving(ctx context.Context) (context.Context, context.CancelFunc) {
 	leaving, cancel := context.WithCancelCause(ctx)
 	last, ok := ctx.Value(lastCallKey{}).(context.Context)
@@ -59,25 +57,25 @@ func Leaving(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// leaseSpare is which part of a lease counts as over before its end: so much later the clock of whoever granted it
-// may have begun to count.
+// leaseSpare is the fraction of a lease to treat as expired early: the grantor's clock may have started that much
+// later.
 const leaseSpare = 12
 
-// Lease is what a process knows of a lease that it holds by this machine's clocks alone. One of them stands still
-// while a machine sleeps, and one may be set. It is safe for concurrent use.
+// Lease tracks a lease of this process by the machine's clocks alone. One of them stops while a machine sleeps, and one
+// may be set. It is safe for concurrent use.
 type Lease struct {
 	lasts   time.Duration
 	renewed atomic.Pointer[time.Time]
 }
 
-// NewLease returns a lease that lasts so long from a time of OfThisMachine on.
+// NewLease returns a lease with the given duration, starting at a time of OfThisMachine.
 func NewLease(lasts time.Duration, from time.Time) *Lease {
 	l := &Lease{lasts: lasts}
 	l.Renew(from)
 	return l
 }
 
-// Renew says when it was last asked for, which is before it was granted.
+// Renew records the time of the last request for the lease. This time is before the grant.
 func (l *Lease) Renew(asked time.Time) { l.renewed.Store(&asked) }
 
 // Over reports whether another may hold it by now.
@@ -86,6 +84,6 @@ func (l *Lease) Over() bool {
 	return max(now.Sub(renewed), now.Round(0).Sub(renewed.Round(0))) > l.lasts-l.lasts/leaseSpare
 }
 
-// OfThisMachine is the time by this machine's own clocks, which nothing stores: how long a process stood still, no other
-// clock knows.
+// OfThisMachine returns the time by this machine's own clocks. It is never stored: only these clocks show a pause of
+// the process.
 func OfThisMachine() time.Time { return time.Now() }

@@ -18,8 +18,8 @@ type Mandate struct {
 // Values beyond the listed ones are kept and shown, never acted on.
 type MandateStatus string
 
-// The statuses that are known. The interface lists the first four; a mandate that is
-// brought over from another provider is in the fifth until it is active or cancelled.
+// The known statuses. The interface lists the first four. A mandate brought over from another provider has the fifth
+// until it is active or cancelled.
 const (
 	MandateCreated   MandateStatus = "CREATED"
 	MandatePending   MandateStatus = "PENDING"
@@ -28,7 +28,7 @@ const (
 	MandateMigrating MandateStatus = "MIGRATING"
 )
 
-// MandateStatuses are all known statuses, in the order in which people read them.
+// MandateStatuses are all known statuses, in display order.
 var MandateStatuses = []MandateStatus{MandateCreated, MandatePending, MandateMigrating, MandateActive, MandateCancelled}
 
 // Known reports whether it is known what the status means.
@@ -58,9 +58,8 @@ func (s MandateStatus) Label() string {
 	return "unknown status " + string(s)
 }
 
-// LeadsTo reports whether a mandate with this status may have another one later
-// without anything unusual: the same, or one further on its way. It is false where
-// either is not documented.
+// LeadsTo reports whether a mandate may normally change from this status to later: the same status, or a further one.
+// It is false if either is undocumented.
 func (s MandateStatus) LeadsTo(later MandateStatus) bool {
 	from, to := slices.Index(MandateStatuses, s), slices.Index(MandateStatuses, later)
 	return s == later || from >= 0 && to > from

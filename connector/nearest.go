@@ -2,10 +2,9 @@ package connector
 
 import "strings"
 
-// Nearest returns the known word that a misspelt one was probably meant to be,
-// and "" when none is near: at most one slip in three letters, case aside. Two
-// letters swapped count as one slip. Fields, columns, keys and flags all ask it,
-// so that every message guesses alike.
+// Nearest returns the known word closest to a misspelt one, and "" if none is near: at most one error in three letters,
+// ignoring case. Two swapped letters count as one error. Fields, columns, keys and flags all use it, so every message
+// guesses alike.
 func Nearest(word string, known []string) string {
 	best, found := len([]rune(word))/3+1, ""
 	for _, k := range known {
@@ -19,8 +18,8 @@ func Nearest(word string, known []string) string {
 	return found
 }
 
-// slips counts insertions, deletions, replacements and swaps of neighbours that
-// turn a into b. It stops counting when their lengths differ by more than limit.
+// slips counts the insertions, deletions, replacements and swaps of neighbours between a and b. It stops counting if
+// their lengths differ by more than limit.
 func slips(a, b []rune, limit int) int {
 	if d := len(a) - len(b); d > limit || -d > limit {
 		return limit + 1

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Reach says which addresses may be connected to. The zero value allows all.
+// Reach restricts the addresses for connections. The zero value allows all.
 type Reach struct {
 	PublicOnly bool           // public addresses only, whatever a name resolves to (fault F81)
 	Also       []netip.Prefix // addresses that are allowed nevertheless
 }
 
-// ErrAddress means that an address is not one that may be connected to.
+// ErrAddress means connections to an address are forbidden.
 var ErrAddress = errors.New("it is not public, and nothing says that it may be reached (accounts.networks of a node)")
 
 // Dialer returns what makes connections to allowed addresses, each within a time.
@@ -28,8 +28,7 @@ func (r Reach) Dialer(within time.Duration) *net.Dialer {
 	return d
 }
 
-// control looks at the address that is about to be connected to, after
-// the name was resolved: a name that changes its mind later gains nothing.
+// control checks the resolved address right before the connection, so a later change of the name has no effect.
 func (r Reach) control(_, address string, _ syscall.RawConn) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil || !r.Allows(target.Addr()) {
@@ -44,8 +43,8 @@ func (r Reach) Allows(ip netip.Addr) bool {
 	return !r.PublicOnly || isPublic(ip) || slices.ContainsFunc(r.Also, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// reserved are the special-purpose blocks that the netip predicates do not
-// know, and those that carry another address inside them.
+// reserved are the special-purpose blocks missing from the netip predicates, and blocks with another address inside
+// them.
 var reserved = prefixes(
 	"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
 	"198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",

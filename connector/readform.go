@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// ReadForm reads the form of a request, of either kind, and fails where it did not arrive whole.
-// PostFormValue hides such failures, and a form that broke off would look like one with blank fields.
-// memory is how many bytes of its files are kept in memory.
+// ReadForm parses a request's form, of either kind, and fails if it is incomplete. PostFormValue hides such failures,
+// and a truncated form would look like one with blank fields. memory is the number of bytes of its files to keep in
+// memory.
 func ReadForm(r *http.Request, memory int64) error {
 	body := &watchedBody{ReadCloser: r.Body}
 	r.Body = body
@@ -24,7 +24,7 @@ func ReadForm(r *http.Request, memory int64) error {
 	return err
 }
 
-// watchedBody keeps the error for which a body could not be read.
+// watchedBody keeps the error from reading a body.
 type watchedBody struct {
 	io.ReadCloser
 	err error
@@ -39,8 +39,8 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// BodyStatus returns the status that answers a request whose body could not be read, by the reason:
-// 408 for one that was too slow, 413 for one that is too large, 400 for any other.
+// BodyStatus returns the status for a request with an unreadable body: 408 if it was too slow, 413 if it is too large,
+// 400 otherwise.
 func BodyStatus(err error) int {
 	var large *http.MaxBytesError
 	switch {

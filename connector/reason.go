@@ -55,9 +55,8 @@ type Explanation struct {
 	Ways     []Way  // the commands that end it, the one that most want first
 }
 
-// Way is an act by which a person ends what is told, with the command that performs it. In the
-// command, RECORD, OTHER, OLD, CUSTOMER, ANOTHER and DELIVERY stand for ids, and TEXT and PART
-// for what the person has to say.
+// Way is an act of a person to end a finding, with its command. In the command, RECORD, OTHER, OLD, CUSTOMER, ANOTHER
+// and DELIVERY stand for ids, and TEXT and PART for the person's input.
 type Way struct {
 	Act     Act
 	Command string
@@ -122,7 +121,7 @@ func (s Sends) Sentence() string {
 	return "It is sent at once."
 }
 
-// The ways out that several reasons have.
+// The ways out shared by several reasons.
 var (
 	giveUp = Way{ActGiveUp, "payersync attention give-up RECORD --reason TEXT", "Leaves the record out on your word, with the customer and the mandate that it may have as they are; " +
 		"a request that may still arrive stays known, and you are told when the record becomes another. --undo takes it back.", SendsNothing}
@@ -139,8 +138,7 @@ var (
 	reject       = Way{ActReject, "payersync payers match reject RECORD CUSTOMER", "Says that the customer is not the record's: the next sync makes a new one.", SendsNextSync}
 )
 
-// Reasons explains every reason code, and names the commands that end it. Everything that
-// tells people what to do reads it here.
+// Reasons explains every reason code, and names the commands to end it. All instructions to people come from here.
 var Reasons = map[Reason]Explanation{
 	ReasonRecordUnreadable: {"The accounting record could not be read.", "Correct the record or the export; the next run takes it up.", []Way{giveUp}},
 	ReasonMappingFailed:    {"The mapping could not be applied to this record.", "Correct the record, or the named line of the mapping.", []Way{giveUp}},
@@ -215,7 +213,7 @@ var Reasons = map[Reason]Explanation{
 	}},
 }
 
-// Who is who can end what is told.
+// Who is the party able to end a finding.
 type Who string
 
 // Who there is.
@@ -227,7 +225,7 @@ const (
 	WhoNobody   Who = "nobody"   // it ends by itself
 )
 
-// acts says of every reason who can end it.
+// acts assigns to every reason the party able to end it.
 var acts = map[Reason]Who{
 	ReasonRecordUnreadable: WhoBooks, ReasonMappingFailed: WhoOperator, ReasonKeyBlank: WhoBooks, ReasonKeyShared: WhoBooks, ReasonKeyChanged: WhoBooks,
 	ReasonNameMissing: WhoBooks, ReasonEmailMalformed: WhoBooks, ReasonTooManyAddresses: WhoBooks, ReasonTwoPrimary: WhoBooks, ReasonIllegalText: WhoBooks,
@@ -240,15 +238,14 @@ var acts = map[Reason]Who{
 	ReasonEventNotUnderstood: WhoOperator, ReasonTwoWay: WhoOperator, ReasonSubscriptionChanged: WhoOperator, ReasonGivenUpChanged: WhoYou,
 }
 
-// Who returns who can end it.
+// Who returns the party able to end the reason.
 func (r Reason) Who() Who { return acts[r] }
 
 // Sentence returns what is the matter, in plain words.
 func (r Reason) Sentence() string { return Reasons[r].Sentence }
 
-// RestsOnOthers reports whether what others do can take the reason away: other records
-// that have the key, other customers, or the list of them. A payer's own record, customer
-// and requests do not count.
+// RestsOnOthers reports whether a change elsewhere can remove the reason: other records with the key, other customers,
+// or the list of them. A payer's own record, customer and requests do not count.
 func (r Reason) RestsOnOthers() bool {
 	switch r {
 	case ReasonKeyShared, ReasonKeyUnderWay, ReasonLikeness, ReasonRenumbered, ReasonEnteredTwice, ReasonKeyDoubled, ReasonOtherKey, ReasonKeyDisputed, ReasonKeyUnsettled:
@@ -260,5 +257,5 @@ func (r Reason) RestsOnOthers() bool {
 // Next returns what to do about it.
 func (r Reason) Next() string { return Reasons[r].Next }
 
-// Ways returns the commands that end it.
+// Ways returns the commands to end the reason.
 func (r Reason) Ways() []Way { return Reasons[r].Ways }

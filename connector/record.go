@@ -20,9 +20,8 @@ type Record struct {
 	Problem    string          // why it cannot be used, a sentence without personal values; "" when usable
 }
 
-// Hash returns the SHA-256, in hex, of everything in the record that a plan
-// depends on: state, survivor, problem and data. Origin and UpdatedAt are left
-// out, so that a row which merely moved in its file counts as unchanged.
+// Hash returns the SHA-256, in hex, of all parts of the record relevant to a plan: state, survivor, problem and data.
+// It ignores Origin and UpdatedAt, so a row moved within its file counts as unchanged.
 func (r Record) Hash() string {
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(r.State), []byte(r.MergedInto), []byte(r.Problem), r.Data} {
@@ -31,8 +30,8 @@ func (r Record) Hash() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Without returns the record without some of its parts, which say nothing that counts. What is
-// left is written alike whether or not they were there.
+// Without returns the record without the irrelevant parts. The result has the same form whether or not they were
+// present.
 func (r Record) Without(parts []WrittenPart) Record {
 	var data map[string]json.RawMessage
 	if len(parts) == 0 || json.Unmarshal(r.Data, &data) != nil || data == nil {
@@ -50,8 +49,8 @@ func (r Record) Without(parts []WrittenPart) Record {
 	return r
 }
 
-// withoutElements returns a list without the elements that are, or hold, one of these texts; nil
-// where nothing is left, or all of it is to go.
+// withoutElements returns a list without the elements equal to, or containing, one of these texts; nil for an empty
+// result, or to remove the whole.
 func withoutElements(text json.RawMessage, values []string) json.RawMessage {
 	var elements []json.RawMessage
 	if len(values) == 0 || text == nil {
@@ -84,7 +83,7 @@ func withoutElements(text json.RawMessage, values []string) json.RawMessage {
 	return out
 }
 
-// RecordState says where a record stands in its accounting system.
+// RecordState is the state of a record in its accounting system.
 type RecordState string
 
 // The record states. RecordUnknown is a status the adapter does not know; it is
@@ -103,8 +102,8 @@ type Page struct {
 	Proof   Proof // what this page adds to the proof of the whole read
 }
 
-// Proof counts what a read went through, so that a complete one can be told from
-// a lucky one. The proof of a read is the sum over its pages.
+// Proof counts the steps of a read, to tell a complete one from a lucky one. The proof of a read is the sum over its
+// pages.
 type Proof struct {
 	Pages   int `json:"pages"`   // fetched from the source
 	Repeats int `json:"repeats"` // records that a pass met again: edits under the read, or overlapping pages
@@ -131,7 +130,7 @@ type SourceInfo struct {
 	Written []WrittenPart `json:",omitempty"`
 }
 
-// WrittenPart is a part of a record that we write ourselves.
+// WrittenPart is a part of a record written by payersync.
 type WrittenPart struct {
 	Field  string
 	Values []string `json:",omitempty"` // of a list only the elements that are one of these, or hold one; none for the whole field
@@ -154,8 +153,8 @@ type Field struct {
 // FieldType is the type of a source field as a mapping sees it.
 type FieldType string
 
-// The field types. Ids are text even where a system prints digits: a float64
-// would lose them (accounting/README.md#ids-are-texts).
+// The field types. Ids are text even if a system prints digits: a float64 would lose them
+// (accounting/README.md#ids-are-texts).
 const (
 	TypeText   FieldType = "text"
 	TypeNumber FieldType = "number"

@@ -19,17 +19,16 @@ const (
 	FaultUnknown      Fault = "unknown"      // a write left, and no usable answer came: it may have happened
 )
 
-// ErrTokenRenewed is the cause when the access token of a call that is never
-// repeated by itself was refused. There is a new one, and nothing was changed.
+// ErrTokenRenewed is the cause if a call never repeated automatically was refused for its access token. There is a new
+// token, and nothing was changed.
 var ErrTokenRenewed = errors.New("the access token was renewed")
 
-// ErrWrongWay is the cause when the service has the object and takes no such request for
-// it: a setting of how requests are spelled is wrong, and no record.
+// ErrWrongWay is the cause if the service has the object and refuses this form of request. A setting for the spelling
+// of requests is wrong, not a record.
 var ErrWrongWay = errors.New("no request of this form is taken")
 
-// RemoteError is a failed call to a remote system. It holds no query string, header or
-// personal value, and of a body at most a code, and the sentence that explains the refusal
-// of a request which is about nobody.
+// RemoteError is a failed call to a remote system. It contains no query string, header or personal value. Of a body it
+// contains at most a code, and the explanation of a refused request without personal data.
 type RemoteError struct {
 	Op      string    // what was being done, for example "create customer"
 	Fault   Fault     // what it means for the caller
@@ -64,8 +63,7 @@ func FaultOf(err error) Fault {
 	return ""
 }
 
-// RetryAt returns the time that a throttling remote system named; zero when
-// there is none.
+// RetryAt returns the time named by a throttling remote system; zero for none.
 func RetryAt(err error) time.Time {
 	var remote *RemoteError
 	if errors.As(err, &remote) {

@@ -5,8 +5,7 @@ import "context"
 // runKey is the key of WithRun in a context.
 type runKey struct{}
 
-// WithRun returns a context of what is done within a run of the ledger, so that who logs a
-// part of it can say of which run it is.
+// WithRun returns a context for work within a run of the ledger, so log entries can name the run.
 func WithRun(ctx context.Context, run int64) context.Context {
 	return context.WithValue(ctx, runKey{}, run)
 }

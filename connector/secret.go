@@ -4,8 +4,8 @@ import "fmt"
 
 const redacted = "[redacted]"
 
-// Secret is a value that must not be seen: it prints as [redacted] in every
-// format and encoding. Expose it only where it is used.
+// Secret is a confidential value: it prints as [redacted] in every format and encoding. Call Expose only at the point
+// of use.
 type Secret struct{ value string }
 
 // NewSecret returns s as a secret.
@@ -30,11 +30,10 @@ func (Secret) GoString() string { return redacted }
 // Format writes [redacted] for every verb.
 func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 
-// MarshalText returns [redacted], for every encoding that asks for text.
+// MarshalText returns [redacted], for every text-based encoding.
 func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// UnmarshalText takes the text as the secret, so that a configuration may hold
-// one.
+// UnmarshalText sets the secret to the text, so a configuration may contain one.
 func (s *Secret) UnmarshalText(text []byte) error {
 	s.value = string(text)
 	return nil

@@ -2,8 +2,8 @@ package connector
 
 import "errors"
 
-// Standing is how a payer's mandate stands, in the one word that may be written back into
-// the books. Standings are a public interface: tables and webhooks of others hold them.
+// Standing is the state of a payer's mandate, as one word for writing back into the books. Standings are a public
+// interface: tables and webhooks of other systems contain them.
 type Standing string
 
 // The standings.
@@ -15,11 +15,11 @@ const (
 	StandingCancelled Standing = "cancelled"
 )
 
-// Standings are all standings, in the order in which a mandate goes through them.
+// Standings are all standings, in the order of a mandate's life.
 var Standings = []Standing{StandingNone, StandingAsked, StandingSigned, StandingActive, StandingCancelled}
 
-// Standing returns the standing that a status stands for; "" stands for no mandate. It is
-// false for a status that is not documented, of which nothing is told to others.
+// Standing returns the standing for a status; "" is the status for no mandate. It is false for an undocumented status:
+// payersync reports nothing to others about it.
 func (s MandateStatus) Standing() (Standing, bool) {
 	switch s {
 	case "":
@@ -36,7 +36,7 @@ func (s MandateStatus) Standing() (Standing, bool) {
 	return "", false
 }
 
-// Write is one change of the one field of a payer's record that write-back may write.
+// Write is one change of the single field writable by write-back in a payer's record.
 type Write struct {
 	ID         string // the same however often it is sent
 	Connection string
@@ -56,17 +56,15 @@ type WrittenField struct {
 	Closed  string // why nobody can write to the record, as the end of a sentence; "" when one can
 }
 
-// How a write ends that did not succeed. Any other error means that nobody knows.
+// The failures of a write. Any other error means an unknown outcome.
 var (
-	// ErrStale means that nothing was written, because the record was edited since it was
-	// read: it is to be read again.
+	// ErrStale means nothing was written because the record was edited since it was read. Read it again.
 	ErrStale = errors.New("the record was edited since it was read")
-	// ErrNotWritten means that nothing was written, for a reason that is not the record's.
+	// ErrNotWritten means nothing was written, for a reason unrelated to the record.
 	ErrNotWritten = errors.New("nothing was written")
 )
 
-// WriteRefusedError means that nothing was written, and that the system will not write it to
-// this record another time either.
+// WriteRefusedError means nothing was written, and the system will refuse to write this record in future too.
 type WriteRefusedError struct {
 	Why string // a sentence without personal values
 	Err error

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxIndexed is how long a text may be, in bytes, by which something is looked up.
+// MaxIndexed is the maximum length in bytes of a text used for lookups.
 const MaxIndexed = 512
 
-// shownOfUnfit is how much of a text that Indexed replaces is shown, in bytes.
+// shownOfUnfit is the number of bytes kept of a text replaced by Indexed.
 const shownOfUnfit = 64
 
 // Clean returns text as every database keeps it: a U+0000, and what is no UTF-8, is shown as
@@ -23,8 +23,8 @@ func Clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, string(utf8.RuneError)), "\x00", string(utf8.RuneError))
 }
 
-// Harmless returns a character, or U+FFFD for one that could steer a terminal or turn the text around
-// it: a control character, or one that controls the direction of text.
+// Harmless returns a character, or U+FFFD for one able to control a terminal or the text direction: a control
+// character, or a bidirectional control.
 func Harmless(r rune) rune {
 	if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
 		return utf8.RuneError
@@ -34,10 +34,9 @@ func Harmless(r rune) rune {
 
 func isClean(text string) bool { return strings.IndexByte(text, 0) < 0 && utf8.ValidString(text) }
 
-// Indexed returns text as every database keeps it and looks it up by: the text itself but for
-// one that is longer than MaxIndexed, or that Clean would change. Of that it returns how it begins
-// and the hash of all of it, which no other text has. So whoever fills a field with what
-// cannot be kept stops nobody, and is told from everybody else.
+// Indexed returns text in a form fit for storage and lookup in every database. A text longer than MaxIndexed, or
+// changed by Clean, is replaced by its beginning and its hash, so it stays unique. An unstorable value therefore stops
+// no other record, and is never confused with another.
 func Indexed(text string) string {
 	if len(text) <= MaxIndexed && isClean(text) {
 		return text
@@ -52,7 +51,7 @@ func Indexed(text string) string {
 	return begins + "… sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Indexed returns the key as it is looked up by: see the function of that name.
+// Indexed returns the key in its lookup form: see the function of the same name.
 func (k Key) Indexed() Key {
 	return Key{Name: Indexed(k.Name), Value: Indexed(k.Value), Scope: Indexed(k.Scope)}
 }

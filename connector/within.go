@@ -10,11 +10,11 @@ import (
 	"syscall"
 )
 
-// Within is a folder that files must lie in, whatever their names and links say; "" stands for the whole
-// machine. What leads out of it fails with ErrLeadsOut.
+// Within is a folder to confine files to, despite their names and links; "" is the whole machine. Paths out of it fail
+// with ErrLeadsOut.
 type Within string
 
-// ErrLeadsOut means that a path leads out of the folder that its file must lie in.
+// ErrLeadsOut means a path leads out of the folder required for its file.
 var ErrLeadsOut = errors.New("it leads out of the folder that it must lie in")
 
 // OpenFile is os.OpenFile.
@@ -54,7 +54,7 @@ func (w Within) ReadFile(path string) ([]byte, error) {
 	return data, errors.Join(err, f.Close())
 }
 
-// Rename is os.Rename for a file that stays in its folder.
+// Rename is os.Rename within the file's folder.
 func (w Within) Rename(path, name string) error {
 	to := filepath.Join(filepath.Dir(path), name)
 	if w == "" {
@@ -65,8 +65,8 @@ func (w Within) Rename(path, name string) error {
 	})
 }
 
-// Resolve returns the path that a file has without links, for what opens files by itself. Whoever may
-// change links meanwhile can lead that astray.
+// Resolve returns a file's path without links, for programs opening the file by themselves. A later change of links can
+// mislead it.
 func (w Within) Resolve(path string) (string, error) {
 	if w == "" {
 		return path, nil
