@@ -7,8 +7,8 @@ import (
 	"payersync/connector"
 )
 
-// looked is how many linked customers are looked for, of those that changed last and of those
-// that changed longest ago.
+// looked is the number of linked customers to look for, among the last changed ones and among the longest unchanged
+// ones.
 const looked = 10
 
 // Evidence is what tells whether an account of the billing service is the ledger's: the same
@@ -32,11 +32,10 @@ func (e Evidence) String() string {
 	return fmt.Sprintf("none of the %d linked customers that were looked for is there under its id with our key", e.Looked)
 }
 
-// Proves reports whether the account is the ledger's for all that was found.
+// Proves reports whether all evidence ties the account to the ledger.
 func (e Evidence) Proves() bool { return e.Customer != "" && e.Stranger == "" }
 
-// Evidence looks for linked customers at the billing service. An error says that it could not
-// be told.
+// Evidence looks for linked customers at the billing service. An error means the evidence could not be obtained.
 func (r *Reconciler) Evidence(ctx context.Context) (Evidence, error) {
 	payers, err := r.Ledger.LinkedSample(ctx, looked)
 	e := Evidence{Looked: len(payers)}

@@ -16,9 +16,8 @@ func KeepRead(tx *state.Tx, p state.Payer, sent connector.Customer, c connector.
 	return tx.SetRead(p, differences(&sent, c))
 }
 
-// differences returns what a customer holds otherwise than was sent, of the fields that were sent: the path, the
-// value sent, and the value read. The service's own form of a value is no difference. Names of contacts are left
-// out, because the service may split them.
+// differences returns the sent fields with other values on the customer: the path, the value sent, and the value read.
+// A value in the service's own form is equal. It ignores names of contacts, because the service may split them.
 func differences(sent *connector.Customer, c connector.RemoteCustomer) []connector.FieldChange {
 	if sent == nil || isExact(sent, c) {
 		return nil
@@ -26,8 +25,8 @@ func differences(sent *connector.Customer, c connector.RemoteCustomer) []connect
 	return connector.Diff(*sent, asRead(*sent, c))
 }
 
-// isExact reports whether a customer holds what was sent, the country of addresses included. Nearly every read
-// shows just that, and then nothing is built.
+// isExact reports whether a customer holds the sent values, including the country of addresses. Nearly every read does,
+// and then no comparison is built.
 func isExact(sent *connector.Customer, c connector.RemoteCustomer) bool {
 	for _, a := range sent.Addresses {
 		if !slices.ContainsFunc(c.Addresses, func(b connector.Address) bool { return sameAddress(a, b) && sameCountry(a, b) }) {
@@ -41,7 +40,7 @@ func isExact(sent *connector.Customer, c connector.RemoteCustomer) bool {
 
 func sameCountry(a, b connector.Address) bool { return connector.SameForm(a.Country, b.Country) }
 
-// asRead returns what was sent with the values that a read showed in their place.
+// asRead returns the sent customer with the values as read.
 func asRead(sent connector.Customer, c connector.RemoteCustomer) connector.Customer {
 	read := sent
 	if sent.Name != "" {
@@ -66,7 +65,7 @@ func asRead(sent connector.Customer, c connector.RemoteCustomer) connector.Custo
 	return read
 }
 
-// formOf returns the value that was sent where the value read is another form of it, and otherwise the value read.
+// formOf returns the sent value if the value read is another form of it, otherwise the value read.
 func formOf(sent, read string) string {
 	if connector.SameForm(sent, read) {
 		return sent
@@ -74,8 +73,7 @@ func formOf(sent, read string) string {
 	return read
 }
 
-// addressesAsRead returns for each address that was sent the one that the customer shows: the same one, or one
-// that nobody sent in its place.
+// addressesAsRead returns the customer's address for each sent address: the same one, or an unsent one in its place.
 func addressesAsRead(sent, shown []connector.Address) []connector.Address {
 	out, used := make([]connector.Address, len(sent)), make([]bool, len(shown))
 	found := make([]bool, len(sent))

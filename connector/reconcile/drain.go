@@ -10,16 +10,15 @@ import (
 	"payersync/state"
 )
 
-// Drain's waits: how long a delivery for a customer nobody knows yet is parked,
-// how often, how long deliveries that came before wait for another read of their
-// customer, and how many customers are read from the inbox at a time.
+// The settings of Drain: the parking time and tries of a delivery for an unknown customer, the wait of earlier
+// deliveries for another read of their customer, and the number of customers read from the inbox at a time.
 const (
 	parkBase  = time.Minute
 	parkTries = 5
 	drainPage = 100
 )
 
-// RepeatGap is the least time between two reads of a customer for deliveries that came before.
+// RepeatGap is the minimum time between two reads of a customer for earlier deliveries.
 const RepeatGap = 2 * time.Second
 
 // DrainResult is what a drain did, counted in customers.
@@ -32,9 +31,8 @@ type DrainResult struct {
 	Moved      int `json:"moved"`     // mandates whose status changed
 }
 
-// Drain reflects every delivery that is due: one GET for each customer, however
-// many deliveries speak of it. It stops at the first customer that the service
-// does not answer for and returns that error; nothing leaves the inbox unread.
+// Drain reflects every due delivery: one GET for each customer, for any number of deliveries. It stops at the first
+// customer without an answer from the service and returns this error. Deliveries leave the inbox only after a read.
 func (r *Reconciler) Drain(ctx context.Context) (DrainResult, error) {
 	var res DrainResult
 	for {
@@ -50,8 +48,8 @@ func (r *Reconciler) Drain(ctx context.Context) (DrainResult, error) {
 	}
 }
 
-// reflect settles the waiting deliveries of one customer. Those that name only a
-// mandate get its customer first, and come up once more with the others of that.
+// reflect settles the waiting deliveries of one customer. For deliveries with only a mandate it first finds the
+// customer; they are handled again with that customer's others.
 func (r *Reconciler) reflect(ctx context.Context, d state.OpenDelivery, res *DrainResult) error {
 	if d.BillingID == "" {
 		named := false
@@ -128,8 +126,8 @@ func reflectMissing(tx *state.Tx, d state.OpenDelivery, ticket int64) error {
 	return tx.CloseDeliveries(d, connector.InboxReflected, "the customer no longer exists")
 }
 
-// park keeps deliveries for a customer or a mandate that the ledger does not know:
-// a create may be on its way. After some tries they are left to the sweep (fault F42).
+// park keeps deliveries for a customer or a mandate unknown to the ledger: a create may be in flight. After some tries
+// the sweep takes care of them (fault F42).
 func (r *Reconciler) park(ctx context.Context, d state.OpenDelivery, res *DrainResult) error {
 	if d.Attempts >= parkTries {
 		res.Ignored++

@@ -1,15 +1,13 @@
-// Package reconcile brings what the billing service says of customers and
-// mandates into the ledger. Whatever is learnt, from an answer to a create, a
-// webhook's GET or a sweep's list, passes through one function, Observe.
+// Package reconcile brings the billing service's data on customers and mandates into the ledger. All news, from an
+// answer to a create, a webhook's GET or a sweep's list, passes through one function, Observe.
 //
 //	webhook ─▶ inbox ─▶ Drain ─┐
 //	list ─────────────▶ Sweep ─┼─▶ Observe ─▶ mandates, history, links, index
 //	create, update, link ──────┘
 //
-// Webhooks are hints and a GET is the truth: a read takes a ticket from the
-// ledger before it starts, and a read with an older ticket never overwrites one
-// with a newer (connector/RULES.md#tickets). Sending anything is left to syncer;
-// deciding when to drain and sweep, to worker.
+// Webhooks are hints; only a GET is trusted. A read takes a ticket from the ledger before it starts, and never
+// overwrites a read with a newer ticket (connector/RULES.md#tickets). Package syncer sends the requests; package worker
+// decides when to drain and sweep.
 package reconcile
 
 import (
@@ -49,9 +47,8 @@ type Seen struct {
 	Overtaken bool // it is stale because a list pass has begun since, and is to be read again
 }
 
-// Observe writes one observation to the ledger: the index of customers, the
-// payer's link, the mandate with its history, and what needs attention. All news
-// of a customer that exists is written by it; Missing is its counterpart.
+// Observe writes one observation to the ledger: the index of customers, the payer's link, the mandate with its history,
+// and the findings. It writes all news of existing customers; Missing is its counterpart.
 func Observe(tx *state.Tx, o Observation) (Seen, error) {
 	payer, err := tx.PayerByBillingID(o.CustomerID)
 	if err != nil && !errors.Is(err, state.ErrNoPayer) {
@@ -96,8 +93,7 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 	return seen, noteNews(tx, payer, o, seen)
 }
 
-// noteNews notes on a customer of ours that a list has shown something of it that was not known:
-// no older read may say otherwise from now on.
+// noteNews notes news from a list about a customer of ours, so no older read can override it.
 func noteNews(tx *state.Tx, p state.Payer, o Observation, seen Seen) error {
 	if o.List == nil || !seen.Moved && p.Seen && p.LinkState == connector.LinkLinked && p.Shows == p.AppliedHash && (o.Mandate == nil || o.Mandate.ID == p.MandateID) {
 		return nil
@@ -105,9 +101,8 @@ func noteNews(tx *state.Tx, p state.Payer, o Observation, seen Seen) error {
 	return tx.RaiseRemote(o.CustomerID, o.Ticket)
 }
 
-// otherwise reports whether a list shows a customer of ours in another state than
-// the ledger knows: its key, what we applied, or its mandate, unless that has only
-// gone on. A customer that was just made is known by nothing else yet.
+// otherwise reports whether a list shows a customer of ours in another state than the ledger: its key, the values
+// applied, or its mandate, except normal progress. A newly created customer has no other state yet.
 func otherwise(tx *state.Tx, p state.Payer, o Observation) (bool, error) {
 	carried := o.Customer.ExternalData
 	if !p.Seen {
@@ -128,8 +123,8 @@ func otherwise(tx *state.Tx, p state.Payer, o Observation) (bool, error) {
 	return !known.LeadsTo(o.Mandate.Status), err
 }
 
-// saveOvertakenLink keeps the signing link of an answer that a newer read has
-// overtaken: nobody else was given it. That it was lost, or refused, is told no more.
+// saveOvertakenLink keeps the signing link of an answer overtaken by a newer read, because it is the only copy. It ends
+// the findings about a lost or refused link.
 func saveOvertakenLink(tx *state.Tx, p state.Payer, o Observation) error {
 	if o.Mandate == nil {
 		return nil
@@ -150,7 +145,7 @@ func saveSeen(tx *state.Tx, o Observation) (fresh bool, err error) {
 	return tx.SaveRemote(*o.Customer, o.Ticket)
 }
 
-// observeLink moves the payer's link by the key that the customer carries.
+// observeLink updates the payer's link state from the customer's key.
 func observeLink(tx *state.Tx, p state.Payer, o Observation) error {
 	carried := connector.KeyIn(o.Customer.ExternalData, p.Key.Name)
 	if carried != p.Key {
@@ -185,8 +180,7 @@ func observeLink(tx *state.Tx, p state.Payer, o Observation) error {
 	}
 }
 
-// moved returns the payer with the key that its customer shows, when it was to come to carry
-// that and an update of ours wrote it.
+// moved returns the payer with the customer's key, if this was the payer's future key and an update of ours wrote it.
 func moved(tx *state.Tx, p state.Payer, shown map[string]string) (state.Payer, error) {
 	for _, name := range []string{p.Key.Name, p.Moves.Name} {
 		key := connector.KeyIn(shown, name)
@@ -203,9 +197,8 @@ func moved(tx *state.Tx, p state.Payer, shown map[string]string) (state.Payer, e
 	return p, nil
 }
 
-// confirmLink links a payer whose customer was read and carries its key. The
-// answer to a create is not such a read: the service may answer from memory
-// with a customer that is long gone (fault F08).
+// confirmLink links a payer after a read of the customer with its key. The answer to a create is not such a read: the
+// service may answer from memory with a long deleted customer (fault F08).
 func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 	if cause == connector.CauseCreate || p.Seen && p.LinkState == connector.LinkLinked { // it was said before
 		return nil
@@ -232,9 +225,8 @@ func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 	return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown, "") // what was told in its place is over
 }
 
-// observeHeld notes what of ours a customer holds: what was applied last, what another
-// update wrote of which it is not known when it took effect, or neither. The answer to a
-// create is no read, and a list may not show as much.
+// observeHeld notes our values on a customer: those applied last, those of another update with an unknown time of
+// effect, or neither. The answer to a create is not a read, and a list may be incomplete.
 func observeHeld(tx *state.Tx, p state.Payer, o Observation) error {
 	if o.Cause == connector.CauseCreate {
 		return nil
@@ -262,8 +254,8 @@ func observeHeld(tx *state.Tx, p state.Payer, o Observation) error {
 	return errors.Join(tx.SetShown(p, false), tx.SetRead(p, differences(p.Applied, *o.Customer)), tx.LookedAt(p, o.Ticket, false))
 }
 
-// observeFinancial keeps the financial status, for people alone. The answer to a create may be
-// from memory, and one that shows none says nothing.
+// observeFinancial keeps the financial status for display. It ignores answers to a create, because they may be from
+// memory, and answers without a status.
 func observeFinancial(tx *state.Tx, o Observation) error {
 	if o.Customer.Financial == "" || o.Cause == connector.CauseCreate {
 		return nil
@@ -313,8 +305,8 @@ func observeMandate(tx *state.Tx, p state.Payer, o Observation) (moved bool, err
 	return before != m.Status, explainMandate(tx, p, m)
 }
 
-// lookAtLeaver makes the next plan look at a record that has left: a mandate that lives, or
-// waits for its signature, is told of.
+// lookAtLeaver makes the next plan check a record gone from the books, to report a live mandate or one waiting for its
+// signature.
 func lookAtLeaver(tx *state.Tx, p state.Payer) error {
 	left, err := tx.HasLeft(p)
 	if err != nil || !left {
@@ -323,9 +315,8 @@ func lookAtLeaver(tx *state.Tx, p state.Payer) error {
 	return tx.LookNext(p)
 }
 
-// explainMandate says on the payer what a person should know of the mandate. That the
-// mandate of one whose record has left is cancelled is what is left to be wished for, and of
-// one that a person lets be as it is nothing is told.
+// explainMandate reports findings about the mandate on the payer. For a record gone from the books, a cancelled mandate
+// is the desired state. It reports nothing about a mandate accepted by a person.
 func explainMandate(tx *state.Tx, p state.Payer, m connector.Mandate) error {
 	known, err := tx.IsLetBe(p)
 	switch {
@@ -351,13 +342,13 @@ func explainMandate(tx *state.Tx, p state.Payer, m connector.Mandate) error {
 	return tx.ClearAttention(p.Connection, p.SourceID, state.TopicMandate)
 }
 
-// drifted reports whether something that we applied is not on the customer any more.
+// drifted reports whether a value applied by us is gone from the customer.
 func drifted(p state.Payer, c connector.RemoteCustomer) bool {
 	return p.Applied != nil && !holds(p.Applied, c)
 }
 
-// holds reports whether a customer shows all that we wrote; the service's own form of it
-// will do. Names of contacts are left out, because the service may split them.
+// holds reports whether a customer shows all our values, in any form of the service. It ignores names of contacts,
+// because the service may split them.
 func holds(ours *connector.Customer, c connector.RemoteCustomer) bool {
 	for _, person := range ours.People {
 		if !shows(c.Emails, person.Email, strings.EqualFold) || !shows(c.Phones, person.Phone, connector.SameForm) {
@@ -380,8 +371,8 @@ func holds(ours *connector.Customer, c connector.RemoteCustomer) bool {
 	return ours.Name == "" || connector.SameForm(ours.Name, c.Name) // blank: adopted by a mapping that does not own it
 }
 
-// flagged reports whether the contacts show the flags that we gave them. A contact is known by
-// its address; a flag that is not shown says nothing.
+// flagged reports whether the contacts have our flags. It matches contacts by e-mail address. A flag not shown counts
+// as equal.
 func flagged(ours, shown []connector.Person) bool {
 	differs := func(ours, shown string) bool { return ours != "" && shown != "" && ours != shown }
 	for _, p := range ours {
@@ -404,17 +395,14 @@ func shows(list []string, text string, same func(a, b string) bool) bool {
 	return text == "" || slices.ContainsFunc(list, func(shown string) bool { return same(shown, text) })
 }
 
-// readLag is how long after a create was answered its customer may still be
-// unknown to some reads: they may be answered from a copy that lags behind. That is
-// minutes at most, and the clock that measures it may be put right by minutes meanwhile.
+// readLag is the time after a create's answer during which reads may still miss its customer, because of replica lag.
+// This is minutes at most, and the measuring clock may be corrected by minutes meanwhile.
 const readLag = state.Arrival
 
-// ErrNotYet means that a customer which was made a moment ago is said not to
-// exist: a read may lag behind, and a later one tells.
+// ErrNotYet means a newly created customer appears nonexistent: a read may lag behind, and a later one decides.
 var ErrNotYet = errors.New("the customer was made a moment ago and cannot be read yet")
 
-// notYetIf makes an error of a read that a list may have overtaken one that is ErrNotYet, too: it
-// says of nobody that they are gone.
+// notYetIf also marks an error as ErrNotYet if a list may have overtaken the read: it proves no absence.
 func notYetIf(err error) error {
 	if errors.Is(err, state.ErrOvertaken) {
 		return errors.Join(err, ErrNotYet)
@@ -422,10 +410,9 @@ func notYetIf(err error) error {
 	return err
 }
 
-// Missing notes that a GET with this ticket said a linked customer does not exist,
-// unless a newer read saw it. Nothing is ever created again in its place by
-// itself (fault F43). It fails with ErrNotYet, and notes nothing, while the
-// customer is so young that the read may lag behind, and when a list has begun since.
+// Missing notes the absence of a linked customer after a GET with this ticket, unless a newer read saw it. No
+// replacement is ever created automatically (fault F43). It notes nothing and fails with ErrNotYet while the customer
+// is new enough for replica lag, or if a list has started since.
 func Missing(tx *state.Tx, p state.Payer, ticket int64) error {
 	switch young, err := tx.MadeWithin(p, readLag); {
 	case err != nil:

@@ -10,21 +10,18 @@ import (
 	"payersync/state"
 )
 
-// What counts as proof that a key does not exist in the billing service is said
-// here and nowhere else; creates, replays and sweeps go by it.
+// This file defines the proof of a key's absence from the billing service. Creates, replays and sweeps all use it.
 //
-// A complete list proves it when
+// A complete list proves it if
 //
-//   - it shows every customer that was known before, but for those of which a read
-//     says that they do not exist: a list can be empty, short or old and still come
-//     with status 200;
-//   - it shows externalData, or every customer that it shows without was read by
-//     itself: a list may leave it out, for all or for some, or be an old one;
-//   - the next complete list shows the same customers, so that none slipped from
-//     one page to another while it was read.
+//   - it shows every customer known before, except customers reported as nonexistent by a read: a list can be empty, short
+//     or old and still come with status 200;
+//   - it shows externalData, or every customer without it was read individually: a list may omit it, for all or for some,
+//     or be an old one;
+//   - the next complete list shows the same customers, so none moved from one page to another during the read.
 //
-// What a list lacks is looked for one by one. One that lacks more of ours than
-// Lookup.MaxMissing is not followed up: it is told, and nothing is concluded.
+// Customers missing from a list are read one by one. If more of ours than Lookup.MaxMissing are missing, none is read:
+// this is reported, and the list proves nothing.
 
 const (
 	maxPasses   = 6 // list passes that Believe makes before it gives up
@@ -32,13 +29,12 @@ const (
 	enough      = 3 // customers that exist and are not listed, or are listed without what they hold, after which a list is known for what it is
 )
 
-// ErrListChanges means that the list of customers changed with every pass, so that
-// nothing can be concluded from a key not being in it.
+// ErrListChanges means the list of customers changed with every pass, so it proves no key's absence.
 var ErrListChanges = errors.New("the billing service's list of customers kept changing; nothing is created before two readings of it agree")
 
-// QuarantineError means that the ledger does not know what was sent last, because
-// it was restored or its clock had been ahead, and that a request from then may
-// still arrive; nothing is created until it must have (fault F64).
+// QuarantineError means the ledger does not know the last requests, because it was restored or its clock had been
+// ahead. A request from that time may still arrive, so nothing is created before the latest possible arrival (fault
+// F64).
 type QuarantineError struct {
 	Until time.Time
 	Clock bool // the clock is the reason
@@ -53,8 +49,7 @@ func (e *QuarantineError) Error() string {
 	return why + "; nothing is created before " + e.Until.Format(time.RFC3339)
 }
 
-// ShortListError means that a complete list lacks customers that were there
-// before, so that nothing can be concluded from it.
+// ShortListError means a complete list lacks customers known before, so it proves nothing.
 type ShortListError struct {
 	Listed  int  // customers that it shows
 	Lacking int  // customers that it lacks: linked ones when Limit is passed, otherwise ones that exist
@@ -81,10 +76,9 @@ func (e *ShortListError) Error() string {
 		"see what its credentials may read, or raise guards.max_missing if they were really deleted", connector.Plural(e.Listed, "customer"), e.Lacking, e.Linked, e.Limit, nothing)
 }
 
-// Believe makes list passes until the index can be believed: two consecutive ones
-// that are proof and saw the same customers, both begun after a ticket and within
-// Lookup.MaxAge. It makes none when that is so already, and reports whether it made
-// any.
+// Believe makes list passes until the index is trusted. This needs two consecutive proving passes with the same
+// customers, both started after a ticket and within Lookup.MaxAge. It makes none if the index is already trusted, and
+// reports whether it made any.
 func (r *Reconciler) Believe(ctx context.Context, after int64) (listed bool, err error) {
 	var short *ShortListError
 	began := r.Ledger.Now()
@@ -97,7 +91,7 @@ func (r *Reconciler) Believe(ctx context.Context, after int64) (listed bool, err
 		if until := x.Doubted().Add(r.Lookup.Quarantine); !x.Doubted().IsZero() && now.Before(until) {
 			return false, &QuarantineError{Until: until, Clock: x.ClockBack.After(x.Restored)}
 		}
-		// One that was made just now is not too old, however long its reads took.
+		// A list made just now is not too old, regardless of the duration of its reads.
 		if !x.Believed.IsZero() && x.Since > after && (now.Sub(x.Believed) <= r.Lookup.MaxAge || !x.Believed.Before(began)) {
 			return made > 0, nil
 		}
@@ -114,9 +108,8 @@ func (r *Reconciler) Believe(ctx context.Context, after int64) (listed bool, err
 	}
 }
 
-// Prove makes one list pass and examines it. It returns nil when the pass is
-// proof, and *ShortListError when it lacks customers that exist, or too many. What
-// the list leaves out of a customer must have been read by itself since a time.
+// Prove makes one list pass and examines it. It returns nil if the pass is proof, and *ShortListError if it lacks
+// existing customers, or too many. Customers listed incompletely must have been read individually after since.
 func (r *Reconciler) Prove(ctx context.Context, since time.Time) error {
 	pass, err := r.Pass(ctx)
 	if err != nil {
@@ -142,9 +135,8 @@ type found struct {
 	unread  []string // customers listed without externalData that nobody has read since
 }
 
-// examine reads what a complete pass does not show: the customers that it lacks,
-// and those of ours, or with a key, that it lists without externalData and that
-// nobody has read by themselves since a time. It notes what is left in doubt.
+// examine reads the customers missing from a complete pass. It also reads those of ours, or with a key, listed without
+// externalData and not read individually after since. It notes the remaining doubts.
 func (r *Reconciler) examine(ctx context.Context, pass PassResult, since time.Time) (found, error) {
 	var f found
 	if err := r.lookForLacking(ctx, pass, &f); err != nil {
@@ -156,8 +148,8 @@ func (r *Reconciler) examine(ctx context.Context, pass PassResult, since time.Ti
 	return f, r.judge(ctx, pass, f.exist, len(f.unread))
 }
 
-// lookForLacking reads what the list lacks one by one, unless it lacks so many of
-// ours that its token or the list itself is the likelier reason.
+// lookForLacking reads the customers missing from the list one by one. If too many of ours are missing, a wrong token
+// or a faulty list is more likely, and it reads none.
 func (r *Reconciler) lookForLacking(ctx context.Context, pass PassResult, f *found) error {
 	lacking, err := r.Ledger.Lacking(ctx, pass.list)
 	if err != nil || len(lacking) == 0 {
@@ -209,9 +201,8 @@ func (r *Reconciler) tooMany(ctx context.Context, pass PassResult, ours []state.
 	return short
 }
 
-// lookAtUnshown reads the customers listed without externalData that are ours, or
-// without some that they have shown before. A list without any may leave it out for
-// all: then it is enough that one of them shows some when it is read by itself.
+// lookAtUnshown reads our customers listed without externalData, or without pairs shown before. A list without any
+// externalData may omit it for all. In this case, one customer with pairs in its own read is enough evidence.
 func (r *Reconciler) lookAtUnshown(ctx context.Context, pass PassResult, since time.Time, f *found) error {
 	bare, err := r.Ledger.Unshown(ctx, pass.list, since)
 	if err != nil {
@@ -245,7 +236,7 @@ func (r *Reconciler) lookAtUnshown(ctx context.Context, pass PassResult, since t
 	return look.failed()
 }
 
-// readUnshown reads each customer whose externalData the list may have left out.
+// readUnshown reads each customer with externalData possibly omitted from the list.
 func (r *Reconciler) readUnshown(ctx context.Context, pass PassResult, f found) error {
 	look := r.looker(pass)
 	for _, id := range f.unread {
@@ -261,8 +252,8 @@ func (r *Reconciler) judge(ctx context.Context, pass PassResult, lacking, unread
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.JudgePass(pass.list.Pass, lacking, unread) })
 }
 
-// looker reads customers one after the other. One that cannot be read keeps nobody
-// else's from being looked at; a few in a row mean that the service is down.
+// looker reads customers one after the other. An unreadable customer does not stop the others; a few in a row mean the
+// service is down.
 type looker struct {
 	*Reconciler
 	cause    string

@@ -15,8 +15,7 @@ import (
 type Billing interface {
 	// Customer returns one customer whole.
 	Customer(ctx context.Context, id string) (connector.RemoteCustomer, error)
-	// Customers yields every customer, page by page; only a sequence that ends
-	// without an error was complete.
+	// Customers yields every customer, page by page. Only a sequence without an error is complete.
 	Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCustomer, error]
 }
 
@@ -33,8 +32,7 @@ type Reconciler struct {
 	Billing Billing
 	Lookup  Lookup
 
-	// Reflected is told of each customer that Drain has reflected how long the first of its
-	// deliveries had waited. nil for nobody.
+	// Reflected receives, for each customer reflected by Drain, the wait of its first delivery; nil for none.
 	Reflected func(waited time.Duration)
 }
 
@@ -50,9 +48,8 @@ type PassResult struct {
 	unread error // customers of ours that the list shows otherwise than they are known, and that could not be read
 }
 
-// Pass reads the whole list of customers once and observes each of them. Only a
-// pass that ends without an error is recorded as complete, and none proves anything
-// before it was examined: see Prove.
+// Pass reads the whole list of customers once and observes each of them. Only a pass without an error is recorded as
+// complete, and it is no proof before its examination: see Prove.
 func (r *Reconciler) Pass(ctx context.Context) (PassResult, error) {
 	var res PassResult
 	err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
@@ -92,9 +89,8 @@ func (r *Reconciler) Pass(ctx context.Context) (PassResult, error) {
 	})
 }
 
-// observePage observes the customers of a page. It returns those of ours that the
-// list shows otherwise than they are known: a list may be an old one, so that only
-// a read of the customer itself says which is true.
+// observePage observes the customers of a page. It returns our customers with other values than in the ledger: the list
+// may be old, so only a read of the customer decides.
 func (r *Reconciler) observePage(ctx context.Context, page []connector.RemoteCustomer, res *PassResult) (otherwise []string, err error) {
 	var repaired int
 	err = r.Ledger.Do(ctx, func(tx *state.Tx) error {
@@ -152,9 +148,8 @@ func (r *Reconciler) Sweep(ctx context.Context) (SweepResult, error) {
 	return res, errors.Join(err, pass.unread)
 }
 
-// holdDoubled holds the writes of every payer whose key several customers carry;
-// which of them is right is for a person to say (fault F49). Payers that a person has given up
-// are not counted.
+// holdDoubled holds the writes of every payer with a key on several customers; a person has to choose the right
+// customer (fault F49). It does not count payers given up by a person.
 func holdDoubled(tx *state.Tx) (n int, err error) {
 	doubled, err := tx.DoubledKeys()
 	for _, p := range doubled {
@@ -170,8 +165,7 @@ func holdDoubled(tx *state.Tx) (n int, err error) {
 	return n, err
 }
 
-// Check reads one customer and observes it. It reports false when the service
-// says that the customer does not exist.
+// Check reads one customer and observes it. It reports false if the service reports it as nonexistent.
 func (r *Reconciler) Check(ctx context.Context, billingID string, cause connector.Cause, causeID string) (exists bool, err error) {
 	c, _, err := r.look(ctx, billingID, cause, causeID)
 	return c != nil, err
@@ -180,9 +174,8 @@ func (r *Reconciler) Check(ctx context.Context, billingID string, cause connecto
 // maxLooks is how often a customer is read when a list pass begins beside each of the reads.
 const maxLooks = 3
 
-// look reads one customer and observes it, again when a list pass began meanwhile. The customer
-// is nil when the service says that it does not exist; ErrNotYet when it was made too recently to
-// believe that.
+// look reads one customer and observes it, again if a list pass started meanwhile. The customer is nil if the service
+// reports it as nonexistent. The error is ErrNotYet if the customer is too new to trust this.
 func (r *Reconciler) look(ctx context.Context, billingID string, cause connector.Cause, causeID string) (c *connector.RemoteCustomer, seen Seen, err error) {
 	for range maxLooks {
 		if c, seen, err = r.lookOnce(ctx, billingID, cause, causeID); !seen.Overtaken && !errors.Is(err, state.ErrOvertaken) {
@@ -212,7 +205,7 @@ func (r *Reconciler) lookOnce(ctx context.Context, billingID string, cause conne
 	return &c, seen, err
 }
 
-// noteMissing notes that a customer does not exist, whether it is ours or not.
+// noteMissing notes the absence of a customer, ours or not.
 func noteMissing(tx *state.Tx, billingID string, ticket int64) error {
 	p, err := tx.PayerByBillingID(billingID)
 	if errors.Is(err, state.ErrNoPayer) {
@@ -225,8 +218,8 @@ func noteMissing(tx *state.Tx, billingID string, ticket int64) error {
 	return Missing(tx, p, ticket)
 }
 
-// Look reads one customer, observes it, and returns it; nil when the service says that it does
-// not exist. It fails with ErrNotYet when it was made too recently to believe that.
+// Look reads one customer, observes it, and returns it; nil if the service reports it as nonexistent. It fails with
+// ErrNotYet if the customer is too new to trust this.
 func (r *Reconciler) Look(ctx context.Context, billingID string, cause connector.Cause, causeID string) (*connector.RemoteCustomer, error) {
 	c, _, err := r.look(ctx, billingID, cause, causeID)
 	return c, err
