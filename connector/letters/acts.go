@@ -17,15 +17,14 @@ import (
 	"payersync/state"
 )
 
-// ErrChanged means that the letters are not those any more that were shown.
+// ErrChanged means the waiting letters differ from those shown.
 var ErrChanged = errors.New("the letters that wait are not those any more that were shown; look at them again")
 
-// ErrNothing means that there is nothing to approve.
+// ErrNothing means no letter waits for approval.
 var ErrNothing = errors.New("no letter waits for approval")
 
-// Approve lets the letters go that wait together, and no others: shown is the hash of what a
-// person has seen. It returns how many those are, and fails with ErrNothing or ErrChanged. What
-// is approved is said in the audit log beside who did.
+// Approve releases exactly the letters of the waiting batch. shown is the hash of the batch shown to a person. It
+// returns their number, and fails with ErrNothing or ErrChanged. The audit log has the approval with its author.
 func (d *Desk) Approve(ctx context.Context, shown string, by state.Entry) (int, error) {
 	p, err := d.Look(ctx)
 	if err != nil {
@@ -44,9 +43,8 @@ func (d *Desk) Approve(ctx context.Context, shown string, by state.Entry) (int, 
 	return len(p.Batch.Letters), d.noteAddresses(ctx, p)
 }
 
-// ApproveAlone lets the letters to these payers go, whatever each of them waits for, and
-// nothing besides: shown is the hash of what a person has seen ([Plan.Alone]). It fails with
-// ErrNothing when none of them waits, and with ErrChanged.
+// ApproveAlone releases exactly the letters to these payers, for any reason to wait. shown is the hash shown to a
+// person ([Plan.Alone]). It fails with ErrNothing if none of them waits, and with ErrChanged.
 func (d *Desk) ApproveAlone(ctx context.Context, records []state.RecordID, shown string, by state.Entry) (int, error) {
 	p, err := d.Look(ctx)
 	if err != nil {
@@ -65,8 +63,8 @@ func (d *Desk) ApproveAlone(ctx context.Context, records []state.RecordID, shown
 	return len(b.Letters), nil
 }
 
-// approve notes that a person has let a batch go, as it was looked at. Of two people who do so at
-// once, the second is told that nothing waits. The letters of the batch stop asking for approval at once.
+// approve notes a person's approval of a batch as shown. If two people approve at once, the second gets ErrNothing. The
+// letters of the batch need no further approval.
 func (d *Desk) approve(ctx context.Context, p *Plan, b Batch, whole bool, by state.Entry) error {
 	of := map[string][]state.ApprovedLetter{}
 	for _, x := range b.Letters {
@@ -90,8 +88,8 @@ func (d *Desk) approve(ctx context.Context, p *Plan, b Batch, whole bool, by sta
 
 const exampleToken = "EXAMPLE"
 
-// Example returns a letter as it would leave, but for its link, of which the host alone is
-// shown, and for the token that ends the reminders. Nobody is asked, and nothing is kept.
+// Example returns a letter as sent, but with only the host of its link and without the opt-out token. It sends no
+// requests and stores nothing.
 func (d *Desk) Example(ctx context.Context, x Next) ([]byte, error) {
 	now, err := d.Ledger.StandingOf(ctx, x.RecordID)
 	if err != nil {
@@ -137,8 +135,7 @@ func (d *Desk) Resume(ctx context.Context, connection string, by state.Entry) (n
 	})
 }
 
-// Stop stops the letters to a payer, or with an address those to that, until a day; a zero day
-// is for ever.
+// Stop stops the letters to a payer, or to an address if given, until a day; a zero day means permanently.
 func (d *Desk) Stop(ctx context.Context, id state.RecordID, address string, until Day, by state.Entry) error {
 	stop := state.LetterStop{Scope: state.StopPayer, RecordID: id, Why: state.StopPerson, Note: by.Reason, Actor: by.Actor}
 	if address != "" {
@@ -150,8 +147,8 @@ func (d *Desk) Stop(ctx context.Context, id state.RecordID, address string, unti
 	return d.Ledger.Do(ctx, func(tx *state.Tx) error { return errors.Join(tx.AddLetterStop(stop), tx.Audit(by)) })
 }
 
-// Unstop takes back what stops the letters to a payer and to its address, or to an address,
-// whoever said so. It returns how many stops that were.
+// Unstop removes the stops for a payer and its address, or for an address, regardless of their author. It returns the
+// number of stops.
 func (d *Desk) Unstop(ctx context.Context, id state.RecordID, address string, by state.Entry) (n int, err error) {
 	payer := address == ""
 	if payer {
@@ -194,9 +191,9 @@ func (d *Desk) Say(ctx context.Context, letter int64, word string, by state.Entr
 	return d.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SayOfLetter(letter, word, by) })
 }
 
-// Continue goes on after a restore, with the journal as it is, and by the clock as it is. What
-// the journal alone tells counts as sent from now on, and recipients who want no letters get none; what it lacks is added to it. It returns
-// how many letters the ledger has learnt of, and fails with ErrBusy, and with NotSharedError.
+// Continue resumes letters after a restore, with the present journal and clock. Letters known only from the journal
+// count as sent, and recipients with an opt-out get none. Letters missing from the journal are added. It returns the
+// number of letters added to the ledger, and fails with ErrBusy or NotSharedError.
 func (d *Desk) Continue(ctx context.Context, by state.Entry) (learnt int, err error) {
 	lock, err := d.Ledger.TryLetters()
 	if err != nil {
@@ -277,8 +274,8 @@ func (d *Desk) unheard(ctx context.Context, j *journal) ([]state.AddressWord, er
 	return lacking(j.words, known), err
 }
 
-// unknownIn returns the lines of a journal of which the ledger does not know: a line has the
-// time at which its letter left, and the ledger keeps when a letter left last.
+// unknownIn returns the journal lines unknown to the ledger. A line has the time of its letter, and the ledger has the
+// time of the last letter.
 func (h *history) unknownIn(j *journal) (out []state.ToldLetter) {
 	if j == nil {
 		return nil

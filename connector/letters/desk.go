@@ -16,25 +16,24 @@ import (
 	"payersync/state"
 )
 
-// Reader reads customers of the billing service; a reconcile.Reconciler is one. What a read
-// shows is in the ledger when it returns.
+// Reader reads customers of the billing service; a reconcile.Reconciler is one. The ledger has the result when the read
+// returns.
 type Reader interface {
-	// Look returns a customer; nil when the service says that it does not exist.
+	// Look returns a customer; nil if the service reports it as nonexistent.
 	Look(ctx context.Context, billingID string, cause connector.Cause, causeID string) (*connector.RemoteCustomer, error)
 }
 
-// Desk is where letters leave from. Its fields are set before its first use. The clock is that
-// of the ledger.
+// Desk sends the letters. Set its fields before the first use. It uses the ledger's clock.
 type Desk struct {
 	Ledger   *state.Ledger
 	Reader   Reader
 	Settings Settings
 
-	// Renew fetches links again that are too old to be mailed, as far as no person has to be
-	// asked. It is called once a day at most; nil for nobody.
+	// Renew fetches links too old for a mail again, unless this needs a person's approval. It is called once a day at
+	// most; nil for none.
 	Renew func(ctx context.Context, payers []state.RecordID) error
 
-	// JournalLost is a person's word to Continue that the journal of the other nodes is lost.
+	// JournalLost is a person's statement to Continue: the journal of the other nodes is lost.
 	JournalLost bool
 
 	Wait   func(ctx context.Context, d time.Duration) error // between two letters; nil for a timer
@@ -78,7 +77,7 @@ type Result struct {
 	Closed                           bool // it was no time for letters
 }
 
-// ErrBusy means that another process sends letters just now.
+// ErrBusy means another process is sending letters.
 var ErrBusy = errors.New("another payersync sends letters just now")
 
 // How long one look is good for, and one plan.
@@ -88,9 +87,9 @@ const (
 	lastWords = 15 * time.Second
 )
 
-// Run sends what is due, once: what cannot leave in a few minutes is left to the next run. It
-// fails with ErrBusy while another process is at it, and with what kept it from going on: that
-// the billing service or the mail server does not answer, or the ledger cannot be written.
+// Run sends the due letters once. Letters not sent within a few minutes are left to the next run. It fails with ErrBusy
+// while another process is sending. It also fails if the billing service or the mail server does not answer, or the
+// ledger cannot be written.
 func (d *Desk) Run(ctx context.Context) (res Result, err error) {
 	lock, err := d.Ledger.TryLetters()
 	if err != nil {
@@ -132,7 +131,7 @@ func (d *Desk) Run(ctx context.Context) (res Result, err error) {
 // mostRenewed is how many links are fetched again in one day.
 const mostRenewed = 200
 
-// renew has the links fetched again that are too old; their letters are due at the next look.
+// renew fetches old links again; their letters are due at the next look.
 func (d *Desk) renew(ctx context.Context, p *Plan) error {
 	var old []state.RecordID
 	for _, x := range p.Next {
@@ -168,8 +167,8 @@ func clockSet(now, looked time.Time) bool {
 // noteBatch is how many addresses one commit notes.
 const noteBatch = 500
 
-// note keeps what a look found, begins the journal where there is none, and notes the addresses
-// unless too many of them changed.
+// note stores the result of a look, creates the journal if there is none, and notes the addresses unless too many of
+// them changed.
 func (d *Desk) note(ctx context.Context, p *Plan) error {
 	var texts []string
 	clock := true
@@ -327,13 +326,13 @@ func (d *Desk) step(at Point) error {
 	return d.Step(at)
 }
 
-// keptError says why a letter that was due is not sent, and that nothing is wrong but that.
+// keptError is the reason a due letter is not sent; nothing else is wrong.
 type keptError struct{ why string }
 
 func (e *keptError) Error() string { return e.why }
 
-// send sends one letter: it looks at the customer, freezes the letter, notes that it leaves, in
-// the ledger and in the journal, hands it to the mail server, and notes what became of it.
+// send sends one letter. It reads the customer, freezes the letter, notes the sending in the ledger and the journal,
+// submits it to the mail server, and notes the outcome.
 func (d *Desk) send(ctx context.Context, p *Plan, x Next) (Event, error) {
 	e := Event{RecordID: x.RecordID, MandateID: x.MandateID, MessageID: d.Ledger.LetterID(x.MandateID, x.Step), Step: x.Step, Kind: x.Kind}
 	to, err := d.freeze(ctx, x, e.MessageID)
@@ -383,8 +382,8 @@ func (d *Desk) send(ctx context.Context, p *Plan, x Next) (Event, error) {
 	return e, errors.Join(d.outcome(ctx, &e, x, answer, err), d.step(Ended))
 }
 
-// outcome notes what the mail server made of a letter. What it says of all our letters, and not
-// of this one, is an error: there is no use in the next.
+// outcome notes the mail server's answer to a letter. An answer about all our letters is an error, because the next
+// letter would fail too.
 func (d *Desk) outcome(ctx context.Context, e *Event, x Next, answer string, err error) error {
 	var refused *mail.RefusedError
 	var deferred *mail.DeferredError
@@ -409,7 +408,7 @@ func (d *Desk) outcome(ctx context.Context, e *Event, x Next, answer string, err
 	return d.end(ctx, e, state.LetterUnclear, false, err.Error(), nil) // of what is not understood, too
 }
 
-// unsent says why nothing was sent, and says that once.
+// unsent adds "nothing was sent" to an error once.
 func unsent(err error) string {
 	return "nothing was sent: " + strings.TrimPrefix(err.Error(), "nothing was sent: ")
 }
@@ -417,7 +416,7 @@ func unsent(err error) string {
 // fullMailbox is said by a server for good, and is over when its owner comes back.
 const fullMailbox = "5.2.2"
 
-// isHard reports whether an answer says that the address does not exist.
+// isHard reports whether an answer means the address does not exist.
 func isHard(e *mail.RefusedError) bool {
 	if mail.IsDeadAddress(e.Answer.Enhanced) {
 		return true
@@ -443,8 +442,8 @@ func (d *Desk) after(ctx context.Context, fn func(*state.Tx) error) error {
 	return d.Ledger.Do(ctx, fn)
 }
 
-// freeze looks at the payer and its customer once more, writes the letter, and keeps it. It
-// returns the address that it goes to.
+// freeze checks the payer and the customer once more, writes the letter, and stores it. It returns the letter's
+// address.
 func (d *Desk) freeze(ctx context.Context, x Next, messageID string) (to string, err error) {
 	before, err := d.Ledger.StandingOf(ctx, x.RecordID)
 	if err != nil {
@@ -549,8 +548,7 @@ func (d *Desk) draft(x Next, now *state.Standing, link, messageID string) Draft 
 	}
 }
 
-// language returns the language of ours that is nearest to the payer's, or else to that of its
-// connection.
+// language returns our nearest language to the payer's, or else to the connection's.
 func (d *Desk) language(wanted, otherwise string) string {
 	base, _, _ := strings.Cut(wanted, "-")
 	for _, test := range []string{wanted, base, otherwise} {
@@ -571,7 +569,7 @@ func (d *Desk) domain() string {
 	return domain
 }
 
-// The brake on letters that come back.
+// The limits for bounced letters.
 const (
 	mostBounces  = 10
 	shareBounces = 20 // one of so many letters of a day
@@ -579,8 +577,7 @@ const (
 	mostRefused  = 3 // one after the other, for whatever reason
 )
 
-// brakeOnBounces stops all letters when too many of the last day were to addresses that do not
-// exist.
+// brakeOnBounces stops all letters if too many of the last day's went to nonexistent addresses.
 func (d *Desk) brakeOnBounces(ctx context.Context) (bool, error) {
 	since := d.Ledger.Now().Add(-24 * time.Hour)
 	bounced, err := d.Ledger.BouncedSince(ctx, since)
@@ -602,7 +599,7 @@ func (d *Desk) brakeOnBounces(ctx context.Context) (bool, error) {
 	return true, d.brake(ctx, fmt.Sprintf("%d of the %d letters of a day were to addresses that do not exist.", bounced, sent))
 }
 
-// brake stops all letters until a person takes that back.
+// brake stops all letters until a person releases the brake.
 func (d *Desk) brake(ctx context.Context, why string) error {
 	return d.after(ctx, func(tx *state.Tx) error {
 		return tx.AddLetterStop(state.LetterStop{Scope: state.StopAll, Why: state.StopBrake, Actor: "payersync", Note: why})

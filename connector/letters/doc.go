@@ -1,5 +1,5 @@
-// Package letters writes to payers who have not signed their mandates yet: an invitation, and
-// then reminders in steps, each at most once.
+// Package letters writes to payers with unsigned mandates: an invitation, and then reminders in steps, each at most
+// once.
 //
 //	standings ─▶ due ─▶ brakes ─▶ look ─▶ freeze ─▶ sending ─▶ journal ─▶ wire ─▶ outcome
 //	             │        │         │        │          │          │         └ sent, refused,
@@ -7,9 +7,9 @@
 //	        step, or  for a      mandate,
 //	        why not   person     address
 //
-// It is the opposite of how customers are made: a lost letter costs a day and a doubled one
-// costs trust, so that nothing is repeated whose outcome is not known. That is shown to people.
+// Unlike creates of customers, letters are never repeated after an unknown outcome: a lost letter costs a day, a
+// duplicate costs trust. People see these outcomes.
 //
-// What a letter looks like is left to the templates, the conversation with a mail server to the
-// post, which payers wait for a signature to package standing.
+// The templates define the letters' text, the post talks to a mail server, and package standing selects the payers
+// waiting for a signature.
 package letters

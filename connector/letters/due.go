@@ -9,10 +9,10 @@ import (
 	"payersync/state"
 )
 
-// What says what is to be done about a payer's next letter.
+// What is the action for a payer's next letter.
 type What string
 
-// What there is to be done.
+// The actions.
 const (
 	Due      What = "due"      // it is to be sent today
 	Waits    What = "waits"    // it is due, and a person is to look at it first
@@ -53,7 +53,7 @@ const (
 	WhyMany        Why = "many"            // it would be many more than the last time
 )
 
-// held are the reasons for which a letter waits by itself, whatever batch it is in.
+// held are the reasons for a letter to wait individually, outside any batch.
 var held = []Why{WhyReplaced, WhyShared, WhyAlsoWritten, WhyOwnDomain, WhyExample}
 
 // Distances between letters, in days.
@@ -62,7 +62,7 @@ const (
 	oldLink       = 35 // the usual last step, and some days for a ladder that began late
 )
 
-// facts are all that decides on a payer's next letter.
+// facts holds all facts for the decision on a payer's next letter.
 type facts struct {
 	state.RecordID
 	MandateID string
@@ -91,8 +91,8 @@ type Verdict struct {
 	On   Day // when it comes, where that is known; zero otherwise
 }
 
-// due decides on a payer's next letter as if this were the only one. The rules are asked in
-// their order; the first that has something to say decides.
+// due decides on a payer's next letter, independent of other letters. It asks the rules in order; the first verdict
+// counts.
 func (s *Settings) due(f *facts, today Day) Verdict {
 	for _, rule := range []func(*Settings, *facts, Day) (Verdict, bool){
 		sendable, stopped, addressed, ladder, linked, distance, alone,
@@ -149,8 +149,8 @@ func addressed(_ *Settings, f *facts, _ Day) (Verdict, bool) {
 	return Verdict{What: Stopped, Why: WhyNoAddress}, mail.CheckAddress(f.Address) != nil
 }
 
-// step returns the newest step whose day has come, and how many days the first letter is past.
-// Steps that were missed are not made up for.
+// step returns the newest step already due, and the number of days since the first letter. Missed steps are not caught
+// up.
 func (s *Settings) step(f *facts, today Day) (step, days int) {
 	if f.First == (Day{}) {
 		return 0, 0
@@ -221,7 +221,7 @@ func distance(s *Settings, f *facts, today Day) (Verdict, bool) {
 // mostSharing is how many payers may have one address before a person looks at it.
 const mostSharing = 3
 
-// alone makes a letter wait for a person that could be to the wrong one.
+// alone holds a letter for a person if it could reach the wrong recipient.
 func alone(s *Settings, f *facts, today Day) (Verdict, bool) {
 	step, _ := s.step(f, today)
 	v := Verdict{What: Waits, Step: step, Kind: s.kind(f, step), On: today}
@@ -241,7 +241,7 @@ func alone(s *Settings, f *facts, today Day) (Verdict, bool) {
 	return v, v.Why != ""
 }
 
-// isExample reports whether a domain was set aside so that nobody has it (RFC 2606, RFC 6761).
+// isExample reports whether a domain is reserved for examples (RFC 2606, RFC 6761).
 func isExample(domain string) bool {
 	for _, of := range []string{"example", "test", "invalid", "localhost", "example.com", "example.net", "example.org"} {
 		if domain == of || strings.HasSuffix(domain, "."+of) {

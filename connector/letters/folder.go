@@ -15,23 +15,20 @@ import (
 	"payersync/state"
 )
 
-// Nodes share one journal, in a folder that all of them see. With a journal for each node, what
-// one node sent would be known on its disk alone: after a restore of the database no other node
-// could tell, and a node that is gone would take its journal with it.
+// Nodes share one journal, in a shared folder. With separate journals, only one node's disk would know its letters:
+// after a restore of the database no other node could tell, and a lost node would take its journal with it.
 //
-// Whoever looks for letters writes a new word beside the journal, and notes it in the database. A
-// node whose folder does not show the word of the database does not share the folder, or the
-// database was put back.
+// Each look for letters writes a new word beside the journal, and notes it in the database. If a node's folder lacks
+// the database's word, the node does not share the folder, or the database was restored.
 const (
 	folderEnding = ".shared"
 	folderHead   = "payersync letters folder 1 "
 )
 
-// sharedWithin is how long the word of another node proves that the journal is there, and not
-// lost.
+// sharedWithin is the time for which another node's word proves the journal exists.
 const sharedWithin = 24 * time.Hour
 
-// NotSharedError means that a node has no part in the journal that another node writes.
+// NotSharedError means a node does not share the journal of another node.
 type NotSharedError struct {
 	Node, Journal string    // here
 	Other         string    // the node that wrote the journal
@@ -44,8 +41,8 @@ func (e *NotSharedError) Error() string {
 		e.Node, e.Other, e.At.UTC().Format(time.RFC3339), e.Journal)
 }
 
-// findUnshared returns why the journal that was read here, if there was one, is not that of the
-// other nodes; nil when it is, or when no other node has shown lately that there is another.
+// findUnshared returns the reason this node's journal, if any, is not the shared one. It returns nil if it is, or if no
+// other node has recently shown another.
 func (d *Desk) findUnshared(desk state.LetterDesk, h *history, j *journal, readErr error, now time.Time) *NotSharedError {
 	var other *otherJournalError
 	switch {
@@ -76,8 +73,8 @@ func (d *Desk) showsWord(desk state.LetterDesk) (bool, error) {
 	return ours && slices.Contains(strings.Fields(words), desk.Folder), nil
 }
 
-// markFolder writes a new word into the folder, and then notes it in the database. Between the two
-// the folder shows both words, so that a process that dies there stops nothing.
+// markFolder writes a new word into the folder, and then notes it in the database. Between the two the folder has both
+// words, so a crash there causes no stop.
 func (d *Desk) markFolder(ctx context.Context) error {
 	if d.Settings.Node == "" {
 		return nil
@@ -96,7 +93,7 @@ func (d *Desk) markFolder(ctx context.Context) error {
 	if err := d.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SetLetterFolder(word, d.Settings.Node) }); err != nil {
 		return err
 	}
-	// From now on the word before tells that the database was put back.
+	// From now on the earlier word means the database was restored.
 	return d.Settings.place().writeWords(word)
 }
 

@@ -17,19 +17,18 @@ import (
 	"payersync/state"
 )
 
-// The journal is a file outside the ledger, with a line for every letter whose first byte is
-// about to leave. A ledger that was put back to a time before does not know of those letters;
-// the journal does. It holds keyed hashes and times, and is only ever added to.
+// The journal is a file outside the ledger, with a line for every letter about to be sent. A restored ledger lacks the
+// later letters; the journal has them. It contains keyed hashes and times, and is append-only.
 //
 //	payersync letters 1 LEDGER ID
 //	2026-11-23T08:30:00.000Z MESSAGE RECIPIENT
 //	2026-11-24T10:12:00.000Z opted_out RECIPIENT
 //
-// Beside letters it keeps which addresses want none, or do not exist, so that such a word is
-// not lost with the ledger. Those lines follow within minutes, at the next look for letters.
+// It also has opt-outs and nonexistent addresses, so a restore does not lose them. These lines follow within minutes,
+// at the next look for letters.
 //
-// The line is on the disk before the byte leaves, and after the ledger has noted the same: so a
-// ledger in its place knows every line, whatever the process died of.
+// The line is on disk before the first byte is sent, and after the ledger has noted the same. A current ledger
+// therefore knows every line, even after a crash.
 type journal struct {
 	place
 	id    string
@@ -43,10 +42,10 @@ const (
 	journalTime = "2006-01-02T15:04:05.000Z"
 )
 
-// errNoJournal means that there is no file, or one without anything in it.
+// errNoJournal means the file is missing or empty.
 var errNoJournal = errors.New("there is no journal of letters")
 
-// otherJournalError means that a file is no journal of this ledger.
+// otherJournalError means a file is not a journal of this ledger.
 type otherJournalError struct{ why string }
 
 func (e *otherJournalError) Error() string { return e.why }
@@ -76,8 +75,8 @@ func readJournal(p place, ledger string) (*journal, error) {
 	return j, j.parse(string(text), ledger)
 }
 
-// parse reads what the journal says. What stands behind the last end of a line is what a process
-// left that died while it wrote: that letter never left.
+// parse reads the journal's text. It ignores an incomplete last line from a crashed process, because its letter was
+// never sent.
 func (j *journal) parse(text, ledger string) error {
 	head, rest, whole := strings.Cut(text, "\n")
 	words := strings.Fields(strings.TrimPrefix(head, journalHead))
@@ -118,7 +117,7 @@ func parseLine(line string) (t state.ToldLetter, ok bool) {
 	return state.ToldLetter{MessageID: words[1], Recipient: words[2], At: at}, err == nil
 }
 
-// beginJournal makes a journal for a ledger, or ends one that was cut off when it was begun.
+// beginJournal creates a journal for a ledger, or completes one cut off at its creation.
 func beginJournal(p place, ledger string) (*journal, error) {
 	if p.path == "" { // of a ledger that is no file
 		return nil, errors.New("letters need a journal of what was sent, and there is no file for it; name one in letters.journal")
@@ -146,8 +145,7 @@ func beginJournal(p place, ledger string) (*journal, error) {
 	return readJournal(p, ledger)
 }
 
-// append adds lines, and returns when they are on the disk. It fails when the file is not the
-// one that was read.
+// append adds lines, and returns once they are on disk. It fails if the file differs from the one read.
 func (j *journal) append(lines ...state.ToldLetter) (err error) {
 	f, err := j.open(os.O_RDWR | os.O_APPEND)
 	if err != nil {
@@ -181,15 +179,14 @@ func (j *journal) append(lines ...state.ToldLetter) (err error) {
 	return f.Sync()
 }
 
-// How often a file is tried that another process adds to, and how long between two tries.
+// The number of tries for a file locked by another process, and the pause between them.
 const (
 	lockTries = 50
 	lockPause = 100 * time.Millisecond
 )
 
-// lockAlone keeps other processes from adding to a file until it is closed. On a volume that
-// several machines share, two that add at once would write over each other's lines: a process
-// that stood still may go on beside the one that took its place.
+// lockAlone keeps other processes from appending to a file until it is closed. On a volume shared by several machines,
+// two simultaneous appends would overwrite each other: a paused process may resume beside its replacement.
 func lockAlone(f *os.File) error {
 	for range lockTries {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -216,13 +213,13 @@ func cutFragment(f *os.File, size int64) error {
 	return f.Truncate(end)
 }
 
-// place is where a journal is, and the folder that it must not leave.
+// place is the path of a journal with its confining folder.
 type place struct {
 	path   string
 	within connector.Within
 }
 
-// place returns where the journal is.
+// place returns the journal's place.
 func (s *Settings) place() place { return place{s.Journal, s.JournalWithin} }
 
 // open opens the file itself, through no link, for this user alone.
@@ -241,8 +238,7 @@ func (p place) open(flags int) (*os.File, error) {
 	return f, nil
 }
 
-// giveToFolder gives a file that root has made to the owner of its folder, whose service adds to
-// it.
+// giveToFolder gives a file created by root to the owner of its folder, because the owner's service appends to it.
 func giveToFolder(f *os.File) error {
 	if os.Geteuid() != 0 {
 		return nil

@@ -69,8 +69,7 @@ type Brake struct {
 	Text string
 }
 
-// Plan is what a look found: every payer whose mandate waits for a signature, and what is to be
-// done about its next letter.
+// Plan is the result of a look: every payer with an unsigned mandate, and the action for the next letter.
 type Plan struct {
 	At    time.Time
 	Next  []Next
@@ -101,8 +100,8 @@ func (p *Plan) Count(what What, why Why) (n int) {
 // SentToday returns how many letters left today.
 func (p *Plan) SentToday() int { return p.sent }
 
-// waiting returns how many letters a person has to do something for: approve them, have their
-// links fetched again, correct their addresses, or see why a mail server did not take them.
+// waiting returns the number of letters in need of a person: to approve them, fetch their links again, correct their
+// addresses, or examine a mail server's refusal.
 func (p *Plan) waiting() int {
 	n := p.Count(Waits, "")
 	for _, why := range []Why{WhyOldLink, WhyNoAddress, WhyRefused, WhyGivenUp} {
@@ -111,8 +110,7 @@ func (p *Plan) waiting() int {
 	return n
 }
 
-// Alone returns the letters to these payers that wait, whatever each waits for, as a batch of
-// their own.
+// Alone returns the waiting letters to these payers, for any reason to wait, as a separate batch.
 func (p *Plan) Alone(records []state.RecordID) (b Batch) {
 	for _, x := range p.Next {
 		if x.What == Waits && slices.Contains(records, x.RecordID) {
@@ -177,8 +175,7 @@ func oneADay(p *Plan, among ...What) {
 	}
 }
 
-// approved lets go what a person has let go by itself, and keeps what is of a setup that nobody
-// has approved before today.
+// approved releases letters approved individually, and holds letters of a setup not approved before today.
 func (d *Desk) approved(p *Plan, b *books) {
 	for i := range p.Next {
 		x := &p.Next[i]
@@ -210,8 +207,7 @@ const (
 	changedWithin = 24 * time.Hour
 )
 
-// batch puts on the brakes that concern all letters of a look, and makes the batch that a person
-// can approve.
+// batch applies the brakes for all letters of a look, and makes the batch to approve.
 func (d *Desk) batch(p *Plan, b *books) {
 	var brakes []Brake
 	known, moved := len(b.addresses), make(map[state.RecordID]bool, len(p.moved))
@@ -271,7 +267,7 @@ func (d *Desk) batch(p *Plan, b *books) {
 // together reports whether the letter waits for a person together with others.
 func (x *Next) together() bool { return x.What == Waits && !slices.Contains(held, x.Why) }
 
-// hashOf returns the hash by which letters are approved: whoever says it has seen these.
+// hashOf returns the hash for the approval of letters: its sender has seen exactly these.
 func hashOf(letters []Next) string {
 	sorted := make([]*Next, len(letters))
 	for i := range letters {
@@ -362,7 +358,7 @@ type history struct {
 	today     int // that left today
 }
 
-// reached notes that a letter reached a payer on a day, or may have.
+// reached notes a day on which a letter reached a payer, or may have.
 func (h *history) reached(mandate string, id state.RecordID, on Day) {
 	if first, known := h.first[mandate]; !known || on.Since(first) < 0 {
 		h.first[mandate] = on
@@ -427,7 +423,7 @@ func (d *Desk) history(ctx context.Context, p *Plan) (*history, error) {
 	return h, nil
 }
 
-// count counts the letters that left today, and on the last day before that had any.
+// count counts the letters sent today, and on the last earlier day with any.
 func (b *books) count(h *history, now time.Time) {
 	days := map[Day]int{}
 	today := DayOf(now)
@@ -453,7 +449,7 @@ func (b *books) count(h *history, now time.Time) {
 	}
 }
 
-// payers gathers what decides on each payer whose mandate waits for a signature.
+// payers gathers the facts about each payer with an unsigned mandate.
 func (d *Desk) payers(ctx context.Context, now time.Time, p *Plan, b *books, h *history) error {
 	stops, err := d.stops(ctx)
 	if err != nil {
@@ -665,7 +661,7 @@ func (d *Desk) checkJournal(ctx context.Context, p *Plan, b *books, h *history) 
 	return nil
 }
 
-// lacksIn reports whether a journal lacks a letter that the ledger knows to have left.
+// lacksIn reports whether a journal lacks a letter noted in the ledger as sent.
 func (h *history) lacksIn(j *journal, at time.Time) bool {
 	lines := make(map[string]bool, len(j.lines))
 	for _, t := range j.lines {
@@ -676,7 +672,7 @@ func (h *history) lacksIn(j *journal, at time.Time) bool {
 	})
 }
 
-// lacking returns those of the words that are not among what is known.
+// lacking returns the words missing from the known ones.
 func lacking(words, known []state.AddressWord) (out []state.AddressWord) {
 	is := make(map[state.AddressWord]bool, len(known))
 	for _, w := range known {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Readable returns a letter as people read it: who it is from and to, its subject, and its text.
-// What cannot be read is returned as it is.
+// Readable returns a letter in readable form: sender, recipient, subject and text. It returns an unparsable letter
+// unchanged.
 func Readable(message []byte) string {
 	m, err := mail.ReadMessage(bytes.NewReader(message))
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"payersync/state"
 )
 
-// Sender says who writes to payers.
+// Sender is the party writing to payers.
 type Sender string
 
-// Who writes to payers.
+// The senders.
 const (
 	SenderNobody    Sender = "nobody"    // the links are handed over in a file
 	SenderService   Sender = "service"   // the billing service sends and reminds by itself
@@ -27,13 +27,13 @@ type Post interface {
 
 // Templates write letters.
 type Templates interface {
-	// Version returns a hash of all the templates: whoever approved letters has seen that one.
+	// Version returns a hash of all the templates, to tie an approval to them.
 	Version() string
 	// Write returns a letter as it leaves. The same draft gives the same bytes.
 	Write(Draft) ([]byte, error)
 }
 
-// Kind says which template a letter is written by.
+// Kind selects the template of a letter.
 type Kind string
 
 // The kinds of letters.
@@ -44,7 +44,7 @@ const (
 	Replaced   Kind = "replaced"      // the first one about a mandate in the place of another
 )
 
-// Draft is all that a letter says, and to whom.
+// Draft is the content of a letter and its recipient.
 type Draft struct {
 	Kind     Kind
 	Language string // BCP 47; one of Settings.Languages
@@ -61,8 +61,7 @@ type Draft struct {
 	Days    int // since the first letter
 }
 
-// Settings say who is written to, when, and how much at a time. They never change while they
-// are used.
+// Settings select the recipients, times and amounts of letters. They are immutable while in use.
 type Settings struct {
 	Sender  Sender
 	From    string // the sender as letters show it, with a name

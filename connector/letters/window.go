@@ -62,7 +62,7 @@ func (s *Settings) zone(connection string) *time.Location {
 	return time.UTC
 }
 
-// isQuiet reports whether nothing is sent on a day, whatever the time.
+// isQuiet reports whether nothing is sent on a day, at any time.
 func (s *Settings) isQuiet(connection string, d Day) bool {
 	switch {
 	case !s.Window.Days[d.noon().Weekday()]:

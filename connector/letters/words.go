@@ -28,11 +28,10 @@ var sentences = map[Why]string{
 	WhyMany:        "there would be many more letters than the last time",
 }
 
-// Sentence returns why a letter is not sent today, without a capital and a full stop; "" for one
-// that is.
+// Sentence returns the reason a letter is not sent today, without a capital and a full stop; "" if it is.
 func (w Why) Sentence() string { return sentences[w] }
 
-// Alone reports whether a letter that waits for this is let go by itself, and not with others.
+// Alone reports whether a letter waiting for this reason is approved individually.
 func (w Why) Alone() bool {
 	for _, h := range held {
 		if w == h {
