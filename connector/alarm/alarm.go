@@ -1,18 +1,17 @@
-// Package alarm tells people what package condition finds: each condition once when it begins
-// and once when it is over, by every way whose minimum severity it has, and never in a storm.
+// Package alarm reports the conditions found by package condition: each once at its start and once at its end, over
+// every way with a suitable minimum severity. It limits the number of messages.
 //
 //	conditions ─▶ notice ─▶ alarms (ledger) ─▶ freeze ─▶ send ─▶ sent
 //	                 │                            │        │
 //	        one row for each way      bytes, id, commit    └─ failed: later, the same bytes
 //
-// What is new in one look is one message. While a message waits for its way, whatever else
-// begins waits with it, so that a way that comes back gets two messages and not two hundred. A
-// message is frozen in the ledger before it leaves and has one id for ever: when it is not known
-// whether it was taken, because the answer was lost, it is sent again as it was, and the mail
-// system or the receiver of the webhook can tell that it is the same.
+// All news of one look forms one message. While a message waits for its way, later news waits with it, so a recovered
+// way gets two messages and not two hundred. A message is frozen in the ledger before it is sent, and keeps one id
+// forever. If an answer was lost, the message is sent again unchanged, and the mail system or the webhook's receiver
+// can recognise the repeat.
 //
-// Logging, and what is told of a failed way, is left to the caller; that a way failed is a
-// condition too, and the other ways tell it.
+// The caller does the logging and the reports of failed ways. A failed way is also a condition, reported over the other
+// ways.
 package alarm
 
 import (
@@ -29,10 +28,10 @@ import (
 	"payersync/state"
 )
 
-// Severity says how bad a condition is: Critical where it is urgent, else Warning.
+// Severity is the severity of a condition: Critical if it is urgent, else Warning.
 type Severity string
 
-// The severities, which are those of the rules in configs/prometheus.
+// The severities, equal to those of the rules in configs/prometheus.
 const (
 	Warning  Severity = "warning"
 	Critical Severity = "critical"
@@ -50,12 +49,11 @@ type Way struct {
 type Sender interface {
 	// Freeze returns the bytes of a message, as it leaves however often it does.
 	Freeze(m Message) ([]byte, error)
-	// Send sends frozen bytes, and returns what the other side said. Where it will not take
-	// them another time either, the error is a *RefusedError.
+	// Send sends frozen bytes, and returns the receiver's answer. For a permanent refusal the error is a *RefusedError.
 	Send(ctx context.Context, id string, body []byte) (answer string, err error)
 }
 
-// RefusedError means that the other side will not take a message another time either.
+// RefusedError means the receiver refuses a message permanently.
 type RefusedError struct{ Err error }
 
 // Error returns why.
@@ -64,7 +62,7 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// ErrBusy means that another process tells of alarms just now.
+// ErrBusy means another process is sending alarms.
 var ErrBusy = errors.New("another payersync tells of alarms just now")
 
 // Event is what became of one message.
@@ -111,9 +109,8 @@ const (
 	keptFor     = 400 * 24 * time.Hour
 )
 
-// Tell looks once what is the matter, and tells every way what is new to it. Its error says what
-// kept it from that; that a way took nothing is told by Report. ErrBusy means that another
-// process is at it.
+// Tell examines the conditions once, and sends every way its news. Its error is the obstacle to this; Report gets the
+// failures of single ways. ErrBusy means another process is sending.
 func (t *Teller) Tell(ctx context.Context) error {
 	lock, err := t.Ledger.TryAlarms()
 	if err != nil {
@@ -125,7 +122,7 @@ func (t *Teller) Tell(ctx context.Context) error {
 	return errors.Join(t.tell(ctx), lock.Release())
 }
 
-// NextLook returns when the first message is tried again that was not taken; the zero time where none waits.
+// NextLook returns the time of the next try of a refused message; the zero time if none waits.
 func (t *Teller) NextLook(ctx context.Context) (next time.Time, err error) {
 	last, err := t.Ledger.LastMessages(ctx)
 	for _, m := range last {
@@ -154,8 +151,8 @@ func (t *Teller) tell(ctx context.Context) error {
 	return t.each(func(w Way) error { return t.tellWay(ctx, w, open, found) })
 }
 
-// look returns what is the matter, if the ledger can be written to and read. Another process
-// may hold it for a while, so that it is asked twice.
+// look returns the conditions, if the ledger can be written and read. Another process may lock it for a while, so look
+// tries twice.
 func (t *Teller) look(ctx context.Context) ([]condition.Condition, error) {
 	err := t.Ledger.Ping(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -167,7 +164,7 @@ func (t *Teller) look(ctx context.Context) ([]condition.Condition, error) {
 	return t.Look(ctx)
 }
 
-// each does something for every way at once, so that none waits for another.
+// each calls do for all ways at once, so none waits for another.
 func (t *Teller) each(do func(Way) error) error {
 	errs := make([]error, len(t.Ways))
 	var wg sync.WaitGroup
@@ -182,7 +179,7 @@ func (t *Teller) each(do func(Way) error) error {
 	return errors.Join(errs...)
 }
 
-// admits reports whether a way is to be told of a condition. A way that failed cannot be told that it failed.
+// admits reports whether a way gets a condition. A failed way does not get the report of its own failure.
 func (w Way) admits(c condition.Condition) bool {
 	return (c.Urgent || w.MinSeverity != Critical) && (c.Code != condition.WayFailed || c.Subject != w.Name)
 }
@@ -191,8 +188,7 @@ func nameOf(a state.Alarm) state.AlarmName {
 	return state.AlarmName{Way: a.Way, Code: a.Code, Subject: a.Subject}
 }
 
-// notice keeps what began and what is gone since the last look, in one commit, and returns the
-// alarms that are open.
+// notice stores the conditions started and ended since the last look, in one commit, and returns the open alarms.
 func (t *Teller) notice(ctx context.Context, found []condition.Condition) ([]state.Alarm, error) {
 	open, err := t.Ledger.OpenAlarms(ctx)
 	if err != nil {
@@ -259,7 +255,7 @@ type item struct {
 	over  bool
 }
 
-// tellWay sends the message that waits for a way, if its time has come, and then what is new.
+// tellWay sends a way's waiting message, if its time has come, and then the news.
 func (t *Teller) tellWay(ctx context.Context, w Way, open []state.Alarm, found []condition.Condition) error {
 	waiting, err := t.Ledger.WaitingMessage(ctx, w.Name)
 	if err != nil {
@@ -278,7 +274,7 @@ func (t *Teller) tellWay(ctx context.Context, w Way, open []state.Alarm, found [
 	return t.first(ctx, w, items)
 }
 
-// again sends a message that waits once more, and reports whether it was taken.
+// again sends a waiting message once more, and reports whether it was accepted.
 func (t *Teller) again(ctx context.Context, w Way, m state.AlarmMessage) (sent bool, err error) {
 	now := t.Now()
 	switch {
@@ -295,7 +291,7 @@ func (t *Teller) again(ctx context.Context, w Way, m state.AlarmMessage) (sent b
 	return t.send(ctx, w, m, Event{Way: w.Name, Message: m.ID})
 }
 
-// first freezes a message that tells of these, and sends it.
+// first freezes a message about these items, and sends it.
 func (t *Teller) first(ctx context.Context, w Way, items []item) error {
 	m, err := t.compose(ctx, w, items)
 	if err != nil {
@@ -326,8 +322,8 @@ func (t *Teller) first(ctx context.Context, w Way, items []item) error {
 	return err
 }
 
-// send sends a frozen message whose attempt is noted, and notes what became of it. Interrupted
-// before an answer came, it is sent again by the next process: nobody knows whether it arrived.
+// send sends a frozen message with a noted attempt, and notes the outcome. After an interruption before the answer, the
+// next process sends it again, because its arrival is unknown.
 func (t *Teller) send(ctx context.Context, w Way, m state.AlarmMessage, e Event) (sent bool, err error) {
 	e.Answer, e.Err = w.Sender.Send(ctx, m.ID, m.Body)
 	after, done := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
@@ -356,8 +352,8 @@ func (t *Teller) report(e Event) {
 	}
 }
 
-// noteSent notes that a message was taken. While the ledger cannot be written to, this process
-// remembers it, and sends nothing twice.
+// noteSent notes a message as accepted. While the ledger cannot be written, this process remembers it, and does not
+// send it twice.
 func (t *Teller) noteSent(ctx context.Context, id string) error {
 	err := t.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.MessageSent(id) })
 	if err == nil {
@@ -383,7 +379,7 @@ func (t *Teller) setTaken(id string, taken bool) {
 	}
 }
 
-// wait returns how long a message that was tried so often waits for its next attempt.
+// wait returns the pause before the next attempt of a message.
 func wait(attempts int) time.Duration {
 	return min(firstWait<<min(attempts-1, 10), longestWait)
 }
@@ -407,8 +403,8 @@ func due(w Way, open []state.Alarm, found []condition.Condition) (items []item) 
 	return items
 }
 
-// Try sends a test message to a way, and returns what the other side said. What waits for a way
-// that took it is due at once.
+// Try sends a test message over a way, and returns the receiver's answer. After a success, the way's waiting messages
+// are due at once.
 func (t *Teller) Try(ctx context.Context, w Way) (answer string, err error) {
 	m := Message{ID: rand.Text(), Kind: KindTest, At: t.Now(), Installation: t.Installation}
 	m.when = t.Time
@@ -430,8 +426,8 @@ type unwritten struct {
 	noticed time.Time
 }
 
-// TellUnwritable tells that the ledger cannot be written to, or not even be opened: then Ledger is
-// nil. Nothing can be noted of it, so it is told once by each process and way while it lasts.
+// TellUnwritable reports an unwritable ledger, or one impossible to open: then Ledger is nil. It cannot be noted in the
+// ledger, so each process reports it once for each way while it lasts.
 func (t *Teller) TellUnwritable(ctx context.Context, cause error) error {
 	if t.unwritten == nil {
 		t.unwritten = map[string]*unwritten{}
@@ -474,15 +470,14 @@ func (t *Teller) TellUnwritable(ctx context.Context, cause error) error {
 	})
 }
 
-// Unwritable says that the ledger cannot be written to.
+// Unwritable returns the condition of an unwritable ledger.
 func Unwritable(cause error) condition.Condition {
 	return condition.Condition{Code: condition.LedgerUnwritable, Urgent: true,
 		Sentence: "The ledger cannot be written to, or not be read: " + cause.Error() + ". No run can begin, and webhooks are answered 503.",
 		Next:     "Look at the disk: whether it is full, whether it fails, whether the ledger's file is in its place. Writing resumes by itself; nothing is lost."}
 }
 
-// recover notes what was told while the ledger could not be written to, now that it can, so that
-// its end is told as any other.
+// recover notes the reports sent while the ledger could not be written, so their end is reported as usual.
 func (t *Teller) recover(ctx context.Context) error {
 	if len(t.unwritten) == 0 {
 		return nil

@@ -12,15 +12,13 @@ import (
 	smtp "payersync/connector/mail"
 )
 
-// Email tells one person, or one list, by mail. There is one recipient, so that a message was
-// either taken or it was not.
+// Email sends messages to one person, or one list, by mail. With one recipient, a message is either accepted or not.
 type Email struct {
 	To, From string // addresses
 	Server   smtp.Server
 }
 
-// How long what is under way may take when payersync is told to stop meanwhile: to note the
-// answer that was heard.
+// The time to finish work in progress when payersync is stopped: to note a received answer.
 const lastWord = 5 * time.Second
 
 // Freeze returns the mail, headers and all.
@@ -40,8 +38,8 @@ func (e *Email) Freeze(m Message) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Send hands a mail to the server. When it is not known whether that took it, it is handed over
-// again: an alarm that comes twice does less harm than one that does not come.
+// Send submits a mail to the server. If its acceptance is unknown, the mail is submitted again: a duplicate alarm does
+// less harm than a missing one.
 func (e *Email) Send(ctx context.Context, _ string, body []byte) (answer string, err error) {
 	server := e.Server
 	server.Verdict = time.Minute // other ways wait meanwhile

@@ -51,7 +51,7 @@ type Told struct {
 	Records    []Record       `json:"records,omitempty"`
 }
 
-// Record is a record that a condition is about.
+// Record is a record affected by a condition.
 type Record struct {
 	Connection string `json:"connection"`
 	SourceID   string `json:"source_id"`
@@ -105,8 +105,7 @@ func (t *Teller) told(w Way, it item, names map[state.RecordID]connector.Label) 
 	return out
 }
 
-// plain returns a text in one line, without a character that could end a header or steer a
-// terminal.
+// plain returns a text in one line, without characters able to end a header or control a terminal.
 func plain(s string) string {
 	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		switch {
@@ -119,8 +118,8 @@ func plain(s string) string {
 	}, s)), " ")
 }
 
-// Subject returns what a message is called: how many of what, and of which connections. It names
-// no record and no payer.
+// Subject returns the subject of a message: the kinds and numbers of conditions, and the connections. It names no
+// record and no payer.
 func (m Message) Subject() string {
 	lead := strings.TrimSpace("payersync " + plain(m.Installation))
 	switch {
@@ -132,7 +131,7 @@ func (m Message) Subject() string {
 	return lead + ": " + summary(m.Begun)
 }
 
-// summary says in a few words what is told: the kinds, how many, and where.
+// summary describes the news in a few words: the kinds, numbers, and places.
 func summary(told []Told) string {
 	const most = 3
 	var parts []string
