@@ -6,7 +6,7 @@ import "payersync/connector"
 // configuration, JSON output and outgoing webhooks use them.
 type Code string
 
-// The codes, in the order in which people are shown what holds.
+// The codes, in display order.
 const (
 	LedgerUnwritable    Code = "ledger_unwritable"
 	PutBack             Code = "ledger_put_back"
@@ -44,7 +44,7 @@ const (
 	Attention           Code = "attention"
 )
 
-// Codes are all codes, in the order in which people are shown what holds.
+// Codes are all codes, in display order.
 var Codes = []Code{
 	LedgerUnwritable, PutBack, WayFailed, SourceDisconnected, SourceParked, ConsentBroken, ConsentLapsing, WebhooksSilent, SubscriptionChanged, RotationUnfinished, EventsUnclear, EventTypeUnknown,
 	UpdatesHeld, TwoWay, RunFailed, RunIncomplete, JobFailed, JobOverdue, ConfigWrong, RestartNeeded, MappingWrong, Standstill, PlanWaits, CreatesWait, PlanRejected, WritebackWaits, WritebackStuck, MandateCancelled, MandateUnknown,
@@ -92,5 +92,5 @@ var titles = map[Code]string{
 // Title returns what the code is called at the head of a message.
 func (c Code) Title() string { return titles[c] }
 
-// toldApart are the reasons that have codes of their own.
+// toldApart are the reasons with separate codes.
 var toldApart = []connector.Reason{connector.ReasonMandateCancelled, connector.ReasonStatusUnknown, connector.ReasonSubscriptionChanged, connector.ReasonEventNotUnderstood}

@@ -1,14 +1,13 @@
-// Package condition says what is the matter with an installation, since when, and what to do
-// about it. It computes that from the ledger and from what the configuration expects, asks no
-// other system, and stores nothing: status and alarms show what it finds, and readiness the
-// part that is for strangers, so that they never disagree.
+// Package condition finds the problems of an installation, since when, and the next step. It computes them from the
+// ledger and the expectations of the configuration, sends no requests, and stores nothing. Status and alarms show its
+// result, and readiness a part safe for strangers, so they always agree.
 //
 //	ledger ──────────────┐
 //	                     ├─▶ Look ─▶ conditions ─▶ status · /readyz · alarms
 //	what is expected ────┘
 //
-// A condition is known by its code and its subject. Who is told of it, and when, is left to
-// package alarm; how it looks, to whoever shows it.
+// A condition is identified by its code and its subject. Package alarm decides its recipients and times; the callers
+// decide its display.
 package condition
 
 import (
@@ -25,7 +24,7 @@ import (
 	"payersync/state"
 )
 
-// Condition is something that is the matter now.
+// Condition is a present problem.
 type Condition struct {
 	Code       Code             `json:"code"`
 	Subject    string           `json:"subject"`           // what it is about; with the code it says which condition it is
@@ -60,7 +59,7 @@ type Expected struct {
 	Now      func() time.Time       // nil for the ledger's clock
 }
 
-// What is told of only when it lasts.
+// The limits for conditions reported only if they last.
 const (
 	silentSweeps    = 2              // one sweep may come before a webhook that is on its way
 	unansweredAfter = 24 * time.Hour // a request can arrive no more by then, and a look was due
@@ -78,7 +77,7 @@ type look struct {
 	found  []Condition
 }
 
-// looks are the ways to find conditions, each with the codes that it finds.
+// looks are the functions to find conditions, each with its codes.
 var looks = []struct {
 	codes []Code
 	at    func(*look, context.Context) error
@@ -107,9 +106,8 @@ var looks = []struct {
 	{[]Code{Attention}, (*look).attention},
 }
 
-// Look returns what is the matter now, of these codes or of all: what is urgent first, and then in the
-// order of Codes. Everybody shows it in this order. That
-// the ledger cannot be written is known to the process alone that tried.
+// Look returns the present conditions, of these codes or of all: urgent ones first, and then in the order of Codes. All
+// displays keep this order. An unwritable ledger is known only to the process with the failed write.
 func Look(ctx context.Context, ledger *state.Ledger, e Expected, codes ...Code) ([]Condition, error) {
 	l := &look{Expected: e, ledger: ledger, found: []Condition{}}
 	setDefault(&l.Has, func(string) bool { return true })
@@ -164,8 +162,8 @@ func (l *look) putBack(ctx context.Context) error {
 	return nil
 }
 
-// updates says that the way of updating that was tried last lost something. It holds until
-// another way, or the same once more, has come through.
+// updates reports the last update format if it lost values. The condition ends after another format, or the same one,
+// has been verified.
 func (l *look) updates(ctx context.Context) error {
 	p, err := l.ledger.LastRoundTrip(ctx)
 	doubts := p.Disproved()
@@ -180,8 +178,8 @@ func (l *look) updates(ctx context.Context) error {
 	return nil
 }
 
-// twoWay says of which connections a plan found that two would write one record. It is over
-// when a person has said in the configuration what they want.
+// twoWay reports connections with two systems writing the same records, as found by a plan. It ends once the
+// configuration contains a person's decision.
 func (l *look) twoWay(ctx context.Context) error {
 	rows, err := l.ledger.LinkOnly(ctx)
 	for _, t := range rows {
@@ -251,7 +249,7 @@ func (l *look) silence(ctx context.Context) error {
 	return err
 }
 
-// Silence says that webhooks seem to have stopped (fault F33); false for nothing.
+// Silence reports a probable stop of webhooks (fault F33); false for none.
 func Silence(s state.Silence) (Condition, bool) {
 	since, _ := time.Parse(time.RFC3339, s.Since) // the zero time for never
 	last := "No webhook has ever come"
@@ -286,8 +284,8 @@ func Subscription(f state.SubscriptionFacts, format func(time.Time) string) (Con
 	return Condition{Code: SubscriptionChanged, Since: f.Since, Sentence: f.Detail + found, Next: "payersync webhooks subscribe subscribes again."}, f.Problem != "" && !f.Closed()
 }
 
-// rotation says that webhooks were to be signed with another secret and somebody broke off in
-// the middle. Nothing is lost meanwhile; what fits no secret is asked for again and again.
+// rotation reports an interrupted change of the webhook secret. No delivery is lost meanwhile; those without a matching
+// secret are requested again and again.
 func (l *look) rotation(ctx context.Context) error {
 	r, err := l.ledger.OpenRotation(ctx)
 	if err == nil && r.ID == 0 {
@@ -303,7 +301,7 @@ func (l *look) rotation(ctx context.Context) error {
 	return nil
 }
 
-// secretDoubted says that a ledger which was put back may lack the secret of webhooks.
+// secretDoubted reports a restored ledger possibly without the webhook secret.
 func (l *look) secretDoubted(ctx context.Context) error {
 	restored, err := l.ledger.SecretDoubted(ctx)
 	if err != nil || restored.IsZero() {
@@ -355,8 +353,8 @@ func (l *look) plans(ctx context.Context) error {
 	return err
 }
 
-// waiting says of a plan that it waits for a person. The subject is the plan with which the
-// wait began: newer facts replace a plan at every run.
+// waiting reports a plan waiting for a person. The subject is the plan at the start of the wait, because newer facts
+// replace a plan at every run.
 func waiting(p state.Plan, subject string, since time.Time, format func(time.Time) string) Condition {
 	c := Condition{Code: Standstill, Subject: subject, Connection: p.Connection, Since: since, Urgent: true,
 		Sentence: fmt.Sprintf("%s is at a standstill since %s: %s", p.Connection, format(p.CreatedAt), p.Limits)}
@@ -372,7 +370,7 @@ func waiting(p state.Plan, subject string, since time.Time, format func(time.Tim
 	return c
 }
 
-// creates finds the connections that create no customers before a person has decided.
+// creates finds the connections with creates stopped until a person's decision.
 func (l *look) creates(ctx context.Context) error {
 	stops, err := l.ledger.CreateStops(ctx, "")
 	for _, s := range stops {
@@ -393,8 +391,7 @@ func (l *look) rejected(ctx context.Context) error {
 	return err
 }
 
-// writebacks finds what the newest run of each connection could not write. That it ended early
-// is told of its job.
+// writebacks finds the failed writes of each connection's newest run. Its job reports an early end.
 func (l *look) writebacks(ctx context.Context) error {
 	runs, err := l.ledger.WritebackRuns(ctx)
 	for _, r := range runs {
@@ -434,8 +431,8 @@ func (l *look) mandates(ctx context.Context) error {
 	return err
 }
 
-// letters finds what keeps letters from leaving, and those of which nobody knows whether they
-// arrived. What the last look for letters found is in the ledger.
+// letters finds the obstacles to letters, and letters with an unknown outcome. The ledger has the result of the last
+// look for letters.
 func (l *look) letters(ctx context.Context) error {
 	unclear, first := 0, time.Time{}
 	if err := l.ledger.EachLetter(ctx, state.LetterUnclear, func(t state.Letter) error {
@@ -509,7 +506,7 @@ func (l *look) attention(ctx context.Context) error {
 	return err
 }
 
-// ways finds the ways of telling that do not work, so that the others tell of it.
+// ways finds failed ways, so the other ways report them.
 func (l *look) ways(ctx context.Context) error {
 	rows, err := l.ledger.LastMessages(ctx)
 	for _, m := range rows {

@@ -11,15 +11,15 @@ import (
 	"payersync/state"
 )
 
-// What is told of the types of strangers.
+// The limits for unknown event types.
 const (
 	typesTold   = 20 // one condition each; the others are one together
 	typeShown   = 60 // characters
 	streakTells = 3  // so many deliveries in a row that are not understood are no accident
 )
 
-// deliveries finds those that were not understood, as one thing, and the types that nobody
-// knows, each once however many deliveries are of it.
+// deliveries reports the deliveries not understood, as one condition, and each unknown type once for any number of
+// deliveries.
 func (l *look) deliveries(ctx context.Context) error {
 	types, err := l.ledger.EventTypes(ctx)
 	if err != nil {
@@ -65,8 +65,8 @@ func (l *look) unknownType(t state.EventType) Condition {
 		Next: next, Commands: commands}
 }
 
-// unclear tells of deliveries that name nobody. That nothing is understood any more is urgent:
-// webhooks come, and tell nothing.
+// unclear reports deliveries without a known subject. It is urgent if no delivery is understood any more: webhooks
+// arrive without effect.
 func (l *look) unclear(ctx context.Context, t state.EventType) error {
 	c := Condition{Code: EventsUnclear, Since: t.QuarantinedAt, Grown: t.Last, Count: t.Quarantined,
 		Sentence: fmt.Sprintf("%s could not be understood, and no customer was read for them. The sweep finds what they meant.", connector.Plural(t.Quarantined, "delivery")),

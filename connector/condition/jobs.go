@@ -13,17 +13,17 @@ import (
 	"payersync/state"
 )
 
-// The outcomes of jobs, as the ledger has them, after which a job happened.
+// The outcomes of jobs counting as executed, as stored in the ledger.
 var happened = []string{string(worker.Done), string(worker.Failed), string(worker.Panicked)}
 
-// How late a job may be before that is told.
+// The permitted delay of a job before a report.
 const (
 	leastGrace = 10 * time.Minute
 	mostGrace  = 2 * time.Hour
 	atWorkFor  = 6 * time.Hour // a job that has begun; a first reading of everything takes its time
 )
 
-// runs finds the runs that did not come to their end. A run under way changes nothing yet.
+// runs finds interrupted runs. A run in progress changes nothing yet.
 func (l *look) runs(ctx context.Context) error {
 	rows, err := l.ledger.RunEnds(ctx)
 	if err != nil {
@@ -56,7 +56,7 @@ func explained(r state.RunEnd, waiting, rejected []state.Plan) bool {
 		slices.ContainsFunc(rejected, func(p state.Plan) bool { return p.Connection == r.Connection && r.Problem == syncer.Rejected(p) })
 }
 
-// jobs finds the jobs of serve that failed, or did not happen when they were due.
+// jobs finds the jobs of serve with a failure, or not executed when due.
 func (l *look) jobs(ctx context.Context) error {
 	rows, err := l.ledger.Jobs(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (l *look) jobs(ctx context.Context) error {
 	return nil
 }
 
-// sweep is the job that everybody needs, also where a timer runs the commands and never serve.
+// sweep is the job required everywhere, even if a timer runs the commands without serve.
 const sweep = "sweep"
 
 // job looks at one job; from is since when it is expected, if it never happened.
@@ -138,8 +138,8 @@ func lastOf(ctx context.Context, j worker.Job, row state.JobRow) (last time.Time
 	return last, err
 }
 
-// dueAfter returns when a job that last happened then was due, and from when on it is late; zero
-// times where nothing says since when it is expected.
+// dueAfter returns the due time of a job after its last execution, and the time from which it is late; zero times if it
+// is unknown since when the job is expected.
 func dueAfter(spec string, last, from time.Time) (due, late time.Time, err error) {
 	if last.IsZero() {
 		last = from
