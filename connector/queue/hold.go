@@ -21,10 +21,10 @@ const (
 	lookEvery = 10 * time.Second
 )
 
-// errHoldLost says that another node may be at work on a job by now.
+// errHoldLost means another node may be working on a job by now.
 var errHoldLost = errors.New("the node stood still, or could not reach the database, for so long that another may go on with the job; this one stops")
 
-// going is a job that this node has under way. It goes on while River's row of it stands in line again.
+// going is a job in progress on this node. It continues while its River row is queued again.
 type going struct {
 	event
 	id     int64  // of River's row
@@ -78,7 +78,7 @@ FROM (SELECT 1) one LEFT JOIN river.holds h ON h.account = $1 AND h.job = $2`,
 	return s, nil
 }
 
-// begin lets a job that this node has taken go on until it ends, in a place that leave gives back.
+// begin runs a job taken by this node until it ends, in a place returned by leave.
 func (q *Queue) begin(g *going, leave func()) {
 	q.underWay.Go(func() {
 		defer leave()
@@ -96,8 +96,7 @@ func (q *Queue) begin(g *going, leave func()) {
 	})
 }
 
-// keep says again and again that a job is under way here, until done is closed, and calls lost once
-// another node may take it.
+// keep renews the hold of a job in progress until done is closed, and calls lost once another node may take it.
 func (q *Queue) keep(ctx context.Context, g *going, done <-chan struct{}, lost func()) {
 	tick := time.NewTicker(q.cfg.pace.hold / 8)
 	defer tick.Stop()
@@ -143,17 +142,17 @@ func (q *Queue) leave(ctx context.Context, g *going, began time.Time, err error)
 	return standing{over: true}
 }
 
-// heldHere finds the row of a job that this node has under way.
+// heldHere selects the row of a job in progress on this node.
 const heldHere = " WHERE account = $1 AND job = $2 AND job_id = $3 AND holder = $4 AND held_until IS NOT NULL"
 
 func here(g *going) []any { return []any{g.account, g.Job, g.id, g.holder} }
 
-// letGo ends a hold in such a way that any node may go on with the job.
+// letGo ends a hold so any node may continue the job.
 func (q *Queue) letGo(ctx context.Context, g *going) {
 	q.note(ctx, func(b *pgx.Batch) { b.Queue("DELETE FROM river.holds"+heldHere, here(g)...) })
 }
 
-// close tells how a job has ended, and keeps it beside its schedule and for the node that River's row comes to next.
+// close reports the end of a job, and notes it with its schedule and for the next node to get River's row.
 func (q *Queue) close(ctx context.Context, g *going, e event) {
 	q.cfg.Report(e.account, e.Event)
 	var wait *time.Duration

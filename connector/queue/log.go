@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// riverLog hands on what River warns of. Of what River says with it, it keeps what is known to
-// hold nothing of anybody.
+// riverLog forwards River's warnings. Of their attributes it keeps only those known to contain no personal data.
 type riverLog struct{ log func(text string) }
 
 func riverLogger(log func(text string)) *slog.Logger { return slog.New(riverLog{log}) }

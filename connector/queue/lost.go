@@ -11,18 +11,18 @@ import (
 	"payersync/connector"
 )
 
-// steadyTimes is how often in a row a node must have said that it is there before it judges others. After an outage
-// of the database every node looks silent until it has spoken again.
+// steadyTimes is the number of consecutive reports of presence a node needs before it judges others. After an outage of
+// the database every node looks silent until its next report.
 const steadyTimes = 3
 
-// errUnseen says that other nodes may have declared this one lost.
+// errUnseen means other nodes may have declared this one lost.
 var errUnseen = errors.New("the node could not tell the database for a minute that it is there; other nodes may go on with its jobs, so it stops them")
 
-// returnJobs gives the jobs of lost nodes back to all nodes. Those of nodes that the database does not know, as after a
-// restore, wait a minute: their node may be about to write its first row.
+// returnJobs returns the jobs of lost nodes to all nodes. Jobs of unknown nodes, for example after a restore, wait a
+// minute: their node may be about to write its first row.
 //
-// Each job gets a new row, so that a late answer of the lost node only finds the old one, which is over. The lock on the
-// rows of nodes decides whether a node that speaks at that moment was lost, for both sides.
+// Each job gets a new row, so a late answer of the lost node finds only the old, finished one. The lock on the rows of
+// nodes decides, for both sides, whether a node reporting at that moment was lost.
 const returnJobs = `WITH lost AS MATERIALIZED (
 	SELECT node_id FROM river.nodes WHERE seen_at <= clock_timestamp() - $1::interval FOR UPDATE
 ), ended AS (
@@ -45,8 +45,7 @@ const returnJobs = `WITH lost AS MATERIALIZED (
 )
 SELECT count(*) FROM returned`
 
-// returnLost gives the jobs of lost nodes back. Then it forgets the nodes that came back under their name, and those
-// that were lost long ago.
+// returnLost returns the jobs of lost nodes. Then it deletes the nodes back under their name, and those lost long ago.
 func (q *Queue) returnLost(ctx context.Context, name string) error {
 	returned := 0
 	err := q.write(ctx, func(tx pgx.Tx) error {
@@ -65,8 +64,8 @@ func (q *Queue) returnLost(ctx context.Context, name string) error {
 	return nil
 }
 
-// stillMine reports whether a job is still this node's. It is asked after the node's lease was taken note of: a node
-// that is declared lost later finds that lease over.
+// stillMine reports whether a job still belongs to this node. Call it after noting the node's lease: a node declared
+// lost later finds this lease over.
 func (q *Queue) stillMine(ctx context.Context, row *rivertype.JobRow) (mine bool, err error) {
 	err = q.cfg.Pool.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM river.river_job WHERE id = $1 AND state = 'running')", row.ID).Scan(&mine)
 	return mine, err

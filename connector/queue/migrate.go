@@ -12,19 +12,19 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// schema is where River's tables, the schedules, the nodes and the holds lie. Nothing in them is of the ledger, nor
-// personal: accounts are numbers, and jobs have the names that a configuration gives them. No policy
-// parts its rows, for every node works on those of all accounts.
+// schema contains River's tables, the schedules, the nodes and the holds. They contain no ledger data and no personal
+// data: accounts are numbers, and jobs have configured names. No policy separates its rows, because every node works on
+// the rows of all accounts.
 const schema = "river"
 
-// migrateLock is the key of the advisory lock that nodes which start together migrate by.
+// migrateLock is the key of the advisory lock for simultaneous migrations.
 const migrateLock = 1919317605
 
 //go:embed schedules.sql
 var schedulesTable string
 
-// Migrate makes the queue's tables, or brings them to where this release wants them. Nodes that
-// call it at once take turns. Its role must be allowed to make a schema, and owns the tables.
+// Migrate creates the queue's tables, or upgrades them to this release. Simultaneous calls take turns. Its role must be
+// allowed to create a schema, and owns the tables.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) (err error) {
 	turn, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig) // no connection of the pool: it may have one only
 	if err != nil {

@@ -34,7 +34,7 @@ type Presence struct {
 	Pages         string   // http or https, as browsers reach its pages; "" for none
 }
 
-// Node is one of those that work on the queue, or that was lost lately.
+// Node is a node working on the queue, or recently lost.
 type Node struct {
 	ID string
 	Presence
@@ -52,8 +52,7 @@ const ClockTolerance = 5 * time.Second
 // NodeState says how a node is.
 type NodeState string
 
-// The states of nodes. One that is lost has said nothing for so long that it does nothing any more,
-// or cannot reach the database.
+// The states of nodes. A lost node has been silent for so long it has either stopped or cannot reach the database.
 const (
 	AtWork   NodeState = "at_work"
 	Stopping NodeState = "stopping"
@@ -74,7 +73,7 @@ func (n Node) State() NodeState {
 	return AtWork
 }
 
-// Nodes returns the nodes by their names: none where none ever served.
+// Nodes returns the nodes by name; none if none ever served.
 func Nodes(ctx context.Context, pool *pgxpool.Pool) ([]Node, error) {
 	rows, err := pool.Query(ctx, `SELECT n.node_id, n.name, n.version, n.addresses, n.accounts, n.unopened, n.runs, n.started_at, n.seen_at, greatest(now() - n.seen_at, '0'), n.stopping,
 	coalesce(to_jsonb(n) ->> 'pages', ''), to_jsonb(n) ->> 'pages' IS NOT NULL, coalesce((to_jsonb(n) ->> 'clock_seconds')::float, 0),
@@ -119,8 +118,7 @@ func Forget(ctx context.Context, pool *pgxpool.Pool, name string) (n int, err er
 // Nodes returns the nodes as this one sees them.
 func (q *Queue) Nodes(ctx context.Context) ([]Node, error) { return Nodes(ctx, q.cfg.Pool) }
 
-// beSeen says again and again that the node is there, and that it stops once ctx has ended, until
-// it has stopped.
+// beSeen reports the node's presence repeatedly, and its stopping once ctx has ended, until it has stopped.
 func (v *visible) beSeen(ctx context.Context, stopped <-chan struct{}) {
 	tick := time.NewTicker(v.cfg.pace.seen)
 	defer tick.Stop()
@@ -145,7 +143,7 @@ func (v *visible) gone(ctx context.Context) {
 	})
 }
 
-// visible is how a node shows the others that it is there.
+// visible reports a node's presence to the others.
 type visible struct {
 	*Queue
 	began  time.Time
@@ -176,8 +174,8 @@ func (v *visible) say(ctx context.Context, do func(ctx context.Context) error) {
 	v.told = err != nil
 }
 
-// record writes the node's row. It renews the node's lease, or begins another where the node was lost meanwhile: the
-// jobs that it had are returned, and stay under the old one.
+// record writes the node's row. It renews the node's lease, or begins another if the node was lost meanwhile: its jobs
+// are returned, and stay under the old lease.
 func (v *visible) record(ctx context.Context, p Presence, age time.Duration, stopping bool) error {
 	asked, known := connector.OfThisMachine(), false
 	batch := &pgx.Batch{}

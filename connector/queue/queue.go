@@ -1,7 +1,6 @@
-// Package queue decides what runs when on many nodes that share one database of PostgreSQL, as
-// package worker does for one process. Every node works on the jobs of all accounts. What is
-// waited for is in tables: River's, which keep each job until it has ended, and one of schedules, so
-// that nothing is forgotten with a node.
+// Package queue schedules jobs on many nodes with one PostgreSQL database, like package worker does for one process.
+// Every node works on the jobs of all accounts. Tables hold the waiting work: River's keep each job until it has ended,
+// and another keeps the schedules, so no work is lost with a node.
 //
 //	schedules ── tick ──▶ waits ──▶ at work ─┬─ done, failed, panicked ─▶ gone, until its time comes again
 //	delivery ── nudge ──▶   ▲                ├─ ErrMore, interrupted ─┐
@@ -9,15 +8,14 @@
 //	                        │                └─ throttled ─▶ parked ─┐
 //	                        └──────── the named time comes ──────────┘
 //
-// A job is at work, waits or is parked once, on whatever node; what comes for it meanwhile is
-// skipped. It may take any time: after a slice it goes on behind the others, so that no account
-// holds up another, and its node says again and again that it has it, or another begins with it
-// anew. A failed one is not tried again before its time comes: the next tick is the
-// retry, as in package worker. A drain is tried again by itself, for nothing else may come for it.
+// A job is at work, waiting or parked only once across all nodes; further triggers are skipped. A job may take any
+// time. After a slice it continues behind the others, so no account blocks another. Its node renews its hold regularly;
+// otherwise another node starts it again. A failed job is retried at its next tick, as in package worker. A drain is
+// retried automatically, because it may have no other trigger.
 //
-// A job is done at least once. A node that was silent for a minute is lost, and the others go on with its
-// jobs. It may only have been paused: it sends nothing more for them, and its late answers do not count, but it may
-// still be at work. So nothing is safe because of the queue. Two runs of a connection at once are refused by the ledger.
+// A job is done at least once. A node silent for a minute is lost, and the others continue its jobs. It may only have
+// been paused: it sends no more requests for them and its late answers do not count, but it may still be working. So no
+// safety may rely on the queue. The ledger refuses two simultaneous runs of a connection.
 package queue
 
 import (
@@ -38,10 +36,10 @@ import (
 	"payersync/connector/worker"
 )
 
-// ErrMore is returned by what is to go on after all others that wait, on this node or another.
+// ErrMore is returned by work to continue after all other waiting work, on this node or another.
 var ErrMore = errors.New("there is more to do")
 
-// Job names something that an account's schedules start.
+// Job identifies a job in an account's schedules.
 type Job struct {
 	Account int64
 	Name    string
@@ -49,34 +47,33 @@ type Job struct {
 
 // Config says what the nodes work on, and how one of them does.
 type Config struct {
-	// Pool connects to the database. One of its connections is held while the queue runs; the
-	// others are held for single statements and short transactions, and not while a job is at work.
+	// Pool connects to the database. The running queue holds one connection. It uses the others for single statements
+	// and short transactions, not during a job.
 	Pool *pgxpool.Pool
 
-	// Work does a job to its end, however long that takes, and returns soon after ctx ends; one call at a time for
-	// each job, on whatever node. It returns ErrMore to let any node begin with it anew; an error that carries
-	// a connector.RetryAt in the future parks the job.
+	// Work runs a job to its end, for any time, and returns soon after ctx ends. Each job has one call at a time across
+	// all nodes. It returns ErrMore to let any node start it again. An error with a connector.RetryAt in the future
+	// parks the job.
 	Work func(ctx context.Context, job Job, trigger string) error
 
-	// Drain reflects the deliveries of an account within SliceTime, and returns soon after ctx ends; one call at a time
-	// for each account. It returns ErrMore to go on after all others that wait. An account that is no longer
-	// there has none.
+	// Drain reflects the deliveries of an account within SliceTime, and returns soon after ctx ends. Each account has
+	// one call at a time. It returns ErrMore to continue after all other waiting work. A removed account has no
+	// deliveries.
 	Drain func(ctx context.Context, account int64) error
 
-	// Open reports whether an account has deliveries that Drain would take now. It is asked in
-	// the transaction that ends a drain and must see what others have committed: it reads
-	// through tx.
+	// Open reports whether an account has deliveries due for Drain. It runs in the transaction at the end of a drain
+	// and must see the commits of others: it reads through tx.
 	Open func(ctx context.Context, tx pgx.Tx, account int64) (bool, error)
 
-	// Due returns the accounts that have deliveries which Drain would take now: those whose time
-	// has come, and those whose nudge was lost with a node.
+	// Due returns the accounts with deliveries due for Drain: those with an elapsed time, and those with a nudge lost
+	// with a node.
 	Due func(ctx context.Context) ([]int64, error)
 
 	Workers    Workers
 	Slice      time.Duration // how long a job keeps others that wait from their turn; default a minute, at most SliceTime
 	StopWithin time.Duration // how long jobs may go on when the queue is told to stop, before their context ends; default 20 s
 
-	// Now is the database's clock, by which errors name their times and all nodes go; nil for the node's own.
+	// Now is the database's clock, used by all nodes and for the times in errors; nil for the node's own.
 	Now func() time.Time
 
 	Presence func() Presence // what the node says of itself; nil for one without a name
@@ -119,7 +116,7 @@ type pace struct {
 	inTest                                       bool
 }
 
-// The queues of River. The tick has one of its own, so that no job keeps it waiting.
+// The queues of River. The tick has a separate one, so no job delays it.
 const (
 	hooks = "hooks"
 	runs  = "runs"
@@ -141,8 +138,8 @@ type Queue struct {
 	holds    atomic.Int64             // that this node ever had
 }
 
-// New returns a queue that does not run yet: schedules can be set and nudges given, by a process that
-// never runs it, too. Migrate has made its tables.
+// New returns a queue not running yet. It can set schedules and receive nudges, even in a process without Run. Call
+// Migrate first.
 func New(cfg Config) (*Queue, error) {
 	if cfg.Pool == nil || cfg.Work == nil || cfg.Drain == nil || cfg.Open == nil || cfg.Due == nil {
 		return nil, errors.New("the queue needs a database, work, a drain, and ways to learn of deliveries; without one of them something would never be done")
@@ -223,10 +220,9 @@ func (q *Queue) river() *river.Config {
 	}
 }
 
-// riverClock is what River takes for this node's clock: it goes as the node's does, and was right by the
-// database's when the queue was made. What River notes of jobs, other nodes compare with theirs, and the
-// leader with its own. The one time that River takes elsewhere is when jobs of lost nodes are looked for: a node
-// that is fast would take those at work for lost.
+// riverClock is the clock for River on this node: it follows the node's clock, corrected by the database's when the
+// queue was made. Other nodes compare River's times with theirs, and the leader with its own. River uses another clock
+// only when it looks for jobs of lost nodes: a fast node would take jobs in progress for lost.
 type riverClock struct {
 	node   func() time.Time
 	behind time.Duration // the node's, below 0 for one that is fast
@@ -235,7 +231,7 @@ type riverClock struct {
 // Now returns the time. Spans between two are true though the node's clock is set.
 func (c riverClock) Now() time.Time { return c.node().Add(c.behind) }
 
-// NowOrNil returns that statements take the database's own time.
+// NowOrNil returns nil, so statements use the database's own time.
 func (c riverClock) NowOrNil() *time.Time { return nil }
 
 // hear is called whenever the database was asked for jobs and answered.
@@ -244,9 +240,8 @@ func (q *Queue) hear(context.Context, *rivertype.HookMetricEmitParams) {
 	q.heard.Store(&now)
 }
 
-// Nudge asks for a drain of an account soon. The delivery was committed before. Nudges
-// that come before the drain has begun count as one, and one that comes during a drain is followed
-// by another. A lost one is made up for by Config.Due.
+// Nudge requests a drain of an account soon. The delivery must be committed. Nudges before the drain's start count as
+// one; a nudge during a drain causes another. Config.Due makes up for lost nudges.
 func (q *Queue) Nudge(ctx context.Context, account int64) error {
 	if _, err := q.client.Insert(ctx, drainArgs{account}, nil); err != nil {
 		return fmt.Errorf("ask for a drain: %w", err)
@@ -254,9 +249,9 @@ func (q *Queue) Nudge(ctx context.Context, account int64) error {
 	return nil
 }
 
-// Run works on jobs until ctx ends. Then it takes no more, gives those at work Config.StopWithin,
-// ends the context of the others, which other nodes then go on with, and returns when all of them have
-// returned. Its error is nil unless it could not begin. One queue is run once at a time.
+// Run works on jobs until ctx ends. Then it takes no more, and gives jobs in progress Config.StopWithin. It ends the
+// context of the rest, continued by other nodes, and returns once all have returned. Its error is nil unless it could
+// not begin. Run a queue once at a time.
 func (q *Queue) Run(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()

@@ -27,8 +27,7 @@ type Schedule struct {
 	// come since, and when it was never done, it comes at once.
 	Last time.Time
 
-	// OnTime leaves out a time that was missed because no node ran. Any other job makes up for all
-	// that it missed once.
+	// OnTime skips a time missed because no node was running. Any other job catches up once for all missed times.
 	OnTime bool
 
 	Care bool // it does not wait behind what reads and sends, nor they behind it
@@ -41,9 +40,8 @@ const (
 	unreadable  = time.Hour        // how long a schedule rests that this node cannot read
 )
 
-// Every makes these the schedules of an account. One that is kept keeps the time at which it comes
-// next, unless it was given other times. A job that is no longer there finishes as it began, and is
-// not started again. When the error is not nil nothing was replaced.
+// Every replaces the schedules of an account. An unchanged schedule keeps its next time. A removed job finishes if in
+// progress, and is not started again. On an error nothing was replaced.
 func (q *Queue) Every(ctx context.Context, account int64, schedules []Schedule) error {
 	if err := check(schedules); err != nil {
 		return err
@@ -69,7 +67,7 @@ func (q *Queue) Every(ctx context.Context, account int64, schedules []Schedule) 
 	return nil
 }
 
-// check lists every schedule that cannot be used, and why.
+// check lists every invalid schedule with the reason.
 func check(schedules []Schedule) error {
 	var problems []error
 	names := map[string]bool{worker.DrainName: true}
@@ -85,7 +83,7 @@ func check(schedules []Schedule) error {
 	return errors.Join(problems...)
 }
 
-// queueSchedule adds the statement that keeps a schedule. One that says nothing new writes nothing.
+// queueSchedule adds the statement to store a schedule. An unchanged schedule writes nothing.
 func queueSchedule(batch *pgx.Batch, account int64, s Schedule, now time.Time) {
 	changed, _ := next(account, s.Cron, now) // it was checked
 	first := changed
@@ -102,8 +100,8 @@ WHERE (known.cron, known.on_time, known.care) IS DISTINCT FROM (excluded.cron, e
 		account, s.Job, s.Cron, s.OnTime, s.Care, first, changed)
 }
 
-// next returns when a schedule comes after a time: as it says, and the account's delay later, which
-// is always the same, so that intervals stay exact.
+// next returns the next time of a schedule after a time, plus the account's delay. The delay is constant, so intervals
+// stay exact.
 func next(account int64, cron string, after time.Time) (time.Time, error) {
 	schedule, err := worker.ParseSchedule(cron)
 	if err != nil {
@@ -133,8 +131,8 @@ FROM river.schedules WHERE account = $1 ORDER BY job`, account)
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Row])
 }
 
-// tick starts the jobs whose time has come, and drains where deliveries lie. Ticks may come early,
-// late and at once: the rows decide. What fails is done by the next one.
+// tick starts the due jobs, and drains accounts with deliveries. Ticks may come early, late or simultaneously: the rows
+// decide. The next tick repeats failed work.
 func (q *Queue) tick(ctx context.Context, _ *river.Job[tickArgs]) error {
 	for {
 		taken, err := q.startDue(ctx)
@@ -166,7 +164,7 @@ func (q *Queue) nudgeDue(ctx context.Context) error {
 	return err
 }
 
-// due is a row whose time has come.
+// due is a row with an elapsed time.
 type due struct {
 	Account      int64
 	Job, Cron    string
@@ -174,8 +172,7 @@ type due struct {
 	NextAt, Now  time.Time
 }
 
-// startDue starts some jobs whose time has come and returns how many rows it took. Rows that
-// another node has in hand are left to it.
+// startDue starts some due jobs and returns the number of rows taken. It skips rows locked by another node.
 func (q *Queue) startDue(ctx context.Context) (taken int, err error) {
 	var events []event
 	err = q.write(ctx, func(tx pgx.Tx) error {
@@ -207,8 +204,8 @@ type event struct {
 	worker.Event
 }
 
-// start hands the jobs of rows to River, moves the rows to their next times, and returns what is to be
-// said of those that were not started.
+// start passes the jobs of rows to River, moves the rows to their next times, and returns the events of jobs not
+// started.
 func (q *Queue) start(ctx context.Context, tx pgx.Tx, rows []due) (events []event, err error) {
 	var (
 		jobs     []river.InsertManyParams
@@ -257,7 +254,7 @@ func (row due) job(missed bool) river.InsertManyParams {
 	return river.InsertManyParams{Args: sliceArgs(args), InsertOpts: &river.InsertOpts{Queue: lane}}
 }
 
-// skipped says that a job's time came while it was at work, waited or was parked.
+// skipped is the event of a job due while it was at work, waiting or parked.
 func skipped(known *rivertype.JobRow) event {
 	var args jobArgs
 	if err := json.Unmarshal(known.EncodedArgs, &args); err != nil {
@@ -270,7 +267,7 @@ func skipped(known *rivertype.JobRow) event {
 	return event{args.Account, e}
 }
 
-// write runs do in a transaction in which each statement sees what was committed before it.
+// write runs do in a transaction with read committed isolation: each statement sees earlier commits.
 func (q *Queue) write(ctx context.Context, do func(tx pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, q.cfg.Pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do)
 }

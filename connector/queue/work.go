@@ -23,7 +23,7 @@ type jobArgs struct {
 	Trigger string `json:"trigger"`
 }
 
-// The kinds of jobs that River knows. Their names are in the database: a renamed one is another.
+// The job kinds of River. The database contains their names: a renamed kind is a new one.
 type (
 	sliceArgs jobArgs // goes on in slices
 	drainArgs struct {
@@ -41,16 +41,15 @@ func (drainArgs) Kind() string { return worker.DrainName }
 // Kind returns the name of the kind.
 func (tickArgs) Kind() string { return "tick" }
 
-// InsertOpts returns that there is one of an account and name.
+// InsertOpts allows one job of an account and name.
 func (sliceArgs) InsertOpts() river.InsertOpts { return river.InsertOpts{UniqueOpts: once} }
 
-// InsertOpts returns that there is one of an account.
+// InsertOpts allows one job of an account.
 func (drainArgs) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: hooks, UniqueOpts: once}
 }
 
-// InsertOpts returns that a tick that is lost with its node is not made up for, and keeps no
-// other from coming.
+// InsertOpts gives a tick one attempt: a tick lost with its node is not repeated, and does not block others.
 func (tickArgs) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: ticks, MaxAttempts: 1}
 }
@@ -60,7 +59,7 @@ var once = river.UniqueOpts{ByArgs: true, ByState: []rivertype.JobState{
 	rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning, rivertype.JobStateRetryable, rivertype.JobStateScheduled,
 }}
 
-// handler does the jobs of a kind. What a job throws does not reach River, which would log it.
+// handler runs the jobs of a kind. It keeps panics from River, because River would log them.
 type handler[A river.JobArgs] struct {
 	river.WorkerDefaults[A]
 	timeout time.Duration
@@ -114,8 +113,8 @@ func (q *Queue) work(ctx context.Context, row *rivertype.JobRow, args jobArgs) e
 	return q.again(s.again)
 }
 
-// slice begins a job unless one of the nodes has it under way, and stays with it for a while. After that, and on
-// other nodes, somebody looks now and then how it stands.
+// slice begins a job unless a node has it in progress, and stays with it for a while. Afterwards, and on other nodes,
+// the job's state is checked now and then.
 func (q *Queue) slice(ctx context.Context, g *going, places chan struct{}) (standing, error) {
 	s, err := q.take(ctx, g)
 	if err != nil || !s.mine {
@@ -142,11 +141,11 @@ func (q *Queue) slice(ctx context.Context, g *going, places chan struct{}) (stan
 	return standing{held: true}, nil
 }
 
-// errInterrupted is what River takes for a drain that ended because River was told to stop: another node
-// goes on with it, and it is not counted.
+// errInterrupted tells River a drain ended because River was stopping: another node continues it, and it is not
+// counted.
 var errInterrupted = context.Canceled
 
-// more is the outcome of a slice of a drain that is followed by another.
+// more is the outcome of a drain's slice with another to follow.
 const more worker.Outcome = ""
 
 // goOn does a slice of a drain and returns what became of it. Its beginning is
@@ -164,7 +163,7 @@ func (q *Queue) goOn(ctx context.Context, row *rivertype.JobRow, e event, do fun
 	return noted(ctx, q.outcome(ctx, e, begun, err), nil)
 }
 
-// outcome returns how something ended that began then.
+// outcome returns the outcome of work started at begun.
 func (q *Queue) outcome(ctx context.Context, e event, begun time.Time, err error) event {
 	now := q.cfg.Now()
 	e.Took, e.Err = now.Sub(begun), err
@@ -176,7 +175,7 @@ func (q *Queue) outcome(ctx context.Context, e event, begun time.Time, err error
 	return e
 }
 
-// begunKey is where River keeps, with a drain, when it began.
+// begunKey is the key of a drain's start time in River's metadata.
 const begunKey = "begun"
 
 func begunAt(row *rivertype.JobRow) time.Time {
@@ -187,14 +186,14 @@ func begunAt(row *rivertype.JobRow) time.Time {
 	return kept.Begun
 }
 
-// noted keeps for the next slice when the drain began, nil for one that has ended.
+// noted stores the drain's start time for the next slice, nil for a finished drain.
 func noted(ctx context.Context, e event, begun *time.Time) event {
 	_ = river.MetadataSet(ctx, begunKey, begun) // it fails outside of River alone
 	return e
 }
 
-// again is what River is told of a job that is to come again after a time, behind those that wait by
-// then. River adds the time to its clock, which does not know whether a clock was set since.
+// again tells River to repeat a job after a time, behind the jobs waiting by then. River adds the time to its own
+// clock, and this ignores later clock changes.
 func (q *Queue) again(in time.Duration) error {
 	return &rivertype.JobSnoozeError{Duration: in + q.cfg.Now().Sub(q.clock.Now())}
 }
@@ -239,11 +238,10 @@ func (q *Queue) drain(ctx context.Context, job *river.Job[drainArgs]) error {
 // errOpen takes back the end of a drain.
 var errOpen = errors.New("there are deliveries that nobody drains")
 
-// finish ends a drain, unless the account has deliveries. A nudge that comes meanwhile was skipped,
-// for this drain was at work; its delivery was committed before. The end therefore comes
-// first, and then the look: a nudge that is skipped before has its delivery seen, and one that comes
-// after waits for this transaction and begins a drain of its own. The other way round a delivery
-// between the two would lie.
+// finish ends a drain, unless the account has deliveries. A nudge meanwhile was skipped, because this drain was in
+// progress; its delivery was committed before. So finish ends the drain first, and then checks for deliveries. The
+// check sees the delivery of an earlier skipped nudge. A later nudge waits for this transaction and starts a new drain.
+// In the reverse order, a delivery between the two steps would be left behind.
 func (q *Queue) finish(ctx context.Context, job *river.Job[drainArgs]) (open bool, err error) {
 	err = q.write(ctx, func(tx pgx.Tx) error {
 		if _, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job); err != nil {
