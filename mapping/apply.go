@@ -30,7 +30,7 @@ type watcher struct {
 	misses func(function, value string) // a function did not understand a text, in the rule that is told of next
 }
 
-// KeyOf makes the key of a record, whether or not the record is included. The error is as that of Apply.
+// KeyOf returns the key of a record, included or not. Its errors are those of Apply.
 func (m *Mapping) KeyOf(r connector.Record) (key connector.Key, err error) {
 	err = m.evaluate(r, m.tenant, watcher{}, func(e *evaluation) error {
 		key, err = m.keyOf(e)
@@ -122,8 +122,8 @@ func (m *Mapping) keyOf(e *evaluation) (key connector.Key, err error) {
 	return key, nil
 }
 
-// to evaluates the rule that gives the address of letters. It is one that the billing service
-// has too: nobody else is written to about a customer's mandate.
+// to evaluates the rule for the address of letters. The address must also be on the customer at the billing service, so
+// no other person gets mail about a customer's mandate.
 func (e *evaluation) to(r *rule, customer connector.Customer) (string, error) {
 	if r == nil {
 		for _, p := range customer.People {
@@ -147,7 +147,7 @@ func (e *evaluation) to(r *rule, customer connector.Customer) (string, error) {
 	})
 }
 
-// language evaluates the rule that gives a language; without a rule it is not known.
+// language evaluates the rule for a language; "" without a rule.
 func (e *evaluation) language(r *rule) (string, error) {
 	if r == nil {
 		return "", nil
@@ -155,8 +155,8 @@ func (e *evaluation) language(r *rule) (string, error) {
 	return evaluate(e, r, languageForm)
 }
 
-// customer renders name, people, addresses and externalData. An element whose
-// every field is blank is left out, and so is a blank externalData entry.
+// customer renders name, people, addresses and externalData. It omits elements with all fields blank, and blank
+// externalData entries.
 func (m *Mapping) customer(e *evaluation, key connector.Key) (connector.Customer, error) {
 	out := connector.Customer{ExternalData: key.Pairs()}
 	var err error
@@ -240,7 +240,7 @@ type evaluation struct {
 	watcher
 }
 
-// evaluate runs a rule and gives its value the form that is wanted of it.
+// evaluate runs a rule and converts its value with form.
 func evaluate[T any](e *evaluation, r *rule, form func(any) (T, error)) (T, error) {
 	var value T
 	v, err := e.machine.Run(r.program, e.env)
@@ -259,7 +259,7 @@ func evaluate[T any](e *evaluation, r *rule, form func(any) (T, error)) (T, erro
 	return value, nil
 }
 
-// fail makes the error of a rule that does not fit this record.
+// fail returns the error of a rule for an unsuitable record.
 func (r *rule) fail(why string) error {
 	return &RecordError{connector.ReasonMappingFailed, r.line, fmt.Sprintf("The mapping's %s (line %d) does not work for this record: %s.", r.path, r.line, why)}
 }
@@ -281,7 +281,7 @@ func plainFailure(err error) string {
 
 func (e *evaluation) text(r *rule) (string, error) { return evaluate(e, r, textForm) }
 
-// flag evaluates a rule that gives true or false; without a rule it is otherwise.
+// flag evaluates a rule for true or false; without a rule it returns otherwise.
 func (e *evaluation) flag(r *rule, otherwise bool) (bool, error) {
 	if r == nil {
 		return otherwise, nil
@@ -350,7 +350,7 @@ func flagForm(v any) (bool, error) {
 	return flag, nil
 }
 
-// listForm is the form of one expression that gives a whole list.
+// listForm is the form of one expression for a whole list.
 func listForm(v any) ([]map[string]string, error) {
 	list, ok := v.([]any)
 	if !ok && v != nil {

@@ -10,20 +10,20 @@ import (
 	"payersync/mapping/strict"
 )
 
-// Unasked says why the mapping does not ask a payer for a mandate; the zero value for one that it asks.
+// Unasked is the reason the mapping does not ask a payer for a mandate; the zero value if it does.
 type Unasked struct {
 	Why       connector.WhyUnasked
 	Line      int // of mandate.request in the mapping file; 0 where the file has no such rule
 	Condition int // number of the condition, from 1, for AskingCondition; 0 for the whole rule
 }
 
-// askCondition is one of the conditions that mandate.request joins with && or and.
+// askCondition is one of mandate.request's conditions, joined with && or and.
 type askCondition struct {
 	*rule
 	ofCustomer bool // it reads the finished customer, as the condition on an e-mail address does
 }
 
-// compileConditions compiles the conditions of mandate.request one by one, so that the one that decides can be named.
+// compileConditions compiles the conditions of mandate.request one by one, to name the deciding one.
 func (m *Mapping) compileConditions(c *compiling) {
 	if m.request == nil {
 		return
@@ -55,8 +55,8 @@ func (m *Mapping) unasked(e *evaluation, customer connector.Customer) Unasked {
 	return out
 }
 
-// falseCondition returns the number of the first condition that is false; 0 where none is by itself.
-// Of a customer without an e-mail address it looks at the conditions on the record alone.
+// falseCondition returns the number of the first false condition; 0 if none is false by itself. For a customer without
+// an e-mail address it evaluates only the conditions on the record.
 func (m *Mapping) falseCondition(e *evaluation, reachable bool) int {
 	meters, watched := e.env[varMeter], e.watcher
 	defer func() { e.env[varMeter], e.watcher = meters, watched }()
@@ -72,8 +72,8 @@ func (m *Mapping) falseCondition(e *evaluation, reachable bool) int {
 	return 0
 }
 
-// AskingCondition returns, in words, a condition of mandate.request by its number, of a mapping file
-// as it is stored; 0 is the whole rule, and "" is returned where the file has none.
+// AskingCondition describes a condition of mandate.request by its number, for a stored mapping file. 0 is the whole
+// rule. It returns "" if the file has no such rule.
 func AskingCondition(data []byte, number int) string {
 	var file mappingFile
 	file, _, _ = strict.Load("mapping", data, mappingFile{})
@@ -87,8 +87,8 @@ func AskingCondition(data []byte, number int) string {
 	return plainCondition(text)
 }
 
-// conditionsOf splits an expression at each && or and that stands in no bracket and no quotes. One that
-// also has an "or", a choice or a variable at that level is one condition.
+// conditionsOf splits an expression at each && or and outside brackets and quotes. An expression with an "or", a choice
+// or a variable at the same level is one condition.
 func conditionsOf(text string) []string {
 	var out []string
 	depth, from, quote := 0, 0, rune(0)
@@ -124,13 +124,13 @@ func word(text string, at int, what string) bool {
 	return before && wordAt.FindString(text[at:]) == what
 }
 
-// fieldIs is a field that must have one value, or one of several.
+// fieldIs matches a comparison of a field with one value, or with several.
 var fieldIs = regexp.MustCompile(`^(?:\w+\()?(?:field\("([^"]+)"\)|([A-Za-z_][\w.]*))\)?\s*(==|in)\s*(\[.*\]|"[^"]*")$`)
 
-// AsksNobody is the condition, in words, of a rule that asks nobody.
+// AsksNobody describes a rule without any payer to ask.
 const AsksNobody = "nobody is asked"
 
-// plainCondition says in words that a field must have a value; any other condition stays as it is written.
+// plainCondition describes a comparison of a field with a value; it returns other conditions unchanged.
 func plainCondition(text string) string {
 	if text == "false" {
 		return AsksNobody

@@ -10,8 +10,7 @@ import (
 	"payersync/mapping/strict"
 )
 
-// checkJoin checks the elements of joined lists, which the type checker takes
-// for anything.
+// checkJoin checks the elements of joined lists, because the type checker gives them the type any.
 func (e *expression) checkJoin(node *ast.Node) {
 	call, ok := (*node).(*ast.CallNode)
 	if !ok || call.Callee.(*ast.IdentifierNode).Value != "join" {
@@ -31,8 +30,8 @@ func (e *expression) checkJoin(node *ast.Node) {
 	}
 }
 
-// checkResult checks what the expression gives. What only the record can tell
-// (a value out of a { } block) is checked when the mapping is applied.
+// checkResult checks the expression's result type. Results known only per record (a value out of a { } block) are
+// checked when the mapping is applied.
 func (e *expression) checkResult(root ast.Node) {
 	t := root.Type()
 	if t.Kind() == reflect.Interface && !isNil(root) {
@@ -78,9 +77,8 @@ func resultHint(want result, t reflect.Type) string {
 	return ""
 }
 
-// checkElements checks an expression for a whole list of people or addresses:
-// it gives a list, and every { } block in it names fields of an element, with
-// texts behind them.
+// checkElements checks an expression for a whole list of people or addresses. It must return a list, and every { }
+// block in it must map field names of an element to texts.
 func (e *expression) checkElements(root ast.Node) {
 	known := personNames
 	if e.want == wantPlaces {

@@ -26,7 +26,7 @@ const (
 	maxExpressions = 64   // expressions of one file
 )
 
-// loops are the list functions of the expression engine that mappings may use.
+// loops are the expression engine's list functions available to mappings.
 var loops = []string{"all", "any", "count", "filter", "len", "map", "none", "one"}
 
 // result is what an expression must give.
@@ -79,8 +79,8 @@ func newCompiling(doc *strict.Doc, region string, src connector.SourceInfo) *com
 	return c
 }
 
-// goType is the Go type of a field's values: objects are structs whose fields
-// are found by their expr tag, so that the type checker knows every level.
+// goType returns the Go type of a field's values. Objects are structs with their fields' names in expr tags, so the
+// type checker knows every level.
 func goType(f connector.Field) reflect.Type {
 	switch f.Type {
 	case connector.TypeNumber:
@@ -110,7 +110,7 @@ func structType(fields []connector.Field) reflect.Type {
 	return reflect.StructOf(members)
 }
 
-// flag notes that a flag of contacts is mapped.
+// flag notes a mapped flag of contacts.
 func (c *compiling) flag(name string, at strict.Path) {
 	if c.flags[name] == nil {
 		c.flags[name] = at
@@ -207,8 +207,7 @@ func (e *expression) compile() *vm.Program {
 	return program
 }
 
-// config describes the language: the fields, the variables and the functions,
-// and nothing that reads a clock, makes randomness or looks up the environment.
+// config describes the language: fields, variables and functions. It has no access to clock, randomness or environment.
 func (e *expression) config() *conf.Config {
 	env := map[string]any{varTenant: "", varMeter: &meter{}}
 	for name, t := range e.types {
@@ -236,7 +235,7 @@ func (e *expression) config() *conf.Config {
 	return config
 }
 
-// visit is a function that ast.Walk calls on every node, children first.
+// visit is a function for ast.Walk to call on every node, children first.
 type visit func(node *ast.Node)
 
 // Visit calls f.

@@ -11,14 +11,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxCountry is the longest text that is looked up as a country's name, in bytes.
+// maxCountry is the maximum length in bytes of a text to look up as a country name.
 const maxCountry = 100
 
-// country returns the two letters by which ISO 3166-1 knows a country that is
-// given by its code of two or three letters, by the letters on its cars, or by
-// its name: in English, in its own language, or in one of countryLanguages.
-// Anything else, and what could be one of several, is returned trimmed, so that
-// it is seen.
+// country returns the two-letter ISO 3166-1 code of a country. The text is its code of two or three letters, its car
+// letters, or its name: in English, in its own language, or in one of countryLanguages. Unknown and ambiguous texts are
+// returned trimmed, so people can see them.
 func country(s string) string {
 	code, _ := readCountry(s)
 	return code
@@ -38,25 +36,22 @@ func readCountry(s string) (string, bool) {
 	return code, name != "na" || strings.EqualFold(s, "na") // N/A is seldom Namibia
 }
 
-// isLoneLetter reports whether a text is one letter and nothing that could mean
-// more: "D" is a country, "D1" and "D-80331" are not.
+// isLoneLetter reports whether a text is one letter without other parts: "D" is a country, "D1" and "D-80331" are not.
 func isLoneLetter(s string) bool { return len(strings.Trim(s, ".() ")) == 1 }
 
-// couldBe returns the codes of the countries that a text could mean that is not
-// understood: several, or one that is doubtful.
+// couldBe returns the possible country codes of a text not understood: several, or one doubtful code.
 func couldBe(s string) []string {
 	return strings.Fields(countries()[plainName(s)])
 }
 
-// countryLanguages are the languages whose names of countries are known, beside
-// each country's own.
+// countryLanguages are the languages of known country names, in addition to each country's own.
 var countryLanguages = []language.Tag{
 	language.German, language.French, language.Italian, language.Spanish, language.Dutch, language.Portuguese,
 	language.Polish, language.Czech, language.Danish, language.Swedish, language.Norwegian, language.Finnish,
 }
 
-// carLetters are the letters on cars (the United Nations' distinguishing signs)
-// that are no code of ISO 3166-1. Two letters are always such a code, or nothing.
+// carLetters are the car letters (the United Nations' distinguishing signs) other than ISO 3166-1 codes. Two letters
+// are always an ISO code, or unknown.
 var carLetters = map[string]string{
 	"A": "AT", "B": "BE", "D": "DE", "E": "ES", "F": "FR", "G": "GA", "H": "HU", "I": "IT", "J": "JP", "K": "KH", "L": "LU",
 	"M": "MT", "N": "NO", "P": "PT", "Q": "QA", "S": "SE", "T": "TH", "V": "VA", "Z": "ZM",
@@ -64,8 +59,7 @@ var carLetters = map[string]string{
 	"KSA": "SA", "LAR": "LY", "MAL": "MY", "MGL": "MN", "RCH": "CL", "ROK": "KR", "SLO": "SI", "UAE": "AE", "WAG": "GM", "WAL": "SL", "WAN": "NG",
 }
 
-// shortCountryNames are short and older names that people write in those
-// languages and the Unicode tables lack.
+// shortCountryNames are common short and older names in these languages, missing from the Unicode tables.
 var shortCountryNames = map[string]string{
 	"BRD": "DE", "Bundesrepublik Deutschland": "DE", "Tschechei": "CZ", "Tschechische Republik": "CZ", "Weißrussland": "BY", "Weissrussland": "BY",
 	"Großbritannien": "GB", "Grossbritannien": "GB", "Schottland": "GB", "Nordirland": "GB", "Vereinigte Staaten von Amerika": "US", "Amerika": "US",
@@ -78,12 +72,12 @@ var shortCountryNames = map[string]string{
 	"Grã-Bretanha": "GB", "RSA": "ZA", "PRC": "CN",
 }
 
-// severalCountries are names that more than one country has.
+// severalCountries are names of more than one country.
 var severalCountries = map[string]string{
 	"Congo": "CD CG", "Kongo": "CD CG", "Korea": "KP KR", "Corea": "KP KR", "Corée": "KP KR", "Virgin Islands": "VG VI",
 }
 
-// otherCountryNames are names that people write and the Unicode tables lack.
+// otherCountryNames are common names missing from the Unicode tables.
 var otherCountryNames = map[string]string{
 	"America": "US", "United States of America": "US",
 	"Britain": "GB", "Great Britain": "GB", "UK": "GB", "England": "GB", "Scotland": "GB", "Wales": "GB", "Northern Ireland": "GB",
@@ -117,10 +111,8 @@ var countries = sync.OnceValue(func() map[string]string {
 	return out
 })
 
-// addForeign adds what people of other languages call the countries. A name that
-// is known already keeps what it means: the customers of those who use it hold
-// that. One that means several countries is entered with all of them, so that it
-// is told and not guessed.
+// addForeign adds the country names of other languages. A known name keeps its meaning, because existing customers hold
+// it. A name of several countries is entered with all of them, so it is reported and not guessed.
 func addForeign(known map[string]string, all []language.Region, add func(name, code string)) {
 	for _, names := range []map[string]string{severalCountries, carLetters, shortCountryNames} {
 		for name, codes := range names {
@@ -144,11 +136,11 @@ func addForeign(known map[string]string, all []language.Region, add func(name, c
 	}
 }
 
-// umlauts writes German names as people do whose keyboard has no umlauts.
+// umlauts writes German names as on a keyboard without umlauts.
 var umlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "Ä", "Ae", "Ö", "Oe", "Ü", "Ue", "ß", "ss")
 
-// isoRegions returns the countries of ISO 3166-1, and Kosovo: the regions of
-// two letters that have a number among the countries and were not abolished.
+// isoRegions returns the countries of ISO 3166-1, and Kosovo: current two-letter regions with a number among the
+// countries.
 func isoRegions() []language.Region {
 	var out []language.Region
 	for a := 'A'; a <= 'Z'; a++ {
@@ -162,8 +154,7 @@ func isoRegions() []language.Region {
 	return out
 }
 
-// ownName returns a country's name in the language most spoken there, and ""
-// when that is not known.
+// ownName returns a country's name in its main language, and "" if unknown.
 func ownName(r language.Region) string {
 	tag, err := language.Compose(language.Und, r)
 	if err != nil {

@@ -9,16 +9,13 @@ import (
 	"payersync/connector"
 )
 
-// Coverage counts what the rules of a mapping do over many records, what their
-// functions did not understand, and which payers have the same name or e-mail
-// address. What it remembers of the records is bounded, and beyond the bounds it
-// only counts: about 50 MB at most, for a quarter of a million payers whose names
-// and addresses all differ. It is for one goroutine.
+// Coverage counts the results of a mapping's rules over many records, the texts not understood by functions, and payers
+// with the same name or e-mail address. Its memory is bounded to about 50 MB, for a quarter of a million payers with
+// different names and addresses; beyond this it only counts. Use it from one goroutine.
 //
-// A rule fires for a record when it gives a text that is not blank, true, or a
-// list with an element that is not blank; otherwise it was blank. A part of a
-// rule is one side of a condition ? a : b, or one argument of coalesce or
-// default; it fires when it is taken.
+// A rule fires for a record if it gives a nonblank text, true, or a list with a nonblank element; otherwise it was
+// blank. A part of a rule is one side of a condition ? a : b, or one argument of coalesce or default; it fires when it
+// is taken.
 type Coverage struct {
 	mapping *Mapping
 	report  CoverageReport // without its lists of names
@@ -39,8 +36,7 @@ type misreading struct {
 
 type missedText struct{ function, value string }
 
-// CoverageReport is what Coverage found. Records is the sum of the included,
-// the failed and those that are no payers.
+// CoverageReport is the result of Coverage. Records is the sum of included, failed and excluded ones.
 type CoverageReport struct {
 	Records      int
 	Included     int

@@ -13,13 +13,11 @@ import (
 	"payersync/mapping/strict"
 )
 
-// A draft is an expression that does not compile, on its way to one that does:
-// the mistakes of the table are taken out of it one after the other. Whatever
-// comes out is proposed only if it compiles, so the table may guess.
+// A draft is a faulty expression during its repair: the mistakes of the table are removed one after the other. The
+// result is proposed only if it compiles, so the table may guess.
 //
-// Texts in quotes, fields whose names are no words, and everything in brackets
-// stand in the draft as one letter each, from the inside out. So the table needs
-// no second parser: it sees operands and what stands between them.
+// In the draft, one letter stands for each quoted text, each field with an unusual name, and each bracket, from the
+// inside out. The table therefore needs no second parser: it sees operands and the text between them.
 type draft struct {
 	*expression
 	text   string
@@ -34,8 +32,7 @@ type draft struct {
 // private use: no expression has them.
 const firstPiece = '\uE000'
 
-// cured returns the problems of an expression that does not compile, with what
-// to write instead where that is known.
+// cured returns the problems of a faulty expression, with the correct text if known.
 func (e *expression) cured(problems []strict.Problem) []strict.Problem {
 	node := e.doc.Node(e.path)
 	if strings.ContainsFunc(e.text, isPiece) || strings.HasPrefix(strings.TrimSpace(e.text), "let ") || len(e.types) == 0 || node == nil || node.LineComment != "" {
@@ -67,16 +64,14 @@ func (e *expression) cured(problems []strict.Problem) []strict.Problem {
 	return problems
 }
 
-// drafted returns a draft without the mistakes that are known, and the expression
-// to write; "" when it does not compile either.
+// drafted returns a draft without the known mistakes, and the corrected expression; "" if this does not compile either.
 func (e *expression) drafted() (*draft, string) {
 	d := &draft{expression: e, text: e.text, from: -1}
 	d.mend()
 	return d, d.compiled()
 }
 
-// compiled returns what has become of the expression, and "" when that does not
-// compile either.
+// compiled returns the corrected expression, and "" if it does not compile either.
 func (d *draft) compiled() string {
 	text := d.whole(d.text)
 	if d.dead || text == strings.TrimSpace(d.expression.text) {
@@ -91,7 +86,7 @@ func (d *draft) compiled() string {
 	return text
 }
 
-// newScratch returns a compiling whose findings are thrown away.
+// newScratch returns a compiling with discarded findings.
 func newScratch(c *compiling) *compiling {
 	return &compiling{doc: c.doc, kind: c.kind, columns: c.columns, types: c.types, region: c.region, used: map[string]bool{}}
 }
@@ -123,7 +118,7 @@ func (d *draft) whole(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// note remembers what is wrong, and where.
+// note stores a mistake and its place.
 func (d *draft) note(why, written string) {
 	if why == "" || d.dead || slices.Contains(d.whys, why) {
 		return
@@ -138,15 +133,13 @@ func (d *draft) note(why, written string) {
 	}
 }
 
-// refuse remembers what is wrong where a guess at what is meant would be as
-// likely wrong as right, so that nothing is proposed.
+// refuse stores a mistake with an uncertain meaning, so nothing is proposed.
 func (d *draft) refuse(why, written string) {
 	d.note(why, written)
 	d.dead = true
 }
 
-// replace puts something else in the place of everything that a pattern finds.
-// The function gives "" to leave what is found.
+// replace replaces every match of a pattern. by returns "" to leave a match unchanged.
 func (d *draft) replace(pattern *regexp.Regexp, by func(m []string) (instead, why string)) {
 	d.text = d.replaced(d.text, pattern, by)
 }
@@ -169,7 +162,7 @@ func (d *draft) replaced(text string, pattern *regexp.Regexp, by func(m []string
 // Texts in quotes: straight ones as the language has them, and others.
 var (
 	quotedText = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*'|`[^`]*`|[“”„‟«»″＂][^“”„‟«»″＂\"]*[“”„‟«»″＂\"]|[‘’‚‛´][^‘’‚‛´']*[‘’‚‛´']")
-	// quotedBehind is one with what says that no field is meant by it.
+	// quotedBehind matches a quoted text, with the preceding text if this rules out a field.
 	quotedBehind = regexp.MustCompile(`(\bfield\(\s*|[=!]=\s*)?(` + quotedText.String() + `)`)
 	openQuote    = regexp.MustCompile(`["'“„«‘]([^+]*?)(\s*\+.*)?$`)
 )
@@ -202,7 +195,7 @@ func (d *draft) mend() {
 // mostBrackets is how many levels of brackets are looked into.
 const mostBrackets = 64
 
-// inner returns what stands in brackets that are around everything.
+// inner returns the text inside brackets around the whole.
 func (d *draft) inner(text string) (string, bool) {
 	r, size := utf8.DecodeRuneInString(strings.TrimSpace(text))
 	if !isPiece(r) || size != len(strings.TrimSpace(text)) {
@@ -219,8 +212,8 @@ func literal(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// quoted makes a piece of a text in quotes. One that is a field's name, where a
-// field must be meant, is the field; one with fields in it is taken apart.
+// quoted makes a piece of a quoted text. A field's name becomes the field, if a field is required here; a text with
+// fields inside is split.
 func (d *draft) quoted(written string, mayBeField bool) (piece, why string) {
 	runes := []rune(written)
 	inside := string(runes[1 : len(runes)-1])
@@ -262,10 +255,10 @@ func (d *draft) template(inside string) string {
 	return strings.Join(out, " + ")
 }
 
-// templated is a name in the marks by which other programs fill fields in.
+// templated matches a name in the placeholder marks of other programs.
 var templated = regexp.MustCompile(`(?:\$?\{\{?|<<?|«|\[\[?|%%?)\s*([\pL_][^{}<>«»\[\]%]*?)\s*(?:\}\}?|>>?|»|\]\]?|%%?)`)
 
-// fieldCalled returns the field with a name, whatever its case; "" for none.
+// fieldCalled returns the field with a name in any case; "" for none.
 func (e *expression) fieldCalled(name string) string {
 	if _, ok := e.types[name]; ok {
 		return name
@@ -278,8 +271,7 @@ func (e *expression) fieldCalled(name string) string {
 	return ""
 }
 
-// fields makes a piece of every field whose name is no word, as it is or in the
-// wrong case, and of what is nearly one.
+// fields makes a piece of every field with an unusual name, also with wrong case or a small misspelling.
 func (d *draft) fields() {
 	var odd []string
 	for _, name := range d.columns {
@@ -331,7 +323,7 @@ func isWordLetter(r rune) bool {
 	return r == '_' || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
-// balanced closes brackets that are open, and drops those that close nothing.
+// balanced closes open brackets, and drops unmatched closing ones.
 func (d *draft) balanced(text string) string {
 	var open []rune
 	var out strings.Builder

@@ -10,18 +10,18 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// maxDate is the longest text that is tried as a date, in bytes.
+// maxDate is the maximum length in bytes of a text to parse as a date.
 const maxDate = 64
 
 // dateForm is a form of dates in the admin's words, and as the standard library
 // wants it.
 type dateForm struct{ words, layout string }
 
-// isoDate is the form that date reads when none is given, and always gives.
+// isoDate is the default input form of date, and its output form.
 var isoDate = dateForm{"YYYY-MM-DD", time.DateOnly}
 
-// dateParts are the words of a form; a form has one of each row. A year of two
-// digits is not among them: which century is meant would be a guess.
+// dateParts are the words of a form; a form has one of each row. Two-digit years are excluded, because the century
+// would be a guess.
 var dateParts = []map[string]string{
 	{"YYYY": "2006"},
 	{"MMMM": "January", "MMM": "Jan", "MM": "01", "M": "1"},
@@ -52,7 +52,7 @@ func newDateForm(words string) (dateForm, bool) {
 	return dateForm{words, layout}, true
 }
 
-// rewriteDate reads the form, which is known when the file is loaded.
+// rewriteDate parses the form at load time.
 func (e *expression) rewriteDate(node *ast.Node, args []ast.Node) {
 	form := isoDate
 	if len(args) == 2 {

@@ -8,8 +8,7 @@ import (
 	"payersync/connector"
 )
 
-// emailSteps is what it takes to see whether a text is an address, and maxEmail
-// is the longest that is looked at, in bytes.
+// emailSteps is the cost of checking an address, and maxEmail the maximum length to check, in bytes.
 const (
 	emailSteps = 50
 	maxEmail   = 320
@@ -17,9 +16,8 @@ const (
 
 func validEmail(s string) bool { return len(s) <= maxEmail && connector.ValidEmail(s) }
 
-// firstEmail returns the first well-formed address of a cell that may hold
-// several. A cell without one is returned trimmed, so that what is wrong with
-// it is seen and reported, not dropped.
+// firstEmail returns the first valid address of a cell, possibly one of several. A cell without one is returned
+// trimmed, so its mistake is reported and not dropped.
 func firstEmail(m *meter, args []any) (any, error) {
 	s, words, err := emailWords(m, args[0])
 	if err != nil {
@@ -37,8 +35,7 @@ func firstEmail(m *meter, args []any) (any, error) {
 	return s, nil
 }
 
-// emails returns every word of a cell that is meant as an address, each once,
-// well formed or not. A cell without any is returned trimmed.
+// emails returns every address-like word of a cell once, valid or not. A cell without any is returned trimmed.
 func emails(m *meter, args []any) (any, error) {
 	s, words, err := emailWords(m, args[0])
 	if err != nil || s == "" {

@@ -14,9 +14,8 @@ import (
 	"payersync/mapping/strict"
 )
 
-// CheckExamples applies the mapping to each of its examples and compares what
-// the example names. The error is a *strict.Error with one problem per
-// difference, at the value that was wanted.
+// CheckExamples applies the mapping to each of its examples and compares the values given there. The error is a
+// *strict.Error with one problem per difference, at the expected value.
 func (m *Mapping) CheckExamples() error {
 	var problems []strict.Problem
 	for i := range m.file.Examples {
@@ -122,7 +121,7 @@ func fieldsOfPlace(a connector.Address) map[string]string {
 	return map[string]string{"line1": a.Line1, "city": a.City, "postCode": a.PostCode, "country": a.Country}
 }
 
-// checkGiven reports fields in examples that the source does not have.
+// checkGiven reports example fields missing from the source.
 func (m *Mapping) checkGiven(c *compiling) {
 	known := slices.Sorted(maps.Keys(c.types))
 	for i, example := range m.file.Examples {
@@ -139,8 +138,7 @@ func (m *Mapping) checkGiven(c *compiling) {
 	}
 }
 
-// jsonOf turns an example's YAML into what a source would deliver. Numbers keep
-// their digits, so that an id written without quotes stays what it is.
+// jsonOf converts an example's YAML to a source's JSON. Numbers keep their digits, so an unquoted id stays unchanged.
 func jsonOf(node *yaml.Node) any {
 	switch node.Kind {
 	case yaml.MappingNode:

@@ -50,7 +50,7 @@ func (e *expression) cutOff() string {
 	return ""
 }
 
-// unknownMember finds the a.b behind a complaint that a has no b.
+// unknownMember finds the a.b of an error about a missing member b of a.
 func unknownMember(root ast.Node, found *file.Error) (name *ast.StringNode, base reflect.Type) {
 	if root == nil || !strings.Contains(found.Message, "has no field") {
 		return nil, nil

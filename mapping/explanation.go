@@ -29,14 +29,14 @@ type Rule struct {
 	Skipped bool    // it did not run: the record is no payer, or failed before
 }
 
-// Input is a variable that an expression reads, and its value for a record.
+// Input is a variable of an expression, and its value for a record.
 type Input struct {
 	Field string // a field of the source, or tenant or customer
 	Value string // a text as it is, anything else as JSON; "" when it is missing
 }
 
-// Explain applies the mapping to a record and tells what each rule did. A
-// record that fails is explained up to the rule where it failed.
+// Explain applies the mapping to a record and reports the result of each rule. For a failing record it ends at the
+// failed rule.
 func (m *Mapping) Explain(r connector.Record) Explanation {
 	rules, last := m.rules(), -1
 	x := Explanation{Rules: make([]Rule, len(rules))}
@@ -62,8 +62,8 @@ func (m *Mapping) Explain(r connector.Record) Explanation {
 	return x
 }
 
-// given returns the variables of a record as text. A record that is no object
-// has none; the explanation's error says so.
+// given returns the variables of a record as text. A record other than an object has none; the explanation's error
+// reports it.
 func (m *Mapping) given(r connector.Record, c connector.Customer) map[string]string {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(r.Data, &fields) != nil {
@@ -104,8 +104,8 @@ func shown(value any) string {
 	return strings.TrimSpace(out.String())
 }
 
-// fires reports whether a rule decided something for a record: it gave a text
-// that is not blank, true, or a list with an element that is not blank.
+// fires reports whether a rule decided something for a record: it gave a nonblank text, true, or a list with a nonblank
+// element.
 func fires(value any) bool {
 	switch v := value.(type) {
 	case string:

@@ -53,8 +53,7 @@ type customerFile struct {
 	Addresses elements[addressFile[formula]] `yaml:"addresses" jsonschema_description:"The customer's address: a list of one, or one expression that gives a list."`
 }
 
-// personFile and addressFile are elements, of expressions or of the texts that
-// an example wants.
+// personFile and addressFile are elements, made of expressions or of an example's expected texts.
 type personFile[T any] struct {
 	Name      *T `yaml:"name"`
 	FirstName *T `yaml:"firstName" jsonschema_extras:"x-also=forename,x-also=givenName,x-also=vorname,x-also=prenom"`
@@ -79,7 +78,7 @@ var (
 	addressNames = []string{"line1", "city", "postCode", "country"}
 )
 
-// The fields of an element that are true or false.
+// The boolean fields of an element.
 const (
 	flagPrimary       = "primary"
 	flagCommunication = "communication"
@@ -136,7 +135,7 @@ func (formula) JSONSchema() *generate.Schema {
 	return &generate.Schema{Title: "an expression, as in trim(Name)", OneOf: []*generate.Schema{written(), {Type: "boolean"}, {Type: "number"}}}
 }
 
-// wanted is a text that an example wants, as it is written.
+// wanted is an expected text in an example, unchanged.
 type wanted string
 
 // UnmarshalYAML keeps the text of the value.
@@ -150,12 +149,12 @@ func (wanted) JSONSchema() *generate.Schema {
 	return &generate.Schema{Title: "a text", OneOf: []*generate.Schema{{Type: "string"}, {Type: "boolean"}, {Type: "number"}}}
 }
 
-// written is the schema of an expression that is a text.
+// written is the schema of an expression given as text.
 func written() *generate.Schema {
 	return &generate.Schema{Type: "string", Pattern: strict.NotBlank, Title: "a field, a text in quotes or an expression"}
 }
 
-// elements are a list of blocks, or one expression that gives such a list.
+// elements are a list of blocks, or one expression for such a list.
 type elements[T any] struct {
 	given      bool
 	list       []T

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// fillers are what programs write for a value that is not there, as they spell it. A person
-// may be called Null or None, so other spellings count as values.
+// fillers are the words of programs for a missing value, in exact spelling. A person may be called Null or None, so
+// other spellings count as values.
 var fillers = []string{
 	"NULL", "null", "(null)", "(NULL)", "<null>", "<NULL>", "[NULL]", `\N`, "NIL", "nil", "None", "NONE", "none", "*None", "<none>", "(none)", "(None)", "(blank)", "(empty)", "(leer)", "(vide)", "(vuoto)", "(leeg)",
 	"NaN", "nan", "NaT", "<NA>", "undefined", "N/A", "n/a", "#N/A", "#NV", "#REF!", "#VALUE!", "#WERT!", "#VALEUR!", "#NAME?", "#NUM!", "#NULL!", "#DIV/0!", "#BEZUG!",
@@ -19,8 +19,8 @@ var (
 	ruledLine     = regexp.MustCompile(`^[-=_]{2,}$`)
 )
 
-// Value returns what a cell says: without the ="…" and the apostrophe by which programs keep
-// a spreadsheet from changing digits. It is "" for a filler word and for a ruled line.
+// Value returns the value of a cell. It removes ="…" and the apostrophe, used by programs to keep a spreadsheet from
+// changing digits. It returns "" for a filler word and for a ruled line.
 func Value(cell string) string {
 	s := strings.TrimSpace(cell)
 	if s == "" {

@@ -10,14 +10,14 @@ import (
 	"payersync/connector"
 )
 
-// flagPrefix begins the variable of a column that is read as yes or no.
+// flagPrefix begins the variable of a column read as yes or no.
 const flagPrefix = "flag:"
 
-// untyped are the kinds of sources whose columns may hold yes and no in any type: 1 and 0, t and f.
-// Fields of other sources have the type that the vendor documents.
+// untyped are the kinds of sources with yes and no in any type: 1 and 0, t and f. Fields of other sources have the
+// vendor's documented type.
 var untyped = []string{"csv", "sql"}
 
-// flagValue is a column's value where a condition needs yes or no.
+// flagValue is a column's value in a yes or no condition.
 type flagValue struct {
 	field             string
 	yes, known, blank bool
@@ -56,8 +56,8 @@ func condition(_ *meter, args []any) (any, error) {
 	return nil, sentence("the field " + f.field + " holds neither yes nor no; compare it, as in " + Written(f.field) + ` == "ACTIVE"`)
 }
 
-// readConditions puts the reading of a flag in the place of every column that stands where a
-// condition does: alone, behind not, beside and and or, or before a question mark.
+// readConditions replaces every column used as a condition by its flag: alone, after not, beside and and or, or before
+// a question mark.
 func (e *expression) readConditions(root *ast.Node) {
 	lets := map[string]bool{}
 	ast.Walk(root, visit(func(node *ast.Node) {

@@ -13,13 +13,11 @@ import (
 	"payersync/connector"
 )
 
-// maxText is the longest text that a field or a function may give, in bytes.
+// maxText is the maximum length in bytes of the text from a field or a function.
 const maxText = 32 << 10
 
-// meter bounds the work that one record may cause, in steps. A step is worth
-// some tens of nanoseconds; the bound does not depend on a clock, so the same
-// record always ends the same way. It also carries which parts of the rules were
-// taken to whoever watches.
+// meter bounds the work for one record, in steps. A step takes some tens of nanoseconds. The bound does not depend on a
+// clock, so the same record always has the same result. meter also reports the taken parts of rules to watchers.
 type meter struct {
 	left   int
 	part   func(number int)             // nil when nobody watches
@@ -43,7 +41,7 @@ func (m *meter) took(part int) {
 	}
 }
 
-// missed tells whoever watches that a function did not understand a text.
+// missed reports a text not understood by a function to watchers.
 func (m *meter) missed(function, value string) {
 	if m.misses != nil && !blank(value) {
 		m.misses(function, value)
@@ -55,7 +53,7 @@ type sentence string
 
 func (s sentence) Error() string { return string(s) }
 
-// function is one that mapping files can call.
+// function is a function of mapping files.
 type function struct {
 	usage  string // how it is called, for messages
 	types  []any  // Go signatures
@@ -63,8 +61,7 @@ type function struct {
 	call   func(m *meter, args []any) (any, error)
 }
 
-// functions are the functions of mapping files; mapping/README.md shows each
-// one with an example that a test runs.
+// functions are the functions of mapping files; mapping/README.md shows each one with a tested example.
 var functions = map[string]function{
 	"trim":       onText("trim(text)", strings.TrimSpace),
 	"lower":      onText("lower(text)", strings.ToLower),
@@ -91,8 +88,7 @@ var functions = map[string]function{
 		new(func(string) map[string]any), new(func(string, string) map[string]any), new(func(string, string, string) map[string]any)}},
 }
 
-// Functions returns how each function of mapping files is called, sorted, for
-// people who write one.
+// Functions returns the usage of each function of mapping files, sorted.
 func Functions() []string {
 	var out []string
 	for _, f := range functions {
@@ -113,8 +109,7 @@ func onText[R string | bool](usage string, f func(string) R) function {
 	}}
 }
 
-// reading makes a function that reads a text, and says when it does not
-// understand it.
+// reading makes a function to parse a text, and to report texts not understood.
 func reading(name string, read func(string) (string, bool)) function {
 	return function{usage: name + "(text)", types: []any{new(func(string) string)}, call: func(m *meter, args []any) (any, error) {
 		s, err := text(args[0])
@@ -196,7 +191,7 @@ func texts(v any) ([]string, error) {
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// bounded refuses texts that would grow beyond maxText, before they are built.
+// bounded refuses texts longer than maxText before they are built.
 func bounded(size int) error {
 	if size > maxText {
 		return sentence(fmt.Sprintf("a text grows beyond %d bytes", maxText))
@@ -204,8 +199,7 @@ func bounded(size int) error {
 	return nil
 }
 
-// coalesce gives the first text that is not blank. The last argument is the
-// number of the first part.
+// coalesce returns the first nonblank text. The last argument is the number of the first part.
 func coalesce(m *meter, args []any) (any, error) {
 	texts, first := args[:len(args)-1], args[len(args)-1].(int)
 	for i, arg := range texts {
@@ -335,7 +329,7 @@ func digits(s string) string {
 
 var ukPostcode = regexp.MustCompile(`^[A-Z]{1,2}[0-9][0-9A-Z]?[0-9][A-Z]{2}$`)
 
-// maxPostcode is the longest text that is tried as a postcode, in bytes.
+// maxPostcode is the maximum length in bytes of a text to parse as a postcode.
 const maxPostcode = 40
 
 // postcode writes a UK postcode as the post office does, large and with one

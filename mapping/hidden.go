@@ -9,9 +9,8 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// The hidden functions stand for operators and other forms of functions: they charge for their work, bound
-// their results, and give a blank for what is not there. Their names cannot be
-// written in an expression.
+// The hidden functions implement operators and other forms of functions: they charge for their work, bound their
+// results, and return a blank for missing values. Expressions cannot contain their names.
 const (
 	fnPlus      = "plus "
 	fnContains  = "contains "
@@ -112,8 +111,8 @@ func at(_ *meter, args []any) (any, error) {
 	return nil, sentence("[ ] is used on something that is no list")
 }
 
-// letters is [from:to] of a text or a list. Of a text it counts letters: the engine would
-// count bytes and cut letters in two.
+// letters is [from:to] of a text or a list. It counts the letters of a text: the engine would count bytes and split
+// letters.
 func letters(_ *meter, args []any) (any, error) {
 	switch from := args[0].(type) {
 	case nil:

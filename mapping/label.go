@@ -10,9 +10,8 @@ import (
 // mostLabel is how many characters of a text go into a label: what is longer is no name.
 const mostLabel = 200
 
-// Label returns what people know a record by. Whoever is left out, unfit or gone has a name
-// too, so each rule is asked on its own: one that fails gives nothing, and so does a field
-// that does not fit.
+// Label returns the display name of a record. Excluded, invalid and deleted records need a name too, so each rule runs
+// separately: a failed rule gives nothing, and so does an invalid field.
 func (m *Mapping) Label(r connector.Record) connector.Label {
 	if len(r.Data) > maxRecord {
 		return connector.Label{}
@@ -42,8 +41,8 @@ func (m *Mapping) Label(r connector.Record) connector.Label {
 	return out
 }
 
-// labelPerson returns the address that letters go to, and who is addressed there: the person
-// who has it. One that is called as the customer is may be a company, and is not addressed.
+// labelPerson returns the address of letters and its owner's name, for the salutation. A person with the customer's own
+// name may be a company, and gets no personal salutation.
 func (m *Mapping) labelPerson(e *evaluation, customer string) (email, contact string) {
 	wanted := ""
 	if m.to != nil {
@@ -68,7 +67,7 @@ func (m *Mapping) labelPerson(e *evaluation, customer string) (email, contact st
 	return "", ""
 }
 
-// labelPeople returns the people as what gives their fields; a rule that fails gives nothing.
+// labelPeople returns the people as functions for their fields; a failed rule gives nothing.
 func (m *Mapping) labelPeople(e *evaluation) (people []func(field string) string) {
 	for _, block := range m.people.blocks {
 		people = append(people, func(field string) string {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// roles are the places of the fields by which phone and address know a list's
-// elements: the first text field whose name ends so, and -1 where there is none.
+// roles are the indexes of the fields for phone and address in a list's elements: the first text field with a matching
+// name end, and -1 for none.
 type roles struct{ kind, number, area, country int }
 
 func rolesOf(element reflect.Type) roles {
@@ -61,8 +61,8 @@ func address(_ *meter, args []any) (any, error) {
 	return element.Interface(), nil
 }
 
-// ofType finds the first element of the list args[0] that has the type args[1]
-// and is filled: accounting systems keep blank elements in place of missing ones.
+// ofType finds the first filled element of the list args[0] with the type args[1]: accounting systems keep blank
+// elements in place of missing ones.
 func ofType(args []any, filled func(reflect.Value) bool) (reflect.Value, bool) {
 	list := reflect.ValueOf(args[0])
 	want, err := text(args[1])

@@ -1,7 +1,5 @@
-// Package mapping turns an accounting record into the customer that the billing
-// service is to have, as the admin's mapping file says. The file's format and
-// every function are described in README.md beside this file, for people who
-// know their customers and not Go.
+// Package mapping converts an accounting record to the wanted customer of the billing service, by the admin's mapping
+// file. README.md beside this file describes the file's format and every function, for readers without knowledge of Go.
 //
 //	mapping.yaml ──Load──▶ Mapping ──Apply(record)──▶ Result
 //	               │                    │
@@ -11,16 +9,14 @@
 //	               ▼ source's fields    ▼
 //	         *strict.Error         *RecordError (this record alone)
 //
-// Explain tells for one record what every rule read and gave; Coverage counts
-// over many records which rules do anything. Both run the same programs as Apply.
+// For one record, Explain reports the input and result of every rule. Coverage counts the effect of rules over many
+// records. Both run the same programs as Apply.
 //
-// Expressions are pure: they know the record and the tenant, and neither clock,
-// randomness nor environment. Their work is bounded in steps and memory, so no
-// record and no mapping can make a run hang.
+// Expressions are pure: they read the record and the tenant, and neither clock, randomness nor environment. Their work
+// is bounded in steps and memory, so no record and no mapping can make a run hang.
 //
-// The package decides nothing about sending: the billing service's own rules
-// (connector.Customer.Problems), comparing with what was sent before, and the
-// limits of a run are the caller's.
+// The package makes no decisions about sending. The caller applies the billing service's rules
+// (connector.Customer.Problems), compares with the values sent before, and keeps the limits of a run.
 package mapping
 
 import (
@@ -140,9 +136,8 @@ func read(name string, data []byte, src connector.SourceInfo) (*Mapping, error) 
 	return m, nil
 }
 
-// together adds the problems of the expressions to those of the file's form. A
-// place that has both keeps the latter, as the former follows from it, unless the
-// former knows the cure.
+// together adds the expressions' problems to those of the file's form. For a place with both it keeps the form's
+// problem, because it causes the other, unless the other has a correction.
 func together(invalid error, problems []strict.Problem) error {
 	var form *strict.Error
 	if !errors.As(invalid, &form) {
@@ -231,7 +226,7 @@ func compileGroup[T any](c *compiling, path strict.Path, from elements[T], field
 	return g
 }
 
-// rules returns every rule in the order in which they run.
+// rules returns every rule in execution order.
 func (m *Mapping) rules() []*rule {
 	out := []*rule{m.include, m.key, m.scope, m.name}
 	for _, g := range []group{m.people, m.addresses} {
@@ -253,7 +248,7 @@ func rulesOf(pairs []pair) []*rule {
 	return out
 }
 
-// compileOwn finds what the mapping owns: all that it maps, or what it says.
+// compileOwn determines the mapping's own parts: all mapped parts, or those listed in own.
 func (m *Mapping) compileOwn(c *compiling) {
 	mapped := map[string]bool{"name": true, "people": m.file.Customer.People.given, "addresses": m.file.Customer.Addresses.given}
 	if m.file.Own == nil {
@@ -280,19 +275,17 @@ func (m *Mapping) Version() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// KeyName returns the name of the externalData entry that identifies a payer.
+// KeyName returns the name of the externalData entry with the payer's key.
 func (m *Mapping) KeyName() string { return m.keyName }
 
 // Text returns the file's bytes.
 func (m *Mapping) Text() []byte { return slices.Clone(m.data) }
 
-// Own returns which of name, people and addresses the mapping owns in the
-// billing service.
+// Own returns the mapping's own parts in the billing service, of name, people and addresses.
 func (m *Mapping) Own() []string { return slices.Clone(m.own) }
 
-// CheckFlags reports the flags of contacts that the mapping gives and the billing service's
-// names of which nobody has said: a flag that cannot be written is no rule to send by. unnamed
-// are such flags with the settings that name them. The error is a *strict.Error.
+// CheckFlags reports mapped flags of contacts without a configured member name at the billing service: they cannot be
+// written. unnamed are such flags with the settings for their names. The error is a *strict.Error.
 func (m *Mapping) CheckFlags(unnamed map[string]string) error {
 	var problems []strict.Problem
 	for flag, setting := range unnamed {
@@ -303,8 +296,8 @@ func (m *Mapping) CheckFlags(unnamed map[string]string) error {
 	return strict.NewError(problems)
 }
 
-// Owned returns what a customer that exists is to hold of us: of what is wanted,
-// the parts that the mapping owns, and for the others what it holds already.
+// Owned returns the values for an existing customer: for the mapping's own parts the wanted values, and for the others
+// its present values.
 func (m *Mapping) Owned(wanted, holds connector.Customer) connector.Customer {
 	if !slices.Contains(m.own, "name") {
 		wanted.Name = holds.Name
@@ -318,8 +311,7 @@ func (m *Mapping) Owned(wanted, holds connector.Customer) connector.Customer {
 	return wanted
 }
 
-// CheckForm returns what is wrong with a mapping as far as that can be told without knowing the fields of
-// its source. It is a *strict.Error.
+// CheckForm reports the mistakes in a mapping visible without the fields of its source. The error is a *strict.Error.
 func CheckForm(name string, data []byte) error {
 	_, _, err := strict.Load(name, data, mappingFile{})
 	return err

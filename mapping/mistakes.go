@@ -13,15 +13,13 @@ import (
 	"payersync/connector"
 )
 
-// An operand of a draft: a word with its members, or a letter that stands for a
-// piece.
+// An operand of a draft: a word with its members, or a letter standing for a piece.
 const (
 	operand = `(#?\.?[\pL_][\pL\pN_.]*|[` + "\uE000-\uF8FF" + `])`
 	numeral = `(-?\d+(?:\.\d+)?)`
 )
 
-// mistake is something that people write who know spreadsheets, databases or
-// other programs.
+// mistake is a frequent mistake of people used to spreadsheets, databases or other programs.
 type mistake struct {
 	written *regexp.Regexp // in a draft
 	top     bool           // only outside the arguments of a function, where a comma parts nothing
@@ -33,8 +31,7 @@ type meaning func(d *draft, m []string) string
 
 func re(pattern string) *regexp.Regexp { return regexp.MustCompile(pattern) }
 
-// mistakes are tried in this order. Few processes meet one, so that the forms are made when the
-// first is looked for.
+// mistakes are tried in this order. Few processes need them, so the patterns are compiled at the first use.
 var mistakes = sync.OnceValue(func() []mistake {
 	return []mistake{
 		{re(`^\s*[=+]+\s*`), false, " ", "an expression does not begin with ="},
@@ -88,7 +85,7 @@ var mistakes = sync.OnceValue(func() []mistake {
 		{re(operand + `\s*\+\s*(-?\d+)\b`), false, meaning(plusNumber), "what is joined with a text is a text, in quotes"},
 		{re(`^\s*` + numeral + `\s*$`), true, meaning(lone), "a fixed text stands in quotes, and YAML takes another pair around it"},
 
-		// Things beside each other, and words that are nothing else.
+		// Operands beside each other, and single words.
 		{re(`^` + operand + `$`), true, meaning(asCondition), ""},
 		{re(`^` + operand + `\s*,?\s+` + operand + `$`), true, meaning(beside), ""},
 		{re(`^\s*#?[\pL_][\pL\pN_ ]*$`), true, meaning(unknownWord), "a fixed text stands in quotes, and YAML takes another pair around it"},
@@ -97,7 +94,7 @@ var mistakes = sync.OnceValue(func() []mistake {
 	}
 })
 
-// operators takes the mistakes out of a part of a draft that has no brackets.
+// operators removes the mistakes from a part of a draft without brackets.
 func (d *draft) operators(text string, top bool) string {
 	for _, m := range mistakes() {
 		if m.top && !top {
@@ -137,8 +134,8 @@ func comparedWithNil(d *draft, m []string) string {
 	return asking(what, m[2]+m[3] == "!=")
 }
 
-// like reads the % of a database. Inside a text it has no counterpart but a
-// pattern, and _ may be meant as it is: that is not guessed.
+// like reads the % of a database. Inside a text only a pattern could replace it, and _ may be literal, so there is no
+// guess.
 func like(d *draft, m []string) string {
 	inside, ok := d.fixed(m[3])
 	if !ok {
@@ -159,7 +156,7 @@ func like(d *draft, m []string) string {
 	return m[1] + " " + operator + " " + d.put(literal(trimmed))
 }
 
-// fixed returns the text of an operand that is one in quotes.
+// fixed returns the text of a quoted operand.
 func (d *draft) fixed(of string) (inside string, ok bool) {
 	written := d.whole(of)
 	if len(written) < 2 || !strings.ContainsRune("\"'`", rune(written[0])) || quotedText.FindString(written) != written {
@@ -168,7 +165,7 @@ func (d *draft) fixed(of string) (inside string, ok bool) {
 	return strings.ReplaceAll(written[1:len(written)-1], `\"`, `"`), true
 }
 
-// comparisons are the ways in which people write the operators.
+// comparisons are the common spellings of the operators.
 var comparisons = map[string]string{
 	"=": "==", "===": "==", "!==": "!=", "<>": "!=", "=!": "!=", "≠": "!=", "=>": ">=", "≥": ">=", "=<": "<=", "≤": "<=",
 }
@@ -212,7 +209,7 @@ func pipes(d *draft, m []string) string {
 	return ""
 }
 
-// givesText reports whether a piece is a function that gives a text.
+// givesText reports whether a piece is a function returning a text.
 func givesText(piece string) bool {
 	name, _, _ := strings.Cut(piece, "(")
 	f := functions[name]
@@ -336,7 +333,7 @@ func loneFlag(d *draft, m []string) string {
 	return "false"
 }
 
-// isText reports whether an operand is a field that holds texts.
+// isText reports whether an operand is a text field.
 func (d *draft) isText(of string) bool {
 	if !d.isField(of) {
 		return false
@@ -352,7 +349,7 @@ func (d *draft) isText(of string) bool {
 var (
 	amount  = regexp.MustCompile(`^[-+(]?[€$£¥]?\s*\d[\d.,'’ ]*\s*[€$£¥%]?\)?$`)
 	isoText = regexp.MustCompile(`^\d{4}-\d\d-\d\d`)
-	// writtenDates are the forms in which people write dates; of 01/02 the day is first.
+	// writtenDates are the common date forms; in 01/02 the day is first.
 	writtenDates = []dateForm{
 		{"DD.MM.YYYY", "02.01.2006"}, {"D.M.YYYY", "2.1.2006"}, {"DD/MM/YYYY", "02/01/2006"}, {"D/M/YYYY", "2/1/2006"},
 		{"MM/DD/YYYY", "01/02/2006"}, {"M/D/YYYY", "1/2/2006"}, {"DD-MM-YYYY", "02-01-2006"}, {"MM-DD-YYYY", "01-02-2006"},
@@ -396,17 +393,15 @@ func (f dateForm) reads(s string) bool {
 	return err == nil
 }
 
-// dayOrMonth are a date's forms of which either may be meant: points stand behind
-// the day first everywhere.
+// dayOrMonth are the ambiguous date forms. With points, the day is first everywhere.
 var dayOrMonth = [][2]dateForm{
 	{{"DD/MM/YYYY", "02/01/2006"}, {"MM/DD/YYYY", "01/02/2006"}},
 	{{"D/M/YYYY", "2/1/2006"}, {"M/D/YYYY", "1/2/2006"}},
 	{{"DD-MM-YYYY", "02-01-2006"}, {"MM-DD-YYYY", "01-02-2006"}},
 }
 
-// comparedWithDate mends the comparison with a date that is not written
-// YYYY-MM-DD. Where it could be one of two days, both are told, unless the other
-// side says it.
+// comparedWithDate corrects the comparison with a date in a form other than YYYY-MM-DD. If it could be one of two days,
+// both are reported, unless the other side decides.
 func comparedWithDate(d *draft, m []string, inside string) string {
 	isRead := strings.HasPrefix(d.whole(m[1]), "date(")
 	by := func(form dateForm) string {
@@ -501,8 +496,8 @@ func lone(d *draft, m []string) string {
 	return d.fixedText(m[1])
 }
 
-// fixedText is a text that is no field, in quotes where the expression may well
-// be the same for every customer. Elsewhere it is a field that is unknown.
+// fixedText is a constant text, quoted if the expression may be the same for every customer. Elsewhere it is an unknown
+// field.
 func (d *draft) fixedText(written string) string {
 	if !d.mayBeFixed() || !d.isWhole(written) {
 		d.refuse(fmt.Sprintf("unknown field %q; %s", written, d.suggestField(written)), written)
@@ -511,7 +506,7 @@ func (d *draft) fixedText(written string) string {
 	return d.put(literal(written))
 }
 
-// isWhole reports whether something is all that the expression says.
+// isWhole reports whether a text is the whole expression.
 func (e *expression) isWhole(written string) bool { return strings.Trim(e.text, " =+,;") == written }
 
 // mayBeFixed reports whether one text for all customers makes sense at the place
@@ -577,7 +572,7 @@ func unknownValue(d *draft, m []string) string {
 	return m[1] + " " + d.put(literal(m[2]))
 }
 
-// languageWords are words of the language that are no names.
+// languageWords are the reserved words of the language.
 var languageWords = strings.Fields("true false nil and or not in matches contains startsWith endsWith let")
 
 // misspelt is a field in the wrong case or with a slip. Its message is there

@@ -23,9 +23,8 @@ const (
 	fieldPrefix = "field:" // of the variable of a field that has no word for a name
 )
 
-// varName is the variable that holds a field. That of a field which is called
-// like something else of the language, or whose name is no single word, has a
-// name that cannot be written.
+// varName is the variable of a field. A field with a reserved name, or with a name of several words, has a variable
+// impossible to write.
 func varName(field string) string {
 	if !isWord(field) || isTaken(field) {
 		return fieldPrefix + field
@@ -46,8 +45,7 @@ func isTaken(name string) bool {
 	return isFunction(name) || name == varTenant || name == varCustomer
 }
 
-// Reserved reports whether a name means something else than a field in an
-// expression, or nothing at all: a field of that name is written field("…").
+// Reserved reports whether a name in an expression is not read as a field: write such a field as field("…").
 func Reserved(name string) bool {
 	tree, err := parser.Parse(name)
 	if err != nil {
@@ -71,8 +69,8 @@ func (e *expression) resolve(root *ast.Node) {
 	ast.Walk(root, visit(r.ours))
 }
 
-// ours refuses a text that names what we write ourselves into a field that the expression reads:
-// it is taken out of every record, so that nothing would ever have it.
+// ours refuses a comparison with a text payersync itself writes into the field: it is removed from every record, so no
+// record could ever match.
 func (r *resolver) ours(node *ast.Node) {
 	text, is := (*node).(*ast.StringNode)
 	if !is {
@@ -132,8 +130,7 @@ func nameOf(n *ast.IdentifierNode) string {
 	return n.Value
 }
 
-// name judges a variable. Functions are called, so a name that is not called is
-// the field even where a function has the same name.
+// name checks a variable. A name without a call is the field, even if a function has the same name.
 func (r *resolver) name(node *ast.Node, n *ast.IdentifierNode) {
 	_, isField := r.types[n.Value]
 	switch {
@@ -164,7 +161,7 @@ func (r *resolver) readField(node *ast.Node, field string, at file.Location) {
 	ast.Patch(node, &ast.IdentifierNode{Value: varName(field)})
 }
 
-// read notes that the expression reads a variable.
+// read notes a variable used by the expression.
 func (e *expression) read(name string) {
 	if !slices.Contains(e.reads, name) {
 		e.reads = append(e.reads, name)

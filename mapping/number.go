@@ -9,7 +9,7 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// maxNumber is the longest text that is tried as a number, in bytes.
+// maxNumber is the maximum length in bytes of a text to parse as a number.
 const maxNumber = 64
 
 // numberForms are the forms of numbers by their decimal sign: whole digits,
@@ -19,7 +19,7 @@ var numberForms = map[string]*regexp.Regexp{
 	",": regexp.MustCompile(`^(\d*|\d{1,3}(?:[.'’ \x{a0}\x{202f}]\d{3})+)(?:,(\d+))?$`),
 }
 
-// rewriteNumber reads the decimal sign, which is known when the file is loaded.
+// rewriteNumber parses the decimal sign at load time.
 func (e *expression) rewriteNumber(node *ast.Node, args []ast.Node) {
 	form := numberForms["."]
 	if len(args) == 2 {

@@ -4,9 +4,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// part is one side of a condition ? a : b, or one argument of coalesce or
-// default. Programs tell which parts they take, so that coverage can say which
-// never are.
+// part is one side of a condition ? a : b, or one argument of coalesce or default. Programs report the parts taken, so
+// coverage can find unused ones.
 type part struct {
 	number int // unique in the mapping
 	text   string
@@ -51,8 +50,7 @@ func (e *expression) tellParts(n *ast.ConditionalNode) {
 
 func telling(part int, n ast.Node) ast.Node { return after(fnPart, part, n) }
 
-// after makes a node that calls a hidden function with a number and then gives
-// what n gives.
+// after makes a node to call a hidden function with a number and then return the value of n.
 func after(function string, number int, n ast.Node) ast.Node {
 	call := ast.Node(&ast.NilNode{})
 	replaceBy(&call, function, &ast.ConstantNode{Value: number})

@@ -12,7 +12,7 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// Work of the number library, in steps, and the longest text that is tried.
+// The cost of the number library, in steps, and the maximum length of its texts.
 const (
 	phoneSteps = 400
 	maxPhone   = 50
@@ -42,8 +42,8 @@ func phoneResult(args []reflect.Type) (reflect.Type, error) {
 	return out, nil
 }
 
-// rewritePhone tells phone the mapping's region where the expression names none,
-// and gives the form for lists a function of its own.
+// rewritePhone passes the mapping's region to phone if the expression names none, and replaces the form for lists by a
+// separate function.
 func (e *expression) rewritePhone(node *ast.Node, args []ast.Node) {
 	region := &ast.ConstantNode{Value: e.region}
 	switch {
@@ -79,9 +79,8 @@ func phone(m *meter, args []any) (any, error) {
 	return m.international(s[0], s[1]), m.spend(phoneSteps)
 }
 
-// phoneOf is phone for the list's element with the given type, with its country
-// and area code; "" when there is none. args[2] are the list's roles, args[3] is
-// the region.
+// phoneOf is phone for the list's element with the given type, with its country and area code; "" for none. args[2] are
+// the list's roles, args[3] is the region.
 func phoneOf(m *meter, args []any) (any, error) {
 	r := args[2].(roles)
 	element, ok := ofType(args, func(e reflect.Value) bool { return !blank(e.Field(r.number).String()) })
@@ -91,8 +90,7 @@ func phoneOf(m *meter, args []any) (any, error) {
 	return m.international(r.wholeNumber(element), args[3].(string)), m.spend(phoneSteps)
 }
 
-// wholeNumber puts the parts of a number together. A number that begins with its
-// country code needs no other part.
+// wholeNumber joins the parts of a number. A number with a country code needs no other part.
 func (r roles) wholeNumber(element reflect.Value) string {
 	number := strings.TrimSpace(element.Field(r.number).String())
 	if strings.HasPrefix(number, "+") {
@@ -108,8 +106,7 @@ func (r roles) wholeNumber(element reflect.Value) string {
 	return strings.Join(append(parts, number), " ")
 }
 
-// WithoutRegion is the Misread.Function of phone numbers that have no country code
-// and no region to read them by.
+// WithoutRegion is the Misread.Function of phone numbers without a country code and without a region.
 const WithoutRegion = "phone without a region"
 
 // international writes a number as E.164 does, and tells when it does not
@@ -122,9 +119,9 @@ func (m *meter) international(s, region string) string {
 	return number
 }
 
-// readPhone writes a number in E.164; of several numbers, the first that is valid. Any other text is returned trimmed, so
-// that people see it: a wrong number, a number of an unknown region, a number with a word or an extension beside it.
-// missed is then the Misread.Function that counts it.
+// readPhone writes a number in E.164; of several numbers, the first valid one. Any other text is returned trimmed, so
+// people can see it: a wrong number, a number of an unknown region, a number with a word or an extension. missed is
+// then the Misread.Function for its count.
 func readPhone(s, region string) (number, missed string) {
 	parts := phoneParts(s)
 	for _, part := range parts {
@@ -141,10 +138,10 @@ func readPhone(s, region string) (number, missed string) {
 	return s, missed
 }
 
-// phoneLabel matches the word in front of a number that says what kind it is.
+// phoneLabel matches the kind of number written before it.
 var phoneLabel = regexp.MustCompile(`(?i)(?:^|[\s,;|/])(?:phone|telephone|tele?fono?|tel|fon|mobile?|cell|work|office|home|main|handy|gsm|ph|m|t)\s*(?:#|no\.?|nr\.?)?\s*(?:\.:|[:.])\s*`)
 
-// phoneParts parts a cell that holds several numbers, and leaves out the labels in front of them.
+// phoneParts splits a cell with several numbers, and removes the labels before them.
 func phoneParts(s string) (parts []string) {
 	if strings.ContainsFunc(s, unicode.IsLetter) && len(s) <= 2*maxPhone {
 		s = phoneLabel.ReplaceAllString(s, "\n")
@@ -165,7 +162,7 @@ func PhoneText(cell string) string {
 	return ""
 }
 
-// readOnePhone is readPhone for a text that is one number.
+// readOnePhone is readPhone for a text with one number.
 func readOnePhone(s, region string) (number, missed string) {
 	if len(s) > maxPhone || strings.ContainsFunc(s, unicode.IsLetter) {
 		return s, "phone"

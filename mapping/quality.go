@@ -35,7 +35,7 @@ type Misread struct {
 	Others   int // of Count, those with a value that is not in Values
 }
 
-// MisreadValue is a text that was not understood, the commonest first.
+// MisreadValue is a text not understood, most frequent first.
 type MisreadValue struct {
 	Value   string
 	Count   int
@@ -51,7 +51,7 @@ type Shared struct {
 	Largest []SharedValue // the most shared ones, most first
 }
 
-// SharedValue is a name or an address that several payers have.
+// SharedValue is a name or an address of several payers.
 type SharedValue struct {
 	Value     string // as one of them has it
 	Count     int
@@ -112,7 +112,7 @@ func (m *misreads) report(r *rule, function string) Misread {
 	return out
 }
 
-// fieldsRead returns the fields that a rule reads.
+// fieldsRead returns the input fields of a rule.
 func fieldsRead(r *rule) []string {
 	var out []string
 	for _, variable := range r.reads {
@@ -121,9 +121,8 @@ func fieldsRead(r *rule) []string {
 	return out
 }
 
-// sharing finds values that several records have. Of each value it remembers a
-// hash and the first record; 64 bits, so that two of 250,000 are taken for equal
-// once in half a billion files.
+// sharing finds values of several records. It keeps a 64-bit hash of each value and the first record: among 250,000
+// values, a collision occurs in one of half a billion files.
 type sharing struct {
 	seed    maphash.Seed
 	first   map[uint64]sharer
@@ -146,7 +145,7 @@ func newSharing() *sharing {
 // number of spaces do not.
 func plainly(value string) string { return strings.Join(strings.Fields(strings.ToLower(value)), " ") }
 
-// add notes that a record has a value.
+// add notes a record's value.
 func (s *sharing) add(sourceID, value string) {
 	plain := plainly(value)
 	if plain == "" {

@@ -2,8 +2,8 @@ package mapping
 
 import "fmt"
 
-// Written returns how an expression names a field: as it is, or as field("…") where its
-// name is no single word or means something else.
+// Written returns the field's name in an expression: unchanged, or as field("…") if it has several words or is
+// reserved.
 func Written(field string) string {
 	if varName(field) == field && !Reserved(field) {
 		return field
@@ -11,15 +11,14 @@ func Written(field string) string {
 	return fmt.Sprintf("%s(%q)", fnField, field)
 }
 
-// Country returns the two letters of a country as country gives them; false for a text that
-// it does not understand.
+// Country returns the two-letter code of a country like the function country; false for an unknown text.
 func Country(text string) (code string, known bool) {
 	code, known = readCountry(text)
 	return code, known && isRegion(code)
 }
 
-// Phone returns a number as phone gives it; false for a text that is no number of the region,
-// or of any country where it names one.
+// Phone returns a number like the function phone. It returns false for a text other than a number of the region, or of
+// the country in the number.
 func Phone(text, region string) (number string, known bool) {
 	number, missed := readPhone(text, region)
 	return number, missed == ""

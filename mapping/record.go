@@ -16,8 +16,8 @@ const (
 	maxList   = 1000      // elements of one list
 )
 
-// RecordError says why a record has no result. Detail is a sentence for an
-// accountant that names the field or the mapping's line, never a value.
+// RecordError is the reason a record has no result. Detail is a sentence for an accountant; it names the field or the
+// mapping's line, never a value.
 type RecordError struct {
 	Reason connector.Reason
 	Line   int // line of the mapping file; 0 when the record itself is at fault
@@ -27,9 +27,8 @@ type RecordError struct {
 // Error returns reason and detail.
 func (e *RecordError) Error() string { return string(e.Reason) + ": " + e.Detail }
 
-// fillEnvironment turns a record into the variables of the expressions. A value
-// that is missing or null becomes the blank of its declared type, so that no
-// expression meets a nothing; numbers in text fields keep their digits.
+// fillEnvironment converts a record to the variables of the expressions. A missing or null value becomes the blank of
+// its declared type, so expressions never see null. Numbers in text fields keep their digits.
 func (m *Mapping) fillEnvironment(env map[string]any, r connector.Record) error {
 	if r.Problem != "" {
 		return &RecordError{Reason: connector.ReasonRecordUnreadable, Detail: r.Problem}
@@ -61,7 +60,7 @@ func fieldsOf(r connector.Record) (values map[string]any, isObject bool) {
 	return values, isObject && err == nil
 }
 
-// input is a field that some expression reads.
+// input is a field used by an expression.
 type input struct {
 	variable string
 	field    connector.Field
@@ -104,7 +103,7 @@ func textOf(v any) (string, error) {
 	return s, nil
 }
 
-// fill sets out, which has the field's Go type, from a JSON value.
+// fill sets out, a value of the field's Go type, from a JSON value.
 func fill(out reflect.Value, f connector.Field, v any) error {
 	if v == nil {
 		return nil

@@ -11,9 +11,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// rewrite replaces operators by the hidden functions, hands every function the
-// meter, and makes every pass of a loop pay. It runs after the type check, which
-// knows the operators better, and its replacements keep their types.
+// rewrite replaces operators by the hidden functions, passes the meter to every function, and charges every pass of a
+// loop. It runs after the type check, because this knows the original operators, and its replacements keep their types.
 func (e *expression) rewrite(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.BinaryNode:
@@ -99,7 +98,7 @@ func isPlain(n ast.Node) bool {
 	return isNil(n)
 }
 
-// blankOf is the blank of a node's type, if that is known.
+// blankOf returns the blank of a node's type, if known.
 func blankOf(n ast.Node) ast.Node {
 	if n.Type().Kind() == reflect.Interface {
 		return &ast.NilNode{}
@@ -107,7 +106,7 @@ func blankOf(n ast.Node) ast.Node {
 	return &ast.ConstantNode{Value: reflect.Zero(n.Type()).Interface()}
 }
 
-// bound is one end of [from:to], which may be left out.
+// bound is one end of [from:to], or otherwise if omitted.
 func bound(written ast.Node, otherwise int) ast.Node {
 	if written == nil {
 		return &ast.ConstantNode{Value: otherwise}

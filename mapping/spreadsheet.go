@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// A spreadsheet's function, under the names that it has in several languages,
-// and what is written in its place here. $1 is its first argument, $+ are all of
-// them joined with +, $and and $or are all as conditions, and $3* are the third
-// and those behind it. The first form with as many arguments counts.
+// A spreadsheet's function, under its names in several languages, and its replacement here. $1 is its first argument,
+// $+ are all of them joined with +, $and and $or are all as conditions, and $3* are the third and later ones. The first
+// form with the same number of arguments counts.
 var spreadsheetFunctions = []struct {
 	names string
 	forms []string
@@ -43,7 +42,7 @@ var spreadsheetFunctions = []struct {
 	{"DATE DATUM FECHA", []string{"$date"}, `date("2026-01-31")`},
 }
 
-// withoutCure are functions that cannot be written here in any way.
+// withoutCure are functions without any replacement.
 var withoutCure = map[string]string{
 	"TODAY NOW HEUTE JETZT AUJOURDHUI HOY":                                            `nothing here knows today's date, so that a record always gives the same customer; compare with a fixed one: date("2026-01-31")`,
 	"VLOOKUP SVERWEIS XLOOKUP XVERWEIS LOOKUP HLOOKUP INDEX MATCH RECHERCHEV BUSCARV": "another table cannot be looked into; write its pairs out, as in %[1]s == \"a\" ? \"b\" : %[1]s == \"c\" ? \"d\" : \"\"",

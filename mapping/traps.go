@@ -11,9 +11,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// Traps are expressions that compile and mean something else than whoever wrote
-// them meant: a field's name in quotes is the same text for every customer, and
-// "9" is more than "10". They are refused, so that nobody finds out from a bill.
+// Traps are expressions with a meaning other than the intended one: a field's name in quotes is the same text for every
+// customer, and "9" is more than "10". They compile, but are refused, so the mistake does not first appear on a bill.
 
 // checkTraps refuses what surely is not meant. It runs when the types are known.
 func (e *expression) checkTraps(root ast.Node) {
@@ -34,8 +33,8 @@ func (e *expression) checkTraps(root ast.Node) {
 	e.trapText(root, false, nil)
 }
 
-// isFixedPair reports whether the expression is one text for an externalData
-// entry, which may well be called like a field.
+// isFixedPair reports whether the expression is one text for an externalData entry. Such a text may equal a field's
+// name.
 func (e *expression) isFixedPair(root ast.Node) bool {
 	_, fixed := root.(*ast.StringNode)
 	return fixed && e.path[0] == "externalData"
@@ -60,7 +59,7 @@ func (e *expression) trapOperator(n *ast.BinaryNode) {
 	}
 }
 
-// trapFiller refuses to compare with a word that every field is read as blank for.
+// trapFiller refuses a comparison with a filler word, because fields with it are read as blank.
 func (e *expression) trapFiller(fixed, other ast.Node) {
 	s, is := fixed.(*ast.StringNode)
 	if _, both := other.(*ast.StringNode); !is || both || blank(s.Value) || Value(s.Value) != "" {
@@ -79,8 +78,7 @@ func besideNil(n *ast.BinaryNode) ast.Node {
 	return nil
 }
 
-// trapBoth refuses a != x or a != y, which is always true, and a == x and a == y,
-// which never is.
+// trapBoth refuses a != x or a != y, because it is always true, and a == x and a == y, because it never is.
 func (e *expression) trapBoth(n *ast.BinaryNode) {
 	operator, always := "!=", "true"
 	if n.Operator == "and" || n.Operator == "&&" {
@@ -103,8 +101,7 @@ func fixedComparison(node ast.Node, operator string) *ast.BinaryNode {
 	return n
 }
 
-// checkKey refuses a key that is the same for every record: all of them would be
-// one payer.
+// checkKey refuses a key with the same value for every record: all of them would be one payer.
 func (e *expression) checkKey() {
 	isField := func(name string) bool { return name != varTenant }
 	if e.path[0] == "key" && !e.failed && !slices.ContainsFunc(e.reads, isField) {
@@ -114,8 +111,8 @@ func (e *expression) checkKey() {
 
 var otherDate = regexp.MustCompile(`^(\d{1,2})([./-])(\d{1,2})([./-])(?:\d{2}|\d{4})(?:[ T]\s*\d{1,2}:\d\d(?::\d\d)?(?:\s*[AaPp][Mm])?)?$`)
 
-// isOtherDate reports whether a text is a date that is not written YYYY-MM-DD: a
-// day and a month, in any order, and a year.
+// isOtherDate reports whether a text is a date in a form other than YYYY-MM-DD: a day and a month, in any order, and a
+// year.
 func isOtherDate(s string) bool {
 	m := otherDate.FindStringSubmatch(strings.TrimSpace(s))
 	if m == nil || m[2] != m[4] {
@@ -126,8 +123,7 @@ func isOtherDate(s string) bool {
 	return min(a, b) >= 1 && min(a, b) <= 12 && max(a, b) <= 31
 }
 
-// trapOrder refuses to compare texts by their size where numbers or dates must
-// be meant.
+// trapOrder refuses to order texts if numbers or dates must be meant.
 func (e *expression) trapOrder(n *ast.BinaryNode) {
 	if n.Left.Type().Kind() != reflect.String || n.Right.Type().Kind() != reflect.String {
 		return
@@ -160,9 +156,8 @@ func calleeOf(n ast.Node) string {
 	return nameOf(callee)
 }
 
-// isField reports whether a node is a field as it is. One that a function has
-// made something of may well be compared with the digits of a text: account
-// numbers below "7".
+// isField reports whether a node is an unchanged field. The result of a function may be compared with a text's digits,
+// for example account numbers below "7".
 func isField(n ast.Node) bool {
 	switch n.(type) {
 	case *ast.IdentifierNode, *ast.MemberNode:
@@ -177,8 +172,7 @@ func isBare(n ast.Node) bool {
 	return isField(n) || ok && calleeOf(n) == "trim" && len(call.Arguments) == 1 && isBare(call.Arguments[0])
 }
 
-// trapCall refuses a field's name in quotes where a function wants its value,
-// and the sum of two texts.
+// trapCall refuses a field's name in quotes as an argument for its value, and the sum of two texts.
 func (e *expression) trapCall(n *ast.CallNode) {
 	name := calleeOf(n)
 	values := n.Arguments[:min(1, len(n.Arguments))]
@@ -204,7 +198,7 @@ func (e *expression) trapCall(n *ast.CallNode) {
 	}
 }
 
-// trapName refuses a text that is the name of a field.
+// trapName refuses a text equal to a field's name.
 func (e *expression) trapName(n *ast.StringNode) {
 	field := e.fieldCalled(strings.TrimSpace(n.Value))
 	if field == "" {
@@ -217,10 +211,8 @@ func (e *expression) trapName(n *ast.StringNode) {
 	e.fail(n.Location(), "%q in quotes is a text that is the same for every customer; a field is written %s", n.Value, Written(field))
 }
 
-// trapText looks at the texts that become the value, or are joined into it: one
-// that is a field's name, and one with fields between marks. One word alone may
-// well be called like a field, unless it is joined with others. The conditions are
-// those by which the text is chosen.
+// trapText checks the texts in the result: a text equal to a field's name, and one with fields between marks. A single
+// word may equal a field's name, unless it is joined with others. conditions are the conditions for choosing the text.
 func (e *expression) trapText(n ast.Node, joined bool, conditions []ast.Node) {
 	switch n := n.(type) {
 	case *ast.ConditionalNode:
@@ -248,8 +240,8 @@ func (e *expression) trapText(n ast.Node, joined bool, conditions []ast.Node) {
 	}
 }
 
-// isChosen reports whether a text may well be called like a field, as a condition
-// chooses it: by that very field, or for an externalData entry.
+// isChosen reports whether a text may equal a field's name, because a condition chooses it: by this very field, or for
+// an externalData entry.
 func (e *expression) isChosen(n *ast.StringNode, conditions []ast.Node) bool {
 	if len(conditions) > 0 && e.path[0] == "externalData" {
 		return true
@@ -271,7 +263,7 @@ func oneOrThousand(written string) string {
 
 var thousands = regexp.MustCompile(`^[1-9]\d{0,2}\.\d{3}$`)
 
-// trapNumber refuses 1.000, which is one here and a thousand elsewhere.
+// trapNumber refuses 1.000, because elsewhere it means a thousand.
 func (e *expression) trapNumber(n *ast.FloatNode) {
 	at, runes := n.Location(), []rune(e.text)
 	if at.From < 0 || at.To > len(runes) || at.From > at.To {
