@@ -27,8 +27,8 @@ var ErrTokenRenewed = errors.New("the access token was renewed")
 // of requests is wrong, not a record.
 var ErrWrongWay = errors.New("no request of this form is taken")
 
-// RemoteError is a failed call to a remote system. It contains no query string, header or personal value. Of a body it
-// contains at most a code, and the explanation of a refused request without personal data.
+// RemoteError is a failed call to a remote system. It contains no query string, header or personal value. It quotes a body
+// only by its code, and by the explanation of a refused request without personal data.
 type RemoteError struct {
 	Op      string    // what was being done, for example "create customer"
 	Fault   Fault     // what it means for the caller
