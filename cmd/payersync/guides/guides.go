@@ -1,5 +1,5 @@
 // Package guides carries the guides for people who use payersync. The program prints them, and
-// the pages show them. The package leaves rendering to its callers.
+// the pages show them. The HTML beside each text is made from it by a test of this package.
 package guides
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-//go:embed *.md
+//go:embed *.md html/*.html
 var files embed.FS
 
 // A Guide explains one topic to one kind of reader.
@@ -17,6 +17,7 @@ type Guide struct {
 	Title   string // the heading of the text
 	Readers string // the people for whom it is written
 	Text    string // in Markdown, with the heading
+	HTML    string // the same text for the pages, whose address of a guide is /help/NAME
 }
 
 // topics are the guides in the order in which people need them.
@@ -40,14 +41,19 @@ var topics = []struct{ name, readers string }{
 func All() []Guide {
 	all := make([]Guide, len(topics))
 	for i, topic := range topics {
-		text, err := files.ReadFile(topic.name + ".md")
-		if err != nil {
-			panic(err) // it is compiled in; a test opens each
-		}
-		heading, _, _ := strings.Cut(strings.TrimPrefix(string(text), "# "), "\n")
-		all[i] = Guide{Name: topic.name, Title: heading, Readers: topic.readers, Text: string(text)}
+		text, html := read(topic.name+".md"), read("html/"+topic.name+".html")
+		heading, _, _ := strings.Cut(strings.TrimPrefix(text, "# "), "\n")
+		all[i] = Guide{Name: topic.name, Title: heading, Readers: topic.readers, Text: text, HTML: html}
 	}
 	return all
+}
+
+func read(name string) string {
+	text, err := files.ReadFile(name)
+	if err != nil {
+		panic(err) // it is compiled in; a test opens each
+	}
+	return string(text)
 }
 
 // Find returns the guide with this name, and whether there is one.

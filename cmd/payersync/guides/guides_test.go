@@ -1,20 +1,64 @@
 package guides
 
 import (
+	"bytes"
+	"flag"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
 )
 
-func TestEveryFileIsAGuideOfAtMostTwelveKilobytes(t *testing.T) {
+var update = flag.Bool("update", false, "make the HTML of the guides anew")
+
+// guideCommand is the command by which one guide names another.
+var guideCommand = regexp.MustCompile("`payersync help ([a-z-]+)`")
+
+// TestTheHTMLIsMadeFromTheText renders every guide. The program carries the result and no renderer,
+// which would make it larger by half a megabyte.
+func TestTheHTMLIsMadeFromTheText(t *testing.T) {
 	t.Parallel()
-	names, err := fs.Glob(files, "*.md")
+	for _, name := range names(t) {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		linked := guideCommand.ReplaceAllString(string(text), "[`payersync help $1`](/help/$1)")
+		var html bytes.Buffer
+		if err := goldmark.New(goldmark.WithExtensions(extension.Table)).Convert([]byte(linked), &html); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join("html", strings.TrimSuffix(name, ".md")+".html")
+		if *update {
+			if err := os.WriteFile(file, html.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if kept, err := os.ReadFile(file); err != nil || !bytes.Equal(kept, html.Bytes()) {
+			t.Errorf("%s is not made from %s (%v): go test ./cmd/payersync/guides -update", file, name, err)
+		}
+	}
+}
+
+// names returns the files of all guides.
+func names(t *testing.T) []string {
+	t.Helper()
+	found, err := fs.Glob(files, "*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(names) != len(All()) {
-		t.Errorf("%d files are embedded, and %d guides listed", len(names), len(All()))
+	return found
+}
+
+func TestEveryFileIsAGuideOfAtMostTwelveKilobytes(t *testing.T) {
+	t.Parallel()
+	if n := len(names(t)); n != len(All()) {
+		t.Errorf("%d files are embedded, and %d guides listed", n, len(All()))
 	}
 	for _, g := range All() {
 		if len(g.Text) > 12_000 {
