@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -147,10 +148,11 @@ func shippedConfigs(t *testing.T) map[string]string {
 		}
 	}
 	readmes, err := filepath.Glob("../../*/README.md")
-	if err != nil {
+	texts, errGuides := filepath.Glob("../../cmd/payersync/guides/*.md")
+	if err := errors.Join(err, errGuides); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range append(readmes, "../../README.md", "../../connector/README.md") {
+	for _, path := range slices.Concat(readmes, texts, []string{"../../README.md", "../../connector/README.md"}) {
 		file := strings.TrimPrefix(path, "../../")
 		for i, block := range yamlBlock.FindAllStringSubmatch(readShipped(t, file), -1) {
 			if text, ok := completed(block[1]); ok {
