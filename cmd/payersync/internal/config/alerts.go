@@ -93,6 +93,8 @@ func (c *check) alertEmail(at strict.Path, e *AlertEmail) {
 	switch {
 	case err != nil || notNumber != nil || host == "" || n == 0:
 		c.report(at.Key("server"), "%s must be a host and a port, for example smtp.example.com:587", at.Key("server"))
+	case isLinkLocal(host):
+		c.report(at.Key("server"), linkLocal, at.Key("server"))
 	case e.TLS == string(mail.NoTLS) && !connector.IsLoopback(host):
 		c.report(at.Key("tls"), "%s can be none for a server on this machine only; use starttls or implicit", at.Key("tls"))
 	case e.TLS == string(mail.NoTLS) && e.Username != "":
@@ -124,6 +126,8 @@ func (c *check) webhookURL(at strict.Path, raw string) {
 		c.report(at, "%s must be a whole address, for example https://alerts.example.com/payersync", at)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		c.report(at, "%s must hold no user name or password, and end before the ? or #; requests are known by their signature", at)
+	case isLinkLocal(u.Hostname()):
+		c.report(at, linkLocal, at)
 	case u.Scheme == "http" && !connector.IsLoopback(u.Hostname()):
 		c.report(at, "%s must begin with https://; plain http is for addresses of this machine, such as 127.0.0.1", at)
 	}

@@ -153,6 +153,8 @@ func (c *check) lettersSMTP(at strict.Path, s *LettersSMTP) {
 	switch {
 	case !linkHost.MatchString(s.Host) && net.ParseIP(s.Host) == nil || strings.Contains(s.Host, ":") && net.ParseIP(s.Host) == nil:
 		c.report(at.Key("host"), "%s is the name of the mail server alone, for example smtp.example.com; its port has a key of its own", at.Key("host"))
+	case isLinkLocal(s.Host):
+		c.report(at.Key("host"), linkLocal, at.Key("host"))
 	case s.TLS == string(mail.NoTLS) && !connector.IsLoopback(s.Host):
 		c.report(at.Key("tls"), "%s can be none for a server on this machine only; use starttls or implicit", at.Key("tls"))
 	case s.TLS == string(mail.NoTLS) && signsIn:

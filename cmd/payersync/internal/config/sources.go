@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"net/url"
 	"strings"
 	"time"
 
@@ -156,6 +157,12 @@ func (c *check) source(at strict.Path, s *Source) {
 		if a.address != "" {
 			c.url(at.Key(a.key), a.address)
 		}
+	}
+	if isLinkLocal(s.SQL.Host) {
+		c.report(at.Key("host"), linkLocal, at.Key("host"))
+	}
+	if u, err := url.Parse(s.Tryton.URL); err == nil && isLinkLocal(u.Hostname()) {
+		c.report(at.Key("url"), linkLocal, at.Key("url"))
 	}
 	if err := s.check(); err != nil {
 		_, what, _ := strings.Cut(err.Error(), ": ")

@@ -174,8 +174,11 @@ func (c *check) proxy() {
 			return
 		}
 	}
-	if _, err := transport.CheckProxy(p.Expose()); err != nil {
+	switch u, err := transport.CheckProxy(p.Expose()); {
+	case err != nil:
 		c.report(at, "%s: %v", at, err)
+	case isLinkLocal(u.Hostname()):
+		c.report(at, linkLocal, at)
 	}
 }
 
@@ -331,6 +334,9 @@ func (c *check) path(p string) string {
 	return filepath.Join(c.dir, p)
 }
 
+// linkLocal says why an address is refused: what answers there could be sent credentials, or give those of this machine.
+const linkLocal = "%s must not be a link-local address or the metadata service of a cloud; write the address of the service itself"
+
 // url checks an address that we speak to or are spoken to at: https, or http on
 // this machine, and nothing secret in it.
 func (c *check) url(at strict.Path, raw string) *url.URL {
@@ -342,6 +348,8 @@ func (c *check) url(at strict.Path, raw string) *url.URL {
 		c.report(at, "%s must not hold a user name or password; keys of their own are for secrets", at)
 	case u.RawQuery != "" || u.Fragment != "":
 		c.report(at, "%s must end before the ? or #", at)
+	case isLinkLocal(u.Hostname()):
+		c.report(at, linkLocal, at)
 	case u.Scheme == "http" && !connector.IsLoopback(u.Hostname()):
 		c.report(at, "%s must begin with https://; plain http is for addresses of this machine, such as 127.0.0.1", at)
 	default:
