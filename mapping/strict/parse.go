@@ -31,7 +31,7 @@ var otherFormats = []struct{ begin, name string }{
 // it: size, encoding, YAML syntax, several documents, and structure that strict
 // files do not have.
 func parse(name string, data []byte) (*Doc, []Problem) {
-	doc := &Doc{name: name, secrets: secrets{spans: map[int][]span{}}}
+	doc := &Doc{name: name, keys: map[*yaml.Node]map[string]int{}, secrets: secrets{spans: map[int][]span{}}}
 	if len(data) > MaxSize {
 		return nil, []Problem{{File: name, Message: fmt.Sprintf("the file is larger than %d bytes; check that it is the right one", MaxSize)}}
 	}
@@ -54,6 +54,7 @@ func parse(name string, data []byte) (*Doc, []Problem) {
 	doc.hideSecrets(doc.root, false)
 	var problems []Problem
 	doc.checkStructure(doc.root, &problems)
+	doc.lean = false
 	return doc, problems
 }
 
@@ -189,6 +190,7 @@ func plainSyntax(message string) string {
 // keys that are no text, anchors, aliases, merge keys and type tags.
 func (d *Doc) checkStructure(node *yaml.Node, problems *[]Problem) {
 	report := func(n *yaml.Node, format string, args ...any) {
+		d.lean = len(*problems) >= maxDetailed
 		*problems = append(*problems, d.at(n.Line, n.Column, d.width(n), fmt.Sprintf(format, args...)))
 	}
 	switch {
@@ -209,6 +211,7 @@ func (d *Doc) checkStructure(node *yaml.Node, problems *[]Problem) {
 		}
 		return
 	}
+	d.indexKeys(node)
 	seen := map[string]int{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], node.Content[i+1]
@@ -226,6 +229,21 @@ func (d *Doc) checkStructure(node *yaml.Node, problems *[]Problem) {
 		}
 		d.checkStructure(value, problems)
 	}
+}
+
+// indexKeys notes where the keys of a large block stand. Of a key given twice the first counts.
+func (d *Doc) indexKeys(node *yaml.Node) {
+	const large = 64 // nodes: looking through fewer takes no time
+	if len(node.Content) < large {
+		return
+	}
+	keys := map[string]int{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if _, twice := keys[node.Content[i].Value]; !twice {
+			keys[node.Content[i].Value] = i
+		}
+	}
+	d.keys[node] = keys
 }
 
 // locate returns the place of one character (counted from 0) of a scalar's text

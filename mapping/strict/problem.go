@@ -80,6 +80,10 @@ func NewError(problems []Problem) error {
 // maxPrinted is how many problems are printed; a person corrects those first.
 const maxPrinted = 20
 
+// maxDetailed is how many problems of one stage show their lines and suggest words. The others are never printed, and
+// would take minutes in a file of many thousands.
+const maxDetailed = 5 * maxPrinted
+
 // Error returns the problems one below the other.
 func (e *Error) Error() string { return e.join("\n") }
 
@@ -172,7 +176,7 @@ func (d *Doc) Instead(path Path, text string) string {
 // "" where the line may hold a secret.
 func (d *Doc) KeyInstead(path Path, key string) string {
 	found, _ := d.nearest(path)
-	if found == nil || found.Value != path[len(path)-1] || d.shown(found.Line) != d.lines[found.Line-1] {
+	if d.lean || found == nil || found.Value != path[len(path)-1] || d.shown(found.Line) != d.lines[found.Line-1] {
 		return ""
 	}
 	line := []rune(d.lines[found.Line-1])
@@ -216,11 +220,22 @@ func (d *Doc) Line(path Path) int {
 	return node.Line
 }
 
+// order compares the places of two values.
+func (d *Doc) order(a, b Path) int {
+	_, x := d.nearest(a)
+	_, y := d.nearest(b)
+	return inOrder(x, y)
+}
+
+func inOrder(a, b *yaml.Node) int {
+	return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+}
+
 // nearest walks as far along path as the file goes.
 func (d *Doc) nearest(path Path) (key, node *yaml.Node) {
 	node = d.root
 	for _, step := range path {
-		k, v := child(node, step)
+		k, v := d.child(node, step)
 		if v == nil {
 			break
 		}
@@ -233,7 +248,7 @@ func (d *Doc) nearest(path Path) (key, node *yaml.Node) {
 // moved the words.
 func (d *Doc) at(line, column, width int, message string) Problem {
 	p := Problem{File: d.name, Line: line, Column: max(column, 1), Message: maskAddresses(message)}
-	if line < 1 || line > len(d.lines) {
+	if line < 1 || line > len(d.lines) || d.lean {
 		return p
 	}
 	p.Source = d.shown(line)

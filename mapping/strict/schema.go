@@ -106,6 +106,9 @@ func items(property map[string]any) map[string]any {
 	return object
 }
 
+// unescaper reads the escapes of JSON Pointer.
+var unescaper = strings.NewReplacer("~1", "/", "~0", "~")
+
 // at returns the part of the schema at a location.
 func (s *schema) at(location string) map[string]any {
 	_, fragment, _ := strings.Cut(location, "#")
@@ -114,7 +117,7 @@ func (s *schema) at(location string) map[string]any {
 	}
 	at := s.tree
 	for step := range strings.SplitSeq(strings.TrimPrefix(fragment, "/"), "/") {
-		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+		step = unescaper.Replace(step)
 		switch v := at.(type) {
 		case map[string]any:
 			if step != "" {
@@ -153,10 +156,16 @@ func (d *Doc) validate(s *schema) []Problem {
 	if !errors.As(s.compiled.Validate(value(d.root)), &invalid) {
 		return nil
 	}
+	found := leaves(invalid)
+	slices.SortStableFunc(found, func(a, b *jsonschema.ValidationError) int { // the first of the file are told in detail
+		return d.order(a.InstanceLocation, b.InstanceLocation)
+	})
 	var out []Problem
-	for _, e := range leaves(invalid) {
+	for _, e := range found {
+		d.lean = len(out) >= maxDetailed
 		out = append(out, d.explain(s, e)...)
 	}
+	d.lean = false
 	return out
 }
 
@@ -276,9 +285,18 @@ func counted(n int, noun string) string {
 
 func (d *Doc) unknownKeys(path Path, keys []string, s *schema, location string) []Problem {
 	known := s.known(location)
+	places := make(map[string]*yaml.Node, len(keys))
+	for _, key := range keys {
+		places[key] = d.Node(path.Key(key))
+	}
+	slices.SortFunc(keys, func(a, b string) int { return inOrder(places[a], places[b]) })
 	out := make([]Problem, len(keys))
 	for i, key := range keys {
 		at := path.Key(key)
+		if d.lean = d.lean || i >= maxDetailed; d.lean {
+			out[i] = d.KeyProblem(at, "unknown key %q%s", key, in(path))
+			continue
+		}
 		if strings.TrimSpace(key) == "" {
 			out[i] = d.KeyProblem(at, "this key has no name; give it one")
 			continue
@@ -407,8 +425,8 @@ func Suggest(word string, known []string) string {
 // spelling is reported as such.
 func (d *Doc) missingKeys(path Path, keys []string, s *schema, location string) []Problem {
 	var written []string
-	if node := d.Node(path); node != nil && node.Kind == yaml.MappingNode {
-		for i := 0; i < len(node.Content); i += 2 {
+	if node := d.Node(path); node != nil && node.Kind == yaml.MappingNode && !d.lean {
+		for i := 0; i < min(len(node.Content), 2*maxDetailed); i += 2 {
 			written = append(written, node.Content[i].Value)
 		}
 	}

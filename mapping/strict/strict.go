@@ -51,7 +51,9 @@ type Doc struct {
 	name    string
 	lines   []string // as written, without line ends
 	root    *yaml.Node
+	keys    map[*yaml.Node]map[string]int // where the keys of large blocks stand in their Content
 	secrets secrets
+	lean    bool // problems are made without the lines that they are in
 }
 
 // Path leads to a value: keys, and list positions as decimal digits.
@@ -91,7 +93,7 @@ func (d *Doc) Decode(path Path, into any) error {
 	if node == nil {
 		return nil
 	}
-	err := node.Decode(into)
+	err := node.Load(into, yaml.WithUniqueKeys(false)) // checkStructure has refused keys given twice, in less time
 	if err == nil {
 		return nil
 	}
@@ -101,8 +103,10 @@ func (d *Doc) Decode(path Path, into any) error {
 	}
 	problems := make([]Problem, len(all.Errors))
 	for i, e := range all.Errors {
+		d.lean = i >= maxDetailed
 		problems[i] = d.decodeProblem(e)
 	}
+	d.lean = false
 	return NewError(problems)
 }
 
@@ -110,8 +114,10 @@ func (d *Doc) Decode(path Path, into any) error {
 // package's own messages name Go types, so they are not repeated.
 func (d *Doc) decodeProblem(e *yaml.LoadError) Problem {
 	width := 1
-	if node := nodeAt(d.root, e.Mark); node != nil {
-		width = d.width(node)
+	if !d.lean {
+		if node := nodeAt(d.root, e.Mark); node != nil {
+			width = d.width(node)
+		}
 	}
 	message := e.Message
 	if strings.HasPrefix(message, "cannot construct") {
@@ -137,7 +143,7 @@ func nodeAt(node *yaml.Node, mark yaml.Mark) *yaml.Node {
 func (d *Doc) Node(path Path) *yaml.Node {
 	node := d.root
 	for _, step := range path {
-		if _, node = child(node, step); node == nil {
+		if _, node = d.child(node, step); node == nil {
 			return nil
 		}
 	}
@@ -145,7 +151,7 @@ func (d *Doc) Node(path Path) *yaml.Node {
 }
 
 // child returns the key node (nil in a list) and the value node of one step.
-func child(node *yaml.Node, step string) (key, value *yaml.Node) {
+func (d *Doc) child(node *yaml.Node, step string) (key, value *yaml.Node) {
 	if node == nil {
 		return nil, nil
 	}
@@ -154,6 +160,13 @@ func child(node *yaml.Node, step string) (key, value *yaml.Node) {
 			return nil, node.Content[i]
 		}
 		return nil, nil
+	}
+	if keys, large := d.keys[node]; large {
+		i, known := keys[step]
+		if !known {
+			return nil, nil
+		}
+		return node.Content[i], node.Content[i+1]
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		if node.Content[i].Value == step {

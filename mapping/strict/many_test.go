@@ -1,0 +1,82 @@
+package strict_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"payersync/mapping/strict"
+)
+
+// manyFile has a few keys, a block and a list.
+type manyFile struct {
+	Name   string            `yaml:"name" jsonschema:"required"`
+	Block  manyBlock         `yaml:"block"`
+	List   []manyBlock       `yaml:"list"`
+	Words  map[string]string `yaml:"words"`
+	Secret string            `yaml:"client_secret"`
+}
+
+type manyBlock struct {
+	Inner string `yaml:"inner"`
+	Count int    `yaml:"count"`
+}
+
+// A person who loads the wrong file learns so at once, however long it is.
+func TestAFileOfManyThousandMistakesIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	const many = 60_000
+	for name, tt := range map[string]struct {
+		begin, line, end string
+		want             string
+		count            int
+	}{
+		"unknown keys":                {"naem: x\n", "k%d: 1\n", "", `unknown key "naem"; did you mean "name"?`, many + 1},
+		"unknown keys in a block":     {"name: x\nblock:\n  iner: x\n", "  k%d: 1\n", "", `unknown key "iner" in block; did you mean "inner"?`, many + 1},
+		"unknown keys in many blocks": {"name: x\nlist:\n- iner: x\n", "- k%d: 1\n", "", `unknown key "iner" in list[0]; did you mean "inner"?`, many + 1},
+		"values of another type":      {"name: x\nlist:\n- count: a\n", "- count: a%d\n", "", "list[0].count must be a whole number, not a text", many + 1},
+		"a key given again and again": {"name: x\nblock:\n", "  inner: x%d\n", "", `the key "inner" is given twice, first in line 3; remove one of them`, many - 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var text strings.Builder
+			text.WriteString(tt.begin)
+			for i := range many {
+				fmt.Fprintf(&text, tt.line, i)
+			}
+			text.WriteString(tt.end)
+			began := time.Now()
+			_, _, err := strict.Load("file.yaml", []byte(text.String()), manyFile{})
+			took := time.Since(began)
+			var wrong *strict.Error
+			if !errors.As(err, &wrong) || len(wrong.Problems) != tt.count {
+				t.Fatalf("%d problems, want %d: %.300v", len(wrong.Problems), tt.count, err)
+			}
+			told := err.Error()
+			if !strings.Contains(told, tt.want) || !strings.Contains(told, fmt.Sprintf("… and %d more", tt.count-20)) {
+				t.Errorf("it says\n%.3000s", told)
+			}
+			if took > slowest {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+func TestAFileOfManyThousandKeysIsReadAtOnce(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	text.WriteString("name: x\nwords:\n")
+	for i := range 60_000 {
+		fmt.Fprintf(&text, "  k%d: v\n", i)
+	}
+	began := time.Now()
+	got, _, err := strict.Load("file.yaml", []byte(text.String()), manyFile{})
+	if took := time.Since(began); err != nil || len(got.Words) != 60_000 || took > slowest {
+		t.Errorf("%d words in %v, %v", len(got.Words), took, err)
+	}
+}
+
+// slowest is far below what a quadratic reading takes, and far above a linear one on a busy machine.
+const slowest = 20 * time.Second
