@@ -1,6 +1,7 @@
 package state
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -376,7 +377,7 @@ func TestADifferenceOnTheWayIsFoundAndNothingIsKept(t *testing.T) {
 		_ = empty.Close()
 		_, _, err := d.carry(to, Carrying{Stage: func(stage string) error {
 			if inFile && stage == "begun" { // a file with another schema does not open
-				raw(t, to.Path, spoils[inFile]...)
+				inLedgerFile(t, to.Path, spoils[inFile]...)
 			}
 			return nil
 		}})
@@ -384,7 +385,7 @@ func TestADifferenceOnTheWayIsFoundAndNothingIsKept(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if inFile {
-			raw(t, to.Path, "DROP TRIGGER spoil")
+			inLedgerFile(t, to.Path, "DROP TRIGGER spoil")
 		}
 		empty.reopen()
 		if rows := rowsOf(t, empty.reader, "SELECT (SELECT count(*) FROM payers) + (SELECT count(*) FROM audit) + commits FROM ledger"); rows[0] != "0" {
@@ -394,6 +395,23 @@ func TestADifferenceOnTheWayIsFoundAndNothingIsKept(t *testing.T) {
 		d.carriedAs(before, 0)
 		d.do(note("goes on"))
 	})
+}
+
+// inLedgerFile runs statements on a ledger's file, also where the tests keep their ledgers elsewhere.
+func inLedgerFile(t *testing.T, path string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range statements {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // spoils alter one value of a row that is written, in a file and on a server.
