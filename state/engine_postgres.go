@@ -174,7 +174,7 @@ const mostUncounted = 20_000
 func (s *Server) analyze() {
 	ctx, cancel := context.WithTimeout(context.Background(), analyzeWithin)
 	defer cancel()
-	rows, err := s.write.Query(ctx, `SELECT format('ANALYZE (SKIP_LOCKED) %I.%I', r.relnamespace::regnamespace, r.relname)
+	rows, err := s.write.Query(ctx, `SELECT format('SELECT main.analyze_table(%s::oid::regclass)', r.oid)
 		FROM pg_class r LEFT JOIN pg_stat_user_tables s ON s.relid = r.oid
 		WHERE r.relkind = 'r' AND r.relnamespace = 'main'::regnamespace AND pg_relation_size(r.oid) > 0
 			AND (r.reltuples < 0 OR s.n_mod_since_analyze > greatest(1000, r.reltuples / 10))`)

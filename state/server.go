@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -26,11 +27,14 @@ type Server struct {
 	wraps       atomic.Pointer[wrapping]  // the key-encryption key; nil in it for none
 	heard       atomic.Pointer[heardTime] // of the database's clock
 	clock       bool                      // the ledgers have a clock of their own, which tests move
+	owner       *pgxpool.Config           // of connections with the role that owns the tables; nil where ServerOptions.Owner is blank
+	ownsTables  bool                      // so does the role that works on them
 }
 
 // ServerOptions says which database keeps the ledgers.
 type ServerOptions struct {
 	Address     string // postgres://USER@HOST:PORT/DATABASE, or as PostgreSQL's own programs take it; never shown
+	Owner       string // the same database with the role that owns the tables, for migrations; "" where the role of Address does, or the tables are up to date
 	Connections int    // that the ledgers have at most: one to hold locks, the others half to write and half to read, two of each at least; 0 means 16
 
 	// KeyEncryptionKey wraps the keys of accounts: 32 bytes, see ParseKey. Without it ledgers open with a key file alone.
@@ -75,7 +79,7 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	s.write, errs[1] = poolOf(ctx, config, each, toWrite)
 	s.read, errs[2] = poolOf(ctx, config, each, toRead)
 	if err = errors.Join(errs[:]...); err == nil {
-		err = s.migrate(ctx)
+		err = s.bringUp(ctx, o)
 	}
 	if err == nil {
 		err = s.askTime(ctx)
@@ -204,8 +208,8 @@ func checkSession(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // migrate makes the tables, or brings them up to date.
-func (s *Server) migrate(ctx context.Context) error {
-	db := stdlib.OpenDBFromPool(s.write)
+func (s *Server) migrate(ctx context.Context, owner *pgxpool.Pool) error {
+	db := stdlib.OpenDBFromPool(owner)
 	defer func() { _ = db.Close() }()
 	// If two processes created it at once, one would fail.
 	if _, err := db.ExecContext(ctx, fmt.Sprintf("DO $$ BEGIN PERFORM pg_advisory_xact_lock(%d); CREATE SCHEMA IF NOT EXISTS %s; END $$", writersLock, postgresSchema)); err != nil {
@@ -215,14 +219,17 @@ func (s *Server) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return upgrade(ctx, p, func(current, target int64) error {
-		var oldest int64
-		if err := db.QueryRowContext(ctx, "SELECT "+postgresSchema+".oldest_schema()").Scan(&oldest); err != nil {
-			return fmt.Errorf("read which versions the tables are for: %w", err)
-		}
-		if target >= oldest {
-			return nil // a newer node has made its tables already, with which this one works, too
-		}
-		return fmt.Errorf("%w: its tables are of version %d, this payersync knows up to %d. Use the payersync that made them, or a newer one", ErrServer, current, target)
-	}, func() error { return nil })
+	return upgrade(ctx, p, func(current, target int64) error { return knowsTables(ctx, db, current, target) }, func() error { return nil })
+}
+
+// knowsTables refuses tables of a newer version that this program does not work with.
+func knowsTables(ctx context.Context, db *sql.DB, current, target int64) error {
+	var oldest int64
+	if err := db.QueryRowContext(ctx, "SELECT "+postgresSchema+".oldest_schema()").Scan(&oldest); err != nil {
+		return fmt.Errorf("read which versions the tables are for: %w", err)
+	}
+	if target >= oldest {
+		return nil // a newer node has made its tables already, with which this one works, too
+	}
+	return fmt.Errorf("%w: its tables are of version %d, this payersync knows up to %d. Use the payersync that made them, or a newer one", ErrServer, current, target)
 }

@@ -82,7 +82,7 @@ func (a *app) openAndCheck(ctx context.Context, f checkFlags) (err error) {
 			if f.probe {
 				return a.probe(ctx, s, f)
 			}
-			return a.check(ctx, s, []finding{tell("key", "that of the account opens with the key-encryption key", nil), tell("ledger", "both hash chains hold", s.Ledger.Integrity(ctx))})
+			return a.check(ctx, s, []finding{a.checkRole(), tell("key", "that of the account opens with the key-encryption key", nil), tell("ledger", "both hash chains hold", s.Ledger.Integrity(ctx))})
 		})
 	}
 	machine := append(checkSecrets(cfg), checkSpace(cfg))

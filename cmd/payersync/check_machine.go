@@ -40,6 +40,14 @@ func sameFolder(a, b string) bool {
 	return oneErr == nil && otherErr == nil && os.SameFile(one, other)
 }
 
+// checkRole says what the role of a node may do with the tables.
+func (a *app) checkRole() finding {
+	if a.node.server.OwnsTables() {
+		return finding{Check: "role", OK: true, Warning: true, Detail: ownsTables, Next: "make a second role for nodes; nothing is kept from working until then"}
+	}
+	return tell("role", "that of ledger.postgres reads and writes rows, and cannot change tables or policies", nil)
+}
+
 // backupAge is how old the last backup may be, whatever schedule there is.
 const backupAge = 7 * 24 * time.Hour
 

@@ -78,6 +78,9 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 	if f.strangers, err = server.Strangers(node.Server.Proxies(), f.now, f.deliveries.report); err != nil {
 		return err
 	}
+	if f.server.OwnsTables() {
+		f.log.Warn(ownsTables)
+	}
 	if alone, err := f.server.Alone(ctx); err != nil {
 		return err
 	} else if alone {
@@ -139,7 +142,7 @@ func (f *fleet) openQueue(ctx context.Context) (done func(), err error) {
 	waits := time.AfterFunc(tellsAfter, func() {
 		f.log.Warn("the node has not started yet: another one makes the queue's tables, or the database confirms nothing because the standby is away that its commits wait for. See that it is there and follows the primary")
 	})
-	err = queue.Migrate(ctx, pool)
+	err = f.server.Migrate(ctx, pool, queue.Schema, queue.Migrate, queue.Check)
 	if waits.Stop(); err != nil {
 		return nil, err
 	}
@@ -153,6 +156,9 @@ func (f *fleet) openQueue(ctx context.Context) (done func(), err error) {
 	})
 	return pool.Close, err
 }
+
+// ownsTables says that one role does both, which works.
+const ownsTables = "the node's role owns the tables, so a statement of it could take away the policies that keep accounts apart. Give ledger.postgres a role of its own, and name the owner in ledger.owner: payersync guide many-machines"
 
 // attend tells the service manager that the node is ready, and then that it is alive, until ctx ends:
 // while the database answers it.

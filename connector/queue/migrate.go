@@ -5,6 +5,7 @@ import (
 	_ "embed" // the table of schedules
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -14,7 +15,7 @@ import (
 
 // schema contains River's tables, the schedules, the nodes and the holds. They contain no ledger data and no personal
 // data: accounts are numbers, and jobs have configured names. No policy separates its rows, because every node works on
-// the rows of all accounts.
+// the rows of all accounts. The role of nodes may read and write rows only.
 const schema = "river"
 
 // migrateLock is the key of the advisory lock for simultaneous migrations.
@@ -22,6 +23,28 @@ const migrateLock = 1919317605
 
 //go:embed schedules.sql
 var schedulesTable string
+
+// Schema contains the queue's tables.
+const Schema = schema
+
+// Check fails if the queue's tables are older than this release needs. A role without DDL calls it.
+func Check(ctx context.Context, pool *pgxpool.Pool) error {
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Schema: schema})
+	if err != nil {
+		return fmt.Errorf("look at the queue's tables: %w", err)
+	}
+	found, err := migrator.Validate(ctx, nil)
+	if err == nil && !found.OK {
+		err = errors.New(strings.Join(found.Messages, "; "))
+	}
+	if err == nil {
+		_, err = pool.Exec(ctx, "SELECT (SELECT count(*) FROM river.schedules), (SELECT count(*) FROM river.holds), (SELECT max(clock_seconds) FROM river.nodes)")
+	}
+	if err != nil {
+		return fmt.Errorf("the queue's tables are missing or older than this payersync needs, and the role of this node may not change them. Name the role that owns them in ledger.owner, and start the node again: %w", err)
+	}
+	return nil
+}
 
 // Migrate creates the queue's tables, or upgrades them to this release. Simultaneous calls take turns. Its role must be
 // allowed to create a schema, and owns the tables.

@@ -215,6 +215,7 @@ func (q *Queue) river() *river.Config {
 		SoftStopTimeout:             q.cfg.StopWithin,
 		Logger:                      riverLogger(q.cfg.Log),
 		Plugins:                     []rivertype.Plugin{river.HookMetricEmitFunc(q.hear)},
+		ReindexerIndexNames:         []string{}, // only an owner of the tables could
 		TestOnly:                    q.cfg.pace.inTest,
 		Test:                        river.TestConfig{Time: q.clock},
 	}

@@ -32,6 +32,9 @@ func Ask(t testing.TB, dsn, account, query string) string {
 	return value
 }
 
+// Try returns why a statement fails on a database, as the role of the address.
+func Try(dsn, statement string) error { return testdb.ExecuteAt(dsn, statement) }
+
 // Execute runs a statement on a database from Postgres, as its owner.
 func Execute(t testing.TB, dsn, statement string) {
 	t.Helper()

@@ -27,6 +27,7 @@ type Node struct {
 // NodeLedger says which database keeps the ledgers.
 type NodeLedger struct {
 	Postgres         Secret `yaml:"postgres" jsonschema:"required" jsonschema_description:"The database of PostgreSQL, as in postgres://USER@HOST:PORT/DATABASE?sslmode=verify-full; with a password in it env:NAME or file:PATH."`
+	Owner            Secret `yaml:"owner" jsonschema_description:"The same database with the role that owns its tables, for migrations; env:NAME or file:PATH. The role of postgres then only reads and writes rows. Default none: the role of postgres owns the tables, or they are up to date."`
 	KeyEncryptionKey Secret `yaml:"key_encryption_key" jsonschema:"required" jsonschema_description:"The key that wraps those of accounts: 32 random bytes in base64. env:NAME or file:PATH."`
 	Connections      int    `yaml:"connections" jsonschema:"minimum=5,maximum=1000" jsonschema_description:"Connections to the database that this machine holds for ledgers at most. Default 16."`
 }
@@ -58,13 +59,21 @@ const AccountFile = "account.yaml"
 
 // Secrets returns every secret of the node.
 func (n *Node) Secrets() []connector.Secret {
-	return append(n.HTTP.secrets(), n.Ledger.Postgres.Secret, n.Ledger.KeyEncryptionKey.Secret)
+	return append(n.HTTP.secrets(), n.Ledger.Postgres.Secret, n.Ledger.Owner.Secret, n.Ledger.KeyEncryptionKey.Secret)
 }
 
 // Options returns the database as package state takes it. The secrets were resolved.
 func (n *Node) Options() state.ServerOptions {
 	key, _ := parseKEK(n.Ledger.KeyEncryptionKey.Secret) // it was checked when the file was read
-	return state.ServerOptions{Address: n.Ledger.Postgres.Expose(), Connections: n.Ledger.Connections, KeyEncryptionKey: key}
+	return state.ServerOptions{Address: n.Ledger.Postgres.Expose(), Owner: n.owner(), Connections: n.Ledger.Connections, KeyEncryptionKey: key}
+}
+
+// owner returns the address for migrations; "" for none.
+func (n *Node) owner() string {
+	if n.Ledger.Owner.IsZero() {
+		return ""
+	}
+	return n.Ledger.Owner.Expose()
 }
 
 // IsNode reports whether the file at path is the configuration of a node and not that of the one account
