@@ -158,7 +158,7 @@ func (f *fleet) openQueue(ctx context.Context) (done func(), err error) {
 }
 
 // ownsTables says that one role does both, which works.
-const ownsTables = "the node's role owns the tables, so a statement of it could take away the policies that keep accounts apart. Give ledger.postgres a role of its own, and name the owner in ledger.owner: payersync guide many-machines"
+const ownsTables = "the node's role owns the tables, so a statement of it could take away the policies that keep accounts apart. Give ledger.postgres a role of its own, and name the owner in ledger.owner: the guide for many machines has the lines"
 
 // attend tells the service manager that the node is ready, and then that it is alive, until ctx ends:
 // while the database answers it.
