@@ -19,8 +19,9 @@ import (
 )
 
 // Server is a PostgreSQL database with the ledgers of many accounts, in the same tables and
-// separated by row policies. All ledgers of a process share its connections: some that write, some
-// that read, and one that holds locks. It is safe for concurrent use.
+// separated by row policies. They follow the account that a session sets: they guard against mistakes
+// in a statement, not against code that sets another account. All ledgers of a process share its
+// connections: some that write, some that read, and one that holds locks. It is safe for concurrent use.
 type Server struct {
 	write, read *pgxpool.Pool
 	locks       *sessionLocks
@@ -60,7 +61,6 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsPrimary // of several hosts, the one that takes writes
 	if o.Connections == 0 {
 		o.Connections = defaultConnections
 	}
@@ -103,6 +103,7 @@ func sessionsAt(address string) (*pgxpool.Config, error) {
 	maps.Copy(config.ConnConfig.RuntimeParams, postgresSettings)
 	config.ConnConfig.RuntimeParams["application_name"] = "payersync"
 	config.ConnConfig.ConnectTimeout = connectTimeout
+	config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsPrimary // of several hosts, the one that takes writes
 	config.ConnConfig.OnNotice = heedWarning
 	config.AfterConnect = checkSession
 	return config, nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 )
@@ -18,15 +19,7 @@ const ownerConnections = 2
 // whether this program works with them.
 func (s *Server) bringUp(ctx context.Context, o ServerOptions) (err error) {
 	if o.Owner != "" {
-		if s.owner, err = sessionsAt(o.Owner); err == nil {
-			err = s.asOwner(ctx, func(owner *pgxpool.Pool) error {
-				if err := s.migrate(ctx, owner); err != nil {
-					return err
-				}
-				return grant(ctx, owner, postgresSchema, s.role())
-			})
-		}
-		if err != nil {
+		if err = s.migrateAsOwner(ctx, o.Owner); err != nil {
 			return err
 		}
 	}
@@ -43,6 +36,22 @@ func (s *Server) bringUp(ctx context.Context, o ServerOptions) (err error) {
 	return s.checkVersion(ctx)
 }
 
+// migrateAsOwner brings the tables up to date with the role of an address, and lets that of nodes work on them.
+func (s *Server) migrateAsOwner(ctx context.Context, address string) (err error) {
+	if s.owner, err = sessionsAt(address); err != nil {
+		return err
+	}
+	if owned, used := s.owner.ConnConfig.Database, s.write.Config().ConnConfig.Database; owned != used {
+		return fmt.Errorf("%w: ledger.owner names another database, %s, than ledger.postgres, which names %s. Name the same one in both", ErrServer, owned, used)
+	}
+	return s.asOwner(ctx, func(owner *pgxpool.Pool) error {
+		if err := s.migrate(ctx, owner); err != nil {
+			return err
+		}
+		return grant(ctx, owner, postgresSchema, s.role())
+	})
+}
+
 // checkVersion refuses tables that are older than this program works with.
 func (s *Server) checkVersion(ctx context.Context) error {
 	db := stdlib.OpenDBFromPool(s.write)
@@ -52,6 +61,9 @@ func (s *Server) checkVersion(ctx context.Context) error {
 		return err
 	}
 	current, target, err := p.GetVersions(ctx)
+	if said := (*pgconn.PgError)(nil); errors.As(err, &said) && (said.Code == "42P01" || said.Code == "42501") {
+		return fmt.Errorf("%w: the role %s may not read its tables yet. Name the role that owns them in ledger.owner, and try again: it lets the other one in", ErrServer, s.role())
+	}
 	if err != nil {
 		return fmt.Errorf("read the ledger's schema version: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"payersync/state/internal/testdb"
 )
@@ -80,19 +81,63 @@ func TestTheRoleOfNodesReadsAndWritesRowsAndChangesNoTables(t *testing.T) {
 	}
 }
 
-// A database that is older has one role, which made its tables.
+// makeTables makes the tables of an older version with the role of an address.
+func makeTables(t *testing.T, address string, version int64) {
+	t.Helper()
+	config, err := sessionsAt(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := poolOf(t.Context(), config, ownerConnections, toWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	db := stdlib.OpenDBFromPool(pool)
+	defer func() { _ = db.Close() }()
+	if _, err := db.ExecContext(t.Context(), "CREATE SCHEMA "+postgresSchema); err != nil {
+		t.Fatal(err)
+	}
+	p, err := postgresSteps(db)
+	if err == nil {
+		_, err = p.UpTo(t.Context(), version)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A database that is older has one role, which made its tables and had accounts.
 func TestADatabaseWithOneRoleMovesToTwo(t *testing.T) {
 	t.Parallel()
 	owner, node := twoRoles(t)
+	makeTables(t, owner, 88)
+	if err := testdb.ExecuteAt(owner, "INSERT INTO main.accounts (name, made_at, changed_at, author, hook_token) VALUES ('acme', '', '', '', 'abcdefghijklmnopqrstuvwxyz')"); err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(when string, o ServerOptions, says string) {
+		t.Helper()
+		if s, err := OpenServer(t.Context(), o); err == nil {
+			s.Close()
+			t.Errorf("%s: opened", when)
+		} else if !errors.Is(err, ErrServer) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	refuse("before the owner granted anything", ServerOptions{Address: node}, "ledger.owner")
+	s := openRoles(t, ServerOptions{Address: node, Owner: owner})
+	var name string
+	if err := s.read.QueryRow(t.Context(), "SELECT name FROM main.accounts").Scan(&name); err != nil || name != "acme" || s.OwnsTables() {
+		t.Errorf("the account after the move: %q, %v; the role owns the tables: %t", name, err, s.OwnsTables())
+	}
+	openRoles(t, ServerOptions{Address: node})
 	if s := openRoles(t, ServerOptions{Address: owner}); !s.OwnsTables() {
 		t.Error("one role for both does not say so")
 	}
-	openRoles(t, ServerOptions{Address: node, Owner: owner})
-	openRoles(t, ServerOptions{Address: node})
-	if err := testdb.ExecuteAt(owner, "DELETE FROM main.goose_db_version WHERE version_id >= 82"); err != nil {
+	if err := testdb.ExecuteAt(owner, "DELETE FROM main.goose_db_version WHERE version_id > 88"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenServer(t.Context(), ServerOptions{Address: node}); err == nil || !strings.Contains(err.Error(), "ledger.owner") {
-		t.Errorf("tables that are too old: %v", err)
-	}
+	refuse("tables that are too old", ServerOptions{Address: node}, "ledger.owner")
+	other, _ := twoRoles(t)
+	refuse("an owner of another database", ServerOptions{Address: node, Owner: other}, "another database")
 }

@@ -177,11 +177,15 @@ func (c *check) database(l *NodeLedger) {
 	at := strict.Path{"ledger"}
 	before := len(c.problems)
 	c.resolve(at.Key("postgres"), &l.Postgres)
+	c.resolve(at.Key("owner"), &l.Owner)
 	c.resolve(at.Key("key_encryption_key"), &l.KeyEncryptionKey)
 	if len(c.problems) > before {
 		return
 	}
 	c.databaseAt(at.Key("postgres"), l.Postgres)
+	if !l.Owner.IsZero() {
+		c.databaseAt(at.Key("owner"), l.Owner)
+	}
 	c.keyEncryptionKey(l)
 }
 

@@ -85,6 +85,10 @@ func TestANodeSaysWhatIsOfTheMachineAndAnAccountTheRest(t *testing.T) {
 	if o.Address != verified || o.Connections != 16 || len(o.KeyEncryptionKey) != 32 {
 		t.Errorf("the database: %d connections, a key of %d bytes", o.Connections, len(o.KeyEncryptionKey))
 	}
+	owned, err := LoadNode(filepath.Join(folder(t, map[string]string{"node.yaml": strings.Replace(nodeFile, "  key_enc", "  owner: file:owner\n  key_enc", 1), "kek": kek, "owner": verified}), "node.yaml"), databaseAt(verified))
+	if err != nil || o.Owner != "" || owned.Options().Owner != verified {
+		t.Errorf("the owner's address: %q without one, %v", o.Owner, err)
+	}
 	if w := n.Nodes; w.Workers != (Workers{16, 32, 4}) || time.Duration(w.Slice) != time.Minute || time.Duration(w.StopWithin) != 20*time.Second {
 		t.Errorf("nodes: %+v", w)
 	}
@@ -164,21 +168,22 @@ func TestWrongNodesAreExplained(t *testing.T) {
 		from, to, address string
 		says              string
 	}{
-		"an account's key":   {"log:", "billing: {profile: sandbox}\nlog:", verified, "node.yaml:9:1: billing is of a single account; move it to account.yaml"},
-		"a ledger's file":    {"  key_enc", "  path: a.db\n  key_enc", verified, "ledger.path is of a single account"},
-		"a name of pages":    {"server:", "server:\n  admin_url: https://x.example.com", verified, "server.admin_url is of a single account"},
-		"no verified server": {"", "", "postgres://payersync:open-sesame@db.example.com/ledgers", "sslmode=verify-full"},
-		"half verified":      {"", "", "postgres://payersync:open-sesame@db.example.com/ledgers?sslmode=require", "sslmode=verify-full"},
-		"one of two hosts":   {"", "", "host=127.0.0.1,db.example.com user=payersync password=open-sesame dbname=ledgers", "way to db.example.com"},
-		"a replica":          {"  key_enc", "  replica: env:DATABASE_URL\n  key_enc", verified, "ledger.replica was removed; every command reads"},
-		"no address":         {"", "", "postgres://payersync:open-sesame@host:port/ledgers", "cannot be read"},
-		"no key":             {"file:kek", "not a key", verified, "openssl rand -base64 32"},
-		"a long slice":       {"log:", "nodes: {slice: 1h}\nlog:", verified, "nodes.slice is 1h0m0s"},
-		"no time to stop":    {"log:", "nodes: {stop_within: 1ms}\nlog:", verified, "nodes.stop_within is 1ms"},
-		"no folder":          {"/data]", `""]`, verified, "accounts.files[1] is no folder; name one"},
-		"an open listener":   {"server:", "server:\n  admin: 0.0.0.0:8070", verified, "server.admin is 0.0.0.0:8070"},
+		"an account's key":    {"log:", "billing: {profile: sandbox}\nlog:", verified, "node.yaml:9:1: billing is of a single account; move it to account.yaml"},
+		"a ledger's file":     {"  key_enc", "  path: a.db\n  key_enc", verified, "ledger.path is of a single account"},
+		"a name of pages":     {"server:", "server:\n  admin_url: https://x.example.com", verified, "server.admin_url is of a single account"},
+		"no verified server":  {"", "", "postgres://payersync:open-sesame@db.example.com/ledgers", "sslmode=verify-full"},
+		"half verified":       {"", "", "postgres://payersync:open-sesame@db.example.com/ledgers?sslmode=require", "sslmode=verify-full"},
+		"one of two hosts":    {"", "", "host=127.0.0.1,db.example.com user=payersync password=open-sesame dbname=ledgers", "way to db.example.com"},
+		"a replica":           {"  key_enc", "  replica: env:DATABASE_URL\n  key_enc", verified, "ledger.replica was removed; every command reads"},
+		"no address":          {"", "", "postgres://payersync:open-sesame@host:port/ledgers", "cannot be read"},
+		"an unverified owner": {"  key_enc", "  owner: file:owner\n  key_enc", verified, "ledger.owner cannot be used"},
+		"no key":              {"file:kek", "not a key", verified, "openssl rand -base64 32"},
+		"a long slice":        {"log:", "nodes: {slice: 1h}\nlog:", verified, "nodes.slice is 1h0m0s"},
+		"no time to stop":     {"log:", "nodes: {stop_within: 1ms}\nlog:", verified, "nodes.stop_within is 1ms"},
+		"no folder":           {"/data]", `""]`, verified, "accounts.files[1] is no folder; name one"},
+		"an open listener":    {"server:", "server:\n  admin: 0.0.0.0:8070", verified, "server.admin is 0.0.0.0:8070"},
 	} {
-		dir := folder(t, map[string]string{"node.yaml": strings.Replace(nodeFile, tt.from, tt.to, 1), "kek": kek})
+		dir := folder(t, map[string]string{"node.yaml": strings.Replace(nodeFile, tt.from, tt.to, 1), "kek": kek, "owner": "postgres://owner:open-sesame@db.example.com/ledgers"})
 		_, err := LoadNode(filepath.Join(dir, "node.yaml"), databaseAt(tt.address))
 		if err == nil || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "sesame") {
 			t.Errorf("%s: %v", name, err)
