@@ -267,7 +267,7 @@ func (a *app) keptShown(account string, files map[string][]byte) (_ map[string][
 }
 
 // shown returns the files of an account that a person may see the text of: its configuration, without the
-// secrets that stand in it, its mappings, templates and queries. What else there is may be a secret.
+// secrets that stand in it, its mappings, templates and queries. Other values may be secrets.
 func (a *app) shown(folder, account string, files map[string][]byte) map[string][]byte {
 	cfg, err := config.LoadAccount(folder, a.node.config, account, nil)
 	if err != nil {

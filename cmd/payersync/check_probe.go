@@ -22,9 +22,9 @@ type checkFlags struct {
 	yes      bool
 }
 
-// checkDialect looks whether the service is as billing.dialect says, by reading alone. Of
-// what is not certain only that is told which keeps lists from being read, or makes updates
-// look like the edits of others.
+// checkDialect looks whether the service is as billing.dialect says, by reading alone. Uncertain findings are told only if they keep
+// lists from being read, or make updates look
+// like edits of other people.
 func checkDialect(ctx context.Context, s *session.Session) []finding {
 	found, err := s.Billing.ProbeList(ctx)
 	var out []finding

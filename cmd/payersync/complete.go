@@ -194,8 +194,8 @@ func (a *app) versionHashes(ctx context.Context) (out []cobra.Completion) {
 	return out
 }
 
-// peek looks into a ledger that is there. What keeps it from doing so is left for the
-// command to say.
+// peek looks into a ledger that is there. The command itself reports
+// an error.
 func (a *app) peek(ctx context.Context, o state.Options, look func(*session.Session) error) {
 	cfg, err := a.loadLocal()
 	if err != nil {

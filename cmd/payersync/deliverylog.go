@@ -22,9 +22,9 @@ const (
 
 // deliveryLog logs what becomes of requests to the webhook endpoint. Strangers can
 // send as many as they like and must not write the log by it, so only a delivery
-// that is new has a line of its own. Of all else there is one line for the first of
-// its outcome and client block, and at the end of each minute one with the number
-// of those that came after it. No line holds anything of a request.
+// that is new has a line of its own. Other outcomes have one line for the first
+// of each client block, and one a minute
+// with the number of those that followed. No line holds anything of a request.
 type deliveryLog struct {
 	log *logrus.Logger
 
@@ -60,8 +60,8 @@ func (l *deliveryLog) report(e server.Event) {
 	l.count(what, e.Err)
 }
 
-// reportStop takes note of one request of a recipient of letters. That one wants no more is
-// in the ledger; here it is said without naming anybody.
+// reportStop takes note of one request of a recipient of letters. The ledger holds the refusal of
+// letters; the log names nobody.
 func (l *deliveryLog) reportStop(e server.StopEvent) {
 	switch e.Outcome {
 	case server.StopShown, server.StoppedBefore:

@@ -55,7 +55,7 @@ reads, and changes nothing.`,
 	}
 }
 
-// environmentOf looks at both accounts. What the service shows is asked of it.
+// environmentOf looks at both accounts. The facts come from the service.
 func environmentOf(ctx context.Context, s *session.Session) (environmentReport, reconcile.Evidence, error) {
 	have, err := s.Ledger.Account(ctx)
 	if err != nil {

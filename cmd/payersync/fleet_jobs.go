@@ -120,7 +120,7 @@ func (j *accountJobs) keepNudging(ctx context.Context) {
 	}
 }
 
-// Replace makes these the jobs of the account, for all nodes. What is at work finishes as it began.
+// Replace makes these the jobs of the account, for all nodes. Running jobs finish as they began.
 func (j *accountJobs) Replace(ctx context.Context, jobs []worker.Job) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -205,8 +205,8 @@ func (f *fleet) drain(ctx context.Context, account int64) error {
 	return m.jobs.drain(ctx, func(ctx context.Context) error { return drainInbox(ctx, m.inForce.Load().Session) })
 }
 
-// report keeps what became of a job where its account shows it. That its time came while it was at work says nothing to the
-// ledger.
+// report keeps what became of a job where its account shows it. The ledger does not record a time that
+// came while it was at work.
 func (f *fleet) report(account int64, e worker.Event) {
 	if e.Outcome == worker.Skipped || e.Job == worker.DrainName && e.Outcome == worker.Begun {
 		return
@@ -344,7 +344,7 @@ func (f *fleet) mayBeNews(m *member) bool {
 }
 
 // load reads an account's configuration of the files that its row has, which it writes where only this process
-// looks for them. What is at work may still read those of before.
+// looks for them. Running work may still read the files of before.
 func (f *fleet) load(ctx context.Context, m *member, name string) (*config.Config, error) {
 	files, err := f.server.Documents(ctx, name)
 	if err != nil {

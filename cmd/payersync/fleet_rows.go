@@ -221,7 +221,7 @@ func (f *fleet) entry(row state.AccountInfo) *logrus.Entry {
 }
 
 // visit opens an account that this node has claimed: its schedules and addresses are put in force where it was changed, and
-// what is the matter is looked at. Of one that leaves the schedules are taken back.
+// what is the matter is looked at. The schedules of an account that leaves are removed.
 func (f *fleet) visit(ctx context.Context, row state.AccountInfo) {
 	f.mu.Lock()
 	f.known.put(row)

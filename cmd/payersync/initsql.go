@@ -296,7 +296,7 @@ func (s *sqlSetup) openSource() (*sqltable.Source, error) {
 }
 
 // firstRows returns the set-up for the first rows of a large table: a plan of all of them would
-// take minutes. Of other tables it returns the set-up itself.
+// take minutes. For other tables it returns the set-up itself.
 func (s *sqlSetup) firstRows(string) (*dataSetup, error) {
 	if len(s.table.Rows) <= mostTried {
 		return &s.dataSetup, nil

@@ -32,7 +32,7 @@ type rowCounts struct {
 }
 
 // firstRows returns the set-up for the first rows of a large file, which it writes into a folder:
-// a plan of all of them would take minutes. Of other files it returns the set-up itself.
+// a plan of all of them would take minutes. For other files it returns the set-up itself.
 func (s *csvSetup) firstRows(dir string) (*dataSetup, error) {
 	if s.found.Count <= mostTried || len(s.found.Rows) < mostTried {
 		return &s.dataSetup, nil

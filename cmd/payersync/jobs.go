@@ -93,8 +93,8 @@ type jobRow struct {
 const noSchedule = "No schedule is running: start payersync serve."
 
 // jobRows returns when each job was at work last and comes next. One that waits because a
-// remote system asked for it goes on when that is over. What the ledger has of jobs that are no
-// longer configured needs nobody.
+// remote system asked for it goes on when that is over. Rows of jobs that are no
+// longer configured need nobody.
 func (a *app) jobRows(ctx context.Context, s *session.Session) ([]jobRow, error) {
 	known, err := s.Ledger.Jobs(ctx)
 	if err != nil {

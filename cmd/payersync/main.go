@@ -1,7 +1,7 @@
 // Command payersync keeps a billing service's customers and direct debit mandates
 // in step with an accounting system. Each command has a file of its own: a constructor
-// that reads its flags, and a function that does it. What is no command is in the packages
-// below internal. This is the only package that reads the environment.
+// that reads its flags, and a function that does it. Code that is no command is
+// in the packages below internal. This is the only package that reads the environment.
 package main
 
 import (

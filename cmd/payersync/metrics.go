@@ -30,8 +30,8 @@ func warnOfMetrics(log *logrus.Logger, address string) {
 	log.WithField("address", address).Warn("other machines may reach the metrics, which ask for no password: they show the names of connections, how many payers there are and how things go, and nothing personal; let only the monitoring system reach them")
 }
 
-// metricsFacts reads what the metrics show of the ledger. What status leaves out, because
-// its connection is no longer configured, is left out here, too.
+// metricsFacts reads what the metrics show of the ledger. Connections that are no longer configured are
+// left out, as in status.
 func (svc *service) metricsFacts(ctx context.Context, counter *state.Counter) (f metrics.Facts, err error) {
 	s := svc.inForce.Load().Session
 	if f.Numbers, err = counter.Count(ctx); err != nil {

@@ -32,7 +32,7 @@ func (a *app) eachNotAsked(ctx context.Context, s *session.Session, connection s
 	return err
 }
 
-// eachNotAskedOf is eachNotAsked for a plan. Of one that was sent or superseded it is not kept.
+// eachNotAskedOf is eachNotAsked for a plan. A plan that was sent or superseded does not keep it.
 func (a *app) eachNotAskedOf(ctx context.Context, s *session.Session, plan state.Plan, do func(office.NotAsked) error) error {
 	if plan.State == state.PlanApplied || plan.State == state.PlanSuperseded {
 		return nil

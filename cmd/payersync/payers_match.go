@@ -71,7 +71,7 @@ type review struct {
 	keys    map[string]string // name of a record's key, by record
 	words   map[pair]state.Word
 
-	// Of the pairs that somebody names alone, see look.
+	// For single pairs, see look.
 	customers map[string]match.Customer
 	linked    map[string]string // customer by record, of this connection
 	double    pair              // a linked record and what looks like its second customer

@@ -126,8 +126,8 @@ func (r *reloader) follow(ctx context.Context, now look) {
 	r.tell(ctx, wrong, restart)
 }
 
-// use makes an installation of a configuration and puts it in force. What is at work goes on
-// with the one before. It returns the keys that wait for a restart.
+// use makes an installation of a configuration and puts it in force. Running work goes on with
+// the configuration before. It returns the keys that wait for a restart.
 func (r *reloader) use(ctx context.Context, file *config.Config) (restart []string, err error) {
 	cfg := *file
 	restart = cfg.KeepUntilRestart(r.started)

@@ -171,8 +171,8 @@ func subscribedBy(r subscriptionReport) string {
 }
 
 // agreesToReplace shows what stands at the service and what will, and asks where something is
-// replaced that sends to another address than ours: somebody may need it. What the service
-// does not show hinders nobody.
+// replaced that sends to another address than ours: somebody may need it. A value that the service does
+// not show stops nothing.
 func (a *app) agreesToReplace(ctx context.Context, s *session.Session, yes bool) (before []state.Subscription, sure bool, err error) {
 	hook := s.Config.Billing.Webhook
 	f, err := lookAtSubscription(ctx, s)

@@ -11,8 +11,8 @@ import (
 // are in README.md#a-customer-that-carries-the-key.
 //
 // A key is strong evidence, so little has to agree with it: a name, an e-mail address or
-// a phone, or a similar name and the postcode. What one of the two does not show says
-// nothing.
+// a phone, or a similar name and the postcode. A value that one of the
+// two lacks says nothing.
 func Against(want connector.Customer, have connector.RemoteCustomer) []string {
 	_, against := compare(want, have)
 	return against

@@ -190,8 +190,8 @@ type near struct {
 // Find looks for the customer of each record. It returns what it found best first;
 // records for which there is nothing are left out. No customer is the Best of two
 // records, and none that is taken is. Records are compared in parts: of a part Find keeps
-// the customers that share with a record what few of them have. Of everything it keeps a
-// few pairs of each record. So its memory grows with the number of pairs and the size of a
+// the customers that share with a record what few of them have. It keeps only a few
+// pairs of each record. So its memory grows with the number of pairs and the size of a
 // part, and not with what the lists hold. It stops early when ctx ends.
 func Find(ctx context.Context, records Pages[Record], customers Pages[Customer], settings Settings) ([]Suggestion, error) {
 	s := newSearch(settings)

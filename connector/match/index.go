@@ -3,7 +3,7 @@ package match
 import "hash/fnv"
 
 // mostAlike is how many customers may have a key in common for it to be followed.
-// What more have is said by many, and finer keys find who is meant among them. A whole name
+// A word of more customers says little; finer keys find the right one among them. A whole name
 // and an e-mail address lead to as many in any case: for one of them alone a record is held.
 const mostAlike = 100
 

@@ -45,9 +45,9 @@ type Budget struct {
 // runs, plans and source nobody needs to hear any more. It cannot be a connection's name.
 const Unconfigured = "(not configured)"
 
-// How often the ledger is counted. Whoever asks for the page, and however many do, it
-// takes no more than a twentieth of one processor's time, and an eighth where it is so large,
-// or the machine so busy, that it takes longer than 3 s.
+// How often the ledger is counted. All requests for the page together take at most
+// a twentieth of one processor's time. A count of
+// more than 3 s may take an eighth.
 const (
 	freshFor    = 5 * time.Second
 	restFactor  = 20
@@ -215,8 +215,8 @@ var (
 // key is the labels of a line.
 type key [3]string
 
-// sums adds up what falls on the same line. What has not happened yet is a 0, or its first
-// time could not be seen as an increase.
+// sums adds up what falls on the same line. A counter of something that has not happened yet is 0,
+// so that its first time is seen as an increase.
 type sums map[key]int
 
 // zeros puts a 0 where every combination of the values is.
@@ -351,8 +351,8 @@ func (p page) holdings(f Facts) {
 // maxStatuses is how many statuses are told apart that the service does not document.
 const maxStatuses = 16
 
-// statusShape is what a status looks like that is shown by its name. Whatever else a
-// service writes there may be anything, somebody's name too.
+// statusShape is what a status looks like that is shown by its name. A service may write anything else
+// there, even a person's name.
 var statusShape = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
 
 // statuses counts mandates by status, in a bounded number of them.

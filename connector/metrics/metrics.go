@@ -10,8 +10,8 @@
 // The page asks for no password. So every value of a label is one of a bounded set: a
 // name that the operator chose for a connection, a word of ours, or, cleaned and bounded
 // in number, a status that the billing service made up. No id, address, name of a payer
-// or other personal value is among them. What a number means for anybody, and who is
-// told, is left to the rules that read the page.
+// or other personal value is among them. The rules that read the page decide what
+// a number means and whom to tell.
 package metrics
 
 import (

@@ -231,7 +231,7 @@ func (d *Doc) checkStructure(node *yaml.Node, problems *[]Problem) {
 	}
 }
 
-// indexKeys notes where the keys of a large block stand. Of a key given twice the first counts.
+// indexKeys notes where the keys of a large block stand. The first of two equal keys counts.
 func (d *Doc) indexKeys(node *yaml.Node) {
 	const large = 64 // nodes: looking through fewer takes no time
 	if len(node.Content) < large {

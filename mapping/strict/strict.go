@@ -2,8 +2,8 @@
 // not know. A file is parsed, held against the JSON Schema of the Go type it is
 // meant for, and decoded; every mistake comes back at once, with its line, its
 // column, the line itself and, where a word is misspelt, the word that was
-// probably meant. What the values mean is left to the caller, who reports such
-// mistakes at the same positions through Doc.
+// probably meant. The caller judges the values, and reports mistakes
+// at the same positions through Doc.
 //
 //	bytes ──▶ text checks ──▶ YAML nodes ──▶ structure ──▶ schema ──▶ decode ──▶ caller's own checks
 //	          size, UTF-8     one document   no aliases,    keys,      values

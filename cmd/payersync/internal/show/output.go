@@ -259,8 +259,8 @@ func sum(numbers []int) (total int) {
 	return total
 }
 
-// Hanging prints a line that begins with lead. What does not fit into a line of the
-// terminal goes on below the text.
+// Hanging prints a line that begins with lead. Text that does not fit into
+// a line goes on below.
 func (c *Console) Hanging(lead, line string) { fmt.Fprintln(c.Out, hung(c.Out, lead, line)) }
 
 // hung returns a line as a stream shows it: on a terminal, what does not fit goes on below

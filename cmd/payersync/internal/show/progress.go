@@ -90,8 +90,8 @@ func barText(text string, columns int) string {
 	return runewidth.Truncate(text, max(columns-barWidth-len(" 100% ||   "), barWidth), "…")
 }
 
-// progressText says what is done, how far it is, how fast and until when. What has only
-// just begun has no rate yet.
+// progressText says what is done, how far it is, how fast and until when. A task that has just begun
+// has no rate yet.
 func progressText(at syncer.Progress, elapsed time.Duration) string {
 	text := fmt.Sprintf("%s: %d", stageNames[at.Stage], at.Done)
 	if at.Total > 0 {

@@ -1,5 +1,5 @@
 // Package show is how commands meet people and other programs: tables as wide as the
-// terminal, JSON, progress, narration and questions. What is said is left to the commands.
+// terminal, JSON, progress, narration and questions. The commands choose the words.
 package show
 
 import (
@@ -302,7 +302,7 @@ func (c *Console) answer(ctx context.Context, question, prompt string, read func
 }
 
 // ask writes a question and waits for the answer in the same line, in which nothing else
-// is drawn meanwhile. Who interrupts it need not answer.
+// is drawn meanwhile. A person who interrupts it need not answer.
 func (s *Screen) ask(ctx context.Context, question string, read func() string) (string, error) {
 	s.mu.Lock()
 	err := s.clear()
