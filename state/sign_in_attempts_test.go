@@ -56,8 +56,10 @@ func TestADeviceHasSoManyAttemptsInAll(t *testing.T) {
 		return ok
 	}
 	giveBack := func() { d.do(func(tx *Tx) error { return tx.ReturnDeviceAttempt("d") }) }
-	if !take() || !take() || take() {
-		t.Error("a device has not two attempts")
+	for i, want := range []bool{true, true, false} {
+		if got := take(); got != want {
+			t.Errorf("attempt %d of a device with two: %v, want %v", i+1, got, want)
+		}
 	}
 	giveBack()
 	if !take() || take() {

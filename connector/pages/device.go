@@ -28,9 +28,9 @@ type device struct {
 
 // deviceCookie returns the cookie with a browser's entries.
 func (p *Pages) deviceCookie(entries []string) *http.Cookie {
-	return &http.Cookie{
+	return &http.Cookie{ //nolint:gosec // Secure wherever there is TLS
 		Name: p.logins.Cookie.Name + "-device", Value: strings.Join(entries, deviceDivider), Path: "/", MaxAge: int(deviceFor / time.Second),
-		HttpOnly: true, Secure: p.cfg.Secure, SameSite: http.SameSiteStrictMode, //nolint:gosec // Secure wherever there is TLS
+		HttpOnly: true, Secure: p.cfg.Secure, SameSite: http.SameSiteStrictMode,
 	}
 }
 

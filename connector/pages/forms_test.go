@@ -28,7 +28,7 @@ func partly(t *testing.T, address, path, kind string, closes bool) (status int, 
 	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil) //nolint:bodyclose // closed below
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Errorf("%s is not answered: %v", path, err)
 		return 0, ""
