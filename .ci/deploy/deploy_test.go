@@ -263,8 +263,12 @@ func TestNoTwoPodsHaveTheLedgerAtATime(t *testing.T) {
 	for _, object := range objects(t) {
 		switch o := object.(type) {
 		case *core.PersistentVolumeClaim:
-			if !slices.Equal(o.Spec.AccessModes, []core.PersistentVolumeAccessMode{core.ReadWriteOncePod}) {
-				t.Errorf("the volume is given to %v", o.Spec.AccessModes)
+			mode := core.ReadWriteOncePod
+			if o.Name == "payersync-shared" { // the journals of letters of all nodes; it holds no ledger
+				mode = core.ReadWriteMany
+			}
+			if !slices.Equal(o.Spec.AccessModes, []core.PersistentVolumeAccessMode{mode}) {
+				t.Errorf("the volume %s is given to %v", o.Name, o.Spec.AccessModes)
 			}
 		case *apps.Deployment:
 			if nodes := o.Name == "payersync-node"; !nodes && (*o.Spec.Replicas != 1 || o.Spec.Strategy.Type != apps.RecreateDeploymentStrategyType) {
