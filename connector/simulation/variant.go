@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"payersync/connector"
@@ -83,9 +84,17 @@ const staleTellings = `CREATE TRIGGER stale_tellings BEFORE DELETE ON attention 
 const keylessAttempts = `CREATE TRIGGER weaker AFTER INSERT ON attempts WHEN new.action = 'create'
 	BEGIN UPDATE attempts SET key_value = '' WHERE attempt_id = new.attempt_id; END`
 
-// spoil lets the variant's trigger into a ledger that nobody has open, by the driver
-// that package state has registered.
-func (v variant) spoil(path string) error {
+// spoil brings the variant's trigger into an open ledger, and unspoil removes it before the next
+// process opens the file: payersync refuses a file with a trigger of somebody else. Both use the
+// driver that package state has registered.
+func (v variant) spoil(path string) error { return v.exec(path, v.trigger) }
+
+func (v variant) unspoil(path string) error {
+	name, _, _ := strings.Cut(strings.TrimPrefix(v.trigger, "CREATE TRIGGER "), " ")
+	return v.exec(path, "DROP TRIGGER IF EXISTS "+name)
+}
+
+func (v variant) exec(path, statement string) error {
 	if v.trigger == "" {
 		return nil
 	}
@@ -93,7 +102,7 @@ func (v variant) spoil(path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = db.ExecContext(context.Background(), v.trigger)
+	_, err = db.ExecContext(context.Background(), statement)
 	return errors.Join(err, db.Close())
 }
 

@@ -142,7 +142,7 @@ func newWorld(p plan, dir string, template template) (*world, error) {
 		steps: rand.New(rand.NewPCG(p.seed, 1)), wires: rand.New(rand.NewPCG(p.seed, 2)), minds: rand.New(rand.NewPCG(p.seed, 3)), echoes: rand.New(rand.NewPCG(p.seed, 6)), cuts: rand.New(rand.NewPCG(p.seed, 15)), journeys: rand.New(rand.NewPCG(p.seed, 17)),
 	}
 	w.hash, w.logger = fnvStart, newLogger(w)
-	if err := errors.Join(statetest.Copy(template.ledger, w.path), p.variant.spoil(w.path)); err != nil {
+	if err := statetest.Copy(template.ledger, w.path); err != nil {
 		return nil, err
 	}
 	w.service = sandbox.New(sandbox.Options{
@@ -228,8 +228,14 @@ func (w *world) now() time.Time { return time.Now().Add(w.skew) }
 func (p *process) open() (err error) {
 	w := p.w
 	p.dead.Store(false)
+	if err := w.plan.variant.unspoil(w.path); err != nil {
+		return err
+	}
 	if p.ledger, err = state.Open(context.Background(), state.Options{Path: w.path, KeyFile: w.key, Now: w.now, Commit: p.commit}); err != nil {
 		return fmt.Errorf("open the ledger: %w", err)
+	}
+	if err := w.plan.variant.spoil(w.path); err != nil {
+		return err
 	}
 	if p.billing, err = w.client(wire{w, p}, w.plan.retries); err != nil {
 		return err
