@@ -91,19 +91,32 @@ func (w *world) round(p *process) error {
 	return nil
 }
 
-// trustAgain is the operator's word that updates are right, where runs say that they wait for it: somebody took all
-// keys off a customer between an update and the read after it, which nothing tells from a service that loses them.
+// trustAgain confirms updates for the operator after two of them seemed to lose data. A colleague
+// took all keys off a customer, or edited it, between an update and the read after it. A service
+// that loses data looks the same, so runs stop and name the command.
 func (w *world) trustAgain(p *process) error {
 	ctx := context.Background()
 	way := state.Way{Address: p.syncer.Account.Address, Spelling: p.billing.UpdateWay()}
 	known, err := p.ledger.RoundTrip(ctx, way)
-	if err != nil || len(known.Disproved()) == 0 || !w.oracle.keysTaken() {
+	if err != nil || len(known.Disproved()) == 0 || !w.oracle.keysTaken() && !w.editedByColleagues(p) {
 		return err
 	}
 	w.reach("operator trusts updates again")
 	w.logf("%s operator trusts updates again", p.name)
 	return p.ledger.Do(ctx, func(tx *state.Tx) error {
 		return tx.SaveRoundTrip(way, state.RoundTrip{By: state.TripPerson, Subject: "Olive", Survived: []string{state.TripAny}})
+	})
+}
+
+// editedByColleagues reports whether a payer of an unweakened product has a foreign change.
+func (w *world) editedByColleagues(p *process) bool {
+	rows, err := p.ledger.Payers(context.Background(), state.Filter{})
+	if err != nil {
+		w.violate("harness", "read the payers: %v", err)
+	}
+	return w.plan.variant.name == "" && slices.ContainsFunc(rows, func(r state.PayerRow) bool {
+		shown, _ := p.ledger.AttentionOf(context.Background(), r.Connection, r.SourceID)
+		return slices.Contains(reasonsOf(shown), string(connector.ReasonForeignChange))
 	})
 }
 
