@@ -154,6 +154,7 @@ var words = []struct {
 }
 
 // when puts the conditions of a line into words.
+// Only tests call it: they print README.md.
 func (l line) when() string {
 	var parts []string
 	for _, w := range words {

@@ -336,6 +336,7 @@ func (f *Facts) readAt() int64 {
 // the facts show that they have ended. They are to be marked in the transaction that
 // adds the fact which shows it, once that is decided on. A create or a link request
 // that is answered ends at once.
+// Only tests call it: the exhaustive check compares the stored facts with it.
 func Ended(f Facts) []int64 {
 	var out []int64
 	for _, attempts := range [][]Attempt{f.Attempts, f.Others} {

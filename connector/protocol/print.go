@@ -7,6 +7,7 @@ import (
 
 // Table returns both tables as Markdown, in words, from the very lines that Next
 // goes by. README.md holds it.
+// Only tests call it: they print README.md.
 func Table() string {
 	var b strings.Builder
 	for _, t := range []struct {
@@ -23,6 +24,7 @@ func Table() string {
 }
 
 // step puts the step of a line into words, with what has to come before it.
+// Only tests call it: they print README.md.
 func (l line) step() string {
 	var first []string
 	for _, n := range []struct {
@@ -39,6 +41,7 @@ func (l line) step() string {
 	return fmt.Sprintf("**%s**, after %s", l.do, strings.Join(first, " and "))
 }
 
+// Only tests call it: they print README.md.
 func (l line) tells() string {
 	switch {
 	case l.reason != "":

@@ -97,8 +97,10 @@ func Asking(f Facts) Step { return decide(&f).mandate }
 
 // Next returns what is next for the payer: for its customer, and when nothing can
 // be done there, for its mandate. It knows a step for any facts.
+// Only tests call it: the exhaustive check walks from step to step.
 func Next(f Facts) Step { return decide(&f).next() }
 
+// Only tests call it: the exhaustive check walks from step to step.
 func (d decision) next() Step {
 	if !d.customer.works() && (d.mandate.works() || d.customer.Do == Nothing) {
 		return d.mandate
@@ -107,6 +109,7 @@ func (d decision) next() Step {
 }
 
 // works reports whether there is something to send or to read.
+// Only tests call it: the exhaustive check walks from step to step.
 func (s Step) works() bool {
 	return s.Do != Nothing && s.Do != Later && s.Do != Wait && s.Do != Approval && s.Do != Tell
 }
@@ -249,8 +252,10 @@ const (
 )
 
 // Class returns where the payer stands.
+// Only tests call it: the exhaustive check compares the stored class with it.
 func Class(f Facts) Status { return decide(&f).class() }
 
+// Only tests call it: the exhaustive check compares the stored class with it.
 func (d decision) class() Status {
 	class := Out
 	if d.holding&left == 0 {
@@ -320,6 +325,7 @@ func rank(s Status) int { return slices.Index(ranks[:], s) }
 var ranks = [...]Status{Working, Unpassed, Failed, Held, InStep, Out}
 
 // status returns what the step makes of its payer; "" for nothing.
+// Only tests call it: the exhaustive check compares the stored class with it.
 func (s Step) status() Status {
 	switch s.Do {
 	case Nothing, Later:

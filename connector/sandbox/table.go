@@ -27,6 +27,7 @@ type Switch struct {
 }
 
 // Value returns what the switch holds in sw, as Set takes it.
+// Only tests call it: two packages compare the settings of a service with it.
 func (k Switch) Value(sw Switches) string { return k.read(&sw) }
 
 // Takes says what the switch can hold.
