@@ -63,7 +63,7 @@ var unchecked = []string{
 	"two_way.connection",
 	"create_stops.connection", "create_stops.other", "create_stops.customers", "create_stops.records", "create_stops.since", "create_stops.finished_at", "create_stops.finished_by",
 	"unclaimed_keys.connection", "unclaimed_keys.billing_id", "unclaimed_keys.key", "unclaimed_keys.ticket",
-	"sign_in_attempts.counter", "sign_in_attempts.wrong", "sign_in_attempts.wait_until", "sign_in_attempts.expires_at",
+	"sign_in_attempts.wrong", "sign_in_attempts.wait_until",
 	"put_off.at", "put_off.until", "put_off.word",
 	"webhook_refusals.day", "webhook_refusals.requests", "webhook_refusals.first_at", "webhook_refusals.last_at",
 	"two_way_echoes.at", "two_way_echoes.connection", "two_way_echoes.source_id",
