@@ -92,8 +92,8 @@ func (s *Server) asOwner(ctx context.Context, do func(*pgxpool.Pool) error) erro
 	return do(pool)
 }
 
-// Migrate brings tables in a schema up to date that are not the ledgers': migrate does it with the role that owns
-// them, and check looks whether they are, where no role is known that may change them.
+// Migrate upgrades the tables of another schema than the ledgers', such as the queue's. It calls migrate with the role
+// that owns them. If no owner is configured and the role may not change them, it calls check instead.
 func (s *Server) Migrate(ctx context.Context, pool *pgxpool.Pool, schema string, migrate, check func(context.Context, *pgxpool.Pool) error) error {
 	switch {
 	case s.owner != nil:
