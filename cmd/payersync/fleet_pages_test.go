@@ -30,7 +30,7 @@ func TestANodeTakesWebhooksOfAnAccountWhosePagesItCannotShow(t *testing.T) {
 		t.Errorf("accounts apply does not warn:\n%s", r.errOut)
 	}
 	c.serve(0)
-	c.beginOf("payersync", 1).logged("the pages of the account are not shown on this node")
+	node := c.serve(1)
 	c.awaitMandates(map[string]int{"acme": 1})
 	w := c.accounts["acme"]
 	for i := range c.hooks {
@@ -52,6 +52,7 @@ func TestANodeTakesWebhooksOfAnAccountWhosePagesItCannotShow(t *testing.T) {
 	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusNotFound || !strings.Contains(string(body), "server.admin_url") {
 		t.Errorf("the node without TLS answers %d to a browser: %s", resp.StatusCode, body)
 	}
+	node.logged("the pages of the account are not shown on this node")
 	c.addressPages("acme", "http://"+pagesAt)
 	if r := c.expect(exitDone, "accounts", "apply", filepath.Join(c.dir, "accounts"), "--yes"); strings.Contains(r.errOut, "Warning: no node") {
 		t.Errorf("node 1 shows pages over http, and there is a warning:\n%s", r.errOut)

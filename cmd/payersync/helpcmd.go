@@ -35,6 +35,7 @@ Guides:
 			if err != nil || len(rest) > 0 || c == root {
 				return usage.Errorf("there is no guide or command %q%s; payersync help lists them", strings.Join(args, " "), didYouMean(args[0], append(topicNames(), namesOf(root.Commands())...)))
 			}
+			c.InitDefaultHelpFlag() // cobra's own help command adds it here, too
 			return c.Help()
 		},
 	}
