@@ -7,8 +7,7 @@ import (
 	"payersync/connector"
 )
 
-// Turns keeps the counts of budgets where every process sees them; the ledger
-// does.
+// Turns stores the counts of budgets for all processes. The ledger implements it.
 type Turns interface {
 	// TakeTurn counts one request of the scope, or says from when there may be one.
 	TakeTurn(ctx context.Context, scope string, limits connector.Limits) (connector.Turn, error)
@@ -18,10 +17,10 @@ type Turns interface {
 	ParkScope(ctx context.Context, scope string, until time.Time) error
 }
 
-// patience is the longest wait for a turn that is slept; a longer one parks.
+// patience is the longest wait for a turn by sleeping; a longer one parks.
 const patience = 2 * time.Minute
 
-// Budget is a Limiter whose counts are shared by all processes of one ledger.
+// Budget is a Limiter with counts shared by all processes of one ledger.
 type Budget struct {
 	turns  Turns
 	scope  string
@@ -55,8 +54,7 @@ func (b *Budget) Acquire(ctx context.Context) (func(), error) {
 	}
 }
 
-// end gives a turn back, also for a caller that was cancelled. One that cannot
-// be given back runs out by itself.
+// end returns a turn, also for a cancelled caller. If that fails, the turn expires by itself.
 func (b *Budget) end(ctx context.Context, id int64) {
 	if id != 0 {
 		_ = b.turns.EndTurn(context.WithoutCancel(ctx), id)

@@ -13,8 +13,7 @@ import (
 	"payersync/connector"
 )
 
-// Caller sends reads to a system in the name of whoever gave consent, within the
-// budget of its organisation.
+// Caller sends reads to a system with one person's consent, within the budget of its organisation.
 type Caller struct {
 	System  string                                      // its name, for people
 	Send    func(*http.Request) (*http.Response, error) // the transport; it repeats what may be repeated and reads the answer whole
@@ -39,11 +38,10 @@ func (a Answer) Date() time.Time {
 	return date
 }
 
-// Do sends a request that may be repeated, once more with another access token
-// when the first was refused with 401 (fault F21), and returns the answer,
-// whatever its status. op says what is being done, for errors. Without an answer
-// the error is a *Parked when there is no turn, a *Disconnected when there is no
-// token, or else a *connector.RemoteError or what the token source says.
+// Do sends a repeatable request, once more with another access token after a 401 (fault F21), and returns the
+// answer with any status. op names the operation for errors. Without an answer the error is a *Parked when
+// there is no turn, a *Disconnected when there is no token, or else a *connector.RemoteError or the token
+// source's error.
 func (c Caller) Do(ctx context.Context, op string, req *http.Request) (Answer, error) {
 	token, err := c.token(ctx, op, "")
 	if err != nil {
@@ -90,8 +88,8 @@ func (c Caller) token(ctx context.Context, op, refused string) (string, error) {
 	return got.AccessToken, nil
 }
 
-// fetch does not wait longer than its caller for a token that another process is
-// renewing, where the token source can tell the two apart.
+// fetch waits no longer than its caller while another process renews the token, if the token source supports
+// that.
 func (c Caller) fetch(ctx context.Context) (*oauth2.Token, error) {
 	if patient, ok := c.Token.(interface {
 		TokenContext(ctx context.Context) (*oauth2.Token, error)
@@ -101,8 +99,8 @@ func (c Caller) fetch(ctx context.Context) (*oauth2.Token, error) {
 	return c.Token.Token()
 }
 
-// tokenError says why there is no token. What a token endpoint wrote is not
-// shown: it may quote what it was sent.
+// tokenError says why there is no token. It never shows the token endpoint's text: that may quote the
+// request.
 func (c Caller) tokenError(op string, err error) error {
 	var answer *oauth2.RetrieveError
 	if !errors.As(err, &answer) {

@@ -15,22 +15,19 @@ type Census struct {
 	Began func() time.Time                       // when the read began, by the system's clock
 }
 
-// WalkCounted walks a listing whose pages are found by their position. A customer
-// that leaves it behind the page being read moves all behind it one place forward,
-// and one of them is not met; the system's count falls as well, or stays the same
-// where another one was added. So neither a count nor a single pass proves anything
-// about a listing of several pages. It is walked until one of these holds:
+// WalkCounted walks a listing with pages found by their position. If a customer leaves the listing before the
+// page being read, all later ones move one place forward, and the walk misses one of them. The system's count
+// then falls as well, or stays the same if another one was added. So neither a count nor a single pass proves
+// a listing of several pages. WalkCounted repeats passes until one of these holds:
 //
 //   - nothing can be hidden between the pages: there is one, or they overlap; and
 //     the pass met as many customers as the system counts;
-//   - a pass met every customer of the pass before once more, which shows that none
-//     of them had left it, and none for the first time that was there, unchanged,
-//     when the read began.
+//   - a pass met every customer of the pass before once more, so none of them had
+//     left, and none for the first time that was unchanged since the read began.
 //
-// A pass that met a customer in two places proves nothing, nor does an empty one
-// where the system counts somebody. What was added or edited
-// since the read began belongs to the next one. Records are yielded as by Walk, and
-// those of further passes only when they are new or changed.
+// A pass with the same customer in two places proves nothing. Nor does an empty one if the system counts
+// somebody. Customers added or edited since the read began belong to the next one. Records are yielded as by
+// Walk, and those of further passes only when they are new or changed.
 func WalkCounted(ctx context.Context, p Pager, c Census) iter.Seq2[connector.Page, error] {
 	return walking(p, func(w *walk) error {
 		w.began = c.Began

@@ -10,12 +10,10 @@ import (
 	"payersync/connector"
 )
 
-// Declared returns the declared fields of a JSON object, in the order of their
-// declaration, so that a system which adds fields or orders them anew changes no
-// hash. A field that is absent stays absent, null stays null, and "" stays "".
-// Digits in a text field become the text of these digits: ids are texts
-// everywhere. Where that cannot be, there is a problem instead: a sentence that
-// names the field of another type, and holds no value.
+// Declared returns the declared fields of a JSON object, in the order of their declaration. So the hash stays
+// the same if a system adds or reorders fields. An absent field stays absent, null stays null, and "" stays
+// "". Digits in a text field become their text: ids are texts everywhere. A field of another type is a
+// problem: a sentence with the field's name, without its value.
 func Declared(object json.RawMessage, fields []connector.Field) (data json.RawMessage, problem string) {
 	if !utf8.Valid(object) {
 		return nil, "The record holds characters that are no text."

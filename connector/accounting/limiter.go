@@ -8,7 +8,7 @@ import (
 	"payersync/connector"
 )
 
-// Limiter shares the request budget of one organisation among all who read it.
+// Limiter shares the request budget of one organisation among all its readers.
 type Limiter interface {
 	// Acquire waits for a turn and counts it; release ends it. The error is a
 	// *Parked when there is no turn before a later time.
@@ -19,8 +19,8 @@ type Limiter interface {
 	Park(ctx context.Context, until time.Time) error
 }
 
-// Parked says that the budget of an organisation is used up until a later time.
-// It is a throttled fault: the run ends, exit status 5, and others go on.
+// Parked means the budget of an organisation is used up until a later time. It is a throttled fault: the run
+// ends with exit status 5, and others go on.
 type Parked struct{ Until time.Time }
 
 // Error says when the source may be read again.
@@ -28,17 +28,15 @@ func (e *Parked) Error() string {
 	return fmt.Sprintf("the accounting system's request limit is used up; it may be asked again at %s", e.Until.UTC().Format(time.RFC3339))
 }
 
-// Unwrap returns the fault that callers go by, with its time.
+// Unwrap returns the fault for callers, with its time.
 func (e *Parked) Unwrap() error {
 	return &connector.RemoteError{
 		Op: "read the accounting system", Fault: connector.FaultThrottled, RetryAt: e.Until, Detail: "its request limit is used up",
 	}
 }
 
-// Disconnected says that the accounting system no longer lets payersync in: the
-// consent was withdrawn, the organisation is gone, the plan lapsed, or a
-// permission is missing. Nothing is concluded from it about any customer (fault
-// F29).
+// Disconnected means the accounting system refuses access: the consent was withdrawn, the organisation is
+// gone, the plan lapsed, or a permission is missing. It says nothing about any customer (fault F29).
 type Disconnected struct {
 	Reason string // why, in plain words without personal values
 	Err    error  // the cause, if there is one that helps

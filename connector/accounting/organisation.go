@@ -7,12 +7,12 @@ import (
 	"payersync/connector"
 )
 
-// Organisation is whose books a source reads: its stable id in the system, and its name.
+// Organisation is the company of a source: its stable id in the system, and its name.
 type Organisation struct{ ID, Name string }
 
-// Proof keeps for a day which organisation a source was proved to read.
+// Proof remembers a source's proved organisation for a day.
 type Proof interface {
-	// Known returns the organisation where it need not be asked for today.
+	// Known returns the organisation if it was proved today.
 	Known(ctx context.Context) (o Organisation, known bool, err error)
 	// Keep keeps what the system has just said.
 	Keep(ctx context.Context, o Organisation) error
@@ -20,9 +20,9 @@ type Proof interface {
 	Forget(ctx context.Context) error
 }
 
-// Prover asks an accounting system which organisation a source reads, where the Proof does not
-// know. Every request names the organisation or goes by credentials of it alone, so a system that
-// no longer lets them in says so by itself.
+// Prover asks an accounting system for the source's organisation, unless the Proof knows it. Every request
+// names the organisation, or uses credentials of it alone. So a system that no longer admits them says so by
+// itself.
 type Prover struct {
 	Proof Proof  // nil for none: the system is asked each time
 	ID    string // of the organisation that is to be read; "" for whichever it is
@@ -40,7 +40,7 @@ func (p Prover) Organisation(ctx context.Context) (Organisation, error) {
 	return p.Anew(ctx)
 }
 
-// Anew asks whatever the Proof knows, and has it keep the answer.
+// Anew asks the system, whatever the Proof knows, and stores the answer in it.
 func (p Prover) Anew(ctx context.Context) (Organisation, error) {
 	o, err := p.Ask(ctx)
 	if err == nil && p.Proof != nil {
@@ -49,8 +49,8 @@ func (p Prover) Anew(ctx context.Context) (Organisation, error) {
 	return o, err
 }
 
-// Doubt returns the error of a read. One that can mean that the source reaches another organisation
-// has the system asked anew: what it then says explains more.
+// Doubt returns the error of a read. If the source may reach another organisation, it asks the system anew,
+// for a better explanation.
 func (p Prover) Doubt(ctx context.Context, err error) error {
 	if err == nil || p.Proof == nil || !isDoubt(err) {
 		return err

@@ -6,19 +6,17 @@ import (
 	"time"
 )
 
-// Probe is one thing that `payersync check` found out about a source.
+// Probe is one finding of `payersync check` about a source.
 type Probe struct {
 	Name   string // credentials, tenant, permissions, clock, one page
 	OK     bool
 	Detail string // in words, without personal values; what to do next when it is not OK
 }
 
-// maxSkew is how far two clocks may differ: half of the overlap by which reading
-// positions are set back.
+// maxSkew is the largest tolerated difference of two clocks: half of the overlap of reading positions.
 const maxSkew = 150 * time.Second
 
-// ProbeClock compares this machine's clock with the Date header of an answer
-// that came at now.
+// ProbeClock compares this machine's clock with the Date header of an answer received at now.
 func ProbeClock(date string, now time.Time) Probe {
 	theirs, err := http.ParseTime(date)
 	if err != nil {

@@ -11,17 +11,16 @@ import (
 	"payersync/connector"
 )
 
-// Pager says how one listing is walked. Its lower bound is fixed before the walk
-// and its order is one that an edit does not change, such as by id: then a
-// customer that is edited meanwhile is met twice at worst, and never missed
+// Pager describes the walk of one listing. Its lower bound is fixed before the walk, and edits do not change
+// its order, for example by id. Then a customer edited meanwhile is met twice at worst, and never missed
 // (accounting/README.md#an-order-that-edits-leave-alone).
 type Pager struct {
 	// Fetch returns page n of the listing, counted from 0. A page 0 begins a new
 	// pass: what an adapter keeps between pages starts anew with it.
 	Fetch func(ctx context.Context, n int) (Sheet, error)
 
-	// Overlaps promises that every page but the first begins with a customer that
-	// the pass met before: then none can be hidden between two pages.
+	// Overlaps promises that every page but the first begins with a customer already met: then none can be
+	// hidden between two pages.
 	Overlaps bool
 
 	MaxPages  int // of one pass; more is an error; 0 for 20,000
@@ -39,14 +38,11 @@ const (
 	defaultMaxPasses = 6
 )
 
-// Walk yields every record of a listing in one pass. It is for listings that a
-// page cannot skip anything of, whatever is added or removed meanwhile: those that
-// are asked for what comes behind an id, or read from a snapshot. A record that
-// comes again is yielded again only when it changed meanwhile. Two pages in a row
-// that hold no id which is new to the pass are an error, since a listing that
-// repeats itself never ends; so is one that is longer than MaxPages. Each page
-// carries what it adds to the proof of a complete read. The sequence ends after the
-// first error.
+// Walk yields every record of a listing in one pass. It is for listings whose pages cannot skip a record,
+// whatever is added or removed meanwhile: those continued behind an id, or read from a snapshot. A repeated
+// record is yielded again only if it changed meanwhile. Two pages in a row without a new id are an error,
+// since a repeating listing never ends; so is a listing longer than MaxPages. Each page carries its part of
+// the proof of a complete read. The sequence ends after the first error.
 func Walk(ctx context.Context, p Pager) iter.Seq2[connector.Page, error] {
 	return walking(p, func(w *walk) error { return w.pass(ctx) })
 }
@@ -80,7 +76,7 @@ type walk struct {
 	passed  int              // passes begun
 	stopped bool             // the consumer has enough
 
-	// Of the pass under way.
+	// The pass under way.
 	pages int
 	met   int  // ids
 	again int  // ids that the pass before met too
@@ -129,9 +125,8 @@ func (w *walk) pass(ctx context.Context) error {
 	return unsettled("its list of customers does not end after %d pages", w.pager.MaxPages)
 }
 
-// page keeps the records that are new to the walk, or changed, and counts those
-// that the pass met before. A page may begin with some of these: customers that
-// were added meanwhile push others on. Anywhere else they have moved.
+// page keeps the records new to the walk, or changed, and counts the repeated ones. A page may begin with
+// repeated ones: customers added meanwhile push others on. Anywhere else they have moved.
 func (w *walk) page(records []connector.Record) connector.Page {
 	page := connector.Page{Proof: connector.Proof{Pages: 1}}
 	w.pages++
@@ -161,7 +156,7 @@ func (w *walk) page(records []connector.Record) connector.Page {
 	return page
 }
 
-// unsettled is a listing that cannot be believed now and may be well later.
+// unsettled returns an error for a listing that is unreliable now, but may be right later.
 func unsettled(format string, args ...any) error {
 	return &connector.RemoteError{
 		Op: "read the accounting system", Fault: connector.FaultUnavailable, Detail: fmt.Sprintf(format, args...),

@@ -6,10 +6,10 @@ import (
 	"payersync/connector"
 )
 
-// conditions is a set of statements about a payer that hold.
+// conditions is the set of true statements about a payer.
 type conditions uint64
 
-// The statements, in the order in which they are printed.
+// The statements, in the order of printing.
 const (
 	linked conditions = 1 << iota
 	unread
@@ -179,7 +179,7 @@ func (s conditions) when(holds bool) conditions {
 	return 0
 }
 
-// conditions returns every statement that the facts make true.
+// conditions returns every statement that is true by the facts.
 func (f *Facts) conditions() conditions {
 	c := f.ofRecord() | f.ofKey() | f.ofMandate()
 	if f.Link.Customer == "" {
@@ -188,9 +188,8 @@ func (f *Facts) conditions() conditions {
 	return c | linked | f.ofCustomer() | f.ofUnlink()
 }
 
-// ofUnlink says how far a payer is whose customer is to be let go. Whatever has no answer
-// must have ended before: it could still change a customer that is nobody's by then, or
-// another's.
+// ofUnlink describes the state of an unlink. Every request must have ended before it: an open one could still
+// change the customer when it is unlinked, or linked to another payer.
 func (f *Facts) ofUnlink() conditions {
 	if f.Words.Unlink == 0 {
 		return 0
@@ -224,7 +223,7 @@ func (f *Facts) ofRecord() conditions {
 		worn.when(f.Worn != 0 && f.Words.Retry <= f.Worn)
 }
 
-// ofKey says who holds the key and who may come to hold it.
+// ofKey describes the holders of the key, and the claims to it.
 func (f *Facts) ofKey() conditions {
 	lost := f.Doubt.open(f.Index.Since)
 	c := nobody.when(f.Holders == Nobody) |
@@ -253,8 +252,8 @@ func (f *Facts) ofKey() conditions {
 	return c
 }
 
-// ofCustomer says how the linked customer stands. What was read before a restore,
-// or before the newest answer, shows nothing.
+// ofCustomer describes the linked customer. A read from before a restore, or before the newest answer, shows
+// nothing.
 func (f *Facts) ofCustomer() conditions {
 	stale := f.Look.Shows == Unseen || f.Look.Seq <= f.Doubt.Since || f.Look.Seq <= f.Link.AnsweredAt
 	if stale {
@@ -263,8 +262,7 @@ func (f *Facts) ofCustomer() conditions {
 	shown := f.Look.Holds != "" && f.Look.Shows == Ours
 	here := shown && f.Look.Holds == f.Record.Hash
 	lost := f.Doubt.open(f.readAt())
-	// A difference that a restore hides the cause of may be of our own making; one that
-	// was seen before is not.
+	// A restore may hide that a difference is of our own making. A difference seen before the restore is not.
 	known := f.Link.ConfirmedAt > f.Doubt.Since || f.Look.Since > f.Link.ConfirmedAt && f.Look.Since <= f.Doubt.Since
 	c := young.when(f.Look.Shows == NotYet) |
 		missing.when(f.Look.Shows == Missing) |

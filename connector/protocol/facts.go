@@ -2,97 +2,83 @@ package protocol
 
 import "payersync/connector"
 
-// Facts are all that is known of one payer when it is decided on. Each field says
-// what it is gathered from; one that is left out keeps its zero value, which never
-// allows anything to be sent.
+// Facts are all facts about one payer for one decision. Each field names its source. A missing field keeps
+// its zero value, and no zero value ever allows a request.
 //
-// Numbers are tickets of the ledger: of two things the one with the higher ticket
-// happened later. 0 means never.
+// Numbers are tickets of the ledger: the higher ticket is the later event. 0 means never.
 type Facts struct {
-	// Key is the key that this payer stands for, as name=value: of its link or of its
-	// open create (payers.key_name and key_value, which both keep), or else of its
-	// record.
+	// Key is the payer's key, as name=value: of its link or its open create (payers.key_name and key_value,
+	// which both keep), or else of its record.
 	Key string
 
 	// Record is the accounting record as it was last read (source_records), and what
 	// the mapping makes of it.
 	Record Record
 
-	// Rival is the strongest claim that any other payer, of whatever connection, lays
-	// to Key: payers with this key, whose records are included or unfit, or which are
-	// linked.
+	// Rival is the strongest claim of any other payer, of any connection, to Key. A payer has a claim if it
+	// has this key, and its record is included or unfit, or it is linked.
 	Rival Rival
 
-	// Link is the customer that the payer is linked to (payers.billing_id), and what was
-	// confirmed and answered of it.
+	// Link is the payer's customer (payers.billing_id), with its confirmed and answered values.
 	Link Link
 
-	// Look is the newest read of the linked customer by itself, or by a list that shows
-	// as much (remote_customers, by its ticket); without a link, a read of Holder made
-	// for this decision.
+	// Look is the newest read of the linked customer, alone or in a list with the same details
+	// (remote_customers, by its ticket). Without a link, it is a read of Holder made for this decision.
 	Look Look
 
-	// Holders says who carries Key in the index of the service's customers
-	// (remote_traits of kind key, and payers.billing_id), and Holder is the customer's id
-	// when it is one alone. Where nobody does and no create of the payer is open, it is whom
-	// a person has said to be the payer's (words): Free while it carries nothing under the
-	// key's name, is linked to nobody and is there, and Another from then on.
+	// Holders counts the customers with Key in the index (remote_traits of kind key, and payers.billing_id).
+	// Holder is the id if there is just one. If nobody holds Key and no create of the payer is open, Holder
+	// is the customer a person chose for the payer (words). It is then Free while it exists, has no value
+	// under the key's name, and is linked to nobody; Another otherwise.
 	Holders Holders
 	Holder  string
 
-	// Index says how far that index can be believed: passes that left nothing in doubt.
+	// Index says how reliable the index is: the latest complete passes.
 	Index Index
 
-	// Alike reports whether customers that nobody is linked to look like the record and
-	// carry no key of its kind that a record has (match_candidates: a score of 40 or more, or the same name or
-	// e-mail address), where such are shown to a person before a customer is made.
+	// Alike reports whether unlinked customers without a record's key look like the record (match_candidates:
+	// a score of 40 or more, or the same name or e-mail address), if a person must decide on them before a
+	// create.
 	Alike bool
 
-	// AlikeLeft reports whether payers of ours look like the record whose own records have
-	// left the books, so that it may be one of them under another number, and AlikeTwice
-	// whether other records of the same books do, which still live (likenesses). Those of
-	// which a person has said that they are others do not count (words, apart).
+	// AlikeLeft reports whether removed records of linked payers look like the record, so that it may be one
+	// of them under a new number. AlikeTwice reports whether other, living records of the same connection do
+	// (likenesses). Pairs rejected by a person do not count (words, apart).
 	AlikeLeft, AlikeTwice bool
 
-	// Attempts are the requests of this payer that have not ended, as far as the ledger
-	// has marked: its creates with Key, whatever became of its record since, and the
-	// updates and link requests of the linked customer.
+	// Attempts are this payer's requests not marked as ended: its creates with Key, whatever became of its
+	// record since, and the updates and link requests of the linked customer.
 	Attempts []Attempt
 
-	// Others are the creates with Key of other payers that have not ended, whatever
-	// became of their records.
+	// Others are the open creates with Key of other payers, whatever became of their records.
 	Others []Attempt
 
-	// Refusal is the newest definite answer that was not what was asked for, unless
-	// something has succeeded since.
+	// Refusal is the newest definite refusal, unless a request succeeded later.
 	Refusal Refusal
 
-	// Worn is the ticket at which requests without a visible effect had become so many
-	// that a person is asked: creates that never arrived, updates that never show. How
-	// many that is, is a setting. Requests for a signing link are never given up.
+	// Worn is the ticket at which too many requests had no visible effect, so a person is asked: creates
+	// never arrived, or updates never show. The limit is a setting. Requests for a signing link are never
+	// given up.
 	Worn int64
 
-	// Approved is what a plan let go for this payer: the newest intent that passed the
-	// guards or that a person approved, and that is not yet carried out.
+	// Approved is the newest intent that passed the guards or a person approved, and that no run has carried
+	// out yet.
 	Approved Intent
 
-	// Mandate is what is known of the customer's direct debit mandate (mandates, the one
-	// that the newest read showed), and what was asked for.
+	// Mandate is the customer's direct debit mandate in the newest read (mandates), and the requests for it.
 	Mandate Mandate
 
 	// Words are what a person has said about this payer.
 	Words Words
 
-	// Doubt says from when on the ledger knows what was sent: when it was restored, or
-	// found that its clock had been ahead.
+	// Doubt marks the restore, or the correction of a clock ahead, before which the ledger may lack requests.
 	Doubt Doubt
 }
 
 // Standing says what can be made of an accounting record.
 type Standing uint8
 
-// The standings. Excluded is the zero value: a record that nobody has planned lays
-// no claim to anything.
+// The standings. Excluded is the zero value: a record without a plan claims nothing.
 const (
 	Excluded Standing = iota // the mapping or a person leaves it out, or no plan has looked at it
 	Included                 // it is mapped, and the service would accept it
@@ -112,7 +98,7 @@ type Record struct {
 	Anew     bool             // a person has left it out, and the mapping makes something else of it by now; it stays left out
 }
 
-// Rival is a claim that another payer lays to a key.
+// Rival is the claim of another payer to a key.
 type Rival uint8
 
 // The rivals, the weaker first.
@@ -122,19 +108,17 @@ const (
 	RivalRecord       // another record, included or unfit, has the same key
 )
 
-// Link is the customer that a payer is linked to: payers.billing_id and what was
-// sent to it.
+// Link is a payer's customer (payers.billing_id), and the values sent to it.
 type Link struct {
 	Customer string // "" for none
 
-	// Confirmed is the newest Look.Holds that was not "", what of ours a read last found
-	// there, and ConfirmedAt the ticket of that read. "" when none did: the customer
-	// was just made, or taken over.
+	// Confirmed is the newest Look.Holds other than "": the hash of our values that a read last found there.
+	// ConfirmedAt is the ticket of that read. "" means no read did: the customer was just created or linked.
 	Confirmed   string
 	ConfirmedAt int64
 
-	// Answered is the hash of the newest update, or of the create, that was answered
-	// with success, and AnsweredAt the ticket of that answer.
+	// Answered is the hash of the newest update, or the create, with a successful answer. AnsweredAt is the
+	// ticket of the answer.
 	Answered   string
 	AnsweredAt int64
 	SentAt     int64 // when that update left
@@ -143,7 +127,7 @@ type Link struct {
 // Shows says what a read showed of a customer.
 type Shows uint8
 
-// What a read may show.
+// The results of a read.
 const (
 	Unseen   Shows = iota // there was no read yet
 	NotYet                // it was not found, or without its key, and had been made so recently that the read may lag behind; noted only where no read has shown it before
@@ -195,7 +179,7 @@ type Look struct {
 	Disputed bool
 }
 
-// Holders says who carries a key in the index.
+// Holders counts the customers with a key in the index.
 type Holders uint8
 
 // The holders.
@@ -207,11 +191,11 @@ const (
 	Several         // more than one customer
 )
 
-// Index says how far the index of the service's customers can be believed. What
-// proves that a customer does not exist is said by package reconcile.
+// Index says how reliable the index of the service's customers is. Package reconcile defines the proof of
+// absence.
 type Index struct {
-	// Since is the ticket before the older of two lists, one after the other, that
-	// proved the same; 0 when there is no such pair, or it is too old.
+	// Since is the ticket before the older of two lists in a row with the same proof; 0 when there is no such
+	// pair, or it is too old.
 	Since int64
 
 	// Now reports whether this very run has listed the customers, or has searched for
@@ -219,10 +203,9 @@ type Index struct {
 	Now bool
 }
 
-// Attempt is a request that left, or may have left, and whose end is not known.
-// A frozen create is one attempt however often its bytes are sent; every sending of
-// an update or of a link request is one of its own, because each has its own bytes
-// or its own effect.
+// Attempt is a request that left, or may have left, with an unknown end. A frozen create is one attempt
+// however often its bytes are sent. Every sending of an update or a link request is an attempt of its own,
+// because each has its own bytes or its own effect.
 type Attempt struct {
 	Seq      int64            // of the newest sending; names the attempt
 	Over     int64            // ticket at which its time was found to be over: it cannot arrive any more, and any read that begins from then on shows what it did; 0 before that
@@ -233,8 +216,7 @@ type Attempt struct {
 	Rest     bool             // not to be sent again before its time is over: sent often enough, refused since, or to a service that does not remember bytes
 }
 
-// Refusal is a definite answer that was not what was asked for: the service
-// refused, or answered with another record's customer.
+// Refusal is a definite answer without success: the service refused, or returned another record's customer.
 type Refusal struct {
 	Reason connector.Reason // rejected or answer_mismatch; "" for none
 	Hash   string           // of what was sent
@@ -256,8 +238,7 @@ type Mandate struct {
 	Seq    int64                   // of the read or answer that first showed the status
 	Link   bool                    // its signing link is kept
 
-	// Again says whether asking once more for a mandate that waits for its signature
-	// is known to give the link of the same mandate.
+	// Again says whether a repeated request for a waiting mandate returns the same mandate's link.
 	Again Again
 
 	Asked    int64 // of the newest request for a link
@@ -266,17 +247,17 @@ type Mandate struct {
 	Approved bool  // a plan that passed the guards, or was approved, asks for it
 }
 
-// Again says what asking again for a mandate that waits for its signature does.
+// Again is the effect of a repeated request for a mandate that waits for its signature.
 type Again uint8
 
-// What asking again does; the billing service does not say.
+// The effects of a repeated request; the billing service documents none.
 const (
 	AgainUnknown Again = iota
 	AgainSame          // it gives the same mandate with its link
 	AgainNew           // it makes another mandate
 )
 
-// Words are the tickets at which a person said something of a payer; 0 for never.
+// Words are the tickets of a person's decisions on a payer; 0 for never.
 type Words struct {
 	Create int64 // make the customer although others look like it
 	Adopt  int64 // Holder is the record's customer, whatever speaks against it
@@ -287,10 +268,9 @@ type Words struct {
 	Leave  int64 // the record has left, and its customer with this very mandate may stay; it lapses when the record returns
 }
 
-// Doubt says from when on the ledger knows what was sent. It is restored from a
-// backup, or its clock had been ahead: then requests may be under way of which it
-// knows nothing. A restore counts as one more attempt, of which only the time is
-// known.
+// Doubt marks the time from which the ledger knows all requests. Before a restore from a backup, or while its
+// clock was ahead, requests may have left without a trace. A restore counts as one more attempt, known only
+// by its time.
 type Doubt struct {
 	Since int64 // ticket at which this was noted; what has a lower one is from before; 0 for never
 	Over  int64 // ticket at which the time of everything sent before was over; 0 while it is not
@@ -302,21 +282,20 @@ func (f *Facts) Wanted() bool {
 	return claims && (f.Record.Key == "" || f.Record.Key == f.Key)
 }
 
-// Open reports whether the attempt may still take effect, or nobody has looked what
-// became of it. seen is the ticket of the look that shows it: for a create the
-// index is believed since then, for anything else the customer was read then.
+// Open reports whether the attempt may still take effect, or no read has shown its outcome yet. seen is the
+// ticket of the read that shows it: for a create, the proof of the index; otherwise the read of the customer.
 func (a Attempt) Open(seen int64) bool { return a.Over == 0 || seen <= a.Over }
 
 // open reports whether requests from before a restore may still take effect.
 func (d Doubt) open(seen int64) bool { return d.Since != 0 && (d.Over == 0 || seen <= d.Over) }
 
-// open reports whether the attempt has not ended yet. An update that was answered
-// has ended, too, when one that left after the answer was answered.
+// open reports whether the attempt is unfinished. An answered update has also ended once the answer of a
+// later update is here.
 func (f *Facts) open(a Attempt) bool {
 	return a.Open(f.seen(a)) && (a.Answered == 0 || f.Link.SentAt <= a.Answered)
 }
 
-// seen returns the ticket of the look that shows what became of an attempt.
+// seen returns the ticket of the read that shows the attempt's outcome.
 func (f *Facts) seen(a Attempt) int64 {
 	if a.Action == connector.ActionCreate {
 		return f.Index.Since
@@ -332,11 +311,9 @@ func (f *Facts) readAt() int64 {
 	return f.Look.Seq
 }
 
-// Ended returns the tickets of the attempts, of this payer and of others, of which
-// the facts show that they have ended. They are to be marked in the transaction that
-// adds the fact which shows it, once that is decided on. A create or a link request
-// that is answered ends at once.
-// Only tests call it: the exhaustive check compares the stored facts with it.
+// Ended returns the tickets of this and other payers' attempts that have ended by the facts. The transaction
+// of the deciding fact marks them as ended. An answered create or link request ends at once. Only tests call
+// it: the exhaustive check compares the stored facts with it.
 func Ended(f Facts) []int64 {
 	var out []int64
 	for _, attempts := range [][]Attempt{f.Attempts, f.Others} {

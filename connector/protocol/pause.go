@@ -2,7 +2,7 @@ package protocol
 
 import "time"
 
-// How long a request for a signing link is not repeated after one that got no answer.
+// The pauses before a signing link is requested again, after requests without an answer.
 const (
 	firstPause = 10 * time.Second // after the second attempt; each later pause is pauseGrows times as long
 	pauseGrows = 4
@@ -10,10 +10,10 @@ const (
 	together   = 10 * time.Second // attempts within this span of the first of them count as one
 )
 
-// NextTry returns the earliest time to ask for a signing link again, by the times at which the
-// requests left that got no answer, oldest first. It is the zero time when there is no pause: one
-// lost answer is asked for again at once. The pauses grow up to a day, and there is no last
-// attempt: asking again where no mandate is makes at worst a second one to sign.
+// NextTry returns the earliest time for another request for a signing link. sent holds the times of the
+// requests without an answer, oldest first. It returns the zero time when there is no pause: one lost answer
+// is requested again at once. The pauses grow up to a day, and there is no last attempt: at worst, a repeated
+// request makes a second mandate to sign.
 func NextTry(sent []time.Time) time.Time {
 	if len(sent) < 2 {
 		return time.Time{}

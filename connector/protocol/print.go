@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Table returns both tables as Markdown, in words, from the very lines that Next
-// goes by. README.md holds it.
-// Only tests call it: they print README.md.
+// Table returns both tables as Markdown, from the lines that Next uses. README.md holds it. Only tests call
+// it: they print README.md.
 func Table() string {
 	var b strings.Builder
 	for _, t := range []struct {

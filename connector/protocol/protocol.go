@@ -9,8 +9,8 @@ import (
 // Do is what is to be done next.
 type Do string
 
-// What may be done. A run reads the list, and each customer, once for one decision:
-// what that does not settle waits for the next run.
+// The possible steps. A run reads the list, and each customer, once for one decision. Open questions wait for
+// the next run.
 const (
 	Nothing      Do = "nothing"
 	Wait         Do = "wait"      // for time, for an answer, or for a plan to be approved
@@ -27,7 +27,7 @@ const (
 	Approval     Do = "approval"  // wait for the plan to be approved
 )
 
-// Sends reports whether the step sends something that changes the service.
+// Sends reports whether the step changes the service.
 func (d Do) Sends() bool {
 	switch d {
 	case Create, Replay, Update, AskLink, Unlink:
@@ -45,8 +45,7 @@ type Step struct {
 	Attempt  int64            // ticket of the attempt to replay
 }
 
-// line is one line of a table: the step that is taken when all of one set of
-// conditions hold and none of another.
+// line is one line of a table: its step applies when all conditions of one set hold and none of another.
 type line struct {
 	name      string
 	all, none conditions
@@ -64,7 +63,7 @@ const (
 	look                       // a read of the customer, for this decision
 )
 
-// pick returns the first line that fits. One always does.
+// pick returns the first line that fits. There always is one.
 func pick(table []line, c conditions) *line {
 	for i := range table {
 		if l := &table[i]; c&l.all == l.all && c&l.none == 0 {
@@ -74,8 +73,7 @@ func pick(table []line, c conditions) *line {
 	return &unforeseen
 }
 
-// unforeseen is taken where no line fits, which a test shows never to be: nothing
-// is sent.
+// unforeseen applies if no line fits: nothing is sent. A test shows that this never happens.
 var unforeseen = line{name: "unforeseen", do: Wait}
 
 // decision is what follows from the facts in both lanes.
@@ -138,8 +136,8 @@ func (f *Facts) mandate(l *line) Step {
 	return f.ready(l, Step{Line: l.name, Do: l.do, Reason: l.reason, Customer: f.Link.Customer}, f.Mandate.Approved)
 }
 
-// letGo reports whether a plan lets the step go. To adopt a customer includes the
-// update that brings it to what is wanted.
+// letGo reports whether an approved plan contains the step. To link a customer includes the update to the
+// wanted values.
 func (f *Facts) letGo(s Step) bool {
 	a := f.Approved
 	if a.Hash != f.Record.Hash || a.Action != connector.ActionCreate && a.Customer != s.Customer {
@@ -171,7 +169,7 @@ func (f *Facts) ready(l *line, s Step, approved bool) Step {
 	return s
 }
 
-// Lane says which side of a payer a reason is about.
+// Lane is the side of a payer that a reason is about.
 type Lane string
 
 // The lanes.
@@ -181,16 +179,15 @@ const (
 	LaneMandate  Lane = "mandate"
 )
 
-// Notice is one thing that a person should know of a payer.
+// Notice is one finding about a payer.
 type Notice struct {
 	Lane   Lane
 	Reason connector.Reason
 }
 
-// Reasons returns everything a person should know of the payer, the weightiest
-// first, one for each lane at most. What is waited for without a person's doing is
-// told too, when a request without an answer is the cause. What is the matter with a
-// linked customer is told beside what is the matter with the record.
+// Reasons returns the findings about the payer, the most important first, at most one for each lane. A wait
+// without a task for a person is a finding, too, if a request without an answer causes it. A problem of the
+// linked customer and one of the record are both listed.
 func Reasons(f Facts) []Notice {
 	d := decide(&f)
 	customer, mandate := d.customer.Reason, d.mandate.Reason
@@ -236,12 +233,11 @@ func LaneOf(r connector.Reason) Lane {
 	return LaneRecord
 }
 
-// Status is where a payer stands, for counts and for the word complete: a run is
-// complete when no payer is Working.
+// Status is a payer's progress, for counts and for the word complete: a run is complete when no payer is
+// Working.
 type Status string
 
-// The statuses, the one that counts first when a payer's customer and its mandate
-// differ.
+// The statuses. If a payer's customer and mandate differ, the earlier in this list counts.
 const (
 	Working  Status = "working"  // there is something to send, to read or to wait for
 	Unpassed Status = "approval" // it waits for a plan to be approved
@@ -251,8 +247,8 @@ const (
 	Out      Status = "out"      // the record makes no claim
 )
 
-// Class returns where the payer stands.
-// Only tests call it: the exhaustive check compares the stored class with it.
+// Class returns the payer's progress. Only tests call it: the exhaustive check compares the stored class with
+// it.
 func Class(f Facts) Status { return decide(&f).class() }
 
 // Only tests call it: the exhaustive check compares the stored class with it.
@@ -311,7 +307,7 @@ func StatusOf(r connector.Reason) Status {
 	return Held
 }
 
-// Worse returns the status of the two that counts first.
+// Worse returns the status with the higher priority.
 func Worse(a, b Status) Status {
 	if rank(a) < rank(b) {
 		return a

@@ -2,10 +2,9 @@ package protocol
 
 import "payersync/connector"
 
-// customers says what is next for a payer's customer. The first line that fits is
-// taken.
+// customers decides the next step for a payer's customer. The first line that fits counts.
 var customers = []line{
-	// A create of ours is open. Nothing that happens meanwhile ends it.
+	// A create of ours is open. No other event ends it.
 	{"create before a restore", creating | nobody | createOld, linked | createOver, Wait, connector.ReasonOutcomeUnknown, 0},
 	{"create outlived", creating | nobody | createOver, linked, ReadList, connector.ReasonOutcomeUnknown, 0},
 	{"create left behind", creating | nobody, linked | wanted, Wait, connector.ReasonOutcomeUnknown, 0},
@@ -17,7 +16,7 @@ var customers = []line{
 	{"answer not confirmed", creating | free | readOtherwise, linked, ReadList, connector.ReasonKeyUnsettled, 0},
 	{"answer found", creating | free, linked, Adopt, "", look},
 
-	// A person has said that the customer is not the record's, whatever the record is.
+	// A person decided that the customer is not the record's, in whatever state the record is.
 	{"unlink, customer unread", linked | unlinking | unread, 0, ReadCustomer, "", 0},
 	{"unlink, customer young", linked | unlinking | young, 0, ReadCustomer, connector.ReasonOutcomeUnknown, 0},
 	{"unlink, create outlived", linked | unlinking | sentBefore | sentOver | creating, 0, ReadList, connector.ReasonOutcomeUnknown, 0},

@@ -12,13 +12,11 @@ import (
 
 const defaultConnections = 2048
 
-// Connections says how many connections a listener holds, and whose give way when
-// there are more.
+// Connections limits the open connections of a listener.
 //
-// A client may have as many as nobody else wants. When all are taken, the client
-// with most of them loses the one that has waited longest, so that no number of
-// idle connections keeps a newcomer out. A connection on which a verified delivery
-// is being stored never gives way.
+// A client may use all connections that nobody else needs. When all are taken, the client with the most loses
+// the one that has waited longest. So idle connections never keep a new client out. A connection is safe
+// while a verified delivery on it is being stored.
 type Connections struct {
 	Most    int            // open at a time; default 2,048
 	Proxies []netip.Prefix // whose connections are those of many clients: they give way last
@@ -49,7 +47,7 @@ type held struct {
 	waiting list.List // of *sharedConn: those that may give way, the longest wait first
 }
 
-// share makes ln the listener of srv, which it tells what its connections do.
+// share makes ln the listener of srv, and follows the state of its connections.
 func (c Connections) share(ln net.Listener, srv *http.Server) *sharedListener {
 	setDefault(&c.Most, defaultConnections)
 	closed := make(chan struct{})
@@ -68,8 +66,7 @@ func (c Connections) share(ln net.Listener, srv *http.Server) *sharedListener {
 	return l
 }
 
-// connectionKey is where a request's context has its connection: a handler has no
-// other way to it.
+// connectionKey is the context key of a request's connection: a handler has no other access to it.
 type connectionKey struct{}
 
 // keepConnection keeps the connection of a request from giving way until the
@@ -80,7 +77,7 @@ func keepConnection(ctx context.Context) {
 	}
 }
 
-// ownConn returns the connection that was accepted, which TLS may be around.
+// ownConn returns the accepted connection, without TLS around it.
 func ownConn(conn net.Conn) *sharedConn {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
@@ -88,8 +85,8 @@ func ownConn(conn net.Conn) *sharedConn {
 	return conn.(*sharedConn)
 }
 
-// Accept returns the next connection, for which another may have given way. While
-// none can, it waits until one is closed.
+// Accept returns the next connection, and may close another to make room. If it cannot close any, it waits
+// until one closes.
 func (l *sharedListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
@@ -112,8 +109,7 @@ func (l *sharedListener) Close() error {
 	return l.Listener.Close()
 }
 
-// makeRoom reports whether there is room for one more connection, which it makes if
-// it must.
+// makeRoom reports whether there is room for one more connection. It closes one if necessary.
 func (l *sharedListener) makeRoom() bool {
 	l.mu.Lock()
 	full, first := l.open >= l.Most, l.firstToGo()
@@ -124,7 +120,7 @@ func (l *sharedListener) makeRoom() bool {
 	return !full || first != nil
 }
 
-// firstToGo returns the connection that gives way next; nil when all are kept.
+// firstToGo returns the next connection to close for a new one; nil when all must stay.
 func (l *sharedListener) firstToGo() *sharedConn {
 	if l.open < l.Most {
 		return nil
@@ -169,8 +165,7 @@ type sharedConn struct {
 	closed bool
 }
 
-// wait says that the connection has made progress and may give way from now on,
-// after those that have waited longer.
+// wait marks the connection as idle after progress: it may now be closed, after those idle for longer.
 func (c *sharedConn) wait() {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
@@ -180,7 +175,7 @@ func (c *sharedConn) wait() {
 	}
 }
 
-// keep says that the connection may not give way until it waits again.
+// keep protects the connection until it waits again.
 func (c *sharedConn) keep() {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()

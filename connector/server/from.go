@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// Network returns the block that a request comes from: that of the peer, or, behind proxies that
-// are trusted, of the right-most address which they forward and that is none of theirs.
+// Network returns the block of a request's client. Behind trusted proxies, it is the block of the right-most
+// forwarded address other than theirs.
 func Network(r *http.Request, proxies []netip.Prefix) netip.Prefix { return clientOf(r, proxies) }
 
 // FromProxy reports whether a request was handed on by one of these proxies.

@@ -32,7 +32,7 @@ type readiness struct {
 	Jobs        []Job    `json:"jobs"`
 }
 
-// Job is when something was done last that is done by a schedule, and when it comes next.
+// Job holds the last and next time of a scheduled job.
 type Job struct {
 	Name    string    `json:"name"` // of what is done, and of no connection
 	EndedAt time.Time `json:"ended_at,omitzero"`
@@ -41,13 +41,13 @@ type Job struct {
 	NextAt  time.Time `json:"next_at"`
 }
 
-// The states in which nothing is taken in.
+// The states in which no delivery is accepted.
 const (
 	failed   = "failing"
 	checking = "checking" // the ledger is still looked through after the start, and deliveries wait for that
 )
 
-// What readiness calls degraded: the endpoint works, but somebody should look.
+// The conditions of degraded readiness: the endpoint works, but somebody should look.
 const (
 	sweepNever   = "sweep_never"
 	sweepOverdue = "sweep_overdue"
@@ -72,8 +72,8 @@ func (s *Server) serveReady(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(ready) // a caller that has gone has nobody left to tell
 }
 
-// readiness is what a look at the ledger finds. Whoever asks meanwhile waits for the same one, and
-// none longer than lookWait: a probe gives up on a page that is late and learns nothing.
+// readiness returns the state of the ledger. Concurrent callers share one check and wait lookWait at most: a
+// probe that times out learns nothing.
 func (s *Server) readiness() readiness {
 	if known, _ := s.cfg.Ledger.Verdict(); !known {
 		return unready(checking, "the ledger is looked through before anything is written to it")
@@ -137,7 +137,7 @@ func (s *Server) inspect(ctx context.Context, now time.Time) (readiness, error) 
 	return ready, nil
 }
 
-// shown are the conditions that readiness is degraded by, and what it calls them.
+// shown maps the conditions of degraded readiness to their names in the answer.
 var shown = []struct {
 	code     condition.Code
 	subject  string // "" for any
@@ -177,7 +177,7 @@ func (s *Server) inspectSweep(ctx context.Context, now time.Time, ready *readine
 	return err
 }
 
-// inspectRuns finds the connection that waits longest for a run.
+// inspectRuns finds the connection with the longest wait for a run.
 func (s *Server) inspectRuns(ctx context.Context, now time.Time, ready *readiness) error {
 	runs, err := s.cfg.Ledger.LatestRuns(ctx)
 	if err != nil {

@@ -12,17 +12,15 @@ import (
 	"github.com/go-chi/httprate"
 )
 
-// clientBuckets bounds the memory that counting clients takes: each /24 or /64
-// falls into one of so many, by a hash that nobody outside can foresee.
+// clientBuckets bounds the memory for counting clients: a secret hash maps each /24 or /64 to a bucket.
 const clientBuckets = 1 << 14
 
-// perSecond returns a limiter that sets Retry-After and no other header.
+// perSecond returns a limiter that sends the header Retry-After only.
 func perSecond(limit int) *httprate.RateLimiter {
 	return httprate.NewRateLimiter(limit, time.Second, httprate.WithResponseHeaders(httprate.ResponseHeaders{RetryAfter: "Retry-After"}))
 }
 
-// tooMany counts a request that was refused, and reports whether it is one too
-// many of its client.
+// tooMany counts a refused request, and reports whether its client is over the limit.
 func (s *Server) tooMany(w http.ResponseWriter, r *http.Request, client netip.Prefix) bool {
 	bucket := maphash.Comparable(s.seed, client) % clientBuckets
 	return s.refused.OnLimit(w, r, strconv.FormatUint(bucket, 36))
@@ -30,10 +28,9 @@ func (s *Server) tooMany(w http.ResponseWriter, r *http.Request, client netip.Pr
 
 func (s *Server) client(r *http.Request) netip.Prefix { return clientOf(r, s.cfg.TrustedProxies) }
 
-// clientOf returns the block a request comes from: that of the peer, or, if the peer
-// is a proxy we trust, of the right-most address it forwards that is not one
-// itself. What stands further left is hearsay, and so is the header Forwarded: a
-// proxy that writes one of the two passes the other on as a stranger wrote it.
+// clientOf returns the block of a request's client: the peer, or, behind trusted proxies, the right-most
+// forwarded address other than theirs. Addresses further left are unverified. So is the header Forwarded: a
+// proxy that writes one of the two headers passes the other on unchecked.
 func clientOf(r *http.Request, proxies []netip.Prefix) netip.Prefix {
 	addr := peer(r.RemoteAddr)
 	hops := strings.Join(r.Header.Values("X-Forwarded-For"), ",")
@@ -65,15 +62,14 @@ func parseHop(hop string) (netip.Addr, bool) {
 	return plain(addr), err == nil
 }
 
-// plain returns an address in the one spelling that prefixes are compared with.
+// plain returns an address in the form used by prefixes.
 func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
 func trusted(proxies []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// block returns the /24 or /64 of an address, which is what counts as one client;
-// the zero prefix for no address.
+// block returns the /24 or /64 of an address, which counts as one client; the zero prefix for no address.
 func block(addr netip.Addr) netip.Prefix {
 	bits := 64
 	if addr.Is4() {

@@ -13,9 +13,9 @@ const (
 	refusalsWait  = 10 * time.Second // how long the last of it waits for the ledger when a process ends
 )
 
-// Refusals counts the requests to the webhook that were not taken in, by day and outcome. Strangers
-// can send as many as they like: they are counted in memory, and the ledger learns of all of them
-// by one write every few seconds. It is safe for concurrent use; the zero value is ready.
+// Refusals counts the refused requests to the webhook, by day and outcome. Strangers can send any number of
+// them. So they are counted in memory, and written to the ledger together every few seconds. It is safe for
+// concurrent use; the zero value is ready.
 type Refusals struct {
 	counting sync.Mutex
 	new      map[refusal]counted // that the ledger does not know yet
@@ -67,9 +67,8 @@ func (r *Refusals) take() map[refusal]counted {
 	return taken
 }
 
-// Write tells the ledger what was counted since it was told last, if anything was. What it does
-// not take stays counted; what a ledger took that then failed to say so is counted twice, which is
-// what came in a few seconds at most.
+// Write adds the counts since the last write to the ledger. They stay counted if the write fails. If a write
+// succeeded without an answer, the requests of a few seconds count twice.
 func (r *Refusals) Write(ctx context.Context, ledger *state.Ledger) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
@@ -90,8 +89,8 @@ func (r *Refusals) Write(ctx context.Context, ledger *state.Ledger) error {
 	return err
 }
 
-// Run writes every few seconds until ctx ends. failed is told of a write that the ledger did not
-// take, and not again before it has taken one.
+// Run writes every few seconds until ctx ends. It calls failed for the first failed write after a successful
+// one.
 func (r *Refusals) Run(ctx context.Context, ledger *state.Ledger, failed func(error)) {
 	tick := time.NewTicker(refusalsEvery)
 	defer tick.Stop()
@@ -110,8 +109,7 @@ func (r *Refusals) Run(ctx context.Context, ledger *state.Ledger, failed func(er
 	}
 }
 
-// Close writes what is left, once no request comes any more. A ledger that hangs does not keep
-// it from returning.
+// Close writes the last counts, after the last request. It returns even if the ledger hangs.
 func (r *Refusals) Close(ledger *state.Ledger) error {
 	ctx, cancel := context.WithTimeout(context.Background(), refusalsWait)
 	defer cancel()

@@ -16,10 +16,9 @@ const stopWithin = 20 * time.Second
 
 const defaultArrive = 10 * time.Second // for a request to arrive whole
 
-// NewHTTPServer returns a server for h that no slow or greedy peer can hold on to
-// (fault F15): every phase of a request has a deadline and its header is at most
-// 16 kB. It speaks HTTP/1 only, so that a connection is one request at a time.
-// Callers set TLSConfig and ErrorLog where they need them.
+// NewHTTPServer returns a server for h with limits against slow or greedy peers (fault F15): every phase of a
+// request has a deadline, and its header is at most 16 kB. It speaks HTTP/1 only, so a connection is one
+// request at a time. Callers set TLSConfig and ErrorLog if they need them.
 func NewHTTPServer(h http.Handler) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

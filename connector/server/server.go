@@ -1,21 +1,19 @@
-// Package server is the endpoint that the billing service calls, with the health
-// pages beside it. It takes a delivery in and does nothing with it:
+// Package server receives the deliveries of the billing service and serves the health pages. It stores a
+// delivery without acting on it:
 //
 //	POST ─▶ method, type ─▶ verify the raw bytes ─▶ parse ─▶ inbox (commit) ─▶ 2xx ─▶ nudge
 //	              │                  │                │          │
 //	             4xx                401          quarantined    503
 //
-// Beside it recipients of letters say that they want no more: POST below [Config.StopPath].
+// Recipients of letters unsubscribe by a POST below [Config.StopPath].
 //
-// Nothing unsigned is parsed or stored, and nothing is acknowledged before it is
-// durable (faults F34, F37 to F40). What a delivery means is left to reconcile,
-// which asks the service itself; when to ask, to worker; logging and counting, to
-// whoever receives the reports.
+// Nothing unsigned is parsed or stored, and nothing is acknowledged before it is durable (faults F34, F37 to
+// F40). Package reconcile asks the service about the delivery, and worker decides when. The receiver of the
+// reports logs and counts.
 //
-// Only a signature tells a genuine delivery from junk: both may come through the
-// same proxy. So every request is verified, what is counted against its sender is
-// what was refused, and what junk can take before that is bounded: connections, of
-// which those that have shown no signature give way, and memory for large bodies.
+// Only a signature tells a genuine delivery from junk: both may come through the same proxy. So every request
+// is verified, and only refused requests count against their sender. Junk can take a bounded share before:
+// connections without a verified delivery are closed for new ones, and memory for large bodies is limited.
 package server
 
 import (
@@ -48,8 +46,8 @@ const (
 	ReadyPath  = "/readyz"  // the ledger can be written to
 )
 
-// Config says what a server accepts and where it puts it. With neither a verifier nor
-// Path there is no webhook, and the health pages are all that is served.
+// Config says what a server accepts and how it stores it. Without a verifier and Path there is no webhook,
+// only the health pages.
 type Config struct {
 	Ledger *state.Ledger
 	Keys   Keys                                // what a delivery is held against; there is no endpoint without a verifier
@@ -113,8 +111,8 @@ var statuses = map[Outcome]int{
 // Outcomes returns every outcome there is.
 func Outcomes() []Outcome { return slices.Sorted(maps.Keys(statuses)) }
 
-// Event is what the server reports of one request. It holds nothing of the body
-// or the headers beyond what a delivery that was stored is called.
+// Event is the server's report of one request. It holds nothing of the body or the headers except the name of
+// a stored delivery.
 type Event struct {
 	Outcome Outcome
 	Client  netip.Prefix         // the /24 or /64 it came from; not valid when that is not known
@@ -158,7 +156,7 @@ func New(cfg Config) (*Server, error) {
 	return newServer(cfg), nil
 }
 
-// newServer returns a server of a configuration that was checked.
+// newServer returns a server of a checked configuration.
 func newServer(cfg Config) *Server {
 	setDefault(&cfg.MaxBody, maxBody)
 	setDefault(&cfg.Refused, defaultRefused)
@@ -200,10 +198,10 @@ func checkWebhook(cfg Config) error {
 	return nil
 }
 
-// Handler returns the handler of the webhook's listener: the webhook, where letters are
-// sent what is below Config.StopPath, and unless they are apart HealthPath and ReadyPath; anything
-// else is 404. Of these the webhook and HealthPath answer without a body. Paths are compared as they are, without the redirects of a
-// mux.
+// Handler returns the handler of the webhook's listener: the webhook, the paths below Config.StopPath if
+// letters are sent, and HealthPath and ReadyPath unless they have a listener of their own. Anything else is
+// 404. The webhook and HealthPath answer without a body. Paths are compared as they are, without the
+// redirects of a mux.
 func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -222,8 +220,7 @@ func (s *Server) Handler() http.Handler {
 	})
 }
 
-// HealthHandler returns the handler of a listener that has the health pages and
-// nothing else.
+// HealthHandler returns the handler of a listener for the health pages alone.
 func (s *Server) HealthHandler() http.Handler { return http.HandlerFunc(s.serveHealth) }
 
 func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {

@@ -11,14 +11,13 @@ import (
 	"payersync/connector"
 )
 
-// StopPath is the path below which recipients of letters say that they want no more, unless
-// Config says otherwise: the token of their letter stands behind it.
+// StopPath is the default path for unsubscribing from letters: the token of the letter follows it.
 const StopPath = "/letters/stop/"
 
 // StopOutcome says how one request for its pages ended.
 type StopOutcome string
 
-// The outcomes. What a stranger gets to see of the first three is the same.
+// The outcomes. A stranger sees the same answer for the first three.
 const (
 	LettersStopped StopOutcome = "letters_stopped"      // 200: durable in the ledger
 	StoppedBefore  StopOutcome = "letters_stopped_then" // 200: it was said before

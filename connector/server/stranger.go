@@ -11,9 +11,9 @@ import (
 	"payersync/connector/billing"
 )
 
-// Strangers returns what answers deliveries at addresses that are nobody's: it looks at them as every
-// endpoint does and finds each signature false, so that whoever tries addresses learns nothing from the answers.
-// report is told of every request, by several goroutines at once.
+// Strangers returns a handler for deliveries at unknown addresses. It finds every signature false, as a real
+// endpoint does, so nobody can probe for addresses. It calls report for every request, from several
+// goroutines at once.
 func Strangers(proxies []netip.Prefix, now func() time.Time, report func(Event)) (http.Handler, error) {
 	verifier, err := billing.NewVerifier(billing.Signature{Scheme: "standard-webhooks", Secrets: []connector.Secret{connector.NewSecret(rand.Text() + rand.Text())}})
 	if err != nil {

@@ -36,7 +36,7 @@ const (
 	keysFor    = time.Minute      // for how long keys are not read anew that fit: another process may have replaced them
 )
 
-// tooSlow is how readBody says that a body did not arrive in time. It is reported as BrokenOff, and
+// tooSlow is readBody's outcome for a body that did not arrive in time. It is reported as BrokenOff, and
 // answered with 408 instead of 400.
 const tooSlow Outcome = "too_slow"
 
@@ -111,10 +111,9 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) Event {
 	return s.store(w, r, deliveries)
 }
 
-// held holds a request against the keys, and once more against those that there are by now
-// where they do not fit: a secret is kept before the service is asked for anything else, so
-// what it signs with a new one fits then. Requests that fit wait for nothing; of the others
-// one at a time reads.
+// held checks a request against the keys. If they do not fit, it reads the keys anew and checks once more: a
+// secret is stored before any other request to the service, so a new one is there by then. Only one failing
+// request at a time reads the keys.
 func (s *Server) held(ctx context.Context, refusal Outcome, against func(Keys) error) (Outcome, error) {
 	keys, err := s.current(ctx)
 	if err != nil {
@@ -136,9 +135,8 @@ func (s *Server) held(ctx context.Context, refusal Outcome, against func(Keys) e
 	return refusal, err
 }
 
-// current returns the keys that were read last, read anew where their time is over: what is
-// accepted no more fits them still, so that no request would ever show it. Of the requests
-// that find it so one reads for all.
+// current returns the latest keys, and reads them anew once they are too old: a withdrawn secret would still
+// fit the old ones. One request reads for all others.
 func (s *Server) current(ctx context.Context) (*Keys, error) {
 	keys := s.keys.Load()
 	if s.cfg.Renew == nil || s.cfg.Now().Before(keys.Until) {
@@ -152,8 +150,8 @@ func (s *Server) current(ctx context.Context) (*Keys, error) {
 	return s.renew(ctx)
 }
 
-// renew reads the keys anew, while renewing is held. A sender that leaves does not end it:
-// that would look like a ledger that cannot be read.
+// renew reads the keys anew, while renewing is held. It goes on if the sender leaves: a cancelled read would
+// look like an unreadable ledger.
 func (s *Server) renew(ctx context.Context) (*Keys, error) {
 	keys, err := s.cfg.Renew(context.WithoutCancel(ctx))
 	if err != nil {
@@ -162,7 +160,7 @@ func (s *Server) renew(ctx context.Context) (*Keys, error) {
 	return s.hold(keys), nil
 }
 
-// hold keeps keys that were just read, for keysFor at most.
+// hold keeps the keys just read, for keysFor at most.
 func (s *Server) hold(keys Keys) *Keys {
 	if latest := s.cfg.Now().Add(keysFor); keys.Until.IsZero() || keys.Until.After(latest) {
 		keys.Until = latest
@@ -171,7 +169,7 @@ func (s *Server) hold(keys Keys) *Keys {
 	return &keys
 }
 
-// notHeld is the end of a request that the keys do not fit.
+// notHeld answers a request whose signature fits no key.
 func notHeld(w http.ResponseWriter, refusal Outcome, err error) Event {
 	if statuses[refusal] == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)
@@ -179,9 +177,8 @@ func notHeld(w http.ResponseWriter, refusal Outcome, err error) Event {
 	return Event{Outcome: refusal, Err: err}
 }
 
-// compressed reports whether the body is in any encoding but its own: what is
-// verified and stored are the bytes as they came, and nothing is inflated for a
-// stranger (fault F37).
+// compressed reports whether the body is compressed. The bytes are verified and stored as they came, and
+// never inflated for a stranger (fault F37).
 func compressed(h http.Header) bool {
 	for _, encoding := range h.Values("Content-Encoding") {
 		if e := strings.TrimSpace(encoding); e != "" && !strings.EqualFold(e, "identity") {
@@ -242,16 +239,14 @@ func (s *Server) delivery(h http.Header, body []byte, signed billing.Signed) sta
 	return d
 }
 
-// KeyOf returns the key by which the inbox knows verified bytes.
+// KeyOf returns the key of verified bytes in the inbox.
 func KeyOf(paths billing.EventPaths, h http.Header, signed billing.Signed, body []byte) string {
 	_, eventID := Understand(paths, h, body)
 	return identity(signed, eventID, body)
 }
 
-// Understand returns what verified bytes say, as a delivery without its key, and
-// the event's id. Bytes that say nothing which can be understood are quarantined:
-// refusing them would make the sender repeat them for ever or give the endpoint up
-// (fault F38).
+// Understand parses verified bytes into a delivery without its key, and the event's id. Unreadable bytes are
+// quarantined: after a refusal the sender would repeat them for ever, or give up the endpoint (fault F38).
 func Understand(paths billing.EventPaths, h http.Header, body []byte) (d state.Delivery, eventID string) {
 	event, err := billing.ParseEvent(paths, h, body)
 	if err == nil && slices.ContainsFunc([]string{event.Type, event.CustomerID, event.MandateID, event.EventID}, isNoName) {
@@ -283,9 +278,8 @@ func Understand(paths billing.EventPaths, h http.Header, body []byte) (d state.D
 	return d, event.EventID
 }
 
-// Reread returns what a kept delivery says with the present paths. Its headers are not kept but
-// the one that named its type; of a delivery without that, the type that was read when it came
-// stands for it where its body names none.
+// Reread parses a kept delivery with the present paths. Of its headers only the one with its type is kept. If
+// there was none and the body names no type, the type from the first reading stays.
 func Reread(paths billing.EventPaths, typeHeader, eventType string, body []byte) state.Delivery {
 	d, _ := Understand(paths, paths.TypeHeaders(typeHeader, ""), body)
 	if d.Type == "" && typeHeader == "" && eventType != "" {
@@ -294,8 +288,8 @@ func Reread(paths billing.EventPaths, typeHeader, eventType string, body []byte)
 	return d
 }
 
-// RereadEvents returns what a kept delivery says with the present paths: one delivery without a
-// key, or one with a key for each event where it carries several.
+// RereadEvents parses a kept delivery with the present paths: into one delivery without a key, or several
+// with a key for each event.
 func RereadEvents(paths billing.EventPaths, typeHeader, eventType string, body []byte) []state.Delivery {
 	events := billing.SplitEvents(paths, body)
 	if events == nil {
@@ -316,12 +310,10 @@ func isNoName(s string) bool {
 	return len(s) > maxName || !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// identity returns the key by which a delivery is known again (fault F31): what
-// was signed, told by a hash of the body. The id that was signed with it, else the
-// one that the body gives, stands before it for people, and is never enough
-// alone: what is taken for the event's id may be the customer's, and then all
-// later events of theirs would look like repeats. Without an id the signed time
-// tells apart bodies that are alike.
+// identity returns the key for recognising a repeated delivery (fault F31): a hash of the signed body. The
+// signed id, or else the id in the body, stands before it for people, but never decides alone: the supposed
+// event id may be the customer's, and then all later events would look like repeats. Without an id the signed
+// time tells equal bodies apart.
 func identity(signed billing.Signed, eventID string, body []byte) string {
 	h := sha256.New()
 	name := "sha256:"
@@ -337,12 +329,11 @@ func identity(signed billing.Signed, eventID string, body []byte) string {
 	return name + hex.EncodeToString(h.Sum(nil)[:keyBytes])
 }
 
-// store commits the events of a delivery and says what to answer. Only what is durable is
-// acknowledged: where one of several events could not be stored, the sender repeats all.
+// store commits the events of a delivery and returns the answer. Only durable events are acknowledged: if one
+// of several could not be stored, the sender repeats all.
 //
-// A repeat may be news that is spelt alike, so its customer is looked at once
-// more: the worst that comes of it is one GET every few seconds, where dropping it
-// could leave a status wrong until the next sweep.
+// A repeat may be news with the same text, so its customer is read once more. That costs at most one GET
+// every few seconds. Without it, a status could stay wrong until the next sweep.
 func (s *Server) store(w http.ResponseWriter, r *http.Request, deliveries []state.Delivery) Event {
 	ctx, cancel := context.WithTimeout(r.Context(), storeWait)
 	defer cancel()
@@ -366,7 +357,7 @@ func (s *Server) store(w http.ResponseWriter, r *http.Request, deliveries []stat
 	return e
 }
 
-// takeIn stores the events side by side, so that the ledger writes them together.
+// takeIn stores the events concurrently, so the ledger writes them together.
 func (s *Server) takeIn(ctx context.Context, deliveries []state.Delivery) ([]state.Taken, error) {
 	taken, failed := make([]state.Taken, len(deliveries)), make([]error, len(deliveries))
 	var all sync.WaitGroup

@@ -1,6 +1,5 @@
-// Package standing says of every record of the books where it stands on its way to a mandate
-// that can be collected under, since when, and who must act. Each record is in exactly one
-// class, the first that fits:
+// Package standing puts every record into one class of readiness for direct debit, with the time since when
+// and the person to act. The first class that fits counts:
 //
 //	left the books, or the mapping leaves it out ──▶ J while its mandate lives, else F
 //	not linked, or in conflict ────────────────────▶ H in conflict, else G
@@ -11,8 +10,8 @@
 //	                     ├─ another ──▶ I
 //	                     └─ none ─────▶ F
 //
-// It is one pure function over the facts of package state. Reports, letters and hand-over
-// files ask it, so that they never disagree; what is sent because of it is left to them.
+// It is one pure function over the facts of package state. Reports, letters and hand-over files all call it,
+// so they never disagree. They decide themselves what to send.
 package standing
 
 import (
@@ -26,7 +25,7 @@ import (
 	"payersync/state"
 )
 
-// Class is where a record stands.
+// Class says how ready a record is for direct debit.
 type Class string
 
 // The classes.
@@ -91,7 +90,7 @@ const (
 	Refused   Step = "refused"   // a request for a link was refused, or given up
 )
 
-// Steps are the steps of a class in the order of a report; nil where it has none.
+// Steps returns the steps of a class in the order of a report; nil if it has none.
 func (c Class) Steps() []Step {
 	switch c {
 	case Awaiting:
@@ -129,11 +128,11 @@ func (s Step) Title() string {
 	return string(s)
 }
 
-// Who is who must act.
+// Who is the person or party to act next.
 type Who string
 
-// Who there is. Books means whoever keeps the accounting records, Operator whoever runs
-// payersync, and You whoever looks after the mandates.
+// The parties to act. Books are the people who keep the accounting records, Operator runs payersync, and You
+// looks after the mandates.
 const (
 	Nobody   Who = "nobody"
 	Operator Who = "operator"
@@ -150,7 +149,7 @@ const (
 	DormantAfter = 23             // months without news after which banks may drop an instruction
 )
 
-// Standing is where a record stands.
+// Standing is the class of one record, with the reason and the next action.
 type Standing struct {
 	Class    Class     `json:"class"`
 	Step     Step      `json:"step,omitempty"`
@@ -166,8 +165,8 @@ type Standing struct {
 	Dormant bool `json:"dormant,omitempty"` // active for so long without news that a bank may drop the instruction
 }
 
-// Counts reports whether records that stand there count as payers. Records that left the books, or
-// that the mapping or a person left out, do not: they stand in the class LeftBehind or at the step NoPayer.
+// Counts reports whether records of the class and step count as payers. Removed and excluded records do not:
+// their class is LeftBehind, or their step NoPayer.
 func (c Class) Counts(step Step) bool { return c != LeftBehind && step != NoPayer }
 
 // Counts reports whether the record counts as a payer.
@@ -176,21 +175,21 @@ func (s Standing) Counts() bool { return s.Class.Counts(s.Step) }
 // Days returns how many whole days it has stood there.
 func (s Standing) Days(now time.Time) int { return max(0, int(now.Sub(s.Since)/(24*time.Hour))) }
 
-// IsPayer reports whether the record is a payer's now, whose customer is certain: the newest
-// plan includes it as it is, and reads have shown the customer with its key and nobody else's.
-// Only who is one is written to, or handed over.
+// IsPayer reports whether the record is a payer now, and its customer certain: the newest plan includes it as
+// it is, and reads have shown the customer with this payer's key alone. Letters and hand-over files take such
+// records only.
 func IsPayer(f state.Standing) bool {
 	return !f.Left && f.Decision == state.Included && !f.Contested && !f.Unlinking && f.InOrder && !f.Missing
 }
 
-// HoldsLink reports whether the mandate waits for a signature and its link is here. A link
-// that is older than its mandate's present wait was for another.
+// HoldsLink reports whether the mandate waits for a signature and its signing link is stored. A link from
+// before the present wait began was for another mandate.
 func HoldsLink(m state.StandingMandate) bool {
 	return m.Status == connector.MandateCreated && m.HasLink && !m.LinkAt.Before(m.Since)
 }
 
-// WithoutExpired returns the facts without a link that works no more: it counts as lost. valid
-// is for how long one works after it was given, 0 where nobody knows.
+// WithoutExpired returns the facts without an expired signing link: such a link counts as lost. A link works
+// for the duration valid; 0 means unknown.
 func WithoutExpired(f state.Standing, now time.Time, valid time.Duration) state.Standing {
 	if valid > 0 && f.Mandate.HasLink && now.Sub(f.Mandate.LinkAt) >= valid {
 		f.Mandate.HasLink, f.Mandate.LinkAt = false, time.Time{}
@@ -198,13 +197,13 @@ func WithoutExpired(f state.Standing, now time.Time, valid time.Duration) state.
 	return f
 }
 
-// CanBeInvited reports whether the payer may be sent its signing link, by whatever way: it is
-// in the class Awaiting, and nothing is in doubt. Whether somebody stopped it is said by Step.
+// CanBeInvited reports whether the payer may get its signing link, by letter or hand-over: it is in the class
+// Awaiting, and nothing is in doubt. Step says whether a person stopped it.
 func CanBeInvited(f state.Standing) bool {
 	return IsPayer(f) && !hasSecond(f) && HoldsLink(f.Mandate) && !f.LetBe && f.LinkState == connector.LinkLinked && conflictOf(f).Reason == ""
 }
 
-// Of returns where a record stands now.
+// Of returns the class of a record at the time now.
 func Of(f state.Standing, now time.Time) Standing {
 	s := place(f, now)
 	if s.Since.IsZero() {
@@ -213,11 +212,11 @@ func Of(f state.Standing, now time.Time) Standing {
 	return s.assign(f).noteSecond(f)
 }
 
-// hasSecond reports whether the payer has a second customer in the billing service that a person has yet to decide on. It
-// may have a mandate there, so the payer is not asked to sign another one.
+// hasSecond reports whether the payer has a second customer in the billing service, on which a person has yet
+// to decide. It may have a mandate there, so the payer is not asked to sign another one.
 func hasSecond(f state.Standing) bool { return f.Told[state.ToldDuplicate].Reason != "" }
 
-// noteSecond notes a second customer where something else is told first.
+// noteSecond adds a note about a second customer if another finding comes first.
 func (s Standing) noteSecond(f state.Standing) Standing {
 	r := f.Told[state.ToldDuplicate].Reason
 	if hasSecond(f) && !waits(f, r) && s.Reason != r && !strings.Contains(s.Note, r.Sentence()) {
@@ -226,11 +225,11 @@ func (s Standing) noteSecond(f state.Standing) Standing {
 	return s
 }
 
-// helpers are those who can act because people are told a reason, the first who is needed first.
+// helpers are the parties to act on a finding, in order of priority.
 var helpers = []Who{You, Books, Operator}
 
-// assign completes who must act. A reason that people are told needs somebody wherever the record
-// stands, unless a person put it off, or decides on it with another record.
+// assign sets the party to act. Every finding needs one, in every class, unless a person put it off or
+// decides on it with another record.
 func (s Standing) assign(f state.Standing) Standing {
 	if s.Who != Nobody && s.Reason != "" && waits(f, s.Reason) {
 		s.Who, s.Cure = Nobody, "Nothing for now: a person put it off."
@@ -259,8 +258,8 @@ func (s Standing) assign(f state.Standing) Standing {
 // waits reports whether nobody need act on a reason of this record for now.
 func waits(f state.Standing, r connector.Reason) bool { return succeeded(f, r) || putOff(f, r) }
 
-// succeeded reports whether the reason is told with another record, which may be the payer under a
-// new number: the two are one task.
+// succeeded reports whether the finding belongs to another record, perhaps the same payer under a new number:
+// the two are one task.
 func succeeded(f state.Standing, r connector.Reason) bool {
 	return f.Succeeded && r == connector.ReasonLeftWithMandate
 }
@@ -311,19 +310,18 @@ func place(f state.Standing, now time.Time) Standing {
 	return unless(f.LetBe, Standing{Class: Unknown, Who: helps(connector.ReasonStatusUnknown), Since: m.Since, Reason: connector.ReasonStatusUnknown, Sentence: connector.ReasonStatusUnknown.Sentence(), Cure: connector.ReasonStatusUnknown.Next()})
 }
 
-// lives reports whether a mandate can be collected under, or can come to be: it waits for a
-// signature, is signed, active, or has a status that nobody knows.
+// lives reports whether a mandate is, or can become, active: it waits for a signature, is signed, active, or
+// has an unknown status.
 func lives(m state.StandingMandate) bool { return m.ID != "" && m.Status != connector.MandateCancelled }
 
-// conflicts are the reasons by which it is not certain which customer is the record's.
+// conflicts are the reasons for which the record's customer is uncertain.
 var conflicts = map[connector.Reason]bool{
 	connector.ReasonCustomerMissing: true, connector.ReasonKeyDoubled: true, connector.ReasonKeyRemoved: true, connector.ReasonOtherKey: true,
 	connector.ReasonKeyChanged: true, connector.ReasonKeyShared: true, connector.ReasonKeyDisputed: true, connector.ReasonLikeness: true,
 	connector.ReasonRenumbered: true, connector.ReasonEnteredTwice: true, connector.ReasonUnlinked: true, connector.ReasonAnswerMismatch: true,
 }
 
-// conflictOf returns the conflict that a record is in; that of its customer comes before that
-// of its record.
+// conflictOf returns a record's conflict. A conflict of its customer comes before one of the record itself.
 func conflictOf(f state.Standing) state.Told {
 	for _, told := range []state.Told{f.Told[1], f.Told[0]} {
 		if conflicts[told.Reason] {
@@ -386,7 +384,7 @@ func noPayer(f state.Standing) Standing {
 	return s
 }
 
-// absent says why the billing service does not have a record's customer, and who can help.
+// absent says why the billing service does not have a record's customer, and names the party to act.
 func absent(f state.Standing) Standing {
 	for _, told := range f.Told[:2] {
 		if told.Reason != "" {
@@ -409,8 +407,8 @@ func absent(f state.Standing) Standing {
 	return s
 }
 
-// helps says who can do something about a reason. What is wrong in the billing service is put
-// right there by whoever looks after the mandates.
+// helps returns the party to act on a reason. Problems in the billing service are the task of the person in
+// charge of the mandates.
 func helps(r connector.Reason) Who {
 	if who := r.Who(); who != connector.WhoService {
 		return Who(who)
@@ -462,7 +460,7 @@ func signed(m state.StandingMandate, now time.Time) Standing {
 	return s
 }
 
-// workingDays counts the days from Monday to Friday that have begun since the day of from.
+// workingDays counts the days from Monday to Friday begun since the day of from.
 func workingDays(from, to time.Time) int {
 	days := int(to.UTC().Truncate(24*time.Hour).Sub(from.UTC().Truncate(24*time.Hour)) / (24 * time.Hour))
 	n := days / 7 * 5
@@ -476,8 +474,8 @@ func workingDays(from, to time.Time) int {
 	return n
 }
 
-// Times returns how often the link was sent for the mandate, by whomever. A letter that may not
-// have arrived counts: whoever got it is not to be invited twice.
+// Times returns how often the signing link was sent for the mandate, by letter or by hand. A letter of
+// unclear outcome counts: its reader must not be invited twice.
 func Times(f state.Standing) int { return f.Letters.Sent + f.Letters.Unclear + f.Handed.Times }
 
 // LastSent returns when the link was sent for the mandate last; zero for never.
@@ -496,8 +494,7 @@ func FirstSent(f state.Standing) time.Time {
 	return f.Handed.First
 }
 
-// StopOf returns the stop by which the payer is not written to; nil for none. That the
-// address does not exist comes first.
+// StopOf returns the reason against letters to the payer; nil for none. A bounced address comes first.
 func StopOf(f state.Standing) *state.LetterStop {
 	if f.Barred != nil && f.Barred.Why == state.StopBounced {
 		return f.Barred
@@ -543,8 +540,8 @@ func often(n int) string {
 	return connector.Plural(n, "time")
 }
 
-// stoppedBy says why somebody who waits for nothing but a signature is not written to all the
-// same: the record cannot be sent as it is, or a read has yet to confirm whose the customer is.
+// stoppedBy says why no letter goes to a payer although only the signature is missing: the record cannot be
+// sent as it is, or a read has yet to confirm the customer.
 func stoppedBy(f state.Standing) (who Who, r connector.Reason, sentence, cure string) {
 	for _, told := range []state.Told{f.Told[0], f.Told[1], f.Told[state.ToldDuplicate]} {
 		if told.Reason != "" {
@@ -581,8 +578,7 @@ func cancelled(f state.Standing) Standing {
 	return unless(f.LetBe, s)
 }
 
-// unless returns where a record stands of whose mandate a person may have said that nothing
-// is to be done about it as it is.
+// unless clears the task of s if letBe is set: a person decided to leave the mandate as it is.
 func unless(letBe bool, s Standing) Standing {
 	if letBe {
 		s.Who, s.Reason, s.Cure = Nobody, "", "Nothing: a person said to let it be as it is."

@@ -1,6 +1,6 @@
-// Package webhook sends signed webhooks to systems of others, as
-// https://www.standardwebhooks.com has it: HMAC-SHA256 over id, timestamp and body. What they
-// say, when they are sent again and where that is kept is left to others.
+// Package webhook sends signed webhooks to other systems, as https://www.standardwebhooks.com defines them:
+// HMAC-SHA256 over id, timestamp and body. The caller decides the content, repeats a failed delivery, and
+// stores its state.
 package webhook
 
 import (
@@ -21,7 +21,7 @@ import (
 	"payersync/connector/transport"
 )
 
-// Receiver is another system that takes signed requests at one address.
+// Receiver is another system with one address for signed requests.
 type Receiver struct {
 	URL    string
 	Secret connector.Secret // see CheckSecret
@@ -29,7 +29,7 @@ type Receiver struct {
 	Now    func() time.Time
 }
 
-// RefusedError means that the receiver will not take a request another time either.
+// RefusedError means a final refusal: the receiver will not accept the request later either.
 type RefusedError struct{ Err error }
 
 // Error returns why.
@@ -38,7 +38,7 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// CheckSecret refuses a secret that cannot be signed with, or could be guessed.
+// CheckSecret refuses a secret with a malformed key, or one easy to guess.
 func CheckSecret(secret connector.Secret) error {
 	const least = 24
 	key, err := keyOf(secret)
@@ -48,8 +48,8 @@ func CheckSecret(secret connector.Secret) error {
 	return err
 }
 
-// keyOf returns the key that a secret stands for: base64 behind whsec_, as Standard Webhooks
-// writes it, or the text itself.
+// keyOf returns the key inside a secret: base64 after whsec_, as Standard Webhooks writes it, or the text
+// itself.
 func keyOf(secret connector.Secret) ([]byte, error) {
 	encoded, standard := strings.CutPrefix(secret.Expose(), "whsec_")
 	if !standard {
@@ -105,7 +105,7 @@ func (r *Receiver) Send(ctx context.Context, id string, body []byte) (answer str
 	return "", &RefusedError{fmt.Errorf("the webhook was answered %s", status)}
 }
 
-// laterError is an answer that asks to be tried again, not before a time.
+// laterError is an answer with a time before which the request must not be repeated.
 type laterError struct {
 	error
 	at time.Time
@@ -114,10 +114,10 @@ type laterError struct {
 // RetryAt returns the time; zero for any.
 func (e *laterError) RetryAt() time.Time { return e.at }
 
-// beforeSending are the failures after which nothing had left.
+// beforeSending are the failures before the first byte of a request left.
 var beforeSending = []transport.Reason{transport.ReasonURL, transport.ReasonName, transport.ReasonAddress, transport.ReasonConnect, transport.ReasonProxy}
 
-// NotSentError means that nothing was sent: no connection to the receiver could be made.
+// NotSentError means no byte left: no connection to the receiver could be made.
 type NotSentError struct{ Err error }
 
 // Error returns why.

@@ -2,8 +2,7 @@ package worker
 
 import "payersync/connector"
 
-// cronLog turns what cron's wrapper logs of a job into reports: panics are all that it has to
-// say.
+// cronLog turns the log lines of cron's wrapper into reports: it logs panics only.
 type cronLog struct {
 	job    *job
 	report func(Event)
@@ -12,7 +11,7 @@ type cronLog struct {
 // Info is never called.
 func (cronLog) Info(string, ...any) {}
 
-// skipped reports that the job's time came while it was running or parked.
+// skipped reports a tick of the job during its run or pause.
 func (l cronLog) skipped() {
 	e := Event{Job: l.job.name, Outcome: Skipped}
 	if until := l.job.parked.Load(); until != nil {

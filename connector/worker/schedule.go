@@ -9,15 +9,13 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// ParseSchedule reads a cron schedule: five fields (minute, hour, day of month,
-// month, day of week), or @hourly, @daily, @weekly, @monthly, @yearly, or
-// @every with a duration of at least a second. Times are UTC unless the schedule
-// begins with CRON_TZ= and the name of a time zone; there, a time that the change
-// to summer time leaves out is skipped that day, and one that the change back
-// repeats comes twice. Jobs must bear both, so UTC is the better choice.
+// ParseSchedule reads a cron schedule: five fields (minute, hour, day of month, month, day of week), or
+// @hourly, @daily, @weekly, @monthly, @yearly, or @every with a duration of at least a second. Times are UTC
+// unless the schedule begins with CRON_TZ= and the name of a time zone; there, a time missing on the day of
+// the change to summer time is skipped, and a time repeated by the change back comes twice. Jobs must bear
+// both, so UTC is the better choice.
 //
-// A schedule that cannot be read, or that would never come, is refused with an
-// error for the person who wrote it.
+// An unreadable schedule, or one without any time, is refused with an error for its author.
 func ParseSchedule(spec string) (cron.Schedule, error) {
 	schedule, why := readSchedule(strings.Join(strings.Fields(spec), " "))
 	if why != nil {
@@ -52,12 +50,12 @@ func readSchedule(spec string) (cron.Schedule, error) {
 	return schedule, nil
 }
 
-// anyDay is where the search for a schedule's first time begins. The five years
-// that cron looks ahead from it hold two leap days.
+// anyDay is the start of the search for a schedule's first time. Cron looks five years ahead from it, across
+// two leap days.
 var anyDay = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// cutZone returns the time zone a schedule names, UTC for none, and the rest.
-// The zone "Local" is refused: cron means by it whatever zone it is asked in.
+// cutZone returns the time zone of a schedule, UTC for none, and the rest. It refuses the zone "Local", whose
+// meaning depends on cron's caller.
 func cutZone(spec string) (zone, rest string, err error) {
 	_, zoned, found := strings.Cut(spec, "TZ=")
 	if !found || !strings.HasPrefix(spec, "TZ=") && !strings.HasPrefix(spec, "CRON_TZ=") {
@@ -73,8 +71,7 @@ func cutZone(spec string) (zone, rest string, err error) {
 	return zone, rest, nil
 }
 
-// explain says in plain words why cron refused a schedule: it names the first
-// field that is refused by itself too.
+// explain says in plain words why cron refused a schedule: it names the first field with an error of its own.
 func explain(spec string) error {
 	fields := strings.Fields(spec)
 	if strings.HasPrefix(spec, "@") {

@@ -1,7 +1,6 @@
-// Package worker decides what runs when: cron schedules for the jobs, and a
-// nudge from the webhook endpoint for the drain of its inbox. The steps it calls
-// know nothing of clocks, and nothing is safe only because of the worker: two
-// runs of a connection at once are refused by the ledger.
+// Package worker decides what runs when: cron schedules for the jobs, and a nudge from the webhook endpoint
+// for the drain of its inbox. The steps it calls know nothing of clocks. Safety never depends on the worker:
+// the ledger refuses two runs of a connection at once.
 //
 //	tick ─┬─ idle ────▶ run ─┬─ done, failed, panicked ─▶ idle
 //	      │              ▲   └─ throttled ─▶ parked ─┐
@@ -9,11 +8,10 @@
 //	      ├─ running ─▶ skipped
 //	      └─ parked ──▶ skipped
 //
-// A job whose time passed while the process was down, however often, runs once
-// at the start. Schedules are kept in memory only; what was missed is judged by
-// what the ledger says was finished last. The jobs can be replaced while the worker
-// runs: what is at work finishes as it began, and a job is never at work twice. What
-// a job does, and how an error of it is shown, is left to whoever configures it.
+// A job whose time passed while the process was down, however often, runs once at the start. Schedules are
+// kept in memory only; the times of the last finished runs in the ledger show the missed ones. The jobs can
+// be replaced while the worker runs: a running job finishes as it began, and a job never runs twice at once.
+// The configuration of a job decides its work, and how its errors are shown.
 package worker
 
 import (
@@ -37,7 +35,7 @@ const (
 	TriggerCatchUp  = "catch_up" // its time passed while the process was down
 )
 
-// DrainName is the name under which the drain is reported. No job may have it.
+// DrainName is the drain's name in reports. No job may have it.
 const DrainName = "drain"
 
 const (
@@ -47,18 +45,17 @@ const (
 	maxPark           = 24 * time.Hour   // no quota we know of is longer; a later time is taken for a mistake
 )
 
-// Job is something that runs on a schedule.
+// Job is a scheduled task.
 type Job struct {
 	Name     string // for reports; unique
 	Schedule string // see ParseSchedule
 
-	// Last returns when the job last finished, the zero time for never. A job
-	// that is overdue by it when the worker starts runs once at once. Nil means
-	// that the job is never caught up.
+	// Last returns when the job last finished, the zero time for never. An overdue job runs once at once when
+	// the worker starts. Nil means no missed run is caught up.
 	Last func(ctx context.Context) (time.Time, error)
 
-	// Run does the work once and returns when it is done, soon after ctx ends. An
-	// error that carries a connector.RetryAt in the future parks the job.
+	// Run does the work once and returns when it is done, soon after ctx ends. An error with a
+	// connector.RetryAt in the future parks the job.
 	Run func(ctx context.Context, trigger string) error
 }
 
@@ -68,10 +65,8 @@ type Config struct {
 	Drain      func(ctx context.Context) error // reflects the inbox; one call at a time
 	DrainEvery time.Duration                   // the longest time between two drains, for deliveries that wait; default 30 s
 
-	// Jitter is the bound of the delay that each job's ticks get, so that many
-	// installations, and the jobs of one, do not all start on the minute. A job's
-	// delay is drawn from Rand once, so that its intervals stay exact. Zero means
-	// no delay.
+	// Jitter bounds the delay of each job's ticks, so many jobs and installations do not all start on the
+	// minute. A job's delay is drawn from Rand once, so its intervals stay exact. Zero means no delay.
 	Jitter time.Duration
 	Rand   *rand.Rand
 
@@ -79,7 +74,7 @@ type Config struct {
 	Report func(Event)      // is told of every outcome, by several goroutines at once; nil for nobody
 }
 
-// Outcome says that a job begins, or how one tick of it ended.
+// Outcome is the begin of a job, or the end of one tick of it.
 type Outcome string
 
 // The outcomes.
@@ -146,8 +141,7 @@ type times struct {
 	missed   bool // its time passed while nobody looked; used by one goroutine at a time
 }
 
-// New returns a worker that is not running yet. Its error lists every job that
-// cannot be used, and why.
+// New returns a worker, not running yet. Its error lists every invalid job, with the reason.
 func New(cfg Config) (*Worker, error) {
 	if cfg.DrainEvery <= 0 {
 		cfg.DrainEvery = defaultDrainEvery
@@ -181,7 +175,7 @@ func (w *Worker) checkConfig() error {
 	return nil
 }
 
-// parseJobs reads the schedules. Its error lists every job that cannot be used.
+// parseJobs reads the schedules. Its error lists every invalid job.
 func parseJobs(jobs []Job) (works []work, err error) {
 	var problems []error
 	names := map[string]bool{DrainName: true}
@@ -203,7 +197,7 @@ func parseJobs(jobs []Job) (works []work, err error) {
 	return works, errors.Join(problems...)
 }
 
-// job returns the job of a name, which may be new.
+// job returns the job of a name, and creates it if it is new.
 func (w *Worker) job(name string) *job {
 	if w.jobs[name] == nil {
 		w.jobs[name] = &job{name: name}
@@ -222,9 +216,8 @@ func (j *job) give(wk work) {
 	}
 }
 
-// Nudge asks for a drain soon. It never blocks: nudges that come before the
-// drain has begun count as one, and one that comes during a drain is followed by
-// another. It may be called at any time, also before Run.
+// Nudge asks for a drain soon. It never blocks. Nudges before the drain begins count as one; a nudge during a
+// drain starts another. It may be called at any time, also before Run.
 func (w *Worker) Nudge() {
 	select {
 	case w.nudges <- struct{}{}:
@@ -232,16 +225,16 @@ func (w *Worker) Nudge() {
 	}
 }
 
-// ErrBusy means that a job is at work, or parked, and is not started a second time.
+// ErrBusy means the job is running or parked, and is not started a second time.
 var ErrBusy = errors.New("it is at work already, or waits because the remote system asked for it")
 
-// ErrStopped means that the worker does not run.
+// ErrStopped means the worker does not run.
 var ErrStopped = errors.New("no job is started any more, or none yet")
 
-// Now starts something under the name of a job because a person asked for it, and returns at
-// once. There may be no job of that name; where there is one, its ticks are skipped meanwhile.
-// It ends with the context of Run, and is reported as a tick is, but for a throttled one, which
-// is not parked: the person sees it, and asks again. It fails with ErrBusy or ErrStopped.
+// Now starts a function under a job's name at a person's request, and returns at once. If there is a job of
+// that name, its ticks are skipped meanwhile. The function ends with the context of Run, and is reported like
+// a tick. A throttled one is not parked: the person sees it, and asks again. Now fails with ErrBusy or
+// ErrStopped.
 func (w *Worker) Now(name string, run func(context.Context) error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -268,10 +261,9 @@ func (w *Worker) Now(name string, run func(context.Context) error) error {
 	return nil
 }
 
-// Run runs the jobs and the drain until ctx ends; that ends the context of every
-// job too. It returns when all of them have returned. Its error is nil unless it
-// cannot be learnt when a job last ran; nothing was started then. One worker is
-// run once at a time.
+// Run runs the jobs and the drain until ctx ends, which also ends the context of every job. It returns after
+// all of them. Its error is nil unless the last time of a job cannot be read; nothing was started then. A
+// worker supports one Run at a time.
 func (w *Worker) Run(ctx context.Context) error {
 	clock, err := w.begin(ctx)
 	if err != nil {
@@ -313,11 +305,9 @@ func (w *Worker) begin(ctx context.Context) (*cron.Cron, error) {
 	return w.clock, nil
 }
 
-// Replace makes these the worker's jobs. One that is at work finishes as it began; what it
-// is under the same name now comes after it, by its own schedule. One that is new and
-// overdue runs at once, and one that is no longer there is not started again. When its error
-// is not nil nothing was replaced: it lists the jobs that cannot be used, or says that it
-// cannot be learnt when one last ran.
+// Replace replaces the worker's jobs. A running job finishes as it began, and then follows its new schedule.
+// A new and overdue job runs at once; a removed one is not started again. On an error nothing was replaced:
+// it lists the invalid jobs, or the last time of a job cannot be read.
 func (w *Worker) Replace(ctx context.Context, jobs []Job) error {
 	works, err := parseJobs(jobs)
 	if err != nil {
@@ -374,9 +364,8 @@ func (w *Worker) reschedule(t times) {
 	t.entry = w.clock.Schedule(&t, t.task)
 }
 
-// due returns when a job is to start that the worker did not have before. Its time may have
-// come since it last finished. One that never finished counts: a nightly job on a machine
-// that sleeps at night would otherwise never begin.
+// due returns the first start of a job new to the worker. It may be overdue since its last end. A job that
+// never finished counts as overdue: a nightly job would otherwise never begin on a machine off at night.
 func (w *Worker) due(ctx context.Context, j *job, wk work) (times, error) {
 	t := times{job: j, schedule: wk.schedule}
 	if wk.Last == nil {
@@ -396,10 +385,9 @@ func (w *Worker) Alive() bool {
 	return last != nil && w.cfg.Now().Sub(*last) < 3*clockEvery
 }
 
-// keepTime makes cron look at the wall clock again from time to time until ctx
-// ends. Cron sleeps by the monotonic clock, which stands still while the machine
-// does and does not notice the wall clock being set; jobs would be late by as
-// much (fault F72). Removing an entry that does not exist is how cron is woken.
+// keepTime makes cron look at the wall clock again from time to time until ctx ends. Cron sleeps by the
+// monotonic clock, which stops while the machine sleeps and ignores changes of the wall clock; jobs would be
+// late by as much (fault F72). Removing an unknown entry wakes cron.
 func (w *Worker) keepTime(ctx context.Context, clock *cron.Cron) {
 	tick := time.NewTicker(clockEvery)
 	defer tick.Stop()
@@ -416,8 +404,8 @@ func (w *Worker) keepTime(ctx context.Context, clock *cron.Cron) {
 	}
 }
 
-// keepDraining drains at the start, after every nudge, and every DrainEvery for
-// deliveries whose time comes by itself, until ctx ends.
+// keepDraining drains at the start, after every nudge, and every DrainEvery for deliveries with a time of
+// their own, until ctx ends.
 func (w *Worker) keepDraining(ctx context.Context) {
 	task := w.task(ctx, w.drain)
 	tick := time.NewTicker(w.cfg.DrainEvery)
@@ -448,8 +436,7 @@ func (w *Worker) task(ctx context.Context, j *job) cron.Job {
 	})
 }
 
-// work runs the job, and again after each time it is parked. While it waits the
-// job counts as running, so that its ticks are skipped.
+// work runs the job, and again after each pause. A parked job counts as running, so its ticks are skipped.
 func (w *Worker) work(ctx context.Context, j *job) {
 	trigger := j.trigger()
 	for ctx.Err() == nil {
@@ -466,8 +453,7 @@ func (w *Worker) work(ctx context.Context, j *job) {
 	}
 }
 
-// keptOf returns a context that ends when the job is one of the worker's no more; nil when
-// it is none already.
+// keptOf returns a context that ends when the worker drops the job; nil if it already has.
 func (w *Worker) keptOf(j *job) context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -483,8 +469,8 @@ func (w *Worker) once(ctx context.Context, name, trigger string, run func(contex
 	return e
 }
 
-// OutcomeOf returns how a run ended that returned err at a time, and, of one that is parked, when
-// it goes on. One that ctx was cancelled under was interrupted; one that ran out of its time failed.
+// OutcomeOf returns the outcome of a run that returned err at a time, and the end of the pause of a parked
+// one. It is interrupted if ctx was cancelled, and failed if it ran out of time.
 func OutcomeOf(ctx context.Context, err error, now time.Time) (Outcome, time.Time) {
 	at := connector.RetryAt(err)
 	switch {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// export describes the file of customers that one program writes.
+// export describes one program's file of customers.
 type export struct {
 	program string   // with the list, as its users call it
 	known   []string // the headings that tell it from other files: all of them stand there
@@ -13,8 +13,8 @@ type export struct {
 	traps   []trap
 }
 
-// meaning is what a column of an export holds. Headings are in plain words, as plainWords
-// makes them. Of two columns with the same role the first is likelier.
+// meaning is the content of an export's column. Headings are in plain words, as plainWords makes them. Of two
+// columns with the same role the first is likelier.
 type meaning struct {
 	heading string
 	role    role
@@ -35,7 +35,7 @@ var (
 	colon     = regexp.MustCompile(`.:.`)
 )
 
-// Meanings that several programs share.
+// Meanings shared by several programs.
 const (
 	taxID     = "tax numbers are not sent"
 	elsewhere = "it is of the address for deliveries"
@@ -48,17 +48,17 @@ func is(r role, headings ...string) (out []meaning) {
 	return out
 }
 
-// leftOut is a column that keeps rows with one of these values from being customers.
+// leftOut is a column that excludes rows with one of these values.
 func leftOut(heading string, values ...string) []meaning {
 	return []meaning{{heading: heading, role: roleFilter, left: values}}
 }
 
-// onlyKept is a column that makes rows with one of these values customers.
+// onlyKept is a column that includes only rows with one of these values.
 func onlyKept(heading string, values ...string) []meaning {
 	return []meaning{{heading: heading, role: roleFilter, kept: values}}
 }
 
-// filledOut is a column that keeps rows from being customers where it holds anything.
+// filledOut is a column that excludes rows with any value in it.
 func filledOut(headings ...string) (out []meaning) {
 	for _, h := range headings {
 		out = append(out, meaning{heading: h, role: roleFilter, kept: []string{""}})
@@ -80,8 +80,7 @@ func all(parts ...[]meaning) (out []meaning) {
 	return out
 }
 
-// exports are the files that init knows. A file that none of them describes is read by its
-// headings and values alone.
+// exports are the known files. Any other file is read by its headings and values alone.
 var exports = sync.OnceValue(func() []export {
 	return []export{
 		{"Xero, contacts", []string{"contact name", "account number", "po address line 1"}, all(
@@ -203,7 +202,7 @@ func sageStatus() []meaning {
 
 var sage50Traps = []trap{{text: "--source csv-sage is for Sage Accounting, and reads no file of Sage 50."}}
 
-// odoo is what columns hold that Odoo exports by their labels or by their names.
+// odoo returns the columns of Odoo's exports, by their labels or by their names.
 func odoo(id []meaning) []meaning {
 	return all(id, is(roleCompany, "name"), leftOut("customer rank", "", "0"), leftOut("is a customer", "false", "0", ""), unused("it says who is a supplier", "is a vendor", "supplier rank"), leftOut("active", "false", "0"), filledOut("parent id", "parent id id", "related company"),
 		is(roleEmail, "email"), is(rolePhone, "phone"), is(roleMobile, "mobile"), is(roleStreet, "street"), is(roleMoreStreet, "street 2"), is(roleTown, "city"), is(rolePostcode, "zip"), is(roleCountry, "country", "country id", "country code"),

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// setAside leaves out columns that no customer is made of, bank details before all.
+// setAside removes columns without use for a customer, above all bank details.
 func (p *proposing) setAside() {
 	for _, c := range p.columns {
 		switch {
@@ -23,7 +23,7 @@ func (p *proposing) setAside() {
 	}
 }
 
-// email finds the column with the address that a signing link goes to.
+// email finds the column with the address for signing links.
 func (p *proposing) email() {
 	for _, c := range p.columns {
 		if c.emails > 0 && (c.emails*2 >= c.filled || c.score(roleEmail) >= 900) {
@@ -80,8 +80,8 @@ func (p *proposing) email() {
 	p.rule("customer.people[0].email", "lower(firstEmail("+text+"))", why, columns...)
 }
 
-// askDoubtful asks whether e-mail addresses that may be those of one's own people are the
-// customers'. Unasked none is taken: a stranger would get the signing links of all.
+// askDoubtful asks whether e-mail addresses, perhaps of the company's own staff, are the customers'. Without
+// an answer none is used: a stranger would get all signing links.
 func (p *proposing) askDoubtful(doubtful []*column) []*column {
 	doubtful = doubtful[:min(3, len(doubtful))]
 	options := []string{"no e-mail address"}
@@ -95,7 +95,7 @@ func (p *proposing) askDoubtful(doubtful []*column) []*column {
 	return doubtful[taken-1 : taken]
 }
 
-// staff are words in a heading that speak of one's own people, or of an adviser of many.
+// staff are words in a heading for the company's own staff, or an adviser of many.
 var staff = []string{
 	"sales", "rep", "salesperson", "salesman", "representative", "account manager", "accountmanager", "account owner", "agent", "advisor", "adviser", "assigned", "assignee", "created", "modified", "staff", "employee", "handled", "accountant", "bookkeeper",
 	"betreuer", "kundenbetreuer", "sachbearbeiter", "vertreter", "verkaufer", "vertrieb", "vertriebler", "steuerberater", "berater", "mitarbeiter", "zustandig", "bearbeiter", "handelsvertreter", "innendienst", "aussendienst",
@@ -143,7 +143,7 @@ func (p *proposing) phoneText() string {
 	return coalesced(p.phoneColumns)
 }
 
-// coalesced is the first column that is not blank.
+// coalesced returns the expression of the first column with a value.
 func coalesced(columns []*column) string {
 	var names []string
 	for _, c := range columns {
@@ -214,7 +214,7 @@ func (p *proposing) towns() {
 	}
 }
 
-// lostZeros tells of postcodes that a spreadsheet has taken a leading zero from.
+// lostZeros warns about postcodes whose leading zero a spreadsheet removed.
 func (p *proposing) lostZeros(c *column) {
 	four, five := 0, 0
 	for v, n := range c.times {

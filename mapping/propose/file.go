@@ -49,7 +49,7 @@ func (p Proposal) File() []byte {
 	return []byte(f.text.String())
 }
 
-// left names the columns that no rule reads, those without a value in one line.
+// left lists the columns without a rule, those without a value in one line.
 func (f *file) left(columns []Note) {
 	if len(columns) == 0 {
 		return
@@ -68,13 +68,13 @@ func (f *file) left(columns []Note) {
 	}
 }
 
-// file is a mapping file that is being written.
+// file is a mapping file under construction.
 type file struct {
 	text  strings.Builder
 	rules map[string]Rule
 }
 
-// top writes a rule that stands at the left.
+// top writes a top-level rule.
 func (f *file) top(key, path string) {
 	if _, has := f.rules[path]; has {
 		f.text.WriteByte('\n')
@@ -115,12 +115,12 @@ func (f *file) element(key string, fields ...string) {
 	}
 }
 
-// comment writes a reason over the rule that it is for.
+// comment writes the reason above its rule.
 func (f *file) comment(before, indent, why string) {
 	f.text.WriteString(before + indent + "# " + oneLine(why) + "\n")
 }
 
-// oneLine keeps a text that came from outside within its comment.
+// oneLine keeps a text from outside within its comment.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // scalar writes an expression as YAML takes it.

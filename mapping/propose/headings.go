@@ -38,13 +38,13 @@ const (
 	roleSupplier // yes for suppliers
 	roles
 
-	// Roles that only the exports of known programs have.
+	// Roles found in exports of known programs only.
 	roleFilter // says who is a customer
 	roleNone   // nothing is made of it
 )
 
-// headings are the words that stand above the columns, in plain words, likeliest first, in
-// English, German, French, Italian, Dutch and Spanish.
+// headings are the headings of columns, in plain words, likeliest first, in English, German, French, Italian,
+// Dutch and Spanish.
 var headings = [roles][]string{
 	roleID: {
 		"customer number", "customer no", "customer id", "customer code", "customer ref", "account number", "account no", "account reference", "account ref", "account code", "client number", "client id", "client no", "contact id", "member number", "external id", "externe id",
@@ -101,22 +101,20 @@ var headings = [roles][]string{
 	roleSupplier: {"is supplier", "is a supplier", "is vendor", "supplier", "vendor", "ist lieferant", "lieferant", "kreditor", "est fournisseur", "fournisseur", "fornitore", "leverancier", "proveedor"},
 }
 
-// Words in a heading that say that it is another one's, and those that say that it is the one
-// for invoices.
+// Words in the headings of other addresses, and in those of the address for invoices.
 var (
 	others   = []string{"shipping", "delivery", "liefer", "lieferung", "lieferadresse", "lieferanschrift", "livraison", "consegna", "spedizione", "levering", "bezorg", "verzend", "envio", "entrega", "sa", "second", "zweite", "cc", "bcc", "partner", "parent", "privat", "alternative", "abweichend", "pec"}
 	invoices = []string{"billing", "invoice", "rechnung", "rechnungs", "buchhaltung", "accounts", "facturation", "facture", "fatturazione", "factuur", "facturacion", "main", "po", "rechnungsadresse", "rechnungsanschrift"}
 )
 
-// alone are words that mean something only where they are the whole heading: a customer type
-// is no customer.
+// alone are words with a meaning only as the whole heading: a customer type is no customer.
 var alone = []string{
 	"name", "customer", "client", "kunde", "cliente", "klant", "relatie", "contact", "kontakt", "business", "mail", "reference", "konto", "code", "codice", "codigo",
 	"id", "ref", "number", "nummer", "numero", "nr", "no", "matchcode", "address", "adresse", "adres", "rue", "via", "voie", "calle", "land", "staat", "cp", "cap", "zip", "portable",
 	"active", "aktiv", "zusatz", "complement", "einzug", "civico", "nom", "nome", "nombre", "naam", "company", "organisation", "organization", "contacto", "attention", "ort", "code pays", "first", "last",
 }
 
-// aside are headings of columns that no customer is made of.
+// aside are headings of columns without use for a customer.
 var aside = []struct {
 	why   string
 	words []string
@@ -127,8 +125,8 @@ var aside = []struct {
 	{"it is a web site", []string{"website", "web site", "web", "url", "www", "homepage", "site web", "sito web", "internet", "webseite", "pagina web"}},
 }
 
-// documents are how words begin that speak of a document: an invoice, an order, an offer, a
-// receipt, a contract, a mandate.
+// documents are beginnings of words for a document: an invoice, an order, an offer, a receipt, a contract, a
+// mandate.
 var documents = []string{
 	"invoice", "order", "receipt", "contract", "mandate", "quote", "quotation", "transaction", "voucher", "subscription", "payment", "document", "ticket", "purchase", "delivery", "shipment",
 	"rechnung", "auftrag", "bestel", "beleg", "vertrag", "mandat", "angebot", "quittung", "lieferschein", "gutschrift", "buchung", "vorgang", "bon", "transaktion", "zahlung", "dokument",
@@ -144,8 +142,8 @@ var changedWords = []string{
 	"geandert am", "geaendert am", "geandert", "geaendert", "anderungsdatum", "aenderungsdatum", "letzte anderung", "modifie le", "date modification", "date de modification", "modificato il", "data modifica", "gewijzigd op", "gewijzigd", "modificado", "fecha modificacion",
 }
 
-// Words in the name of a table: of those that hold customers, likeliest first, and of those that
-// hold something about them.
+// Words in the names of tables: first those with customers, likeliest first, then those with details of
+// customers.
 var (
 	customerTables = []string{
 		"customers", "customer", "clients", "client", "kunden", "kunde", "kundenstamm", "debitoren", "debitor", "debtors", "debtor", "clienti", "cliente", "clientes", "klanten", "klant", "debiteuren", "debiteur",
@@ -157,7 +155,7 @@ var (
 	}
 )
 
-// ofDocument reports whether a heading speaks of a document, and not of whose it is.
+// ofDocument reports whether a heading is about a document, and not about its customer.
 func (c *column) ofDocument() bool {
 	return c.score(roleID) == 0 && slices.ContainsFunc(strings.Fields(c.words), func(w string) bool {
 		return slices.ContainsFunc(documents, func(d string) bool { return strings.HasPrefix(w, d) })
@@ -183,10 +181,10 @@ func plainWords(heading string) string {
 	return strings.Join(strings.Fields(out.String()), " ")
 }
 
-// Bank reports whether a heading says that a column holds bank details.
+// Bank reports whether a heading stands for bank details.
 func Bank(heading string) bool { return hasPhrase(plainWords(heading), aside[0].words) }
 
-// begins reports whether a word begins inside of letters that are written together.
+// begins reports whether a word begins within joined letters.
 func begins(letters []rune, i int) bool {
 	before, r := letters[i-1], letters[i]
 	switch {
@@ -216,7 +214,7 @@ func (c *column) affirmed() (words string, negated bool) {
 	return strings.Join(kept, " "), negated
 }
 
-// aroundStatus are words that leave the meaning of a status as it is.
+// aroundStatus are words without influence on the meaning of a status.
 var aroundStatus = []string{"is", "ist", "est", "e", "es", "still", "noch", "longer", "mehr", "meer", "customer", "client", "kunde", "cliente", "klant", "account", "konto", "compte", "conto", "cuenta", "contact", "kontakt"}
 
 // ofStatus reports whether a heading is a word for a status, negated or not, and nothing more.
@@ -268,7 +266,7 @@ func (c *column) score(r role) int {
 	return max(best, 1)
 }
 
-// core is the heading without the words in front that say which of several it is.
+// core is the heading without the leading words that tell several of its kind apart.
 func (c *column) core() string {
 	words := strings.Fields(c.words)
 	for len(words) > 1 && (slices.Contains(others, words[0]) || slices.Contains(invoices, words[0])) {
@@ -277,7 +275,7 @@ func (c *column) core() string {
 	return strings.Join(words, " ")
 }
 
-// secondary reports whether the heading says that there is another column that comes first.
+// secondary reports whether the heading implies a primary column elsewhere.
 func (c *column) secondary() bool {
 	return c.meant == nil && slices.ContainsFunc(strings.Fields(c.words), func(w string) bool {
 		return slices.Contains(others, w) || len(w) == 1 && w >= "2" && w <= "9"

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Of a hundred rows, so many may have no id or one that another row has: they wait, and the
-// others go on. Where the heading says that it is the id, more may.
+// Percentages of rows that may have no id or another row's: they wait, and the others go on. More may if the
+// heading names the id.
 const (
 	mayLack      = 5
 	mayLackKnown = 20
 	mayLackRows  = 2 // in any case, where the heading speaks of an id
 )
 
-// identity finds the column that identifies a customer.
+// identity finds the column with the customer's id.
 func (p *proposing) identity() {
 	if len(p.said.ID) > 0 {
 		for _, name := range p.said.ID {
@@ -61,9 +61,9 @@ func (p *proposing) identity() {
 	p.identifyBy(p.id[0].asIDWhy())
 }
 
-// outranks reports whether a column may be the id although another one, whose heading says
-// that it is, has the same values in many rows. A row is an invoice, say, or a contract then,
-// and what is different in each row is that one's number.
+// outranks reports whether a column may be the id although another one, with the heading of an id, has the
+// same values in many rows. In that case each row is, for example, an invoice or a contract, and the values
+// that differ are its number.
 func (c *column) outranks(unfit []*column) bool {
 	for _, other := range unfit {
 		if other.score(roleID) < 900 || other.shared() <= other.mayLack() {
@@ -76,8 +76,7 @@ func (c *column) outranks(unfit []*column) bool {
 	return true
 }
 
-// namesCustomer reports whether the heading says whose number it is, and not only that it is
-// one.
+// namesCustomer reports whether the heading names a customer's number, and not just any number.
 func (c *column) namesCustomer() bool { return c.score(roleID) > 0 && !slices.Contains(alone, c.words) }
 
 // ofManyAlike reports whether nobody would think of a column as an id.
@@ -85,7 +84,7 @@ func (c *column) ofManyAlike() bool {
 	return c.dates*2 > c.filled || c.amounts*2 > c.filled || c.lands*2 > c.filled || len(c.times)*2 < c.filled
 }
 
-// likelyIDs returns the columns that serve about as well as the best one, three at most.
+// likelyIDs returns the columns about as good as the best one, three at most.
 func likelyIDs(fit []*column) []*column {
 	n := 1
 	if fit[0].meant != nil {
@@ -116,7 +115,7 @@ func (p *proposing) identifyBy(why string) {
 	p.rule("scope", "tenant", "another company may have the same numbers")
 }
 
-// idNotes tells which rows will wait because of their id.
+// idNotes lists the rows that will wait because of their id.
 func (p *proposing) idNotes(c *column) {
 	if n := c.rows - c.filled; n > 0 && !c.leavesBlankOut() {
 		p.note("%s nothing in %q: nobody can tell whose they are, so they wait.", rowsHave(n), c.name)
@@ -139,7 +138,7 @@ func rowsHave(n int) string {
 	return fmt.Sprintf("%d rows have", n)
 }
 
-// asID is how much speaks for a column as id, of those that can be one.
+// asID scores a column as id, among the possible ones.
 func (c *column) asID() int {
 	points := c.score(roleID)
 	if c.codes*10 >= c.filled*9 {
@@ -175,7 +174,7 @@ func (c *column) mayLack() int {
 	return c.rows * mayLack / 100
 }
 
-// isElse reports whether the heading says that a column is something else than an id.
+// isElse reports whether the heading stands for something other than an id.
 func (c *column) isElse() bool {
 	if c.score(roleID) > 0 {
 		return false
@@ -191,8 +190,7 @@ func (c *column) isElse() bool {
 	return false
 }
 
-// countingWords stand above a column that counts the rows as well as above one that counts
-// customers.
+// countingWords are headings of columns that count either the rows or the customers.
 var countingWords = []string{"number", "nummer", "numero", "nr", "no"}
 
 // noID says why a column cannot identify a customer; "" when it can.

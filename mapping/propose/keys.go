@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// byKey takes the id from the keys of a database's table: the primary key, or a business number
-// that the database keeps unique. It reports whether there was one.
+// byKey takes the id from the keys of a database's table: the primary key, or a business number with a unique
+// constraint. It reports whether there was one.
 func (p *proposing) byKey() bool {
 	var found [][]*column
 	var options, reasons []string
@@ -46,7 +46,7 @@ func (p *proposing) hasRule(path string) bool {
 	return slices.ContainsFunc(p.out.Rules, func(r Rule) bool { return r.Path == path })
 }
 
-// named returns the columns of these names; nil where one is not there.
+// named returns the columns of these names; nil if one is missing.
 func (p *proposing) named(names []string) (found []*column) {
 	for _, name := range names {
 		i := slices.IndexFunc(p.columns, func(c *column) bool { return c.name == name })

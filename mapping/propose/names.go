@@ -48,7 +48,7 @@ func (p *proposing) names() {
 	p.contactName(n)
 }
 
-// displayName is the column by which a known program shows every customer; nil for none.
+// displayName returns the column that a known program displays as the customer's name; nil for none.
 func (p *proposing) displayName(company *column) *column {
 	i := slices.IndexFunc(p.columns, func(c *column) bool { return c != company && c.meant != nil && c.meant.role == roleName })
 	if i < 0 {
@@ -58,10 +58,10 @@ func (p *proposing) displayName(company *column) *column {
 	return p.columns[i]
 }
 
-// companyOrLast are headings of a column that holds companies, and the last names of persons.
+// companyOrLast are headings of a column with companies, and with the last names of persons.
 var companyOrLast = []string{"co last name", "company last name", "company or last name", "firma nachname", "firma name", "name firma"}
 
-// company returns the column with the companies' names. It is the id where that is their name.
+// company returns the column with the companies' names. The id column serves if its values are names.
 func (p *proposing) company(text func(*column) bool) *column {
 	if c := p.claim(roleCompany, text); c != nil {
 		return c
@@ -85,8 +85,8 @@ func (p *proposing) company(text func(*column) bool) *column {
 	return c
 }
 
-// byKind returns the columns of an export in which the kind of an address decides which of them
-// holds its name. All are taken, also those that are still empty.
+// byKind returns the columns of an export in which the kind of an address decides on the column of its name.
+// It returns all, even empty ones.
 func (p *proposing) byKind() called {
 	const kind = "adressattyp"
 	var n called
@@ -169,7 +169,7 @@ func (n called) otherName() string {
 	return n.other.trimmed()
 }
 
-// customerName makes the name of the customer: the company, or the person where there is none.
+// customerName sets the name of the customer: the company, or the person if there is none.
 func (p *proposing) customerName(n called) {
 	columns := some(n.company, n.more)
 	whole := n.company != nil && n.company.filled == n.company.rows && !n.byKind
@@ -202,7 +202,7 @@ func (p *proposing) contactName(n called) {
 	p.rule("customer.people[0].name", name, why, append(append(some(n.contact), n.person...), some(n.company, n.more, n.other)...)...)
 }
 
-// first is the expression of the first that is not blank.
+// first returns an expression for the first value that is not blank.
 func first(expressions ...string) string {
 	var there []string
 	for _, e := range expressions {
@@ -216,7 +216,7 @@ func first(expressions ...string) string {
 	return "coalesce(" + strings.Join(there, ", ") + ")"
 }
 
-// some returns the columns that are there.
+// some returns the columns other than nil.
 func some(columns ...*column) (there []*column) {
 	for _, c := range columns {
 		if c != nil {
@@ -226,7 +226,7 @@ func some(columns ...*column) (there []*column) {
 	return there
 }
 
-// anyText asks for the column with the names where no heading tells.
+// anyText asks for the column with the names if no heading tells.
 func (p *proposing) anyText() *column {
 	var found []*column
 	var options []string

@@ -10,21 +10,21 @@ import (
 	"payersync/connector"
 )
 
-// Words of a status: of those who are customers, and of those who are none any more.
+// Words of a status: for present customers, and for former ones.
 var (
 	activeWords   = []string{"active", "aktiv", "actif", "active ", "attivo", "attiva", "actief", "activo", "activa", "open", "live", "current", "ok", "enabled", "in use", "kunde", "customer", "client", "klant", "cliente", "debitor", "laufend"}
 	inactiveWords = []string{"inactive", "inaktiv", "inactif", "inattivo", "inattiva", "inactief", "inactivo", "inactiva", "archived", "archiviert", "closed", "gesperrt", "geschlossen", "blocked", "bloque", "bloqué", "bloccato", "geblokkeerd", "bloqueado", "deleted", "gelöscht", "disabled", "dormant", "ehemalig", "former", "stopped", "on hold", "prospect", "lead", "interessent", "gekündigt", "passif", "left", "cancelled", "cessato", "parti", "supplier", "vendor", "lieferant", "fournisseur", "fornitore", "leverancier", "proveedor", "kreditor"}
 )
 
-// The words of flags, with the marks that people put into a table.
+// The words of flags, with the usual marks in tables.
 var (
 	yesFlags, noFlags = connector.FlagWords()
 	yesWords          = append(yesFlags, "x", "✓")
 	noWords           = append(noFlags, "-")
 )
 
-// What payment by direct debit is called, in plain words: phrases that a value may hold, and
-// words that mean it only where they are the whole value, as "SEPA" is a transfer elsewhere.
+// Names of payment by direct debit, in plain words: phrases within a value, and words that count only as the
+// whole value, as "SEPA" may be a transfer otherwise.
 var (
 	debitWords = []string{
 		"direct debit", "direct debits", "directdebit", "dd mandate", "bacs dd", "sepa dd", "sdd", "autopay", "sepa mandate", "sepa mandat", "sepa mandaat",
@@ -32,7 +32,7 @@ var (
 		"prelevement", "prelevements", "addebito", "rid bancario", "incasso", "domiciliacion", "domiciliado", "domiciliada", "domiciliados", "adeudo",
 	}
 	debitAlone = []string{"dd", "sepa", "rid", "bacs", "ncc"}
-	// otherWays are how words begin that say another way of payment.
+	// otherWays are beginnings of words for other ways of payment.
 	otherWays = []string{"uberweis", "ueberweis", "bankuberweis", "sepauberweis", "dauerauftrag", "transfer", "virement", "bonifico", "overboeking", "overschrijving", "standing", "card", "karte", "kreditkarte", "creditcard", "carta", "carte", "tarjeta"}
 )
 
@@ -49,7 +49,7 @@ func isOtherWay(words string) bool {
 	})
 }
 
-// invertedHeadings are those of columns in which a yes means that somebody is no customer.
+// invertedHeadings are headings of columns with a yes for former customers.
 var invertedHeadings = []string{"disabled", "deleted", "suspended", "stopped", "closed", "do not use", "discontinued", "obsolete", "deaktiviert", "geloscht", "supprime", "eliminato", "verwijderd", "eliminado", "inactive", "archived", "blocked", "on hold", "inaktiv", "gesperrt", "inactif", "bloque", "inattivo", "bloccato", "inactief", "geblokkeerd", "inactivo", "bloqueado"}
 
 func isFlag(cell string) bool {
@@ -57,10 +57,10 @@ func isFlag(cell string) bool {
 	return slices.Contains(yesWords, cell) || slices.Contains(noWords, cell)
 }
 
-// most values that a status or a way of payment has.
+// maxKinds is the largest number of values of a status or a way of payment.
 const maxKinds = 12
 
-// payers finds which rows are to be customers.
+// payers finds the rows to include as customers.
 func (p *proposing) payers() {
 	var conditions, reasons []string
 	var columns []*column
@@ -77,7 +77,7 @@ func (p *proposing) payers() {
 	}
 }
 
-// total leaves out the lines at the end that count the others, where they have an id like them.
+// total excludes the lines of totals at the end, if they have an id like the others.
 func (p *proposing) total() (*column, string, string) {
 	if len(p.id) != 1 {
 		return nil, "", ""
@@ -97,11 +97,10 @@ func (p *proposing) total() (*column, string, string) {
 	return c, "not (" + strings.Join(are, " || ") + ")", "lines that count the customers, or describe the columns, are none"
 }
 
-// stamped matches a line that says when the file was exported.
+// stamped matches a line with the time of the export.
 var stamped = regexp.MustCompile(`[12][0-9]{3}.* [0-9]{1,2}:[0-9]{2}`)
 
-// likeTotal is how an expression knows a total again, whose number is another one the next
-// time.
+// likeTotal returns an expression for a total, whose number changes from export to export.
 func (c *column) likeTotal(text string) string {
 	isStamped := func(v string) bool { return stamped.MatchString(v) }
 	if isStamped(text) && !slices.ContainsFunc(c.common(), isStamped) {
@@ -131,7 +130,7 @@ func (c *column) likeTotal(text string) string {
 // placeholder matches names that stand for nobody, or for many.
 var placeholder = regexp.MustCompile(`^(cash (sales?|customers?|account)|counter sales?|walk-?in( customers?)?|sundry( customers?| sales)?|miscellaneous customers?|barverk(auf|äufe)|laufkundschaft|diverse (kunden|debitoren)|ventes? comptoir|clients? divers|clienti vari|passanten)$|\b(do not|don't) use\b|\bnicht (mehr )?(verwenden|benutzen)\b|\bne (pas|plus) utiliser\b|\bnon usare\b|\bniet (meer )?gebruiken\b|\bno usar\b`)
 
-// placeholders leaves out names as cash sales, and those that say that they are not to be used.
+// placeholders excludes names such as cash sales, and names marked as not to be used.
 func (p *proposing) placeholders() (*column, string, string) {
 	c := p.name.company
 	if c == nil {
@@ -184,7 +183,7 @@ func (p *proposing) suppliers() (*column, string, string) {
 	return p.take(c, customers)
 }
 
-// take goes by a reading that is sure. One that leaves most rows out is asked for.
+// take uses a certain reading. It asks if the reading excludes most rows.
 func (p *proposing) take(c *column, r reading) (*column, string, string) {
 	if r.kept*2 < c.rows {
 		return p.read(c, []reading{r})
@@ -192,8 +191,7 @@ func (p *proposing) take(c *column, r reading) (*column, string, string) {
 	return c, r.condition, r.why
 }
 
-// customers finds a column that says yes of customers, or of suppliers where no column says
-// it of customers.
+// customers finds a column with yes for customers, or with yes for suppliers if there is none for customers.
 func (p *proposing) customers() (*column, string, string) {
 	flags := func(c *column) bool { return c.flags == c.filled && len(c.times) <= 2 }
 	if c := p.first(roleCustomer, flags); c != nil {
@@ -211,22 +209,22 @@ func (p *proposing) customers() (*column, string, string) {
 	return nil, "", ""
 }
 
-// of returns the values that are among words, the commonest first.
+// of returns the values among words, the commonest first.
 func (c *column) of(words []string) []string {
 	return slices.DeleteFunc(c.common(), func(v string) bool { return !slices.Contains(words, v) })
 }
 
-// status finds a column that says who is a customer still.
+// status finds a column that tells present customers from former ones.
 func (p *proposing) status() (*column, string, string) {
 	return p.sorted(p.first(roleStatus, func(c *column) bool { return len(c.times) <= maxKinds }))
 }
 
-// kind finds a column that tells customers from prospects and suppliers.
+// kind finds a column for telling customers from prospects and suppliers.
 func (p *proposing) kind() (*column, string, string) {
 	return p.sorted(p.first(roleKind, func(c *column) bool { return len(c.times) <= maxKinds && c.sum(inactiveWords) > 0 }))
 }
 
-// leavers finds a column that holds the day on which somebody has left.
+// leavers finds a column with the day on which a customer left.
 func (p *proposing) leavers() (*column, string, string) {
 	c := p.first(roleLeft, func(c *column) bool { return (c.dates+c.sum(c.serials()))*10 >= c.filled*9 })
 	if c == nil {
@@ -258,7 +256,7 @@ func isNoDay(day string) bool {
 	return year != "" && (year < "1901" || year > "2900")
 }
 
-// sorted goes by the values of a column that sorts customers out.
+// sorted uses the values of a column to tell customers from others.
 func (p *proposing) sorted(c *column) (*column, string, string) {
 	if c == nil {
 		return nil, "", ""
@@ -297,8 +295,8 @@ func (p *proposing) sorted(c *column) (*column, string, string) {
 	return p.askStatus(c, in, out, other)
 }
 
-// meaning is what the heading says that a value stands for: of 0 "active" below
-// "Status (0 = active, 1 = blocked)". It is the value itself where the heading says nothing.
+// meaning returns the heading's explanation of a value: for 0 "active" below "Status (0 = active, 1 =
+// blocked)". It is the value itself if the heading explains none.
 func (c *column) meaning(value string) string {
 	if meant := c.legend[value]; meant != "" {
 		return meant
@@ -312,7 +310,7 @@ func hasPart(value string, words []string) bool {
 	return len(parts) > 1 && slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(words, strings.TrimSpace(part)) })
 }
 
-// askStatus asks about values of a status that are no words for it.
+// askStatus asks about values of a status other than known words.
 func (p *proposing) askStatus(c *column, in, out, other []string) (*column, string, string) {
 	var readings []reading
 	if len(in) > 0 {
@@ -332,7 +330,7 @@ func (p *proposing) askStatus(c *column, in, out, other []string) (*column, stri
 	return p.read(c, readings)
 }
 
-// askFlags asks about yes and no below a heading of which a word is not known.
+// askFlags asks about yes and no below a heading with an unknown word.
 func (p *proposing) askFlags(c *column, inverted bool) (*column, string, string) {
 	marked, no := c.of(yesWords), false
 	if len(marked) == 0 {
@@ -354,9 +352,9 @@ type reading struct {
 	kept                   int // rows
 }
 
-// isCondition reports whether a database's column says yes or no in every row, so that it is a
-// condition by itself, and whether these values are those for yes. A row that says neither later
-// waits then, and is not left out in silence.
+// isCondition reports whether a database's column holds yes or no in every row, so that it is a condition by
+// itself, and whether these values are those for yes. A later row with neither waits, and is not silently
+// excluded.
 func (c *column) isCondition(values []string) (yes, is bool) {
 	for v := range c.times {
 		if _, known := connector.ReadFlag(v); !known {
@@ -393,7 +391,7 @@ func (c *column) allBut(values []string) reading {
 	return reading{fmt.Sprintf("all but %s (%s rows)", listed(values), of(c.rows-c.sum(values), c.rows)), condition, fmt.Sprintf("%s rows are left out by %q", of(c.sum(values), c.rows), c.name), c.rows - c.sum(values)}
 }
 
-// read asks which of several readings of a status is right.
+// read asks for the right one of several readings of a status.
 func (p *proposing) read(c *column, readings []reading) (*column, string, string) {
 	if !slices.ContainsFunc(readings, func(r reading) bool { return r.condition == "" }) {
 		readings = append(readings, c.everybody())
@@ -410,7 +408,7 @@ func (p *proposing) read(c *column, readings []reading) (*column, string, string
 	return c, r.condition, r.why
 }
 
-// payment finds a column that says who pays by direct debit.
+// payment finds a column that tells payers by direct debit.
 func (p *proposing) payment() (*column, string, string) {
 	c := p.first(rolePayment, func(c *column) bool { return len(c.times) <= maxKinds })
 	if c == nil {
@@ -481,7 +479,7 @@ func listed(values []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// mandate decides who is asked for a mandate.
+// mandate decides which payers are asked for a mandate.
 func (p *proposing) mandate() {
 	if len(p.emails) == 0 {
 		p.note("No column with the customers' e-mail addresses is taken: customers would be created, and nobody would be asked for a mandate.")

@@ -1,16 +1,15 @@
-// Package propose makes a first mapping for a table that nobody has described: which column
-// identifies a customer, which rows are payers, and what name, contact and address are made
-// of, each with the reason for it. It goes by the headings, in English, German, French,
-// Italian, Dutch and Spanish, and by the values: a column of e-mail addresses is one whose
-// values are e-mail addresses.
+// Package propose proposes a first mapping for an unknown table: the column that identifies a customer, the
+// rows of payers, and the columns for name, contact and address, each with its reason. It uses the headings,
+// in English, German, French, Italian, Dutch and Spanish, and the values: a column with e-mail addresses in
+// it is a column of e-mail addresses.
 //
 //	Table ──From──▶ Proposal ──File──▶ mapping.yaml
 //	                  │  ▲
 //	        Questions ▼  │ answers: where two readings are about equally likely
 //	                 a person
 //
-// It is a function of the table and the answers. What a table was read from, who is asked,
-// and where the file goes is the caller's.
+// It is a function of the table and the answers. The caller reads the table, asks a person, and writes the
+// file.
 package propose
 
 import (
@@ -41,7 +40,7 @@ type Proposal struct {
 	Refused   []Note     `json:"refused"`   // columns that one might take for the id, likeliest first
 	Notes     []string   `json:"notes"`     // what a person should know of the values
 	Questions []Question `json:"questions"` // what was not sure
-	// Recognised is the program that wrote the table; nil where it is not known.
+	// Recognised is the program that wrote the table; nil if unknown.
 	Recognised *Recognised `json:"recognised"`
 	First      int         `json:"-"` // the rows that it goes by, where the export has more; 0 for all
 	Stored     bool        `json:"-"` // the rows are those of a database
@@ -61,7 +60,7 @@ type Note struct {
 	Why    string `json:"why"`
 }
 
-// Question has several readings of which none is much likelier.
+// Question has several readings of similar likelihood.
 type Question struct {
 	Topic   string   `json:"topic"` // what an answer is known by
 	Text    string   `json:"question"`
@@ -70,8 +69,8 @@ type Question struct {
 	Said    bool     `json:"said"`    // somebody has answered it
 }
 
-// Said are answers: which option of a question by its topic, and the id columns where
-// somebody has named them.
+// Said holds a person's answers: the chosen option of each question by its topic, and the id columns if
+// given.
 type Said struct {
 	Answers map[string]int
 	ID      []string
@@ -106,7 +105,7 @@ func From(t Table, said Said) Proposal {
 	return p.proposal()
 }
 
-// proposing is a proposal that is being made.
+// proposing is a proposal under construction.
 type proposing struct {
 	said    Said
 	rows    [][]string
@@ -124,8 +123,7 @@ type proposing struct {
 	out Proposal
 }
 
-// choose returns which option to go by: what was answered, or the first. Where that is not
-// sure, it is a question.
+// choose returns the option to use: the answered one, or the first. If that is uncertain, it adds a question.
 func (p *proposing) choose(topic, text string, sure bool, options ...string) int {
 	taken, answered := p.said.Answers[topic]
 	if taken < 0 || taken >= len(options) {
@@ -157,8 +155,7 @@ func (p *proposing) leave(c *column, why string) {
 	}
 }
 
-// free returns the columns that may play a role, likeliest first: those that nothing else is
-// made of, and whose values fit.
+// free returns the candidate columns for a role, likeliest first: unused so far, and with fitting values.
 func (p *proposing) free(r role, fits func(*column) bool) []*column {
 	var found []*column
 	for _, c := range p.columns {
@@ -178,7 +175,7 @@ func (p *proposing) first(r role, fits func(*column) bool) *column {
 	return nil
 }
 
-// order is that of the rules in a mapping file.
+// order is the order of the rules in a mapping file.
 var order = []string{
 	"region", "key.customerNumber", "scope", "include", "customer.name",
 	"customer.people[0].name", "customer.people[0].email", "customer.people[0].phone",
@@ -203,7 +200,7 @@ func (p *proposing) proposal() Proposal {
 	return p.out
 }
 
-// emptyColumn is why a column is left that holds nothing.
+// emptyColumn is the reason for not using an empty column.
 const emptyColumn = "it is empty"
 
 // of says how many of several.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Recognised is the program whose export a table is, and the headings that tell.
+// Recognised is the program of an export, and the headings it was recognised by.
 type Recognised struct {
 	Program  string   `json:"program"`
 	Headings []string `json:"headings"`
@@ -17,8 +17,8 @@ func (r Recognised) String() string {
 	return fmt.Sprintf("An export of %s, by the headings %s.", r.Program, strings.Join(r.Headings, ", "))
 }
 
-// recognise finds the program that wrote the table, and tells its columns what they hold. Of
-// several programs, the one with most headings in common is taken.
+// recognise finds the program that wrote the table, and gives the columns their meanings. Of several
+// programs, the one with most headings in common counts.
 func (p *proposing) recognise() {
 	for _, e := range exports() {
 		if (p.export == nil || len(e.known) > len(p.export.known)) && !slices.ContainsFunc(e.known, func(h string) bool { return p.called(h) == nil }) {
@@ -57,8 +57,8 @@ type filter struct {
 	condition, why string
 }
 
-// filters are the conditions of a known export: what its columns say of who is a customer.
-// They stand there even where every row fulfils them, because the next export may differ.
+// filters are the conditions of a known export for being a customer. They are written even if every row
+// fulfils them, because the next export may differ.
 func (p *proposing) filters() (out []filter) {
 	for _, c := range p.columns {
 		if c.meant == nil {
@@ -83,7 +83,7 @@ func (p *proposing) filters() (out []filter) {
 	return out
 }
 
-// warnOfMarkup notes columns that rules read and whose texts are written as in a web page.
+// warnOfMarkup notes used columns with texts written as in a web page.
 func (p *proposing) warnOfMarkup() {
 	for _, c := range p.columns {
 		if c.used && c.markup > 0 {

@@ -11,8 +11,7 @@ import (
 	"payersync/mapping"
 )
 
-// region finds the country whose phone numbers are written without a country code, and makes
-// the rule of the phone number.
+// region finds the country of phone numbers without a country code, and writes the rule of the phone number.
 func (p *proposing) region() {
 	if p.phoneColumns == nil {
 		return
@@ -32,8 +31,8 @@ func (p *proposing) region() {
 	p.rule("customer.people[0].phone", value, understoodWhy(understood, all), p.phoneColumns...)
 }
 
-// homeCountry is the country that most customers are in. Where a column names the country,
-// it is that of the rows without one.
+// homeCountry is the country of most customers. If a column names the country, it is the country of the rows
+// without one.
 func (p *proposing) homeCountry() (code, why string) {
 	votes, why := p.hints(), "the endings of the e-mail addresses and the forms of the postcodes say so"
 	sure := p.country != nil && p.country.filled*100 >= p.country.rows*95
@@ -66,8 +65,8 @@ func (p *proposing) homeCountry() (code, why string) {
 	return code, why
 }
 
-// hints counts the countries that e-mail addresses end in, or postcodes have the form of, of the
-// rows that name none.
+// hints counts the countries by endings of e-mail addresses and forms of postcodes, in rows without a
+// country.
 func (p *proposing) hints() map[string]int {
 	votes := map[string]int{}
 	for _, row := range p.rows {
@@ -88,7 +87,7 @@ func (p *proposing) hints() map[string]int {
 	return votes
 }
 
-// countries counts the countries that a column names.
+// countries counts the countries in a column.
 func (c *column) countries() map[string]int {
 	votes := map[string]int{}
 	for v, n := range c.times {
@@ -106,7 +105,7 @@ func ranked(votes map[string]int) []string {
 	})
 }
 
-// ending returns the country that an e-mail address ends in.
+// ending returns the country of an e-mail address's ending.
 func ending(email string) string {
 	end := strings.ToUpper(email[strings.LastIndexByte(email, '.')+1:])
 	if end == "UK" {
@@ -120,14 +119,14 @@ func ending(email string) string {
 	return ""
 }
 
-// postcodeForms are the forms of postcodes that only one country has.
+// postcodeForms are the forms of postcodes unique to one country.
 var postcodeForms = map[string]*regexp.Regexp{
 	"GB": regexp.MustCompile(`(?i)^[A-Z]{1,2}[0-9][A-Z0-9]? ?[0-9][A-Z]{2}$`),
 	"CA": regexp.MustCompile(`(?i)^[A-Z][0-9][A-Z] ?[0-9][A-Z][0-9]$`),
 	"NL": regexp.MustCompile(`(?i)^[1-9][0-9]{3} ?[A-Z]{2}$`),
 }
 
-// countryOfPostcode returns the country whose postcodes have this form; "" where none or several have.
+// countryOfPostcode returns the one country with postcodes of this form; "" if none or several have.
 func countryOfPostcode(cell string) string {
 	for code, form := range postcodeForms {
 		if form.MatchString(cell) {
@@ -140,7 +139,7 @@ func countryOfPostcode(cell string) string {
 // maxTried is how many phone numbers are tried.
 const maxTried = 1000
 
-// understood counts the phone numbers that are numbers of a country, or name one.
+// understood counts the phone numbers valid in a country, or with a country code.
 func (p *proposing) understood(region string) (n, all int) {
 	for _, row := range p.rows {
 		if all == maxTried {

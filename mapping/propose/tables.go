@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Likely is how much speaks for a table that it holds the customers, by its name and its columns;
-// 0 or less is nothing. A table without a column for a name is none.
+// Likely scores a table as the table of customers, by its name and its columns; 0 or less means no sign of
+// it. A table without a column for a name scores none.
 func Likely(name string, columns []string) int {
 	points := 0
 	words := strings.Fields(plainWords(name[strings.LastIndexByte(name, '.')+1:]))

@@ -12,7 +12,7 @@ var templateCell = regexp.MustCompile(`(?i)^[(\[<]?(required|optional|mandatory|
 // templateRows is how many rows below the headings a template may fill.
 const templateRows = 3
 
-// setTemplatesAside moves rows that repeat the headings, or describe them, to the totals: they are no
+// setTemplatesAside moves rows with repeated headings, or descriptions of them, to the totals: they are no
 // customers.
 func (t *Table) setTemplatesAside() {
 	rows := make([][]string, 0, len(t.Rows))
