@@ -10,9 +10,8 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 )
 
-// App gives the access tokens that an application gets for itself, without a
-// person's consent. Nothing of them is stored: another is one request away. It is
-// an oauth2.TokenSource, safe for concurrent use.
+// App provides an application's own access tokens, without a person's consent. It stores none: another is one
+// request away. It is an oauth2.TokenSource, safe for concurrent use.
 type App struct {
 	config clientcredentials.Config
 	http   *http.Client
@@ -23,8 +22,8 @@ type App struct {
 	renewAt time.Time // zero for when it is refused
 }
 
-// NewApp returns the tokens of an application that identifies itself by the
-// client credentials of p. now judges when a token is to be replaced.
+// NewApp returns the tokens of an application with the client credentials of p. now is the clock for renewing
+// tokens.
 func NewApp(p Provider, now func() time.Time) *App {
 	p = p.settled()
 	return &App{
@@ -36,7 +35,7 @@ func NewApp(p Provider, now func() time.Time) *App {
 	}
 }
 
-// Token returns a token that is good now. The error is a *connector.RemoteError.
+// Token returns a valid token. The error is a *connector.RemoteError.
 func (a *App) Token() (*oauth2.Token, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,8 +57,8 @@ func (a *App) Token() (*oauth2.Token, error) {
 	return got, nil
 }
 
-// Refused tells that the remote system refused an access token before its time:
-// the next Token is another one (fault F21).
+// Refused reports that the remote system refused an access token early: the next Token is another one (fault
+// F21).
 func (a *App) Refused(access string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,8 +13,7 @@ import (
 	"payersync/connector"
 )
 
-// Listen opens the port of a redirect address on this machine, which must be a
-// plain http address of loopback with a port.
+// Listen opens the port of a redirect address on this machine: a plain http address of loopback with a port.
 func Listen(ctx context.Context, redirect string) (net.Listener, error) {
 	u, err := url.Parse(redirect)
 	if err != nil || u.Scheme != "http" || u.Port() == "" || !connector.IsLoopback(u.Hostname()) {
@@ -31,10 +30,9 @@ func Listen(ctx context.Context, redirect string) (net.Listener, error) {
 	return listener, nil
 }
 
-// Await serves the redirect address until the answer to the consent comes, and
-// returns its parameters. Requests that are not that answer are refused and
-// change nothing, so that nobody can spoil a consent by guessing. It closes the
-// listener and waits for what it started.
+// Await serves the redirect address until the answer to the consent comes, and returns its parameters. It
+// refuses all other requests without effect, so nobody can spoil a consent by guessing. It closes the
+// listener and waits for its goroutines.
 func (c *Consent) Await(ctx context.Context, listener net.Listener) (url.Values, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.ends.Sub(c.now()))
 	defer cancel()

@@ -20,9 +20,8 @@ import (
 // ConsentLife is how long a person may take to give a consent (fault F30).
 const ConsentLife = 10 * time.Minute
 
-// Consent is one request for a person's consent: an address to open in a browser,
-// and one redirect to expect. It holds the state and the PKCE verifier that bind
-// the two to each other.
+// Consent is one request for a person's consent: an address to open in a browser, and one redirect to expect.
+// Its state and PKCE verifier bind the two together.
 type Consent struct {
 	provider Provider
 	state    string
@@ -32,15 +31,15 @@ type Consent struct {
 	used     atomic.Bool
 }
 
-// Ask begins a consent that the given address will be redirected to; it is the
-// one registered with the vendor, character by character.
+// Ask begins a consent with the given redirect address, as registered with the vendor, character by
+// character.
 func Ask(p Provider, redirect string, now func() time.Time) *Consent {
 	p = p.settled()
 	p.OAuth.RedirectURL = redirect
 	return &Consent{provider: p, state: rand.Text(), verifier: oauth2.GenerateVerifier(), ends: now().Add(ConsentLife), now: now}
 }
 
-// URL returns the address that a person opens to give the consent.
+// URL returns the address for a person to give the consent.
 func (c *Consent) URL() string {
 	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(c.verifier)}
 	for key, value := range maps.All(c.provider.Params) {
@@ -60,10 +59,9 @@ func (e *RedirectError) Error() string {
 	return fmt.Sprintf("the consent was not taken in: %s; run payersync connect again and give it once more", e.Why)
 }
 
-// Accept checks the address that the browser was redirected to and returns its
-// parameters. It is accepted once, within ConsentLife, at the exact redirect
-// address, and only with the state of this consent; the error is a
-// *RedirectError (fault F30).
+// Accept checks the redirected address and returns its parameters. It is accepted once, within ConsentLife,
+// at the exact redirect address, and only with the state of this consent. The error is a *RedirectError
+// (fault F30).
 func (c *Consent) Accept(redirected *url.URL) (url.Values, error) {
 	query, err := url.ParseQuery(redirected.RawQuery)
 	switch {
@@ -85,8 +83,8 @@ func (c *Consent) Accept(redirected *url.URL) (url.Values, error) {
 	return query, nil
 }
 
-// isOurs reports whether an address is the registered one, but for its query and
-// for the path "/" that browsers give an address without one.
+// isOurs reports whether an address is the registered one, except for its query and the path "/" added by
+// browsers.
 func (c *Consent) isOurs(redirected *url.URL) bool {
 	at := *redirected
 	at.RawQuery, at.ForceQuery, at.Fragment, at.RawFragment = "", false, "", ""
@@ -94,8 +92,8 @@ func (c *Consent) isOurs(redirected *url.URL) bool {
 	return at.String() == registered || at.Path == "/" && strings.TrimSuffix(at.String(), "/") == registered
 }
 
-// twice reports whether a parameter that decides something is given twice: one
-// reader would take the first and another the last.
+// twice reports whether an important parameter is given twice: one reader would use the first and another the
+// last.
 func twice(query url.Values) bool {
 	for _, key := range []string{"state", "code", "error", "realmId"} {
 		if len(query[key]) > 1 {
@@ -146,7 +144,7 @@ func (c *Consent) Redeem(ctx context.Context, query url.Values) (Grant, error) {
 	return Grant{got, query, c.now()}, nil
 }
 
-// Tenant is an organisation that a consent reaches.
+// Tenant is an organisation within a consent's reach.
 type Tenant struct{ ID, Name string }
 
 // Choose returns the organisation with the wanted id, or the only one there is

@@ -1,7 +1,6 @@
-// Package credentials keeps the consents that people gave: it asks for one,
-// stores its tokens sealed in the ledger, and renews them for whoever reads a
-// system in that person's name. What a token is good for, which organisation it
-// should reach and how a vendor names its addresses are left to the callers.
+// Package credentials manages people's consents: it asks for one, stores its tokens sealed in the ledger, and
+// renews them for the sources. The callers decide about the use of a token, its organisation and the
+// addresses of a vendor.
 //
 // # One consent
 //
@@ -10,8 +9,8 @@
 //
 // # One renewal
 //
-// A refresh token that rotates is used by one refresher at a time, across
-// goroutines and processes, and what it gave is durable before it is used:
+// One refresher at a time uses a rotating refresh token, across goroutines and processes. Its new tokens are
+// durable before they are used:
 //
 //	          lease of this generation
 //	stale ───────────────────────────▶ renewing ──answer──▶ saved (generation + 1) ──▶ usable

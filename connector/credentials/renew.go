@@ -16,8 +16,8 @@ import (
 	"payersync/state"
 )
 
-// A renewal that failed for a passing reason is tried again after a time that
-// doubles from minCoolDown to maxCoolDown, for all processes alike.
+// After a passing failure, a renewal is tried again after a pause that doubles from minCoolDown to
+// maxCoolDown, for all processes alike.
 const (
 	minCoolDown = 15 * time.Second
 	maxCoolDown = 15 * time.Minute
@@ -61,7 +61,7 @@ func (s *Source) lastResort(t state.Token) connector.Secret {
 	return t.Refresh
 }
 
-// next is the token set that follows t, as the server gave it.
+// next returns the token set after t, from the server's answer.
 func (s *Source) next(t state.Token, got *oauth2.Token) state.Token {
 	n := s.provider.tokenSet(t.Connection, got, s.ledger.Now())
 	n.Generation, n.Tenant, n.TenantName = t.Generation, t.Tenant, t.TenantName
@@ -145,8 +145,7 @@ func (s *Source) saveUnsaved(ctx context.Context) error {
 	return err
 }
 
-// broken notes that a person must connect again. Nothing asks the server any
-// more (fault F24).
+// broken stores that a person must connect again. No process asks the server after that (fault F24).
 func (s *Source) broken(ctx context.Context, t state.Token) error {
 	const why = "the consent was withdrawn, has lapsed, or its token was used by another program"
 	if err := s.ledger.Do(ctx, func(tx *state.Tx) error { return tx.BreakToken(s.connection, t.Generation, why) }); err != nil {
@@ -155,8 +154,7 @@ func (s *Source) broken(ctx context.Context, t state.Token) error {
 	return &ReconnectError{s.connection, why}
 }
 
-// coolDown notes a failure that may pass: a token endpoint in trouble says
-// nothing about the consent (fault F26).
+// coolDown stores a passing failure: a token endpoint in trouble says nothing about the consent (fault F26).
 func (s *Source) coolDown(ctx context.Context, t state.Token, cause error) (state.Token, error) {
 	now := s.ledger.Now()
 	fault := faultOf(cause)
@@ -202,8 +200,8 @@ func sortAnswer(answer *oauth2.RetrieveError) (connector.Fault, string) {
 	return connector.FaultUnavailable, "the token endpoint gave no usable answer"
 }
 
-// isInvalidGrant reports whether the server refused the refresh token itself,
-// the only answer that means anything for the consent (fault F26).
+// isInvalidGrant reports whether the server refused the refresh token itself. No other answer says anything
+// about the consent (fault F26).
 func isInvalidGrant(err error) bool {
 	var answer *oauth2.RetrieveError
 	return errors.As(err, &answer) && answer.ErrorCode == "invalid_grant" && answer.Response.StatusCode < http.StatusInternalServerError

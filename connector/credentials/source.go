@@ -32,8 +32,8 @@ type Provider struct {
 	IdleLife time.Duration // how long a refresh token works without being used; 0 when that is not known
 }
 
-// settled says how the client identifies itself where that was left open. To
-// find out by trying, as the library would, uses a refresh token twice.
+// settled chooses the client's way of authentication if the configuration does not. To detect it by trying,
+// like the library, would use a refresh token twice.
 func (p Provider) settled() Provider {
 	if p.OAuth.Endpoint.AuthStyle == oauth2.AuthStyleAutoDetect {
 		p.OAuth.Endpoint.AuthStyle = oauth2.AuthStyleInHeader
@@ -56,22 +56,22 @@ type Source struct {
 	failed  *connector.RemoteError // why the last try of this Source failed; nil before
 }
 
-// New returns the source of the consent that was given for a connection.
+// New returns the token source of a connection's consent.
 func New(ledger *state.Ledger, connection string, provider Provider) *Source {
 	s := &Source{connection: connection, provider: provider.settled(), ledger: ledger, holder: rand.Text(), turn: make(chan struct{}, 1)}
 	s.turn <- struct{}{}
 	return s
 }
 
-// Token returns a token that is good now. The error is a *ReconnectError when
-// only a person can mend it, else a *connector.RemoteError, or the ledger's.
+// Token returns a valid token. The error is a *ReconnectError when only a person can help, else a
+// *connector.RemoteError, or the ledger's.
 func (s *Source) Token() (*oauth2.Token, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), state.TokenLease+renewWithin)
 	defer cancel()
 	return s.TokenContext(ctx)
 }
 
-// TokenContext is Token for a caller that may give up.
+// TokenContext is Token with a context to cancel it.
 func (s *Source) TokenContext(ctx context.Context) (*oauth2.Token, error) {
 	t, err := s.fresh(ctx, s.usable)
 	if err != nil {
@@ -80,13 +80,12 @@ func (s *Source) TokenContext(ctx context.Context) (*oauth2.Token, error) {
 	return &oauth2.Token{AccessToken: t.Access.Expose(), TokenType: "Bearer", Expiry: t.ExpiresAt}, nil
 }
 
-// Refused tells that the remote system refused an access token before its time:
-// the next Token is another one, or an error that says why not (fault F21).
+// Refused reports that the remote system refused an access token early: the next Token is another one, or an
+// error with the reason (fault F21).
 func (s *Source) Refused(access string) { s.refused.Store(&access) }
 
-// KeepAlive renews the tokens when they are older than maxAge, so that a refresh
-// token does not lapse while nothing is read (fault F29). That an access token
-// still serves does not make up for a renewal that failed.
+// KeepAlive renews the tokens when they are older than maxAge, so a refresh token does not lapse without
+// reads (fault F29). It fails after a failed renewal, even if the access token still works.
 func (s *Source) KeepAlive(ctx context.Context, maxAge time.Duration) error {
 	young := func(t state.Token) bool { return s.ledger.Now().Sub(t.RefreshedAt).Abs() < maxAge }
 	t, err := s.fresh(ctx, young)
@@ -96,8 +95,8 @@ func (s *Source) KeepAlive(ctx context.Context, maxAge time.Duration) error {
 	return err
 }
 
-// fresh returns a token set that is good, renewed by whoever gets to it first.
-// One that is new serves who waited for it, however short its life.
+// fresh returns a valid token set, renewed by the first caller to get the lease. A new one serves all waiting
+// callers, however short its life.
 func (s *Source) fresh(ctx context.Context, good func(state.Token) bool) (state.Token, error) {
 	select {
 	case <-s.turn:
@@ -130,8 +129,7 @@ func (s *Source) fresh(ctx context.Context, good func(state.Token) bool) (state.
 	return t, err
 }
 
-// stored returns the newest token set; a *ReconnectError when there is none that
-// could ever be good.
+// stored returns the newest token set; a *ReconnectError when none can become valid.
 func (s *Source) stored(ctx context.Context) (state.Token, error) {
 	t, err := s.ledger.Token(ctx, s.connection)
 	switch {
@@ -162,15 +160,14 @@ func (s *Source) makeDo(t state.Token, why error) (state.Token, error) {
 	return t, nil
 }
 
-// coolsDown reports whether the next try to renew is not due. A time beyond any
-// wait was written by a clock that was set back since.
+// coolsDown reports whether the next try to renew is not due. A time beyond the longest pause comes from a
+// clock that was set back since.
 func (s *Source) coolsDown(t state.Token) bool {
 	wait := t.RetryAt.Sub(s.ledger.Now())
 	return 0 < wait && wait <= longestWait
 }
 
-// waiting says that the last try to renew failed and the next is not due; why it
-// failed is known to the process that tried.
+// waiting returns the error before the next try is due. Only the process of the failed try knows the cause.
 func (s *Source) waiting(until time.Time) error {
 	if s.failed != nil && s.failed.RetryAt.Equal(until) {
 		return s.failed
@@ -190,9 +187,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// usable reports whether the access token can be expected to be accepted.
-// expires_in is believed, whatever a document says (fault F21): a token is
-// renewed a minute, or a quarter of a short life, before its end; one without a
+// usable reports whether the access token will probably be accepted. expires_in is trusted over any document
+// (fault F21): a token is renewed a minute, or a quarter of a short life, before its end. A token without a
 // stated life serves until it is refused.
 func (s *Source) usable(t state.Token) bool {
 	if s.wasRefused(t) {
@@ -210,8 +206,8 @@ func (s *Source) wasRefused(t state.Token) bool {
 	return refused != nil && *refused == t.Access.Expose()
 }
 
-// ReconnectError says that a consent no longer works and a person must give it
-// anew. It is an unauthorized fault.
+// ReconnectError means a consent no longer works, and a person must give it anew. It is an unauthorized
+// fault.
 type ReconnectError struct{ Connection, Why string }
 
 // Error says what could not be done, why, and what to do next.
@@ -219,7 +215,7 @@ func (e *ReconnectError) Error() string {
 	return fmt.Sprintf("%s cannot be reached in your name: %s; run payersync connect %[1]s", e.Connection, e.Why)
 }
 
-// Unwrap returns the fault that callers go by.
+// Unwrap returns the fault for callers.
 func (e *ReconnectError) Unwrap() error {
 	return &connector.RemoteError{Op: "renew the access token", Fault: connector.FaultUnauthorized, Detail: e.Why}
 }

@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// Plain addresses: a local part without quotes, and the name of a host. Percent signs and
-// exclamation marks are left out, by which some servers still pass mail on to a third place.
+// Plain addresses: a local part without quotes, and the name of a host. Percent signs and exclamation marks
+// are excluded: some servers still use them to relay mail to a third place.
 var plainAddress = regexp.MustCompile("^[A-Za-z0-9#$&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9#$&'*+/=?^_`{|}~-]+)*" +
 	`@[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
 
@@ -41,7 +41,7 @@ func CheckAddress(s string) error {
 }
 
 var (
-	// anyAddress is whatever could be one, rather too much than too little.
+	// anyAddress matches anything like an address, rather too much than too little.
 	anyAddress = regexp.MustCompile(`"[^"]*"@[^\s<>()"',;]*|[^\s<>()"',;:]*@[^\s<>()"',;:]*`)
 	enhanced   = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}\b`)
 )
@@ -64,7 +64,7 @@ func cleaned(said, address string) string {
 	return s
 }
 
-// inOneLine returns a text without a character that could end a line or steer a terminal.
+// inOneLine returns a text without characters for line ends or terminal control.
 func inOneLine(s string) string {
 	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		switch {

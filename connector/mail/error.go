@@ -8,8 +8,8 @@ import (
 // Stage is how far a conversation came.
 type Stage string
 
-// The stages. What a server says before AtRecipient is about us, and it would say it of every
-// message; from there on it is about this one.
+// The stages. Before AtRecipient, a refusal is about us and applies to every message; from there on it is
+// about this one.
 const (
 	AtConnection Stage = "the connection"
 	AtGreeting   Stage = "the greeting"
@@ -20,8 +20,8 @@ const (
 	AtMessage    Stage = "the mail"
 )
 
-// OfThisMessage reports whether an answer at that stage is about one message and its recipient,
-// and not about every message of ours.
+// OfThisMessage reports whether an answer at that stage is about one message and its recipient, and not about
+// every message of ours.
 func (s Stage) OfThisMessage() bool { return s == AtRecipient || s == AtMessage }
 
 // Answer is what a mail server said, in one line and without addresses.
@@ -39,22 +39,22 @@ func (a Answer) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", a.Code, a.Text))
 }
 
-// RefusedError means that the server did not take a message and will not another time either.
+// RefusedError means a final refusal: the server will not accept the message later either.
 type RefusedError struct {
 	Stage  Stage
 	Answer Answer
 }
 
-// Error returns what was refused and in which words.
+// Error returns the refusal in the server's words.
 func (e *RefusedError) Error() string { return notTaken(e.Stage, e.Answer) }
 
-// DeferredError means that the server did not take a message, and may later.
+// DeferredError means the server refused a message for now, and may accept it later.
 type DeferredError struct {
 	Stage  Stage
 	Answer Answer
 }
 
-// Error returns what was not taken and in which words.
+// Error returns the refusal in the server's words.
 func (e *DeferredError) Error() string { return notTaken(e.Stage, e.Answer) }
 
 func notTaken(at Stage, a Answer) string {
@@ -64,7 +64,7 @@ func notTaken(at Stage, a Answer) string {
 	return fmt.Sprintf("the mail server did not take %s: %s", at, a)
 }
 
-// NotSentError means that there was no answer, and that nothing of the message had left.
+// NotSentError means there was no answer, and nothing of the message had left.
 type NotSentError struct {
 	Stage Stage
 	Err   error
@@ -76,8 +76,8 @@ func (e *NotSentError) Error() string { return "nothing was sent: " + e.Err.Erro
 // Unwrap returns the cause.
 func (e *NotSentError) Unwrap() error { return e.Err }
 
-// UnclearError means that the message, or a part of it, had left and no answer came: it may have
-// been taken.
+// UnclearError means the message, or a part of it, had left and no answer came: the server may have accepted
+// it.
 type UnclearError struct{ Err error }
 
 // Error returns what is known.
@@ -88,7 +88,7 @@ func (e *UnclearError) Error() string {
 // Unwrap returns the cause.
 func (e *UnclearError) Unwrap() error { return e.Err }
 
-// silence is the error of a server that did not answer, or in no words of SMTP.
+// silence is the error of a server without an answer, or with one outside of SMTP.
 type silence struct {
 	stage Stage
 	text  string // of err, as it may be shown
@@ -101,7 +101,7 @@ func (e *silence) Error() string {
 
 func (e *silence) Unwrap() error { return e.err }
 
-// termsError means that a server does not offer what we need.
+// termsError means a server lacks a required feature.
 type termsError struct{ why string }
 
 func (e *termsError) Error() string { return e.why }

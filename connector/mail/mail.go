@@ -1,17 +1,16 @@
-// Package mail hands one message for one recipient to a mail server, once, and says for certain
-// what became of it where that is certain.
+// Package mail sends one message to one recipient through a mail server, once, and returns the outcome if it
+// is certain.
 //
 //	greeting ─▶ encrypted ─▶ signed in ─▶ sender ─▶ recipient ─▶ 354 │ message ─▶ 250
 //	└──────────────── nothing of the message has left ───────────────┘ └─ unclear ─┘ taken
 //
-// An answer of the server is always certain: 4xx is a no for now (*DeferredError), 5xx a no for
-// good (*RefusedError). Without an answer it depends on how far the conversation came: until the
-// first byte of the message is given to the connection it was not sent (*NotSentError), and from
-// then on until the last answer nobody can know (*UnclearError). Whoever must not send twice may
-// therefore try again after the first three, and never by itself after the last.
+// An answer of the server is always certain: 4xx is a no for now (*DeferredError), 5xx a no for good
+// (*RefusedError). Without an answer it depends on how far the conversation came: until the first byte of the
+// message is given to the connection it was not sent (*NotSentError), and from then on until the last answer
+// nobody can know (*UnclearError). A caller that must not send twice may try again after the first three, and
+// never by itself after the last.
 //
-// Nothing is tried twice here. What a message says, and whether it may be sent, is left to the
-// caller.
+// This package never repeats a message. The caller decides its content, and whether to send it.
 package mail
 
 import (
@@ -44,7 +43,7 @@ const (
 	NoTLS       Encryption = "none"
 )
 
-// Server is a mail server that takes our mail.
+// Server is a mail server for our outgoing mail.
 type Server struct {
 	Addr      string // host and port
 	TLS       Encryption
@@ -57,8 +56,8 @@ type Server struct {
 	Verdict   time.Duration   // for the answer to the message, which may be read by filters first; 0 for five minutes
 }
 
-// The defaults of a server, and how long what is under way may take when the context ends
-// meanwhile, so that an answer is heard that is about to come.
+// The defaults of a server, and the grace period after the context ends, so an answer already on its way is
+// still read.
 const (
 	defaultPatience = time.Minute
 	defaultVerdict  = 5 * time.Minute
@@ -179,7 +178,7 @@ func (t *conversation) greet(context.Context) error {
 	return client.Hello(name)
 }
 
-// startTLS encrypts the connection where that is asked for by a command.
+// startTLS encrypts the connection if the setup uses STARTTLS.
 func (t *conversation) startTLS(context.Context) error {
 	if t.server.TLS != StartTLS {
 		return nil
@@ -190,7 +189,7 @@ func (t *conversation) startTLS(context.Context) error {
 	return t.client.StartTLS(t.config())
 }
 
-// signIn signs in, so that the server learns no password where it offers that.
+// signIn signs in, without revealing the password to the server if it supports that.
 func (t *conversation) signIn(context.Context) error {
 	s := t.server
 	if s.Username == "" {
@@ -249,8 +248,8 @@ func (t *conversation) hand(ctx context.Context, message []byte) (answer string,
 	return "", failed
 }
 
-// failed returns the error of a stage: what the server answered, or that it did not. Without an
-// answer nothing was sent; hand knows better of the message.
+// failed returns the error of a stage: the server's answer, or its absence. Without an answer nothing was
+// sent; hand has its own error for the message.
 func (t *conversation) failed(err error) error {
 	var terms *termsError
 	if errors.As(err, &terms) {
@@ -307,7 +306,7 @@ func (l *limit) hurry() {
 	l.by(lastWord)
 }
 
-// by sets the deadline. Where that fails the connection is gone, and the next word tells.
+// by sets the deadline. If that fails the connection is gone, and the next command fails.
 func (l *limit) by(d time.Duration) { _ = l.conn.SetDeadline(time.Now().Add(d)) }
 
 func positive(d, otherwise time.Duration) time.Duration {

@@ -6,20 +6,18 @@ import (
 	"payersync/connector"
 )
 
-// Against says what speaks against a customer that carries a record's key: the matters
-// in which the two differ, in words, and nil when nothing speaks against it. The rules
-// are in README.md#a-customer-that-carries-the-key.
+// Against returns the differences between a record and a customer with its key, in words; nil if there are
+// none. The rules are in README.md#a-customer-that-carries-the-key.
 //
-// A key is strong evidence, so little has to agree with it: a name, an e-mail address or
-// a phone, or a similar name and the postcode. A value that one of the
-// two lacks says nothing.
+// A key is strong evidence, so little has to agree with it: a name, an e-mail address or a phone, or a
+// similar name and the postcode. A value missing on one side says nothing.
 func Against(want connector.Customer, have connector.RemoteCustomer) []string {
 	_, against := compare(want, have)
 	return against
 }
 
-// Agree reports whether a customer shows something by which it is the record's: what
-// Against goes by, and not only that nothing speaks against it.
+// Agree reports whether a customer shows positive evidence for the record, by the rules of Against. The lack
+// of differences is not enough.
 func Agree(want connector.Customer, have connector.RemoteCustomer) bool {
 	agree, _ := compare(want, have)
 	return agree
@@ -49,8 +47,8 @@ func compare(want connector.Customer, have connector.RemoteCustomer) (agree bool
 	return false, out
 }
 
-// named reports whether a customer has the record's name, or one like it: that of a
-// contact of the record's, too. Junior and senior, House 1 and House 2 are two.
+// named reports whether a customer has the record's name, or a similar one, that of a contact included.
+// Junior and senior, House 1 and House 2 are two.
 func (e *entry) named(k *entry) (same, similar bool) {
 	likeness := e.name.likeness(&k.name)
 	same = slices.Contains([]*rule{&nameSame, &nameOrder, &nameSpaces}, likeness)

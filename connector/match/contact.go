@@ -15,13 +15,12 @@ import (
 // email writes an address as it is compared.
 func email(s string) string { return strings.TrimSpace(Fold(s)) }
 
-// publicHosts give an address to anybody, so that a shared one says nothing.
+// publicHosts give addresses to anybody, so a shared host says nothing.
 var publicHosts = strings.Fields(`gmail.com googlemail.com gmx.de gmx.net gmx.at gmx.ch web.de t-online.de freenet.de posteo.de mailbox.org outlook.com outlook.de
 	hotmail.com hotmail.co.uk hotmail.de live.com live.no yahoo.com yahoo.co.uk yahoo.de icloud.com me.com aol.com proton.me protonmail.com online.no
 	telia.com bluewin.ch btinternet.com orange.fr wanadoo.fr free.fr laposte.net ziggo.nl kpnmail.nl`)
 
-// host returns the domain of an address that is somebody's own; "" for one that
-// gives addresses to anybody.
+// host returns the domain of an address with a domain of its own; "" for a public host.
 func host(email string) string {
 	at := strings.LastIndexByte(email, '@')
 	if at < 0 || slices.Contains(publicHosts, email[at+1:]) {
@@ -30,15 +29,15 @@ func host(email string) string {
 	return email[at+1:]
 }
 
-// Longest text that is tried as a phone number, and how many digits at the end of
-// two numbers must agree when one lacks its country code.
+// The longest text tried as a phone number, and how many digits at the end of two numbers must agree when one
+// lacks its country code.
 const (
 	maxPhone    = 50
 	phoneDigits = 7
 )
 
-// phone writes a number as it is compared: with its country code and a plus where
-// that is known, and otherwise its digits without the zeros of a prefix.
+// phone normalises a number for comparison: with its known country code and a plus, otherwise its digits
+// without the zeros of a prefix.
 func phone(s, region string) string {
 	s = strings.TrimSpace(s)
 	digits := strings.TrimLeft(strings.Map(digit, s), "0")
@@ -71,11 +70,11 @@ func samePhone(a, b string) bool {
 	return strings.HasSuffix(b, a)
 }
 
-// phoneEnd is what two numbers that are one have in common.
+// phoneEnd returns the part that two spellings of one number have in common.
 func phoneEnd(phone string) string { return phone[len(phone)-phoneDigits:] }
 
-// postcode writes a postcode as it is compared, without the country before it and
-// without the box behind it that Americans write.
+// postcode normalises a postcode for comparison, without the country before it and the American box number
+// behind it.
 func postcode(s string) string {
 	s = strings.ToUpper(strings.TrimSpace(s))
 	if before, after, found := strings.Cut(s, "-"); found && len(before) <= 3 && strings.Map(digit, before) == "" {
@@ -93,7 +92,7 @@ func lettersAndDigits(r rune) rune {
 	return -1
 }
 
-// streetWords are words of an address that are often shortened.
+// streetWords are the often shortened words of an address.
 var streetWords = strings.NewReplacer("strasse", "str", "straat", "str", "road", "rd", "street", "st", "avenue", "av", "lane", "ln", "gate", "gt", "vagen", "v", "veien", "v")
 
 // street writes the first line of an address as it is compared, word for word.
@@ -102,8 +101,8 @@ func street(s string) string {
 	return streetWords.Replace(strings.Join(words, " "))
 }
 
-// AddressKey returns a text that is equal for addresses with the same street, house number and
-// postcode, however they are written; "" for an address that lacks one of them.
+// AddressKey returns the same text for all spellings of a street, house number and postcode; "" for an
+// address without one of them.
 func AddressKey(a connector.Address) string {
 	line, code := street(a.Line1), postcode(a.PostCode)
 	if line == "" || code == "" {

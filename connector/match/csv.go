@@ -36,10 +36,9 @@ type Row struct {
 	Ours, Theirs     Side
 }
 
-// Rows returns the proposed pairs as rows without a decision, best first. With
-// runnersUp the other free customers of a record follow its proposal, for a person
-// to accept one of them instead; taken ones are left out, unless a record has no other row
-// in which a person could say that it is new.
+// Rows returns the proposed pairs as rows without a decision, best first. With runnersUp the other free
+// customers of a record follow its proposal, so a person can accept one of them instead. Linked customers are
+// omitted, unless the record would have no row for a person to call it new.
 func Rows(suggestions []Suggestion, runnersUp bool) []Row {
 	var out []Row
 	for _, s := range suggestions {
@@ -67,8 +66,7 @@ func rowOf(p Pair) Row {
 	return row
 }
 
-// column is one column of the file. The reader needs those that are needed; the
-// others are for the eye.
+// column is one column of the file. The reader needs only some of them; people read the others.
 type column struct {
 	name   string
 	needed bool
@@ -123,7 +121,7 @@ func setScore(r *Row, s string) error {
 	return nil
 }
 
-// quoted shows the beginning of a text that somebody typed.
+// quoted shows the beginning of a typed text.
 func quoted(s string) string {
 	if short := []rune(s); len(short) > 40 {
 		s = string(short[:40]) + "…"
@@ -131,8 +129,8 @@ func quoted(s string) string {
 	return strconv.Quote(s)
 }
 
-// check is a word that belongs to two ids, so that one altered by a person or by a
-// spreadsheet is seen. It has letters alone, which no spreadsheet takes for a number.
+// check is a word computed from two ids. It reveals an id altered by a person or a spreadsheet. It has
+// letters alone, so no spreadsheet takes it for a number.
 func check(record, customer string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%d:%s", len(record), record, len(customer), customer))
 	var b strings.Builder
@@ -145,9 +143,9 @@ func check(record, customer string) string {
 
 var safeNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,14})$`)
 
-// guarded returns a cell with a guard before a text that a spreadsheet would take for a formula, or
-// for a number or a date and write otherwise: 00123, 1E5, +49 30 1234. A text that begins with the
-// guard already gets a second one, so that each comes back as it was.
+// guarded returns a cell with a guard before a text that a spreadsheet would change: a formula, a number or a
+// date, such as 00123, 1E5, +49 30 1234. A text with the guard at its beginning gets a second one, so each
+// comes back as it was.
 func guarded(s string) string {
 	if sheet.IsFormula(s) || strings.HasPrefix(s, sheet.Guard) || s != "" && strings.ContainsRune(".,0123456789", rune(s[0])) && !safeNumber.MatchString(s) {
 		return sheet.Guard + s
@@ -157,9 +155,8 @@ func guarded(s string) string {
 
 func unguarded(s string) string { return strings.TrimPrefix(s, sheet.Guard) }
 
-// WriteCSV writes a review list in UTF-8 with CRLF and a header row. The comma is ','
-// or ';'. With ';' a byte order mark comes first: it is the form that opens by itself
-// in spreadsheets of countries that write decimals with a comma.
+// WriteCSV writes a review list in UTF-8 with CRLF and a header row. The comma is ',' or ';'. With ';' a byte
+// order mark comes first: spreadsheets of countries with a decimal comma open this form directly.
 func WriteCSV(w io.Writer, rows []Row, comma rune) error {
 	if comma != ',' && comma != ';' {
 		return fmt.Errorf("write the review list: the comma is , or ; and not %q", comma)
@@ -197,7 +194,7 @@ func WriteCSV(w io.Writer, rows []Row, comma rune) error {
 	return nil
 }
 
-// writable reports ids that would not come back as they are.
+// writable reports ids that would come back changed.
 func (r Row) writable() error {
 	for _, id := range []string{r.Record, r.Customer} {
 		if id == "" || !utf8.ValidString(id) || sheet.Text(id) != id {
@@ -212,7 +209,7 @@ const MaxCSV = 64 << 20
 
 const bom = "\uFEFF"
 
-// Problem is one thing that is wrong with a file.
+// Problem is one mistake in a file.
 type Problem struct {
 	Line   int    // in the file, from 1 on
 	Column string // as the header has it; "" when it is none of them
@@ -227,7 +224,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("line %d, column %s: %s", p.Line, p.Column, p.Text)
 }
 
-// CSVError is everything that is wrong with a file, in its order.
+// CSVError holds all mistakes of a file, in its order.
 type CSVError []Problem
 
 // Error returns all problems, one a line.
@@ -239,7 +236,7 @@ func (e CSVError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Sheet is a review list that was read from a file.
+// Sheet is a review list read from a file.
 type Sheet struct {
 	Rows  []Row // in their order, those without a decision too
 	Lines []int // on which each row stands
@@ -247,8 +244,7 @@ type Sheet struct {
 	header []*column
 }
 
-// Differing returns the columns of the file in which a row shows something else of the
-// record or the customer than they are now.
+// Differing returns the columns with outdated values: the row differs from the present record or customer.
 func (s Sheet) Differing(row int, ours, theirs Side) (names []string) {
 	was, now := s.Rows[row], Row{Ours: ours, Theirs: theirs}
 	for _, c := range s.header {
@@ -264,10 +260,9 @@ func (c *column) ofSide() bool {
 	return !c.needed && c.name != "score" && c.name != "reasons"
 }
 
-// ReadCSV reads a review list that WriteCSV has written and people have filled in.
-// Commas and semicolons do, a byte order mark, CRLF, other columns besides, and
-// columns in another order. When anything is wrong it returns no rows, and a CSVError
-// with everything that is.
+// ReadCSV reads a review list, written by WriteCSV and filled in by people. It accepts commas and semicolons,
+// a byte order mark, CRLF, additional columns, and columns in another order. If anything is wrong it returns
+// no rows, and a CSVError with all mistakes.
 func ReadCSV(r io.Reader) (Sheet, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxCSV+1))
 	if err != nil {
@@ -285,8 +280,8 @@ func ReadCSV(r io.Reader) (Sheet, error) {
 	return Sheet{f.rows, f.lines, f.header}, nil
 }
 
-// file is a file that is being read. The maps say on which line a pair was met, and a
-// record and a customer were accepted.
+// file is a file being read. The maps hold the line of each pair, and the lines of each accepted record and
+// customer.
 type file struct {
 	in                 *csv.Reader
 	header             []*column // by place; nil for a column that is not ours
@@ -303,7 +298,7 @@ func (f *file) wrong(line int, column, text string) {
 	f.problems = append(f.problems, Problem{line, column, text})
 }
 
-// separator is the line with which a file may tell a spreadsheet its comma.
+// separator matches the line that gives a spreadsheet the file's comma.
 var separator = regexp.MustCompile(`^"?sep=.?"?\r?$`)
 
 func (f *file) read(data []byte) {
@@ -331,7 +326,7 @@ func (f *file) read(data []byte) {
 	}
 }
 
-// broken reports a file that cannot be taken apart from a place on.
+// broken reports a file with unreadable structure from some place on.
 func (f *file) broken(err error) {
 	var parse *csv.ParseError
 	if !errors.As(err, &parse) {
@@ -341,7 +336,7 @@ func (f *file) broken(err error) {
 	f.wrong(parse.Line, "", fmt.Sprintf("the quotes are wrong at character %d; nothing behind it could be read", parse.Column))
 }
 
-// findHeader reads the header row, with the comma that makes sense of it.
+// findHeader reads the header row, and finds the fitting comma.
 func (f *file) findHeader(data []byte) bool {
 	for _, comma := range []rune{',', ';'} {
 		f.in = csv.NewReader(bytes.NewReader(data))
@@ -421,7 +416,7 @@ func (f *file) readRow(cells []string) {
 	}
 }
 
-// take adds a row that is right in itself, unless it contradicts another.
+// take adds a valid row, unless it contradicts another.
 func (f *file) take(row Row, line int) {
 	pair := [2]string{row.Record, row.Customer}
 	if first, met := f.pairs[pair]; met {

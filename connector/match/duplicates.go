@@ -7,15 +7,16 @@ import (
 	"strings"
 )
 
-// DuplicateLevel is the score from which on two customers count as two of one payer. It allows for one thing that is off: a
+// DuplicateLevel is the lowest score of two probable customers of one payer. It allows for one difference: a
 // typo in the name, or a move. Family members at one address have other first names, and score 55 at most.
 const DuplicateLevel = 75
 
-// allAgrees are the points of a pair whose name, e-mail address, phone and street are the same.
+// allAgrees are the points of a pair with the same name, e-mail address, phone and street.
 var allAgrees = nameSame.points + emailSame.points + phoneSame.points + streetSame.points
 
-// isDuplicate reports whether two customers are probably of one payer. Without a company number in common, initials may
-// be those of a couple, a missing legal form may be the owner of the company, and a name that says little needs everything else.
+// isDuplicate reports whether two customers are probably of one payer. Without a shared company number,
+// initials may be those of a couple, a missing legal form may mean the owner of the company, and a common
+// name needs everything else to agree.
 func (v *verdict) isDuplicate() bool {
 	switch {
 	case v.score() < DuplicateLevel:
@@ -28,10 +29,10 @@ func (v *verdict) isDuplicate() bool {
 	return !v.holds(&nameThin) || v.points >= allAgrees
 }
 
-// Duplicates finds customers of the billing service that are probably two of one payer. ours are the customers that payers
-// are linked to, each under its customer's id, and all is every customer, these among them. It returns each pair once, with
-// the lesser id as its Record, ordered by both ids, whatever the order of the lists. Others that fit as well do not limit a
-// score: a payer may have three customers. Memory is bounded as that of Find is.
+// Duplicates finds probable pairs of customers of one payer. ours are the customers linked to payers, each
+// under its customer's id; all are all customers, these included. It returns each pair once, with the lesser
+// id as its Record, ordered by both ids, whatever the order of the lists. Other good fits do not limit a
+// score: a payer may have three customers. Memory is bounded as in Find.
 func Duplicates(ctx context.Context, ours Pages[Record], all Pages[Customer], settings Settings) ([]Pair, error) {
 	s := newSearch(settings)
 	s.own, s.counts.own = true, true
@@ -52,7 +53,7 @@ func Duplicates(ctx context.Context, ours Pages[Record], all Pages[Customer], se
 	return slices.CompactFunc(pairs, func(a, b Pair) bool { return a.Record == b.Record && a.Customer == b.Customer }), nil
 }
 
-// AtAnotherPlace reports whether the codes of a pair say that the two have different addresses.
+// AtAnotherPlace reports whether the codes of a pair include different addresses.
 func AtAnotherPlace(codes string) bool {
 	return slices.ContainsFunc(strings.Fields(codes), func(code string) bool {
 		return code == streetDiffers.code || code == postcodeDiffers.code || code == countryDiffers.code

@@ -32,7 +32,7 @@ type Side struct {
 	Name, Email, Phone, Postcode, City, Number string
 }
 
-// Pair is a record and a customer that may be the same.
+// Pair is a record and a customer, perhaps the same payer.
 type Pair struct {
 	Record, Customer string // ids
 	Score            int    // from 0 to 100
@@ -53,7 +53,7 @@ func (p Pair) about() string {
 	return p.Taken
 }
 
-// Why says why a pair has its score, and before that why its customer cannot be had, or which key it carries.
+// Why explains a pair's score. Before that it says why the customer is not free, or names its key.
 func (p Pair) Why() string {
 	var all []string
 	if about := p.about(); about != "" {
@@ -96,7 +96,7 @@ func (s Suggestion) Offered() []Pair {
 	return out
 }
 
-// Free returns the pairs whose customer is free, the proposed one first. A record with one of them is held.
+// Free returns the pairs with free customers, the proposed one first. A record with one of them is on hold.
 func (s Suggestion) Free() []Pair {
 	var out []Pair
 	if s.Best != nil {
@@ -110,8 +110,8 @@ func (s Suggestion) Free() []Pair {
 	return out
 }
 
-// HoldLevel is the score from which on a customer is a candidate, for which its record is held. One with the
-// same name or the same e-mail address is a candidate whatever it scores.
+// HoldLevel is the lowest score of a match; its record is on hold. A customer with the same name or e-mail
+// address is a match at any score.
 const HoldLevel = 40
 
 // kept is how many free customers of a record are remembered, and how many taken ones.
@@ -120,7 +120,7 @@ const kept = 8
 // part is how many records are compared at once when Settings say nothing.
 const part = 50_000
 
-// found is a pair that is remembered.
+// found is a stored pair.
 type found struct {
 	record, customer int // places in search.ids and search.met
 	evidence         int // the score before others are looked at
@@ -131,7 +131,7 @@ type found struct {
 	rivalCustomer    bool
 }
 
-// rivals are the best two scores that a customer has with any record, -1 for none.
+// rivals are a customer's best two scores with any record, -1 for none.
 type rivals struct {
 	best   int // record of the first
 	scores [2]int
@@ -154,7 +154,7 @@ func (r *rivals) note(record, score int) {
 	}
 }
 
-// met is a customer that is a candidate of some record, or fits one and is taken.
+// met is a customer with a match, or a linked one that fits a record.
 type met struct {
 	id, taken string
 	rivals    rivals
@@ -172,7 +172,7 @@ type search struct {
 	codes  map[string]string
 	seen   []int // for each customer of the part the last record it was compared with
 	hits   []hit
-	// The part that is being compared.
+	// The part under comparison.
 	records []entry
 	from    int    // place of its first record in ids
 	near    []near // those that the index leads to, and places that are free
@@ -180,19 +180,18 @@ type search struct {
 	index   index
 }
 
-// near is a customer that has a key in common with a record.
+// near is a customer with a key in common with a record.
 type near struct {
 	entry
 	taken string
 	keys  int // how many keys of the index lead to it
 }
 
-// Find looks for the customer of each record. It returns what it found best first;
-// records for which there is nothing are left out. No customer is the Best of two
-// records, and none that is taken is. Records are compared in parts: of a part Find keeps
-// the customers that share with a record what few of them have. It keeps only a few
-// pairs of each record. So its memory grows with the number of pairs and the size of a
-// part, and not with what the lists hold. It stops early when ctx ends.
+// Find looks for the customer of each record. It returns the matches best first, without the records for
+// which it found none. No customer is the Best of two records, and no taken customer is a Best. Find compares
+// records in parts. For each part it keeps the customers that share a rare value with a record, and only a
+// few pairs of each record. So its memory grows with the number of pairs and the size of a part, and not with
+// the lists. It stops early when ctx ends.
 func Find(ctx context.Context, records Pages[Record], customers Pages[Customer], settings Settings) ([]Suggestion, error) {
 	s := newSearch(settings)
 	if err := s.compareAll(ctx, records, customers); err != nil {
@@ -208,7 +207,7 @@ func newSearch(settings Settings) *search {
 	return s
 }
 
-// compareAll compares every record with every customer that the index leads to.
+// compareAll compares every record with every customer found by the index.
 func (s *search) compareAll(ctx context.Context, records Pages[Record], customers Pages[Customer]) error {
 	first, err := s.countRecords(records)
 	if err != nil || len(first) == 0 {
@@ -308,7 +307,7 @@ func (s *search) meetAll(customers Pages[Customer]) error {
 	return nil
 }
 
-// distinct puts an id among others, and reports one that is blank or doubled.
+// distinct adds an id to others, and reports a blank or repeated one.
 func distinct(ids *connector.IDs, what, id string) error {
 	if id == "" || !ids.Add(id) {
 		return fmt.Errorf("compare records with customers: two %ss have the id %q, or it is blank", what, id)
@@ -339,7 +338,7 @@ func (s *search) meet(c Customer) {
 	s.let(at)
 }
 
-// place keeps a customer, and returns where.
+// place stores a customer, and returns its position.
 func (s *search) place(n near) int {
 	if last := len(s.free) - 1; last >= 0 {
 		at := s.free[last]
@@ -350,14 +349,14 @@ func (s *search) place(n near) int {
 	return len(s.near) - 1
 }
 
-// let lets a customer go when this was the last that leads to it.
+// let drops a customer when no key leads to it any more.
 func (s *search) let(at int) {
 	if s.near[at].keys--; s.near[at].keys == 0 {
 		s.near[at], s.free = near{}, append(s.free, at)
 	}
 }
 
-// compareOne compares a record of the part with the customers that the index leads to.
+// compareOne compares a record of the part with the customers found by the index.
 func (s *search) compareOne(i int) {
 	r, record := &s.records[i], s.from+i
 	start := len(s.found)
@@ -423,16 +422,15 @@ func (s *search) code(hits []hit) string {
 	return text
 }
 
-// alike reports whether the two have the same name or an e-mail address in common, for which a record is held whatever
-// the pair scores.
+// alike reports whether the two have the same name or an e-mail address in common. Then the record is on hold
+// at any score.
 func (v *verdict) alike(r, k *entry) bool {
 	return r.letters != "" && r.letters == k.letters || slices.ContainsFunc(v.hits, func(h hit) bool {
 		return h.rule == &nameSame || h.rule == &nameSpaces || h.rule == &emailSame || h.rule == &emailShared
 	})
 }
 
-// order puts the better pair first, and decides by ids between those that are
-// alike, so that every run proposes the same.
+// order puts the better pair first, and decides by ids between equal ones, so every run proposes the same.
 func (s *search) order(a, b found) int {
 	return cmp.Or(
 		cmp.Compare(b.evidence, a.evidence), cmp.Compare(b.points, a.points),
@@ -440,8 +438,7 @@ func (s *search) order(a, b found) int {
 		strings.Compare(s.met[a.customer].id, s.met[b.customer].id))
 }
 
-// lookForRivals limits the score of pairs whose record or customer fits another one
-// about as well.
+// lookForRivals limits the score of pairs if the record or the customer fits another one about as well.
 func (s *search) lookForRivals() {
 	for start, end := 0, 0; start < len(s.found); start = end {
 		for end = start; end < len(s.found) && s.found[end].record == s.found[start].record; end++ {
@@ -468,8 +465,8 @@ func (s *search) lookForRivals() {
 	}
 }
 
-// assign gives each record the best customer that is free and that fits no other
-// record better. It returns the place in found, by record.
+// assign gives each record the best free customer that fits no other record better. It returns the place in
+// found, by record.
 func (s *search) assign() map[int]int {
 	queue := make([]int, 0, len(s.found))
 	for i, f := range s.found {
@@ -510,7 +507,7 @@ func (s *search) tell(best map[int]int) []Suggestion {
 	return out
 }
 
-// score is that of the proposed pair, and -1 when there is none.
+// score is the proposed pair's score, and -1 if there is none.
 func (s Suggestion) score() int {
 	if s.Best == nil {
 		return -1

@@ -2,9 +2,8 @@ package match
 
 import "strings"
 
-// forms maps every spelling of a legal form, folded and without signs and spaces,
-// to the form. Forms of two countries that are written alike are one here: the
-// country is compared by itself.
+// forms maps every spelling of a legal form, folded and without signs and spaces, to the form. Forms of two
+// countries with the same spelling are one here: the country is compared by itself.
 var forms = spellings(map[string]string{
 	// Germany, Austria, Switzerland
 	"gmbh":      "gmbh mbh gesellschaft_mit_beschränkter_haftung gesmbh",

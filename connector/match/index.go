@@ -7,14 +7,14 @@ import "hash/fnv"
 // and an e-mail address lead to as many in any case: for one of them alone a record is held.
 const mostAlike = 100
 
-// Words of a name that are used for keys: more make no key rarer.
+// mostWords is the number of words of a name used for keys: more make no key rarer.
 const mostWords = 6
 
 // index finds customers by what they have in common with a record. It has the keys of the
 // records and no others.
 type index map[uint64][]int
 
-// tooMany stands for the customers of a key that is not followed.
+// tooMany stands for the customers of an ignored key.
 var tooMany = make([]int, mostAlike+1)
 
 func newIndex(records []entry) index {
@@ -33,7 +33,7 @@ type indexKey struct {
 	strong bool
 }
 
-// common returns the keys of a customer that lead to it from a record.
+// common returns the keys of a customer shared with a record.
 func (x index) common(customer *entry) (keys []indexKey) {
 	for hash, strong := range customer.keys {
 		if l, has := x[hash]; has && len(l) <= mostAlike {
@@ -43,9 +43,8 @@ func (x index) common(customer *entry) (keys []indexKey) {
 	return keys
 }
 
-// add notes that a customer has a key of the index, and reports false where that was noted or
-// is not followed. It returns those to whom the key leads no more, because they are too many. A
-// strong key goes on to lead to the first of them.
+// add stores a customer's key in the index, and reports false if it was there or is ignored. If a key now
+// leads to too many customers, it returns those that lost it. A strong key still leads to the first of them.
 func (x index) add(key indexKey, customer int) (lost []int, added bool) {
 	l := x[key.hash]
 	if len(l) > mostAlike || len(l) > 0 && l[len(l)-1] == customer || key.strong && len(l) == mostAlike {
@@ -59,7 +58,7 @@ func (x index) add(key indexKey, customer int) (lost []int, added bool) {
 	return nil, true
 }
 
-// customers returns those that have a key, and nobody when too many have it.
+// customers returns the customers of a key, and nobody when there are too many.
 func (x index) customers(key uint64) []int {
 	if l := x[key]; len(l) <= mostAlike {
 		return l
@@ -67,10 +66,9 @@ func (x index) customers(key uint64) []int {
 	return nil
 }
 
-// keys yields what two entries must have one of in common to be compared: an e-mail
-// address, a phone, a company number, a domain of one's own, a whole name, a word of
-// it, two words, a word or its beginning with the postcode or the e-mail address. An e-mail address and a
-// whole name are strong.
+// keys yields the values that two entries must share to be compared: an e-mail address, a phone, a company
+// number, a domain of one's own, a whole name, a word of it, two words, a word or its beginning with the
+// postcode or the e-mail address. An e-mail address and a whole name are strong.
 func (e *entry) keys(yield func(key uint64, strong bool) bool) {
 	for key := range e.parts {
 		h := fnv.New64a()

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// word is one word of a name. Müller is written Mueller and Muller too, so a word
-// with a letter that is no plain Latin one is also compared by its bare form; Bauer
-// and Baur are two names, and their bare forms are not compared.
+// word is one word of a name. Müller is also written Mueller and Muller, so a word with a letter beyond plain
+// Latin is compared by its bare form, too. Bauer and Baur are two names, and their bare forms are not
+// compared.
 type word struct {
 	text   string // folded: no case, no marks
 	bare   string // text with ae, oe, ue and aa as one letter
@@ -30,10 +30,10 @@ func (w word) same(v word) bool {
 var (
 	foldCase = cases.Fold()
 
-	// plain writes letters plainly that Unicode does not take apart.
+	// plain replaces letters that Unicode does not decompose.
 	plain = strings.NewReplacer("æ", "ae", "œ", "oe", "ø", "o", "đ", "d", "ð", "d", "þ", "th", "ł", "l", "ı", "i", "ħ", "h")
 
-	// digraphs are pairs of letters that stand for one with a mark.
+	// digraphs are pairs of letters in place of one with a mark.
 	digraphs = strings.NewReplacer("ae", "a", "oe", "o", "ue", "u", "aa", "a")
 )
 
@@ -125,9 +125,9 @@ func newName(s string) name {
 	return n
 }
 
-// SameName reports whether two names are equal as they are compared, and which legal form, as
-// it is written, is spelt otherwise on the other side or not there; "" for none. Two legal
-// forms are two companies, and so are not one name.
+// SameName reports whether two names are equal after normalisation. It also returns the legal form, as
+// written, that is different or missing on the other side; "" for none. Two legal forms are two companies,
+// and so are not one name.
 func SameName(ours, theirs string) (same bool, apartFrom string) {
 	a, b := newName(ours), newName(theirs)
 	if a.likeness(&b) != &nameSame || a.generation != b.generation || a.form != "" && b.form != "" && a.form != b.form {
@@ -155,8 +155,8 @@ func writtenForm(s string) string {
 	return strings.Join(out, " ")
 }
 
-// joined writes words as one, without "and". Aas is a name and AS a legal form, so it
-// goes by the letters that are there.
+// joined writes words as one, without "and". Aas is a name and AS a legal form, so it uses the letters as
+// written.
 func joined(ws []word) string {
 	var b strings.Builder
 	for _, w := range ws {
@@ -172,8 +172,8 @@ var generations = map[string]string{
 	"sen": "senior", "sr": "senior", "snr": "senior", "senior": "senior", "da": "senior",
 }
 
-// cutGeneration takes the word that tells father and son apart off a name. It
-// stands anywhere but at the beginning; d. J. is two words.
+// cutGeneration removes the word for father or son from a name. It stands anywhere but at the beginning; d.
+// J. is two words.
 func cutGeneration(ws []word) ([]word, string) {
 	for size := 1; size <= 2; size++ {
 		for i := 1; i+size <= len(ws); i++ {
@@ -214,7 +214,7 @@ func cutForm(ws []word) ([]word, string) {
 	return ws, ""
 }
 
-// trimAnd drops an "and" that stood before the legal form: Meyer & Co. KG.
+// trimAnd drops an "and" before the legal form: Meyer & Co. KG.
 func trimAnd(ws []word) []word {
 	for len(ws) > 1 && ws[len(ws)-1] == and {
 		ws = ws[:len(ws)-1]
@@ -247,7 +247,7 @@ func oneSlip(a, b word) bool {
 	return a.marked != b.marked && levenshtein.ComputeDistance(a.bare, b.bare) == 1
 }
 
-// transposed reports whether two texts differ by two neighbours that changed places.
+// transposed reports whether two texts differ by two swapped neighbours.
 func transposed(a, b string) bool {
 	x, y := []rune(a), []rune(b)
 	if len(x) != len(y) {

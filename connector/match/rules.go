@@ -2,15 +2,15 @@ package match
 
 import "fmt"
 
-// BulkLevel is the score from which on pairs may be accepted without a look at each
-// one. README.md says how often that is wrong.
+// BulkLevel is the lowest score for accepting pairs without a look at each one. README.md says how often that
+// is wrong.
 const BulkLevel = 90
 
 // Margin is how much better than any other a pair has to fit. With less, the other
 // may be meant as well.
 const Margin = 10
 
-// rule is one thing that speaks for or against a pair.
+// rule is one reason for or against a pair.
 type rule struct {
 	code   string
 	text   string // as a bookkeeper reads it; %s is who shares it
@@ -20,8 +20,8 @@ type rule struct {
 	least  int    // no score below it when the rule holds and no other contradicts it; 0 for none
 }
 
-// All rules, in the order in which they are told. Of the first, third, fourth and fifth
-// paragraph at most one holds, of the sixth too.
+// All rules, in the order of printing. Of the first, third, fourth, fifth and sixth paragraph at most one
+// rule applies each.
 var (
 	nameSame    = rule{"name_same", "same name", 45, 0, "the names are equal, apart from case, signs, marks (Müller, Mueller, Muller), and the spelling of \"and\" and the legal form", 0}
 	nameOrder   = rule{"name_order", "same name in another order", 45, 0, "the words are equal", 0}
@@ -80,7 +80,7 @@ var rules = []*rule{
 	&unproven, &placeUnknown, &phoneUnknown, &recordToo, &customerToo,
 }
 
-// contradicts reports whether the rule says that two companies are not one, however alike their names are.
+// contradicts reports whether the rule proves two companies different, however alike their names are.
 func (r *rule) contradicts() bool {
 	return r == &generation || r == &countryDiffers || r == &numberDiffers
 }

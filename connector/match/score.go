@@ -15,8 +15,7 @@ type verdict struct {
 	least  int
 }
 
-// hit is a rule that holds, with how many records and customers share what it is
-// about.
+// hit is a rule that applies, with the number of records and customers that share its value.
 type hit struct {
 	rule               *rule
 	records, customers int
@@ -51,9 +50,8 @@ func (v *verdict) sum() {
 // score is what a pair is worth, from 0 to 100.
 func (v *verdict) score() int { return max(v.least, min(v.points, v.limit)) }
 
-// counts say how many records and customers have each e-mail address, phone and
-// company number that a record has. A phone is counted by its end, because not
-// everybody writes the country code.
+// counts holds how many records and customers have each e-mail address, phone and company number of a record.
+// A phone is counted by its end, because not everybody writes the country code.
 type counts struct {
 	emails, phones, numbers map[string][2]int
 
@@ -84,7 +82,7 @@ func (c counts) meet(customer *entry) {
 	})
 }
 
-// of hands over all that is counted of an entry, with where it is.
+// of passes all counted values of an entry to do, with their maps.
 func (c counts) of(e *entry, do func(in map[string][2]int, s string)) {
 	for _, s := range e.emails {
 		do(c.emails, s)
@@ -97,8 +95,7 @@ func (c counts) of(e *entry, do func(in map[string][2]int, s string)) {
 	}
 }
 
-// compare finds the rules that hold for a record and a customer. hits is room for
-// them.
+// compare finds the rules that apply to a record and a customer. hits is a buffer for them.
 func (c counts) compare(hits []hit, r, k *entry) verdict {
 	v := verdict{hits: hits[:0]}
 	compareNames(&v, r, k)
@@ -152,7 +149,7 @@ func compareNames(v *verdict, r, k *entry) {
 	}
 }
 
-// thin reports whether a name may be that of many.
+// thin reports whether a name may be that of many people.
 func (n *name) thin() bool {
 	long := 0
 	for _, w := range n.words {
@@ -174,7 +171,7 @@ func (n *name) counted() string {
 	return out
 }
 
-// likeness returns the rule that says how two names are alike.
+// likeness returns the rule for the similarity of two names.
 func (n *name) likeness(o *name) *rule {
 	if len(n.words) == 0 || len(o.words) == 0 {
 		return &nameDiffers
@@ -205,8 +202,8 @@ func (n *name) likeness(o *name) *rule {
 	return &nameDiffers
 }
 
-// oneLetter reports whether two names that differ by a typo are those of companies of several words and one legal form, and
-// one of the words has a letter more: Dock Repair Ltd and Dock Repairs Ltd.
+// oneLetter reports whether two names differ by one added letter, in companies of several words and one legal
+// form: Dock Repair Ltd and Dock Repairs Ltd.
 func (n *name) oneLetter(o *name) bool {
 	if n.form == "" || n.form != o.form || len(n.words) < 2 || len(n.words) != len(o.words) {
 		return false
@@ -219,7 +216,7 @@ func (n *name) oneLetter(o *name) bool {
 	return len(a)-len(b) == 1 || len(b)-len(a) == 1
 }
 
-// pairing is which words of two names are the same.
+// pairing maps the equal words of two names to each other.
 type pairing struct {
 	restA, restB []word // without a partner
 	equal        int
@@ -247,8 +244,7 @@ func pairUp(a, b []word) pairing {
 	return p
 }
 
-// pairRest pairs words that are a slip of each other, or an initial and its word,
-// and counts them.
+// pairRest pairs words with a typo between them, or an initial and its word, and counts them.
 func (p *pairing) pairRest() (slips, initials int) {
 	var alone []word
 	for _, w := range p.restA {
@@ -314,7 +310,7 @@ func (c counts) compareNumbers(v *verdict, r, k *entry) {
 	}
 }
 
-// common finds what two lists have in common, and of that what the fewest share.
+// common finds the shared values of two lists, and of these the rarest.
 func common(a, b []string, same func(a, b string) bool, count func(string) [2]int) (records, customers int, found bool) {
 	for _, x := range a {
 		for _, y := range b {
@@ -333,7 +329,7 @@ func common(a, b []string, same func(a, b string) bool, count func(string) [2]in
 
 func equal(a, b string) bool { return a == b }
 
-// which adds the rule for what is nobody else's or the one for what is shared.
+// which adds the rule for an unshared value, or the one for a shared value.
 func (c counts) which(v *verdict, own, shared *rule, records, customers int) {
 	pair := 1
 	if c.own {
@@ -378,7 +374,7 @@ func (s spot) likeness(o spot) *rule {
 	return nil
 }
 
-// Reason is one thing that speaks for or against a pair.
+// Reason is one reason for or against a pair.
 type Reason struct {
 	Rule string // the rule, as README.md#the-rules has it
 	Text string // the same in words
@@ -445,7 +441,7 @@ func numberWord(n int) string {
 	return fmt.Sprint(n)
 }
 
-// Equal reports whether the codes of a pair say that the two have one name, and that they have an e-mail address in common.
+// Equal reports whether the codes of a pair include an equal name, and a shared e-mail address.
 func Equal(codes string) (name, email bool) {
 	for _, code := range strings.Fields(codes) {
 		rule, _, _ := strings.Cut(code, ":")
@@ -455,7 +451,7 @@ func Equal(codes string) (name, email bool) {
 	return name, email
 }
 
-// Lacks says in words what a pair lacks, when its score would be higher but for that: "only a phone"; "" for another reason.
+// Lacks names the one missing thing that keeps a pair's score down: "only a phone"; "" for another reason.
 func Lacks(p Pair) string {
 	lacks := func(r *rule) bool { return slices.Contains(strings.Fields(p.Codes), r.code) }
 	switch {

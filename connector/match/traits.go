@@ -7,8 +7,8 @@ import (
 	"payersync/connector"
 )
 
-// Traits are what payers are looked for by that look like another: the name, e-mail
-// addresses, phones and postcodes, each written as it is compared.
+// Traits are the values for finding similar payers: the name, e-mail addresses, phones and postcodes,
+// normalised.
 type Traits struct {
 	Name                      string // "" when it says nothing
 	Emails, Phones, Postcodes []string
@@ -17,16 +17,15 @@ type Traits struct {
 // mostTraits is of how many e-mail addresses, phones and postcodes account is taken.
 const mostTraits = 5
 
-// TraitsOf returns the traits of a customer. Two names are one when their words are equal
-// in whatever order, but for case, signs and marks, and they have the same legal form, however
-// it is spelt. Junior and senior are two.
+// TraitsOf returns the traits of a customer. Two names are one if they have equal words in any order, but for
+// case, signs and marks, and the same legal form in any spelling. Junior and senior are two.
 func TraitsOf(c connector.Customer) Traits {
 	e := entryOfRecord(Record{Want: c}, "")
 	few := func(list []string) []string { return list[:min(mostTraits, len(list))] }
 	return Traits{e.name.plain(), few(e.emails), few(e.phones), few(e.postcodes())}
 }
 
-// plain is the name as one text, equal for names that are one.
+// plain returns the name as one text, the same for equal names.
 func (n *name) plain() string {
 	if len(n.words) == 0 {
 		return ""
@@ -39,8 +38,8 @@ func (n *name) plain() string {
 	return strings.Join(append(list, "/"+n.form, "/"+n.generation), " ")
 }
 
-// Alike reports whether a record and a customer have the same name or an e-mail address in common, for which the record is
-// held whatever else they show.
+// Alike reports whether a record and a customer have the same name or an e-mail address in common. Then the
+// record is on hold, whatever else they show.
 func Alike(want connector.Customer, have connector.RemoteCustomer) bool {
 	r, k := entryOfRecord(Record{Want: want}, ""), entryOfCustomer(Customer{RemoteCustomer: have}, "")
 	v := newCounts().compare(nil, &r, &k)

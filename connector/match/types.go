@@ -7,7 +7,7 @@ import (
 	"payersync/connector"
 )
 
-// Record is a record of an accounting system that has no customer yet.
+// Record is a record of an accounting system, not linked yet.
 type Record struct {
 	ID      string             // the source id
 	Want    connector.Customer // as the mapping renders it
@@ -25,8 +25,7 @@ type Customer struct {
 	Taken string
 }
 
-// numberNames are the names, without case and signs, under which externalData
-// holds a company or VAT number.
+// numberNames are the names of a company or VAT number in externalData, without case and signs.
 var numberNames = []string{
 	"vat", "vatid", "vatno", "vatnr", "vatnumber", "vatidentifier", "taxid", "ustid", "ustidnr", "uid", "tva", "btw", "btwnummer", "mva", "mvanr",
 	"companyno", "companynumber", "companyregistrationnumber", "registrationnumber", "companyid", "crn",
@@ -34,8 +33,7 @@ var numberNames = []string{
 	"siren", "siret", "kvk", "kvknummer", "cvr", "cvrnr", "ytunnus",
 }
 
-// Numbers returns the values of externalData whose name says that they are a
-// company or VAT number, sorted.
+// Numbers returns the company and VAT numbers in externalData, found by their names, sorted.
 func Numbers(externalData map[string]string) []string {
 	var out []string
 	for name, value := range externalData {

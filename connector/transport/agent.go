@@ -5,11 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// agent is the User-Agent of every request that leaves this process; nil before SetVersion.
+// agent is the User-Agent of every request of this process; nil before SetVersion.
 var agent atomic.Pointer[string]
 
-// SetVersion sets the version that UserAgent tells. The program sets it once, before its first
-// request.
+// SetVersion sets the version in UserAgent. The program sets it once, before its first request.
 func SetVersion(version string) {
 	text := "payersync/" + version
 	agent.Store(&text)
@@ -23,8 +22,8 @@ func UserAgent() string {
 	return "payersync/development"
 }
 
-// WithUserAgent returns a round tripper that sends requests through base, each with UserAgent. It
-// is for requests that no Client sends; nil stands for http.DefaultTransport.
+// WithUserAgent returns a round tripper for requests through base, each with UserAgent. It serves requests
+// not sent by a Client; nil stands for http.DefaultTransport.
 func WithUserAgent(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport

@@ -21,9 +21,8 @@ import (
 	"payersync/connector"
 )
 
-// call is one call of Do: a request and all attempts to send it. It is the
-// round tripper of its own retrying client, so that what an attempt finds out
-// is at hand when it is decided whether there is another.
+// call is one call of Do: a request and all attempts to send it. It is the round tripper of its own retrying
+// client, so the findings of an attempt are at hand for the decision on the next one.
 type call struct {
 	client   *Client
 	repeat   Repeat
@@ -70,9 +69,8 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// exchange sends the request and reads the answer whole, all before one
-// deadline: an answer that trickles in is no better than none (fault F15). What has no
-// connection yet when nothing is to leave any more does not leave.
+// exchange sends the request and reads the whole answer before one deadline: an answer that trickles in is no
+// better than none (fault F15). Once sending has stopped, a request without a connection does not leave.
 func (c *call) exchange(req *http.Request) (*http.Response, *Error) {
 	ctx, cancel := context.WithTimeoutCause(c.caller, c.client.options.Timeout, errTimeout)
 	defer cancel()
@@ -122,8 +120,8 @@ const (
 	gateShut   = 2
 )
 
-// pass reports whether the request may leave, which it then has: not once leaving has ended,
-// whether or not anybody has come to shut the gate.
+// pass reports whether the request may leave, and marks it as gone. After the end of sending the answer is
+// no, even if the gate is not shut yet.
 func (g *gate) pass(leaving context.Context) bool {
 	if connector.MayLeave(leaving) != nil {
 		g.shut()
@@ -134,9 +132,8 @@ func (g *gate) pass(leaving context.Context) bool {
 // shut reports whether the request did not leave before.
 func (g *gate) shut() bool { return g.state.CompareAndSwap(0, gateShut) }
 
-// turnBack keeps a request that is too late from the connection it has just got. One that
-// carries nothing else is closed; of one that is shared, nobody can say whether the request
-// leaves before it is cancelled.
+// turnBack keeps a late request off the connection it has just got. It closes a connection used by this
+// request alone. On a shared one, the request may still leave before it is cancelled.
 func turnBack(conn net.Conn) (kept bool) {
 	if shared, ok := conn.(*tls.Conn); ok && shared.ConnectionState().NegotiatedProtocol == "h2" {
 		return false
@@ -156,8 +153,8 @@ func got(resp *http.Response, read int, sent bool) string {
 	return ""
 }
 
-// attemptError is the error of an attempt that failed with err. leaving is until when it
-// could leave, and cause why it ended, if it did.
+// attemptError returns the error of an attempt failed with err. leaving ends with the permission to send, and
+// cause is the reason why the attempt ended, if it did.
 func (c *call) attemptError(leaving context.Context, cause, err error, sent bool) *Error {
 	c.sent = c.sent || sent
 	if gaveUp := cmp.Or(c.caller.Err(), connector.MayLeave(leaving)); c.caller.Err() != nil || gaveUp != nil && !sent {
@@ -166,8 +163,8 @@ func (c *call) attemptError(leaving context.Context, cause, err error, sent bool
 	return &Error{Reason: reasonOf(cause, err), Sent: sent, Err: err}
 }
 
-// turnedAway is the error of an attempt that was not made: the circuit is open,
-// or the caller gave up, or its deadline comes before its turn.
+// turnedAway returns the error when no attempt was made: the circuit is open, the caller gave up, or its
+// deadline comes before its turn.
 func (c *Client) turnedAway(err error) *Error {
 	if errors.Is(err, circuitbreaker.ErrOpen) {
 		return &Error{Reason: ReasonCircuit, Err: err, RetryAt: c.options.Now().Add(c.circuit.RemainingDelay())}
@@ -186,9 +183,8 @@ func (c *call) failure(err error) *Error {
 	return out
 }
 
-// readWhole replaces the body by one in memory, so that a broken or oversized
-// answer is found out inside the attempt and no caller has to drain or close. It returns
-// how many bytes came in any case.
+// readWhole replaces the body by one in memory. So a broken or oversized answer fails inside the attempt, and
+// no caller has to drain or close. It always returns the number of bytes read.
 func readWhole(method string, resp *http.Response, limit int64) (read int, err error) {
 	defer func() { _ = resp.Body.Close() }()
 	if resp.ContentLength > limit {
@@ -233,8 +229,8 @@ func (c *Client) admit(ctx context.Context) (adaptivelimiter.Permit, error) {
 	return permit, nil
 }
 
-// slot waits for a place among the attempts in flight at a moment when nothing
-// is paused; waiting for the one may take so long that the other has changed.
+// slot waits for a place among the attempts in flight while nothing is paused. It checks both again, because
+// a wait for one may outlast the other.
 func (c *Client) slot(ctx context.Context) (adaptivelimiter.Permit, error) {
 	for {
 		if err := c.pause.wait(ctx); err != nil {
@@ -251,8 +247,7 @@ func (c *Client) slot(ctx context.Context) (adaptivelimiter.Permit, error) {
 	}
 }
 
-// learn gives the place back and lets every limit take its lesson. Only answers
-// that came show how fast the server is.
+// learn returns the place and updates every limit. Only answers show the speed of the server.
 func (c *Client) learn(permit adaptivelimiter.Permit, resp *http.Response, failed *Error) {
 	switch verdictOf(resp, failed) {
 	case verdictFine:
@@ -276,8 +271,8 @@ func (c *Client) learn(permit adaptivelimiter.Permit, resp *http.Response, faile
 	}
 }
 
-// pauseFor holds back every call for as long as the server asked of one of
-// them, unless that is so long that the callers are to park instead.
+// pauseFor delays every call for as long as the server asked of one of them. If that exceeds MaxRetryAfter,
+// the callers park instead.
 func (c *Client) pauseFor(resp *http.Response) {
 	now := c.options.Now()
 	if at := RetryAfter(resp, now); !at.IsZero() && at.Sub(now) <= c.options.MaxRetryAfter {

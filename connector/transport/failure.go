@@ -29,7 +29,7 @@ const (
 	ReasonCancelled Reason = "cancelled" // the caller gave up
 )
 
-// sentences say each reason in words that hold nothing of what was carried.
+// sentences explain each reason without any content of a request.
 var sentences = map[Reason]string{
 	ReasonURL:       "the request cannot be sent",
 	ReasonName:      "the server's name could not be resolved",
@@ -55,7 +55,7 @@ type Error struct {
 	Err      error     // the cause, for errors.Is and errors.As; its own text may quote the server
 }
 
-// Error returns what happened, with the cause where the cause is safe to show.
+// Error says what happened, with the cause if it is safe to show.
 func (e *Error) Error() string {
 	text := sentences[e.Reason]
 	if e.Attempts > 1 {
@@ -82,8 +82,8 @@ var (
 	errTooLarge = errors.New("body exceeds the limit")
 )
 
-// reasonOf classifies the error of one attempt that nobody cancelled; cause is
-// why the attempt's own context ended, if it did.
+// reasonOf classifies the error of one attempt nobody cancelled; cause is the reason why the attempt's own
+// context ended, if it did.
 func reasonOf(cause, err error) Reason {
 	var timeout net.Error
 	switch {

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// pause holds all calls back until a moment that a server asked for. It is
-// measured by the clock that timers run on.
+// pause delays all calls until a time set by the server, by the clock of the timers.
 type pause struct {
 	mu  sync.Mutex
 	end time.Time

@@ -9,9 +9,8 @@ import (
 	"payersync/connector"
 )
 
-// log notes an attempt at debug level: what was asked, how it was answered and how long
-// that took. Of an address only what stands before the query is kept, and of a failure only
-// its reason: whoever made the call reports its outcome.
+// log writes an attempt at debug level: the request, the answer and the time it took. It keeps only the part
+// of an address before the query, and only the reason of a failure. The caller reports the outcome.
 func (c *call) log(req *http.Request, resp *http.Response, failed *Error, took time.Duration) {
 	entry := c.client.options.Logger
 	if entry == nil || !entry.Logger.IsLevelEnabled(logrus.DebugLevel) {

@@ -7,8 +7,8 @@ import (
 	"payersync/connector"
 )
 
-// Attempt is what became of one attempt to send a request, for whoever counts them. It
-// holds nothing of the request but what it is for.
+// Attempt is the outcome of one attempt to send a request, for metrics. It holds nothing of the request but
+// its purpose.
 type Attempt struct {
 	Operation string // as connector.WithOperation named it; "" for none
 	Status    int    // of the answer; 0 without a usable one
@@ -16,7 +16,7 @@ type Attempt struct {
 	Took      time.Duration
 }
 
-// observe tells of an attempt that was made.
+// observe reports a finished attempt.
 func (c *call) observe(resp *http.Response, failed *Error, took time.Duration) {
 	tell := c.client.options.Observe
 	if tell == nil {

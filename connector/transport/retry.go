@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// Repeats wait a random time below a bound that doubles from minBackoff to
-// maxBackoff (full jitter), so that clients which failed together do not come
-// back together.
+// Repeats wait a random time below a bound that doubles from minBackoff to maxBackoff (full jitter). So
+// clients that failed together do not return together.
 const (
 	minBackoff = 500 * time.Millisecond
 	maxBackoff = 30 * time.Second
@@ -61,7 +60,7 @@ func (c *call) mayRepeatError(err error) bool {
 	return false
 }
 
-// isShort reports whether the wait that the server asks for may be slept.
+// isShort reports whether the server's wait is short enough to sleep.
 func (c *Client) isShort(resp *http.Response) bool {
 	now := c.options.Now()
 	return RetryAfter(resp, now).Sub(now) <= c.options.MaxRetryAfter
@@ -78,9 +77,8 @@ func (c *call) wait(shortest, longest time.Duration, n int, resp *http.Response)
 	return jitter
 }
 
-// RetryAfter returns when the answer's Retry-After header allows the next
-// attempt: now at the earliest, a day from now at the latest, and the zero time
-// when there is no header that makes sense. Both of its forms are understood.
+// RetryAfter returns the earliest next attempt by the answer's Retry-After header: now at the earliest, a day
+// from now at the latest, and the zero time without a valid header. It understands both forms.
 func RetryAfter(resp *http.Response, now time.Time) time.Time {
 	if resp == nil {
 		return time.Time{}
@@ -109,10 +107,9 @@ func bounded(date, now time.Time) time.Time {
 	return date
 }
 
-// The retry budget: each call that leaves earns a tenth of a repeat, and up to
-// budgetReserve may be saved. A service that fails every call therefore sees a
-// tenth more traffic, not four times as much (fault F14). failsafe-go's budget
-// bounds concurrent repeats, which does not bound those of one patient worker.
+// The retry budget: each sent call earns a tenth of a repeat, and up to budgetReserve may be saved. A service
+// that fails every call therefore sees a tenth more traffic, not four times as much (fault F14).
+// failsafe-go's budget bounds concurrent repeats only, not the many repeats of one worker.
 const (
 	budgetShare   = 0.1
 	budgetReserve = 10

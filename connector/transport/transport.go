@@ -41,8 +41,7 @@ import (
 	"payersync/connector"
 )
 
-// Options say how a Client behaves. The zero value is usable: every field has
-// the default that its comment names.
+// Options configure a Client. The zero value is usable: every field has the default in its comment.
 type Options struct {
 	Base          http.RoundTripper           // what speaks to the wire; nil for a transport of its own
 	Timeout       time.Duration               // one attempt from connection to last byte, waits for a slot not counted; 30 s
@@ -86,10 +85,10 @@ const (
 	// IfNoEffect repeats a request only when it certainly changed nothing: it
 	// was answered 429, or no connection was made.
 	IfNoEffect Repeat = iota
-	// Always repeats a request after every failure that may pass; it is for
-	// reads, and for what may happen twice.
+	// Always repeats a request after every passing failure. Use it for reads, and for requests that may
+	// happen twice.
 	Always
-	// Never puts a request on the wire at most once, whatever happens to it.
+	// Never sends a request at most once, whatever happens to it.
 	Never
 )
 
@@ -122,11 +121,10 @@ func New(o Options) *Client {
 	}
 }
 
-// Do sends req, which it takes over, and returns the answer, whatever its
-// status: redirects are not followed, and a 429 or 5xx that outlived its repeats
-// is returned as it came (RetryAfter reads its header). The body was read whole
-// already and needs no closing. Without a usable answer the error is an *Error;
-// that the caller gave up stays visible to errors.Is.
+// Do takes ownership of req, sends it, and returns the answer with any status. It follows no redirects, and
+// returns a 429 or 5xx as it came after the last repeat (RetryAfter reads its header). The body is already in
+// memory and needs no closing. Without a usable answer the error is an *Error; errors.Is still finds a
+// cancellation by the caller.
 func (c *Client) Do(req *http.Request, repeat Repeat) (*http.Response, error) {
 	if err := checkURL(req.URL); err != nil {
 		return nil, &Error{Reason: ReasonURL, Err: err}
@@ -146,8 +144,8 @@ func (c *Client) Do(req *http.Request, repeat Repeat) (*http.Response, error) {
 	return resp, nil
 }
 
-// rewindable prepares a request for several attempts. What http.NewRequest made
-// knows how to rewind itself; any other body is read once and kept.
+// rewindable prepares a request for several attempts. A request of http.NewRequest can rewind itself; any
+// other body is read once and kept.
 func rewindable(req *http.Request) (*retryablehttp.Request, error) {
 	if req.GetBody == nil {
 		return retryablehttp.FromRequest(req)
@@ -158,14 +156,14 @@ func rewindable(req *http.Request) (*retryablehttp.Request, error) {
 	return out, err
 }
 
-// HTTPClient returns the client in the form that libraries ask for; every
-// request through it is sent by Do with the given Repeat.
+// HTTPClient returns the client as an http.Client for libraries. Do sends every request through it, with the
+// given Repeat.
 func (c *Client) HTTPClient(repeat Repeat) *http.Client {
 	return &http.Client{Transport: roundTripper{c, repeat}, CheckRedirect: refuseRedirect}
 }
 
-// Skew returns how far the clock of the server is ahead of ours, by the Date of its last
-// answer, and whether that is known. It is right to a second and the time of an answer.
+// Skew returns how far the clock of the server is ahead of ours, by the Date of its last answer, and whether
+// it is known. Its error is a second plus the time of an answer.
 func (c *Client) Skew() (ahead time.Duration, known bool) {
 	if ahead := c.ahead.Load(); ahead != nil {
 		return *ahead, true
@@ -181,7 +179,7 @@ func (c *Client) noteDate(resp *http.Response) {
 	}
 }
 
-// Close gives up the connections that are idle.
+// Close closes the idle connections.
 func (c *Client) Close() {
 	if base, ok := c.options.Base.(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
@@ -200,8 +198,8 @@ func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// checkURL refuses addresses that would carry secrets in the clear: plain http
-// is for loopback only, and credentials do not belong in an address.
+// checkURL refuses addresses that would expose secrets: plain http is for loopback only, and no credentials
+// may stand in an address.
 func checkURL(u *url.URL) error {
 	switch {
 	case u == nil || u.Host == "":

@@ -23,9 +23,8 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
-// newWire returns the transport that speaks to real servers. It never asks for
-// compression, so that a small answer cannot become a large one (fault F89),
-// and it takes no proxy from the environment, only that of Options.
+// newWire returns the transport to real servers. It never asks for compression, so a small answer cannot
+// become a large one (fault F89). It takes its proxy from Options, and never from the environment.
 func newWire(o Options) *http.Transport {
 	return &http.Transport{
 		DialContext:            dialer(o),
@@ -43,8 +42,8 @@ func newWire(o Options) *http.Transport {
 	}
 }
 
-// ProxyFor returns what an http.Transport asks for its proxy: the given one, for every
-// address but loopback ones, which only this machine can reach. nil is no proxy.
+// ProxyFor returns the proxy function of an http.Transport: the given proxy for every address but loopback
+// ones, which only this machine can reach. nil is no proxy.
 func ProxyFor(proxy *url.URL) func(*http.Request) (*url.URL, error) {
 	return func(r *http.Request) (*url.URL, error) {
 		if proxy == nil || connector.IsLoopback(r.URL.Hostname()) {
@@ -91,8 +90,8 @@ func isProxy(err error) bool {
 	return isA[errProxy](err) || errors.As(err, &op) && (op.Op == "proxyconnect" || strings.HasPrefix(op.Op, "socks"))
 }
 
-// dialer returns what makes connections: to what the options allow, and to the proxy, which decides by itself
-// where a name leads.
+// dialer returns the function for connections: to allowed addresses, and to the proxy, which resolves names
+// by itself.
 func dialer(o Options) func(ctx context.Context, network, address string) (net.Conn, error) {
 	proxy := ""
 	if o.Proxy != nil {
@@ -107,7 +106,7 @@ func dialer(o Options) func(ctx context.Context, network, address string) (net.C
 	}
 }
 
-// proxied is ProxyFor for requests to addresses that may be reached alone.
+// proxied is ProxyFor for the addresses allowed by o.Reach.
 func proxied(o Options) func(*http.Request) (*url.URL, error) {
 	proxy := ProxyFor(o.Proxy)
 	return func(r *http.Request) (*url.URL, error) {

@@ -13,7 +13,7 @@ import (
 	"payersync/state"
 )
 
-// ErrBusy means that another process writes back just now.
+// ErrBusy means another process is writing back now.
 var ErrBusy = errors.New("another payersync writes back just now")
 
 // Result is what a run did.
@@ -45,8 +45,8 @@ type Run struct {
 // chunk is how many records are read before they are written to, one by one.
 const chunk = 20
 
-// Do writes what is due. Its error says why the run could not be made, or not be noted; that
-// it ended early is in the result.
+// Do performs the due writes. Its error says why the run was impossible, or could not be stored. The result
+// says if it ended early.
 func (r *Run) Do(ctx context.Context) (Result, error) {
 	r.result = Result{Connection: r.Name}
 	lock, err := r.Ledger.TryWriteback()
@@ -93,8 +93,8 @@ func (r *Run) run(ctx context.Context) error {
 	})
 }
 
-// due returns the source ids of what is written now, in their order, and which of them nobody has let go yet. Of these it
-// keeps no more than may go by themselves: where there are more, all of them wait.
+// due returns the source ids of the writes due now, in their order, and those of them not approved yet. It
+// keeps only as many of these as may go without approval: if there are more, all of them wait.
 func (r *Run) due(ctx context.Context) (due []string, fresh map[string]bool, err error) {
 	fresh = map[string]bool{}
 	p, err := MakePlan(ctx, r.Ledger, r.Connection, func(i Item) {
@@ -115,7 +115,7 @@ func (r *Run) due(ctx context.Context) (due []string, fresh map[string]bool, err
 	return due, fresh, err
 }
 
-// dueOf returns those that are still due as they were, as the ledger has them now.
+// dueOf returns the items still due, by the ledger's present facts.
 func (r *Run) dueOf(ctx context.Context, due []string, fresh map[string]bool) (items []Item, err error) {
 	payers, err := r.Ledger.WritebacksOf(ctx, r.Name, r.SetupHash(), due)
 	now := r.Ledger.Now()
@@ -127,7 +127,7 @@ func (r *Run) dueOf(ctx context.Context, due []string, fresh map[string]bool) (i
 	return items, err
 }
 
-// those returns the items that are to be done so.
+// those returns the items with this task.
 func (r *Run) those(ctx context.Context, d Doing) (items []Item, err error) {
 	_, err = MakePlan(ctx, r.Ledger, r.Connection, func(i Item) {
 		if i.Doing == d {
@@ -161,7 +161,7 @@ func (r *Run) stale(ctx context.Context) error {
 	return err
 }
 
-// settle finds out how writes ended whose end is not known.
+// settle finds the outcomes of unfinished writes.
 func (r *Run) settle(ctx context.Context) error {
 	items, err := r.those(ctx, Unclear)
 	if err != nil {
@@ -207,8 +207,7 @@ func (r *Run) settleOne(ctx context.Context, i Item) error {
 	return r.yield(ctx, i, field, now, "")
 }
 
-// look reads the fields of which the ledger cannot know what they say, and notes it. Nothing is
-// written.
+// look reads the fields of unknown content, and stores it. It writes to no field.
 func (r *Run) look(ctx context.Context) error {
 	items, err := r.those(ctx, Look)
 	if err != nil {
@@ -259,7 +258,7 @@ func (r *Run) lookAt(ctx context.Context, i Item, held map[string]connector.Writ
 	return r.note(ctx, func(tx *state.Tx) error { return tx.FieldSays(i.RecordID, r.SetupHash(), says, field) })
 }
 
-// said returns what a value of the field says, and whether it is one that we write there.
+// said returns the standing meant by a value of the field, and whether we write such a value there.
 func (r *Run) said(i Item, field state.WritebackField, value string) (connector.Standing, bool) {
 	if field.Holds != nil && value == *field.Holds {
 		return i.Applied, true
@@ -273,7 +272,7 @@ func (r *Run) said(i Item, field state.WritebackField, value string) (connector.
 	return connector.StandingNone, field.Earlier != nil && (value == earlier || value == r.Writer.Value(connector.StandingNone, earlier))
 }
 
-// again sends the same bytes once more to a system that cannot be read.
+// again repeats the same bytes to an unreadable system.
 func (r *Run) again(ctx context.Context, i Item) error {
 	wait := min(apart<<min(max(i.Attempts-1, 0), 8), longestWait)
 	if since := r.Ledger.Now().Sub(i.SentAt); since >= 0 && since < wait {
@@ -293,7 +292,7 @@ func deref(s *string) string {
 	return *s
 }
 
-// chunk writes to some records. They were read right before, where that can be.
+// chunk writes to some records, right after a read if the system supports reading.
 func (r *Run) chunk(ctx context.Context, due []string, fresh map[string]bool) error {
 	items, err := r.dueOf(ctx, due, fresh)
 	if err != nil || len(items) == 0 {
@@ -314,7 +313,7 @@ func (r *Run) chunk(ctx context.Context, due []string, fresh map[string]bool) er
 	return nil
 }
 
-// read returns what the fields hold; nil where they cannot be read.
+// read returns the values of the fields; nil if they cannot be read.
 func (r *Run) read(ctx context.Context, items []Item) (map[string]connector.WrittenField, error) {
 	reader, can := r.Writer.(Reader)
 	if !can {
@@ -334,7 +333,7 @@ func (r *Run) read(ctx context.Context, items []Item) (map[string]connector.Writ
 	return held, nil
 }
 
-// write writes to one record, once more where it was edited since it was read.
+// write writes to one record, once more if it was edited since the read.
 func (r *Run) write(ctx context.Context, i Item, held map[string]connector.WrittenField, again bool) error {
 	field, err := r.Ledger.WritebackField(ctx, i.RecordID, r.SetupHash())
 	if err != nil {
@@ -416,8 +415,7 @@ func (r *Run) send(ctx context.Context, i Item, to connector.Standing, body []by
 		}))
 }
 
-// refuse notes that a record is not written to. Many one after the other are no matter of
-// single records.
+// refuse stores a refusal for one record. Many in a row are no problem of single records.
 func (r *Run) refuse(ctx context.Context, i Item, why string) error {
 	r.result.Refused++
 	err := r.note(ctx, func(tx *state.Tx) error { return tx.WriteRefused(i.RecordID, r.SetupHash(), i.To, why) })
@@ -427,7 +425,7 @@ func (r *Run) refuse(ctx context.Context, i Item, why string) error {
 	return err
 }
 
-// yield leaves the field to whoever changed it.
+// yield leaves the field to the person who changed it.
 func (r *Run) yield(ctx context.Context, i Item, field state.WritebackField, theirs, why string) error {
 	field.Foreign = &theirs
 	r.result.Theirs++

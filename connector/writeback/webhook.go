@@ -43,8 +43,7 @@ func (h *Webhook) Freeze(w connector.Write) ([]byte, error) {
 	return json.Marshal(Event{w.ID, "mandate.status", h.Now().UTC(), w.Connection, w.SourceID, w.Key, w.BillingID, w.MandateID, w.From, w.To})
 }
 
-// Send posts the body. A receiver that refuses it refuses all of them: its address or secret is
-// wrong.
+// Send posts the body. A refusal stands for all bodies: the receiver's address or secret is wrong.
 func (h *Webhook) Send(ctx context.Context, id string, body []byte) error {
 	_, err := h.Receiver.Send(ctx, id, body)
 	var refused *webhook.RefusedError

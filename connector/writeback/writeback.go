@@ -1,7 +1,6 @@
-// Package writeback writes how the mandate of a payer stands into one field of its record in
-// the books, or tells it to another system. It goes one way: nothing is ever read from that
-// field, and what is written is what reads of the billing service have shown, never what a
-// webhook said.
+// Package writeback writes the state of a payer's mandate into one field of its record in the accounting
+// system, or sends it to another system. It goes one way: the field is never a source of data. It writes what
+// reads of the billing service have shown, never the content of a webhook.
 //
 //	mandates as reads showed them ─▶ wanted ─┐
 //	                                         ├─▶ plan ─▶ approved? ─▶ read ─▶ freeze ─▶ send ─▶ noted
@@ -9,23 +8,23 @@
 //	                                                     waits    somebody else's      unclear:
 //	                                                              value stays          read back first
 //
-// What is wanted is computed, what was written is a fact of the ledger. A write is frozen
-// before it leaves. It sets a field to a value, so that one whose end is not known may be made
-// again, but not before the field was read where it can be.
+// The wanted value is computed, and the ledger stores what was written. A write is frozen before it leaves.
+// It sets a field to a value, so a write of unknown outcome may be repeated. If the system supports reading,
+// the field is read first.
 //
-// # Whose field it is
+// # Ownership of the field
 //
-// The field is ours while it holds what we left in it. Somebody else's value stays, and is
-// shown, until a person gives the field back. Where the ledger cannot know what we left in it,
-// because it was put back to a time before, the field is read before anything is decided.
+// The field is ours while it holds our last value. Somebody else's value stays, and is shown, until a person
+// gives the field back. After a restore, the ledger may not know our last value: then it reads the field
+// before any decision.
 //
 // # Against storms
 //
-// The first writes of a setup wait for a person, and so does a run that would write to many.
-// Two writes to one record are ten minutes apart and six a day at most. A run ends with the
-// first answer that is not about the record it was for.
+// The first writes of a setup wait for a person, and so does a run with many writes. Two writes to one record
+// are ten minutes apart and six a day at most. A run ends with the first answer about something other than
+// its record.
 //
-// What the systems are told, and how, is their writers' business.
+// Each system's writer decides the format.
 package writeback
 
 import (
@@ -44,24 +43,24 @@ import (
 
 // Writer writes one field of records in one system.
 type Writer interface {
-	// Setup says in words which field of which system it writes; other words are another
-	// field, which is approved anew.
+	// Setup describes the system and the field in words. Different words mean another field, which needs a
+	// new approval.
 	Setup() string
-	// Says are the standings that the field tells apart. The others are none to it.
+	// Says are the standings with a value of their own in the field. The others count as none.
 	Says() []connector.Standing
-	// Value returns what the field holds for a standing. earlier is what it held before our
-	// first write; where that was one of ours, there was nothing before.
+	// Value returns the field's value for a standing. earlier is the value before our first write; it is ""
+	// if that was one of ours.
 	Value(to connector.Standing, earlier string) string
 	// Freeze returns the bytes of a write, as they leave however often they do.
 	Freeze(w connector.Write) ([]byte, error)
-	// Send sends frozen bytes. Its errors are ErrStale, ErrNotWritten and WriteRefusedError
-	// of package connector; any other means that nobody knows.
+	// Send sends frozen bytes. Its errors are ErrStale, ErrNotWritten and WriteRefusedError of package
+	// connector; any other means an unknown outcome.
 	Send(ctx context.Context, id string, frozen []byte) error
 }
 
-// Reader is a writer of a system in which the field can be read.
+// Reader is a writer of a system with a readable field.
 type Reader interface {
-	// Read returns what the field of these records holds. One that is left out is not there.
+	// Read returns the field's value of these records. A missing record does not exist there.
 	Read(ctx context.Context, sourceIDs []string) (map[string]connector.WrittenField, error)
 }
 
@@ -71,7 +70,7 @@ type Connection struct {
 	Writer Writer
 }
 
-// SetupHash returns the hash by which the ledger knows the field.
+// SetupHash returns the ledger's hash of the field's setup.
 func (c Connection) SetupHash() string { return hashOf(c.Writer.Setup()) }
 
 func hashOf(text string) string {
@@ -94,7 +93,7 @@ const (
 // Doing is what is to be done about a payer.
 type Doing string
 
-// What is to be done.
+// The possible tasks.
 const (
 	Due     Doing = "due"     // is written with the next run
 	Waits   Doing = "waits"   // for a person's approval
@@ -110,7 +109,7 @@ const (
 // Stuck reports whether a person should look at it.
 func (d Doing) Stuck() bool { return d == Limit || d == Theirs || d == Refused || d == Unknown }
 
-// Item is a payer whose field does not say what it should, or is not ours.
+// Item is a payer with a wrong value in its field, or a field not ours.
 type Item struct {
 	state.WritebackPayer
 	To    connector.Standing // "" for an unknown status
@@ -149,9 +148,9 @@ func (p Plan) Stuck() (n int) {
 	return n
 }
 
-// MakePlan computes what is to be done. It asks nobody and writes nothing, and keeps none of the items: it hands them over
-// in the order of their source ids, unless each is nil. Which of them wait for a person is known when all were counted, see
-// Item.In.
+// MakePlan computes the necessary writes. It sends no requests, writes nothing, and keeps no items: it passes
+// them to each in the order of their source ids, unless each is nil. Only after all were counted is it known
+// which of them wait for a person, see Item.In.
 func MakePlan(ctx context.Context, ledger *state.Ledger, c Connection, each func(Item)) (Plan, error) {
 	p := Plan{Connection: c.Name, counts: map[Doing]int{}}
 	now := ledger.Now()
@@ -227,8 +226,8 @@ func (c Connection) itemOf(p state.WritebackPayer, now time.Time) (Item, bool) {
 	return i, true
 }
 
-// brake says why a person has to let writes go that nobody has yet; "" for no reason. ever says that one let writes of this
-// setup go before.
+// brake says why a person must approve the new writes; "" for no reason. ever means that a person approved
+// writes of this setup before.
 func (p Plan) brake(fresh int, ever bool) string {
 	limit := min(neverLet, max(alwaysLet, p.Payers*letPercent/100))
 	switch {
@@ -242,7 +241,7 @@ func (p Plan) brake(fresh int, ever bool) string {
 	return ""
 }
 
-// In returns the item as a plan has it that counted it: what nobody has let go yet waits where all of that does.
+// In returns the item's state in the finished plan: unapproved writes wait if the whole plan does.
 func (i Item) In(p Plan) Item {
 	if i.fresh() && p.Batch != "" {
 		i.Doing = Waits
@@ -253,11 +252,10 @@ func (i Item) In(p Plan) Item {
 // fresh reports whether nobody has let it go yet.
 func (i Item) fresh() bool { return i.Doing == Due && i.Approved != i.To }
 
-// ErrOtherBatch means that what waits is not what a person has seen.
+// ErrOtherBatch means the waiting writes differ from the batch a person has seen.
 var ErrOtherBatch = errors.New("what waits is no longer what was shown")
 
-// Approve lets go what waits, if it is the batch that a person has seen, and returns how many
-// writes that are.
+// Approve approves the waiting writes, if they are the batch a person has seen, and returns their number.
 func Approve(ctx context.Context, ledger *state.Ledger, c Connection, batch, actor, reason string) (int, error) {
 	a := state.WritebackApproval{Connection: c.Name, Setup: c.SetupHash(), Batch: batch, Writes: map[string]connector.Standing{}, Reason: reason}
 	p, err := MakePlan(ctx, ledger, c, func(i Item) {

@@ -1,11 +1,8 @@
-// Package accountingtest is the conformance suite of accounting sources: what
-// every adapter must do, whatever system it reads. An adapter's test describes
-// its system as a Harness and calls Run. The suite knows sources that give a
-// whole snapshot and sources that give what changed; acts that a system does not
-// have are left out of its Company, and their checks are skipped.
+// Package accountingtest is the conformance suite for every accounting source. An adapter's test describes
+// its system as a Harness and calls Run. The suite supports snapshot sources and sources of changes. A
+// Company omits the acts its system does not have, and the suite skips their checks.
 //
-// How an adapter speaks to its system, its formats and its limits, is left to
-// the adapter's own tests.
+// The adapter's own tests cover its requests, its formats and its limits.
 package accountingtest
 
 import (
@@ -19,17 +16,16 @@ import (
 
 // Harness opens accounting systems to test a source with.
 type Harness struct {
-	// Open starts a system of its own with n active customers and a source that
-	// reads it. It stops both with t.Cleanup and reports its own failures to t.
+	// Open starts a system of its own with n active customers and a source for it. It stops both with
+	// t.Cleanup and reports its own failures to t.
 	Open func(t testing.TB, n int) Company
 
-	// Many is a number of customers that fills more than one page.
+	// Many is a number of customers on more than one page.
 	Many int
 }
 
-// Company is one accounting system under test and what can be done in it. Source,
-// Truth, Edit, Spoil and Break are always needed; another act that is nil does
-// not exist in the system.
+// Company is one accounting system under test, with its possible acts. Source, Truth, Edit, Spoil and Break
+// are always needed. Any other act may be nil if the system does not have it.
 type Company struct {
 	Source accounting.Source
 
@@ -48,7 +44,7 @@ type Company struct {
 	Held    func() int                   // files or connections the source holds at the moment
 	Now     func() time.Time             // the system's clock; nil is time.Now
 
-	// What a live system does while it is read.
+	// The acts of a live system during a read.
 	Serve    func(after func())    // has after called behind every page of customers that the system serves; nil for no more
 	Tie      func(ids []string)    // gives the customers one and the same time of last edit
 	Leave    func(id string)       // takes the customer out of the system, which keeps no trace of it
@@ -57,9 +53,8 @@ type Company struct {
 	Troubles []Trouble             // expired token, minute and day limits, 5xx, HTML instead of JSON, …
 }
 
-// Run tests that the source of h keeps the promises of accounting.Source. The
-// test that calls it must not be parallel: goroutines of other tests would count
-// as leaks.
+// Run tests the promises of accounting.Source on the source of h. The calling test must not be parallel:
+// goroutines of other tests would count as leaks.
 func Run(t *testing.T, h Harness) {
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
@@ -76,8 +71,8 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// check is one promise. Its run returns how the promise was broken, so that the
-// suite itself can be tested with sources that break it.
+// check is one promise. Its run returns how the promise was broken, so the suite itself can be tested with
+// broken sources.
 type check struct {
 	name  string
 	many  bool                                  // needs more than one page

@@ -15,8 +15,7 @@ import (
 	"payersync/connector"
 )
 
-// patience is how long a source may take to notice that its context was
-// cancelled.
+// patience is how long a source may take to notice a cancelled context.
 const patience = 5 * time.Second
 
 func describesItself(ctx context.Context, c Company) error {
@@ -130,7 +129,7 @@ func reportsMerged(ctx context.Context, c Company) error {
 	return reports(ctx, c, want, func() { c.Merge(loser, survivor) })
 }
 
-// reports does a change and compares where the next read says the record stands.
+// reports makes a change and compares the record's state in the next read.
 func reports(ctx context.Context, c Company, want connector.Record, change func()) error {
 	r, err := after(ctx, c, want.SourceID, change)
 	if err != nil {
@@ -291,7 +290,7 @@ func endsAtAFullDump(ctx context.Context, c Company) error {
 	return nil
 }
 
-// change does up to three things that the system can do.
+// change performs up to three of the system's acts.
 func (c Company) change(random *rand.Rand) {
 	for range 1 + random.IntN(3) {
 		active := slices.DeleteFunc(c.Truth(), func(r connector.Record) bool { return r.State != connector.RecordActive })

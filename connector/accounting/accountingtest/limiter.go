@@ -8,8 +8,7 @@ import (
 	"payersync/connector/accounting"
 )
 
-// Limiter is an accounting.Limiter without limits that notes what it is asked
-// for. Its zero value is ready.
+// Limiter is an accounting.Limiter without limits. It records its calls. Its zero value is ready.
 type Limiter struct {
 	mu     sync.Mutex
 	turns  int
@@ -46,7 +45,7 @@ func (l *Limiter) Park(_ context.Context, until time.Time) error {
 	return nil
 }
 
-// Unpark forgets that the limiter was parked, as when its time has come.
+// Unpark ends the parking of the limiter, as after its time.
 func (l *Limiter) Unpark() { _ = l.Park(context.Background(), time.Time{}) }
 
 // Turns returns how many turns were taken.

@@ -12,7 +12,7 @@ import (
 	"payersync/connector/accounting"
 )
 
-// Trouble is something that a system's answers may suffer.
+// Trouble is a possible fault of a system's answers.
 type Trouble struct {
 	Name string // for example "access token expired" or "daily limit reached"
 
@@ -62,10 +62,9 @@ func (e Ending) check(err error) error {
 // editsPerPage is how many edits Lost and the checks make behind each page.
 const editsPerPage = 20
 
-// Lost reads the company whole while customers are edited behind every page, all
-// of them with the same time of last edit at first where the system has such
-// times, and returns how many of its customers the read did not give. A sound
-// source loses none; a walk in the order of edits loses many.
+// Lost reads the whole company while customers are edited behind every page, and returns how many customers
+// the read missed. At first all have the same time of last edit, if the system has such times. A sound source
+// loses none; a walk in the order of edits loses many.
 func Lost(ctx context.Context, c Company) (lost int, err error) {
 	before := c.Truth()
 	ids := make([]string, len(before))
@@ -104,8 +103,8 @@ func losesNothing(ctx context.Context, c Company) error {
 	return err
 }
 
-// endsAtAFullDumpUnderFire keeps a copy by reads during which the system changes
-// behind every page, and compares it with the system at rest.
+// endsAtAFullDumpUnderFire keeps a copy by reads while the system changes behind every page, and compares it
+// with the system at rest.
 func endsAtAFullDumpUnderFire(ctx context.Context, c Company) error {
 	random := rand.New(rand.NewPCG(5, 6))
 	kept, since := map[string]connector.Record{}, time.Time{}
@@ -170,15 +169,14 @@ func (t Trouble) judge(c Company, got reading) error {
 	return t.Ends.check(got.err)
 }
 
-// pass lets time pass in the system, where that can be done.
+// pass advances the system's time, if possible.
 func (c Company) pass(d time.Duration) {
 	if c.Pass != nil {
 		c.Pass(d)
 	}
 }
 
-// lasting returns the kept records but for those that the system no longer has
-// and had reported as deleted.
+// lasting returns the kept records without those deleted in the system and reported as deleted.
 func (c Company) lasting(kept map[string]connector.Record) []connector.Record {
 	truth := byID(c.Truth())
 	return slices.DeleteFunc(values(kept), func(r connector.Record) bool {
@@ -187,9 +185,8 @@ func (c Company) lasting(kept map[string]connector.Record) []connector.Record {
 	})
 }
 
-// hidesNobody lets customers leave behind the page being read, alone and beside
-// others that are added. All behind them may move one place forward: none of these
-// may be left out by a read that ends as complete, and none may be given twice.
+// hidesNobody removes customers before the page being read, alone and beside additions. All later ones may
+// move one place forward. A read that ends as complete must return each of them exactly once.
 func hidesNobody(ctx context.Context, c Company) error {
 	for _, adds := range []bool{false, true} {
 		order, err := complete(ctx, c, time.Time{})
@@ -218,7 +215,7 @@ func hidesNobody(ctx context.Context, c Company) error {
 	return nil
 }
 
-// missesNobody checks that what was there before and after a read is in it, once.
+// missesNobody checks that a read returns, once, every record there both before and after it.
 func missesNobody(before, after, got []connector.Record) error {
 	there, given := byID(after), map[string]string{}
 	for _, r := range got {

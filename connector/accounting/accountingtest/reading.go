@@ -19,8 +19,8 @@ import (
 	"payersync/connector/accounting"
 )
 
-// overlap is subtracted from the time at which a read starts to give the since of
-// the next (accounting/README.md#the-position-is-the-start-of-the-run).
+// overlap is subtracted from the start of a read to give the since of the next
+// (accounting/README.md#the-position-is-the-start-of-the-run).
 const overlap = 5 * time.Minute
 
 func (c Company) now() time.Time {
@@ -62,7 +62,7 @@ func read(ctx context.Context, s accounting.Source, since time.Time) reading {
 	return got
 }
 
-// complete returns the records of a read that must be complete and lawful.
+// complete returns the records of a read, after checking it for completeness and the rules.
 func complete(ctx context.Context, c Company, since time.Time) ([]connector.Record, error) {
 	got := read(ctx, c.Source, since)
 	if err := errors.Join(got.err, got.violation); err != nil {
@@ -169,8 +169,8 @@ func wellFormed(fields []connector.Field) error {
 	return nil
 }
 
-// startOf holds the bytes that a scalar's JSON may begin with. A number's digits
-// may stand for text: some systems print their ids so.
+// startOf holds the possible first bytes of a scalar's JSON. A number's digits may stand for text: some
+// systems print their ids so.
 var startOf = map[connector.FieldType]string{
 	connector.TypeText:   `"-0123456789`,
 	connector.TypeNumber: "-0123456789",
@@ -210,7 +210,7 @@ func conforms(data json.RawMessage, fields []connector.Field) error {
 	return ends(decoder)
 }
 
-// ends checks that an object is closed and nothing follows.
+// ends checks the end of an object, without anything behind it.
 func ends(decoder *json.Decoder) error {
 	if _, err := decoder.Token(); err != nil {
 		return err

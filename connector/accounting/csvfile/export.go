@@ -17,7 +17,7 @@ import (
 	"payersync/connector"
 )
 
-// export is a file that is open for one read, with what was found out about it.
+// export is a file opened for one read, with its detected format.
 type export struct {
 	path     string
 	within   connector.Within
@@ -28,8 +28,8 @@ type export struct {
 	header   header
 }
 
-// Error says why a file could not be read as a whole and what to do about it.
-// It wraps its cause where there is one, for example fs.ErrNotExist.
+// Error says why a file could not be read as a whole, and what to do about it. It wraps its cause if there is
+// one, for example fs.ErrNotExist.
 type Error struct {
 	Path string // as configured
 	Why  string
@@ -100,7 +100,7 @@ func (e *export) checkFile(info fs.FileInfo) error {
 	return nil
 }
 
-// unchanged returns an error when the file is no longer the one that was opened.
+// unchanged returns an error if the file has changed since it was opened.
 func (e *export) unchanged() error {
 	now, err := e.within.Stat(e.path)
 	if err == nil && os.SameFile(now, e.info) && now.Size() == e.info.Size() && now.ModTime().Equal(e.info.ModTime()) {
@@ -145,7 +145,7 @@ func (e *export) checkKind(start []byte) error {
 	return nil
 }
 
-// otherKinds are files of text that people take for CSV, by how they begin.
+// otherKinds are text formats often mistaken for CSV, by their beginnings.
 var otherKinds = []struct {
 	what, next string
 	begins     *regexp.Regexp
@@ -170,8 +170,8 @@ func (e *export) checkHeader() error {
 	return nil
 }
 
-// chooseEncoding returns the encoding that the byte order mark tells, else the
-// configured one, else the one that the whole file speaks for.
+// chooseEncoding returns the encoding of the byte order mark, else the configured one, else the best fit for
+// the whole file.
 func (e *export) chooseEncoding(configured string, start []byte) (string, error) {
 	if marked := markedEncoding(start); marked != "" {
 		return marked, nil
@@ -189,7 +189,7 @@ func (e *export) chooseEncoding(configured string, start []byte) (string, error)
 	return name, nil
 }
 
-// findHeader tries the delimiters and keeps the one that gives the widest header.
+// findHeader tries the delimiters and keeps the one with the widest header.
 func (e *export) findHeader(search *headerSearch, comma rune) error {
 	commas := []rune{',', ';', '\t'}
 	if comma != 0 {
@@ -242,7 +242,7 @@ func (e *export) rows(ctx context.Context) iter.Seq2[row, error] {
 	}
 }
 
-// belowHeader returns a reader that stands behind the header.
+// belowHeader returns a reader positioned behind the header.
 func (e *export) belowHeader() (*rowReader, error) {
 	r, err := e.fromStart(e.comma)
 	if err != nil {
@@ -281,7 +281,7 @@ type survey struct {
 	stray  *strayMark // where the file stops making sense; nil when it does to its end
 }
 
-// sharedIDs holds, for every id that several rows have, the lines of these rows.
+// sharedIDs maps every repeated id to the lines of its rows.
 type sharedIDs map[string][]int
 
 // survey reads the file once for its ids and its quotation marks.
@@ -307,8 +307,7 @@ func (e *export) survey(ctx context.Context) (survey, error) {
 	return found, nil
 }
 
-// certain yields the rows that can be told from the text of a cell. All others
-// come as one, which has a problem.
+// certain yields the rows that cannot be text of a cell. All others come as one row with a problem.
 func (e *export) certain(ctx context.Context, stray *strayMark) iter.Seq2[row, error] {
 	return func(yield func(row, error) bool) {
 		for r, err := range e.rows(ctx) {
@@ -323,7 +322,7 @@ func (e *export) certain(ctx context.Context, stray *strayMark) iter.Seq2[row, e
 	}
 }
 
-// row stands for everything from the first line that is not certain.
+// row stands for everything from the first uncertain line.
 func (s *strayMark) row() row {
 	return row{line: s.from, problem: fmt.Sprintf("L%s. None of it was used. Please c%s.", s.why()[1:], strayNext[1:]), cut: s.cut}
 }

@@ -15,7 +15,7 @@ import (
 // titles above it.
 const headerRows = 50
 
-// header is the row that names the columns.
+// header is the row with the names of the columns.
 type header struct {
 	line  int
 	names []string // unique without regard to case
@@ -37,16 +37,15 @@ func delimiterNamed(name string) (rune, error) {
 	return r, nil
 }
 
-// columnName returns a heading as it is declared: without surrounding spaces and
-// line breaks, and without the asterisk that marks compulsory columns.
+// columnName returns a heading as it is declared: without surrounding spaces, line breaks, and the asterisk
+// of compulsory columns.
 func columnName(heading string) string {
 	name := strings.Join(strings.Fields(heading), " ")
 	return strings.TrimSpace(strings.TrimLeft(name, "*"))
 }
 
-// columnNames names the columns of a header row: trailing columns without a
-// heading are dropped, others are called "column N", and a heading that comes
-// again gets " (2)", " (3)" and so on.
+// columnNames names the columns of a header row. Trailing columns without a heading are dropped, others are
+// called "column N", and a repeated heading gets " (2)", " (3)" and so on.
 func columnNames(cells []string) []string {
 	last := len(cells)
 	for last > 0 && columnName(cells[last-1]) == "" {
@@ -70,8 +69,7 @@ func columnNames(cells []string) []string {
 	return names
 }
 
-// headerSearch looks for the row that has the id columns and keeps the likeliest
-// row that has not, for the error.
+// headerSearch looks for the row with the id columns. For the error, it keeps the likeliest row without them.
 type headerSearch struct {
 	ids     [][]string
 	nearest []string
@@ -99,7 +97,7 @@ func (s *headerSearch) in(r *rowReader) (header, bool, error) {
 	return header{}, false, nil
 }
 
-// locate returns the columns of every alternative that names has whole.
+// locate returns the columns of every alternative found completely in names.
 func locate(alternatives [][]string, names []string) [][]int {
 	var found [][]int
 	for _, columns := range alternatives {
@@ -117,7 +115,7 @@ func locate(alternatives [][]string, names []string) [][]int {
 	return found
 }
 
-// missing says which id column the file lacks.
+// missing names the id column missing in the file.
 func (s *headerSearch) missing() string {
 	i := slices.IndexFunc(s.ids[0], func(column string) bool {
 		return locate([][]string{{column}}, s.nearest) == nil

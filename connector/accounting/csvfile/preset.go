@@ -20,8 +20,8 @@ type column struct{ description, example string }
 
 var presets = map[string]preset{
 	"generic": {},
-	// Xero exports no contact id: it takes a changed ContactName for a new
-	// contact itself, so the name stands in where there is no account number.
+	// Xero exports no contact id: it takes a changed ContactName for a new contact itself. So the name stands
+	// in if there is no account number.
 	"xero": {ids: [][]string{{"AccountNumber"}, {"ContactName"}}, columns: xeroColumns()},
 	"sage": {ids: [][]string{{"Reference"}}, columns: sageColumns()},
 }

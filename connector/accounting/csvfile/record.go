@@ -12,11 +12,11 @@ import (
 	"payersync/connector"
 )
 
-// spoilt matches what spreadsheets make of ids: long digits as 1.23E+15, errors,
-// and ##### for a column that is too narrow.
+// spoilt matches ids damaged by spreadsheets: long digits as 1.23E+15, errors, and ##### from a narrow
+// column.
 var spoilt = regexp.MustCompile(`^(?:-?\d(?:[.,]\d+)?[Ee][+-]\d+|#+|#(?:REF!|N/A|VALUE!|NAME\?|NUM!|NULL!|DIV/0!))$`)
 
-// lineID matches the ids that rows without a usable id are given.
+// lineID matches the ids of rows without a usable id of their own.
 var lineID = regexp.MustCompile(`^line [0-9]+$`)
 
 // identify completes a row below the header with its id, and with a problem when
@@ -36,8 +36,7 @@ func (h header) identify(r row) row {
 	return r
 }
 
-// id returns the id of the first alternative that the row fills in, or the
-// problem that leaves it without.
+// id returns the id of the first filled alternative, or the reason why there is none.
 func (h header) id(r row) (id, problem string) {
 	for _, columns := range h.ids {
 		var ok bool
@@ -99,8 +98,8 @@ func (h header) idNames() string {
 	return strings.Join(alternatives, " or ")
 }
 
-// textProblem names the first column whose text cannot be used (fault F52). All
-// other characters are passed on; what may be sent is decided further on.
+// textProblem names the first column with unusable text (fault F52). It accepts all other characters; later
+// steps decide which may be sent.
 func (h header) textProblem(r row) string {
 	for c, cell := range r.cells {
 		switch {
@@ -173,8 +172,8 @@ func (rec *recorder) quote(text string) string {
 	return rec.buffer.String()
 }
 
-// appendText writes text as a JSON string. The encoder cannot fail on a string
-// into memory; it ends every value with a line break, which is cut off.
+// appendText writes text as a JSON string. The encoder cannot fail on a string into memory. Its line break at
+// the end is cut off.
 func (rec *recorder) appendText(text string) {
 	_ = rec.json.Encode(text)
 	rec.buffer.Truncate(rec.buffer.Len() - 1)

@@ -19,24 +19,22 @@ type row struct {
 	cut     bool     // the file ends inside this row
 }
 
-// strayMark says that a quotation mark stands where the end of its cell cannot be
-// told, so that every line from line from on may be a row or the text of a cell.
+// strayMark is a quotation mark out of place: the end of its cell is uncertain, so every line from line from
+// on may be a row or the text of a cell.
 type strayMark struct {
 	line int  // of the mark
 	from int  // first line that is not certain
 	cut  bool // the file may end inside the cell
 }
 
-// Error says where the mark is; Error.Why of the file says more.
+// Error gives the line of the mark; Error.Why of the file says more.
 func (s *strayMark) Error() string { return fmt.Sprintf("stray quotation mark in line %d", s.line) }
 
-// rowReader splits text into rows. A cell whose first character is a quotation
-// mark ends at the next one that stands before a delimiter or the end of a line; a
-// mark inside it is written twice. In any other cell a mark with text on both sides
-// is text.
+// rowReader splits text into rows. A cell with a quotation mark as its first character ends at the next mark
+// before a delimiter or the end of a line. A mark inside such a cell is written twice. In any other cell a
+// mark with text on both sides is text.
 //
-// Every other mark is stray, and ends the reading: it may belong to a cell that
-// goes on for lines which look like rows.
+// Every other mark is stray, and ends the reading: it may belong to a cell with lines like rows in its text.
 type rowReader struct {
 	in    *bufio.Reader
 	comma string
@@ -65,7 +63,7 @@ func newRowReader(text io.Reader, comma rune) *rowReader {
 // certain: the header was found in them.
 func (r *rowReader) enter(width int) { r.width, r.quoted, r.plain = width, 0, 0 }
 
-// next returns the next row that is not blank, and io.EOF behind the last one.
+// next returns the next row with content, and io.EOF behind the last one.
 func (r *rowReader) next() (row, error) {
 	for {
 		end, err := r.read()
@@ -133,8 +131,8 @@ func (r *rowReader) read() (ending, error) {
 	return inside, err
 }
 
-// char returns the next character's byte, or what ends a cell that is not quoted.
-// A line break is one character, however it is written.
+// char returns the next character's byte, or the end of an unquoted cell. A line break is one character, in
+// every spelling.
 func (r *rowReader) char() (byte, ending, error) {
 	b, err := r.in.ReadByte()
 	if errors.Is(err, io.EOF) {
@@ -175,7 +173,7 @@ func (r *rowReader) follows(text string) bool {
 	return true
 }
 
-// endMark is the character by which programs of DOS end a file.
+// endMark is the character at the end of files of DOS programs.
 const endMark = 0x1a
 
 // isEnd reports whether nothing but end marks follows, and takes them.
@@ -193,7 +191,7 @@ func (r *rowReader) atEnd() bool {
 	return errors.Is(err, io.EOF)
 }
 
-// cell reads the cell that begins with the character b, or with its end.
+// cell reads one cell, from its first character b or its end.
 func (r *rowReader) cell(b byte, end ending) (ending, error) {
 	if end == inside && b == '"' {
 		return r.quotedCell()
@@ -257,7 +255,7 @@ func (r *rowReader) keep(text ...byte) {
 	}
 }
 
-// markLine is the line of a mark that a cell ended behind.
+// markLine returns the line of the mark behind a cell.
 func (r *rowReader) markLine(end ending) int {
 	if end == endOfLine {
 		return r.line - 1
@@ -265,9 +263,8 @@ func (r *rowReader) markLine(end ending) int {
 	return r.line
 }
 
-// stray ends the reading at a mark. The rows since the last quoted cell are not
-// certain when the mark may be that cell's end, nor when some of them have no
-// quoted cell: they may all be lines of it.
+// stray ends the reading at a mark. The rows since the last quoted cell are uncertain if the mark may be that
+// cell's end, or if some of them have no quoted cell: they may all be lines of it.
 func (r *rowReader) stray(line int, mayEnd bool) *strayMark {
 	s := &strayMark{line: line, from: r.begun}
 	if r.quoted > 0 && (mayEnd || r.plain > 1) {

@@ -10,14 +10,13 @@ import (
 	"strings"
 )
 
-// How much of a file is kept to look at. What comes behind it is counted.
+// How much of a file is kept for analysis. The rest is only counted.
 const (
 	maxSample      = 20_000   // rows
 	maxSampleBytes = 16 << 20 // of their text
 )
 
-// Findings are the facts about a file that nobody has described yet: how it was written,
-// its columns, and its rows as far as they are looked at.
+// Findings are the detected facts about an unknown file: its format, its columns, and a sample of its rows.
 type Findings struct {
 	Path      string
 	Encoding  string   // as Config spells it
@@ -39,8 +38,8 @@ type Findings struct {
 	Stray  string     // where the file stops making sense; "" when it does to its end
 }
 
-// Sniff finds out how a file was written and where its headings are, knowing nothing but its
-// path. It proposes nothing that a Source cannot read.
+// Sniff detects a file's format and headings from its path alone. It proposes nothing that a Source cannot
+// read.
 func Sniff(ctx context.Context, path string) (*Findings, error) {
 	e := &export{path: path}
 	if err := e.openFile(); err != nil {
@@ -65,9 +64,8 @@ func Sniff(ctx context.Context, path string) (*Findings, error) {
 	return f, f.look(ctx, e)
 }
 
-// Config returns the least that a Source must be told to read the file as it was found,
-// with these id columns or those of a preset. What it finds out by itself is left to it, so
-// that the next export may be written otherwise.
+// Config returns the smallest configuration for a Source to read the file as found, with these id columns or
+// those of a preset. The Source detects the rest by itself, so the next export may have another format.
 func (f *Findings) Config(ctx context.Context, preset string, id ...string) (Config, error) {
 	c := Config{Path: f.Path, ID: id, Preset: preset}
 	for range 2 {
@@ -144,7 +142,7 @@ func (f *Findings) look(ctx context.Context, e *export) error {
 	}
 }
 
-// close takes the lines at the end that look like totals out of the rows.
+// close moves the lines of totals at the end out of the rows.
 func (f *Findings) close(footer []row) {
 	for _, r := range footer {
 		f.Footer, f.Totals = append(f.Footer, r.line), append(f.Totals, r.cells)
@@ -160,13 +158,13 @@ func (f *Findings) close(footer []row) {
 // 1.23E+15, or the name of an error: as an id it would stand for several.
 func Spoilt(cell string) bool { return spoilt.MatchString(strings.TrimSpace(cell)) }
 
-// tail holds the rows at the end of a file that look like totals, last first.
+// tail holds the probable rows of totals at the end of a file, last first.
 type tail struct{ rows []row }
 
-// total matches how the first text of a line begins that counts the others.
+// total matches the first text of a line of totals.
 var total = regexp.MustCompile(`(?i)^\W*(grand total|totale?s?|totaal|sum|summe|suma|somme|gesamt|gesamtsumme|insgesamt|anzahl|count|nombre|numero|aantal)\b|^\d+ \pL+$`)
 
-// stamp matches a line that says when the file was exported.
+// stamp matches a line with the time of the export.
 var stamp = regexp.MustCompile(`\b(19|20)\d\d\b.*\b\d{1,2}:\d{2}\b`)
 
 func (t *tail) add(r row) {

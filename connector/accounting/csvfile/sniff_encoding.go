@@ -28,9 +28,9 @@ func (e *export) start() ([]byte, error) {
 	return start[:n], e.checkKind(start[:n])
 }
 
-// guessEncoding names the encoding: what a byte order mark says, else UTF-16 where every other
-// byte is zero, else UTF-8 where the file is, else of the others the one in which its letters
-// are those of languages that are written in it. doubtful are letters that are not.
+// guessEncoding names the encoding: by a byte order mark, else UTF-16 if every other byte is zero, else UTF-8
+// if the file is valid. Otherwise it is the one whose letters fit the languages in lettersInUse best.
+// doubtful are letters outside of them.
 func (e *export) guessEncoding(start []byte) (name, doubtful string, err error) {
 	if marked := markedEncoding(start); marked != "" {
 		return marked, "", nil
@@ -61,7 +61,7 @@ func (e *export) guessEncoding(start []byte) (name, doubtful string, err error) 
 	return name, doubtful, nil
 }
 
-// unmarkedUTF16 names the byte order of text whose every other byte is zero.
+// unmarkedUTF16 returns the byte order of text if every other byte is zero.
 func unmarkedUTF16(start []byte) string {
 	zeros := [2]int{}
 	for i, b := range start {
@@ -78,12 +78,11 @@ func unmarkedUTF16(start []byte) string {
 	return ""
 }
 
-// lettersInUse are the letters and signs beyond ASCII that names and addresses in the
-// languages of Western Europe are written with.
+// lettersInUse are the letters and signs beyond ASCII in names and addresses of Western Europe.
 const lettersInUse = "ÄÖÜäöüßẞÀÂÇÈÉÊËÎÏÔŒÙÛŸàâçèéêëîïôœùûÿÁÍÓÚÑáíóúñÌÒìòÃÕãõÅåÆæØøŠšŽž" + "€£§°’‘“”„–—…«»·ºª®©²³½¡¿" + "\u00a0"
 
-// singleByte names the encoding of one byte a letter that makes most sense of text; of
-// several that do, windows-1252. doubtful are the letters that make none.
+// singleByte returns the single-byte encoding with the best sense; of equal ones, windows-1252. doubtful are
+// the letters without sense.
 func singleByte(text []byte) (name, doubtful string) {
 	most := math.MinInt
 	for _, candidate := range []string{"windows-1252", "iso-8859-15", "macintosh", "cp850", "cp437"} {
@@ -95,8 +94,7 @@ func singleByte(text []byte) (name, doubtful string) {
 	return name, doubtful
 }
 
-// sense weighs the letters beyond ASCII that an encoding makes of text and that are in use,
-// and returns a few of the others.
+// sense scores the usual letters beyond ASCII of text in an encoding, and returns a few of the others.
 func sense(text []byte, encoding string) (good int, odd string) {
 	table := encodings[encoding].(*charmap.Charmap)
 	before := ' '
@@ -122,11 +120,11 @@ func sense(text []byte, encoding string) (good int, odd string) {
 	return good, odd
 }
 
-// commonLetters are those of lettersInUse that stand in many words.
+// commonLetters are the frequent ones of lettersInUse.
 const commonLetters = "ÄÖÜäöüßàçèéêëâôùáíóúñìòãõåæø"
 
-// inUse reports whether a letter may stand between two others. A capital inside a word of
-// small letters is as odd as a sign that nobody types, and so is ½, or a quotation mark, within a word.
+// inUse reports whether a letter may stand between two others. Odd are a capital inside a word of small
+// letters, rare signs, and ½ or a quotation mark within a word.
 func inUse(before, r, after rune) bool {
 	inWord := unicode.IsLetter(before)
 	switch {

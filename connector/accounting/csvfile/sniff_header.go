@@ -21,13 +21,12 @@ type guess struct {
 	fits  int // rows below them of the same width
 }
 
-// better reports whether g makes more of the file than other: more cells in rows that fit.
+// better reports whether g has more cells in fitting rows than other.
 func (g guess) better(other guess) bool {
 	return (g.width-1)*(g.fits+1) > (other.width-1)*(other.fits+1)
 }
 
-// guessHeader tries the delimiters, and takes the headings of the one that makes most of the
-// file.
+// guessHeader tries the delimiters, and keeps the headings of the best one.
 func (e *export) guessHeader(f *Findings) error {
 	best := guess{at: -1, width: 1}
 	for _, comma := range []rune{',', ';', '\t', '|'} {
@@ -79,8 +78,8 @@ func (e *export) guess(comma rune) (guess, error) {
 	return g, nil
 }
 
-// find looks for the headings: the first row that is about as wide as most, and filled.
-// Where it reads like a row of values, there are none.
+// find looks for the headings: the first filled row of about the usual width. If it reads like a row of
+// values, there are no headings.
 func (g *guess) find() {
 	usual := usualWidth(g.rows)
 	for i, r := range g.rows[:min(len(g.rows), headerRows)] {
@@ -145,7 +144,7 @@ func count(cells []string, is func(string) bool) (n int) {
 	return n
 }
 
-// repeated returns the headings that stand more than once.
+// repeated returns the headings found more than once.
 func repeated(cells []string) (names []string) {
 	seen := map[string]int{}
 	for _, cell := range cells {

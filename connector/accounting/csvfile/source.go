@@ -1,12 +1,10 @@
-// Package csvfile reads customers from one CSV file that an accounting system
-// exported. Every read is the whole file; a row that is no longer there says
-// nothing about its customer, because an export is chosen by hand and carries
-// neither ids of what is gone nor times of edit. README.md says what lies in wait.
+// Package csvfile reads customers from one exported CSV file. Every read is the whole file. A missing row
+// says nothing about its customer, because an export is chosen by hand, without ids of removed customers or
+// times of edit. README.md lists the traps.
 //
-// This package finds out how the file was written (encoding, delimiter, header
-// row), gives every row one record, and keeps one bad row from stopping the others.
-// What the columns mean is left to the mapping, and so is the content of the cells:
-// they are passed on untouched.
+// This package finds out how the file was written (encoding, delimiter, header row), gives every row one
+// record, and keeps one bad row from stopping the others. It passes the cells on untouched: the mapping
+// interprets the columns and their content.
 //
 // # From file to records
 //
@@ -23,13 +21,12 @@
 //
 // # Quotation marks
 //
-// The text of a cell may look like rows of the file, and must never become one. As
-// long as every quotation mark stands where the rules of CSV put it, cells end where
-// they say. A mark with text on both sides in a cell that is not quoted, as in
-// 24" pipe, neither opens a cell nor closes one, and is text. After any other mark
-// out of place a cell may go on for lines that look like rows: what comes behind it
-// is one record with a problem, together with the rows before it that may be lines
-// of the last quoted cell, and the read ends with accounting.ErrUndecided.
+// The text of a cell may look like rows of the file, and must never become one. As long as every quotation
+// mark follows the rules of CSV, the ends of cells are certain. A mark with text on both sides in a cell that
+// is not quoted, as in 24" pipe, neither opens a cell nor closes one, and is text. After any other mark out
+// of place a cell may go on for lines that look like rows. So everything behind it is one record with a
+// problem, together with the rows before it that may be lines of the last quoted cell. The read ends with
+// accounting.ErrUndecided.
 //
 // # Source ids
 //
@@ -56,8 +53,7 @@ import (
 	"payersync/connector/accounting"
 )
 
-// The limits of a file. What lies above them is an error (size, columns) or a
-// problem of the row (MaxRowBytes).
+// The limits of a file. Above them is an error (size, columns) or a problem of the row (MaxRowBytes).
 const (
 	MaxFileBytes = 256 << 20 // bytes of a file
 	MaxRowBytes  = 256 << 10 // bytes of a row in UTF-8, quoted line breaks included
@@ -66,16 +62,15 @@ const (
 
 const pageSize = 500 // records per page
 
-// Config says which file to read and how. Only Path is always needed; ID is
-// needed too unless Preset knows the system's own id column.
+// Config names the file and its format. Only Path is always needed; ID is needed too unless Preset knows the
+// system's own id column.
 type Config struct {
 	Path string `yaml:"path"`
 
-	// Within is the folder that the file must lie in.
+	// Within is the folder that must contain the file.
 	Within connector.Within `yaml:"-" json:"-"`
 
-	// ID names the column that identifies a customer, or several that do so
-	// together.
+	// ID names the column with a customer's id, or several columns that form it together.
 	ID []string `yaml:"id,omitempty"`
 
 	// Preset is the exporting system; "" is generic.
@@ -101,8 +96,8 @@ type Source struct {
 	comma    rune // 0: detect
 }
 
-// New returns the source that c describes. It does not touch the file; its
-// errors name the key of c that is wrong.
+// New returns the source of the configuration c. It does not touch the file. Its errors name the wrong key of
+// c.
 func New(c Config) (*Source, error) {
 	if strings.TrimSpace(c.Path) == "" {
 		return nil, fmt.Errorf("csv source: path is blank; name the exported file")
@@ -147,8 +142,8 @@ func idColumns(configured []string, p preset) ([][]string, error) {
 	return [][]string{columns}, nil
 }
 
-// Describe reads the header and returns its columns as text fields, spelt as in
-// the file. Its errors are those of a file that cannot be read.
+// Describe reads the header and returns its columns as text fields, spelt as in the file. It fails with the
+// errors of an unreadable file.
 func (s *Source) Describe(ctx context.Context) (connector.SourceInfo, error) {
 	e, err := s.open(ctx)
 	if err != nil {
@@ -162,11 +157,10 @@ func (s *Source) Describe(ctx context.Context) (connector.SourceInfo, error) {
 	return info, e.unchanged()
 }
 
-// Customers yields every row of the file in its order, in pages of 500; since is
-// ignored. A row that cannot be used is a record with its Problem set and no
-// data. The sequence ends with an error when the file is absent, empty, without
-// header, cut off, or changed while it was read (fault F45), and with
-// accounting.ErrUndecided when a quotation mark leaves open what is a row.
+// Customers yields every row of the file in its order, in pages of 500; since is ignored. An unusable row is
+// a record with its Problem set and no data. The sequence ends with an error when the file is absent, empty,
+// without header, cut off, or changed during the read (fault F45), and with accounting.ErrUndecided when a
+// quotation mark makes the rows uncertain.
 func (s *Source) Customers(ctx context.Context, _ time.Time) iter.Seq2[connector.Page, error] {
 	return func(yield func(connector.Page, error) bool) {
 		err := s.read(ctx, func(p connector.Page) bool { return yield(p, nil) })
@@ -176,11 +170,11 @@ func (s *Source) Customers(ctx context.Context, _ time.Time) iter.Seq2[connector
 	}
 }
 
-// form is the number of this way of turning a file into records. It goes up with every change
-// by which the same file gives other records, so that files are read again that were read before it.
+// form is the version of the conversion from a file to records. Raise it with every change that gives other
+// records for the same file, so files are read again.
 const form = 1
 
-// Mark returns a digest of the file's bytes, its name, and all of the configuration by which it is read.
+// Mark returns a digest of the file's bytes, its name, and all configuration for reading it.
 func (s *Source) Mark(ctx context.Context) (string, error) {
 	e := &export{path: s.path, within: s.within}
 	if err := ctx.Err(); err != nil {
@@ -198,8 +192,7 @@ func (s *Source) Mark(ctx context.Context) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), e.unchanged()
 }
 
-// read hands the file's pages to yield until it has had enough, which is no
-// error.
+// read passes the file's pages to yield until yield stops, which is no error.
 func (s *Source) read(ctx context.Context, yield func(connector.Page) bool) error {
 	e, err := s.open(ctx)
 	if err != nil {

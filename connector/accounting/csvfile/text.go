@@ -19,8 +19,8 @@ import (
 
 const autoDetect = "auto"
 
-// encodings are the encodings that can be set. UTF-8 is passed through as it is,
-// so that what is not valid can be told row by row.
+// encodings are the encodings allowed in the configuration. UTF-8 passes as it is, so invalid bytes are
+// reported row by row.
 var encodings = map[string]encoding.Encoding{
 	"utf-8":        encoding.Nop,
 	"utf-16le":     unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM),
@@ -42,8 +42,7 @@ func checkEncoding(name string) error {
 		name, didYouMean(name, names), strings.Join(names, ", "))
 }
 
-// markedEncoding names the encoding of text that starts with a byte order mark,
-// "" of other text.
+// markedEncoding names the encoding of text with a byte order mark, "" of other text.
 func markedEncoding(start []byte) string {
 	switch {
 	case bytes.HasPrefix(start, []byte("\xEF\xBB\xBF")):
@@ -56,9 +55,8 @@ func markedEncoding(start []byte) string {
 	return ""
 }
 
-// detectEncoding names the encoding of text without a byte order mark. Text that
-// was meant as UTF-8 and is damaged in places must not be read as Windows-1252,
-// which would take every byte, so the more frequent of the two wins.
+// detectEncoding names the encoding of text without a byte order mark. Damaged UTF-8 must not be read as
+// Windows-1252, which accepts every byte. So the more frequent of the two wins.
 func detectEncoding(r io.Reader) (string, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	wide, invalid := 0, 0
@@ -80,8 +78,8 @@ func detectEncoding(r io.Reader) (string, error) {
 	}
 }
 
-// decode returns r as UTF-8 without byte order mark. Bytes that are no text come
-// out as U+FFFD, or in UTF-8 as they are.
+// decode returns r as UTF-8 without byte order mark. Invalid bytes become U+FFFD, or stay as they are in
+// UTF-8.
 func decode(r io.Reader, name string) io.Reader {
 	text := transform.NewReader(r, unicode.BOMOverride(encodings[name].NewDecoder()))
 	if name == "utf-8-twice" {
@@ -90,8 +88,8 @@ func decode(r io.Reader, name string) io.Reader {
 	return text
 }
 
-// encodedOnce turns UTF-8 that was taken for Windows-1252 and encoded again into what it was.
-// Letters that were encoded once only stay as they are.
+// encodedOnce restores UTF-8 that was mistaken for Windows-1252 and encoded again. Letters encoded once stay
+// as they are.
 type encodedOnce struct{ transform.NopResetter }
 
 // Transform implements transform.Transformer.
@@ -116,8 +114,8 @@ func (encodedOnce) Transform(dst, src []byte, atEOF bool) (nDst, nSrc int, err e
 	return nDst, nSrc, nil
 }
 
-// onceEncoded returns the letter that text begins with in UTF-8 encoded twice, and how many
-// bytes it takes; 0 when it begins otherwise.
+// onceEncoded returns the letter encoded twice at the beginning of text, and its size in bytes; 0 when there
+// is none.
 func onceEncoded(text []byte) (letter []byte, size int) {
 	var inner [utf8.UTFMax]byte
 	for n := range inner {
@@ -157,6 +155,5 @@ func encodedTwice(text []byte) bool {
 	return twice > once
 }
 
-// garbled reports whether s holds bytes that were no text, or text that was lost
-// before it came here.
+// garbled reports whether s holds invalid bytes, or text lost before it came here.
 func garbled(s string) bool { return strings.ContainsRune(s, utf8.RuneError) }

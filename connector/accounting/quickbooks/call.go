@@ -18,7 +18,7 @@ import (
 	"payersync/connector/transport"
 )
 
-// minorVersion is the version of the API's objects that the fields are those of.
+// minorVersion is the version of the API's objects and their fields.
 const minorVersion = "75"
 
 // pauseWhenThrottled is what Intuit asks for; it sends no Retry-After.
@@ -44,8 +44,7 @@ func (a answer) decode(into any) error {
 	return nil
 }
 
-// unusable is the error of an answer that came and says something else than it
-// should. Its body is never shown.
+// unusable returns the error of an answer with unexpected content. Its body is never shown.
 func (a answer) unusable(why string) error {
 	return &connector.RemoteError{
 		Op: a.ask.op, Fault: connector.FaultUnavailable, Status: http.StatusOK,
@@ -78,13 +77,12 @@ func (s *Source) get(ctx context.Context, a ask) (answer, error) {
 	return out, nil
 }
 
-// errGone is QuickBooks' own word that an object is not there; a status alone may
-// come from whatever stands in front of it.
+// errGone is QuickBooks' own statement that an object does not exist; a status alone may come from a proxy in
+// front of it.
 var errGone = errors.New("there is no such object")
 
-// judge returns what is wrong with an answer. The fault in its body comes before
-// its status: a request too many is told with 403 as well, and in XML whatever
-// was asked for.
+// judge returns the error of an answer. The fault in its body comes before its status: a throttled request
+// may get 403 as well, and XML in place of JSON.
 func (s *Source) judge(ctx context.Context, a ask, got accounting.Answer) error {
 	f := faultOf(got.Body)
 	failed := &connector.RemoteError{
@@ -110,8 +108,7 @@ func (s *Source) judge(ctx context.Context, a ask, got accounting.Answer) error 
 	return failed
 }
 
-// throttled parks the company for the minute that Intuit asks for, or for as
-// long as it says.
+// throttled parks the company for the minute required by Intuit, or for as long as the answer says.
 func (s *Source) throttled(ctx context.Context, a ask, header http.Header) error {
 	until := transport.RetryAfter(&http.Response{Header: header}, s.now())
 	if earliest := s.now().Add(pauseWhenThrottled); until.Before(earliest) {
@@ -123,8 +120,8 @@ func (s *Source) throttled(ctx context.Context, a ask, header http.Header) error
 	return fmt.Errorf("%s: %w", a.op, &accounting.Parked{Until: until})
 }
 
-// fault is what an answer says went wrong: Fault in most answers, fault in those
-// about the token, which encoding/json takes for the same, and XML at times.
+// fault is the error in an answer: Fault in most answers, fault in those about the token (the same for
+// encoding/json), and XML at times.
 type fault struct {
 	Fault struct {
 		Type  string `xml:"type,attr"`
@@ -134,7 +131,7 @@ type fault struct {
 	}
 }
 
-// errorCode is an error's number, which comes as a text or as digits.
+// errorCode is an error's number, written as a text or as digits.
 type errorCode string
 
 // UnmarshalJSON takes both.

@@ -22,11 +22,11 @@ type head struct {
 	MetaData struct{ LastUpdatedTime any }
 }
 
-// tombstone reports whether the row says that its customer is gone.
+// tombstone reports whether the row marks its customer as deleted.
 func (h head) tombstone() bool { return strings.EqualFold(h.Status, "Deleted") }
 
-// record turns one row into a record. What cannot be read whole has a Problem,
-// and stops no other customer. The head says whether it has to be read by its id.
+// record turns one row into a record. An unreadable one has a Problem, and stops no other customer. The head
+// says whether to read it by its id.
 func (s *Source) record(raw json.RawMessage) (connector.Record, head) {
 	var h head
 	id := idOf(raw)
@@ -44,7 +44,7 @@ func (s *Source) record(raw json.RawMessage) (connector.Record, head) {
 	return connector.Record{SourceID: id, State: s.state(h), UpdatedAt: parseTime(updated), Data: data, Origin: origin(id)}, h
 }
 
-// state says where a customer stands.
+// state returns the state of a customer.
 func (s *Source) state(h head) connector.RecordState {
 	leftOut := h.Project && !s.config.Projects || h.Job && !h.Project && !s.config.Jobs
 	switch {
@@ -56,8 +56,8 @@ func (s *Source) state(h head) connector.RecordState {
 	return connector.RecordActive
 }
 
-// idOf returns a row's id, "" when it has none. Digits that come as a number are
-// an id too, and keep every one of them.
+// idOf returns a row's id, "" when it has none. Digits in form of a number are an id too, and keep every
+// digit.
 func idOf(raw json.RawMessage) string {
 	var row struct{ Id json.RawMessage } //nolint:revive // spelt as QuickBooks spells it
 	if json.Unmarshal(raw, &row) != nil || len(row.Id) == 0 {
@@ -73,8 +73,8 @@ func idOf(raw json.RawMessage) string {
 	return ""
 }
 
-// parseTime reads a time with its offset, which is the company's and no UTC. It
-// returns the zero time for anything else: the time decides nothing.
+// parseTime reads a time with its offset, the company's and not UTC. It returns the zero time for anything
+// else: the time decides nothing.
 func parseTime(text string) time.Time {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -83,7 +83,7 @@ func parseTime(text string) time.Time {
 	return accounting.EditTime(t)
 }
 
-// gone is the record of a customer who is no longer there.
+// gone returns the record of a deleted customer.
 func gone(id string) connector.Record {
 	data, _ := json.Marshal(map[string]string{"Id": id}) // texts can always be written
 	return connector.Record{SourceID: id, State: connector.RecordDeleted, Data: data, Origin: origin(id)}
@@ -95,8 +95,7 @@ func spoilt(id, problem string) connector.Record {
 	return connector.Record{SourceID: id, State: connector.RecordActive, Data: json.RawMessage("{}"), Origin: origin(id), Problem: problem}
 }
 
-// unnamed is the id of a row that came without one: the same for the same bytes,
-// and like no id of QuickBooks.
+// unnamed returns the id of a row without one: the same for the same bytes, and unlike any id of QuickBooks.
 func unnamed(raw json.RawMessage) string {
 	sum := sha256.Sum256(bytes.TrimSpace(raw))
 	return "without id " + hex.EncodeToString(sum[:8])

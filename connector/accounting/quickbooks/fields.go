@@ -2,9 +2,8 @@ package quickbooks
 
 import "payersync/connector"
 
-// Fields declares what a customer's data may hold, spelt as QuickBooks spells
-// it. The time of last edit is left out, since it would make a customer look
-// edited that is not.
+// Fields declares the possible fields of a customer, spelt as in QuickBooks. It omits the time of last edit,
+// because it would make unchanged customers look edited.
 func Fields() []connector.Field {
 	text := func(name, description, example string) connector.Field {
 		return connector.Field{Name: name, Type: connector.TypeText, Description: description, Example: example}

@@ -12,8 +12,7 @@ import (
 	"payersync/connector/accounting"
 )
 
-// listing is one read of the customers by query. What stands below first belongs
-// to one pass.
+// listing is one read of the customers by query. The fields below first belong to one pass.
 type listing struct {
 	source *Source
 	since  time.Time
@@ -23,10 +22,9 @@ type listing struct {
 	at  int             // position of the last row
 }
 
-// fetch reads page n, counted from 0. Every page but the first begins with a row
-// that was met before, and so with no gap: where the list moved up meanwhile, as it
-// does when a customer is merged away, fetch goes back until it finds such a row.
-// The list ends with a page that has no row which was not met before.
+// fetch reads page n, counted from 0. Every page but the first begins with a row already met, so there is no
+// gap. If the list moved up meanwhile, for example because a customer was merged, fetch goes back until it
+// finds such a row. The list ends with a page without a new row.
 func (l *listing) fetch(ctx context.Context, n int) (accounting.Sheet, error) {
 	if n == 0 {
 		l.met, l.at = map[string]bool{}, 1
@@ -59,8 +57,8 @@ func (l *listing) page(ctx context.Context) ([]connector.Record, error) {
 	return l.source.records(ctx, said.Customer)
 }
 
-// statement selects the customers from a position, inactive ones included, which
-// QuickBooks leaves out unless asked. The order is one that no edit changes.
+// statement selects the customers from a position, with the inactive ones, omitted by QuickBooks otherwise.
+// No edit changes the order.
 func (l *listing) statement(start int) string {
 	where := everybody
 	if !l.since.IsZero() {
@@ -69,8 +67,8 @@ func (l *listing) statement(start int) string {
 	return fmt.Sprintf("SELECT * FROM Customer WHERE %s ORDERBY Id STARTPOSITION %d MAXRESULTS %d", where, start, l.source.config.PageSize)
 }
 
-// total is how many customers the pass should have met: those it did, for its pages
-// overlap. A full read that met nobody is believed when QuickBooks counts nobody.
+// total is the number of customers for a complete pass: those it met, because its pages overlap. An empty
+// full read is trusted if QuickBooks counts nobody.
 func (l *listing) total(ctx context.Context) (int, error) {
 	if len(l.met) > 0 || !l.since.IsZero() {
 		return 0, nil
@@ -82,7 +80,7 @@ func (l *listing) total(ctx context.Context) (int, error) {
 	return 0, err
 }
 
-// everybody is the condition that inactive customers meet too.
+// everybody is a condition that includes inactive customers.
 const everybody = "Active IN (true,false)"
 
 // queried is the answer to a query.
@@ -125,9 +123,8 @@ func (s *Source) records(ctx context.Context, rows []json.RawMessage) ([]connect
 	return out, nil
 }
 
-// one reads a customer by its id. One that is not found is deleted; a tombstone
-// alone does not prove that, since change data capture has shown them for
-// customers that are there.
+// one reads a customer by its id. A missing one is deleted. A tombstone alone is no proof, since change data
+// capture has shown tombstones of living customers.
 func (s *Source) one(ctx context.Context, id string) (connector.Record, error) {
 	var said struct{ Customer json.RawMessage }
 	a, err := s.get(ctx, ask{op: "read one customer", path: "customer/" + url.PathEscape(id)})
@@ -152,15 +149,15 @@ func (s *Source) one(ctx context.Context, id string) (connector.Record, error) {
 	return r, nil
 }
 
-// Change data capture: how far back it sees, with a day to spare, and the number
-// of objects from which its answer may be cut off.
+// The limits of change data capture: how far back it sees, with a day to spare, and the number of objects
+// from which its answer may be truncated.
 const (
 	captureWindow = 29 * 24 * time.Hour
 	captureCap    = 1000
 )
 
-// changes reads what changed since by change data capture, in one request. whole
-// is false when that cannot be, and the query has to do it.
+// changes reads the changes since a time by change data capture, in one request. whole is false if that is
+// impossible, and the query is needed.
 func (s *Source) changes(ctx context.Context, since time.Time) (page connector.Page, whole bool, err error) {
 	if since.IsZero() || s.config.QueryOnly || s.now().Sub(since) > captureWindow {
 		return page, false, nil
@@ -196,8 +193,8 @@ type capture struct {
 	}
 }
 
-// rows returns the customers in the answer. Nothing changed only where it says
-// so: an answer without a response, or with a fault in its place, is an error.
+// rows returns the customers in the answer. An answer without a response, or with a fault in its place, is an
+// error: it does not mean no changes.
 func (c capture) rows() ([]json.RawMessage, error) {
 	var out []json.RawMessage
 	responses := 0

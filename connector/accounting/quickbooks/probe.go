@@ -7,8 +7,8 @@ import (
 	"payersync/connector/accounting"
 )
 
-// Probe tries what a run needs, with two requests: credentials, company,
-// permission, clock and one page. It ends at the first thing that is not well.
+// Probe tests the steps of a run, with two requests: credentials, company, permission, clock and one page. It
+// ends at the first failure.
 func (s *Source) Probe(ctx context.Context) []accounting.Probe {
 	out := []accounting.Probe{s.caller.Probe(ctx)}
 	if !out[0].OK {

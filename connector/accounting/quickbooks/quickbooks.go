@@ -1,7 +1,6 @@
-// Package quickbooks reads customers from QuickBooks Online. It knows the API's
-// queries, limits, faults and traps, which README.md lists. Where the access token
-// comes from, how the budget of requests is shared and what a customer becomes are
-// left to others.
+// Package quickbooks reads customers from QuickBooks Online. It knows the API's queries, limits, faults and
+// traps, which README.md lists. Its callers provide the access token, share the budget of requests, and use
+// the customers.
 //
 // # One read
 //
@@ -14,8 +13,8 @@
 //	                         complete                         │ the row is there ──▶ … ──▶ complete
 //	                                                          └ it is not: the list moved, another pass
 //
-// QuickBooks leaves out what is empty, so a property that a customer lacks is
-// empty, unless the row says that it is sparse: then it is read again by its id.
+// QuickBooks omits empty properties, so a missing property is empty. A row marked as sparse is read again by
+// its id.
 //
 // # State of a customer
 //
@@ -50,13 +49,12 @@ const (
 	sandbox = "https://sandbox-quickbooks.api.intuit.com"
 )
 
-// Config says which company is read and how. Company is needed.
+// Config names the company and the way of reading. Company is needed.
 type Config struct {
-	// Company is the company's id, which QuickBooks calls realm: digits.
+	// Company is the company's id, called realm by QuickBooks: digits.
 	Company string `yaml:"company,omitempty" jsonschema_description:"The company's id (realm id). Connecting tells it."`
 
-	// Sandbox says that the app's keys are development keys and the company is a
-	// sandbox company.
+	// Sandbox means the app's keys are development keys and the company is a sandbox company.
 	Sandbox bool `yaml:"sandbox,omitempty" jsonschema_description:"The company is a sandbox company."`
 
 	// Jobs and Projects take jobs (sub-customers) and projects for customers of
@@ -64,8 +62,7 @@ type Config struct {
 	Jobs     bool `yaml:"jobs,omitempty" jsonschema_description:"Jobs (sub-customers) are payers of their own."`
 	Projects bool `yaml:"projects,omitempty" jsonschema_description:"Projects are payers of their own."`
 
-	// QueryOnly leaves change data capture alone. Customers that were merged away
-	// are then not reported.
+	// QueryOnly turns change data capture off. Merged customers are then not reported.
 	QueryOnly bool `yaml:"query_only,omitempty" jsonschema_description:"Do without change data capture."`
 
 	// PageSize is customers per query, 2 to 1000; 0 is 1000.
@@ -77,11 +74,11 @@ type Config struct {
 	PerDay     int `yaml:"per_day,omitempty" jsonschema:"minimum=1" jsonschema_description:"Requests per day. Default 15000: the free tier reads 500,000 a month."`
 	Concurrent int `yaml:"concurrent,omitempty" jsonschema:"minimum=1" jsonschema_description:"Requests at a time. Default 10."`
 
-	// BaseURL is where the API is; "" is Intuit itself.
+	// BaseURL is the API's address; "" is Intuit itself.
 	BaseURL string `yaml:"base_url,omitempty" jsonschema_description:"Where the API is. Default Intuit's address."`
 }
 
-// Limits returns the request budget that c allows.
+// Limits returns the request budget by c.
 func (c Config) Limits() connector.Limits {
 	return connector.Limits{
 		PerMinute: cmp.Or(c.PerMinute, 500), PerDay: cmp.Or(c.PerDay, 15_000), Concurrent: cmp.Or(c.Concurrent, 10),
@@ -92,7 +89,7 @@ func (c Config) Limits() connector.Limits {
 // about daily, and the one before stops working at once.
 const IdleLife = 100 * 24 * time.Hour
 
-// Endpoint returns where consent and tokens of Intuit are had.
+// Endpoint returns the addresses for consent and tokens of Intuit.
 func Endpoint() oauth2.Endpoint {
 	return oauth2.Endpoint{
 		AuthURL:   "https://appcenter.intuit.com/connect/oauth2",
@@ -101,7 +98,7 @@ func Endpoint() oauth2.Endpoint {
 	}
 }
 
-// Scopes returns the scopes that are needed. The API has no narrower one.
+// Scopes returns the necessary scopes. The API has no narrower one.
 func Scopes() []string { return []string{"com.intuit.quickbooks.accounting"} }
 
 // Deps is what a Source works with. All of it is needed.
@@ -125,8 +122,7 @@ type Source struct {
 	fields []connector.Field
 }
 
-// New returns the source that c describes. It sends nothing; its errors name the
-// key of c that is wrong.
+// New returns the source of the configuration c. It sends nothing. Its errors name the wrong key of c.
 func New(c Config, d Deps) (*Source, error) {
 	address := live
 	if c.Sandbox {
@@ -155,20 +151,18 @@ func New(c Config, d Deps) (*Source, error) {
 	return s, nil
 }
 
-// Describe names the company and the fields of a customer. It asks QuickBooks
-// for the company's name: the error is an *accounting.Disconnected when the
-// token is another company's. What is known without an answer is returned beside
-// an error.
+// Describe names the company and the fields of a customer. It asks QuickBooks for the company's name: the
+// error is an *accounting.Disconnected when the token is another company's. Facts known without an answer are
+// returned beside an error.
 func (s *Source) Describe(ctx context.Context) (connector.SourceInfo, error) {
 	who, err := s.prover.Organisation(ctx)
 	return connector.SourceInfo{Kind: "quickbooks", Tenant: s.config.Company, TenantName: who.Name, Fields: s.fields}, err
 }
 
-// Customers yields the customers that were edited at or after since, inactive
-// ones included, and all of them for the zero time. It first makes sure of the
-// company (fault F28). Errors are an *accounting.Parked when the request limit is
-// used up, an *accounting.Disconnected when QuickBooks no longer lets payersync
-// in (fault F29), and else a *connector.RemoteError.
+// Customers yields the customers edited at or after since, inactive ones included, and all of them for the
+// zero time. It first checks the company (fault F28). Errors are an *accounting.Parked when the request limit
+// is used up, an *accounting.Disconnected when QuickBooks refuses access (fault F29), and else a
+// *connector.RemoteError.
 func (s *Source) Customers(ctx context.Context, since time.Time) iter.Seq2[connector.Page, error] {
 	return func(yield func(connector.Page, error) bool) {
 		if _, err := s.prover.Organisation(ctx); err != nil {

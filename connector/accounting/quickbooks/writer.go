@@ -15,13 +15,13 @@ import (
 	"payersync/connector/transport"
 )
 
-// WriteConfig says which payment method customers have whose mandate is active, so that
-// QuickBooks proposes it on their invoices. The methods are there already.
+// WriteConfig names the payment method for customers with an active mandate. QuickBooks then proposes it on
+// their invoices. The methods must exist.
 type WriteConfig struct {
 	PaymentMethod string `yaml:"payment_method" jsonschema_description:"The payment method of customers whose mandate is active, by its name or id. It is there already."`
 
-	// Otherwise stands in where a customer had none before ours: QuickBooks has no
-	// documented way to take one away.
+	// Otherwise is used if a customer had no method before ours: QuickBooks has no documented way to remove
+	// one.
 	Otherwise string `yaml:"otherwise,omitempty" jsonschema_description:"The payment method that a customer gets whose mandate ends, and who had none before. Left out, it keeps ours, and a person is told."`
 }
 
@@ -32,8 +32,8 @@ type Writer struct {
 	ids    map[string]string // of the configured methods, once they are known
 }
 
-// NewWriter returns a writer to the company of a source. It sends nothing; its errors begin with
-// the key of w that is wrong.
+// NewWriter returns a writer to the company of a source. It sends nothing. Its errors begin with the wrong
+// key of w.
 func NewWriter(c Config, w WriteConfig, d Deps) (*Writer, error) {
 	w.PaymentMethod, w.Otherwise = strings.TrimSpace(w.PaymentMethod), strings.TrimSpace(w.Otherwise)
 	switch {
@@ -56,7 +56,7 @@ func (w *Writer) Setup() string {
 	return fmt.Sprintf("quickbooks %s payment method %q", w.source.config.Company, w.config.PaymentMethod)
 }
 
-// Written are the fields of a record that change with it.
+// Written returns the fields of a record that change with it.
 func (w *Writer) Written() []connector.WrittenPart {
 	return []connector.WrittenPart{{Field: "PaymentMethodRef"}, {Field: "SyncToken"}}
 }
@@ -129,7 +129,7 @@ type customer struct {
 	}
 }
 
-// Read returns which payment method customers have, with the number of their last edit.
+// Read returns the customers' payment methods, with the number of their last edit.
 func (w *Writer) Read(ctx context.Context, sourceIDs []string) (map[string]connector.WrittenField, error) {
 	if err := w.methods(ctx); err != nil {
 		return nil, err
@@ -183,8 +183,8 @@ func (w *Writer) Freeze(wr connector.Write) ([]byte, error) {
 	return json.Marshal(change{true, wr.SourceID, wr.Field.Version, reference{wr.Value}})
 }
 
-// Send posts the body. QuickBooks answers the same requestid with the same answer, and refuses a
-// SyncToken that is not the newest.
+// Send posts the body. QuickBooks answers the same requestid with the same answer, and refuses any SyncToken
+// but the newest.
 func (w *Writer) Send(ctx context.Context, id string, frozen []byte) error {
 	var c change
 	if err := json.Unmarshal(frozen, &c); err != nil {
@@ -245,7 +245,7 @@ func (w *Writer) judge(ctx context.Context, op string, got accounting.Answer) er
 	return err
 }
 
-// Probe tries what a write needs, as far as that shows without writing: the payment methods.
+// Probe tests the steps of a write without writing: the payment methods.
 func (w *Writer) Probe(ctx context.Context) accounting.Probe {
 	if err := w.methods(ctx); err != nil {
 		return accounting.Probe{Name: "write-back", Detail: err.Error()}

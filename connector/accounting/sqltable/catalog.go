@@ -13,7 +13,7 @@ import (
 	"payersync/connector/accounting"
 )
 
-// Table is a table or view of a database, as somebody sees it who looks for the customers.
+// Table is a table or view of a database, for the choice of the customers' table.
 type Table struct {
 	Name       string // with its schema where the database does not find it without
 	View       bool
@@ -34,8 +34,8 @@ const (
 	countAllTime = 20 * time.Second // for all of them
 )
 
-// Tables lists the tables and views of the database that c names, in a read-only transaction.
-// Rows are estimates, where the database keeps any. The errors are those of Source.Customers.
+// Tables lists the tables and views of the configured database, in a read-only transaction. Rows are
+// estimates, if the database keeps any. The errors are those of Source.Customers.
 func Tables(ctx context.Context, c Config) ([]Table, error) {
 	s, err := anySource(c)
 	if err != nil {
@@ -53,7 +53,7 @@ func Tables(ctx context.Context, c Config) ([]Table, error) {
 	return list(ctx)
 }
 
-// anySource is a source for a database of which nobody has said yet what to read.
+// anySource is a source for a database without a configured table or query.
 func anySource(c Config) (*Source, error) {
 	if c.Query == "" && c.QueryFile == "" && c.Table == "" {
 		c.Table = "none"
@@ -198,7 +198,7 @@ func (r *reading) each(ctx context.Context, query string, row func(scan func(...
 	return r.source.check(ctx, rows.Err())
 }
 
-// fileTables lists the tables of a SQLite file. A view of tables that are gone does not stop it.
+// fileTables lists the tables of a SQLite file. A view of missing tables does not stop it.
 func (r *reading) fileTables(ctx context.Context) ([]Table, error) {
 	var out []Table
 	err := r.each(ctx, `SELECT name, type = 'view' FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY name`,
@@ -269,9 +269,9 @@ func whyUnread(err error) string {
 	return ""
 }
 
-// Count counts the rows of each table in a transaction of its own. A table with more than
-// 100,000 rows, or that takes more than five seconds, keeps its estimate. A table that cannot be
-// read is marked. Count ends early after twenty seconds in all.
+// Count counts the rows of each table in a transaction of its own. A table with more than 100,000 rows, or
+// one that takes over five seconds, keeps its estimate. An unreadable table is marked. Count ends early after
+// twenty seconds in all.
 func Count(ctx context.Context, c Config, tables []Table) error {
 	s, err := anySource(c)
 	if err != nil {
@@ -307,8 +307,8 @@ func Count(ctx context.Context, c Config, tables []Table) error {
 	return nil
 }
 
-// limitTime makes a server give a statement up by itself. MySQL and MariaDB call that differently,
-// and each refuses the other's name.
+// limitTime makes a server end a slow statement by itself. MySQL and MariaDB have different names for that,
+// and each refuses the other's.
 func (r *reading) limitTime(ctx context.Context) {
 	ms := countTime.Milliseconds()
 	switch r.source.config.Driver {

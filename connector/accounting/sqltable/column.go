@@ -86,8 +86,8 @@ func sqliteKind(declared string) kind {
 	return kindText
 }
 
-// kindOf is the kind of a column. TIMESTAMP has its zone in MySQL, where the
-// connection's is UTC, and has none in PostgreSQL.
+// kindOf is the kind of a column. TIMESTAMP has its zone in MySQL (the connection's is UTC), and has none in
+// PostgreSQL.
 func (s *Source) kindOf(declared string) kind {
 	if s.dialect.server && declared == "TIMESTAMP" {
 		if s.config.Driver == "mysql" {
@@ -124,7 +124,7 @@ func (s *Source) columnsOf(types []*sql.ColumnType) ([]column, error) {
 	return out, nil
 }
 
-// find returns the place of a column that the configuration names under key.
+// find returns the position of a column named under key in the configuration.
 func find(columns []column, key, name string) (int, error) {
 	for _, same := range []func(string) bool{
 		func(other string) bool { return other == name },

@@ -20,8 +20,7 @@ import (
 	"modernc.org/sqlite" // and the driver "sqlite"
 )
 
-// patience is how long is waited for a server, and for a table that somebody
-// locked.
+// patience is the longest wait for a server, and for a locked table.
 const patience = 10 * time.Second
 
 // dialect is what differs between the databases.
@@ -40,7 +39,7 @@ type dialect struct {
 var dialects = map[string]dialect{
 	"sqlite": {
 		connect: connectSQLite, prepare: oneFile, quote: `"`, bind: "?", types: sqliteKind,
-		// Times are text or nothing here. What is no time has none, and is read.
+		// Times are text or nothing here. A row without a valid time is read.
 		since: "(julianday(%[1]s) IS NULL OR julianday(%[1]s) >= julianday(%[2]s))",
 	},
 	"postgres": {
@@ -62,8 +61,7 @@ func (d dialect) name(parts ...string) string {
 	return strings.Join(quoted, ".")
 }
 
-// connectSQLite opens a file that it can only read, unless it is a Writer's; another writer is
-// waited for.
+// connectSQLite opens a file for reading only, unless it is a Writer's; it waits for other writers.
 func connectSQLite(c Config) (*sql.DB, error) {
 	path, err := c.Within.Resolve(c.Path)
 	if err == nil {
@@ -95,8 +93,7 @@ func waitForLocks(statement string) func(context.Context, *sql.Conn, time.Durati
 	}
 }
 
-// connectPostgres names every setting that the driver would otherwise take from
-// its environment.
+// connectPostgres sets everything that the driver would otherwise take from its environment.
 func connectPostgres(c Config) (*sql.DB, error) {
 	config, err := pgx.ParseConfig("host=localhost port=5432 user=- database=- sslmode=disable sslrootcert='' sslnegotiation=postgres " +
 		"connect_timeout=10 channel_binding=prefer require_auth='' min_protocol_version=3.0 max_protocol_version=3.0")

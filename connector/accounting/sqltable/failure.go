@@ -21,8 +21,7 @@ import (
 
 const op = "read the database"
 
-// lookAtFile looks for a SQLite file before SQLite says no more than that it
-// cannot be opened.
+// lookAtFile examines a SQLite file first, because SQLite reports only that it cannot be opened.
 func (s *Source) lookAtFile() error {
 	if s.dialect.server {
 		return nil
@@ -46,7 +45,8 @@ func (s *Source) lookAtFile() error {
 	return fmt.Errorf("cannot read %s: %s; %s", s.config.Path, why, next)
 }
 
-// leadsBeside reports whether a link stands where SQLite keeps what belongs to the file: it would write there.
+// leadsBeside reports whether a link stands at the place of one of SQLite's own files: SQLite would write
+// through it.
 func (s *Source) leadsBeside() bool {
 	for _, ending := range []string{"-journal", "-wal", "-shm"} {
 		if info, err := os.Lstat(s.config.Path + ending); err == nil && !info.Mode().IsRegular() {
@@ -56,8 +56,8 @@ func (s *Source) leadsBeside() bool {
 	return false
 }
 
-// failure says what an error of the driver means. Texts of the database are passed
-// on only where they speak of names, never of values.
+// failure explains an error of the driver. It passes on texts of the database only if they contain names,
+// never values.
 func (s *Source) failure(ctx context.Context, err error) error {
 	if cause := ctx.Err(); cause != nil {
 		return fmt.Errorf("%s: %w", op, cause)
@@ -104,7 +104,7 @@ func postgresFailure(e *pgconn.PgError) error {
 	return rejected("PostgreSQL's error " + e.Code)
 }
 
-// What MySQL's numbers mean; those of names carry texts that may be shown.
+// MySQL's error numbers. Those about names have texts safe to show.
 var (
 	mysqlAccess = []uint16{1044, 1045, 1049, 1129, 1130, 1142, 1143, 1698, 1820, 1862, 3118, 4151}
 	mysqlNames  = []uint16{1046, 1051, 1052, 1054, 1060, 1064, 1109, 1146, 1305}
@@ -161,8 +161,7 @@ func (s *Source) sqliteFailure(e *sqlite.Error) error {
 	return rejected(fmt.Sprintf("SQLite's error %d", e.Code()))
 }
 
-// SQLite's kinds of sqliteReadOnly in which a journal has to be rolled back first,
-// which is a write.
+// SQLite's kinds of sqliteReadOnly if a journal must be rolled back first, which is a write.
 const (
 	sqliteRecovery = 264
 	sqliteRollback = 776
@@ -179,7 +178,7 @@ func (s *Source) sqliteReadOnlyFailure(e *sqlite.Error) error {
 		"let this user write into its folder, or end the log with PRAGMA journal_mode = DELETE", s.config.Path, e.Code())
 }
 
-// whatItIs looks into a file that is no SQLite database.
+// whatItIs identifies a file other than a SQLite database.
 func (s *Source) whatItIs() string {
 	file, err := s.config.Within.Open(s.config.Path)
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 type preset struct {
 	id     []string
 	active string
-	// check refuses books of a version that is not known, and returns what
-	// identifies them.
+	// check refuses a database of an unknown version, and returns its identity.
 	check func(ctx context.Context, r *reading) (tenant string, err error)
 }
 
@@ -21,8 +20,8 @@ var presets = map[string]preset{
 	"gnucash": {id: []string{"guid"}, active: "active", check: checkGnuCash},
 }
 
-// The layouts of GnuCash that are known (README.md#gnucash). The program's
-// version is written as 4000013 for 4.13; the table of customers counts its own.
+// The known layouts of GnuCash (README.md#gnucash). The program's version is written as 4000013 for 4.13; the
+// table of customers has a version of its own.
 const (
 	gnuCashCustomers = 2
 	gnuCashFrom      = 4_000_000

@@ -79,7 +79,7 @@ func (s *Source) begin(ctx context.Context) (_ *reading, err error) {
 	return r, nil
 }
 
-// dial makes a connection ready, or gives a server up that does not answer.
+// dial prepares a connection, or gives up on a silent server.
 func (s *Source) dial(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
@@ -90,7 +90,7 @@ func (s *Source) dial(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 	return conn, s.dialect.prepare(ctx, conn, s.patience)
 }
 
-// close ends the snapshot. Nothing was written, so that nothing can be lost.
+// close ends the snapshot. Nothing was written, so nothing can be lost.
 func (r *reading) close() {
 	if r.tx != nil {
 		_ = r.tx.Rollback()
@@ -118,13 +118,13 @@ func (r *reading) describe(ctx context.Context) error {
 	return r.source.check(ctx, rows.Err())
 }
 
-// wrapped selects from the query as from a table. The line break ends a comment
-// that the query may end with.
+// wrapped selects from the query as from a table. The line break ends a possible comment at the end of the
+// query.
 func (r *reading) wrapped(what string) string {
 	return "SELECT " + what + " FROM (\n" + r.query + "\n) AS customers"
 }
 
-// locate finds the columns that the configuration names.
+// locate finds the configured columns.
 func (r *reading) locate() (err error) {
 	c := r.source.config
 	r.ids, r.active, r.updated = nil, -1, -1
@@ -201,7 +201,7 @@ func (r *reading) targets() (values, targets []any) {
 	return values, targets
 }
 
-// bounded returns the query to run, with its bound where one counts.
+// bounded returns the query to run, with a lower bound if there is one.
 func (r *reading) bounded(since time.Time) (string, []any) {
 	if !r.source.config.Incremental || since.IsZero() {
 		return r.wrapped("*"), nil
@@ -211,8 +211,8 @@ func (r *reading) bounded(since time.Time) (string, []any) {
 	return r.wrapped("*") + " WHERE " + clause, []any{r.bound(since)}
 }
 
-// bound writes since as the column has its times. Where they name no zone, an
-// hour is added, which a change of clocks may have repeated.
+// bound writes since in the form of the column's times. Without a zone, it goes back one more hour, in case a
+// change of clocks repeated an hour.
 func (r *reading) bound(since time.Time) string {
 	switch k := r.columns[r.updated].kind; {
 	case !r.source.dialect.server, k == kindTime && r.source.config.Driver == "mysql":
@@ -227,10 +227,9 @@ func (r *reading) bound(since time.Time) string {
 	return local.Format("2006-01-02 15:04:05.999999")
 }
 
-// sharedIDs reads the ids, in the same snapshot, and returns those that several
-// rows have, and how many. They are compared as records have them: databases would
-// take "a" and "A", or 1 and 1.0, for one at times, and two that we write alike for
-// two.
+// sharedIDs reads the ids, in the same snapshot, and returns the repeated ones with their number of rows. It
+// compares them as records have them: some databases treat "a" and "A", or 1 and 1.0, as equal, and others
+// two values with the same spelling as different.
 func (r *reading) sharedIDs(ctx context.Context) (map[string]int64, error) {
 	names := make([]string, len(r.ids))
 	for i, at := range r.ids {
@@ -259,8 +258,7 @@ func (r *reading) sharedIDs(ctx context.Context) (map[string]int64, error) {
 	return count, r.source.check(ctx, rows.Err())
 }
 
-// record turns the n-th row into a record; false for a row that another one
-// stands for already.
+// record turns the n-th row into a record; false if another row already stands for it.
 func (r *reading) record(n int, values []any, shared map[string]int64) (connector.Record, bool) {
 	out := connector.Record{State: connector.RecordActive, Data: json.RawMessage("{}"), Origin: "row " + strconv.Itoa(n)}
 	if out.SourceID, out.Problem = r.id(values); out.Problem != "" {
@@ -321,8 +319,7 @@ func (r *reading) idNames() string {
 	return strings.Join(names, " and ")
 }
 
-// state says where the row stands. A value of the active column that is neither
-// yes nor no is not taken for either.
+// state returns the state of the row. A value of the active column other than yes or no counts as neither.
 func (r *reading) state(values []any) connector.RecordState {
 	if r.active < 0 {
 		return connector.RecordActive
@@ -340,8 +337,7 @@ func (r *reading) state(values []any) connector.RecordState {
 	return connector.RecordArchived
 }
 
-// updatedAt returns the row's time of last edit; zero when there is none that can
-// be read.
+// updatedAt returns the row's time of last edit; zero without a readable one.
 func (r *reading) updatedAt(values []any) time.Time {
 	if r.updated < 0 {
 		return time.Time{}
@@ -391,9 +387,8 @@ func (r *reading) data(values []any) (json.RawMessage, string) {
 	return out.Bytes(), ""
 }
 
-// check is failure for an error that may be none. Rows may end without an error
-// when ctx does, because their transaction is then rolled back under them: what was
-// read until then is no complete read.
+// check is failure, for a possible error. Rows may end without an error when ctx ends, because the
+// transaction is rolled back during the read: that is no complete read.
 func (s *Source) check(ctx context.Context, err error) error {
 	if ctx.Err() == nil && (err == nil || errors.Is(err, sql.ErrNoRows)) {
 		return nil

@@ -22,9 +22,9 @@ type Sample struct {
 	Bad     []string   // why values cannot be read, a sentence each, ten at most
 }
 
-// Select writes the query for columns of a table, in the order of its key. Numbers and flags are
-// cast to texts, because the functions of mappings take texts. Columns of bytes are left out, and
-// so are those that keep refuses; nil keeps all.
+// Select writes the query for columns of a table, in the order of its key. It casts numbers and flags to
+// texts, because the functions of mappings take texts. It omits columns of bytes and those that keep refuses;
+// nil keeps all.
 func Select(ctx context.Context, c Config, t Table, keep func(column string) bool) (string, error) {
 	readable := make([]string, 0, len(t.Columns))
 	s, err := anySource(c)
@@ -69,7 +69,7 @@ func Select(ctx context.Context, c Config, t Table, keep func(column string) boo
 	return query, nil
 }
 
-// asText is what a query writes for a column so that it gives a text; "" for a column of bytes.
+// asText returns the SQL of a column as text; "" for a column of bytes.
 func (s *Source) asText(c column) string {
 	name := s.dialect.name(c.field.Name)
 	cast := map[string]string{"sqlite": "CAST(%s AS TEXT)", "postgres": "CAST(%s AS TEXT)", "mysql": "CAST(%s AS CHAR)"}[s.config.Driver]
@@ -85,7 +85,7 @@ func (s *Source) asText(c column) string {
 	return name
 }
 
-// Look reads the first rows of the query that c names, in a read-only transaction.
+// Look reads the first rows of the configured query, in a read-only transaction.
 func Look(ctx context.Context, c Config) (*Sample, error) {
 	s, err := anySource(c)
 	if err != nil {
@@ -124,7 +124,7 @@ func Look(ctx context.Context, c Config) (*Sample, error) {
 	return out, s.check(ctx, rows.Err())
 }
 
-// cells writes a row's values as texts. One that cannot be read is blank.
+// cells writes a row's values as texts. An unreadable one is blank.
 func (s *Sample) cells(columns []column, values []any) (row []string, size int) {
 	for i, c := range columns {
 		if c.binary {

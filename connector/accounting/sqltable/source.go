@@ -1,25 +1,22 @@
-// Package sqltable reads customers from a table or a query of a SQLite,
-// PostgreSQL, MySQL or MariaDB database. It is for books that are kept in a
-// database and have no interface of their own, GnuCash's and LedgerSMB's among
-// them (README.md), and for exports that somebody else's program writes to a table.
+// Package sqltable reads customers from a table or a query of a SQLite, PostgreSQL, MySQL or MariaDB
+// database. It serves accounting systems with a database and no interface of their own, such as GnuCash and
+// LedgerSMB (README.md), and exports written to a table.
 //
-// It only reads: in a read-only transaction, and SQLite files in read-only mode.
-// A row becomes a record whose fields are the columns, typed as the database
-// declares them. What the columns mean is left to the mapping.
+// It only reads: in a read-only transaction, and SQLite files in read-only mode. A row becomes a record with
+// the columns as its fields, typed as the database declares them. The mapping interprets the columns.
 //
 // # One read
 //
 //	connect ─▶ read-only transaction, one snapshot ─▶ ids that several rows have
 //	                                               └▶ rows ─▶ records ─▶ pages of 500
 //
-// A SQLite read holds a lock that keeps the books' own program from saving, so
-// that such a read is finished before its first page is handed on.
+// A SQLite read holds a lock, and the accounting program cannot save meanwhile. So the whole read finishes
+// before its first page is passed on.
 //
-// # What a row cannot say
+// # Limits
 //
-// A row that is gone says nothing about its customer: the query may have been
-// narrowed. A source is therefore a snapshot, which tells what is there, unless it
-// is told that a column has the time of the last edit and may be relied on.
+// A missing row says nothing about its customer: the query may have been narrowed. So a source is a snapshot,
+// unless the configuration names a column with a reliable time of the last edit.
 package sqltable
 
 import (
@@ -35,14 +32,13 @@ import (
 	"payersync/connector"
 )
 
-// The limits of a row and a page. What lies above MaxRowBytes is a problem of the
-// row.
+// The limits of a row and a page. A row above MaxRowBytes has a problem.
 const (
 	MaxRowBytes = 256 << 10 // bytes of a row as JSON
 	pageSize    = 500       // records of a page
 )
 
-// Config says which database to read and what in it.
+// Config names the database and the table or query to read.
 type Config struct {
 	Driver string `yaml:"driver" jsonschema:"enum=sqlite,enum=postgres,enum=mysql" jsonschema_description:"The kind of database; mysql is for MariaDB too."`
 
@@ -61,8 +57,7 @@ type Config struct {
 	Query     string `yaml:"query,omitempty" jsonschema_description:"One SELECT, in place of table."`
 	QueryFile string `yaml:"query_file,omitempty" jsonschema_description:"A file that holds one SELECT, in place of table."`
 
-	// Preset knows one system's books: what identifies a customer and which
-	// versions can be read.
+	// Preset knows one accounting system: its identity and its readable versions.
 	Preset string `yaml:"preset,omitempty" jsonschema:"enum=gnucash" jsonschema_description:"The system whose books these are."`
 
 	ID     []string `yaml:"id,omitempty" jsonschema_description:"The column that identifies a customer, or several that do so together."`
@@ -72,13 +67,13 @@ type Config struct {
 	Incremental bool   `yaml:"incremental,omitempty" jsonschema_description:"Read only rows that updated_at says changed. Only where every change sets it."`
 	TimeZone    string `yaml:"time_zone,omitempty" jsonschema_description:"The zone of times in updated_at that name none, for example Europe/London. Default UTC."`
 
-	// Reach says which servers may be connected to.
+	// Reach limits the servers to connect to.
 	Reach connector.Reach `yaml:"-" json:"-"`
 
-	// Within is the folder that a SQLite file must lie in.
+	// Within is the folder that must contain a SQLite file.
 	Within connector.Within `yaml:"-" json:"-"`
 
-	// Writes says that it is a Writer that connects, who may change what is there.
+	// Writes marks the connection of a Writer, with permission to change data.
 	Writes bool `yaml:"-" json:"-"`
 }
 
@@ -92,8 +87,7 @@ type Source struct {
 	patience time.Duration // with a server
 }
 
-// New returns the source that c describes. It connects to nothing; its errors
-// name the key of c that is wrong.
+// New returns the source of the configuration c. It does not connect. Its errors name the wrong key of c.
 func New(c Config) (*Source, error) {
 	d, ok := dialects[c.Driver]
 	if !ok {
@@ -138,7 +132,7 @@ func local(host string) bool {
 	return strings.HasPrefix(host, "/") || connector.IsLoopback(host)
 }
 
-// checkPlace checks the keys that say where the database is.
+// checkPlace checks the keys of the database's address.
 func (c Config) checkPlace() error {
 	server := c.Host != "" || c.Port != 0 || c.Database != "" || c.User != "" || !c.Password.IsZero() || c.TLS != "" || c.CAFile != ""
 	switch {
@@ -162,7 +156,7 @@ func (c Config) checkPlace() error {
 	return nil
 }
 
-// checkWhat checks the keys that say what to read.
+// checkWhat checks the keys of the table or query.
 func (c Config) checkWhat() error {
 	given := 0
 	for _, what := range []string{c.Table, c.Query, c.QueryFile} {
@@ -176,7 +170,7 @@ func (c Config) checkWhat() error {
 	return nil
 }
 
-// checkColumns checks the keys that name columns.
+// checkColumns checks the keys of the columns.
 func (c Config) checkColumns() error {
 	switch {
 	case len(c.ID) == 0:
@@ -224,11 +218,10 @@ func (s *Source) Describe(ctx context.Context) (connector.SourceInfo, error) {
 	return info, nil
 }
 
-// Customers yields every row of the query, in pages of 500; since counts only for
-// a source that is incremental. A row that cannot be used is a record with its
-// Problem set and no data. Rows that share an id are one such record. Its errors
-// are *accounting.Disconnected where the database refuses the user,
-// *connector.RemoteError, and those of files that cannot be read.
+// Customers yields every row of the query, in pages of 500; since counts only for an incremental source. An
+// unusable row is a record with its Problem set and no data. Rows with the same id are one such record. Its
+// errors are *accounting.Disconnected if the database refuses the user, *connector.RemoteError, and those of
+// unreadable files.
 func (s *Source) Customers(ctx context.Context, since time.Time) iter.Seq2[connector.Page, error] {
 	return func(yield func(connector.Page, error) bool) {
 		read := s.stream

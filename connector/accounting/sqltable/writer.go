@@ -14,8 +14,8 @@ import (
 	"payersync/connector/accounting"
 )
 
-// WriteConfig says which column of which row is written, and as whom. It has nothing to do
-// with the user who reads, and who may write nothing.
+// WriteConfig names the column and row to write, and the user for it. The reading user is another one,
+// without permission to write.
 type WriteConfig struct {
 	User     string           `yaml:"user,omitempty" jsonschema_description:"For servers: a user of its own who may change that column and nothing else."`
 	Password connector.Secret `yaml:"password,omitempty" jsonschema_description:"env:NAME or file:PATH."`
@@ -27,7 +27,7 @@ type WriteConfig struct {
 	Read string `yaml:"read,omitempty" jsonschema_description:"One SELECT of that column, with :id. Default what statement writes."`
 }
 
-// The parts of a statement that sets one column.
+// The parts of a statement for setting one column.
 var (
 	oneUpdate = regexp.MustCompile("(?is)^UPDATE\\s+([^\\s'=,;()]+)\\s+SET\\s+(\"[^\"]+\"|`[^`]+`|[\\pL_][\\pL\\pN_$]*)\\s*=\\s*:status\\s+WHERE\\s+(.+)$")
 	oneSelect = regexp.MustCompile(`(?is)^SELECT\s.+$`)
@@ -44,8 +44,8 @@ type Writer struct {
 	read   string
 }
 
-// NewWriter returns a writer to the database of a source. It connects to nothing; its errors
-// begin with the key of w that is wrong.
+// NewWriter returns a writer to the database of a source. It does not connect. Its errors begin with the
+// wrong key of w.
 func NewWriter(c Config, w WriteConfig) (*Writer, error) {
 	d, ok := dialects[c.Driver]
 	switch {
@@ -107,8 +107,7 @@ func marks(statement, name string) (n int) {
 	return n
 }
 
-// positional puts the driver's marks in the places of ours, which stand there once each and in
-// this order.
+// positional replaces our placeholders by the driver's. Each appears once, in this order.
 func (d dialect) positional(statement string, names ...string) string {
 	var out strings.Builder
 	rest := 0
@@ -142,7 +141,7 @@ func (w *Writer) Setup() string {
 	return fmt.Sprintf("sql %s %s %s %s", w.source.config.Driver, w.source.place(), w.source.config.Database, plainStatement(w.config.Statement))
 }
 
-// Written is the field of a record that the statement writes.
+// Written returns the field set by the statement.
 func (w *Writer) Written() []connector.WrittenPart {
 	return []connector.WrittenPart{{Field: w.column}}
 }
@@ -204,7 +203,7 @@ func (w *Writer) one(ctx context.Context, tx *sql.Tx, id string) (f connector.Wr
 	return f, is, w.source.check(ctx, rows.Err())
 }
 
-// errRolledBack ends a transaction that is rolled back on purpose.
+// errRolledBack ends a transaction with an intended rollback.
 var errRolledBack = errors.New("rolled back")
 
 // Send makes the update, if the column holds what was read and exactly one row is touched.
@@ -250,7 +249,7 @@ func (w *Writer) Send(ctx context.Context, _ string, frozen []byte) error {
 	return fmt.Errorf("%w: %w", connector.ErrNotWritten, err)
 }
 
-// within does something in one transaction, which is committed if it writes and do succeeds.
+// within calls do in one transaction, and commits it if write is set and do succeeds.
 func (w *Writer) within(ctx context.Context, do func(*sql.Tx) error, write bool) error {
 	s := w.source
 	if err := s.lookAtFile(); err != nil {
@@ -279,8 +278,8 @@ func (w *Writer) within(ctx context.Context, do func(*sql.Tx) error, write bool)
 	return nil
 }
 
-// Probe tries what a write needs, and writes nothing: the user, and the statement in a
-// transaction that is rolled back.
+// Probe tests the steps of a write, and writes nothing: the user, and the statement in a transaction with a
+// rollback.
 func (w *Writer) Probe(ctx context.Context) accounting.Probe {
 	err := w.within(ctx, func(tx *sql.Tx) error {
 		for _, statement := range []string{w.update, w.read} {

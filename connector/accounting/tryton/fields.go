@@ -87,8 +87,7 @@ type identifierData struct {
 	Code *string `json:"code"`
 }
 
-// data returns what is passed on of a party. Parts that were deactivated are left
-// out: they no longer speak for it.
+// data returns a party's data for the record, without its deactivated parts.
 func (p party) data(id string) data {
 	d := data{
 		ID: id, Code: p.Code, Name: p.Name, Active: p.Active.value,
@@ -119,8 +118,8 @@ func (p party) data(id string) data {
 	return d
 }
 
-// first returns the first active contact mechanism of a type. The server's own
-// fields of that kind would name inactive ones in a read that shows them.
+// first returns the first active contact mechanism of a type. The server's own fields of that kind may name
+// inactive ones in a read with inactive parties.
 func (p party) first(kind string) *string {
 	for _, m := range p.Mechanisms {
 		if !m.Active.off() && m.Type != nil && *m.Type == kind {

@@ -62,8 +62,7 @@ func (c *client) columns(ctx context.Context) ([]string, error) {
 	return wanted, nil
 }
 
-// party is a row of the server's answer. A key that ends in a dot holds what a
-// reference leads to.
+// party is a row of the server's answer. A key with a dot at its end holds the object of a reference.
 type party struct {
 	Code       *string      `json:"code"`
 	Name       *string      `json:"name"`
@@ -114,7 +113,7 @@ type identifier struct {
 	Code   *string `json:"code"`
 }
 
-// flag is true or false, which some databases answer as 1 or 0, or nothing.
+// flag is true or false, answered by some databases as 1 or 0, or nothing.
 type flag struct{ value *bool }
 
 // UnmarshalJSON reads true, false, 1, 0 and null.
@@ -136,7 +135,7 @@ func (f *flag) UnmarshalJSON(b []byte) error {
 // off reports whether the flag says no; an absent one does not.
 func (f flag) off() bool { return f.value != nil && !*f.value }
 
-// moment is a time without zone, which is UTC.
+// moment is a time in UTC, written without zone.
 type moment struct {
 	Year, Month, Day, Hour, Minute, Second, Microsecond int
 }
@@ -167,8 +166,7 @@ func idOf(row json.RawMessage) (int64, error) {
 	return head.ID.Int64()
 }
 
-// record turns a row into a record, or into one with a problem where the row is
-// not as it must be.
+// record turns a row into a record. An invalid row becomes a record with a problem.
 func record(id int64, row json.RawMessage) connector.Record {
 	out := connector.Record{
 		SourceID: strconv.FormatInt(id, 10), State: connector.RecordUnknown,
@@ -197,8 +195,8 @@ func record(id int64, row json.RawMessage) connector.Record {
 	return out
 }
 
-// holdsNUL reports whether a text of the JSON holds a NUL character, which no
-// letter and no bank takes. Two backslashes are one that begins no escape.
+// holdsNUL reports whether a text of the JSON holds a NUL character, which letters and banks refuse. Two
+// backslashes are an escaped one, and begin no escape.
 func holdsNUL(data []byte) bool {
 	return bytes.Contains(bytes.ReplaceAll(data, []byte(`\\`), nil), []byte(`\u0000`))
 }
@@ -224,7 +222,7 @@ func read(row json.RawMessage) (p party, problem string) {
 	return p, ""
 }
 
-// state says where the party stands. A merged party is inactive too.
+// state returns the state of the party. A merged party is inactive too.
 func (p party) state() (s connector.RecordState, survivor string) {
 	switch {
 	case p.ReplacedBy != nil:

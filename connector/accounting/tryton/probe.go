@@ -12,11 +12,11 @@ import (
 	"payersync/connector/accounting"
 )
 
-// readModels are the models that a read looks into.
+// readModels are the models needed for a read.
 var readModels = []string{"party.party", "party.address", "party.contact_mechanism", "party.identifier", "party.category"}
 
-// Probe tries what a read needs, in its order, and ends with the first thing that
-// does not work: the server and its clock, the login, the permissions, one page.
+// Probe tests the steps of a read, in order, and ends with the first failure: the server and its clock, the
+// login, the permissions, one page.
 func (s *Source) Probe(ctx context.Context) []accounting.Probe {
 	version, date, err := s.rpc.version(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Source) Probe(ctx context.Context) []accounting.Probe {
 	return out
 }
 
-// note says that a version was not tried.
+// note returns a note for an untested version.
 func note(version string) string {
 	if strings.HasPrefix(version, "6.0.") {
 		return ""

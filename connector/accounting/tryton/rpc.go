@@ -43,11 +43,10 @@ type client struct {
 	wanted  []string // the columns that this server has, once they are known
 }
 
-// errSession is a call that the server refused for its session.
+// errSession means the server refused a call because of its session.
 var errSession = errors.New("the session is gone")
 
-// call calls a method of the database and decodes its result. A session that the
-// server dropped is replaced once.
+// call calls a method of the database and decodes its result. It replaces a dropped session once.
 func (c *client) call(ctx context.Context, method string, result any, params ...any) error {
 	session, err := c.login(ctx, "")
 	if err != nil {
@@ -114,8 +113,7 @@ func (c *client) login(ctx context.Context, stale string) (string, error) {
 	return c.session, nil
 }
 
-// loginRefused keeps a refusal, so that no run adds to the count after which the
-// server closes the login.
+// loginRefused remembers a refusal, so no run adds to the count after which the server closes the login.
 func (c *client) loginRefused(ctx context.Context, got answer) error {
 	switch got.status {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -207,7 +205,7 @@ func unanswered(err error) error {
 	return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, RetryAt: sent.RetryAt, Detail: "there was no answer", Err: err}
 }
 
-// refusedCall is the error of an answer whose status is no success.
+// refusedCall returns the error of an answer without success.
 func (c *client) refusedCall(got answer) error {
 	fault := connector.FaultRejected
 	switch {
@@ -228,13 +226,13 @@ func (c *client) refusedCall(got answer) error {
 	}
 }
 
-// failed is an answer that came and cannot be used.
+// failed returns the error of an unusable answer.
 func failed(why string) error {
 	return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, Detail: why}
 }
 
-// decode reads the answer to a call. The server reports most errors with status
-// 200, as a list whose first element names the kind.
+// decode reads the answer to a call. The server reports most errors with status 200, as a list with the kind
+// of error as its first element.
 func (c *client) decode(body []byte, result any) error {
 	var said struct {
 		Result json.RawMessage   `json:"result"`
@@ -256,7 +254,7 @@ func (c *client) decode(body []byte, result any) error {
 // values and are kept back.
 var errorKind = regexp.MustCompile(`^[A-Z][A-Za-z]{2,40}$`)
 
-// refusal is an error that the server reported. Its text may name parties.
+// refusal returns the server's error. Its text may name parties.
 func (c *client) refusal(parts []json.RawMessage) error {
 	var kind string
 	if len(parts) > 0 {

@@ -1,9 +1,8 @@
-// Package tryton reads the parties of a Tryton server over its JSON-RPC. It knows
-// how Tryton says that a party is active, deactivated, merged or erased, and how to
-// find what changed; README.md lists what lies in wait. What makes a party a
-// customer, a category for example, is left to the mapping.
+// Package tryton reads the parties of a Tryton server over its JSON-RPC. It knows Tryton's signs of an
+// active, deactivated, merged or erased party, and finds the changed ones. README.md lists the traps. The
+// mapping decides which parties are customers, for example by a category.
 //
-// # What changed
+// # Finding changes
 //
 // A party is read again when its own time of edit, or that of an address, contact
 // mechanism or identifier of it, lies at or after the bound. Three things of
@@ -57,15 +56,15 @@ const (
 	MaxPageSize     = 1000
 )
 
-// Config says which Tryton database to read and as whom.
+// Config names the Tryton database and the user to read it.
 type Config struct {
-	// URL is where the server is; https, or http on this machine.
+	// URL is the server's address; https, or http on this machine.
 	URL string `yaml:"url" jsonschema_description:"Where the Tryton server is, for example https://tryton.example.com."`
 
 	// Database is the server's name for the database.
 	Database string `yaml:"database" jsonschema_description:"The database on the server."`
 
-	// User is the login of a user of its own, who reads parties and nothing else.
+	// User is the login of a separate user with permission to read parties only.
 	User string `yaml:"user" jsonschema_description:"The login of a user who may read parties; use one of its own."`
 
 	Password connector.Secret `yaml:"password" jsonschema_description:"env:NAME or file:PATH."`
@@ -74,9 +73,8 @@ type Config struct {
 	PageSize int `yaml:"page_size,omitempty" jsonschema:"minimum=0,maximum=1000" jsonschema_description:"Parties that one call reads. Default 200."`
 }
 
-// Deps is what a Source works with. Limiter may be nil: Tryton has no limit of
-// requests, but a login that it closed for a while parks the source. Without Now
-// it is time.Now.
+// Deps are the dependencies of a Source. Limiter may be nil: Tryton has no limit of requests, but a
+// temporarily closed login parks the source. Without Now it is time.Now.
 type Deps struct {
 	HTTP    *transport.Client
 	Limiter accounting.Limiter
@@ -91,8 +89,7 @@ type Source struct {
 	rpc      *client
 }
 
-// New returns the source that c describes. It calls nobody; its errors name the
-// key of c that is wrong.
+// New returns the source of the configuration c. It sends nothing. Its errors name the wrong key of c.
 func New(c Config, d Deps) (*Source, error) {
 	base, err := url.Parse(c.URL)
 	switch {
@@ -129,11 +126,10 @@ func (s *Source) Describe(context.Context) (connector.SourceInfo, error) {
 	return connector.SourceInfo{Kind: "tryton", Tenant: s.database, TenantName: s.database, Fields: Fields()}, nil
 }
 
-// Customers yields the parties that changed at or after since, in the order of
-// their ids; the zero time asks for all of them. A party that was merged names
-// its survivor, one that was deactivated or erased is archived. Its errors are
-// *accounting.Disconnected for a login that is refused, *accounting.Parked for
-// one that the server closed for a while, and *connector.RemoteError.
+// Customers yields the parties changed at or after since, in the order of their ids; the zero time asks for
+// all of them. A merged party names its survivor; a deactivated or erased one is archived. Its errors are
+// *accounting.Disconnected for a refused login, *accounting.Parked for a temporarily closed one, and
+// *connector.RemoteError.
 func (s *Source) Customers(ctx context.Context, since time.Time) iter.Seq2[connector.Page, error] {
 	var after int64 // id of the last party that was read
 	return accounting.Walk(ctx, accounting.Pager{Fetch: func(ctx context.Context, n int) (accounting.Sheet, error) {
@@ -175,10 +171,10 @@ func (s *Source) page(ctx context.Context, since time.Time, after int64) (accoun
 // the server adds its own to nested clauses.
 var inactiveToo = map[string]any{"active_test": false}
 
-// parts are the lists of a party whose edits do not touch the party.
+// parts are the lists of a party whose edits leave the party's own time of edit unchanged.
 var parts = []string{"addresses", "contact_mechanisms", "identifiers"}
 
-// changed is the question for parties behind an id that changed at or after since.
+// changed returns the query for parties behind an id, changed at or after since.
 func changed(since time.Time, after int64) []any {
 	domain := []any{[]any{"id", ">", after}}
 	if since.IsZero() {

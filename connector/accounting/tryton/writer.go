@@ -15,9 +15,8 @@ import (
 	"payersync/connector/transport"
 )
 
-// WriteConfig says which category a party is in for which status of its mandate. Categories
-// are the names that Tryton shows; they are there already. For a status without one the party
-// is in none of them.
+// WriteConfig assigns a category to each status of a mandate. Categories are names shown in Tryton, and must
+// exist there. For a status without a category, the party is in none of them.
 type WriteConfig struct {
 	Asked     string `yaml:"asked,omitempty" jsonschema_description:"The category of parties whose mandate was asked for."`
 	Signed    string `yaml:"signed,omitempty" jsonschema_description:"The category of parties who have signed, while the bank decides."`
@@ -39,8 +38,8 @@ type Writer struct {
 	ids    map[string]int64 // of our categories, once they are known
 }
 
-// NewWriter returns a writer to the database of a source. It calls nobody; its errors begin
-// with the key of w that is wrong.
+// NewWriter returns a writer to the database of a source. It sends nothing. Its errors begin with the wrong
+// key of w.
 func NewWriter(c Config, w WriteConfig, d Deps) (*Writer, error) {
 	taken := map[string]connector.Standing{}
 	for _, standing := range connector.Standings {
@@ -84,7 +83,7 @@ func (w *Writer) Written() []connector.WrittenPart {
 	return []connector.WrittenPart{part}
 }
 
-// Says are the standings that have a category.
+// Says returns the standings with a category.
 func (w *Writer) Says() (out []connector.Standing) {
 	for _, standing := range connector.Standings {
 		if w.config.of()[standing] != "" {
@@ -132,7 +131,7 @@ func (w *Writer) categories(ctx context.Context) (map[string]int64, error) {
 // between stands between the names of several categories.
 const between = " and "
 
-// Read returns which of our categories parties are in.
+// Read returns the parties' categories, of ours only.
 func (w *Writer) Read(ctx context.Context, sourceIDs []string) (map[string]connector.WrittenField, error) {
 	ours, err := w.categories(ctx)
 	if err != nil {
@@ -240,7 +239,7 @@ func (w *Writer) send(ctx context.Context, session string, params []any) error {
 	return w.judge(got.body)
 }
 
-// judge reads the answer to the call, which has no result when all is well.
+// judge reads the answer to the call, which has no result on success.
 func (w *Writer) judge(body []byte) error {
 	var said struct {
 		Error []json.RawMessage `json:"error"`

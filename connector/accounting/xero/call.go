@@ -30,8 +30,7 @@ type answer struct {
 	ask ask
 }
 
-// unusable is the error of an answer that came and says something else than it
-// should. Its body is never shown.
+// unusable returns the error of an answer with unexpected content. Its body is never shown.
 func (a answer) unusable(why error) error {
 	return &connector.RemoteError{Op: a.ask.op, Fault: connector.FaultUnavailable, Status: http.StatusOK, Detail: "Xero's answer cannot be used: " + why.Error()}
 }
@@ -68,7 +67,7 @@ func (s *Source) get(ctx context.Context, a ask) (answer, error) {
 	return out, nil
 }
 
-// judge returns what is wrong with an answer that is no 200.
+// judge returns the error of an answer other than 200.
 func (s *Source) judge(ctx context.Context, a ask, got accounting.Answer) error {
 	switch {
 	case got.Status == http.StatusOK:
@@ -86,8 +85,8 @@ func (s *Source) judge(ctx context.Context, a ask, got accounting.Answer) error 
 	return rejected(a, got)
 }
 
-// throttled parks the organisation until Xero's time. A wait of hours is that of
-// the daily limit, and nothing is asked before it is over.
+// throttled parks the organisation until Xero's time. A wait of hours means the daily limit, and no request
+// leaves before its end.
 func (s *Source) throttled(ctx context.Context, a ask, header http.Header) error {
 	until := transport.RetryAfter(&http.Response{Header: header}, s.now())
 	if until.IsZero() {
@@ -102,8 +101,7 @@ func (s *Source) throttled(ctx context.Context, a ask, header http.Header) error
 	return fmt.Errorf("%s: %w", a.op, &accounting.Parked{Until: until})
 }
 
-// refused tells the kinds of 401 and 403 apart by the words that Xero uses for
-// them. Its own text is not shown.
+// refused tells the kinds of 401 and 403 apart by Xero's words for them. Its own text is not shown.
 func refused(got accounting.Answer) error {
 	said := strings.ToLower(string(got.Body))
 	switch {
@@ -119,7 +117,7 @@ func refused(got accounting.Answer) error {
 	return &accounting.Disconnected{Reason: "Xero forbids it: a permission of the app is missing, or the organisation's plan ended"}
 }
 
-// rejected is the error of an answer that says the request was wrong.
+// rejected returns the error for an invalid request.
 func rejected(a ask, got accounting.Answer) error {
 	var said struct {
 		ErrorNumber int

@@ -26,9 +26,8 @@ type contactPage struct {
 	} `json:"pagination"`
 }
 
-// parsePage decodes page n of a list of contacts, counted from 1. An answer that
-// has no list, not even an empty one, that is another page, or that is empty where
-// contacts should be is an error, since nothing may be concluded from it.
+// parsePage decodes page n of a list of contacts, counted from 1. An answer without a list, even an empty
+// one, another page, or an unexpectedly empty page is an error: it proves nothing.
 func parsePage(body []byte, n int) (contactPage, error) {
 	var page contactPage
 	if err := json.Unmarshal(body, &page); err != nil {
@@ -52,8 +51,7 @@ func (p contactPage) last() bool {
 	return len(p.Contacts) == 0 || p.Pagination.Page >= p.Pagination.PageCount
 }
 
-// record turns one contact into a record. What cannot be read whole has a
-// Problem, and stops no other contact.
+// record turns one contact into a record. An unreadable one has a Problem, and stops no other contact.
 func (s *Source) record(raw json.RawMessage) connector.Record {
 	var key struct {
 		ContactID, ContactStatus, MergedToContactID, UpdatedDateUTC any
@@ -79,7 +77,7 @@ func (s *Source) record(raw json.RawMessage) connector.Record {
 	return out
 }
 
-// state says where a contact stands, and into which one it was merged.
+// state returns the state of a contact, and the survivor of a merge.
 func state(status, merged any, id string) (connector.RecordState, string) {
 	survivor, _ := merged.(string)
 	if survivor = strings.TrimSpace(survivor); survivor != "" && survivor != id && strings.Trim(survivor, "0-") != "" {
@@ -100,8 +98,7 @@ func spoilt(id, problem string) connector.Record {
 	return connector.Record{SourceID: id, State: connector.RecordActive, Data: json.RawMessage("{}"), Origin: "Xero contact " + id, Problem: problem}
 }
 
-// unnamed is the id of a contact that came without one: the same for the same
-// bytes, and like no id of Xero's.
+// unnamed returns the id of a contact without one: the same for the same bytes, and unlike any id of Xero's.
 func unnamed(raw json.RawMessage) string {
 	sum := sha256.Sum256(bytes.TrimSpace(raw))
 	return "without id " + hex.EncodeToString(sum[:8])
@@ -110,10 +107,9 @@ func unnamed(raw json.RawMessage) string {
 // msDate matches both of Xero's forms of a time, with and without an offset.
 var msDate = regexp.MustCompile(`^/Date\((-?\d{1,15})(?:[+-]\d{4})?\)/$`)
 
-// parseDate reads Xero's time of last edit: milliseconds since 1970 in UTC. The
-// offset that may stand behind them is for display and must not be added to an
-// instant. Plain times without a zone are UTC as well. It returns the zero time
-// for anything else: the time decides nothing.
+// parseDate reads Xero's time of last edit: milliseconds since 1970 in UTC. The offset behind them is for
+// display and must not be added. Plain times without a zone are UTC as well. It returns the zero time for
+// anything else: the time decides nothing.
 func parseDate(text string) time.Time {
 	if m := msDate.FindStringSubmatch(text); m != nil {
 		ms, err := strconv.ParseInt(m[1], 10, 64)

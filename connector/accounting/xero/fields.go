@@ -2,9 +2,9 @@ package xero
 
 import "payersync/connector"
 
-// Fields declares what a contact's data may hold, spelt as Xero spells it. Left
-// out on purpose are bank details, which payersync has no use for, and balances
-// and times of edit, which would make a contact look edited that is not.
+// Fields declares the possible fields of a contact, spelt as in Xero. It omits bank details, because
+// payersync does not need them, and balances and times of edit, because they would make unchanged contacts
+// look edited.
 func Fields() []connector.Field {
 	text := func(name, description, example string) connector.Field {
 		return connector.Field{Name: name, Type: connector.TypeText, Description: description, Example: example}

@@ -10,11 +10,11 @@ import (
 	"payersync/connector/accounting"
 )
 
-// Organisation is one that a token reaches; its ID is Xero's tenant id, a GUID in lower case.
+// Organisation is one within a token's reach; its ID is Xero's tenant id, a GUID in lower case.
 type Organisation = accounting.Organisation
 
-// Organisations returns the organisations that the token reaches, in Xero's
-// order, which means nothing. A Custom Connection reaches one.
+// Organisations returns the token's organisations, in Xero's order, which means nothing. A Custom Connection
+// has one.
 func (s *Source) Organisations(ctx context.Context) ([]Organisation, error) {
 	if s.config.CustomConnection {
 		return s.ownOrganisation(ctx)

@@ -10,9 +10,8 @@ import (
 	"payersync/connector/accounting"
 )
 
-// Probe tries what a run needs, with at most three requests: credentials,
-// organisation, permission, clock and one page. It ends at the first thing that
-// is not well.
+// Probe tests the steps of a run, with at most three requests: credentials, organisation, permission, clock
+// and one page. It ends at the first failure.
 func (s *Source) Probe(ctx context.Context) []accounting.Probe {
 	out := []accounting.Probe{s.caller.Probe(ctx)}
 	if !out[0].OK {
@@ -48,7 +47,7 @@ func failed(name string, err error) accounting.Probe {
 	return accounting.Probe{Name: name, Detail: err.Error()}
 }
 
-// budget says how many requests are left today, where Xero says it.
+// budget returns the number of requests left today, if Xero gives it.
 func (a answer) budget() string {
 	left, err := strconv.Atoi(a.Header.Get("X-DayLimit-Remaining"))
 	if err != nil {

@@ -18,8 +18,7 @@ import (
 	"payersync/connector/transport"
 )
 
-// WriteConfig says which contact group is for payers whose mandate is active. It is there
-// already.
+// WriteConfig names the contact group for payers with an active mandate. The group must exist.
 type WriteConfig struct {
 	Group string `yaml:"group" jsonschema_description:"The contact group of payers whose mandate is active, by its name or id. It is there already."`
 }
@@ -35,8 +34,8 @@ type Writer struct {
 // member is what the field of a contact in the group holds.
 const member = "in the group"
 
-// NewWriter returns a writer to the organisation of a source. It sends nothing; its errors begin
-// with the key of w that is wrong.
+// NewWriter returns a writer to the organisation of a source. It sends nothing. Its errors begin with the
+// wrong key of w.
 func NewWriter(c Config, w WriteConfig, d Deps) (*Writer, error) {
 	if strings.TrimSpace(w.Group) == "" {
 		return nil, errors.New("group: it is blank; name the contact group of payers whose mandate is active")
@@ -73,8 +72,8 @@ func (w *Writer) Value(to connector.Standing, _ string) string {
 	return ""
 }
 
-// guid is an id of Xero's. It comes from guidOf alone, so that there is no blank one: a request
-// to take the contact "" out of a group would take all of them.
+// guid is an id of Xero's. Only guidOf makes one, so none is blank: a request to remove the contact "" from a
+// group would remove all of them.
 type guid struct{ text string }
 
 var isGUID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
@@ -132,8 +131,8 @@ func (w *Writer) find(ctx context.Context) (guid, error) {
 	return found, nil
 }
 
-// Read returns which of these contacts are in the group. The group is read whole, and the
-// contacts for whether they can be put into one.
+// Read returns the contacts of these in the group. It reads the whole group, and the contacts themselves, to
+// learn whether each may be in a group.
 func (w *Writer) Read(ctx context.Context, sourceIDs []string) (map[string]connector.WrittenField, error) {
 	group, err := w.find(ctx)
 	if err != nil {
@@ -188,7 +187,7 @@ type membership struct {
 	In      bool   `json:"in"`
 }
 
-// Freeze returns which contact goes into the group, or out of it.
+// Freeze returns the contact to put into the group, or to remove from it.
 func (w *Writer) Freeze(wr connector.Write) ([]byte, error) {
 	contact, err := guidOf(wr.SourceID)
 	if err != nil {
@@ -276,7 +275,7 @@ func (w *Writer) consent() string {
 	return "writing needs the scope accounting.contacts: give the consent anew with payersync connect"
 }
 
-// Probe tries what a write needs, as far as that shows without writing: the group.
+// Probe tests the steps of a write without writing: the group.
 func (w *Writer) Probe(ctx context.Context) accounting.Probe {
 	if _, err := w.find(ctx); err != nil {
 		return accounting.Probe{Name: "write-back", Detail: err.Error()}

@@ -1,12 +1,10 @@
-// Package xero reads contacts from Xero's Accounting API. It knows the API's
-// requests, limits, errors and traps, which README.md lists. Where the access token
-// comes from, how the budget of requests is shared and what a contact becomes are
-// left to others.
+// Package xero reads contacts from Xero's Accounting API. It knows the API's requests, limits, errors and
+// traps, which README.md lists. Its callers provide the access token, share the budget of requests, and use
+// the contacts.
 //
-// Every contact is read, not only customers: Xero makes a contact a customer
-// without changing its time of last edit, so a filter on the incremental read
-// would never see it. The mapping decides by IsCustomer, and the full read that
-// is due every week finds those who became one.
+// Every contact is read, not only customers: Xero makes a contact a customer without changing its time of
+// last edit, so a filter on the incremental read would never see it. The mapping decides by IsCustomer, and
+// the weekly full read finds new customers.
 //
 // # One read
 //
@@ -43,20 +41,19 @@ import (
 	"payersync/connector/transport"
 )
 
-// Config says which organisation is read and how. Its zero value is an app of
-// the authorization code kind that reaches one organisation.
+// Config names the organisation and the way of reading. Its zero value is an app of the authorization code
+// kind with one organisation.
 type Config struct {
 	// Tenant is the id of the organisation, a GUID. It is needed when the consent
 	// covers several; once connected, the ledger pins it anyway.
 	Tenant string `yaml:"tenant,omitempty" jsonschema_description:"The organisation's id, where the consent covers several."`
 
-	// CustomConnection says that the app is a Custom Connection: its token comes
-	// from client credentials and reaches one organisation.
+	// CustomConnection marks the app as a Custom Connection: its token comes from client credentials, for one
+	// organisation.
 	CustomConnection bool `yaml:"custom_connection,omitempty" jsonschema_description:"The app is a Custom Connection (client credentials, one organisation)."`
 
-	// OnlyCustomers lets full reads ask for customers alone. It is for contact
-	// lists too long for Xero to give whole; contacts that were never customers are
-	// then seen only when they change.
+	// OnlyCustomers limits full reads to customers. It is for contact lists too long for Xero to return
+	// whole. Other contacts are then seen only when they change.
 	OnlyCustomers bool `yaml:"only_customers,omitempty" jsonschema_description:"Full reads ask for customers alone: for very long contact lists."`
 
 	// PageSize is contacts per request, 1 to 1000; 0 is 500.
@@ -68,14 +65,14 @@ type Config struct {
 	PerDay     int `yaml:"per_day,omitempty" jsonschema:"minimum=1" jsonschema_description:"Requests per day. Default 5000; the Starter tier has 1000."`
 	Concurrent int `yaml:"concurrent,omitempty" jsonschema:"minimum=1" jsonschema_description:"Requests at a time. Default 5."`
 
-	// Writes says that contacts are put into a group, which needs another scope.
+	// Writes adds the scope for changing a contact group.
 	Writes bool `yaml:"-" json:"-"`
 
-	// BaseURL is where the API is; "" is Xero itself.
+	// BaseURL is the API's address; "" is Xero itself.
 	BaseURL string `yaml:"base_url,omitempty" jsonschema_description:"Where the API is. Default https://api.xero.com."`
 }
 
-// Limits returns the request budget that c allows.
+// Limits returns the request budget by c.
 func (c Config) Limits() connector.Limits {
 	return connector.Limits{
 		PerMinute: cmp.Or(c.PerMinute, 60), PerDay: cmp.Or(c.PerDay, 5000), Concurrent: cmp.Or(c.Concurrent, 5),
@@ -88,7 +85,7 @@ const (
 	Grace    = 30 * time.Minute
 )
 
-// Endpoint returns where consent and tokens of Xero are had.
+// Endpoint returns the addresses for consent and tokens of Xero.
 func Endpoint() oauth2.Endpoint {
 	return oauth2.Endpoint{
 		AuthURL:   "https://login.xero.com/identity/connect/authorize",
@@ -97,9 +94,8 @@ func Endpoint() oauth2.Endpoint {
 	}
 }
 
-// Scopes returns the scopes that c needs: reading contacts, or writing them too, and for a
-// Custom Connection the settings, since its token says of which organisation it is only
-// there.
+// Scopes returns the necessary scopes: reading contacts, or writing them too. A Custom Connection also needs
+// the settings, because only they name its token's organisation.
 func (c Config) Scopes() []string {
 	contacts := "accounting.contacts.read"
 	if c.Writes {
@@ -132,8 +128,7 @@ type Source struct {
 	fields []connector.Field
 }
 
-// New returns the source that c describes. It sends nothing; its errors name the
-// key of c that is wrong.
+// New returns the source of the configuration c. It sends nothing. Its errors name the wrong key of c.
 func New(c Config, d Deps) (*Source, error) {
 	base, err := url.Parse(cmp.Or(c.BaseURL, "https://api.xero.com"))
 	if err != nil || base.Host == "" || base.RawQuery != "" {
@@ -151,16 +146,15 @@ func New(c Config, d Deps) (*Source, error) {
 	s := &Source{config: c, base: base, caller: caller, now: d.Now, fields: Fields()}
 	s.prover = accounting.Prover{Proof: d.Proof, ID: c.Tenant, Ask: s.organisation}
 	if c.CustomConnection {
-		// Its requests name no organisation: only an answer to the question shows whose books they are.
+		// Its requests name no organisation. So only an answer to the question shows the organisation.
 		s.prover.Proof = nil
 	}
 	return s, nil
 }
 
-// Describe names the organisation that the token reaches and the fields of a
-// contact. It asks Xero which organisation that is: the error is an
-// *accounting.Disconnected when it is not the configured one. What is known
-// without an answer is returned beside an error.
+// Describe names the token's organisation and the fields of a contact. It asks Xero for the organisation: the
+// error is an *accounting.Disconnected when it is not the configured one. Facts known without an answer are
+// returned beside an error.
 func (s *Source) Describe(ctx context.Context) (connector.SourceInfo, error) {
 	info := connector.SourceInfo{Kind: "xero", Tenant: s.config.Tenant, Partial: s.config.OnlyCustomers, Fields: s.fields}
 	who, err := s.prover.Organisation(ctx)
@@ -171,11 +165,10 @@ func (s *Source) Describe(ctx context.Context) (connector.SourceInfo, error) {
 	return info, nil
 }
 
-// Customers yields the contacts that were edited at or after since, archived and
-// merged ones included, and all contacts for the zero time. It first makes sure
-// of the organisation (fault F28). Errors are an *accounting.Parked when the
-// request limit is used up, an *accounting.Disconnected when Xero no longer lets
-// payersync in (fault F29), and else a *connector.RemoteError.
+// Customers yields the contacts edited at or after since, archived and merged ones included, and all contacts
+// for the zero time. It first checks the organisation (fault F28). Errors are an *accounting.Parked when the
+// request limit is used up, an *accounting.Disconnected when Xero refuses access (fault F29), and else a
+// *connector.RemoteError.
 func (s *Source) Customers(ctx context.Context, since time.Time) iter.Seq2[connector.Page, error] {
 	return func(yield func(connector.Page, error) bool) {
 		who, err := s.prover.Organisation(ctx)

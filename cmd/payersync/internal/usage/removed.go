@@ -1,12 +1,12 @@
 package usage
 
-// Removed is a key of a configuration, or a flag of a command, that earlier versions took.
+// Removed is a former key of a configuration, or a former flag of a command.
 type Removed struct {
 	Name    string // connections[].source.old of a key, where [] is each element of a list; "status --old" of a flag
 	Instead string // what to do or to use instead: a sentence without a full stop
 }
 
-// RemovedKeys are the keys that were removed, of the configurations of nodes, of accounts and of single ledgers.
+// RemovedKeys are the removed keys of nodes, accounts and single ledgers.
 var RemovedKeys = []Removed{
 	{"alerts.digest", "each condition is told at once when it begins and when it is over. Remove alerts.digest, and give alerts.ways[].min_severity: critical to ways that are told of urgent conditions alone"},
 	{"alerts.settle", "the end of a condition is told as soon as it is over. Remove alerts.settle; the rules in configs/prometheus can wait (for, keep_firing_for)"},
@@ -17,7 +17,7 @@ var RemovedKeys = []Removed{
 	{"ledger.vault", "payersync no longer opens keys in Vault or OpenBao. Run payersync accounts rewrap --new-key FILE with the version before, where FILE holds a new key (openssl rand -base64 32); then name FILE in ledger.key_encryption_key of every node, and remove ledger.vault"},
 }
 
-// RemovedFlags are the flags that were removed.
+// RemovedFlags are the removed flags.
 var RemovedFlags []Removed
 
 // RemovedFlag returns the entry of a flag of a command, without its dashes, among removed flags.

@@ -1,6 +1,5 @@
-// Package usage holds the mistakes that end a command with exit status 2: how it was
-// called, or what its configuration says. What a command prints and which status it ends
-// with is left to the program.
+// Package usage defines the mistakes that end a command with exit status 2: in its call, or in its
+// configuration. The program decides on output and exit status.
 package usage
 
 import "fmt"
@@ -8,7 +7,7 @@ import "fmt"
 // Error is a mistake in how a command was called or configured.
 type Error struct{ Err error }
 
-// Error returns what is wrong, in words for who called the command.
+// Error describes the mistake for the caller of the command.
 func (e Error) Error() string { return e.Err.Error() }
 
 // Unwrap returns what was found wrong.
