@@ -1,7 +1,6 @@
-// Package configs holds the files that payersync ships with: the quick start,
-// the annotated example of the configuration, one mapping per kind of source, the
-// queries for books that are databases, and the files to install it with. README.md says what each is for. Reading and
-// checking them is left to their users.
+// Package configs holds the files shipped with payersync: the quick start, the annotated example of the
+// configuration, one mapping per kind of source, the queries for accounting systems with a database, and the
+// files for an installation. README.md explains each. It neither parses nor checks them.
 package configs
 
 import "embed"

@@ -154,7 +154,7 @@ func (a *app) applyAccounts(ctx context.Context, dir string, key []byte, by stat
 	return nil
 }
 
-// warnOfPages names the accounts whose pages no node shows: none shows pages over the scheme of their address.
+// warnOfPages names the accounts without pages on any node, because no node uses the scheme of their address.
 func (a *app) warnOfPages(ctx context.Context, server *state.Server, changes []accountChange) error {
 	if !slices.ContainsFunc(changes, func(c accountChange) bool { return c.pages != "" }) {
 		return nil
@@ -183,7 +183,7 @@ func (a *app) warnOfPages(ctx context.Context, server *state.Server, changes []a
 	return nil
 }
 
-// accountFolders returns the folders of accounts that dir means: itself, or those in it.
+// accountFolders returns the account folders meant by dir: itself, or those in it.
 func accountFolders(dir string) (out []string, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
@@ -253,7 +253,7 @@ func (a *app) accountChange(ctx context.Context, server *state.Server, folder st
 	return c, nil
 }
 
-// keptShown is shown for the files that the database keeps.
+// keptShown is shown for the files in the database.
 func (a *app) keptShown(account string, files map[string][]byte) (_ map[string][]byte, err error) {
 	if len(files) == 0 {
 		return nil, nil
@@ -266,8 +266,8 @@ func (a *app) keptShown(account string, files map[string][]byte) (_ map[string][
 	return a.shown(folder.Path, account, files), nil
 }
 
-// shown returns the files of an account that a person may see the text of: its configuration, without the
-// secrets that stand in it, its mappings, templates and queries. Other values may be secrets.
+// shown returns the readable files of an account: its configuration, without literal secrets, its mappings,
+// templates and queries. Other files may hold secrets.
 func (a *app) shown(folder, account string, files map[string][]byte) map[string][]byte {
 	cfg, err := config.LoadAccount(folder, a.node.config, account, nil)
 	if err != nil {
@@ -327,7 +327,7 @@ func (a *app) sayChange(c accountChange) {
 	}
 }
 
-// checkAccount checks the files of an account as far as that asks no other system.
+// checkAccount checks the files of an account without requests to other systems.
 func (a *app) checkAccount(ctx context.Context, folder, name string) (*config.Config, error) {
 	cfg, err := config.LoadAccount(folder, a.node.config, name, a.getenv)
 	if err != nil {
@@ -342,8 +342,8 @@ func (a *app) checkAccount(ctx context.Context, folder, name string) (*config.Co
 	return cfg, errors.Join(wrong...)
 }
 
-// checkMappingOf checks the mapping of a connection: whole where it can be told which fields the source
-// has, else its form.
+// checkMappingOf checks the mapping of a connection: completely if the source's fields are known, else only
+// its form.
 func checkMappingOf(ctx context.Context, cfg *config.Config, c config.Connection) error {
 	data, err := session.ReadMapping(c.Mapping)
 	if err != nil {

@@ -296,8 +296,8 @@ func (a *app) printSent(e alarm.Event) error {
 	return err
 }
 
-// withAlerts opens the ledger and the ways of telling. Where the ledger cannot be opened, that
-// is told, because nobody may look at what a timer says.
+// withAlerts opens the ledger and the channels of alarms. If the ledger cannot be opened, it sends an alarm,
+// because nobody may read the output of a timer.
 func (a *app) withAlerts(ctx context.Context, do func(*alarm.Teller) error) error {
 	cfg, err := a.load()
 	if err != nil {
@@ -448,7 +448,8 @@ func (t *alarms) look(ctx context.Context) {
 	}
 }
 
-// kept hands on what the look found that began then. Where another process tells of alarms, nothing was found yet.
+// kept stores the findings of the look begun at that time. If another process sends the alarms, it looks
+// first.
 func (t *alarms) kept(ctx context.Context, began time.Time) {
 	var err error
 	if t.last == nil {

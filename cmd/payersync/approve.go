@@ -18,13 +18,12 @@ import (
 	"payersync/state"
 )
 
-// approverOf is who says yes on the command line.
+// approverOf returns the person approving on the command line.
 func approverOf(s *session.Session) office.Approver {
 	return office.Approver{Name: actor(), FourEyes: s.Config.Pages.FourEyes}
 }
 
-// fourEyes asks for a yes only where this person may say it; otherwise the plan waits. nil asks
-// nobody.
+// fourEyes asks for approval only if this person may approve; otherwise the plan waits. nil asks nobody.
 func (a *app) fourEyes(ctx context.Context, s *session.Session, ask func(state.Plan) (bool, error)) func(state.Plan) (bool, error) {
 	if ask == nil {
 		return nil
@@ -113,7 +112,7 @@ signing links; with --only link beside it, for these too.`,
 	return c
 }
 
-// notApproved says why a plan that was asked for was not approved, and what to do; nil for nil.
+// notApproved says why a requested plan was not approved, and the next step; nil for nil.
 func notApproved(err error, asked string, plan int64) error {
 	var wait *state.CreatesWaitError
 	switch {
@@ -129,7 +128,7 @@ func notApproved(err error, asked string, plan int64) error {
 	return err
 }
 
-// planPart says which changes of a plan are approved.
+// planPart chooses the approved changes of a plan.
 type planPart struct{ only, records, except []string }
 
 func (p planPart) whole() bool { return len(p.only)+len(p.records)+len(p.except) == 0 }
@@ -150,7 +149,7 @@ func (p planPart) String() string {
 
 var placeInList = regexp.MustCompile(`\[[0-9]*\]`)
 
-// touches reports whether a path is a field, or lies below it, in whatever place of a list.
+// touches reports whether a path is a field, or lies below it, at any position of a list.
 func touches(path, field string) bool {
 	path, field = placeInList.ReplaceAllString(path, ""), placeInList.ReplaceAllString(field, "")
 	return path == field || strings.HasPrefix(path, field+".")
@@ -187,8 +186,7 @@ func (p planPart) add(to *choice, c state.Change) {
 	}
 }
 
-// check refuses a choice by a word that means nothing in this plan: it would approve more
-// or less than somebody thinks.
+// check refuses a value without effect in this plan: the person would approve more or less than intended.
 func (p planPart) check(plan office.Plan, of choice) error {
 	for _, id := range p.records {
 		if !of.met["--record "+id] {

@@ -194,7 +194,7 @@ func (a *app) attentionOf(s *session.Session) *office.Attention {
 	}}
 }
 
-// retryReason lets the next sync try every record again that the filter finds.
+// retryReason lets the next sync retry every record found by the filter.
 func (a *app) retryReason(ctx context.Context, s *session.Session, f state.Filter, note string) error {
 	marked, before, err := a.attentionOf(s).RetryAll(ctx, f, syncer.Operator{Name: actor(), Reason: note})
 	if err != nil {

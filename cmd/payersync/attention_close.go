@@ -18,7 +18,7 @@ import (
 	"payersync/state"
 )
 
-// lastWord is what the commands take by which a person ends what is told of records.
+// lastWord holds the flags of commands by which a person ends findings.
 type lastWord struct {
 	decision
 	code       string // all that need a person for this reason
@@ -32,7 +32,7 @@ func (w *lastWord) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&w.yes, "yes", false, "ask no question")
 }
 
-// check says what is wrong with how a command was called. codes are the reasons that it ends.
+// check returns the mistakes in the call of a command. codes are the reasons ended by it.
 func (w *lastWord) check(args []string, name string, codes []connector.Reason) error {
 	switch {
 	case strings.TrimSpace(w.reason) == "":
@@ -45,8 +45,8 @@ func (w *lastWord) check(args []string, name string, codes []connector.Reason) e
 	return oneOf("reason-code", w.code, codes...)
 }
 
-// records returns those that a command is for, and whether a person wants it for all of them:
-// who names none is shown them and asked.
+// records returns the records of a command, and whether a person wants it for all of them. Without named
+// records it lists them and asks.
 func (a *app) records(ctx context.Context, s *session.Session, w lastWord, args []string, does string) ([]state.RecordID, bool, error) {
 	if err := s.Config.Has(w.connection); err != nil {
 		return nil, false, err
@@ -86,7 +86,7 @@ func (a *app) records(ctx context.Context, s *session.Session, w lastWord, args 
 // mostShown is how many records are named before a question about all of them.
 const mostShown = 50
 
-// sayRecords names records, with their names where these can be read.
+// sayRecords lists records, with their names if they can be read.
 func (a *app) sayRecords(ctx context.Context, s *session.Session, all []state.RecordID) error {
 	first := all[:min(mostShown, len(all))]
 	known, err := s.Ledger.LabelsOf(ctx, first)
@@ -102,7 +102,7 @@ func (a *app) sayRecords(ctx context.Context, s *session.Session, all []state.Re
 	return nil
 }
 
-// wordReport is what the commands print for each record that a person's word is about.
+// wordReport is the commands' output for each record a person decided on.
 type wordReport struct {
 	Connection string `json:"connection"`
 	SourceID   string `json:"source_id"`
@@ -158,7 +158,7 @@ person is over when it is put right: payersync attention show names the ways.`,
 	return c
 }
 
-// closable are the reasons that a word on a payer ends.
+// closable are the reasons that a decision on a payer ends.
 func closable() []connector.Reason {
 	return slices.DeleteFunc(reasons(), func(r connector.Reason) bool { return !syncer.Closable(r) })
 }

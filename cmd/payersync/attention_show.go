@@ -56,7 +56,7 @@ what it does. Reads the ledger, and sends nothing.`,
 	return c
 }
 
-// mattersOf returns what is the matter with whatever id names.
+// mattersOf returns the findings about the id.
 func (a *app) mattersOf(ctx context.Context, s *session.Session, id, connection string) (out []office.Matter, err error) {
 	found, err := s.Ledger.FindRecords(ctx, id)
 	if err != nil {
@@ -90,8 +90,8 @@ func (a *app) mattersOf(ctx context.Context, s *session.Session, id, connection 
 	return []office.Matter{office.MatterOfDelivery(*d)}, nil
 }
 
-// inConnection adds the connection to the commands for a record whose id another one has too,
-// where they take it.
+// inConnection adds the connection to the commands for a record if another one has the same id, and the
+// command has the flag.
 func inConnection(root *cobra.Command, m *office.Matter) {
 	for _, t := range m.Told {
 		for i := range t.Ways {
@@ -135,7 +135,7 @@ func (a *app) printMatter(m office.Matter) {
 	}
 }
 
-// closedLine says who ended what, when and why.
+// closedLine says who closed a finding, when and why.
 func closedLine(c state.ClosedRow) string {
 	text := closedMeaning[c.Kind]
 	if c.At != "" {

@@ -16,7 +16,7 @@ import (
 // auditPage is how many lines of the audit log are read at a time.
 const auditPage = 1000
 
-// auditFilter says which lines of the audit log are listed.
+// auditFilter chooses lines of the audit log.
 type auditFilter struct {
 	state.LogFilter
 	since time.Time
@@ -73,8 +73,8 @@ func (a *app) listAudit(ctx context.Context, s *session.Session, f auditFilter) 
 	return err
 }
 
-// eachAudited hands over pages of the lines that a filter lets through, the newest first, and reports whether
-// there are more than its limit.
+// eachAudited passes pages of the matching lines to do, the newest first, and reports whether there are more
+// than its limit.
 func eachAudited(ctx context.Context, ledger *state.Ledger, f auditFilter, do func([]state.LoggedEntry) error) (more bool, err error) {
 	left := f.Limit
 	for {
@@ -104,7 +104,7 @@ func eachAudited(ctx context.Context, ledger *state.Ledger, f auditFilter, do fu
 	}
 }
 
-// auditPrinter returns a function that prints lines of the audit log, and one that ends the output.
+// auditPrinter returns a function for printing lines of the audit log, and one to end the output.
 func (a *app) auditPrinter() (write func([]state.LoggedEntry) error, end func() error) {
 	switch {
 	case a.JSON():

@@ -70,8 +70,7 @@ is a line for each setting and a last one with the lines of the block (paste) an
 	return c
 }
 
-// openAndCheck makes the checks with the ledger, or where there is none yet with one that is
-// thrown away.
+// openAndCheck runs the checks with the ledger, or with a temporary one if there is none yet.
 func (a *app) openAndCheck(ctx context.Context, f checkFlags) (err error) {
 	cfg, err := a.loadToCheck()
 	if err != nil {
@@ -111,7 +110,7 @@ func (a *app) openAndCheck(ctx context.Context, f checkFlags) (err error) {
 	return a.check(ctx, s, slices.Concat(machine, []finding{ledger}, a.checkBackups(ctx, s)))
 }
 
-// openChecked is open for checks, which note nothing.
+// openChecked is open for checks, without changes to the ledger.
 func (a *app) openChecked(ctx context.Context) (*session.Session, error) {
 	cfg, err := a.loadToCheck()
 	if err != nil {
@@ -235,8 +234,7 @@ func checkTwoWay(ctx context.Context, s *session.Session, c config.Connection) [
 	return nil
 }
 
-// probe tries what a source needs, where it can tell, and reports whether all of
-// it is well.
+// probe tests a source, if it supports that, and reports whether all of it is well.
 func probeSource(ctx context.Context, s *session.Session, c config.Connection) (findings []finding, well bool) {
 	source, err := s.OpenSource(ctx, c)
 	if err != nil {
@@ -303,7 +301,7 @@ func readWhole(ctx context.Context, dialect billing.Dialect, c config.Connection
 	return []finding{tell("source "+c.Name, detail, nobody), mapped}
 }
 
-// notCarried says of how many customers the dialect cannot write all that a mapping gives.
+// notCarried reports the number of customers with values that the dialect cannot write.
 func notCarried(customers int) string {
 	return fmt.Sprintf("the country of %s is not sent, because the short spelling of addresses has none: "+
 		"if the service takes the long one, set billing.dialect.address_fields: long", connector.Plural(customers, "customer"))
@@ -332,7 +330,7 @@ func checkConsents(ctx context.Context, s *session.Session) []finding {
 // again.
 const checkPatience = 20 * time.Second
 
-// inPatience makes a check that asks the billing service, and gives it up when no answer comes.
+// inPatience runs a check against the billing service, and gives up without an answer.
 func inPatience(ctx context.Context, name string, check func(context.Context) []finding) []finding {
 	ctx, done := context.WithTimeout(ctx, checkPatience)
 	defer done()
@@ -359,12 +357,10 @@ func checkBilling(ctx context.Context, s *session.Session) finding {
 	return tell("billing service", "credentials accepted, there are no customers yet", nil)
 }
 
-// maxSkew is how far two clocks may differ without harm to anything that is measured by
-// both: webhooks carry the time of the service.
+// maxSkew is the largest harmless difference of two clocks: webhooks carry the time of the service.
 const maxSkew = time.Minute
 
-// checkClock compares this computer's clock with that of the billing service, where an
-// answer told it.
+// checkClock compares this computer's clock with the billing service's, if an answer gave its time.
 func checkClock(s *session.Session) []finding {
 	ahead, known := s.HTTP.Skew()
 	switch {
@@ -381,7 +377,7 @@ func checkClock(s *session.Session) []finding {
 		"set it, or have it set over the network (timedatectl set-ntp true), before webhooks are refused for their time", ahead.Abs(), way))}
 }
 
-// explainFault adds what to do about a fault that a person can mend.
+// explainFault adds the next step to a fault a person can correct.
 func explainFault(err error) error {
 	if connector.FaultOf(err) == connector.FaultUnavailable {
 		if failed := (*transport.Error)(nil); errors.As(err, &failed) && failed.Reason == transport.ReasonProxy {
@@ -392,7 +388,7 @@ func explainFault(err error) error {
 	return err
 }
 
-// prober is a source that `payersync check` can look into.
+// prober is a source with a test for `payersync check`.
 type prober interface {
 	Probe(ctx context.Context) []accounting.Probe
 }

@@ -16,7 +16,7 @@ import (
 	"payersync/connector/letters"
 )
 
-// checkLetters says who writes to payers, and whether what payersync writes would be taken.
+// checkLetters checks the sender of letters, and whether receivers would accept payersync's mail.
 func (a *app) checkLetters(ctx context.Context, cfg *config.Config) []finding {
 	l := cfg.Letters
 	switch letters.Sender(l.Sender) {
@@ -61,8 +61,8 @@ func warning(check, detail, next string) finding {
 // namePatience is how long the DNS may take to tell of a domain.
 const namePatience = 10 * time.Second
 
-// checkDomain looks whether the domain of the sender says who may send mail for it: mail of
-// domains that do not is often taken for spam.
+// checkDomain checks for a published list of the mail servers of the sender's domain: mail without one is
+// often taken for spam.
 func (a *app) checkDomain(ctx context.Context, domain, selector, reports string) []finding {
 	ctx, done := context.WithTimeout(ctx, namePatience)
 	defer done()
@@ -96,7 +96,7 @@ func (d domainCheck) published(name, begin string) (found []string, err error) {
 	return found, err
 }
 
-// unasked is said where the DNS gave no answer.
+// unasked is the finding without an answer of the DNS.
 func unasked(check, name string, err error) finding {
 	why := "it gave no answer"
 	var failed *net.DNSError
@@ -106,7 +106,7 @@ func unasked(check, name string, err error) finding {
 	return warning(check, fmt.Sprintf("the DNS could not be asked for %s: %s", name, why), "run payersync check again where the internet can be reached")
 }
 
-// spf says which servers may send mail for a domain.
+// spf checks for the servers allowed to send mail for a domain.
 func (d domainCheck) spf() finding {
 	const check = "letters SPF"
 	found, err := d.published(d.domain, "v=spf1")
@@ -124,7 +124,7 @@ func (d domainCheck) spf() finding {
 	return tell(check, d.domain+" says which servers may send its mail", nil)
 }
 
-// dkim says by which key the mail of a domain is signed.
+// dkim checks for the signing key of the domain's mail.
 func (d domainCheck) dkim(selector string) finding {
 	const check = "letters DKIM"
 	if selector == "" {
@@ -154,8 +154,8 @@ func (d domainCheck) dkim(selector string) finding {
 	return warning(check, "there is no key at "+name, "publish the TXT record that your mail provider gives you for it, v=DKIM1; p=…, or put letters.dkim_selector right")
 }
 
-// dmarc says what becomes of mail that is neither of those servers nor signed. A domain above
-// may say it for those below.
+// dmarc checks for the treatment of unsigned mail from other servers. A parent domain may publish it for the
+// domains below.
 func (d domainCheck) dmarc(reports string) finding {
 	const check = "letters DMARC"
 	for name := d.domain; strings.Contains(name, "."); _, name, _ = strings.Cut(name, ".") {

@@ -20,8 +20,8 @@ import (
 	"payersync/state/files"
 )
 
-// checkSecrets says that no other user reads what must stay secret: a configuration or a
-// secret's file that others may read is refused before it comes to that.
+// checkSecrets says no other user reads the secrets: a configuration or a secret's file with wrong
+// permissions is refused before this.
 func checkSecrets(cfg *config.Config) []finding {
 	secrets := tell("secrets", "no other user of this machine may read the configuration's, or the key", nil)
 	key, ledger := filepath.Dir(cfg.Ledger.KeyFile), filepath.Dir(cfg.Ledger.Path)
@@ -48,7 +48,7 @@ func (a *app) checkRole() finding {
 	return tell("role", "that of ledger.postgres reads and writes rows, and cannot change tables or policies", nil)
 }
 
-// backupAge is how old the last backup may be, whatever schedule there is.
+// backupAge is the maximum age of the last backup, whatever the schedule.
 const backupAge = 7 * 24 * time.Hour
 
 // checkBackups says when the last backup was made, and whether the next can be.
@@ -95,11 +95,11 @@ func mayMakeIn(path string) error {
 	return unix.Access(folder.Path(), unix.W_OK|unix.X_OK)
 }
 
-// What must be free beside the ledger: enough for its log in the worst hour of a backfill,
-// or it soon takes nothing more; and for a whole copy, which a backup is.
+// The necessary free space beside the ledger: for its log in the worst hour of a backfill, or it soon accepts
+// no writes; and for a backup, which is a whole copy.
 const leastFree = 64 << 20 // bytes
 
-// checkSpace looks at how much is free where the ledger lies.
+// checkSpace checks the free space in the ledger's folder.
 func checkSpace(cfg *config.Config) finding {
 	folder := filepath.Dir(cfg.Ledger.Path)
 	var disk unix.Statfs_t
@@ -113,7 +113,7 @@ func checkSpace(cfg *config.Config) finding {
 	return judgeSpace(folder, disk.Bavail*uint64(disk.Bsize), size) //nolint:gosec // nor is a block's
 }
 
-// judgeSpace says whether so many bytes are enough for a ledger of that size.
+// judgeSpace says whether the free bytes are enough for a ledger of that size.
 func judgeSpace(folder string, free, size uint64) finding {
 	little := fmt.Sprintf("%s free in %s, where the ledger has %s", humanize.IBytes(free), folder, humanize.IBytes(size))
 	switch {
@@ -125,7 +125,7 @@ func judgeSpace(folder string, free, size uint64) finding {
 	return tell("disk", "there is room for the ledger and a copy of it in "+folder, nil)
 }
 
-// whatToDo is said of a check that failed where the failure itself does not say it.
+// whatToDo holds the next step after a failed check, if the failure itself does not say it.
 var whatToDo = map[string]string{
 	"backup":               "see payersync status, and make one by hand: payersync ledger backup",
 	"backup.folder":        "make the folder, give it to the user that payersync runs as, or name another in backup.folder",
@@ -141,7 +141,7 @@ var whatToDo = map[string]string{
 	"consent":              "give it anew with payersync connect",
 }
 
-// nextOf returns what to do about a check that failed.
+// nextOf returns the next step after a failed check.
 func nextOf(check string) string {
 	kind, _, _ := strings.Cut(check, " ")
 	return cmp.Or(whatToDo[check], whatToDo[kind])

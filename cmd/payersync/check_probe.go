@@ -49,7 +49,7 @@ func checkDialect(ctx context.Context, s *session.Session) []finding {
 	return out
 }
 
-// untried names the settings of calls that only a trial shows.
+// untried names the settings of calls that need a trial.
 func untried(found []billing.Finding) string {
 	var names []string
 	for _, f := range found {
@@ -165,7 +165,7 @@ func judgeTrial(trial billing.Trial) error {
 	return nil
 }
 
-// differing names the settings that are certainly otherwise than configured.
+// differing names the settings certainly different from the configuration.
 func differing(found []billing.Finding) (names []string) {
 	for _, f := range found {
 		if f.Differs() && (f.Certainty == billing.Proven || keepsFromReading(f.Setting)) {
@@ -232,14 +232,14 @@ func (a *app) tryOut(ctx context.Context, s *session.Session, f checkFlags) (bil
 	return trial, err
 }
 
-// tripOfTrial is what a trial has shown of updates, but for what is known to move with each. A
-// loss is sure: nobody edits a customer that is there for trying things out.
+// tripOfTrial returns a trial's findings about updates, without the fields known to change with each. A loss
+// is certain: nobody edits a customer made for trials.
 func tripOfTrial(customer string, trial billing.Trial, known []string) state.RoundTrip {
 	lost := slices.DeleteFunc(slices.Clone(trial.Lost), func(path string) bool { return slices.Contains(known, path) })
 	return state.RoundTrip{By: state.TripProbe, Subject: customer, Survived: trial.Survived, Lost: lost, Sure: len(lost) > 0}
 }
 
-// notServed refuses a customer that a payer of ours has, and returns the name of any other.
+// notServed refuses a customer linked to a payer, and returns the name of any other.
 func notServed(ctx context.Context, s *session.Session, id string) (name string, err error) {
 	customer, err := s.Billing.Customer(ctx, id)
 	switch {
@@ -266,7 +266,7 @@ func notServed(ctx context.Context, s *session.Session, id string) (name string,
 	})
 }
 
-// ourKeys returns the keys of the configured connections, and those that hold their scopes.
+// ourKeys returns the keys of the configured connections, and the keys of their scopes.
 func ourKeys(ctx context.Context, s *session.Session) ([]string, error) {
 	var keys []string
 	for _, c := range s.Config.Connections {

@@ -23,8 +23,8 @@ import (
 // testPatience is how long an endpoint may take to answer a test delivery: two are over before a page would be cut off.
 const testPatience = 8 * time.Second
 
-// checkWebhook looks at the way that deliveries come: the signature, the serve that takes
-// them, and the public address, through which a signed test delivery is sent.
+// checkWebhook tests the way of deliveries: the signature, the running serve, and the public address, by
+// sending a signed test delivery to it.
 func (a *app) checkWebhook(ctx context.Context, s *session.Session) []finding {
 	hook := s.Config.Billing.Webhook
 	if hook == nil {
@@ -61,8 +61,8 @@ func (a *app) checkWebhook(ctx context.Context, s *session.Session) []finding {
 	return append(found, a.checkPublicAddress(ctx, s))
 }
 
-// deliveryKeyAmong returns the file beside the ledger, as versions before wrote it, whose delivery key
-// is among the secrets; "" for none.
+// deliveryKeyAmong returns the file beside the ledger, written by earlier versions, if its delivery key is
+// among the secrets; "" for none.
 func deliveryKeyAmong(secrets []connector.Secret, ledger string) string {
 	beside := os.DirFS(filepath.Dir(ledger))
 	written, _ := fs.Glob(beside, "webhook-delivery-key-*") // whose only error is the pattern's
@@ -121,7 +121,7 @@ var meanings = map[int]string{
 	http.StatusTooManyRequests:       "refused requests have used up what the client that the proxy names may send: see server.trusted_proxies",
 }
 
-// nextOnTheWay says which half of the way a test delivery did not get through.
+// nextOnTheWay names the half of the way at which a test delivery failed.
 func (a *app) nextOnTheWay(ctx context.Context, s *session.Session) string {
 	if local, err := a.deliverTest(ctx, s, true); err == nil && local.taken() {
 		return "serve takes the same delivery at " + s.Config.Server.Webhooks + ", so look at the name, the certificate and the proxy in between"
@@ -129,7 +129,7 @@ func (a *app) nextOnTheWay(ctx context.Context, s *session.Session) string {
 	return "serve does not take the same delivery at " + s.Config.Server.Webhooks + " either: see its log, and payersync webhooks send-test --local"
 }
 
-// sentTest is a test delivery that was sent.
+// sentTest is a test delivery after sending.
 type sentTest struct {
 	url    string
 	status int    // that was answered

@@ -143,8 +143,8 @@ func explained(codes []connector.Reason) completer {
 	}
 }
 
-// connectionNames are the configured connections. A configuration that cannot be read
-// proposes none: the command says why when it is called.
+// connectionNames are the configured connections; none with an unreadable configuration: the command itself
+// reports that.
 func (a *app) connectionNames(context.Context) (out []cobra.Completion) {
 	cfg, err := a.loadLocal()
 	if err != nil {
@@ -194,8 +194,7 @@ func (a *app) versionHashes(ctx context.Context) (out []cobra.Completion) {
 	return out
 }
 
-// peek looks into a ledger that is there. The command itself reports
-// an error.
+// peek reads an existing ledger. The command itself reports an error.
 func (a *app) peek(ctx context.Context, o state.Options, look func(*session.Session) error) {
 	cfg, err := a.loadLocal()
 	if err != nil {

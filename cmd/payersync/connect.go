@@ -22,7 +22,7 @@ import (
 	"payersync/state"
 )
 
-// localRedirect is the redirect address that connect waits at by itself.
+// localRedirect is the default redirect address of connect.
 const localRedirect = "http://localhost:8484/callback"
 
 func (a *app) connectCmd() *cobra.Command {
@@ -63,8 +63,7 @@ type consentFlags struct {
 type consentable struct {
 	name     string
 	provider credentials.Provider
-	// reached tells which organisations the consent reaches; nil for a system
-	// that has none.
+	// reached returns the organisations of a consent; nil for a system without any.
 	reached func(context.Context, credentials.Grant) ([]credentials.Tenant, error)
 	tenant  string // the organisation that the configuration names; "" for none
 }
@@ -120,7 +119,7 @@ func (a *app) answer(ctx context.Context, consent *credentials.Consent, how cons
 	return consent.Await(ctx, listener)
 }
 
-// pasted reads the address that the browser was sent to.
+// pasted reads the browser's final address.
 func (a *app) pasted(ctx context.Context, consent *credentials.Consent) (url.Values, error) {
 	a.Say("Open this address in a browser and give consent:\n\n  %s\n\nThen paste the whole address that the browser was sent to, and press Enter:", consent.URL())
 	line, err := a.ReadLine(ctx)
@@ -137,7 +136,7 @@ func (a *app) pasted(ctx context.Context, consent *credentials.Consent) (url.Val
 	return consent.Accept(redirected)
 }
 
-// choose settles which organisation the consent is for, without guessing.
+// choose determines the organisation of the consent, without guessing.
 func (w consentable) choose(ctx context.Context, g credentials.Grant, asked string) (credentials.Tenant, error) {
 	if w.reached == nil {
 		return credentials.Tenant{}, nil
@@ -184,7 +183,7 @@ func billingConsentable(s *session.Session) (consentable, error) {
 	return consentable{name: config.BillingConsent, provider: s.BillingProvider()}, nil
 }
 
-// companyOf reads the organisation that Intuit names in the redirect.
+// companyOf reads the organisation from Intuit's redirect.
 func companyOf(_ context.Context, g credentials.Grant) ([]credentials.Tenant, error) {
 	id := g.Query.Get("realmId")
 	if id == "" || strings.Trim(id, "0123456789") != "" {
@@ -193,8 +192,7 @@ func companyOf(_ context.Context, g credentials.Grant) ([]credentials.Tenant, er
 	return []credentials.Tenant{{ID: id}}, nil
 }
 
-// xeroOrganisations asks Xero which organisations a consent that is not kept yet
-// reaches.
+// xeroOrganisations asks Xero for the organisations of a consent not stored yet.
 func xeroOrganisations(ctx context.Context, s *session.Session, c config.Connection, g credentials.Grant) ([]credentials.Tenant, error) {
 	source, err := xero.New(c.Source.Xero, xero.Deps{
 		HTTP: s.SourceClient(c.Name), Token: oauth2.StaticTokenSource(g.Token), Now: s.Ledger.Now, Limiter: s.Budget(c, ""),

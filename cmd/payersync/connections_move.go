@@ -177,7 +177,7 @@ func (m *mover) propose(ctx context.Context) (*office.MoveProposal, error) {
 	return p, nil
 }
 
-// named returns the pairs that --pair names.
+// named returns the pairs of --pair.
 func (m *mover) named(p *office.MoveProposal) ([]state.MovePair, error) {
 	var pairs []state.MovePair
 	for _, text := range m.pairs {
@@ -239,7 +239,7 @@ func (m *mover) printProposal(p *office.MoveProposal) {
 	}
 }
 
-// printUnsure prints what a record that needs a look may continue.
+// printUnsure prints the possible predecessors of a doubtful record.
 func (m *mover) printUnsure(s match.Suggestion) {
 	for _, c := range s.Offered() {
 		fmt.Fprintf(m.Out, "%3d  record %s, payer %s: %s\n", c.Score, show.Visible(c.Record), show.Visible(c.Customer), show.Visible(c.Why()))
@@ -274,7 +274,7 @@ func (m *mover) acceptCertain(ctx context.Context, p *office.MoveProposal) ([]st
 	return left, nil
 }
 
-// askEach asks about each record that needs a look.
+// askEach asks about each doubtful record.
 func (m *mover) askEach(ctx context.Context, p *office.MoveProposal) (left []state.MoveLeft, err error) {
 	taken := map[string]bool{}
 	for _, s := range p.Unsure {
@@ -308,7 +308,7 @@ func (m *mover) askEach(ctx context.Context, p *office.MoveProposal) (left []sta
 	return left, nil
 }
 
-// chooseFor asks which payer a record continues: 0 for later, then each that is offered, then none.
+// chooseFor asks for the payer continued by a record: 0 for later, then each offered one, then none.
 func (m *mover) chooseFor(ctx context.Context, record string, offered []match.Pair) (int, error) {
 	options := []string{"decide later"}
 	for _, c := range offered {
@@ -395,7 +395,7 @@ func leftReports(left []state.MoveLeft) []moveLeftReport {
 	return out
 }
 
-// takeBack takes the move back, or the pairs that are named.
+// takeBack reverts the move, or the named pairs.
 func (m *mover) takeBack(ctx context.Context) error {
 	all, err := m.s.Ledger.MovePairs(ctx, m.from, m.to)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"payersync/state"
 )
 
-// writeReviewList writes rows to a new file for a spreadsheet. next is the command that reads the
-// file with the decisions in it.
+// writeReviewList writes rows to a new file for a spreadsheet. next is the command to read the file with the
+// decisions.
 func (a *app) writeReviewList(file string, rows []match.Row, next string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the person at the keyboard names it
 	if errors.Is(err, os.ErrExist) {
@@ -38,8 +38,7 @@ func (m *mover) writePairs(p *office.MoveProposal) error {
 	return m.writeReviewList(m.csv, match.Rows(slices.Concat(p.Certain, p.Unsure), true), next)
 }
 
-// importPairs carries out the decisions of a review list that was filled in. When anything is wrong
-// with it, nothing counts.
+// importPairs executes the decisions of a filled review list. If anything is wrong with it, nothing counts.
 func (m *mover) importPairs(ctx context.Context, p *office.MoveProposal) error {
 	sheet, err := readMatches(m.imported)
 	if err != nil {
@@ -70,8 +69,7 @@ func (m *mover) importPairs(ctx context.Context, p *office.MoveProposal) error {
 	return m.finish(ctx, accepts, p)
 }
 
-// decided returns the pairs that a review list accepts and rejects and that nobody decided on
-// before, and what is wrong with the list by now.
+// decided returns the new accepted and rejected pairs of a review list, and the list's mistakes by now.
 func (m *mover) decided(p *office.MoveProposal, sheet match.Sheet) (accepts, rejects []state.MovePair, problems match.CSVError) {
 	const anew = "; make a new list with payersync connections move --csv"
 	for i, row := range sheet.Rows {

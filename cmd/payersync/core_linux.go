@@ -6,10 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noCore keeps the memory of the process, which holds secrets and people's data, out of
-// files and from other processes of the same user: no core is written, not even where cores
-// are handed to a program, which asks for no limit. The limit is for what it starts, and a
-// service that may set none has none to set.
+// noCore keeps the process's memory, with secrets and personal data, out of files and away from other
+// processes of the same user. No core is written, not even if cores go to a program, which ignores the limit.
+// The limit is for child processes. A service without permission for limits needs none.
 func noCore() error {
 	_ = syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{})
 	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)

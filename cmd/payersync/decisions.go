@@ -10,8 +10,8 @@ import (
 	"payersync/state"
 )
 
-// decisionsTo returns what logs why each record was planned as it was; nil where nobody
-// wants to know. Fields are named, and no value is.
+// decisionsTo returns a function to log why each record was planned as it was; nil if the log has no reader
+// for it. It names fields, never values.
 func decisionsTo(log *logrus.Logger) func(int64, state.Decision) {
 	if !log.IsLevelEnabled(logrus.DebugLevel) {
 		return nil
@@ -40,11 +40,11 @@ func decisionsTo(log *logrus.Logger) func(int64, state.Decision) {
 	}
 }
 
-// mostFailures is how many failed records of one run have a line of their own. What fails
-// beyond that fails for one cause, and the ledger has all of it.
+// mostFailures is the number of failed records per run with a line of their own. More have one common cause,
+// and the ledger has them all.
 const mostFailures = 1000
 
-// failureLog logs the changes of one run that failed, by the records' ids and why.
+// failureLog logs the failed changes of one run, by the records' ids and reasons.
 type failureLog struct {
 	log  *logrus.Logger
 	seen atomic.Int64

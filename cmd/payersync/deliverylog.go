@@ -20,11 +20,10 @@ const (
 	maxTallied = 256 // outcomes of blocks that are counted apart
 )
 
-// deliveryLog logs what becomes of requests to the webhook endpoint. Strangers can
-// send as many as they like and must not write the log by it, so only a delivery
-// that is new has a line of its own. Other outcomes have one line for the first
-// of each client block, and one a minute
-// with the number of those that followed. No line holds anything of a request.
+// deliveryLog logs the outcomes of requests to the webhook endpoint. Strangers can send any number of them
+// and must not fill the log. So only a new delivery has a line of its own. Other outcomes have one line for
+// the first of each client block, and one a minute with the number of later ones. No line holds anything of a
+// request.
 type deliveryLog struct {
 	log *logrus.Logger
 
@@ -77,8 +76,7 @@ func (l *deliveryLog) reportStop(e server.StopEvent) {
 	l.count(what, e.Err)
 }
 
-// Write takes what the HTTP server says of broken connections, which anybody can
-// cause.
+// Write accepts the HTTP server's messages on broken connections, which anybody can cause.
 func (l *deliveryLog) Write(line []byte) (int, error) {
 	l.count(tallied{outcome: brokenConnection}, errors.New(strings.TrimSpace(string(line))))
 	return len(line), nil
@@ -120,8 +118,7 @@ func (l *deliveryLog) add(what tallied) (as tallied, first bool) {
 	return what, false
 }
 
-// flush writes a line for each kind that came again since its last one, and forgets
-// the others.
+// flush writes a line for each repeated kind since its last one, and forgets the others.
 func (l *deliveryLog) flush() {
 	again := l.take()
 	for _, what := range slices.SortedFunc(maps.Keys(again), compareTallied) {

@@ -93,7 +93,7 @@ func (a *app) demo(ctx context.Context, keep bool) error {
 	return err
 }
 
-// inBackground runs a server beside the demo, which waits for it at the end.
+// inBackground runs a server beside the demo. The demo waits for it at the end.
 func (d *demo) inBackground(serve func() error) {
 	d.servers.Go(func() {
 		if err := serve(); err != nil {
@@ -183,8 +183,7 @@ func (d *demo) title(text string) {
 	fmt.Fprintf(d.Out, "\n── %d. %s\n", d.step, text)
 }
 
-// command runs a command as a person would type it, and fails unless it ends
-// with the exit code that belongs there.
+// command runs a command as if typed by a person, and fails unless it ends with the expected exit code.
 func (d *demo) command(ctx context.Context, want int, args ...string) error {
 	return d.run(ctx, d.Out, d.Out, want, args...)
 }
@@ -262,8 +261,7 @@ func (d *demo) mandates(ctx context.Context) error {
 	return d.compare(ctx, who)
 }
 
-// someMandates returns n mandates that wait for a signature: not those of payers whose
-// letters are shown later.
+// someMandates returns n mandates waiting for a signature, without the payers of the letters shown later.
 func (d *demo) someMandates(n int) ([]string, error) {
 	var ids []string
 	for _, c := range d.model.Customers() {
@@ -320,7 +318,7 @@ func (d *demo) deliver(ctx context.Context) error {
 	})
 }
 
-// until waits for something that happens in another goroutine, 10 s at most.
+// until waits for an event in another goroutine, 10 s at most.
 func (d *demo) until(ctx context.Context, what string, done func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

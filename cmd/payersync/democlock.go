@@ -5,15 +5,13 @@ import (
 	"time"
 )
 
-// demoClock is the clock of the demo, its ledger and its sandbox. It runs behind the
-// machine's, which it leaves alone, and is put forward until it has caught up:
-// what the demo leaves behind is not from the future.
+// demoClock is the clock of the demo, its ledger and its sandbox. It starts behind the machine's clock and
+// advances until it has caught up: so nothing left by the demo is from the future.
 type demoClock struct {
 	behind atomic.Int64 // a time.Duration
 }
 
-// newDemoClock returns a clock that shows nine in the morning of the day that demoBegins
-// returns.
+// newDemoClock returns a clock at nine in the morning of the day of demoBegins.
 func newDemoClock() *demoClock {
 	c := &demoClock{}
 	now := time.Now()
@@ -23,8 +21,8 @@ func newDemoClock() *demoClock {
 
 func (c *demoClock) now() time.Time { return time.Now().Add(-time.Duration(c.behind.Load())) }
 
-// pass puts the clock forward, or to the machine's time when that is nearer. It reports
-// whether all of the time has passed.
+// pass advances the clock, or sets it to the machine's time if that is nearer. It reports whether the whole
+// time has passed.
 func (c *demoClock) pass(d time.Duration) bool {
 	left := time.Duration(c.behind.Load()) - d
 	c.behind.Store(int64(max(0, left)))
@@ -34,8 +32,8 @@ func (c *demoClock) pass(d time.Duration) bool {
 // demoDays is how many days the demo plays at least.
 const demoDays = 9
 
-// demoBegins returns the moment at which the demo begins, so that it is over now: nine in
-// the morning of a Monday, by UTC, with no holidays soon that keep letters back.
+// demoBegins returns the demo's beginning, so that it is over now: nine in the morning of a Monday, by UTC,
+// with no holidays soon to delay letters.
 func demoBegins(now time.Time) time.Time {
 	now = now.UTC()
 	day := time.Date(now.Year(), now.Month(), now.Day()-demoDays, 9, 0, 0, 0, time.UTC)

@@ -13,14 +13,14 @@ import (
 	"payersync/connector/transport"
 )
 
-// The payers whose letters the demo shows, by their number: one for each language.
+// The payers of the demo's letters, by their number: one for each language.
 var (
 	readers = []string{"HB001", "HB003", "HB005"}
 	signer  = "HB005" // who signs when the letter has come
 )
 
-// invite writes to the payers who have a link and have not signed. The first letters wait
-// until a person has seen them.
+// invite writes to the payers with a signing link and no signature. The first letters wait until a person has
+// seen them.
 func (d *demo) invite(ctx context.Context) error {
 	d.title("Letters: who has a link and has not signed is written to. The first letters wait for a person.")
 	if err := d.command(ctx, exitDone, "mandates", "letters", "plan", "--limit", "3"); err != nil {

@@ -81,8 +81,7 @@ func codeOf(r syncer.Result) int {
 	return exitFailed
 }
 
-// severity orders exit codes for a command that runs several connections: the
-// one a person should act on first wins.
+// severity orders exit codes for a command with several connections: the most urgent one for a person wins.
 var severity = []int{exitDone, exitAttention, exitApproval, exitThrottled, exitHeld, exitStandstill, exitFailed, exitUsage, exitInterrupted}
 
 // worse returns the more severe of two exit codes.

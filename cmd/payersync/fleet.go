@@ -27,9 +27,8 @@ const (
 	queueConnections = 6 // to the database, beside those of ledgers: each for a statement, and one that listens
 )
 
-// fleet is payersync serve at work for all accounts of a database, as one of its nodes. Every node
-// does the same; which of them does a job decides the queue, and what becomes of it the account's
-// ledger.
+// fleet is payersync serve on one node, for all accounts of a database. All nodes are equal: the queue
+// assigns the jobs, and each account's ledger stores the results.
 type fleet struct {
 	*app
 	node       *config.Node
@@ -116,7 +115,7 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 	return err
 }
 
-// removeLeft removes the files of accounts that a node left here which was killed.
+// removeLeft removes files of accounts left here by a killed node.
 func (f *fleet) removeLeft() {
 	n, err := config.RemoveLeft(f.runtime())
 	if err != nil {
@@ -127,7 +126,7 @@ func (f *fleet) removeLeft() {
 	}
 }
 
-// openQueue makes the node's part of the queue, which is closed when all else is.
+// openQueue opens the node's part of the queue. It is closed last.
 func (f *fleet) openQueue(ctx context.Context) (done func(), err error) {
 	w := f.node.Nodes.Workers
 	pool, err := f.server.Pool(ctx, queueConnections)
@@ -157,11 +156,11 @@ func (f *fleet) openQueue(ctx context.Context) (done func(), err error) {
 	return pool.Close, err
 }
 
-// ownsTables says that one role does both, which works.
+// ownsTables warns that one role does both. It works.
 const ownsTables = "the node's role owns the tables, so a statement of it could take away the policies that keep accounts apart. Give ledger.postgres a role of its own, and name the owner in ledger.owner: the guide for many machines has the lines"
 
-// attend tells the service manager that the node is ready, and then that it is alive, until ctx ends:
-// while the database answers it.
+// attend reports readiness to the service manager, and then life, until ctx ends, as long as the database
+// answers.
 func (f *fleet) attend(ctx context.Context) {
 	if !f.manager.there() {
 		return

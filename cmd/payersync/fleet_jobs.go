@@ -14,15 +14,15 @@ import (
 	"payersync/state"
 )
 
-// nudgeWithin is how long the queue may take to keep that a delivery waits. One that it does not keep is
-// found by the next tick.
+// nudgeWithin is the longest wait to store a nudge in the queue. After a failure, the next tick finds the
+// delivery.
 const nudgeWithin = 5 * time.Second
 
 // errPaused says why nothing begins for an account.
 var errPaused = errors.New("the account is paused, and nothing is read or sent for it meanwhile; payersync accounts resume lets it go on")
 
-// accountJobs are what one account has of the queue that all nodes share. When jobs come decide the
-// rows of the queue; what they do, this node's configuration of the account. It is safe for concurrent use.
+// accountJobs are one account's jobs in the queue shared by all nodes. The rows of the queue hold the
+// schedule; this node's configuration of the account decides on the work. It is safe for concurrent use.
 type accountJobs struct {
 	queue   *queue.Queue
 	account int64
@@ -74,7 +74,7 @@ func (j *accountJobs) Now(name string, run func(context.Context) error) error {
 	return err
 }
 
-// untilPaused does something for the account that ends early when it is paused, with errPaused then.
+// untilPaused calls do, and ends it early with errPaused when the account is paused.
 func (j *accountJobs) untilPaused(ctx context.Context, do func(context.Context) error) error {
 	j.mu.Lock()
 	active, paused := j.active, j.paused
@@ -95,8 +95,8 @@ func (j *accountJobs) untilPaused(ctx context.Context, do func(context.Context) 
 // Alive reports whether the queue is.
 func (j *accountJobs) Alive() bool { return j.queue.Alive() }
 
-// Nudge asks for a drain soon, on whatever node. It never blocks: those that come before the queue is
-// told count as one.
+// Nudge asks for a drain soon, on any node. It never blocks: nudges before the write to the queue count as
+// one.
 func (j *accountJobs) Nudge() {
 	select {
 	case j.nudges <- struct{}{}:
@@ -127,7 +127,7 @@ func (j *accountJobs) Replace(ctx context.Context, jobs []worker.Job) error {
 	return j.set(ctx, jobs, j.paused)
 }
 
-// Keep lets the account's jobs come by the schedules that the queue has of them.
+// Keep runs the account's jobs by the schedules in the queue.
 func (j *accountJobs) Keep(jobs []worker.Job) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -186,8 +186,8 @@ func (j *accountJobs) put(jobs []worker.Job, paused bool) {
 	}
 }
 
-// run does a job of the account, by the configuration that is in force here. When the account is paused or
-// leaves this node meanwhile it ends with queue.ErrMore: others go on with it, or nobody.
+// run does a job of the account, by the configuration in force here. If the account is paused or leaves this
+// node meanwhile, it ends with queue.ErrMore: another node goes on with it, if any.
 func (j *accountJobs) run(ctx context.Context, name, trigger string) error {
 	job, err := j.begin(name)
 	if err != nil {
@@ -208,8 +208,8 @@ func (j *accountJobs) run(ctx context.Context, name, trigger string) error {
 	return err
 }
 
-// drain lets the account's deliveries be reflected until it is paused, which keeps them. When it leaves this node
-// meanwhile that ends with queue.ErrMore, as a job does.
+// drain processes the account's deliveries until it is paused; a pause keeps them. If the account leaves this
+// node meanwhile, it ends with queue.ErrMore, like a job.
 func (j *accountJobs) drain(ctx context.Context, reflect func(context.Context) error) error {
 	err := j.untilPaused(ctx, reflect)
 	switch {
@@ -221,7 +221,7 @@ func (j *accountJobs) drain(ctx context.Context, reflect func(context.Context) e
 	return err
 }
 
-// begin returns a job that counts as at work until j.going is told that it is done.
+// begin returns a job that counts as running until j.going is done.
 func (j *accountJobs) begin(name string) (worker.Job, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -236,7 +236,7 @@ func (j *accountJobs) begin(name string) (worker.Job, error) {
 	return j.jobs[i], nil
 }
 
-// close ends what is at work by end, which ends the account's life here, and returns when it has ended.
+// close ends the running work by end, the end of the account on this node, and waits for it.
 func (j *accountJobs) close(end func()) {
 	j.mu.Lock() // nothing begins after it
 	end()

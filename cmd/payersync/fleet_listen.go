@@ -9,8 +9,8 @@ import (
 	"payersync/connector/server"
 )
 
-// listen opens the node's listeners. Which account a request is for says the token in its path, where it is a
-// webhook, and the name of the host that it asks, where it is for pages.
+// listen opens the node's listeners. The token in the path identifies a webhook's account, and the host name
+// a page's account.
 func (f *fleet) listen(ctx context.Context) (*listeners, error) {
 	c := f.node.Server
 	opened, err := openListeners(ctx, c, f.log, f.deliveries, answers{f.webhooks(c.Health == ""), f.health, f.metrics.Handler().ServeHTTP, f.pages})
@@ -20,7 +20,7 @@ func (f *fleet) listen(ctx context.Context) (*listeners, error) {
 	return opened, err
 }
 
-// hooksPath is below which the addresses of accounts' webhooks are, each with its account's token.
+// hooksPath is the path of all accounts' webhooks, each followed by its account's token.
 const hooksPath = "/webhooks/"
 
 // webhooks hands a delivery to the endpoint of its account. One of nobody is answered as a false signature is.
@@ -61,7 +61,7 @@ func (f *fleet) webhook(w http.ResponseWriter, r *http.Request, token string) {
 	at.endpoint.Handler().ServeHTTP(w, r)
 }
 
-// stop hands a request of who wants no more letters to the account whose links begin so.
+// stop passes a request to unsubscribe from letters to the account of the link's path.
 func (f *fleet) stop(w http.ResponseWriter, r *http.Request) {
 	m, known, err := f.useFor(r, func() (int64, bool) { return f.known.ofStop(r.URL.Path) })
 	switch {
@@ -76,7 +76,7 @@ func (f *fleet) stop(w http.ResponseWriter, r *http.Request) {
 	m.inForce.Load().endpoint.Handler().ServeHTTP(w, r)
 }
 
-// pages answers with the pages of the account whose host is asked; of the only account, whatever the host is called.
+// pages answers with the pages of the requested host's account, or of the only account for any host.
 func (f *fleet) pages(w http.ResponseWriter, r *http.Request) {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -109,7 +109,7 @@ func (f *fleet) pages(w http.ResponseWriter, r *http.Request) {
 	m.adminHandler()(w, r)
 }
 
-// useFor returns the account that a request is for, as use does; known is false where find finds none.
+// useFor returns the account of a request, like use; known is false if find finds none.
 func (f *fleet) useFor(r *http.Request, find func() (int64, bool)) (m *member, known bool, err error) {
 	f.mu.RLock()
 	id, known := find()

@@ -22,7 +22,7 @@ const (
 	lookWithin = time.Minute      // that the last look before an account is closed may take
 )
 
-// member is an account that is open on this node.
+// member is an account open on this node.
 type member struct {
 	*service
 	jobs   *accountJobs
@@ -39,16 +39,16 @@ type member struct {
 	dirty bool      // it had work since the last look at what is the matter
 }
 
-// moving is an account that is being opened or closed. done is closed when that is over.
+// moving is an account being opened or closed. done is closed at the end.
 type moving struct {
 	done chan struct{}
 	err  error // why it could not be opened
 }
 
-// errNotHere says that a job came to a node on which its account cannot be opened.
+// errNotHere means a job's account cannot be opened on this node.
 var errNotHere = errors.New("the account cannot be opened on this node, whose log says why; its next time is the next try")
 
-// use returns an account, which is opened if need be, and keeps it open until release.
+// use returns an account, opens it if necessary, and keeps it open until release.
 func (f *fleet) use(ctx context.Context, account int64) (*member, error) {
 	row, served := f.row(ctx, account)
 	for {
@@ -80,7 +80,7 @@ func (f *fleet) use(ctx context.Context, account int64) (*member, error) {
 	}
 }
 
-// bringIn opens an account for all who wait for it.
+// bringIn opens an account for all waiting callers.
 func (f *fleet) bringIn(on *moving, row state.AccountInfo) {
 	f.openers <- struct{}{}
 	m, err := f.open(f.life, row)
@@ -106,7 +106,7 @@ func (f *fleet) bringIn(on *moving, row state.AccountInfo) {
 	f.entry(row).Debug("the account is open")
 }
 
-// release ends a use. worked says that it may have changed something.
+// release ends a use. worked means it may have changed something.
 func (f *fleet) release(m *member, worked bool) {
 	f.mu.Lock()
 	m.users--
@@ -121,8 +121,8 @@ func (f *fleet) release(m *member, worked bool) {
 // limit is how many accounts this node keeps open, unless more have work at once.
 func (f *fleet) limit() int { return f.node.Nodes.OpenAccounts }
 
-// trim closes accounts without work: those that had none for a while, and those that were used longest ago where too many are
-// open. What is the matter is looked at before, where that may be news.
+// trim closes accounts without work: those idle for a while, and the longest unused if too many are open. It
+// checks their conditions first, if there may be news.
 func (f *fleet) trim() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -154,7 +154,7 @@ func (f *fleet) trim() {
 	}
 }
 
-// busy reports whether something goes on in an account that no job or request waits for.
+// busy reports whether an account has work besides jobs and requests.
 func (m *member) busy() bool {
 	return m.jobs.asked.Load() > 0 || m.behind.fetcher.Lot().AtWork()
 }
@@ -205,8 +205,7 @@ func (f *fleet) drain(ctx context.Context, account int64) error {
 	return m.jobs.drain(ctx, func(ctx context.Context) error { return drainInbox(ctx, m.inForce.Load().Session) })
 }
 
-// report keeps what became of a job where its account shows it. The ledger does not record a time that
-// came while it was at work.
+// report stores the outcome of a job in its account's ledger. It does not store ticks skipped during a run.
 func (f *fleet) report(account int64, e worker.Event) {
 	if e.Outcome == worker.Skipped || e.Job == worker.DrainName && e.Outcome == worker.Begun {
 		return
@@ -225,8 +224,8 @@ func (f *fleet) report(account int64, e worker.Event) {
 	m.alarms.heard(e)
 }
 
-// retake gives an account that is open another configuration, or another state. A configuration with a mistake is told
-// of by the account itself, and waits for another.
+// retake gives an open account another configuration or state. The account itself reports a configuration
+// with a mistake, and waits for another.
 func (f *fleet) retake(ctx context.Context, m *member, row state.AccountInfo) error {
 	if err := m.jobs.Pause(ctx, row.State != state.AccountActive); err != nil {
 		return err
@@ -308,10 +307,10 @@ func (f *fleet) open(ctx context.Context, row state.AccountInfo) (_ *member, err
 	return m, nil
 }
 
-// lookAgain is when an account is looked at again in which nothing happens: conditions begin by time alone, too.
+// lookAgain is the time between checks of a quiet account: some conditions begin by time alone.
 const lookAgain = time.Hour
 
-// keepLook keeps what a look at an account found where all nodes, status and metrics find it.
+// keepLook stores an account's conditions for all nodes, status and metrics.
 func (f *fleet) keepLook(ctx context.Context, m *member, l alarmLook) {
 	f.mu.RLock()
 	info := m.info
@@ -343,8 +342,8 @@ func (f *fleet) mayBeNews(m *member) bool {
 	return m.dirty || m.users > 0
 }
 
-// load reads an account's configuration of the files that its row has, which it writes where only this process
-// looks for them. Running work may still read the files of before.
+// load reads an account's configuration from the files in its row. It writes them into a folder of this
+// process's own. Running work may still read the earlier files.
 func (f *fleet) load(ctx context.Context, m *member, name string) (*config.Config, error) {
 	files, err := f.server.Documents(ctx, name)
 	if err != nil {
@@ -367,18 +366,18 @@ func (f *fleet) load(ctx context.Context, m *member, name string) (*config.Confi
 	return cfg, nil
 }
 
-// keptFolders are how many versions of an account's files stay, with the one that is tried: what is at work began with
-// one of them.
+// keptFolders is the number of kept versions of an account's files, the newest included: running work uses
+// the version it began with.
 const keptFolders = 4
 
-// drop removes the newest files, which are not in force.
+// drop removes the newest files, if they are not in force.
 func (m *member) drop() {
 	last := len(m.folders) - 1
 	_ = m.folders[last].Remove() // as in forget
 	m.folders = m.folders[:last]
 }
 
-// forget removes the files that were written for an account.
+// forget removes the files written for an account.
 func (m *member) forget() {
 	for _, folder := range m.folders {
 		_ = folder.Remove() // what stays of it lies in memory, and in nobody's reach

@@ -21,7 +21,7 @@ import (
 	"payersync/state"
 )
 
-// nodeName returns the name of a node: its machine's, and the port that tells it from others on that machine.
+// nodeName returns the name of a node: its machine's, and a port to tell it from others on that machine.
 func nodeName(c config.Server) string {
 	name, _ := os.Hostname() // a machine without one has a node without a name
 	for _, address := range []string{c.Webhooks, c.Health, c.Admin, c.Metrics} {
@@ -32,7 +32,7 @@ func nodeName(c config.Server) string {
 	return name
 }
 
-// presence is what the node says of itself to whoever looks at the database.
+// presence is the node's entry in the database's list of nodes.
 func (f *fleet) presence() queue.Presence {
 	p := queue.Presence{Name: nodeName(f.node.Server), Pages: f.node.Server.PagesScheme(), Version: version, Addresses: f.addresses, Runs: f.queue.Runs()}
 	open, unopened := f.opened()
@@ -43,7 +43,8 @@ func (f *fleet) presence() queue.Presence {
 	return p
 }
 
-// opened returns how many accounts are open on this node, and by their numbers those that could not be opened when they had work.
+// opened returns the number of accounts open on this node, and those with work that could not be opened, by
+// their numbers.
 func (f *fleet) opened() (open int, unopened []state.AccountInfo) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -56,11 +57,10 @@ func (f *fleet) opened() (open int, unopened []state.AccountInfo) {
 	return len(f.members), unopened
 }
 
-// nodesEvery is how often a node looks who else is there.
+// nodesEvery is the time between checks for other nodes.
 const nodesEvery = 10 * time.Second
 
-// watchNodes looks again and again which nodes there are, and says which was lost and which is not any more, until
-// ctx ends.
+// watchNodes checks the nodes repeatedly, and logs lost and recovered ones, until ctx ends.
 func (f *fleet) watchNodes(ctx context.Context) {
 	tick := time.NewTicker(nodesEvery)
 	defer tick.Stop()
@@ -86,8 +86,8 @@ func (f *fleet) watchNodes(ctx context.Context) {
 	}
 }
 
-// tellOfLost logs each node that was lost since it was called last, and each that is no longer; lost are those that
-// were.
+// tellOfLost logs each node lost since the last call, and each that is back or forgotten; lost holds the lost
+// ones so far.
 func (f *fleet) tellOfLost(nodes []queue.Node, lost map[string]queue.Node) {
 	now := map[string]queue.Node{}
 	for _, n := range nodes {
@@ -108,7 +108,7 @@ func (f *fleet) tellOfLost(nodes []queue.Node, lost map[string]queue.Node) {
 	maps.Copy(lost, now)
 }
 
-// numbers are what the metrics show of nodes, as they were seen last, of accounts, and of those at which somebody should look.
+// numbers are the metrics of nodes, as seen last, of accounts, and of those with a problem.
 func (f *fleet) numbers(ctx context.Context) metrics.FleetFacts {
 	open, unopened := f.opened()
 	facts := metrics.FleetFacts{Accounts: map[string]int{}}
@@ -169,7 +169,7 @@ const (
 	askedAgain    = time.Second     // the page is open to strangers
 )
 
-// readyPage answers whether a node can work, and asks the database once for all who ask together.
+// readyPage answers whether a node can work. It queries the database once for all concurrent requests.
 type readyPage struct {
 	inspect func(context.Context) nodeReadiness
 	now     func() time.Time
@@ -197,7 +197,7 @@ func (p *readyPage) answer(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(ready) // a caller that has gone has nobody left to tell
 }
 
-// ready says whether the node can work. An account that is not open here keeps no other from being served.
+// ready says whether the node can work. An account that cannot be opened here stops no other.
 func (f *fleet) ready(ctx context.Context) nodeReadiness {
 	out := nodeReadiness{State: "ok", Degraded: []string{}}
 	open, unopened := f.opened()
@@ -216,7 +216,7 @@ func (f *fleet) ready(ctx context.Context) nodeReadiness {
 	return out
 }
 
-// lagging reports whether an account is open here with files or a state that are no longer its newest.
+// lagging reports whether an account is open here with outdated files or an outdated state.
 func (f *fleet) lagging() bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()

@@ -19,7 +19,7 @@ const (
 	rereadEvery   = 10 * time.Minute // all rows: a failover may have lost changes
 )
 
-// accountIndex finds the accounts that the rows name.
+// accountIndex finds accounts by their rows.
 type accountIndex struct {
 	byID    map[int64]state.AccountInfo
 	byToken map[string]int64   // of the address of webhooks
@@ -31,7 +31,7 @@ func newAccountIndex() accountIndex {
 	return accountIndex{byID: map[int64]state.AccountInfo{}, byToken: map[string]int64{}, byHost: map[string]int64{}, byStop: map[string][]int64{}}
 }
 
-// put adds an account, or what its row says by now. One that leaves, or has no key, is removed.
+// put adds or updates an account by its row. It removes one without a key, or one on its way out.
 func (x *accountIndex) put(row state.AccountInfo) {
 	x.remove(row.ID)
 	if row.State == state.AccountLeaving || row.KeyID == "" {
@@ -65,7 +65,7 @@ func (x *accountIndex) remove(id int64) {
 
 func (x *accountIndex) size() int { return len(x.byID) }
 
-// ofStop returns the account with the longest path that a path begins with.
+// ofStop returns the account whose stop path is the longest prefix of a path.
 func (x *accountIndex) ofStop(path string) (id int64, found bool) {
 	for i := strings.LastIndexByte(path, '/'); i >= 0; i = strings.LastIndexByte(path[:i], '/') {
 		if ids := x.byStop[path[:i+1]]; len(ids) > 0 {
@@ -75,8 +75,8 @@ func (x *accountIndex) ofStop(path string) (id int64, found bool) {
 	return 0, false
 }
 
-// row returns what the row of an account says; false for one that is not served. One that another node has just
-// heard of is asked for.
+// row returns the row of an account; false if it is not served. It queries the database for an unknown
+// account, which another node may have added.
 func (f *fleet) row(ctx context.Context, account int64) (state.AccountInfo, bool) {
 	f.mu.RLock()
 	row, known := f.known.byID[account]
@@ -125,8 +125,8 @@ func (f *fleet) followRows(ctx context.Context) {
 	}
 }
 
-// look puts changed accounts in force that are open here, closes those that leave, and opens those that are due. One
-// that cannot be opened keeps no other from its turn, and is tried again after a while and when it changes.
+// look applies changes to open accounts, closes leaving ones, and opens those due. A failure to open one
+// stops no other. It is tried again after a while and when it changes.
 func (f *fleet) look(ctx context.Context) error {
 	changed, err := f.changedRows(ctx)
 	if err != nil {
@@ -149,7 +149,7 @@ func (f *fleet) look(ctx context.Context) error {
 	return nil
 }
 
-// changedRows returns the rows of accounts that are open here and not as their rows say by now.
+// changedRows returns the rows of open accounts with changes not applied yet.
 func (f *fleet) changedRows(ctx context.Context) (changed []state.AccountInfo, err error) {
 	now, since := f.now(), f.polled.Add(-changesAgo)
 	if now.Sub(f.reread) >= rereadEvery {
@@ -220,8 +220,8 @@ func (f *fleet) entry(row state.AccountInfo) *logrus.Entry {
 	return f.log.WithFields(logrus.Fields{"account": row.Name, "version": row.Version})
 }
 
-// visit opens an account that this node has claimed: its schedules and addresses are put in force where it was changed, and
-// what is the matter is looked at. The schedules of an account that leaves are removed.
+// visit opens an account claimed by this node. It applies its changed schedules and addresses, and checks its
+// conditions. It removes the schedules of a leaving account.
 func (f *fleet) visit(ctx context.Context, row state.AccountInfo) {
 	f.mu.Lock()
 	f.known.put(row)

@@ -11,8 +11,8 @@ import (
 // lookForRun is how often a node looks whether another's run of a connection is over.
 const lookForRun = 2 * time.Second
 
-// others waits while a run of the connection is at work elsewhere: one that a person began, or that of a node
-// which was lost, until its lease is over. done says that it went to its end.
+// others waits during another process's run of the connection: one begun by a person, or a lost node's run
+// until its lease ends. done means the run finished.
 func (j *accountJobs) others(ctx context.Context, connection string) (done bool, err error) {
 	for waited := false; ; waited = true {
 		var holds bool

@@ -16,8 +16,7 @@ import (
 	"payersync/connector/transport"
 )
 
-// healthcheckCmd asks a running serve whether it is alive, for containers that
-// hold nothing but this binary.
+// healthcheckCmd checks whether a running serve is alive, for containers with nothing but this binary.
 func (a *app) healthcheckCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "healthcheck",
@@ -39,7 +38,7 @@ func (a *app) healthcheckCmd() *cobra.Command {
 	}
 }
 
-// listeners are the addresses that serve listens on.
+// listeners are the addresses of serve.
 func (a *app) listeners() (config.Server, error) {
 	if config.IsNode(a.config) {
 		node, err := config.LoadNode(a.config, a.getenv)
@@ -55,7 +54,7 @@ func (a *app) listeners() (config.Server, error) {
 	return cfg.Server, nil
 }
 
-// healthy asks the server that listens on addr.
+// healthy asks the server on addr.
 func healthy(ctx context.Context, addr string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+loopback(addr)+server.HealthPath, nil)
 	if err != nil {
@@ -73,8 +72,7 @@ func healthy(ctx context.Context, addr string) error {
 	return nil
 }
 
-// loopback returns how this machine reaches a server that listens on addr, which
-// may mean all of its addresses.
+// loopback returns this machine's address for a server on addr, which may stand for all of its addresses.
 func loopback(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {

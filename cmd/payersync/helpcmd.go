@@ -10,8 +10,8 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 )
 
-// helpCmd prints a guide, or the help of a command. Where a guide and a command have the same
-// name, it prints the guide: the command's own flag --help prints the other.
+// helpCmd prints a guide, or the help of a command. For a name of both it prints the guide: the command's own
+// flag --help prints the other.
 func (a *app) helpCmd(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [TOPIC | COMMAND]",

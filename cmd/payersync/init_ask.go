@@ -13,17 +13,17 @@ import (
 	"payersync/mapping"
 )
 
-// What --ask may be beside COLUMN=VALUE.
+// The words of --ask besides COLUMN=VALUE.
 const (
 	askEverybody = "everybody"
 	askNobody    = "nobody"
 	askCurrency  = "currency" // stands for the column with the currency where no column has this name
 )
 
-// hasEmail is the condition that a signing link can be sent to the payer.
+// hasEmail is the condition for sending the payer a signing link.
 const hasEmail = `any(customer.people, .email != "")`
 
-// askSample is what the question about who is asked goes by.
+// askSample is the data for the question of mandate requests.
 type askSample struct {
 	mapping []byte
 	columns []string   // nil where the source names none
@@ -39,8 +39,8 @@ type askChoice struct {
 	sentence string // as the question offers it
 }
 
-// askWhom settles which payers are asked for a mandate, by --ask, a person or --yes, and returns the mapping
-// with that rule. Where nobody chose, nobody is asked: a mandate that nobody wanted cannot be taken back unseen.
+// askWhom decides which payers are asked for a mandate, by --ask, a person or --yes, and returns the mapping
+// with that rule. Without a choice, nobody is asked: an unwanted mandate cannot be silently taken back.
 func (a *app) askWhom(ctx context.Context, f initFlags, s askSample) ([]byte, askChoice, error) {
 	at := requestLine.FindIndex(s.mapping)
 	if at == nil { // there is no e-mail address to ask at
@@ -69,7 +69,7 @@ func (a *app) askWhom(ctx context.Context, f initFlags, s askSample) ([]byte, as
 	return out, chosen, nil
 }
 
-// requestLine is the rule of a mapping that init writes, with what is said above it.
+// requestLine matches the rule in a mapping written by init, with its comment.
 var requestLine = regexp.MustCompile(`(?:\n# .*)*\nmandate:(?: *#.*)?\n  request: .*\n`)
 
 // wantedRequests are what examples want of the rule: another rule asks others.
@@ -141,7 +141,7 @@ func (s *askSample) flagged(asks []string, everybody, nobody askChoice) (askChoi
 	return askChoice{rule, "only those whose " + strings.Join(words, " and ")}, nil
 }
 
-// field returns the column that --ask means.
+// field returns the column meant by --ask.
 func (s *askSample) field(name string) (string, error) {
 	if slices.Contains(s.columns, name) || s.columns == nil && name != askCurrency {
 		return name, nil
@@ -158,7 +158,7 @@ func (s *askSample) field(name string) (string, error) {
 	return "", usage.Errorf("--ask: there is no column %q; the columns are %s", show.Visible(name), show.Visible(strings.Join(s.columns, ", ")))
 }
 
-// currency returns the field with the currency of a customer; "" where it is not known.
+// currency returns the field with the currency of a customer; "" if unknown.
 func (s *askSample) currency() string {
 	if i := slices.IndexFunc(s.columns, currencyColumn.MatchString); s.money == "" && i >= 0 {
 		return s.columns[i]
@@ -172,13 +172,13 @@ var (
 	debitValue     = regexp.MustCompile(`(?i)direct.?debit|lastschrift|pr[eé]l[eè]vement|domiciliat|incasso|addebito|einzug|sepa|gocardless|bacs`)
 )
 
-// Of how many values of a column the question offers each, and how many columns it takes.
+// How many values of a column the question offers, and for how many columns.
 const (
 	mostKinds   = 8
 	mostChoices = 3
 )
 
-// narrower returns the choices that ask fewer: by a payment method, a group or tag, and by the currency.
+// narrower returns the choices with fewer payers: by a payment method, a group or tag, and by the currency.
 func (s *askSample) narrower() (out []askChoice) {
 	if s.rows == nil {
 		return s.currencies()
@@ -205,7 +205,7 @@ func (s *askSample) narrower() (out []askChoice) {
 	return out
 }
 
-// currencies offers the currencies of a source whose customers are not read yet.
+// currencies offers the currencies of a source without customers read yet.
 func (s *askSample) currencies() (out []askChoice) {
 	field := s.currency()
 	if field == "" {
@@ -217,7 +217,7 @@ func (s *askSample) currencies() (out []askChoice) {
 	return out
 }
 
-// likeliest returns the values that say direct debit, or else those of most customers.
+// likeliest returns the values for direct debit, or else those of most customers.
 func likeliest(counts map[string]int) []string {
 	var all, debit []string
 	for v := range counts {
@@ -238,7 +238,7 @@ func likeliest(counts map[string]int) []string {
 	return all[:min(len(all), mostChoices)]
 }
 
-// reached counts the customers of the sample that have an e-mail address and for which a condition holds.
+// reached counts the customers of the sample with an e-mail address and the condition.
 func (s *askSample) reached(holds func(row []string) bool) (n int) {
 	m, err := s.load(s.mapping)
 	if err != nil {
@@ -258,7 +258,7 @@ func (s *askSample) reached(holds func(row []string) bool) (n int) {
 	return n
 }
 
-// isOneOf is the condition that a field has one of some values. Xero's groups are a list.
+// isOneOf returns a condition for a field with one of some values. Xero's groups are a list.
 func isOneOf(field string, values []string) string {
 	quoted := make([]string, len(values))
 	for i, v := range values {
@@ -277,7 +277,7 @@ func isOneOf(field string, values []string) string {
 	return "trim(" + mapping.Written(field) + ") " + is
 }
 
-// settleAsking settles who is asked, for a file or a table.
+// settleAsking decides which payers are asked, for a file or a table.
 func (s *dataSetup) settleAsking(ctx context.Context) error {
 	with := *s // that tries a mapping
 	text, chosen, err := s.askWhom(ctx, s.initFlags, askSample{mapping: s.mapping, columns: s.table.Columns, rows: s.table.Rows, record: s.record, load: func(text []byte) (*mapping.Mapping, error) {
@@ -294,7 +294,7 @@ func (s *dataSetup) settleAsking(ctx context.Context) error {
 	return nil
 }
 
-// shippedSample is what the question goes by for a source that a mapping is shipped for.
+// shippedSample is the question's data for a source with a shipped mapping.
 func shippedSample(kind string, text []byte) askSample {
 	s := askSample{mapping: text}
 	if fields, known := declaredFields[kind]; known {
@@ -308,7 +308,8 @@ func shippedSample(kind string, text []byte) askSample {
 	return s
 }
 
-// askOfShipped settles who is asked in the mapping of a set-up without data. That of the sample data is kept.
+// askOfShipped decides which payers are asked in the mapping of a set-up without data. It keeps the rule of
+// the sample data.
 func (a *app) askOfShipped(ctx context.Context, f initFlags, files []firstFile) (askChoice, error) {
 	i := slices.IndexFunc(files, func(x firstFile) bool { return x.name == mappingFile })
 	if f.source == "" && len(f.ask) == 0 {
@@ -319,7 +320,7 @@ func (a *app) askOfShipped(ctx context.Context, f initFlags, files []firstFile) 
 	return chosen, err
 }
 
-// tellWhom says who is asked, and how to ask others. Nothing is said where there was no question.
+// tellWhom says which payers are asked, and how to change that. It prints nothing if there was no question.
 func (a *app) tellWhom(chosen askChoice) {
 	if chosen.sentence == "" {
 		return

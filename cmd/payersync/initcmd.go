@@ -104,7 +104,7 @@ is sent before a plan that shows it.`,
 	return c
 }
 
-// sqlSource is the --source that looks at a database.
+// sqlSource is the --source for a database.
 const sqlSource = "sql"
 
 const (
@@ -115,7 +115,7 @@ const (
 	sampleData     = "customers.csv"
 )
 
-// firstSource is a first set-up for a source that a mapping is shipped for.
+// firstSource is a first set-up for a source with a shipped mapping.
 type firstSource struct {
 	block string // what payersync.yaml says of it
 	query string // a file of configs/sql that it reads with; "" for none
@@ -148,7 +148,7 @@ const productionBlock = "{kind: csv, path: books.csv, id: [AccountNumber]}"
 // sourceKinds returns what --source may be.
 func sourceKinds() []string { return slices.Sorted(maps.Keys(firstSources)) }
 
-// firstFile is a file that init writes.
+// firstFile is a file to be written by init.
 type firstFile struct {
 	name string
 	data []byte
@@ -205,7 +205,7 @@ var sampleLetters = regexp.MustCompile(`(?s)\n# Letters to payers .*\nletters:\n
 
 var organisationLine = regexp.MustCompile(`(?m)^    organisation: .*\n`)
 
-// setup is a first set-up that was made for somebody's own file.
+// setup is a first set-up for a person's own file.
 type setup struct {
 	name    string // of the connection and its organisation
 	source  string // what payersync.yaml says of it
@@ -260,7 +260,7 @@ func (a *app) initialise(ctx context.Context, f initFlags) error {
 	return a.tellFirstSteps(dir, kind, names, whom)
 }
 
-// mayWrite refuses to write where one of the files is already.
+// mayWrite refuses to overwrite one of the files.
 func mayWrite(dir string, names []string) error {
 	for _, name := range names {
 		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
@@ -281,7 +281,7 @@ func writeSetup(dir string, shipped []firstFile) error {
 	return state.CreateKey(filepath.Join(dir, keyFile))
 }
 
-// writeNew writes files that were not there.
+// writeNew writes new files.
 func writeNew(dir string, shipped []firstFile) (err error) {
 	folder, err := files.OpenFolder(dir)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // proposed, except for the name.
 const mostQuestions = 3
 
-// csvSetup is a first set-up for a file that nobody has described, as it is being made.
+// csvSetup is a first set-up for an unknown file, under construction.
 type csvSetup struct {
 	dataSetup
 	found *csvfile.Findings
@@ -85,10 +85,10 @@ func (s *csvSetup) look(ctx context.Context) error {
 	return nil
 }
 
-// isPart reports whether the file has more rows that can be used than were looked at.
+// isPart reports whether the file has more usable rows than the sample.
 func isPart(f *csvfile.Findings) bool { return f.Count > len(f.Rows)+f.Unfit }
 
-// complete finds out what the source must be told, and sees to it that source and mapping fit.
+// complete determines the source's settings, and makes source and mapping fit.
 func (s *csvSetup) complete(ctx context.Context) (err error) {
 	preset, id := s.csvPreset(), s.proposal.ID
 	if preset != "" {
@@ -172,8 +172,8 @@ func (s *csvSetup) sourceBlock(dir string) (string, error) {
 	return fmt.Sprintf("{%s} # found: %s", strings.Join(keys, ", "), s.written()), nil
 }
 
-// pathFrom names a file for a configuration in a folder: from a folder that holds it by the way
-// from there, else by its whole path.
+// pathFrom names a file for a configuration in a folder: by a relative path if the folder contains it, else
+// by its absolute path.
 func pathFrom(dir, file string) (string, error) {
 	file, err := filepath.Abs(file)
 	if err != nil {

@@ -20,20 +20,19 @@ type assumption struct {
 	Sentence string `json:"sentence"`
 }
 
-// oddRow is a row that a person should look at before a first run.
+// oddRow is a row to check before a first run.
 type oddRow struct {
 	Line int    `json:"line,omitempty"` // of a file
 	Row  string `json:"row"`            // line 7, or the id of a row
 	Why  string `json:"why"`
 }
 
-// topics are the rules that an answer to a question decides.
+// topics are the rules decided by the answers.
 var topics = map[string]string{
 	"payment": "include", "id": "key.customerNumber", "email": "customer.people[0].email", "name": "customer.name", "region": "customer.people[0].phone",
 }
 
-// assumed lists what init took for granted: questions that nobody answered, and rules that decide
-// about many customers.
+// assumed lists init's assumptions: unanswered questions, and rules with effect on many customers.
 func (s *dataSetup) assumed() []assumption {
 	out := []assumption{}
 	if s.shipped {
@@ -69,7 +68,7 @@ func (s *dataSetup) ruleAt(path string) *propose.Rule {
 	return &s.proposal.Rules[i]
 }
 
-// place names the line of the mapping that holds a rule.
+// place names the mapping's line of a rule.
 func (s *dataSetup) place(path string) string {
 	r := s.ruleAt(path)
 	if r == nil {
@@ -94,7 +93,7 @@ const (
 	mostOddOfKind = 4
 )
 
-// oddNames match names that are rarely a customer's.
+// oddNames match unusual names for customers.
 var oddNames = []struct {
 	why  string
 	name *regexp.Regexp
@@ -105,7 +104,7 @@ var oddNames = []struct {
 	{"its name says that it is not to be used", regexp.MustCompile(`(?i)(\bdo not use\b|\bdon'?t use\b|\bnot in use\b|nicht (mehr )?(verwenden|benutzen)|ne (pas|plus) utiliser|non usare|niet (meer )?gebruiken|no usar|\bdummy\b|\btest ?(kunde|customer|client|account)\b|\bdublette\b|\bduplicate\b|\bzzz)`)},
 }
 
-// oddRows returns up to ten rows that the mapping makes customers of and that look odd.
+// oddRows returns up to ten unusual rows included by the mapping.
 func (s *dataSetup) oddRows() []oddRow {
 	m, err := s.loaded()
 	if err != nil {
@@ -181,7 +180,7 @@ func oddness(c connector.Customer, row string, seen map[string]string) (kind, wh
 	return "", ""
 }
 
-// firstRow returns the row that was the first with a key; "" where this row is, or the key is blank.
+// firstRow returns the first row with a key; "" if it is this row, or the key is blank.
 func firstRow(seen map[string]string, key, row string) string {
 	first, known := seen[key]
 	switch {
@@ -193,14 +192,14 @@ func firstRow(seen map[string]string, key, row string) string {
 	return first
 }
 
-// loaded is the mapping for the columns that are there.
+// loaded is the mapping for the existing columns.
 func (s *dataSetup) loaded() (*mapping.Mapping, error) {
 	info := s.info
 	info.Organisation = s.name
 	return mapping.Load(mappingFile, s.mapping, info)
 }
 
-// showEnd shows what was taken for granted and which rows look odd.
+// showEnd shows the assumptions and the unusual rows.
 func (s *dataSetup) showEnd() {
 	fmt.Fprintf(s.Out, "\nTaken for granted; change the line where it is wrong\n")
 	for _, a := range s.assumed() {
@@ -218,7 +217,7 @@ func (s *dataSetup) showEnd() {
 
 var unknownField = regexp.MustCompile(`unknown field "([^"]+)"`)
 
-// lackingColumns returns the columns that a mapping reads and the file does not have.
+// lackingColumns returns the mapping's columns missing in the file.
 func lackingColumns(err error) (names []string) {
 	for _, m := range unknownField.FindAllStringSubmatch(err.Error(), -1) {
 		if !slices.Contains(names, m[1]) {

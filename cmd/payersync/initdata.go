@@ -61,7 +61,7 @@ func (s *dataSetup) finish(ctx context.Context) error {
 	return s.tell(trial)
 }
 
-// propose makes the proposal, with a person's answers where somebody can be asked.
+// propose makes the proposal, with a person's answers if somebody can be asked.
 func (s *dataSetup) propose(ctx context.Context) error {
 	said := propose.Said{ID: s.id, Answers: map[string]int{}}
 	for {
@@ -110,7 +110,7 @@ func (s *dataSetup) nameIt(ctx context.Context) error {
 	return err
 }
 
-// fits reports what keeps the mapping from being used with the columns that are there.
+// fits returns why the mapping does not fit the existing columns.
 func (s *dataSetup) fits() error {
 	_, err := s.loaded()
 	return err
@@ -126,7 +126,7 @@ func (s *dataSetup) rule(path string) string {
 	return ""
 }
 
-// names are the files that are written.
+// names are the files to be written.
 func (s *dataSetup) names() []string {
 	names := []string{keyFile, configFile, productionFile, mappingFile, configSchemaFile, mappingSchemaFile}
 	for _, f := range s.more {
@@ -135,8 +135,7 @@ func (s *dataSetup) names() []string {
 	return names
 }
 
-// write writes the set-up into a folder; service is the address of a sandbox that it is for,
-// "" for the usual one.
+// write writes the set-up into a folder; service is the address of its sandbox, "" for the usual one.
 func (s *dataSetup) write(dir, service string) error {
 	source, err := s.block(dir)
 	if err != nil {

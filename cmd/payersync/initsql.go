@@ -30,7 +30,7 @@ const (
 	mostOffered = 8
 )
 
-// A table is taken unasked where at least so much speaks for it, and so much more than for any other.
+// A table is chosen without a question if it has at least this score, and this much more than any other.
 const (
 	likelyEnough = 100
 	clearlyAhead = 25
@@ -87,7 +87,7 @@ func (a *app) initialiseSQL(ctx context.Context, f initFlags) error {
 	return s.finish(ctx)
 }
 
-// connect finds out which tables there are.
+// connect lists the tables.
 func (s *sqlSetup) connect(ctx context.Context) (err error) {
 	if s.at, err = s.address(ctx, s.Console); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (s *sqlSetup) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// unread says that the database cannot be read.
+// unread returns the error of an unreadable database.
 func (s *sqlSetup) unread(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -121,7 +121,7 @@ func (s *sqlSetup) unread(ctx context.Context, err error) error {
 	return fmt.Errorf("cannot read %s: %w", s.label, err)
 }
 
-// likely is how much speaks for a table: nothing where it is known to be empty or cannot be read.
+// likely is the score of a table: nothing for an empty or unreadable one.
 func likely(t sqltable.Table) int {
 	if t.Unreadable != "" || t.Rows == 0 && !t.Estimated {
 		return 0
@@ -129,8 +129,7 @@ func likely(t sqltable.Table) int {
 	return max(0, propose.Likely(t.Name, t.Columns))
 }
 
-// rank puts the likeliest tables first. One that cannot be read keeps its place by its name, so
-// that somebody sees it.
+// rank puts the likeliest tables first. An unreadable one keeps its place by its name, so somebody sees it.
 func (s *sqlSetup) rank() {
 	points := func(t sqltable.Table) int {
 		if t.Unreadable != "" {
@@ -187,7 +186,7 @@ func (s *sqlSetup) showTables() {
 	}
 }
 
-// choose finds the table, or the program whose tables these are.
+// choose finds the table, or the program that owns the tables.
 func (s *sqlSetup) choose(ctx context.Context) error {
 	known, err := s.recognise()
 	if err != nil {
@@ -211,7 +210,7 @@ func (s *sqlSetup) choose(ctx context.Context) error {
 	return nil
 }
 
-// customerTable is the table that --table names, that a person chooses, or that is clearly the likeliest.
+// customerTable is the table of --table, a person's choice, or the clearly likeliest one.
 func (s *sqlSetup) customerTable(ctx context.Context) (sqltable.Table, error) {
 	if s.tableName != "" {
 		for _, same := range []func(a, b string) bool{func(a, b string) bool { return a == b }, strings.EqualFold} {
@@ -288,7 +287,7 @@ func (s *sqlSetup) look(ctx context.Context) error {
 	return nil
 }
 
-// openSource opens the source that is proposed.
+// openSource opens the proposed source.
 func (s *sqlSetup) openSource() (*sqltable.Source, error) {
 	at := s.at
 	at.Query = s.query
@@ -317,7 +316,7 @@ func (s *sqlSetup) describe() {
 	d.Query, d.Looked, d.Unfit, d.Columns = s.query, len(s.table.Rows), s.bad, s.columnReports()
 }
 
-// complete tells the source which columns identify a row, and takes the mapping.
+// complete sets the columns of a row's id in the source, and takes the mapping.
 func (s *sqlSetup) complete(ctx context.Context) error {
 	if s.shipped {
 		if region := s.rule("region"); region != "" {
@@ -339,8 +338,8 @@ func (s *sqlSetup) complete(ctx context.Context) error {
 	return nil
 }
 
-// completeQuery leaves out of the query which columns the mapping does not read, and finds out the
-// types of the others.
+// completeQuery removes the columns unused by the mapping from the query, and determines the types of the
+// others.
 func (s *sqlSetup) completeQuery(ctx context.Context) error {
 	if !s.shipped {
 		m, err := s.loaded()
@@ -372,7 +371,7 @@ func (s *sqlSetup) completeQuery(ctx context.Context) error {
 	return nil
 }
 
-// describeColumns asks the source for the columns of its query, which the mapping must fit.
+// describeColumns asks the source for the columns of its query, for the mapping to fit.
 func (s *sqlSetup) describeColumns(ctx context.Context) error {
 	source, err := s.openSource()
 	if err != nil {
@@ -425,7 +424,7 @@ func (s *sqlSetup) tookTable() {
 	}
 }
 
-// sourceLine names the line of payersync.yaml that holds the source.
+// sourceLine names the source's line in payersync.yaml.
 func (s *sqlSetup) sourceLine() string {
 	shipped, err := setupFiles(setup{source: "kind: sql"})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // addressForms says how the address of a database is written.
 const addressForms = "postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE (MariaDB too) or sqlite:FILE"
 
-// address returns the database that --dsn-file names, or that a person types.
+// address returns the database of --dsn-file, or a typed one.
 func (f initFlags) address(ctx context.Context, console *show.Console) (sqltable.Config, error) {
 	if f.dsnFile != "" {
 		return readAddress(f.dsnFile)

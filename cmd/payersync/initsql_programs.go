@@ -14,7 +14,7 @@ import (
 	"payersync/connector/accounting/sqltable"
 )
 
-// knownProgram is a program whose tables are known: its mapping and its query are shipped.
+// knownProgram is a program with known tables: its mapping and its query are shipped.
 type knownProgram struct {
 	preset string   // as --preset names it
 	name   string   // for people
@@ -37,11 +37,10 @@ func presetNames() (names []string) {
 	return names
 }
 
-// source is the kind of source that the program's mapping is shipped for.
+// source is the kind of source of the program's mapping.
 func (p knownProgram) source() string { return "sql-" + p.preset }
 
-// found returns the prefix of the program's tables in a database, and those of its tables that are
-// not there.
+// found returns the prefix of the program's tables in a database, and its missing tables.
 func (p knownProgram) found(tables []sqltable.Table) (prefix string, missing []string) {
 	lacks := func(prefix string) (missing []string) {
 		for _, name := range p.tables {
@@ -66,8 +65,8 @@ func (p knownProgram) found(tables []sqltable.Table) (prefix string, missing []s
 	return prefix, missing
 }
 
-// recognise finds the program that --preset names, or whose tables are there; nil for none. A
-// table that --table names is looked at by itself.
+// recognise finds the program of --preset, or the one with its tables here; nil for none. A table of --table
+// is treated by itself.
 func (s *sqlSetup) recognise() (*knownProgram, error) {
 	if s.preset != "" && !slices.Contains(presetNames(), s.preset) {
 		return nil, usage.Errorf("there is no --preset %q; it is one of %s", s.preset, strings.Join(presetNames(), ", "))

@@ -42,8 +42,8 @@ type heldFor struct {
 	Example  string           `json:"example"`
 }
 
-// try plans the set-up against a sandbox of its own, with a ledger of its own, both gone
-// afterwards: nothing leaves this machine, and nothing stays in the ledger that runs will use.
+// try plans the set-up against a sandbox of its own, with a ledger of its own, both gone afterwards: nothing
+// leaves this machine, and nothing stays in the ledger of later runs.
 func (s *dataSetup) try(ctx context.Context) (t trial, err error) {
 	dir, err := os.MkdirTemp("", "payersync-init-")
 	if err != nil {
@@ -99,8 +99,8 @@ func (s *dataSetup) plan(ctx context.Context, dir string) (trial, error) {
 	return t, nil
 }
 
-// readTrial reads what the plan command prints, and reports whether there is a plan. It keeps the first of the changes,
-// and of those that are held why they are.
+// readTrial reads the output of the plan command, and reports whether there is a plan. It keeps the first
+// changes, and the reasons of those on hold.
 func readTrial(from io.Reader) (t trial, planned bool, err error) {
 	t = trial{Reasons: []heldFor{}, First: []connector.FieldChange{}}
 	in := json.NewDecoder(from)
@@ -159,7 +159,7 @@ func eachElement[T any](in *json.Decoder, do func(T)) error {
 	return err
 }
 
-// hold counts a record that would wait.
+// hold counts a record on hold.
 func (t *trial) hold(h state.AttentionRow) {
 	t.Held++
 	for i := range t.Reasons {
@@ -171,7 +171,7 @@ func (t *trial) hold(h state.AttentionRow) {
 	t.Reasons = append(t.Reasons, heldFor{connector.Reason(h.Reason), 1, connector.Reasons[connector.Reason(h.Reason)].Sentence, h.Detail})
 }
 
-// part is where a field of a customer comes when a person reads it.
+// part is the position of a customer's field in the order of reading.
 func part(c connector.FieldChange) int {
 	return slices.IndexFunc([]string{"name", "people", "addresses", "externalData"}, func(p string) bool { return strings.HasPrefix(c.Path, p) })
 }

@@ -19,8 +19,8 @@ import (
 	"payersync/mapping"
 )
 
-// mostTried is how many rows of a file or table are planned on the model. A plan keeps each record in a
-// ledger, which takes about half a millisecond a row.
+// mostTried is the number of rows of a file or table planned on the model. A plan stores each record in a
+// ledger, about half a millisecond a row.
 const mostTried = 5000
 
 // rowCounts are what the mapping makes of all rows of a file, without a plan.
@@ -31,8 +31,8 @@ type rowCounts struct {
 	Held      int `json:"held"`     // records that cannot be sent as they are
 }
 
-// firstRows returns the set-up for the first rows of a large file, which it writes into a folder:
-// a plan of all of them would take minutes. For other files it returns the set-up itself.
+// firstRows returns the set-up for the first rows of a large file, written into a folder: a plan of all of
+// them would take minutes. For other files it returns the set-up itself.
 func (s *csvSetup) firstRows(dir string) (*dataSetup, error) {
 	if s.found.Count <= mostTried || len(s.found.Rows) < mostTried {
 		return &s.dataSetup, nil
@@ -44,7 +44,7 @@ func (s *csvSetup) firstRows(dir string) (*dataSetup, error) {
 	return &first.dataSetup, s.writeFirst(first.csv)
 }
 
-// writeFirst writes the first rows of the file in UTF-8 with commas, each in the line that it has in the file.
+// writeFirst writes the first rows of the file in UTF-8 with commas, each on its line of the file.
 func (s *csvSetup) writeFirst(path string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // a folder that init made for it
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *csvSetup) writeFirst(path string) (err error) {
 	return out.Error()
 }
 
-// lineCounter counts the line that the next byte stands in.
+// lineCounter counts the line of the next byte.
 type lineCounter struct {
 	to   *os.File
 	line int

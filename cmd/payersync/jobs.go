@@ -24,8 +24,8 @@ func (a *app) jobs(s *session.Session) []worker.Job {
 		Run: func(ctx context.Context, _ string) error { return sweepNow(ctx, s) },
 	}, {
 		Name: "keep-alive", Schedule: s.Config.Schedules.KeepAlive,
-		// At every start, too, or it would never come on a machine that is off at
-		// that hour. It asks for nothing that is not due.
+		// It also runs at every start, or it would never run on a machine that is off at that hour. It
+		// requests nothing before it is due.
 		Last: func(context.Context) (time.Time, error) { return time.Time{}, nil },
 		Run:  func(ctx context.Context, _ string) error { return keepAlive(ctx, s) },
 	}}
@@ -76,10 +76,10 @@ func (a *app) jobs(s *session.Session) []worker.Job {
 	return jobs
 }
 
-// syncJob returns the name of the job that runs a connection.
+// syncJob returns the name of a connection's job.
 func syncJob(connection string) string { return "sync " + connection }
 
-// ofSync returns the connection that a job runs, if it runs one.
+// ofSync returns the connection of a job, if it has one.
 func ofSync(job string) (connection string, is bool) { return strings.CutPrefix(job, syncJob("")) }
 
 // jobRow is a job with when it comes next, as the configuration says.
@@ -89,12 +89,11 @@ type jobRow struct {
 	NextAt   time.Time `json:"next_at"`
 }
 
-// noSchedule is what people read where no process keeps the schedules.
+// noSchedule is the text for people if no process runs the schedules.
 const noSchedule = "No schedule is running: start payersync serve."
 
-// jobRows returns when each job was at work last and comes next. One that waits because a
-// remote system asked for it goes on when that is over. Rows of jobs that are no
-// longer configured need nobody.
+// jobRows returns the last and next time of each job. A job parked by a remote system goes on after the
+// pause. Rows of removed jobs are not among them.
 func (a *app) jobRows(ctx context.Context, s *session.Session) ([]jobRow, error) {
 	known, err := s.Ledger.Jobs(ctx)
 	if err != nil {
@@ -118,8 +117,8 @@ func (a *app) jobRows(ctx context.Context, s *session.Session) ([]jobRow, error)
 	return out, nil
 }
 
-// publicJobs returns jobs as they may be shown to everybody: those of connections as one,
-// which was last done when the one was that waits longest, and comes next with the first.
+// publicJobs returns jobs without names for everybody: those of connections as one. Its last time is that of
+// the longest waiting one, and its next time that of the first.
 func publicJobs(rows []jobRow) (out []server.Job) {
 	for _, r := range rows {
 		name, _, _ := strings.Cut(r.Name, " ")
@@ -155,8 +154,8 @@ func lastDone(ctx context.Context, s *session.Session, name string) (time.Time, 
 // own sake (fault F29).
 const keepAliveAfter = 7 * 24 * time.Hour
 
-// keepAlive renews the consents that nobody used for a while, of connections that
-// no schedule reads too. One that fails keeps no other from its turn.
+// keepAlive renews the consents unused for a while, also of connections without a schedule. A failure stops
+// no other.
 func keepAlive(ctx context.Context, s *session.Session) error {
 	var problems []error
 	for _, source := range s.Consents() {
@@ -165,7 +164,7 @@ func keepAlive(ctx context.Context, s *session.Session) error {
 	return errors.Join(problems...)
 }
 
-// retentionJob is the name of the job that keeps no longer what is old.
+// retentionJob is the name of the job for deleting old data.
 const retentionJob = "retention"
 
 func retainNow(ctx context.Context, s *session.Session) error {
@@ -176,7 +175,7 @@ func retainNow(ctx context.Context, s *session.Session) error {
 	return err
 }
 
-// duplicatesJob is the name of the job that looks for two customers of one payer.
+// duplicatesJob is the name of the job for finding two customers of one payer.
 const duplicatesJob = "duplicates"
 
 func findDuplicatesNow(ctx context.Context, s *session.Session) error {
@@ -196,8 +195,7 @@ func findDuplicatesNow(ctx context.Context, s *session.Session) error {
 	return nil
 }
 
-// reportJob keeps when a job began and how it ended, and logs what became of it where
-// the job itself could not.
+// reportJob stores the begin and end of a job, and logs its outcome if the job itself could not.
 func reportJob(s *session.Session, e worker.Event) {
 	if err := noteJob(s, e); err != nil {
 		s.Log.WithField("job", e.Job).WithError(err).Error("the ledger does not show what became of the job")
@@ -227,12 +225,10 @@ func reportJob(s *session.Session, e worker.Event) {
 	}
 }
 
-// noteTimeout is how long the end of a job may wait for the ledger, which is written
-// to after serve was told to stop, too.
+// noteTimeout limits the wait for the ledger at the end of a job, even after a stop of serve.
 const noteTimeout = 15 * time.Second
 
-// noteJob keeps when a job began and how it ended. The drain, which comes every second,
-// leaves its traces in the inbox.
+// noteJob stores the begin and end of a job. The drain, once a second, leaves its traces in the inbox.
 func noteJob(s *session.Session, e worker.Event) error {
 	if e.Job == worker.DrainName || e.Outcome == worker.Skipped {
 		return nil

@@ -188,8 +188,8 @@ func there(path string) bool {
 	return err == nil
 }
 
-// noteBackup keeps that a person made a backup where those of serve go, so that it counts
-// like them. One that failed was told to that person, and is no matter of the schedule's.
+// noteBackup stores that a person made a backup in the folder of serve's, so it counts like them. The person
+// saw a failure, and it does not count against the schedule.
 func noteBackup(ctx context.Context, s *session.Session) error {
 	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		return errors.Join(tx.BeginJob(backupJob), tx.EndJob(backupJob, state.JobEnd{Outcome: string(worker.Done)}))
@@ -446,7 +446,7 @@ func (a *app) opens(ctx context.Context) error {
 	return a.with(ctx, a.openLedger, func(s *session.Session) error { return s.Ledger.Ping(ctx) })
 }
 
-// explainRestore says what to do about a restore that was refused.
+// explainRestore adds the next step after a refused restore.
 func explainRestore(err error) error {
 	next := ""
 	switch {

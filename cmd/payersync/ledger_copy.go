@@ -14,7 +14,7 @@ import (
 	"payersync/state"
 )
 
-// ledgerCopying is where a person wants the ledger.
+// ledgerCopying is the target of a ledger copy.
 type ledgerCopying struct {
 	to, from string // how the server's address is written; one of the two
 	account  string
@@ -116,7 +116,7 @@ func (a *app) copyLedger(ctx context.Context, o ledgerCopying) error {
 	return a.Result(copyReport{done, true})
 }
 
-// explainCopy says what to do about a ledger that was not carried.
+// explainCopy adds the next step after a failed copy.
 func explainCopy(err error, back bool) error {
 	next, another := "", "give --account a name that no ledger has yet"
 	if back {

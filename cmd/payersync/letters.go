@@ -36,7 +36,7 @@ then reminders by letters.steps, each once. The first letters wait for a person.
 		a.lettersContinueCmd(), a.lettersListCmd(), a.lettersShowCmd(), a.lettersArrivedCmd(), a.lettersAgainCmd(), a.lettersPreviewCmd(), a.lettersTestCmd(), a.lettersBouncedCmd())
 }
 
-// deskOf returns where letters leave from, as the configuration says.
+// deskOf returns the sender of letters by the configuration.
 func deskOf(s *session.Session) (*letters.Desk, error) {
 	host, _ := os.Hostname() // mail servers do without one
 	settings, err := s.Config.LetterSettings(host)
@@ -116,7 +116,7 @@ type letterBatch struct {
 	Why     []string `json:"why"`
 }
 
-// letterPlanOf takes the letters that are shown out of the plan's.
+// letterPlanOf returns the plan's letters for display.
 func (a *app) letterPlanOf(ctx context.Context, l *office.Letters, p *letters.Plan, connection string, which func(letters.Next) bool, limit int) (out letterPlan, more bool, err error) {
 	out = letterPlan{At: p.At, Holds: []letterHold{}, Paused: []string{}, Waits: letterBatch{Hash: p.Batch.Hash, Letters: len(p.Batch.Letters), Why: []string{}}, Count: map[letters.What]int{}, Why: map[letters.Why]int{}}
 	if out.Paused, err = pausesOf(ctx, l); err != nil {
@@ -249,7 +249,7 @@ func (a *app) printHold(h letterHold) {
 	fmt.Fprintln(a.Out, show.Visible(line))
 }
 
-// next says what lets letters leave again; "" where the configuration holds them.
+// next says how letters can leave again; "" if the configuration stops them.
 func (h letterHold) next() string {
 	switch {
 	case h.Continue:
@@ -295,7 +295,7 @@ func waitTogether(n int) string {
 	return fmt.Sprintf("%d letters wait", n)
 }
 
-// printLetterRow prints the line of a letter, with its address for whoever approves it.
+// printLetterRow prints the line of a letter, with its address if a person approves it.
 func (a *app) printLetterRow(r letterRow, addressed bool) error {
 	name := strings.TrimSpace(r.Number + " " + r.Name)
 	if addressed {
@@ -501,8 +501,7 @@ func outcomeOf(e letters.Event) string {
 	return fmt.Sprintf("%s: %s", e.State, e.Answer)
 }
 
-// sentExit returns the exit status of what was sent: something for a person to look at, or
-// something that waits for one.
+// sentExit returns the exit status after sending: whether there is a finding, or a letter waits for approval.
 func sentExit(r letters.Result) error {
 	switch {
 	case r.Refused+r.Unclear+r.Abandoned > 0:
@@ -541,7 +540,7 @@ func (a *app) showSent(r letters.Result, paused []string) error {
 	return err
 }
 
-// dayFlag reads a day that is to come.
+// dayFlag reads a day in the future.
 func (a *app) dayFlag(name, text string) (letters.Day, error) {
 	if text == "" {
 		return letters.Day{}, nil
@@ -602,7 +601,7 @@ func untilDay(d letters.Day) string {
 	return " until " + d.String()
 }
 
-// toldOptOut says that whoever wrote the token back gets no more letters.
+// toldOptOut says that the sender of the token gets no more letters.
 func (a *app) toldOptOut(said state.OptingOut) error {
 	if said.News {
 		a.Say("Whoever got the letter with this token gets no more of them. --undo with the record takes that back.")
@@ -840,7 +839,7 @@ func (a *app) printKept(rows []keptLetter) error {
 	return nil
 }
 
-// oneLetter returns the letter that an argument names.
+// oneLetter returns the letter of an argument.
 func oneLetter(ctx context.Context, s *session.Session, text string) (*state.Letter, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
@@ -927,7 +926,7 @@ func (a *app) lettersWordCmd(use, short, word, long, done string) *cobra.Command
 	}
 }
 
-// lettersJob is the name of the job that sends letters.
+// lettersJob is the name of the job for sending letters.
 const lettersJob = "letters"
 
 // sendLetters sends what is due, and logs what came of it.

@@ -20,7 +20,7 @@ import (
 	"payersync/connector/mail"
 )
 
-// letterExample says which letter is filled with invented data.
+// letterExample chooses the letter to fill with invented data.
 type letterExample struct{ kind, language string }
 
 func (e *letterExample) flags(c *cobra.Command) {
@@ -35,7 +35,7 @@ func kindNames() (names []string) {
 	return names
 }
 
-// write returns the letter, and the templates that it was written by.
+// write returns the letter, and its templates.
 func (e letterExample) write(cfg *config.Config) (templates.Letter, *templates.Set, error) {
 	if !slices.Contains(kindNames(), e.kind) {
 		return templates.Letter{}, nil, usage.Errorf("there is no letter %q%s; choose one of %s", e.kind, didYouMean(e.kind, kindNames()), strings.Join(kindNames(), ", "))
@@ -161,7 +161,7 @@ func (a *app) testLetter(ctx context.Context, cfg *config.Config, example letter
 	return err
 }
 
-// cureOfSending says what to do about a letter that a mail server did not take.
+// cureOfSending returns the next step for a letter refused by a mail server.
 func cureOfSending(err error) string {
 	var refused *mail.RefusedError
 	var deferred *mail.DeferredError

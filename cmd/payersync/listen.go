@@ -19,9 +19,8 @@ import (
 	"payersync/connector/server"
 )
 
-// listen opens the listeners of the webhook endpoint and the health pages. Without a
-// webhook section there are only the latter. Each request is answered by the installation
-// that is in force when it comes.
+// listen opens the listeners of the webhook endpoint and the health pages. Without a webhook section there
+// are only the latter. The installation in force at its arrival answers each request.
 func (svc *service) listen(ctx context.Context) (*listeners, error) {
 	return openListeners(ctx, svc.inForce.Load().Config.Server, svc.log, svc.deliveries, answers{
 		webhooks: func(w http.ResponseWriter, r *http.Request) { svc.inForce.Load().endpoint.Handler().ServeHTTP(w, r) },
@@ -36,7 +35,7 @@ func (svc *service) listen(ctx context.Context) (*listeners, error) {
 // answers are what answers on the listeners.
 type answers struct{ webhooks, health, metrics, admin http.HandlerFunc }
 
-// openListeners opens the listeners that a configuration names, all or none.
+// openListeners opens the configured listeners, all or none.
 func openListeners(ctx context.Context, c config.Server, to *logrus.Logger, deliveries *deliveryLog, by answers) (*listeners, error) {
 	opened := &listeners{
 		log: to, arrive: time.Duration(c.Limits.ReadTimeout), share: server.Connections{Most: c.Limits.Connections, Proxies: slices.Concat(c.Proxies(), c.TrustedFronts())}, errorLog: log.New(deliveries, "", 0),
@@ -61,7 +60,7 @@ func openListeners(ctx context.Context, c config.Server, to *logrus.Logger, deli
 	return opened, nil
 }
 
-// listeners are the addresses that serve answers on.
+// listeners are the listening addresses of serve.
 type listeners struct {
 	all      []listener
 	log      *logrus.Logger
@@ -76,7 +75,7 @@ type listener struct {
 	server *http.Server
 }
 
-// addresses returns where they listen, each behind what for.
+// addresses returns the addresses, each after its purpose.
 func (l *listeners) addresses() (out []string) {
 	for _, one := range l.all {
 		out = append(out, one.key+" "+one.Addr().String())
@@ -84,8 +83,7 @@ func (l *listeners) addresses() (out []string) {
 	return out
 }
 
-// open opens the listener of a key of the configuration, unless its address is
-// blank; over TLS where secure says how.
+// open opens the listener of a key of the configuration, unless its address is blank; over TLS with secure.
 func (l *listeners) open(ctx context.Context, key, address string, h http.HandlerFunc, secure *tls.Config) error {
 	if address == "" {
 		return nil

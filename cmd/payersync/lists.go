@@ -13,7 +13,7 @@ import (
 	"payersync/state"
 )
 
-// takesCSV marks the commands that print CSV too.
+// takesCSV marks the commands with CSV output.
 const takesCSV = "csv"
 
 // usualLimit is how many rows a table has when nobody says.
@@ -33,7 +33,7 @@ func (a *app) limitOf(c *cobra.Command) int {
 	return limit
 }
 
-// oneMore is a limit by which the ledger tells whether there are more.
+// oneMore is a limit that reveals whether there are more.
 func oneMore(limit int) int {
 	if limit == 0 {
 		return 0
@@ -41,7 +41,7 @@ func oneMore(limit int) int {
 	return limit + 1
 }
 
-// upTo returns the rows of a list that was read with oneMore, and whether there are more.
+// upTo returns the rows of a list read with oneMore, and whether there are more.
 func upTo[T any](rows []T, limit int) ([]T, bool) {
 	if limit == 0 || len(rows) <= limit {
 		return rows, false
@@ -89,7 +89,7 @@ func (a *app) labelsOf(ctx context.Context, s *session.Session, records []state.
 	return known, nil
 }
 
-// named returns a record's id, with its name beside it where personal values are shown whole.
+// named returns a record's id, with its name beside it if personal values are shown in full.
 func (p privacy) named(ctx context.Context, s *session.Session, id state.RecordID) (string, error) {
 	if !p.Whole {
 		return show.Visible(id.SourceID), nil
@@ -98,7 +98,7 @@ func (p privacy) named(ctx context.Context, s *session.Session, id state.RecordI
 	return show.Visible(strings.TrimSpace(id.SourceID + " " + known[id].Name)), err
 }
 
-// named leaves the column with names out of a table that has none.
+// named removes the column of names from a table without names.
 func named(header []string, rows [][]string) ([]string, [][]string) {
 	at := slices.Index(header, "Name")
 	if slices.ContainsFunc(rows, func(row []string) bool { return row[at] != "" }) {

@@ -14,7 +14,7 @@ import (
 // mostNamed is how many look-alikes are named beside a create.
 const mostNamed = 3
 
-// printAlike prints the first look-alikes of a record that would get a customer of its own.
+// printAlike prints the first matches of a record about to get a customer of its own.
 func (a *app) printAlike(c state.Change, found []state.Lookalike) {
 	for _, k := range found[:min(mostNamed, len(found))] {
 		fmt.Fprintf(a.Out, "            note: %s\n", show.Visible(office.AlikeWords(c, k)))
@@ -24,7 +24,7 @@ func (a *app) printAlike(c state.Change, found []state.Lookalike) {
 	}
 }
 
-// tellApart notes a person's word that two records of a connection are two payers.
+// tellApart stores a person's decision that two records of a connection are two payers.
 func (a *app) tellApart(ctx context.Context, connection, record, other string, d decision) error {
 	s, err := a.openLedger(ctx)
 	if err != nil {

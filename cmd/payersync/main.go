@@ -1,7 +1,6 @@
-// Command payersync keeps a billing service's customers and direct debit mandates
-// in step with an accounting system. Each command has a file of its own: a constructor
-// that reads its flags, and a function that does it. Code that is no command is
-// in the packages below internal. This is the only package that reads the environment.
+// Command payersync keeps a billing service's customers and direct debit mandates in step with an accounting
+// system. Each command has a file of its own: a constructor for its flags, and a function for its work. All
+// other code is in the packages below internal. This is the only package that reads the environment.
 package main
 
 import (
@@ -39,10 +38,9 @@ type program struct {
 	texts  func(ctx context.Context, name string) ([]string, error) // of a name in the DNS; nil asks the system's resolver
 }
 
-// interruptible returns a context that ends with the first SIGINT or SIGTERM; a
-// second one ends the process at once. It also ends when nobody reads on what is printed, as
-// behind head: by the signal of a broken pipe the process would end at once, and leave the files of its account. Nobody
-// is to hear that signal, for each connection that breaks gives it, too.
+// interruptible returns a context that ends with the first SIGINT or SIGTERM; a second one ends the process
+// at once. It also ends when the reader of the output is gone, as behind head. SIGPIPE would end the process
+// at once, and leave the files of its account, so it is ignored. It comes for each broken connection, too.
 func interruptible(errOut *show.Screen) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signal.Ignore(syscall.SIGPIPE)

@@ -144,8 +144,8 @@ func reportMandates(ctx context.Context, s *session.Session, rows []state.Mandat
 	return out, nil
 }
 
-// parseStatus returns the mandate status that the value of a flag names, spelt as the service spells it. It takes
-// the documented statuses, "none", and every undocumented status that a mandate of the ledger has.
+// parseStatus returns the mandate status of a flag, spelt as the service spells it. It accepts the documented
+// statuses, "none", and every undocumented status of a mandate in the ledger.
 func parseStatus(ctx context.Context, ledger *state.Ledger, flag, value string) (string, error) {
 	if value == "" {
 		return "", nil
@@ -352,7 +352,8 @@ the command asks first, and --yes answers. The audit log keeps who did it and wh
 	return c
 }
 
-// warnOfSuccessor warns before the mandate of a payer is cancelled that may be in the books under a new number.
+// warnOfSuccessor warns before a cancellation if the payer may still be in the accounting system under a new
+// number.
 func (a *app) warnOfSuccessor(ctx context.Context, s *session.Session, p state.Payer) error {
 	id := state.RecordID{Connection: p.Connection, SourceID: p.SourceID}
 	found, err := s.Ledger.RenumberingsOf(ctx, id)
@@ -364,8 +365,8 @@ func (a *app) warnOfSuccessor(ctx context.Context, s *session.Session, p state.P
 	return err
 }
 
-// confirmsAct reports whether a person at a terminal wants an act on a payer's mandate. Where nobody can be asked,
-// the reason on the command line confirms it.
+// confirmsAct asks a person at a terminal to confirm an act on a payer's mandate. Without a terminal, the
+// reason on the command line confirms it.
 func (a *app) confirmsAct(ctx context.Context, yes bool, question string, p state.Payer) (bool, error) {
 	if yes || a.Unasked() != "" {
 		return true, nil
@@ -394,8 +395,8 @@ func (a *app) reinstate(ctx context.Context, s *session.Session, p state.Payer, 
 	return a.Result(map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID, "status": string(status)})
 }
 
-// withPayer finds the one payer that id names and hands it over with a session
-// that may call the billing service.
+// withPayer finds the one payer of an id and passes it on, with a session for requests to the billing
+// service.
 func (a *app) withPayer(ctx context.Context, id string, do func(*session.Session, state.Payer) error) error {
 	s, err := a.open(ctx)
 	if err != nil {
@@ -409,7 +410,7 @@ func (a *app) withPayer(ctx context.Context, id string, do func(*session.Session
 	return do(s, p)
 }
 
-// onePayer finds the one payer that id names.
+// onePayer finds the one payer of an id.
 func onePayer(ctx context.Context, s *session.Session, id string) (state.Payer, error) {
 	payers, err := s.Ledger.FindPayers(ctx, id)
 	switch {

@@ -19,7 +19,7 @@ import (
 	"payersync/connector/office"
 )
 
-// spreadsheet is a program that opens a file, and what it expects between the columns.
+// spreadsheet is a program for opening a file, with its separator of columns.
 type spreadsheet string
 
 const (

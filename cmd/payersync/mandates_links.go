@@ -71,7 +71,7 @@ again: it goes on with those that are still to be fetched. The audit log keeps w
 	return c
 }
 
-// chooseLinks returns the payers whose link may be asked for again.
+// chooseLinks returns the payers whose signing link may be requested again.
 func (a *app) chooseLinks(ctx context.Context, acts *office.Mandates, payers []state.Payer, yes bool) ([]state.Payer, error) {
 	asks := acts.Asks(len(payers))
 	n := connector.Plural(len(payers), "payer")
@@ -100,7 +100,7 @@ func (a *app) chooseLinks(ctx context.Context, acts *office.Mandates, payers []s
 	return chosen, nil
 }
 
-// fetchLinks asks for the links of payers that chooseLinks has let through.
+// fetchLinks requests the signing links of the payers from chooseLinks.
 func (a *app) fetchLinks(ctx context.Context, acts *office.Mandates, payers []state.Payer) error {
 	progress := show.NewProgress(a.ErrOut, a.now)
 	defer progress.End()

@@ -12,8 +12,7 @@ import (
 	"payersync/state"
 )
 
-// mandateStory is one mandate as `mandates show` prints it; why it came to where it is
-// only on demand.
+// mandateStory is one mandate as `mandates show` prints it, with the service's reasons only on demand.
 type mandateStory struct {
 	state.MandateRow
 	History        []state.HistoryRow    `json:"history"`
@@ -73,7 +72,7 @@ func storyOf(ctx context.Context, s *session.Session, id string) (mandateStory, 
 	return story, err
 }
 
-// addFailureReasons opens the reasons once the audit log has that they were asked for.
+// addFailureReasons unseals the reasons, after the audit log has stored the request for them.
 func addFailureReasons(ctx context.Context, s *session.Session, story *mandateStory) error {
 	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		return tx.Audit(state.Entry{Actor: actor(), Action: "show failure reason", Subject: story.MandateID})

@@ -44,12 +44,12 @@ func (a *app) mappingSession(ctx context.Context) (*session.Session, error) {
 	return s, nil
 }
 
-// declaredFields are those of systems that know the same fields of every customer.
+// declaredFields are the fields of systems with the same fields for every customer.
 var declaredFields = map[string]func() []connector.Field{config.KindXero: xero.Fields, config.KindQuickBooks: quickbooks.Fields}
 
-// declared describes a connection's source as far as its stored records need it,
-// without asking a system: the ledger knows which one it is and what columns the
-// last run met. A file is looked at; where it is gone, those columns serve as well.
+// declared describes a connection's source for its stored records, without a request to a system: the ledger
+// has its identity and the columns of the last run. It examines a file; if the file is gone, those columns
+// serve as well.
 func (a *app) declared(ctx context.Context, s *session.Session, c config.Connection) (syncer.Connection, error) {
 	info, err := s.Ledger.SourceInfo(ctx, c.Name)
 	if err != nil {
@@ -191,8 +191,7 @@ func few(ids []string, of int) string {
 	return text
 }
 
-// percent returns n of total as a whole percentage that is 0 and 100 only when
-// that is exact.
+// percent returns n of total as a whole percentage. It returns 0 and 100 only if they are exact.
 func percent(n, total int) string {
 	switch {
 	case total == 0:

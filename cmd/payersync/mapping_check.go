@@ -66,7 +66,7 @@ type mappingMistake struct {
 	Instead string `json:"instead,omitempty"` // what to write in the place of the line
 }
 
-// ruleReport is a rule and the stored records that break it.
+// ruleReport is a rule and the stored records against it.
 type ruleReport struct {
 	Reason    connector.Reason `json:"reason"`
 	Count     int              `json:"count"`
@@ -75,7 +75,7 @@ type ruleReport struct {
 	Next      string           `json:"next"`
 }
 
-// mappingRules are the reasons that a mapping can be to blame for.
+// mappingRules are the reasons possibly caused by a mapping.
 var mappingRules = []connector.Reason{
 	connector.ReasonKeyBlank, connector.ReasonKeyShared, connector.ReasonKeyChanged, connector.ReasonMappingFailed,
 	connector.ReasonNameMissing, connector.ReasonEmailMalformed, connector.ReasonTooManyAddresses, connector.ReasonTwoPrimary, connector.ReasonIllegalText,
@@ -123,7 +123,7 @@ func (a *app) checkMapping(ctx context.Context, s *session.Session, c config.Con
 	return exitDone, nil
 }
 
-// countCut counts the stored customers with a country, where it would not be sent.
+// countCut counts the stored customers with a country, if it would not be sent.
 func countCut(ctx context.Context, s *session.Session, conn syncer.Connection) (cut int, err error) {
 	if !bytes.Contains(conn.Mapping.Text(), []byte("country")) {
 		return 0, nil

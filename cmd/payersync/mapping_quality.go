@@ -23,7 +23,7 @@ func (a *app) printQuality(connection string, q office.Quality, p privacy) {
 	}
 }
 
-// told names the values of a misreading, and counts those that are not told.
+// told lists the values of a misreading, and counts the unlisted ones.
 func told(m office.Misread, p privacy) string {
 	var values []string
 	for _, v := range m.Values {
@@ -46,7 +46,7 @@ func told(m office.Misread, p privacy) string {
 	return told
 }
 
-// printShared names the payers who share a name or an address.
+// printShared lists the payers with the same name or address.
 func (a *app) printShared(connection string, s office.Shared) {
 	const most = 5
 	what := map[string]string{"name": "name", "email": "e-mail address"}[s.Field]

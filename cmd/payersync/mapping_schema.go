@@ -8,8 +8,8 @@ import (
 	"payersync/mapping"
 )
 
-// The files of the schemas that init writes, as the yaml-language-server line of
-// mapping.yaml and payersync.yaml names them.
+// The files of the schemas written by init, as in the yaml-language-server line of mapping.yaml and
+// payersync.yaml.
 const (
 	mappingSchemaFile = "mapping.schema.json"
 	configSchemaFile  = "payersync.schema.json"
@@ -43,5 +43,5 @@ A schema cannot know your fields: payersync mapping check does.`,
 	return c
 }
 
-// schemaLine is what tells an editor where a file's schema is.
+// schemaLine returns the line that names a file's schema for editors.
 func schemaLine(schema string) string { return "# yaml-language-server: $schema=" + schema + "\n" }

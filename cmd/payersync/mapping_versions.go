@@ -23,7 +23,7 @@ import (
 // shortHash is how much of a version's hash is shown.
 const shortHash = 8
 
-// errVersion says which version was meant by a prefix and why it was not found.
+// errVersion names the version meant by a prefix, and says why it was not found.
 func errVersion(prefix string, err error) error {
 	switch {
 	case errors.Is(err, state.ErrNoMapping) && len(prefix) < 6:
@@ -175,7 +175,7 @@ func (a *app) diff(ctx context.Context, s *session.Session, args []string) error
 	return err
 }
 
-// textOf returns the version that arg begins, or the file that it names.
+// textOf returns the version with the prefix arg, or the file of that name.
 func textOf(ctx context.Context, s *session.Session, arg string) (mappingText, error) {
 	v, err := s.Ledger.FindMapping(ctx, arg)
 	if err == nil {
@@ -188,8 +188,7 @@ func textOf(ctx context.Context, s *session.Session, arg string) (mappingText, e
 	return mappingText{}, errVersion(arg, err)
 }
 
-// fileOf returns the mapping file of the named connections, or of all, that have
-// used a version.
+// fileOf returns the mapping file of the named connections, or of all, that used a version.
 func fileOf(ctx context.Context, s *session.Session, v state.MappingVersion, names []string) (string, error) {
 	configured, err := s.Config.Named(names)
 	if err != nil {
@@ -278,8 +277,8 @@ func (a *app) rollback(ctx context.Context, s *session.Session, prefix string, n
 	return nil
 }
 
-// mustFit refuses a version that no longer fits the source of a connection that
-// would use it: a bad mapping never replaces a good one.
+// mustFit refuses a version that no longer fits the source of one of its connections: a bad mapping never
+// replaces a good one.
 func (a *app) mustFit(ctx context.Context, s *session.Session, v state.MappingVersion, path string) error {
 	for _, c := range s.Config.Connections {
 		if c.Mapping != path {

@@ -103,7 +103,7 @@ func (a *app) reopenMatching(ctx context.Context, s *session.Session, connection
 	return a.printMatching(ctx, s, matchingReport{Connection: connection, Changed: true}, "Matching of %s is open again: the next run creates nobody while customers belong to no record.")
 }
 
-// printMatching prints where matching stands, and what still stops creates.
+// printMatching prints the progress of matching, and the remaining obstacles to creates.
 func (a *app) printMatching(ctx context.Context, s *session.Session, r matchingReport, says string) error {
 	var err error
 	if r.Stops, err = office.Stops(ctx, s.Ledger, []string{r.Connection}); err != nil {

@@ -12,8 +12,8 @@ import (
 	"payersync/state"
 )
 
-// metricsHandler returns what answers at server.metrics: what happened since the process
-// began, and what its ledger and the configuration that is in force say.
+// metricsHandler returns the handler of server.metrics: the counts since the process began, and the facts of
+// its ledger and the configuration in force.
 func (svc *service) metricsHandler() http.HandlerFunc {
 	s := svc.inForce.Load()
 	counter := s.Ledger.NewCounter()
@@ -21,7 +21,7 @@ func (svc *service) metricsHandler() http.HandlerFunc {
 	return s.Metrics.Handler().ServeHTTP
 }
 
-// warnOfMetrics tells of an address that other machines may reach: whoever does can read it.
+// warnOfMetrics warns of an address that other machines may reach: they can read the metrics.
 func warnOfMetrics(log *logrus.Logger, address string) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || connector.IsLoopback(host) {
@@ -30,8 +30,7 @@ func warnOfMetrics(log *logrus.Logger, address string) {
 	log.WithField("address", address).Warn("other machines may reach the metrics, which ask for no password: they show the names of connections, how many payers there are and how things go, and nothing personal; let only the monitoring system reach them")
 }
 
-// metricsFacts reads what the metrics show of the ledger. Connections that are no longer configured are
-// left out, as in status.
+// metricsFacts reads the ledger's facts for the metrics. It omits removed connections, like status.
 func (svc *service) metricsFacts(ctx context.Context, counter *state.Counter) (f metrics.Facts, err error) {
 	s := svc.inForce.Load().Session
 	if f.Numbers, err = counter.Count(ctx); err != nil {

@@ -14,8 +14,7 @@ import (
 	"payersync/state"
 )
 
-// node is the database that the configuration of a node names, and the account that a command is
-// about, while the command runs. It is opened when somebody asks for it.
+// node is a node's database, and the account of a command, while the command runs. It is opened on demand.
 type node struct {
 	app    *app
 	ctx    func() context.Context // of the command
@@ -51,7 +50,7 @@ func (n *node) open() (*state.Server, error) {
 	return n.server, err
 }
 
-// connected returns the database once it was opened; nil where the ledger is a file.
+// connected returns the database after it was opened; nil if the ledger is a file.
 func (n *node) connected() *state.Server {
 	if n == nil {
 		return nil
@@ -59,7 +58,7 @@ func (n *node) connected() *state.Server {
 	return n.server
 }
 
-// load returns the configuration of the account that is meant, read from its files.
+// load returns the configuration of the chosen account, read from its files.
 func (n *node) load(getenv func(string) (string, bool)) (*config.Config, error) {
 	server, err := n.open()
 	if err != nil {
@@ -84,7 +83,7 @@ func (n *node) load(getenv func(string) (string, bool)) (*config.Config, error) 
 	return cfg, nil
 }
 
-// atWork refuses an account that is paused, and interrupts the command when somebody pauses it later.
+// atWork refuses a paused account, and interrupts the command when somebody pauses it later.
 func (n *node) atWork() error {
 	i, err := n.server.Account(n.ctx(), n.name)
 	switch {
@@ -140,13 +139,13 @@ func (n *node) withAccount(ctx context.Context, name string, do func(*config.Con
 	return do(cfg)
 }
 
-// runtime is where this user's files of the moment lie; "" where the environment does not say.
+// runtime is the folder of this user's temporary files; "" if the environment does not name it.
 func (a *app) runtime() string {
 	place, _ := a.getenv("XDG_RUNTIME_DIR")
 	return place
 }
 
-// meant returns the account that --account names, or the only one.
+// meant returns the account of --account, or the only one.
 func (n *node) meant() (string, error) {
 	if n.app.account != "" {
 		return n.app.account, nil

@@ -46,7 +46,7 @@ type nodeRow struct {
 
 func (n nodeRow) silence() time.Duration { return time.Duration(n.Silent) * time.Second }
 
-// nodesOf returns the nodes that a database knows.
+// nodesOf returns the nodes in a database.
 func nodesOf(ctx context.Context, server *state.Server) ([]queue.Node, error) {
 	pool, err := server.Pool(ctx, 1)
 	if err != nil {
@@ -56,7 +56,7 @@ func nodesOf(ctx context.Context, server *state.Server) ([]queue.Node, error) {
 	return queue.Nodes(ctx, pool)
 }
 
-// nodeRows returns the nodes of a database; accounts are those that it has.
+// nodeRows returns the nodes of a database; accounts are its accounts.
 func nodeRows(ctx context.Context, server *state.Server, accounts []state.AccountInfo) ([]nodeRow, error) {
 	nodes, err := nodesOf(ctx, server)
 	if err != nil {
@@ -132,7 +132,7 @@ func (a *app) printNodes(rows []nodeRow) {
 	show.Table(a.Out, []string{"Node", "State", "Leads", "Version", "Since", "Last seen", "Accounts", "Not open", "Runs"}, table)
 }
 
-// warnOfClocks names the nodes at work whose clock is off.
+// warnOfClocks names the working nodes with a wrong clock.
 func (a *app) warnOfClocks(rows []nodeRow) {
 	for _, n := range rows {
 		seconds, side := n.Ahead, "ahead of"

@@ -10,8 +10,8 @@ import (
 	"payersync/state"
 )
 
-// load reads the configuration that --config names, and every secret of it, for what asks another system or sends it
-// something. Nobody does for an account that is paused, and this is where all commands learn that.
+// load reads the configuration of --config with all secrets, for requests to other systems. It refuses a
+// paused account, for all commands.
 func (a *app) load() (*config.Config, error) {
 	cfg, err := a.loadToCheck()
 	if err != nil || cfg.Node == nil {
@@ -20,15 +20,14 @@ func (a *app) load() (*config.Config, error) {
 	return cfg, a.node.atWork()
 }
 
-// loadToCheck is load for payersync check, which says of a paused account, too, whether it could go on.
+// loadToCheck is load for payersync check, which also checks a paused account.
 func (a *app) loadToCheck() (*config.Config, error) { return a.loadWith(a.getenv) }
 
 // loadLocal reads the configuration for what stays on this machine: nobody looks at its
 // secrets, so none has to be there.
 func (a *app) loadLocal() (*config.Config, error) { return a.loadWith(nil) }
 
-// loadWith is where it is decided whose configuration that is: the file's, or, where that is a node's, the
-// one of the account that is meant.
+// loadWith chooses the configuration: the file's, or, for a node's file, that of the chosen account.
 func (a *app) loadWith(getenv func(string) (string, bool)) (*config.Config, error) {
 	if config.IsNode(a.config) {
 		return a.node.load(getenv)
@@ -43,7 +42,7 @@ func (a *app) loadWith(getenv func(string) (string, bool)) (*config.Config, erro
 	return cfg, nil
 }
 
-// ledgerOptions are those that a ledger is opened with.
+// ledgerOptions are the options for opening a ledger.
 func (a *app) ledgerOptions() state.Options {
 	return state.Options{Now: a.now, Server: a.node.connected()}
 }
@@ -66,7 +65,7 @@ func (a *app) openWithSecrets(ctx context.Context) (*session.Session, error) {
 	return a.tellFound(session.Open(ctx, cfg, a.ledgerOptions()))
 }
 
-// openReport is openLedger for what shows nothing that is sealed: it needs no key either, and writes nothing.
+// openReport is openLedger for output without sealed values: it needs no key, and writes nothing.
 func (a *app) openReport(ctx context.Context) (*session.Session, error) {
 	cfg, err := a.loadLocal()
 	if err != nil {
@@ -75,14 +74,14 @@ func (a *app) openReport(ctx context.Context) (*session.Session, error) {
 	return a.tellFound(a.openToLook(ctx, cfg))
 }
 
-// openToLook is openReport for a configuration that was read.
+// openToLook is openReport for a loaded configuration.
 func (a *app) openToLook(ctx context.Context, cfg *config.Config) (*session.Session, error) {
 	o := a.ledgerOptions()
 	o.Keyless, o.Brief = true, true
 	return session.Open(ctx, cfg, o)
 }
 
-// tellFound tells what was found about a ledger that was opened.
+// tellFound reports the findings about an opened ledger.
 func (a *app) tellFound(s *session.Session, err error) (*session.Session, error) {
 	if err == nil && s.FoundText() != "" {
 		a.Say("Warning: %s", s.FoundText())
@@ -90,8 +89,8 @@ func (a *app) tellFound(s *session.Session, err error) (*session.Session, error)
 	return s, err
 }
 
-// open opens the ledger and the way to the billing service, with a log for a
-// person who watches: warnings, or with --verbose everything.
+// open opens the ledger and the client of the billing service, with a log for a watching person: warnings, or
+// with --verbose everything.
 func (a *app) open(ctx context.Context) (*session.Session, error) {
 	cfg, err := a.load()
 	if err != nil {
@@ -100,8 +99,8 @@ func (a *app) open(ctx context.Context) (*session.Session, error) {
 	return a.openWhole(ctx, cfg, true)
 }
 
-// openWhole is open for a configuration that was read. What the ledger has noted of its
-// account at the billing service is brought up to date if note says so.
+// openWhole is open for a loaded configuration. With note it updates the ledger's facts about its billing
+// account.
 func (a *app) openWhole(ctx context.Context, cfg *config.Config, note bool) (*session.Session, error) {
 	s, err := a.tellFound(session.Open(ctx, cfg, a.ledgerOptions()))
 	if err != nil {
@@ -132,7 +131,7 @@ func (a *app) openAny(ctx context.Context) (*session.Session, error) {
 	return s, s.OpenAnyBilling(a.ErrOut, a.watched())
 }
 
-// watched returns how much is logged for a person who watches.
+// watched returns the log level for a watching person.
 func (a *app) watched() config.Log {
 	how := config.Log{Level: "warning", Format: "text"}
 	if a.verbose {
@@ -151,8 +150,7 @@ func (a *app) with(ctx context.Context, open func(context.Context) (*session.Ses
 	return errors.Join(do(s), damage(s))
 }
 
-// damage returns what was found meanwhile of a ledger that is damaged: what was shown may
-// be wrong.
+// damage returns the damage found in a ledger meanwhile: earlier output may be wrong.
 func damage(s *session.Session) error {
 	_, err := s.Ledger.Verdict()
 	return err

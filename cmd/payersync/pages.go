@@ -102,7 +102,7 @@ of other connections; the limits of a user hold for links, too.`,
 	return c
 }
 
-// notUser fails where a link would limit a user, whose limits are kept with the user.
+// notUser fails if a link would limit a user: a user's limits are stored with the user.
 func notUser(ctx context.Context, s *session.Session, to pages.User) error {
 	if to.Connections == nil {
 		return nil
@@ -114,7 +114,7 @@ func notUser(ctx context.Context, s *session.Session, to pages.User) error {
 	return err
 }
 
-// adminAddress returns the address at which browsers reach the pages that serve shows.
+// adminAddress returns the address of serve's pages for browsers.
 func adminAddress(s *session.Session) (string, error) {
 	address := s.Config.Server.AdminAddress()
 	if address == "" {
@@ -123,7 +123,7 @@ func adminAddress(s *session.Session) (string, error) {
 	return address, nil
 }
 
-// behindPages is what goes on while nobody looks, whatever configuration is in force.
+// behindPages is the background work of the pages, whatever configuration is in force.
 type behindPages struct {
 	lists     *office.Lists // whose names stay in memory
 	standings *office.Standings
@@ -137,8 +137,8 @@ type behindPages struct {
 	door      *pages.Door
 }
 
-// newBehindPages returns what is behind pages: what people ask for is done by a worker, with the
-// session that is in force.
+// newBehindPages returns the background work of pages: a worker executes people's requests, with the session
+// in force.
 func newBehindPages(ledger *state.Ledger, inForce func() *session.Session, by func() runner) *behindPages {
 	return &behindPages{
 		lists: &office.Lists{Ledger: ledger}, standings: &office.Standings{Ledger: ledger}, fetcher: &office.Fetcher{}, ahead: &office.Ahead{}, board: &office.Board{}, door: pages.NewDoor(ledger),
@@ -288,8 +288,8 @@ func (a *app) showPages(ctx context.Context, s *session.Session, address string)
 	return errors.Join(err, <-worked)
 }
 
-// newStarter returns what starts runs that people ask for on the pages: by a worker, with the
-// session that is in force.
+// newStarter returns the starter of runs requested on the pages: a worker executes them, with the session in
+// force.
 func newStarter(ledger *state.Ledger, inForce func() *session.Session, by func() runner) *office.Starter {
 	return &office.Starter{
 		Ledger: ledger,

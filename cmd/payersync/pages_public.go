@@ -17,8 +17,8 @@ import (
 	"payersync/connector/transport"
 )
 
-// mayBePublic fails where others reach the pages and nobody could sign in but by a link that is
-// made on this machine. serve refuses to start by it, a node refuses requests for the pages, and check says the same.
+// mayBePublic fails if others can reach the pages and only links made on this machine could sign anybody in.
+// serve then refuses to start, a node refuses requests for the pages, and check reports it.
 func mayBePublic(ctx context.Context, s *session.Session) error {
 	if !s.Config.Server.AdminPublic() || s.Config.Pages.OIDC != nil {
 		return nil
@@ -31,7 +31,7 @@ func mayBePublic(ctx context.Context, s *session.Session) error {
 		"make the first user with payersync pages users invite NAME --role admin, or set pages.oidc", s.Config.Server.Admin)
 }
 
-// checkPages says whether the pages that serve shows can be.
+// checkPages checks whether serve can show the pages.
 func checkPages(ctx context.Context, s *session.Session) []finding {
 	c := s.Config
 	if c.Server.Admin == "" {
@@ -72,8 +72,8 @@ func providerOf(s *session.Session) *pages.Provider {
 	}
 }
 
-// adminHandler answers with the pages of the installation that is in force. Behind proxies, what
-// does not come from one of them is refused: it could say of itself what it likes.
+// adminHandler answers with the pages of the installation in force. Behind proxies, it refuses requests from
+// elsewhere: their headers cannot be trusted.
 func (svc *service) adminHandler() http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		at := svc.inForce.Load()
@@ -92,13 +92,13 @@ func (svc *service) adminHandler() http.HandlerFunc {
 	}
 }
 
-// network returns what names the network that a request for a page comes from.
+// network returns a function for the network of a page's request.
 func network(c config.Server) func(*http.Request) string {
 	fronts := c.TrustedFronts()
 	return func(r *http.Request) string { return server.Network(r, fronts).String() }
 }
 
-// certificate is one that is renewed on the disk while it is served with.
+// certificate is a certificate renewed on the disk while in use.
 type certificate struct {
 	files *config.TLS
 
@@ -120,8 +120,8 @@ func newCertificate(files *config.TLS) (*certificate, error) {
 	return c, nil
 }
 
-// current returns the certificate as it is on the disk. One that cannot be read, or whose key was
-// not renewed yet, leaves the one before in use.
+// current returns the certificate on the disk. If it is unreadable, or its key is not renewed yet, the
+// earlier one stays in use.
 func (c *certificate) current() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

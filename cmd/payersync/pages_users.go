@@ -84,7 +84,7 @@ the user is limited to, and since when.`,
 	}
 }
 
-// roleNamed returns the role that a person means.
+// roleNamed returns the role of a text.
 func roleNamed(text string) (string, error) {
 	if !slices.Contains(pages.Roles, pages.Role(text)) {
 		return "", usage.Errorf("there is no role %q; it is viewer, operator or admin", text)
@@ -135,7 +135,7 @@ password, which ends all logins of before; the role and the limits stay.`,
 	return c
 }
 
-// limitsNamed returns the connections that a person means.
+// limitsNamed returns the connections of a text.
 func limitsNamed(s *session.Session, typed []string) ([]string, error) {
 	for _, name := range typed {
 		if _, err := s.Config.One(name); err != nil {

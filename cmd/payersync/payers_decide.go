@@ -20,10 +20,10 @@ import (
 	"payersync/state"
 )
 
-// leastBulk is the score below which pairs are not accepted together.
+// leastBulk is the lowest score for accepting pairs together.
 const leastBulk = 60
 
-// decision is what every command that decides on pairs takes.
+// decision holds the flags shared by the commands for decisions on pairs.
 type decision struct {
 	yes    bool
 	reason string
@@ -138,7 +138,7 @@ say what was decided before are passed over, so a file may be read twice.`,
 	return c
 }
 
-// readMatches reads a review list that people have filled in.
+// readMatches reads a filled review list.
 func readMatches(file string) (match.Sheet, error) {
 	f, err := os.Open(file) //nolint:gosec // the person at the keyboard names it; it is only read
 	if err != nil {
@@ -153,7 +153,7 @@ func readMatches(file string) (match.Sheet, error) {
 	return sheet, err
 }
 
-// wrongFile says everything that is wrong with a file, of which nothing was taken.
+// wrongFile lists all mistakes of a file, of which nothing counts.
 func wrongFile(file string, problems match.CSVError) error {
 	var lines []string
 	for _, p := range problems {
@@ -168,7 +168,7 @@ type saying struct {
 	says state.Word
 }
 
-// pairsOf returns the pairs of a list that somebody has decided on.
+// pairsOf returns the decided pairs of a list.
 func pairsOf(sheet match.Sheet) (pairs []pair) {
 	for _, row := range sheet.Rows {
 		if row.Decision != match.Undecided {
@@ -205,8 +205,7 @@ func (r *review) decided(sheet match.Sheet) (said []saying, problems match.CSVEr
 	return said, problems
 }
 
-// withNew adds to what was said the rejections of everybody else who looks like a record
-// that is new.
+// withNew adds a rejection of every other match for records declared new.
 func (r *review) withNew(ctx context.Context, s *session.Session, sheet match.Sheet, said []saying) ([]saying, error) {
 	has, seen := map[pair]bool{}, map[string]bool{}
 	for _, w := range said {
@@ -244,8 +243,7 @@ func (r *review) doneBefore(w saying) bool {
 	return r.words[w.pair] == w.says || is && r.double != w.pair && (linked == w.customer) == (w.says == state.WordAccept)
 }
 
-// pick returns both sides of a pair as they are now; or the column that is wrong, and what
-// is wrong with it.
+// pick returns both present sides of a pair; or the wrong column, with the reason.
 func (r *review) pick(w saying) (ours, theirs match.Side, column, problem string) {
 	record, has := r.record(w.record)
 	if !has {
@@ -291,8 +289,8 @@ func (a *app) decideOne(ctx context.Context, s *session.Session, r *review, p pa
 	return a.decide(ctx, s, r, []saying{w}, d)
 }
 
-// second returns what is told of a customer that looks like a second one of a linked record, when it is rejected for that; ""
-// for any other pair.
+// second returns the finding about a probable second customer of a linked record, when that one is rejected;
+// "" for any other pair.
 func (r *review) second(ctx context.Context, w saying) (string, error) {
 	if w.says != state.WordReject || r.linked[w.record] == "" {
 		return "", nil

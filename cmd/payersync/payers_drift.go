@@ -148,7 +148,7 @@ func (a *app) driftOf(ctx context.Context, s *session.Session, p state.Payer) (s
 	return s.Syncer.DriftOf(ctx, conn, p)
 }
 
-// wayOut is one of the commands that end a drift.
+// wayOut is one of the commands to end a drift.
 type wayOut struct {
 	act      connector.Act
 	name     string

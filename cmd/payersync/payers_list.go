@@ -265,8 +265,7 @@ func (a *app) payerPrinter(l payerListing) (write func(office.Page) error, end f
 	}, out.Close
 }
 
-// payerRow is a record as payers list prints it as JSON; personal values only where they were
-// asked for.
+// payerRow is a record in the JSON of payers list; personal values only on request.
 type payerRow struct {
 	state.RecordRow
 	Name     *string `json:"name,omitempty"`
@@ -298,7 +297,7 @@ func payerReports(rows []state.RecordRow, columns []string) []payerRow {
 	return out
 }
 
-// shownColumns are the columns of a listing; those of persons are left out of one whose names are sealed.
+// shownColumns are the columns of a listing, without the personal ones if names are sealed.
 func (l payerListing) shownColumns(sealed bool) (columns []payerColumn) {
 	names := l.columns
 	if len(names) == 0 {
@@ -350,7 +349,7 @@ func (a *app) payerTable(l payerListing) (write func(office.Page) error, end fun
 		}
 }
 
-// firstToGo are the columns that a narrow terminal does without, the first one first.
+// firstToGo are the columns dropped on a narrow terminal, in order.
 var firstToGo = []string{"Customer", "Key", "Connection"}
 
 // tellPage says what the list does not show.

@@ -153,7 +153,7 @@ func (r *review) list(ctx context.Context) iter.Seq2[[]match.Customer, error] {
 	}
 }
 
-// look reads what is there now of the pairs that somebody has named.
+// look reads the present state of the named pairs.
 func (r *review) look(ctx context.Context, named []pair) error {
 	r.customers, r.linked = map[string]match.Customer{}, map[string]string{}
 	records, ids := map[string]bool{}, map[string]bool{}
@@ -192,7 +192,7 @@ func (r *review) look(ctx context.Context, named []pair) error {
 // othersShown is how many customers of a record are shown besides the proposed one.
 const othersShown = 3
 
-// find makes the review list of the records that nobody has decided on. Those with a customer that is free are held by plans.
+// find makes the review list of the undecided records. Plans hold those with a free customer.
 func (r *review) find(ctx context.Context) ([]match.Suggestion, error) {
 	var short *reconcile.ShortListError
 	if err := r.Reconciler.Prove(ctx, r.Ledger.Now()); err != nil && !errors.As(err, &short) {
@@ -304,8 +304,8 @@ func (a *app) printMatches(ctx context.Context, r *review, found []match.Suggest
 	return err
 }
 
-// printBulk says how many records wait for a decision, how many pairs may be accepted together, and which ones lack little
-// for that.
+// printBulk prints the number of undecided records, the number of pairs to accept together, and the pairs
+// just short of that.
 func (a *app) printBulk(found []match.Suggestion, open int) {
 	bulk, lacking := 0, map[int]int{}
 	words := map[int]string{}
@@ -353,7 +353,7 @@ func (a *app) printSides(ours, theirs match.Side) {
 
 func join(texts ...string) string { return strings.TrimSpace(strings.Join(texts, " ")) }
 
-// writeMatches writes the list to a new file: one that is there may hold decisions.
+// writeMatches writes the list to a new file: an existing one may hold decisions.
 func (a *app) writeMatches(ctx context.Context, r *review, file string, found []match.Suggestion) error {
 	shown, err := r.shown(ctx, found)
 	if err != nil {

@@ -60,7 +60,7 @@ cancel or close it. --separate takes the word back; a customer that has moved st
 	return c
 }
 
-// oneRecord finds the one record that id names, in a connection if one is given.
+// oneRecord finds the one record of an id, in a connection if one is given.
 func oneRecord(ctx context.Context, s *session.Session, id, connection string) (state.RecordID, error) {
 	found, err := s.Ledger.FindRecords(ctx, id)
 	if err != nil {

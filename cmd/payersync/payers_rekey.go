@@ -62,8 +62,8 @@ that sync.`,
 	return c
 }
 
-// holderOf finds the payer that holder names. It looks for the source id in the record's own
-// connection first, where moved customers keep it, and then for any id in every connection.
+// holderOf finds the payer of holder. It looks for the source id in the record's own connection first, which
+// keeps moved customers' ids, and then for any id in every connection.
 func holderOf(ctx context.Context, s *session.Session, record, holder string) (state.Payer, error) {
 	records, err := s.Ledger.FindRecords(ctx, record)
 	if err != nil {
@@ -78,8 +78,7 @@ func holderOf(ctx context.Context, s *session.Session, record, holder string) (s
 	return onePayer(ctx, s, holder)
 }
 
-// recordNamed returns the record that is to have a payer's customer: its own, or the one that
-// id names.
+// recordNamed returns the record to get a payer's customer: the payer's own, or that of id.
 func recordNamed(ctx context.Context, s *session.Session, id string, p state.Payer, other bool) (state.RecordID, error) {
 	own := state.RecordID{Connection: p.Connection, SourceID: p.SourceID}
 	if !other {

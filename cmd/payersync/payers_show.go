@@ -58,7 +58,8 @@ details are never shown.`,
 	return c
 }
 
-// findRecords returns the records that text names: by an id, or one record by its name. A blank connection stands for all.
+// findRecords returns the records of a text: by an id, or one record by its name. A blank connection stands
+// for all.
 func findRecords(ctx context.Context, ledger *state.Ledger, connection, text string) ([]state.RecordID, error) {
 	elsewhere := func(id state.RecordID) bool { return connection != "" && id.Connection != connection }
 	found, err := ledger.FindRecords(ctx, text)
@@ -94,7 +95,7 @@ func of(connection string) string {
 	return " of " + connection
 }
 
-// mappingOf loads the mapping that a connection is configured with.
+// mappingOf loads the configured mapping of a connection.
 func (a *app) mappingOf(ctx context.Context, s *session.Session, connection string) (*mapping.Mapping, error) {
 	conn, err := a.storedAs(ctx, s, connection)
 	if err != nil {
@@ -213,7 +214,7 @@ func (a *app) printCustomerAs(title string, c *connector.Customer, notSent []str
 	}
 }
 
-// printHeldValues prints what the billing service was last read to hold, and where that is not what was sent.
+// printHeldValues prints the customer's values at the last read, and the differences to the values sent.
 func (a *app) printHeldValues(r office.Payer) {
 	holds := r.Holds()
 	if len(holds) == 0 {
@@ -238,7 +239,7 @@ func (a *app) printHeldValues(r office.Payer) {
 	}
 }
 
-// notSentNote is behind a field that the dialect cannot write.
+// notSentNote follows a field that the dialect cannot write.
 const notSentNote = "  (not sent: the short spelling of addresses has none)"
 
 func (a *app) printChanges(changes []state.PastChange) {

@@ -42,7 +42,7 @@ is kept: payersync approve lets it go when it is above the limits.`,
 	return c
 }
 
-// changeReport is one of the changes that `plan --output json` prints.
+// changeReport is one change in `plan --output json`.
 type changeReport struct {
 	SourceID  string                  `json:"source_id"`
 	Key       connector.Key           `json:"key"`
@@ -103,9 +103,8 @@ func (a *app) showPlan(ctx context.Context, s *session.Session, res syncer.Resul
 	return nil
 }
 
-// printPlan prints a plan as one line of JSON: the run's result, and beside its
-// members the lists "changes" and "held", whose elements are printed as they are
-// read, because a plan may be larger than memory.
+// printPlan prints a plan as one line of JSON: the run's result, and beside its members the lists "changes"
+// and "held". It prints their elements as it reads them, because a plan may be larger than memory.
 func (a *app) printPlan(ctx context.Context, s *session.Session, res syncer.Result) error {
 	out := show.NewList(a.Out)
 	out.Open(res)
@@ -139,7 +138,7 @@ func summary(p state.Plan) string {
 		p.Creates, alike, p.Adopts, p.Updates, connector.Plural(p.Links, "signing link"), p.Holds)
 }
 
-// printSendingTime says how long a plan takes to send at a rate of requests a second, where a person would notice.
+// printSendingTime prints the duration of sending a plan at a rate of requests a second, if it is noticeable.
 func (a *app) printSendingTime(p state.Plan, rate float64) {
 	if text := sendingTime(p, rate); text != "" {
 		fmt.Fprintln(a.Out, text)

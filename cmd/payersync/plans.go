@@ -138,7 +138,7 @@ func findPlan(ctx context.Context, s *session.Session, do, id string) (state.Pla
 	return plan, err
 }
 
-// plannedChange is one of the changes that `plans show --output json` prints.
+// plannedChange is one change in `plans show --output json`.
 type plannedChange struct {
 	changeReport
 	Approved bool             `json:"approved"`
@@ -222,7 +222,7 @@ func (a *app) storedJSON(ctx context.Context, s *session.Session, row office.Pla
 	return out.Close()
 }
 
-// printPending prints the changes of a plan that wait to be sent by it.
+// printPending prints the changes still to be sent by a plan.
 func (a *app) printPending(ctx context.Context, s *session.Session, row office.Plan, limit int, p privacy) error {
 	if row.Pending == 0 {
 		return nil
@@ -249,7 +249,7 @@ func (a *app) printPending(ctx context.Context, s *session.Session, row office.P
 	return nil
 }
 
-// printListed prints what became of the changes of a plan that do not wait to be sent by it.
+// printListed prints the outcomes of a plan's other changes.
 func (a *app) printListed(ctx context.Context, s *session.Session, plan state.Plan, limit int, p privacy) error {
 	counts, err := s.Ledger.OutcomeCounts(ctx, plan)
 	total := 0
@@ -276,7 +276,7 @@ func (a *app) printListed(ctx context.Context, s *session.Session, plan state.Pl
 	return nil
 }
 
-// printOutcome prints a change that a plan listed, what became of it, and its values.
+// printOutcome prints a change listed by a plan, its outcome, and its values.
 func (a *app) printOutcome(plan state.Plan, c state.ListedChange, who string, p privacy) {
 	fmt.Fprintf(a.Out, "  %s %s  %s, run %d\n", a.action(string(c.Action)), who, office.OutcomeOf(plan, c), c.RunID)
 	if why := office.WhyOf(c.PastChange); why != "" {
@@ -290,7 +290,7 @@ func (a *app) printOutcome(plan state.Plan, c state.ListedChange, who string, p 
 	}
 }
 
-// printLost prints the payers that a standstill would lose.
+// printLost prints the payers lost by a standstill.
 func (a *app) printLost(ctx context.Context, s *session.Session, plan state.Plan, limit int, p privacy) error {
 	shown := 0
 	err := office.EachLost(ctx, s.Ledger, plan, limit, func(l state.LostPayer) error {
@@ -314,7 +314,7 @@ func (a *app) printLost(ctx context.Context, s *session.Session, plan state.Plan
 	return err
 }
 
-// printStored prints what a plan is and where it stands.
+// printStored prints a plan and its state.
 func (a *app) printStored(r office.Plan, rate float64) {
 	fmt.Fprintf(a.Out, "Plan %d of %s: %s\n", r.ID, r.Connection, summary(r.Plan))
 	if r.Pending > 0 {
@@ -343,7 +343,7 @@ func (a *app) printStored(r office.Plan, rate float64) {
 	}
 }
 
-// standingOf says where a plan stands, and what may be done.
+// standingOf describes the state of a plan, and the possible next steps.
 func standingOf(r office.Plan) string {
 	switch r.State {
 	case state.PlanWaiting:

@@ -14,13 +14,11 @@ import (
 )
 
 const (
-	// lookEvery is how often the configuration is read to see whether it changed. It is read
-	// rather than watched: what it refers to (the files of secrets, wherever they are) belongs
-	// to it, and files that are swapped by link, as Kubernetes does it, or lie on a share tell
-	// a watcher nothing.
+	// lookEvery is how often the configuration is read to see whether it changed. It is read rather than
+	// watched: the files of secrets belong to it, wherever they are, and a watcher sees neither links swapped
+	// by Kubernetes nor changes on a share.
 	lookEvery = 5 * time.Second
-	// againAfter is when a configuration is tried again that is right in itself and could
-	// not be used.
+	// againAfter is the pause before another try of a valid configuration that could not be used.
 	againAfter = time.Minute
 )
 
@@ -48,9 +46,8 @@ func (svc *service) newReloader(started *config.Config) *reloader {
 	return &reloader{service: svc, started: started, taken: started}
 }
 
-// run follows the configuration until ctx ends: at once when it is asked to by a signal, and
-// by itself when the file has changed and stayed so from one look to the next, because
-// whoever writes it may not be done.
+// run follows the configuration until ctx ends: at once on a signal, and by itself when the file has changed
+// and stayed the same from one look to the next, because its author may not be done.
 func (r *reloader) run(ctx context.Context, asked <-chan os.Signal) {
 	r.begin(ctx)
 	defer r.end(ctx)
@@ -126,8 +123,8 @@ func (r *reloader) follow(ctx context.Context, now look) {
 	r.tell(ctx, wrong, restart)
 }
 
-// use makes an installation of a configuration and puts it in force. Running work goes on with
-// the configuration before. It returns the keys that wait for a restart.
+// use builds an installation from a configuration and puts it in force. Running work goes on with the earlier
+// configuration. It returns the keys that wait for a restart.
 func (r *reloader) use(ctx context.Context, file *config.Config) (restart []string, err error) {
 	cfg := *file
 	restart = cfg.KeepUntilRestart(r.started)
@@ -155,8 +152,8 @@ func (r *reloader) use(ctx context.Context, file *config.Config) (restart []stri
 	return restart, nil
 }
 
-// tell keeps what is wrong with the configuration for the status, and then logs it once: who reads
-// the log finds it in the status.
+// tell stores the mistakes of the configuration for the status, and then logs them once: so the status has
+// them before the log.
 func (r *reloader) tell(ctx context.Context, wrong string, restart []string) {
 	if wrong != r.noted.Problem || !slices.Equal(restart, r.noted.Restart) {
 		if err := r.note(ctx, wrong, restart); err != nil && ctx.Err() == nil {

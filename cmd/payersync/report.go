@@ -91,7 +91,7 @@ type keptRow struct {
 	days             int
 }
 
-// lists reports whether a row is among those that are listed.
+// lists reports whether a row is listed.
 func (r *reporting) lists(row office.ReportRow, table bool) bool {
 	if r.class != "" || !table {
 		return r.class == "" || row.Class == r.class
@@ -124,7 +124,7 @@ func (a *app) printReport(ctx context.Context, s *session.Session, r *reporting)
 	return nil
 }
 
-// upToLimit hands over the rows that are listed, up to the limit.
+// upToLimit passes on the listed rows, up to the limit.
 func (r *reporting) upToLimit(do func(office.ReportRow) error) func(office.ReportRow) error {
 	n := 0
 	return func(row office.ReportRow) error {
@@ -140,8 +140,8 @@ func (r *reporting) upToLimit(do func(office.ReportRow) error) func(office.Repor
 	}
 }
 
-// keep keeps where the rows of a table come: what has left comes first, and then what has stood
-// longest. No more are held in memory than twice the limit.
+// keep stores the rows of a table in order: removed records first, then the longest in their class. It holds
+// at most twice the limit in memory.
 func (r *reporting) keep(row office.ReportRow) error {
 	if r.lists(row, true) {
 		r.kept = append(r.kept, keptRow{state.RecordID{Connection: row.Connection, SourceID: row.SourceID}, row.Class == standing.LeftBehind, row.Name != "", row.Status != "", row.Days})
@@ -167,7 +167,7 @@ func (r *reporting) cut() {
 	}
 }
 
-// noteOfReport counts records of which something is to be known; its keys are public.
+// noteOfReport counts records with a note; its keys are public.
 type noteOfReport struct {
 	Note    string `json:"note"`
 	Records int    `json:"records"`
@@ -259,8 +259,8 @@ func (a *app) showReport(ctx context.Context, s *session.Session, whole office.R
 	return a.reportTable(ctx, s, whole.At, r)
 }
 
-// reportTable prints the rows that were kept, some at a time. One that has moved on meanwhile so that
-// it is no longer listed is left out.
+// reportTable prints the kept rows, some at a time. It omits a row that changed meanwhile and is no longer
+// listed.
 func (a *app) reportTable(ctx context.Context, s *session.Session, at time.Time, r *reporting) error {
 	var blank []string // columns
 	if !slices.ContainsFunc(r.kept, func(k keptRow) bool { return k.named }) {
@@ -313,7 +313,7 @@ func ageTitles() []string {
 	return append(out, fmt.Sprintf("over %d", from-1))
 }
 
-// totalCells returns the totals that are not zero, and their sum.
+// totalCells returns the totals other than zero, and their sum.
 func totalCells(whole office.Report) (rows [][]string) {
 	sum := office.Total{Title: "together"}
 	for _, t := range append(slices.Clone(whole.Totals), sum) {
@@ -343,7 +343,7 @@ func payersLine(whole office.Report) string {
 	return line
 }
 
-// actsLine says how many records wait for whom, the most first.
+// actsLine prints the number of records waiting for each party, the most first.
 func actsLine(whole office.Report) string {
 	waits := whole.Acts()
 	var parts []string

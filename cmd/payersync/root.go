@@ -32,8 +32,8 @@ type app struct {
 	verbose bool // --verbose
 }
 
-// run carries out one command line and returns its exit code. It is the whole
-// program but for the process around it, so that tests and the demo call it too.
+// run executes one command line and returns its exit code. It is the whole program except the process around
+// it, so tests and the demo call it too.
 func run(ctx context.Context, p program, args []string) int {
 	a := &app{program: p, now: p.clock}
 	if a.now == nil {
@@ -56,7 +56,7 @@ func run(ctx context.Context, p program, args []string) int {
 	return exitCode(err)
 }
 
-// legible refuses arguments that are no text: what is kept of them would be another one.
+// legible refuses arguments other than valid text: their stored form would differ.
 func legible(args []string) error {
 	for i, arg := range args {
 		if connector.Clean(arg) != arg {
@@ -157,8 +157,7 @@ is known, or far fewer would be payers · 130 interrupted.`,
 	return root
 }
 
-// usageArgs lets a command that is called with the wrong arguments say how it is
-// called.
+// usageArgs adds a command's usage to the error of wrong arguments.
 func usageArgs(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
@@ -174,7 +173,7 @@ func usageArgs(c *cobra.Command) {
 	}
 }
 
-// subcommands makes a command that only holds others.
+// subcommands makes a command that only groups others.
 func subcommands(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	c.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -194,7 +193,7 @@ func didYouMean(word string, known []string) string {
 	return ""
 }
 
-// namesOf returns the names of the commands that help lists.
+// namesOf returns the names of the commands listed by help.
 func namesOf(commands []*cobra.Command) (names []string) {
 	for _, c := range commands {
 		if c.IsAvailableCommand() {
@@ -204,7 +203,7 @@ func namesOf(commands []*cobra.Command) (names []string) {
 	return names
 }
 
-// flagError says what is wrong with a flag, and which one was probably meant.
+// flagError explains a mistake in a flag, and suggests the probable one.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -228,7 +227,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usage.Errorf("%w; see %s --help", err, cmd.CommandPath())
 }
 
-// flagsOf returns the flags of a command that help lists.
+// flagsOf returns the flags of a command listed by help.
 func flagsOf(cmd *cobra.Command) (names []string) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
@@ -238,8 +237,7 @@ func flagsOf(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// oneOf refuses a value of a filter that nothing can have: the empty list that it
-// gives would look like good news.
+// oneOf refuses a filter's value that matches nothing ever: the empty list would look like good news.
 func oneOf[T ~string](flag, value string, known ...T) error {
 	if value == "" || slices.Contains(known, T(value)) {
 		return nil
@@ -259,7 +257,7 @@ func actor() string {
 	return "unknown"
 }
 
-// shortEnough fails where a flag that says why somebody acts is longer than a reason may be.
+// shortEnough fails if a flag with a person's reason is longer than a reason may be.
 func shortEnough(c *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		if f := c.Flags().Lookup(name); f != nil && utf8.RuneCountInString(f.Value.String()) > office.LongestReason {

@@ -121,8 +121,8 @@ func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
 	return errors.Join(err, <-caught)
 }
 
-// openMail opens the port that letters are caught on. One that is taken is told of,
-// and the sandbox has no mail server then; nor has it without an address.
+// openMail opens the port for catching letters. If the port is taken, it says so, and the sandbox has no mail
+// server; nor does it without an address.
 func (a *app) openMail(ctx context.Context, address string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
@@ -139,7 +139,7 @@ func (a *app) openMail(ctx context.Context, address string) (net.Listener, error
 	return mail, nil
 }
 
-// newSandbox makes a sandbox that is reached through listener, as opt says beyond that.
+// newSandbox makes a sandbox behind listener, with the options opt.
 func newSandbox(listener net.Listener, secret connector.Secret, opt sandbox.Options) *sandbox.Sandbox {
 	var seed [8]byte
 	_, _ = rand.Read(seed[:]) // never fails (crypto/rand)

@@ -14,14 +14,13 @@ import (
 	"payersync/connector/syncer"
 )
 
-// shownRows is how many rows that could not be taken whole are told of singly.
+// shownRows is the number of imperfect rows reported individually.
 const shownRows = 20
 
 // rowsBetween is how many rows are taken between two looks at how far it is.
 const rowsBetween = 100
 
-// columnsOfCustomers are the headings that a customer is read from, without case,
-// blanks and underlines.
+// columnsOfCustomers are the headings of a customer's fields, without case, blanks and underlines.
 var columnsOfCustomers = map[string][]string{
 	"name":     {"name", "customer", "customername", "companyname", "company", "contactname", "kunde", "firma"},
 	"email":    {"email", "e-mail", "emailaddress"},
@@ -35,7 +34,7 @@ var columnsOfCustomers = map[string][]string{
 	"key":      {"key", "externalid", "accountnumber", "customernumber", "kundennummer"},
 }
 
-// roster is the columns of a file that customers are read from.
+// roster is the columns of a file of customers.
 type roster struct {
 	at      map[string]int // the column of each of columnsOfCustomers
 	pairs   map[int]string // columns of externalData, with their names
@@ -76,8 +75,7 @@ func (r roster) cell(row []string, field string) string {
 	return ""
 }
 
-// customer returns the row as the service's JSON, with the keys that it carries as
-// one text, by which those that stand twice are counted.
+// customer returns the row as the service's JSON, with its keys as one text, for counting repeated ones.
 func (r roster) customer(row []string) (raw json.RawMessage, keys string) {
 	out := map[string]any{"name": r.cell(row, "name")}
 	person, address, external := map[string]string{}, map[string]string{}, map[string]string{}

@@ -71,8 +71,8 @@ func (r rehearsal) start(model *sandbox.Sandbox) {
 	model.SetView(r.view)
 }
 
-// pasted is the block of a configuration that speaks to the sandbox. What single
-// switches change is left to the person, who is trying whether it is found.
+// pasted is the configuration's block for the sandbox. It leaves the effects of single switches out, so the
+// person can test whether they are found.
 func pasted(baseURL, profile string, model *sandbox.Sandbox) string {
 	switches := model.Switches()
 	var out strings.Builder
@@ -163,7 +163,7 @@ are: twice, or without a key.
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// hanging is text behind first, in lines that fit; the later ones are further in.
+// hanging is text behind first, in fitting lines; the later ones are indented.
 func hanging(first, text string) string {
 	var out strings.Builder
 	line := first

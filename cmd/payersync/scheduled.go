@@ -34,9 +34,8 @@ func syncNow(ctx context.Context, s *session.Session, c config.Connection, trigg
 	return runLogged(ctx, s, conn, syncer.Options{Trigger: trigger, Actor: "schedule", Holder: holder()})
 }
 
-// syncFor makes one run because a person asks for it on the pages: as payersync sync does, with
-// the mapping as it stands in its file, and nobody to ask about a plan above the limits. It logs
-// how the run ended, once.
+// syncFor makes one run at a person's request on the pages: like payersync sync, with the mapping in its
+// file, and nobody to approve a plan above the limits. It logs the run's end, once.
 func syncFor(ctx context.Context, s *session.Session, c config.Connection, by string, opened func(int64), progress func(syncer.Progress)) error {
 	conn, err := s.Connection(ctx, c)
 	if err != nil {
@@ -48,7 +47,7 @@ func syncFor(ctx context.Context, s *session.Session, c config.Connection, by st
 	return runLogged(ctx, s, conn, syncer.Options{Trigger: worker.TriggerManual, Actor: by, Holder: holder() + " for " + by, Opened: opened, Progress: progress})
 }
 
-// runLogged makes one run that sends, and logs how it ended.
+// runLogged makes one sending run, and logs its end.
 func runLogged(ctx context.Context, s *session.Session, conn syncer.Connection, o syncer.Options) error {
 	failures := failureLog{log: s.Log}
 	o.Kind, o.Decided, o.Failed = connector.RunSync, decisionsTo(s.Log), failures.failed
@@ -82,9 +81,8 @@ func runLogged(ctx context.Context, s *session.Session, conn syncer.Connection, 
 	return res.Err
 }
 
-// connectionInForce opens a connection for a run that nobody watches. A mapping
-// file that is not right never replaces a good one: the version of the last run
-// stays in force, and what is wrong stands in the status until it is mended.
+// connectionInForce opens a connection for an unattended run. An invalid mapping file never replaces a good
+// one: the version of the last run stays in force, and the status shows the mistake until it is corrected.
 func connectionInForce(ctx context.Context, s *session.Session, c config.Connection) (syncer.Connection, error) {
 	conn, err := s.Source(ctx, c)
 	if err != nil {
@@ -104,7 +102,7 @@ func connectionInForce(ctx context.Context, s *session.Session, c config.Connect
 	return conn, tellOfMapping(ctx, s, c, m, wrong)
 }
 
-// lastGood loads the version that the connection's last run was bound to.
+// lastGood loads the version of the connection's last run.
 func lastGood(ctx context.Context, s *session.Session, c config.Connection, info connector.SourceInfo) (*mapping.Mapping, error) {
 	v, err := s.Ledger.MappingInForce(ctx, c.Name)
 	if err != nil {
@@ -171,9 +169,8 @@ func sweepNow(ctx context.Context, s *session.Session) error {
 	return errors.Join(err, tellOfSubscription(ctx, s))
 }
 
-// tellOfSubscription looks at the webhook subscription and logs what is the matter
-// with it at every sweep, because nothing else would, and once that it is right
-// again.
+// tellOfSubscription checks the webhook subscription. It logs a problem at every sweep, because nothing else
+// would, and the recovery once.
 func tellOfSubscription(ctx context.Context, s *session.Session) error {
 	f, news, err := followSubscription(ctx, s)
 	switch {

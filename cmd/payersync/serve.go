@@ -193,22 +193,21 @@ func (svc *service) follow(ctx context.Context) *sync.WaitGroup {
 	return following
 }
 
-// counted gives the ledger what was counted last of requests that were refused.
+// counted gives the ledger the last counts of refused requests.
 func (svc *service) counted() {
 	if err := svc.refusals.Close(svc.inForce.Load().Ledger); err != nil {
 		svc.uncounted(err)
 	}
 }
 
-// uncounted says that the ledger does not know how many requests were refused. Nothing else
-// goes by it.
+// uncounted logs that the ledger lacks counts of refused requests. Nothing else depends on them.
 func (svc *service) uncounted(why error) {
 	svc.log.WithError(forLog(why)).Warn("the ledger did not take how many webhook requests were refused; they stay counted in memory while payersync serves")
 }
 
-// whenSound runs work once the whole ledger was found sound: deliveries wait for that in
-// the endpoint, and nothing is read from others or sent to them before. Where it lies as it was left, the look goes on
-// beside the work, which damage ends.
+// whenSound runs work after the whole ledger was found sound: until then the endpoint keeps deliveries, and
+// no request leaves. If the file is as it was left, the check goes on beside the work, and damage ends the
+// work.
 func whenSound(ctx context.Context, s *session.Session, work func(context.Context) error) error {
 	err := s.Ledger.Sound(ctx)
 	if ctx.Err() != nil {

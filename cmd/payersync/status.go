@@ -76,7 +76,7 @@ type statusReport struct {
 	Refusals     []state.Refusals        `json:"webhook_refusals"` // requests to the webhook endpoint of the last days that were not taken in
 }
 
-// standingReport counts where the records of the books stand; its keys are public.
+// standingReport counts the records by class; its keys are public.
 type standingReport struct {
 	Records int                  `json:"records"`
 	Payers  int                  `json:"payers"` // of the records, those that neither left nor were left out
@@ -114,7 +114,7 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 	return nil
 }
 
-// readPayers reads where the payers stand, and what needs a person.
+// readPayers reads the classes of the payers, and the findings for a person.
 func (r *statusReport) readPayers(ctx context.Context, s *session.Session) error {
 	count, err := office.CountNow(ctx, s.Ledger, s.Config.Billing.LinkValid.Length())
 	if err != nil {
@@ -128,8 +128,8 @@ func (r *statusReport) readPayers(ctx context.Context, s *session.Session) error
 	return err
 }
 
-// readRuns reads how the last runs ended, their plans, whom these do not ask, and how they met the sources. Nobody can do
-// anything about a connection that is not configured any more.
+// readRuns reads the ends of the last runs, their plans, the payers these do not ask, and the state of the
+// sources. It skips removed connections, about which nobody can do anything.
 func (r *statusReport) readRuns(ctx context.Context, s *session.Session) (err error) {
 	if r.NotAsked, err = office.NotAskedBy(ctx, s.Ledger, "", mappingFiles(s)); err != nil {
 		return err
@@ -351,7 +351,7 @@ func (a *app) printCounts(title string, counts map[string]int, label func(string
 	fmt.Fprintln(a.Out)
 }
 
-// jobTable returns the jobs that ever began: who keeps the schedules elsewhere has none.
+// jobTable returns the jobs with a first run; there are none if another scheduler runs the commands.
 func jobTable(jobs []jobRow, served bool) (rows [][]string) {
 	for _, j := range jobs {
 		if j.BegunAt.IsZero() {

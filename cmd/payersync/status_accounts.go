@@ -18,7 +18,8 @@ import (
 	"payersync/state"
 )
 
-// lookedAtOnce is how many accounts are looked at together whose summary is stale: a look waits for the database most of the time.
+// lookedAtOnce is the number of accounts with a stale summary checked together: a check mostly waits for the
+// database.
 const lookedAtOnce = 8
 
 // accountStatus is an account as status shows it beside others; its keys are public.
@@ -37,7 +38,7 @@ type accountStatus struct {
 	failed error
 }
 
-// newAccountStatus returns the status of an account of which nothing is known yet.
+// newAccountStatus returns the status of an account without any facts yet.
 func newAccountStatus(a state.AccountInfo) accountStatus {
 	return accountStatus{Account: a.Name, State: a.State, NotOpenOn: []string{}, Conditions: []condition.Condition{}}
 }
@@ -136,8 +137,8 @@ func problemsOf(nodes []nodeRow) (problems []string) {
 	return problems
 }
 
-// lookAtAccounts returns how accounts are, in their order: as the last look of a node found, and as a look finds now where
-// an account was written to or changed since.
+// lookAtAccounts returns the states of accounts, in their order: from a node's last check, or from a new
+// check if the account has changed since.
 func (a *app) lookAtAccounts(ctx context.Context, accounts []state.AccountInfo, nodes []nodeRow) ([]accountStatus, error) {
 	server := a.node.server
 	summaries, err := server.Summaries(ctx, false)

@@ -34,9 +34,8 @@ func followSubscription(ctx context.Context, s *session.Session) (f state.Subscr
 	})
 }
 
-// lookAtSubscription returns what the ledger knows of the webhook subscription,
-// with what the service shows of it now. billing.ErrNotShown means that it shows
-// nothing, which says nothing of the subscription.
+// lookAtSubscription returns the ledger's facts about the webhook subscription, with the service's present
+// list. billing.ErrNotShown means the service lists none, which says nothing about the subscription.
 func lookAtSubscription(ctx context.Context, s *session.Session) (state.SubscriptionFacts, error) {
 	f, err := s.Ledger.Subscription(ctx)
 	if err != nil {
@@ -85,8 +84,7 @@ func seeSubscription(ctx context.Context, s *session.Session, f state.Subscripti
 // mostSubscriptions bounds how many subscriptions of a service are kept.
 const mostSubscriptions = 100
 
-// shownNow returns the subscriptions as the ledger keeps them, each with the time since which
-// it has been shown so.
+// shownNow returns the subscriptions in the ledger's form, each with the time since it has been listed so.
 func shownNow(listed []billing.Subscription, before []state.Subscription, now time.Time) []state.Subscription {
 	out := []state.Subscription{}
 	for _, sub := range listed[:min(len(listed), mostSubscriptions)] {
@@ -100,8 +98,8 @@ func shownNow(listed []billing.Subscription, before []state.Subscription, now ti
 	return out
 }
 
-// judgeConfigured says whether the configuration names what was subscribed to. Where it does
-// not, another subscription is wanted than there is, as when somebody replaced it.
+// judgeConfigured reports whether the configuration names the subscribed address and events. If not, the
+// subscription must be replaced, or somebody replaced it.
 func judgeConfigured(hook *config.Webhook, expected *state.Subscription) (state.SubscriptionProblem, string) {
 	if expected == nil {
 		return "", ""
@@ -127,15 +125,14 @@ func judgeConfigured(hook *config.Webhook, expected *state.Subscription) (state.
 	return "", ""
 }
 
-// unnamed returns the events that are not among others, however they are written.
+// unnamed returns the events missing among others, in any spelling.
 func unnamed(events, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(events), func(event string) bool {
 		return slices.ContainsFunc(others, func(other string) bool { return strings.EqualFold(event, other) })
 	})
 }
 
-// judgeSubscription says what became of the subscription that is expected. Before
-// one is known there is nothing to miss.
+// judgeSubscription returns the problem of the expected subscription. Without one, nothing can be missing.
 func judgeSubscription(expected *state.Subscription, shown []state.Subscription) (state.SubscriptionProblem, string) {
 	if expected == nil {
 		return "", ""
@@ -157,7 +154,7 @@ func judgeSubscription(expected *state.Subscription, shown []state.Subscription)
 	return "", ""
 }
 
-// judgeOthers says what stands in place of a subscription that is gone.
+// judgeOthers describes the subscriptions in place of a missing one.
 func judgeOthers(expected *state.Subscription, shown []state.Subscription) (state.SubscriptionProblem, string) {
 	switch {
 	case sendingTo(shown, expected.URL) != nil:
@@ -170,7 +167,7 @@ func judgeOthers(expected *state.Subscription, shown []state.Subscription) (stat
 	return state.SubscriptionDeleted, "The webhook subscription is gone from the billing service."
 }
 
-// sendingTo returns the first subscription that sends to an address; nil for none.
+// sendingTo returns the first subscription to an address; nil for none.
 func sendingTo(shown []state.Subscription, address string) *state.Subscription {
 	i := slices.IndexFunc(shown, func(s state.Subscription) bool { return sameAddress(s.URL, address) })
 	if i < 0 {
@@ -201,8 +198,7 @@ func asStated(text string) string {
 	return string(runes[:min(len(runes), most)])
 }
 
-// plainAddress returns an address without what may be a secret in it; that there
-// was more shows.
+// plainAddress returns an address without possible secrets, marked where they were.
 func plainAddress(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {

@@ -77,7 +77,7 @@ The service is one for all connections, so names only have to be known.`,
 	return c
 }
 
-// foundNews reports whether a sweep found something that was not known when it began.
+// foundNews reports whether a sweep found something unknown at its beginning.
 func foundNews(ctx context.Context, s *session.Session, swept reconcile.SweepResult, subscription state.SubscriptionFacts, began time.Time) (bool, error) {
 	if swept.Missing > 0 || subscription.Problem != "" && !subscription.Since.Before(began.Truncate(time.Millisecond)) { // who is missing is found once
 		return true, nil

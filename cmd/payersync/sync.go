@@ -54,7 +54,7 @@ the whole plan, and --yes does not lift them here.`,
 	return c
 }
 
-// syncRecord makes a run that sends the changes of one record alone.
+// syncRecord makes a run for the changes of one record alone.
 func (a *app) syncRecord(ctx context.Context, text string, cfg *config.Config) error {
 	s, err := a.open(ctx)
 	if err != nil {
@@ -136,7 +136,7 @@ it goes on where it stopped, and no customer is made twice.`,
 	})
 }
 
-// runCmd completes a command that makes runs of one kind.
+// runCmd completes a command for runs of one kind.
 func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 	var yes bool
 	c.Flags().BoolVar(&yes, "yes", false, "approve the plan even when it is above the limits")
@@ -157,7 +157,7 @@ func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// quietFlag lets a command that cron calls say nothing when there is nothing to say.
+// quietFlag adds the flag to print nothing without news, for cron.
 func (a *app) quietFlag(c *cobra.Command, prints string) {
 	c.Flags().BoolVar(&a.Quiet, "quiet", false, prints+": no progress, and no result of what is done; asks nobody")
 }
@@ -185,8 +185,8 @@ func (a *app) runConnections(ctx context.Context, names []string, do func(contex
 	})
 }
 
-// passesOver reports whether a connection gets no run, because its books moved to another one. Where
-// it was named that is an error; otherwise it is said, and the others go on.
+// passesOver reports whether a connection gets no run, because its records moved to another one. If the
+// person named it, that is an error; otherwise it is reported, and the others go on.
 func (a *app) passesOver(ctx context.Context, s *session.Session, connection string, named bool) (bool, error) {
 	moved, err := s.Ledger.MovedTo(ctx, connection)
 	if err != nil || moved == nil {
@@ -237,8 +237,7 @@ func (a *app) runOne(ctx context.Context, s *session.Session, conn syncer.Connec
 	return res, err
 }
 
-// tellForgotten says what to do about a sandbox that was started anew, with none of the
-// ledger's customers.
+// tellForgotten explains a restarted sandbox without the ledger's customers.
 func (a *app) tellForgotten(cfg *config.Config, err error) {
 	var short *reconcile.ShortListError
 	if cfg.Node == nil && cfg.Billing.Profile == "sandbox" && errors.As(err, &short) && short.Listed == 0 {
@@ -246,14 +245,14 @@ func (a *app) tellForgotten(cfg *config.Config, err error) {
 	}
 }
 
-// holder names this process to others that meet its lease.
+// holder names this process in its lease, for others.
 func holder() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s pid %d", host, os.Getpid())
 }
 
-// approver returns who decides on a plan above the limits: --yes, the person at
-// the terminal, or nobody. rate is how many requests the service takes in a second.
+// approver returns the approver of a plan above the limits: --yes, the person at the terminal, or nobody.
+// rate is the service's requests per second.
 func (a *app) approver(ctx context.Context, yes bool, rate float64) func(state.Plan) (bool, error) {
 	if yes {
 		return func(state.Plan) (bool, error) { return true, nil }

@@ -19,8 +19,8 @@ const (
 	aliveEvery = 20 * time.Second // how often it is tried where the manager does not say
 )
 
-// manager is the service manager that started the process, as systemd; it is told how serve
-// is. Where there is none, nobody is told.
+// manager is the service manager of the process, such as systemd; serve reports its state to it. Without one,
+// nothing is reported.
 type manager struct {
 	log *logrus.Logger
 
@@ -31,7 +31,7 @@ type manager struct {
 	told   string // the status that it was told last
 }
 
-// there reports whether there is a manager that wants to be told.
+// there reports whether there is a manager.
 func (m *manager) there() bool {
 	socket, _ := os.LookupEnv("NOTIFY_SOCKET")
 	return socket != ""
@@ -50,8 +50,8 @@ func (m *manager) tell(lines ...string) {
 
 func (m *manager) ready() { m.tell(daemon.SdNotifyReady) }
 
-// reloading says that a reload begins; ready ends it. The manager takes it for the answer to
-// its own signal by the time.
+// reloading reports the begin of a reload; ready ends it. The time tells the manager that this answers its
+// own signal.
 func (m *manager) reloading() {
 	m.tell(daemon.SdNotifyReloading, strings.TrimSpace(daemon.SdNotifyMonotonicUsec()))
 }
@@ -61,8 +61,8 @@ func (m *manager) stopping() { m.tell(daemon.SdNotifyStopping) }
 // say tells what is wrong with the configuration, "" for nothing.
 func (m *manager) say(config string) { m.status(func() { m.config = config }) }
 
-// status changes what is known and tells the manager in words how serve is, when that is
-// news. They name no connection and no value: the manager shows them to everybody.
+// status applies a change and reports serve's state in words, if that is news. The words name no connection
+// and no value: the manager shows them to everybody.
 func (m *manager) status(change func()) {
 	m.mu.Lock()
 	change()
@@ -79,10 +79,9 @@ func (m *manager) status(change func()) {
 	}
 }
 
-// attend tells the manager that serve is ready, once the ledger can be written to, and then
-// that it is alive, until ctx ends. Alive means that the ledger answers a commit, whatever it
-// answers: on a full disk a restart would mend nothing and stop the webhooks' 503, while a
-// writer that hangs comes back by nothing else.
+// attend reports readiness to the manager, once the ledger accepts writes, and then life, until ctx ends.
+// Alive means that the ledger answers a commit, with whatever result: on a full disk a restart would help
+// nothing and stop the webhooks' 503, while only a restart helps against a hanging writer.
 func (svc *service) attend(ctx context.Context, ledger *state.Ledger) {
 	if !svc.manager.there() {
 		return

@@ -11,8 +11,8 @@ import (
 	"payersync/cmd/payersync/internal/show"
 )
 
-// What a build is told of itself: version by a release, revision, which is a commit, where the
-// history is not there to be asked, as in a container's build.
+// Values set at build time: version by a release, and revision, a commit, if the build has no access to the
+// history, as in a container.
 var (
 	version  = "development"
 	revision = ""
@@ -44,8 +44,7 @@ func versionLine() string {
 	return fmt.Sprintf("payersync %s (%s, %s)", version, commit(), runtime.Version())
 }
 
-// commit returns the commit that the binary was built from, as far as it says, and
-// whether its files had changed since.
+// commit returns the binary's commit, as far as known, and whether its files had changes.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

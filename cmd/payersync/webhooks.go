@@ -114,7 +114,7 @@ func subscribeNow(ctx context.Context, s *session.Session, by string, agrees fun
 	})
 }
 
-// subscribeOnPages subscribes for a person who uses the pages, which show before what is replaced.
+// subscribeOnPages subscribes for a person on the pages. The pages show the replaced subscriptions first.
 func subscribeOnPages(s *session.Session) func(context.Context, string) (string, error) {
 	return func(ctx context.Context, by string) (string, error) {
 		_, r, err := subscribeNow(ctx, s, by, func() (bool, error) { return true, nil })
@@ -185,7 +185,7 @@ func (a *app) webhooksListCmd() *cobra.Command {
 	return c
 }
 
-// refusedSince is since when people are told of requests that were refused.
+// refusedSince is the beginning of the period for counting refused requests.
 func (a *app) refusedSince() time.Time { return a.now().AddDate(0, 0, -office.RefusalsShown) }
 
 // tellRefused says below the deliveries how many requests did not become one.
@@ -236,8 +236,7 @@ func (a *app) sendTest(ctx context.Context, s *session.Session, local bool) erro
 	return err
 }
 
-// testDelivery makes a signed event of a kind that payersync keeps and ignores, and the key
-// that it is kept by.
+// testDelivery makes a signed event of a kind that payersync stores and ignores, with its key in the inbox.
 func (a *app) testDelivery(ctx context.Context, s *session.Session, local bool) (req *http.Request, key string, err error) {
 	hook := s.Config.Billing.Webhook
 	if hook == nil {

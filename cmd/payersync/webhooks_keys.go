@@ -17,12 +17,12 @@ import (
 	"payersync/state"
 )
 
-// errNoWebhookSecret means that the service has not named a secret yet, and the configuration has none.
+// errNoWebhookSecret means neither the service nor the configuration has given a secret.
 var errNoWebhookSecret = usage.Errorf("the webhook endpoint cannot be opened: there is no secret that deliveries are signed with; payersync webhooks subscribe keeps the one that the service names, or set billing.webhook.signature.secrets")
 
-// heldAgainst returns what deliveries are held against: the secrets and delivery keys that the
-// ledger has of rotations, the newest first, and those of the configuration. Own deliveries
-// are signed with the first.
+// heldAgainst returns the keys for checking deliveries: the ledger's secrets and delivery keys from
+// rotations, the newest first, and those of the configuration. Our own test deliveries are signed with the
+// first.
 func heldAgainst(ctx context.Context, ledger *state.Ledger, hook *config.Webhook) (server.Keys, error) {
 	kept, err := ledger.WebhookKeys(ctx, time.Duration(hook.Overlap))
 	if err != nil {
@@ -60,8 +60,7 @@ func heldAgainst(ctx context.Context, ledger *state.Ledger, hook *config.Webhook
 	return held, nil
 }
 
-// readableSecrets returns the secrets that can be read as the scheme spells them, and why one
-// cannot.
+// readableSecrets returns the secrets valid in the scheme, and the reason against an invalid one.
 func readableSecrets(s billing.Signature, secrets []connector.Secret) (readable []connector.Secret, unread error) {
 	for _, secret := range secrets {
 		s.Secrets = []connector.Secret{secret}
@@ -74,10 +73,9 @@ func readableSecrets(s billing.Signature, secrets []connector.Secret) (readable 
 	return readable, unread
 }
 
-// rotation is a subscription that is being made, as far as it replaces what deliveries are
-// held against. Each step is in the ledger before the next is taken, so that a serve beside it
-// knows it, and a crash leaves nothing to clean: what came is accepted, and what may have come
-// makes serve ask for the delivery again until webhooks are subscribed to anew.
+// rotation is a subscription in progress, as far as it replaces the keys of deliveries. Each step is in the
+// ledger before the next begins, so a running serve knows it. A crash needs no cleanup: arrived secrets are
+// accepted. If one may have been lost, serve asks for the delivery again until the next subscription.
 type rotation struct {
 	ledger *state.Ledger
 	id     int64
@@ -86,8 +84,8 @@ type rotation struct {
 	unread error // why that cannot be used as the configuration is
 }
 
-// beginRotation writes down that the service is about to be asked. The configuration's first
-// delivery key is the one that the service is told; without one it is drawn.
+// beginRotation stores the beginning of the request to the service. The service gets the configuration's
+// first delivery key, or a random one.
 func beginRotation(ctx context.Context, s *session.Session, hook *config.Webhook, by string) (*rotation, error) {
 	r := &rotation{ledger: s.Ledger}
 	var told connector.Secret
@@ -107,8 +105,8 @@ func beginRotation(ctx context.Context, s *session.Session, hook *config.Webhook
 	return r, err
 }
 
-// keep keeps the secret that the service named, also when the user is leaving: the service
-// may sign with it from now on.
+// keep stores the secret from the service, even during an interruption: the service may sign with it from now
+// on.
 func (r *rotation) keep(ctx context.Context, signature billing.Signature) func(connector.Secret) error {
 	return func(secret connector.Secret) error {
 		if err := r.ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.KeepSecret(r.id, secret) }); err != nil {
@@ -120,7 +118,7 @@ func (r *rotation) keep(ctx context.Context, signature billing.Signature) func(c
 	}
 }
 
-// failed says what a subscription that failed leaves behind.
+// failed returns the error of a failed subscription, with the consequences for its secret.
 func (r *rotation) failed(ctx context.Context, why error) error {
 	switch fault := connector.FaultOf(why); {
 	case r.kept:

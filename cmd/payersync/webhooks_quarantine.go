@@ -102,7 +102,7 @@ func deliveriesOf(s *session.Session) *office.Deliveries {
 	}}
 }
 
-// noDelivery says where the keys are that a person may mean.
+// noDelivery says where to find the keys of deliveries.
 func noDelivery(err error, name string) error {
 	if errors.Is(err, office.ErrNoDelivery) {
 		return fmt.Errorf("no delivery has the key %q, or several begin with it; payersync webhooks list shows the keys", name)

@@ -37,8 +37,8 @@ const (
 	otherwiseStay = "Another reason."
 )
 
-// replayQuarantined reads everything anew that was not understood, in parts, each its own
-// transaction: what is done stays done when it is interrupted.
+// replayQuarantined parses the whole quarantine anew, in parts, each in its own transaction: finished parts
+// stay done after an interruption.
 func (a *app) replayQuarantined(ctx context.Context, s *session.Session) error {
 	r := rereadReport{Reasons: []rereadReason{}}
 	reasons := map[string]int{}
@@ -83,8 +83,8 @@ func stay(reasons map[string]int) (n int) {
 	return n
 }
 
-// rereadPart puts those back that are understood now, counts why the others are not, and
-// returns how many were put back.
+// rereadPart returns the readable deliveries to the inbox, counts the reasons of the others, and returns the
+// number of readable ones.
 func rereadPart(ctx context.Context, s *session.Session, part []state.QuarantinedDelivery, reasons map[string]int) (understood int, err error) {
 	anew := map[string][]state.Delivery{}
 	for _, q := range part {

@@ -80,7 +80,7 @@ func surveyQuarantine(ctx context.Context, s *session.Session) (shapesReport, er
 	return r, nil
 }
 
-// eachQuarantined hands the deliveries that were not understood over, in parts.
+// eachQuarantined passes on the quarantined deliveries, in parts.
 func eachQuarantined(ctx context.Context, s *session.Session, do func([]state.QuarantinedDelivery) error) error {
 	for after := int64(0); ; {
 		deliveries, err := s.Ledger.QuarantinedAfter(ctx, after, quarantineBatch)
@@ -147,7 +147,7 @@ func (a *app) printProposals(r shapesReport) {
 	fmt.Fprintf(a.Out, "\nWith it %d of %d are understood: payersync webhooks replay --quarantined reads them anew.\n", r.Understood, r.Deliveries)
 }
 
-// quoted writes texts as YAML takes them, whatever strangers called their members.
+// quoted writes texts as YAML strings, whatever the names of strangers' members.
 func quoted(texts []string) []string {
 	out := make([]string, len(texts))
 	for i, text := range texts {

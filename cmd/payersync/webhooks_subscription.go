@@ -122,7 +122,7 @@ func (a *app) printSubscription(r subscriptionReport) {
 	fmt.Fprintf(a.Out, "What differs: %s (%s)\nNothing is renewed by itself: payersync webhooks subscribe subscribes again, payersync attention close webhooks --reason TEXT says that it is known.\n", show.Visible(r.Detail), found)
 }
 
-// secretInWords says what the ledger has of secrets; "" where the configuration has them all.
+// secretInWords describes the ledger's secrets; "" if the configuration has them all.
 func secretInWords(r subscriptionReport) string {
 	var text []string
 	if !r.SecretAt.IsZero() {
@@ -137,8 +137,8 @@ func secretInWords(r subscriptionReport) string {
 	return strings.Join(text, "; ")
 }
 
-// shownInWords says all that the service shows of a subscription. In columns it would not fit
-// on a terminal: ids and addresses are long.
+// shownInWords prints all facts of a subscription. Columns would not fit on a terminal: ids and addresses are
+// long.
 func shownInWords(s state.Subscription) string {
 	text := inWords(s)
 	if s.Name != "" {
@@ -161,7 +161,7 @@ func inWords(s state.Subscription) string {
 	return show.Visible(fmt.Sprintf("%s sends %s to %s", s.ID, strings.Join(s.Events, ", "), s.URL))
 }
 
-// subscribedBy says who made the expected subscription; the audit log knows.
+// subscribedBy names the person or process behind the expected subscription, from the audit log.
 func subscribedBy(r subscriptionReport) string {
 	i := slices.IndexFunc(r.SubscribedBy, func(s state.Subscribing) bool { return s.ID == r.Expected.ID })
 	if i < 0 {
@@ -170,9 +170,8 @@ func subscribedBy(r subscriptionReport) string {
 	return fmt.Sprintf("; by %s on %s", r.SubscribedBy[i].Actor, show.Stored(r.SubscribedBy[i].At))
 }
 
-// agreesToReplace shows what stands at the service and what will, and asks where something is
-// replaced that sends to another address than ours: somebody may need it. A value that the service does
-// not show stops nothing.
+// agreesToReplace shows the present and the new subscriptions. It asks before replacing one with another
+// address than ours: somebody may need it. A value hidden by the service stops nothing.
 func (a *app) agreesToReplace(ctx context.Context, s *session.Session, yes bool) (before []state.Subscription, sure bool, err error) {
 	hook := s.Config.Billing.Webhook
 	f, err := lookAtSubscription(ctx, s)

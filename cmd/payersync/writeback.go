@@ -34,7 +34,7 @@ key is left out.`,
 	return subcommands(c, a.writebackPlanCmd(), a.writebackStatusCmd(), a.writebackApproveCmd(), a.writebackRunCmd(), a.writebackTakeCmd())
 }
 
-// writers opens the writers of the connections that write back: of one by its name, or of all.
+// writers opens the writers of the connections with a write-back: of one by its name, or of all.
 func writers(ctx context.Context, s *session.Session, name string) ([]writeback.Connection, error) {
 	if name != "" {
 		if err := s.Config.Has(name); err != nil {
@@ -58,7 +58,7 @@ func writers(ctx context.Context, s *session.Session, name string) ([]writeback.
 	return out, nil
 }
 
-// eachWriter does something for every connection that writes back, and says so where none does.
+// eachWriter calls do for every connection with a write-back, and says so if there is none.
 func (a *app) eachWriter(ctx context.Context, s *session.Session, name string, do func(writeback.Connection) error) error {
 	all, err := writers(ctx, s, name)
 	if err == nil && len(all) == 0 {
@@ -315,7 +315,7 @@ Exit status: 3 when a person should look at a payer, 4 when writes wait for appr
 	return c
 }
 
-// writeBack makes one run that a person watches, and returns its exit code.
+// writeBack makes one run for a watching person, and returns its exit code.
 func (a *app) writeBack(ctx context.Context, s *session.Session, w writeback.Connection) (int, error) {
 	progress := show.NewProgress(a.ErrOut, a.now)
 	run := writeback.Run{Connection: w, Ledger: s.Ledger, Progress: func(done, of int) { progress.Show(syncer.Progress{Stage: "writes", Done: done, Total: of}) }}
@@ -499,10 +499,10 @@ what was refused may be tried again. The next plan shows what would be written.`
 	return c
 }
 
-// writebackJob is the name of the job that writes back.
+// writebackJob is the name of the write-back job.
 const writebackJob = "writeback"
 
-// writeBackNow makes a run of every connection that writes back, and logs how each ended.
+// writeBackNow makes a run of every connection with a write-back, and logs how each ended.
 func writeBackNow(ctx context.Context, s *session.Session) error {
 	var problems []error
 	for _, c := range s.Config.Connections {
@@ -534,12 +534,12 @@ func writeBackOne(ctx context.Context, s *session.Session, c config.Connection) 
 	return r.Err
 }
 
-// writeProber is a writer that can try what it needs, and writes nothing by it.
+// writeProber is a writer with a test that writes nothing.
 type writeProber interface {
 	Probe(ctx context.Context) accounting.Probe
 }
 
-// checkWriteback says of each connection that writes back whether it could.
+// checkWriteback tests the write-back of each connection.
 func checkWriteback(ctx context.Context, s *session.Session, c config.Connection) []finding {
 	if c.Writeback == nil {
 		return nil

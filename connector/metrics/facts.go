@@ -40,9 +40,8 @@ type Budget struct {
 	state.Left
 }
 
-// Unconfigured stands in a label for every connection of the ledger that is no longer
-// configured. What such a one still has, payers and what needs a person, counts; of its
-// runs, plans and source nobody needs to hear any more. It cannot be a connection's name.
+// Unconfigured is the label of every removed connection in the ledger. Its payers and its findings still
+// count, but not its runs, plans and source. It cannot be a connection's name.
 const Unconfigured = "(not configured)"
 
 // How often the ledger is counted. All requests for the page together take at most
@@ -90,9 +89,8 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("payersync_"+name, help, labels, nil)
 }
 
-// What is computed from the ledger. A label is never called job or instance: Prometheus
-// sets these. Times are points in time and not ages, so that an age is right whenever it is
-// looked at; of what is not there, there is no line.
+// The metrics computed from the ledger. A label is never called job or instance: Prometheus sets these. Times
+// are points in time and not ages, so an age is right at any later reading. A missing fact has no line.
 var (
 	descUp      = desc("ledger_up", "1 when the ledger could be read for this page; at 0 nothing is shown that is computed from it.")
 	descTook    = desc("ledger_count_duration_seconds", "How long it took to count the ledger for this page. It is counted again after 5 s, or twenty times as long as it takes, a minute at most.")
@@ -215,8 +213,8 @@ var (
 // key is the labels of a line.
 type key [3]string
 
-// sums adds up what falls on the same line. A counter of something that has not happened yet is 0,
-// so that its first time is seen as an increase.
+// sums adds up the values of one line. A counter without events is 0, so its first event shows as an
+// increase.
 type sums map[key]int
 
 // zeros puts a 0 where every combination of the values is.

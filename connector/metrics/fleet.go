@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Fleet is what a process shows that works for many accounts: its own metrics, what happens in all accounts together, and
-// what is the matter with those at which somebody should look. It is safe for concurrent use.
+// Fleet holds the metrics of a process for many accounts: its own, the events of all accounts together, and
+// the problems of accounts that need attention. It is safe for concurrent use.
 type Fleet struct {
 	process  *prometheus.Registry
 	accounts *Metrics

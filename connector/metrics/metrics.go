@@ -1,17 +1,15 @@
-// Package metrics shows to Prometheus what payersync does and what its ledger holds.
-// It decides nothing and stores nothing:
+// Package metrics exposes payersync's activity and its ledger's facts to Prometheus. It decides nothing and
+// stores nothing:
 //
 //	requests, commits, webhooks, sweeps ─ told as they happen ─▶ live  ─┐
 //	the ledger, the configuration ─ asked for, at most so often ─▶ facts ┴─▶ /metrics
 //
-// What the ledger knows is computed from it, so that it survives a restart and is true
-// for what other processes did, too. The live part is that of this process alone.
+// Facts of the ledger survive a restart and include the work of other processes. The live part covers this
+// process alone.
 //
-// The page asks for no password. So every value of a label is one of a bounded set: a
-// name that the operator chose for a connection, a word of ours, or, cleaned and bounded
-// in number, a status that the billing service made up. No id, address, name of a payer
-// or other personal value is among them. The rules that read the page decide what
-// a number means and whom to tell.
+// The page asks for no password. So every value of a label is one of a bounded set: an operator's name for a
+// connection, a word of ours, or, cleaned and bounded in number, a status of the billing service's own. No
+// id, address, name of a payer or other personal value is among them. Alerting rules interpret the numbers.
 package metrics
 
 import (
@@ -153,8 +151,8 @@ func handler(of prometheus.Gatherer) http.Handler {
 // Gatherer gives what Handler shows, for tests.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
-// Requests returns what is to be told of every attempt to send a request to a system, for
-// a connection if it is a source's. operation is what an attempt is for that does not say.
+// Requests returns the observer of every attempt to send a request to a system, for a connection if it is a
+// source's. operation is the purpose of attempts without one.
 func (m *Metrics) Requests(system, connection, operation string) func(transport.Attempt) {
 	if m == nil {
 		return nil

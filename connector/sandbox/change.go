@@ -13,11 +13,10 @@ func (s *Sandbox) Switches() Switches {
 	return s.opt.Switches
 }
 
-// SetSwitches changes the switches for every request from now on; tokens, mandates,
-// links and the memory of creates stay. Customers are respelt where the spelling of
-// people, addresses or externalData changes; what a spelling has no place for is lost
-// then. A webhook secret that the new signature cannot read makes place for a drawn
-// one. The error says what in sw the sandbox does not know; then nothing changes.
+// SetSwitches changes the switches for all later requests. Tokens, mandates, links and the memory of creates
+// stay. If the spelling of people, addresses or externalData changes, customers are respelt; values without a
+// place in the new spelling are lost. A webhook secret invalid for the new signature is replaced by a random
+// one. The error names the unknown parts of sw; then nothing changes.
 func (s *Sandbox) SetSwitches(sw Switches) error {
 	sw.Signature.Secret = connector.Secret{} // of the start alone; SetWebhookSecret changes it
 	if err := sw.Validate(); err != nil {

@@ -92,7 +92,7 @@ func (s *Sandbox) json(c *customer, more ...member) json.RawMessage {
 	return append(out, more...).json()
 }
 
-// problem is one rule that a body breaks, without the value that breaks it.
+// problem is one broken rule of a body, without the value.
 type problem struct {
 	Field string `json:"field"`
 	Code  string `json:"code"`

@@ -39,9 +39,8 @@ type Delivery struct {
 	LastStatus int       // of the last attempt; 0 when it had no answer
 }
 
-// DeliveryFaults is the chance that a new delivery is lost, doubled or held
-// back, drawn from the seed. Deliveries that are held back for different times
-// overtake each other.
+// DeliveryFaults is the chance that a new delivery is lost, doubled or delayed, drawn from the seed.
+// Deliveries with different delays overtake each other.
 type DeliveryFaults struct {
 	Drop, Duplicate, Hold float64       // from 0 to 1
 	HoldUpTo              time.Duration // in Now-time
@@ -89,9 +88,8 @@ func (s *Sandbox) enqueue(e event) {
 	}
 }
 
-// payload returns the body of a delivery. The interface does not show its
-// shape; thin is the public one, whose directDebitMandateId is not the
-// id that the mandate endpoints know.
+// payload returns the body of a delivery. The interface does not document its shape. thin is the public one:
+// its directDebitMandateId is not the id of the mandate endpoints.
 func (s *Sandbox) payload(id string, e event) []byte {
 	now := s.opt.Switches.time(s.opt.Now())
 	var body any
@@ -158,11 +156,9 @@ func (s *Sandbox) Pending() int {
 	return len(s.queue)
 }
 
-// Deliver sends the deliveries that are due, one by one in the order of the
-// queue, and returns how many the receiver took with a 2xx. Whatever it does
-// not take waits for the next time of Options.Retries and is given up after the
-// last. The error says why nothing more could be sent: the context ended, or
-// there is no client.
+// Deliver sends the due deliveries, one by one in the order of the queue, and returns how many the receiver
+// accepted with a 2xx. The others wait for the next time of Options.Retries and are given up after the last.
+// The error says why sending stopped: the context ended, or there is no client.
 func (s *Sandbox) Deliver(ctx context.Context) (sent int, err error) {
 	if s.opt.Deliver == nil {
 		return 0, errors.New("deliver webhooks: Options.Deliver has no client")
@@ -186,8 +182,8 @@ func (s *Sandbox) Deliver(ctx context.Context) (sent int, err error) {
 	return sent, nil
 }
 
-// due counts what Deliver may send, so that a receiver that causes new events
-// does not keep it for ever.
+// due returns how many deliveries Deliver may send, so a receiver that causes new events does not keep it
+// busy for ever.
 func (s *Sandbox) due() int {
 	defer s.lock()()
 	n, now := 0, s.opt.Now()
@@ -229,8 +225,7 @@ func (s *Sandbox) postpone(d *Delivery, status int) {
 	s.queue = append(s.queue, d)
 }
 
-// send makes one attempt. A receiver that gives no answer counts as status 0;
-// the error is for attempts that could not be made.
+// send makes one attempt. A silent receiver counts as status 0; the error is for impossible attempts.
 func (s *Sandbox) send(ctx context.Context, d *Delivery) (status int, err error) {
 	req, err := s.outgoing(ctx, d)
 	if errors.Is(err, ErrNoSubscription) {
@@ -284,8 +279,8 @@ func (s *Sandbox) Run(ctx context.Context) error {
 	}
 }
 
-// untilNext is how long Run may sleep: to the next thing due by Now, at most a
-// minute, at least a moment so that a clock standing still makes no busy loop.
+// untilNext is how long Run may sleep: to the next thing due by Now, at most a minute, and at least a moment,
+// so a stopped clock makes no busy loop.
 func (s *Sandbox) untilNext() time.Duration {
 	defer s.lock()()
 	now, next := s.opt.Now(), time.Minute

@@ -1,14 +1,12 @@
-// Package sandbox is a stateful model of the billing service, as one http.Handler
-// with its state in memory. It refuses what the service refuses, misbehaves on
-// request, and has a Switch for every point that the interface leaves open
-// (billing/README.md#open-points), so that a client can be tried against each.
-// Truth is there for tests to look at; nothing in it is meant for real payers.
+// Package sandbox is a stateful model of the billing service, as one http.Handler with its state in memory.
+// It refuses the same requests as the service, misbehaves on request, and has a Switch for every open point
+// of the interface (billing/README.md#open-points), so a client can be tested against each. Tests can read
+// the Truth. It is not for real payers.
 //
-// It has no hidden goroutines and reads no clock but Options.Now: with one seed
-// and one order of calls it answers the same bytes. Two things wait in real
-// time, because that is what they are for: Options.Latency and the Slow fault,
-// and Run, which sends webhooks until its context ends. Judging the client,
-// keeping state across restarts and speaking TLS are left to others.
+// It has no hidden goroutines and reads no clock but Options.Now: with one seed and one order of calls it
+// answers the same bytes. Two things wait in real time on purpose: Options.Latency and the Slow fault, and
+// Run, which sends webhooks until its context ends. It does not judge the client, keep state across restarts,
+// or speak TLS.
 //
 // # Addresses
 //
@@ -23,19 +21,16 @@
 //
 // # Switches
 //
-// Table describes every switch once: what checks them, the help of payersync sandbox,
-// and Set read it. A new one is a field with a yaml tag and a line there.
-// SetSwitches may change them at any moment, all or none. Answers are made when they
-// are asked for, so a change shows in the next one; the spelling of customers that are
-// there is changed with it.
+// Table describes every switch once, for the checks, the help of payersync sandbox, and Set. A new one is a
+// field with a yaml tag and a line there. SetSwitches may change them at any moment, all or none. A change
+// shows in the next answer, and changes the spelling of existing customers.
 //
-// # Readers that see less than the truth
+// # Incomplete readings
 //
-// Faults strike single requests; a View lasts. While one is set, lists answer 200
-// and are empty, short, without keys or behind, and reads by id lag too if it says
-// so; SetView may change it at any moment. Each view leaves out the same customers
-// in every list, as an index that is being rebuilt or a token with fewer rights
-// does, so that two readings of such a list agree.
+// Faults strike single requests; a View lasts. While one is set, lists answer 200 and are empty, short,
+// without keys or outdated, and with ReadLag reads by id lag too. SetView may change it at any moment. Each
+// view omits the same customers in every list, like an index being rebuilt or a token with fewer rights, so
+// two readings of such a list agree.
 //
 // # Mandates
 //
@@ -45,16 +40,15 @@
 //	                    │                   │                     │
 //	                    └──── cancel call, [PayerCancel], [BankCancel] ────▶ CANCELLED ──[Reinstate]──▶ ACTIVE
 //
-// A link call in PENDING or ACTIVE answers the mandate that exists; in
-// CANCELLED it makes a new one; in CREATED the switch LinkWhenCreated decides. A link
-// is open until another takes its place or LinkLife is over; then its page says that
-// it has expired. [ChangeBank] makes a new mandate without any call.
-// [Migrate] brings in a mandate in MIGRATING, which Approve makes ACTIVE.
+// A link call in PENDING or ACTIVE returns the existing mandate; in CANCELLED it makes a new one; in CREATED
+// the switch LinkWhenCreated decides. A link works until another replaces it or LinkLife is over; then its
+// page calls it expired. [ChangeBank] makes a new mandate without any call. [Migrate] brings in a mandate in
+// MIGRATING, which Approve makes ACTIVE.
 //
 // # Webhooks
 //
-// Every act on a mandate or customer that the subscription covers puts one
-// delivery on a queue. Deliver sends what is due, one by one:
+// Every subscribed act on a mandate or customer puts one delivery on a queue. Deliver sends the due ones, one
+// by one:
 //
 //	queued ──2xx──▶ gone
 //	  ▲  └──anything else──▶ waits for the next time of Options.Retries ──none left──▶ gone

@@ -69,9 +69,8 @@ var faultMeanings = []struct {
 	{EmptyBody, "It is done; the answer has no body."},
 }
 
-// Fault strikes API requests that match Method and Path, as often as Skip,
-// Every, Probability and Count allow together. Of several injected faults the
-// first that strikes a request is the only one.
+// Fault affects API requests that match Method and Path, as often as Skip, Every, Probability and Count allow
+// together. Of several injected faults only the first matching one applies.
 type Fault struct {
 	Kind   FaultKind
 	Method string // "" is every method

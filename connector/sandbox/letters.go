@@ -37,7 +37,7 @@ func (s *Sandbox) routeLetters(human *http.ServeMux) {
 	})
 }
 
-// lettersPage lists the letters that came, those with the words that the query names.
+// lettersPage lists the received letters, or those with the words in the query.
 func (s *Sandbox) lettersPage(w http.ResponseWriter, r *http.Request) {
 	find := strings.TrimSpace(r.URL.Query().Get("find"))
 	found := s.opt.Letters.Search(find)
@@ -67,9 +67,8 @@ func showLetter(w http.ResponseWriter, l catcher.Letter) {
 	render(w, "letter.html", l)
 }
 
-// letterPolicy lets a letter's HTML do nothing but look as it was meant to and open
-// its links: it has no origin, so that neither the pages around it nor their forms
-// are within its reach, and it fetches nothing.
+// letterPolicy limits a letter's HTML to its looks and its links: it has no origin, so it cannot reach the
+// pages around it or their forms, and it fetches nothing.
 const letterPolicy = "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; style-src 'unsafe-inline'; " +
 	"form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
 
@@ -79,9 +78,8 @@ func showHTML(w http.ResponseWriter, l catcher.Letter) {
 	_, _ = w.Write([]byte(opensElsewhere(l.HTML))) // a browser that has gone is no matter of ours
 }
 
-// opensElsewhere makes the links of a letter open beside the frame it is shown in,
-// which no other page lets itself be put into. What stands before a document type
-// would change how the letter looks.
+// opensElsewhere makes the links of a letter open outside of its frame, because other pages refuse to be
+// framed. It adds nothing before a document type, since that would change the letter's looks.
 func opensElsewhere(html string) string {
 	const links = `<base target="_blank">`
 	if start := strings.TrimLeft(html, " \r\n\t"); len(start) > 9 && strings.EqualFold(start[:9], "<!doctype") {

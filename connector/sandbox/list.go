@@ -97,8 +97,8 @@ func (s *Sandbox) enveloped(customers []byte, info pageInfo) []byte {
 	return out.json()
 }
 
-// matching returns those of customers, which come oldest first, that pass every
-// filter. Without a filter it is the slice that it was given.
+// matching returns the customers, oldest first, that pass every filter. Without a filter it returns the given
+// slice.
 func (s *Sandbox) matching(customers []*customer, q url.Values) []*customer {
 	filters := s.filters(q)
 	if len(filters) == 0 {

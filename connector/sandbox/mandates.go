@@ -103,8 +103,7 @@ func (s *Sandbox) embedded(c *customer, m *Mandate) json.RawMessage {
 
 func (s *Sandbox) signingURL(id string) string { return s.opt.PublicURL + "/sign/" + id }
 
-// startURL is where a payer begins: the page of the latest mandate, or one that
-// makes the first.
+// startURL is a payer's first address: the page of the latest mandate, or one to make the first.
 func (s *Sandbox) startURL(c *customer) string {
 	if m := c.latest(); m != nil {
 		return m.URL
@@ -177,8 +176,7 @@ func (s *Sandbox) expired(m *Mandate) bool {
 	return life > 0 && s.opt.Now().Sub(m.LinkedAt) >= life
 }
 
-// linked returns the mandate that a link leads to, nil for none, and whether the link
-// is one that can be opened: the newest, and in time.
+// linked returns a link's mandate, nil for none, and whether the link still works: the newest, and in time.
 func (s *Sandbox) linked(token string) (m *Mandate, open bool) {
 	m = s.mandates[token]
 	if m == nil {

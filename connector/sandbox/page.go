@@ -22,7 +22,7 @@ var pages = template.Must(template.ParseFS(webFiles, "web/*.html"))
 // shownCustomers is how many customers the operator's page lists, newest first.
 const shownCustomers = 100
 
-// removed are the addresses that changed a running sandbox, and the flags that replace them.
+// removed are the former addresses for changing a running sandbox, with the flags in their place.
 var removed = map[string]string{
 	"/sandbox/switches":      "payersync sandbox --profile NAME --switch NAME=VALUE",
 	"/sandbox/faults":        faultFlag,
@@ -65,9 +65,8 @@ func (s *Sandbox) routeWeb() {
 	s.web = all
 }
 
-// named answers only to the sandbox's own names. A page of somebody else's whose
-// name was made to lead to this machine (DNS rebinding) would otherwise read and act
-// here in the browser of whoever looks at it; by an address no name can lead.
+// named answers only to the sandbox's own names. With DNS rebinding, a foreign page's name may lead to this
+// machine, and the page could read and act here in a visitor's browser. Requests by IP address are safe.
 func (s *Sandbox) named(next http.Handler) http.Handler {
 	names := append([]string{"localhost"}, s.opt.Hosts...)
 	if u, err := url.Parse(s.opt.PublicURL); err == nil {
@@ -167,8 +166,8 @@ func (s *Sandbox) signPage(w http.ResponseWriter, r *http.Request) {
 	renderStatus(w, status, "sign.html", seen)
 }
 
-// invitation returns whom a signing address speaks to, and what can be done there. The
-// status is blank when the address is a customer's who has no mandate yet.
+// invitation returns the payer of a signing address, and the possible acts there. The status is blank for the
+// address of a customer without a mandate.
 func (s *Sandbox) invitation(id string) (invitation, error) {
 	defer s.lock()()
 	if m, open := s.linked(id); m != nil {
@@ -204,9 +203,8 @@ func (s *Sandbox) signForm(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, back, http.StatusSeeOther)
 }
 
-// signable returns the mandate that a signing address stands for. A customer's
-// own address, as create answers give it, stands for the latest mandate, which
-// is made when there is none.
+// signable returns the mandate of a signing address. A customer's own address, as create answers give it,
+// stands for the latest mandate, and creates one if there is none.
 func (s *Sandbox) signable(id string) string {
 	defer s.lock()()
 	if m, _ := s.linked(id); m != nil {

@@ -47,8 +47,8 @@ const (
 // placeholders takes off a template what it may hold.
 var placeholders = strings.NewReplacer("{body}", "", "{timestamp}", "", "{id}", "")
 
-// check reports switches that make no sense together, and a secret that cannot be read
-// as Key says. A blank one is drawn later and is right by construction.
+// check reports contradictory switches, and a secret unreadable by Key. A blank secret is drawn later and is
+// valid by construction.
 func (sig Signature) check() error {
 	switch {
 	case sig.Scheme == standardScheme:
@@ -76,8 +76,7 @@ func (sig Signature) check() error {
 	return nil
 }
 
-// key returns the bytes that secret stands for: of Ed25519 the private key, which any
-// secret is the seed of.
+// key returns the bytes of a secret. For Ed25519 it is the private key, with any secret as its seed.
 func (sig Signature) key(secret connector.Secret) ([]byte, error) {
 	text := secret.Expose()
 	switch {
@@ -140,8 +139,8 @@ func (sig Signature) draw(random io.Reader) connector.Secret {
 	return connector.NewSecret(base64.URLEncoding.EncodeToString(b))
 }
 
-// sign writes the headers that vouch for body, sent at now under the delivery
-// id. Of several secrets, which only a list has room for, the last one is that of now.
+// sign writes the signature headers of body, sent at now under the delivery id. Only a list has room for
+// several secrets; the last one is the current one.
 func (sig Signature) sign(h http.Header, id string, now time.Time, body []byte, secrets ...connector.Secret) error {
 	stamp := sig.stamp(now)
 	signatures := make([]string, len(secrets))

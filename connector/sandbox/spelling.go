@@ -9,9 +9,8 @@ import (
 	"payersync/connector"
 )
 
-// respell returns a customer's fields in the service's own spelling of people,
-// addresses and externalData. What is spelt that way already, and every field
-// the service does not know, keeps its bytes.
+// respell returns a customer's fields in the service's own spelling of people, addresses and externalData.
+// Fields already spelt so, and all unknown fields, keep their bytes.
 func (sw *Switches) respell(fields object) object {
 	out := slices.Clone(fields)
 	for i, m := range out {
@@ -27,8 +26,7 @@ func (sw *Switches) respell(fields object) object {
 	return out
 }
 
-// eachObject applies spell to every object in the list that m holds. A list
-// that nothing changes in is returned as it is.
+// eachObject applies spell to every object in the list of m. It returns an unchanged list as it is.
 func eachObject(m member, spell func(object) object) member {
 	elements, ok := list(m.value)
 	if !ok {
@@ -59,9 +57,8 @@ func (o object) names() string {
 	return names.String()
 }
 
-// personSpelling returns the step that brings a person to short or long names
-// (billing/README.md#customers). A person who has the wanted name field already
-// keeps the other one as an unknown field.
+// personSpelling returns the step to change a person to short or long names (billing/README.md#customers). A
+// person with the wanted name field keeps the other one as an unknown field.
 func personSpelling(form string) func(object) object {
 	if form == "long" {
 		return func(p object) object { return rename(splitName(p), "phone", "phoneNo") }
@@ -172,8 +169,8 @@ func (p pair) connector() json.RawMessage {
 	return object{field("connectorType", quote(p.key)), field("id", p.value)}.json()
 }
 
-// reshape brings externalData into the wanted shape. What else a linked object
-// holds is lost on the way to map or list, which have no place for it.
+// reshape brings externalData into the wanted shape. Map and list have no place for other members of a linked
+// object: they are lost.
 func reshape(m member, want string) member {
 	pairs, have := pairsOf(m.value)
 	if have == "" || have == want || len(pairs) == 0 {

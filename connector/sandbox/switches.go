@@ -7,10 +7,9 @@ import (
 	"payersync/connector"
 )
 
-// Switches holds one setting for each point that the interface leaves open
-// (billing/README.md#open-points). The zero value of every field is what the dialect
-// profile standard expects: where words are listed, the first one. Standard
-// returns them written out, Adfin the public reading.
+// Switches holds one setting for each open point of the interface (billing/README.md#open-points). The zero
+// value of every field fits the dialect profile standard: of several words, it is the first. Standard returns
+// them written out, Adfin the public reading.
 type Switches struct {
 	TokenAuth        string `yaml:"token_auth"`         // how the token endpoint takes the client's credentials: form | basic | any
 	ExpiresIn        string `yaml:"expires_in"`         // expires_in as raw JSON, for example 0, -1 or "3600"; "omit" leaves it out; "" is the true life in seconds

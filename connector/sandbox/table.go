@@ -38,7 +38,7 @@ func (k Switch) Takes() string {
 	return k.Form
 }
 
-// ErrSwitch means that there is no such switch, or that it cannot hold the value.
+// ErrSwitch means there is no such switch, or it cannot hold the value.
 var ErrSwitch = errors.New("not a setting of the sandbox")
 
 type refused string

@@ -85,8 +85,8 @@ func (s *Sandbox) Add(raw json.RawMessage) (id string, err error) {
 	return c.id, nil
 }
 
-// Begin makes a customer of raw as Add does, but in the spelling of the switches, and
-// with a mandate in status unless that is blank: a service that has it already.
+// Begin makes a customer of raw like Add, but in the spelling of the switches, and with a mandate in status
+// unless status is blank: a service with existing customers.
 func (s *Sandbox) Begin(raw json.RawMessage, status connector.MandateStatus) (id string, err error) {
 	fields, err := parseObject(raw)
 	if err != nil {

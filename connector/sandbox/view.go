@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// View is how much of the truth readers are shown, always with status 200: lists
-// and searches that lack customers or their keys, and readers that lag behind the
-// writers. The zero value shows the truth. Writes act on the truth whatever the
-// view, and a read of one customer by its id shows it unless ReadLag is set.
+// View limits the truth shown to readers, always with status 200: lists and searches without some customers
+// or their keys, and readers behind the writers. The zero value shows the truth. Writes act on the truth
+// under any view, and a read of one customer by its id shows it unless ReadLag is set.
 type View struct {
 	Missing   float64       // chance of each customer to be left out of lists: the same ones for as long as the view lasts; 1 makes lists empty
 	LostPages float64       // chance of each page of a list to be left out whole, the same way; those behind it close up

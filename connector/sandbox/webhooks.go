@@ -39,8 +39,8 @@ type credentials struct {
 	} `json:"apiKeyAuthentication"`
 }
 
-// WebhookSecret returns what a receiver checks deliveries with: the secret that they are
-// signed with now, or the public key that belongs to it.
+// WebhookSecret returns the receiver's key for checking deliveries: the current signing secret, or its public
+// key.
 func (s *Sandbox) WebhookSecret() connector.Secret {
 	defer s.lock()()
 	return s.opt.Switches.Signature.told(s.hooks.secret)

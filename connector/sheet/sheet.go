@@ -11,7 +11,7 @@ import (
 	"payersync/connector"
 )
 
-// Mark is what a file begins with by which a spreadsheet knows that it is UTF-8.
+// Mark is the byte order mark, by which a spreadsheet recognises UTF-8.
 const Mark = "\ufeff"
 
 // Semicolon stands between the columns where a comma is the decimal point.
@@ -53,8 +53,8 @@ func Cell(text string) string {
 	return text
 }
 
-// Text returns a text without control characters and bidirectional controls. New lines and tabs are
-// spaces; all others are U+FFFD, so that people see that something was there.
+// Text returns a text without control characters and bidirectional controls. New lines and tabs become
+// spaces; all others become U+FFFD, so people see the gap.
 func Text(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\r' || r == '\t' {

@@ -15,10 +15,9 @@ const (
 	mostAttempts = 60       // readings of the file
 )
 
-// Mend adds to the problems of err, which reading data gave, the line as it
-// should be written, where one of the commonest slips explains it. check reads
-// a whole file as its caller does: only a line that it takes is proposed, or one
-// that check itself proposes a better one for.
+// Mend adds the corrected line to the problems of err, found in data, if one of the commonest slips explains
+// them. check reads a whole file like its caller: Mend proposes only a line accepted by check, or one with a
+// better proposal by check itself.
 func Mend(err error, data []byte, check func(data []byte) error) error {
 	var found *Error
 	if !errors.As(err, &found) || len(data) > maxToMend {
@@ -109,7 +108,7 @@ func (m *mending) read(line int, instead string) (problems []Problem, parses boo
 	return problems, len(syntax) == 0
 }
 
-// better returns the problem of a line that is mended by what it proposes itself.
+// better returns the problem of a line with a correction of its own.
 func (m *mending) better(after []Problem, line int) *Problem {
 	for _, p := range after {
 		if p.Line == line && p.Instead != "" {
@@ -122,8 +121,8 @@ func (m *mending) better(after []Problem, line int) *Problem {
 	return nil
 }
 
-// fewer reports whether a file is better than it was: nothing is wrong that was
-// not so before, or what comes to light stands behind the only problem there was.
+// fewer reports whether a file has improved: there is no new problem, or only problems behind the single
+// earlier one.
 func (m *mending) fewer(after []Problem, p Problem) bool {
 	isOld := func(a Problem) bool {
 		return slices.ContainsFunc(m.before, func(b Problem) bool { return a.Line == b.Line && a.Message == b.Message })
@@ -134,7 +133,7 @@ func (m *mending) fewer(after []Problem, p Problem) bool {
 	return len(after) < len(m.before) && !slices.ContainsFunc(after, func(a Problem) bool { return !isOld(a) })
 }
 
-// A line that holds a key and its value: indentation and key, and the value.
+// A line with a key and its value: indentation and key, and the value.
 const keyAnd = `^(\s*(?:- )?["'“”„]?[\w.-]+["'“”]?)`
 
 // slips are what people write in place of YAML, and what they mean by it.
@@ -166,9 +165,8 @@ var (
 	valued    = regexp.MustCompile(keyAnd + `:\s+(.*)$`)
 )
 
-// candidates are the lines that could be meant by one: what its problem proposes
-// already, or else with its value in quotes, by the slips, and moved to where the
-// lines above it stand.
+// candidates are the lines possibly meant by one: its problem's proposal, or else the line with its value in
+// quotes, corrected by the slips, and moved to the indentation of the lines above it.
 func (m *mending) candidates(line int, p Problem) []string {
 	var out []string
 	if p.Instead != "" {

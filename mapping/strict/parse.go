@@ -27,9 +27,8 @@ var otherFormats = []struct{ begin, name string }{
 	{"<html", "a web page"},
 }
 
-// parse turns the bytes of a file into a Doc, or into the problems that prevent
-// it: size, encoding, YAML syntax, several documents, and structure that strict
-// files do not have.
+// parse turns the bytes of a file into a Doc, or into problems: size, encoding, YAML syntax, several
+// documents, and structure forbidden in strict files.
 func parse(name string, data []byte) (*Doc, []Problem) {
 	doc := &Doc{name: name, keys: map[*yaml.Node]map[string]int{}, secrets: secrets{spans: map[int][]span{}}}
 	if len(data) > MaxSize {
@@ -58,7 +57,7 @@ func parse(name string, data []byte) (*Doc, []Problem) {
 	return doc, problems
 }
 
-// checkBytes refuses bytes that are no text.
+// checkBytes refuses bytes other than text.
 func (d *Doc) checkBytes() []Problem {
 	var out []Problem
 	for i, line := range d.lines {
@@ -137,8 +136,8 @@ func (d *Doc) syntax(err error) *Problem {
 	return &p
 }
 
-// belowSecret reports whether a line stands inside the block of a key that
-// sounds like a secret: without nodes, that is all there is to go by.
+// belowSecret reports whether a line is inside the block of a key with a secret-like name. Without nodes,
+// there is no other sign.
 func (d *Doc) belowSecret(line int) bool {
 	if line < 1 || line > len(d.lines) {
 		return false
@@ -186,8 +185,8 @@ func plainSyntax(message string) string {
 	return ""
 }
 
-// checkStructure refuses what strict files do not have: a key given twice,
-// keys that are no text, anchors, aliases, merge keys and type tags.
+// checkStructure refuses structure forbidden in strict files: a key given twice, keys other than text,
+// anchors, aliases, merge keys and type tags.
 func (d *Doc) checkStructure(node *yaml.Node, problems *[]Problem) {
 	report := func(n *yaml.Node, format string, args ...any) {
 		d.lean = len(*problems) >= maxDetailed
@@ -231,7 +230,7 @@ func (d *Doc) checkStructure(node *yaml.Node, problems *[]Problem) {
 	}
 }
 
-// indexKeys notes where the keys of a large block stand. The first of two equal keys counts.
+// indexKeys stores the positions of the keys of a large block. The first of two equal keys counts.
 func (d *Doc) indexKeys(node *yaml.Node) {
 	const large = 64 // nodes: looking through fewer takes no time
 	if len(node.Content) < large {
@@ -327,7 +326,7 @@ func (c *cursor) pass(want rune, style yaml.Style) bool {
 
 func isSpace(r rune) bool { return r == ' ' || r == '\t' || r == '\n' }
 
-// skipFold passes space that the text does not have, as after a folded line.
+// skipFold skips space missing in the text, as after a folded line.
 func (c *cursor) skipFold(want rune) {
 	if r := c.char(); r != want && isSpace(r) {
 		c.skipSpace()
@@ -343,8 +342,7 @@ func (c *cursor) skipEscape() {
 	}
 }
 
-// skipTo leaves the cursor on the character that follows, when the text folds
-// just before it.
+// skipTo moves the cursor to the next character, if the text folds just before it.
 func (c *cursor) skipTo(node *yaml.Node, from int) {
 	if r := []rune(node.Value); from < len(r) && r[from] != ' ' && r[from] != '\n' {
 		c.skipFold(r[from])

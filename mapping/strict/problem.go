@@ -14,8 +14,7 @@ import (
 	"payersync/connector"
 )
 
-// Problem is one mistake in a file. Its text never shows the value of a key
-// that holds a secret.
+// Problem is one mistake in a file. Its text never shows the value of a secret key.
 type Problem struct {
 	File    string
 	Line    int    // counted from 1; 0 when the problem is the whole file's
@@ -112,8 +111,7 @@ func (e *Error) join(between string) string {
 	return strings.Join(texts, between)
 }
 
-// Problem returns a problem of the value at path, or of the nearest block above
-// it that the file has.
+// Problem returns a problem of the value at path, or of the nearest existing block above it.
 func (d *Doc) Problem(path Path, format string, args ...any) Problem {
 	message := fmt.Sprintf(format, args...)
 	key, node := d.nearest(path)
@@ -128,7 +126,7 @@ func (d *Doc) Problem(path Path, format string, args ...any) Problem {
 	return d.at(node.Line, node.Column, 1, message)
 }
 
-// KeyProblem returns a problem of the key that path ends with.
+// KeyProblem returns a problem of the key at the end of path.
 func (d *Doc) KeyProblem(path Path, format string, args ...any) Problem {
 	key, node := d.nearest(path)
 	if key == nil {
@@ -146,9 +144,8 @@ func (d *Doc) TextProblem(path Path, from, width int, format string, args ...any
 	return d.at(line, column, width, fmt.Sprintf(format, args...))
 }
 
-// Instead returns the line of the value at path with another text for its value,
-// in quotes where YAML needs them. It is "" for a value of several lines, and
-// where the line may hold a secret.
+// Instead returns the line of the value at path with another text for its value, in quotes if YAML needs
+// them. It is "" for a value of several lines, and for a line with a possible secret.
 func (d *Doc) Instead(path Path, text string) string {
 	_, node := d.nearest(path)
 	if node.Kind != yaml.ScalarNode {
@@ -172,8 +169,8 @@ func (d *Doc) Instead(path Path, text string) string {
 	return string(written[:from-1]) + text + string(written[end-1:])
 }
 
-// KeyInstead returns the line of the key that path ends with, with another key;
-// "" where the line may hold a secret.
+// KeyInstead returns the line of the key at the end of path, with another key; "" for a line with a possible
+// secret.
 func (d *Doc) KeyInstead(path Path, key string) string {
 	found, _ := d.nearest(path)
 	if d.lean || found == nil || found.Value != path[len(path)-1] || d.shown(found.Line) != d.lines[found.Line-1] {
@@ -197,8 +194,8 @@ func (d *Doc) inBlock(path Path) bool {
 	return true
 }
 
-// quotedFor returns a text as YAML has it behind a key: as it is, or in quotes
-// where it would be read as something else.
+// quotedFor returns a text in YAML behind a key: as it is, or in quotes if YAML would read it as something
+// else.
 func quotedFor(text string, inBlock bool) string {
 	before, behind := "k: ", ""
 	if !inBlock {
@@ -244,8 +241,7 @@ func (d *Doc) nearest(path Path) (key, node *yaml.Node) {
 	return key, node
 }
 
-// at makes a problem. Nothing is underlined where a hidden secret before it has
-// moved the words.
+// at makes a problem. It underlines nothing if a hidden secret before it has moved the words.
 func (d *Doc) at(line, column, width int, message string) Problem {
 	p := Problem{File: d.name, Line: line, Column: max(column, 1), Message: maskAddresses(message)}
 	if line < 1 || line > len(d.lines) || d.lean {
@@ -287,8 +283,8 @@ func (d *Doc) shown(line int) string {
 
 const redacted = "[redacted]"
 
-// secretWord finds keys that sound like secrets, whether or not the file's
-// schema knows them: a misspelt key must not print its value either.
+// secretWord matches secret-like keys, even outside of the file's schema: a misspelt key must not print its
+// value either.
 var secretWord = regexp.MustCompile(`(?i)(secr|passw|token|api_?key|credential)`)
 
 // secretAfterKey finds the value behind such a key on one line of text. The
@@ -311,7 +307,7 @@ type secrets struct {
 // span is a part of a line, in columns: from the first to the one before end.
 type span struct{ from, end int }
 
-// hideSecrets finds the scalars below keys that hold secrets.
+// hideSecrets finds the scalars below secret keys.
 func (d *Doc) hideSecrets(node *yaml.Node, hide bool) {
 	switch node.Kind {
 	case yaml.MappingNode:
@@ -329,8 +325,8 @@ func (d *Doc) hideSecrets(node *yaml.Node, hide bool) {
 	}
 }
 
-// hideScalar hides a scalar from its first character to its last, or to the end
-// of the line where that is not known.
+// hideScalar hides a scalar from its first character to its last, or to the end of the line if the last is
+// unknown.
 func (d *Doc) hideScalar(node *yaml.Node) {
 	const endOfLine = MaxSize
 	lastLine, end := d.locate(node, utf8.RuneCountInString(strings.TrimRight(node.Value, "\n")))
@@ -353,8 +349,7 @@ func (s *secrets) hold(key string) bool {
 	return secretWord.MatchString(key) || slices.Contains(s.keys, connector.Nearest(key, s.keys))
 }
 
-// mask hides what must not be shown of a line, from the right, so that the
-// columns before it stay.
+// mask hides the secrets of a line, from the right, so the columns before them stay.
 func (s *secrets) mask(text string, line int) string {
 	r := []rune(text)
 	spans := slices.Clone(s.spans[line])

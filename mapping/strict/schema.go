@@ -25,9 +25,8 @@ import (
 	"payersync/connector"
 )
 
-// Schema returns the JSON Schema (draft 2020-12) of files that are read into a
-// T, indented, for editors. Names come from the yaml tags, descriptions from
-// jsonschema_description tags; keys marked writeOnly hold secrets.
+// Schema returns the JSON Schema (draft 2020-12) of files for a T, indented, for editors. Names come from the
+// yaml tags, descriptions from jsonschema_description tags; keys marked writeOnly hold secrets.
 func Schema[T any]() []byte {
 	var out bytes.Buffer
 	_ = json.Indent(&out, schemaOf[T]().text, "", "  ")
@@ -54,11 +53,11 @@ func schemaOf[T any]() *schema {
 	return made.(*schema)
 }
 
-// NotBlank is the pattern of texts that must not be blank, for schemas.
+// NotBlank is the pattern of nonblank texts, for schemas.
 const NotBlank = `\S`
 
-// Reflector returns what makes JSON Schemas of Go types here, for types that
-// describe a part of themselves in a JSONSchema method.
+// Reflector returns the generator of JSON Schemas from Go types, for types with a partial JSONSchema method
+// of their own.
 func Reflector() *generate.Reflector {
 	return &generate.Reflector{
 		FieldNameTag: "yaml", RequiredFromJSONSchemaTags: true,
@@ -66,8 +65,7 @@ func Reflector() *generate.Reflector {
 	}
 }
 
-// newSchema panics when a Go type has no schema: that is a mistake in this
-// program, never in a file.
+// newSchema panics when a Go type has no schema: it is a mistake in this program, never in a file.
 func newSchema(t reflect.Type) *schema {
 	s := &schema{}
 	var err error
@@ -139,7 +137,7 @@ func (s *schema) title(location string) string {
 	return title
 }
 
-// known returns the keys that the schema at a location allows, sorted.
+// known returns the keys allowed by the schema at a location, sorted.
 func (s *schema) known(location string) []string {
 	properties, _ := s.at(location)["properties"].(map[string]any)
 	return slices.Sorted(maps.Keys(properties))
@@ -169,8 +167,8 @@ func (d *Doc) validate(s *schema) []Problem {
 	return out
 }
 
-// leaves returns the errors that say what is wrong. Where a value may be one of
-// several things, the errors of the thing it resembles are returned.
+// leaves returns the errors with the actual mistakes. If a value may be one of several things, it returns the
+// errors of the most similar thing.
 func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if len(e.Causes) == 0 {
 		return []*jsonschema.ValidationError{e}
@@ -317,8 +315,7 @@ func (d *Doc) unknownKeys(path Path, keys []string, s *schema, location string) 
 	return out
 }
 
-// nested returns the lines of a key that stands some blocks too high: those
-// blocks, and the key in the innermost.
+// nested returns the lines of a key placed some blocks too high: those blocks, and the key in the innermost.
 func (d *Doc) nested(at Path, belongs string) string {
 	inside, below := strings.CutPrefix(belongs, strings.TrimPrefix(at[:len(at)-1].String()+".", "."))
 	steps := strings.Split(inside, ".")
@@ -339,12 +336,11 @@ func (d *Doc) nested(at Path, belongs string) string {
 	return out + indent + strings.TrimLeft(line, " ")
 }
 
-// Also is the mark by which a schema names the other words that people use for
-// a key, for jsonschema_extras tags.
+// Also is the schema's mark for other words people use for a key, for jsonschema_extras tags.
 const Also = "x-also"
 
-// meant returns the key at a location that was probably meant by a word: one
-// that is spelt nearly so, or that people call so; "" for none.
+// meant returns the probably intended key at a location for a word: a similar spelling, or a synonym; "" for
+// none.
 func (s *schema) meant(location, word string) string {
 	if near := connector.Nearest(strings.Trim(word, "\"'“”„\u00a0"), s.known(location)); near != "" {
 		return near
@@ -376,8 +372,7 @@ func sameWord(a, b string) bool { return strings.EqualFold(joints.Replace(a), jo
 
 var joints = strings.NewReplacer("-", "", "_", "", " ", "")
 
-// place returns where a key that stands in the wrong place belongs, the highest
-// such place, and "" when it belongs nowhere.
+// place returns the highest right place of a misplaced key, and "" when there is none.
 func (s *schema) place(key string) string {
 	level := []place{{"", s.tree}}
 	for len(level) > 0 {
@@ -412,8 +407,8 @@ type place struct {
 	of   any
 }
 
-// Suggest returns the end of a sentence about an unknown word: the known word
-// that was probably meant, or else all known words.
+// Suggest returns the end of a sentence about an unknown word: the probably intended word, or else all known
+// words.
 func Suggest(word string, known []string) string {
 	if near := connector.Nearest(word, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
@@ -421,8 +416,7 @@ func Suggest(word string, known []string) string {
 	return "what is known here: " + strings.Join(known, ", ")
 }
 
-// missingKeys reports at the block that lacks them. One that is there in another
-// spelling is reported as such.
+// missingKeys reports missing keys at their block. A key with another spelling is reported as such.
 func (d *Doc) missingKeys(path Path, keys []string, s *schema, location string) []Problem {
 	var written []string
 	if node := d.Node(path); node != nil && node.Kind == yaml.MappingNode && !d.lean {
@@ -439,7 +433,7 @@ func (d *Doc) missingKeys(path Path, keys []string, s *schema, location string) 
 	return out
 }
 
-// example returns a key as it is written, with the value that its schema shows.
+// example returns a key as written, with the value in its schema.
 func (s *schema) example(location, key string) string {
 	properties, _ := s.at(location)["properties"].(map[string]any)
 	property, _ := properties[key].(map[string]any)
@@ -513,8 +507,8 @@ func isNull(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
 }
 
-// value turns a node into what JSON would hold. Texts that YAML would turn into
-// times or numbers without end stay texts.
+// value turns a node into its JSON value. Texts that YAML would turn into times or numbers without end stay
+// texts.
 func value(node *yaml.Node) any {
 	switch node.Kind {
 	case yaml.MappingNode:

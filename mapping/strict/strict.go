@@ -1,19 +1,16 @@
-// Package strict reads YAML files that people write, and refuses what it does
-// not know. A file is parsed, held against the JSON Schema of the Go type it is
-// meant for, and decoded; every mistake comes back at once, with its line, its
-// column, the line itself and, where a word is misspelt, the word that was
-// probably meant. The caller judges the values, and reports mistakes
-// at the same positions through Doc.
+// Package strict reads YAML files written by people, and refuses everything unknown. It parses a file, checks
+// it against the JSON Schema of its Go type, and decodes it. It returns all mistakes at once, with line,
+// column, the line itself and, for a misspelt word, the probable one. The caller judges the values, and
+// reports mistakes at the same positions through Doc.
 //
 //	bytes ──▶ text checks ──▶ YAML nodes ──▶ structure ──▶ schema ──▶ decode ──▶ caller's own checks
 //	          size, UTF-8     one document   no aliases,    keys,      values
 //	                                         no key twice   types      with a syntax
 //
-// A stage that finds problems ends the reading; within a stage all problems are
-// collected. Problems of the schema end it only where the values cannot be
-// decoded: otherwise the caller may look for its own as well. Anchors, aliases
-// and merge keys are refused, so that every value has exactly one place and no
-// file can grow when it is read.
+// A stage that finds problems ends the reading; within a stage all problems are collected. Problems of the
+// schema end it only if the values cannot be decoded: otherwise the caller may look for its own as well.
+// Anchors, aliases and merge keys are refused, so that every value has exactly one place and no file can grow
+// when it is read.
 package strict
 
 import (
@@ -25,14 +22,12 @@ import (
 	yaml "go.yaml.in/yaml/v4"
 )
 
-// MaxSize is the largest file that is read, in bytes.
+// MaxSize is the largest readable file, in bytes.
 const MaxSize = 1 << 20
 
-// Load reads data, the content of the file called name, into a copy of
-// defaults: keys that the file leaves out keep the values of defaults. The
-// error is an *Error with every problem of the first stage that found one. The
-// returned Doc places the caller's own findings in the file. It is there beside
-// an error too, where the value could be decoded all the same.
+// Load reads data, the content of the file called name, into a copy of defaults: missing keys keep the values
+// of defaults. The error is an *Error with every problem of the first failing stage. The returned Doc locates
+// the caller's own findings in the file. It is also returned beside an error if the value could be decoded.
 func Load[T any](name string, data []byte, defaults T) (T, *Doc, error) {
 	doc, problems := parse(name, data)
 	if len(problems) > 0 {
@@ -46,7 +41,7 @@ func Load[T any](name string, data []byte, defaults T) (T, *Doc, error) {
 	return out, doc, invalid
 }
 
-// Doc is a file that was read: it knows where each value stands.
+// Doc is a parsed file with the position of each value.
 type Doc struct {
 	name    string
 	lines   []string // as written, without line ends
@@ -85,9 +80,8 @@ func (p Path) String() string {
 	return out
 }
 
-// Decode decodes the value at path onto into, which keeps what the file leaves
-// out. A path that the file does not have changes nothing. The error is an
-// *Error, for values whose own syntax is wrong.
+// Decode decodes the value at path onto into, which keeps values missing in the file. An absent path changes
+// nothing. The error is an *Error, for values with invalid syntax.
 func (d *Doc) Decode(path Path, into any) error {
 	node := d.Node(path)
 	if node == nil {
@@ -110,8 +104,8 @@ func (d *Doc) Decode(path Path, into any) error {
 	return NewError(problems)
 }
 
-// decodeProblem underlines the value that could not be decoded. The YAML
-// package's own messages name Go types, so they are not repeated.
+// decodeProblem underlines the undecodable value. The YAML package's own messages name Go types, so they are
+// not repeated.
 func (d *Doc) decodeProblem(e *yaml.LoadError) Problem {
 	width := 1
 	if !d.lean {
@@ -126,7 +120,7 @@ func (d *Doc) decodeProblem(e *yaml.LoadError) Problem {
 	return d.at(e.Mark.Line, e.Mark.Column, width, message)
 }
 
-// nodeAt finds the scalar that stands at a mark.
+// nodeAt finds the scalar at a mark.
 func nodeAt(node *yaml.Node, mark yaml.Mark) *yaml.Node {
 	if node.Kind == yaml.ScalarNode && node.Line == mark.Line && node.Column == mark.Column {
 		return node

@@ -18,9 +18,9 @@ func OnPostgres() bool { return testdb.OnPostgres() }
 // OnServer reports whether the ledger at path keeps its rows in a PostgreSQL.
 func OnServer(path string) bool { return testdb.OnServer(path) }
 
-// NewOnServer makes a ledger at path with its key beside it and its rows in a PostgreSQL,
-// regardless of the flag. It returns the address for processes that call UseServer. Where
-// PostgreSQL is not installed the test is skipped, but never in CI.
+// NewOnServer makes a ledger at path with its key beside it and its rows in a PostgreSQL, regardless of the
+// flag. It returns the address for other processes with UseServer. Without PostgreSQL it skips the test, but
+// never in CI.
 func NewOnServer(t testing.TB, path string) (dsn string) {
 	t.Helper()
 	_ = Postgres(t) // it is installed
@@ -70,9 +70,8 @@ func Copy(from, to string) error {
 // Remove removes a server's rows of the unopened ledger at path. Files go with their folder.
 func Remove(path string) error { return testdb.Remove(path) }
 
-// PutBack marks the ledger at path, which must not be open, as restored. A file's mark reveals a
-// restore by itself; for a server the person who restores it notes this. The ledger had come as far
-// as commits.
+// PutBack marks the closed ledger at path as restored. A file's mark reveals a restore by itself; for a
+// server the restoring person notes it. commits is the last known count of commits.
 func PutBack(path string, commits int64, at time.Time) error {
 	if !testdb.OnServer(path) {
 		return nil

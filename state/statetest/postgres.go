@@ -8,8 +8,8 @@ import (
 	"payersync/state/internal/testdb"
 )
 
-// Postgres returns the address of a new database without tables, on the PostgreSQL that the test
-// binary starts. Where none is installed the test is skipped, but never in CI.
+// Postgres returns the address of a new database without tables, on the test binary's PostgreSQL. Without
+// PostgreSQL it skips the test, but never in CI.
 func Postgres(t testing.TB) (dsn string) {
 	t.Helper()
 	dsn, err := testdb.New()

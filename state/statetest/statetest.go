@@ -1,8 +1,8 @@
-// Package statetest gives tests a new ledger at the price of a copied file.
-// Making one takes dozens of statements, which the race detector makes slow.
+// Package statetest gives tests a new ledger at the price of a copied file. Creating one takes dozens of
+// statements, slow under the race detector.
 //
-// Tests of a package that uses it take the flag -engine postgres: their ledgers keep their
-// rows in a PostgreSQL then, see package testdb.
+// Tests with this package have the flag -engine postgres: their ledgers then keep their rows in a PostgreSQL,
+// see package testdb.
 package statetest
 
 import (

@@ -1,9 +1,8 @@
-// Package bounce reads delivery reports: the mail by which a mail server says that a letter did
-// not arrive (RFC 3464). It tells which message came back, by its Message-ID, and whether the
-// address is one that takes no mail. Nothing else of a report is read, above all no address:
-// anybody can write one.
+// Package bounce reads delivery reports: a mail server's message about an undelivered letter (RFC 3464). It
+// returns the Message-ID of the letter, and whether the address is dead. It reads nothing else of a report,
+// above all no address: anybody can write one.
 //
-// Whether a message is a letter of ours, and what follows from it, is left to whoever asks.
+// The caller decides whether the message is a letter of ours, and acts on it.
 package bounce
 
 import (

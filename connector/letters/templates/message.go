@@ -89,8 +89,8 @@ func (s *Set) Message(l Letter, e Envelope) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// unsubscribe says how reminders end, for mail programs with a button. Of several headers that
-// are given as they are, go-mail changes the order from one message to the next.
+// unsubscribe sets the headers for ending reminders, for mail programs with a button. go-mail changes the
+// order of several raw headers from one message to the next.
 func (s *Set) unsubscribe(msg *gomail.Msg, token string) {
 	uris := []string{"<mailto:" + s.options.fill(values{}).ReplyTo + "?subject=" + url.PathEscape(strings.TrimSpace("stop "+token)) + ">"}
 	if s.options.StopURL != "" && token != "" {

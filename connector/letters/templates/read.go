@@ -46,7 +46,7 @@ func (k kindOf) fields() []string {
 	return []string{"Name", "Contact", "Link", "Sender", "Number"}
 }
 
-// needs are the fields that templates of that kind must tell.
+// needs are the required fields in templates of that kind.
 func (k kindOf) needs() []string {
 	switch {
 	case k == kindOf(frameKind):
@@ -198,7 +198,7 @@ func (r *reader) subject() (t *texttemplate.Template, body int) {
 	return t, len(head) + 2
 }
 
-// paragraphsOf returns from where to where paragraphs stand.
+// paragraphsOf returns the beginnings and ends of paragraphs.
 func paragraphsOf(text string, from int) (spans [][2]int) {
 	begin := -1
 	for at := from; at <= len(text); {
@@ -436,7 +436,7 @@ func (r *reader) field(at int, names []string, dotted bool) {
 	}
 }
 
-// needed checks that nothing is left out that a letter must tell.
+// needed checks for the required contents of a letter.
 func (r *reader) needed() {
 	if len(r.problems) > 0 {
 		return

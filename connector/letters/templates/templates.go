@@ -1,17 +1,16 @@
-// Package templates writes the letters that ask payers for a signature: what stands in them, as
-// text and as HTML of the same paragraphs, and the message that carries them.
+// Package templates writes the letters asking payers for a signature: their content, as text and as HTML of
+// the same paragraphs, and the message around it.
 //
 //	invitation.de.txt ┐  paragraphs ─▶ text ┐
 //	   + frame.de.txt ┘       └──────▶ HTML ┴─▶ message ─▶ frozen bytes
 //
-// A template is a file of plain text: a line "Subject: …", an empty line, and paragraphs. A
-// line of the file is a line of the letter. Fields stand in double braces and are a closed list,
-// so that no letter can tell an amount, a day or bank details. The frame, which says who writes,
-// why, and that nobody asks for bank details, stands below every letter. There are templates in
-// English, German and French; own ones lie in a folder, are held against the same rules, and
-// take their place one by one.
+// A template is a file of plain text: a line "Subject: …", an empty line, and paragraphs. A line of the file
+// is a line of the letter. Fields stand in double braces and are a closed list, so no letter can contain an
+// amount, a day or bank details. The frame stands below every letter: it names the sender and the reason, and
+// says that nobody asks for bank details. There are templates in English, German and French. Your own ones
+// are in a folder, follow the same rules, and replace these one by one.
 //
-// Whether a letter is sent, to whom and when is decided elsewhere.
+// Package letters decides on sending, recipient and time.
 package templates
 
 import (
@@ -48,7 +47,7 @@ var shipped embed.FS
 // frameKind is the name of what stands below every letter.
 const frameKind letters.Kind = "frame"
 
-// Options say who writes, and by which templates.
+// Options name the sender, and the templates.
 type Options struct {
 	From      netmail.Address
 	ReplyTo   string // an address
@@ -108,9 +107,8 @@ type source struct {
 	known      bool // it comes with payersync: its words were looked at when that was built
 }
 
-// source finds the template of a kind in a language: an own one, or the one that comes with
-// payersync, of the language itself or of the one that it is a form of. A sentence says what is
-// missing where there is none.
+// source finds the template of a kind in a language: an own one, or a shipped one, of the language itself or
+// of its base language. If there is none, a sentence says what is missing.
 func (o *Options) source(kind letters.Kind, code string) (found source, missing string) {
 	base := code
 	if tag, err := language.Parse(code); err == nil {

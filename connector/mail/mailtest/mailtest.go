@@ -1,5 +1,4 @@
-// Package mailtest is a mail server for tests: on loopback, with one mailbox, and with whatever
-// fails that a test asks for.
+// Package mailtest is a mail server for tests: on loopback, with one mailbox, and with failures on request.
 package mailtest
 
 import (

@@ -1,16 +1,15 @@
-// Package catcher is a mail server that delivers nothing: it takes every letter it
-// is given, keeps the newest in memory for people and tests to read, and fails on
-// request as mail servers do. It is for the sandbox and the demo, on this machine.
+// Package catcher is a mail server that delivers nothing: it accepts every letter, keeps the newest in memory
+// for people and tests, and fails on request like mail servers. It is for the sandbox and the demo, on this
+// machine.
 //
-// A conversation, and where each FaultKind strikes:
+// A conversation, with the place of each FaultKind:
 //
 //	MAIL ── RCPT ────────────────── DATA ── the letter ── kept ── 250
 //	         Refused, Deferred,       │         │            │
 //	         CutBefore             CutWithin  LetterRefused  CutAfter,
 //	                                          LetterDeferred Silent, Slow
 //
-// Showing the letters on a page is left to the sandbox, and judging them to whoever
-// looks.
+// The sandbox shows the letters on a page.
 package catcher
 
 import (
@@ -56,15 +55,14 @@ func New(opt Options) *Catcher {
 	return &Catcher{opt: opt}
 }
 
-// Letters returns the letters that are kept, newest first: those of which an
-// address they went to contains recipient, whatever its case; "" is all.
+// Letters returns the kept letters, newest first, with an address that contains recipient, in any case; "" is
+// all.
 func (c *Catcher) Letters(recipient string) []Letter {
 	return c.those(func(l Letter) bool { return l.wentTo(recipient) })
 }
 
-// Search returns the letters of which an address they went to, the subject or the text
-// contains part, newest first, whatever its case. Where all letters go to one address
-// this tells apart whom they are for.
+// Search returns the letters with part in an address, the subject or the text, newest first, in any case. If
+// all letters go to one address, this finds those of one payer.
 func (c *Catcher) Search(part string) []Letter {
 	return c.those(func(l Letter) bool { return l.wentTo(part) || contains(l.Subject, part) || contains(l.Text, part) })
 }

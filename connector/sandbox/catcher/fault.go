@@ -15,8 +15,8 @@ import (
 // FaultKind is a way for a letter to go wrong.
 type FaultKind string
 
-// The fault kinds, in the order of a conversation. "Kept" means that the letter has
-// arrived, whatever the sender is told.
+// The fault kinds, in the order of a conversation. "Kept" means the letter has arrived, whatever the answer
+// to the sender.
 const (
 	CutBefore      FaultKind = "cut_before"      // the connection ends at the recipient; not kept
 	Refused        FaultKind = "refused"         // Code, 550 when 0, to the recipient
@@ -34,8 +34,8 @@ func FaultKinds() []FaultKind {
 	return []FaultKind{CutBefore, Refused, Deferred, CutWithin, LetterRefused, LetterDeferred, CutAfter, Silent, Slow}
 }
 
-// Fault strikes letters to Recipient, as often as Skip, Every and Count allow
-// together. Of several injected faults the first that strikes is the only one.
+// Fault affects letters to Recipient, as often as Skip, Every and Count allow together. Of several injected
+// faults only the first matching one applies.
 type Fault struct {
 	Kind      FaultKind
 	Recipient string        // whatever its case; "" is everybody

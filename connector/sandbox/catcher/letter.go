@@ -16,7 +16,7 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// Letter is one that came. What cannot be read of it is blank; Source is as it came.
+// Letter is a received letter. Its unreadable parts are blank; Source is as it came.
 type Letter struct {
 	Number     int       `json:"number"` // the first is 1
 	ReceivedAt time.Time `json:"receivedAt"`
@@ -67,8 +67,7 @@ func read(source []byte) Letter {
 	return l
 }
 
-// readPart looks for text and HTML in a part, at most deep parts within each other.
-// Of several the first counts.
+// readPart looks for text and HTML in a part, to the depth deep. The first of several counts.
 func (l *Letter) readPart(kind, encoding string, body io.Reader, deep int) {
 	media, params, err := mime.ParseMediaType(kind)
 	if err != nil {

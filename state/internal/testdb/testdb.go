@@ -23,8 +23,8 @@ var ErrMissing = errors.New("there is no initdb on this machine; .ci/run install
 
 var engine = flag.String("engine", "sqlite", "the database below the ledgers of these tests: sqlite or postgres")
 
-// lasting keeps a ledger's connections for as long as it is open: clocks of tests move by days, and a new
-// connection takes longer than most of what is done with it.
+// lasting keeps a ledger's connections until it is closed: clocks of tests move by days, and a new connection
+// takes longer than most of their work.
 const lasting = " pool_max_conn_lifetime=87600h pool_max_conn_idle_time=87600h pool_health_check_period=24h"
 
 func init() {
@@ -93,7 +93,7 @@ func DSN(path string) (string, error) {
 	return dsnOf(path)
 }
 
-// Use declares that the rows of the ledger at path are in a database that another process made.
+// Use declares that another process's database holds the rows of the ledger at path.
 func Use(path, dsn string) {
 	databases.mu.Lock()
 	defer databases.mu.Unlock()
@@ -200,8 +200,8 @@ func (s *running) create(template string) (name string, err error) {
 	return name, s.manage("CREATE DATABASE " + name + " OWNER ledger TEMPLATE " + template)
 }
 
-// New returns the address of a new database without tables, on whatever engine the ledgers are. It
-// fails with ErrMissing where PostgreSQL is not installed.
+// New returns the address of a new database without tables, whatever the engine of the ledgers. It fails with
+// ErrMissing without PostgreSQL.
 func New() (dsn string, err error) {
 	s, err := server()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"payersync/mapping/strict"
 )
 
-// Alerts says who is told when something is the matter, and how.
+// Alerts configures the recipients and channels of alarms.
 type Alerts struct {
 	Name string     `yaml:"name" jsonschema_description:"What messages call this installation. Default the name of this computer."`
 	Ways []AlertWay `yaml:"ways" jsonschema_description:"The ways of telling. Without one nobody is told."`
@@ -29,7 +29,7 @@ type AlertWay struct {
 	Names       bool          `yaml:"names" jsonschema_description:"Whoever reads it may see the names of payers. Default false: record ids alone leave."`
 }
 
-// AlertEmail is an address and the mail server that takes mail for it.
+// AlertEmail is an address and the mail server for it.
 type AlertEmail struct {
 	To       string `yaml:"to" jsonschema:"required" jsonschema_description:"The recipient: one address."`
 	From     string `yaml:"from" jsonschema:"required" jsonschema_description:"The sender: one address that the mail server lets us use."`
@@ -39,13 +39,13 @@ type AlertEmail struct {
 	Password Secret `yaml:"password" jsonschema_description:"env:NAME or file:PATH."`
 }
 
-// AlertWebhook is another system that takes signed requests.
+// AlertWebhook is another system with an endpoint for signed requests.
 type AlertWebhook struct {
 	URL    string `yaml:"url" jsonschema:"required" jsonschema_description:"Where to post: https, or http on this machine."`
 	Secret Secret `yaml:"secret" jsonschema:"required" jsonschema_description:"env:NAME or file:PATH: what requests are signed with, 24 bytes or more; whsec_ and base64, or a text."`
 }
 
-// alerts checks who is told, and resolves the secrets.
+// alerts checks the recipients, and resolves the secrets.
 func (c *check) alerts() {
 	a := &c.config.Alerts
 	at := strict.Path{"alerts"}
@@ -117,8 +117,8 @@ func (c *check) alertWebhook(at strict.Path, w *AlertWebhook) {
 	}
 }
 
-// webhookURL checks an address that we post to. What could be a secret has no place in it: it is
-// told in logs and errors.
+// webhookURL checks an address for our requests. It refuses possible secrets in it, because logs and errors
+// show the address.
 func (c *check) webhookURL(at strict.Path, raw string) {
 	u, err := url.Parse(raw)
 	switch {

@@ -17,8 +17,8 @@ import (
 // maxBundleFile is how much of a file of an account is read, in bytes.
 const maxBundleFile = 4 << 20
 
-// ReadBundle reads the files of an account's configuration from the folder that account.yaml is in,
-// by their paths below it. What begins with a dot is left out, as an editor's or git's own.
+// ReadBundle reads the files of an account's configuration from account.yaml's folder, by their paths below
+// it. It skips hidden files, such as an editor's or git's own.
 func ReadBundle(folder string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	root, err := os.OpenRoot(folder)
@@ -62,7 +62,7 @@ type Unpacked struct {
 	held *os.File // the folder, locked: a process that is killed lets it go
 }
 
-// Remove removes the folder. Nothing happens for one that is nil.
+// Remove removes the folder. A nil folder is fine.
 func (u *Unpacked) Remove() error {
 	if u == nil {
 		return nil
@@ -73,8 +73,8 @@ func (u *Unpacked) Remove() error {
 // unpackedName begins the names of such folders, and of no others.
 const unpackedName = "payersync-account-"
 
-// Unpack writes the files of an account into a new folder, which this user alone may read: in runtime, which
-// XDG_RUNTIME_DIR names, or else in memory, where the machine has a place for that.
+// Unpack writes the files of an account into a new folder, readable by this user alone. The folder is in
+// runtime, from XDG_RUNTIME_DIR, or else in memory, if the machine has a place for that.
 func Unpack(runtime, account string, files map[string][]byte) (u *Unpacked, err error) {
 	for _, place := range places(runtime) {
 		if u, err = newUnpacked(place, account); err == nil {
@@ -90,8 +90,8 @@ func Unpack(runtime, account string, files map[string][]byte) (u *Unpacked, err 
 	return u, nil
 }
 
-// newUnpacked makes a folder and locks it. RemoveLeft of another process may take it for one that was left before it is
-// locked; then there is another.
+// newUnpacked creates a folder and locks it. Before the lock, RemoveLeft of another process may remove it as
+// abandoned; then newUnpacked creates another.
 func newUnpacked(place, account string) (*Unpacked, error) {
 	for {
 		path, err := os.MkdirTemp(place, unpackedName+account+"-")
@@ -132,8 +132,8 @@ func (u *Unpacked) write(files map[string][]byte) error {
 	return errors.Join(err, root.Close())
 }
 
-// RemoveLeft removes the folders of accounts' files that processes of this user left which were killed, and returns how many
-// they were. One that a process needs is locked by it, and stays.
+// RemoveLeft removes the folders of accounts' files left by this user's killed processes, and returns their
+// number. A live process holds a lock on its folder, so that one stays.
 func RemoveLeft(runtime string) (n int, err error) {
 	for _, place := range places(runtime) {
 		if place == "" {
@@ -152,7 +152,7 @@ func RemoveLeft(runtime string) (n int, err error) {
 	return n, err
 }
 
-// removeLeft removes a folder that nobody holds.
+// removeLeft removes a folder without a lock.
 func removeLeft(path string) (was bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0) //nolint:gosec // it is looked at next
 	if err != nil {
@@ -176,7 +176,8 @@ func removeLeft(path string) (was bool, err error) {
 	return err == nil, err
 }
 
-// places are where such a folder may be, the best first; the last is the system's for temporary files.
+// places are the possible parents of such a folder, the best first; the last is the system's for temporary
+// files.
 func places(runtime string) (out []string) {
 	for _, place := range []string{runtime, "/dev/shm"} {
 		if place != "" && privatePlace(place) {
@@ -198,8 +199,8 @@ func privatePlace(path string) bool {
 	return own || info.Mode()&fs.ModeSticky != 0
 }
 
-// Literals returns the secrets that stand in the file itself, of a configuration that was read without
-// its secrets: no diff may show them. Ids are none.
+// Literals returns the literal secrets in a configuration that was read without its secrets: no diff may show
+// them. Ids are none.
 func (c *Config) Literals() (out []string) {
 	eachSecret(reflect.ValueOf(c).Elem(), func(ref string) {
 		if !strings.HasPrefix(ref, "file:") && ref != "" {
@@ -209,7 +210,7 @@ func (c *Config) Literals() (out []string) {
 	return out
 }
 
-// SecretFiles returns the names of the files that hold its secrets, in the same way.
+// SecretFiles returns the names of the secret files, in the same way.
 func (c *Config) SecretFiles() map[string]bool {
 	out := map[string]bool{}
 	eachSecret(reflect.ValueOf(c).Elem(), func(ref string) {

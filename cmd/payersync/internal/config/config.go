@@ -1,6 +1,5 @@
-// Package config reads payersync.yaml: its keys, defaults and secrets, and what is wrong with it,
-// by line. It opens the source that a connection names; the ledger and the way to the billing
-// service are left to package session.
+// Package config reads payersync.yaml: its keys, defaults and secrets, and its mistakes by line. It also
+// opens a connection's source. Package session opens the ledger and the client of the billing service.
 package config
 
 import (
@@ -46,8 +45,8 @@ type Config struct {
 	Letters     Letters      `yaml:"letters" jsonschema_description:"Who writes to payers who have not signed their mandates yet, and how."`
 	Log         Log          `yaml:"log" jsonschema_description:"The log on standard error."`
 
-	// Of an account whose ledger a database keeps: the node whose server, http and log these are,
-	// and the account's name. nil and "" where the ledger is a file.
+	// For an account with its ledger in a database: the node that provides server, http and log, and the
+	// account's name. nil and "" if the ledger is a file.
 	Node        *Node  `yaml:"-"`
 	AccountName string `yaml:"-"`
 }
@@ -57,13 +56,13 @@ type HTTP struct {
 	Proxy Secret `yaml:"proxy" jsonschema_description:"A proxy for all requests but those to this machine, as in http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT; with a password in it env:NAME or file:PATH. The environment is never asked for one. Default blank: none."`
 }
 
-// Client returns a client for one remote system that is reached as the configuration says.
+// Client returns a client for one remote system by the configuration.
 func (c *Config) Client(o transport.Options) *transport.Client {
 	o.Proxy, o.Reach = c.HTTP.Address(), c.Reach()
 	return transport.New(o)
 }
 
-// Reach returns which addresses may be connected to: all, but for an account of a node.
+// Reach returns the allowed addresses: all, but for an account of a node.
 func (c *Config) Reach() (r connector.Reach) {
 	if c.Node != nil {
 		r.PublicOnly = true
@@ -83,8 +82,7 @@ func (h HTTP) Address() *url.URL {
 	return u
 }
 
-// secrets are what of the proxy's address nobody else may know: all of it where it holds
-// a password.
+// secrets are the secret parts of the proxy's address: all of it if it holds a password.
 func (h HTTP) secrets() []connector.Secret {
 	u := h.Address()
 	if u == nil || u.User == nil {
@@ -94,7 +92,7 @@ func (h HTTP) secrets() []connector.Secret {
 	return []connector.Secret{h.Proxy.Secret, connector.NewSecret(password)}
 }
 
-// Ledger says where the ledger and its key are.
+// Ledger configures the places of the ledger and its key.
 type Ledger struct {
 	Path    string `yaml:"path" jsonschema_description:"The SQLite file, on a local disk. Default payersync.db."`
 	KeyFile string `yaml:"key_file" jsonschema_description:"The key that seals personal data. Default payersync.key."`
@@ -119,7 +117,7 @@ type Billing struct {
 	Dialect       Dialect  `yaml:"dialect" jsonschema_description:"What the service's interface leaves open; overrides the profile one by one."`
 }
 
-// Webhook is the endpoint that the service sends events to.
+// Webhook is the endpoint for the service's events.
 type Webhook struct {
 	PublicURL  string             `yaml:"public_url" jsonschema:"required" jsonschema_description:"The address that the service sends to; its path is the endpoint's."`
 	Events     []string           `yaml:"events" jsonschema:"minItems=1" jsonschema_description:"Event types to subscribe to. Default dd-mandate and customer."`
@@ -132,20 +130,19 @@ type Webhook struct {
 	EventPaths billing.EventPaths `yaml:"event_paths" jsonschema_description:"Where an event names its type and ids: lists of JSON paths, the first that is there counts."`
 }
 
-// Signature is a billing.Signature whose secrets are references.
+// Signature is a billing.Signature with references to its secrets.
 type Signature struct {
 	billing.Signature `yaml:",inline"`
 	SecretRefs        []Secret `yaml:"secrets" jsonschema:"minItems=1" jsonschema_description:"The secrets that deliveries may be signed with, beside those that the service named to payersync webhooks subscribe, which the ledger keeps."`
 }
 
-// DeliveryKey is a billing.DeliveryKey whose keys are references.
+// DeliveryKey is a billing.DeliveryKey with references to its keys.
 type DeliveryKey struct {
 	billing.DeliveryKey `yaml:",inline"`
 	KeyRefs             []Secret `yaml:"keys" jsonschema:"minItems=1" jsonschema_description:"The keys, any of which is right, beside those that payersync webhooks subscribe told the service, which the ledger keeps."`
 }
 
-// EndpointPath returns the path that deliveries are taken in at: path, or that of
-// public_url where no proxy changes it.
+// EndpointPath returns the path for deliveries: path, or that of public_url if no proxy changes it.
 func (w *Webhook) EndpointPath() string {
 	if w.Path != "" {
 		return w.Path
@@ -209,9 +206,9 @@ type Connection struct {
 	Writeback *Writeback        `yaml:"writeback" jsonschema_description:"Writes the status of mandates back into one field of the books, or tells it to another system. Left out, nothing is written there."`
 }
 
-// Native returns what the billing service calls the kind of the books in externalData, which is
-// the system's name in capitals. An export is of the system that its preset is for; of one without,
-// and of a database of your own, no service knows the kind: it is "".
+// Native returns the billing service's name for the accounting system in externalData: the system's name in
+// capitals. For a CSV file it is the system of the preset. It is "" for a file without a preset and for a
+// database of your own.
 func (c *Connection) Native() string {
 	switch preset := c.Source.CSV.Preset; {
 	case preset != "" && preset != "generic":
@@ -259,14 +256,14 @@ type Retention struct {
 	ChangeDetails int `yaml:"change_details" jsonschema:"minimum=90" jsonschema_description:"Days for which the requests of settled changes are kept, and the customers before them; after that they cannot be undone. Of each payer the newest stays. The fields before and after, which plans and payers show, stay as long as the audit log. Default 400."`
 }
 
-// Backup says where backups of the ledger go, and who may read them.
+// Backup configures the place of backups, and their readers.
 type Backup struct {
 	Folder     string   `yaml:"folder" jsonschema_description:"Where backups go: a folder that is there, best on another disk. Left out, none are made by schedule."`
 	Keep       int      `yaml:"keep" jsonschema:"minimum=0" jsonschema_description:"How many backups of this ledger are kept in the folder; 0 keeps all. Default 14."`
 	Recipients []string `yaml:"recipients" jsonschema_description:"Public keys of age (age1…) or ssh: only these can read the backups. Left out, backups are not encrypted as a whole."`
 }
 
-// Readers returns who may read a backup, for its encryption.
+// Readers returns the readers of a backup, for its encryption.
 func (b Backup) Readers() (out []backups.Recipient, err error) {
 	for _, text := range b.Recipients {
 		r, err := backups.ParseRecipient(text)
@@ -278,7 +275,7 @@ func (b Backup) Readers() (out []backups.Recipient, err error) {
 	return out, nil
 }
 
-// Server says where serve listens, and what it lets strangers take.
+// Server configures the listeners of serve, and the limits for strangers.
 type Server struct {
 	Webhooks       string       `yaml:"webhooks" jsonschema_description:"The webhook endpoint. Default 127.0.0.1:8080."`
 	Health         string       `yaml:"health" jsonschema_description:"The health pages. Left out or blank, they are beside the webhook endpoint."`
@@ -348,9 +345,8 @@ func defaults() Config {
 	}
 }
 
-// Load reads the configuration file at path; getenv looks up environment
-// variables. Without it the secrets are left alone: they stay the references that stand
-// in the file. The error is a *strict.Error with every problem of the file, or
+// Load reads the configuration file at path; getenv looks up environment variables. Without getenv the
+// secrets stay references, as in the file. The error is a *strict.Error with every problem of the file, or
 // says in three parts why there is no file to read.
 func Load(path string, getenv func(string) (string, bool)) (*Config, error) {
 	data, exposed, err := readWhole(path)
@@ -372,8 +368,7 @@ func readWhole(path string) ([]byte, fs.FileMode, error) {
 	return data, exposed, nil
 }
 
-// read reads the configuration file, and returns its mode where other users
-// of this machine may read it.
+// read reads the configuration file, and returns its mode if other users of this machine may read it.
 func read(path string) (data []byte, exposed fs.FileMode, err error) {
 	f, err := os.Open(path) //nolint:gosec // the operator names it
 	if err != nil {
@@ -384,13 +379,12 @@ func read(path string) (data []byte, exposed fs.FileMode, err error) {
 	return data, exposed, errors.Join(err, readErr, f.Close())
 }
 
-// Parse reads data, the content of the file at path, which must hold no secret
-// where others may read it too.
+// Parse reads data, the content of the file at path. The file must hold no secret if others may read it too.
 func Parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (string, bool)) (*Config, error) {
 	return parse(path, data, exposed, getenv, defaults())
 }
 
-// parse is Parse for a file that may leave out what start says.
+// parse is Parse with defaults in start for missing keys.
 func parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (string, bool), start Config) (*Config, error) {
 	if err := refuseRemoved(filepath.Base(path), data, usage.RemovedKeys); err != nil {
 		return nil, err

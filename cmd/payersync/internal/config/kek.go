@@ -13,11 +13,11 @@ import (
 // vaultCiphertext matches the output of a Transit engine. Versions before this one let Vault open it.
 var vaultCiphertext = regexp.MustCompile(`^vault:v[0-9]+:`)
 
-// errVault explains a key-encryption key that only an earlier version can open.
+// errVault explains a key-encryption key for earlier versions only.
 var errVault = errors.New("it is a ciphertext of Vault or OpenBao, and this version of payersync no longer opens those. Run payersync accounts rewrap --new-key FILE with the version before, where FILE holds a new key (openssl rand -base64 32); then name FILE in ledger.key_encryption_key of every node")
 
-// parseKEK returns the key-encryption key that a file or variable holds: 32 bytes in base64. The error says why there
-// is none and what to do.
+// parseKEK returns the key-encryption key of a file or variable: 32 bytes in base64. The error gives the
+// reason and the remedy.
 func parseKEK(text connector.Secret) ([]byte, error) {
 	if vaultCiphertext.MatchString(text.Expose()) {
 		return nil, errVault
@@ -42,7 +42,7 @@ func ReadKey(path string) ([]byte, error) {
 	return key, nil
 }
 
-// keyEncryptionKey refuses a text that is no key-encryption key.
+// keyEncryptionKey refuses a text other than a key-encryption key.
 func (c *check) keyEncryptionKey(l *NodeLedger) {
 	if _, err := parseKEK(l.KeyEncryptionKey.Secret); err != nil {
 		c.report(strict.Path{"ledger", "key_encryption_key"}, "ledger.key_encryption_key cannot be used: %v", err)

@@ -25,7 +25,7 @@ import (
 	"payersync/mapping/strict"
 )
 
-// Letters says who writes to payers who have not signed, and how.
+// Letters configures the letters to payers without a signature.
 type Letters struct {
 	Sender            string       `yaml:"sender" jsonschema:"enum=nobody,enum=service,enum=payersync" jsonschema_description:"Who writes to payers. nobody: you, by the file of payersync mandates handover. service: the billing service does, and payersync sends nothing. payersync: these letters. Default nobody."`
 	ServiceChasingOff bool         `yaml:"service_chasing_off" jsonschema_description:"Your word that the billing service neither writes to payers nor reminds them, so that nobody is asked twice. payersync check asks for it where sender is payersync. Default false."`
@@ -50,7 +50,7 @@ type Letters struct {
 	JournalWithin connector.Within `yaml:"-"` // the folder that it must lie in
 }
 
-// LettersSMTP is the mail server that letters are handed to.
+// LettersSMTP is the mail server for letters.
 type LettersSMTP struct {
 	Host     string `yaml:"host" jsonschema:"required" jsonschema_description:"The mail server."`
 	Port     int    `yaml:"port" jsonschema:"required,minimum=1,maximum=65535" jsonschema_description:"Its port: 465 or 587 as a rule."`
@@ -78,7 +78,7 @@ var (
 	dkimSelector = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 )
 
-// letters checks who writes to payers, and that what payersync needs for it is there.
+// letters checks the sender of letters, and payersync's requirements for sending.
 func (c *check) letters() {
 	l := &c.config.Letters
 	at := strict.Path{"letters"}
@@ -249,7 +249,7 @@ func (c *check) connectionLetters() {
 	}
 }
 
-// lettersTemplates reads the templates, once the rest is right that they stand on.
+// lettersTemplates reads the templates, once the keys they depend on are right.
 func (c *check) lettersTemplates() {
 	if len(c.problems) > 0 {
 		return
@@ -293,8 +293,8 @@ func (c *Config) LetterTemplates() (*templates.Set, error) {
 	return templates.Load(o)
 }
 
-// MailServer returns the mail server that takes letters, nil where none is named; hello is what
-// this machine calls itself.
+// MailServer returns the mail server for letters, nil without one; hello is this machine's name in the
+// greeting.
 func (c *Config) MailServer(hello string) *mail.Server {
 	if c.Letters.SMTP == nil {
 		return nil

@@ -10,17 +10,19 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// metadataNames are the names under which clouds answer programs with the credentials of their machine.
+// metadataNames are the host names of clouds' metadata services, which give out the credentials of their
+// machine.
 var metadataNames = []string{"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
 
-// metadataAddresses are those of the same services that are not link-local.
+// metadataAddresses are addresses of these services outside of link-local ranges.
 var metadataAddresses = blocks("100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::254/128", "fd20:ce::254/128")
 
-// carriesIPv4 are the blocks of IPv6 whose last four bytes are an address of IPv4.
+// carriesIPv4 are the blocks of IPv6 with an IPv4 address in their last four bytes.
 var carriesIPv4 = blocks("::/96", "64:ff9b::/96")
 
-// isLinkLocal reports whether a host of a web address is link-local or the metadata service of a cloud, in any spelling
-// that a resolver takes: 169.254.169.254 is also 0xa9fea9fe, 2852039166 and ::ffff:169.254.169.254. It resolves no name.
+// isLinkLocal reports whether a host of a web address is link-local or the metadata service of a cloud, in
+// any spelling accepted by a resolver: 169.254.169.254 is also 0xa9fea9fe, 2852039166 and
+// ::ffff:169.254.169.254. It resolves no name.
 func isLinkLocal(host string) bool {
 	host = strings.ReplaceAll(norm.NFKC.String(host), "\u3002", ".") // as HTTP clients read digits and stops of other scripts
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
@@ -48,8 +50,8 @@ func isLinkLocal(host string) bool {
 	return ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || slices.ContainsFunc(metadataAddresses, inside)
 }
 
-// numericIPv4 reads an address as the C library does: one to four numbers with dots between them, each decimal, octal
-// with 0 or hexadecimal with 0x in front, the last of which fills the remaining bytes.
+// numericIPv4 reads an address like the C library: one to four numbers with dots between them, each decimal,
+// octal with 0 or hexadecimal with 0x in front. The last number fills the remaining bytes.
 func numericIPv4(host string) (ip netip.Addr, known bool) {
 	parts := strings.Split(host, ".")
 	if len(parts) > 4 {

@@ -12,9 +12,9 @@ import (
 	"payersync/state"
 )
 
-// Node is the configuration of one of several machines that share a database, which keeps the ledgers of
-// many accounts and what each is configured with (configs/node.example.yaml has every key). It
-// says what is of the machine alone.
+// Node is the configuration of one of several machines with a shared database. The database keeps the ledgers
+// of many accounts and their configurations (configs/node.example.yaml has every key). Node holds only the
+// machine's own settings.
 type Node struct {
 	Ledger   NodeLedger `yaml:"ledger" jsonschema:"required" jsonschema_description:"The database that keeps the ledgers of all accounts."`
 	Nodes    Nodes      `yaml:"nodes" jsonschema_description:"How work is shared out."`
@@ -24,7 +24,7 @@ type Node struct {
 	Log      Log        `yaml:"log" jsonschema_description:"The log on standard error."`
 }
 
-// NodeLedger says which database keeps the ledgers.
+// NodeLedger names the database of the ledgers.
 type NodeLedger struct {
 	Postgres         Secret `yaml:"postgres" jsonschema:"required" jsonschema_description:"The database of PostgreSQL, as in postgres://USER@HOST:PORT/DATABASE?sslmode=verify-full; with a password in it env:NAME or file:PATH."`
 	Owner            Secret `yaml:"owner" jsonschema_description:"The same database with the role that owns its tables, for migrations; env:NAME or file:PATH. The role of postgres then only reads and writes rows. Default none: the role of postgres owns the tables, or they are up to date."`
@@ -47,8 +47,8 @@ type Workers struct {
 	Care  int `yaml:"care" jsonschema:"minimum=0,maximum=1000" jsonschema_description:"Sweeps, letters and other chores. Default 4."`
 }
 
-// Accounts says what of a machine the configuration of an account may name beside its own files: whoever writes it need not be
-// whoever runs the machine.
+// Accounts lists the machine's folders and addresses open to accounts' configurations: another person than
+// the machine's operator may have written those.
 type Accounts struct {
 	Files    []string  `yaml:"files" jsonschema_description:"Folders that hold one for each account, by its name: books of the account acme may lie below /srv/payersync/acme where this is [/srv/payersync]. Default none."`
 	Networks []Network `yaml:"networks" jsonschema_description:"Addresses that are not public and that accounts may reach nevertheless, as databases, mail servers or billing services of your own are. Default none: neither this machine nor others beside it."`
@@ -76,8 +76,8 @@ func (n *Node) owner() string {
 	return n.Ledger.Owner.Expose()
 }
 
-// IsNode reports whether the file at path is the configuration of a node and not that of the one account
-// whose ledger is a file.
+// IsNode reports whether the file at path configures a node, and not a single account with its ledger in a
+// file.
 func IsNode(path string) bool {
 	data, _, err := read(path)
 	if err != nil {
@@ -99,9 +99,9 @@ func nodeDefaults() Node {
 	}
 }
 
-// LoadNode reads the configuration of a node. Its secrets are needed for whatever is done: getenv
-// looks up environment variables. The error is a *strict.Error with every problem of the
-// file, or says in three parts why there is no file to read.
+// LoadNode reads the configuration of a node. Every command needs its secrets: getenv looks up environment
+// variables. The error is a *strict.Error with every problem of the file, or says in three parts why there is
+// no file to read.
 func LoadNode(path string, getenv func(string) (string, bool)) (*Node, error) {
 	data, exposed, err := readWhole(path)
 	if err != nil {
@@ -136,7 +136,7 @@ func parseNode(path string, data []byte, exposed fs.FileMode, getenv func(string
 	return &node, nil
 }
 
-// What is of an account, and what of a node: each is refused in the other's file.
+// The keys of an account and those of a node: each is refused in the other's file.
 var (
 	ofAccount = []strict.Path{
 		{"billing"}, {"connections"}, {"adoption"}, {"lookup"}, {"guards"}, {"schedules"}, {"retention"}, {"backup"}, {"pages"}, {"alerts"}, {"letters"},
@@ -148,14 +148,14 @@ var (
 	}
 )
 
-// elsewhere are keys that do not belong into a file, and why.
+// elsewhere are keys of the other kind of file, with the reason.
 type elsewhere struct {
 	keys []strict.Path
 	why  string
 }
 
-// misplaced refuses the keys that do not belong into a file. What is wrong with a file that cannot
-// be read at all is told when it is read as what it should be.
+// misplaced refuses the keys of the other kind of file. Mistakes of an unreadable file are reported when it
+// is read as its own kind.
 func misplaced(name string, data []byte, of ...elsewhere) error {
 	_, doc, err := strict.Load(name, data, map[string]any{})
 	if err != nil {
@@ -172,7 +172,7 @@ func misplaced(name string, data []byte, of ...elsewhere) error {
 	return strict.NewError(problems)
 }
 
-// database resolves the secrets of the database, and refuses an address whose server could be another.
+// database resolves the secrets of the database, and refuses an address of an uncertain server.
 func (c *check) database(l *NodeLedger) {
 	at := strict.Path{"ledger"}
 	before := len(c.problems)
@@ -189,7 +189,7 @@ func (c *check) database(l *NodeLedger) {
 	c.keyEncryptionKey(l)
 }
 
-// databaseAt refuses the address of a database which cannot be read, or could be another's.
+// databaseAt refuses an unreadable address of a database, or one of an uncertain server.
 func (c *check) databaseAt(at strict.Path, of Secret) {
 	if err := state.CheckAddress(of.Expose()); err != nil {
 		c.report(at, "%s cannot be used: %s", at, strings.TrimPrefix(err.Error(), state.ErrServer.Error()+": "))
@@ -218,8 +218,8 @@ func (c *check) folders(paths []string) {
 	}
 }
 
-// LoadAccount reads the configuration of the account with a name from the folder of its files, with
-// what its node says merged in. Without getenv the secrets are left alone. The error is that of Load.
+// LoadAccount reads the configuration of a named account from the folder of its files, merged with its node's
+// settings. Without getenv the secrets stay references. The error is that of Load.
 func LoadAccount(folder string, node *Node, name string, getenv func(string) (string, bool)) (*Config, error) {
 	path := filepath.Join(folder, AccountFile)
 	data, exposed, err := readWhole(path)
@@ -238,8 +238,7 @@ func LoadAccount(folder string, node *Node, name string, getenv func(string) (st
 	return parse(path, data, exposed, getenv, start)
 }
 
-// ownFile refuses a path that does not lead to a file of the account's own: another would be the
-// node's, or of another account.
+// ownFile refuses a path to any file but the account's own: it would be the node's, or of another account.
 func (c *check) ownFile(at strict.Path, path string) bool {
 	if c.config.Node == nil || filepath.IsLocal(path) {
 		return true
@@ -248,8 +247,8 @@ func (c *check) ownFile(at strict.Path, path string) bool {
 	return false
 }
 
-// dataFile makes a path whole, and returns the folder that its file must lie in: for an account the one of its
-// own files, or one that the node has for it.
+// dataFile makes a path absolute, and returns the folder that must contain its file: for an account its own
+// files' folder, or one the node has for it.
 func (c *check) dataFile(at strict.Path, path *string) (within connector.Within) {
 	written := *path
 	*path = c.path(written)

@@ -11,14 +11,14 @@ import (
 	"payersync/mapping/strict"
 )
 
-// Pages says what people may do on the pages, and who lets them in.
+// Pages configures permissions on the pages, and the sign-in.
 type Pages struct {
 	Approve  string `yaml:"approve" jsonschema:"enum=operator,enum=admin" jsonschema_description:"The least role that approves and rejects plans on the pages. Default operator."`
 	FourEyes bool   `yaml:"four_eyes" jsonschema_description:"Who saved the mapping version that made a plan may not approve it: neither on the pages nor by a command. Default false."`
 	OIDC     *OIDC  `yaml:"oidc" jsonschema_description:"A provider that signs people in by OpenID Connect. Left out, there is none."`
 }
 
-// OIDC is a provider that signs people in.
+// OIDC is a provider for signing in.
 type OIDC struct {
 	Name         string   `yaml:"name" jsonschema_description:"What the button calls it. Default the issuer's host."`
 	Issuer       string   `yaml:"issuer" jsonschema:"required" jsonschema_description:"Its address, exactly as its tokens name it, for example https://login.example.com/realms/firm."`
@@ -30,7 +30,7 @@ type OIDC struct {
 	Roles        Roles    `yaml:"roles" jsonschema:"required" jsonschema_description:"Which of its values give which role; the highest counts. Who has none does not get in."`
 }
 
-// Roles are the values of a claim that give each role.
+// Roles are the claim's values for each role.
 type Roles struct {
 	Viewer   []string `yaml:"viewer"`
 	Operator []string `yaml:"operator"`
@@ -45,8 +45,7 @@ func (s Server) TrustedFronts() (out []netip.Prefix) {
 	return out
 }
 
-// AdminAddress returns the address at which browsers reach the pages, without a path; "" where
-// there are none.
+// AdminAddress returns the address of the pages for browsers, without a path; "" without pages.
 func (s Server) AdminAddress() string {
 	if s.AdminURL != "" || s.Admin == "" {
 		return strings.TrimSuffix(s.AdminURL, "/")
@@ -58,7 +57,7 @@ func (s Server) AdminAddress() string {
 	return (&url.URL{Scheme: scheme, Host: s.Admin}).String()
 }
 
-// AdminHost returns the name in that address; "" where there are no pages.
+// AdminHost returns the name in that address; "" without pages.
 func (s Server) AdminHost() string {
 	u, err := url.Parse(s.AdminAddress())
 	if err != nil {
@@ -70,7 +69,7 @@ func (s Server) AdminHost() string {
 // AdminSecure reports whether browsers reach the pages over TLS alone.
 func (s Server) AdminSecure() bool { return s.AdminTLS != nil || len(s.AdminProxies) > 0 }
 
-// PagesScheme returns how browsers reach the pages, http or https; "" where there are none.
+// PagesScheme returns the scheme of the pages for browsers, http or https; "" without pages.
 func (s Server) PagesScheme() string {
 	switch {
 	case s.Admin == "":
@@ -87,7 +86,7 @@ func (s Server) AdminPublic() bool {
 	return s.Admin != "" && (!connector.IsLoopback(host) || len(s.AdminProxies) > 0)
 }
 
-// NoPages says why this node does not show the pages of its account, although it shows pages; "" where it shows them.
+// NoPages says why this node does not show the pages of its account, although it shows pages; "" if it does.
 // Webhooks and jobs of the account need no pages.
 func (c *Config) NoPages() string {
 	s := c.Server
@@ -103,7 +102,7 @@ func (c *Config) NoPages() string {
 	return ""
 }
 
-// adminListener checks where the pages are.
+// adminListener checks the pages' listener.
 func (c *check) adminListener() {
 	s := &c.config.Server
 	at := strict.Path{"server", "admin"}
@@ -118,7 +117,7 @@ func (c *check) adminListener() {
 	}
 }
 
-// adminAddress checks by which name browsers reach the pages.
+// adminAddress checks the pages' name for browsers.
 func (c *check) adminAddress() {
 	s := &c.config.Server
 	at := strict.Path{"server", "admin"}
@@ -137,7 +136,7 @@ func (c *check) adminAddress() {
 	}
 }
 
-// oidc checks who lets people in. Whether there are users, the ledger says: serve and check ask it.
+// oidc checks the sign-in. The ledger knows the users: serve and check read it.
 func (c *check) oidc() {
 	o := c.config.Pages.OIDC
 	if o == nil {

@@ -10,8 +10,8 @@ import (
 	"payersync/mapping/strict"
 )
 
-// refuseRemoved returns one problem for each key of a file that an earlier version took, which says what to use instead.
-// A file that cannot be read has none here: the reader of the file reports what is wrong with it.
+// refuseRemoved returns one problem for each removed key in a file, with its replacement. An unreadable file
+// has none here: its reader reports the mistakes.
 func refuseRemoved(name string, data []byte, removed []usage.Removed) error {
 	_, doc, err := strict.Load(name, data, map[string]any{})
 	if err != nil {
@@ -26,7 +26,7 @@ func refuseRemoved(name string, data []byte, removed []usage.Removed) error {
 	return strict.NewError(problems)
 }
 
-// find returns the places of a file that steps lead to below at. The step [] leads to each element of a list.
+// find returns the places reached by steps below at. The step [] leads to each element of a list.
 func find(doc *strict.Doc, at strict.Path, steps []string) (found []strict.Path) {
 	node := doc.Node(at)
 	switch {

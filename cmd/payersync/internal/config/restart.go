@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// KeepUntilRestart gives the settings that a process keeps for its life the values that
-// running has, the configuration it was started with, and returns the keys whose new value
-// has to wait.
+// KeepUntilRestart keeps the values of running, the configuration at the process's start, for settings fixed
+// until a restart. It returns the keys with new values that must wait.
 func (c *Config) KeepUntilRestart(running *Config) (keys []string) {
 	for _, s := range []struct {
 		key       string

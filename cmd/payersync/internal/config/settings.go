@@ -16,7 +16,7 @@ import (
 	"payersync/state"
 )
 
-// What an operator cannot set, because a wrong value would be unsafe or only slow.
+// Fixed values: an operator's wrong value would be unsafe or only slow.
 const (
 	probeAfter = 15 * time.Minute // age of the last list from which a create searches once more
 	overlap    = 5 * time.Minute  // how far a reading position is set back (accounting/README.md#the-position-is-the-start-of-the-run)
@@ -24,8 +24,8 @@ const (
 	perSlot    = 8                // changes worked on for each request in flight: the others wait for the ledger
 )
 
-// BillingConsent is what payersync connect calls the billing service, and
-// AuthorizationCode the dialect.api_auth that it is for.
+// BillingConsent is the billing service's name in payersync connect, and AuthorizationCode its
+// dialect.api_auth.
 const (
 	BillingConsent    = "billing"
 	AuthorizationCode = "authorization_code"
@@ -92,8 +92,8 @@ func (c *Config) Secrets() []connector.Secret {
 	return out
 }
 
-// Account returns what tells the account of the billing service from others, so that a
-// ledger of one is never used with another (fault F77).
+// Account returns the identity of the billing account, so a ledger is never used with another one (fault
+// F77).
 func (c *Config) Account() state.Account {
 	address := c.Billing.BaseURL
 	if u, err := url.Parse(address); err == nil {
@@ -106,7 +106,7 @@ func (c *Config) Account() state.Account {
 	return state.Account{Address: strings.ToLower(strings.TrimSuffix(address, "/")), Credentials: shortHash(known.Expose())}
 }
 
-// NoCredentials is what earlier versions noted of an account that was reached with a token.
+// NoCredentials is the stored hash of an account reached with a token in earlier versions.
 var NoCredentials = shortHash("")
 
 func shortHash(text string) string {
@@ -134,8 +134,7 @@ func (c *Config) Named(names []string) ([]Connection, error) {
 	return out, nil
 }
 
-// Has refuses the name of a connection that is not configured; a blank one means
-// all of them.
+// Has refuses the name of an unknown connection; a blank one means all of them.
 func (c *Config) Has(connection string) error {
 	if connection == "" {
 		return nil
@@ -144,13 +143,13 @@ func (c *Config) Has(connection string) error {
 	return err
 }
 
-// FindsTwoWay reports whether it is left to a connection to find out that it links only.
+// FindsTwoWay reports whether a connection detects by itself that it only links.
 func (c *Config) FindsTwoWay(connection string) bool {
 	conn, err := c.One(connection)
 	return err == nil && (conn.TwoWay == "" || conn.TwoWay == string(syncer.TwoWayAuto))
 }
 
-// ReliesOn reports whether a consent of this name is needed for anything that is configured.
+// ReliesOn reports whether any configured part needs the consent of this name.
 func (c *Config) ReliesOn(consent string) bool {
 	if consent == BillingConsent {
 		return c.Billing.Dialect.APIAuth == AuthorizationCode

@@ -34,8 +34,7 @@ const (
 // defaultFullEvery is how old the last reading of everything may be.
 const usualFullEvery = Duration(7 * 24 * time.Hour)
 
-// Source is connections[].source: one kind of source, with the keys of
-// that kind and no other's.
+// Source is connections[].source: one kind of source, with the keys of that kind only.
 type Source struct {
 	sourceKeys
 	CSV        csvfile.Config
@@ -45,7 +44,7 @@ type Source struct {
 	SQL        sqltable.Config
 }
 
-// sourceKeys are the keys that several kinds share.
+// sourceKeys are the keys shared by several kinds.
 type sourceKeys struct {
 	Kind         string   `yaml:"kind"`
 	FullEvery    Duration `yaml:"full_every"`
@@ -55,7 +54,7 @@ type sourceKeys struct {
 	TokenURL     string   `yaml:"token_url"`
 }
 
-// sourceKind says which keys a kind of source has besides its own.
+// sourceKind lists the keys of a kind of source besides its own.
 type sourceKind struct {
 	name  string
 	own   any  // its Config, for its schema
@@ -201,7 +200,7 @@ type SourceDeps struct {
 	Now     func() time.Time
 }
 
-// Open opens the source; it sends nothing. The error names the key that is wrong.
+// Open opens the source; it sends nothing. The error names the wrong key.
 func (s *Source) Open(d SourceDeps) (accounting.Source, error) {
 	switch s.Kind {
 	case KindXero:
@@ -227,7 +226,7 @@ func (s *Source) Limits() connector.Limits {
 	return connector.Limits{}
 }
 
-// Tenant is the organisation that the configuration names, and where it is kept.
+// Tenant returns a pointer to the configured organisation.
 func (s *Source) Tenant() *string {
 	if s.Kind == KindQuickBooks {
 		return &s.QuickBooks.Company

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// defaultStop is the path below which reminders are stopped, on the host that webhooks come to.
+// defaultStop is the path for stopping reminders, on the host of the webhooks.
 const defaultStop = "/letters/stop"
 
-// StopURL returns the public address below which payers stop reminders: letters.stop_url, or one
-// on the host that the billing service sends webhooks to; "" where neither is public.
+// StopURL returns the public address for payers to stop reminders: letters.stop_url, or one on the webhooks'
+// host; "" if neither is public.
 func (c *Config) StopURL() string {
 	if own := strings.TrimSuffix(c.Letters.StopURL, "/"); own != "" {
 		if u, err := url.Parse(own); err == nil && u.Path == "" {
@@ -27,8 +27,8 @@ func (c *Config) StopURL() string {
 	return (&url.URL{Scheme: public.Scheme, Host: public.Host, Path: defaultStop}).String()
 }
 
-// StopPath returns the path of that address, with a slash behind it: tokens of letters follow.
-// It is served wherever webhooks are, also while no letters are sent: some were, perhaps.
+// StopPath returns the path of that address, with a slash behind it: tokens of letters follow. It is served
+// with the webhooks, even while no letters are sent: earlier ones may have left.
 func (c *Config) StopPath() string {
 	if u, err := url.Parse(c.StopURL()); err == nil && u.Path != "" {
 		return u.Path + "/"

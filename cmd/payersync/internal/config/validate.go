@@ -67,8 +67,8 @@ func (c *check) decode(at strict.Path, into any) {
 	}
 }
 
-// placed reports findings that begin with their key below at, one per line, as
-// in "dialect.list.size: 0 is out of range; use 1 to 1000".
+// placed reports findings with a key at their beginning, below at, one per line, as in "dialect.list.size: 0
+// is out of range; use 1 to 1000".
 func (c *check) placed(at strict.Path, err error) {
 	if err == nil {
 		return
@@ -118,8 +118,7 @@ func (c *check) billing() {
 	c.deliveryKey(at.Key("delivery_key"), b.Webhook)
 }
 
-// deliveryKey resolves the keys that deliveries carry, which must not be those that
-// they are signed with.
+// deliveryKey resolves the keys of deliveries. They must differ from the signing keys.
 func (c *check) deliveryKey(at strict.Path, w *Webhook) {
 	k := w.Key
 	if k == nil {
@@ -135,7 +134,7 @@ func (c *check) deliveryKey(at strict.Path, w *Webhook) {
 	}
 }
 
-// credentials resolves the secrets, and asks for those that the dialect needs.
+// credentials resolves the secrets, and requires those of the dialect.
 func (c *check) credentials(at strict.Path) {
 	b := &c.config.Billing
 	static := b.Dialect.APIAuth == "static"
@@ -182,8 +181,8 @@ func (c *check) proxy() {
 	}
 }
 
-// signature asks for the keys that its scheme needs. There are no defaults: a
-// guess that is wrong would refuse every delivery, or accept a forged one.
+// signature requires the keys of its scheme. There are no defaults: a wrong guess would refuse every
+// delivery, or accept a forged one.
 func (c *check) signature(at strict.Path, s *Signature) {
 	if s.Scheme == "" && c.doc.Node(at) == nil {
 		c.report(at[:len(at)-1], "the key %q is missing in %s; add it: %[1]s: …", "signature", at[:len(at)-1])
@@ -259,7 +258,7 @@ func (c *check) schedules() {
 	}
 }
 
-// backup refuses who can read no backup, and a schedule that has nowhere to put one.
+// backup refuses invalid recipients, and a schedule without a folder.
 func (c *check) backup() {
 	b := &c.config.Backup
 	at := strict.Path{"backup"}
@@ -337,8 +336,8 @@ func (c *check) path(p string) string {
 // linkLocal says why an address is refused: what answers there could be sent credentials, or give those of this machine.
 const linkLocal = "%s must not be a link-local address or the metadata service of a cloud; write the address of the service itself"
 
-// url checks an address that we speak to or are spoken to at: https, or http on
-// this machine, and nothing secret in it.
+// url checks an address for incoming or outgoing requests: https, or http on this machine, and no secret in
+// it.
 func (c *check) url(at strict.Path, raw string) *url.URL {
 	u, err := url.Parse(raw)
 	switch {
@@ -358,8 +357,8 @@ func (c *check) url(at strict.Path, raw string) *url.URL {
 	return nil
 }
 
-// result returns the problems of the file. A file that does not fit the schema is invalid: result then adds only
-// the secrets that cannot be read, because a misspelt key may have caused the other problems.
+// result returns the problems of the file. If the file does not fit the schema, it is invalid: result then
+// adds only the unreadable secrets, because a misspelt key may have caused the other problems.
 func (c *check) result(invalid error) error {
 	var wrong *strict.Error
 	if errors.As(invalid, &wrong) {
@@ -431,8 +430,8 @@ func referred(kind, name string, path func(string) string, getenv func(string) (
 	return value, ""
 }
 
-// Referred returns the secret that a person names as env:NAME or file:PATH. The secret itself is refused:
-// others of the machine see what a command was called with.
+// Referred returns the secret behind env:NAME or file:PATH. It refuses the secret itself: other users of the
+// machine see the arguments of a command.
 func Referred(ref string, getenv func(string) (string, bool)) (connector.Secret, error) {
 	kind, name, _ := strings.Cut(ref, ":")
 	if kind != "env" && kind != "file" {

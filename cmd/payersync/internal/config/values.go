@@ -41,8 +41,8 @@ func (Secret) JSONSchema() *generate.Schema {
 // maxSecret is how much of a secret's file is read, in bytes.
 const maxSecret = 64 << 10
 
-// readSecret reads an ordinary file, or says why it cannot. The mode of a file that
-// others may read too comes with it.
+// readSecret reads an ordinary file, or says why it cannot. It also returns the mode of a file readable by
+// others.
 func readSecret(path string) (value string, exposed fs.FileMode, why string) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the configuration names it; what it holds is never shown
 	switch {
@@ -67,8 +67,8 @@ func readSecret(path string) (value string, exposed fs.FileMode, why string) {
 	return string(data), exposed, ""
 }
 
-// ReadSecretFile reads a file that holds a secret and nothing else. A file that other users may
-// read is refused. what begins its name in errors, such as "the key in ".
+// ReadSecretFile reads a file with a single secret. It refuses a file readable by other users. what stands
+// before the file's name in errors, such as "the key in ".
 func ReadSecretFile(what, path string) (connector.Secret, error) {
 	value, exposed, why := readSecret(path)
 	switch {
@@ -93,7 +93,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Days is a number of days, written as in 30d; 0 where it is left out.
+// Days is a number of days, written as in 30d; 0 if missing.
 type Days int
 
 // mostDays is more than anything is kept or waited for: ten years.
@@ -114,7 +114,7 @@ func (d *Days) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Length returns how long that is.
+// Length returns the duration.
 func (d Days) Length() time.Duration { return time.Duration(d) * 24 * time.Hour }
 
 // JSONSchema describes a number of days to editors.
@@ -122,7 +122,7 @@ func (Days) JSONSchema() *generate.Schema {
 	return &generate.Schema{Type: "string", Title: "a number of days such as 30d", Pattern: "^([1-9][0-9]{0,3}d)?$"}
 }
 
-// Network is an address, or all that begin alike, as in 10.0.0.0/8.
+// Network is an address, or a block of addresses, as in 10.0.0.0/8.
 type Network netip.Prefix
 
 // UnmarshalText reads a network.

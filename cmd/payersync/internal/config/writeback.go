@@ -16,8 +16,8 @@ import (
 	"payersync/mapping/strict"
 )
 
-// Writeback says into which one field of the books the status of a mandate is written. Without
-// it nothing is ever written there.
+// Writeback names the one field of the accounting system for the status of a mandate. Without it nothing is
+// ever written there.
 type Writeback struct {
 	Webhook *AlertWebhook       `yaml:"webhook" jsonschema_description:"Tell another system by a signed POST; for every kind of source."`
 	SQL     *SQLWriteback       `yaml:"sql" jsonschema_description:"Set one column of one row; for kind sql."`
@@ -29,7 +29,7 @@ type Writeback struct {
 	Fields []string `yaml:"fields" jsonschema_description:"Further fields of the source that come to hold what is written, or change with it. They count as no change of a record, and no mapping may read them."`
 }
 
-// SQLWriteback says which column is written, and as whom.
+// SQLWriteback names the column to write, and the user for it.
 type SQLWriteback struct {
 	User      string `yaml:"user" jsonschema_description:"For servers: a user of its own who may read and change that column and nothing else."`
 	Password  Secret `yaml:"password" jsonschema_description:"env:NAME or file:PATH."`
@@ -107,8 +107,8 @@ func (c *Connection) Written() (out []connector.WrittenPart) {
 	return out
 }
 
-// OpenWriter returns the writer of a connection that writes back; nil for one that does not. It
-// sends nothing. The error begins with the key that is wrong.
+// OpenWriter returns the writer of a connection with a write-back; nil for one without. It sends nothing. The
+// error begins with the wrong key.
 func (c *Connection) OpenWriter(d SourceDeps) (writeback.Writer, error) {
 	switch w := c.Writeback; {
 	case w == nil:

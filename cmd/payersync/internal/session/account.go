@@ -12,11 +12,10 @@ import (
 	"payersync/state"
 )
 
-// settleAccount refuses with *state.ErrOtherAccount when the ledger belongs to another account
-// of the billing service than the configuration names: what it holds must be neither sent
-// there nor judged by what is there (fault F77). An account is known by its customers, so new
-// credentials at the same address are taken when linked customers are there with their keys;
-// OpenBilling notes them. A ledger that knows no customers may go anywhere.
+// settleAccount refuses with *state.ErrOtherAccount when the ledger belongs to another billing account than
+// the configured one: its customers must neither be sent there nor judged by the customers there (fault F77).
+// An account is recognised by its customers. So new credentials at the same address are accepted if linked
+// customers exist there with their keys; OpenBilling stores them. A ledger without customers may go anywhere.
 func (s *Session) settleAccount(ctx context.Context) error {
 	have, err := s.Ledger.Account(ctx)
 	want := s.Config.Account()
@@ -33,9 +32,8 @@ func (s *Session) settleAccount(ctx context.Context) error {
 	return sameAccount(ctx, s.Reconciler, have, want)
 }
 
-// sameAccountAs is settleAccount for a session that takes the place of another while that may
-// still be at work. A ledger that knows no customers goes nowhere then: those that are just
-// being read or made would be of the account before.
+// sameAccountAs is settleAccount for a session that replaces another, perhaps still at work. Even a ledger
+// without customers must stay then: customers being read or created now would belong to the old account.
 func (s *Session) sameAccountAs(ctx context.Context, before *Session) error {
 	if s.Config.Account().Same(before.Config.Account()) {
 		return nil
@@ -50,8 +48,8 @@ func (s *Session) sameAccountAs(ctx context.Context, before *Session) error {
 	return s.settleAccount(ctx)
 }
 
-// noteAccount notes to which account the ledger belongs, where it has noted none or another
-// name of it: before anything is read there that would tie the ledger to it.
+// noteAccount stores the ledger's account if none or another name of it is stored. It must run before any
+// read that would tie the ledger to the account.
 func (s *Session) noteAccount(ctx context.Context) error {
 	have, err := s.Ledger.Account(ctx)
 	if err != nil || have == s.Config.Account() {
@@ -60,10 +58,9 @@ func (s *Session) noteAccount(ctx context.Context) error {
 	return s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.TakeAccount(s.Config.Account(), "payersync") })
 }
 
-// SameAccountBy refuses with *state.ErrOtherAccount when tokens, of a consent that is not kept
-// yet, reach another account of the billing service than the ledger belongs to. It reports
-// false where no customer is linked by which that could be told, and customers were listed:
-// what the list showed may be of another account.
+// SameAccountBy refuses with *state.ErrOtherAccount when tokens of a new consent reach another billing
+// account than the ledger's. It reports false if there is no linked customer to tell by, but customers were
+// listed: the list may be of another account.
 func (s *Session) SameAccountBy(ctx context.Context, tokens oauth2.TokenSource) (proven bool, err error) {
 	have, err := s.Ledger.Account(ctx)
 	if err != nil {
@@ -85,8 +82,8 @@ func (s *Session) SameAccountBy(ctx context.Context, tokens oauth2.TokenSource) 
 	return err == nil, err
 }
 
-// sameAccount looks whether r reaches, as want, the account that the ledger belongs to, and
-// refuses with *state.ErrOtherAccount when that cannot be seen.
+// sameAccount checks that r reaches the ledger's account, as want, and refuses with *state.ErrOtherAccount
+// without proof.
 func sameAccount(ctx context.Context, r *reconcile.Reconciler, have, want state.Account) error {
 	if err := r.Ledger.Sound(ctx); err != nil {
 		return err

@@ -24,7 +24,7 @@ import (
 	"payersync/state"
 )
 
-// tokenPatience is the longest Retry-After of a token endpoint that is slept.
+// tokenPatience is the longest Retry-After of a token endpoint to sleep for.
 const tokenPatience = 20 * time.Second
 
 // OpenSource opens a connection's source as the configuration, and the consent for it,
@@ -42,8 +42,8 @@ func (s *Session) OpenSource(ctx context.Context, c config.Connection) (accounti
 	return source, nil
 }
 
-// OpenWriter opens what writes a connection's statuses back; its Writer is nil for a connection
-// that does not. It sends nothing.
+// OpenWriter opens the write-back of a connection's statuses; its Writer is nil for a connection without one.
+// It sends nothing.
 func (s *Session) OpenWriter(ctx context.Context, c config.Connection) (writeback.Connection, error) {
 	out := writeback.Connection{Name: c.Name}
 	if c.Writeback == nil {
@@ -82,14 +82,14 @@ func (s *Session) deps(ctx context.Context, c config.Connection, from *config.So
 	return d, s.remindTenant(ctx, c.Name, from.Tenant())
 }
 
-// SourceClient returns the client that a connection's accounting system is spoken to with.
+// SourceClient returns the client for a connection's accounting system.
 func (s *Session) SourceClient(name string) *transport.Client { return s.clients.source(name) }
 
 // TokenClient returns the client of a connection's token endpoint.
 func (s *Session) TokenClient(name string) *http.Client { return s.clients.tokenClient(name) }
 
-// Budget is the request budget of an organisation, shared by every connection
-// that reads it; of the connection alone where no organisation is known.
+// Budget is the request budget of an organisation, shared by all its connections; of the connection alone if
+// the organisation is unknown.
 func (s *Session) Budget(c config.Connection, tenant string) *accounting.Budget {
 	return accounting.NewBudget(s.Ledger, budgetScope(c, tenant), c.Source.Limits(), s.Ledger.Now)
 }
@@ -98,8 +98,8 @@ func budgetScope(c config.Connection, tenant string) string {
 	return c.Source.Kind + " " + cmp.Or(tenant, c.Name)
 }
 
-// BudgetLeft returns what of its source's limits a connection has left. The organisation that
-// a consent named is the one that the connection's runs are pinned to.
+// BudgetLeft returns a connection's remaining requests by its source's limits. If a consent named an
+// organisation, the connection's runs are pinned to it.
 func (s *Session) BudgetLeft(ctx context.Context, c config.Connection) (state.Left, error) {
 	tenant := *c.Source.Tenant()
 	if c.Source.Consents() {
@@ -112,8 +112,8 @@ func (s *Session) BudgetLeft(ctx context.Context, c config.Connection) (state.Le
 	return s.Ledger.BudgetLeft(ctx, budgetScope(c, tenant), c.Source.Limits())
 }
 
-// pinTenant takes the organisation from the consent, and refuses a configuration
-// that names another (fault F28).
+// pinTenant takes the organisation from the consent, and refuses a configuration with another one (fault
+// F28).
 func (s *Session) pinTenant(ctx context.Context, name string, tenant *string) error {
 	t, err := s.Ledger.Token(ctx, name)
 	switch {
@@ -129,9 +129,9 @@ func (s *Session) pinTenant(ctx context.Context, name string, tenant *string) er
 	return nil
 }
 
-// remindTenant takes the organisation that the connection's runs were pinned to,
-// where neither a consent nor the configuration names it: so the source asks for
-// that one alone, and is known by it while it lets nobody in (faults F28 and F29).
+// remindTenant uses the organisation of the connection's earlier runs if neither a consent nor the
+// configuration names one. So the source requests it alone, and is known by it even while it refuses access
+// (faults F28 and F29).
 func (s *Session) remindTenant(ctx context.Context, name string, tenant *string) error {
 	if *tenant != "" {
 		return nil
@@ -141,8 +141,8 @@ func (s *Session) remindTenant(ctx context.Context, name string, tenant *string)
 	return err
 }
 
-// clients are the ways to the accounting systems and the consents of a session,
-// one for each connection, so that its runs share limits and tokens.
+// clients are a session's clients of accounting systems and consents, one for each connection, so its runs
+// share limits and tokens.
 type clients struct {
 	ledger  *state.Ledger
 	config  *config.Config
@@ -159,24 +159,23 @@ func newClients(ledger *state.Ledger, cfg *config.Config) *clients {
 	return &clients{ledger: ledger, config: cfg, http: map[string]*transport.Client{}, consents: map[string]*credentials.Source{}, apps: map[string]*credentials.App{}}
 }
 
-// source returns the client that a connection's accounting system is spoken to
-// with. A Retry-After beyond patience parks the source instead.
+// source returns the client for a connection's accounting system. A Retry-After beyond patience parks the
+// source instead.
 func (c *clients) source(name string) *transport.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.client(name, transport.Options{Observe: c.metrics.Requests(metrics.Source, name, "")})
 }
 
-// writeback returns the client that another system is told with of a connection's statuses.
+// writeback returns the client for sending a connection's statuses to another system.
 func (c *clients) writeback(name string) *transport.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.client(name+" writeback", transport.Options{Retries: -1})
 }
 
-// tokenClient returns the client of a connection's token endpoint. It repeats
-// nothing that may have used a refresh token up, and waits for nothing long: the
-// ledger keeps when the next try is due.
+// tokenClient returns the client of a connection's token endpoint. It repeats no request that may have used a
+// refresh token, and never waits long: the ledger stores the time of the next try.
 func (c *clients) tokenClient(name string) *http.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -247,8 +246,7 @@ func (s *Session) BillingProvider() credentials.Provider {
 	}
 }
 
-// billingTokens are the tokens that a person's consent gave for the billing
-// service; nil where none is needed.
+// billingTokens are the billing service's tokens from a person's consent; nil if none is needed.
 func (s *Session) billingTokens() oauth2.TokenSource {
 	if s.Config.Billing.Dialect.APIAuth != config.AuthorizationCode {
 		return nil
@@ -256,7 +254,7 @@ func (s *Session) billingTokens() oauth2.TokenSource {
 	return s.clients.consent(config.BillingConsent, s.BillingProvider())
 }
 
-// Consents are the consents that the configuration relies on.
+// Consents returns the consents required by the configuration.
 func (s *Session) Consents() []*credentials.Source {
 	var out []*credentials.Source
 	for _, c := range s.Config.Connections {
@@ -270,8 +268,8 @@ func (s *Session) Consents() []*credentials.Source {
 	return out
 }
 
-// ConsentRows are the consents that the configuration relies on, as people see
-// them. One of a connection that is no longer configured needs nobody.
+// ConsentRows returns the consents required by the configuration, for display. Those of removed connections
+// are not among them.
 func (s *Session) ConsentRows(ctx context.Context) ([]state.ConsentRow, error) {
 	rows, err := s.Ledger.Consents(ctx)
 	return slices.DeleteFunc(rows, func(r state.ConsentRow) bool { return !s.Config.ReliesOn(r.Connection) }), err

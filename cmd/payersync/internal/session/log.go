@@ -16,9 +16,8 @@ import (
 	"payersync/connector"
 )
 
-// NewLog returns the program's log: one line per unit of work, on w. Every live
-// secret and everything that looks like an e-mail address, a telephone number or
-// a bank account is masked, whoever put it there.
+// NewLog returns the program's log on w: one line per unit of work. It masks every live secret and everything
+// like an e-mail address, a telephone number or a bank account.
 func NewLog(w io.Writer, level, format string, secrets []connector.Secret) (*logrus.Logger, error) {
 	log, _, err := newLog(w, level, format, secrets)
 	return log, err
@@ -33,7 +32,7 @@ func newLog(w io.Writer, level, format string, secrets []connector.Secret) (*log
 	return log, m, setLog(log, level, format)
 }
 
-// ofAccount lets each line of a log name the account that it is of.
+// ofAccount adds the name of its account to each line of a log.
 type ofAccount string
 
 // Levels returns all levels.
@@ -81,8 +80,7 @@ type mask struct {
 	secrets atomic.Pointer[strings.Replacer]
 }
 
-// add masks more secrets. Those before stay masked: whoever was told them may name them
-// still.
+// add masks more secrets. The old ones stay masked, because they may still appear in messages.
 func (m *mask) add(secrets []connector.Secret) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,8 +96,8 @@ func (m *mask) add(secrets []connector.Secret) {
 	m.secrets.Store(strings.NewReplacer(m.pairs...))
 }
 
-// NewMask returns what masks a text that leaves by another way than the log: the secrets, and
-// unless names may be seen, all that looks as if a payer could be recognised or charged by it.
+// NewMask returns a function to mask texts other than log lines. It masks the secrets. Without names it also
+// masks everything that could identify or charge a payer.
 func NewMask(secrets []connector.Secret) func(text string, names bool) string {
 	m := new(mask)
 	m.add(secrets)
@@ -129,8 +127,8 @@ func (m *mask) Fire(e *logrus.Entry) error {
 	return nil
 }
 
-// logged replaces characters that could steer a terminal and that not every format
-// escapes. New lines and tabs, as in a stack, are escaped by all.
+// logged replaces characters that control a terminal and that some formats do not escape. New lines and tabs,
+// as in a stack, are escaped by all.
 func logged(r rune) rune {
 	if r == '\n' || r == '\t' {
 		return r

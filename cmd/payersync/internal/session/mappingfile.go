@@ -13,11 +13,11 @@ import (
 	"payersync/mapping/strict"
 )
 
-// MaxMapping is the size of mapping file that is read; the loader refuses it.
+// MaxMapping limits the bytes read of a mapping file; the loader refuses a file of that size.
 const MaxMapping = 2 << 20
 
-// LoadMapping loads a mapping for a source that says info of itself, and a service that speaks
-// the dialect. A mistake is a *strict.Error.
+// LoadMapping loads a mapping for a source with info, and a service with the dialect d. A mistake is a
+// *strict.Error.
 func LoadMapping(path string, info connector.SourceInfo, d billing.Dialect) (*mapping.Mapping, error) {
 	data, err := ReadMapping(path)
 	if err != nil {
@@ -26,7 +26,7 @@ func LoadMapping(path string, info connector.SourceInfo, d billing.Dialect) (*ma
 	return ParseMapping(path, data, info, d)
 }
 
-// ParseMapping is LoadMapping for a text that is called name.
+// ParseMapping is LoadMapping for a text with a file name.
 func ParseMapping(name string, data []byte, info connector.SourceInfo, d billing.Dialect) (*mapping.Mapping, error) {
 	m, err := mapping.Load(name, data, info)
 	if err != nil {
@@ -38,8 +38,8 @@ func ParseMapping(name string, data []byte, info connector.SourceInfo, d billing
 	return m, nil
 }
 
-// MappingForRun loads a mapping that a run may go by: its examples hold. How they differ is
-// left to mapping check, because they may be somebody's records, and this may be logged.
+// MappingForRun loads a mapping for a run: its examples must hold. Only mapping check shows the differences,
+// because examples may be real records, and this error may be logged.
 func MappingForRun(path string, info connector.SourceInfo, d billing.Dialect) (*mapping.Mapping, error) {
 	m, err := LoadMapping(path, info, d)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"payersync/state"
 )
 
-// paceScope is the budget by which the nodes of an account share the billing service's rate.
+// paceScope is the budget through which the nodes of an account share the billing service's rate.
 const paceScope = "billing pace"
 
-// sharedPace spaces the requests of this process where others send for the same account, too. It takes what
-// a second allows at a time, so that the ledger is asked once a second and not for each request.
+// sharedPace spaces the requests of this process if others send for the same account, too. It takes the turns
+// of one second at a time, so it queries the ledger once a second and not for each request.
 type sharedPace struct {
 	ledger *state.Ledger
 	every  time.Duration // between two requests, of whatever process
@@ -42,8 +42,8 @@ func (p *sharedPace) wait(ctx context.Context) error {
 	}
 }
 
-// turn returns when the next request may leave. Turns that nobody took in time are over; the others of their second
-// are there still.
+// turn returns the time of the next request. Unused turns of the past are lost; the others of their second
+// remain.
 func (p *sharedPace) turn(ctx context.Context) (time.Time, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

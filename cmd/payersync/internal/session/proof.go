@@ -9,8 +9,8 @@ import (
 	"payersync/state"
 )
 
-// proof keeps in the ledger, for a day, which organisation a connection was proved to read, so
-// that runs need not ask for it again. Other credentials and a new consent have it asked anew.
+// proof stores a connection's proved organisation in the ledger for a day, so runs need not request it again.
+// New credentials or a new consent require a new request.
 type proof struct {
 	ledger     *state.Ledger
 	connection string

@@ -1,6 +1,6 @@
-// Package session opens what commands work with, as a configuration says: the ledger, the
-// way to the billing service, the accounting sources with their consents, the mapping files,
-// and the log. What is done with them is left to the commands.
+// Package session opens the resources of commands by a configuration: the ledger, the client of the billing
+// service, the accounting sources with their consents, the mapping files, and the log. Commands decide on
+// their use.
 package session
 
 import (
@@ -56,9 +56,8 @@ func Open(ctx context.Context, cfg *config.Config, o state.Options) (*Session, e
 	return &Session{Config: cfg, Ledger: ledger, clients: newClients(ledger, cfg), now: o.Now}, nil
 }
 
-// OpenBilling opens the way to the billing service, unless the ledger belongs to
-// another account. What the ledger has noted of its account is brought up to date if note
-// says so. When that fails it closes the session.
+// OpenBilling opens the client of the billing service, unless the ledger belongs to another account. With
+// note it updates the ledger's facts about its account. On failure it closes the session.
 func (s *Session) OpenBilling(ctx context.Context, log io.Writer, how config.Log, note bool) error {
 	if err := s.OpenAnyBilling(log, how); err != nil {
 		return err
@@ -90,8 +89,8 @@ func (s *Session) OpenAnyBilling(log io.Writer, how config.Log) (err error) {
 	return s.openWays(nil)
 }
 
-// openWays opens the ways to the billing service and the accounting systems. What limits
-// requests to the service is that of before, where both are limited alike.
+// openWays opens the clients of the billing service and the accounting systems. It keeps the request limiter
+// of before if both configurations have the same limits.
 func (s *Session) openWays(before *Session) (err error) {
 	s.clients.log, s.clients.metrics = s.Log, s.Metrics
 	b := s.Config.Billing
@@ -119,9 +118,8 @@ func (s *Session) openWays(before *Session) (err error) {
 	return nil
 }
 
-// Reopen returns a session of another configuration on the same ledger and log. What is under
-// way with s goes on, so it must be the same account of the billing service, by what the
-// ledger knows of it. Only one of the two may be closed.
+// Reopen returns a session of another configuration on the same ledger and log. Requests of s go on, so it
+// must be the same billing account, as far as the ledger knows. Only one of the two may be closed.
 func (s *Session) Reopen(ctx context.Context, cfg *config.Config) (*Session, error) {
 	again := &Session{Config: cfg, Log: s.Log, Ledger: s.Ledger, Metrics: s.Metrics, clients: newClients(s.Ledger, cfg), now: s.now, mask: s.mask}
 	again.mask.add(cfg.Secrets())
@@ -138,7 +136,7 @@ func (s *Session) Reopen(ctx context.Context, cfg *config.Config) (*Session, err
 // SetLog makes the log speak as the configuration says.
 func (s *Session) SetLog() error { return setLog(s.Log, s.Config.Log.Level, s.Config.Log.Format) }
 
-// newBilling returns a client of the billing service; tokens are those that a consent gave.
+// newBilling returns a client of the billing service; tokens come from a consent.
 func (s *Session) newBilling(tokens oauth2.TokenSource) (*billing.Client, error) {
 	b, events := s.Config.Billing, []string(nil)
 	if b.Webhook != nil {
@@ -160,7 +158,7 @@ func (s *Session) Close() {
 		s.HTTP.Close()
 	}
 	s.clients.close()
-	// Every write was answered before; there is nothing left that could be lost.
+	// Every write was answered before; nothing can be lost.
 	_ = s.Ledger.Close()
 }
 

@@ -14,8 +14,8 @@ const (
 
 var colours = map[Tone]text.Color{Good: text.FgGreen, Alert: text.FgYellow, Bad: text.FgRed}
 
-// Toned returns a word in the colour of its tone, where results go to a terminal that takes
-// colours. The word says the same without.
+// Toned returns a word in the colour of its tone, if results go to a terminal with colours. The word says the
+// same without.
 func (c *Console) Toned(tone Tone, word string) string {
 	if c.Plain || !IsTerminal(c.Out) {
 		return word

@@ -6,8 +6,8 @@ import (
 	"payersync/connector/sheet"
 )
 
-// NewMarkedSheet returns a writer of CSV for a spreadsheet that is opened by a click: with the mark
-// by which it knows UTF-8, except on a terminal.
+// NewMarkedSheet returns a CSV writer for files that spreadsheets open directly. It writes a byte order mark,
+// so they read UTF-8, except on a terminal.
 func NewMarkedSheet(w io.Writer, separator rune) (*sheet.Writer, error) {
 	if !IsTerminal(w) {
 		if _, err := io.WriteString(w, sheet.Mark); err != nil {

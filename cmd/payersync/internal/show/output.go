@@ -27,7 +27,7 @@ func JSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// Result prints what a command did, where that is for another program: people were told.
+// Result prints a command's result in a format for programs. People have already seen it.
 func (c *Console) Result(v any) error {
 	if c.JSON() {
 		return JSON(c.Out, v)
@@ -45,26 +45,25 @@ func Lines[T any](w io.Writer, rows []T) error {
 	return nil
 }
 
-// List writes one JSON object on one line, of which the last members are
-// lists: their elements are written one by one. It stops at the first error, so that
-// what is cut short is never taken for a whole.
+// List writes one JSON object on one line, with lists as its last members. It writes their elements one by
+// one. It stops at the first error, so a truncated list is never taken for a whole.
 type List struct {
 	out   *bufio.Writer
 	begun bool // the list has an element
 	err   error
 }
 
-// NewList returns a List that is written to w.
+// NewList returns a List on w.
 func NewList(w io.Writer) *List { return &List{out: bufio.NewWriter(w)} }
 
-// Open begins with the members of v, which has some.
+// Open begins with the members of v, at least one.
 func (p *List) Open(v any) {
 	text, err := lineOfJSON(v)
 	p.err = err
 	p.write(bytes.TrimSuffix(text, []byte("}")))
 }
 
-// List writes one more member, with the elements that fill hands to element.
+// List writes one more member, with the elements passed by fill to element.
 func (p *List) List(key string, fill func() error) {
 	p.begun = false
 	p.write(fmt.Appendf(nil, ",%q:[", key))
@@ -110,9 +109,9 @@ func lineOfJSON(v any) ([]byte, error) {
 // Table writes rows as a table for people: whole, or as wide as the terminal.
 func Table(w io.Writer, header []string, rows [][]string) { new(Pages).Write(w, header, rows) }
 
-// Pages is a table that is written page by page, so that its rows need not all be in memory. No column
-// becomes narrower from one page to the next. A page that has other columns, or that a terminal is too
-// narrow for, begins with its heading.
+// Pages is a table written page by page, so not all rows need to be in memory. No column becomes narrower
+// from one page to the next. A page begins with its heading if it has other columns, or if the terminal is
+// too narrow for it.
 type Pages struct {
 	header []string // of the page before; nil where the next one begins anew
 	wide   []int    // how wide its columns were
@@ -165,7 +164,7 @@ func fits(columns int, wide []int) bool {
 
 var blankEnd = regexp.MustCompile(`(?m) +$`)
 
-// gap is what stands between the columns of a table that fits into a terminal.
+// gap is the space between the columns of a table that fits into a terminal.
 const gap = "  "
 
 // widths returns how wide each column would like to be.
@@ -190,7 +189,7 @@ func atLeast(wide []int) []table.ColumnConfig {
 	return configs
 }
 
-// withoutZeros leaves out the columns that hold nothing but zeros.
+// withoutZeros removes the columns with only zeros.
 func withoutZeros(header []string, rows [][]string) ([]string, [][]string) {
 	keep := func(cells []string) (out []string) {
 		for i, cell := range cells {
@@ -210,8 +209,8 @@ func withoutZeros(header []string, rows [][]string) ([]string, [][]string) {
 // leastBesideLinks is how narrow other columns become beside links, in characters.
 const leastBesideLinks = 12
 
-// fitting narrows the widest columns until all fit. Text is broken between its words, and
-// a word that is too long is cut. A column with links keeps its width: a link that is cut opens nothing.
+// fitting narrows the widest columns until all fit. It breaks text between words, and cuts a long word. A
+// column with links keeps its width: a cut link opens nothing.
 func fitting(header []string, rows [][]string, columns int) []table.ColumnConfig {
 	wide, links := widths(header, rows), make([]bool, len(header))
 	most, least := 0, 1
@@ -259,8 +258,7 @@ func sum(numbers []int) (total int) {
 	return total
 }
 
-// Hanging prints a line that begins with lead. Text that does not fit into
-// a line goes on below.
+// Hanging prints a line after lead, and wraps it below its own beginning.
 func (c *Console) Hanging(lead, line string) { fmt.Fprintln(c.Out, hung(c.Out, lead, line)) }
 
 // hung returns a line as a stream shows it: on a terminal, what does not fit goes on below
@@ -274,7 +272,7 @@ func hung(stream any, lead, line string) string {
 	return lead + line
 }
 
-// Rows prints the rows of a list, or that there are none.
+// Rows prints the rows of a list, or says there are none.
 func (c *Console) Rows(header []string, rows [][]string) {
 	if len(rows) == 0 {
 		c.Say("There is nothing to list.")
@@ -291,8 +289,8 @@ func cells(texts []string) table.Row {
 	return row
 }
 
-// Visible replaces control and bidirectional characters, so that a value from
-// outside cannot steer the terminal (fault F91).
+// Visible replaces control and bidirectional characters, so a value from outside cannot control the terminal
+// (fault F91).
 func Visible(s string) string { return strings.Map(connector.Harmless, s) }
 
 // Value returns the text of an optional value.

@@ -11,7 +11,7 @@ import (
 	"payersync/connector/syncer"
 )
 
-// progressEvery is how often a line is printed where there is no terminal.
+// progressEvery is the time between printed lines without a terminal.
 const progressEvery = 5 * time.Second
 
 var stageNames = map[string]string{
@@ -33,7 +33,7 @@ type Progress struct {
 	began, last time.Time
 }
 
-// NewProgress returns a Progress that is shown on w: a bar where that is a terminal.
+// NewProgress returns a Progress on w: a bar if w is a terminal.
 func NewProgress(w io.Writer, now func() time.Time) *Progress {
 	p := &Progress{w: w, now: now}
 	if s, ok := w.(*Screen); ok && s.terminal {
@@ -62,7 +62,7 @@ func (p *Progress) Show(at syncer.Progress) {
 	}
 }
 
-// End takes the bar away, so that nothing draws any more.
+// End removes the bar, and ends all drawing.
 func (p *Progress) End() {
 	if p.bar != nil {
 		_ = p.bar.Finish()
@@ -70,7 +70,7 @@ func (p *Progress) End() {
 	p.bar, p.stage = nil, ""
 }
 
-// newBar returns a bar, or a spinner where the total is not known.
+// newBar returns a bar, or a spinner if the total is unknown.
 func newBar(w io.Writer, at syncer.Progress) *progressbar.ProgressBar {
 	total := at.Total
 	if total == 0 {
@@ -84,14 +84,13 @@ func newBar(w io.Writer, at syncer.Progress) *progressbar.ProgressBar {
 // barWidth leaves room for what is said beside a bar in 80 columns.
 const barWidth = 10
 
-// barText cuts what is said beside a bar to the width of the terminal: of a line that
-// breaks, only the last part can be drawn over.
+// barText cuts the text beside a bar to the width of the terminal: a wrapped line could be overwritten only
+// in its last part.
 func barText(text string, columns int) string {
 	return runewidth.Truncate(text, max(columns-barWidth-len(" 100% ||   "), barWidth), "…")
 }
 
-// progressText says what is done, how far it is, how fast and until when. A task that has just begun
-// has no rate yet.
+// progressText describes the task, its progress, its rate and its end. A task just begun has no rate yet.
 func progressText(at syncer.Progress, elapsed time.Duration) string {
 	text := fmt.Sprintf("%s: %d", stageNames[at.Stage], at.Done)
 	if at.Total > 0 {

@@ -20,7 +20,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 )
 
-// Console is where a command meets people and other programs.
+// Console holds the input and output streams of a command.
 type Console struct {
 	In     io.Reader
 	Out    io.Writer // results
@@ -37,11 +37,11 @@ func (c *Console) JSON() bool { return c.Output == "json" }
 // CSV reports whether results are for a spreadsheet.
 func (c *Console) CSV() bool { return c.Output == "csv" }
 
-// ErrUnread is what a write fails with that nobody reads any more, as behind head.
+// ErrUnread is the error of a write without a reader any more, as behind head.
 var ErrUnread = errors.New("nobody reads on what is printed")
 
-// Screen is standard error while several write there: narration, a bar that is drawn
-// anew and anew, and questions. One of them has the last line at a time.
+// Screen is standard error with several writers: narration, a bar redrawn again and again, and questions. One
+// of them has the last line at a time.
 type Screen struct {
 	Unread func() // called whenever a write there, or beside it, fails with ErrUnread; nil for nobody
 
@@ -53,13 +53,13 @@ type Screen struct {
 	asking bool // the last line is a question, and no bar draws
 }
 
-// NewScreen returns the screen that standard error, f, is.
+// NewScreen returns the screen on standard error, f.
 func NewScreen(f *os.File) *Screen { return &Screen{w: f, terminal: IsTerminal(f)} }
 
-// usualColumns is how wide a terminal is that does not say it.
+// usualColumns is the assumed width of a terminal of unknown width.
 const usualColumns = 80
 
-// columnsOf returns how wide the terminal is that a stream goes to; 0 where it goes to none.
+// columnsOf returns the width of a stream's terminal; 0 without one.
 func columnsOf(stream any) int {
 	if !IsTerminal(stream) {
 		return 0
@@ -100,7 +100,7 @@ func (s *Screen) put(to io.Writer, p []byte) (int, error) {
 	return n, ErrUnread
 }
 
-// Interrupted says something in the line in which a terminal shows the ^C.
+// Interrupted prints a message on the terminal's line with the ^C.
 func (s *Screen) Interrupted(line string) {
 	s.mu.Lock()
 	s.drawn = s.drawn || s.terminal
@@ -134,7 +134,7 @@ func (c canvas) Write(p []byte) (int, error) {
 	return c.put(c.w, p)
 }
 
-// beside is standard output, which may be the same terminal as the screen.
+// beside is standard output, perhaps on the same terminal as the screen.
 type beside struct {
 	*Screen
 	out *os.File
@@ -163,10 +163,10 @@ func IsTerminal(stream any) bool {
 	return false
 }
 
-// controlling is the terminal that a process belongs to, wherever its streams go.
+// controlling is the terminal of the process, independent of its streams.
 const controlling = "/dev/tty"
 
-// Unasked says why nobody can be asked, and nothing where somebody can.
+// Unasked says why nobody can answer questions; "" if somebody can.
 func (c *Console) Unasked() string {
 	switch {
 	case c.Quiet:
@@ -184,8 +184,8 @@ func (c *Console) Unasked() string {
 	return ""
 }
 
-// Confirms reports whether a person wants what is about to be done: by --yes, or asked now.
-// undone says what is not done where nobody can be asked.
+// Confirms reports whether a person wants the action: by --yes, or by an answer now. undone names the missed
+// action if nobody can answer.
 func (c *Console) Confirms(ctx context.Context, yes bool, undone, question string) (bool, error) {
 	if yes {
 		return true, nil
@@ -199,7 +199,7 @@ func (c *Console) Confirms(ctx context.Context, yes bool, undone, question strin
 // mostSaid is how many lines of narration are kept for a question.
 const mostSaid = 100
 
-// item is how a line begins that stands below another one.
+// item matches the beginning of a line below another one.
 var item = regexp.MustCompile(`^ *(- )?`)
 
 // Say prints a line of narration. On a terminal what does not fit goes on in the next line.
@@ -219,8 +219,8 @@ func (c *Console) Asks(ctx context.Context, format string, args ...any) (bool, e
 	return strings.EqualFold(strings.TrimSpace(answer), "y"), err
 }
 
-// Chooses asks which of several options it is to be, and returns its number, counted from 0.
-// A blank line is the first. The error is why there is no answer.
+// Chooses asks for one of several options, and returns its number, counted from 0. A blank line is the first.
+// The error says why there is no answer.
 func (c *Console) Chooses(ctx context.Context, question string, options ...string) (int, error) {
 	c.Say("\n%s", hung(c.ErrOut, "", Visible(question)))
 	for i, o := range options {
@@ -253,8 +253,8 @@ func (c *Console) Fills(ctx context.Context, question, usual string) (string, er
 	}
 }
 
-// Hides asks for a secret, which the terminal does not show. A blank line is none; the error is
-// why there is no answer.
+// Hides asks for a secret, without showing it on the terminal. A blank line means none; the error says why
+// there is no answer.
 func (c *Console) Hides(ctx context.Context, question string) (string, error) {
 	in, is := c.In.(*os.File)
 	if !is {
@@ -283,9 +283,8 @@ func readLine(in io.Reader) string {
 	return line
 }
 
-// answer asks a question where a person sees it: on standard error, or on the terminal of
-// the process where that goes elsewhere, together with what was said before it. The answer
-// ends with its line break, unless the input ended.
+// answer asks a question on standard error, or on the process's terminal if standard error goes elsewhere,
+// together with the text before it. The answer ends with its line break, unless the input ended.
 func (c *Console) answer(ctx context.Context, question, prompt string, read func(io.Reader) string) (string, error) {
 	on, here := c.ErrOut.(*Screen)
 	if !here || !on.terminal {
@@ -301,8 +300,8 @@ func (c *Console) answer(ctx context.Context, question, prompt string, read func
 	return on.ask(ctx, question+prompt, func() string { return read(c.In) })
 }
 
-// ask writes a question and waits for the answer in the same line, in which nothing else
-// is drawn meanwhile. A person who interrupts it need not answer.
+// ask writes a question and waits for the answer on the same line, without other output meanwhile. An
+// interrupt by the person ends the wait.
 func (s *Screen) ask(ctx context.Context, question string, read func() string) (string, error) {
 	s.mu.Lock()
 	err := s.clear()
@@ -328,8 +327,8 @@ func (s *Screen) ask(ctx context.Context, question string, read func() string) (
 	}
 }
 
-// ReadLine reads a line from standard input until ctx ends. A read of a terminal
-// cannot be called back: one that is given up ends with the process.
+// ReadLine reads a line from standard input until ctx ends. A read of a terminal cannot be cancelled: an
+// abandoned one ends with the process.
 func (c *Console) ReadLine(ctx context.Context) (string, error) {
 	type typed struct {
 		line string
@@ -348,5 +347,5 @@ func (c *Console) ReadLine(ctx context.Context) (string, error) {
 	}
 }
 
-// NewResults returns where results go: to out, in the place of a bar that s shows.
+// NewResults returns a writer of results to out, in the place of a bar on s.
 func NewResults(s *Screen, out *os.File) io.Writer { return beside{s, out} }

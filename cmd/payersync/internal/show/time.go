@@ -6,8 +6,8 @@ import (
 	"payersync/connector"
 )
 
-// Time returns a time as people read it, to the minute, in their own zone, which is named;
-// blank for the zero time. Other programs get UTC in RFC 3339.
+// Time returns a time for people, to the minute, in their own zone with its name; blank for the zero time.
+// Other programs get UTC in RFC 3339.
 func Time(at time.Time) string {
 	if at.IsZero() {
 		return ""

@@ -38,16 +38,14 @@ func (d *Database) NewFront(t testing.TB) *Front {
 	return f
 }
 
-// Answer has answer called for every call; where it returns true it has written
-// the answer itself. nil ends that.
+// Answer calls answer for every call; if it returns true it has written the answer itself. nil ends that.
 func (f *Front) Answer(answer func(Call, http.ResponseWriter) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.answer = answer
 }
 
-// After has after called behind every call that the server answered, before the
-// answer is passed on. nil ends that.
+// After calls after behind every answered call, before the answer is passed on. nil ends that.
 func (f *Front) After(after func(Call)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

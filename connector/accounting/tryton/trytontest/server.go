@@ -1,10 +1,9 @@
-// Package trytontest runs a real Tryton server for tests: Debian's packages
-// tryton-server and tryton-modules-party, on a SQLite database in a folder of its
-// own, on a free port of 127.0.0.1. A test changes parties as Tryton's own client
-// does, by JSON-RPC, and may put a Front before the server that loses sessions,
-// answers late or lies.
+// Package trytontest runs a real Tryton server for tests: Debian's packages tryton-server and
+// tryton-modules-party, on a SQLite database in a folder of its own, on a free port of 127.0.0.1. A test
+// changes parties by JSON-RPC, like Tryton's own client. It may put a Front before the server to lose
+// sessions, delay answers or lie.
 //
-// What payersync reads there is left to package tryton and its tests.
+// Package tryton and its tests decide what to read there.
 package trytontest
 
 import (
@@ -125,8 +124,8 @@ func (s *Server) command(ctx context.Context, program string, args ...string) *e
 	return exec.CommandContext(ctx, program, append([]string{"-c", filepath.Join(s.dir, "trytond.conf")}, args...)...)
 }
 
-// serve starts the server and waits until it answers. It runs below timeout(1),
-// so that it ends even when the test that owns it was killed.
+// serve starts the server and waits for its first answer. It runs below timeout(1), so it ends even after its
+// test was killed.
 func (s *Server) serve() error {
 	seconds := strconv.Itoa(int(lifetime.Seconds()))
 	s.cmd = exec.CommandContext(context.Background(), "timeout", "--kill-after=5", seconds, "trytond", "-c", filepath.Join(s.dir, "trytond.conf"))
