@@ -75,9 +75,9 @@ func (l *Ledger) KnowsCustomers(ctx context.Context) (knows bool, err error) {
 	return knows, err
 }
 
-// TakeAccount binds the ledger to the account with its first run. It accepts other credentials at
-// the same address: their first user has seen that they reach the same account. A ledger that knows
-// no customers goes along with a new address; another one refuses it with *ErrOtherAccount.
+// TakeAccount binds the ledger to the account of its first run. It accepts new credentials at the same
+// address: their first user has checked that they reach the same account. A ledger without customers accepts
+// a new address; any other refuses it with *ErrOtherAccount.
 func (tx *Tx) TakeAccount(a Account, by string) error {
 	var have Account
 	if err := tx.row([]any{&have.Address, &have.Credentials}, "SELECT billing_address, billing_credentials FROM ledger"); err != nil {

@@ -138,9 +138,8 @@ func (e *postgres) markLast() {
 		stampText(now), stampText(now.Add(lookAfterWrite)), e.account)
 }
 
-// DueAccounts returns the active accounts with deliveries that [Ledger.OpenDeliveries] would return
-// now. One query finds those that may have some among all accounts, and one for each of these
-// tells.
+// DueAccounts returns the active accounts with deliveries for [Ledger.OpenDeliveries] now. One query over all
+// accounts finds the candidates, and one for each of these decides.
 func (s *Server) DueAccounts(ctx context.Context, gap time.Duration) (due []int64, err error) {
 	if err := s.askTime(ctx); err != nil {
 		return nil, refusedServer(err)

@@ -291,9 +291,9 @@ func (s *Server) adopted(ctx context.Context, tx pgx.Tx, c AccountChange, seal *
 	return id, nil
 }
 
-// SaveKey writes an account's sealing key into a new key file, as CreateKey does, so that its
-// ledger can leave the database. The account's audit log tells of it first. It fails with
-// ErrNoAccount and ErrKeyEncryptionKey, and where there is a file already.
+// SaveKey writes an account's sealing key into a new key file, like CreateKey, so its ledger can leave the
+// database. It writes the audit log first. It fails with ErrNoAccount and ErrKeyEncryptionKey, and if there
+// is a file already.
 func (s *Server) SaveKey(ctx context.Context, name, path string, by Entry) error {
 	var key []byte
 	_, err := s.change(ctx, name, 0, func(tx pgx.Tx, _ int64) (_ Entry, err error) {
@@ -363,8 +363,8 @@ func (s *Server) change(ctx context.Context, name string, over int64, do func(tx
 	return changed, ofAccountRow(name, err)
 }
 
-// makeAccount makes an account and the rows that every ledger begins with. Where it is made
-// already, or just now by somebody else, it fails with ErrChangedMeanwhile.
+// makeAccount creates an account and the first rows of its ledger. It fails with ErrChangedMeanwhile if the
+// account exists, or somebody else creates it now.
 func makeAccount(ctx context.Context, tx pgx.Tx, name, author string) (id int64, err error) {
 	err = tx.QueryRow(ctx, `INSERT INTO accounts (name, made_at, changed_at, author, hook_token) SELECT $1, now, now, $2, $3 FROM `+serverNow+`
 		ON CONFLICT (name) DO NOTHING RETURNING account_id`, name, author, rand.Text()).Scan(&id)

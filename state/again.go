@@ -8,9 +8,9 @@ import (
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 )
 
-// tryAgain calls do until it does not ask to be called again, and returns its last error. Between two calls it waits for
-// every; within is the longest time that it goes on for, 0 for as long as ctx.
-// The library's own limit would end no loop whose clock stands still between two calls.
+// tryAgain calls do until it no longer asks for another call, and returns its last error. It waits for every
+// between two calls, and goes on for within at most; 0 means as long as ctx. The library's own limit would
+// end no loop if the clock stands still between two calls.
 func tryAgain(ctx context.Context, every, within time.Duration, do func() (again bool, err error)) error {
 	again, began := false, time.Now()
 	inTime := func() bool { return within == 0 || time.Since(began) < within }

@@ -82,10 +82,9 @@ func (tx *Tx) LookedFor(c Change) error {
 	return nil
 }
 
-// LookedAt notes that a read of a payer's customer with this ticket has shown the result of all
-// requests that could no longer arrive at its start. An update with other values in between may
-// have changed something that a read does not compare. Then the applied values no longer count as
-// shown, and the next plan compares everything.
+// LookedAt stores that a read of a payer's customer with this ticket shows the results of all requests that
+// could no longer arrive at its start. An update with other values in between may have changed fields outside
+// the comparison. Then the applied values no longer count as shown, and the next plan compares everything.
 func (tx *Tx) LookedAt(p Payer, ticket int64, applied bool) error {
 	const outlived = "a.billing_id = ?1 AND a.ended = '' AND a.action <> 'create' AND a.over > 0 AND a.over < ?2"
 	n := int64(0)

@@ -40,8 +40,8 @@ type OpenMatch struct {
 	Candidates []MatchCandidate
 }
 
-// OpenMatches returns the records of a connection that have an open candidate, in order, the best candidate first. Records
-// that are held for another reason than a likeness are among them.
+// OpenMatches returns a connection's records with an open match, in order, the best match first. It includes
+// records on hold for other reasons.
 func (l *Ledger) OpenMatches(ctx context.Context, connection string) (out []OpenMatch, err error) {
 	type row struct {
 		MatchCandidate
@@ -67,9 +67,8 @@ func (l *Ledger) OpenMatches(ctx context.Context, connection string) (out []Open
 	return out, nil
 }
 
-// tellOpenMatches makes what people are told of a record's likely customers follow their decisions
-// at once: it ends with the last open candidate, and begins again when a decision is taken back.
-// The next run finds the same.
+// tellOpenMatches updates the finding about a record's open matches after a decision: the finding ends with
+// the last open match, and returns when a decision is taken back. The next run has the same result.
 func (tx *Tx) tellOpenMatches(connection, sourceID string) error {
 	var open, told bool
 	if err := tx.row([]any{&open, &told}, `SELECT

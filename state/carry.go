@@ -70,7 +70,7 @@ func (l *Ledger) notHere(p passage) error {
 	return nil
 }
 
-// Carrying says which ledger is carried, and where to.
+// Carrying names the ledger to move, and its new place.
 type Carrying struct {
 	From, To Options            // both with the same key file; what is To must be new
 	By       Entry              // whose act it is, for the audit logs of both, and why
@@ -95,11 +95,11 @@ var (
 	ErrDiffers = errors.New("what arrived is not what left, so nothing of it was kept")
 )
 
-// Carry moves the ledger From to the place To with every value unchanged. The old ledger then only
-// says where the new one is, and no longer opens. Nothing may work on it: it fails with ErrServed
-// or ErrRunning, and with ErrNotNew where something is at To. Before the first row counts, it reads
-// all rows back, compares them, and verifies everything as [Ledger.Verify] does. After any
-// interruption the same call continues, unless the ledger has continued to work: that is ErrGoneOn.
+// Carry moves the ledger From to the place To with every value unchanged. The old ledger then only names the
+// new place, and no longer opens. No process may use it: Carry fails with ErrServed or ErrRunning, and with
+// ErrNotNew if something is at To. Before the first row counts, it reads all rows back, compares them, and
+// verifies everything like [Ledger.Verify]. After any interruption the same call continues; if the ledger has
+// been written to since, it fails with ErrGoneOn.
 func (c Carrying) Carry(ctx context.Context) (out Carried, err error) {
 	if c.Watch == nil {
 		c.Watch = func(Looked) {}
@@ -161,7 +161,7 @@ func (c Carrying) steps(ctx context.Context, from, to *Ledger, out *Carried) err
 	return c.Stage("done")
 }
 
-// leave copies the ledger, unless that is done, and notes that it no longer works here. It is one
+// leave copies the ledger, unless that is done, and stores in the old one that it has moved. Both are one
 // write here, so no other write comes in between.
 func (c Carrying) leave(ctx context.Context, from, to *Ledger, there passage, out *Carried) error {
 	err := from.wholly(ctx, func(tx *Tx) error {

@@ -235,11 +235,11 @@ var ErrKeyDoubled = errors.New("several customers carry the key")
 // ErrKeyTaken means that another payer was created or linked with the same key.
 var ErrKeyTaken = errors.New("another payer has the same key")
 
-// FreezeCreate commits the exact bytes of a create before they are sent, and that they are about to
-// leave. It fails with ErrKeyFound or ErrKeyTaken when the key has turned up since the plan. It
-// fails with ErrKeyUnderWay while another create with the key may still take effect, judged by the
-// index since a trusted ticket. It fails with ErrAccepted for a record that a person has declared a
-// customer, and with ErrCreatesWait while the connection's creates are stopped.
+// FreezeCreate commits the exact bytes of a create, and the coming request, before they are sent. It fails
+// with ErrKeyFound or ErrKeyTaken when the key has turned up since the plan. It fails with ErrKeyUnderWay
+// while another create with the key may still take effect, judged by the index since a trusted ticket. It
+// fails with ErrAccepted for a record with an accepted match, and with ErrCreatesWait while the connection's
+// creates are stopped.
 func (tx *Tx) FreezeCreate(run int64, c Change, body []byte, since int64) (Attempt, error) {
 	tx.leads = true
 	if err := tx.holds(run); err != nil {
@@ -410,9 +410,8 @@ func (tx *Tx) LinkPayer(p Payer, billingID string, seen bool) error {
 const isFreeFor = `connection = ?1 AND source_id = ?2 AND (billing_id IS NULL OR billing_id = ?3)
 	AND NOT EXISTS (SELECT 1 FROM payers other WHERE other.billing_id = ?3 AND (other.connection <> ?1 OR other.source_id <> ?2))`
 
-// link links a payer to a customer under a condition, at least isFreeFor, and sets further columns
-// with three arguments from ?4 on. applied holds our values on the customer; nil if the caller does
-// not know them.
+// link links a payer to a customer under a condition, at least isFreeFor, and sets further columns with three
+// arguments from ?4 on. applied holds our values on the customer; nil if the caller does not know them.
 func (tx *Tx) link(p Payer, billingID string, applied *connector.Customer, set, where string, three ...any) error {
 	key := []any{p.Connection, p.SourceID, billingID}
 	if err := tx.exec("UPDATE payers SET billing_id = ?3, "+set+" WHERE "+where, append(key, three...)...); err != nil {
@@ -475,9 +474,9 @@ func (tx *Tx) CloseDone(run int64, c Change) error {
 	return errors.Join(closing, tx.SetApplied(c.Payer, c.Wanted))
 }
 
-// CloseConfirmed closes an update that a read has confirmed. foreign holds the foreign fields that
-// changed meanwhile, without their places in lists. It reports detail to a person, unless all these
-// fields move with every update.
+// CloseConfirmed closes an update after a confirming read. foreign holds the foreign fields changed
+// meanwhile, without their places in lists. It reports detail to a person, unless all these fields change
+// with every update.
 func (tx *Tx) CloseConfirmed(run int64, c Change, foreign []string, detail string) error {
 	if err := tx.CloseDone(run, c); err != nil || len(foreign) == 0 {
 		return err
@@ -628,9 +627,8 @@ func (tx *Tx) OutcomeUnknown(p Payer) (open bool, err error) {
 // payer without a link could never sign.
 const Arrival = 15 * time.Minute
 
-// Ticket returns the next read ticket. A later ticket means a later read, in every process that
-// shares the ledger. It also notes the requests that can no longer arrive, so that a read with this
-// ticket shows their result.
+// Ticket returns the next read ticket. A later ticket means a later read, in every process with the ledger.
+// It also marks the requests that can no longer arrive, so a read with this ticket shows their result.
 func (tx *Tx) Ticket() (int64, error) {
 	ticket, err := tx.nextTicket()
 	if err != nil {

@@ -148,8 +148,7 @@ func scanStops(rows *sql.Rows) (stops []CreateStop, err error) {
 	return stops, rows.Err()
 }
 
-// SaveCreateStops makes these the stops of a connection, in the place of those that it had. One that
-// a person has finished stays finished.
+// SaveCreateStops replaces the stops of a connection's creates. A stop finished by a person stays finished.
 func (tx *Tx) SaveCreateStops(connection string, stops []CreateStop) ([]CreateStop, error) {
 	before, err := tx.createStops(connection)
 	if err != nil {
@@ -236,8 +235,8 @@ func (tx *Tx) CountFirstMatching(connection, keyName string) (s CreateStop, err 
 	return s, nil
 }
 
-// RecountFirstMatching recounts the reasons that stop a connection's creates until matching is
-// finished, so that all reports agree with the match list. It ends no stop: a plan does.
+// RecountFirstMatching recounts the reasons that stop a connection's creates until matching is finished, so
+// all reports agree with the match list. It ends no stop: the next plan does.
 func (tx *Tx) RecountFirstMatching(connection, keyName string) error {
 	stops, err := tx.createStops(connection)
 	if err != nil {

@@ -74,8 +74,8 @@ const rejectedSeconds = ` FROM words w JOIN payers p ON p.connection = w.connect
 	JOIN duplicate_customers d ON d.billing_id = w.billing_id AND d.other_id = p.billing_id OR d.other_id = w.billing_id AND d.billing_id = p.billing_id
 	WHERE w.connection = ?1 AND w.source_id = ?2 AND w.word = 'reject' AND w.reason = '' `
 
-// RejectedSeconds returns the apparent second customers of a linked record that a person has
-// assigned to another payer. The person may take that back.
+// RejectedSeconds returns a linked record's apparent second customers, assigned to other payers by a person.
+// The person may take that back.
 func (l *Ledger) RejectedSeconds(ctx context.Context, of RecordID) ([]string, error) {
 	return l.ids(ctx, "SELECT w.billing_id"+rejectedSeconds+"ORDER BY w.billing_id", of.Connection, of.SourceID)
 }

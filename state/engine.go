@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// engine is the database that keeps a ledger's rows. Both engines run the same statements and make
-// the same decisions. An engine covers only the differences of the databases: how connections are
-// made and set up, the migrations, the start of a write batch, the search for damage, and snapshot
-// reads. troubleOf explains its errors.
+// engine is the database of a ledger's rows. Both engines run the same statements and make the same
+// decisions. An engine covers only the differences of the databases: connections, migrations, the start of a
+// write batch, the search for damage, and snapshot reads. troubleOf explains its errors.
 //
-// Backups, restores, the mark and the list of forgotten payers exist only for SQLite files; other
-// engines bring their own.
+// Backups, restores, the mark and the list of forgotten payers exist only for SQLite files; other engines
+// bring their own.
 type engine interface {
 	// prepare looks at what is there before anything of it is opened.
 	prepare() error
@@ -33,8 +32,8 @@ type engine interface {
 	// tryLock takes the lock whose name ends so, and returns nil when somebody else holds it.
 	tryLock(ctx context.Context, ending string) (*Lock, error)
 
-	// begin begins the transaction of a batch, after which no other process writes until
-	// its end. An engine that has a clock of its own sets tx.now.
+	// begin begins the transaction of a batch. No other process writes until its end. An engine with a clock
+	// of its own sets tx.now.
 	begin(tx *Tx) error
 	// pipelines reports whether statements may be sent together, where each way there and back counts.
 	pipelines() bool
@@ -53,7 +52,7 @@ type engine interface {
 	snapshot(ctx context.Context) (*sql.DB, *sql.Tx, error)
 	// integrity reports the damage found by the engine itself.
 	integrity(ctx context.Context, v *verifier) error
-	// references reports rows that refer to one that is not there.
+	// references reports rows with references to missing rows.
 	references(ctx context.Context, v *verifier) error
 	// catalogue is the query that lists a ledger's tables. For each table it returns the name and,
 	// separated by commas, its columns by name, its primary key in order, and the tables it refers
@@ -61,7 +60,7 @@ type engine interface {
 	catalogue() string
 	// patient lifts the time limits on a transaction's statements and pauses.
 	patient(ctx context.Context, in executor) error
-	// raise makes sure that no row gets a number that another row of the table has.
+	// raise makes sure that new rows of a table get unused numbers.
 	raise(tx *Tx) error
 	// hasColumn reports whether a schema, which may be an older one, has a column.
 	hasColumn(ctx context.Context, db books, table, column string) (bool, error)

@@ -24,17 +24,16 @@ import (
 //go:embed migrations/postgres/*.sql
 var postgresMigrations embed.FS
 
-// postgresSchema is where the tables lie. SQLite has a function of that name, used in the
-// statements of Only.
+// postgresSchema is the schema of the tables. SQLite's is called the same, for the statements of Only.
 const postgresSchema = "main"
 
 // writersLock is the kind of advisory lock that writers of an account take turns by.
 const writersLock = 1885434739
 
-// postgres is the engine of a ledger that is an account's part of a Server. It makes the writers of
-// an account, on all machines, take turns by a lock that ends with the transaction. It limits the
-// time of a statement and of a pause within a transaction. It uses the server's time, so no two
-// machines compare their clocks. It also finds out the outcome of a commit whose answer was lost.
+// postgres is the engine of an account's ledger in a Server. Writers of an account take turns, on all
+// machines, by a lock for the time of the transaction. It limits the time of a statement and of a pause
+// within a transaction. It uses the server's time, so machines need not compare their clocks. It also finds
+// out the outcome of a commit after a lost answer.
 type postgres struct {
 	server  *Server
 	account int64
@@ -144,7 +143,7 @@ func (e *postgres) begin(tx *Tx) error {
 
 func (*postgres) pipelines() bool { return true }
 
-// timeline is which history the server writes. One that took the place of another writes a new one.
+// timeline identifies the server's history. A server that replaced another has a new one.
 const timeline = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 
 // lock is the key of a lock of the account; which one, says its kind.

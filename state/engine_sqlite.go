@@ -38,9 +38,9 @@ var making sync.Mutex
 // BusyTimeout is for how long a write to a file waits for another process that writes.
 const BusyTimeout = 10 * time.Second
 
-// sqliteFile is the engine of a ledger that is one SQLite file. It opens readers read-only, checks
-// the file beside them, and sets the options that make a commit durable. It keeps files beside the
-// ledger that show whether it is still in its place and no older than before.
+// sqliteFile is the engine of a ledger in one SQLite file. It opens readers read-only, checks the file beside
+// them, and sets the options for durable commits. Files beside the ledger show whether it is still in its
+// place and no older than before.
 type sqliteFile struct {
 	folder   *files.Folder // that the file lies in
 	name     string        // of the file in it

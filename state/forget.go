@@ -299,11 +299,11 @@ func (l *Ledger) MayForget(ctx context.Context, id RecordID) error {
 }
 
 // Forget removes every personal value of a record's payer from the ledger and its files. It keeps a
-// tombstone, so that the next reading does not bring the payer back. It fails with ErrRunning,
-// ErrNoRecord, ErrForgotten, ErrUnlinking or ErrUnderWay. by is for the audit log.
+// tombstone, so the next reading does not bring the payer back. It fails with ErrRunning, ErrNoRecord,
+// ErrForgotten, ErrUnlinking or ErrUnderWay. by is for the audit log.
 //
-// left reports that erased values may remain in free pages of the files, because another process
-// was reading. The next opening of the ledger clears them.
+// left reports remaining erased values in free pages of the files, because another process was reading. The
+// next opening of the ledger clears them.
 func (l *Ledger) Forget(ctx context.Context, id RecordID, by Entry) (left bool, err error) {
 	hold, err := l.holdStill(id.Connection)
 	if err != nil {
@@ -347,9 +347,8 @@ func (l *Ledger) Forget(ctx context.Context, id RecordID, by Entry) (left bool, 
 	return false, l.Do(ctx, func(tx *Tx) error { return tx.exec("UPDATE tombstones SET scrubbed = 1 WHERE record = ?", t.record) })
 }
 
-// Unforget permits a forgotten payer, or a record that looks like one, to be kept again. It comes
-// back with the next complete reading, which is the next run. It fails with ErrNotForgotten,
-// ErrNoRecord or ErrRunning.
+// Unforget permits payersync to store a forgotten payer, or a similar record, again. It comes back with the
+// next complete reading, in the next run. It fails with ErrNotForgotten, ErrNoRecord or ErrRunning.
 func (l *Ledger) Unforget(ctx context.Context, id RecordID, by Entry) error {
 	hold, err := l.holdStill(id.Connection)
 	if err != nil {
@@ -428,8 +427,8 @@ func (l *Ledger) say(ctx context.Context, id RecordID, holds bool, of connector.
 	return then(k, t)
 }
 
-// heldOf returns a payer's sealed values, so that they can be searched for in the files. It
-// includes the webhook bodies that concern the payer but name no customer.
+// heldOf returns a payer's sealed values, for a search in the files. It includes webhook bodies about the
+// payer without a customer's name.
 func (l *Ledger) heldOf(ctx context.Context, id RecordID, of connector.Label) (boxes [][]byte, loose []string, err error) {
 	for _, query := range []string{
 		"SELECT m.body FROM alarm_messages m, (SELECT ?1, ?2) of WHERE m.sent_at IS NULL", // whomever they name

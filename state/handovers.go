@@ -11,8 +11,8 @@ import (
 	"payersync/connector"
 )
 
-// NoteHandover notes that somebody else sent the link of a mandate on a day. It reports false
-// when that was noted before.
+// NoteHandover stores that somebody sent a mandate's signing link by hand on a day. It reports false when
+// that was stored before.
 func (tx *Tx) NoteHandover(mandateID string, day time.Time, actor string) (news bool, err error) {
 	n, err := tx.count("INSERT INTO handovers (mandate_id, sent_on, noted_at, actor) VALUES (?, ?, ?, ?) ON CONFLICT (mandate_id, sent_on) DO NOTHING",
 		mandateID, day.Format(time.DateOnly), stamp(tx.now), actor)
@@ -41,8 +41,8 @@ type awaited struct {
 	language              string // of that letter
 }
 
-// hashes makes of ids the 64 bits that are kept of them while signings are put together. One reading in 30 million
-// that has a million ids takes two of them for one.
+// hashes shortens ids to 64 bits while signings are counted. Among a million ids, two get the same hash in
+// one reading of 30 million.
 type hashes struct{ seed maphash.Seed }
 
 func (h hashes) of(id string) uint64 { return maphash.String(h.seed, id) }

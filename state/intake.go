@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// intake gathers the deliveries that come while the writer is at work. They are one write, so that
-// many of them take few statements.
+// intake gathers deliveries while the writer is busy. They become one write, so many of them need few
+// statements.
 type intake struct {
 	mu   sync.Mutex
 	open *arrivals // which the next one joins; nil for none

@@ -107,13 +107,12 @@ type statements struct {
 	of map[string]*sql.Stmt
 }
 
-// Open opens the ledger at opts.Path, makes it when it does not exist, and brings its schema up to
-// date. It refuses a file on a network file system, a file that is not a ledger, one from a newer
-// payersync, and a corrupt one. It also refuses a ledger whose key file is missing, wrong or
-// readable by others.
+// Open opens the ledger at opts.Path, creates it if it does not exist, and migrates its schema. It refuses a
+// file on a network file system, a file that is not a ledger, one from a newer payersync, and a corrupt one.
+// It also refuses a ledger with a missing or wrong key file, or one readable by others.
 //
-// A large file is checked completely while the ledger is already read: see [Ledger.Sound]. Nothing
-// is written before, unless the file lies as its last user closed it.
+// A large file is checked completely while the ledger is already read: see [Ledger.Sound]. Nothing is written
+// before, unless the file is as its last user closed it.
 func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	seal, account, err := sealerOf(ctx, opts)
 	var away *keyAwayError

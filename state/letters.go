@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// TryLetters takes the lock of the one process that sends letters just now. It returns nil when
-// another process on this machine holds it. Holding it proves that letters shown as being sent
-// belong to a dead process.
+// TryLetters takes the lock for sending letters. It returns nil when another process on this machine holds
+// it. The holder knows that letters still marked as being sent belong to a dead process.
 func (l *Ledger) TryLetters() (*Lock, error) {
 	k, err := l.below.tryLock(context.Background(), lettersLock)
 	if err != nil {
@@ -111,9 +110,9 @@ const mayLeave = `EXISTS (SELECT 1 FROM payers p JOIN mandates m ON m.mandate_id
 	AND (s.scope = 'all' OR s.scope = 'connection' AND s.connection = t.connection
 	  OR s.scope = 'payer' AND s.connection = t.connection AND s.source_id = t.source_id OR s.scope = 'address' AND s.recipient = t.recipient))`
 
-// BeginSending notes that the first byte of a frozen letter is about to leave, and returns its
-// bytes. It reports false, and gives the letter up, when new knowledge keeps the letter from being
-// sent, or the last check is older than lookedAfter. today is the day by the payer's clock.
+// BeginSending marks a frozen letter before its first byte leaves, and returns its bytes. It reports false,
+// and gives the letter up, if newer facts forbid the letter, or the last check is older than lookedAfter.
+// today is the day by the payer's clock.
 func (tx *Tx) BeginSending(messageID string, lookedAfter time.Time, today string) (body []byte, may bool, err error) {
 	tx.leads = true
 	n, err := tx.count("UPDATE letters AS t SET state = 'sending', attempts = attempts + 1, sending_at = ?3, ended_at = NULL WHERE t.message_id = ?1 AND t.state = 'frozen' AND t.looked_at > ?4 AND t.looked_at <= ?3 AND "+mayLeave,

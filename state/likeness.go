@@ -29,8 +29,8 @@ const (
 	likeNamePostcode = "name postcode"
 )
 
-// mostTwins is the largest number of records with the same name and another trait that still count
-// as one payer. More records than that are a customer with many accounts.
+// mostTwins is the largest number of records with the same name and another trait that still count as one
+// payer. More than that are a customer with many accounts.
 const mostTwins = 5
 
 // traits returns the likeness as keyed hashes, in order.
@@ -145,8 +145,8 @@ type Twins struct {
 	Twice []Twin // have the name and an e-mail address in common and no two postcodes; their records are in the same books
 }
 
-// Twins returns the payers that a record may be, except those a person has rejected. Traits that
-// many payers share prove nothing.
+// Twins returns the payers a record may be, except those rejected by a person. Traits of many payers prove
+// nothing.
 func (l *Ledger) Twins(ctx context.Context, connection, sourceID string, k Likeness) (Twins, error) {
 	var out Twins
 	own := l.traits(k)
@@ -323,7 +323,7 @@ func (l *Ledger) Lookalikes(ctx context.Context, connection, sourceID string) ([
 	return out, nil
 }
 
-// isAlike is the condition that change c creates a customer that looks like another payer of ours.
+// isAlike is the condition that change c creates a customer similar to another payer of ours.
 var isAlike = `c.action = 'create' AND EXISTS (
 	SELECT 1 FROM likenesses m CROSS JOIN` + likeOf + `WHERE m.connection = c.connection AND m.source_id = c.source_id AND (m.kind = 'name' OR m.kind = 'email')
 	  AND o.kind = m.kind AND o.value = m.value AND ` + strings.NewReplacer("?1", "c.connection", "?2", "c.source_id").Replace(isLookalike) + `)`

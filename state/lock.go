@@ -56,9 +56,8 @@ func (l *Ledger) TryServe() (*Lock, error) {
 // serveTries is how often TryServe tries.
 const serveTries = 3
 
-// IsServed reports whether a process runs the ledger's schedules. For a file, that is a serving
-// process on this machine. For a server, it is a recently seen node that is not stopping and can
-// open the account.
+// IsServed reports whether a process runs the ledger's schedules. For a file, that is a serving process on
+// this machine. For a server, it is a recently seen node, not stopping, with access to the account.
 func (l *Ledger) IsServed(ctx context.Context) (bool, error) {
 	if !l.below.isFile() {
 		return l.hasNode(ctx)

@@ -9,15 +9,14 @@ import (
 	"payersync/state/files"
 )
 
-// If payersync closed a sound file as its last user and nobody touched it since, the file is as it
-// would be had the process gone on. So the next process writes to it at once and checks it
-// meanwhile. Damage then ends its writing, like damage found by SQLite. A note beside the file
-// records the state it was left in: its size, its place on the disk, and two times, one of which
-// nobody can set back. After a crash, a power cut, a restore, a copy or a manual change they
+// If payersync closed a sound file as its last user and nobody touched it since, the file is still sound. So
+// the next process writes to it at once and checks it meanwhile. Damage then ends its writing, like damage
+// found by SQLite. A note beside the file records its state: its size, its place on the disk, and two times,
+// one of which nobody can set back. After a crash, a power cut, a restore, a copy or a manual change they
 // differ, and nothing is written before the whole file was checked.
 //
-// No disk says of its own that a bit has turned. So the note is good for a day after a whole look, however often the
-// ledger is opened and closed in it.
+// Disks do not report flipped bits by themselves. So the note is valid for a day after a full check, however
+// often the ledger is opened and closed meanwhile.
 const (
 	lookedEnding = ".looked"
 	lookedLasts  = 24 * time.Hour
@@ -50,8 +49,8 @@ func (e *sqliteFile) shared() bool {
 	return !errors.Is(err, fs.ErrNotExist) && (err != nil || log.Size > 0)
 }
 
-// noteLook records the state of a sound file as it is left, and removes that record for a damaged
-// one. If that fails, or another process has the ledger open, the next start checks it first.
+// noteLook records the state of a sound file at closing, and removes that record for a damaged one. If that
+// fails, or another process has the ledger open, the next start checks it first.
 func (e *sqliteFile) noteLook(at time.Time) {
 	if at.IsZero() {
 		_ = e.folder.Remove(e.name + lookedEnding)

@@ -10,8 +10,8 @@ import (
 	"payersync/connector"
 )
 
-// Losses is the number of payers that a plan would drop. It counts payers with a customer, or with
-// one released by a person or the limits, that earlier plans had.
+// Losses is the number of payers a plan would drop. It counts payers of earlier plans with a customer, or
+// with one released by a person or the limits.
 type Losses struct {
 	Held    int // their records wait for a person
 	LeftOut int // their records are excluded, or gone
@@ -26,9 +26,8 @@ const (
 	// turned is the condition that the newest decision changed whether record r is held or left
 	// out.
 	turned = "r.let_go <> (r.decision = 'held' OR r.decision = 'excluded')"
-	// counts is the condition that losing the payer of record r matters. It counts for the reason
-	// given at factColumns, and filters on a customer so that no server begins with all linked
-	// payers.
+	// counts is the condition that losing the payer of record r matters. It counts for the reason given at
+	// factColumns. It filters on a customer, so no server begins with all linked payers.
 	counts = `r.let_go = 0 AND (
 		(SELECT count(*) > 0 FROM payers y WHERE y.connection = r.connection AND y.source_id = r.source_id AND coalesce(y.billing_id, '') <> '')
 		OR (SELECT count(*) > 0 FROM changes y WHERE y.connection = r.connection AND y.source_id = r.source_id AND y.lane = 'customer'

@@ -133,8 +133,8 @@ func (tx *Tx) keepingLink(m connector.Mandate, where string) (query string, args
 		[]any{tx.l.seal.box([]byte(m.URL), place("mandates", "link", m.ID)), stamp(tx.now), m.ID, m.CustomerID}
 }
 
-// RefuseLink notes that the billing service has refused to give the link of a payer's mandate
-// again. The one that was kept is handed to nobody any more.
+// RefuseLink stores that the billing service refuses to return the signing link of a payer's mandate again.
+// The stored link is no longer used.
 func (tx *Tx) RefuseLink(p Payer) error {
 	n, err := tx.count(`UPDATE mandates SET link = NULL, link_at = NULL, link_refused = (SELECT max(ticket, 1) FROM ledger)
 		WHERE mandate_id = ? AND billing_id = ? AND status = 'CREATED'`, p.MandateID, p.BillingID)

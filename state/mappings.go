@@ -120,8 +120,8 @@ func (l *Ledger) MappingSavedBy(ctx context.Context, hash string) (Entry, error)
 	return e, nil
 }
 
-// MappingSavers returns everybody who has ever saved a version, for any connection. It includes
-// connections that this ledger does not show, because several can share a mapping.
+// MappingSavers returns everybody who has ever saved a version, for any connection. It includes connections
+// hidden from this ledger, because several can share a mapping.
 func (l *Ledger) MappingSavers(ctx context.Context, hash string) ([]string, error) {
 	if len(hash) < MappingMark {
 		return nil, nil

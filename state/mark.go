@@ -228,8 +228,8 @@ func (l *Ledger) raiseMark(commits int64) error {
 	return errors.Join(err, writeErr)
 }
 
-// step counts the commit that is about to be made. It holds the ledger's write
-// lock, so that no other process can be further than the ledger says.
+// step counts the coming commit. It holds the ledger's write lock, so no other process can be ahead of the
+// ledger's count.
 func (tx *Tx) step() (commits int64, err error) {
 	var key []byte
 	var p passage

@@ -20,8 +20,8 @@ type LostMandate struct {
 	At     time.Time // when that was observed
 }
 
-// LostMandates returns the mandates that payers have lost and somebody should see to, oldest first.
-// It leaves out mandates that a person cancelled with us, and postponed ones.
+// LostMandates returns the payers' lost mandates that need attention, oldest first. It omits mandates
+// cancelled through payersync, and postponed ones.
 func (l *Ledger) LostMandates(ctx context.Context) ([]LostMandate, error) {
 	type row struct {
 		LostMandate
@@ -149,8 +149,8 @@ func (l *Ledger) RunEnds(ctx context.Context) ([]RunEnd, error) {
 	return out, nil
 }
 
-// WaitingSince returns the plan with which a connection's wait for approval began: the first of the
-// undecided plans that newer ones replaced.
+// WaitingSince returns the first plan of a connection's present wait for approval. Newer plans replaced it
+// before a decision.
 func (l *Ledger) WaitingSince(ctx context.Context, p Plan) (first int64, at time.Time, err error) {
 	var since sql.NullString
 	err = l.queryRow(ctx, `SELECT plan_id, created_at FROM plans WHERE connection = ?1 AND plan_id <= ?2 AND limits <> '' AND plan_id > coalesce(

@@ -11,9 +11,9 @@ var ErrMerged = errors.New("a person said that the record is the same payer as a
 // ErrNotMerged means that nobody merged the record into another one.
 var ErrNotMerged = errors.New("nobody said that the record is the same payer as another one")
 
-// Merge notes a person's decision that two records of a connection are one payer. The first is left
-// out from now on, like a record that its own system has merged. It fails with ErrSameRecord,
-// ErrNoRecord, ErrMerged or ErrUnderWay.
+// Merge stores a person's decision that two records of a connection are one payer. The first is excluded from
+// now on, like a record merged in its own system. It fails with ErrSameRecord, ErrNoRecord, ErrMerged or
+// ErrUnderWay.
 func (tx *Tx) Merge(connection, sourceID, otherID string) error {
 	var known, other, merged, leads bool
 	if err := tx.row([]any{&known, &other, &merged, &leads}, `SELECT

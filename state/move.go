@@ -13,8 +13,8 @@ var (
 	// ErrNotMovable means that no read has shown a customer of the payer, so there is nothing to
 	// move.
 	ErrNotMovable = errors.New("no read has shown a customer of the record")
-	// ErrUnlinking means that a person has unlinked the customer from the payer, and that the next
-	// plan carries this out.
+	// ErrUnlinking means that a person has unlinked the customer from the payer, and the next plan will do
+	// it.
 	ErrUnlinking = errors.New("a person said that the customer is not the record's")
 	// ErrInTheBooks means that the customer's record is still a payer of its own.
 	ErrInTheBooks = errors.New("the record that has the customer is still in the books")
@@ -48,10 +48,10 @@ func movable(p Payer) error {
 	return nil
 }
 
-// HandOver gives a payer's customer to another record, with its mandate and all that is known of
-// it. The payer's record must have left the books, by its state or by the newest complete reading.
-// HandOver notes that the customer will carry the new record's key. It fails with ErrNotMovable,
-// ErrUnlinking, ErrInTheBooks, ErrNoRecord, ErrLinkedAlready or ErrUnderWay.
+// HandOver links a payer's customer to another record, with its mandate and all facts about it. The payer's
+// record must be removed from the accounting system, by its state or by the newest complete reading. HandOver
+// stores that the customer will get the new record's key. It fails with ErrNotMovable, ErrUnlinking,
+// ErrInTheBooks, ErrNoRecord, ErrLinkedAlready or ErrUnderWay.
 func (tx *Tx) HandOver(from Payer, connection, sourceID string, key connector.Key) error {
 	if err := movable(from); err != nil {
 		return err

@@ -37,11 +37,10 @@ func aboutOnePair(err error) bool {
 	return slices.ContainsFunc([]error{ErrUnderWay, ErrLinkedAlready, ErrNotMovable, ErrUnlinking, ErrNoPayer, ErrNoRecord}, func(why error) bool { return errors.Is(err, why) })
 }
 
-// MoveBooks notes that the books of a connection moved to another one and closes the old
-// connection. It gives the old payers' customers to the records that continue them. It returns the
-// pairs that it left as they are. Only the next plan of the new connection sends anything. A call
-// that was interrupted can be repeated. It fails with ErrRunning, ErrUnderWay, and as
-// DecideConnections does.
+// MoveBooks stores that a connection's records moved to another connection, and closes the old one. It links
+// the old payers' customers to the records that continue them. It returns the pairs it did not change. Only
+// the next plan of the new connection sends anything. An interrupted call can be repeated. It fails with
+// ErrRunning, ErrUnderWay, and with the errors of DecideConnections.
 func (l *Ledger) MoveBooks(ctx context.Context, d ConnectionDecision, pairs []MovePair) (left []MoveLeft, err error) {
 	d.Decision = BooksMoved
 	quiet, release, err := l.holdConnections(d.Old, d.New)
@@ -164,8 +163,8 @@ func (l *Ledger) holdConnections(names ...string) (quiet func(*Tx) error, releas
 	}, release, nil
 }
 
-// forgottenIn returns the records of the new books that look like forgotten payers of the old ones;
-// only their ids are kept. A record that continues a payer is none.
+// forgottenIn returns the new connection's records similar to forgotten payers of the old one, by their ids
+// alone. It omits records that continue a payer.
 func (l *Ledger) forgottenIn(ctx context.Context, d ConnectionDecision, pairs []MovePair) (out []string, err error) {
 	said, err := l.storedTombstones(ctx)
 	if err != nil || len(said.stone) == 0 {
@@ -238,8 +237,7 @@ func (tx *Tx) dropPayer(id RecordID) error {
 		tx.exec("DELETE FROM payers WHERE connection = ? AND source_id = ? AND billing_id IS NULL", id.Connection, id.SourceID))
 }
 
-// takePair gives the customer of an old payer to the record that continues it. A pair that was
-// taken before is left as it is.
+// takePair links the customer of an old payer to its successor. It does not change a finished pair.
 func (tx *Tx) takePair(d ConnectionDecision, p MovePair) error {
 	var before bool
 	if err := tx.row([]any{&before}, "SELECT EXISTS (SELECT 1 FROM move_pairs WHERE old_connection = ? AND old_id = ? AND new_connection = ? AND new_id = ?)",

@@ -11,8 +11,7 @@ import (
 // the process.
 var ErrMoved = errors.New("the ledger's file was moved, replaced or deleted under this process; stop payersync, put the ledger back, and start again")
 
-// noteFiles remembers which files SQLite has opened. The ledger must be the one in
-// the folder that was looked at before.
+// noteFiles remembers the files opened by SQLite. The ledger must be the one in the folder checked before.
 func (l *Ledger) noteFiles() error {
 	if !l.below.isFile() {
 		return nil

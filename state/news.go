@@ -8,8 +8,8 @@ import (
 	"payersync/connector"
 )
 
-// asStored is the part of record r that News compares: everything that SavePage writes for known
-// content, or the fact and kind of a bar.
+// asStored is the part of record r compared by News: all values written by SavePage for known content, or the
+// fact and kind of a bar.
 const asStored = "CASE r.forgotten WHEN '' THEN r.content_hash || ' ' || r.unreadable || ' ' || r.origin ELSE r.forgotten END"
 
 // News is the new content of a page. Unchanged records write nothing, however often they are read.
@@ -72,10 +72,10 @@ func (l *Ledger) News(ctx context.Context, connection, mapping string, records [
 	return out, nil
 }
 
-// NoteMissed marks the records of the connection that the run, after a complete reading, did not
-// meet. Nothing follows from that yet: UnseenCount, UnseenRecords and DropUnseen go by it. A record
-// that was missed before is not written again. It fails with ErrLeaseLost when the run no longer
-// holds its connection. met is kept only in memory, because a new run begins its reading anew.
+// NoteMissed marks the connection's records missing from the run's complete reading. It has no effect of its
+// own: UnseenCount, UnseenRecords and DropUnseen use the marks. A record already marked is not written again.
+// It fails with ErrLeaseLost when the run no longer holds its connection. met is kept only in memory, because
+// a new run begins its reading anew.
 func (l *Ledger) NoteMissed(ctx context.Context, run int64, connection string, met *connector.IDs) error {
 	var missed []string
 	if err := each(ctx, l, "SELECT source_id FROM source_records WHERE connection = ?", []any{connection}, func(id *string) []any { return []any{id} }, func(id string) error {

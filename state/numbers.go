@@ -53,9 +53,8 @@ type SentCount struct {
 	N          int
 }
 
-// UnansweredCount is how many requests for an action of a connection may still take effect,
-// because nobody knows what became of them and their time is not over, and since when the
-// first.
+// UnansweredCount is the number of a connection's requests for an action with an unknown result that may
+// still take effect, and the time of the first.
 type UnansweredCount struct {
 	Connection string
 	Action     connector.Action

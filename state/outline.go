@@ -57,12 +57,11 @@ type outlined struct {
 	sent, unclear, handed   int32
 }
 
-// EachOutline passes on the readiness of each record, as [Ledger.EachStanding] does. It gives the
-// facts for its class and step, since when, and who must act. It serves counting and leaves out all
-// descriptive data: the label, the key, the state in the books, merges, requests for the customer,
-// ends of mandates, letter times and the financial status. The order is none. Each table is read
-// once, as it lies in the file, and the mandates are put beside their payers in memory: looked up
-// one by one they take longer than all else.
+// EachOutline passes on the readiness of each record, like [Ledger.EachStanding]. It returns its class and
+// step, since when, and the party to act. It is for counting, and omits all descriptive data: the label, the
+// key, the state in the accounting system, merges, requests for the customer, ends of mandates, letter times
+// and the financial status. The records come in no order. It reads each table once, in file order, and joins
+// the mandates to their payers in memory: lookups one by one would take longer than everything else.
 func (l *Ledger) EachOutline(ctx context.Context, do func(Standing) error) error {
 	stops, err := l.holdingStops(ctx)
 	if err != nil {

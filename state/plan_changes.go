@@ -81,17 +81,17 @@ func (c ListedChange) Place() PlanPlace { return PlanPlace{c.Plan, c.ID} }
 // PlanPlace is a place in the list of a plan's changes; the zero value is before the first.
 type PlanPlace struct{ Plan, Change int64 }
 
-// listedBy is the condition that plan ?1 of connection ?2 listed change c without sending it
-// itself. The index over plan_id answers it: changes of later plans are passed by without reading
-// their rows. It holds no OR, for which SQLite would read all changes of the connection instead.
+// listedBy is the condition that plan ?1 of connection ?2 listed change c without sending it itself. The
+// index over plan_id answers it: it skips changes of later plans without reading their rows. It avoids OR,
+// because SQLite would then read all changes of the connection.
 const listedBy = `c.plan_id >= ?1 AND CASE WHEN c.plan_id = ?1 THEN c.state <> 'pending' ELSE c.first_plan <= ?1 AND c.connection = ?2 END`
 
 const listedQuery = "SELECT " + pastColumns + `, c.connection, c.source_id, coalesce(c.billing_id, ''), c.left_out, p.key_name, p.key_value
 	FROM changes c LEFT JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
 	WHERE ` + listedBy + " AND (c.plan_id, c.change_id) > (?3, ?4) ORDER BY c.plan_id, c.change_id LIMIT ?5"
 
-// ListedChanges returns up to limit changes that a plan listed and does not send itself, after a
-// place in its list. Changes that a later plan lists by now come last.
+// ListedChanges returns up to limit changes that a plan listed and does not send itself, after a place in its
+// list. Changes listed again by a later plan come last.
 func (l *Ledger) ListedChanges(ctx context.Context, p Plan, after PlanPlace, limit int) (out []ListedChange, err error) {
 	type row struct {
 		pastRow
@@ -118,8 +118,8 @@ func (l *Ledger) ListedChanges(ctx context.Context, p Plan, after PlanPlace, lim
 	return out, nil
 }
 
-// OutcomeCounts returns how many changes that a plan listed came to each outcome. Changes that wait to be
-// sent by it are not counted.
+// OutcomeCounts returns the number of a plan's listed changes by outcome. It omits changes still to be sent
+// by it.
 func (l *Ledger) OutcomeCounts(ctx context.Context, p Plan) (map[Outcome]int, error) {
 	type row struct {
 		fate
@@ -150,8 +150,8 @@ func openRuns(list string) (runs []int64, err error) {
 	return runs, err
 }
 
-// noteSentPlan keeps which plan's changes a run sent, once the run is over. A change that it only went on
-// with, because it was sent by a run before, is none of them.
+// noteSentPlan stores the plan of the changes sent by a run, once the run is over. Changes continued from an
+// earlier run do not count.
 func (tx *Tx) noteSentPlan(run int64) error {
 	return tx.exec(`UPDATE runs SET sent_plan = (SELECT c.plan_id FROM changes c WHERE c.run_id = runs.run_id AND c.attempts > 0
 		AND EXISTS (SELECT 1 FROM attempts a WHERE a.change_id = c.change_id AND a.sent_at >= runs.started_at) ORDER BY c.change_id DESC LIMIT 1) WHERE run_id = ?`, run)

@@ -130,11 +130,10 @@ func (d Decision) rests() bool {
 	return d.Reason.RestsOnOthers() || d.OfMandate == connector.ReasonOutcomeUnknown
 }
 
-// SaveDecisions stores a plan's decisions about different records: the verdict, the payer, the
-// attention entries, and the pending changes. A pending change that says the same as before stays
-// the same row, with its approval. If a read has shown a different customer since the decision, or
-// a person requested a retry, nothing is stored and the next plan looks again. Otherwise the
-// decision would undo that unseen.
+// SaveDecisions stores a plan's decisions about different records: the verdict, the payer, the attention
+// entries, and the pending changes. A pending change that says the same as before stays the same row, with
+// its approval. If a read has shown a different customer since the decision, or a person requested a retry,
+// nothing is stored and the next plan decides again. Otherwise the decision would silently undo that.
 func (tx *Tx) SaveDecisions(run int64, connection, mapping string, decisions ...Decision) error {
 	if err := tx.holds(run); err != nil {
 		return err
@@ -394,8 +393,8 @@ func (tx *Tx) WakeRivals(connection string, there bool) (int64, error) {
 // PlanState is where a plan stands.
 type PlanState string
 
-// The plan states. A draft is within the limits and was not applied; a rejected one is
-// not sent, and waits for nobody; a superseded one was replaced by a plan over newer facts.
+// The plan states. A draft is within the limits and not applied yet. A rejected one is not sent, and needs no
+// decision. A superseded one was replaced by a plan over newer facts.
 const (
 	PlanDraft      PlanState = "draft"
 	PlanWaiting    PlanState = "waiting"
@@ -742,8 +741,8 @@ func (tx *Tx) Approve(plan int64, actor string) error {
 	return tx.auditPlan(plan, Entry{Actor: actor, Action: "approve plan"}, "")
 }
 
-// keepCreates leaves a plan waiting if its only unapproved changes are creates that need a person's
-// decision. It fails with *CreatesWaitError when these were all that the plan had.
+// keepCreates leaves a plan waiting if its only unapproved changes are creates that need a person's decision.
+// It fails with *CreatesWaitError if the plan had no others.
 func (tx *Tx) keepCreates(plan, freed int64) error {
 	p, err := tx.queryPlan("WHERE plan_id = ?", plan)
 	if err != nil || p.Missing > 0 {
@@ -763,9 +762,8 @@ func (tx *Tx) keepCreates(plan, freed int64) error {
 	return errors.Join(tx.SetPlanState(plan, PlanWaiting, StopsText(stops)), tx.exec("UPDATE plans SET lost = 0 WHERE plan_id = ?", plan))
 }
 
-// ApproveOpen lets the pending changes of a plan pass the guards. Changes that a person left out
-// keep the plan waiting, for the reason in limits. It releases the payers that the plan would lose,
-// so the standstill ends.
+// ApproveOpen approves the pending changes of a plan. Changes left out by a person keep the plan waiting, for
+// the reason in limits. It releases the payers lost by the plan, so the standstill ends.
 func (tx *Tx) ApproveOpen(plan int64, actor, limits string) error {
 	return errors.Join(tx.ApproveWithinLimits(plan), tx.SetPlanState(plan, PlanWaiting, limits),
 		tx.letGo(plan), tx.exec("UPDATE plans SET lost = 0 WHERE plan_id = ?", plan),
@@ -924,8 +922,8 @@ func (l *Ledger) StoredPlans(ctx context.Context, connection string) ([]Plan, er
 	return l.plans(ctx, "WHERE connection = ?1 OR ?1 = '' ORDER BY plan_id", connection)
 }
 
-// PlanPage returns plans that wait for nobody, the newest first, older than the plan before; 0
-// starts with the newest. Those that had nothing to do are left out.
+// PlanPage returns decided plans, the newest first, older than the plan before; 0 starts with the newest. It
+// omits plans without changes.
 func (l *Ledger) PlanPage(ctx context.Context, before int64, limit int) ([]Plan, error) {
 	return l.plans(ctx, `WHERE (state <> 'waiting' OR rejected_at IS NOT NULL) AND creates + adopts + updates + links + missing + lost > 0
 		AND (?1 = 0 OR plan_id < ?1) ORDER BY plan_id DESC LIMIT ?2`, before, limit)

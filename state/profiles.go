@@ -35,8 +35,8 @@ func (l *Ledger) profileOf(c connector.RemoteCustomer) (body []byte, digest stri
 	return body, l.seal.digest(append(pairs, body...), placeOfProfile(c.ID)), err
 }
 
-// saveProfile keeps the profile that a read showed of a customer. It keeps none for linked
-// customers, and for customers that may belong to a forgotten payer.
+// saveProfile stores a customer's profile from a read. It stores none for linked customers, and for customers
+// possibly of a forgotten payer.
 func (tx *Tx) saveProfile(c connector.RemoteCustomer, known indexed, traits []trait) error {
 	if known.linked {
 		if known.profile == "" {

@@ -53,8 +53,8 @@ func (l *Ledger) putOffs(ctx context.Context, of ...RecordID) (map[RecordID]map[
 	return out, nil
 }
 
-// tellings are the reports that need a person: a row for each record and reason. A reason that is
-// told of the record's link and of its mandate is one, with both details.
+// tellings are the findings for a person: a row for each record and reason. A reason found for both the
+// record's link and its mandate is one row, with both details.
 const tellings = `(SELECT connection, source_id, reason, group_concat(detail, ' ' ORDER BY detail) AS detail, min(since) AS since
 	FROM v_attention GROUP BY connection, source_id, reason)`
 

@@ -22,8 +22,8 @@ func placeOfRead(p Payer) []byte {
 	return place("payers", "read_values", p.Connection, p.SourceID)
 }
 
-// SetRead stores the values of a payer's customer that a read showed different from the sent ones;
-// none for an equal customer. A read that shows the same as before writes nothing.
+// SetRead stores the values of a payer's customer that differ from the sent ones in a read; none for an equal
+// customer. A read without changes writes nothing.
 func (tx *Tx) SetRead(p Payer, differs []connector.FieldChange) error {
 	var box []byte
 	digest := ""

@@ -20,8 +20,8 @@ func placeOfReason(seq int64) []byte {
 	return place("failure_reasons", "reason", strconv.FormatInt(seq, 10))
 }
 
-// keepReason seals the reason that came with a mandate's status beside the newest line of its
-// history. The first that comes with a line stays.
+// keepReason seals the reason of a mandate's status beside the newest line of its history. The first reason
+// of a line stays.
 func (tx *Tx) keepReason(m connector.Mandate) error {
 	if m.FailureReason.IsZero() {
 		return nil

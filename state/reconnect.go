@@ -12,8 +12,8 @@ import (
 // The next write has a new one.
 var ErrConnectionLost = errors.New("the connection to the ledger was lost, so nothing of the write was kept; try again")
 
-// ErrOutcomeUnknown means that the connection ended during a commit, or that a synchronous standby
-// did not confirm it in time.
+// ErrOutcomeUnknown means that the connection ended during a commit, or a synchronous standby did not confirm
+// it in time.
 var ErrOutcomeUnknown = errors.New("the connection to the ledger, or the standby that commits wait for, was lost, so it is not known whether the write was kept; look, and try again")
 
 // disconnected reports whether err means a lost connection. With SQLite that is a mistake of this

@@ -146,11 +146,11 @@ type Candidate struct {
 	underWay bool // requests to its customer have no end yet
 }
 
-// Candidates returns up to limit records after source id after, in order, that need planning. They
-// changed since the last plan, were planned with another mapping, or their surroundings may have
-// changed. Records that depend on others are always included. A record with an open frozen or
-// unknown change is left out: its sent bytes come first. there excludes records that the last
-// complete reading of a snapshot missed, unless a person unlinked their customers.
+// Candidates returns up to limit records after source id after, in order, that need planning. They changed
+// since the last plan, were planned with another mapping, or their surroundings may have changed. Records
+// that depend on others are always included. It omits records with an open frozen or unknown change: their
+// sent bytes come first. there excludes records that the last complete reading of a snapshot missed, unless a
+// person unlinked their customers.
 func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, there bool, after string, limit int) ([]Candidate, error) {
 	return l.candidates(ctx, connection, `r.source_id > ?2 AND (r.unseen = 0 OR ?3 = 0 OR p.unlink_at > 0)
 		  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?4 OR r.replan = 1 OR r.rests = 1)

@@ -17,14 +17,13 @@ import (
 	"payersync/state/files"
 )
 
-// A new sealing key comes in steps, each of which can be taken again:
+// A new sealing key is put in use by steps. Each step can be repeated:
 //
 //	KEY.new ─▶ one transaction ─▶ list of forgotten ─▶ files ─▶ KEY.old, KEY
 //	made       seals everything    payers             clean     exchanged
 //
-// The transaction is the moment: before it the ledger opens with the old key alone, after it with
-// the new one alone. A process that dies on the way leaves KEY.new, and the next opening of the
-// ledger asks to finish.
+// Before the transaction the ledger opens with the old key alone, after it with the new one alone. If the
+// process dies in between, KEY.new remains, and the next opening of the ledger asks to finish.
 const (
 	newEnding = ".new"
 	oldEnding = ".old"
@@ -84,9 +83,9 @@ func (c sealedColumn) each(from reading, do func(sealedBox) error) error {
 	}
 }
 
-// reseal seals everything anew that l's key has sealed. Hashes that used the old key cannot be made
-// anew without their input. The next plan learns the likenesses again, and the next reading of the
-// whole list rebuilds the index of customers. Until then nothing is concluded from the index.
+// reseal seals everything sealed with l's key anew. Hashes with the old key cannot be computed anew without
+// their input. The next plan stores the traits again, and the next reading of the whole list rebuilds the
+// index of customers. Until then the index proves nothing.
 func (tx *Tx) reseal(to *sealer) error {
 	from := tx.l.seal
 	if err := tx.keepLetterKey(); err != nil {

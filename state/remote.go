@@ -17,9 +17,9 @@ import (
 	"payersync/connector"
 )
 
-// ErrOvertaken means that a list pass began after the read. The pass may have shown the customer
-// unchanged, which writes nothing, and is then the newer evidence. Nothing of the read was kept,
-// and it has to be made again.
+// ErrOvertaken means that a list pass began after the read. The pass may have shown the customer unchanged,
+// which writes nothing, and is then the newer evidence. Nothing of the read was stored. The caller must read
+// again.
 var ErrOvertaken = errors.New("a reading of the whole list began after this read of the customer")
 
 // SaveRemote keeps what a read showed of a customer in the index: its key values, and keyed hashes
@@ -327,9 +327,9 @@ func (tx *Tx) KeyCount(key connector.Key) (n int, err error) {
 	return n, err
 }
 
-// ForgetRemote clears a customer in the index after a read with this ticket said that it does not
-// exist. It returns false when a later read was already applied, and ErrOvertaken when that is
-// possible. The place itself stays, so that an older list cannot bring the customer back.
+// ForgetRemote clears a customer in the index after a read with this ticket said it does not exist. It
+// returns false when a later read was already applied, and ErrOvertaken when that is possible. The place
+// itself stays, so an older list cannot bring the customer back.
 func (tx *Tx) ForgetRemote(billingID string, ticket int64) (bool, error) {
 	var overtaken bool
 	if err := tx.row([]any{&overtaken}, "SELECT EXISTS (SELECT 1 FROM remote_customers c WHERE c.billing_id = ?1 AND "+isOvertaken+")", billingID, ticket); err != nil || overtaken {
@@ -351,9 +351,9 @@ type Lacking struct {
 	Ours      bool // linked to a payer
 }
 
-// Lacking returns the customers of the index that were known when the pass began, are missing from
-// its list, and are not confirmed gone by a read. Ours come first, and the longest unread before
-// the others. A concurrent later pass that listed a customer proves nothing about this one.
+// Lacking returns the index's customers, known when the pass began, that are missing from its list and not
+// confirmed gone by a read. Ours come first, then the longest unread. A customer listed by a concurrent later
+// pass proves nothing about this one.
 func (l *Ledger) Lacking(ctx context.Context, s *Listing) ([]Lacking, error) {
 	lacking := []string{}
 	if err := each(ctx, l, "SELECT billing_id FROM remote_customers WHERE known_pass < ? AND digest <> ''", []any{s.Pass}, func(id *string) []any { return []any{id} }, func(id string) error {
@@ -423,9 +423,9 @@ func (l *Ledger) KeyHolders(ctx context.Context, key connector.Key) ([]string, e
 	return l.ids(ctx, "SELECT billing_id FROM remote_traits WHERE kind = 'key' AND value = ? ORDER BY billing_id", keyTrait(key))
 }
 
-// UnscopedHolders returns the ids of unlinked customers that carry the key without its scope. They
-// may be the payer's from before the key had a scope. Customers that a person has rejected for the
-// record are left out. A key without one has none.
+// UnscopedHolders returns the ids of unlinked customers with the key but without its scope. They may be the
+// payer's from before the key had a scope. It omits customers rejected for the record. A key without a scope
+// has none.
 func (l *Ledger) UnscopedHolders(ctx context.Context, key connector.Key, connection, sourceID string) ([]string, error) {
 	if key.Scope == "" {
 		return nil, nil
@@ -453,9 +453,9 @@ func (l *Ledger) KeyLinkedTo(ctx context.Context, key connector.Key, connection,
 	return strings.Join(found, ""), err
 }
 
-// Alike returns the ids of unlinked customers that share a name or an e-mail address with c and
-// carry no key of a record under c's key name. They may be the same person, entered by hand or
-// under another number. It leaves out customers that a person rejected for the record.
+// Alike returns the ids of unlinked customers with the same name or e-mail address as c, and without a
+// record's key under c's key name. They may be the same person, entered by hand or under another number. It
+// omits customers rejected for the record.
 func (l *Ledger) Alike(ctx context.Context, c connector.Customer, keyName, connection, sourceID string) ([]string, error) {
 	return l.AllAlike(ctx, c, keyName, connection, sourceID, 5)
 }
@@ -578,9 +578,9 @@ func (tx *Tx) FinishPass(s *Listing) error {
 	return nil
 }
 
-// JudgePass stores the open doubts of a complete pass. It counts the customers of the index that
-// the pass lacks and no read has confirmed gone. It also counts the customers without externalData
-// in the list that no read has shown. With 0 and 0 it is proof.
+// JudgePass stores the open doubts of a complete pass: the number of known customers missing from it and not
+// confirmed gone by a read, and the number of listed customers without externalData not read since. With 0
+// and 0 it is proof.
 func (tx *Tx) JudgePass(pass int64, lacking, unread int) error {
 	return tx.exec("UPDATE passes SET lacking = ?, unread = ? WHERE pass_id = ? AND finished_at IS NOT NULL", lacking, unread, pass)
 }
@@ -671,9 +671,9 @@ func (tx *Tx) MarkRestored() error {
 	return tx.exec("UPDATE ledger SET restored_at = ?", stamp(tx.now))
 }
 
-// DoubledKeys returns the linked payers whose key is on more than one customer. It leaves out
-// payers without their own customer, because that is reported instead. Every plan looks up the
-// carriers of an unlinked payer's key.
+// DoubledKeys returns the linked payers with their key on more than one customer. It omits payers without
+// their own customer, because that is another finding. Every plan looks up the carriers of an unlinked
+// payer's key.
 func (tx *Tx) DoubledKeys() ([]Payer, error) {
 	rows, err := tx.query(`SELECT p.connection, p.source_id, p.key_name, p.link_state FROM payers p
 		WHERE p.billing_id IS NOT NULL AND NOT ` + isMissing + `

@@ -19,10 +19,9 @@ import (
 	"payersync/state/files"
 )
 
-// A restore puts another file in the ledger's place. The new ledger is written beside it, under a
-// temporary name, and completed to the last byte. The rename to its second name decides. The next
-// process that opens the ledger completes the exchange, also if the restore died. Before that
-// nothing has happened.
+// A restore replaces the ledger by another file. The new ledger is written beside it, under a temporary name,
+// and completed to the last byte. The rename to its second name decides: before it nothing has happened.
+// After it, the next process to open the ledger completes the exchange, even if the restore died.
 const (
 	restoringEnding = ".restoring" // being written; worth nothing once its process is gone
 	restoredEnding  = ".restored"  // ready to take the ledger's place
@@ -67,7 +66,7 @@ type Restored struct {
 	Finished   bool     `json:"finished"`              // an earlier restore that was interrupted was brought to its end, and nothing else was done
 }
 
-// ErrAnotherLedger means that a backup is of another ledger, or that this is unknown.
+// ErrAnotherLedger means that a backup is of another, or an unknown, ledger.
 var ErrAnotherLedger = errors.New("the backup is not of the ledger that is there, as far as that can be told")
 
 // ErrUnfinished means that an earlier restore was decided and not completed; a dry run leaves it
@@ -77,10 +76,10 @@ var ErrUnfinished = errors.New("an earlier restore was interrupted after it had 
 // ErrInUse means that a process works on the ledger.
 var ErrInUse = errors.New("a process works on the ledger")
 
-// Restore looks through a backup and puts it in the ledger's place. The ledger counts as restored
-// from that moment. The old ledger is kept beside it, as one set; the mark with its number of
-// commits stays. It refuses a damaged backup, one of a newer payersync, one sealed with another
-// key, and one of another ledger. It also refuses a ledger that any process has open.
+// Restore checks a backup and puts it in the ledger's place. The ledger counts as restored from that moment.
+// The old ledger is kept beside it, as one set; the mark with its number of commits stays. It refuses a
+// damaged backup, one of a newer payersync, one sealed with another key, and one of another ledger. It also
+// refuses a ledger open in any process.
 func Restore(ctx context.Context, o Restoring) (res Restored, err error) {
 	if o.Step == nil {
 		o.Step = func(string) error { return nil }
@@ -323,8 +322,7 @@ func (r *restore) neighbour() string {
 	return "."
 }
 
-// ready writes the backup into the file and notes in it that it was restored. It returns the
-// mark of the ledger that it is from now on.
+// ready writes the backup into the file and marks it as restored. It returns the mark of the new ledger.
 func (r *restore) ready(ctx context.Context, f *os.File, res *Restored) (ready mark, err error) {
 	if _, err := io.Copy(f, io.NewSectionReader(logless{r.From}, 0, r.Size)); err != nil {
 		return ready, fmt.Errorf("copy the backup: %w", err)

@@ -49,10 +49,10 @@ const retainBatch = 100
 const oldBodies = `FROM inbox i INDEXED BY inbox_bodies WHERE i.body <> x'' AND (i.state = 'reflected' OR i.state = 'superseded' OR i.state = 'ignored')
 	AND coalesce(i.processed_at, i.received_at) <= ?1`
 
-// A settled change is no longer read once a newer one of its payer's lane has that age. The newest
-// before that tells what was written, if a later one is undone or refused. Never left out is what
-// an open request wrote, what a customer was made with while no read has shown it, what a person
-// has said is to be taken back, and the newest update of a customer.
+// A settled change is no longer read once a newer one of its payer's lane has that age. The newest before
+// that holds the written values, in case a later one is undone or refused. These are always kept: the values
+// of an open request, of a create until a read has shown its customer, of a change to be taken back for a
+// person, and of a customer's newest update.
 const oldDetails = `FROM changes c INDEXED BY changes_details WHERE (c.wanted IS NOT NULL OR c.body IS NOT NULL OR c.pre_image IS NOT NULL)
 	AND (c.state = 'done' OR c.state = 'failed' OR c.state = 'held' OR c.state = 'void') AND c.updated_at <= ?1
 	AND EXISTS (SELECT 1 FROM changes n WHERE n.connection = c.connection AND n.source_id = c.source_id AND n.lane = c.lane AND n.change_id > c.change_id

@@ -12,8 +12,8 @@ import (
 	"payersync/connector"
 )
 
-// lateness is the time after its start in which a rotation's request may still reach the service. A
-// later finished rotation proves nothing about requests that may still arrive.
+// lateness is how long after its start a rotation's request may still reach the service. A later finished
+// rotation proves nothing about such requests.
 const lateness = time.Hour
 
 // WebhookKeys are the possible signing secrets and delivery keys, as far as this ledger knows them.
@@ -181,9 +181,8 @@ func (l *Ledger) OpenRotation(ctx context.Context) (r Rotation, err error) {
 func (r rotation) hasSecret() bool { return !r.secret.IsZero() }
 func (r rotation) hasKey() bool    { return !r.key.IsZero() }
 
-// oldest returns the oldest rotation with a valid key: the newest one done so long ago that older
-// keys are invalid, or 0 for all. It also returns when the next rotation gets that old, or zero for
-// never.
+// oldest returns the oldest rotation with a valid key: the newest one old enough that earlier keys are
+// invalid, or 0 for all. It also returns when the next rotation gets that old, or zero for never.
 func oldest(all []rotation, has func(rotation) bool, now time.Time, overlap time.Duration) (id int64, until time.Time) {
 	before := false // there is one that still counts, though a later one was done
 	for _, r := range all {

@@ -43,8 +43,8 @@ type RoundTrip struct {
 	Sure     bool      `json:"sure"`     // nobody else's edit explains what was lost
 }
 
-// doubtsMost is how many round trips of a way may lose something, with no clean one after
-// them, before it is not used any more: one may have met somebody's edit.
+// doubtsMost is how many round trips of an update format may lose something, with no clean one after them,
+// before payersync stops using it: a colleague's edit may explain one.
 const doubtsMost = 2
 
 // Proof is the evidence from the round trips of one format.
@@ -53,8 +53,8 @@ type Proof struct {
 	Trips []RoundTrip // the oldest first
 }
 
-// Proven reports whether a round trip went well, and the newest that did. Nothing is proven
-// of a way that is disproved.
+// Proven reports whether a round trip succeeded, and returns the newest such one. A disproved update format
+// is never proven.
 func (p Proof) Proven() (RoundTrip, bool) {
 	for _, t := range slices.Backward(p.Trips) {
 		if len(t.Lost) == 0 {

@@ -133,8 +133,8 @@ func (tx *Tx) takeOver(connection string, run int64, since, until sql.NullString
 		stamp(tx.now), run))
 }
 
-// EndLease ends the lease of a connection's open run at once. Its caller holds the connection's
-// lock, which proves that the run is dead.
+// EndLease ends the lease of a connection's open run at once. Its caller holds the connection's lock, so the
+// run is dead.
 func (tx *Tx) EndLease(connection string) error {
 	return tx.exec("UPDATE runs SET lease_until = ? WHERE connection = ? AND finished_at IS NULL", stamp(tx.now), connection)
 }
@@ -212,11 +212,11 @@ const countChanged = `SELECT c.source_id, c.run_id = ?1, CASE c.state
   WHERE NOT EXISTS (SELECT 1 FROM changes x WHERE x.connection = ?2 AND x.source_id = c.source_id AND x.lane = 'customer'
     AND x.change_id > c.change_id AND x.state <> 'void' AND (x.run_id = ?1 OR x.state IN ('pending', 'frozen', 'unknown')))`
 
-// CloseRun counts a run's actions and met records, stores its outcome and releases its connection.
-// It returns the recorded outcome. Waiting records turn RunComplete into RunIncomplete, because a
-// run with undone work is never complete (invariant V2). A run that only plans leaves them on
-// purpose. It fails with ErrLeaseLost when another process closed the run. met holds the records
-// that the run met; nil stands for all records of the last complete reading.
+// CloseRun counts a run's actions and met records, stores its outcome and releases its connection. It returns
+// the recorded outcome. Waiting records turn RunComplete into RunIncomplete, because a run with undone work
+// is never complete (invariant V2). A run that only plans leaves them on purpose. It fails with ErrLeaseLost
+// when another process closed the run. met holds the records met by the run; nil stands for all records of
+// the last complete reading.
 func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcome, problem string, met *connector.IDs) (Counts, connector.RunOutcome, error) {
 	counts, again, err := tx.countRun(run, connection, met)
 	if err != nil {
@@ -391,8 +391,8 @@ func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Coun
 	return c, again, err
 }
 
-// countMet counts the records that a run met, by their class. With a nil met it counts all records
-// that are not missed. again reports whether any record, met or not, must be planned again.
+// countMet counts the records met by a run, by their class. With a nil met it counts all records that are not
+// missed. again reports whether any record, met or not, needs another plan.
 func (tx *Tx) countMet(connection string, met *connector.IDs, stands func(protocol.Status, int)) (again bool, err error) {
 	if met != nil {
 		err = tx.each("SELECT source_id, class, replan FROM source_records WHERE connection = ?", []any{connection}, func(scan func(...any) error) error {

@@ -15,10 +15,9 @@ type OtherBooks struct {
 	Records int // records without a customer that look like its payers
 }
 
-// OtherBooks returns the other connections whose linked payers look like unlinked records of a
-// connection. The name and an e-mail address, a phone or a postcode are equal. Traits that many
-// payers share prove nothing. Connections with a decision about this one are left out. records is
-// the number of the connection's records that are payers.
+// OtherBooks returns the other connections whose linked payers look like unlinked records of a connection:
+// the name and an e-mail address, a phone or a postcode are equal. Traits of many payers prove nothing. It
+// omits connections with a decision about this one. records is the connection's number of payers.
 func (tx *Tx) OtherBooks(connection string) (others []OtherBooks, records int, err error) {
 	if err := tx.row([]any{&records}, `SELECT count(*) FROM payers n JOIN source_records r ON r.connection = n.connection AND r.source_id = n.source_id
 		WHERE n.connection = ?1 AND NOT `+hasLeft, connection); err != nil {

@@ -15,10 +15,9 @@ import (
 	"sync"
 )
 
-// SQLite runs the triggers, views, CHECKs and generated columns of whatever file it opens. A
-// foreign file, such as a backup, can contain objects without a migration, and they would act on
-// the first write. So the schema of a file is compared with that of the migrations before payersync
-// writes to it.
+// SQLite runs the triggers, views, CHECKs and generated columns of any file. A foreign file, such as a
+// backup, can contain objects without a migration, and they would act on the first write. So payersync
+// compares the schema of a file with that of the migrations before it writes to it.
 
 // maxSchemaText is how many bytes of the text of one object are read. Those of payersync are shorter.
 const maxSchemaText = 64 << 10
@@ -239,7 +238,7 @@ func makeSchema(ctx context.Context, version int64) (made []schemaObject, err er
 	return s.objects, err
 }
 
-// strangeSchemaError reports that a file's schema differs from that of the migrations.
+// strangeSchemaError reports a difference between a file's schema and that of the migrations.
 type strangeSchemaError struct {
 	version int64
 	strange []string
@@ -334,7 +333,7 @@ func (e *sqliteFile) checkSchema(ctx context.Context, db *sql.DB, seal *sealer) 
 	return nil
 }
 
-// noteSchema notes the schema that this process has just migrated. It was compared before that, or is new.
+// noteSchema records the schema just migrated by this process. It was compared before that, or is new.
 func (e *sqliteFile) noteSchema(ctx context.Context, l *Ledger) error {
 	newest, err := newestSchema()
 	if err != nil {
@@ -348,8 +347,8 @@ func (e *sqliteFile) noteSchema(ctx context.Context, l *Ledger) error {
 	return nil
 }
 
-// keepFingerprint writes the fingerprint of a schema that needs no other comparison into the note beside the file. When
-// that fails, the next start compares the schema again.
+// keepFingerprint writes the fingerprint of a compared schema into the note beside the file. If that fails,
+// the next start compares the schema again.
 func (e *sqliteFile) keepFingerprint(fingerprint string) {
 	if fingerprint != e.looked.Schema {
 		e.looked.Schema = fingerprint

@@ -16,10 +16,9 @@ import (
 // beginning, the id of its key and its random nonce: without the nonce nothing opens the rest.
 const boxHead = 4 + 12
 
-// scrub clears erased boxes from the ledger's files and reports whether it succeeded. A process
-// that reads an older state keeps the log unchanged. It rewrites the whole file only if one of them
-// is found in it, or if boxes is nil. A write of another process waits that long. A server cleans
-// up for itself.
+// scrub clears erased boxes from the ledger's files and reports whether it succeeded. A process still reading
+// an older state keeps the log from being cleared. scrub rewrites the whole file only if one of the boxes is
+// found in it, or if boxes is nil. Writes of other processes wait that long. A server cleans up for itself.
 func (l *Ledger) scrub(ctx context.Context, boxes [][]byte) (clean bool, err error) {
 	if !l.below.isFile() {
 		return true, nil

@@ -18,10 +18,10 @@ import (
 	"payersync/connector"
 )
 
-// Server is a PostgreSQL database with the ledgers of many accounts, in the same tables and
-// separated by row policies. They follow the account that a session sets: they guard against mistakes
-// in a statement, not against code that sets another account. All ledgers of a process share its
-// connections: some that write, some that read, and one that holds locks. It is safe for concurrent use.
+// Server is a PostgreSQL database with the ledgers of many accounts, in the same tables and separated by row
+// policies. The policies use the account set in a session: they guard against mistakes in a statement, not
+// against code that sets another account. The ledgers of a process share a pool of write connections, a pool
+// of read connections, and one connection for locks. Server is safe for concurrent use.
 type Server struct {
 	write, read *pgxpool.Pool
 	locks       *sessionLocks
@@ -109,10 +109,10 @@ func sessionsAt(address string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// Further settings of connections that write, and of those that read. Statements go by keys and in
-// order, a page at a time, and are written for a simple planner. Parallel scans, compiled code and
-// materialised lists would repeat their work for each page. Queries within a write go by keys of
-// any value: planning each anew takes longer than running it.
+// Further settings of connections, for writes and for reads. Statements use keys and indexes, a page at a
+// time, and suit a simple planner. Parallel scans, compiled code and materialised lists would repeat their
+// work for each page. Queries within a write use keys of any value: planning each anew takes longer than
+// running it.
 var (
 	toRead = map[string]string{"default_transaction_read_only": "on", "jit": "off", "enable_material": "off", "max_parallel_workers_per_gather": "0"}
 
@@ -176,10 +176,9 @@ func refusedServer(err error) error {
 	return fmt.Errorf("%w: %w", ErrServer, err)
 }
 
-// checkSession looks at a new connection before anything is asked on it. The settings were sent
-// with the request for it; a server, or what stands before it, may not have taken them. A pooler
-// that changes the session for each transaction would mix up ledgers. It is recognised by its own
-// session number, which differs from the server's.
+// checkSession checks a new connection before the first query. The settings were sent at its start; a server,
+// or a pooler before it, may have ignored them. A pooler that changes the session for each transaction would
+// mix up ledgers. Its own session number, different from the server's, reveals it.
 func checkSession(ctx context.Context, conn *pgx.Conn) error {
 	for name, want := range postgresSettings {
 		var got string

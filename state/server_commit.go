@@ -14,11 +14,11 @@ import (
 const unreplicated = "unreplicated"
 
 // errUnreplicated means that a commit stopped waiting for the server's synchronous standbys, because it was
-// cancelled or took too long. The server calls that done and only warns.
+// cancelled or took too long. The server calls that success and only warns.
 var errUnreplicated = errors.New("the commit is not known to have reached a standby")
 
-// heedWarning marks a connection that was told so. The warning is known by the function that gives it: its
-// text has the server's language, and its code means any.
+// heedWarning marks a connection after such a warning. It recognises the warning by the function that gives
+// it: its text is in the server's language, and its code is general.
 func heedWarning(conn *pgconn.PgConn, n *pgconn.Notice) {
 	if n.Routine == "SyncRepWaitForLSN" {
 		conn.CustomData()[unreplicated] = true

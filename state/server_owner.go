@@ -15,7 +15,7 @@ import (
 // ownerConnections are those of the role that owns the tables, while a process brings them up to date.
 const ownerConnections = 2
 
-// bringUp brings the tables up to date with the role that owns them. A role that may not change them only looks
+// bringUp migrates the tables with the owner's role. A role without permission to change them only checks
 // whether this program works with them.
 func (s *Server) bringUp(ctx context.Context, o ServerOptions) (err error) {
 	if o.Owner != "" {

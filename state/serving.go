@@ -15,9 +15,8 @@ type Serving struct {
 	Restart []string  `json:"restart_needed"` // keys whose new value counts from the next start only
 }
 
-// SetServing records the mistakes in the configuration of payersync serve, "" for none, and the
-// changes that wait for its next start. The time is that of the first problem since the file was
-// last right.
+// SetServing records the mistakes in the configuration of payersync serve, "" for none, and the changes
+// waiting for its next start. The time is that of the first problem since the file was last right.
 func (tx *Tx) SetServing(problem string, restart []string) error {
 	err := tx.exec(`UPDATE ledger SET config_problem = ?1, restart_needed = ?2,
 		config_problem_since = CASE WHEN ?1 = '' THEN NULL ELSE coalesce(config_problem_since, ?3) END`, problem, strings.Join(restart, "\n"), stamp(tx.now))

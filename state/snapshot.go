@@ -48,10 +48,9 @@ const (
 	readVersion  = 19
 )
 
-// WriteTo writes the snapshot as a SQLite file of its own, page by page: no other file is
-// made, and what follows the pages of the log is in their places. It needs no log beside it.
-// watch, unless it is nil, learns how many bytes were written and how many there are. It fails with
-// ErrNoFile of a ledger on a server.
+// WriteTo writes the snapshot as a SQLite file of its own, page by page, without a temporary file. It merges
+// the later pages of the log, so the file needs no log. watch, unless it is nil, receives the written and the
+// total number of bytes. It fails with ErrNoFile for a ledger on a server.
 func (s *Snapshot) WriteTo(ctx context.Context, w io.Writer, watch func(done, total int64)) error {
 	if !s.below.isFile() {
 		return fmt.Errorf("copy the ledger: %w", ErrNoFile)

@@ -77,9 +77,9 @@ func (v *verdict) foundSound() time.Time {
 	return time.Time{}
 }
 
-// Sound waits until the whole file was checked since it was opened, or was closed cleanly by a
-// process that had checked it. It returns nil if the file is sound, or else the *OpenError that
-// every write fails with. Callers check this before they send requests based on the ledger.
+// Sound waits until the whole file was checked since opening, unless a process that had checked it closed it
+// cleanly. It returns nil if the file is sound, or else the *OpenError of every write. Callers check this
+// before they send requests based on the ledger.
 func (l *Ledger) Sound(ctx context.Context) error {
 	select {
 	case <-l.sound.known:

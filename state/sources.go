@@ -47,10 +47,9 @@ func (r Reading) IfStill(now Reading) Reading {
 	return r
 }
 
-// Reading describes a complete reading by a run. mark stands for the content that the source
-// declares; "" if it declares none. The source declares that it would return the content that mark
-// stands for; "" if it declares nothing. Labels are made by this mapping. The ledger holds an
-// earlier run's reading only if no other run of the connection came after it, whatever its result.
+// Reading describes a complete reading by a run. mark is the source's fingerprint of its content; "" if it
+// has none. Labels are made by this mapping. The ledger holds an earlier run's reading only if no other run
+// of the connection came after it, whatever its result.
 func (l *Ledger) Reading(ctx context.Context, run int64, connection, mark, mapping string) (r Reading, err error) {
 	if mark == "" {
 		return r, nil

@@ -91,9 +91,8 @@ type Handed struct {
 	First, Last time.Time // days
 }
 
-// standingColumns returns the query of the readiness of the records r of some tables. about
-// restricts the mandates whose letters and handovers are counted; "" means all, which pays off for
-// queries of all records.
+// standingColumns returns a query for the readiness of the records r in some tables. about restricts the
+// mandates for counting letters and handovers; "" means all, the fastest way for all records.
 func standingColumns(records, about string) string {
 	return `SELECT r.connection, r.source_id, CASE r.forgotten WHEN '' THEN r.state ELSE 'forgotten' END, CASE r.decision WHEN 'none' THEN '' ELSE r.decision END, r.updated_at,
 	` + isNoPayer + `, r.given_up <> 0, r.same_as, coalesce(p.stays_at, 0) <> 0 AND p.stays_with = coalesce(p.mandate_id, ''), ` + letBe + `,

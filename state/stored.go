@@ -73,9 +73,9 @@ var (
 	  WHERE m.connection = r.connection AND m.source_id = r.source_id AND m.action = 'create' AND m.state = 'done' AND m.change_id > p.parted)`
 )
 
-// StoredRecords returns up to limit records of a connection after source id after, in order, as a
-// plan with this mapping version would meet them. there excludes records that the last complete
-// reading of a snapshot missed.
+// StoredRecords returns up to limit records of a connection after source id after, in order, as a plan with
+// this mapping version would see them. there excludes records missing from the last complete reading of a
+// snapshot.
 func (l *Ledger) StoredRecords(ctx context.Context, connection, mapping string, there bool, after string, limit int) ([]StoredRecord, error) {
 	return l.stored(ctx, connection, "SELECT "+storedColumns+storedFrom+
 		"WHERE r.connection = ?1 AND r.source_id > ?3 AND (r.unseen = 0 OR ?4 = 0) ORDER BY r.source_id"+limitTo,

@@ -64,9 +64,9 @@ func (tx *Tx) Subscribed(made Subscription, actor string) error {
 // SubscriptionProblem says what is the matter with the webhook subscription.
 type SubscriptionProblem string
 
-// The problems. Replaced means that the service shows another subscription than the wanted one, by
-// a new subscription or a changed configuration. NotShown means that the service no longer lists
-// subscriptions, so ours may or may not exist.
+// The problems. Replaced means the service shows another subscription than the wanted one, by a new
+// subscription or a changed configuration. NotShown means the service no longer lists subscriptions, so ours
+// may or may not exist.
 const (
 	SubscriptionReplaced SubscriptionProblem = "replaced"
 	SubscriptionDisabled SubscriptionProblem = "disabled"

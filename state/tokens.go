@@ -18,8 +18,8 @@ const TokenLease = 90 * time.Second
 // ErrNoToken means that nobody has given consent under this name.
 var ErrNoToken = errors.New("there is no consent yet")
 
-// ErrTokenMoved means that another process has saved a newer token set, which is never overwritten
-// (invariant S14).
+// ErrTokenMoved means that another process has saved a newer token set. It is never overwritten (invariant
+// S14).
 var ErrTokenMoved = errors.New("another process has renewed the token")
 
 // Token is the consent that a person gave for a connection, with the newest

@@ -372,8 +372,8 @@ func (l *Ledger) heedTombstones(ctx context.Context) error {
 	return l.scrubLater(ctx)
 }
 
-// scrubLater cleans the ledger's files of erased values that a dying process left, or that a
-// concurrent reader kept. If this fails now, the next start tries again; no data is at risk.
+// scrubLater removes erased values left in the ledger's files by a dying process, or by a concurrent reader.
+// If this fails now, the next start tries again; no data is at risk.
 func (l *Ledger) scrubLater(ctx context.Context) error {
 	const due = "scrubbed = 0 AND holds = 1"
 	var any bool
@@ -435,8 +435,8 @@ func (l *Ledger) heed(ctx context.Context, keys map[string]forgetKey, news []tom
 	})
 }
 
-// Heeded returns of how many payers the opened ledger knew more than their id although they
-// had been forgotten: it is a copy from before, and all of it was erased again.
+// Heeded returns the number of forgotten payers with more than their id in the ledger at its opening: it was
+// an older copy, and all of it was erased again.
 func (l *Ledger) Heeded() int { return l.heeded }
 
 // doAlone is Do while the ledger is being opened and nobody else writes.

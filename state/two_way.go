@@ -32,10 +32,10 @@ type ForeignPair struct {
 // maxForeign is the number of foreign pairs to look at: only their existence counts.
 const maxForeign = 1000
 
-// ForeignPairs returns the customers of the index with a foreign pair called name. Customers that
-// name a record of the connection come first. Ours holds the values that are certainly ours: the
-// payer's key on a linked customer or in a sent request, and values applied beside the key. Every
-// pair with a scope is ours too, because only payersync writes scopes.
+// ForeignPairs returns the index's customers with a foreign pair called name. Customers with the id of a
+// record of the connection come first. Ours holds the values certainly ours: the payer's key on a linked
+// customer or in a sent request, and values applied beside the key. Every pair with a scope is ours too,
+// because only payersync writes scopes.
 func (tx *Tx) ForeignPairs(connection, name string) (out []ForeignPair, err error) {
 	all, err := tx.pairsNamed(connection, name)
 	if err != nil {
@@ -160,8 +160,8 @@ func (tx *Tx) NoteEcho(p Payer) error {
 		tx.exec("INSERT INTO two_way_echoes (connection, source_id, at) VALUES (?, ?, ?) ON CONFLICT (connection, source_id) DO UPDATE SET at = excluded.at", p.Connection, p.SourceID, stamp(tx.now)))
 }
 
-// Echoes counts the records of a connection whose changes another program carried since then. It
-// also returns a record whose change payersync sent, if there is one.
+// Echoes counts a connection's records whose changes another program carried over since then. If there are
+// any, it also counts the records whose changes payersync sent.
 func (tx *Tx) Echoes(connection string, since time.Time) (echoed, sent int, err error) {
 	err = tx.row([]any{&echoed}, "SELECT count(*) FROM two_way_echoes WHERE connection = ? AND at >= ?", connection, stamp(since))
 	if err == nil && echoed > 0 {

@@ -18,8 +18,8 @@ type CarriedKey struct {
 // connection %[2]s.
 const isUnclaimed = "EXISTS (SELECT 1 FROM unclaimed_keys u WHERE u.connection = %[2]s AND u.billing_id = %[1]s.billing_id AND u.key = %[1]s.value)"
 
-// isReadWhole is the condition that the books of connection %[2]s were read whole. Before that, the record with an
-// unclaimed key may not have been read yet. So its customer counts for first matching, but is no match candidate.
+// isReadWhole is the condition that connection %[2]s had a full reading. Before that, the record with an
+// unclaimed key may not have been read yet. So its customer counts for first matching, but is no match.
 const isReadWhole = "EXISTS (SELECT 1 FROM runs f WHERE f.connection = %[2]s AND f.read_kind = 'full')"
 
 // isClaimed is the condition that payer p with record r has its key. It has a customer, may have
@@ -28,8 +28,8 @@ const isReadWhole = "EXISTS (SELECT 1 FROM runs f WHERE f.connection = %[2]s AND
 const isClaimed = `(p.billing_id IS NOT NULL OR ` + isSent + ` OR r.forgotten <> ''
 	OR p.connection <> ?3 AND r.state = 'active' AND r.unseen = 0 AND r.same_as = '')`
 
-// KeysWithoutPayer returns the keys of a name on unlinked customers that no payer is known to have.
-// Records of the connection that have no customer are not looked at: their keys are in the books.
+// KeysWithoutPayer returns the keys of a name on unlinked customers without a known payer. It does not check
+// the connection's unlinked records: their keys exist there.
 func (l *Ledger) KeysWithoutPayer(ctx context.Context, connection, keyName string) ([]CarriedKey, error) {
 	var out []CarriedKey
 	type row struct{ id, value string }

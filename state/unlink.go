@@ -20,9 +20,9 @@ type Unlink struct {
 // ErrNotUnlinking means that nobody has unlinked the payer's customer.
 var ErrNotUnlinking = errors.New("nobody has said that the customer is not the record's")
 
-// SayUnlink notes a person's decision to unlink a payer's customer, and the first change whose
-// values are to be taken back; 0 for the key alone. An update of the next plan does that, and a
-// read of the result separates the two. It fails with ErrNotMovable or ErrUnderWay.
+// SayUnlink stores a person's decision to unlink a payer's customer, and the first change to take back; 0 for
+// the key alone. An update of the next plan does that, and a read of the result separates the two. It fails
+// with ErrNotMovable or ErrUnderWay.
 func (tx *Tx) SayUnlink(p Payer, from int64) error {
 	if !p.Seen || p.BillingID == "" {
 		return ErrNotMovable

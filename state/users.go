@@ -94,8 +94,8 @@ func (tx *Tx) SetPassword(name string, hash connector.Secret) (bool, error) {
 	return n > 0, errors.Join(err, tx.DropInvitations(name))
 }
 
-// SetRole gives a user another role, and ends all logins of that person. It reports false where
-// there is no such user.
+// SetRole gives a user another role, and ends all logins of that person. It reports false if there is no such
+// user.
 func (tx *Tx) SetRole(name, role string) (bool, error) {
 	n, err := tx.count("UPDATE users SET role = ?, generation = generation + 1 WHERE name = ?", role, name)
 	return n > 0, err
@@ -124,8 +124,7 @@ func limitsOf(column sql.NullString) (connections []string, err error) {
 	return connections, err
 }
 
-// RemoveUser removes a user, whose logins and invitations end by it. It reports false where there
-// is no such user.
+// RemoveUser removes a user, with all logins and invitations. It reports false if there is no such user.
 func (tx *Tx) RemoveUser(name string) (bool, error) {
 	n, err := tx.count("DELETE FROM users WHERE name = ?", name)
 	return n > 0, errors.Join(err, tx.DropInvitations(name))

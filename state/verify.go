@@ -59,9 +59,9 @@ func (l *Ledger) Integrity(ctx context.Context) error {
 	return errors.Join(v.run(ctx, []step{{CheckFile, v.file}}), v.damage(), v.run(ctx, v.structure()), v.damage())
 }
 
-// Verify makes every check of [Ledger.Integrity] and opens everything that is sealed. It continues
-// after damage and returns everything it found; watch, unless it is nil, receives the progress. An
-// error means that the checks did not come to their end.
+// Verify runs every check of [Ledger.Integrity] and opens every sealed value. It continues after damage and
+// returns all of it; watch, unless it is nil, receives the progress. An error means the checks did not
+// finish.
 func (l *Ledger) Verify(ctx context.Context, watch func(Looked)) ([]Damage, error) {
 	return verify(ctx, l.reader, l.below, l.seal, watch)
 }
@@ -180,8 +180,8 @@ func (v *verifier) mandates(ctx context.Context) error {
 	})
 }
 
-// chain walks a chain. After an altered entry it continues with that entry's own hash, so that it
-// reports each altered entry.
+// chain checks a chain. After an altered entry it continues with that entry's own hash, so it reports each
+// altered entry.
 func (v *verifier) chain(ctx context.Context, table, name, hashed string) error {
 	head := ""
 	var broken error

@@ -159,10 +159,9 @@ func (l *Ledger) Mandates(ctx context.Context, f Filter) ([]MandateRow, error) {
 // mandatesAtOnce is how many mandates of a list are read at a time.
 const mandatesAtOnce = 1000
 
-// EachMandates hands rows of v_mandates over, newest first, some at a time. Which they are is read
-// at once, and told, unless it is nil, is told how many and whether the limit left some out; each
-// row is as it is when it is handed over. It holds only the ids of all rows, so a slow caller
-// blocks nobody.
+// EachMandates passes rows of v_mandates to do, newest first, some at a time. It reads the list of ids first,
+// and calls told, unless it is nil, with their number and whether the limit cut some off. It reads each row
+// only when it passes it on. It holds only the ids of all rows in memory, so a slow caller blocks nobody.
 func (l *Ledger) EachMandates(ctx context.Context, f Filter, told func(n int, more bool) error, do func(some []MandateRow) error) error {
 	pages, n, more, err := l.mandatePages(ctx, f)
 	if err == nil && told != nil {
@@ -276,8 +275,8 @@ type RunDetail struct {
 	SentPlan int64 // whose changes it sent, once it is over; 0 for none
 }
 
-// AddsUp reports whether every record that the run read is counted once. A run that is not at
-// its end has not counted yet.
+// AddsUp reports whether the run has counted every record it read once. An unfinished run has not counted
+// yet.
 func (r RunDetail) AddsUp() bool {
 	return r.FinishedAt == nil || r.Pulled == r.Unchanged+r.Excluded+r.Created+r.Adopted+r.Updated+r.Held+r.Failed+r.Waiting
 }
@@ -304,8 +303,8 @@ func (l *Ledger) Run(ctx context.Context, run int64) (*RunDetail, error) {
 	return &found[0], nil
 }
 
-// OpenRun returns the number of the run that holds a connection now; 0 for none. One whose
-// process has died holds it for as long as its lease says.
+// OpenRun returns the number of the connection's open run; 0 for none. A run of a dead process stays open
+// until its lease ends.
 func (l *Ledger) OpenRun(ctx context.Context, connection string) (run int64, err error) {
 	err = l.queryRow(ctx, "SELECT coalesce(max(run_id), 0) FROM runs WHERE connection = ? AND finished_at IS NULL AND lease_until > ?", connection, stamp(l.Now())).Scan(&run)
 	return run, err

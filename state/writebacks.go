@@ -244,7 +244,7 @@ func (tx *Tx) WriteUnclear(id RecordID, write, why string) error {
 	return tx.touchWriteback(id, "UPDATE writebacks SET problem = ?4, problem_at = coalesce(problem_at, ?5) WHERE connection = ?1 AND source_id = ?2 AND write_id = ?3 AND request IS NOT NULL", write, why, stamp(tx.now))
 }
 
-// FieldSays notes that the field already has this value, whoever wrote it.
+// FieldSays stores that the field already has this value, whoever wrote it.
 func (tx *Tx) FieldSays(id RecordID, setup string, standing connector.Standing, f WritebackField) error {
 	field, err := tx.boxField(id, f)
 	if err != nil {
@@ -265,9 +265,9 @@ func (tx *Tx) FieldIsTheirs(id RecordID, setup string, f WritebackField, why str
 		" WHERE connection = ?1 AND source_id = ?2", stamp(tx.now), field, why))
 }
 
-// TakeField notes that a person returned a record's field to write-back, including refused writes.
-// Our value and the value before it stay known; a field changed by another person is read before
-// the next write. It reports false where there is nothing to give back.
+// TakeField stores that a person returned a record's field to write-back, including refused writes. Our value
+// and the value before it stay known. A field changed by another person is read before the next write. It
+// reports false if there is nothing to return.
 func (tx *Tx) TakeField(id RecordID, setup string) (bool, error) {
 	n, err := tx.count(`UPDATE writebacks SET taken = CASE WHEN foreign_at IS NULL THEN taken ELSE 1 END, foreign_at = NULL, refused = '', problem = '', problem_at = NULL, day = '', day_writes = 0, frozen_at = NULL
 		WHERE connection = ? AND source_id = ? AND setup = ? AND request IS NULL AND (foreign_at IS NOT NULL OR refused <> '' OR day_writes > 0 AND day = ?)`,

@@ -53,11 +53,11 @@ type Tx struct {
 // Now returns the instant that every row of this write carries.
 func (tx *Tx) Now() time.Time { return tx.now }
 
-// Do runs fn as one atomic write and returns when it is durable. When fn returns an error nothing
-// of it is kept and Do returns that error. Writes that change no row are not committed: what fn
-// read was durable before. Writes of several goroutines share a transaction, so fn must be quick
-// and must not call the ledger itself. Nothing is written before the whole file was found sound. Do
-// waits for a queued write even when ctx ends, so its caller always learns the result.
+// Do runs fn as one atomic write and returns when it is durable. When fn returns an error nothing of it is
+// kept and Do returns that error. Writes that change no row are not committed: what fn read was durable
+// before. Writes of several goroutines share a transaction, so fn must be quick and must not call the ledger
+// itself. Nothing is written before the whole file was checked. Do waits for a queued write even when ctx
+// ends, so its caller always learns the result.
 func (l *Ledger) Do(ctx context.Context, fn func(*Tx) error) error {
 	return l.hand(ctx, &write{fn: fn})
 }
@@ -320,8 +320,8 @@ type aheadError struct{ error }
 
 func (e aheadError) Unwrap() error { return e.error }
 
-// exec runs a statement of the write. On a remote engine, it is sent with the next statement whose
-// answer the write needs; that statement then returns its error.
+// exec runs a statement of the write. On a remote engine, it is sent together with the next statement that
+// needs an answer; that statement then returns its error.
 func (tx *Tx) exec(query string, args ...any) error { return tx.must(nil, query, args...) }
 
 // must is exec for a statement that fails with missing when it changes no row.
@@ -418,7 +418,7 @@ func (tx *Tx) Changed() (bool, error) {
 	return tx.wrote, err
 }
 
-// changes reports whether a statement is one that changes rows, by its first word. One that begins with WITH may.
+// changes reports whether a statement changes rows, by its first word. One with WITH may.
 func changes(query string) bool {
 	query = strings.TrimSpace(query)
 	if end := strings.IndexAny(query, " \t\n("); end >= 0 {
@@ -472,9 +472,9 @@ func (tx *Tx) each(query string, args []any, read func(scan func(dest ...any) er
 	return rows.Err()
 }
 
-// noticeLoss stores an error after which SQLite may have rolled back the transaction, or which lost
-// the connection. A statement that followed would commit on its own; none does. It also keeps the
-// error of a statement that was sent ahead, because its caller does not know it.
+// noticeLoss stores an error after which SQLite may have rolled back the transaction, or the connection was
+// lost. A later statement would commit on its own, so none runs. It also keeps the error of a statement sent
+// ahead, because its caller does not know it.
 func (tx *Tx) noticeLoss(err error) error {
 	var of aheadError
 	if errors.As(err, &of) {

@@ -13,8 +13,8 @@ import (
 	"payersync/state"
 )
 
-// The kinds of amends: what others spoilt in the service they put right themselves,
-// while requests of ours that have to do with it may still be under way.
+// The kinds of amends: others repair their own damage in the service, perhaps while our requests about it are
+// under way.
 const (
 	keyBack   = "key back"  // a key that was taken off a customer is put back
 	undoubled = "undoubled" // of the customers with a doubled key some are deleted, or all
@@ -30,10 +30,9 @@ var amendKinds = []string{keyBack, undoubled, leaves, passedOn, moves, parts, gi
 // mostRecords is how many records the books have before no key is passed on any more.
 const mostRecords = 12
 
-// amended gives one seed of three amends, and requests that are late more often: what
-// was settled by what others did meanwhile is so no more when the request arrives. Of
-// the others, every second one passes keys on. It has chance of its own, so that a seed
-// without amends has the story it always had.
+// amended gives one seed of three amends and more late requests: a late request may find its case already
+// repaired. Every second other seed passes keys on. It has a random source of its own, so seeds without
+// amends keep their stories.
 func (p plan) amended() plan {
 	p.told = true
 	r := rand.New(rand.NewPCG(p.seed, 9))
@@ -99,7 +98,7 @@ func (p plan) parting() plan {
 	return p
 }
 
-// givingUp lets a person give a record up before one step in four, or take that back.
+// givingUp lets a person give a record up, or take that back, before one step in four.
 func (p plan) givingUp() plan {
 	r := rand.New(rand.NewPCG(p.seed, 13))
 	p.amends = map[int]string{}
@@ -141,13 +140,13 @@ func (w *world) amend(n int) error {
 	return nil
 }
 
-// keyTaken is a key, with the pairs beside it, that others took off a customer.
+// keyTaken is a key removed from a customer by others, with the pairs beside it.
 type keyTaken struct {
 	customer string
 	pairs    any
 }
 
-// putKeyBack puts the key that was taken off a customer last back on it.
+// putKeyBack puts the key removed last back on its customer.
 func (w *world) putKeyBack() error {
 	for i, taken := range slices.Backward(w.taken) {
 		c, lives := w.service.Customer(taken.customer)
@@ -161,8 +160,8 @@ func (w *world) putKeyBack() error {
 	return nil
 }
 
-// passKeyOn lets the records with a key leave, and another one have the key, in some
-// books that have no more than most.
+// passKeyOn removes the records with a key, and gives the key to another record, in a connection with at most
+// most records.
 func (w *world) passKeyOn(key string, to *books, most int) {
 	w.oracle.taint(key, "rekeyed")
 	for _, b := range w.allBooks() {
@@ -231,9 +230,8 @@ func (w *world) passOn() error {
 	return w.syncOf(to, w.anyProcess(), connector.RunSync)
 }
 
-// moveOn renumbers a record that has a customer, or lets it leave and another one come in its
-// place, and says to a process that the customer is to carry the new key. The process may
-// know the books as they are, or not yet.
+// moveOn renumbers a linked record, or replaces it by another, and has a person order the new key for the
+// customer. The process may or may not have read the connection since.
 func (w *world) moveOn() error {
 	b, p := w.anyBooks(), w.anyProcess()
 	if len(b.records) == 0 || len(b.records) >= mostRecords {
@@ -281,8 +279,8 @@ func (w *world) moveOn() error {
 	})
 }
 
-// part lets a person say to a process whose customer a record's is, or that an update is to be
-// undone. The process may know the books as they are, or not yet.
+// part lets a person unlink or link a record's customer, or undo an update. The process may or may not have
+// read the connection since.
 func (w *world) part() error {
 	b, p := w.anyBooks(), w.anyProcess()
 	if len(b.records) == 0 {
@@ -320,8 +318,7 @@ func (w *world) part() error {
 	})
 }
 
-// giveUp lets a person say to a process that a record is not to be connected, or take that
-// back.
+// giveUp lets a person give a record up, or take that back.
 func (w *world) giveUp() error {
 	b, p := w.anyBooks(), w.anyProcess()
 	if len(b.records) == 0 {
@@ -359,7 +356,7 @@ func (w *world) takeUp(p *process, id state.RecordID) {
 	}
 }
 
-// takeAllUp takes all words back that records are not to be connected.
+// takeAllUp takes every giving-up back.
 func (w *world) takeAllUp(p *process) error {
 	closed, err := p.ledger.Closed(context.Background(), state.RecordID{}, 0)
 	for _, c := range closed {
@@ -372,8 +369,7 @@ func (w *world) takeAllUp(p *process) error {
 
 var operator = syncer.Operator{Name: "Ann", Reason: "she knows"}
 
-// sayWho lets a person say who a record is whose customer was let go: the same after all, or
-// nobody that is there.
+// sayWho lets a person decide on an unlinked record: it is the same customer after all, or a new one.
 func (w *world) sayWho(p *process, b *books, payer state.Payer) error {
 	who, err := p.ledger.Accepted(context.Background(), b.connection, payer.SourceID, payer.Key)
 	if err != nil || who.Spent != connector.ReasonUnlinked {
@@ -391,8 +387,8 @@ func (w *world) sayWho(p *process, b *books, payer state.Payer) error {
 	return err
 }
 
-// sayWrong lets a person say that a record's customer is not its own, with all that was written
-// on it or the key alone, or that its newest update is to be undone.
+// sayWrong lets a person unlink a record's customer, with all written values or the key alone, or undo its
+// newest update.
 func (w *world) sayWrong(p *process, b *books, payer state.Payer) error {
 	ctx := context.Background()
 	past, err := p.ledger.ChangesOf(ctx, b.connection, payer.SourceID)
@@ -441,8 +437,8 @@ func (w *world) underWay(key string) bool {
 	return slices.ContainsFunc(w.late, func(l lateCall) bool { return l.c.op == "create" && l.c.id == key })
 }
 
-// doubleAndBack lets others make two customers with a key, one or none, which a run
-// comes to know, and delete them, as a rule all.
+// doubleAndBack lets others create two customers with a key, one or none, lets a run see them, and deletes
+// them, usually all.
 func (w *world) doubleAndBack(key string, known *books) error {
 	some := w.minds.IntN(3)
 	if some == 0 {
@@ -469,8 +465,7 @@ func (w *world) doubleAndBack(key string, known *books) error {
 	return nil
 }
 
-// undouble deletes customers whose key is doubled, one of them or all, and returns the
-// key; "" when none is.
+// undouble deletes customers with a doubled key, one of them or all, and returns the key; "" without any.
 func (w *world) undouble() (key string, err error) {
 	holders := map[string][]sandbox.Customer{}
 	all := w.service.Customers()

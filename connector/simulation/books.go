@@ -48,7 +48,7 @@ func (b *books) Customers(_ context.Context, since time.Time) iter.Seq2[connecto
 	}
 }
 
-// Mark is all that the records are.
+// Mark returns a digest of all records.
 func (b *books) Mark(context.Context) (string, error) {
 	if !b.tells {
 		return "", nil
@@ -91,7 +91,7 @@ func (b *books) put(id string, f fields, as connector.RecordState, at time.Time)
 	b.records = append(b.records, r)
 }
 
-// putPayer adds a record that is a payer with a key.
+// putPayer adds a payer's record with a key.
 func (b *books) putPayer(id, key string) {
 	b.put(id, fields{key, "Payer " + id, strings.ToLower(id) + "@payer.test", "LS1 4AP", "payer"}, connector.RecordActive, time.Now())
 }

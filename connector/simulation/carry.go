@@ -19,8 +19,8 @@ var (
 	carries bool // the ledger is carried to the other engine then
 )
 
-// drawStops lets every process be stopped so often, before steps or when all else is over. It has chance of its own,
-// so that a seed without any has the story that it always had.
+// drawStops plans the number of stops of every process, before steps or at the end. It has a random source of
+// its own, so seeds without stops keep their stories.
 func (p *plan) drawStops(times int) {
 	r := rand.New(rand.NewPCG(p.seed, 16))
 	for range times {
@@ -32,8 +32,8 @@ func (p *plan) drawStops(times int) {
 // noStep is the number of none.
 const noStep = -1
 
-// standStill stops every process where that is due before step n, and starts them again. What a dead run
-// keeps from being carried is, once a later run has ended that. A backup of before is not put back any more.
+// standStill stops every process if a stop is due before step n, and starts them again. If a dead run
+// prevents the move, it happens after a later run has ended that one. Older backups are no longer restored.
 func (w *world) standStill(n int) error {
 	for _, at := range w.plan.stops {
 		if at == n && !w.plan.without["stop"] {
@@ -65,8 +65,8 @@ func (w *world) standStill(n int) error {
 	return nil
 }
 
-// moveLedger carries the ledger, which nobody has open, to the other engine, as payersync ledger copy does, and is refused
-// while a run is open. It may die at one of its six looks at a commit, and is told the same again then.
+// moveLedger moves the closed ledger to the other engine, like payersync ledger copy. It is refused while a
+// run is open. It may die at one of its six commits, and is then repeated.
 func (w *world) moveLedger(running bool) error {
 	if !w.plan.carries {
 		return nil
@@ -105,7 +105,7 @@ func (w *world) moveLedger(running bool) error {
 	return w.arrived(from, to)
 }
 
-// arrived has everybody work with the ledger in its new place, and nobody where it was.
+// arrived lets every process use the ledger at its new place, and none at the old one.
 func (w *world) arrived(from, to string) error {
 	l, err := state.Open(context.Background(), state.Options{Path: from, KeyFile: w.key, Now: w.now})
 	if err == nil {
@@ -125,7 +125,7 @@ func (w *world) arrived(from, to string) error {
 	return errors.Join(statetest.Remove(from), statetest.Remove(from+".bak"))
 }
 
-// What is reached where ledgers are carried. All names begin in one way: the story is the same without.
+// The goals reached by moves. Their names share a beginning, because the story is the same without moves.
 const (
 	ofCarrying   = "carried: "
 	toServer     = ofCarrying + "to a server"

@@ -47,9 +47,8 @@ func (w *world) takeBackup() (err error) {
 	return nil
 }
 
-// restore puts the backup in place. Nobody says so to the ledger of a file: its mark does,
-// when it is opened. That is one step that does not crash. Where nothing has been
-// written since the backup that anybody could know of, nothing is restored.
+// restore puts the backup in place. Nobody reports it to a file's ledger: its mark does, at the next opening.
+// It is one step without a crash. If there were no noticeable writes since the backup, it restores nothing.
 func (w *world) restore() error {
 	now, err := w.commits()
 	if err != nil {
@@ -77,8 +76,8 @@ func (w *world) remove() error {
 	return errors.Join(statetest.Remove(w.path), statetest.Remove(w.path+".bak"))
 }
 
-// cutOff lets the server end every session, as one does that is started anew: what was committed stays, what
-// was under way does not. Connections that only read are replaced before the judge needs them.
+// cutOff ends every session of the server, like a restart: committed writes stay, others are lost. It
+// replaces read connections before the judge needs them.
 func (w *world) cutOff() {
 	if w.plan.cuts == 0 || !statetest.OnServer(w.path) || w.healed || w.plan.without["cut"] || w.cuts.Float64() >= w.plan.cuts {
 		return
@@ -97,14 +96,14 @@ func (w *world) cutOff() {
 	}
 }
 
-// allSessionsEnd is what is reached where the server ended all sessions.
+// allSessionsEnd is the goal of a server that ended all sessions.
 const allSessionsEnd = "all sessions end"
 
-// readers is as many connections as a ledger has at most that read.
+// readers is the maximum number of a ledger's read connections.
 const readers = 4
 
-// hold is a run's hold on the connection of some books, as the lock of a file is. Whoever has it knows that an open
-// run is dead, which a server's leases alone tell later.
+// hold is a run's lock on a connection, like the lock of a file. Its holder knows that an open run is dead.
+// On a server, only leases show that, later.
 func (w *world) hold(b *books) (release func(), err error) {
 	if !w.plan.locks || w.held[b.connection] != nil {
 		return func() {}, nil

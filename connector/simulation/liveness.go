@@ -13,15 +13,15 @@ import (
 	"payersync/state"
 )
 
-// Bounds of the liveness mode: a round takes two hours, four at most while the
-// inbox waits, so that everything converges within two days.
+// Bounds of the liveness mode: a round takes two hours, four at most while the inbox waits, so everything
+// converges within two days.
 const (
 	maxRounds = 12
 	roundTime = 2 * time.Hour
 )
 
-// heal ends every fault, undoes nothing that was done, lets time pass with the
-// connector at work, and then demands that everything has converged (L1 to L5).
+// heal ends every fault, undoes nothing, lets time pass with the connector at work, and then requires
+// convergence (L1 to L5).
 func (w *world) heal() error {
 	w.logf("── heal")
 	w.healed, w.full, w.books.broken, w.spells = true, false, false, nil
@@ -191,8 +191,7 @@ func (w *world) judgeOpen(p *process, b *books, pending bool) {
 	}
 }
 
-// excuses are the reasons by which a payer may wait for a person, by what others
-// did to its key.
+// excuses are the reasons for which a payer may wait for a person after others' edits of its key.
 var excuses = map[string][]connector.Reason{
 	"deleted":   {connector.ReasonCustomerMissing},
 	"key gone":  {connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonOutcomeUnknown},
@@ -200,8 +199,8 @@ var excuses = map[string][]connector.Reason{
 	// Somebody typed the key of a create without an answer on a customer of their own: it is
 	// told, and what they wrote stays.
 	"doubled": {connector.ReasonKeyDoubled, connector.ReasonOtherKey, connector.ReasonForeignChange},
-	// It may come between a newer update and the look that confirms it: a person is
-	// told that the service does not show what was sent.
+	// It may come between a newer update and its confirming read: then a finding says the service does not
+	// show the sent values.
 	"late update": {connector.ReasonForeignChange},
 	"renamed":     {connector.ReasonForeignChange},
 	"moved":       {connector.ReasonAnswerMismatch}, // it came back with the very bytes of its first create
@@ -209,8 +208,8 @@ var excuses = map[string][]connector.Reason{
 	"rekeyed":     {connector.ReasonKeyChanged, connector.ReasonKeyShared, connector.ReasonOtherKey, connector.ReasonKeyDoubled},
 }
 
-// judgeRecord checks L1 on one record: one customer that holds what the mapping
-// makes of it, or a reason that follows from what happened.
+// judgeRecord checks L1 on one record: one customer with the mapped values, or a reason explained by the
+// events.
 func (o *oracle) judgeRecord(p *process, b *books, record connector.Record) {
 	want, ok := o.w.rendered(record)
 	if !ok {
@@ -253,13 +252,12 @@ func (o *oracle) judgeRecord(p *process, b *books, record connector.Record) {
 	}
 }
 
-// aboutLink reports whether a person was told that no signing link could be had.
+// aboutLink reports whether a finding says no signing link is available.
 func aboutLink(r state.AttentionRow) bool {
 	return r.Reason == string(connector.ReasonLinkRefused)
 }
 
-// excused reports whether a payer waits for a person for a reason that follows
-// from what others did to its key.
+// excused reports whether a payer waits for a person because of others' edits of its key.
 func (o *oracle) excused(key string, shown []state.AttentionRow) bool {
 	if o.w.plan.poison == key && slices.Contains(reasonsOf(shown), string(connector.ReasonRejected)) {
 		return true
@@ -274,8 +272,8 @@ func (o *oracle) excused(key string, shown []state.AttentionRow) bool {
 	return false
 }
 
-// looksTaken reports whether a customer without our key has the same name, with or without a
-// legal form, or the same address, so that a person must say whether it is the same payer.
+// looksTaken reports whether a customer without our key has the same name, with or without a legal form, or
+// the same address, so a person must decide whether it is the same payer.
 func (o *oracle) looksTaken(want connector.Customer) bool {
 	return slices.ContainsFunc(o.w.service.Customers(), func(c sandbox.Customer) bool {
 		if _, has := c.ExternalData[keyName]; has {
@@ -287,7 +285,7 @@ func (o *oracle) looksTaken(want connector.Customer) bool {
 	})
 }
 
-// withoutForm is a name without the legal form that mappings of the simulation add.
+// withoutForm returns a name without the legal form added by the simulation's mappings.
 func withoutForm(name string) string { return strings.TrimSuffix(name, " Ltd") }
 
 // looksTwice reports whether the mapping makes a payer with the same name and address of
@@ -301,9 +299,9 @@ func (o *oracle) looksTwice(b *books, record connector.Record) bool {
 	})
 }
 
-// leftBehind reports whether the ledger knows a payer, with a customer or any, whose record
-// is a payer no more, or cannot be sent any more: it is known by what it was. A source that
-// gives changes alone does not tell that a record is gone.
+// leftBehind reports whether the ledger has a linked payer, or any, whose record is no longer a payer or
+// cannot be sent. The ledger knows it by its former values. A source of changes does not report removed
+// records.
 func (o *oracle) leftBehind(p *process, unlinked bool) bool {
 	payers, err := p.ledger.Payers(context.Background(), state.Filter{})
 	if err != nil {
@@ -323,8 +321,8 @@ func (o *oracle) leftBehind(p *process, unlinked bool) bool {
 	})
 }
 
-// looksForeign reports whether the one customer with the record's key has neither its name
-// nor an e-mail address of its, so that a person must say whose it is.
+// looksForeign reports whether the one customer with the record's key has neither its name nor one of its
+// e-mail addresses, so a person must decide.
 func (o *oracle) looksForeign(want mapping.Result) bool {
 	var carriers []sandbox.Customer
 	for _, c := range o.w.service.Customers() {
@@ -345,7 +343,7 @@ func reasonsOf(rows []state.AttentionRow) []string {
 	return out
 }
 
-// judgeContent checks that a customer holds what the mapping wants of it.
+// judgeContent checks that a customer holds the mapped values.
 func (o *oracle) judgeContent(source string, want connector.Customer, c sandbox.Customer) {
 	raw := decode(c.Raw)
 	if renamed := o.taints[c.ExternalData[keyName]]["renamed"]; c.Name != want.Name && !renamed {
@@ -403,7 +401,7 @@ func deref(s *string) string {
 	return *s
 }
 
-// describe logs how everything stands, for people who look into a seed.
+// describe logs the whole state, for people who examine a seed.
 func (w *world) describe(p *process) {
 	for _, b := range w.allBooks() {
 		for _, r := range b.records {

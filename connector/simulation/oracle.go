@@ -18,9 +18,8 @@ import (
 	"payersync/state"
 )
 
-// oracle judges the connector by what truly happened: it sees every request as
-// the service does, every answer as the connector does, and everything that
-// others do. It knows nothing of how the connector works.
+// oracle judges the connector by the true events: it sees every request like the service, every answer like
+// the connector, and all acts of others. It knows nothing of the connector's code.
 type oracle struct {
 	w *world
 
@@ -59,8 +58,7 @@ type oracle struct {
 	}
 }
 
-// wordSaid is a person's word that a record is not to be connected, with the customer and the
-// key that its payer had.
+// wordSaid is a person's decision to give a record up, with its payer's customer and key.
 type wordSaid struct {
 	at            time.Time
 	customer, key string
@@ -73,7 +71,7 @@ type intent struct {
 	sends   []sending // that may have had an effect, in order
 }
 
-// sending is one time that a create left.
+// sending is one sending of a create.
 type sending struct {
 	at    time.Time
 	clock time.Time // the same, on the connector's
@@ -90,7 +88,7 @@ func (in *intent) last() sending {
 
 type reading struct{ raw []byte }
 
-// keyShown is the key that a look showed on a customer; a list without one shows none.
+// keyShown is a customer's key in a read; a list without keys shows none.
 type keyShown struct {
 	key string
 	at  time.Time // when the look began: what is kept later may have been seen before
@@ -160,7 +158,7 @@ func (o *oracle) departs(p *process) {
 // into one second.
 const jitter = 2
 
-// told checks S15 on a text that leaves the product.
+// told checks S15 on an outgoing text.
 func (o *oracle) told(where, what string) {
 	o.secrets.Lock()
 	defer o.secrets.Unlock()
@@ -187,9 +185,8 @@ func put[K comparable, V any](m map[K]map[string]V, at K, name string, value V) 
 	m[at][name] = value
 }
 
-// taint notes that others did something to a key, after which a person may have
-// to decide.
-// taint notes what others did to a key, and to those that its customer was to carry instead.
+// taint notes others' act on a key, and on the keys its customer was to get instead. A person may have to
+// decide on them.
 func (o *oracle) taint(key, what string) {
 	if o.taints[key][what] {
 		return
@@ -200,7 +197,7 @@ func (o *oracle) taint(key, what string) {
 	}
 }
 
-// inherits notes that the customer with a key is to come to carry another.
+// inherits notes that the customer with a key will get another.
 func (o *oracle) inherits(heir, key string) {
 	put(o.heirs, key, heir, true)
 	for what := range o.taints[key] {
@@ -248,7 +245,7 @@ func (o *oracle) carries(id, key string) {
 
 func (o *oracle) acknowledged(event string) { o.accepted["event:"+event] = true }
 
-// restored notes that the ledger is an older one.
+// restored notes that the ledger is now an older one.
 func (o *oracle) restored(b *backup) {
 	o.accepted, o.known, o.sentBefore = cloneSet(b.accepted), cloneSet(b.known), b.sent
 	o.restoredAt, o.restoredTruly = o.w.now(), time.Now()
@@ -260,8 +257,8 @@ func (o *oracle) restored(b *backup) {
 // watched is the truth before a request took effect.
 type watched struct{ customers []sandbox.Customer }
 
-// judgeGivenUp checks S19: nothing leaves for a record after a person has given it up. A key
-// that another record has by now is that one's.
+// judgeGivenUp checks S19: nothing leaves for a record after a person has given it up. A key now of another
+// record counts for that one.
 func (o *oracle) judgeGivenUp(c call) {
 	if c.asked || o.isLate(c) {
 		return
@@ -292,7 +289,7 @@ func (o *oracle) alone(id state.RecordID, key string) bool {
 	return true
 }
 
-// before judges a request that is about to take effect.
+// before judges a request just before its effect.
 func (o *oracle) before(c call) (b watched) {
 	o.judgeGivenUp(c)
 	switch c.op {
@@ -322,7 +319,7 @@ func (o *oracle) before(c call) (b watched) {
 	return b
 }
 
-// judgeCreate checks S3 and S4 on a create that reaches the service.
+// judgeCreate checks S3 and S4 on a create at the service.
 func (o *oracle) judgeCreate(c call) {
 	now, sum := time.Now(), sha256.Sum256(c.body)
 	if o.isLate(c) {
@@ -330,14 +327,14 @@ func (o *oracle) judgeCreate(c call) {
 	}
 	before := o.intents[c.id]
 	last := before.last()
-	// Another record that has the key by now has bytes of its own, once the first create's time
-	// is over; and so has a record that was excluded or archived since, which ended the first
-	// when lists proved that it had not arrived, and that came back with other values.
+	// Another record with the key may have other bytes, once the first create's time is over. So may a record
+	// that was excluded or archived since, and came back with other values: lists had proved that the first
+	// create did not arrive.
 	anew := o.taints[c.id]["rekeyed"] || o.left[c.id].After(last.run)
 	if before != nil && before.body != sum && !before.settled && !(anew && o.outlived(c, last)) {
 		o.w.violate("S3", "the create of %s was sent with other bytes while the first had no answer", c.id)
 	}
-	// One that only ever met a token that was refused has had no effect: it is looked for like a new one.
+	// A create refused only for its token had no effect: it needs a read like a new one.
 	if before == nil || before.body != sum || len(before.sends) == 0 {
 		if r := o.run[c.p]; r != nil && !r.frozen[c.id] && o.sentBefore[c.id] != sum {
 			r.creates[c.id] = true
@@ -360,7 +357,7 @@ func (o *oracle) judgeCreate(c call) {
 	o.sent(c)
 }
 
-// sent remembers a create that was sent, whether or not it arrives.
+// sent remembers a sent create, whether or not it arrives.
 func (o *oracle) sent(c call) {
 	sum := sha256.Sum256(c.body)
 	if in := o.intents[c.id]; in == nil || in.body != sum {
@@ -370,21 +367,19 @@ func (o *oracle) sent(c call) {
 	in.sends = append(in.sends, sending{time.Now(), o.w.now(), c.run.start()})
 }
 
-// unsent takes back that a create was sent: its token was refused, so nobody has
-// looked at it.
+// unsent forgets a sent create: its token was refused, so the service ignored it.
 func (o *oracle) unsent(c call) {
 	if in := o.intents[c.id]; in != nil && in.body == sha256.Sum256(c.body) {
 		in.sends = slices.DeleteFunc(in.sends, func(s sending) bool { return !s.at.Before(c.at) })
 	}
 }
 
-// outlived reports whether the time of a create is over before another record's is sent,
-// for all that the connector can know. Where its clock was put ahead after the first had
-// left, it cannot: a record is sent, gets no answer and leaves, the clock goes a quarter
-// of an hour ahead, lists do not show the key, and another record with the key is
-// created, although the first create has been on its way for two minutes at most. No
-// clock that jumps can measure that (fault F116). A second customer is passed over for
-// as long as the two may arrive, and counts as doubled.
+// outlived reports whether the time of a create is over before another record's is sent, as far as the
+// connector can know. It cannot know if its clock was set ahead after the first had left. For example, a
+// record is sent, gets no answer and leaves. The clock goes a quarter of an hour ahead, and lists do not show
+// the key. Then another record with the key is created, although the first create left two minutes ago at
+// most. A jumping clock cannot measure that (fault F116). The judge ignores a second customer for as long as
+// the two may arrive, and counts it as doubled.
 func (o *oracle) outlived(c call, s sending) bool {
 	const long = resendWithin - 2*maxSkew
 	if time.Since(s.at) > long {
@@ -400,7 +395,7 @@ func (o *oracle) outlived(c call, s sending) bool {
 	return true
 }
 
-// sentSoFar returns what creates were sent that the ledger knows of, by key.
+// sentSoFar returns the sent creates known to the ledger, by key.
 func (o *oracle) sentSoFar() map[string][sha256.Size]byte {
 	out := maps.Clone(o.sentBefore)
 	if out == nil {
@@ -415,8 +410,8 @@ func (o *oracle) sentSoFar() map[string][sha256.Size]byte {
 // isLate reports whether the request arrives after its sender gave it up.
 func (o *oracle) isLate(c call) bool { return c.given }
 
-// quarantined reports whether a restored ledger must still wait. A clock that has
-// jumped measures it only as well as the service's allows.
+// quarantined reports whether a restored ledger must still wait. A clock after a jump measures that only as
+// well as the service's permits.
 func (o *oracle) quarantined(now time.Time) bool {
 	switch {
 	case o.restoredAt.IsZero():
@@ -427,9 +422,8 @@ func (o *oracle) quarantined(now time.Time) bool {
 	return o.w.now().Before(o.restoredAt.Add(quarantine))
 }
 
-// pairs returns the pairs of complete passes that saw the same customers within
-// the lookup's age, both begun after the quarantine of a restore and after since;
-// the newest first.
+// pairs returns the pairs of complete passes with the same customers within the lookup's age, both begun
+// after the quarantine of a restore and after since; the newest first.
 func (o *oracle) pairs(since time.Time) (found []passSeen) {
 	now := o.w.now()
 	for i, a := range o.complete {
@@ -448,8 +442,8 @@ func (o *oracle) pairs(since time.Time) (found []passSeen) {
 	return found
 }
 
-// judgeLook checks S4 and S17: before a create two complete passes agree, and they
-// lack nobody whom the ledger knows and who is there, nor anybody's key.
+// judgeLook checks S4 and S17: before a create two complete passes agree, and they contain every existing
+// customer known to the ledger, with its key.
 func (o *oracle) judgeLook(c call, since time.Time) {
 	pairs := o.pairs(since)
 	if len(pairs) == 0 {
@@ -477,9 +471,8 @@ func (r *runSeen) start() time.Time {
 	return r.began
 }
 
-// doubt says what speaks against a pass as proof: whom it lacks, unless a read has
-// said that it does not exist, or whose key, unless that customer was read by itself
-// within the lookup's age; "" for nothing.
+// doubt returns the reason against a pass as proof; "" for none. A customer is missing, unless a read said it
+// does not exist. Or its key is missing, unless that customer was read by itself within the lookup's age.
 func (o *oracle) doubt(pass passSeen) string {
 	for _, id := range pass.lacks {
 		if _, lives := o.w.service.Customer(id); lives && !o.misled[id] { // one that was deleted since may be known to be gone
@@ -497,8 +490,8 @@ func (o *oracle) doubt(pass passSeen) string {
 	return ""
 }
 
-// judgeOthers checks S1 against what others made: a customer that had the key
-// before the run began is met by the look that this very run takes.
+// judgeOthers checks S1 against others' creates: the run's own read finds a customer that had the key before
+// the run began.
 func (o *oracle) judgeOthers(c call) {
 	r := c.run
 	if r == nil || !o.w.plan.strict {
@@ -510,7 +503,7 @@ func (o *oracle) judgeOthers(c call) {
 		}
 		switch pass, looked := o.lastPass(r); {
 		case looked && pass.lied, !looked && r.searched.lied:
-			// Strangers', or ours that a ledger has forgotten which was copied back: nobody can know.
+			// Nobody can know strangers' customers, nor ours after the ledger was replaced by an older copy.
 			o.w.reach("a customer that a lying list hid")
 			o.taint(c.id, "doubled")
 		case looked && pass.keys[old.ID] == "" && !pass.missed(old.ID):
@@ -527,7 +520,7 @@ func (o *oracle) judgeOthers(c call) {
 	}
 }
 
-// lastPass returns the newest complete pass that a run has made.
+// lastPass returns the newest complete pass made by a run.
 func (o *oracle) lastPass(r *runSeen) (last passSeen, ok bool) {
 	for _, pass := range o.complete {
 		if r != nil && r.passes[pass.number] && pass.number >= last.number {
@@ -542,7 +535,7 @@ func (p passSeen) missed(id string) bool {
 	return !listed
 }
 
-// learns notes that a process has kept what it was shown.
+// learns notes that a process has stored the values it read.
 func (o *oracle) learns(p *process) {
 	for _, pass := range o.complete {
 		if pass.p != p || pass.number <= o.learnt[p] {
@@ -558,9 +551,9 @@ func (o *oracle) learns(p *process) {
 	}
 }
 
-// lacking says whom a pass that has just ended lacks of those whom the ledger
-// knows, and whose keys it does not show. A key that the ledger was never told of is
-// missed only where the list shows no keys at all: an old list may lack any.
+// lacking returns the customers known to the ledger that are missing from a finished pass, and those without
+// their keys. A key unknown to the ledger is missed only if the list shows no keys at all: an old list may
+// lack any.
 func (o *oracle) lacking(pass passSeen) (lacks, bare []string) {
 	keyless := !slices.ContainsFunc(slices.Collect(maps.Values(pass.keys)), func(key string) bool { return key != "" })
 	for _, id := range slices.Sorted(maps.Keys(o.known)) {
@@ -601,10 +594,9 @@ func (o *oracle) judgeUpdate(c call) {
 	o.w.reach("update")
 }
 
-// judgeLink checks that a link is asked for by itself at most while there is no
-// mandate that was cancelled, and once per look at the customer. What happens after
-// the service answered the look, nobody can know; without one since the last
-// request, the moment of sending counts.
+// judgeLink checks automatic requests for signing links: only while no mandate was cancelled, and once per
+// read of the customer. The connector cannot know events after the service's answer to the read. Without a
+// read since the last request, the moment of sending counts.
 func (o *oracle) judgeLink(c call) {
 	if c.asked || o.isLate(c) {
 		return
@@ -662,9 +654,8 @@ func (o *oracle) born(c call, made sandbox.Customer, b watched) {
 	}
 }
 
-// hidden reports whether a customer of ours could not be known: the ledger was
-// never told of it, and the newest look that proves anything came after it, lied, and
-// lacked nothing else by which that could be told.
+// hidden reports whether the ledger could not know a customer of ours: it never saw it, and the newest
+// proving read came later, was wrong, and had no other gap to reveal that.
 func (o *oracle) hidden(old sandbox.Customer) bool {
 	if !o.w.plan.strict || o.known[old.ID] {
 		return false
@@ -677,8 +668,8 @@ func (o *oracle) hidden(old sandbox.Customer) bool {
 	return false
 }
 
-// answered looks at what the process saw: status 0 is no answer, whole a body
-// that did not break off.
+// answered examines the answer as the process saw it: status 0 is no answer; whole means the body did not
+// break off.
 func (o *oracle) answered(c call, f fault, status int, body []byte, whole bool) {
 	clean := whole && f != faultHTML && f != faultEmpty && f != faultAfter
 	ok := clean && status == http.StatusOK
@@ -719,8 +710,8 @@ func (o *oracle) answered(c call, f fault, status int, body []byte, whole bool) 
 	}
 }
 
-// notFound follows reads that lag: a customer that is there and was not found, which
-// is younger than such a read may lag unnoticed, is not missing.
+// notFound tracks lagging reads: an existing customer that was not found is not missing if it is younger than
+// the tolerated lag.
 func (o *oracle) notFound(id string) {
 	c, lives := o.w.service.Customer(id)
 	if !lives {
@@ -838,7 +829,7 @@ func (r *runSeen) approve(p state.Plan) (bool, error) {
 	return r.said, nil
 }
 
-// runEnded checks S13 and V2 on a run that was closed.
+// runEnded checks S13 and V2 on a closed run.
 func (o *oracle) runEnded(p *process, r *runSeen, kind connector.RunKind, res syncer.Result) {
 	o.run[p] = r.outer
 	if res.Err != nil {
@@ -861,9 +852,8 @@ func (o *oracle) runEnded(p *process, r *runSeen, kind connector.RunKind, res sy
 	}
 }
 
-// judgeTold checks V5: deciding anew on a record says what people are told of it, no more
-// and no less. Of the records that nobody is told of, one is enough in each seed: to decide
-// takes its time.
+// judgeTold checks V5: a new decision on a record has the same findings as the stored ones. Decisions take
+// time, so each seed checks one record without findings.
 func (o *oracle) judgeTold(p *process, b *books, record connector.Record, any bool) {
 	ctx := context.Background()
 	shown, err := p.ledger.AttentionOf(ctx, b.connection, record.SourceID)
@@ -936,8 +926,8 @@ func (o *oracle) check(p *process) {
 	}
 }
 
-// checkAttention checks S15 and V3: what people are shown tells no secret, and
-// every create whose outcome is unknown is shown, once its run is over.
+// checkAttention checks S15 and V3: findings show no secret, and every create of unknown outcome has a
+// finding after its run.
 func (o *oracle) checkAttention(ctx context.Context, p *process) {
 	shown, err := p.ledger.Attention(ctx, state.Filter{})
 	if err != nil {
@@ -1024,7 +1014,7 @@ func (o *oracle) checkHistory(ctx context.Context, p *process, id string) {
 	}
 }
 
-// place returns where in its life a mandate had a status; -1 for never.
+// place returns the position of a status in a mandate's life; -1 if it never had it.
 func place(m sandbox.Mandate, status string) int {
 	return slices.IndexFunc(m.History, func(s sandbox.Step) bool { return string(s.Status) == status })
 }
@@ -1036,7 +1026,7 @@ func (w *world) checkIntegrity(p *process) {
 	}
 }
 
-// ours reports whether a contact is one that the mappings write.
+// ours reports whether a contact is one of the mappings'.
 func ours(person map[string]any) bool {
 	email, _ := person["email"].(string)
 	name, _ := person["name"].(string)
@@ -1045,8 +1035,7 @@ func ours(person map[string]any) bool {
 
 var ownMembers = []string{"name", "email", "phone"}
 
-// foreignPart returns, in one spelling, everything of a customer that no mapping
-// owns.
+// foreignPart returns, in one spelling, all parts of a customer without a mapping rule.
 func foreignPart(raw []byte) string {
 	o := decode(raw)
 	for _, name := range []string{"id", "name", "addresses", "timezone", "directDebitMandate"} {

@@ -10,9 +10,8 @@ import (
 	"payersync/state/statetest"
 )
 
-// plan is everything a seed decides before the story begins: which faults are
-// on and how strong (swarm testing), how the service reads its open points, and
-// how the connector is set up.
+// plan holds all decisions of a seed before the story begins: the faults and their strength (swarm testing),
+// the service's choices on its open points, and the connector's configuration.
 type plan struct {
 	seed      uint64
 	steps     int
@@ -83,7 +82,8 @@ func draw(seed uint64) plan {
 	return p
 }
 
-// drawServer gives every other seed a server that ends sessions, where a ledger has one, be it for a while.
+// drawServer gives every other seed a server that ends sessions, if a ledger is on a server at least for a
+// while.
 func (p *plan) drawServer(r *rand.Rand) {
 	switch {
 	case asFile:
@@ -96,15 +96,14 @@ func (p *plan) drawServer(r *rand.Rand) {
 // asFile is set to play on a server what is played on a file.
 var asFile bool
 
-// onFile is the plan whose story is the same on a server as on a file: runs are held as a file's are, and nothing
-// happens that does not happen to a file.
+// onFile returns a plan with the same story on a server as on a file: runs hold locks like those of a file,
+// and events of servers alone do not happen.
 func (p plan) onFile() plan {
 	p.locks, p.cuts = true, 0
 	return p
 }
 
-// drawNet gives some seeds an outage, a network that repeats requests, or one
-// that loses every webhook.
+// drawNet gives some seeds an outage, a network with repeated requests, or one that loses every webhook.
 func (p *plan) drawNet(r *rand.Rand) {
 	if r.IntN(6) == 0 {
 		p.doubles = 0.2 * r.Float64()
@@ -161,7 +160,7 @@ func drawSwitches(r *rand.Rand) sandbox.Switches {
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
-// rerun is the command that repeats the plan's seed.
+// rerun is the command for repeating the plan's seed.
 func (p plan) rerun() string {
 	flags := ""
 	if !p.told {

@@ -28,8 +28,8 @@ func newTemplate(tb testing.TB, dir string) template {
 	return template{path, path + ".key"}
 }
 
-// memoryDir returns a folder in memory where the system has one, removed after
-// the test: every commit of a ledger is an fsync.
+// memoryDir returns a folder in memory if the system has one, removed after the test: every commit of a
+// ledger is an fsync.
 func memoryDir(tb testing.TB) string {
 	tb.Helper()
 	if info, err := os.Stat("/dev/shm"); err != nil || !info.IsDir() {
@@ -104,7 +104,7 @@ func randomStory(w *world) error {
 // failed reports whether the world did not do what it should.
 func (o outcome) failed() bool { return len(o.bad) > 0 || o.err != nil }
 
-// story stands for all that happened in the world, and says what went wrong.
+// story returns all events of the world, and the violation.
 func (o outcome) story() string {
 	reached := fnv.New64a()
 	counts := maps.Clone(o.counts)
@@ -156,7 +156,7 @@ func faultNames() []string {
 	return out
 }
 
-// commit is the version of the source, where git can tell it.
+// commit is the version of the source, if git knows it.
 var commit = sync.OnceValue(func() string {
 	out, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
 	if err != nil {

@@ -20,8 +20,7 @@ import (
 	"payersync/state/statetest"
 )
 
-// step is one thing that can happen. Those that are nested may also happen while
-// a request of a process is under way.
+// step is one possible event. A nested step may also happen during a request of a process.
 type step struct {
 	name   string
 	weight float64
@@ -29,8 +28,8 @@ type step struct {
 	do     func(*world) error
 }
 
-// stepKinds is everything that can happen, with how often it does on average.
-// It is filled below because a sync, through its requests, leads back to it.
+// stepKinds are all possible steps, with their average frequency. It is filled below because a sync, through
+// its requests, leads back to it.
 var stepKinds []step
 
 func init() {
@@ -150,9 +149,9 @@ func (w *world) disturb(c call) {
 	asked := w.operator
 	w.nested, w.operator = true, false
 	defer func() { w.nested, w.operator = false, asked }()
-	// A process that fetches a token lets nothing else of its own go out.
+	// A process lets no other request of its own leave while it fetches a token.
 	c.p.fetching, w.focus = c.op == "token", c.id
-	// What others of the process read meanwhile is not the caller's.
+	// Reads by the process's other goroutines meanwhile do not count for the caller.
 	read := maps.Clone(w.oracle.gets[c.p])
 	defer func() {
 		c.p.fetching, w.focus = false, ""
@@ -180,8 +179,7 @@ func (w *world) drawKind() connector.RunKind {
 	return pick(w.minds, connector.RunSync, connector.RunSync, connector.RunSync, connector.RunSync, connector.RunBackfill, connector.RunPlan)
 }
 
-// as runs f on a process and starts the process anew when it died of it. A
-// process that is busy in the outer step unwinds first.
+// as runs f on a process and restarts the process if it died. A process busy in the outer step unwinds first.
 func (w *world) as(p *process, f func() error) error {
 	if p.dead.Load() || p.fetching {
 		return nil
@@ -200,7 +198,7 @@ func (w *world) as(p *process, f func() error) error {
 	return nil
 }
 
-// anyBooks draws between the books where there are more than one.
+// anyBooks draws one of several connections.
 func (w *world) anyBooks() *books {
 	all := w.allBooks()
 	if len(all) == 1 {
@@ -313,7 +311,7 @@ func (w *world) reorderHooks() error {
 	return nil
 }
 
-// forgeHook sends a delivery that the service did not sign.
+// forgeHook sends a delivery with a forged signature.
 func (w *world) forgeHook() error {
 	customers := w.service.Customers()
 	if len(customers) == 0 {
@@ -421,7 +419,7 @@ func (w *world) malformRecord() error {
 	return nil
 }
 
-// rekeyRecord gives a record another's key, or one of its own that is new.
+// rekeyRecord gives a record another record's key, or a new one of its own.
 func (w *world) rekeyRecord() error {
 	id, f, ok := w.anyRecord()
 	_, other, _ := w.anyRecord()
@@ -446,7 +444,7 @@ func (w *world) editMapping() error {
 	return nil
 }
 
-// What others do in the billing service.
+// Acts of others in the billing service.
 
 func (w *world) anyCustomer() (sandbox.Customer, bool) {
 	all := w.service.Customers()
@@ -536,8 +534,7 @@ func (w *world) foreignKeyOther() error {
 	})
 }
 
-// add adds a customer as others do, while there are not too many: a list that
-// grows faster than it is read has no end.
+// add adds a customer for others, up to a limit: a list that grows faster than its reading has no end.
 func (w *world) add(o map[string]any) error {
 	if len(w.oracle.foreign) >= maxStrangers {
 		return nil
@@ -553,8 +550,8 @@ func (w *world) add(o map[string]any) error {
 	return err
 }
 
-// foreignDouble copies a customer, key and all, or makes one with the key of a
-// record that has none yet, as another installation would.
+// foreignDouble copies a customer with its key, or creates one with the key of an unlinked record, like
+// another installation.
 func (w *world) foreignDouble() error {
 	_, f, ok := w.anyRecord()
 	if !ok {
@@ -588,7 +585,7 @@ func (w *world) foreignRemove() error {
 	return nil
 }
 
-// foreignAlike adds a customer that looks like a record of ours and has no key.
+// foreignAlike adds a customer without a key, similar to a record of ours.
 func (w *world) foreignAlike() error {
 	_, f, ok := w.anyRecord()
 	if !ok {
@@ -665,7 +662,7 @@ func (w *world) operatorLink() error {
 	})
 }
 
-// operatorApart says of records with one name and address that they are two payers.
+// operatorApart decides that records with one name and address are two payers.
 func (w *world) operatorApart() error {
 	p := w.anyProcess()
 	return w.as(p, func() error {
@@ -743,9 +740,8 @@ func (w *world) skewClock() error {
 	return nil
 }
 
-// stealLock lets another process run although one holds the connection, as on a
-// second machine or a file system whose locks lie (faults F61, F62). On a server, the lease of the one
-// that runs is over.
+// stealLock lets another process run although one holds the connection, as on a second machine or a file
+// system with broken locks (faults F61, F62). On a server, the running one's lease has ended.
 func (w *world) stealLock() error {
 	if len(w.procs) < 2 || w.procs[0].busy+w.procs[1].busy == 0 {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"payersync/connector/syncer"
 )
 
-// story is a short tale without chance, for placing crashes: every commit and
-// every call of it is a point where the process may die.
+// story is a short sequence without chance, for placing crashes: the process may die at every commit and
+// every call.
 type story struct {
 	name  string
 	small bool // pairs of crashes are placed as well
@@ -27,7 +27,7 @@ func (s story) plan() plan {
 
 const twoProcesses = "two processes"
 
-// do runs what cannot fail but by the crash that is placed.
+// do runs a step that fails only by the placed crash.
 func (w *world) do(err error) {
 	if err != nil {
 		w.violate("harness", "%v", err)
@@ -57,7 +57,7 @@ func (w *world) edits(edit func(*fields)) {
 	w.putRecord("R1", f)
 }
 
-// mandate moves the latest mandate of the first customer that has one.
+// mandate moves the latest mandate of the first customer with one.
 func (w *world) mandate(do func(*sandbox.Sandbox, string) error) {
 	for _, c := range w.service.Customers() {
 		if n := len(c.Mandates); n > 0 {
@@ -70,7 +70,7 @@ func (w *world) mandate(do func(*sandbox.Sandbox, string) error) {
 // once lets one fault strike the next request of an operation.
 func (w *world) once(op string, f fault) { w.strikes = append(w.strikes, strike{op: op, fault: f}) }
 
-// strike is a fault that is certain.
+// strike is a certain fault.
 type strike struct {
 	op    string
 	fault fault

@@ -11,16 +11,15 @@ import (
 	"payersync/connector/sandbox"
 )
 
-// drawnTroubles are the troubles that seeds draw: "all", "none", or the kinds by
-// name with commas between. It is the one place that turns them on; -troubles does
-// for one run.
+// drawnTroubles selects the troubles for seeds: "all", "none", or the kinds by name with commas between.
+// Nothing else turns them on, except -troubles for one run.
 const drawnTroubles = "none"
 
 // troubles is drawnTroubles, or what the command line says.
 var troubles = drawnTroubles
 
-// The kinds of trouble: a second model of the service's list and of those who read
-// it, and of the host. A fault strikes one request; a trouble lasts.
+// The kinds of trouble: a second model of the service's list, its readers, and the host. A fault affects one
+// request; a trouble lasts.
 const (
 	listEmpty   = "list empty"
 	listShort   = "list short"   // lists lack a random part
@@ -32,9 +31,9 @@ const (
 	copiedBack  = "copied back"  // the ledger's file is an older one, and nobody says so
 	lateLook    = "late look"    // another installation makes a customer for a record of ours right after the list was read
 
-	// The same as clockAhead over a source that is asked for what changed since a time
-	// that the clock gave. No part of all: until everything is read anew, which a
-	// connection does by its full_every and these worlds never do, edits are missed.
+	// The same as clockAhead over a source that reports changes since a time of that clock. It is not part of
+	// all: edits are missed until a full read. A connection makes one by its full_every, but these worlds
+	// never do.
 	positionAhead = "position ahead"
 )
 
@@ -44,7 +43,7 @@ var troubleKinds = []string{listEmpty, listShort, pagesLost, listKeyless, listBe
 // new customer is not found, and is not missing.
 const shortLag = 2 * time.Minute
 
-// trouble is one that a seed has drawn.
+// trouble is one drawn by a seed.
 type trouble struct {
 	kind   string
 	step   int           // the step before which it begins
@@ -56,7 +55,7 @@ type trouble struct {
 	points int64 // that a process lives on after its clock was put ahead
 }
 
-// spell is a view that has begun.
+// spell is an active view.
 type spell struct {
 	kind  string
 	view  sandbox.View
@@ -65,7 +64,7 @@ type spell struct {
 	until time.Time // zero while it has not begun
 }
 
-// named returns the kinds that a list of names, all or none stand for.
+// named returns the kinds meant by a list of names, all or none.
 func named(kinds string) []string {
 	switch kinds {
 	case "none", "":
@@ -82,8 +81,8 @@ func named(kinds string) []string {
 	return out
 }
 
-// drawTroubles gives two seeds of three one to three troubles of these kinds. It
-// has chance of its own, so that a seed without any has the story it always had.
+// drawTroubles gives two seeds of three one to three troubles of these kinds. It has a random source of its
+// own, so seeds without any keep their stories.
 func (p *plan) drawTroubles(kinds []string) {
 	p.strict = p.strict || len(kinds) > 0
 	r := rand.New(rand.NewPCG(p.seed, 7))
@@ -127,7 +126,7 @@ func drawView(r *rand.Rand, kind string) sandbox.View {
 	return sandbox.View{}
 }
 
-// befall lets the troubles of a step begin, and those end that do so by steps.
+// befall begins the troubles of a step, and ends those limited by steps.
 func (w *world) befall(n int) error {
 	for i, t := range w.plan.troubles {
 		if w.plan.without[t.kind] {
@@ -158,8 +157,8 @@ func (w *world) befall(n int) error {
 	return nil
 }
 
-// foreshadow lets the ledger see, before lists begin to lie, a customer that others
-// made for a record of ours to come; fulfil is its coming.
+// foreshadow lets the ledger see a customer, before lists become wrong, that others made for a record still
+// to come; fulfil adds the record.
 func (w *world) foreshadow(key string) error {
 	w.oracle.taint(key, "doubled")
 	if err := w.add(map[string]any{"name": "Payer " + key, "externalData": map[string]any{keyName: key}}); err != nil {
@@ -176,7 +175,7 @@ func (w *world) fulfil(key string) error {
 	return w.sync(w.anyProcess(), connector.RunSync)
 }
 
-// readers sets what the service shows just now: before every request that it serves.
+// readers sets the service's present view: before every request.
 func (w *world) readers(c call) {
 	var now sandbox.View
 	for i := range w.spells {
@@ -215,9 +214,8 @@ func (w *world) listsLie() bool {
 	return v != (sandbox.View{})
 }
 
-// putClockAhead lets a process meet a new record while its clock is ahead, and die
-// of something else meanwhile. Not while a restored ledger waits: no clock that
-// jumps can measure that.
+// putClockAhead lets a process read a new record while its clock is ahead, and die meanwhile. It does not do
+// so while a restored ledger waits: a jumping clock cannot measure that.
 func (w *world) putClockAhead(t trouble) error {
 	if time.Since(w.oracle.restoredTruly) < quarantine+2*maxSkew {
 		return nil
@@ -247,7 +245,7 @@ func (w *world) putClockRight() {
 	w.reach("trouble: the clock put right")
 }
 
-// copyBack puts an older ledger in place, as somebody does who copies the file.
+// copyBack puts an older ledger in place, like a person copying the file.
 func (w *world) copyBack() error {
 	if w.backup == nil || w.full {
 		return nil

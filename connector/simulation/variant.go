@@ -21,8 +21,8 @@ import (
 // variantSeeds is within how many seeds a weaker variant must be caught.
 const variantSeeds = 1000
 
-// variant is a weaker protocol in place of a part of the product. The zero value
-// is the product. Each exists to show that the oracle catches it.
+// variant is a weaker protocol in place of a part of the product. The zero value is the product. Each exists
+// to prove that the oracle catches it.
 type variant struct {
 	name         string
 	seed         uint64   // that caught it last, and is played first
@@ -45,8 +45,7 @@ func (v variant) wrap(w *world, c *billing.Client) syncer.Billing {
 	return v.remote(w, c)
 }
 
-// variants are the weaker protocols (FAULTS.md#weaker-protocols), and a few
-// of the rules that everything else rests on.
+// variants are the weaker protocols (FAULTS.md#weaker-protocols), and a few violations of the basic rules.
 var variants = []variant{
 	{name: "rebuild the body on retry", seed: 384, breaks: []string{"S1", "S3"}, remote: func(w *world, c *billing.Client) syncer.Billing { return rebuilding{c, w} }},
 	{name: "one list pass", seed: 2, breaks: []string{"S4"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return &onePass{Client: c} }},
@@ -75,18 +74,17 @@ var variants = []variant{
 	{name: "what was told is told for good", seed: 100, breaks: []string{"V5"}, amends: true, trigger: staleTellings},
 }
 
-// staleTellings tells for good that a key was removed.
+// staleTellings reports a removed key for good.
 const staleTellings = `CREATE TRIGGER stale_tellings BEFORE DELETE ON attention WHEN old.reason = 'key_removed'
 	BEGIN SELECT raise(IGNORE); END`
 
-// keylessAttempts notes no key with a create that leaves, so that it is under way for
-// its own record alone.
+// keylessAttempts stores creates without their keys, so each is under way for its own record alone.
 const keylessAttempts = `CREATE TRIGGER weaker AFTER INSERT ON attempts WHEN new.action = 'create'
 	BEGIN UPDATE attempts SET key_value = '' WHERE attempt_id = new.attempt_id; END`
 
-// spoil brings the variant's trigger into an open ledger, and unspoil removes it before the next
-// process opens the file: payersync refuses a file with a trigger of somebody else. Both use the
-// driver that package state has registered.
+// spoil installs the variant's trigger in an open ledger, and unspoil removes it before the next process
+// opens the file: payersync refuses a file with a foreign trigger. Both use the driver registered by package
+// state.
 func (v variant) spoil(path string) error { return v.exec(path, v.trigger) }
 
 func (v variant) unspoil(path string) error {
@@ -155,14 +153,14 @@ func (o *onePass) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCus
 	}
 }
 
-// blind takes the list for empty, so that nothing is found before a create.
+// blind sees an empty list, so it finds nothing before a create.
 type blind struct{ *billing.Client }
 
 func (b blind) Customers(context.Context) iter.Seq2[[]connector.RemoteCustomer, error] {
 	return func(func([]connector.RemoteCustomer, error) bool) {}
 }
 
-// hasty takes a list that broke off for the whole.
+// hasty takes a broken-off list for the whole.
 type hasty struct{ *billing.Client }
 
 func (h hasty) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCustomer, error] {
@@ -228,7 +226,7 @@ func applyAsItComes(p *process, body []byte) int {
 	return http.StatusOK
 }
 
-// applyUnlessOlder believes a delivery that says it is no older than the last.
+// applyUnlessOlder believes a delivery unless it is dated before the last.
 func applyUnlessOlder(p *process, body []byte) int {
 	mandate, at := textOf(body, "mandateId"), textOf(body, "occurredAt")
 	if at < p.w.newest[mandate] {
@@ -271,8 +269,7 @@ func drainUnordered(p *process) func(context.Context) (reconcile.DrainResult, er
 	}
 }
 
-// credulous takes whom a list lacks for gone, and asks nobody, where the list is of
-// a kind.
+// credulous takes customers missing from lists of one kind as deleted, without a read.
 type credulous struct {
 	*billing.Client
 	w      *world
@@ -302,8 +299,8 @@ func (t *credulous) Customer(ctx context.Context, id string) (connector.RemoteCu
 	return t.Client.Customer(ctx, id)
 }
 
-// presuming takes a list for one that shows keys: those it has read itself it puts
-// back, and of all others it believes that they have none.
+// presuming takes a list without keys for one with keys: it puts back the keys it has read itself, and
+// assumes that all others have none.
 type presuming struct {
 	*billing.Client
 	shown map[string]map[string]string
@@ -336,8 +333,7 @@ func (t *presuming) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteC
 	}
 }
 
-// resting reads no list within 15 minutes of two that it has read, and goes by the
-// last of them.
+// resting reads no list within 15 minutes of its last two, and uses the last of them.
 type resting struct {
 	*billing.Client
 	w     *world

@@ -61,7 +61,7 @@ type call struct {
 	at    time.Time // when it was sent
 }
 
-// lateCall is a request that its sender has given up and that still arrives.
+// lateCall is a request that still arrives after its sender gave it up.
 type lateCall struct {
 	due time.Time
 	c   call
@@ -89,7 +89,7 @@ func (x wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	defer w.fence()
-	// Requests that overlap arrive one after the other, in an order of their own.
+	// Overlapping requests arrive one after the other, in an order of their own.
 	w.sleep(time.Millisecond + time.Duration(c.page+1)*17*time.Microsecond)
 	if p.point() {
 		w.reach("crash before a call")
@@ -106,8 +106,8 @@ func (x wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	return w.carry(c, w.strike(c))
 }
 
-// endless reports whether the world has made more requests than any that ends:
-// what goes on for ever keeps its lease for ever (L4), and nothing gets through.
+// endless reports whether the world has made more requests than any finite story: an endless run keeps its
+// lease for ever (L4), and nothing gets through.
 func (w *world) endless() bool {
 	if w.requests.Add(1) <= maxRequests {
 		return false
@@ -167,8 +167,8 @@ func (c call) String() string {
 	return strings.TrimSpace(c.op + " " + id)
 }
 
-// strike draws what happens to a request. The draw is made whatever the weather,
-// so that a milder sky moves no other chance.
+// strike draws the fault of a request. It draws even in calm weather, so fewer faults do not change other
+// random choices.
 func (w *world) strike(c call) fault {
 	if at := slices.IndexFunc(w.strikes, func(s strike) bool { return s.op == c.op && (s.id == "" || s.id == c.id) }); at >= 0 && !w.healed {
 		defer func() { w.strikes = slices.Delete(w.strikes, at, at+1) }()
@@ -273,8 +273,7 @@ func (w *world) double(c call) {
 	w.serve(c)
 }
 
-// poisoned reports whether the request is about the record that the service
-// refuses for reasons of its own.
+// poisoned reports whether the request is about the record refused by the service for its own reasons.
 func (w *world) poisoned(c call) bool {
 	return w.plan.poison != "" && (c.op == "create" || c.op == "update") && keyOf(c.body) == w.plan.poison
 }
@@ -316,7 +315,7 @@ func (w *world) lost(c call, f fault) (*http.Response, error) {
 	return nil, context.Cause(c.req.Context())
 }
 
-// arrive lets the late requests that are due take effect, earliest first.
+// arrive lets the due late requests take effect, earliest first.
 func (w *world) arrive() {
 	slices.SortStableFunc(w.late, func(a, b lateCall) int { return a.due.Compare(b.due) })
 	for len(w.late) > 0 && !w.late[0].due.After(time.Now()) {
@@ -348,7 +347,7 @@ func truncated(resp *http.Response) *http.Response {
 	return resp
 }
 
-// brokenEnd is the end of a body whose connection was lost.
+// brokenEnd is the end of a body after a lost connection.
 type brokenEnd struct{}
 
 func (brokenEnd) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

@@ -34,7 +34,7 @@ const (
 	secondConnection = "beta" // its books come into being when a key is passed on to them
 	publicHook       = "http://localhost/webhooks/billing"
 
-	// What the connector is told; the faults stay within what it is built for.
+	// The connector's settings; the faults stay within its limits.
 	quarantine   = 15 * time.Minute
 	resendWithin = 15 * time.Minute
 	maxLate      = 2 * time.Minute  // how long a request may be under way
@@ -45,10 +45,9 @@ const (
 	maxRequests  = 20_000 // what one world needs at most, forty times over
 )
 
-// world is one simulated installation: the accounting system, the billing
-// service, the network between, and the processes of the connector that share
-// one ledger file. It lives in one testing/synctest bubble, whose clock is the
-// service's; the connector's is skewed against it.
+// world is one simulated installation: the accounting system, the billing service, the network between, and
+// the connector's processes with one ledger. It runs in one testing/synctest bubble on the service's clock;
+// the connector's clock is skewed against it.
 type world struct {
 	plan    plan
 	dir     string
@@ -106,7 +105,7 @@ type world struct {
 	bad      []violation
 }
 
-// violation is an invariant that did not hold.
+// violation is a broken invariant.
 type violation struct {
 	invariant string // S1, L2, …
 	detail    string
@@ -164,7 +163,7 @@ func newWorld(p plan, dir string, template template) (*world, error) {
 	return w, nil
 }
 
-// newLogger returns a logger at its most talkative, which the oracle reads.
+// newLogger returns a logger at the lowest level, read by the oracle.
 func newLogger(w *world) *logrus.Entry {
 	l := logrus.New()
 	l.SetLevel(logrus.TraceLevel)
@@ -172,7 +171,7 @@ func newLogger(w *world) *logrus.Entry {
 	return logrus.NewEntry(l)
 }
 
-// reader is where the log lines of the product go.
+// reader receives the product's log lines.
 type reader struct{ w *world }
 
 func (r reader) Write(line []byte) (int, error) {
@@ -202,7 +201,7 @@ func (w *world) client(base http.RoundTripper, retries int) (*billing.Client, er
 	})
 }
 
-// numbered tells the wire which list pass a page belongs to: passes overlap.
+// numbered adds the list pass of a page for the wire: passes overlap.
 type numbered struct {
 	syncer.Billing
 	w *world
@@ -224,7 +223,7 @@ func (n numbered) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCus
 // now is the connector's clock.
 func (w *world) now() time.Time { return time.Now().Add(w.skew) }
 
-// open starts the process over the ledger, wherever that is just now.
+// open starts the process over the ledger, at its present place.
 func (p *process) open() (err error) {
 	w := p.w
 	p.dead.Store(false)
@@ -316,22 +315,22 @@ func (p *process) commit(done bool) error {
 	return nil
 }
 
-// sleep is how the harness waits: the clock of the bubble moves only when nothing
-// else can run, so that what wakes next is the only one that runs.
+// sleep lets the harness wait: the bubble's clock moves only when nothing else can run, so the next goroutine
+// to wake runs alone.
 func (w *world) sleep(d time.Duration) {
 	w.fence()
 	time.Sleep(d)
 	w.fence()
 }
 
-// fence says to the race detector what the bubble's clock already grants: that
-// those who pass it do so one after the other.
+// fence tells the race detector the order guaranteed by the bubble's clock: goroutines pass it one after the
+// other.
 func (w *world) fence() {
 	w.order.Lock()
 	defer w.order.Unlock()
 }
 
-// point is a place where the process may die; it reports that it did.
+// point is a possible place for the process to die; it reports whether it did.
 func (p *process) point() (died bool) {
 	if p.dead.Load() {
 		return true
@@ -348,7 +347,7 @@ func (p *process) point() (died bool) {
 	return false
 }
 
-// burn counts a point down, on the process's own fuse and on that of the story.
+// burn counts a point down, on the process's own fuse and on the story's.
 func (p *process) burn() (out bool) {
 	if p.fuse.Load() > 0 && p.fuse.Add(-1) == 0 {
 		out = true
@@ -376,7 +375,7 @@ func (w *world) connection(b *books) syncer.Connection {
 	return syncer.Connection{Name: b.connection, Source: b, Info: info, Mapping: mappings[w.mapping]}
 }
 
-// allBooks are the books that have, or had, records.
+// allBooks returns the connections with present or former records.
 func (w *world) allBooks() []*books {
 	if len(w.second.records) == 0 {
 		return []*books{w.books}
@@ -403,7 +402,7 @@ func (w *world) closeAll() error {
 
 const fnvStart = 14695981039346656037
 
-// aside appends a line to the event log that is no part of the story.
+// aside appends a line outside of the story to the event log.
 func (w *world) aside(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
