@@ -73,6 +73,7 @@ var arrows = []arrow{
 	{"state/internal/elsewhere", "", ""},
 	{"state/internal/testdb", "state/internal/elsewhere", ""}, // in tests alone
 	{"state/statetest", "connector state state/internal/testdb", ""},
+	{"internal/longtest", "", ""},
 	{"configs", "", "connector mapping connector/accounting connector/accounting/csvfile connector/accounting/quickbooks connector/accounting/tryton connector/accounting/xero"},
 	{"cmd/payersync/guides", "", ""},
 	{"cmd/payersync/internal/usage", "", ""},

@@ -9,12 +9,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"payersync/internal/longtest"
 	"payersync/state/internal/testdb"
 )
 
 // twoRoles returns the addresses of a new database for the role that owns it and for one of nodes.
 func twoRoles(t *testing.T) (owner, node string) {
 	t.Helper()
+	if !testdb.OnPostgres() {
+		longtest.Story(t, longtest.Postgres)
+	}
 	owner, err := testdb.New()
 	if errors.Is(err, testdb.ErrMissing) {
 		t.Skip(err)

@@ -13,6 +13,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/accounting/sqltable/sqltabletest"
 	"payersync/connector/sandbox"
+	"payersync/internal/longtest"
 )
 
 // handmade are tables that somebody made at home. Customer 10 of 12 is inactive, 7 is a supplier.
@@ -66,41 +67,53 @@ func (w *world) with(config string, args ...string) result {
 	return p.wait()
 }
 
+// engine is a kind of database that books are kept in.
+type engine struct {
+	driver string // as the configuration of a source names it
+	open   func(testing.TB) sqltabletest.Database
+}
+
+var (
+	sqlite   = engine{"sqlite", sqltabletest.SQLite}
+	postgres = engine{"postgres", sqltabletest.Postgres.Database}
+	mysql    = engine{"mysql", sqltabletest.MariaDB.Database}
+)
+
 // From a database to its customers nobody opens an editor, and nobody sees a password.
 func TestADatabaseGoesFromInitToCustomers(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		statements []string
-		on         []func(testing.TB) sqltabletest.Database
+		on         []engine
 		creates    int
 		says       []string // what init says
 		holds      []string // what the mapping, the query and the configuration hold
 		customers  []string // what the service has in the end
 	}{
-		{"made at home", handmade(), []func(testing.TB) sqltabletest.Database{sqltabletest.SQLite, sqltabletest.Postgres.Database, sqltabletest.MariaDB.Database}, 10,
+		{"made at home", handmade(), []engine{sqlite, postgres, mysql}, 10,
 			[]string{"customers", "empty_customers", "iban 100% [not shown]", "The customers are in customers, by its name and columns.", `"id" identifies a customer: it is the primary key`, "updated_at holds the time of the last edit"},
 			[]string{"include: active && not is_supplier", "number: trim(customer_no)", `query_file: "customers.sql"`, `id: ["id"]`, `updated_at: "updated_at"`, "-- Not read: iban."},
 			[]string{"Baker 1 Ltd", "+441134960101", `"number":"K-12"`}},
-		{"made in German", german, []func(testing.TB) sqltabletest.Database{sqltabletest.SQLite, sqltabletest.Postgres.Database, sqltabletest.MariaDB.Database}, 3,
+		{"made in German", german, []engine{sqlite, postgres, mysql}, 3,
 			[]string{`"mandant" and "nummer" identify a customer together: it is the primary key`},
 			[]string{`include: lower(trim(status)) == "aktiv"`, `id: ["mandant", "nummer"]`},
 			[]string{"Elektro Müller", "2|100"}},
-		{"of Odoo", sqltabletest.Odoo, []func(testing.TB) sqltabletest.Database{sqltabletest.Postgres.Database}, 2,
+		{"of Odoo", sqltabletest.Odoo, []engine{postgres}, 2,
 			[]string{"These are the tables of Odoo", "The mapping for --source sql-odoo fits this database."},
 			[]string{"include: customer_rank > 0 && active", `query_file: "odoo.sql"`, `active: "active"`},
 			[]string{"Northwind Bakery Ltd", "accounts@northwind.example", "9 Ledger Road", "Bäckerei Grün", "+491711234567"}},
-		{"of Dolibarr", sqltabletest.Dolibarr, []func(testing.TB) sqltabletest.Database{sqltabletest.MariaDB.Database, sqltabletest.Postgres.Database}, 2,
+		{"of Dolibarr", sqltabletest.Dolibarr, []engine{mysql, postgres}, 2,
 			[]string{"These are the tables of Dolibarr"}, []string{"include: client in [1, 3] && active", "FROM llx_societe s", "region: FR "},
 			[]string{"Boulangerie Petit", "+33320000012", "Garage Noel", "CU2601-00004"}},
-		{"of Dolibarr with its own prefix", renamed(sqltabletest.Dolibarr, "llx_", "erp_"), []func(testing.TB) sqltabletest.Database{sqltabletest.MariaDB.Database}, 2,
+		{"of Dolibarr with its own prefix", renamed(sqltabletest.Dolibarr, "llx_", "erp_"), []engine{mysql}, 2,
 			[]string{"These are the tables of Dolibarr"}, []string{"FROM erp_societe s"}, []string{"Garage Noel"}},
-		{"of ERPNext", sqltabletest.ERPNext, []func(testing.TB) sqltabletest.Database{sqltabletest.MariaDB.Database}, 3,
+		{"of ERPNext", sqltabletest.ERPNext, []engine{mysql}, 3,
 			[]string{"These are the tables of ERPNext"}, []string{"include: active", "`tabDynamic Link`"},
 			[]string{"Saltmarsh Bakery Ltd", "Maureen Tideswell", "2 Loom Street", "ann@oak.example"}},
 	} {
-		for _, open := range tt.on {
-			d := open(t)
-			t.Run(tt.name+" in "+d.Driver, func(t *testing.T) {
+		for _, on := range tt.on {
+			t.Run(tt.name+" in "+on.driver, func(t *testing.T) {
+				d := on.open(t)
 				w := newWorld(t, nil, func(o *sandbox.Options) { o.ClientSecret = connector.NewSecret("sandbox-secret") })
 				d.Execute(t, tt.statements...)
 				dir := w.path("books")
@@ -346,6 +359,7 @@ func TestInitNamesOddRowsOfATableByTheirID(t *testing.T) {
 
 // Of a large table the first rows are planned, and all are counted.
 func TestInitPlansAPartOfALargeTableAndCountsAll(t *testing.T) {
+	longtest.Story(t, longtest.LargeFile)
 	t.Parallel()
 	w := newWorld(t, nil)
 	d := sqltabletest.SQLite(t)

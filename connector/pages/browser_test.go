@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"payersync/connector/pages"
+	"payersync/internal/longtest"
 )
 
 var screenshots = flag.String("screenshots", "", "a folder in which pictures of all pages are kept")
@@ -84,9 +85,10 @@ type tab struct {
 	noScript bool
 }
 
-// browse opens a window, or ends the test with the reason where there is no browser.
+// browse opens a window. It skips the test in a short run, and where there is no browser.
 func (h *house) browse(l look) *tab {
 	h.t.Helper()
+	longtest.Story(h.t, longtest.Browser)
 	browser, err := chromium()
 	if err != nil {
 		if os.Getenv("CI") != "" {

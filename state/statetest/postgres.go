@@ -5,13 +5,15 @@ import (
 	"os"
 	"testing"
 
+	"payersync/internal/longtest"
 	"payersync/state/internal/testdb"
 )
 
-// Postgres returns the address of a new database without tables, on the test binary's PostgreSQL. Without
-// PostgreSQL it skips the test, but never in CI.
+// Postgres returns the address of a new database without tables, on the test binary's PostgreSQL. It
+// skips the test in a short run. Without PostgreSQL it skips the test, too, but never in CI.
 func Postgres(t testing.TB) (dsn string) {
 	t.Helper()
+	needPostgres(t)
 	dsn, err := testdb.New()
 	if errors.Is(err, testdb.ErrMissing) && os.Getenv("CI") != "true" {
 		t.Skip(err)
@@ -20,6 +22,14 @@ func Postgres(t testing.TB) (dsn string) {
 		t.Fatal(err)
 	}
 	return dsn
+}
+
+// needPostgres skips a test in a short run, unless the run is one on PostgreSQL.
+func needPostgres(t testing.TB) {
+	t.Helper()
+	if !testdb.OnPostgres() {
+		longtest.Story(t, longtest.Postgres)
+	}
 }
 
 // Ask returns the one value of a query on a database that Postgres gave, as an account sees it.

@@ -68,10 +68,11 @@ type Pair struct {
 	pair *testdb.Pair
 }
 
-// NewPair starts a PostgreSQL server and its standby until the end of the test, and skips the test
-// if none is installed.
+// NewPair starts a PostgreSQL server and its standby until the end of the test. It skips the test
+// where Postgres does.
 func NewPair(t testing.TB) *Pair {
 	t.Helper()
+	needPostgres(t)
 	pair, err := testdb.NewPair()
 	if errors.Is(err, testdb.ErrMissing) && os.Getenv("CI") != "true" {
 		t.Skip(err)

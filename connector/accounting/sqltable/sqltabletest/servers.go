@@ -30,12 +30,14 @@ import (
 
 	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"payersync/internal/longtest"
 )
 
 // Postgres and MariaDB are the servers. Each starts with the first database that is asked for.
 var (
 	Postgres = &Server{
-		driver: "postgres", sqlDriver: "pgx", programs: []string{"initdb", "postgres", "timeout"},
+		need: longtest.Postgres, driver: "postgres", sqlDriver: "pgx", programs: []string{"initdb", "postgres", "timeout"},
 		setUp: func(d *Server) []string {
 			return []string{"initdb", "-D", d.data(), "-A", "scram-sha-256", "--pwfile", d.File("password"), "-U", Admin, "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"}
 		},
@@ -49,7 +51,7 @@ var (
 		first: "postgres",
 	}
 	MariaDB = &Server{
-		driver: "mysql", sqlDriver: "mysql", programs: []string{"mariadb-install-db", "mariadbd", "my_print_defaults", "timeout"},
+		need: longtest.MariaDB, driver: "mysql", sqlDriver: "mysql", programs: []string{"mariadb-install-db", "mariadbd", "my_print_defaults", "timeout"},
 		setUp: func(d *Server) []string {
 			return []string{"mariadb-install-db", "--no-defaults", "--datadir=" + d.data(), "--auth-root-authentication-method=normal", "--skip-test-db"}
 		},
@@ -75,6 +77,7 @@ const (
 
 // Server is one kind of server.
 type Server struct {
+	need                     string // what a test needs that asks for a database
 	driver, sqlDriver, first string
 	programs                 []string
 	setUp, run               func(*Server) []string
@@ -118,10 +121,11 @@ type Database struct {
 	Name   string
 }
 
-// Database makes an empty database. Where the server is not installed it skips the
-// test, but on CI it fails it.
+// Database makes an empty database. It skips the test in a short run. Where the server is
+// not installed it skips it, too, but on CI it fails it.
 func (d *Server) Database(t testing.TB) Database {
 	t.Helper()
+	longtest.Story(t, d.need)
 	d.once.Do(d.start)
 	switch {
 	case d.missing != "" && os.Getenv("CI") == "true":

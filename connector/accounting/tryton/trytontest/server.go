@@ -21,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"payersync/internal/longtest"
 )
 
 // User and Password are the administrator of every database.
@@ -58,10 +60,11 @@ func (s *Server) Stop() {
 	}
 }
 
-// Database makes a database without parties. Where Tryton is not installed it
-// skips the test, but on CI it fails it.
+// Database makes a database without parties. It skips the test in a short run. Where
+// Tryton is not installed it skips it, too, but on CI it fails it.
 func (s *Server) Database(t testing.TB) *Database {
 	t.Helper()
+	longtest.Story(t, longtest.Tryton)
 	s.once.Do(s.start)
 	switch {
 	case s.missing != "" && os.Getenv("CI") == "true":

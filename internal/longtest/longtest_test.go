@@ -1,0 +1,62 @@
+package longtest
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestStoryRunsOnlyWithTheSetting(t *testing.T) {
+	for value, runs := range map[string]bool{"": false, "0": false, "1": true} {
+		t.Setenv(Variable, value)
+		skipped := &recorder{TB: t}
+		func() {
+			defer func() { _ = recover() }() // Skipf ends the test
+			Story(skipped, Browser)
+			if !runs {
+				t.Errorf("%s=%q: the story ran", Variable, value)
+			}
+		}()
+		if got := skipped.reason; runs != (got == "") || !runs && !strings.Contains(got, "needs a browser; set PAYERSYNC_LONG=1") {
+			t.Errorf("%s=%q: skipped with %q", Variable, value, got)
+		}
+	}
+}
+
+// recorder stands in for a test that Story skips.
+type recorder struct {
+	testing.TB
+	reason string
+}
+
+func (r *recorder) Skipf(format string, args ...any) {
+	r.reason = fmt.Sprintf(format, args...)
+	panic(r.reason)
+}
+
+func TestSizesFollowTheFlagBeforeTheSetting(t *testing.T) {
+	tests := []struct {
+		name, value string
+		args        []string
+		want        int
+	}{
+		{"a short run", "", nil, 1},
+		{"a long run", "1", nil, 5},
+		{"a flag in a short run", "", []string{"-kills", "50"}, 50},
+		{"a flag in a long run", "1", []string{"-kills", "0"}, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv(Variable, tt.value)
+			flags := flag.NewFlagSet("test", flag.ContinueOnError)
+			kills := size(flags, "kills", 1, 5, "how often a process is killed")
+			if err := flags.Parse(tt.args); err != nil {
+				t.Fatal(err)
+			}
+			if got := kills(); got != tt.want {
+				t.Errorf("size %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
