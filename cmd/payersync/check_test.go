@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"payersync/connector/sandbox"
+	"payersync/internal/longtest"
 )
 
 func TestACheckGivesAHangingServiceUp(t *testing.T) {
@@ -90,6 +91,7 @@ func TestCheckWarnsOfAKeyThatIsNoConnectorType(t *testing.T) {
 }
 
 func TestAnAnswerMayTakeAsLongAsIsConfigured(t *testing.T) {
+	longtest.Story(t, longtest.Waiting)
 	t.Parallel()
 	w := newWorld(t, people(1), func(o *sandbox.Options) { o.Latency = 1500 * time.Millisecond })
 	w.edit("payersync.yaml", "billing:\n", "billing:\n  request_timeout: 1s\n")

@@ -18,16 +18,18 @@ import (
 	"testing"
 	"time"
 
+	"payersync/internal/longtest"
 	"payersync/state"
 )
 
-// The long mode: go test ./cmd/payersync -run RandomClicks -clicks 10000 -kills 50
+// The long mode: PAYERSYNC_LONG=1 go test ./cmd/payersync -run RandomClicks -clicks 10000 -kills 50
 var clicks = flag.Int("clicks", 300, "how many links and buttons of the pages are pressed at random")
 
 // An admin presses whatever there is on the pages, in no order, while the process that shows them
 // is killed again and again. No signing link ever reaches the browser that the audit log does not
 // know of, whatever the moment of the kill.
 func TestRandomClicksShowNoSigningLinkThatTheLogDoesNotKnow(t *testing.T) {
+	longtest.Story(t, longtest.Processes)
 	t.Parallel()
 	w := newWorld(t, people(30))
 	w.finish("backfill", "--yes")
@@ -35,7 +37,7 @@ func TestRandomClicksShowNoSigningLinkThatTheLogDoesNotKnow(t *testing.T) {
 	shown, pressed, killed, statuses := map[string]int{}, 0, 0, map[int]int{}
 	for pressed < *clicks || len(shown) == 0 && pressed < 20*(*clicks) {
 		b := w.openPages(random)
-		until := pressed + *clicks / *kills + 1
+		until := pressed + *clicks/kills() + 1
 		if random.IntN(2) == 0 { // some are killed while they answer
 			wait := time.Duration(random.Int64N(int64(300 * time.Millisecond)))
 			time.AfterFunc(wait, func() { _ = b.process.cmd.Process.Kill() })

@@ -64,7 +64,7 @@ type movingBooks struct {
 func (k *movingBooks) killed(args ...string) {
 	k.t.Helper()
 	undo, inside := slices.Contains(args, "--undo"), 0
-	for range *kills {
+	for range kills() {
 		if undo && !k.moveOf().Moved {
 			break // an undo was killed after its last commit: there is nothing more to take back
 		}

@@ -12,6 +12,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/sandbox"
+	"payersync/internal/longtest"
 )
 
 // messy is an export as people send them: Windows-1252, titles and a total, customers in three
@@ -203,6 +204,7 @@ func TestAMessyExportGoesFromInitToCustomers(t *testing.T) {
 
 // A plan of all rows of a large file takes minutes, so its first rows are planned and all are counted.
 func TestOfALargeFileTheFirstRowsArePlannedAndAllAreCounted(t *testing.T) {
+	longtest.Story(t, longtest.LargeFile)
 	t.Parallel()
 	m := messyExport(mostTried + 300)
 	w, file := exported(t, m)

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"payersync/internal/longtest"
 )
 
 // A backfill of 60 under a slow limit is interrupted at ten moments of its writes, each time
@@ -19,6 +21,7 @@ import (
 //
 // covers F01, F67, S1, S2, S3
 func TestAfterCtrlCNoWriteLeaves(t *testing.T) {
+	longtest.Story(t, longtest.Processes)
 	t.Parallel()
 	rows := people(60)
 	w := newWorld(t, rows)

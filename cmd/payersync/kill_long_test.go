@@ -15,12 +15,13 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/sandbox"
+	"payersync/internal/longtest"
 	"payersync/state"
 )
 
 // The longest mode, a thousand kills in minutes:
 //
-//	go test ./cmd/payersync -run KillNineOfAny -any-kills 1000 -timeout 0 -v
+//	PAYERSYNC_LONG=1 go test ./cmd/payersync -run KillNineOfAny -any-kills 1000 -timeout 0 -v
 var anyKills = flag.Int("any-kills", 12, "how often a process of any command is killed")
 
 // worldKills is how many kills one installation takes before its books are closed.
@@ -34,6 +35,7 @@ const worldKills = 100
 //
 // covers F01, F02, F05, F10, F39, F67, L1, L2, L3, S1, S2, S3, S10, S16
 func TestKillNineOfAnyCommandLosesAndDoublesNothing(t *testing.T) {
+	longtest.Story(t, longtest.Processes)
 	t.Parallel()
 	random, began, done := seeded(t), time.Now(), map[string]int{}
 	for left := *anyKills; left > 0 && !t.Failed(); left -= worldKills {
@@ -286,6 +288,7 @@ func (k *killing) expectALinkOrAReason() {
 //
 // covers F01, V3
 func TestACreateThatWasCutOffFiveTimesIsTold(t *testing.T) {
+	longtest.Story(t, longtest.Processes)
 	t.Parallel()
 	w := newWorld(t, people(1))
 	var under atomic.Int64

@@ -13,18 +13,19 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/sandbox"
+	"payersync/internal/longtest"
 	"payersync/state"
 )
 
 // The long mode, for releases and nights:
 //
-//	go test ./cmd/payersync -run KillNine -kills 50
+//	PAYERSYNC_LONG=1 go test ./cmd/payersync -run KillNine -kills 50
 //
 // With -kill-seed the kills of a run that failed come at the same places again,
 // as far as two processes ever do the same twice.
 var (
-	kills    = flag.Int("kills", 5, "how often a process is killed")
-	killRows = flag.Int("kill-rows", defaultKillRows, "rows of the backfill that is killed")
+	kills    = longtest.Int("kills", 2, 5, "how often a process is killed")
+	killRows = longtest.Int("kill-rows", 200, defaultKillRows, "rows of the backfill that is killed")
 	killSeed = flag.Uint64("kill-seed", 0, "seed of the kill moments; 0 draws one")
 )
 
@@ -36,7 +37,7 @@ var (
 // covers F01, F02, F67, L1, L2, S1, S2, S3, S16
 func TestKillNineNeverMakesACustomerTwice(t *testing.T) {
 	t.Parallel()
-	rows := people(*killRows)
+	rows := people(killRows())
 	for i := range rows {
 		if i%2 == 1 {
 			rows[i].Email = "" // nobody to ask for a mandate
@@ -45,13 +46,13 @@ func TestKillNineNeverMakesACustomerTwice(t *testing.T) {
 	w := newWorld(t, rows)
 	random := seeded(t)
 	began, inside := time.Now(), 0
-	for range *kills {
-		if w.killDuring(w.moment(random, 3**killRows/2 / *kills), "backfill", "--yes") { // half of the rows are two writes, the others one
+	for range kills() {
+		if w.killDuring(w.moment(random, 3*killRows()/2/kills()), "backfill", "--yes") { // half of the rows are two writes, the others one
 			inside++
 		}
 	}
 	w.finish("backfill", "--yes")
-	t.Logf("%d of %d kills came inside a run; %d rows took %d writes and %v", inside, *kills, len(rows), w.box.Writes(), time.Since(began).Round(time.Millisecond))
+	t.Logf("%d of %d kills came inside a run; %d rows took %d writes and %v", inside, kills(), len(rows), w.box.Writes(), time.Since(began).Round(time.Millisecond))
 
 	w.expectOnePerRow(rows)
 	w.expectIdenticalCreates()
@@ -67,11 +68,12 @@ func TestKillNineNeverMakesACustomerTwice(t *testing.T) {
 //
 // covers F01, F05, F10, F67, L1, S1, S3, S6, S16
 func TestKillNineDuringSyncsEndsInTheLastExport(t *testing.T) {
+	longtest.Story(t, longtest.Processes)
 	t.Parallel()
 	w := newWorld(t, nil)
 	random, inside := seeded(t), 0
 	var rows []row
-	for round := range *kills {
+	for round := range kills() {
 		rows = people(20 * (round + 1))
 		for i := range rows {
 			rows[i].Phone = fmt.Sprintf("01632 9%05d", random.IntN(3)) // two of three change with each export
@@ -82,7 +84,7 @@ func TestKillNineDuringSyncsEndsInTheLastExport(t *testing.T) {
 		}
 	}
 	w.finish("sync", "--yes")
-	t.Logf("%d of %d kills came inside a run", inside, *kills)
+	t.Logf("%d of %d kills came inside a run", inside, kills())
 
 	w.expectOnePerRow(rows)
 	w.expectIdenticalCreates()
@@ -98,15 +100,16 @@ func TestKillNineDuringSyncsEndsInTheLastExport(t *testing.T) {
 //
 // covers F01, F39, F67, L2, L3, S1, S3, S10, S16
 func TestKillNineOfServeLosesNoWebhookAndDoublesNoCustomer(t *testing.T) {
+	longtest.Story(t, longtest.Processes)
 	t.Parallel()
 	rows := people(150)
 	w := newWorld(t, rows, func(o *sandbox.Options) { o.Latency = time.Millisecond })
 	w.edit("payersync.yaml", "mapping: mapping.yaml}", `mapping: mapping.yaml, schedule: "@yearly"}`)
 	w.edit("payersync.yaml", "max_creates: 20", "max_creates: 1000")
 	random, acknowledged := seeded(t), map[string]bool{}
-	for round := range *kills {
+	for round := range kills() {
 		serve := w.serve()
-		come, began, told := w.moment(random, 2*len(rows) / *kills), time.Now(), 0
+		come, began, told := w.moment(random, 2*len(rows)/kills()), time.Now(), 0
 		eventually(t, "the moment to kill", func() bool {
 			told++
 			if id := fmt.Sprintf("round-%d-%d", round, told); w.signAndTell(random, id) {
@@ -119,7 +122,7 @@ func TestKillNineOfServeLosesNoWebhookAndDoublesNoCustomer(t *testing.T) {
 			t.Fatalf("serve ended by itself with %d:\n%s", r.code, r.errOut)
 		}
 	}
-	t.Logf("%d webhooks were acknowledged and %d customers made between %d kills", len(acknowledged), len(w.box.Customers()), *kills)
+	t.Logf("%d webhooks were acknowledged and %d customers made between %d kills", len(acknowledged), len(w.box.Customers()), kills())
 	for _, d := range w.inbox() {
 		delete(acknowledged, withoutHash(d.DeliveryKey))
 	}

@@ -13,12 +13,13 @@ import (
 
 	"filippo.io/age"
 
+	"payersync/internal/longtest"
 	"payersync/state/statetest"
 )
 
 // Backups while a backfill writes, for releases and nights:
 //
-//	go test ./cmd/payersync -run BackupWhileABackfill -backups 200 -timeout 0 -v
+//	PAYERSYNC_LONG=1 go test ./cmd/payersync -run BackupWhileABackfill -backups 200 -timeout 0 -v
 var backupCount = flag.Int("backups", 3, "how many backups are made while backfills write")
 
 // A backup that is made while a backfill writes is whole, wherever the backfill is. Put
@@ -27,6 +28,7 @@ var backupCount = flag.Int("backups", 3, "how many backups are made while backfi
 //
 // covers F64, F65, L1, S1, S16
 func TestABackupWhileABackfillWritesIsWholeAndDoublesNobody(t *testing.T) {
+	longtest.Story(t, longtest.Processes)
 	t.Parallel()
 	made, began := 0, time.Now()
 	for made < *backupCount && !t.Failed() {

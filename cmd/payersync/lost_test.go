@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"payersync/connector/sandbox"
+	"payersync/internal/longtest"
 )
 
 const linkCalls = "/api/customers/*/directdebitmandates"
@@ -69,6 +70,7 @@ func TestALostLinkOfACancelledMandateIsNotAskedForAgain(t *testing.T) {
 //
 // covers F01, F58, F132
 func TestKillNineWhileLinksAreFetchedMakesNoSecondMandate(t *testing.T) {
+	longtest.Story(t, longtest.Processes)
 	t.Parallel()
 	rows := people(60)
 	w := newWorld(t, rows)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -19,10 +18,11 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/sandbox"
+	"payersync/internal/longtest"
 	"payersync/state"
 )
 
-var knownCustomers = flag.Int("known-customers", 500, "customers that the service has before payersync comes")
+var knownCustomers = longtest.Int("known-customers", 60, 500, "customers that the service has before payersync comes")
 
 // matchedMapping writes the key on customers that have none.
 const matchedMapping = `version: 1
@@ -281,7 +281,7 @@ func (f *firstDay) strangers(all []sandbox.Customer) map[string]string {
 // covers F117
 func TestAServiceThatHasTheCustomersIsLinkedInSevenCommands(t *testing.T) {
 	t.Parallel()
-	f := newFirstDay(t, *knownCustomers)
+	f := newFirstDay(t, knownCustomers())
 	strangers := f.strangers(f.w.box.Customers())
 	took := func(code int, args ...string) {
 		t.Helper()

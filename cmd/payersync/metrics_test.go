@@ -19,6 +19,7 @@ import (
 
 	"payersync/connector/metrics"
 	"payersync/connector/sandbox"
+	"payersync/internal/longtest"
 	"payersync/state"
 )
 
@@ -211,6 +212,7 @@ func expectInTable(t *testing.T, text string) {
 // A backfill of another process writes while the metrics are read again and again: every
 // page is whole, and what grows never shrinks.
 func TestTheMetricsAreReadWhileABackfillWrites(t *testing.T) {
+	longtest.Story(t, longtest.Processes)
 	t.Parallel()
 	const n = 60
 	w := newWorld(t, people(n))

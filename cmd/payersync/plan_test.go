@@ -13,6 +13,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector/office"
 	"payersync/connector/syncer"
+	"payersync/internal/longtest"
 	"payersync/state"
 )
 
@@ -54,6 +55,7 @@ func TestAPlanIsPrintedAsOneDocument(t *testing.T) {
 //
 // covers F19
 func TestAPlanIsNotHeldInMemoryToBePrinted(t *testing.T) {
+	longtest.Story(t, longtest.LargeFile)
 	const most = 3 << 20
 	rows := people(2000)
 	for i := range rows {

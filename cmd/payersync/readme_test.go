@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"payersync/internal/longtest"
 )
 
 // sandboxAddress is where the README's sandbox listens.
@@ -33,18 +35,12 @@ var playedByCI = []string{"go run ./cmd/payersync demo", "go test ./..."}
 // a checkout of its own with an export in it. Where a command asks, it is told yes, or what it offers.
 func TestTheReadmeAndTheGuidesAreWalked(t *testing.T) {
 	t.Parallel()
-	alone(t)
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(readme) > 10_000 {
 		t.Errorf("the README has %d bytes; what is long belongs into a guide", len(readme))
-	}
-	checkout := checkedOut(t)
-	export, err := os.ReadFile("../../configs/quickstart/customers.csv")
-	if err := errors.Join(err, os.WriteFile(filepath.Join(checkout, "Customers Harbour Books Ltd.csv"), export, 0o600)); err != nil {
-		t.Fatal(err)
 	}
 	var lines []string
 	for _, line := range shellLines(string(readme)) {
@@ -63,6 +59,13 @@ func TestTheReadmeAndTheGuidesAreWalked(t *testing.T) {
 	lines = slices.Concat([]string{lines[build]}, lines[:build], lines[build+1:])
 	if len(lines) < 4 {
 		t.Fatalf("only %d lines of the README were found: %q", len(lines), lines)
+	}
+	longtest.Story(t, "a build, and the address of the README's sandbox")
+	alone(t)
+	checkout := checkedOut(t)
+	export, err := os.ReadFile("../../configs/quickstart/customers.csv")
+	if err := errors.Join(err, os.WriteFile(filepath.Join(checkout, "Customers Harbour Books Ltd.csv"), export, 0o600)); err != nil {
+		t.Fatal(err)
 	}
 	expectEnds(t, "README", lines, walk(t, checkout, lines), map[string]int{"./payersync backfill": exitAttention})
 	walkGuides(t, filepath.Join(checkout, "payersync"))

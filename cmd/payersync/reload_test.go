@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"payersync/connector/sandbox"
+	"payersync/internal/longtest"
 	"payersync/state"
 )
 
@@ -220,6 +221,7 @@ func (w *world) expectWrong(name, says string) {
 
 // Nobody signals: the file is seen to have changed, and so is a secret that it names.
 func TestAChangedFileAndAChangedSecretAreSeenWithoutASignal(t *testing.T) {
+	longtest.Story(t, longtest.Waiting)
 	t.Parallel()
 	w := newWorld(t, people(1))
 	w.expect(exitDone, "sync")

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"payersync/connector/sandbox"
+	"payersync/internal/longtest"
 	"payersync/state"
 )
 
@@ -111,6 +112,7 @@ func (h *hail) taken(ctx context.Context, body []byte) bool {
 //
 // covers F41, F180
 func TestNoWebhookIsRefusedOrLostWhileTheSecretIsReplaced(t *testing.T) {
+	longtest.Story(t, longtest.Processes)
 	t.Parallel()
 	w := rotating(t)
 	w.expect(exitDone, "webhooks", "subscribe")

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"payersync/internal/longtest"
 )
 
 // A real spreadsheet opens the hand-over file: it takes no cell for a formula, and shows every
@@ -22,6 +24,7 @@ import (
 //
 // covers F52
 func TestASpreadsheetOpensTheHandoverFile(t *testing.T) {
+	longtest.Story(t, "LibreOffice")
 	t.Parallel()
 	soffice, err := exec.LookPath("soffice")
 	if err != nil {

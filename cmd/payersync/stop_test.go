@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"payersync/internal/longtest"
 	"payersync/state"
 	"strings"
 	"sync/atomic"
@@ -152,6 +153,7 @@ func (w *world) page(path string) int {
 //
 // covers F59, F60, V4
 func TestALockedLedgerIsAnswered503AndServedAgainWithoutARestart(t *testing.T) {
+	longtest.Story(t, longtest.Waiting)
 	t.Parallel()
 	w := newWorld(t, people(1))
 	w.expect(exitDone, "sync")
