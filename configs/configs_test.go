@@ -166,8 +166,7 @@ func TestReadmeNamesEveryShippedFile(t *testing.T) {
 	}
 }
 
-// That each has the labels it is asked for, and that all can be parsed, is looked at in
-// .ci/promql, with Prometheus' own parsers.
+// .ci/promql checks the labels and the syntax, with Prometheus' own parsers.
 func TestRulesAndDashboardNameMetricsThatThereAre(t *testing.T) {
 	t.Parallel()
 	table, err := os.ReadFile("prometheus/metrics.md")

@@ -112,8 +112,8 @@ var (
 	test  = regexp.MustCompile(`^(Test|Fuzz|Example)`)
 )
 
-// coverage returns the tests that cover each row, in the order of the files, and
-// a sentence for every tag that stands above no test.
+// coverage returns the tests of each row, in the order of the files, and a sentence for every tag without a
+// test below it.
 func coverage(files []goFile) (covered map[string][]string, problems []string) {
 	slices.SortFunc(files, func(a, b goFile) int { return strings.Compare(a.name, b.name) })
 	covered = map[string][]string{}

@@ -27,9 +27,8 @@ const module = "payersync"
 // for one folder; "*" in to for every product package.
 type arrow struct{ pkg, to, inTests string }
 
-// arrows is the direction of imports, one line per package; the first line that
-// fits counts. A folder without a line fails, so that a new package is entered
-// here before it is built upon.
+// arrows is the direction of imports, one line per package; the first fitting line counts. A folder without a
+// line fails, so a new package needs an entry here first.
 var arrows = []arrow{
 	{"connector", "", ""},
 	{"connector/accounting", "connector", ""},
@@ -86,8 +85,8 @@ var arrows = []arrow{
 	{"cmd/payersync", "*", ""},
 }
 
-// stdOnly are the packages that everything else is built on, or that only carry
-// files: outside this module they import the standard library alone.
+// stdOnly are the base packages, and those that only carry files: outside this module they import the
+// standard library alone.
 var stdOnly = []string{"connector", "connector/protocol", "configs", "cmd/payersync/guides"}
 
 // guard keeps an outside package, and those below it, to a few of ours.
@@ -287,8 +286,8 @@ type goFile struct {
 	syntax    *ast.File
 }
 
-// parseModule parses every Go file that the go command would see, whatever its
-// build constraints, so that an arrow cannot hide behind a platform.
+// parseModule parses every Go file visible to the go command, whatever its build constraints, so no arrow can
+// hide behind a platform.
 func parseModule(root fs.FS) ([]goFile, error) {
 	var files []goFile
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {

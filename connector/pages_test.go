@@ -18,13 +18,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A comment or a page may name a page as it lies from the citing file, as it lies
-// from the root of the repository, or by as much of its path as only one page has:
+// A comment or a page may name a page by its path from the citing file, by its path from the root of the
+// repository, or by a unique part of its path:
 //
 //	FAULTS.md, connector/RULES.md#freeze-then-send, accounting/README.md
 //
-// A Markdown link goes from the citing page, as a browser takes it. Whoever has
-// the repository has everything that is named in it.
+// A Markdown link is relative to the citing page, as in a browser. So the repository contains everything it
+// names.
 func TestEveryPageThatIsNamedIsThere(t *testing.T) {
 	t.Parallel()
 	root := os.DirFS("..")
@@ -144,8 +144,7 @@ var (
 // the rows that the simulation names; of anything else all of it.
 type citing struct{ name, text string }
 
-// textsOf reads every file in which people are told where to look. What lies in
-// testdata is for tests to read.
+// textsOf reads every file that may refer people to a page. Files in testdata are for tests.
 func textsOf(root fs.FS) ([]citing, error) {
 	files, err := parseModule(root)
 	if err != nil {

@@ -116,14 +116,14 @@ func withoutDirectives(group *ast.CommentGroup) string {
 	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "\t") }), "\n")
 }
 
-// What a new text may have at most: relative words a sentence, inverted openings and long sentences in percent.
+// Limits of a new text: relative words a sentence, inverted openings and long sentences in percent.
 var (
 	goalOfMarkdown = [3]float64{0.40, 2, 4}
 	goalOfComments = [3]float64{0.35, 0.5, 10}
 )
 
-// TestOurEnglishGetsNoHarder compares every text with the figures that are kept of it. A text
-// that is better than its figures may have them written anew, with -prose; none may get worse.
+// TestOurEnglishGetsNoHarder compares every text with its stored figures. No text may get worse; -prose
+// stores better figures.
 func TestOurEnglishGetsNoHarder(t *testing.T) {
 	t.Parallel()
 	all := proseOf(t, os.DirFS(".."))

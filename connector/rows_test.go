@@ -13,9 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// row is one line of a table of FAULTS.md that begins with a number: a fault to
-// survive (F), an invariant of safety (S), liveness (L) or visibility (V), or a
-// goal (G).
+// row is one numbered line of a table of FAULTS.md: a fault to survive (F), an invariant of safety (S),
+// liveness (L) or visibility (V), or a goal (G).
 type row struct {
 	id, what string
 	places   []string // where it is seen to: a package, or a name in one
@@ -155,8 +154,7 @@ func declarations(files []goFile) map[string]map[string]bool {
 	return out
 }
 
-// misplaced returns a sentence for every place that is not there, and for every
-// row that names none.
+// misplaced returns a sentence for every place that does not exist, and for every row without one.
 func misplaced(rows []row, declared map[string]map[string]bool) (problems []string) {
 	for _, r := range rows {
 		if len(r.places) == 0 && r.untested == "" && !r.goal() {

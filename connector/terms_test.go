@@ -69,8 +69,8 @@ func otherWordsIn(text string) []string {
 	return all
 }
 
-// literals are the texts in a Go file: string literals with a space in them, or a capital first
-// letter, that are no SQL, no tag and no path of an import.
+// literals are the texts in a Go file: string literals with a space or a capital first letter, except SQL,
+// tags and import paths.
 func literals(t *testing.T, name string, source []byte) []string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), name, source, 0)

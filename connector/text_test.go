@@ -12,7 +12,7 @@ import (
 // kept reports whether any database keeps the text.
 func kept(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }
 
-// Texts that databases disagree about, and some that all of them take.
+// Texts treated differently by databases, and some treated alike by all.
 var oddTexts = []string{
 	"", "a", "Zoë", "\ufffd", "a\x1fb", strings.Repeat("x", connector.MaxIndexed), strings.Repeat("é", connector.MaxIndexed/2),
 	"\x00", "a\x00b", "a\x00c", "\xff", "a\xc3", "a\xe2\x28\xa1", strings.Repeat("x", connector.MaxIndexed+1), strings.Repeat("é", connector.MaxIndexed),

@@ -8,7 +8,7 @@ import (
 	"payersync/connector"
 )
 
-// Whoever cannot be sent is known by a name all the same.
+// Records that cannot be sent still have a name.
 func TestALabelAsksEachRuleOnItsOwn(t *testing.T) {
 	t.Parallel()
 	const standard = `version: 1

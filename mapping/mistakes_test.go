@@ -94,8 +94,8 @@ func TestTheCommonestMistakesNameTheirCure(t *testing.T) {
 // toType is what tells a person what to write or do.
 var toType = regexp.MustCompile(`did you mean "|; (?:put|save|remove|write|use|give|pick|start|add|compare|payersync) |remove the |such as [A-Z]|the choices are: |the fields are |, as in \S|that begin with -|what is known here: |compare with a fixed one: `)
 
-// checkCures holds every message about a file against what it has to say: where,
-// and what to write. What it says to write is written, and must be right.
+// checkCures checks every message about a file for the place and the correction. It applies the correction,
+// which must be right.
 func checkCures(t *testing.T, title, file string) {
 	t.Helper()
 	for _, p := range problemsOf(t, file) {

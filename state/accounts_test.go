@@ -118,7 +118,7 @@ func TestAnAccountThatIsNotThereIsNotMadeByOpeningIt(t *testing.T) {
 	}
 }
 
-// Of all that change an account over the same version, one does.
+// Of several changes of an account over the same version, one succeeds.
 func TestOfChangesOverOneVersionOneIsKept(t *testing.T) {
 	t.Parallel()
 	s, _ := aServer(t, 8)

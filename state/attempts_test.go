@@ -76,7 +76,7 @@ func TestAnAttemptEndsOnce(t *testing.T) {
 	}
 }
 
-// A change that was attempted, never left and is dropped leaves its attempt where it is.
+// Dropping an attempted change that never left keeps its attempt.
 func TestWhatWasAttemptedIsDroppedWithoutItsAttempt(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

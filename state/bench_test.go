@@ -97,8 +97,8 @@ func (d *desk) writerPool(t testing.TB) *sql.DB {
 
 const benchPage = 500
 
-// benchRecords is how many records a benchmark's ledger has; PAYERSYNC_BENCH_RECORDS sets it
-// to less, where only that they run is looked at.
+// benchRecords is the number of records in a benchmark's ledger. PAYERSYNC_BENCH_RECORDS lowers it for a mere
+// test run.
 var benchRecords = func() int {
 	if n, err := strconv.Atoi(os.Getenv("PAYERSYNC_BENCH_RECORDS")); err == nil && n >= 2*benchPage {
 		return n
@@ -180,8 +180,8 @@ func BenchmarkUnchangedRead(b *testing.B) {
 	b.ReportMetric(records/b.Elapsed().Seconds(), "records/s")
 }
 
-// logSize returns how long the log is. A reader keeps that of a file from being begun anew, so that it
-// only grows until the test ends; that of a server is all that was ever written to it.
+// logSize returns the length of the log. A reader keeps a file's log from being restarted, so it only grows
+// until the test ends. A server's counts all writes ever made.
 func (d *desk) logSize(b *testing.B) (bytes int64) {
 	b.Helper()
 	if !d.below.isFile() {

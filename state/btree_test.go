@@ -17,10 +17,9 @@ type leaves struct {
 	rowID   string   // the column that is the row's number; "" for none
 }
 
-// each hands over what each row holds; of a text or a box a byte at its beginning, one in the
-// middle and one at its end, of 0 and 1 the byte that tells them apart, and of NULL and an
-// empty text nothing. Rows on inner pages, where tables without numbers have a few, are left
-// out.
+// each passes parts of each row's values to do: of a text or a box a byte at its beginning, one in the middle
+// and one at its end, of 0 and 1 the byte that differs, and nothing of NULL and an empty text. It omits rows
+// on inner pages, where tables without numbers have a few.
 func (l leaves) each(page int, do func(row []kept)) {
 	start := (page - 1) * l.pageSize()
 	head := start

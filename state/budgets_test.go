@@ -102,8 +102,7 @@ func TestPlaceOfARequestInFlightIsGivenBackOrRunsOut(t *testing.T) {
 	}
 }
 
-// A process that slept through its request's time has lost its place, and must not
-// give away that of the next one.
+// A process that slept through its request's time has lost its place, and must not release the next one's.
 func TestPlaceThatRanOutIsNotGivenBackForAnother(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -488,7 +488,7 @@ func TestALedgerIsNotCarriedOverAnythingNorFromUnderAnybody(t *testing.T) {
 	})
 }
 
-// Whoever has either side open learns of it with its next write.
+// A process with either side open learns of it at its next write.
 func TestAProcessThatHasALedgerOpenCannotWriteToItOnceItWasCarried(t *testing.T) {
 	t.Parallel()
 	journeys(t, func(t *testing.T, d *desk, to Options) {

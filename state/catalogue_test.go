@@ -173,8 +173,8 @@ var (
 	different = strings.NewReplacer("<>", "!=")
 )
 
-// condition is c without what the two spell differently: brackets, spaces, types, and lists. What
-// is compared is so not how OR and AND nest.
+// condition is c without the engines' differences in spelling: brackets, spaces, types, and lists. So it does
+// not compare the nesting of OR and AND.
 func condition(c string) string {
 	c = different.Replace(spelling.ReplaceAllString(c, ""))
 	c = anyOf.ReplaceAllString(c, "$1={$2}")

@@ -66,7 +66,7 @@ func lawless() (statements []string) {
 	return statements
 }
 
-// What a person types is kept as every database keeps it, and the chain is of what is kept.
+// Typed text is stored like in every database, and the chain covers the stored form.
 func TestTheLogsHoldTogetherWhateverTheyTell(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -113,7 +113,7 @@ type history struct {
 	rows     int
 }
 
-// observe saves a status that was read, alone or in a write that fails after it.
+// observe saves a status from a read, alone or in a write that fails after it.
 func (h *history) observe(t *rapid.T) {
 	id := h.customer + rapid.SampledFrom([]string{"-m1", "-m2", "-m3"}).Draw(t, "mandate")
 	status := rapid.SampledFrom(statuses).Draw(t, "status")

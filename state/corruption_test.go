@@ -17,9 +17,9 @@ import (
 	"payersync/connector"
 )
 
-// unchecked are the columns whose values nothing vouches for: SQLite has no page
-// checksums, and these are in no index, or of some rows only, under no CHECK, sealed or
-// chained. The rest of the ledger is covered: a flipped bit in it is reported.
+// unchecked are the columns with undetectable changes: SQLite has no page checksums, and these are in no
+// index, or of some rows only, under no CHECK, sealed or chained. In all other columns a flipped bit is
+// reported.
 var unchecked = []string{
 	"ledger.ticket", "ledger.restored_at", "ledger.identity", "ledger.commits", "ledger.put_back_at", "ledger.billing_address",
 	"ledger.billing_credentials", "ledger.config_problem", "ledger.config_problem_since", "ledger.restart_needed", "ledger.clock_back_at", "ledger.carried", "ledger.carried_at", "ledger.carried_place",
@@ -294,9 +294,9 @@ func unlisted(columns []string) (out []string) {
 	return out
 }
 
-// fullest closes the ledger and returns the file of one that holds something in as many
-// columns as it can: what the product writes, a row by hand in every table that is empty
-// then, and a value in every column that is. A value that the schema refuses is left out.
+// fullest closes the ledger and returns the file of one with values in as many columns as possible: the
+// product's own writes, a row by hand in every table still empty, and a value in every empty column. It omits
+// values refused by the schema.
 func (d *desk) fullest() (file []byte) {
 	d.t.Helper()
 	d.fill(8)
@@ -412,9 +412,8 @@ func places(t *testing.T, l *Ledger, file []byte) map[string]map[string][]kept {
 	return out
 }
 
-// Of every column that holds something, a flipped bit is noticed, unless it is known that
-// nothing vouches for it; and where that is said of one, it is so. The bit is flipped
-// where the table keeps the value, and in no index.
+// In every column with a value a flipped bit is noticed, unless the column is listed as unchecked; and listed
+// ones are really unchecked. The bit is flipped in the table, not in an index.
 //
 // covers F63
 func TestEveryColumnIsVouchedForOrKnownNotToBe(t *testing.T) {
@@ -538,9 +537,9 @@ func TestABackupByVacuumIntoOpensAndIsWhole(t *testing.T) {
 	}
 }
 
-// A power cut leaves the write-ahead log cut at any byte, or its end filled with
-// something else. What was committed before the cut is there, and nothing is
-// there in half. PAYERSYNC_STATE_CUTS sets the number of cuts.
+// A power cut leaves the write-ahead log cut at any byte, or its end filled with something else. Writes
+// committed before the cut are there, and no write is there by half. PAYERSYNC_STATE_CUTS sets the number of
+// cuts.
 //
 // covers F68, S10, S16
 func TestATornWriteAheadLogKeepsWholeCommits(t *testing.T) {

@@ -31,7 +31,7 @@ func (d *desk) foundAlike(pairs ...[2]string) {
 	d.do(func(tx *Tx) error { return tx.SaveDuplicates(found) })
 }
 
-// doubles returns the records of which a second customer is told, each with that customer.
+// doubles returns the records with a finding about a second customer, each with that customer.
 func (d *desk) doubles() (out []string) {
 	d.t.Helper()
 	for _, id := range []string{"c0", "c1"} {
@@ -120,7 +120,7 @@ func TestThatTheyAreTwoPayersCanBeTakenBack(t *testing.T) {
 	}
 }
 
-// Whatever shows or counts findings has this one.
+// Every list and count of findings includes this one.
 func TestASecondCustomerIsAFindingEverywhere(t *testing.T) {
 	t.Parallel()
 	d := twice(t, [2]string{"b0", "b9"}, [2]string{"b0", "b1"})

@@ -133,7 +133,7 @@ func TestTheTimeOfAWriteIsTheServers(t *testing.T) {
 	}
 }
 
-// Whoever waits for another writer for too long, or for a statement, is told that in words of ours.
+// A long wait for another writer, or for a statement, ends with an explanation of ours.
 func TestWhoWaitsForTooLongIsToldInWords(t *testing.T) {
 	t.Parallel()
 	d := onServer(t)

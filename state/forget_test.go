@@ -39,8 +39,8 @@ func (d *desk) rows() map[string]string {
 	return out
 }
 
-// says reports whether a row of rows says one of these. What is sealed, and what is another hash, may hold the
-// letters of a name by chance, and says nothing.
+// says reports whether a row contains one of these names. Sealed values and other hashes may contain them by
+// chance, and do not count.
 func (d *desk) says(row string, names ...string) bool {
 	return slices.ContainsFunc(strings.Fields(row), func(value string) bool {
 		text, err := hex.DecodeString(value)
@@ -248,7 +248,7 @@ func TestAnOlderCopyForgetsAgainWhomItsListNames(t *testing.T) {
 	}
 }
 
-// Whatever is learnt of a forgotten payer's customer later, nothing personal of it is kept.
+// No later read of a forgotten payer's customer stores personal values.
 func TestNothingPersonalIsKeptOfAForgottenPayersCustomer(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -409,7 +409,7 @@ func TestTheListOfForgottenPayersIsMadeAnewAndNeverTakenInPart(t *testing.T) {
 	refused(t, d.opts, "chmod 600")
 }
 
-// Who is barred is told by id, and a record that is new by its number, or its name and address.
+// A forgotten payer is recognised by id, or, under a new number, by its name and address.
 func TestWhoWasForgottenIsKnownAgain(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -30,7 +30,7 @@ func TestAHandoverIsNotedOnce(t *testing.T) {
 	}
 }
 
-// Days count as they were observed. What was sent after the signature made nobody sign.
+// Days count as they were observed. A letter sent after the signature did not cause it.
 func TestASigningBeginsAndEndsAsItWasObserved(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -278,8 +278,8 @@ func TestARepeatOpensNothingThatNamesNobodyOrWaitsForAPerson(t *testing.T) {
 	}
 }
 
-// Whatever a stranger signs comes back byte for byte, and nothing of it is read
-// as SQL. Only what is no text is shown otherwise where it is a column.
+// Any signed delivery comes back byte for byte, and none is read as SQL. Only invalid text is shown
+// differently in a text column.
 //
 // covers F38, F52, F87
 func FuzzADeliveryComesBackAsItCame(f *testing.F) {

@@ -10,7 +10,7 @@ import (
 	"payersync/connector"
 )
 
-// coming are deliveries that are handed to a ledger whose writer is held.
+// coming are deliveries passed to a ledger with a blocked writer.
 type coming struct {
 	d     *desk
 	taken []Taken

@@ -43,7 +43,7 @@ func wantLabels(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-// Whoever knows the labels up to a number learns by it what is new, and nothing else.
+// A reader of the labels up to a number gets only the newer ones.
 func TestALabelGetsANewNumberWhenItSaysSomethingElse(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -175,7 +175,7 @@ func TestWithoutTheKeyThereAreNoLabels(t *testing.T) {
 	}
 }
 
-// What labels tell grows from one version of payersync to the next.
+// Labels contain more from one version of payersync to the next.
 func TestLabelsOfAnEarlierFormAreMadeAnew(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -484,8 +484,8 @@ func TestOlderVersion(t *testing.T) {
 	}
 }
 
-// makingIt is another process that makes the ledger: it holds the new file, which
-// has no log yet, until it is closed.
+// makingIt is another process that creates the ledger: it holds the new file, still without a log, until it
+// is closed.
 func makingIt(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	folder, err := files.OpenFolder(filepath.Dir(path))

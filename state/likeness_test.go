@@ -158,7 +158,7 @@ func TestPayersOfAnEarlierVersionAreLearnt(t *testing.T) {
 	}
 }
 
-// What all have in common says nothing, and of so many look-alikes a few are named.
+// Common values prove nothing, and only a few of many similar payers are named.
 func TestWhatAllHaveInCommonHoldsNobody(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

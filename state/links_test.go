@@ -32,7 +32,7 @@ func (d *desk) see(payer string, m connector.Mandate) {
 	})
 }
 
-// keep saves the link of an answer that was overtaken, which is kept or not.
+// keep saves the link of an overtaken answer, and checks whether it is stored.
 func (d *desk) keep(m connector.Mandate, want bool) {
 	d.t.Helper()
 	d.do(func(tx *Tx) error {

@@ -44,8 +44,8 @@ func TestThatAListShowsACustomerAsItIsKnownIsWrittenWhereItMattersWhen(t *testin
 	}
 }
 
-// Two lists are compared with what is known at once. The one that ends last may not go by rows
-// that the other has marked since.
+// Two lists are compared at the same time. The one that ends last must not use rows marked by the other
+// since.
 func TestAListThatAnotherOvertookAtItsEndSaysOfNoMandateThatItShowedIt(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

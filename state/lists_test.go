@@ -57,7 +57,7 @@ func (d *desk) records(f RecordFilter) []RecordRow {
 	return found
 }
 
-// What people are shown is whole.
+// Displayed lists are complete.
 func TestAListOfRecordsHoldsEachRecordOnceInEveryOrder(t *testing.T) {
 	t.Parallel()
 	d := library(t)

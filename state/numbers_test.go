@@ -29,8 +29,8 @@ func (d *desk) countWith(c *Counter) Numbers {
 	return n
 }
 
-// A counter that was there from the beginning and one that begins now count alike, at
-// every step of a story: what has settled is counted once, and no row twice or never.
+// An old counter and a new one count alike at every step of a story: settled rows once, and no row twice or
+// never.
 func TestWhatIsCountedStepByStepIsWhatIsCountedAtOnce(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// ofNobody are the tables that hold nothing of a single connection, or nothing that says whose it
-// is: whoever may see some connections alone reads them whole.
+// ofNobody are the tables without rows of a single connection, or without its name: users limited to some
+// connections read them completely.
 var ofNobody = []string{
 	"budgets", "forget_keys", "goose_db_version", "ledger", "letter_approvals", "letter_desk", "letter_journal", "login_links", "logins", "mapping_versions",
 	"passes", "remote_customers", "remote_profiles", "remote_traits", "round_trips", "sign_in_attempts", "slots", "subscription", "tombstones", "users", "webhook_refusals", "webhook_rotations",
@@ -40,7 +40,7 @@ func TestEveryTableSaysWhichRowsAreOfAConnection(t *testing.T) {
 		if of > 0 && !said && table != "letter_approved" {
 			t.Errorf("%s has rows of single connections, and everybody reads them", table)
 		}
-		// That the query can be read at all is what is asked; the rows are looked at below.
+		// This only tests the query; the rows are tested below.
 		whole, part := one[int](t, d.Ledger, "SELECT count(*) FROM "+table), seen(t, some, "SELECT count(*) FROM "+table)
 		if part > whole || !said && part != whole {
 			t.Errorf("%s has %d rows, and %d for some", table, whole, part)

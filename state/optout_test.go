@@ -22,7 +22,7 @@ func (d *desk) letterTo(mandate, payer, address string, step int) {
 	})
 }
 
-// stops returns who said that they want no more, as "scope source".
+// stops returns the recipients' stops, as "scope source".
 func (d *desk) stops() string {
 	d.t.Helper()
 	return column(d.t.(*testing.T), d.Ledger, "SELECT scope || '/' || source_id || '/' || CASE recipient WHEN '' THEN '-' ELSE 'hash' END || '/' || why FROM letter_stops WHERE ended_at IS NULL")

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// What is concluded is stored for people to see: what needs attention, how a payer is
-// linked, and the class of a record. Nothing decides by it, but for what is said here.
+// Conclusions are stored for display: findings, the state of a link, and the class of a record. Nothing
+// decides by them, except the readers here.
 var readers = map[string]string{
 	"ofTopic":         "takes a telling back, and says which",
 	"clearTopics":     "takes tellings back",

@@ -7,7 +7,7 @@ import (
 	"payersync/connector"
 )
 
-// What was asked of a page is given once, within the write that asked, and to who asks for what the page shows.
+// A page's answer is returned once, within the write that asked, and to a reader of the page.
 func TestWhatWasAskedOfAPageIsGivenOnce(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

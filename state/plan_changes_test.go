@@ -10,7 +10,7 @@ import (
 	"payersync/connector"
 )
 
-// listed returns everything that a plan listed and that does not wait in it, read page by page.
+// listed returns every change listed by a plan that does not wait in it, read page by page.
 func (d *desk) listed(plan int64, page int) (out []ListedChange) {
 	d.t.Helper()
 	p, err := d.FindPlan(d.t.Context(), fmt.Sprint(plan))

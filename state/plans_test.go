@@ -498,9 +498,9 @@ func TestTheKeyOfAPayerWithACustomerNeverChanges(t *testing.T) {
 	}
 }
 
-// A plan decides on a record; before that is stored, another process reads its customer
-// and finds what an older update wrote. What the read said is not taken back: the next plan
-// looks again. So it is when a person has said to try again. Otherwise the decision is stored.
+// A plan decides on a record. Before that is stored, another process reads its customer and finds an older
+// update's values. The read's result stays: the next plan decides again. The same happens after a person's
+// retry. Otherwise the decision is stored.
 //
 // covers F99, S6
 func TestADecisionIsNotStoredOverWhatAReadHasShownSince(t *testing.T) {

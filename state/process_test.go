@@ -172,8 +172,8 @@ func storePair(tx *Tx, key string) error {
 	return tx.Audit(Entry{Actor: "test", Action: "receive", Subject: key, Reason: "kill test"})
 }
 
-// A process that is killed at any moment loses nothing that it acknowledged,
-// and leaves no write half done. PAYERSYNC_STATE_KILLS sets the number of kills.
+// A process killed at any moment loses no acknowledged write, and leaves none by half. PAYERSYNC_STATE_KILLS
+// sets the number of kills.
 //
 // covers F39, F67, F68, S10, S16
 func TestKilledProcessLosesNothingItAcknowledged(t *testing.T) {

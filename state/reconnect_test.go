@@ -117,7 +117,7 @@ func TestOnlyACommitThatWasUnderWayHasAnOutcomeThatIsNotKnown(t *testing.T) {
 	}
 }
 
-// What lies under the ledger's name by now is not opened in its place.
+// Another file now under the ledger's name is not opened in its place.
 func TestAWriterThatConnectsAnewOpensNoOtherFile(t *testing.T) {
 	t.Parallel()
 	onlyOnSQLite(t, "it moves the file")

@@ -213,8 +213,7 @@ func TestAPassLacksWhatWasKnownBeforeAndIsNotKnownToBeGone(t *testing.T) {
 }
 
 // covers F97, S17
-// Two passes overlap, and the one that began first does not list a customer whom the
-// other does.
+// Two passes overlap, and the one that began first misses a customer listed by the other.
 func TestAPassLacksWhatOnlyALaterOneBesideItListed(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

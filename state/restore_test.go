@@ -299,7 +299,7 @@ func TestARestoreIsRefusedWhileAnotherProcessHasTheLedgerOpen(t *testing.T) {
 	}
 }
 
-// What waited or was at work when a backup was made was told, or ended, since.
+// Messages waiting and jobs running at the time of the backup have been sent, or have ended, since.
 func TestARestoredLedgerSendsNoMessageOfThenAndHasNoJobAtWork(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

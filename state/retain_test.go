@@ -100,7 +100,7 @@ func TestWhatIsOldIsKeptNoLongerAndTheNewestOfEveryPayerIs(t *testing.T) {
 	}
 }
 
-// What something still rests on is kept, however old it is.
+// Details still in use are kept, however old.
 func TestWhatIsStillNeededIsKept(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{

@@ -10,8 +10,7 @@ import (
 // somebody is an account that is not root's.
 const somebody = 65534
 
-// service is a ledger that belongs to a service account, in a folder of its own,
-// and a file of root's that is none of its business.
+// service is a ledger of a service account, in a folder of its own, and a file of root's outside of it.
 type service struct {
 	*desk
 	t      testing.TB
@@ -63,8 +62,7 @@ func owner(t testing.TB, path string) uint32 {
 	return info.Sys().(*syscall.Stat_t).Uid
 }
 
-// plants are the ways in which a service account may put root's file where
-// root's command is going to write.
+// plants are the ways for a service account to put root's file at the place of root's next write.
 var plants = map[string]func(secret, name string) error{
 	"a symbolic link": os.Symlink,
 	"a hard link":     os.Link,

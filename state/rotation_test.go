@@ -93,7 +93,7 @@ func TestWhatStoodBeforeARotationCountsUntilTheOverlapIsOver(t *testing.T) {
 	}
 }
 
-// A secret that nothing is accepted by any more does not stay for whoever gets the ledger.
+// An expired secret does not stay for a thief of the ledger.
 func TestTheNextRotationDropsWhatCountsNoMore(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

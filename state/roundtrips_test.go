@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// A way of updating is believed after one clean round trip, for what was there to be lost;
-// it is given up after two that lost something, or after one that nothing else explains.
+// An update format is trusted after one clean round trip, for the members that were there. It is dropped
+// after two losses, or after one without another explanation.
 func TestAWayOfUpdatingIsBelievedByItsRoundTrips(t *testing.T) {
 	t.Parallel()
 	clean := RoundTrip{By: TripUpdate, Subject: "change 1"}

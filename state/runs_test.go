@@ -136,7 +136,7 @@ func TestALockFileThatRootMakesBelongsToTheLedgersOwner(t *testing.T) {
 	}
 }
 
-// A process that is being started has every open file of the one that starts it.
+// A starting process inherits every open file of its parent.
 func TestALockIsFreeOnceReleasedWhoeverElseHasItsFile(t *testing.T) {
 	t.Parallel()
 	onlyOnSQLite(t, "it looks at the lock's file")

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// attacks change the schema of a ledger's file so that it would act or hold something that payersync did not make.
+// attacks change the schema of a ledger's file: it would then act, or contain something foreign.
 var attacks = []struct {
 	name       string
 	statements []string

@@ -138,7 +138,7 @@ func TestNothingPersonalIsInTheFiles(t *testing.T) {
 	look("after it was closed")
 }
 
-// What was replaced or deleted is gone from the file too.
+// Replaced and deleted values are gone from the file, too.
 func TestDeletedBoxesAreWipedFromTheFile(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -111,7 +111,7 @@ func makeTables(t *testing.T, address string, version int64) {
 	}
 }
 
-// A database that is older has one role, which made its tables and had accounts.
+// An older database has one role, the owner of its tables and accounts.
 func TestADatabaseWithOneRoleMovesToTwo(t *testing.T) {
 	t.Parallel()
 	owner, node := twoRoles(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// What the queue is told of deliveries is what a drain would find.
+// The queue's information on deliveries equals a drain's.
 func TestAccountsWithDeliveriesThatAreDueAreKnownFromOutside(t *testing.T) {
 	t.Parallel()
 	s, opts := aServer(t, 8)

@@ -55,7 +55,7 @@ func TestEachRecordStandsSomewhereOnce(t *testing.T) {
 	}
 }
 
-// What was sent for an earlier mandate, and stops that hold no more, do not count.
+// Letters for an earlier mandate, and ended stops, do not count.
 func TestAStandingHoldsWhatWasSentForItsMandateAndTheStopsThatHold(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

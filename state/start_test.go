@@ -11,8 +11,8 @@ import (
 
 var openPayers = flag.Int("open-payers", benchRecords, "how many payers the ledger of BenchmarkOpen has")
 
-// benchLedger is a ledger that serves so many payers, each with its record, its label,
-// its customer, a mandate that was signed, and the webhook that said so.
+// benchLedger is a ledger with this many payers, each with its record, its label, its customer, a signed
+// mandate, and its webhook.
 func benchLedger(b testing.TB, payers int) *desk {
 	b.Helper()
 	d := newDesk(b)
@@ -70,8 +70,8 @@ func benchPayer(tx *Tx, run int64, list *Listing, i int, customer string) error 
 	return nil
 }
 
-// BenchmarkOpen opens a ledger of very many payers until it has told how its payers stand, until something was
-// written to it that its last user closed whole, and, as after a crash, until that was looked through and written to.
+// BenchmarkOpen opens a ledger of very many payers and measures three times: to the counts of its payers, to
+// the first write after a clean close, and, as after a crash, to the first write after a full check.
 func BenchmarkOpen(b *testing.B) {
 	d := benchLedger(b, *openPayers)
 	if err := d.Close(); err != nil {

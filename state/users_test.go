@@ -103,7 +103,7 @@ func TestALinkKeepsWhatItLimitsTo(t *testing.T) {
 	}
 }
 
-// The limits of who asks hide whose mapping it was saved as, and not who saved it.
+// A reader's limits hide the connection of a saved mapping, but not its author.
 func TestWhoSavedAMappingIsKnownWhateverConnectionItWasSavedFor(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

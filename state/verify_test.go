@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Whoever adds a column that is sealed enters it in the list, by which it is verified.
+// A new sealed column must be in the list for its verification.
 func TestEveryBlobOfTheSchemaIsKnownToBeSealed(t *testing.T) {
 	t.Parallel()
 	onlyOnSQLite(t, "it reads SQLite's own catalogue")

@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// firstRows returns statements that fill a ledger of the first schema: a linked payer with a
-// mandate and its history, a change that was sent and one that was not, what came in, a
-// consent, and an act of a person.
+// firstRows returns statements that fill a ledger of the first schema: a linked payer with a mandate and its
+// history, a sent change and an unsent one, deliveries, a consent, and a person's act.
 func firstRows(s *sealer) (statements []string, args [][]any) {
 	const at = "2026-03-02T09:00:00.000Z"
 	add := func(statement string, values ...any) {

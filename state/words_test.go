@@ -149,8 +149,8 @@ func TestAWordIsTakenBackForAsLongAsNothingWasSent(t *testing.T) {
 	}
 }
 
-// What a record and a customer have in common is said by kind, and nobody is among them who is
-// linked, has a key of ours, or was said to be somebody else.
+// Shared values of a record and a customer are listed by kind. Customers that are linked, have a key of ours,
+// or were rejected are not among them.
 func TestWhoLooksAlikeIsSaidByWhatTheyHaveInCommon(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

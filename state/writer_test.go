@@ -505,8 +505,8 @@ func TestPingNeedsTheWriter(t *testing.T) {
 	}
 }
 
-// Of a write nothing is kept when one of its statements fails, also one whose answer it did not wait for; the writes
-// that share its transaction are kept.
+// A write is discarded completely when one of its statements fails, even a statement whose answer it did not
+// wait for. Other writes in the same transaction are kept.
 func TestAStatementThatNobodyWaitedForFailsItsOwnWriteAlone(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

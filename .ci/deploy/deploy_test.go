@@ -1,6 +1,5 @@
-// Package deploy checks the files of configs/deploy and the release's configuration with the
-// parsers of those who will read them. It is a module of its own, so that none of these parsers
-// comes near the product's.
+// Package deploy checks the files of configs/deploy and the release's configuration with their readers' own
+// parsers. It is a separate module, so none of these parsers becomes a dependency of the product.
 package deploy
 
 import (
@@ -152,8 +151,8 @@ func passed(t *testing.T) (secrets []string) {
 	return secrets
 }
 
-// objects decodes every document of the manifests. A field that Kubernetes does not know is an
-// error, as is an object of a kind that is not expected.
+// objects decodes every document of the manifests. A field unknown to Kubernetes, or an object of an
+// unexpected kind, is an error.
 func objects(t *testing.T) (all []any) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "kubernetes/*.yaml"))

@@ -1,6 +1,6 @@
-// Package promql checks the alert rules and dashboards of this repository with the parsers
-// of Prometheus itself, against the table of metrics that payersync shows. It is a module
-// of its own, because those parsers bring 250 modules into the graph of whoever uses them.
+// Package promql checks the alert rules and dashboards of this repository with the parsers of Prometheus
+// itself, against payersync's table of metrics. It is a separate module, because those parsers have 250
+// modules as dependencies.
 package promql
 
 import (

@@ -163,7 +163,7 @@ func TestACommandThatNobodyReadsOnLeavesNoFilesOfItsAccount(t *testing.T) {
 	}
 }
 
-// Each connection that breaks gives the signal of a broken pipe, whoever broke it.
+// Each broken connection raises SIGPIPE, whatever its cause.
 func TestABrokenConnectionEndsNoService(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))

@@ -172,8 +172,8 @@ func TestAnAlertWayIsProvenByATest(t *testing.T) {
 	}
 }
 
-// A run that fails in serve is told within seconds; who is refused is told of by the other way,
-// and in check.
+// serve reports a failed run within seconds. A refusing recipient is reported through the other channel, and
+// in check.
 func TestServeTellsOfARunThatFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
@@ -229,7 +229,7 @@ func messageID(mail string) string {
 	return id
 }
 
-// What was told stands in the ledger, so that a restart forgets nothing of it.
+// The ledger stores the sent alarms, so a restart forgets none.
 func TestAnUnknownTypeOfEventIsToldOnceWhenServeIsRestarted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))

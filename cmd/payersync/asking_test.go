@@ -9,8 +9,8 @@ import (
 	"payersync/connector/accounting/xero/xerotest"
 )
 
-// aDollarCompany is an installation for books in Xero whose customers pay in dollars, with a mapping
-// that asks only those who pay in pounds. It returns the ids of the contacts.
+// aDollarCompany is an installation with customers in Xero who pay in dollars, and a mapping that asks only
+// payers in pounds. It returns the ids of the contacts.
 func aDollarCompany(t *testing.T, contacts int) (*world, []string) {
 	t.Helper()
 	w, v := newXeroWorld(t, 0)

@@ -11,8 +11,8 @@ import (
 	"payersync/state"
 )
 
-// What somebody put off on the pages is in a list of its own, with until when, by whom and why;
-// the list of what needs a person says that there is such a one, and has it again when told to.
+// Findings put off on the pages have a list of their own, with time, person and reason. The list of findings
+// mentions them, and includes them on request.
 func TestWhatWasPutOffIsListedApart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(2))

@@ -46,7 +46,7 @@ func TestACheckWarnsOfAKeyBesideTheLedger(t *testing.T) {
 	}
 }
 
-// Whatever fails says what to do.
+// Every failure names the next step.
 func TestEveryLineOfACheckThatFailsSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(2))

@@ -11,7 +11,7 @@ import (
 	"payersync/state"
 )
 
-// A person probes a service that differs by two settings, one of which only a trial shows.
+// The service differs by two settings; only a trial shows one of them.
 func TestAProbePrintsWhatToPasteAndKeepsTheProof(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(2), func(o *sandbox.Options) { o.Switches.List.PageParam, o.Switches.Update = "page", "path_id" })

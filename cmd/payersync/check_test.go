@@ -30,7 +30,7 @@ func TestACheckGivesAHangingServiceUp(t *testing.T) {
 	})
 }
 
-// What hangs is given up on the wire, too.
+// A check that gives up also ends its hanging request.
 func TestACheckThatIsGivenUpLetsTheServiceGo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))

@@ -25,9 +25,8 @@ import (
 // The long mode: PAYERSYNC_LONG=1 go test ./cmd/payersync -run RandomClicks -clicks 10000 -kills 50
 var clicks = flag.Int("clicks", 300, "how many links and buttons of the pages are pressed at random")
 
-// An admin presses whatever there is on the pages, in no order, while the process that shows them
-// is killed again and again. No signing link ever reaches the browser that the audit log does not
-// know of, whatever the moment of the kill.
+// An admin presses random controls on the pages while their process is killed again and again. No signing
+// link ever reaches the browser without a line in the audit log, whatever the moment of the kill.
 func TestRandomClicksShowNoSigningLinkThatTheLogDoesNotKnow(t *testing.T) {
 	longtest.Story(t, longtest.Processes)
 	t.Parallel()
@@ -188,8 +187,8 @@ var (
 	anyOption = regexp.MustCompile(`<option value="([^"]*)"`)
 )
 
-// press follows a link of the page or sends a form of it, any of them; where there is nothing
-// to press, or somebody signed out, it goes to a page of the menu.
+// press follows a random link of the page or sends a random form. Without one, or after a sign-out, it opens
+// a page of the menu.
 func (b *browser) press() (int, string, error) {
 	links, forms := anyLink.FindAllStringSubmatch(b.page, -1), anyForm.FindAllStringSubmatch(b.page, -1)
 	if len(forms) > 0 && b.random.IntN(3) == 0 {
@@ -209,8 +208,7 @@ func (b *browser) press() (int, string, error) {
 	return b.send(http.MethodGet, html.UnescapeString(links[b.random.IntN(len(links))][1]), nil)
 }
 
-// filled returns a form as somebody fills it who writes whatever fits, and presses one of its
-// buttons.
+// filled returns a form with random fitting values, and presses one of its buttons.
 func (b *browser) filled(form string) url.Values {
 	out, buttons := url.Values{}, [][2]string{}
 	for _, place := range anyField.FindAllStringSubmatchIndex(form, -1) {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Each command of a move of books is killed with SIGKILL at random moments and called again: the
-// move, the run that writes the new keys, the undo, and the run that writes the old ones back. No
-// customer is lost or made twice, nobody is asked to sign again, and each mandate is kept.
+// SIGKILL ends each command of a move at random moments, and each is called again: the move, the run with the
+// new keys, the undo, and the run with the old ones. No customer is lost or created twice, nobody is asked to
+// sign again, and each mandate is kept.
 //
 // covers F01, F67, F231, S1, S16
 func TestKillNineOfAMoveOfBooksLosesNobodyAndNoMandate(t *testing.T) {
@@ -98,8 +98,8 @@ func (k *movingBooks) killedOnce(come func() bool, args ...string) bool {
 	return r.code == -1
 }
 
-// finishUndo lets an undo come to its end. A pair whose request was cut off by a kill stays where it
-// is, and the person is told: the request may still arrive.
+// finishUndo lets an undo finish. A pair whose request was cut off by a kill stays, with a finding: the
+// request may still arrive.
 func (k *movingBooks) finishUndo(args []string) {
 	k.t.Helper()
 	if r := k.run(args...); r.code != exitDone && (r.code != exitAttention || !strings.Contains(r.errOut, "a request for this record may still arrive")) {

@@ -34,8 +34,8 @@ func aCompany(t *testing.T, payers, signed int) *world {
 	return w
 }
 
-// withQuickBooks gives an installation a second connection, to a model of QuickBooks that has the
-// same payers under ids of its own, and some more. change alters what it has of a payer.
+// withQuickBooks gives an installation a second connection, to a model of QuickBooks with the same payers
+// under its own ids, and some more. change alters its values of a payer.
 func (w *world) withQuickBooks(t *testing.T, payers, more int, change ...func(*quickbookstest.Customer)) {
 	w.t.Helper()
 	model := quickbookstest.New(time.Now)

@@ -21,8 +21,8 @@ const containersUser = 65532
 
 var handOver = regexp.MustCompile(`(?m)^#   (payersync init .*?)\s+# `)
 
-// What init makes is closed to others, and the image runs as a user of its own: the line in
-// the Dockerfile that hands the files over is run as it stands.
+// init's files are closed to others, and the image has a user of its own: the Dockerfile's line that changes
+// the owner is run as written.
 func TestRootHandsTheFilesOfInitToTheContainersUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -89,9 +89,9 @@ func copyProgram(to, folder string) error {
 		os.Symlink(to, filepath.Join(folder, "payersync")))
 }
 
-// The image holds the program, certificates and time zones and nothing else, and nobody may write
-// there but to the ledger's volume: no shell, no /proc, no folder for temporary files. The lines
-// that the compose file and the manifests say to write into the configuration are used as they stand.
+// The image holds only the program, certificates and time zones. Only the ledger's volume is writable: there
+// is no shell, no /proc, no folder for temporary files. The configuration lines from the compose file and the
+// manifests are used as written.
 func TestRootSeesTheProgramWorkInAnEmptyReadOnlyRoot(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -155,7 +155,7 @@ func TestRootSeesTheProgramWorkInAnEmptyReadOnlyRoot(t *testing.T) {
 	}
 }
 
-// What the image says of itself is what its build was told.
+// The image's labels have the values given to its build.
 func TestTheImageIsLabelledWithWhatItWasBuiltFrom(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../Dockerfile")
@@ -183,7 +183,7 @@ func TestTheImageIsLabelledWithWhatItWasBuiltFrom(t *testing.T) {
 	}
 }
 
-// A program that is built without the history names the commit that it was told.
+// A program built without the history names the commit given to the build.
 func TestTheVersionNamesWhatTheBuildWasTold(t *testing.T) {
 	told, at := version, revision
 	t.Cleanup(func() { version, revision = told, at })

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What the service has no place for is said before it is missed, and not shown as sent.
+// A value without a place in the service is reported first, and never shown as sent.
 func TestACountryThatIsNotSentIsNotShownAsSent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(3))
@@ -45,7 +45,7 @@ func TestACountryThatIsNotSentIsNotShownAsSent(t *testing.T) {
 	}
 }
 
-// What was sent is not what the service holds: it may drop a field without a word.
+// The service may silently drop a sent field.
 func TestAPayerIsShownWithWhatTheServiceWasLastReadToHold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(3))

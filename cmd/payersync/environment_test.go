@@ -117,7 +117,7 @@ func TestANewAddressIsSaidWithAReason(t *testing.T) {
 	w.expectOnePerRow(people(3))
 }
 
-// Who has only tried something out may go on elsewhere: nothing ties the ledger to anything.
+// After a trial a ledger may go elsewhere: nothing ties it to an account.
 func TestALedgerThatKnowsNoCustomersGoesAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(3))

@@ -35,7 +35,7 @@ func (w *world) holdBack(arrives bool) (begun <-chan struct{}, giveUp func()) {
 	return requests, giveUp
 }
 
-// A run at work ends soon after somebody has paused its account, and goes on where it stopped when that is resumed.
+// A running run ends soon after a pause of its account, and continues after the resume.
 func TestAPauseStopsTheRunAtWorkWhichGoesOnAfterResume(t *testing.T) {
 	t.Parallel()
 	payers := map[string]int{"acme": 60}
@@ -97,7 +97,7 @@ func TestAPauseStopsTheCommandAtWorkAsCtrlCDoes(t *testing.T) {
 	c.expectOnce(map[string]int{"acme": 60})
 }
 
-// What comes to a node before the account is open there stands in line again after a while, and other nodes may take it.
+// Work for an account not open yet returns to the queue after a while, and other nodes may take it.
 func TestWorkForAnAccountThatIsNotOpenYetIsNotUsedUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -22,8 +22,8 @@ var (
 	restProgram  = flag.String("rest-program", "payersync", "the program of that node, to compare versions")
 )
 
-// BenchmarkManyAccountsAtRest measures a node that serves many small accounts in which nothing happens: its memory, how many
-// transactions a minute the database has, and how long the first webhook of an account takes that no request or job opened before.
+// BenchmarkManyAccountsAtRest measures a node with many small, quiet accounts: its memory, the database's
+// transactions a minute, and the time of the first webhook of a closed account.
 //
 //	go test ./cmd/payersync -run '^$' -bench ManyAccountsAtRest -benchtime 1x -rest-accounts 5000 -rest-for 1m
 func BenchmarkManyAccountsAtRest(b *testing.B) {

@@ -23,8 +23,8 @@ func (c *cluster) asked(name, query string) string {
 	return statetest.Ask(c.t, c.read("database"), name, query)
 }
 
-// A node that keeps one account open serves four: runs of closed accounts come on time, and a webhook of a closed one is
-// acknowledged once it is durable, and reflected.
+// A node that keeps one account open serves four: runs of closed accounts start on time. A webhook of a
+// closed one is acknowledged once it is durable, and then processed.
 func TestANodeServesMoreAccountsThanItKeepsOpen(t *testing.T) {
 	t.Parallel()
 	payers := map[string]int{"acme": 2, "beta": 2, "gamma": 2, "delta": 2}
@@ -104,7 +104,7 @@ func TestDeliveriesOfClosedAccountsSurviveAKilledNode(t *testing.T) {
 	next.stop()
 }
 
-// The settings of a closed account that were changed are in force when it has work, and its schedules before that.
+// Changed settings of a closed account are in force for its next work, and its schedules before that.
 func TestChangedSettingsOfAClosedAccountAreInForce(t *testing.T) {
 	t.Parallel()
 	payers := map[string]int{"acme": 1, "beta": 1}

@@ -86,7 +86,7 @@ func TestNoAcknowledgedWebhookIsLostInAFailover(t *testing.T) {
 	}
 }
 
-// Whatever a node writes when it starts is confirmed by nobody then, and nobody may be left to guess.
+// Without the standby, a starting node's writes are not confirmed. It must report that.
 func TestANodeThatStartsWhileTheStandbyIsAwaySaysWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
 	pair := statetest.NewPair(t)

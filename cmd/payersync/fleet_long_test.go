@@ -122,7 +122,7 @@ func TestNodesThatAreKilledMakeEachPayerOnce(t *testing.T) {
 	}
 }
 
-// expectTakenUp fails where a run that was lost with its node was taken up later than the queue may take to notice.
+// expectTakenUp fails if another node took over a lost node's run later than the queue's limit.
 func (c *cluster) expectTakenUp(name string) {
 	c.t.Helper()
 	waited := statetest.Ask(c.t, c.read("database"), name, `SELECT count(*) || ' lost runs were taken up, the last ' || coalesce(max(extract(epoch FROM finished_at::timestamptz - lease_until::timestamptz))::bigint, 0)

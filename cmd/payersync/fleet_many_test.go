@@ -26,7 +26,7 @@ var (
 	nodeWatch    = flag.Duration("node-watch", 4*time.Minute, "for how long webhooks and schedules of them are watched")
 )
 
-// What accounts may have to wait for, whatever ails others.
+// The longest waits of accounts, whatever the trouble of others.
 const (
 	webhookWithin  = 5 * time.Second // of 99 of 100
 	scheduleWithin = 30 * time.Second
@@ -87,7 +87,7 @@ func TestNodesServeVeryManyAccounts(t *testing.T) {
 	}
 }
 
-// complaints logs what a node said last that is more than news, where the test failed.
+// complaints logs a node's latest warnings and errors if the test failed.
 func (p *process) complaints(node int) {
 	if !p.t.Failed() {
 		return

@@ -133,8 +133,7 @@ func (c *cluster) spoil(name string) {
 	c.exec(fmt.Sprintf("UPDATE main.accounts SET wrapped_key = set_byte(wrapped_key, 0, 255 - get_byte(wrapped_key, 0)) WHERE name = '%s'", name))
 }
 
-// Whoever asks a node whether it is ready is answered soon, also while its database hangs, and learns no
-// account's name.
+// A node answers a readiness probe soon, even while its database hangs, and without an account's name.
 func TestANodeSaysWhetherItIsReadyAlsoWhileItsDatabaseHangs(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, map[string]int{"acme": 1, "beta": 1})
@@ -165,7 +164,7 @@ func TestANodeSaysWhetherItIsReadyAlsoWhileItsDatabaseHangs(t *testing.T) {
 	p.wait()
 }
 
-// A node that goes on with the key that was replaced reads no files that an account is given then.
+// A node with the replaced key cannot read files assigned to an account later.
 func TestANodeSaysThatItLacksTheNewestFilesOfAnAccount(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, map[string]int{"acme": 1})

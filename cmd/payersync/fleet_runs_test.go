@@ -10,8 +10,8 @@ import (
 	"payersync/state"
 )
 
-// nodeJobs are an account's on a node whose queue nobody asks: one that goes on until it is told to stop, with what
-// it waits for before. leave lets the account leave the node.
+// nodeJobs are an account's jobs on a node without a running queue: one job closes begun, and runs until it
+// is stopped. leave removes the account from the node.
 func nodeJobs(t *testing.T, name string, begun chan<- struct{}) (j *accountJobs, leave func()) {
 	t.Helper()
 	w := newWorld(t, people(1))

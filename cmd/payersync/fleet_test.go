@@ -312,8 +312,8 @@ func TestAnAccountLeavesTheDatabaseWithItsKey(t *testing.T) {
 	}
 }
 
-// What lies on a node is a copy of an account's files: who saves one there would be told that it is in force, and it
-// would be gone with the next change.
+// A node has only a copy of an account's files. A mapping saved there would seem to be in force, and be gone
+// with the next change.
 func TestAMappingIsNotSavedWhereOnlyACopyOfItLies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(2))

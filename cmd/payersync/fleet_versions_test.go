@@ -163,7 +163,7 @@ func (m *mixed) expectTold() {
 	}
 }
 
-// expectSoundJobs fails where a job of the queue failed, was given up, or waits for a node that knows it.
+// expectSoundJobs fails if a job of the queue failed, was given up, or waits for a capable node.
 func (m *mixed) expectSoundJobs() {
 	m.t.Helper()
 	m.exec(`DO $$ DECLARE bad text; BEGIN

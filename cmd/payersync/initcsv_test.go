@@ -121,8 +121,7 @@ func exported(t *testing.T, m messy) (w *world, file string) {
 	return w, file
 }
 
-// pointed makes a set-up speak to the world's sandbox, which has another port than that of
-// payersync sandbox.
+// pointed sets a set-up to the world's sandbox, on another port than payersync sandbox.
 func (w *world) pointed(dir string) string {
 	w.t.Helper()
 	config := filepath.Join(dir, configFile)
@@ -277,7 +276,7 @@ func TestInitAsksThreeQuestionsAtMost(t *testing.T) {
 	}
 }
 
-// A file that does not say whose it is.
+// The file does not name its company.
 func TestInitAsksWhoseBooksTheseAre(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(3))

@@ -237,8 +237,8 @@ func TestAPersonAnswersTheQuestionsOfInitForADatabase(t *testing.T) {
 	}
 }
 
-// The file of an address that others may read, and whatever is wrong with a database, is refused
-// with what to do, and writes nothing.
+// An address file readable by others, and any problem of a database, is refused with the next step, and
+// writes nothing.
 func TestInitSaysWhyADatabaseCannotBeSetUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -357,7 +357,7 @@ func TestInitNamesOddRowsOfATableByTheirID(t *testing.T) {
 	}
 }
 
-// Of a large table the first rows are planned, and all are counted.
+// A large table is counted whole, and only its first rows are planned.
 func TestInitPlansAPartOfALargeTableAndCountsAll(t *testing.T) {
 	longtest.Story(t, longtest.LargeFile)
 	t.Parallel()

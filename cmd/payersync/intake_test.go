@@ -34,13 +34,13 @@ const (
 	intakePayers  = 500 // that the webhooks tell of, in turn
 )
 
-// BenchmarkIntake sends webhooks to payersync serve as it is shipped: whatever its configuration can leave out
-// is left out. It is a process of its own, its ledger lies in the folder for temporary files (let TMPDIR be
-// on a disk), its log is written, and the customers that the webhooks tell of are read meanwhile. The senders
-// have one connection each, come from one proxy, and send the next webhook when the last was acknowledged.
+// BenchmarkIntake sends webhooks to payersync serve with a minimal configuration. It is a process of its own,
+// its ledger is in the folder for temporary files (set TMPDIR to a disk), its log is written, and it reads
+// the webhooks' customers meanwhile. The senders have one connection each, come from one proxy, and send the
+// next webhook after each acknowledgement.
 //
-// The bare endpoint is what to compare it with on any machine: the same senders before a process that
-// looks at each signature and keeps nothing. The senders share the machine's cores with both.
+// The bare endpoint is the baseline on any machine: the same senders before a process that only verifies each
+// signature. The senders share the machine's cores with both.
 func BenchmarkIntake(b *testing.B) {
 	w := newWorld(b, people(intakePayers))
 	w.edit("payersync.yaml", "max_creates: 20", fmt.Sprintf("max_creates: %d", intakePayers))

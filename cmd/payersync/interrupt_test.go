@@ -13,11 +13,10 @@ import (
 	"payersync/internal/longtest"
 )
 
-// A backfill of 60 under a slow limit is interrupted at ten moments of its writes, each time
-// by the service that has just received one and holds it: none leaves any more after the
-// process has taken notice, although others wait for the limit. With one request at a time
-// none is under way just then; with eight, seven more may be, and arrive late. A run to the
-// end then makes each customer and each mandate once.
+// A backfill of 60 under a slow limit is interrupted at ten moments of its writes. Each time, the service has
+// just received one and delays its answer. After the process has noticed the signal, no request leaves,
+// although others wait for the limit. With one request at a time, no other is under way; with eight, seven
+// more may be, and arrive late. A run to the end then creates each customer and each mandate once.
 //
 // covers F01, F67, S1, S2, S3
 func TestAfterCtrlCNoWriteLeaves(t *testing.T) {
@@ -110,8 +109,7 @@ func TestASecondCtrlCEndsAtOnceAndNothingIsLost(t *testing.T) {
 	w.expectWholeLedger()
 }
 
-// A check that waits for a service which hangs has said what it knows, so that a person sees
-// what it waits for.
+// A check prints its findings before it waits for a hanging service, so a person sees the cause of the wait.
 func TestACheckSaysWhatItFindsAsItFindsIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(3))

@@ -202,10 +202,9 @@ func (k *killing) reasons() map[string]string {
 	return out
 }
 
-// expectLinkedOrTold fails unless the ledger links every row to the one customer that
-// has its key in the service, and that customer's mandate. A create that was cut off
-// five times waits until all that was sent must have arrived; that is told, and how
-// many there are is returned.
+// expectLinkedOrTold fails unless the ledger links every row to the one customer with its key in the service,
+// and to its mandate. A create cut off five times waits until all requests must have arrived. That is a
+// finding, and the number of those is returned.
 func (k *killing) expectLinkedOrTold() (waiting int) {
 	k.t.Helper()
 	customers, reasons, payers := map[string]sandbox.Customer{}, k.reasons(), map[string]state.PayerRow{}
@@ -254,10 +253,8 @@ func (k *killing) expectDeliveries() {
 	k.complain(wrong)
 }
 
-// expectALinkOrAReason fails unless everybody who has still to sign has one mandate
-// with its signing link in the ledger, or a reason in the list of what needs
-// attention: a request that was cut off so often that a person is asked, or an
-// answer that was lost with its process.
+// expectALinkOrAReason fails unless each unsigned payer has one mandate with its signing link in the ledger,
+// or a finding: a request cut off so often that a person must act, or an answer lost with its process.
 func (k *killing) expectALinkOrAReason() {
 	k.t.Helper()
 	links, reasons := map[string]string{}, k.reasons()

@@ -21,8 +21,7 @@ import (
 //
 //	PAYERSYNC_LONG=1 go test ./cmd/payersync -run KillNine -kills 50
 //
-// With -kill-seed the kills of a run that failed come at the same places again,
-// as far as two processes ever do the same twice.
+// -kill-seed repeats the kills of a failed run at the same places, as far as two processes behave alike.
 var (
 	kills    = longtest.Int("kills", 2, 5, "how often a process is killed")
 	killRows = longtest.Int("kill-rows", 200, defaultKillRows, "rows of the backfill that is killed")
@@ -146,8 +145,8 @@ func TestKillNineOfServeLosesNoWebhookAndDoublesNoCustomer(t *testing.T) {
 	w.expectNothingLeftToSend()
 }
 
-// signAndTell lets any payer who has a signing link sign, sends a webhook that says
-// so, and reports whether it was acknowledged.
+// signAndTell lets a random payer with a signing link sign, sends the webhook, and reports whether it was
+// acknowledged.
 func (w *world) signAndTell(random *rand.Rand, id string) bool {
 	w.t.Helper()
 	asked := slices.DeleteFunc(w.box.Customers(), func(c sandbox.Customer) bool { return len(c.Mandates) == 0 })
@@ -175,10 +174,9 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// moment draws when a process is killed and returns a function that says whether
-// the moment has come: after some writes, so that the work gets on between kills;
-// after some requests, many of which are reads; or after some time, which may be
-// over before the first request. apart is how many writes it waits for at most.
+// moment draws the time of a kill and returns a function that reports it: after some writes, so the work
+// advances between kills; after some requests, mostly reads; or after some time, perhaps before the first
+// request. apart is the largest number of writes to wait for.
 func (w *world) moment(random *rand.Rand, apart int) func() bool {
 	switch random.IntN(4) {
 	case 0:
@@ -206,9 +204,9 @@ func (w *world) killDuring(come func() bool, args ...string) bool {
 	return r.code == -1
 }
 
-// finish runs a command until nothing is left of what the kills cut off: a run that
-// only finished what an earlier one had frozen is followed by another, and a signing
-// link whose answer died with its process is asked for again, as people are told to.
+// finish runs a command until nothing is left of the kills. A run that only finished an earlier one's frozen
+// requests is followed by another. A signing link lost with its process is requested again, as the finding
+// says.
 func (w *world) finish(args ...string) {
 	w.t.Helper()
 	var r result
@@ -234,9 +232,8 @@ func (w *world) finish(args ...string) {
 	w.t.Fatalf("%s still leaves something to do:\n%s%s%s", args[0], r.out, r.errOut, w.run("attention", "list").out)
 }
 
-// expectOnlyLosses fails unless a run that asks for a person asks for nothing but what
-// a kill leaves behind: an answer that was lost. It reports whether a signing link is
-// among it.
+// expectOnlyLosses fails if a run has findings beyond lost answers, the result of a kill. It reports whether
+// a signing link is among them.
 func (w *world) expectOnlyLosses(r result) (links bool) {
 	w.t.Helper()
 	if r.code != exitAttention {
@@ -271,8 +268,8 @@ func (w *world) expectOneMandateEach() {
 	w.complain(wrong)
 }
 
-// expectLinked fails unless the ledger links each row to the customer that has
-// its key in the service, and knows that customer's mandate.
+// expectLinked fails unless the ledger links each row to the service's customer with its key, and knows its
+// mandate.
 func (w *world) expectLinked(rows []row) {
 	w.t.Helper()
 	customers, mandates := map[string]string{}, map[string]string{}

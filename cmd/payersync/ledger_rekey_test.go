@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// After a new key everything goes on as before: the books are read, nobody is doubled, who was
-// forgotten stays so, and new payers are made once the list was read anew.
+// After a new key everything goes on as before: records are read, nobody is doubled, the forgotten stay
+// forgotten, and new payers are created after a new reading of the list.
 func TestALedgerWithANewKeyGoesOnAsBefore(t *testing.T) {
 	t.Parallel()
 	rows := people(5)

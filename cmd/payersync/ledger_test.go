@@ -206,7 +206,7 @@ func TestServeMakesBackupsByItsSchedule(t *testing.T) {
 	}
 }
 
-// rowsAt returns where the last page with rows begins that are not the schema.
+// rowsAt returns the beginning of the last page with rows other than the schema's.
 func rowsAt(t *testing.T, ledger []byte) int {
 	t.Helper()
 	const page, leaf = 4096, 0x0d

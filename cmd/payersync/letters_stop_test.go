@@ -50,7 +50,7 @@ func TestServeTakesTheWordOfARecipient(t *testing.T) {
 	}
 }
 
-// Whoever reads the mail of the sender has the subject of one that asks for no more letters.
+// Readers of the sender's mail see only the subject of a recipient's request to stop.
 func TestTheSubjectByWhichARecipientAsksForNoMoreLettersIsTaken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))

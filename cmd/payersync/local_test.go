@@ -9,7 +9,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 )
 
-// What a command needs beside its configuration and the ledger.
+// The needs of a command besides its configuration and the ledger.
 const (
 	needsNothing = "nothing"
 	needsKey     = "the sealing key" // it shows or notes what is sealed, or writes
@@ -143,7 +143,7 @@ var needs = map[string]struct{ args, what string }{
 	"payersync writeback take":            {"A00001 --reason test", needsKey},
 }
 
-// Whoever looks at the ledger has no need of what the service is asked with.
+// Commands that only read the ledger need no credentials of the service.
 func TestLocalCommandsNeedNoSecret(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(3))

@@ -105,8 +105,8 @@ func TestABadEditNeverReplacesAGoodMapping(t *testing.T) {
 	}
 }
 
-// An edit that breaks what its author wrote down as right is no better than a mistake: by
-// hand no run uses it, and a scheduled one goes by the version before.
+// An edit that breaks the author's own examples is a mistake: a manual run refuses it, and a scheduled one
+// uses the version before.
 func TestAMappingWhoseExamplesFailIsNotUsed(t *testing.T) {
 	t.Parallel()
 	rows := people(3)
@@ -276,8 +276,8 @@ func TestBankDetailsInTheExternalDataAreNotShown(t *testing.T) {
 	}
 }
 
-// What a mapping command prints while the file is gone is what it printed before:
-// the columns are those that the last run met, and that is said.
+// Mapping commands print the same without the file as with it: they use the columns of the last run, and say
+// so.
 func TestMappingCommandsWorkWhileTheFileIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(3))

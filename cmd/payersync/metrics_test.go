@@ -73,8 +73,8 @@ func byLabel(values map[string]float64, metric, label string) map[string]int {
 	return out
 }
 
-// A story with two connections, refusals, a payer who needs a person, webhooks of all
-// kinds and a job: the metrics say the same as status does, and as what happened.
+// A story with two connections, refusals, a finding, webhooks of all kinds and a job: the metrics agree with
+// status and the events.
 func TestTheMetricsSayTheSameAsTheStatus(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(12))

@@ -107,9 +107,8 @@ func TestTwoTrytonDatabasesOnOneAccountTouchNobodyOfEachOther(t *testing.T) {
 	}
 }
 
-// companies are two companies of a vendor, with customers that are called alike: two models,
-// each with an authorisation server of its own; none where there are files. The names are
-// those of the shipped mappings.
+// companies are two companies of a vendor, with equally named customers: two models, each with an
+// authorisation server of its own, or files without one. The names are those of the shipped mappings.
 var companies = map[string]func(t *testing.T, n int) [2]*vendor{
 	"csv-generic": func(*testing.T, int) [2]*vendor { return [2]*vendor{} }, // the very same file
 	"quickbooks": func(t *testing.T, n int) (out [2]*vendor) { // ids are equal, too

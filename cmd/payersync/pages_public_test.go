@@ -111,7 +111,7 @@ func TestACertificateThatRanOutOrHasAnotherKeyIsRefusedInThreeParts(t *testing.T
 	}
 }
 
-// What stands in a header counts only where a proxy that is trusted has written it.
+// A header counts only if a trusted proxy wrote it.
 func TestWhereARequestComesFromIsWhatATrustedProxySays(t *testing.T) {
 	t.Parallel()
 	proxies := config.Server{AdminProxies: mustNetworks(t, "10.0.0.5")}.TrustedFronts()

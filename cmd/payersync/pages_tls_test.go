@@ -195,7 +195,7 @@ func TestTheSixthWrongPasswordInARowWaits(t *testing.T) {
 	}
 }
 
-// Who renews the certificate restarts nothing; a login goes on over the new one.
+// A renewed certificate needs no restart; a login goes on with the new one.
 func TestACertificateThatIsReplacedIsServedWithFromTheNextVisitOn(t *testing.T) {
 	t.Parallel()
 	authority := newAuthority(t)
@@ -224,7 +224,7 @@ func TestACertificateThatIsReplacedIsServedWithFromTheNextVisitOn(t *testing.T) 
 	serve.stop()
 }
 
-// A certificate that browsers would refuse is refused before, and where people look.
+// A certificate that browsers would refuse is refused first, with a visible message.
 func TestPagesAreNotShownWithACertificateThatDoesNotHold(t *testing.T) {
 	t.Parallel()
 	authority := newAuthority(t)

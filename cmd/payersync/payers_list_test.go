@@ -39,8 +39,8 @@ func (w *world) listed(args ...string) (out []payerRow) {
 	return out
 }
 
-// A law: whatever the books hold, each record that was read is in exactly one line of the
-// list of all, and who is no payer is in no other list.
+// Invariant: whatever the records, each is exactly once in the list of all, and excluded ones are in no other
+// list.
 func TestEveryRecordThatWasReadIsListedOnce(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2) {
@@ -241,8 +241,8 @@ func TestAFinancialStatusIsInJSONWhereItsColumnIsNamed(t *testing.T) {
 	}
 }
 
-// What is written for another program is read and written piece by piece, so that its memory does not grow with the
-// books, and nothing shows where a piece ends.
+// Output for programs is read and written in pieces, so memory does not grow with the number of records, and
+// no seam is visible.
 func TestAListOfManyPayersIsWrittenWholeAndInOrder(t *testing.T) {
 	t.Parallel()
 	const many = 2*office.PageOfAll + 3

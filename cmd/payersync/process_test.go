@@ -24,8 +24,8 @@ const patience = 60 * time.Second
 // client sends the requests of tests: none waits for an answer for ever.
 var client = &http.Client{Timeout: patience}
 
-// await returns what comes out of a channel, or the zero value when it is closed. What does not come
-// fails the test and not the whole package, and shows what everything waits for.
+// await returns the next value of a channel, or the zero value when it is closed. A missing value fails the
+// test and not the whole package, and prints all goroutines.
 func await[T any](t testing.TB, what string, from <-chan T) (came T) {
 	t.Helper()
 	select {

@@ -21,7 +21,7 @@ import (
 	"payersync/state/statetest"
 )
 
-// asked is a connection whose accounting system is asked which organisation it is.
+// asked is a connection whose accounting system counts the requests for its organisation.
 type asked struct {
 	*testing.T
 	now    time.Time

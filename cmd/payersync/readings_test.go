@@ -188,8 +188,7 @@ func (r reading) play(t *testing.T) string {
 	return "named by a command"
 }
 
-// others puts customers into the service that are nobody's of ours, one of them with a mandate
-// that is signed.
+// others adds foreign customers to the service, one of them with a signed mandate.
 func (w *world) others(n int) {
 	for i := range n {
 		raw := fmt.Sprintf(`{"name":"Older %d","people":[{"name":"Older %[1]d","email":"older%[1]d@example.org","phone":"01632 960200"}],`+
@@ -204,8 +203,8 @@ func (w *world) others(n int) {
 	}
 }
 
-// job is what the product is for: customers, links, a change, a signature, a cancellation, and
-// nothing twice. named is the setting that the command which needs it names, "" for none.
+// job does the whole work of the product: customers, links, a change, a signature, a cancellation, and
+// nothing twice. named is the setting named by a failing command, "" for none.
 func (w *world) job(whole bool, named string) {
 	w.t.Helper()
 	w.expect(exitDone, "backfill", "--yes")
@@ -243,8 +242,7 @@ func (w *world) rest(_ bool, named string) {
 	}
 }
 
-// namesOr runs a command that ends well, or, when the setting is named that this step needs, names it
-// and has nothing else sent.
+// namesOr runs a command that succeeds, or that names the setting needed by this step and sends nothing else.
 func (w *world) namesOr(named, step string, code int, args ...string) (done bool) {
 	w.t.Helper()
 	if !strings.HasSuffix(named, "."+step) {

@@ -71,7 +71,7 @@ func TestTheReadmeAndTheGuidesAreWalked(t *testing.T) {
 	walkGuides(t, filepath.Join(checkout, "payersync"))
 }
 
-// alone fails where another program listens at the address of the sandbox that people start.
+// alone fails if another program listens at the default address of the sandbox.
 func alone(t *testing.T) {
 	t.Helper()
 	if conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", sandboxAddress); err == nil {

@@ -73,8 +73,8 @@ const (
 	secondConnection = "  - {name: second, source: {kind: csv, path: second.csv, id: [AccountNumber]}, mapping: mapping.yaml, schedule: \"@yearly\"}\n"
 )
 
-// A run is held at the billing service while its connection is removed and another is added:
-// it ends as it began, the new one runs beside it, and the removed one never again.
+// A run waits for the billing service while its connection is removed and another is added: it ends as it
+// began, the new one runs beside it, and the removed one never again.
 func TestAReloadCutsNoRunAndDoublesNone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(3))
@@ -241,7 +241,7 @@ func TestAChangedFileAndAChangedSecretAreSeenWithoutASignal(t *testing.T) {
 	}
 }
 
-// What cannot change is named, and the rest takes effect.
+// Settings fixed until a restart are named, and the others take effect.
 func TestWhatNeedsARestartIsNamedAndTheRestTakesEffect(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))

@@ -157,10 +157,9 @@ func (p *inProcess) status() string {
 	return rows[0].Status
 }
 
-// A delivery that somebody caught has no signed time, so that it can be sent for
-// ever. It costs a read of its customer every two seconds at most and no room in
-// the inbox, and what is news is reflected beside it within seconds, also when
-// the service spells it like the delivery that was caught.
+// A captured delivery without a signed time can be replayed for ever. It costs a read of its customer every
+// two seconds at most, and no room in the inbox. News is processed beside it within seconds, even with the
+// same text as the captured delivery.
 //
 // covers F31, F35, F40
 func TestACaughtDeliveryThatIsSentForEverCostsLittleAndHidesNothing(t *testing.T) {

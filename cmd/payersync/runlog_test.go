@@ -38,8 +38,8 @@ func logLines(t *testing.T, log string) (lines []logLine) {
 	return lines
 }
 
-// One line tells how a run ended, one of each record that failed, and all that was asked
-// within it says so.
+// One line reports the end of a run, one each failed record, and all lines of requests within the run name
+// it.
 func TestWhatHappensWithinARunIsToldOfIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(4))

@@ -129,8 +129,8 @@ func erased(text io.ByteReader, column, length int) int {
 	}
 }
 
-// A person answers at a terminal. What the run has to say begins lines of its own, and no
-// bar is wider than the terminal.
+// A person answers at a terminal. The run's messages begin lines of their own, and no bar is wider than the
+// terminal.
 func TestABackfillAsksAtATerminal(t *testing.T) {
 	t.Parallel()
 	rows := people(30)
@@ -207,7 +207,7 @@ func TestWhereNobodyCanBeAskedACommandSaysSoAndDoesNotWait(t *testing.T) {
 	}
 }
 
-// Who presses Ctrl-C at a question has answered it.
+// Ctrl-C at a question is an answer.
 func TestCtrlCAtAQuestionEndsTheRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(30))
@@ -261,7 +261,7 @@ func header(p *terminal) string {
 	return ""
 }
 
-// What a run and a check say goes on below itself, and no word is torn.
+// Messages of a run and a check wrap below their own beginning, between words.
 func TestSentencesAreBrokenBetweenTheirWords(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(5))

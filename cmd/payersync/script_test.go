@@ -69,7 +69,7 @@ func serveSandboxTo(env *testscript.Env) error {
 // modelKey is where a script's sandbox is kept.
 const modelKey = "sandbox"
 
-// holds checks that a customer of the service holds a text, or that it does not.
+// holds checks whether a customer of the service holds a text.
 func holds(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: [!] holds CUSTOMER TEXT")
@@ -178,8 +178,8 @@ func mappingVersion(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], hashOf([]byte(ts.ReadFile(args[1])))[:shortHash])
 }
 
-// TestEveryCommandHasAHelpThatIsKept sees to it that a new command comes with a
-// description, an example and an entry in the script that keeps the help pages.
+// TestEveryCommandHasAHelpThatIsKept ensures that every command has a description, an example and an entry in
+// the script of help pages.
 func TestEveryCommandHasAHelpThatIsKept(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile(filepath.Join("testdata", "script", "help.txtar"))

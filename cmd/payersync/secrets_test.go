@@ -31,8 +31,8 @@ const (
 	canaryReason = "PAYER_DECEASED_CANARY"
 )
 
-// canaryPeople are more payers of whom nothing but the id may be seen: with those above, the
-// secrets and what the service makes up, they come to more than sixty values.
+// canaryPeople are more payers with only their ids allowed in output. With the others, the secrets and the
+// service's own values, there are more than sixty values.
 func canaryPeople() (rows []row) {
 	for i, name := range []string{"Xiuhtecuhtli", "Tlahuizcalpantecuhtli", "Chalchiuhtlicue", "Huehuecoyotl", "Mictecacihuatl", "Tezcatlipoca", "Itzpapalotl", "Coyolxauhqui", "Nezahualcoyotl", "Cuauhtemoc", "Moctezuma"} {
 		rows = append(rows, row{
@@ -49,9 +49,8 @@ type canaries struct {
 	tokens []string
 }
 
-// answer lets the sandbox answer, keeps the access tokens that it sees, and puts
-// an unmasked bank number where the service would mask it. A create of a payer
-// called Echo is refused with an answer that quotes it whole.
+// answer lets the sandbox answer, stores the access tokens, and puts an unmasked bank number in place of the
+// masked one. A create of a payer called Echo is refused with an answer that quotes the whole request.
 func (c *canaries) answer(box http.Handler) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		c.note(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
@@ -182,8 +181,7 @@ func (w *world) showRuns() (shown []showing) {
 	return append(shown, w.show(exitAttention, "sync"))
 }
 
-// showOthers runs every command that makes no run, beside a serve that takes
-// webhooks.
+// showOthers runs every command without a run, beside a serve with webhooks.
 func (w *world) showOthers() (shown []showing) {
 	w.t.Helper()
 	shown = append(shown, w.show(exitDone, "webhooks", "subscribe"), w.show(exitDone, "webhooks", "subscribe", "--output", "json"))
@@ -250,8 +248,8 @@ func (s showing) expectNone(t *testing.T, hidden []string) {
 	}
 }
 
-// crash ends a serve that has all of it in memory by a signal that makes Go print every
-// goroutine, and shows what is left.
+// crash ends a serve with all values in memory by a signal that makes Go print every goroutine, and returns
+// the remains.
 func (w *world) crash(by syscall.Signal) showing {
 	w.t.Helper()
 	w.env["GOTRACEBACK"] = "crash"

@@ -17,8 +17,8 @@ import (
 	"payersync/cmd/payersync/internal/config"
 )
 
-// differs lists what shipped examples set to something else than the program
-// does by itself, each with the reason. Whoever copies an example copies this.
+// differs lists the settings of shipped examples other than the defaults, each with the reason. People copy
+// them with the example.
 var differs = map[string]string{
 	"connections[].two_way":                        "auto is what it is without: shown, so that the key can be found",
 	"billing.webhook.known_types":                  "no type is known without a person: an empty list shows the key",
@@ -128,8 +128,8 @@ connections:
   - {name: a, source: {kind: csv, path: /data/a.csv, preset: xero}, mapping: m.yaml}
 `
 
-// shippedConfigs returns every configuration that payersync ships or prints, by
-// where it stands. Snippets are completed to whole configurations.
+// shippedConfigs returns every configuration shipped or printed by payersync, by place. It completes snippets
+// to whole configurations.
 func shippedConfigs(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -194,8 +194,7 @@ func readShipped(t testing.TB, file string) string {
 	return string(data)
 }
 
-// keysThatDiffer returns the keys without which the configuration would be
-// another. A key that cannot be left out has no default.
+// keysThatDiffer returns the keys with a value other than the default. Required keys have no default.
 func keysThatDiffer(t *testing.T, name, text string) (out []string) {
 	t.Helper()
 	text = fileSecret.ReplaceAllString(text, "env:WEBHOOK_SECRET")

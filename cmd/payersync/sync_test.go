@@ -465,7 +465,7 @@ func TestACheckMakesNoLedger(t *testing.T) {
 	}
 }
 
-// What one customer typed is no mistake of the mapping.
+// A single customer's typing is no mistake of the mapping.
 func TestRecordsThatBreakARuleAreNoMistakeOfTheMapping(t *testing.T) {
 	t.Parallel()
 	rows := people(3)

@@ -87,8 +87,7 @@ func TestTheServiceManagerIsToldHowServeIs(t *testing.T) {
 	}
 }
 
-// A ledger that refuses to be written to is alive: a restart would mend nothing. One that
-// hangs is not.
+// A ledger that refuses writes is alive: a restart would not help. A hanging one is not.
 func TestTheWatchdogIsFedWhileTheLedgerAnswers(t *testing.T) {
 	w := newWorld(t, nil)
 	systemd := w.supervise()

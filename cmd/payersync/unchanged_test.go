@@ -12,9 +12,9 @@ import (
 
 var unchanged = flag.Int("unchanged", 2000, "how many rows BenchmarkSyncUnchanged has; the figures of the README are those of 1000000")
 
-// BenchmarkSyncUnchanged makes whole processes of payersync sync over a CSV file whose rows are all linked and
-// unchanged. The first kind finds the very bytes that were read before; the second the same rows in a file that was
-// exported anew, each of which is read and looked up.
+// BenchmarkSyncUnchanged runs whole processes of payersync sync over a CSV file with only linked, unchanged
+// rows. The first kind has the same bytes as before. The second has the same rows in a new export, so each is
+// read and looked up.
 //
 //	go test -run '^$' -bench SyncUnchanged -benchtime 3x -timeout 0 ./cmd/payersync -unchanged 1000000
 func BenchmarkSyncUnchanged(b *testing.B) {

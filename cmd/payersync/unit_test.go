@@ -17,9 +17,9 @@ import (
 
 const unitFolder = "../../configs/deploy/systemd"
 
-// The lines by which the unit says that it is installed are run as they stand, below a folder:
-// every file that a unit loads is there, closed to others, the key opens a ledger, and commands
-// work with no other files than those which systemd passes on, and with root's own.
+// The unit's installation lines are run as written, below a folder. Every file loaded by a unit is there,
+// closed to others, and the key opens a ledger. Commands work with only the files passed on by systemd, and
+// with root's own.
 func TestTheUnitsInstallLinesPutEveryFileInItsPlace(t *testing.T) {
 	t.Parallel()
 	unit := readUnit(t, "payersync@.service")
@@ -105,8 +105,8 @@ func TestTheUnitsInstallLinesPutEveryFileInItsPlace(t *testing.T) {
 	}
 }
 
-// setTheLinesOf puts the lines that a file of configs/deploy says to write into a configuration
-// that init has made, and the whole path of an export.
+// setTheLinesOf puts the lines from a file of configs/deploy into a configuration made by init, with the
+// absolute path of an export.
 func setTheLinesOf(t *testing.T, says, file, books string, below func(string) string) {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -131,8 +131,8 @@ func setTheLinesOf(t *testing.T, says, file, books string, below func(string) st
 	}
 }
 
-// What a unit of an instance may do and see is the same in all of them, and so are the account
-// and the files: a second account would be given the ledger while the first works on it.
+// All units of an instance have the same permissions, user and files: a second user would own the ledger
+// while the first works on it.
 func TestTheUnitsOfAnInstanceShareAccountFilesAndLimits(t *testing.T) {
 	t.Parallel()
 	first := readUnit(t, "payersync@.service")
@@ -252,7 +252,7 @@ func readUnit(t *testing.T, name string) string {
 	return string(text)
 }
 
-// credentialsOf returns the files that systemd passes on to a unit, by the names that it gives them.
+// credentialsOf returns the files passed on by systemd to a unit, by their names there.
 func credentialsOf(unit string) map[string]string {
 	passed := map[string]string{}
 	for line := range strings.Lines(unit) {

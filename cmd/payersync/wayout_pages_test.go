@@ -236,7 +236,7 @@ func (r *reader) decideMatch(page string, act connector.Act, why string) {
 	r.send(http.MethodPost, path, url.Values{"customer": {customer[1]}, "act": {does}, "reason": {why}})
 }
 
-// What somebody decided on a page is taken back on it, where the command can do that.
+// A decision made on a page can be taken back there, if the command supports that.
 func TestADecisionOnThePagesIsTakenBackThere(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

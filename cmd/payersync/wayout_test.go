@@ -20,7 +20,7 @@ import (
 	"payersync/state"
 )
 
-// stage is an installation whose commands are called in this process, by a clock that is set.
+// stage is an installation with commands called in this process, on a test clock.
 type stage struct {
 	*world
 	mu    sync.Mutex
@@ -124,7 +124,7 @@ func (s *stage) keyed() {
 	s.edit("mapping.yaml", `, {line1: Depot, city: "Hull"}`, "")
 }
 
-// The payer that is the matter, and another one that nobody may touch.
+// The payer with the finding, and another one to be left alone.
 var (
 	matterRow = row{ID: "M1", Name: "Matter Ltd", Email: "matter@example.org", Street: "1 Row", Depot: ""}
 	otherRow  = row{ID: "A00009", Name: "Other Ltd", Email: "other@example.org", Street: "9 Row", Depot: ""}
@@ -133,9 +133,8 @@ var (
 // customersPath is the address of the service's customers.
 const customersPath = "/api/customers"
 
-// situations brings about, for each reason, what it tells of record M1, and returns what it
-// is told of. They are as real as the program can make them: records that come in, and a
-// service that answers.
+// situations creates, for each reason, a real case of record M1, and returns the finding's id. Each comes
+// from records of a source and answers of a service, as far as the program can make them.
 var situations = map[connector.Reason]func(*stage) string{
 	connector.ReasonRecordUnreadable: func(s *stage) string {
 		return s.reads(matterRow, row{ID: "M1", Name: "Twin"}, otherRow)

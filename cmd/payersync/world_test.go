@@ -22,7 +22,7 @@ import (
 	"payersync/state/statetest"
 )
 
-// What the tests' installations keep secret.
+// The secrets of the tests' installations.
 const (
 	clientSecret  = "hunter2-client-secret-9c41"
 	webhookSecret = "hunter2-webhook-secret-of-32-bytes"
@@ -43,8 +43,8 @@ type world struct {
 	seen  atomic.Int64 // requests to the service so far
 }
 
-// newWorld writes a configuration, a mapping, a key, a ledger that holds nothing yet and a CSV file
-// with these rows, and serves an empty sandbox to them. change may alter the sandbox.
+// newWorld writes a configuration, a mapping, a key, an empty ledger and a CSV file with these rows, and
+// serves an empty sandbox to them. change may alter the sandbox.
 func newWorld(t testing.TB, rows []row, change ...func(*sandbox.Options)) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), hooks: freeAddress(t), service: httptest.NewUnstartedServer(nil)}
@@ -238,8 +238,7 @@ func (w *world) mandateOf(key string) sandbox.Mandate {
 	return sandbox.Mandate{}
 }
 
-// freeAddress returns an address on this machine that nothing listens on, and that no other test
-// is given.
+// freeAddress returns a free address on this machine, different from those of other tests.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	address, err := unused()
@@ -249,8 +248,8 @@ func freeAddress(t testing.TB) string {
 	return address
 }
 
-// The ports of tests are below those that the system gives to whoever asks for any: one of
-// these would go to another server, or to a connection, between its choice and its use.
+// The ports of tests are below the system's ephemeral ports: one of those could go to another server or
+// connection between its choice and its use.
 const firstPort, portsOfTests = 20_000, 12_000
 
 var lastPort atomic.Int64 // counted from a random one, since packages are tested side by side

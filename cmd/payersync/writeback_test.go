@@ -17,8 +17,7 @@ import (
 	"payersync/state"
 )
 
-// toldBooks are another system that is told how mandates stand, and that writes it into the export
-// which payersync reads.
+// toldBooks are another system that receives the mandates' states, and writes them into payersync's export.
 type toldBooks struct {
 	t    *testing.T
 	mu   sync.Mutex

@@ -20,9 +20,8 @@ import (
 
 var began = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-// scripted is a listing whose passes are written down: the ids of each pass, three
-// on a page, and the count that the system gives after it. Ids beginning with "new"
-// changed after the read began.
+// scripted is a listing with predefined passes: the ids of each pass, three on a page, and the system's count
+// after it. Ids beginning with "new" changed after the read began.
 type scripted struct {
 	passes [][]string
 	totals []int
@@ -133,8 +132,7 @@ func (l *live) remove(at int) {
 	l.ids = slices.Delete(l.ids, at, at+1)
 }
 
-// read returns the ids that a counted walk gave, and those that were there all the
-// time and are not among them.
+// read returns the ids from a counted walk, and the permanent ids missing among them.
 func (l *live) read(t testing.TB) (given, missed []string, err error) {
 	t.Helper()
 	l.stays = map[string]bool{}
@@ -259,8 +257,8 @@ func TestErrorsEndACountedWalk(t *testing.T) {
 	}
 }
 
-// What a walk keeps of a list is bounded: a million customers fit in 256 MiB, so a
-// quarter of them in a quarter of it. It is not parallel, for the heap is shared.
+// The memory of a walk is limited: a million customers fit in 256 MiB, so a quarter of them in a quarter of
+// it. It is not parallel, because the heap is shared.
 //
 // covers F19
 func TestWalkOverAVeryLongListKeepsLittleOfIt(t *testing.T) {

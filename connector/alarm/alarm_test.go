@@ -26,7 +26,7 @@ import (
 	"payersync/state/statetest"
 )
 
-// desk is an installation whose clock the test moves, and where it says what is the matter.
+// desk is an installation with a test clock and conditions set by the test.
 type desk struct {
 	t      *testing.T
 	files  state.Options
@@ -288,8 +288,8 @@ func told(t *testing.T, d *desk, way string) (out []string) {
 	return out
 }
 
-// The mail was taken, and the answer to the final dot was lost: nobody knows. It is sent again,
-// byte for byte and under the same id, by which a mail system tells that it is the same.
+// The mail was accepted, but the answer to the final dot was lost. It is sent again, byte for byte and with
+// the same id, so a mail system recognises the repeat.
 func TestWhenTheAnswerWasLostTheSameMailIsSentAgain(t *testing.T) {
 	t.Parallel()
 	box := newMailbox(t, smtp.NoTLS)
@@ -451,7 +451,7 @@ func TestALedgerThatCannotBeWrittenIsToldAllTheSame(t *testing.T) {
 	}
 }
 
-// A mail that was taken is not sent twice by the process that could not note it.
+// A process does not send an accepted mail twice if it could not store the result.
 func TestWhatWasTakenAndNotNotedIsNotSentTwice(t *testing.T) {
 	t.Parallel()
 	box := newMailbox(t, smtp.NoTLS)

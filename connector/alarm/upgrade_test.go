@@ -17,10 +17,11 @@ import (
 	"payersync/state/statetest"
 )
 
-// testdata holds the ledger of schema12 (connector/syncer/before_test.go) as the version of schema 79 left it, which told
-// of alarms by digests, too: the way "all" was told three conditions, one of which had just ended and was waiting to
-// settle, and then another; "urgent" was told those that are urgent; "digest" had four told in a digest and one ahead of
-// it; to "down" a message was frozen and not taken. Each way but "urgent" had a condition that waited for its next digest.
+// testdata holds the ledger of schema12 (connector/syncer/before_test.go) as left by the version of schema
+// 79, which also sent alarms in digests. The way "all" had received three conditions, one of them just over
+// and settling, and then another. "urgent" had received the urgent ones. "digest" had received four in a
+// digest and one ahead of it. "down" had a frozen message, not accepted. Each way but "urgent" had a
+// condition waiting for its next digest.
 var conditionsAtTheUpgrade = []condition.Condition{failedRun("acme"), waits, lost(1),
 	{Code: condition.Attention, Subject: "email_malformed", Sentence: "2 records: an address.", Count: 2}}
 

@@ -59,7 +59,7 @@ func TestAPathOfTheFinancialStatusIsChecked(t *testing.T) {
 	}
 }
 
-// Whoever writes sees nothing of what is asked for beside a customer, so it is not sent back.
+// Reads for updates do not request data beside a customer, so it is not sent back.
 func TestOnlyThoseWhoLookAskForTheFinancialStatus(t *testing.T) {
 	t.Parallel()
 	dialect := billing.Standard()

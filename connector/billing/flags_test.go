@@ -75,8 +75,8 @@ func TestFlagsOfContactsAreOursWhereTheyAreMapped(t *testing.T) {
 	}
 }
 
-// A customer has one primary contact: the service takes the flag from whoever had it, which
-// is nobody's edit. Anything else that changed beside it is.
+// A customer has one primary contact: the service itself moves the flag, so that is no edit. Any other change
+// is.
 func TestThatThePrimaryContactMovesIsNobodysEdit(t *testing.T) {
 	t.Parallel()
 	c := offline(t, func(d *billing.Dialect) { d.PersonPrimary = "main" })

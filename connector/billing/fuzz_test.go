@@ -157,8 +157,7 @@ func members(t *testing.T, raw []byte, without []string) string {
 	return out.String()
 }
 
-// withID gives the body that was sent the id that the customer had, as the
-// service does where the id is in the path.
+// withID adds the customer's id to the sent body, like a service with the id in the path.
 func withID(t *testing.T, raw, body []byte) []byte {
 	t.Helper()
 	var was, is map[string]json.RawMessage

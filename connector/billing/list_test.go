@@ -431,7 +431,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// Whoever fills in the service has no say in what a list can be kept by.
+// Texts in the service must not break the storage of a list.
 func TestIDsOfAnyTextAreKeptAndToldApart(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 9000)

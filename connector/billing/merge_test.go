@@ -324,8 +324,7 @@ func TestCreateBodyIsTheSameEveryTimeAndHoldsTheKey(t *testing.T) {
 	}
 }
 
-// A revision that the service counts at every update is nobody's edit; any other number that grew
-// by one may be.
+// A revision counted by the service at every update is no edit; any other number one higher may be.
 func TestANumberThatGrewByOneIsNoEditOnlyWhereItIsARevision(t *testing.T) {
 	t.Parallel()
 	for member, edited := range map[string]bool{

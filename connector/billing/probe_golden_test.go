@@ -166,8 +166,8 @@ func linesOf(step string, found []billing.Finding, err error) (lines []string) {
 	return lines
 }
 
-// otherwise returns what lines have beside the usual ones, and what they lack. Of a probe that
-// failed it returns all.
+// otherwise returns the additional and missing lines compared with the usual ones; all lines for a failed
+// probe.
 func otherwise(lines, usual []string) []string {
 	if slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "read error") }) {
 		return lines
@@ -182,8 +182,8 @@ func otherwise(lines, usual []string) []string {
 	return out
 }
 
-// Every word and every setting that probes find stays as the golden file has it. Of a variant
-// the file has what differs from its profile.
+// Every word and setting found by probes stays as in the golden file. For a variant the file has only the
+// differences from its profile.
 func TestProbesOfEveryVariantOfTheSandboxAreAsRecorded(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

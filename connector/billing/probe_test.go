@@ -51,8 +51,8 @@ func peopled(t *testing.T, box *sandbox.Sandbox) (scratch string) {
 	return scratch
 }
 
-// probed returns what reading and writing find out of a service that sends these events, by the
-// names of the configuration where none are given.
+// probed returns the findings of reading and writing with a service and these events, or those of the
+// configuration.
 func probed(t *testing.T, sw sandbox.Switches, d billing.Dialect, subscribed ...string) (found []billing.Finding, trial billing.Trial) {
 	t.Helper()
 	box, client := newSandbox(t, sw, d)

@@ -20,8 +20,7 @@ func listOnce(ctx context.Context, c *billing.Client) error {
 	return nil
 }
 
-// Who looks for the reason of a refusal is told what came, and never what could be
-// somebody's.
+// A refusal quotes the received answer, without any possible personal value.
 func TestARefusalIsToldWithWhatWasReceived(t *testing.T) {
 	t.Parallel()
 	const json, html = "application/json", "text/html; charset=utf-8"
@@ -64,8 +63,7 @@ func TestARefusalIsToldWithWhatWasReceived(t *testing.T) {
 	}
 }
 
-// Whoever reads customers with a consent, or with a fixed token, is not sent to look at the app's own
-// credentials.
+// A refusal with a consent, or with a fixed token, does not refer to the app's own credentials.
 func TestARefusalNamesTheCredentialsThatWereShown(t *testing.T) {
 	t.Parallel()
 	for auth, want := range map[string]string{

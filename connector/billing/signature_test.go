@@ -308,7 +308,7 @@ func TestVerifierRefusesSchemesThatWouldLetAnythingPass(t *testing.T) {
 	}
 }
 
-// What the sandbox signs, the verifier takes.
+// The verifier accepts the sandbox's signatures.
 func TestVerifierTakesWhatTheSandboxSigns(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

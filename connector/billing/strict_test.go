@@ -53,8 +53,7 @@ func TestStrictJSONIsBounded(t *testing.T) {
 	}
 }
 
-// What passes is read by encoding/json without a surprise, and splits into
-// parts that make the same value again.
+// encoding/json reads accepted JSON without a difference, and its parts join to the same value again.
 func FuzzStrictJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":1,"b":{"a":[{"a":"\"},"},{"A":-0.5e3}]}}`, `[1, "x" ,null]`, `{"a":1,"A":2}`, `{"\u0061":1}`, ` "\\" `, keys(20), `{"a" : {"b" : [ ]} , "c":""}`,

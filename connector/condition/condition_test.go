@@ -99,8 +99,8 @@ func TestNothingIsTheMatterWithANewLedger(t *testing.T) {
 	d.expect("a new ledger", d.look(Expected{Jobs: []worker.Job{{Name: "sweep", Schedule: "7 * * * *", Last: d.LastPass}}, Webhooks: true}))
 }
 
-// A run that is under way says nothing yet, a plan that somebody made at a terminal was seen
-// there, and what failed before was failing since then.
+// A running run proves nothing yet, a plan made at a terminal was seen there, and an earlier failure counts
+// from its beginning.
 func TestARunFailedUntilAnotherEndsOtherwise(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -202,7 +202,7 @@ func TestAJobIsOverdueByItsOwnSchedule(t *testing.T) {
 	}
 }
 
-// Who runs sync by a timer, and never sweeps, learns of no mandate that was lost.
+// With sync on a timer and without sweeps, a lost mandate stays unknown.
 func TestASweepThatNeverHappenedIsTold(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -263,7 +263,7 @@ func TestAConsentIsToldWhenHalfOfItsTimeIsGone(t *testing.T) {
 	}
 }
 
-// Whoever is refused cannot be told of it; somebody else can.
+// A refusing recipient cannot be told, but others can.
 func TestAWayThatDoesNotWorkIsACondition(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -39,9 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child is the other process. A reader asks for a token that is not the last one
-// for every line that it is told, and prints it; a victim is killed when the
-// answer with its new tokens has come and nothing of it is saved.
+// child is the other process. A reader asks for a new token for every input line, and prints it. A victim is
+// killed after the answer with its new tokens and before it saves them.
 func child(role string) error {
 	ledger, err := state.Open(context.Background(), state.Options{Path: os.Getenv(childLedger), KeyFile: os.Getenv(childLedger) + ".key"})
 	if err != nil {

@@ -109,8 +109,8 @@ func TestWhatIsDoneAboutTheNextLetter(t *testing.T) {
 	}
 }
 
-// Whatever is due is sent on each day: however the days go, no step comes twice, letters keep
-// their distance, and there are five at most.
+// Every due letter is sent on each day. Whatever the days, no step comes twice, letters keep their distance,
+// and there are five at most.
 func TestALadderNeverComesTwiceOrTooClose(t *testing.T) {
 	t.Parallel()
 	s := ladderSettings()

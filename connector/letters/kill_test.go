@@ -21,8 +21,8 @@ import (
 
 var kills = flag.Int("kills", 12, "how often a process is killed while it sends letters")
 
-// killed says to a child of this test what it sends from, and where it dies: the path of the
-// ledger, the address of the mail server, the time, and a point or nothing.
+// killed configures a child of this test: the path of the ledger, the address of the mail server, the time,
+// and the point of its death or nothing.
 const killed = "PAYERSYNC_TEST_LETTERS"
 
 func TestMain(m *testing.M) {

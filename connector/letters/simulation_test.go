@@ -28,13 +28,12 @@ var (
 	simFrom  = flag.Uint64("letter-from", 1, "the first of them")
 )
 
-// simulation is a desk whose world is drawn from a seed: payers who sign, cancel and move,
-// colleagues who edit, a mail server that takes, refuses, puts off and falls silent, a process
-// that dies at any commit and step, ledgers that are put back with and without their mark,
-// journals that are lost, mappings with a mistake, clocks that are set, and a person who
-// approves, goes on, and says of unclear letters what became of them.
+// simulation is a desk in a random world drawn from a seed. Payers sign, cancel and move; colleagues edit. A
+// mail server accepts, refuses, defers and falls silent. A process dies at any commit and step. Ledgers are
+// put back with and without their mark, journals are lost, mappings have mistakes, clocks change. A person
+// approves, continues, and settles unclear letters.
 //
-// It judges every letter at the moment at which the mail server takes it.
+// It judges every letter at the moment the mail server accepts it.
 type simulation struct {
 	*world
 	seed    uint64
@@ -218,8 +217,7 @@ func readAll(m *netmail.Message) string {
 	}
 }
 
-// setup names that of which a person reads the first letters: the mapping, and the ledger as it
-// was put back.
+// setup names the scope of an approval: the mapping, and the ledger's last restore.
 func (s *simulation) setup() string {
 	desk, err := s.ledger.LetterDesk(context.Background())
 	if err != nil {
@@ -576,8 +574,7 @@ func (s *simulation) restores() {
 	}
 }
 
-// forget notes the letters of which nobody can know any more: those that a ledger which was put
-// back does not have, and whose journal is lost.
+// forget marks the letters unknown to everybody: missing in a restored ledger, with a lost journal.
 func (s *simulation) forget(from int) {
 	if !s.trust.restored {
 		return

@@ -237,7 +237,7 @@ func (w *world) approve() int {
 	return n
 }
 
-// goesOn is a person who says that letters go on; those that come next are read by one.
+// goesOn lets a person continue the letters, and read the next ones.
 func (w *world) goesOn() {
 	w.t.Helper()
 	if _, err := w.desk.Continue(context.Background(), byAda); err != nil {

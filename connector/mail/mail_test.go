@@ -245,7 +245,7 @@ func TestAServerThatNeverAnswersIsGivenUp(t *testing.T) {
 	}
 }
 
-// A message that was not begun is not begun by a payersync that is told to stop.
+// A stopping payersync begins no new message.
 func TestAnEndedContextKeepsTheMessageBack(t *testing.T) {
 	t.Parallel()
 	for _, step := range []mailtest.Step{mailtest.AtHello, mailtest.AtMail, mailtest.AtRcpt} {

@@ -61,7 +61,7 @@ func TestAListComesBackAsItWas(t *testing.T) {
 	}
 }
 
-// What was decided was about what the row showed.
+// A decision is about the values shown in the row.
 func TestAFileTellsWhatIsOtherwiseByNow(t *testing.T) {
 	t.Parallel()
 	sheet, err := ReadCSV(strings.NewReader("\n" + written(t, list, ',')))
@@ -204,7 +204,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-// A record of which everybody is taken has a row all the same, for saying that it is new.
+// A record with only taken customers still has a row, so a person can call it new.
 func TestRowsLeaveOutWhatIsTaken(t *testing.T) {
 	t.Parallel()
 	best := Pair{Record: "R1", Customer: "C1", Score: 60, Codes: "name_same another_customer"}
@@ -221,8 +221,7 @@ func TestRowsLeaveOutWhatIsTaken(t *testing.T) {
 	}
 }
 
-// Whatever is in a file, it is read or refused with a place; and what is read can be
-// written and read again.
+// Any file is read, or refused with a place. A file that was read can be written and read again.
 func FuzzReadCSV(f *testing.F) {
 	var b bytes.Buffer
 	for _, comma := range []rune{',', ';'} {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// families are the cases that the scorer was made for. First those that are the
-// same although they look otherwise, then those that look alike and are not.
+// families are the design cases of the scorer: first different-looking pairs of one payer, then similar pairs
+// of two payers.
 var families = []family{
 	{"as it is", 24, func(m *maker) { m.pair(m.somebody(), nil) }},
 	{"typo", 12, func(m *maker) { m.pair(m.somebody(), m.typo) }},

@@ -133,7 +133,7 @@ func TestFindStopsWhenItIsTold(t *testing.T) {
 	}
 }
 
-// What must hold of any population, however its lists are ordered.
+// Invariants for any population and order of lists.
 func TestProposalsAreOneToOneAndClear(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {

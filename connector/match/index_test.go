@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Most customers of a long list look like nobody, and what very many have in common leads to
-// none of them. Whoever is kept is found by everything that a record shares with few.
+// Most customers of a long list resemble nobody, and common values lead to none of them. Every rare value of
+// a record leads to its customers.
 func TestTheIndexLeadsToWhoeverSharesWhatFewHave(t *testing.T) {
 	t.Parallel()
 	p := populate(300, 200, families)

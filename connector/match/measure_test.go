@@ -127,8 +127,8 @@ func promised(t *testing.T, section string, of []family) {
 	printed(t, section, m.table())
 }
 
-// Above returns the proposed pairs with at least that score, best first: those that
-// a person accepts who says "accept all above". Taken customers are not among them.
+// Above returns the proposed pairs with at least that score, best first, as accepted by "accept all above".
+// It omits taken customers.
 func Above(suggestions []Suggestion, score int) []Pair {
 	var out []Pair
 	for _, s := range suggestions {

@@ -34,8 +34,7 @@ var began = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 
 func number(n int) *int { return &n }
 
-// whole is what a ledger says in which everything has happened once, of two connections
-// and of one that is no longer configured.
+// whole holds the facts of a ledger with every event once, of two connections and a removed one.
 func whole() Facts {
 	return Facts{
 		Numbers: state.Numbers{

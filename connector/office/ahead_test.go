@@ -47,8 +47,8 @@ func pairs(n int) (out []pairOf) {
 	return out
 }
 
-// While somebody looks at one pair the next are read, each once, for whoever comes to them within
-// five minutes; after that a customer is read anew.
+// While a person sees one pair the next are read, each once, and used for five minutes. After that a customer
+// is read anew.
 func TestTheNextCustomersAreReadWhileSomebodyLooksAtOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var service customersRead
@@ -75,7 +75,7 @@ func TestTheNextCustomersAreReadWhileSomebodyLooksAtOne(t *testing.T) {
 	})
 }
 
-// What is read ahead is bounded: the list to five pairs, what is kept to a hundred.
+// Reading ahead is limited to five pairs of the list, and a hundred stored customers.
 func TestNoMoreIsReadAheadThanSomebodyLooksAtSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a Ahead
@@ -92,8 +92,8 @@ func TestNoMoreIsReadAheadThanSomebodyLooksAtSoon(t *testing.T) {
 	})
 }
 
-// A customer who is gone keeps nobody from being read, and a service that is down is asked once;
-// neither is kept as something that was read.
+// A deleted customer stops no other read, and a failing service gets one request. Neither is stored as a
+// read.
 func TestWhatCannotBeReadAheadIsAskedForAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err   error

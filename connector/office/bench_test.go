@@ -24,8 +24,8 @@ var benchLedger = flag.String("bench-ledger", "", "folder of a ledger that Bench
 // benchPage is how many records one transaction of a benchmark writes.
 const benchPage = 500
 
-// benchRecords is how many records a benchmark's ledger has; PAYERSYNC_BENCH_RECORDS sets it
-// to less, where only that they run is looked at.
+// benchRecords is the number of records in a benchmark's ledger. PAYERSYNC_BENCH_RECORDS lowers it for a mere
+// test run.
 var benchRecords = func() int {
 	if n, err := strconv.Atoi(os.Getenv("PAYERSYNC_BENCH_RECORDS")); err == nil && n >= 2*benchPage {
 		return n
@@ -33,8 +33,8 @@ var benchRecords = func() int {
 	return 100_000
 }()
 
-// BenchmarkSearch looks for a name among many: in the names that are kept in memory, and,
-// as a baseline, in labels that are opened for every search.
+// BenchmarkSearch searches a name among many: in the names in memory, and, as a baseline, in labels unsealed
+// for every search.
 func BenchmarkSearch(b *testing.B) {
 	w := newWorld(b)
 	for from := 0; from < benchRecords; from += benchPage {

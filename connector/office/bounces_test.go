@@ -19,8 +19,8 @@ import (
 
 const address = "Accounts@bakery.example"
 
-// writtenTo is a desk with payers who have an open link, the first of whom got a letter. id is
-// the letter's.
+// writtenTo is a desk with payers who have an open signing link; the first of them got a letter, with this
+// id.
 func writtenTo(t *testing.T) (d *desk, b *office.Bounces, id string) {
 	t.Helper()
 	d = newDesk(t, 0, sandbox.Switches{})

@@ -158,7 +158,7 @@ func TestWhoWroteAHandoverFileIsInTheAuditLogBeforeALinkIsSeen(t *testing.T) {
 	}
 }
 
-// What is handed over is what the audit log has said, or less: who came meanwhile is not in the file.
+// The file holds at most the payers in the audit log: a payer who came meanwhile is not in it.
 func TestWhoLeavesTheListWhileItIsMadeIsHandedToNobody(t *testing.T) {
 	t.Parallel()
 	w := street(t)

@@ -153,7 +153,7 @@ func TestASearchFindsAnyPartOfWhatPeopleKnow(t *testing.T) {
 	}
 }
 
-// Who pays is asked for by what the billing service calls it, too.
+// A search also uses the billing service's ids.
 func TestASearchFindsTheCustomerAndTheMandateById(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -255,8 +255,8 @@ func TestWhoHasNoNameYetIsCounted(t *testing.T) {
 	}
 }
 
-// Whatever the records, each is in every list once, and a search gives what a person who
-// reads all of them would pick.
+// Whatever the records, each is in every list once, and a search finds the same as a person who reads all of
+// them.
 func TestListsAndSearchesOfRandomBooksAreWhole(t *testing.T) {
 	t.Parallel()
 	parts := []string{"ada", "Bäcker", "GROß", "ltd", " ", "é", "Ł", "\t", "\u202e", "0"}
@@ -324,7 +324,7 @@ func (w *world) wantWhole(seed uint64, kept map[state.RecordID]*connector.Label,
 	}
 }
 
-// What is handed over in pieces is what one page would hold, in every order and whatever is filtered.
+// A list in pieces equals the list on one page, in every order and with every filter.
 func TestAListInPiecesIsTheSameAsInOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

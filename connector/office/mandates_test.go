@@ -85,7 +85,7 @@ func (d *desk) do(fn func(*state.Tx) error) {
 	}
 }
 
-// waits makes payers whose mandates wait for a signature, and whose links the ledger has not.
+// waits makes payers whose mandates wait for a signature, without signing links in the ledger.
 func (d *desk) waits(payers int) {
 	d.t.Helper()
 	for i := range payers {
@@ -272,7 +272,7 @@ func TestOldLinksAreFetchedAgainAndRefusedOnesHandedToNobody(t *testing.T) {
 	})
 }
 
-// One that was cancelled meanwhile is not replaced, and one that was signed is as good.
+// A mandate cancelled meanwhile is not replaced, and a signed one needs no link.
 func TestFetchingLeavesWhatIsOpenNoMore(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, 0, sandbox.Switches{})

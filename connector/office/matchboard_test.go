@@ -11,8 +11,7 @@ import (
 	"payersync/state"
 )
 
-// Where many wait the list takes seconds: people get the last one at once, without those on whom
-// was decided since and with those of whom that was taken back.
+// A long list takes seconds. So people get the last one at once, updated with the decisions since then.
 func TestALongListOfMatchesIsShownAtOnceWithWhatWasDecidedSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, c := state.RecordID{Connection: "acme", SourceID: "A"}, state.RecordID{Connection: "acme", SourceID: "B"}, state.RecordID{Connection: "acme", SourceID: "C"}
@@ -62,7 +61,7 @@ func TestALongListOfMatchesIsShownAtOnceWithWhatWasDecidedSince(t *testing.T) {
 	})
 }
 
-// Where few wait the list is that of the moment, whoever decided.
+// A short list is always current, whoever decided.
 func TestAShortListOfMatchesIsThatOfTheMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var board Board

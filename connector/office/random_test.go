@@ -247,8 +247,8 @@ func (w *world) checkInvited(seed uint64) {
 	}
 }
 
-// checkCount compares a count with the report, and where each record stands by its outline with
-// where it stands by all that is known of it.
+// checkCount compares a count with the report, and each record's class by its outline with its class by all
+// facts.
 func (w *world) checkCount(t *testing.T, seed uint64) {
 	t.Helper()
 	whole := map[state.RecordID]standing.Standing{}

@@ -81,7 +81,7 @@ func TestARowOfAReportThatIsNamedIsTheOneThatTheReportHas(t *testing.T) {
 	}
 }
 
-// What has waited for 20 days is in another column than what came today.
+// A wait of 20 days is in another column than one of today.
 func TestTheAgesOfAReportAreThoseOfItsRows(t *testing.T) {
 	t.Parallel()
 	w := street(t)
@@ -133,7 +133,7 @@ func TestDaysToSignAreToldOfGroupsThatAreLargeEnough(t *testing.T) {
 	}
 }
 
-// A report is no list of names to whoever has no key, nor of who is overdue.
+// Without the key a report shows no names, not even of overdue payers.
 func TestAReportWithoutTheKeyHasNoNames(t *testing.T) {
 	t.Parallel()
 	w := street(t)

@@ -10,7 +10,7 @@ import (
 	"payersync/connector"
 )
 
-// Whoever did something sees what was made after it, and others what was made last.
+// A person who acted sees a newer snapshot, and others the last one.
 func TestASnapshotIsMadeInTheBackgroundAndAnewForWhoActed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s snapshot[int]

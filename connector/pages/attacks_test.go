@@ -20,7 +20,7 @@ import (
 	"payersync/state/statetest"
 )
 
-// front is the sign-in behind a proxy that says where requests come from, over real HTTP.
+// front is the sign-in behind a proxy that names the origin of requests, over real HTTP.
 type front struct {
 	*house
 	door   *pages.Door

@@ -73,11 +73,10 @@ func (h *house) crowd(payers int) {
 	h.run(false)
 }
 
-// BenchmarkPages answers each page for who sees all there is, over a ledger that runs filled,
-// with letters to everybody who has to sign.
-// It tells the time of the first answer, which may begin a count or open the names, that in which
-// 19 of 20 of the others are made, and their size. The baseline is the page that reads nothing
-// of the ledger but who is signed in.
+// BenchmarkPages requests each page with all permissions, over a ledger filled by runs, with letters to all
+// unsigned payers. It reports the time of the first answer, which may start a count or unseal the names, the
+// 95th percentile of the others, and their size. The baseline is a page that reads only the signed-in user
+// from the ledger.
 func BenchmarkPages(b *testing.B) {
 	h := benchHouse(b)
 	cookie := cookieOf(b, h.ledger, h.pages, pages.Admin, nil)
@@ -137,9 +136,8 @@ func readPaths() (paths []string) {
 	return paths
 }
 
-// BenchmarkPeople lets ten people open every page and search, all at once, and tells how much
-// more memory the process had at most, than when nobody had asked for anything, and how much of
-// it is kept when they are gone.
+// BenchmarkPeople lets ten people open every page and search, all at once. It reports the peak of additional
+// memory, and the part kept after they are gone.
 func BenchmarkPeople(b *testing.B) {
 	h := benchHouse(b)
 	if err := h.ledger.Sound(b.Context()); err != nil {

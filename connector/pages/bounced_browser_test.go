@@ -9,8 +9,8 @@ import (
 	"payersync/connector/pages"
 )
 
-// An address that takes no mail is noted, what was mistyped stands in the field again, and the
-// payer is listed with what to do, and with a button for who learns that the address works.
+// A dead address is stored, and a mistyped one stays in the field. The payer is listed with the next step,
+// and with a button for a working address.
 func TestLettersThatCameBackAreNotedInABrowser(t *testing.T) {
 	for _, l := range ways() {
 		t.Run(l.String(), func(t *testing.T) {

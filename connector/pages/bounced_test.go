@@ -162,7 +162,7 @@ func TestAddressesThatTakeNoMailAreNotedByLine(t *testing.T) {
 	holds(t, olaf.upload(http.StatusUnprocessableEntity, strings.Repeat("a@b.io\r\n", 501)), "There are more than 500 lines.")
 }
 
-// A form that is too large is refused whole, whatever it says of its length.
+// A form above the limit is refused as a whole, whatever length it declares.
 func TestReportsLargerThanAMegabyteAreRefused(t *testing.T) {
 	t.Parallel()
 	h, _ := newPost(t)

@@ -24,8 +24,8 @@ import (
 
 var screenshots = flag.String("screenshots", "", "a folder in which pictures of all pages are kept")
 
-// chromium is the one browser of this test binary, started by the first test that wants it: the
-// one without windows of its own where there is one, which asks far less of the processor.
+// chromium is the one browser of this test binary, started by the first test that needs it: the headless one
+// if there is one, because it needs less processor time.
 var chromium = sync.OnceValues(func() (context.Context, error) {
 	var program string
 	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
@@ -259,8 +259,8 @@ func (b *tab) sound(what string) {
 	}
 }
 
-// Each page, for each role, and for who sees all there is narrow and by night, too: nothing that axe finds,
-// nothing that scrolls sideways, nothing too small to be hit.
+// Each page for each role, and with all permissions also narrow and dark: axe finds nothing, nothing scrolls
+// sideways, and no control is too small.
 func TestEveryPageIsSoundInABrowser(t *testing.T) {
 	h := newHouse(t)
 	h.run(true)
@@ -287,8 +287,8 @@ func TestEveryPageIsSoundInABrowser(t *testing.T) {
 	}
 }
 
-// The payer is on the phone: a link to sign in by, half a name, the payer, its signing link,
-// and the line of the audit log; with script and without.
+// The payer is on the phone: a sign-in link, half a name, the payer, its signing link, and the line of the
+// audit log; with script and without.
 func TestAnAccountantFindsAPayerAndItsLinkInABrowser(t *testing.T) {
 	h := newHouse(t)
 	h.run(true)

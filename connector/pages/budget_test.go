@@ -10,7 +10,7 @@ import (
 	"payersync/connector/pages"
 )
 
-// What a browser gets at most, as it is before anybody packs it.
+// The largest sizes for a browser, before compression.
 const (
 	firstVisit = 60_000 // with style and script
 	nextPage   = 30_000

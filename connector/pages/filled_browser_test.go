@@ -13,9 +13,8 @@ import (
 	"payersync/state"
 )
 
-// Pages that are empty in an installation that has just begun are sound when they are filled, too:
-// what of webhooks was refused and a test of them, users who see one connection alone, and
-// examples of letters.
+// Pages empty in a new installation are also sound when filled: refused webhooks and a test delivery, users
+// limited to one connection, and examples of letters.
 func TestPagesThatBeginEmptyAreSoundWhenFilledInABrowser(t *testing.T) {
 	town := newTown(t)
 	post, _ := newPost(t)

@@ -75,8 +75,7 @@ func newHouseIn(t testing.TB, folder string) *house {
 	return newHouseOf(t, folder, nil, nil)
 }
 
-// newHouseOf returns one with a clock of its own, nil for that of the machine, that writes
-// letters, nil for none.
+// newHouseOf returns a house with a clock of its own (nil: the machine's) and letters (nil: none).
 func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(*house) *office.Letters) *house {
 	t.Helper()
 	path := filepath.Join(folder, "payersync.db")

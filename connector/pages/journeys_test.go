@@ -307,7 +307,7 @@ func TestWhatCannotBeDoneIsSaidAndNotDoneByHalfInABrowser(t *testing.T) {
 	}
 }
 
-// onSmallDisk returns an installation whose ledger lies on a disk of its own that is soon full.
+// onSmallDisk returns an installation with its ledger on a small disk of its own.
 func (h *house) onSmallDisk() *house {
 	h.t.Helper()
 	disk := h.t.TempDir()

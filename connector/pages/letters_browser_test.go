@@ -12,9 +12,8 @@ import (
 	"payersync/connector/sandbox"
 )
 
-// The credit controller opens the letters from the work list, reads three of them and who gets
-// one, approves what was shown, and sees that they were sent. What changed while it was being
-// read is not approved.
+// The credit controller opens the letters from the work list, reads three of them and the list of recipients,
+// approves exactly those, and sees them sent. Letters changed meanwhile are not approved.
 func TestLettersArePreparedReadApprovedAndSeenSentInABrowser(t *testing.T) {
 	for _, l := range ways() {
 		t.Run(l.String(), func(t *testing.T) {

@@ -25,8 +25,7 @@ import (
 // monday is a morning on which letters leave.
 var monday = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
-// newPost returns an installation that writes to payers, on a Monday morning, with the mailbox
-// that gets what is sent.
+// newPost returns an installation with letters, on a Monday morning, and the mailbox that receives them.
 func newPost(t testing.TB) (*house, *mailtest.Box) {
 	t.Helper()
 	return newPostIn(t, t.TempDir())
@@ -125,7 +124,7 @@ func TestLettersThatAreOffSayWhatToSet(t *testing.T) {
 	holds(t, h.enter("anna", pages.Operator).get("/mandates/letters", http.StatusOK), "The billing service writes to payers", "letters.sender: service")
 }
 
-// What waits is read in full, approved as it was shown, and sent; a viewer sees how many.
+// Waiting letters are read in full, approved as shown, and sent; a viewer sees their number.
 func TestLettersAreReadApprovedAndSent(t *testing.T) {
 	t.Parallel()
 	h, box := newPost(t)
@@ -202,7 +201,7 @@ func TestLettersThatChangedAreNotApproved(t *testing.T) {
 	anna.post("/mandates/letters", http.StatusOK, "shown", hashIn(t, page))
 }
 
-// Of two people who approve the same letters at once, one does and the other is told so.
+// If two people approve the same letters at once, one succeeds and the other is told so.
 func TestTwoPeopleApproveTheSameLettersOnce(t *testing.T) {
 	t.Parallel()
 	h, box := newPost(t)

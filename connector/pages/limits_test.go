@@ -30,7 +30,7 @@ import (
 	"payersync/state/statetest"
 )
 
-// The two companies of a town. Whatever the other one has bears a mark.
+// The two companies of a town. The other one's values are marked.
 const (
 	ours  = "alder"
 	other = "zarbooks"
@@ -458,8 +458,8 @@ func TestAMappingThatIsAnotherConnectionsTooIsNotSavedByWhoIsLimited(t *testing.
 	holds(t, boss.post(path, http.StatusOK, "text", typed, "opened", opened(t, boss.get(path, http.StatusOK)), "do", "save", "reason", "capitals"), "Saved as version", "It is the mapping of zarbooks, too.")
 }
 
-// Two connections have the same mapping. Who saved it for one does not approve a plan of the other,
-// also where the limits hide the first.
+// Two connections have the same mapping. A person who saved it for one cannot approve a plan of the other,
+// even if limits hide the first.
 func TestWhoSavedTheMappingOfAnotherConnectionDoesNotApproveAPlanByIt(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)

@@ -187,7 +187,7 @@ func TestLostLinksAreFetchedAgainInBulk(t *testing.T) {
 	holds(t, anna.post("/mandates/links", http.StatusOK, "shown", shown), "No link is lost, so none was asked for")
 }
 
-// Who cannot be debited is said of everybody in the books, and the totals are the books.
+// The report covers every record, and its totals equal the number of records.
 func TestTheReportSumsUpToTheBooks(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

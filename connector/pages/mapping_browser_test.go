@@ -10,9 +10,9 @@ import (
 	"payersync/connector/syncer"
 )
 
-// An admin edits the mapping: a mistake stands at its line and is mended, the preview says how
-// many would change, it is saved, the run waits, somebody approves, and the old text is put back.
-// With script and without, wide by day and narrow by night.
+// An admin edits the mapping. A mistake is shown at its line and corrected, the preview counts the changes,
+// the mapping is saved, the run waits, somebody approves, and the old text is put back. With script and
+// without, wide by day and narrow by night.
 func TestAnAdminEditsTheMappingInABrowser(t *testing.T) {
 	for _, l := range ways() {
 		t.Run(l.String(), func(t *testing.T) {

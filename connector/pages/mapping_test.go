@@ -71,8 +71,7 @@ func opened(t testing.TB, page string) string {
 	return found[1]
 }
 
-// inCapitals returns the sample mapping with a rule that writes names in capitals, and with
-// examples that want it so.
+// inCapitals returns the sample mapping with a rule for names in capitals, and fitting examples.
 func inCapitals(text string) string {
 	for _, name := range []string{"The Proving Drawer", "Café Éclair"} {
 		text = strings.Replace(text, "name: "+name, "name: "+strings.ToUpper(name), 1)

@@ -8,8 +8,8 @@ import (
 	"payersync/connector/pages"
 )
 
-// Five who look like customers: decided on by keyboard, or by buttons where there is no script,
-// and the last word is taken back. The others are linked together, and one of them is not.
+// Five records have matches: a person decides by keyboard, or by buttons without script, and takes the last
+// decision back. The others are linked together, except one.
 func TestFiveMatchesAreDecidedByKeyboardInABrowser(t *testing.T) {
 	for _, l := range ways() {
 		h := newHouse(t)

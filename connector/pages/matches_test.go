@@ -33,8 +33,8 @@ func (h *house) matches() *office.Matches {
 	return h.matcher
 }
 
-// alike makes books in which so many look like customers that the billing service has, the first
-// likely, every tenth by the e-mail address alone; a run holds them.
+// alike makes this many records similar to existing customers: the first strongly, every tenth by the e-mail
+// address alone. A run puts them on hold.
 func (h *house) alike(n int) {
 	h.t.Helper()
 	books := header
@@ -256,8 +256,8 @@ func TestLinksAreTakenBackTogetherForAsLongAsNothingWasSent(t *testing.T) {
 	holds(t, anna.post("/matches/linked", http.StatusUnprocessableEntity), "Nobody was ticked")
 }
 
-// Two people decide otherwise on one pair in the moment in which the customer is read: what the
-// first said stands, and the second is told; who says the same is not.
+// Two people decide differently on one pair while the customer is read. The first decision stays, and the
+// second person is told, unless the decisions agree.
 func TestOfTwoWhoDecideOtherwiseOnAPairTheFirstHasIt(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -292,7 +292,7 @@ func TestOfTwoWhoDecideOtherwiseOnAPairTheFirstHasIt(t *testing.T) {
 	}
 }
 
-// Whoever of two is first takes a link back, and the other is told; the audit log has each once.
+// Of two people the first takes a link back, and the other is told; the audit log has each once.
 func TestLinksThatTwoTakeBackAtOnceAreTakenBackOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

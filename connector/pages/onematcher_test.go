@@ -107,7 +107,8 @@ func TestEverybodyCountsTheSameMatchesAndNobodyIsMadeTwice(t *testing.T) {
 	}
 }
 
-// sameNumber checks that the matcher, the ledger's counts, the lists and the pages know so many records that may be customers.
+// sameNumber checks that the matcher, the ledger's counts, the lists and the pages agree on the number of
+// records with matches.
 func (h *house) sameNumber(want int) {
 	h.t.Helper()
 	ctx := context.Background()

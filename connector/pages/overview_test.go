@@ -43,7 +43,7 @@ func TestTheOverviewLeadsToTheFirstPayerAndThenSaysWhoCanBeDebited(t *testing.T)
 	h.recount()
 	page = v.get("/", http.StatusOK)
 	holds(t, page, "<h1>0 of 38 payers can be debited.</h1>", "38 cannot yet: most wait for a signature", "39 read", "/mandates/report?stage=signed", "Show as table")
-	// Of what is to do, the page says who can end it as the list does.
+	// The page names the party to act on each task, like the list.
 	holds(t, page, "33 were not sent their signing link</a>", `Others must act on the rest: <a href="/mandates/report?who=books">5 for the books</a>.`, "Everything to do (4)")
 	lacks(t, page, "Nothing waits for you", "No payer waits for you")
 	holds(t, v.get("/todo", http.StatusOK), "33 payers wait for you</a>. 4 in this list")

@@ -10,9 +10,9 @@ import (
 	"payersync/connector/pages"
 )
 
-// An admin with a payer on the telephone: half a name, what narrows the list, the payer left out
-// and taken up again, reminders stopped, the raw record, something put off; and the lines of the
-// audit log about all that. Names that were made to do harm are on every screen.
+// An admin with a payer on the telephone: half a name, a narrower search, the payer left out and included
+// again, reminders stopped, the raw record, a finding put off; and the audit log's lines about all that.
+// Hostile names are on every screen.
 func TestAPayerIsSeenToInABrowser(t *testing.T) {
 	h := newHouse(t)
 	books, _ := hostile()

@@ -169,7 +169,8 @@ func TestAPlanIsApprovedWholeOrRejectedForAReason(t *testing.T) {
 	holds(t, v.post("/plans/1", http.StatusConflict, "do", "all", "reads", h.reads(1)), "The plan does not wait")
 }
 
-// Whoever comes second to a plan, or presses twice, is told who was faster, and not that it changed.
+// The second of two people to approve a plan, or a second click, learns who approved it first, and not that
+// it changed.
 func TestWhoComesSecondToAPlanIsToldWhoWasFaster(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -60,8 +60,8 @@ func contrast(t *testing.T, a, b string) float64 {
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// Text is read at 4.5 to 1 or more, edges of controls are seen at 3 to 1: computed from the
-// colours, because a checker of pages cannot judge text in charts.
+// Text has a contrast of 4.5 to 1 or more, edges of controls 3 to 1. It is computed from the colours, because
+// page checkers cannot judge text in charts.
 func TestColoursCanBeReadByDayAndByNight(t *testing.T) {
 	day, night := schemes(t)
 	if len(day) == 0 || len(day) != len(night) {
@@ -95,7 +95,7 @@ func TestColoursCanBeReadByDayAndByNight(t *testing.T) {
 	}
 }
 
-// A rule that is not closed takes all that follow with it, and no browser complains.
+// An unclosed rule disables all later ones, and no browser complains.
 func TestTheStyleIsWhole(t *testing.T) {
 	css, err := web.ReadFile("web/style.css")
 	if err != nil {

@@ -25,7 +25,7 @@ func (h *house) do(fn func(*state.Tx) error) {
 	}
 }
 
-// logged returns the newest lines of the audit log, as "who did what with which: why".
+// logged returns the newest lines of the audit log, as "actor action subject: reason".
 func (h *house) logged(n int) string {
 	h.t.Helper()
 	var text []string

@@ -78,8 +78,8 @@ func (w *world) search(most int, calm bool) (f found) {
 	return f
 }
 
-// tell tells how a state came about. Of the moves from its parent, the first that
-// leads to it is the one that found it.
+// tell returns the moves that lead to a state. Of several moves from its parent, the first to reach it
+// counts.
 func (w *world) tell(t *tree, at int) (story []string) {
 	for ; at != 0; at = t.parent(at) {
 		here, by := t.state(at), ""
@@ -103,10 +103,9 @@ func (s state) still() state {
 	return s
 }
 
-// heal lets everything come to rest: what is under way arrives, times come to be
-// over, each request is answered, and nobody else does anything. What the protocol
-// does not ask to look at, nobody looks at; then a sweep reads everything. It says
-// which law is broken in the end.
+// heal lets everything come to rest: requests arrive, times end, each request is answered, and nobody else
+// acts. Only reads requested by the protocol happen; then a sweep reads everything. It returns the law broken
+// in the end.
 func (w *world) heal(s state) (law string) {
 	s = s.still()
 	if law := w.rest(&s); law != "" {

@@ -319,9 +319,9 @@ func unlawful(f *Facts, d decision) string {
 	return cmp.Or(leaves(f, told), closes(f, d, told))
 }
 
-// closes says which law of what a person has ended is broken: nothing is sent or told of a
-// mandate that is let be, unless a person asks or a request may arrive, and of a record that
-// was given up a person is told, and nothing else is done, when it is another by now.
+// closes returns the broken law about a person's decisions. Nothing is sent or reported for a mandate left as
+// it is, unless a person requests it or a request may arrive. A given-up record has a finding only if its
+// values changed, and nothing else happens.
 func closes(f *Facts, d decision, told []Notice) string {
 	if f.Words.LetBe != 0 && f.Link.Customer != "" && d.holding&(asked|asking) == 0 {
 		if d.mandate.Do != Nothing || slices.ContainsFunc(told, func(n Notice) bool { return n.Lane == LaneMandate }) {
@@ -335,8 +335,8 @@ func closes(f *Facts, d decision, told []Notice) string {
 	return ""
 }
 
-// releases says which law of customers that are let go is broken: nothing else is sent, and
-// nothing of ours may arrive any more when they are.
+// releases returns the broken law of unlinked customers: nothing else is sent, and none of our requests may
+// still arrive.
 func releases(f *Facts, customer, mandate Step) string {
 	switch {
 	case mandate.Do != Nothing || customer.Do != Unlink && customer.Do.Sends():
@@ -356,8 +356,8 @@ func releases(f *Facts, customer, mandate Step) string {
 	return ""
 }
 
-// leaves says which law of records that have left is broken: a mandate that lives is told
-// of once, unless a person has said that it may stay, and nothing is sent by itself.
+// leaves returns the broken law of removed records: a living mandate has one finding, unless a person accepts
+// it, and nothing is sent by itself.
 func leaves(f *Facts, told []Notice) string {
 	out := f.Record.Standing != Included && f.Record.Standing != Unfit
 	alive := f.Mandate.Status != "" && f.Mandate.Status != connector.MandateCancelled

@@ -121,8 +121,7 @@ func (m move) String() string {
 	return "it begins"
 }
 
-// next calls emit for every state that can follow s. broken is the law that the
-// move itself breaks.
+// next calls emit for every possible next state of s. broken is the law broken by the move itself.
 func (w *world) next(s state, emit func(next state, m move, broken string)) {
 	say := func(n state, m move, broken string) {
 		for i, p := range s.book.payers {
@@ -190,8 +189,7 @@ func (w *world) arrivals(s state, say func(state, move, string)) {
 	}
 }
 
-// refuse answers a request that it is refused. That says nothing of an earlier
-// sending of the same bytes.
+// refuse answers a request with a refusal. An earlier sending of the same bytes is unaffected.
 func (s *state) refuse(i int) {
 	m := s.messages[i]
 	s.messages[i] = message{}
@@ -372,8 +370,7 @@ func (w *world) people(s state, say func(state, move, string)) {
 	}
 }
 
-// unlinking are people who say that a customer is not a payer's, and who take that back
-// while nothing of it may arrive.
+// unlinking lets people unlink a payer's customer, and take that back while no request of it may arrive.
 func (s state) unlinking(say func(state, move, string)) {
 	for rec := range byte(2) {
 		n := s
@@ -500,8 +497,8 @@ func (s *state) lagging(rec byte) bool {
 // nothingMissed is a list that shows every customer.
 const nothingMissed = -1
 
-// act lets a process decide on a payer, and do it. What has to be read first is
-// read, once, and the payer is decided on again; a list may miss one customer.
+// act lets a process decide on a payer and do it. It makes each necessary read once, and then decides again;
+// a list may miss one customer.
 func (w *world) act(s *state, rec byte, how sight) (done Do, broken string) {
 	p := &s.book.payers[rec]
 	if s.elsewhere(rec) {
@@ -751,7 +748,7 @@ func (w *world) create(s *state, m message) (made byte, ok bool) {
 	return byte(i) + 1, true
 }
 
-// link makes a mandate where there is none, or where it is cancelled.
+// link creates a mandate if there is none, or only a cancelled one.
 func (s *state) link(i int) (broken string) {
 	m := s.messages[i]
 	at := &s.mandates[m.customer-1]

@@ -42,8 +42,8 @@ func worlds(weak weakness) []*world {
 	}
 }
 
-// shares says how many states of each world to walk through. What is more than there
-// are in one is left to those whose size nobody knows.
+// shares returns the number of states to visit in each world. The unused share of small worlds goes to those
+// of unknown size.
 func shares(worlds []*world, most int) []int {
 	left, open := 0, 0
 	for _, w := range worlds {
@@ -63,9 +63,8 @@ func shares(worlds []*world, most int) []int {
 	return out
 }
 
-// TestEverySchedule walks, with the states that it is given by itself, through every
-// schedule of up to nine moves among customers and of seven to thirteen elsewhere; the
-// worlds of reads and links are walked through whole.
+// TestEverySchedule visits, with its default number of states, every schedule of up to nine moves among
+// customers and of seven to thirteen elsewhere. It visits the worlds of reads and links completely.
 func TestEverySchedule(t *testing.T) {
 	t.Parallel()
 	began := time.Now()

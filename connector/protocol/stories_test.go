@@ -18,8 +18,7 @@ type chapter struct {
 	working bool // it is not complete
 }
 
-// play tells a story of one payer. Whatever has ended is forgotten, as the ledger
-// does.
+// play plays a story of one payer. It forgets ended attempts, like the ledger.
 func play(t *testing.T, f Facts, chapters []chapter) {
 	t.Helper()
 	for _, c := range chapters {

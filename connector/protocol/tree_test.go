@@ -5,9 +5,8 @@ import (
 	"hash/maphash"
 )
 
-// tree is the set of states that are known, each with the state that it was reached
-// from first. Nothing is given up to save room: a state is kept whole, in as many
-// bits as its fields need, so that two states are never taken for one.
+// tree is the set of known states, each with the state that first led to it. It stores each state completely,
+// in as many bits as its fields need, so two states are never confused.
 type tree struct {
 	seed  maphash.Seed
 	count int
@@ -32,7 +31,7 @@ func (t *tree) state(i int) state { return t.at(i).unpack() }
 
 func (t *tree) parent(i int) int { return int(t.pages[i/pageSize].parents[i%pageSize]) }
 
-// slot returns the place of a state: where it is, or where it would be put.
+// slot returns the place of a state: its present or its future one.
 func (t *tree) slot(p *packed) uint64 {
 	mask := uint64(len(t.slots) - 1)
 	at := maphash.Comparable(t.seed, *p) & mask

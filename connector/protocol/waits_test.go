@@ -8,8 +8,7 @@ import (
 	"payersync/connector"
 )
 
-// waits says how a payer is told a reason that ends by itself, and what ends it. change is time
-// that passes or a read; no person does anything.
+// waits says how a finding ends by itself. change is a passing time or a read, without any person.
 type waits struct {
 	facts  Facts
 	change func(*Facts)
@@ -50,7 +49,7 @@ var byItself = map[connector.Reason][]waits{
 	connector.ReasonTwoWay: nil, connector.ReasonSubscriptionChanged: nil, connector.ReasonGivenUpChanged: nil,
 }
 
-// inOrderFacts are of a linked payer whose customer is as wanted, and whose mandate is to be asked for.
+// inOrderFacts are the facts of a linked payer with an up-to-date customer and no mandate requested yet.
 func inOrderFacts(set func(*Facts)) Facts {
 	f := Facts{
 		Key: "K", Record: wishing(), Link: Link{Customer: "c1", Confirmed: "wanted", ConfirmedAt: 20}, Holders: Own, Holder: "c1",

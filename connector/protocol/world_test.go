@@ -10,9 +10,8 @@ import (
 // the service, and two requests under way. Everything that happens in it is a move
 // from one state to the next; moves_test.go lists them.
 //
-// Several processes may act on the ledger at the same time: a payer is decided on
-// anew while the answer to its last request is still awaited. What a process
-// gathers, decides and commits is one transaction.
+// Several processes may act on the ledger at the same time: one decides on a payer again while another still
+// waits for an answer. A process gathers, decides and commits in one transaction.
 
 const (
 	maxCustomers = 4
@@ -122,8 +121,8 @@ type reading struct {
 
 const readList byte = 3
 
-// listing is what a list shows: who is there, who carries the key, and who carries
-// none and looks like a record.
+// listing holds a list's content: the customers, those with the key, and those without a key that look like a
+// record.
 type listing struct{ ids, carry, alike byte }
 
 // state is the whole world.
@@ -159,7 +158,7 @@ var (
 	oneself  = [...]string{"record A", "record B"}
 )
 
-// world says which moves there are, and which rules are weaker than they should be.
+// world selects the possible moves, and the weakened rules.
 type world struct {
 	name      string
 	share     int // of the states that are walked through, in percent

@@ -25,8 +25,8 @@ var lost = flag.Bool("lost", false, "kill a node with its work, which takes half
 // childOf names the database that a copy of the test binary works on, until it is killed.
 const childOf = "PAYERSYNC_QUEUE_DATABASE"
 
-// A lost node was the leader, and at work on a job, on a drain and on a tick, when it was killed: it has no place for
-// another tick, so that the next is the other node's. Times of this test are the product's, but for the time
+// A lost node was the leader, and busy with a job, a drain and a tick, when it was killed. It has no room for
+// another tick, so the next goes to the other node. Times of this test are the product's, except for the time
 // after which a node is lost.
 //
 // covers F185
@@ -72,7 +72,7 @@ func TestWhatALostNodeDidGoesOnElsewhere(t *testing.T) {
 // lostAfter is when a node of that test is lost.
 const lostAfter = 5 * time.Second
 
-// A database that was restored has jobs under way on nodes that do not exist.
+// A restored database has running jobs on unknown nodes.
 func TestJobsOfUnknownNodesAreReturned(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

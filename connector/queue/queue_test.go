@@ -245,7 +245,7 @@ func TestAThrottledJobWaitsUntilTheNamedTime(t *testing.T) {
 	s.same("the job", s.lines("1 sync"), []string{"begun schedule", "parked schedule", "skipped", "begun schedule", "done schedule"})
 }
 
-// What a job throws is somebody's name. It is told to nobody, and the job ends.
+// A panic's text may contain a name. It is never shown, and the job ends.
 func TestAJobThatPanicsOrFailsWaitsForItsNextTime(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -343,8 +343,8 @@ func TestSweepsAndChoresWaitInALineOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A node whose clock is ten minutes wrong, and that leads, parks jobs, takes them up, and hands them over when it stops,
-// as any other does.
+// A leading node with a clock ten minutes wrong parks jobs, resumes them, and hands them over at its stop,
+// like any other.
 func TestTheDatabasesClockSaysWhenAJobComesAgain(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []time.Duration{10 * time.Minute, -10 * time.Minute} {
@@ -398,7 +398,7 @@ func TestTheDatabasesClockSaysWhenAJobComesAgain(t *testing.T) {
 	}
 }
 
-// Jobs that are at work are not taken for lost because the clock of the node that looks for those is fast.
+// A fast clock on the checking node must not make running jobs look lost.
 func TestAFastNodeTakesNoJobForLostThatIsAtWork(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

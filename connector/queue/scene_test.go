@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// scene is a database with accounts that have deliveries, and the nodes that work on it.
+// scene is a database with accounts and their deliveries, and the nodes working on it.
 type scene struct {
 	testing.TB
 	dsn    string
@@ -78,7 +78,7 @@ func ask[T any](s *scene, query string, args ...any) (value T) {
 	return value
 }
 
-// config returns one whose jobs do nothing and whose drains reflect every delivery.
+// config returns a configuration with empty jobs, and drains that process every delivery.
 func (s *scene) config() Config {
 	return Config{
 		Work: func(context.Context, Job, string) error { return nil },

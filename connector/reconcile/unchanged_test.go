@@ -171,8 +171,8 @@ func TestAMandateWasLastSeenWhenTheListBeganThatShowedIt(t *testing.T) {
 	seen("one that shows all again", first, second)
 }
 
-// A list that began earlier ends after one that began beside it: a mandate was not seen later than
-// the newest of them that showed it began.
+// A list that began earlier ends after one begun during it: a mandate's last sighting is not later than the
+// beginning of the newest list with it.
 func TestOfTwoListsAtOnceNoneSaysThatItShowedWhatItDidNot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

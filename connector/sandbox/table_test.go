@@ -10,8 +10,7 @@ import (
 	"payersync/connector"
 )
 
-// Every field that has a yaml name is in the table once, with a default that is
-// what the profile standard has.
+// Every field with a yaml name is in the table once, with the value of the profile standard as its default.
 func TestEverySwitchIsInTheTable(t *testing.T) {
 	var names []string
 	for _, k := range Table() {
@@ -44,7 +43,7 @@ func yamlNames(of reflect.Type, prefix string) (names []string) {
 	return names
 }
 
-// values are some that a switch can hold: all where they are words.
+// values are some of a switch's possible values: all for words.
 func (k Switch) values() []string {
 	if len(k.Allowed) > 0 {
 		return k.Allowed

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// A service that was away sends all that it kept at once, from one address, over as many
-// connections as it likes, while others, some of them in its own block, send junk. There is
-// room for all of it, so nothing genuine is refused, and junk takes neither memory nor disk.
+// A service back after an outage sends all deliveries at once, from one address, over any number of
+// connections, while others, some in its own block, send junk. There is room for all of it, so no genuine
+// delivery is refused, and junk takes neither memory nor disk.
 //
 // covers F40, F111
 func TestABurstOfGenuineDeliveriesIsTakenInWholeBesideAFlood(t *testing.T) {

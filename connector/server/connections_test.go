@@ -42,7 +42,7 @@ func (a *accepted) from(addr string) net.Conn {
 	return conn
 }
 
-// addressed is a pipe that says where it comes from.
+// addressed is a pipe with a remote address.
 type addressed struct {
 	net.Conn
 	addr string

@@ -173,7 +173,7 @@ func TestCountsThatTheLedgerDidNotTakeAreWrittenLaterAndTwoProcessesAddUp(t *tes
 	expect(t, e.refusals(e.ledger), map[string]int{"2026-11-20 signature_failed": 9})
 }
 
-// What the ledger does not take is told once, and what is left when requests end is written then.
+// A failed write is reported once, and the remaining counts are written at the end.
 func TestRefusalsAreWrittenEveryFewSecondsAndAtTheEnd(t *testing.T) {
 	t.Parallel()
 	e, r := refusing(t)

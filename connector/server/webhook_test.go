@@ -159,8 +159,7 @@ func (e *endpoint) expect(status int, r *http.Request) *httptest.ResponseRecorde
 	return w
 }
 
-// row is what a test says of an inbox row; its key is without the hash of the body
-// where an id stands before that.
+// row is the tested part of an inbox row; its key is without the body's hash if an id stands before that.
 type row struct {
 	Key, Type, Customer string
 	State               connector.InboxState
@@ -584,8 +583,7 @@ func sample(n int) string {
 	return fmt.Sprintf(`{"type":%q,"eventId":"ev-%d","data":{"customerId":"cus_%d","amount":%d.50}}`, types[n%len(types)], n, n*7919, n)
 }
 
-// expectRefused checks that a delivery which differs from a signed one is
-// refused for its signature.
+// expectRefused checks that a delivery different from a signed one is refused for its signature.
 func (e *endpoint) expectRefused(body, signature string) {
 	e.t.Helper()
 	r := delivery(body)

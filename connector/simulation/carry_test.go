@@ -41,7 +41,8 @@ func TestAStoryGoesOnWhereItsLedgerWasCarried(t *testing.T) {
 	played("-engine", "postgres").tellJourneys(t, "a server that ends sessions, where leases alone tell which runs are dead")
 }
 
-// tellJourneys says how ledgers were carried in worlds that began there, which some must have been either way.
+// tellJourneys reports the moves of ledgers in worlds with this beginning; there must be some in both
+// directions.
 func (t *tally) tellJourneys(test *testing.T, begins string) {
 	test.Helper()
 	for _, what := range rareCarried {

@@ -11,8 +11,8 @@ import (
 
 var both = flag.Int("both", 8, "how many seeds to play on both engines")
 
-// A story is the same to the millisecond whatever keeps the ledger: each request and answer, each commit
-// at which a process dies, each count of a run, and what people are told in the end.
+// A story is the same to the millisecond on both engines: each request and answer, each commit at which a
+// process dies, each count of a run, and the findings at the end.
 func TestBothEnginesTellTheSameStories(t *testing.T) {
 	if !statetest.OnPostgres() {
 		t.Skip("on PostgreSQL only: run with -engine postgres")
@@ -31,8 +31,8 @@ func TestBothEnginesTellTheSameStories(t *testing.T) {
 	t.Logf("%d seeds", *both)
 }
 
-// toldAgain reports whether a seed has a story with these arguments, too: one in some hundreds has several, because
-// pages of a list that are asked for together have no order in every case.
+// toldAgain reports whether a seed also has a story with these arguments. One in some hundreds has several,
+// because concurrent pages of a list do not always have one order.
 func toldAgain(t *testing.T, seed uint64, story string, arguments ...string) bool {
 	t.Helper()
 	for range 30 {

@@ -25,9 +25,8 @@ func TestReplaysEndBeforeTheServiceForgets(t *testing.T) {
 	}
 }
 
-// regressions are seeds that once broke an invariant, or the harness. They mean
-// what they meant for as long as draw and the steps stay as they are; after that
-// they are seeds like any other.
+// regressions are seeds that once broke an invariant, or the harness. They keep their meaning as long as draw
+// and the steps do not change; after that they are ordinary seeds.
 var regressions = []struct {
 	seed uint64
 	was  string

@@ -188,8 +188,7 @@ func drawn(seed uint64) plan {
 	return draw(seed).amended()
 }
 
-// rare are states that a run of enough seeds must have reached: one that never
-// does tests nothing of what hangs on them.
+// rare are states that enough seeds must reach: an unreached state tests nothing that depends on it.
 var rare = []string{
 	"another run holds the connection", "lease lost", "late create", "late link", "create replayed", "create replayed after the trusted window",
 	"link request without an answer", "older read superseded", "webhook parked", "sweep repaired a status", "forged webhook", "twins", "told apart", "update",
@@ -211,7 +210,7 @@ var rareTroubles = []string{
 var rareAmends = []string{"amends: " + keyBack, "amends: " + undoubled, "amends: " + leaves, "amends: " + passedOn, "amends: passed on to other books", "amends: " + moves,
 	"amends: " + parts, "amends: an adoption undone", "amends: an update undone", "amends: who it is, accept", "amends: who it is, reject", "amends: " + givesUp, "amends: taken up again"}
 
-// rareCarried are those that only seeds reach whose ledgers are carried.
+// rareCarried are those reached only by seeds with moved ledgers.
 var rareCarried = []string{toServer, toFile, diesOnTheWay, refusedByRun}
 
 // enoughSeeds is from how many seeds on every rare state must be reached.

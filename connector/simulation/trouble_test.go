@@ -21,9 +21,8 @@ func (w *world) shows(kind string, v sandbox.View, lasts time.Duration) {
 	w.spells = append(w.spells, spell{kind: kind, view: v, lasts: lasts})
 }
 
-// dayLater is the black box's tale: three payers are linked and three customers of
-// others are known, more than a day passes, readers are shown less than the truth, and records
-// with the keys of the others come.
+// dayLater is a black-box story: three payers are linked and three foreign customers are known, more than a
+// day passes, readers see less than the truth, and records with the foreign customers' keys come.
 func dayLater(kind string, v sandbox.View) func(*world) {
 	return func(w *world) {
 		w.payers(3)

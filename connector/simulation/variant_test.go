@@ -9,8 +9,8 @@ import (
 	"payersync/state/statetest"
 )
 
-// A variant is played with the seed that caught it last. Where that catches it no more,
-// because seeds draw other worlds now, another is searched for from 1 on, and told.
+// A variant is played with the seed that last caught it. If that seed no longer does, because seeds draw
+// other worlds now, the test looks for another from 1 on, and reports it.
 func TestEveryWeakerVariantIsCaught(t *testing.T) {
 	if scale > 1 {
 		t.Skip("the race detector adds nothing to what the oracle sees: run without it")

@@ -23,30 +23,27 @@ import (
 	"payersync/state/statetest"
 )
 
-// A folder of testdata/before is what an installation of an earlier version left behind
-// when it was stopped, made by that version: its ledger with its key, its mapping, the
-// records of its books by connection, and what had an effect on the service, in its
-// order, by which a sandbox with the same seed has the same customers and mandates.
+// A folder of testdata/before holds the files of a stopped installation, made by an earlier version: its
+// ledger with its key, its mapping, its records by connection, and all acts on the service, in order. With
+// them a sandbox with the same seed has the same customers and mandates.
 //
-// schema5 was stopped between two runs: two changes of each kind were without an answer,
-// one that never arrived and one that did since; a create was frozen and told to wait; one
-// had its key doubled before it was answered; and a plan waited for approval.
+// schema5 was stopped between two runs. Two changes of each kind had no answer: one never arrived and one did
+// later. A create was frozen and throttled; one had its key doubled before its answer; and a plan waited for
+// approval.
 //
-// schema12 was killed in the middle of two runs, with creates, updates, adoptions and
-// requests for links frozen that arrived, never left, or are still on their way; with
-// others whose outcome is unknown, refused, given up, overwritten by somebody, and tried
-// again on a person's word; with plans that wait, are approved and are drafts; with
-// everything a person may be told of a record; and with a restore three days before.
+// schema12 was killed in the middle of two runs. Frozen creates, updates, adoptions and link requests had
+// arrived, never left, or were still on their way. Others were unknown, refused, given up, overwritten by a
+// colleague, or retried by a person. It has waiting, approved and draft plans, every finding about a record,
+// and a restore three days before.
 //
-// schema12-restored is a backup that was put back right before the stop: the service has
-// customers, updates and a cancellation that it knows nothing of, and more on their way.
+// schema12-restored is a backup restored right before the stop: the service has customers, updates and a
+// cancellation unknown to it, and more on their way.
 type before struct {
 	*world
 	books map[string]*books // by connection
 }
 
-// openBefore returns a world that goes on where an earlier version was stopped, some
-// minutes later.
+// openBefore returns a world that continues from an earlier version's stop, some minutes later.
 func openBefore(t *testing.T, folder string, stopped, later time.Duration) *before {
 	t.Helper()
 	statetest.OnlySQLite(t, "older versions had a file only")
@@ -104,15 +101,14 @@ func unzipped(t *testing.T, zipped []byte) []byte {
 	return plain
 }
 
-// act is something that changed the service: a request, one that is on its way (LATE), or
-// what somebody did there by hand.
+// act is a change of the service: a request, a late one (LATE), or a person's edit there.
 type act struct {
 	Method string `json:"method"`
 	Path   string `json:"path"` // or the id of a customer or mandate
 	Body   []byte `json:"body"`
 }
 
-// act does again what changed the service once. What is on its way arrives after so long.
+// act repeats the acts on the service. Late requests arrive after the given time.
 func (w *world) act(acts []act, late time.Duration) {
 	w.t.Helper()
 	token := w.service.IssueToken(sandbox.ClientCredentials, 365*24*time.Hour)
@@ -348,7 +344,7 @@ func goOnFromSchema12(t *testing.T) {
 	}
 	b.wantNames(map[string]string{"F1": "Somebody's own F1", "R1": "R1 new", "R2": "R2", "U5": "Somebody's own U5", "U7": "U7 new"})
 
-	// What was on its way arrives, and every record is decided on again.
+	// The late requests arrive, and every record is decided on again.
 	b.clock.advance(6 * time.Minute)
 	b.sweep()
 	b.clock.advance(time.Hour)
@@ -427,7 +423,7 @@ func (b *before) wantNames(want map[string]string) {
 	}
 }
 
-// edit replaces what the customer of that name holds which carries a key.
+// edit replaces the values of the customer with that name and key.
 func (b *before) edit(key, name, raw string) {
 	b.t.Helper()
 	b.decide(key, name, func(id string) error { return b.service.Edit(id, json.RawMessage(raw)) })

@@ -18,7 +18,7 @@ var unfit = map[string]string{
 	"a replacement": "a\ufffdb",
 }
 
-// Whoever fills externalData of customers has no say in whether others are created.
+// Foreign values in externalData must not stop other creates.
 func TestACustomerWithAnyExternalDataStopsNoSweepAndNobodyElse(t *testing.T) {
 	t.Parallel()
 	for name, text := range unfit {
@@ -50,7 +50,7 @@ func TestACustomerWithAnyExternalDataStopsNoSweepAndNobodyElse(t *testing.T) {
 	}
 }
 
-// A record whose id cannot be looked up is held by name, and so is one whose text cannot be sent.
+// A record with an impossible id is on hold by name, and so is one with illegal text.
 func TestARecordWithAnyTextIsHeldByNameAndStopsNobodyElse(t *testing.T) {
 	t.Parallel()
 	for name, text := range unfit {

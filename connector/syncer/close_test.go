@@ -21,8 +21,8 @@ func (w *world) giveUp(id string, want bool) {
 	}
 }
 
-// A create that may still arrive is known whatever a person says of its record: when it
-// arrives nothing more is sent, and a record that is taken up again has no second customer.
+// A create that may still arrive stays known whatever a person decides on its record. After it arrives
+// nothing more is sent, and a record included again has no second customer.
 func TestARequestOfARecordThatWasGivenUpStaysKnown(t *testing.T) {
 	t.Parallel()
 	for arrives, wait := range map[string]func(*world){
@@ -145,8 +145,8 @@ func TestPayersThatAreGivenUpAreNoStandstill(t *testing.T) {
 	w.complete(w.run())
 }
 
-// Of a mandate that a person lets be nothing is told, however often it is read, until it is
-// another. Nothing is ever asked for by itself.
+// A mandate left as it is by a person has no finding, however often it is read, until another replaces it.
+// Nothing is requested by itself.
 func TestAMandateThatIsLetBeIsToldOfWhenItIsAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -9,9 +9,9 @@ import (
 	"payersync/connector/sandbox"
 )
 
-// A link that came with a create is the mandate's where the answer shows the mandate: then it is
-// not asked for again. An address alone, one that is not safe and one that no plan asked for are
-// not taken, and a lost answer is nobody's link.
+// A link in a create's answer belongs to the mandate shown in that answer, and is not requested again. An
+// address alone, an unsafe one and one without an approved request are ignored, and a lost answer provides
+// none.
 //
 // covers F178
 func TestALinkThatCameWithACreateIsNotAskedForAgain(t *testing.T) {

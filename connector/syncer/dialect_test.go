@@ -98,8 +98,8 @@ func addForeignKey(t *testing.T, raw string) string {
 	return ""
 }
 
-// An update in a spelling that the service does not take is no record's fault: the run says
-// which setting to look at, and nobody's record waits for a person.
+// A wrong format of updates is no record's fault: the run names the setting, and no record waits for a
+// person.
 func TestAWrongSpellingOfUpdatesIsNoRecordsFault(t *testing.T) {
 	t.Parallel()
 	for update, taken := range map[string]string{"body_id": "path_id", "path_id": "body_id"} {

@@ -41,8 +41,8 @@ func (w *world) rename(n int, to string) {
 	}
 }
 
-// losing is a service that keeps of an update what the spelling of it says, and loses the
-// rest: it shows the notes of others until the customer is updated for the first time.
+// losing is a service that keeps only the parts of an update in its own format, and loses the rest: it shows
+// foreign notes until the first update of the customer.
 func losing(w *world, notes any, loses func(n int) bool) *meddler {
 	var mu sync.Mutex // several workers read and update
 	updates, lost := 0, map[string]bool{}
@@ -194,7 +194,7 @@ func TestAnUpdateWithoutAnAnswerProvesNothingUntilItIsSeen(t *testing.T) {
 	}
 }
 
-// A service that counts its updates, or notes when they were, loses nothing by that.
+// A counter of updates, or their times, are no loss.
 func TestWhatMovesOnIsNoLoss(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -10,7 +10,7 @@ import (
 	"payersync/state"
 )
 
-// idleReadings are the ways in which a run may read books that did not change.
+// idleReadings are the ways in which a run may read unchanged records.
 func idleReadings() map[string]func(*world) syncer.Result {
 	listed := func(kind connector.RunKind) func(*world) syncer.Result {
 		return func(w *world) syncer.Result { return w.diaryRun(&diary{books: w.books}, "acme", kind) }
@@ -70,7 +70,7 @@ func TestARunThatFindsNothingMakesTwoCommits(t *testing.T) {
 	}
 }
 
-// isNoted fails the test unless a run that found nothing is kept as one that was opened, read the books and was closed.
+// isNoted fails the test unless a run without changes is stored with its begin, its reading and its end.
 func (w *world) isNoted(res syncer.Result) {
 	w.t.Helper()
 	ctx := w.t.Context()

@@ -77,8 +77,8 @@ func (i *installation) edits(t *rapid.T) {
 	})
 }
 
-// says lets a person say something of a record: who it is, that its customer is not its own,
-// that it was renumbered, or that a change is to be undone. What cannot be is refused.
+// says lets a person decide on a record: link, unlink, renumber, or undo a change. Impossible decisions are
+// refused.
 func (i *installation) says(t *rapid.T) error {
 	ctx, id := context.Background(), fmt.Sprintf("C%d", rapid.IntRange(1, 5).Draw(t, "record"))
 	p, err := i.ledger.Payer(ctx, "acme", id)

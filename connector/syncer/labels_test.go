@@ -34,7 +34,7 @@ func (w *world) wantLabels(when string, want map[string]string) {
 	}
 }
 
-// Who cannot be sent, or is no payer, is in the books too, and people ask for them by name.
+// Excluded and unsendable records have names too, and people search for them.
 func TestEveryRecordOfTheSourceHasALabel(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

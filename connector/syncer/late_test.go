@@ -15,12 +15,10 @@ import (
 	"payersync/state"
 )
 
-// The stories of this file have requests that arrive after all that is known of
-// them was settled by something else: a customer that was found, a key that was
-// doubled, a record that has left.
+// In these stories requests arrive after another event settled all known facts about them: a found customer,
+// a doubled key, a removed record.
 
-// lateCreate is a world whose one create is on its way for ten minutes, and that
-// has heard nothing of it.
+// lateCreate is a world with one create on its way for ten minutes, still without an answer.
 func lateCreate(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -64,9 +62,9 @@ var leaves = map[string]func(*books){
 	},
 }
 
-// A create gets no answer, and customers with its key are typed by hand: one, that is
-// found, or two, that double it. They are deleted, the record leaves, and another one
-// has the key. The first request is still on its way, so no second one is sent.
+// A create gets no answer, and a colleague types customers with its key: one, which is found, or two, which
+// double it. They are deleted, the record is removed, and another one has the key. The first request is still
+// on its way, so no second one is sent.
 //
 // covers F05, F99, S1, S2
 func TestALateCreateKeepsItsKeyWhateverWasFoundMeanwhile(t *testing.T) {
@@ -156,8 +154,8 @@ func TestALateUpdateIsUndoneAfterANewerOneWasConfirmed(t *testing.T) {
 	}
 }
 
-// A record that left keeps the link to its customer, whose key somebody took off. Another
-// record with that key gets no customer of its own, and a person is told why.
+// A removed record keeps the link to its customer, whose key a colleague removed. Another record with that
+// key gets no customer of its own, and a finding says why.
 //
 // covers F48, S1
 func TestAKeyWhoseCustomerLostItIsAnothersUntilAPersonSaysSo(t *testing.T) {

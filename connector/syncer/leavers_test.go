@@ -12,8 +12,8 @@ import (
 	"payersync/state"
 )
 
-// left is a world in which payer A1 has left with a mandate that waits for its signature,
-// in the manner that leave says; A2 to A9 stay.
+// left is a world in which payer A1 was removed by the function leave, with an unsigned mandate; A2 to A9
+// stay.
 func left(t *testing.T, leave func(w *world)) *world {
 	t.Helper()
 	w := newWorld(t)

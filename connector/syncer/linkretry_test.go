@@ -13,9 +13,9 @@ import (
 	"payersync/state"
 )
 
-// runsUntilServed makes runs, each at the time that the one before named or a second later, until
-// one is complete. Every run before that leaves payers behind, says when it goes on, and tells
-// people of those payers.
+// runsUntilServed makes runs, each at the time named by the one before or a second later, until one is
+// complete. Every earlier run leaves payers unfinished, names the next time, and has findings about those
+// payers.
 func (w *world) runsUntilServed() {
 	w.t.Helper()
 	for range 40 {

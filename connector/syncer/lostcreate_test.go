@@ -11,8 +11,8 @@ import (
 	"payersync/connector/syncer"
 )
 
-// The ways in which no run has read a customer back that the service has made: the process
-// dies before the answer, the request arrives late, or the reads after the answer fail.
+// The ways to a customer in the service that no run has read: the process dies before the answer, the request
+// arrives late, or the reads after the answer fail.
 var unansweredCreates = map[string]func(*testing.T) *world{
 	"the process died": func(t *testing.T) *world {
 		t.Helper()

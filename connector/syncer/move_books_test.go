@@ -49,7 +49,7 @@ func (w *world) runNew(b *newBooks, kind connector.RunKind) syncer.Result {
 	return res
 }
 
-// moveTo says that the books moved, and which records continue which payers, old id before new id.
+// moveTo orders the move, with the pairs of records, old id before new id.
 func (w *world) moveTo(b *newBooks, ids ...string) ([]state.MoveLeft, error) {
 	w.t.Helper()
 	return w.syncer.MoveBooks(w.t.Context(), w.connectionOf(b), "acme", w.pairs(b, ids), ann)

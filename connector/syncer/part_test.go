@@ -208,7 +208,7 @@ func TestNothingOfARejectedPlanIsSent(t *testing.T) {
 		t.Errorf("%d writes of a rejected plan", n)
 	}
 
-	// Other facts make another plan. What was rejected waits there, however little of it is left.
+	// Other facts make another plan. Rejected changes wait there, however few remain.
 	w.books.mu.Lock()
 	w.books.records = w.books.records[:24]
 	w.books.mu.Unlock()

@@ -26,10 +26,9 @@ const maxPreview = 10 * time.Second
 // previewEdit changes every customer and asks for a mandate of each.
 var previewEdit = strings.Replace(benchMapping, "name: trim(Name)\n", "name: upper(trim(Name))\n", 1) + "mandate:\n  request: Email != \"\"\n"
 
-// BenchmarkPreview makes previews of an edit over 100,000 linked records, each in
-// a process of its own that opens the ledger first, and reports the longest, the
-// processor time of both cores together, and the largest resident set. Above the
-// goals is a failure.
+// BenchmarkPreview makes previews of an edit over 100,000 linked records, each in a new process that opens
+// the ledger first. It reports the longest time, the processor time of both cores together, and the largest
+// resident set. It fails above the goals.
 //
 //	go test -run '^$' -bench Preview -benchtime 3x ./connector/syncer
 func BenchmarkPreview(b *testing.B) {

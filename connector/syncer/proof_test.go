@@ -12,8 +12,8 @@ import (
 	"payersync/connector/reconcile"
 )
 
-// linkedAndListed is a world with 40 linked payers and 20 customers more at the
-// service that carry keys of ours and that a list showed, a day ago.
+// linkedAndListed is a world with 40 linked payers and 20 more customers at the service with keys of ours,
+// listed a day ago.
 func linkedAndListed(t *testing.T) (*world, *meddler) {
 	t.Helper()
 	w := newWorld(t)
@@ -109,8 +109,8 @@ func TestAListWithoutKeysMakesNobodyTwiceForANewLedger(t *testing.T) {
 }
 
 // covers F98, S1, S17
-// What was read by itself an hour ago is as old as a list of an hour ago: a customer
-// that was given a key by hand since is found.
+// An individual read an hour ago is as old as a list an hour ago: a customer given a key by hand since is
+// found.
 func TestAListWithoutKeysIsReadAnewByEachRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

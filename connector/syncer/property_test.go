@@ -15,9 +15,8 @@ import (
 
 var drawnWorlds = flag.Int("drawn-worlds", 15, "how many drawn worlds are planned again after a run; 100 at most, or as -rapid.checks says")
 
-// drawBooks puts records of every kind into the books, over those of before:
-// good ones, ones that must be held or excluded, twins, and ones that were
-// archived.
+// drawBooks adds records of every kind to the earlier ones: good ones, ones to be held or excluded, twins,
+// and archived ones.
 func (w *world) drawBooks(t *rapid.T) {
 	for i := range rapid.IntRange(1, 6).Draw(t, "records") {
 		id := fmt.Sprint("R", i)
@@ -51,9 +50,8 @@ func (w *world) drawStrangers(t *rapid.T) {
 	}
 }
 
-// Whatever the books hold and whatever the service had before, a run leaves
-// nothing to do: a plan made after it has no change, and a second run sends no
-// write. Edited books are no exception.
+// Whatever the records and the service's earlier state, a run leaves nothing to do: a later plan has no
+// change, and a second run sends no write. This includes edited records.
 //
 // covers F12, S6
 func TestThePlanAfterARunIsEmpty(t *testing.T) {

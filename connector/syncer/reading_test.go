@@ -81,7 +81,7 @@ func TestBooksThatGiveWhatTheyGaveAreNotReadAgain(t *testing.T) {
 	}
 }
 
-// What was read is planned and sent, whoever read it.
+// Records are planned and sent, whichever run read them.
 func TestWhatIsLeftToDoIsDoneThoughTheBooksAreNotReadAgain(t *testing.T) {
 	t.Parallel()
 	w, m, run := markedWorld(t)

@@ -158,7 +158,7 @@ func (w *world) only() sandbox.Customer {
 	return all[0]
 }
 
-// runOf makes a run of a connection that approves its own plan. A process that dies fails it.
+// runOf makes a run of a connection that approves its own plan. It fails if the process dies.
 func (w *world) runOf(c syncer.Connection) error {
 	_, err := w.syncer.Run(w.t.Context(), c, syncer.Options{
 		Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test",
@@ -275,8 +275,8 @@ func (w *world) expectDoneOrTold(op operation, e edit) {
 	}
 }
 
-// goOnByWord says for each record of which a foreign change is told that ours is to be sent, and
-// fails the test unless the operation ends by it.
+// goOnByWord has a person send our values for each record with drift, and fails the test unless that ends the
+// operation.
 func (w *world) goOnByWord(c syncer.Connection, op operation) {
 	w.t.Helper()
 	said := false

@@ -561,9 +561,8 @@ func testWhatSomebodyElseChanged(t *testing.T, restored bool) {
 	}
 }
 
-// What a mapping does not own is set once, when the customer is created
-// (mapping/README.md): a plan that counted it would be stopped by the limits for
-// nothing, and what was never sent would be taken for applied.
+// Fields without a mapping rule are set once, when the customer is created (mapping/README.md). If a plan
+// counted them, limits would stop it for nothing, and unsent values would count as applied.
 func TestWhatAMappingDoesNotOwnIsLeftAloneUntilItDoes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -50,7 +50,7 @@ func TestTheFirstRunCreatesNobodyUntilMatchingIsFinished(t *testing.T) {
 		t.Errorf("the plan of %d creates waits because %q", res.Plan.Creates, res.Plan.Limits)
 	}
 
-	// That the first payer is linked does not end it, nor does an approval.
+	// Neither the first linked payer nor an approval ends it.
 	if res := w.run(); res.Counts.Created != 0 {
 		t.Errorf("the second run created %d", res.Counts.Created)
 	}

@@ -13,7 +13,7 @@ import (
 	"payersync/state"
 )
 
-// leave takes a record out of the books, in one of the ways in which that happens.
+// leave holds the ways of removing a record.
 var leave = map[string]func(*world, string){
 	"its row is gone": func(w *world, id string) {
 		w.books.mu.Lock()

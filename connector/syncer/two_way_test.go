@@ -17,8 +17,8 @@ import (
 	"payersync/state/statetest"
 )
 
-// beside is a world whose service spells external data as an accounting connection of its own
-// does, over books that it calls XERO.
+// beside is a world whose service has its own accounting connection, with external data in that format, to a
+// system it calls XERO.
 func beside(t *testing.T, shape, key string) *world {
 	t.Helper()
 	w := newWorld(t, func(o *sandbox.Options, d *billing.Dialect) {

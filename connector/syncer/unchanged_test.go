@@ -16,8 +16,7 @@ import (
 	"payersync/state/statetest"
 )
 
-// rowsWorld is a world whose books show so many records, of which few are payers, and that two
-// runs have read.
+// rowsWorld is a world with this many records, few of them payers, read by two runs.
 func rowsWorld(t *testing.T, records int) *world {
 	t.Helper()
 	w := newWorld(t)

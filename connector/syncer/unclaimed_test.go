@@ -22,8 +22,8 @@ func (b *books) company(prefix string, n int) {
 
 func letters(i int) string { return string(rune('A'+i/26)) + string(rune('a'+i%26)) }
 
-// renumberedBooks is the situation of a company with n customers from a ledger that is lost: signed of them have an active
-// mandate, and the new ledger reads books with other numbers.
+// renumberedBooks is a company with n customers from a lost ledger: signed of them have an active mandate,
+// and the new ledger reads records with other numbers.
 func renumberedBooks(t *testing.T, n, signed int) (old, now *world) {
 	t.Helper()
 	old = newWorld(t)
@@ -113,7 +113,7 @@ func TestNewBooksWithNewNumbersKeepCustomersAndMandates(t *testing.T) {
 	}
 }
 
-// A customer with a number of ours is a candidate only where no record of the books has that number.
+// A customer with one of our numbers is a match only if no record has that number.
 func TestACustomerWithANumberOfOursIsFreeOnlyWhenNoRecordHasIt(t *testing.T) {
 	t.Parallel()
 	record := func(no, name, group string) map[string]string {

@@ -53,8 +53,8 @@ func unread(t *testing.T) *world {
 	return w
 }
 
-// lostAndMistaken makes a create whose first sending has no answer, and whose second is
-// answered with another record's customer.
+// lostAndMistaken makes a create: its first sending has no answer, and its second is answered with another
+// record's customer.
 func lostAndMistaken(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)

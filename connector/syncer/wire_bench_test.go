@@ -30,8 +30,8 @@ const childLatency = "PAYERSYNC_BENCH_LATENCY"
 var wireCustomers = flag.Int("wire-customers", 400, "customers of one round of BenchmarkWire; the figures of the README are of 20000 and more")
 
 // BenchmarkWire compares a backfill, from the first page read to the end of the run, with a bare loop of HTTP
-// requests that posts the very same bytes with as many in flight and keeps nothing, in turns. The service is a
-// process of its own that does as little as a service can.
+// requests, in turns. The loop posts the same bytes with as many in flight and stores nothing. The service is
+// a minimal process of its own.
 //
 // Each figure is the median over the rounds: share_of_bare by wall time, share_sending from the first write that
 // reached the service to the last, before_us/customer until the first, after_us/customer from the last.

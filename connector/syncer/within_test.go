@@ -10,8 +10,8 @@ import (
 	"payersync/state"
 )
 
-// crowded is a world with three payers whose phones, names or what else change, beside 25
-// new ones, which are above the limit, and whose operator holds back only what is above.
+// crowded is a world with three changed payers beside 25 new ones, above the limit, whose operator holds back
+// only the part above it.
 func crowded(t *testing.T, change func(w *world, no string, i int)) *world {
 	t.Helper()
 	w := newWorld(t)

@@ -39,8 +39,8 @@ func likened(t *testing.T) (w *world, customer string) {
 	return w, customer
 }
 
-// adopted fails the test unless A1 is linked to the customer, which alone is there, carries
-// the key, holds what is wanted and all that others wrote.
+// adopted fails the test unless A1 is linked to the only customer, and that one has the key, the wanted
+// values and all foreign values.
 func (w *world) adopted(customer string) {
 	w.t.Helper()
 	c, _ := w.service.Customer(customer)

@@ -13,9 +13,9 @@ import (
 	"payersync/connector/transport"
 )
 
-// BenchmarkPostAgainstBareClient sends the same POST through the transport and
-// through a bare http.Client, in turns, and reports the transport's rate as a
-// share of the bare one's (the median over the turns). The goal is 0.85.
+// BenchmarkPostAgainstBareClient sends the same POST through the transport and through a bare http.Client, in
+// turns. It reports the transport's rate as a share of the bare one's (the median over the turns). The goal
+// is 0.85.
 func BenchmarkPostAgainstBareClient(b *testing.B) {
 	b.Run("serial", func(b *testing.B) { benchmarkShare(b, 1) })
 	b.Run("8 workers", func(b *testing.B) { benchmarkShare(b, 8) })

@@ -566,8 +566,8 @@ func TestNothingLeavesThroughAConnectionThatIsMadeAfterTheLastCall(t *testing.T)
 	}
 }
 
-// The moment of the last call is that of its end, not of whoever hears of it: what gets a
-// connection that waits right after it carries nothing over it.
+// Sending stops at its end time, not when a goroutine notices it: a connection obtained right after that
+// carries nothing.
 func TestNothingLeavesThroughAConnectionThatWaitsAfterTheLastCall(t *testing.T) {
 	t.Parallel()
 	var served atomic.Int64
@@ -602,7 +602,7 @@ func TestNothingLeavesThroughAConnectionThatWaitsAfterTheLastCall(t *testing.T) 
 	}
 }
 
-// Of a service that hangs it is said how far it came.
+// The error of a hanging service says how far its answer came.
 func TestAHangingServerIsToldWithWhatCame(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -820,8 +820,7 @@ func unresolved(_ context.Context, network, address string) (net.Conn, error) {
 	return nil, &net.OpError{Op: "dial", Net: network, Err: &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}}
 }
 
-// A connection that breaks after the request is no connection that was never
-// made, on a fresh socket and on one that had been idle.
+// A connection broken after the request was still made, on a fresh socket and on one that had been idle.
 func TestBrokenConnectionCountsAsSent(t *testing.T) {
 	t.Parallel()
 	var served atomic.Int32

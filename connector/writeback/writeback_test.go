@@ -20,7 +20,7 @@ import (
 	"payersync/state/statetest"
 )
 
-// books are a system with one field that we write and others that we do not. It can be read.
+// books are a readable system with one field of ours and other fields.
 type books struct {
 	field   map[string]string
 	other   map[string]string // what nobody may touch
@@ -386,8 +386,8 @@ func TestSomebodyElsesNewerValueStays(t *testing.T) {
 	}
 }
 
-// What a colleague changes between our read and our write is seen, because the system says that
-// the record is another than was read.
+// A colleague's change between our read and our write is detected, because the system reports a newer version
+// of the record.
 func TestAnEditUnderTheWriteIsRespected(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, 1)
@@ -770,9 +770,8 @@ func TestARestoredLedgerWritesNothingBeforeASweep(t *testing.T) {
 	}
 }
 
-// Where active is all that a field tells, the end of a mandate is the same as no mandate. What a
-// person gave back, or what a ledger that was put back does not know of, says active no longer
-// than the mandate is.
+// If a field shows only active, the end of a mandate looks like no mandate. A returned field, or one unknown
+// to a restored ledger, says active no longer than the mandate is.
 //
 // covers F148
 func TestAFieldDoesNotSayActiveBehindTheEndOfAMandate(t *testing.T) {

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Each program of the catalogue has a file in the corpus that is recognised, and headings that
-// can be found.
+// Each program of the catalogue has a recognised file in the corpus, and headings that can be found.
 func TestEachKnownExportHasAFileInTheCorpus(t *testing.T) {
 	t.Parallel()
 	goldens, err := filepath.Glob("testdata/*.golden")

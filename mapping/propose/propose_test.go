@@ -354,7 +354,7 @@ func TestADocumentIsNoCustomer(t *testing.T) {
 	}
 }
 
-// Whatever else is different in each row, where the customer number is not it.
+// No other column with unique values is the id if the customer number is not.
 func TestWhereCustomersRepeatNothingElseIsTheID(t *testing.T) {
 	t.Parallel()
 	for heading, taken := range map[string]bool{"Vorfall": false, "Nr.": false, "Reference": false, "Code": false, "Debitor": true, "Client ID": true} {
@@ -368,7 +368,7 @@ func TestWhereCustomersRepeatNothingElseIsTheID(t *testing.T) {
 	}
 }
 
-// Whose address it is decides who gets the link, so one's own people are not taken unasked.
+// The address decides who gets the link, so staff addresses need a confirmation.
 func TestTheAddressOfStaffIsNotTakenUnasked(t *testing.T) {
 	t.Parallel()
 	for heading, cells := range map[string][5]string{
@@ -410,7 +410,7 @@ func TestAStatusIsAsked(t *testing.T) {
 	}
 }
 
-// Who has left, is a prospect or a supplier is no customer.
+// Former customers, prospects and suppliers are excluded.
 func TestWhoIsNoCustomerIsLeftOut(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -554,8 +554,8 @@ func TestACompanyIsNamedByItsFileOrATitle(t *testing.T) {
 	}
 }
 
-// FuzzAProposalIsAMapping: whatever the headings and values are, a proposal with an id and a
-// name is a mapping that can be loaded.
+// FuzzAProposalIsAMapping: for any headings and values, a proposal with an id and a name is a loadable
+// mapping.
 func FuzzAProposalIsAMapping(f *testing.F) {
 	f.Add("Kd.-Nr.;Name;E-Mail", "A1;Ann;a@a.example")
 	f.Add("a\"b;c: d;#e", "A1;Ann;x")

@@ -47,7 +47,7 @@ func TestTheIDOfATableIsItsKey(t *testing.T) {
 	}
 }
 
-// The rule is the column itself, so that a row that says neither yes nor no later waits.
+// The rule is the column itself, so a later row with neither yes nor no waits.
 func TestAColumnOfYesAndNoIsTheRuleItself(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ column, values, want string }{

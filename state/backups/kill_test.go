@@ -17,7 +17,7 @@ import (
 	"payersync/state"
 )
 
-// The environment by which a test starts its own binary as a backup that is killed.
+// The environment for starting the test's own binary as a backup to be killed.
 const (
 	childStage  = "PAYERSYNC_BACKUPS_STAGE"
 	childLedger = "PAYERSYNC_BACKUPS_LEDGER"

@@ -130,9 +130,8 @@ func (f *fake) pages(ctx context.Context, since time.Time, yield func(connector.
 	}
 }
 
-// page returns a page as the system has it at that moment: what comes behind the
-// last id. The flaws that naive readers have go by position, or by the time of last
-// edit.
+// page returns the system's present page: the records behind the last id. The flaws of naive readers use the
+// position, or the time of last edit.
 func (f *fake) page(since time.Time, n int, last string) []connector.Record {
 	all := f.answer(since)
 	from := n * fakePage

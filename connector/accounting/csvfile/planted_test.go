@@ -70,7 +70,7 @@ func (m manner) delimiter() string {
 	return m.comma
 }
 
-// plant returns a note that holds lines which look like rows.
+// plant returns a note with lines that look like rows.
 func (m manner) plant(before string, rows int, after string) string {
 	var b strings.Builder
 	b.WriteString(before + "\n")
@@ -80,8 +80,8 @@ func (m manner) plant(before string, rows int, after string) string {
 	return b.String() + after
 }
 
-// readPlanted reads a file whose second payer has a note with planted rows, and
-// returns the ids of the records that came without a problem.
+// readPlanted reads a file with planted rows in the second payer's note, and returns the ids of the records
+// without a problem.
 func (m manner) readPlanted(t testing.TB, note string, noteLast bool) []string {
 	t.Helper()
 	b1 := []string{"B1", "Bob", note, "Whitby"}

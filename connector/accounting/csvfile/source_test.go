@@ -560,8 +560,7 @@ func TestAFileIsMarkedByAllThatDecidesAboutItsRecords(t *testing.T) {
 	}
 }
 
-// Whoever changes what a file is read as has to give that another number: what was read before it stays as it was
-// otherwise, until the file changes.
+// A change of the reading needs a new number: otherwise old readings stay in use until the file changes.
 func TestTheFormOfReadingGoesUpWithWhatItGives(t *testing.T) {
 	t.Parallel()
 	sum := sha256.New()

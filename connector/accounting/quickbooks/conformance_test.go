@@ -27,7 +27,7 @@ func TestSourceConforms(t *testing.T) {
 	accountingtest.Run(t, accountingtest.Harness{Open: openBooks, Many: 35})
 }
 
-// The same by query alone, which cannot see who was merged away.
+// The same by query alone, which cannot detect merged customers.
 func TestSourceConformsWithoutChangeDataCapture(t *testing.T) {
 	accountingtest.Run(t, accountingtest.Harness{Many: 35, Open: func(t testing.TB, n int) accountingtest.Company {
 		b := open(t, n, quickbooks.Config{PageSize: 10, QueryOnly: true})

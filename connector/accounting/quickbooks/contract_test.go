@@ -41,9 +41,8 @@ type element struct {
 	Type string `xml:"type,attr"`
 }
 
-// intuit loads the description, which lies beside the repository and is no part
-// of it. Without it the test is skipped, but not where VENDOR_SPECS says that it
-// is there.
+// intuit loads the description, stored outside of the repository. Without it the test is skipped, unless
+// VENDOR_SPECS says it is there.
 func intuit(t *testing.T) schema {
 	t.Helper()
 	folder, promised := os.LookupEnv("VENDOR_SPECS")

@@ -12,7 +12,7 @@ import (
 	"payersync/connector/accounting/sqltable/sqltabletest"
 )
 
-// The queries that payersync ships with, read from where they lie.
+// The folder of the shipped queries.
 const shipped = "../../../configs/sql/"
 
 // gnuCashBook is a book as GnuCash 4.13 makes it, as far as customers go.

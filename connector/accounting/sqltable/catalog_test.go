@@ -76,7 +76,7 @@ func TestAnEmptyDatabaseHasNoTables(t *testing.T) {
 	})
 }
 
-// A table that the user may not read, and a view that has lost its table, stop no other.
+// A table without read permission, and a view without its table, stop no other.
 func TestTablesThatCannotBeReadSayWhy(t *testing.T) {
 	for name, d := range map[string]*daemon{"PostgreSQL": &postgres, "MariaDB": &maria} {
 		t.Run(name, func(t *testing.T) {

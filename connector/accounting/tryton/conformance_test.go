@@ -185,6 +185,5 @@ func (n naive) Customers(ctx context.Context, _ time.Time) iter.Seq2[connector.P
 	}
 }
 
-// served tells the front's listener that a page was served to somebody who asked
-// the server directly.
+// served tells the front's listener about a page served directly by the server.
 func (b *books) served() { b.front.Served(trytontest.Call{Method: "model.party.party.search_read"}) }

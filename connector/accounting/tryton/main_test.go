@@ -52,7 +52,7 @@ func (b *books) config() tryton.Config {
 	}
 }
 
-// open returns a source that does not repeat calls, so that every fault shows.
+// open returns a source without repeated calls, so every fault shows.
 func (b *books) open(c tryton.Config) *tryton.Source {
 	http := transport.New(transport.Options{Retries: -1})
 	b.t.Cleanup(http.Close)

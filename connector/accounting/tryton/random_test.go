@@ -14,10 +14,9 @@ import (
 	"payersync/connector/accounting/tryton/trytontest"
 )
 
-// The promise of the adapter: after any changes, an incremental read brings a
-// kept copy to what Tryton holds, but for parties that were deleted, which only a
-// full read can tell. The bound is the very moment at which the read before began,
-// without any overlap that would hide a gap.
+// After any changes, an incremental read brings a stored copy up to date with Tryton, except for deleted
+// parties, which only a full read reveals. The bound is the exact beginning of the read before, without any
+// overlap that could hide a gap.
 //
 // covers F44, F45, S17
 func TestIncrementalReadsEqualAFullDumpAfterRandomChanges(t *testing.T) {

@@ -22,9 +22,8 @@ import (
 	"payersync/connector/transport"
 )
 
-// specification loads Xero's own description of its API, which lies beside the
-// repository and is no part of it. Without it the test is skipped, but not where
-// VENDOR_SPECS says that it is there.
+// specification loads Xero's own description of its API, stored outside of the repository. Without it the
+// test is skipped, unless VENDOR_SPECS says it is there.
 func specification(t *testing.T) *openapi3.T {
 	t.Helper()
 	folder, promised := os.LookupEnv("VENDOR_SPECS")

@@ -105,7 +105,7 @@ func TestAReportThatSomebodyPassedOnIsRead(t *testing.T) {
 	}
 }
 
-// Whatever a stranger sends, what is read of it is a status and an id that can be looked up.
+// Whatever a stranger sends, only a status and an id for look-ups are read.
 func FuzzReports(f *testing.F) {
 	for _, file := range []string{"postfix.eml", "exchange.eml", "full.eml", "mailbox.mbox"} {
 		b, err := os.ReadFile(filepath.Join("testdata", file))

@@ -489,7 +489,7 @@ func TestWrongTemplatesAreToldWithPlaceAndCure(t *testing.T) {
 	}
 }
 
-// What comes with payersync is not looked at again wherever it runs.
+// Shipped templates are not checked again at run time.
 func TestTheLettersOfPayersyncKeepTheRulesOfOthers(t *testing.T) {
 	t.Parallel()
 	o := options()

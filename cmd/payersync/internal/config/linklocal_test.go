@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What answers at a link-local address could be sent credentials, or give those of this machine.
+// A service at a link-local address could receive credentials, or give out those of this machine.
 func TestLinkLocalAddressesAreRefusedWhereCredentialsAreSent(t *testing.T) {
 	t.Parallel()
 	const says = "must not be a link-local address or the metadata service of a cloud"

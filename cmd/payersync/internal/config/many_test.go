@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// withManyKeys is a file that begins so and has n more keys that nobody knows.
+// withManyKeys is a file with this beginning and n more unknown keys.
 func withManyKeys(begin string, n int) []byte {
 	var text strings.Builder
 	text.WriteString(begin)

@@ -42,7 +42,7 @@ func TestNodesOfOneAccountShareItsRate(t *testing.T) {
 	}
 }
 
-// Who sends more slowly than it may has the rest of its second, and pays for none that it did not use.
+// A slow sender keeps the rest of its second, and does not pay for unused turns.
 func TestASenderThatIsSlowKeepsTheRestOfItsSecond(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "payersync.db")
