@@ -297,7 +297,7 @@ func TrimEmail(s string) string {
 	})
 }
 
-// quotationMarks stand around an address, never at an edge of it.
+// quotationMarks surround an address, and are never its first or last character.
 const quotationMarks = "\"'`´‘’‚‛“”„‟«»‹›"
 
 // invisible reports whether people cannot see a character: a control or formatting

@@ -1,7 +1,7 @@
 package connector
 
-// Label is what people know a record by, in the words of its books: for lists and for
-// searching, and never for deciding. Every text may be blank.
+// Label identifies a record for people, in its accounting system's words: for lists and for searching, and
+// never for deciding. Every text may be blank.
 type Label struct {
 	Number   string `json:"number,omitempty"` // the value of its key
 	Name     string `json:"name,omitempty"`

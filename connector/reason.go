@@ -48,7 +48,7 @@ const (
 	ReasonGivenUpChanged      Reason = "given_up_changed"
 )
 
-// Explanation is what a person is told about a reason.
+// Explanation is the text about a reason for a person.
 type Explanation struct {
 	Sentence string // what is the matter
 	Next     string // what to do about it, in short
@@ -241,7 +241,7 @@ var acts = map[Reason]Who{
 // Who returns the party able to end the reason.
 func (r Reason) Who() Who { return acts[r] }
 
-// Sentence returns what is the matter, in plain words.
+// Sentence describes the problem in plain words.
 func (r Reason) Sentence() string { return Reasons[r].Sentence }
 
 // RestsOnOthers reports whether a change elsewhere can remove the reason: other records with the key, other customers,

@@ -125,8 +125,8 @@ type SourceInfo struct {
 	Partial      bool    // a read of everything leaves out records that it gives when they change
 	Fields       []Field // what Record.Data may hold
 
-	// Written is what we write back into the books, or what changes with it. It is taken out
-	// of a record when it is read, and no mapping may read it.
+	// Written are the fields we write back into the accounting system, and those that change with them. It is
+	// taken out of a record when it is read, and no mapping may read it.
 	Written []WrittenPart `json:",omitempty"`
 }
 
@@ -136,8 +136,7 @@ type WrittenPart struct {
 	Values []string `json:",omitempty"` // of a list only the elements that are one of these, or hold one; none for the whole field
 }
 
-// Scope returns what tells the keys of the organisation from those of others; "" when nobody
-// has named it.
+// Scope returns the part of the keys unique to the organisation; "" when nobody has named it.
 func (i SourceInfo) Scope() string { return cmp.Or(i.Organisation, i.Tenant) }
 
 // Field declares one field of a source's records. Mappings are checked against

@@ -2,8 +2,8 @@ package connector
 
 import "errors"
 
-// Standing is the state of a payer's mandate, as one word for writing back into the books. Standings are a public
-// interface: tables and webhooks of other systems contain them.
+// Standing is the state of a payer's mandate, as one word for writing back into the accounting system.
+// Standings are a public interface: tables and webhooks of other systems contain them.
 type Standing string
 
 // The standings.

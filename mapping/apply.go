@@ -22,7 +22,7 @@ func (m *Mapping) Apply(r connector.Record) (Result, error) {
 	return out, nil
 }
 
-// watcher is told what happens while a record is mapped; it may leave out either.
+// watcher has callbacks for the mapping of a record; each may be nil.
 type watcher struct {
 	rule func(r *rule, value any) // a rule ran; the value is nil when it failed
 	part func(number int)         // a part was taken

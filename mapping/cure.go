@@ -346,8 +346,7 @@ func (d *draft) balanced(text string) string {
 	return out.String() + string(open)
 }
 
-// innermost is what stands in brackets without others inside, with the name or
-// operand before it.
+// innermost matches the content of brackets without others inside, with the name or operand before it.
 var innermost = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`([\pL_][\pL\pN_.!]*|[` + "\uE000-\uF8FF" + `])?\(([^()\[\]{}]*)\)|([\pL_][\pL\pN_.]*|[` + "\uE000-\uF8FF" + `])?\[([^()\[\]{}]*)\]|([@$]?)\{([^()\[\]{}]*)\}`)
 })
@@ -365,7 +364,7 @@ func (d *draft) brackets() {
 	})
 }
 
-// call is a function with its arguments, or what stands in parentheses.
+// call is a function with its arguments, or a parenthesised expression.
 func (d *draft) call(name, inside string) (piece, why string) {
 	if slices.Contains(keywords, strings.ToLower(name)) && !strings.ContainsAny(inside, ",;") {
 		return name + " " + d.parentheses(inside), ""
@@ -405,10 +404,10 @@ var sumOfTexts = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^\s*` + operand + `\s*\+\s*` + operand + `\s*$`)
 })
 
-// keywords stand before brackets around one thing, and are no functions then.
+// keywords may precede brackets around one operand, and are no functions then.
 var keywords = []string{"if", "and", "or", "not", "in", "then", "else", "und", "oder", "nicht"}
 
-// arguments parts what stands between the brackets of a call.
+// arguments splits the arguments of a call.
 func (d *draft) arguments(inside string) []string {
 	separator := ","
 	if strings.Contains(inside, ";") {

@@ -60,8 +60,7 @@ func isFunction(name string) bool {
 	return known || name == fnField || slices.Contains(loops, name)
 }
 
-// resolve finds what every name stands for, replaces field("…") by its
-// variable, and reports unknown names.
+// resolve finds the meaning of every name, replaces field("…") by its variable, and reports unknown names.
 func (e *expression) resolve(root *ast.Node) {
 	r := &resolver{expression: e, callees: map[*ast.IdentifierNode]bool{}, lets: map[string]bool{}}
 	ast.Walk(root, visit(r.collect))

@@ -41,7 +41,7 @@ func isChoice(n *ast.CallNode) bool {
 	return nameOf(callee) == "coalesce" || nameOf(callee) == "default"
 }
 
-// tellParts makes both sides of a condition tell when they are taken.
+// tellParts makes both sides of a condition report their use.
 func (e *expression) tellParts(n *ast.ConditionalNode) {
 	first := e.firstPart[n]
 	n.Exp1 = telling(first, n.Exp1)

@@ -109,8 +109,7 @@ func (r roles) wholeNumber(element reflect.Value) string {
 // WithoutRegion is the Misread.Function of phone numbers without a country code and without a region.
 const WithoutRegion = "phone without a region"
 
-// international writes a number as E.164 does, and tells when it does not
-// understand it.
+// international writes a number in E.164, and reports if it does not understand it.
 func (m *meter) international(s, region string) string {
 	number, missed := readPhone(s, region)
 	if missed != "" {

@@ -73,7 +73,7 @@ const (
 	maxBundle = 4 << 20 // bytes in all
 )
 
-// accountName is the pattern of account names: they stand in command lines, logs and metrics.
+// accountName is the pattern of account names: they are used in command lines, logs and metrics.
 var accountName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
 // IsAccountName reports whether an account can be called so.
@@ -184,8 +184,8 @@ func (s *Server) unwrapped(ctx context.Context, db queryer, name string) (id int
 	return id, key, err
 }
 
-// CheckKeys returns, by number, why an account's key cannot be opened. Accounts with a good key or
-// without one are left out.
+// CheckKeys returns, by number, why an account's key cannot be opened. Accounts with a good key or without
+// one are omitted.
 func (s *Server) CheckKeys(ctx context.Context) (map[int64]error, error) {
 	rows, err := s.read.Query(ctx, "SELECT account_id, name, wrapped_key, key_id FROM accounts WHERE key_id <> ''")
 	if err != nil {
@@ -215,9 +215,9 @@ func (s *Server) sealOf(ctx context.Context, db queryer, name string) (*sealer, 
 	return newSealer(key)
 }
 
-// Apply makes an account with a key of its own, or gives one other files. It fails with ErrBundle,
-// with ErrKeyEncryptionKey, and with ErrChangedMeanwhile unless the account still has the version
-// that the change was made from. The account's audit log tells of it.
+// Apply makes an account with a key of its own, or gives one other files. It fails with ErrBundle, with
+// ErrKeyEncryptionKey, and with ErrChangedMeanwhile unless the account still has the version that the change
+// was made from. The account's audit log records it.
 func (s *Server) Apply(ctx context.Context, c AccountChange) (AccountInfo, error) {
 	if c.Over == 0 {
 		return s.Adopt(ctx, c, newKey())

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// TryAlarms takes the lock of the one process that tells of alarms just now. It returns
-// nil when another process on this machine holds it.
+// TryAlarms takes the lock for sending alarms. It returns nil when another process on this machine holds it.
 func (l *Ledger) TryAlarms() (*Lock, error) {
 	k, err := l.below.tryLock(context.Background(), alarmsLock)
 	if err != nil {
@@ -21,7 +20,7 @@ func (l *Ledger) TryAlarms() (*Lock, error) {
 	return k, nil
 }
 
-// Alarm is a condition as one way of telling was told of it, or is to be told.
+// Alarm is a condition with its messages to one way, sent or due.
 type Alarm struct {
 	ID         int64
 	Way        string
@@ -82,8 +81,7 @@ func (l *Ledger) OpenAlarms(ctx context.Context) ([]Alarm, error) {
 // AlarmName is the common name of a condition's alarms.
 type AlarmName struct{ Way, Code, Subject string }
 
-// LastMessages returns the newest message of every way that was ever told something, by way,
-// without their bytes.
+// LastMessages returns the newest message of every way with any, by way, without their bytes.
 func (l *Ledger) LastMessages(ctx context.Context) ([]AlarmMessage, error) {
 	return l.messages(ctx, `SELECT message_id, way, made_at, digest, NULL, attempts, next_attempt, refused, problem, sent_at FROM alarm_messages m
 		WHERE message_id = (SELECT n.message_id FROM alarm_messages n WHERE n.way = m.way ORDER BY n.sent_at IS NULL DESC, n.made_at DESC, n.message_id LIMIT 1) ORDER BY way`)
@@ -127,7 +125,7 @@ func (l *Ledger) messages(ctx context.Context, query string, args ...any) ([]Ala
 	return out, nil
 }
 
-// NoticeAlarm keeps a condition that a way is to be told of.
+// NoticeAlarm stores a condition to be sent to a way.
 func (tx *Tx) NoticeAlarm(a Alarm) error {
 	err := tx.exec("INSERT INTO alarms (way, code, subject, connection, urgent, since, noticed_at, text, over_at, told) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		a.Way, a.Code, a.Subject, a.Connection, a.Urgent, stamp(a.Since), stamp(a.NoticedAt), a.Text, stamp(a.OverAt), sql.NullString{String: a.Told, Valid: a.Told != ""})
@@ -146,7 +144,7 @@ func (tx *Tx) SetAlarmOver(id int64, at time.Time) error {
 	return nil
 }
 
-// DropAlarm forgets an alarm that nobody is to be told of.
+// DropAlarm forgets an alarm that needs no message.
 func (tx *Tx) DropAlarm(id int64) error {
 	if err := tx.exec("DELETE FROM alarms WHERE alarm_id = ?", id); err != nil {
 		return fmt.Errorf("drop an alarm: %w", err)
@@ -161,7 +159,7 @@ type Telling struct {
 	Over  bool   // that it is over, and with it the beginning if that was not told
 }
 
-// FreezeMessage keeps a message before it leaves for the first time, with what it tells.
+// FreezeMessage stores a message, with its conditions, before it first leaves.
 func (tx *Tx) FreezeMessage(m AlarmMessage, tellings []Telling) error {
 	err := tx.exec("INSERT INTO alarm_messages (message_id, way, made_at, digest, body, attempts, next_attempt) VALUES (?, ?, ?, ?, ?, ?, ?)",
 		m.ID, m.Way, stamp(m.MadeAt), digestOf(m.Body), tx.l.seal.box(m.Body, place("alarm_messages", "body", m.ID)), m.Attempts, stamp(m.NextAttempt))

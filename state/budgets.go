@@ -91,8 +91,7 @@ type window struct {
 // clock that was set back since.
 const clockSlack = time.Minute
 
-// at returns the window as it stands at now. One that begins in the future would
-// never end.
+// at returns the window at the time now. One that begins in the future would never end.
 func (w window) at(now time.Time, span time.Duration) window {
 	if w.start.IsZero() || w.start.After(now.Add(clockSlack)) || !now.Before(w.start.Add(span)) {
 		return window{start: now}
@@ -142,7 +141,7 @@ func (tx *Tx) budget(scope string) (b budget, err error) {
 
 const selectBudget = "SELECT minute_start, minute_used, day_start, day_used, parked_until FROM budgets WHERE scope = ?"
 
-// scanBudget reads a row of selectBudget as it stands at now.
+// scanBudget reads a row of selectBudget at the time now.
 func scanBudget(scan func(dest ...any) error, now time.Time) (b budget, err error) {
 	var minute, daily, parked sql.NullString
 	if err := scan(&minute, &b.minute.used, &daily, &b.day.used, &parked); err != nil {
@@ -182,8 +181,7 @@ func (tx *Tx) slot(scope string, limit int) (turn connector.Turn, err error) {
 	if taken >= limit {
 		return connector.Turn{NotBefore: tx.now.Add(slotPoll)}, nil
 	}
-	// An id never comes again: whoever lost its place by sleeping too long would
-	// give back another's.
+	// An id is never reused: a caller that lost its place by sleeping too long would give back another's.
 	turn.ID = max(last+1, tx.now.UnixMilli())
 	return turn, tx.exec("INSERT INTO slots (slot_id, scope, until) VALUES (?, ?, ?)", turn.ID, scope, stamp(tx.now.Add(slotLife)))
 }

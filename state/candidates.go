@@ -111,10 +111,9 @@ func (l *Ledger) UnmatchedProfiles(ctx context.Context, connection string) (newe
 	return newest, news, nil
 }
 
-// SaveMatchCandidates replaces the result of comparing all records of a connection with the
-// customers of the index up to a profile. The next plan looks again at records with candidates that
-// would get a new customer. It also looks at records held for a likeness without remaining
-// candidates.
+// SaveMatchCandidates replaces the result of comparing all records of a connection with the customers of the
+// index up to a profile. The next plan looks again at records with candidates that would get a new customer.
+// It also looks at records on hold for a match without remaining candidates.
 func (tx *Tx) SaveMatchCandidates(connection string, upTo int64, found []MatchCandidate) error {
 	if err := tx.exec("DELETE FROM match_candidates WHERE connection = ?", connection); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 // same call continues, so two ledgers never work at once. From the first step to the end of the
 // second nobody else can write here.
 
-// How a ledger stands to such a journey.
+// The states of a ledger in a move.
 const (
 	carriedNowhere  = ""
 	carriedArriving = "arriving" // what was brought here works when it is sure that it has left its place

@@ -45,7 +45,7 @@ type Change struct {
 // person has assigned it, or the scope is missing.
 func (c Change) OnBare() bool { return c.Action == connector.ActionAdopt && !c.Payer.Seen }
 
-// Does is what the change does, for people: that an update lets its customer go is told.
+// Does is the effect of the change, for people: it says if an update unlinks its customer.
 func (c Change) Does() connector.Action {
 	if c.Unlinks {
 		return connector.ActionUnlink

@@ -18,10 +18,10 @@ func (tx *Tx) said(e Entry) (seq int64, err error) {
 	return seq, tx.row([]any{&seq}, "SELECT max(seq) FROM audit")
 }
 
-// GiveUp notes a person's decision not to connect a record. From now on the record is left out,
-// with its customer and mandate, and its planned changes are not sent. Unanswered requests stay
-// known. of describes the mapping's present result for the record: when that changes, a person gets
-// a report. It reports false when the very same was said before, and fails with ErrNoRecord.
+// GiveUp stores a person's decision to give a record up. From now on the record is excluded, with its
+// customer and mandate, and its planned changes are not sent. Unanswered requests stay known. of describes
+// the mapping's present result for the record: when that changes, a person gets a report. It reports false
+// when the very same was said before, and fails with ErrNoRecord.
 func (tx *Tx) GiveUp(id RecordID, of string, word Entry) (news bool, err error) {
 	var known, same bool
 	if err := tx.row([]any{&known, &same}, `SELECT count(*) > 0, count(CASE WHEN given_up <> 0 AND given_up_of = ?3 THEN 1 END) > 0 FROM source_records WHERE connection = ?1 AND source_id = ?2`,

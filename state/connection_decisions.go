@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// BooksDecision is what a person decided about the books of two connections.
+// BooksDecision is a person's decision about the records of two connections.
 type BooksDecision string
 
 // The decisions.
@@ -32,19 +32,19 @@ var (
 	ErrNoConnection = errors.New("the ledger has no connection of that name")
 	// ErrSameConnection means that both names are of one connection.
 	ErrSameConnection = errors.New("both names are of the same connection")
-	// ErrConnectionDecided means that another decision about one of the connections stands.
+	// ErrConnectionDecided means that another decision about one of the connections is in force.
 	ErrConnectionDecided = errors.New("another decision about these connections stands; take it back first")
-	// ErrNotDecided means that no such decision stands, so there is none to take back.
+	// ErrNotDecided means that no such decision is in force, so there is none to take back.
 	ErrNotDecided = errors.New("no such decision stands, so there is none to take back")
 )
 
-// MovedError means that a connection is closed, because its books moved to another one.
+// MovedError means that a connection is closed, because it moved to another one.
 type MovedError struct {
 	Old, New string
 	At       time.Time
 }
 
-// Error says where the books are, and how to open the connection again.
+// Error names the new connection, and says how to open the connection again.
 func (e *MovedError) Error() string {
 	return fmt.Sprintf("the books of %s moved to %s on %s, so %[1]s is closed; undo with: payersync connections move %[1]s %[2]s --undo", e.Old, e.New, e.At.Format(time.DateOnly))
 }
@@ -84,9 +84,9 @@ func (tx *Tx) DecideConnections(d ConnectionDecision) (news bool, err error) {
 		tx.Audit(Entry{Actor: d.Actor, Action: action, Subject: d.Old + " " + d.New, Reason: d.Reason}))
 }
 
-// TakeConnectionDecisionBack takes a decision about two connections back, with an entry in the
-// audit log. The next plan of the new connection looks at all its records. It fails with
-// ErrNotDecided, and with ErrConnectionDecided while the books of the new connection moved on.
+// TakeConnectionDecisionBack takes a decision about two connections back, with an entry in the audit log. The
+// next plan of the new connection looks at all its records. It fails with ErrNotDecided, and with
+// ErrConnectionDecided while the new connection moved on.
 func (tx *Tx) TakeConnectionDecisionBack(d ConnectionDecision) error {
 	var on bool
 	if err := tx.row([]any{&on}, "SELECT ?1 = 'moved' AND EXISTS (SELECT 1 FROM connection_decisions WHERE old_connection = ?2 AND decision = 'moved')", d.Decision, d.New); err != nil {
@@ -112,7 +112,7 @@ func (tx *Tx) replanConnection(name string) error {
 	return tx.exec("UPDATE source_records SET replan = 1 WHERE connection = ? AND replan = 0", name)
 }
 
-// ConnectionDecisions returns the decisions that stand about all connections, by their names.
+// ConnectionDecisions returns the decisions in force about all connections, by their names.
 func (l *Ledger) ConnectionDecisions(ctx context.Context) ([]ConnectionDecision, error) {
 	type row struct {
 		ConnectionDecision
@@ -149,7 +149,7 @@ func (l *Ledger) ConnectionsDecided(ctx context.Context, connection string) (map
 	return out, err
 }
 
-// MovedTo returns the decision that moved the books of a connection; nil for an open connection.
+// MovedTo returns the decision that moved a connection; nil for an open connection.
 func (l *Ledger) MovedTo(ctx context.Context, connection string) (*ConnectionDecision, error) {
 	all, err := l.ConnectionDecisions(ctx)
 	for _, d := range all {
@@ -160,13 +160,13 @@ func (l *Ledger) MovedTo(ctx context.Context, connection string) (*ConnectionDec
 	return nil, err
 }
 
-// Predecessors returns the connections whose books moved to this one, one after the other.
+// Predecessors returns the connections that moved to this one, one after the other.
 func (l *Ledger) Predecessors(ctx context.Context, connection string) ([]string, error) {
 	return l.ids(ctx, `WITH RECURSIVE before (name) AS (SELECT old_connection FROM connection_decisions WHERE new_connection = ?1 AND decision = 'moved'
 		UNION SELECT d.old_connection FROM before b JOIN connection_decisions d ON d.new_connection = b.name AND d.decision = 'moved') SELECT name FROM before ORDER BY name`, connection)
 }
 
-// closedBooks fails with *MovedError when the books of a connection moved to another one.
+// closedBooks fails with *MovedError when a connection moved to another one.
 func (tx *Tx) closedBooks(connection string) error {
 	moved := &MovedError{Old: connection}
 	var at sql.NullString

@@ -40,7 +40,7 @@ type engine interface {
 	// settle finds the result of a transaction whose commit lost its connection: nil for committed,
 	// ErrConnectionLost for not, else ErrOutcomeUnknown.
 	settle(ctx context.Context, tx *Tx, lost error) error
-	// batchOver is told when a batch has ended, and rest when nothing was written for a while.
+	// batchOver is called when a batch has ended, and rest after a while without writes.
 	batchOver(l *Ledger)
 	rest(conn *sql.Conn)
 	// close releases the engine's own resources. looked is when the file was last found sound, as

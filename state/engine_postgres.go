@@ -263,7 +263,7 @@ func (*postgres) hasColumn(ctx context.Context, db books, table, column string) 
 	return has, err
 }
 
-// postgresWords are what people are told in the place of the server's words, by their code.
+// postgresWords are our texts for the server's errors, by their code.
 var postgresWords = map[string]string{
 	"55P03": "somebody else keeps this account's ledger for longer than 20s, so nothing was done; let what is at work on it come to its end, and try again",
 	"25006": "what answers takes no writes, so nothing was done: it is a standby, or was made to be read alone",
@@ -271,7 +271,7 @@ var postgresWords = map[string]string{
 	"53300": "the ledgers' database has no connection left, so nothing was done; let it take more (max_connections), or lower ledger.connections of the nodes",
 }
 
-// wordsError is an error of the server that is told in our words.
+// wordsError is a server's error with our text.
 type wordsError struct {
 	words string
 	err   error
@@ -281,7 +281,7 @@ func (e *wordsError) Error() string { return e.words }
 
 func (e *wordsError) Unwrap() error { return e.err }
 
-// inWords returns an error as people are told it.
+// inWords returns an error with our text for people.
 func inWords(err error) error {
 	var said *pgconn.PgError
 	var told *wordsError

@@ -259,8 +259,8 @@ func prepareFile(folder *files.Folder, name string) error {
 	return refusePlanted(folder, name)
 }
 
-// refusePlanted refuses a ledger if a foreign file lies in the place of one of SQLite's own files.
-// As root, SQLite gives the files it finds there to the ledger's owner.
+// refusePlanted refuses a ledger if a foreign file is in the place of one of SQLite's own files. As root,
+// SQLite gives the files it finds there to the ledger's owner.
 func refusePlanted(folder *files.Folder, name string) error {
 	for _, ending := range []string{"-wal", "-shm", "-journal"} {
 		if err := folder.CheckBeside(name+ending, name); err != nil {

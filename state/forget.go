@@ -87,7 +87,7 @@ func (s tombstones) marked() map[string]bool {
 	return out
 }
 
-// alike reports whether a record has a mark of a payer that was forgotten, of any of these books.
+// alike reports whether a record has a mark of a payer that was forgotten, in any of these connections.
 func (s tombstones) alike(books []string, of connector.Label, marked map[string]bool) bool {
 	for _, k := range s.keys {
 		for _, connection := range books {
@@ -281,7 +281,7 @@ func (l *Ledger) holdStill(connection string) (*Lock, error) {
 	return hold, err
 }
 
-// still fails with ErrRunning while a run of the connection may be at work, whose lock is held.
+// still fails with ErrRunning while a run of the connection may be at work and holds its lock.
 func (tx *Tx) still(hold *Lock, connection string) error {
 	if hold.Proves() {
 		return nil

@@ -32,7 +32,7 @@ type Signing struct {
 	Times      int       // how often it was sent before it was signed
 }
 
-// awaited is what is held of a mandate while signings are put together.
+// awaited holds a mandate's facts while signings are counted.
 type awaited struct {
 	created, signed, sent millis
 	times                 int32
@@ -67,7 +67,7 @@ func (l *Ledger) EachSigning(ctx context.Context, connection string, do func(Sig
 		}); err != nil {
 			return err
 		}
-		// give hands over the mandates of a customer, which are no longer anybody's then.
+		// give passes on the mandates of a customer, which are then unassigned.
 		give := func(customer uint64, connection, language string) error {
 			at := of[customer]
 			delete(of, customer)

@@ -124,7 +124,7 @@ type HeldEntry struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// HeldField is the known state of the status field in the books.
+// HeldField is the known state of the status field in the accounting system.
 type HeldField struct {
 	Says connector.Standing `json:"says"`
 	At   string             `json:"since,omitempty"`
@@ -243,7 +243,7 @@ func (l *Ledger) heldChanges(ctx context.Context, id RecordID, h *Holding) error
 	return err
 }
 
-// heldLetters adds the letters to the payer. Their text holds the signing link, and is left out.
+// heldLetters adds the letters to the payer. It omits their text, which holds the signing link.
 func (l *Ledger) heldLetters(ctx context.Context, id RecordID, h *Holding) (err error) {
 	h.Letters, err = list(ctx, l, `SELECT mandate_id, kind, language, state, coalesce(ended_at, frozen_at) AS at, '' FROM letters WHERE connection = ?1 AND source_id = ?2
 		UNION ALL SELECT o.mandate_id, 'handed over', '', 'sent', o.sent_on, o.actor FROM handovers o JOIN mandates m ON m.mandate_id = o.mandate_id WHERE m.billing_id IN `+customersOf+" ORDER BY at, mandate_id",

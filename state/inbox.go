@@ -114,7 +114,7 @@ func (tx *Tx) NameDeliveries(d OpenDelivery) (named bool, err error) {
 	return n > 0, nil
 }
 
-// waitingOf are the deliveries that an OpenDelivery stands for.
+// waitingOf is the condition for the deliveries of an OpenDelivery.
 const waitingOf = "WHERE billing_id = ? AND (billing_id <> '' OR mandate_id = ?) AND inbox_id <= ? AND state IN ('received', 'parked')"
 
 // CloseDeliveries marks the waiting deliveries of a customer with their result, up to the newest

@@ -26,8 +26,8 @@ type RecordID struct {
 	SourceID   string
 }
 
-// labelForm stands before the mapping that made a label. It changes with the content of labels, so
-// the next reading renews the old ones.
+// labelForm precedes a label's mapping. It changes with the content of labels, so the next reading renews the
+// old ones.
 const labelForm = "2 "
 
 // SaveLabels stores the labels of records, as this mapping version makes them. An equal label keeps
@@ -68,7 +68,7 @@ func (tx *Tx) SaveLabels(connection, mapping string, labels []NewLabel) error {
 	return nil
 }
 
-// digest returns a keyed hash of plain in its place: it tells a change, and nothing of two rows.
+// digest returns a keyed hash of plain in its place: it reveals a change, and nothing about two rows.
 func (s *sealer) digest(plain, place []byte) string {
 	m := hmac.New(sha256.New, s.mac)
 	for _, part := range [][]byte{place, plain} {
@@ -150,8 +150,8 @@ type LabelRow struct {
 	connector.Label
 }
 
-// EachLabel hands over the labels with a number above after, in the order in which they were
-// made. A ledger without its key has none to give.
+// EachLabel passes on the labels with a number above after, in the order in which they were made. A ledger
+// without its key has none to give.
 func (l *Ledger) EachLabel(ctx context.Context, after int64, do func(LabelRow) error) error {
 	return l.eachLabel(ctx, "WHERE b.number > ? ORDER BY b.number", []any{after}, do)
 }

@@ -28,7 +28,7 @@ import (
 	"payersync/state/internal/elsewhere"
 )
 
-// Options says where a ledger lies.
+// Options names the place of a ledger.
 type Options struct {
 	Path    string           // the ledger file; made when it does not exist. Not looked at with a Server
 	Server  *Server          // that keeps the ledger, in the place of a file; nil for a file
@@ -45,8 +45,8 @@ type Options struct {
 	// connection, because getting one for each statement costs as much as the statement.
 	Brief bool
 
-	// Committing is told when a commit begins; what it returns is told when it is durable,
-	// or why it is not. nil for nobody.
+	// Committing is called when a commit begins; it returns a function to call when it is durable, or why it
+	// is not. nil for nobody.
 	Committing func() (ended func(error))
 
 	// Commit is for tests with crashes and full disks: it is called before (done is false) and
@@ -427,7 +427,7 @@ func (l *Ledger) preparedRead(ctx context.Context, query string) (*sql.Stmt, err
 	return s, nil
 }
 
-// Path returns where the ledger lies, with no link in it, and its file as it was opened.
+// Path returns the ledger's path without links, and its file as it was opened.
 func (l *Ledger) Path() (path string, file os.FileInfo) { return l.path, l.place }
 
 // Now returns the ledger's clock, cut to the milliseconds that it stores.

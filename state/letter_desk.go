@@ -111,7 +111,7 @@ func (l *Ledger) BouncedSince(ctx context.Context, since time.Time) (n int, err 
 	return n, nil
 }
 
-// ApprovedLetter is a letter that a person has let go.
+// ApprovedLetter is a letter approved by a person.
 type ApprovedLetter struct {
 	Setup     string
 	MandateID string
@@ -144,13 +144,13 @@ func (tx *Tx) ApprovedSince(batch string, since time.Time) (bool, error) {
 	return n > 0, nil
 }
 
-// LetterApprovals is what people have let go.
+// LetterApprovals are people's approvals.
 type LetterApprovals struct {
 	Setups  map[string]time.Time         // when letters of a setup were first approved
 	Letters map[ApprovedLetter]time.Time // when a letter was last approved
 }
 
-// LetterApprovals returns what people have let go.
+// LetterApprovals returns people's approvals.
 func (l *Ledger) LetterApprovals(ctx context.Context) (out LetterApprovals, err error) {
 	out = LetterApprovals{map[string]time.Time{}, map[ApprovedLetter]time.Time{}}
 	type setup struct {
@@ -210,14 +210,14 @@ func (tx *Tx) NoteLetterAddress(id RecordID, recipient string) error {
 	return nil
 }
 
-// ToldLetter is a letter of which the journal beside the ledger tells.
+// ToldLetter is a letter in the journal beside the ledger.
 type ToldLetter struct {
 	MessageID string
 	Recipient string
 	At        time.Time
 }
 
-// ToldLetters returns the letters of which the journal alone told.
+// ToldLetters returns the letters known from the journal alone.
 func (l *Ledger) ToldLetters(ctx context.Context) ([]ToldLetter, error) {
 	return l.toldLetters(ctx, "")
 }
@@ -256,7 +256,7 @@ func (l *Ledger) lettersTold(ctx context.Context) (map[string]ToldLetter, error)
 	return out, nil
 }
 
-// NoteTold keeps a letter of which the journal told.
+// NoteTold stores a letter from the journal.
 func (tx *Tx) NoteTold(t ToldLetter) error {
 	if err := tx.exec("INSERT INTO letter_journal (message_id, recipient, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", t.MessageID, t.Recipient, stamp(t.At)); err != nil {
 		return fmt.Errorf("note a letter of the journal: %w", err)
@@ -348,7 +348,7 @@ func (tx *Tx) SetLetterJournal(id string) error {
 	return nil
 }
 
-// LetterSources is when a connection's books were last read to their end, and of which source.
+// LetterSources is the time of a connection's last complete reading, and its source.
 type LetterSources struct {
 	ReadAt  time.Time // zero for never
 	Mapping string    // the mapping version of that run

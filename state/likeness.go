@@ -13,7 +13,7 @@ import (
 )
 
 // Likeness holds a record's traits for recognising another payer of ours, each text in its form for
-// comparison. The ledger keeps keyed hashes of it, also when the record has left the books.
+// comparison. The ledger keeps keyed hashes of it, also after the record was removed.
 type Likeness struct {
 	Name                      string
 	Emails, Phones, Postcodes []string
@@ -57,7 +57,7 @@ func (l *Ledger) traits(k Likeness) []trait {
 	return slices.Compact(out)
 }
 
-// likeness is a Likeness as the ledger holds it.
+// likeness is a Likeness in the ledger's form.
 type likeness struct {
 	traits []trait
 	digest string
@@ -223,9 +223,9 @@ func (l *Ledger) elsewhere(ctx context.Context, own []trait, t Twin) (bool, erro
 	return known, nil
 }
 
-// WakeTwins makes the present plan look again at two kinds of records, and returns their number.
-// The first kind would get a new customer, and shares a name and another trait with a payer decided
-// later or departed since. The second kind is held for such a payer, because the payer may be back.
+// WakeTwins makes the present plan look again at two kinds of records, and returns their number. The first
+// kind would get a new customer, and shares a name and another trait with a payer decided later or departed
+// since. The second kind is on hold for such a payer, because the payer may be back.
 func (tx *Tx) WakeTwins(connection string, there bool) (int64, error) {
 	n, err := tx.count(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND (unseen = 0 OR ?2 = 0) AND replan = 0 AND source_id IN (
 		SELECT c.source_id FROM changes c JOIN likenesses m ON m.connection = c.connection AND m.source_id = c.source_id AND m.kind IN ('name email', 'name phone', 'name postcode')

@@ -23,8 +23,7 @@ type Losses struct {
 func (l Losses) Lost() int { return l.Held + l.LeftOut }
 
 const (
-	// turned is the condition that the newest decision changed whether record r is held or left
-	// out.
+	// turned is the condition that the newest decision changed whether record r is on hold or left out.
 	turned = "r.let_go <> (r.decision = 'held' OR r.decision = 'excluded')"
 	// counts is the condition that losing the payer of record r matters. It counts for the reason given at
 	// factColumns. It filters on a customer, so no server begins with all linked payers.

@@ -40,7 +40,7 @@ type mark struct {
 	commits int64
 }
 
-// Finding is what the mark told when the ledger was opened.
+// Finding is the result of comparing the mark at opening.
 type Finding string
 
 // The findings. Only FoundOlder means that something is wrong.
@@ -51,7 +51,7 @@ const (
 	FoundForeign Finding = "foreign" // the mark is another ledger's: it cannot be told
 )
 
-// Found returns what the mark told when this process opened the ledger.
+// Found returns the result of comparing the mark when this process opened the ledger.
 func (l *Ledger) Found() Finding { return l.found }
 
 // errPutBack refuses a write to a ledger that has become older under this process.

@@ -9,8 +9,8 @@ import (
 	"fmt"
 )
 
-// countable are the planned records whose absence from a complete reading counts. Deleted records
-// are left out, and unreadable ones too, because their ids may be line numbers.
+// countable are the planned records whose absence from a complete reading counts. Deleted records are
+// omitted, and unreadable ones too, because their ids may be line numbers.
 const countable = `connection = ?1 AND state <> 'deleted' AND planned_hash <> '' AND unreadable = 0`
 
 // UnseenCount returns the number of known records that the run of NoteMissed did not meet, and of

@@ -12,7 +12,7 @@ import (
 	"payersync/connector/protocol"
 )
 
-// MovePair says that a record of the new books continues a payer of the old ones.
+// MovePair says that a record of the new connection continues a payer of the old one.
 type MovePair struct {
 	Old, New  RecordID
 	BillingID string        // the customer that moves
@@ -84,8 +84,8 @@ func (l *Ledger) TakePairsBack(ctx context.Context, d ConnectionDecision, pairs 
 	return left, err
 }
 
-// ReopenBooks revokes the decision that the books of a connection moved, once no pair of the two is
-// left. The next run of the old connection plans all its records again.
+// ReopenBooks revokes the decision that a connection moved, once no pair of the two is left. The next run of
+// the old connection plans all its records again.
 func (l *Ledger) ReopenBooks(ctx context.Context, d ConnectionDecision) error {
 	d.Decision = BooksMoved
 	return l.DoAlone(ctx, func(tx *Tx) error {
@@ -101,7 +101,7 @@ func (l *Ledger) ReopenBooks(ctx context.Context, d ConnectionDecision) error {
 	})
 }
 
-// ErrPairsLeft means that customers of the old books are still with records of the new ones.
+// ErrPairsLeft means that customers of the old connection are still linked to records of the new one.
 var ErrPairsLeft = errors.New("customers are still with records of the new connection")
 
 // eachPair hands pairs to do, some in each transaction, and notes those that are left.
@@ -193,8 +193,8 @@ func (l *Ledger) forgottenIn(ctx context.Context, d ConnectionDecision, pairs []
 	return out, nil
 }
 
-// closeConnection drops the plans of a connection and marks its records as left out: no plan looks
-// at them any more. It fails with ErrUnderWay while a request of it may still arrive.
+// closeConnection drops the plans of a connection and marks its records as excluded: no plan looks at them
+// any more. It fails with ErrUnderWay while a request of it may still arrive.
 func (tx *Tx) closeConnection(name string) error {
 	var open bool
 	if err := tx.row([]any{&open}, `SELECT EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND (state = 'frozen' OR state = 'unknown'))
@@ -334,8 +334,8 @@ func (l *Ledger) MovePairs(ctx context.Context, from, to string) ([]MovePair, er
 	return out, nil
 }
 
-// LeftBehind returns up to limit records after source id after, in order, of a connection whose
-// books moved. Their payers still have a mandate, and no record of the new books continues them.
+// LeftBehind returns up to limit records after source id after, in order, of a connection whose books moved.
+// Their payers still have a mandate, and no record of the new connection continues them.
 func (l *Ledger) LeftBehind(ctx context.Context, connection, after string, limit int) ([]Candidate, error) {
 	return l.candidates(ctx, connection, "r.source_id > ?2 AND p.mandate_id IS NOT NULL AND p.billing_id IS NOT NULL", after, limit)
 }

@@ -16,8 +16,8 @@ import (
 	"payersync/connector"
 )
 
-// Numbers is what a ledger holds and has done, in numbers, for whoever watches it. None
-// of it is a personal value. Lists are in no order.
+// Numbers are a ledger's counts and totals, for monitoring. None of it is a personal value. Lists are in no
+// order.
 type Numbers struct {
 	Runs         []RunCount        // that have ended
 	LastEnded    []RunSpan         // the newest run of each connection that has ended; plans are not looked at

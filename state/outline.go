@@ -164,7 +164,7 @@ func (m moment) barred(ctx context.Context, of stops) (map[RecordID]*LetterStop,
 	return out, err
 }
 
-// labels hands over the labels of one connection, or of all for "", in no order.
+// labels passes on the labels of one connection, or of all for "", in no order.
 func (m moment) labels(ctx context.Context, connection string, do func(RecordID, *connector.Label)) error {
 	if m.l.Sealed() {
 		return nil
@@ -221,7 +221,7 @@ func bits(conditions ...string) string {
 	return strings.Join(sum, " + ")
 }
 
-// outlines hands over all records, with the ids of their mandates.
+// outlines passes on all records, with the ids of their mandates.
 func (m moment) outlines(ctx context.Context, do func(*Standing) error) error {
 	tells, err := m.tells(ctx)
 	if err != nil {

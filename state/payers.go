@@ -272,7 +272,7 @@ func (tx *Tx) TakeBack(p Payer) error {
 	return err
 }
 
-// setSeen records that a read has told how the payer's customer stands.
+// setSeen records a read of the payer's customer.
 func (tx *Tx) setSeen(p Payer) error {
 	return tx.exec("UPDATE payers SET seen_at = (SELECT max(ticket, 1) FROM ledger) WHERE connection = ? AND source_id = ? AND seen_at = 0 AND billing_id IS NOT NULL",
 		p.Connection, p.SourceID)
@@ -362,8 +362,8 @@ func (tx *Tx) SetShown(p Payer, applied bool) error {
 	return tx.lookAgain(p)
 }
 
-// lookAgain makes the next plan look at the record of a payer whose customer differs from the
-// expectation. A payer with an open change is left out, because the change looks by itself.
+// lookAgain makes the next plan look at the record of a payer whose customer differs from the expectation. It
+// omits payers with an open change, because the change checks by itself.
 func (tx *Tx) lookAgain(p Payer) error {
 	return tx.exec(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND source_id = ?2 AND NOT EXISTS (
 		SELECT 1 FROM changes WHERE connection = ?1 AND source_id = ?2 AND lane = 'customer' AND `+openStates+`)`, p.Connection, p.SourceID)

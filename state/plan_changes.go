@@ -75,7 +75,7 @@ type ListedChange struct {
 	LeftOut    bool
 }
 
-// Place returns where the change stands in the list of a plan.
+// Place returns the position of the change in the list of a plan.
 func (c ListedChange) Place() PlanPlace { return PlanPlace{c.Plan, c.ID} }
 
 // PlanPlace is a place in the list of a plan's changes; the zero value is before the first.

@@ -390,7 +390,7 @@ func (tx *Tx) WakeRivals(connection string, there bool) (int64, error) {
 	return n, nil
 }
 
-// PlanState is where a plan stands.
+// PlanState is the state of a plan.
 type PlanState string
 
 // The plan states. A draft is within the limits and not applied yet. A rejected one is not sent, and needs no
@@ -520,9 +520,8 @@ func (l *Ledger) PlansNothing(ctx context.Context, connection string) (nothing b
 	return nothing, nil
 }
 
-// SaveEmptyPlan saves a plan of nothing, as it is to be called: one that PlansNothing told of.
-// Later changes are not part of it. It fails with ErrLeaseLost when the plan's run no longer holds
-// its connection.
+// SaveEmptyPlan saves a plan without changes, confirmed by PlansNothing. Later changes are not part of it. It
+// fails with ErrLeaseLost when the plan's run no longer holds its connection.
 func (tx *Tx) SaveEmptyPlan(p *Plan, as PlanState) error {
 	err := tx.holds(p.RunID)
 	if err != nil {

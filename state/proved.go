@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// ProvedOrganisation is what the accounting system of a connection last said of whose books it
-// reads.
+// ProvedOrganisation is the last answer of a connection's accounting system about its organisation.
 type ProvedOrganisation struct {
 	ID, Name string
 	At       time.Time // zero for never, or where it has to be asked anew

@@ -100,7 +100,7 @@ func (r *toldRow) dest() []any {
 	return []any{&r.Connection, &r.SourceID, &r.Reason, &r.Detail, &r.Since, &r.put.Until, &r.put.At, &r.put.By, &r.put.Note}
 }
 
-// shown returns the row as it is handed over.
+// shown returns the row for the caller.
 func (r toldRow) shown() AttentionRow {
 	if r.put.Until != "" {
 		r.PutOff = &r.put
@@ -108,8 +108,8 @@ func (r toldRow) shown() AttentionRow {
 	return r.AttentionRow
 }
 
-// PutOff notes a person's wish to see a report on a record again at a time, and not before. It
-// reports false where it is not told.
+// PutOff notes a person's wish to see a report on a record again at a time, and not before. It reports false
+// if there is no such finding.
 func (tx *Tx) PutOff(id RecordID, reason connector.Reason, until time.Time, word Entry) (told bool, err error) {
 	if err := tx.row([]any{&told}, "SELECT count(*) > 0 FROM v_attention WHERE connection = ? AND source_id = ? AND reason = ?", id.Connection, id.SourceID, reason); err != nil || !told {
 		return false, err

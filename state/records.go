@@ -192,7 +192,7 @@ func (l *Ledger) candidates(ctx context.Context, connection, where string, args 
 	return out, nil
 }
 
-// addUnderWay adds the requests to the candidate's customer whose end is not known.
+// addUnderWay adds the requests of unknown end to the candidate's customer.
 func (l *Ledger) addUnderWay(ctx context.Context, c *Candidate) (err error) {
 	if c.underWay {
 		c.Facts.Attempts, err = l.updatesUnderWay(ctx, c.Payer.BillingID)
@@ -249,7 +249,7 @@ func (tx *Tx) ReplanLost(connection string) error {
 		SELECT p.source_id FROM payers p WHERE p.connection = ?1 AND `+inOrder+` AND `+lostLink+`)`, connection)
 }
 
-// setClass keeps where a record stands, for counts.
+// setClass stores the class of a record, for counts.
 func (tx *Tx) setClass(connection, sourceID string, class protocol.Status) error {
 	return tx.exec("UPDATE source_records SET class = ? WHERE connection = ? AND source_id = ? AND class <> ?", class, connection, sourceID, class)
 }

@@ -67,7 +67,7 @@ func (c sealedColumn) next(from reading, after int64) ([]sealedBox, error) {
 	return out, rows.Err()
 }
 
-// each hands over every box of the column.
+// each passes on every box of the column.
 func (c sealedColumn) each(from reading, do func(sealedBox) error) error {
 	for after := int64(math.MinInt64); ; {
 		some, err := c.next(from, after)

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Renumbering is a record that is held because it may be a payer of ours under a new number.
+// Renumbering is a record on hold because it may be a payer of ours under a new number.
 type Renumbering struct {
 	New, Old  RecordID
 	BillingID string // the customer of the old record; "" while none is known
 }
 
-// renumberings joins record t, held as renumbered, with each departed payer p that it may be. A
-// person has not told the two apart.
+// renumberings joins record t, on hold as renumbered, with each departed payer p that it may be. A person has
+// not told the two apart.
 const renumberings = ` attention t
 	JOIN likenesses m ON m.connection = t.connection AND m.source_id = t.source_id AND m.kind IN ('name email', 'name phone', 'name postcode')
 	JOIN likenesses o ON o.kind = m.kind AND o.value = m.value AND (o.connection <> t.connection OR o.source_id <> t.source_id)
@@ -34,8 +34,8 @@ func (l *Ledger) Renumberings(ctx context.Context, limit int) ([]Renumbering, er
 // mostRenumberings is how many a record may be a half of for people to be shown them.
 const mostRenumberings = 20
 
-// RenumberingsOf returns those of which a record is either half. It is held as renumbered, or
-// it left the books.
+// RenumberingsOf returns those of which a record is either half. It is on hold as renumbered, or it was
+// removed.
 func (l *Ledger) RenumberingsOf(ctx context.Context, id RecordID) ([]Renumbering, error) {
 	asNew, err := l.renumberings(ctx, " AND t.connection = ? AND t.source_id = ?", id.Connection, id.SourceID, mostRenumberings)
 	if err != nil {

@@ -88,8 +88,8 @@ type NewRun struct {
 }
 
 // OpenRun opens a run and returns its number. It fails with *ErrRunOpen while another run holds the
-// connection, and with *MovedError after its books moved to another one. It first closes a run with
-// an expired lease as incomplete.
+// connection, and with *MovedError after it moved to another one. It first closes a run with an expired lease
+// as incomplete.
 func (tx *Tx) OpenRun(r NewRun) (int64, error) {
 	if err := tx.closedBooks(r.Connection); err != nil {
 		return 0, err

@@ -2,14 +2,14 @@ package state
 
 import "fmt"
 
-// Books are a connection's books.
+// Books is a connection with its records.
 type Books struct {
 	Connection string
 	Kind       string // of its source
 	Tenant     string // id of its organisation; "" for none
 }
 
-// OtherBooks are the books of another connection of the ledger whose payers some records look like.
+// OtherBooks is another connection of the ledger with payers similar to some records.
 type OtherBooks struct {
 	Books
 	Records int // records without a customer that look like its payers

@@ -87,7 +87,7 @@ func (s *sessionLocks) ask(query string, key int64, answer *bool) error {
 	return err
 }
 
-// rest gives the session back once no lock is held by it.
+// rest returns the session once it holds no lock.
 func (s *sessionLocks) rest() {
 	for _, of := range s.held {
 		if of == s.conn {

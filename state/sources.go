@@ -89,8 +89,8 @@ func (l *Ledger) LastFullRead(ctx context.Context, connection string) (time.Time
 	return parseTime(at)
 }
 
-// UnseenRecords returns up to limit records, as last read, that the run of NoteMissed did not meet.
-// Deleted records are left out.
+// UnseenRecords returns up to limit records, as last read, that the run of NoteMissed did not meet. Deleted
+// records are omitted.
 func (l *Ledger) UnseenRecords(ctx context.Context, connection string, limit int) ([]connector.Record, error) {
 	rows, err := l.query(ctx, `SELECT source_id, record FROM source_records
 		WHERE connection = ? AND missed = 1 AND state <> 'deleted' ORDER BY source_id`+limitTo, connection, limit)

@@ -131,11 +131,11 @@ func (l *Ledger) EachStanding(ctx context.Context, connection string, do func(St
 	})
 }
 
-// standingsAtOnce is of how many records it is read at a time where they stand.
+// standingsAtOnce is the number of records whose readiness is read at a time.
 const standingsAtOnce = 1000
 
-// EachStandingOf passes on the readiness of these records in their order, each by its present row;
-// missing records are left out. A slow caller blocks nobody.
+// EachStandingOf passes on the readiness of these records in their order, each by its present row; missing
+// records are omitted. A slow caller blocks nobody.
 func (l *Ledger) EachStandingOf(ctx context.Context, records []RecordID, do func(Standing) error) error {
 	add, err := l.besidesRecords(ctx)
 	if err != nil {
@@ -201,8 +201,8 @@ func (l *Ledger) besidesRecords(ctx context.Context) (add func(*Standing), err e
 	}, err
 }
 
-// StandingOf returns where one record stands; nil when there is none. It reads no letters, stops
-// and cancellations of other payers, because it runs before each letter.
+// StandingOf returns the readiness of one record; nil when there is none. It reads no letters, stops and
+// cancellations of other payers, because it runs before each letter.
 func (l *Ledger) StandingOf(ctx context.Context, id RecordID) (out *Standing, err error) {
 	const about = " WHERE mandate_id = (SELECT mandate_id FROM payers WHERE connection = ?1 AND source_id = ?2)"
 	if err := l.eachStanding(ctx, standingColumns("source_records r", about)+" WHERE r.connection = ?1 AND r.source_id = ?2", []any{id.Connection, id.SourceID}, func(s Standing) error { out = &s; return nil }); err != nil || out == nil {

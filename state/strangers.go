@@ -16,13 +16,13 @@ type Newcomer struct {
 	Likeness Likeness
 }
 
-// Strangers reports for each new record of a connection whether the ledger knows nobody that it may
-// be. No payer and no customer has its key, with a scope or without, and no create with the key is
-// under way. No person has decided about it, and it has no match candidate. No unlinked customer
-// has its name or one of its e-mail addresses. No payer has a likeness of it for Twins to check.
-// Only others may be somebody, and are asked about one by one. For a stranger the results of
-// KeyRival, CreatesUnderWay, KeyHolders, KeyLinkedTo, UnscopedHolders, Accepted, Alike and Twins
-// are empty. A first backfill would otherwise call each of them for every record.
+// Strangers reports for each new record of a connection whether the ledger knows nobody that it may be. No
+// payer and no customer has its key, with a scope or without, and no create with the key is under way. No
+// person has decided about it, and it has no match. No unlinked customer has its name or one of its e-mail
+// addresses. No payer has a likeness of it for Twins to check. Only others may be somebody, and are asked
+// about one by one. For a stranger the results of KeyRival, CreatesUnderWay, KeyHolders, KeyLinkedTo,
+// UnscopedHolders, Accepted, Alike and Twins are empty. A first backfill would otherwise call each of them
+// for every record.
 func (l *Ledger) Strangers(ctx context.Context, connection string, newcomers []Newcomer) ([]bool, error) {
 	known := make([]bool, len(newcomers))
 	keys := map[string]*question{}

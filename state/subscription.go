@@ -61,7 +61,7 @@ func (tx *Tx) Subscribed(made Subscription, actor string) error {
 	return errors.Join(err, tx.Audit(Entry{Actor: actor, Action: subscribeAction, Subject: made.ID}))
 }
 
-// SubscriptionProblem says what is the matter with the webhook subscription.
+// SubscriptionProblem is a problem of the webhook subscription.
 type SubscriptionProblem string
 
 // The problems. Replaced means the service shows another subscription than the wanted one, by a new

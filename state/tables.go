@@ -89,7 +89,7 @@ type sum struct {
 	hash [sha256.Size]byte
 }
 
-// read hands over the rows of the table in the order of their keys, and returns their sum.
+// read passes on the rows of the table in the order of their keys, and returns their sum.
 func (t table) read(ctx context.Context, from books, do func(row []any) error) (s sum, err error) {
 	rows, err := from.QueryContext(ctx, "SELECT "+quoted(t.columns)+" FROM "+t.name+" ORDER BY "+quoted(t.key))
 	if err != nil {
@@ -123,7 +123,7 @@ func (t table) read(ctx context.Context, from books, do func(row []any) error) (
 	return s, rows.Err()
 }
 
-// appendValue appends a value so that it can be told from every other, also of another type.
+// appendValue appends a value in a form different from every other value, also of another type.
 func appendValue(to []byte, value any) ([]byte, error) {
 	switch v := value.(type) {
 	case nil:

@@ -58,8 +58,8 @@ func (k forgetKey) hash(kind string, texts ...string) string {
 
 func (k forgetKey) ofRecord(id RecordID) string { return k.hash("record", id.Connection, id.SourceID) }
 
-// numberMark and personMark are further marks of a payer: its number in the same books, and its
-// name with its e-mail address in any. Either is "" where it says nothing.
+// numberMark and personMark are further marks of a payer: its number in the same connection, and its name
+// with its e-mail address in any. Either is "" where it says nothing.
 func (k forgetKey) numberMark(connection string, of connector.Label) string {
 	if of.Number == "" {
 		return ""
@@ -157,8 +157,7 @@ func (s *sealer) keyLine(k forgetKey) string {
 	return fmt.Sprintf("key %s %s\n", k.id, base64.StdEncoding.EncodeToString(s.box(k.key, placeOfForgetKey(k.id))))
 }
 
-// ForgottenList returns where the list of forgotten payers of the ledger at path lies, once
-// there is one.
+// ForgottenList returns the path of the list of forgotten payers of the ledger at path, once there is one.
 func ForgottenList(path string) string { return path + tombstonesEnding }
 
 // tombstonesFile is the open file; its lock is held.

@@ -23,7 +23,7 @@ type TwoWay struct {
 	Since      time.Time // since when it does, or does not
 }
 
-// ForeignPair is a foreign pair of externalData that names a record of the books.
+// ForeignPair is a foreign pair of externalData that names a record of the connection.
 type ForeignPair struct {
 	BillingID string
 	Matching  bool // it names a record of the connection

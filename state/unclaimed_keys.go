@@ -22,9 +22,9 @@ const isUnclaimed = "EXISTS (SELECT 1 FROM unclaimed_keys u WHERE u.connection =
 // unclaimed key may not have been read yet. So its customer counts for first matching, but is no match.
 const isReadWhole = "EXISTS (SELECT 1 FROM runs f WHERE f.connection = %[2]s AND f.read_kind = 'full')"
 
-// isClaimed is the condition that payer p with record r has its key. It has a customer, may have
-// one, or was forgotten. It ignores the own keys of connection ?3's records. A payer of another
-// connection has its key while its record is in the books.
+// isClaimed is the condition that payer p with record r has its key. It has a customer, may have one, or was
+// forgotten. It ignores the own keys of connection ?3's records. A payer of another connection has its key
+// while its record is there.
 const isClaimed = `(p.billing_id IS NOT NULL OR ` + isSent + ` OR r.forgotten <> ''
 	OR p.connection <> ?3 AND r.state = 'active' AND r.unseen = 0 AND r.same_as = '')`
 
@@ -49,8 +49,8 @@ func (l *Ledger) KeysWithoutPayer(ctx context.Context, connection, keyName strin
 	return out, nil
 }
 
-// SaveUnclaimedKeys replaces the stored keys on customers without a record of a connection. Where
-// the books were not read whole, it adds none to them.
+// SaveUnclaimedKeys replaces the stored keys on customers without a record of a connection. Where the
+// connection was not read whole, it adds none to them.
 func (tx *Tx) SaveUnclaimedKeys(connection string, found []CarriedKey, whole bool) error {
 	known := map[string]string{}
 	if err := tx.each("SELECT billing_id, key FROM unclaimed_keys WHERE connection = ?", []any{connection}, func(scan func(...any) error) error {
@@ -84,8 +84,8 @@ func (tx *Tx) SaveUnclaimedKeys(connection string, found []CarriedKey, whole boo
 	return nil
 }
 
-// UnclaimedKeys returns the customers' keys of a name without a record in any connection, by
-// customer. There are none before the books were read whole.
+// UnclaimedKeys returns the customers' keys of a name without a record in any connection, by customer. There
+// are none before the connection was read whole.
 func (l *Ledger) UnclaimedKeys(ctx context.Context, connection, keyName string) (map[string]connector.Key, error) {
 	return l.unclaimedKeys(ctx, connection, keyName, "", math.MaxInt64)
 }

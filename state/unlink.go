@@ -51,9 +51,8 @@ func (tx *Tx) setUnlink(p Payer, from int64, at string) error {
 	return err
 }
 
-// Unlink separates a payer and its customer, after a read has shown nothing of ours left to take
-// back. The record is held until a person identifies it, and detail asks for that. Without a detail
-// it has left the books.
+// Unlink separates a payer and its customer, after a read has shown nothing of ours left to take back. The
+// record is on hold until a person identifies it, and detail asks for that. Without a detail it is removed.
 func (tx *Tx) Unlink(p Payer, detail string) error {
 	steps := []func() error{
 		func() error { return tx.dropPlanned(p.Connection, p.SourceID, LaneCustomer, LaneMandate) },

@@ -46,7 +46,7 @@ type Looked struct {
 // maxDamages is the number of reported damages per check; a longer list would not help.
 const maxDamages = 100
 
-// books reads a ledger's file, however it was opened.
+// books reads a ledger's database, however it was opened.
 type books interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row

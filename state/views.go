@@ -262,7 +262,7 @@ func (l *Ledger) Runs(ctx context.Context, f Filter) ([]RunRow, error) {
 	return list(ctx, l, query, args, (*RunRow).dest)
 }
 
-// RunDetail is a run with what people are told of it besides.
+// RunDetail is a run with further details for people.
 type RunDetail struct {
 	RunRow
 	Waiting  int    // records that were planned and not done
@@ -320,8 +320,8 @@ type RunChange struct {
 	Detail   string
 }
 
-// RunChanges returns up to limit changes last worked on by a run, after change id after, in order.
-// Void changes are left out.
+// RunChanges returns up to limit changes last worked on by a run, after change id after, in order. Void
+// changes are omitted.
 func (l *Ledger) RunChanges(ctx context.Context, run, after int64, limit int) ([]RunChange, error) {
 	return list(ctx, l, `SELECT change_id, source_id, CASE unlinks WHEN 1 THEN 'unlink' ELSE action END, state, reason, detail
 		FROM changes WHERE run_id = ? AND change_id > ? AND state <> 'void' ORDER BY change_id LIMIT ?`, []any{run, after, limit},
@@ -335,8 +335,7 @@ func (l *Ledger) Attention(ctx context.Context, f Filter) ([]AttentionRow, error
 	return out, err
 }
 
-// EachAttention hands over what Attention returns, row by row, until do returns an
-// error.
+// EachAttention passes on the rows of Attention, one by one, until do returns an error.
 func (l *Ledger) EachAttention(ctx context.Context, f Filter, do func(AttentionRow) error) error {
 	query, args := l.told(f)
 	query += " ORDER BY since, connection, source_id"
@@ -466,14 +465,14 @@ func (l *Ledger) LastFinished(ctx context.Context, connection string) (time.Time
 	return l.time(ctx, "SELECT max(finished_at) FROM runs WHERE connection = ? AND kind <> 'plan'", connection)
 }
 
-// ReadRow is when a connection's books were last read to their end.
+// ReadRow is the time of a connection's last complete reading.
 type ReadRow struct {
 	Connection string
 	At         time.Time // when that run began
 }
 
-// LastReads returns when the books of each connection were last read completely; connections
-// without such a read are left out.
+// LastReads returns when each connection was last read completely; connections without such a read are left
+// out.
 func (l *Ledger) LastReads(ctx context.Context) ([]ReadRow, error) {
 	type row struct {
 		ReadRow

@@ -165,8 +165,8 @@ func (tx *Tx) holdUnlinked(connection, sourceID string) error {
 		connection, sourceID, connector.ReasonUnlinked, stamp(tx.now))
 }
 
-// SpendWord notes that a record's accepted customer is no longer available, and why. The record is
-// held until a person says something else of it.
+// SpendWord notes that a record's accepted customer is no longer available, and why. The record is on hold
+// until a person decides again.
 func (tx *Tx) SpendWord(connection, sourceID, billingID string, why connector.Reason) error {
 	return tx.exec("UPDATE words SET word = 'spent', reason = ? WHERE connection = ? AND source_id = ? AND billing_id = ? AND word = 'accept'",
 		why, connection, sourceID, billingID)
@@ -178,7 +178,7 @@ func (l *Ledger) Words(ctx context.Context, connection string) ([]Said, error) {
 		func(s *Said) []any { return []any{&s.SourceID, &s.BillingID, &s.Word, &s.Reason} })
 }
 
-// Promise is a record and the customer that a person has assigned to it, not yet adopted by a run.
+// Promise is a record and the customer that a person has assigned to it, not yet linked by a run.
 type Promise struct {
 	RecordID
 	BillingID string

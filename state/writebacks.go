@@ -42,7 +42,7 @@ type WrittenBack struct {
 	Echoes    int
 }
 
-// WritebackField is what the field held at several times. Unread values are nil.
+// WritebackField holds the field's values at several times. Unread values are nil.
 type WritebackField struct {
 	Earlier *string `json:"earlier,omitempty"` // before the first write
 	Holds   *string `json:"holds,omitempty"`   // after the last write
@@ -75,7 +75,7 @@ func (l *Ledger) EachWriteback(ctx context.Context, connection, setup string, do
 	return l.eachWriteback(ctx, "payers p ON p.connection = ?1", []any{connection, setup}, do)
 }
 
-// WritebacksOf returns what EachWriteback hands over of these payers.
+// WritebacksOf returns the rows of EachWriteback for these payers.
 func (l *Ledger) WritebacksOf(ctx context.Context, connection, setup string, sourceIDs []string) (out []WritebackPayer, err error) {
 	asked, err := json.Marshal(sourceIDs)
 	if err != nil {
@@ -86,7 +86,7 @@ func (l *Ledger) WritebacksOf(ctx context.Context, connection, setup string, sou
 	return out, err
 }
 
-// eachWriteback hands over payers p of the connection that the arguments begin with.
+// eachWriteback passes on payers p of the connection in the first argument.
 func (l *Ledger) eachWriteback(ctx context.Context, payers string, args []any, do func(WritebackPayer) error) error {
 	type row struct {
 		WritebackPayer
@@ -285,7 +285,7 @@ func (tx *Tx) touchWriteback(id RecordID, query string, args ...any) error {
 	return nil
 }
 
-// WritebackApproval is what a person let go.
+// WritebackApproval is a person's approval of writes.
 type WritebackApproval struct {
 	Connection string
 	Setup      string

@@ -308,7 +308,7 @@ func (a *app) shown(folder, account string, files map[string][]byte) map[string]
 	return out
 }
 
-// sayChange tells a person what would become of an account.
+// sayChange describes the effect on an account.
 func (a *app) sayChange(c accountChange) {
 	switch {
 	case c.New:

@@ -51,7 +51,7 @@ func (a *app) expected(s *session.Session) condition.Expected {
 	return e
 }
 
-// toldRow is what a way was told of a condition.
+// toldRow is an alarm sent to a way about a condition.
 type toldRow struct {
 	Way       string    `json:"way"`
 	NoticedAt time.Time `json:"noticed_at"`
@@ -192,8 +192,8 @@ func (a *app) tryWays(ctx context.Context, t *alarm.Teller, only []string) error
 	return report.err
 }
 
-// checkAlerts says of each way of telling whether what was told last was taken. It tells
-// nobody anything: payersync alerts test does.
+// checkAlerts says for each way whether its last message was accepted. It tells nobody anything: payersync
+// alerts test does.
 func (a *app) checkAlerts(ctx context.Context, s *session.Session) []finding {
 	if len(s.Config.Alerts.Ways) == 0 {
 		return []finding{{Check: "alerts", OK: true, Warning: true, Detail: "nobody is told when something is the matter",
@@ -321,8 +321,8 @@ func (a *app) withAlerts(ctx context.Context, do func(*alarm.Teller) error) erro
 	return do(t)
 }
 
-// teller returns what tells of alarms, as the configuration says; without a session it knows
-// no ledger. The function gives up its connections.
+// teller returns the configured sender of alarms; without a session it knows no ledger. The function gives up
+// its connections.
 func (a *app) teller(cfg *config.Config, s *session.Session) (*alarm.Teller, func()) {
 	host, _ := os.Hostname() // messages do without one
 	t := &alarm.Teller{
@@ -363,7 +363,7 @@ const (
 	alarmsAfter = 3 * time.Second // how soon after a job has ended; others end with it
 )
 
-// alarms tells of alarms while serve runs.
+// alarms sends alarms while serve runs.
 type alarms struct {
 	svc    *service
 	ended  chan struct{} // a job has ended
@@ -391,7 +391,7 @@ func newAlarms(svc *service) *alarms {
 	return &alarms{svc: svc, ended: make(chan struct{}, 1), done: func() {}}
 }
 
-// heard is told of every job.
+// heard receives the outcome of every job.
 func (t *alarms) heard(e worker.Event) {
 	if e.Job == worker.DrainName || e.Outcome == worker.Begun || e.Outcome == worker.Skipped {
 		return
@@ -468,7 +468,7 @@ func (t *alarms) kept(ctx context.Context, began time.Time) {
 	t.keep(ctx, l)
 }
 
-// tell tells every way what is new to it.
+// tell sends every way its new alarms.
 func (t *alarms) tell(ctx context.Context) {
 	err := t.teller.Tell(ctx)
 	switch {
@@ -481,7 +481,7 @@ func (t *alarms) tell(ctx context.Context) {
 	}
 }
 
-// follow makes the teller tell as another configuration says.
+// follow applies another configuration to the teller.
 func (t *alarms) follow(now *installation) {
 	next, done := t.svc.teller(now.Config, now.Session)
 	from := t.from

@@ -187,7 +187,7 @@ the limits. The audit log keeps who said so, with the note if there is one.`,
 	return c
 }
 
-// attentionOf returns the acts on what is told of records.
+// attentionOf returns the acts on findings about records.
 func (a *app) attentionOf(s *session.Session) *office.Attention {
 	return &office.Attention{Ledger: s.Ledger, Syncer: s.Syncer, Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
 		return a.storedAs(ctx, s, connection)

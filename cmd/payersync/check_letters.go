@@ -58,7 +58,7 @@ func warning(check, detail, next string) finding {
 	return finding{Check: check, OK: true, Warning: true, Detail: detail, Next: next}
 }
 
-// namePatience is how long the DNS may take to tell of a domain.
+// namePatience limits the wait for the DNS.
 const namePatience = 10 * time.Second
 
 // checkDomain checks for a published list of the mail servers of the sender's domain: mail without one is

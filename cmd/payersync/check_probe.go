@@ -22,9 +22,8 @@ type checkFlags struct {
 	yes      bool
 }
 
-// checkDialect looks whether the service is as billing.dialect says, by reading alone. Uncertain findings are told only if they keep
-// lists from being read, or make updates look
-// like edits of other people.
+// checkDialect compares the service with billing.dialect, by reads alone. Uncertain findings are reported
+// only if they keep lists from being read, or make updates look like edits of other people.
 func checkDialect(ctx context.Context, s *session.Session) []finding {
 	found, err := s.Billing.ProbeList(ctx)
 	var out []finding
@@ -331,7 +330,7 @@ func (a *app) printEnd(paste []string, clock []finding) {
 	}
 }
 
-// pasteLines returns the block to paste, line by line, indented as it stands below billing.
+// pasteLines returns the block to paste, line by line, indented for its place below billing.
 func pasteLines(found []billing.Finding) []string {
 	lines, listed := []string{"  dialect:"}, false
 	for _, f := range found {

@@ -48,8 +48,8 @@ connections, states, reasons, plans and versions of mappings.`,
 // completer proposes what a word of a command line may become.
 type completer func(context.Context) []cobra.Completion
 
-// completions lets a shell complete what stands in the configuration and the ledger: an
-// argument by its placeholder in the command's usage, a flag by its name.
+// completions lets a shell complete names from the configuration and the ledger: an argument by its
+// placeholder in the command's usage, a flag by its name.
 func (a *app) completions(root *cobra.Command) {
 	arguments := map[string]completer{
 		"NAME": a.connectionNames, "[NAME…]": a.connectionNames, "[NAME…|RECORD]": a.connectionNames, "[CONNECTION]": a.connectionNames,
@@ -116,7 +116,7 @@ func commandsBelow(c *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// without leaves out what stands on the line already.
+// without removes the words already on the line.
 func without(proposed []cobra.Completion, args []string) []cobra.Completion {
 	return slices.DeleteFunc(proposed, func(p cobra.Completion) bool {
 		word, _, _ := strings.Cut(p, "\t")

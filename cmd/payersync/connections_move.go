@@ -198,7 +198,7 @@ func (m *mover) named(p *office.MoveProposal) ([]state.MovePair, error) {
 	return pairs, nil
 }
 
-// finish accepts pairs and tells how the two connections stand then.
+// finish accepts pairs and prints the new state of the two connections.
 func (m *mover) finish(ctx context.Context, pairs []state.MovePair, p *office.MoveProposal) error {
 	left, err := m.moves.Accept(ctx, p, pairs, m.operator())
 	if err != nil {
@@ -207,7 +207,7 @@ func (m *mover) finish(ctx context.Context, pairs []state.MovePair, p *office.Mo
 	return m.tellNow(ctx, left)
 }
 
-// tellNow tells how the two connections stand now.
+// tellNow prints the present state of the two connections.
 func (m *mover) tellNow(ctx context.Context, left []state.MoveLeft) error {
 	p, err := m.propose(ctx)
 	if err != nil {
@@ -320,7 +320,7 @@ func (m *mover) chooseFor(ctx context.Context, record string, offered []match.Pa
 	return m.Chooses(ctx, fmt.Sprintf("Which payer of %s does record %s continue?", m.from, record), options...)
 }
 
-// end tells how the two connections stand, and what is next.
+// end prints the state of the two connections, and the next step.
 func (m *mover) end(p *office.MoveProposal, left []state.MoveLeft) error {
 	m.printLeft(left)
 	report := reportOfMove(p, left)
@@ -453,7 +453,7 @@ func (m *mover) endUndo(n int, left []state.MoveLeft, whole bool) error {
 	return nil
 }
 
-// notMovedBooks says why books are not moved, and what to do.
+// notMovedBooks says why a connection is not moved, and what to do.
 func notMovedBooks(from, to string, err error) error {
 	next := ""
 	switch {

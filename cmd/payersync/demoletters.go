@@ -123,8 +123,8 @@ func follow(ctx context.Context, l catcher.Letter) error {
 	return nil
 }
 
-// passHalf lets half a day pass. In the morning the books are read and the mandates looked
-// at; letters says whether what is due is sent, too.
+// passHalf lets half a day pass. In the morning the accounting system is read and the mandates looked at;
+// letters says whether what is due is sent, too.
 func (d *demo) passHalf(ctx context.Context, letters bool) error {
 	d.clock.pass(12 * time.Hour)
 	if d.clock.now().UTC().Hour() < 12 {

@@ -46,8 +46,8 @@ type accountJobs struct {
 	halt   context.CancelFunc
 }
 
-// Run does what people ask for, and tells the queue of deliveries, until ctx ends. The account's jobs run with
-// the queue.
+// Run does people's requests, and reports deliveries to the queue, until ctx ends. The account's jobs run
+// with the queue.
 func (j *accountJobs) Run(ctx context.Context) error {
 	var nudging sync.WaitGroup
 	nudging.Go(func() { j.keepNudging(ctx) })

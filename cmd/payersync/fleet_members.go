@@ -335,7 +335,7 @@ func (f *fleet) keepLook(ctx context.Context, m *member, l alarmLook) {
 	}
 }
 
-// mayBeNews reports whether an account had work since the last look at what is the matter.
+// mayBeNews reports whether an account had work since the last check of its conditions.
 func (f *fleet) mayBeNews(m *member) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()

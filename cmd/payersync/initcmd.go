@@ -199,8 +199,8 @@ func firstFiles(kind string) ([]firstFile, error) {
 	return append(shipped, firstFile{source.query, query}), nil
 }
 
-// sampleLetters are the letters of the sample company. A person decides the sender of
-// letters for other books.
+// sampleLetters are the letters of the sample company. A person decides the sender of letters for another
+// accounting system.
 var sampleLetters = regexp.MustCompile(`(?s)\n# Letters to payers .*\nletters:\n.*$`)
 
 var organisationLine = regexp.MustCompile(`(?m)^    organisation: .*\n`)

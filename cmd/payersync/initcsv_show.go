@@ -101,7 +101,7 @@ func (s *dataSetup) showColumns() {
 	}
 }
 
-// showOdd tells what is odd about the file.
+// showOdd lists the oddities of the file.
 func (s *csvSetup) showOdd(f *csvfile.Findings) {
 	var odd []string
 	if len(f.Above) > 0 {
@@ -175,7 +175,7 @@ func (s *dataSetup) empty(column string) bool {
 	return filled == 0
 }
 
-// tell shows what a first run would do, and what comes next.
+// tell shows the effect of a first run, and the next step.
 func (s *dataSetup) tell(t trial) error {
 	if s.JSON() {
 		return show.JSON(s.Out, s.report(t))

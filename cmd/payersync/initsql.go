@@ -386,7 +386,7 @@ func (s *sqlSetup) describeColumns(ctx context.Context) error {
 	return nil
 }
 
-// comment stands at the top of the query.
+// comment is the comment at the top of the query.
 func (s *sqlSetup) comment(needed []string) string {
 	line := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 	text := "-- The customers in " + line(s.chosen.Name) + ". payersync init proposed this query. Numbers and flags are read as\n" +

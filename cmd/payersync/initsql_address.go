@@ -96,7 +96,7 @@ func parseAddress(text string) (sqltable.Config, error) {
 	return c, addressSettings(&c, u.Query())
 }
 
-// addressSettings reads what stands behind the question mark of an address.
+// addressSettings reads the settings behind the question mark of an address.
 func addressSettings(c *sqltable.Config, settings url.Values) error {
 	for key, values := range settings {
 		value := values[len(values)-1]

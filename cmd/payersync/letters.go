@@ -147,7 +147,7 @@ func (a *app) letterPlanOf(ctx context.Context, l *office.Letters, p *letters.Pl
 // lettersAtOnce is of how many letters the labels are read at a time.
 const lettersAtOnce = 500
 
-// eachLetterRow hands over the rows of letters, one by one.
+// eachLetterRow passes on the rows of letters, one by one.
 func eachLetterRow(ctx context.Context, l *office.Letters, shown []letters.Next, do func(letterRow) error) error {
 	for some := range slices.Chunk(shown, lettersAtOnce) {
 		named, err := l.Named(ctx, some)

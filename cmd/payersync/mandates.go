@@ -83,8 +83,8 @@ func mandateFlags(c *cobra.Command, f *state.Filter, links *bool) {
 // mandatesIn hands the mandates of a list over, some at a time.
 type mandatesIn func(do func(some []mandateReport) error) error
 
-// withMandates hands over the mandates to show, with their links when they were asked
-// for and the asking is in the audit log, and says whether there are more.
+// withMandates passes on the mandates to show, with their links if they were asked for and the asking is in
+// the audit log, and says whether there are more.
 func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, do func(s *session.Session, each mandatesIn) error) error {
 	open := a.openReport
 	if links {

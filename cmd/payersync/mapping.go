@@ -144,7 +144,7 @@ func (a *app) eachMapping(ctx context.Context, names []string, do func(*session.
 	})
 }
 
-// nothingStored tells how to get records to work on.
+// nothingStored says how to get stored records.
 func (a *app) nothingStored(c config.Connection) {
 	a.Say("%s: no records are stored yet; run payersync plan %s first, it sends nothing", c.Name, c.Name)
 }

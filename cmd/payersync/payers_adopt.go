@@ -44,7 +44,7 @@ Nothing is sent before that sync.`,
 	return c
 }
 
-// adoptReport is what `payers adopt --output json` prints.
+// adoptReport is the output of `payers adopt --output json`.
 type adoptReport struct {
 	SourceID  string                  `json:"source_id"`
 	BillingID string                  `json:"billing_id"`

@@ -82,7 +82,7 @@ type pair struct{ record, customer string }
 
 func (p pair) String() string { return p.record + " = " + p.customer }
 
-// withReview opens everything and hands over what a review list is made from.
+// withReview opens everything and passes on the data of a review list.
 func (a *app) withReview(ctx context.Context, connection string, do func(context.Context, *session.Session, *review) error) error {
 	s, err := a.open(ctx)
 	if err != nil {
@@ -204,7 +204,8 @@ func (r *review) find(ctx context.Context) ([]match.Suggestion, error) {
 	return r.Syncer.Match(ctx, r.conn)
 }
 
-// shown fills in both sides of suggestions, and leaves out all but a few customers of each record. A free one is among them.
+// shown fills in both sides of suggestions, and removes all but a few customers of each record. A free one is
+// among them.
 func (r *review) shown(ctx context.Context, some []match.Suggestion) ([]match.Suggestion, error) {
 	out := slices.Clone(some)
 	for i, s := range out {

@@ -174,7 +174,7 @@ func (a *app) unlink(ctx context.Context, u syncer.Unlink, note func(context.Con
 	return a.undone(report, "The next sync does it. Then say who the record is: payersync payers match.")
 }
 
-// decideUndo shows what a customer would come to hold, and asks; a no is told and printed.
+// decideUndo shows a customer's values after the undo, and asks; it prints a refusal.
 func (a *app) decideUndo(ctx context.Context, report undoReport, doing, question string, d decision) (bool, error) {
 	for _, f := range report.Diff {
 		a.Say("  %s: %q → %q", f.Path, show.Visible(f.From), show.Visible(f.To))
@@ -191,7 +191,7 @@ func (a *app) undone(report undoReport, what string) error {
 	return a.Result(report)
 }
 
-// notUndone says why a customer is not put back or let go, and what to do.
+// notUndone says why a customer is not restored or unlinked, and the next step.
 func notUndone(doing string, err error) error {
 	next := ""
 	switch {

@@ -179,15 +179,14 @@ func (a *app) action(does string) string {
 	return a.Toned(show.Alert, word)
 }
 
-// eachChange hands over a connection's pending changes, customers first; a limit
-// of 0 means all of them.
+// eachChange passes on a connection's pending changes, customers first; a limit of 0 means all of them.
 func eachChange(ctx context.Context, s *session.Session, connection string, limit int, do func(state.Change) error) error {
 	return office.PageThrough(limit, func(lane string, after int64) ([]state.Change, error) {
 		return s.Ledger.Changes(ctx, connection, lane, true, after, office.ChangesRead)
 	}, do)
 }
 
-// eachHeld hands over what keeps records of a connection from being sent.
+// eachHeld passes on the reasons for a connection's records on hold.
 func eachHeld(ctx context.Context, s *session.Session, connection string, do func(state.AttentionRow) error) error {
 	return s.Ledger.EachAttention(ctx, state.Filter{Connection: connection}, do)
 }

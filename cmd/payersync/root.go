@@ -74,7 +74,7 @@ func (p program) plain() bool {
 	return no != "" || kind == "dumb"
 }
 
-// report tells a person what went wrong, once.
+// report prints an error for a person, once.
 func (a *app) report(err error) {
 	var said exitError
 	switch {

@@ -165,7 +165,7 @@ type beginnings struct {
 	problems                                  []string
 }
 
-// begin makes the customers, and tells of every so many rows how many were looked at.
+// begin creates the customers, and reports its progress every so many rows.
 func begin(ctx context.Context, model *sandbox.Sandbox, r roster, found *csvfile.Findings, tell func(done int)) (b beginnings, err error) {
 	seen := map[string]bool{}
 	for i, row := range found.Rows {

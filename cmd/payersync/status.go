@@ -301,7 +301,7 @@ func refusedRows(counts []state.Refusals) (rows [][]string) {
 	return rows
 }
 
-// printCondition prints what is the matter, and what to do about it.
+// printCondition prints a problem and the next step.
 func (a *app) printCondition(c condition.Condition) {
 	text := c.Sentence
 	switch {

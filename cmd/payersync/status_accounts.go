@@ -124,7 +124,7 @@ func (a *app) statusOfAccounts(ctx context.Context, all bool) error {
 	return err
 }
 
-// problemsOf says what is the matter with the nodes.
+// problemsOf describes the problems of the nodes.
 func problemsOf(nodes []nodeRow) (problems []string) {
 	if !slices.ContainsFunc(nodes, func(n nodeRow) bool { return n.State == queue.AtWork }) {
 		problems = append(problems, "No node is at work, so nothing is done for any account. Start payersync serve.")

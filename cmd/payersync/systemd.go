@@ -58,7 +58,7 @@ func (m *manager) reloading() {
 
 func (m *manager) stopping() { m.tell(daemon.SdNotifyStopping) }
 
-// say tells what is wrong with the configuration, "" for nothing.
+// say reports the mistake in the configuration, "" for none.
 func (m *manager) say(config string) { m.status(func() { m.config = config }) }
 
 // status applies a change and reports serve's state in words, if that is news. The words name no connection

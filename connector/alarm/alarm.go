@@ -76,7 +76,7 @@ type Event struct {
 	Next    time.Time // when it is tried again
 }
 
-// Teller tells. Its fields are set before its first use; it is used by one goroutine at a time.
+// Teller sends alarms. Its fields are set before its first use; it is used by one goroutine at a time.
 type Teller struct {
 	Ledger       *state.Ledger
 	Now          func() time.Time // the clock; that of the ledger where there is one
@@ -93,14 +93,14 @@ type Teller struct {
 	outages   int                   // how often the ledger could be written again
 }
 
-// Remember takes over what another teller of the same ledger knows and no ledger could be told.
+// Remember adopts another teller's facts that could not be written to the ledger.
 func (t *Teller) Remember(before *Teller) {
 	if before != nil {
 		t.taken, t.unwritten, t.outages = before.taken, before.unwritten, before.outages
 	}
 }
 
-// How often a message is tried again, and for how long what was told is kept.
+// How often a message is retried, and how long sent alarms are kept.
 const (
 	firstWait   = time.Minute
 	longestWait = time.Hour
@@ -248,7 +248,7 @@ func (t *Teller) notice(ctx context.Context, found []condition.Condition) ([]sta
 	return t.Ledger.OpenAlarms(ctx)
 }
 
-// item is something to tell one way.
+// item is one alarm for one way.
 type item struct {
 	alarm state.Alarm
 	holds *condition.Condition // nil where it is over
@@ -384,7 +384,7 @@ func wait(attempts int) time.Duration {
 	return min(firstWait<<min(attempts-1, 10), longestWait)
 }
 
-// due returns what a way is to be told now: what began, and what is over.
+// due returns a way's alarms due now: begun conditions and ended ones.
 func due(w Way, open []state.Alarm, found []condition.Condition) (items []item) {
 	holds := make(map[state.AlarmName]*condition.Condition, len(found))
 	for i, c := range found {
@@ -418,7 +418,7 @@ func (t *Teller) Try(ctx context.Context, w Way) (answer string, err error) {
 	return answer, t.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.HurryMessages(w.Name) })
 }
 
-// unwritten is what one way is told of while the ledger cannot be written to.
+// unwritten holds one way's alarms while the ledger accepts no writes.
 type unwritten struct {
 	message state.AlarmMessage
 	text    string

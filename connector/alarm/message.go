@@ -24,7 +24,7 @@ const (
 	KindTest   Kind = "test"
 )
 
-// Message is what one way is told at once. Its JSON is the body of an outgoing webhook, and its
+// Message holds the alarms sent to one way together. Its JSON is the body of an outgoing webhook, and its
 // keys are public.
 type Message struct {
 	ID           string    `json:"id"`
@@ -37,7 +37,7 @@ type Message struct {
 	when func(time.Time) string
 }
 
-// Told is a condition as a message tells it.
+// Told is a condition in a message.
 type Told struct {
 	Code       condition.Code `json:"code"`
 	Subject    string         `json:"subject"`
@@ -84,7 +84,7 @@ func (t *Teller) compose(ctx context.Context, w Way, items []item) (Message, err
 	return m, nil
 }
 
-// told returns a condition as a way is told of it.
+// told returns a condition in the form for a way.
 func (t *Teller) told(w Way, it item, names map[state.RecordID]connector.Label) Told {
 	clean := func(s string) string { return plain(t.Clean(s, w.Names)) }
 	a := it.alarm

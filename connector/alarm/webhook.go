@@ -9,7 +9,7 @@ import (
 	"payersync/connector/webhook"
 )
 
-// Webhook tells another system by a signed POST.
+// Webhook sends alarms to another system by a signed POST.
 type Webhook struct{ webhook.Receiver }
 
 // Freeze returns the body of the request.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// About says what events of a type are about, as far as their name tells.
+// About returns the subject of a type's events, by its name.
 type About int
 
 // The subjects of events. payersync follows customers and mandates. It ignores payments, invoices and the biller: other

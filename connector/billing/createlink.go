@@ -57,7 +57,7 @@ func (d Dialect) validateCreateLink() error {
 	return nil
 }
 
-// isPath reports whether names of members stand there, with dots between them.
+// isPath reports whether a text is names of members with dots between them.
 func isPath(path string) bool {
 	return !strings.ContainsAny(path, " \t\"'") && !slices.Contains(strings.Split(path, "."), "")
 }

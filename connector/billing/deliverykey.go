@@ -78,7 +78,7 @@ func (k DeliveryKey) Set(h http.Header) {
 	}
 }
 
-// told is what the service is told of the first key.
+// told is the part of the first key sent to the service.
 func (k DeliveryKey) told() json.RawMessage {
 	var way, body object
 	if k.Username != "" {

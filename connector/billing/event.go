@@ -116,8 +116,8 @@ var (
 	errNoEvent       = errors.New("it names no type, no customer and no mandate")
 )
 
-// OfAnother reports whether an event tells of another biller's customers: one subscription
-// serves all billers of an app.
+// OfAnother reports whether an event is about another biller's customers: one subscription serves all billers
+// of an app.
 func (p EventPaths) OfAnother(e Event) bool {
 	return p.Biller != "" && e.BillerID != "" && e.BillerID != p.Biller
 }

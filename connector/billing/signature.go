@@ -206,7 +206,7 @@ func (v *Verifier) readKeys() error {
 	return errors.Join(problems...)
 }
 
-// signingKey is what one secret stands for.
+// signingKey is the key in one secret.
 type signingKey struct {
 	bytes  []byte
 	public bool // of Ed25519; otherwise it is shared with the service

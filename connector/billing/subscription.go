@@ -32,8 +32,7 @@ type SetUp struct {
 	Keep func(connector.Secret) error // is given a new signing secret the moment the service names it, and returns when it is durable
 }
 
-// WantsDeliveryKey reports whether the service is told a delivery key before it takes a
-// subscription.
+// WantsDeliveryKey reports whether the service must get a delivery key before it accepts a subscription.
 func (c *Client) WantsDeliveryKey() bool { return c.dialect.WebhookSetup == "digest_auth_subscribe" }
 
 // Subscribe registers a webhook and replaces the earlier one. It always uses the app's own client credentials.

@@ -2,8 +2,8 @@ package condition
 
 import "payersync/connector"
 
-// Code says what kind of thing is the matter. Codes are a public interface: the
-// configuration, JSON output and outgoing webhooks use them.
+// Code is the kind of a problem. Codes are a public interface: the configuration, JSON output and outgoing
+// webhooks use them.
 type Code string
 
 // The codes, in display order.

@@ -40,7 +40,7 @@ type Condition struct {
 	Grown      time.Time        `json:"grown_at,omitzero"` // when it last came to be about more; zero where it cannot
 }
 
-// Text returns what is the matter and what to do, in one line.
+// Text returns the problem and the next step, in one line.
 func (c Condition) Text() string { return strings.TrimSpace(c.Sentence + " " + c.Next) }
 
 // Expected is what the configuration expects to be the case.
@@ -221,7 +221,7 @@ func (l *look) consents(ctx context.Context) error {
 	return err
 }
 
-// Consent says what is the matter with a consent; false for nothing.
+// Consent returns the problem of a consent; false for none.
 func Consent(c state.ConsentRow, now time.Time) (Condition, bool) {
 	again := fmt.Sprintf("payersync connect %s", c.Connection)
 	switch {
@@ -274,8 +274,8 @@ func (l *look) subscription(ctx context.Context) error {
 	return err
 }
 
-// Subscription says what is the matter with the webhook subscription; false for nothing, or
-// for what a person has said is known.
+// Subscription returns the problem of the webhook subscription; false for none, or for what a person has said
+// is known.
 func Subscription(f state.SubscriptionFacts, format func(time.Time) string) (Condition, bool) {
 	found := ""
 	if !f.Since.IsZero() {
@@ -314,7 +314,7 @@ func (l *look) secretDoubted(ctx context.Context) error {
 	return nil
 }
 
-// serving finds what serve could not take over of its configuration.
+// serving finds parts of the configuration that serve could not apply.
 func (l *look) serving(ctx context.Context) error {
 	s, err := l.ledger.Serving(ctx)
 	if s.Problem != "" {

@@ -50,7 +50,7 @@ func (l *look) runs(ctx context.Context) error {
 	return err
 }
 
-// explained reports whether another condition tells of what ended a run, beside its way out.
+// explained reports whether another condition covers the cause of a failed run, with its next step.
 func explained(r state.RunEnd, waiting, rejected []state.Plan) bool {
 	return slices.ContainsFunc(waiting, func(p state.Plan) bool { return p.Connection == r.Connection && p.Standstill() }) ||
 		slices.ContainsFunc(rejected, func(p state.Plan) bool { return p.Connection == r.Connection && r.Problem == syncer.Rejected(p) })

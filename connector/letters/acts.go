@@ -265,7 +265,7 @@ func (d *Desk) Continue(ctx context.Context, by state.Entry) (learnt int, err er
 	return len(told), d.markFolder(ctx)
 }
 
-// unheard returns what a journal tells of addresses and the ledger does not know.
+// unheard returns the journal's entries about addresses that the ledger lacks.
 func (d *Desk) unheard(ctx context.Context, j *journal) ([]state.AddressWord, error) {
 	if j == nil {
 		return nil, nil

@@ -424,7 +424,7 @@ func isHard(e *mail.RefusedError) bool {
 	return e.Answer.Enhanced == "" && e.Stage == mail.AtRecipient && (e.Answer.Code == 550 || e.Answer.Code == 551 || e.Answer.Code == 553)
 }
 
-// end notes what became of a letter, also when the process was told to stop meanwhile.
+// end stores the outcome of a letter, even if the process is stopping.
 func (d *Desk) end(ctx context.Context, e *Event, to state.LetterState, put bool, answer string, cause error, more ...func(*state.Tx) error) error {
 	e.State, e.Answer = to, answer
 	return errors.Join(cause, d.after(ctx, func(tx *state.Tx) error {
@@ -493,8 +493,8 @@ func (d *Desk) freeze(ctx context.Context, x Next, messageID string) (to string,
 	return to, err
 }
 
-// differs says in what the customer, as the look showed it, the books and the letter do not say
-// the same; "" when they do.
+// differs says in what the customer, as the look showed it, the record and the letter do not say the same; ""
+// when they do.
 func (d *Desk) differs(x Next, now *state.Standing, customer *connector.RemoteCustomer, link string) string {
 	switch {
 	case customer == nil:

@@ -15,8 +15,9 @@ import (
 	"payersync/state"
 )
 
-// Nodes share one journal, in a shared folder. With separate journals, only one node's disk would know its letters:
-// after a restore of the database no other node could tell, and a lost node would take its journal with it.
+// Nodes share one journal, in a shared folder. With separate journals, only one node's disk would know its
+// letters: after a restore of the database no other node could detect it, and a lost node would take its
+// journal with it.
 //
 // Each look for letters writes a new word beside the journal, and notes it in the database. If a node's folder lacks
 // the database's word, the node does not share the folder, or the database was restored.

@@ -198,7 +198,7 @@ func lockAlone(f *os.File) error {
 	return errors.New("another process adds to it")
 }
 
-// cutFragment cuts off what stands behind the last end of a line.
+// cutFragment removes an unfinished last line.
 func cutFragment(f *os.File, size int64) error {
 	const longest = 64 << 10 // more than any append
 	from := max(0, size-longest)

@@ -503,7 +503,7 @@ func lives(s connector.MandateStatus) bool {
 	return s.Underway() || s == connector.MandateActive
 }
 
-// told takes over what the journal alone tells of letters about the payer's mandate.
+// told adds letters about the payer's mandate that only the journal knows.
 func (d *Desk) told(f *facts, h *history) {
 	if len(h.told) == 0 {
 		return

@@ -19,8 +19,7 @@ const (
 	SenderPayersync Sender = "payersync" // these letters
 )
 
-// Post takes a letter to a mail server, once. Its error tells what is known of the outcome: see
-// package mail.
+// Post takes a letter to a mail server, once. Its error gives the outcome, as far as known: see package mail.
 type Post interface {
 	Send(ctx context.Context, from, to string, message []byte) (answer string, err error)
 }

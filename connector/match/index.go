@@ -2,9 +2,9 @@ package match
 
 import "hash/fnv"
 
-// mostAlike is how many customers may have a key in common for it to be followed.
-// A word of more customers says little; finer keys find the right one among them. A whole name
-// and an e-mail address lead to as many in any case: for one of them alone a record is held.
+// mostAlike is how many customers may have a key in common for it to be followed. A word of more customers
+// says little; finer keys find the right one among them. A whole name and an e-mail address lead to as many
+// in any case: for one of them alone a record is on hold.
 const mostAlike = 100
 
 // mostWords is the number of words of a name used for keys: more make no key rarer.
@@ -27,7 +27,7 @@ func newIndex(records []entry) index {
 	return x
 }
 
-// indexKey is what a customer has in common with a record. For a strong one alone a record is held.
+// indexKey is what a customer has in common with a record. For a strong one alone a record is on hold.
 type indexKey struct {
 	hash   uint64
 	strong bool

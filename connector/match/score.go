@@ -393,8 +393,8 @@ func (h hit) reason() Reason {
 	return Reason{h.rule.code, text}
 }
 
-// codesOf writes rules as one text, without a personal value: "name_same email_shared:2:3". Behind a rule about
-// something shared stands how many records and customers share it.
+// codesOf writes rules as one text, without a personal value: "name_same email_shared:2:3". Behind a rule
+// about a shared value stands how many records and customers share it.
 func codesOf(hits []hit) string {
 	var b strings.Builder
 	for i, h := range hits {
@@ -408,8 +408,8 @@ func codesOf(hits []hit) string {
 	return b.String()
 }
 
-// ReasonsOf reads reasons from their codes: what speaks for a pair, then what speaks against it. A code of another
-// version is told as it stands.
+// ReasonsOf reads reasons from their codes: what speaks for a pair, then what speaks against it. A code of
+// another version is shown as it is.
 func ReasonsOf(codes string) []Reason {
 	var out, against []Reason
 	for _, code := range strings.Fields(codes) {

@@ -346,7 +346,7 @@ func (p page) holdings(f Facts) {
 	}
 }
 
-// maxStatuses is how many statuses are told apart that the service does not document.
+// maxStatuses is how many undocumented statuses have a label of their own.
 const maxStatuses = 16
 
 // statusShape is what a status looks like that is shown by its name. A service may write anything else

@@ -42,7 +42,7 @@ type FleetFacts struct {
 	Needing  map[string][]AccountCondition // by the names of accounts at which somebody should look; nil where that cannot be learned
 }
 
-// AccountCondition is something that is the matter with an account.
+// AccountCondition is a problem of an account.
 type AccountCondition struct {
 	Code   string
 	Urgent bool

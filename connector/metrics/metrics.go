@@ -168,7 +168,7 @@ func (m *Metrics) Requests(system, connection, operation string) func(transport.
 	}
 }
 
-// bounded keeps the number of operations small, whoever names them.
+// bounded returns the label of an operation; those above the limit share one.
 func (m *Metrics) bounded(operation string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -222,7 +222,7 @@ func (m *Metrics) Swept(r reconcile.SweepResult) {
 	}
 }
 
-// Committing is told when a commit begins; what it returns is told how it ended.
+// Committing is called when a commit begins, and returns a function for its end.
 func (m *Metrics) Committing() (ended func(error)) {
 	began := time.Now()
 	return func(err error) {

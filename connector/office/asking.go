@@ -111,8 +111,8 @@ var askingActions = map[connector.AskDecision]string{
 	connector.Ask: "ask payer for mandate", connector.DoNotAsk: "do not ask payer for mandate", connector.AskByRule: "let mapping decide on mandate",
 }
 
-// Decide notes whether payers are asked for a mandate, and hands over what became of each until told returns
-// an error. AskByRule takes decisions back. Nothing is sent: the next plan shows what follows.
+// Decide notes whether payers are asked for a mandate, and passes each result to told until told returns an
+// error. AskByRule takes decisions back. Nothing is sent: the next plan shows what follows.
 func (a *AskDecisions) Decide(ctx context.Context, ids []state.RecordID, d connector.AskDecision, by syncer.Operator, told func(Word) error) error {
 	for _, id := range ids {
 		w := Word{RecordID: id}

@@ -148,7 +148,8 @@ func (a *Attention) CloseSubscription(ctx context.Context, by syncer.Operator) W
 	return w
 }
 
-// GiveUp notes the decision not to connect records, and passes the result of each to told until told returns an error.
+// GiveUp stores the decision to give records up, and passes the result of each to told until told returns an
+// error.
 func (a *Attention) GiveUp(ctx context.Context, ids []state.RecordID, by syncer.Operator, told func(Word) error) error {
 	known := map[string]syncer.Connection{}
 	for _, id := range ids {
@@ -179,7 +180,7 @@ func (a *Attention) TakeUp(ctx context.Context, ids []state.RecordID, by syncer.
 	return nil
 }
 
-// say hands over a word with the mandate of its payer.
+// say passes on a decision with the mandate of its payer.
 func (a *Attention) say(ctx context.Context, w Word, told func(Word) error) error {
 	if w.Err == nil {
 		p, err := a.Ledger.Payer(ctx, w.Connection, w.SourceID)
@@ -211,7 +212,7 @@ func (a *Attention) TellNow(ctx context.Context, r connector.Reason, ids []state
 	})
 }
 
-// entryOf is the line of the audit log about when a reason is told of a record.
+// entryOf is the audit log's line about a finding on a record.
 func entryOf(by syncer.Operator, action string, id state.RecordID, r connector.Reason) state.Entry {
 	return state.Entry{Actor: by.Name, Action: action, Subject: strings.TrimPrefix(id.Connection+"/"+id.SourceID, "/") + ", " + string(r), Reason: by.Reason}
 }

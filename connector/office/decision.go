@@ -70,8 +70,8 @@ func (p Proposal) Note(ctx context.Context, by syncer.Operator) error {
 	return p.note(ctx, by)
 }
 
-// Diff lists the customer's changed fields: From is the present value, To the new one. For a drift, From is the
-// customer's value and To the value from the books.
+// Diff lists the customer's changed fields: From is the present value, To the new one. For a drift, From is
+// the customer's value and To the value from the accounting system.
 func (p Proposal) Diff() []connector.FieldChange {
 	switch {
 	case p.Move != nil:
@@ -129,8 +129,8 @@ func (a *Attention) proposeMove(ctx context.Context, p *Proposal) error {
 	return err
 }
 
-// movedBefore returns an earlier move decision: a record has the customer of a record gone from the books, and waits
-// for its key there. It is nil otherwise.
+// movedBefore returns an earlier move decision: a record has the customer of a removed record, and waits for
+// its key there. It is nil otherwise.
 func (a *Attention) movedBefore(ctx context.Context, record, other state.RecordID) (*syncer.Move, error) {
 	p, err := a.Ledger.Payer(ctx, record.Connection, record.SourceID)
 	if err != nil || p.BillingID == "" || p.Moves.Value == "" {

@@ -58,7 +58,7 @@ func (e NotUnderstoodError) Error() string { return e.Detail }
 // NotWaitingError means a delivery does not wait for a person.
 type NotWaitingError struct{ State string }
 
-// Error says how it stands.
+// Error says why.
 func (e NotWaitingError) Error() string {
 	return fmt.Sprintf("it is %s, and only quarantined and parked deliveries wait to be closed", e.State)
 }

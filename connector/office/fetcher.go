@@ -59,8 +59,8 @@ var ErrAtWork = errors.New("links are being fetched already")
 // errClosed means the process is about to end.
 var errClosed = errors.New("payersync is about to stop")
 
-// Begin begins to fetch links. It fails with ErrAtWork while others are fetched, and with
-// ErrNotAsked as Fetch does; what comes later is told by Lot.
+// Begin begins to fetch links. It fails with ErrAtWork while others are fetched, and with ErrNotAsked as
+// Fetch does; Lot reports later results.
 func (f *Fetcher) Begin(m *Mandates, lot Fetching) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

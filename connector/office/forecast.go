@@ -71,8 +71,8 @@ func (m *Mappings) All(ctx context.Context, conn syncer.Connection) (Tally, erro
 	}), nil
 }
 
-// Tried returns the progress of a version's newest trial on all records, and whether the books have changed since its
-// start; false if there is none.
+// Tried returns the progress of a version's newest trial on all records, and whether the records have changed
+// since its start; false if there is none.
 func (m *Mappings) Tried(ctx context.Context, connection, hash string) (t Tally, old, found bool, err error) {
 	name, err := m.name(ctx, "preview", connection, hash)
 	if err != nil {
@@ -113,7 +113,7 @@ func (m *Mappings) Quality(ctx context.Context, conn syncer.Connection) (Tally, 
 	}), nil
 }
 
-// name returns the cache key of a count: its kind, text version and data. Only runs change the books.
+// name returns the cache key of a count: its kind, text version and data. Only runs change the records.
 func (m *Mappings) name(ctx context.Context, what, connection, hash string) (string, error) {
 	runs, err := m.Ledger.LatestRuns(ctx)
 	data := "no run"

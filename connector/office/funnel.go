@@ -40,8 +40,8 @@ func (s Stage) Title() string {
 	return string(s)
 }
 
-// Has reports whether a record of a class and step has reached the stage; "" is reached by all. Records outside the
-// books, or left out, have reached none. A record in conflict counts as no further.
+// Has reports whether a record of a class and step has reached the stage; "" is reached by all. Records
+// outside the books, or excluded, have reached none. A record in conflict counts as no further.
 func (s Stage) Has(class standing.Class, step standing.Step) bool {
 	switch s {
 	case "":
@@ -80,7 +80,7 @@ func (r Report) Most() (most Total) {
 	return most
 }
 
-// Desk is what lies on the desk: what waits for a person, and how each connection was read.
+// Desk is the work list: the tasks for a person, and each connection's last reading.
 type Desk struct {
 	Reasons []state.ReasonCount // what needs a person
 	Plans   []state.Plan        // that wait for approval

@@ -35,8 +35,8 @@ func (e *PairNotSaid) Error() string { return e.Err.Error() }
 // Unwrap returns why.
 func (e *PairNotSaid) Unwrap() error { return e.Err }
 
-// SayOfPairs notes words on pairs of a connection, all of them or none, each with an entry in
-// the audit log. Nothing is sent: the next plan goes by them. It fails with a *PairNotSaid.
+// SayOfPairs notes words on pairs of a connection, all of them or none, each with an entry in the audit log.
+// Nothing is sent: the next plan uses them. It fails with a *PairNotSaid.
 func SayOfPairs(ctx context.Context, ledger *state.Ledger, connection string, words []PairWord, by syncer.Operator) error {
 	return ledger.Do(ctx, func(tx *state.Tx) error { return sayOfPairs(tx, connection, words, by) })
 }
@@ -173,10 +173,10 @@ func CompareLikeness(a, b Likeness) int {
 	return cmp.Or(cmp.Compare(slices.Index(Likelihoods, a.Group), slices.Index(Likelihoods, b.Group)), cmp.Compare(a.Since, b.Since), compare(a.RecordID, b.RecordID))
 }
 
-// leastLikely is the minimum score of a pair without objections and without another good candidate.
+// leastLikely is the minimum score of a pair without objections and without another good match.
 const leastLikely = 60
 
-// Sides returns both sides of a record's best candidate, as the ledger knows them.
+// Sides returns both sides of a record's best match, as the ledger knows them.
 func (m *Matches) Sides(ctx context.Context, l Likeness) (ours, theirs match.Side, err error) {
 	u, _, err := m.Wanted(ctx, l.RecordID)
 	if err != nil {
@@ -262,9 +262,9 @@ func (m *Matches) ReadAhead(next []Likeness) {
 	m.Ahead.begin(pairs, m.Ledger.Now, m.read)
 }
 
-// Link notes the decision to link a record to a customer, after reading the customer once more. It sends nothing: the
-// next run adopts the customer, within its limits. In Link, Apart and SayAll, the first of two people to decide wins;
-// the other gets state.ErrSaidMeanwhile.
+// Link notes the decision to link a record to a customer, after reading the customer once more. It sends
+// nothing: the next run links the customer, within its limits. In Link, Apart and SayAll, the first of two
+// people to decide wins; the other gets state.ErrSaidMeanwhile.
 func (m *Matches) Link(ctx context.Context, id state.RecordID, billingID string, by syncer.Operator) error {
 	if by.Reason == "" {
 		return syncer.ErrReasonNeeded

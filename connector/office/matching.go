@@ -29,7 +29,7 @@ func ReopenMatching(ctx context.Context, ledger *state.Ledger, connection string
 	return ledger.Do(ctx, func(tx *state.Tx) error { return tx.ReopenMatching(connection, by.Name, by.Reason) })
 }
 
-// SeparateConnections notes the decision to treat two connections as the books of two companies. It fails with
+// SeparateConnections notes the decision to treat two connections as two companies. It fails with
 // state.ErrNoConnection, state.ErrSameConnection or state.ErrConnectionDecided.
 func SeparateConnections(ctx context.Context, ledger *state.Ledger, old, connection string, by syncer.Operator) error {
 	return ledger.Do(ctx, func(tx *state.Tx) error {

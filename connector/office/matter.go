@@ -12,8 +12,7 @@ import (
 	"payersync/state"
 )
 
-// Matter is what is the matter with one record, what the ledger has to show for it, and each
-// way out.
+// Matter is a finding about one record, the ledger's evidence for it, and each way out.
 type Matter struct {
 	Connection string            `json:"connection"` // blank for a delivery and for the webhook subscription
 	SourceID   string            `json:"source_id"`  // or the delivery's key
@@ -48,7 +47,7 @@ type WayOut struct {
 	Decision Decision `json:"-"` // the same as the command; blank where a person names the rest
 }
 
-// MatterOf returns what is the matter with a record. It asks the ledger alone.
+// MatterOf returns the finding about a record, from the ledger alone.
 func MatterOf(ctx context.Context, ledger *state.Ledger, id state.RecordID, by Explainer) (Matter, error) {
 	m := Matter{Connection: id.Connection, SourceID: id.SourceID, Evidence: []string{}}
 	version := ""
@@ -87,7 +86,7 @@ func MatterOf(ctx context.Context, ledger *state.Ledger, id state.RecordID, by E
 	return m, nil
 }
 
-// halves adds the other half of a record renumbered in the books, with the facts known about it.
+// halves adds the other half of a renumbered record, with the facts known about it.
 func (w *witness) halves(ctx context.Context, told []state.AttentionRow) (err error) {
 	if !slices.ContainsFunc(told, func(a state.AttentionRow) bool {
 		return a.Reason == string(connector.ReasonRenumbered) || a.Reason == string(connector.ReasonLeftWithMandate)
@@ -125,7 +124,7 @@ func (w *witness) halves(ctx context.Context, told []state.AttentionRow) (err er
 	return nil
 }
 
-// bothHalves changes the ways out for a payer gone from the books and possibly there under a new number: moving its
+// bothHalves changes the ways out for a removed payer, possibly still there under a new number: moving its
 // customer comes first, and cancelling its mandate last.
 func bothHalves(t Telling, pairs []state.Renumbering) Telling {
 	var first, last []WayOut
@@ -151,7 +150,7 @@ func bothHalves(t Telling, pairs []state.Renumbering) Telling {
 	return t
 }
 
-// MatterOfDelivery returns what is the matter with a delivery.
+// MatterOfDelivery returns the finding about a delivery.
 func MatterOfDelivery(d state.StoredDelivery) Matter {
 	m := Matter{SourceID: d.DeliveryKey, BillingID: d.BillingID, MandateID: d.MandateID, Evidence: []string{}, Closed: []state.ClosedRow{}, Told: []Telling{}}
 	m.Evidence = append(m.Evidence, fmt.Sprintf("It came on %s, is of the type %q, and is %s.", d.ReceivedAt, d.EventType, d.State))
@@ -162,7 +161,7 @@ func MatterOfDelivery(d state.StoredDelivery) Matter {
 	return m
 }
 
-// MatterOfSubscription returns what is the matter with the webhook subscription.
+// MatterOfSubscription returns the finding about the webhook subscription.
 func MatterOfSubscription(ctx context.Context, ledger *state.Ledger) (Matter, error) {
 	const id = Subscription
 	m := Matter{SourceID: id, Evidence: []string{}}
@@ -258,7 +257,7 @@ func (t target) with(other target) target {
 	return t
 }
 
-// words are what stands for the words in capitals.
+// words are the values for the words in capitals.
 func (t target) words() map[string]string {
 	words := map[string]string{}
 	for word, id := range map[string]string{"RECORD": t.Record.SourceID, "OTHER": t.Other.SourceID, "OLD": t.Other.SourceID, "CUSTOMER": t.Customer, "DELIVERY": t.Delivery} {
@@ -299,7 +298,7 @@ func filled(command string, known map[string]string) string {
 
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=][A-Za-z0-9_./:@%+=-]*$`)
 
-// witness gathers what the ledger has to show for what is the matter with a record.
+// witness gathers the ledger's evidence for a finding about a record.
 type witness struct {
 	ledger *state.Ledger
 	id     state.RecordID
@@ -488,7 +487,7 @@ func (w *witness) spoken(ctx context.Context) error {
 	return err
 }
 
-// mandate says how the payer's mandate came to stand as it does.
+// mandate describes the history of the payer's mandate.
 func (w *witness) mandate(ctx context.Context) error {
 	if w.m.BillingID == "" {
 		return nil

@@ -15,7 +15,7 @@ import (
 // ErrNotRead means a connection has no stored records to compare.
 var ErrNotRead = errors.New("no record of the new connection is stored")
 
-// Moves proposes and notes the pairs of a connection's records and the payers of moved books.
+// Moves proposes and notes the pairs of a connection's records and the payers of a moved connection.
 type Moves struct {
 	Ledger *state.Ledger
 	Syncer *syncer.Syncer
@@ -181,7 +181,8 @@ func (p *MoveProposal) sort(found []match.Suggestion, payers []syncer.OldPayer, 
 	}
 }
 
-// withoutKey returns the wanted customer of a record without its key, because other books have other keys.
+// withoutKey returns the wanted customer of a record without its key, because other accounting systems have
+// other keys.
 func withoutKey(r syncer.Unlinked) connector.Customer {
 	want := r.Want
 	want.ExternalData = map[string]string{}
@@ -256,8 +257,8 @@ func (p *MoveProposal) CertainPairs() (out []state.MovePair) {
 	return out
 }
 
-// Accept notes the move of the books and these pairs. It returns the unchanged pairs. It sends nothing: the next plan
-// of the new connection writes the keys.
+// Accept stores the move and these pairs. It returns the unchanged pairs. It sends nothing: the next plan of
+// the new connection writes the keys.
 func (m *Moves) Accept(ctx context.Context, p *MoveProposal, pairs []state.MovePair, by syncer.Operator) ([]state.MoveLeft, error) {
 	return m.Syncer.MoveBooks(ctx, p.conn, p.Old, pairs, by)
 }
@@ -267,8 +268,8 @@ func (m *Moves) Reject(ctx context.Context, pair state.MovePair, by syncer.Opera
 	return SayOfPairs(ctx, m.Ledger, pair.New.Connection, []PairWord{{pair.New.SourceID, pair.BillingID, state.WordReject}}, by)
 }
 
-// TakeBack returns the customers of accepted pairs, named by their new records, to the payers of the old books. It
-// returns the unchanged pairs.
+// TakeBack returns the customers of accepted pairs, named by their new records, to the payers of the old
+// connection. It returns the unchanged pairs.
 func (m *Moves) TakeBack(ctx context.Context, from, to string, newIDs []string, by syncer.Operator) ([]state.MoveLeft, error) {
 	all, err := m.Ledger.MovePairs(ctx, from, to)
 	if err != nil {

@@ -31,7 +31,7 @@ func PlanOf(ctx context.Context, ledger *state.Ledger, p state.Plan) (Plan, erro
 // otherwise by now.
 func (p Plan) Settled() int { return p.Creates + p.Adopts + p.Updates + p.Links - p.Pending }
 
-// Whole reports whether a plan is approved whole or not at all: it lets go of records or payers.
+// Whole reports whether a plan must be approved completely or not at all: it drops records or payers.
 func (p Plan) Whole() bool { return p.Standstill() }
 
 // Approvable reports whether a person's yes means anything for the plan.
@@ -162,8 +162,7 @@ func RunsText(runs []int64) string {
 // ChangesRead is how many changes a page of PageThrough has.
 const ChangesRead = 256
 
-// PageThrough hands over changes, page by page, customers first; a limit of 0 means all of
-// them.
+// PageThrough passes on changes, page by page, customers first; a limit of 0 means all of them.
 func PageThrough(limit int, page func(lane string, after int64) ([]state.Change, error), do func(state.Change) error) error {
 	shown := 0
 	for _, lane := range []string{state.LaneCustomer, state.LaneMandate} {
@@ -298,7 +297,7 @@ func ForViewers(changes []connector.FieldChange, key string) []connector.FieldCh
 	return out
 }
 
-// MaskedEmail returns an e-mail address with one letter of what stands before the sign.
+// MaskedEmail returns an e-mail address with only the first letter before the @.
 func MaskedEmail(s string) string {
 	at := strings.LastIndexByte(s, '@')
 	if at < 0 {

@@ -29,8 +29,8 @@ type Misread struct {
 	Next     string         `json:"next"`
 }
 
-// KeepsBack reports whether records with such a value are held. The functions for e-mail addresses return unknown text
-// unchanged, and an invalid address holds its payer.
+// KeepsBack reports whether records with such a value are on hold. The functions for e-mail addresses return
+// unknown text unchanged, and an invalid address holds its payer.
 func (m Misread) KeepsBack() bool { return m.Function == "firstEmail" || m.Function == "emails" }
 
 // KeepingBack returns what keeps payers back.
@@ -71,8 +71,7 @@ type SharedValue struct {
 	SourceIDs []string `json:"source_ids"` // the first of them
 }
 
-// commonValue is how many records make a value tell of nobody: it is shown without
-// a flag, as mapping fields does.
+// commonValue is how many records make a value anonymous: it is shown without a flag, as mapping fields does.
 const commonValue = 5
 
 // Covered applies the mapping to the stored records of a connection.

@@ -11,7 +11,7 @@ import (
 	"payersync/state"
 )
 
-// ReportRow is the state of one record of the books.
+// ReportRow is the state of one record.
 type ReportRow struct {
 	standing.Standing
 	Number     string                  `json:"number"`  // or its id, where it has none
@@ -40,7 +40,7 @@ type Total struct {
 	Who     map[standing.Who]int `json:"who"`  // must act
 }
 
-// Report is the state of all records of the books. Its totals add up to the records.
+// Report is the state of all records. Its totals add up to the records.
 type Report struct {
 	At      time.Time
 	Records int

@@ -100,7 +100,7 @@ func unquoted(err error) error {
 	return err
 }
 
-// separatorOf returns what stands between the columns, by the first line.
+// separatorOf returns the separator of the columns, by the first line.
 func separatorOf(text string) rune {
 	first, _, _ := strings.Cut(text, "\n")
 	if strings.Count(first, ";") > strings.Count(first, ",") {

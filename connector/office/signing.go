@@ -10,8 +10,7 @@ import (
 	"payersync/state"
 )
 
-// LeastGroup is how many mandates a group needs to be told of: fewer say nothing, or too much
-// of one payer.
+// LeastGroup is how many mandates a group needs to be shown: fewer say nothing, or too much of one payer.
 const LeastGroup = 10
 
 // signedBy are the days after the first sending with reported shares.

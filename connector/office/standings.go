@@ -16,8 +16,9 @@ import (
 	"payersync/state"
 )
 
-// Standings caches the states of all records of the books at the last count. Counting runs in the background: callers
-// get the last count with its time, and start the next. It is safe for concurrent use. Close it before its ledger.
+// Standings caches the states of all records at the last count. Counting runs in the background: callers get
+// the last count with its time, and start the next. It is safe for concurrent use. Close it before its
+// ledger.
 type Standings struct {
 	Ledger *state.Ledger
 
@@ -154,7 +155,7 @@ func (c *Count) Number(w Which) (n int) {
 	return n
 }
 
-// Stood is a record as it stands now.
+// Stood is the present state of a record.
 type Stood struct {
 	ReportRow
 	Handover HandoverRow // without its link; for who is to sign

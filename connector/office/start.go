@@ -18,7 +18,7 @@ type Starter struct {
 	// Go runs work for a connection in the background of this process, never beside another run of it by this process,
 	// and ends it with the process. Its error is the reason against starting.
 	Go func(connection string, work func(context.Context) error) error
-	// Run makes one run as payersync sync does, for by, with these told of it.
+	// Run makes one run as payersync sync does, for by, with these callbacks.
 	Run func(ctx context.Context, connection, by string, opened func(run int64), progress func(syncer.Progress)) error
 
 	mu      sync.Mutex

@@ -246,7 +246,7 @@ func notedWords(act connector.Act) string {
 	return notedNext
 }
 
-// fingerprint tells whether a proposal is still what a person was shown.
+// fingerprint reveals whether a proposal changed since a person saw it.
 func fingerprint(p office.Proposal) string {
 	d := p.Decision
 	d.Parts, d.Fields = nil, nil // which the person says in the form
@@ -397,7 +397,7 @@ var ownLabels = map[connector.Reason]map[connector.Act]string{
 	connector.ReasonGivenUpChanged: {connector.ActGiveUp: "Leave it out as it is now…"},
 }
 
-// tellings returns what is the matter with a payer, with what the person can do about it.
+// tellings returns the findings about a payer, with the possible actions.
 func (v *visit) tellings(s shownPayer) (out []telling, err error) {
 	for i, t := range s.Matter.Told {
 		shown := telling{Reason: t.Reason, Detail: plainDetail(t.Detail), Cure: cure(t.Reason)}

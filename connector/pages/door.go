@@ -254,7 +254,7 @@ func (d *Door) unsaved(now time.Time, every time.Duration) (rows []state.SignInA
 // later runs do in the background, so the response time does not depend on it.
 func (d *Door) later(do func()) { d.background.Go(do) }
 
-// tell counts a refusal, and returns how many the audit log is to be told of now; 0 for none.
+// tell counts a refusal, and returns how many to write to the audit log now; 0 for none.
 func (d *Door) tell(of string, now time.Time) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -92,7 +92,7 @@ func isLost(n int) string {
 	return connector.Plural(n, "link") + " are lost"
 }
 
-// hashOfPayers stands for exactly these payers in a form.
+// hashOfPayers identifies exactly these payers in a form.
 func hashOfPayers(payers []state.Payer) string {
 	ids := make([]string, len(payers))
 	for i, p := range payers {

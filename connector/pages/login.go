@@ -257,7 +257,7 @@ func (p *Pages) useOnce(w http.ResponseWriter, r *http.Request) {
 	p.home(w, r, err)
 }
 
-// home leads to the overview, or says what is the matter.
+// home leads to the overview, or explains the problem.
 func (p *Pages) home(w http.ResponseWriter, r *http.Request, err error) {
 	if err != nil {
 		p.refuse(w, r, nil, err)

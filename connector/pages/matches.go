@@ -126,7 +126,7 @@ type matchRow struct {
 // shownSide is one side of a pair in a list, as far as the role sees it.
 type shownSide struct{ Name, Email, Phone, Place string }
 
-// sideFor leaves out of a side what the login's role does not see.
+// sideFor removes values hidden from the login's role.
 func (v *visit) sideFor(s match.Side) shownSide {
 	if !v.User.Role.May(Operator) {
 		return shownSide{Name: s.Name}

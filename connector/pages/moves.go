@@ -30,7 +30,7 @@ type moveRow struct {
 	Written  bool
 }
 
-// movePage compares the books of two connections.
+// movePage compares the records of two connections.
 type movePage struct {
 	Olds, News []string // to choose from
 	Old, New   string
@@ -49,7 +49,7 @@ func movesPath(from, to string) string {
 	return "/connections/move?" + url.Values{"old": {from}, "new": {to}}.Encode()
 }
 
-// mover returns what moves books.
+// mover returns the service for moves.
 func (v *visit) mover() (*office.Moves, error) {
 	if m := v.pages.cfg.Moves; m != nil {
 		return m, nil
@@ -240,7 +240,7 @@ func leftOfMove(left []state.MoveLeft) string {
 	return " Left as they are: " + strings.Join(ids[:min(len(ids), 5)], ", ") + "."
 }
 
-// notMovedHere says why books are not moved.
+// notMovedHere says why a connection is not moved.
 func notMovedHere(err error) error {
 	var is problem
 	var moved *state.MovedError

@@ -55,7 +55,7 @@ type stage struct {
 	TextY int
 }
 
-// connectionRow is how a connection stands.
+// connectionRow is the state of a connection.
 type connectionRow struct {
 	Name  string
 	State chip
@@ -245,7 +245,7 @@ func (v *visit) waiting(c *office.Count) (out []leads) {
 	return out
 }
 
-// connections returns how each connection stands.
+// connections returns the state of each connection.
 func (v *visit) connections(c *office.Count) (out []connectionRow, err error) {
 	jobs, err := v.pages.cfg.Jobs(v.Context())
 	if err != nil {

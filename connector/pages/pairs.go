@@ -13,7 +13,7 @@ type pairHalf struct {
 	Books string
 }
 
-// pairHalves returns two records as they stand side by side.
+// pairHalves returns two records side by side.
 func (v *visit) pairHalves(ids ...state.RecordID) (out []pairHalf, err error) {
 	for _, id := range ids {
 		rows, err := v.ledger().Records(v.Context(), state.RecordFilter{Among: []state.RecordID{id}, Limit: 1})
@@ -36,7 +36,7 @@ func (v *visit) pairHalves(ids ...state.RecordID) (out []pairHalf, err error) {
 	return out, nil
 }
 
-// pair is a payer gone from the books, beside the record possibly replacing it.
+// pair is a removed payer, beside the record possibly replacing it.
 type pair struct {
 	Halves []pairHalf
 	Offers []offer
@@ -72,7 +72,7 @@ func (v *visit) pairsOf(renumberings []state.Renumbering) (out []pair, err error
 	return out, nil
 }
 
-// warnOfSuccessor warns before a payer's mandate is cancelled, or kept, if the payer may be in the books under a new
+// warnOfSuccessor warns before a payer's mandate is cancelled, or kept, if the payer may be there under a new
 // number.
 func (v *visit) warnOfSuccessor(a *asked, act connector.Act) error {
 	if act != connector.ActCancel && act != connector.ActClose {

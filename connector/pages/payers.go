@@ -42,7 +42,7 @@ type payerRow struct {
 	Needs                                 string
 }
 
-// payers lists all records of the books, including excluded and unsendable ones.
+// payers lists all records, including excluded and unsendable ones.
 func (v *visit) payers() error {
 	q := office.Query{RecordFilter: v.payerFilter(), Text: v.search(v.filled("s"))}
 	if v.filled("s") != "" && q.Text == "" {
@@ -549,7 +549,7 @@ func (v *visit) shownPayer() (shownPayer, error) {
 	return s, v.addOffers(&s, by)
 }
 
-// addOffers adds what is the matter with a payer, and the buttons.
+// addOffers adds the findings about a payer, and the buttons.
 func (v *visit) addOffers(s *shownPayer, by office.Explainer) (err error) {
 	version := ""
 	if by.Mapping != nil {

@@ -99,7 +99,7 @@ func (p *Pages) flowOf(r *http.Request) (f flow, ok bool) {
 
 var noProvider = problem{Status: http.StatusNotFound, Title: "There is no provider", Sentence: "Nobody signs in here by another service.", Next: "Sign in as the page says.", Path: "/signin"}
 
-// unreachable is what people are told while the provider does not answer as it should.
+// unreachable is the text for people while the provider's answers fail.
 func unreachable(err error) problem {
 	return problem{
 		Status: http.StatusBadGateway, Title: "The provider does not answer as it should", Sentence: "You are not signed in; payersync's log says more.",
@@ -249,7 +249,7 @@ func (o *Provider) isAuthorized(id *oidc.IDToken) bool {
 	return azp == any(o.ID)
 }
 
-// plainly returns what is the matter with an exchange without what the provider wrote.
+// plainly describes a failed exchange without the provider's text.
 func plainly(err error) error {
 	var said *oauth2.RetrieveError
 	if errors.As(err, &said) && said.Response != nil {

@@ -241,7 +241,7 @@ func (e problem) at(path string) problem {
 	return e
 }
 
-// Error returns what is the matter.
+// Error describes the problem.
 func (e problem) Error() string { return e.Title + ": " + e.Sentence }
 
 // Unwrap returns why.
@@ -254,7 +254,7 @@ var (
 	signInNow = problem{Status: http.StatusUnauthorized, Title: "Sign in first", Sentence: "You are not signed in, or were away for too long. Nothing was changed.", Next: "Sign in, and open the page again.", Path: "/signin"}
 )
 
-// noWrites is what people are told while the ledger is full, locked or damaged.
+// noWrites is the text for people while the ledger is full, locked or damaged.
 var noWrites = problem{
 	Status: http.StatusServiceUnavailable, Title: "The ledger cannot be used at the moment", Sentence: "Nothing was changed. Its disk is full, another program keeps it locked, or it is damaged; payersync's log says which.",
 	Next: "Try again in a minute. If it stays, ask whoever runs payersync: the command payersync check says what to do.",

@@ -65,7 +65,7 @@ type runStrip struct {
 	Words string // what it shows
 }
 
-// stripBar is a run in the strip: the better it ended, the higher it stands.
+// stripBar is a run in the strip: the better it ended, the higher it is.
 type stripBar struct {
 	X, Y, Height int
 	Kind         string

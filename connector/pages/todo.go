@@ -63,7 +63,7 @@ func (v *visit) todo() error {
 	return v.show("todo", "To do", content)
 }
 
-// matterWords returns what is the matter in a few words.
+// matterWords describes a finding in a few words.
 func matterWords(r connector.Reason) string { return cmp.Or(matters[r], r.Sentence(), string(r)) }
 
 func todoPath(r connector.Reason) string { return "/todo/" + string(r) }

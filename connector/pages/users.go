@@ -200,7 +200,7 @@ func (v *visit) hasPassword() error {
 	return problem{Status: http.StatusConflict, Title: "There is no password to type", Sentence: "You signed in by a link or by a provider, which looks after that itself.", Next: "Sign out and sign in again, where a recent sign-in is asked for."}
 }
 
-// typed shows a form for passwords once more, with what is the matter.
+// typed shows a form for passwords once more, with the mistake.
 func (v *visit) typed(page, title string, err error) error {
 	var is problem
 	if !errors.As(err, &is) || is.err != nil {

@@ -223,7 +223,7 @@ type Refusal struct {
 	Seq    int64            // of the answer
 }
 
-// Intent is what a plan lets go.
+// Intent is an approved change of a plan.
 type Intent struct {
 	Action   connector.Action // create, adopt or update
 	Customer string           // that is adopted or updated; "" for a create

@@ -45,7 +45,7 @@ func (g *going) holds() error {
 	return nil
 }
 
-// standing is how a job stands. The zero one may go on at once.
+// standing is the state of a job. The zero value may continue at once.
 type standing struct {
 	mine  bool          // this node has taken it just now
 	held  bool          // some node has it under way
@@ -121,7 +121,7 @@ func (q *Queue) keep(ctx context.Context, g *going, done <-chan struct{}, lost f
 	lost()
 }
 
-// leave ends what begin began, and returns how the job stands then.
+// leave ends the hold of begin, and returns the job's state.
 func (q *Queue) leave(ctx context.Context, g *going, began time.Time, err error) standing {
 	switch {
 	case errors.Is(context.Cause(ctx), errHoldLost):
@@ -170,7 +170,7 @@ func (q *Queue) close(ctx context.Context, g *going, e event) {
 	})
 }
 
-// note writes what has become of a job, also when the node was told to stop.
+// note stores the outcome of a job, even if the node is stopping.
 func (q *Queue) note(ctx context.Context, write func(*pgx.Batch)) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()

@@ -198,7 +198,7 @@ func (q *Queue) again(in time.Duration) error {
 	return &rivertype.JobSnoozeError{Duration: in + q.cfg.Now().Sub(q.clock.Now())}
 }
 
-// noteTime is how long the end of a job may wait for the database. The job may have been told to stop.
+// noteTime is how long the end of a job may wait for the database. The job may be stopping.
 const noteTime = 5 * time.Second
 
 // drain reflects the deliveries of an account, and goes on behind all others while there are some.

@@ -11,8 +11,8 @@ import (
 // ones.
 const looked = 10
 
-// Evidence is what tells whether an account of the billing service is the ledger's: the same
-// customers under the same ids, with our keys.
+// Evidence shows whether an account of the billing service is the ledger's: the same customers under the same
+// ids, with our keys.
 type Evidence struct {
 	Looked   int    // linked customers that were looked for
 	Customer string // the id of one that is there with the key of its payer; "" for none

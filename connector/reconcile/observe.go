@@ -305,7 +305,7 @@ func observeMandate(tx *state.Tx, p state.Payer, o Observation) (moved bool, err
 	return before != m.Status, explainMandate(tx, p, m)
 }
 
-// lookAtLeaver makes the next plan check a record gone from the books, to report a live mandate or one waiting for its
+// lookAtLeaver makes the next plan check a removed record, to report a live mandate or one waiting for its
 // signature.
 func lookAtLeaver(tx *state.Tx, p state.Payer) error {
 	left, err := tx.HasLeft(p)
@@ -315,7 +315,7 @@ func lookAtLeaver(tx *state.Tx, p state.Payer) error {
 	return tx.LookNext(p)
 }
 
-// explainMandate reports findings about the mandate on the payer. For a record gone from the books, a cancelled mandate
+// explainMandate reports findings about the mandate on the payer. For a removed record, a cancelled mandate
 // is the desired state. It reports nothing about a mandate accepted by a person.
 func explainMandate(tx *state.Tx, p state.Payer, m connector.Mandate) error {
 	known, err := tx.IsLetBe(p)

@@ -16,7 +16,7 @@ type consent struct {
 	challenge string // what its verifier must hash to; "" for none
 }
 
-// isFor reports whether a request for tokens is of whoever asked for the consent.
+// isFor reports whether a request for tokens belongs to the consent.
 func (g consent) isFor(form url.Values) bool {
 	if g.redirect != "" && form.Get("redirect_uri") != g.redirect {
 		return false
@@ -42,7 +42,7 @@ func (s *Sandbox) consentRequest(asked url.Values) (g consent, wrong string) {
 	return g, ""
 }
 
-// consentPage asks the person who keeps the books at the service.
+// consentPage asks the service's user for consent.
 func (s *Sandbox) consentPage(w http.ResponseWriter, r *http.Request) {
 	if _, wrong := s.consentRequest(r.URL.Query()); wrong != "" {
 		http.Error(w, wrong, http.StatusBadRequest)

@@ -16,7 +16,7 @@ const (
 	redactionMarker = "********"
 )
 
-// Mandate is a direct debit mandate as it truly stands.
+// Mandate is the true state of a direct debit mandate.
 type Mandate struct {
 	ID            string                  `json:"id"`
 	CustomerID    string                  `json:"customerId"`
@@ -126,7 +126,7 @@ func (s *Sandbox) openMandate(c *customer, status connector.MandateStatus, redir
 	return m
 }
 
-// move gives m a status and tells the subscriber.
+// move gives m a status and queues a delivery.
 func (s *Sandbox) move(m *Mandate, to connector.MandateStatus) {
 	s.changing(m.CustomerID)
 	m.Status = to

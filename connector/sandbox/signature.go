@@ -95,8 +95,8 @@ func (sig Signature) key(secret connector.Secret) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// told returns what a receiver needs to check what secret signs: the secret itself, or
-// the public key that belongs to it.
+// told returns the receiver's key for checking signatures of secret: the secret itself, or the public key
+// that belongs to it.
 func (sig Signature) told(secret connector.Secret) connector.Secret {
 	if sig.Algorithm != algorithmEd25519 {
 		return secret

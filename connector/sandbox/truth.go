@@ -16,7 +16,7 @@ var ErrUnknown = errors.New("not known to the sandbox")
 // ErrStatus means that a mandate's status does not allow the act.
 var ErrStatus = errors.New("not possible in the mandate's status")
 
-// Customer is a living customer as it truly stands.
+// Customer is the true state of a living customer.
 type Customer struct {
 	ID           string            `json:"id"`
 	Name         string            `json:"name"`

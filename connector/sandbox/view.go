@@ -59,7 +59,7 @@ func (s *Sandbox) View() View {
 	return s.readers.view
 }
 
-// readers are what stands between the truth and those who read it.
+// readers apply a View to the truth.
 type readers struct {
 	view         View
 	drawn        uint64 // views so far: each draws anew what it leaves out
@@ -106,7 +106,7 @@ func (s *Sandbox) changing(id string) {
 	s.readers.undo = append(s.readers.undo, change{s.readers.changes, now, id, s.customers[id].copy()})
 }
 
-// copy returns c as it stands, mandates and all; nil for nil.
+// copy returns a copy of c with its mandates; nil for nil.
 func (c *customer) copy() *customer {
 	if c == nil {
 		return nil

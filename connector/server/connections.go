@@ -41,7 +41,7 @@ type holder struct {
 	proxy bool
 }
 
-// held are the connections of one holder.
+// held are the connections of one client.
 type held struct {
 	open    int
 	waiting list.List // of *sharedConn: those that may give way, the longest wait first

@@ -13,8 +13,8 @@ import (
 	"payersync/state"
 )
 
-// readyFor is how long an answer about readiness stands: asking commits to the
-// ledger, and the page is open to strangers.
+// readyFor is how long an answer about readiness is reused: asking commits to the ledger, and the page is
+// open to strangers.
 const readyFor = time.Second
 
 // lookWait is how long an answer about readiness waits for the ledger.

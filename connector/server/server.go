@@ -69,7 +69,7 @@ type Config struct {
 	Expected   condition.Expected                   // what readiness is judged by; by default an hourly sweep
 }
 
-// Keys are what a delivery is held against.
+// Keys are the keys for checking a delivery.
 type Keys struct {
 	Verifier *billing.Verifier
 	Delivery billing.DeliveryKey // what each delivery carries beside its signature

@@ -14,10 +14,10 @@ import (
 // Mark is the byte order mark, by which a spreadsheet recognises UTF-8.
 const Mark = "\ufeff"
 
-// Semicolon stands between the columns where a comma is the decimal point.
+// Semicolon separates the columns in countries with a decimal comma.
 const Semicolon = ';'
 
-// Guard stands before a text that a spreadsheet would take for something else.
+// Guard precedes a text that a spreadsheet would change.
 const Guard = "'"
 
 // Writer writes CSV row by row, each cell as Cell returns it.
@@ -45,7 +45,7 @@ func (w *Writer) Close() error {
 	return w.out.Error()
 }
 
-// Cell returns a text as it may stand in a cell: Text, with a Guard before a formula (fault F52).
+// Cell returns a safe text for a cell: Text, with a Guard before a formula (fault F52).
 func Cell(text string) string {
 	if text = Text(text); IsFormula(text) {
 		return Guard + text

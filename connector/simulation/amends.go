@@ -27,7 +27,7 @@ const (
 
 var amendKinds = []string{keyBack, undoubled, leaves, passedOn, moves, parts, givesUp}
 
-// mostRecords is how many records the books have before no key is passed on any more.
+// mostRecords is the number of a connection's records up to which keys are passed on.
 const mostRecords = 12
 
 // amended gives one seed of three amends and more late requests: a late request may find its case already
@@ -194,9 +194,9 @@ func (w *world) leave(b *books, id string, f fields) {
 	b.put(id, f, as, time.Now())
 }
 
-// passOn adds a record and lets its create get no answer and stay under way. Others may
-// make customers with its key, be seen, and delete them again; then the record leaves and
-// another comes with the key, in the same books or others.
+// passOn adds a record and lets its create get no answer and stay under way. Others may make customers with
+// its key, be seen, and delete them again; then the record leaves and another comes with the key, in the same
+// connection or another.
 func (w *world) passOn() error {
 	if len(w.books.records) >= mostRecords || len(w.second.records) >= mostRecords {
 		return nil

@@ -60,7 +60,7 @@ func (b *books) Mark(context.Context) (string, error) {
 // fields are the columns of a record.
 type fields struct{ No, Name, Email, Postcode, Group string }
 
-// label names other books than the first, for the log.
+// label names connections other than the first, for the log.
 func (b *books) label() string {
 	if b.connection == connection {
 		return ""

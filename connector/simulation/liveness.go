@@ -120,7 +120,7 @@ func (w *world) editedByColleagues(p *process) bool {
 	})
 }
 
-// syncAll makes a run over all books, one after the other.
+// syncAll makes a run of each connection, one after the other.
 func (w *world) syncAll(p *process) error {
 	for _, b := range w.allBooks() {
 		if err := w.syncOf(b, p, connector.RunSync); err != nil {
@@ -288,8 +288,8 @@ func (o *oracle) looksTaken(want connector.Customer) bool {
 // withoutForm returns a name without the legal form added by the simulation's mappings.
 func withoutForm(name string) string { return strings.TrimSuffix(name, " Ltd") }
 
-// looksTwice reports whether the mapping makes a payer with the same name and address of
-// another record of the same books.
+// looksTwice reports whether the mapping makes a payer with the same name and address of another record of
+// the same connection.
 func (o *oracle) looksTwice(b *books, record connector.Record) bool {
 	of := b.fields(record.SourceID)
 	return slices.ContainsFunc(b.records, func(other connector.Record) bool {

@@ -169,7 +169,7 @@ func (o *oracle) told(where, what string) {
 	}
 }
 
-// hide adds what nobody may be told from now on.
+// hide adds a value that must not appear from now on.
 func (o *oracle) hide(secret string) {
 	o.secrets.Lock()
 	defer o.secrets.Unlock()
@@ -807,7 +807,7 @@ func (o *oracle) inboxKeys(p *process) map[string]string {
 	return out
 }
 
-// runBegins opens the oracle's account of a run over some books.
+// runBegins opens the oracle's account of a run of a connection.
 func (o *oracle) runBegins(p *process, b *books) *runSeen {
 	r := &runSeen{books: b, epoch: o.w.epoch, began: time.Now(), passes: map[int]bool{}, creates: map[string]bool{}, frozen: map[string]bool{}, w: o.w, outer: o.run[p]}
 	o.run[p] = r
@@ -904,7 +904,7 @@ func (o *oracle) judgeComplete(p *process, b *books, res syncer.Result) {
 	}
 }
 
-// check judges the ledger as it stands: S2, S8, S9, S10 and S17.
+// check judges the present ledger: S2, S8, S9, S10 and S17.
 func (o *oracle) check(p *process) {
 	ctx := context.Background()
 	payers, err := p.ledger.Payers(ctx, state.Filter{})

@@ -124,7 +124,7 @@ func (o outcome) signature() string {
 	return ""
 }
 
-// shrink leaves out steps and faults for as long as the same invariant breaks.
+// shrink removes steps and faults as long as the same invariant breaks.
 func shrink(o outcome, again func(plan) outcome) outcome {
 	for _, f := range slices.Concat([]string{"crash", "cut", "stop", "disturb", string(faultOutage)}, amendKinds, troubleKinds, faultNames()) {
 		p := o.plan

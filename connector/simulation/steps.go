@@ -207,10 +207,10 @@ func (w *world) anyBooks() *books {
 	return all[w.minds.IntN(len(all))]
 }
 
-// sync makes one run over the first books.
+// sync makes one run of the first connection.
 func (w *world) sync(p *process, kind connector.RunKind) error { return w.syncOf(w.books, p, kind) }
 
-// syncOf makes one run over some books.
+// syncOf makes one run of a connection.
 func (w *world) syncOf(b *books, p *process, kind connector.RunKind) error {
 	return w.as(p, func() error {
 		r := w.oracle.runBegins(p, b)

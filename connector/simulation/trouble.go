@@ -39,8 +39,8 @@ const (
 
 var troubleKinds = []string{listEmpty, listShort, pagesLost, listKeyless, listBehind, readsBehind, clockAhead, copiedBack, lateLook}
 
-// shortLag is how long a read by id may lag without anything to be told of it: a
-// new customer is not found, and is not missing.
+// shortLag is how long a read by id may lag without any finding: a new customer is not found, and is not
+// missing.
 const shortLag = 2 * time.Minute
 
 // trouble is one drawn by a seed.

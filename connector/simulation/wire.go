@@ -18,7 +18,7 @@ import (
 // fault is what happens to one request on its way.
 type fault string
 
-// The faults of the network and of what stands in front of the service.
+// The faults of the network and of the proxies before the service.
 const (
 	faultNone         fault = ""
 	faultLostRequest  fault = "lost request"

@@ -368,7 +368,7 @@ func (w *world) light() {
 	w.crashes = w.crashes[1:]
 }
 
-// connection is what the process is configured with just now for some books.
+// connection is the process's present configuration of a connection.
 func (w *world) connection(b *books) syncer.Connection {
 	info := booksInfo
 	info.Snapshot = w.plan.snapshot

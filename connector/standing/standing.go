@@ -1,7 +1,7 @@
 // Package standing puts every record into one class of readiness for direct debit, with the time since when
 // and the person to act. The first class that fits counts:
 //
-//	left the books, or the mapping leaves it out ──▶ J while its mandate lives, else F
+//	removed, or excluded ──────────────────────────▶ J while its mandate lives, else F
 //	not linked, or in conflict ────────────────────▶ H in conflict, else G
 //	linked ──▶ mandate ──┬─ ACTIVE ───▶ A, or B when nobody has looked lately
 //	                     ├─ PENDING ──▶ C
@@ -264,7 +264,7 @@ func succeeded(f state.Standing, r connector.Reason) bool {
 	return f.Succeeded && r == connector.ReasonLeftWithMandate
 }
 
-// putOff reports whether a person put a reason off since it is told of the record.
+// putOff reports whether a person put off a reason since the finding began.
 func putOff(f state.Standing, r connector.Reason) bool {
 	at, is := f.PutOff[r]
 	if !is {
@@ -341,7 +341,7 @@ func conflictOf(f state.Standing) state.Told {
 	return state.Told{}
 }
 
-// leaving returns when the record left, as far as it was told.
+// leaving returns when the record left, by the finding about it.
 func leaving(f state.Standing) time.Time {
 	if r := f.Told[0].Reason; r == connector.ReasonLeftWithMandate || r == connector.ReasonRecordGone {
 		return f.Told[0].Since

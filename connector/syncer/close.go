@@ -14,7 +14,7 @@ import (
 var (
 	// ErrNothingToClose means the payer has no finding for an operator to close.
 	ErrNothingToClose = errors.New("nothing is told of it that can be closed")
-	// ErrLeftOut means the record has left the books, or the mapping leaves it out.
+	// ErrLeftOut means the record is removed or excluded.
 	ErrLeftOut = errors.New("nothing would be sent for the record in any case: it has left the books, or the mapping leaves it out")
 )
 
@@ -53,7 +53,7 @@ func (s *Syncer) Close(ctx context.Context, p state.Payer, by Operator) (news bo
 	return false, err
 }
 
-// Closable reports whether Close ends what is told for a reason.
+// Closable reports whether Close ends findings with a reason.
 func Closable(r connector.Reason) bool { return lastWord(r) != nil }
 
 // lastWord returns the function to note a decision closing a finding of a reason; nil if none can.
@@ -73,9 +73,10 @@ func lastWord(r connector.Reason) func(*state.Tx, state.Payer, state.Entry) (boo
 	return nil
 }
 
-// GiveUp notes an operator's decision not to connect a record in its present mapped form. It reports false if this was
-// noted before. From then on the record is left out: nothing is sent, and its customer and mandate stay unchanged. A
-// request possibly in flight stays known until its time is over. GiveUp fails with ErrLeftOut.
+// GiveUp notes an operator's decision not to connect a record in its present mapped form. It reports false if
+// this was noted before. From then on the record is excluded: nothing is sent, and its customer and mandate
+// stay unchanged. A request possibly in flight stays known until its time is over. GiveUp fails with
+// ErrLeftOut.
 func (s *Syncer) GiveUp(ctx context.Context, conn Connection, id state.RecordID, by Operator) (news bool, err error) {
 	if by.Reason == "" {
 		return false, fmt.Errorf("give a record up: %w", ErrReasonNeeded)

@@ -10,8 +10,8 @@ import (
 	"payersync/state"
 )
 
-// mostAccounts is how many other customers of records of the same books may look like one payer. A payer with more has many
-// accounts, as state.Ledger.Twins has it too.
+// mostAccounts is how many other customers of the same connection's records may look like one payer. A payer
+// with more has many accounts, as state.Ledger.Twins has it too.
 const mostAccounts = 5
 
 // Duplicates is the result of FindDuplicates.
@@ -115,8 +115,8 @@ func scopeOf(c connector.RemoteCustomer, names []string) string {
 	return ""
 }
 
-// withoutAccounts returns pairs without intended duplicates. These are customers of two companies, and two records of
-// the same books with different addresses or with a payer with many accounts.
+// withoutAccounts returns pairs without intended duplicates. These are customers of two companies, and two
+// records of the same connection with different addresses or with a payer with many accounts.
 func (s *Syncer) withoutAccounts(ctx context.Context, pairs []match.Pair) ([]match.Pair, error) {
 	have, err := s.holders(ctx, pairs)
 	if err != nil {

@@ -24,8 +24,8 @@ type Guards struct {
 	// until a person has finished matching.
 	FirstMatching bool
 
-	// SameBooks blocks creates of a connection while its records look like the payers of another connection, until a
-	// person has answered whether both read the same books.
+	// SameBooks blocks creates of a connection while its records look like the payers of another connection,
+	// until a person has answered whether both read the same company.
 	SameBooks bool
 
 	// HoldOnlyAbove holds back only the kinds of change above their limits. Otherwise the whole plan waits.
@@ -106,8 +106,9 @@ func (g Guards) Missing(unseen, known int, partial bool) string {
 	return ""
 }
 
-// Losses describes a plan with too many former payers held or left out; "" within the limit. A plan without any payers
-// left always exceeds it, even for few payers: a mistake in a mapping or a renamed column looks the same.
+// Losses describes a plan with too many former payers on hold or excluded; "" within the limit. A plan
+// without any payers left always exceeds it, even for few payers: a mistake in a mapping or a renamed column
+// looks the same.
 func (g Guards) Losses(l state.Losses) string {
 	limit := max(g.MaxHolds.Of(l.Of), g.MaxChangesFloor)
 	what := "held or left out"

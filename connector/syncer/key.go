@@ -41,7 +41,7 @@ func (r *run) gatherKey(ctx context.Context, sourceID string, key connector.Key,
 	return k, err
 }
 
-// gather adds to what is known of a key what the ledger tells of others.
+// gather adds the ledger's facts about other payers to those about a key.
 func (r *run) gather(ctx context.Context, sourceID string, want connector.Customer, k *keyKnown) error {
 	for _, gather := range []func(context.Context, string, *keyKnown) error{r.gatherRival, r.gatherSenders, r.gatherHolders, r.gatherWord} {
 		if err := gather(ctx, sourceID, k); err != nil {

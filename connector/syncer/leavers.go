@@ -43,7 +43,7 @@ func leftDetail(c state.Candidate, f protocol.Facts) string {
 	return stillHolds("The mapping leaves the record out", c, f)
 }
 
-// stillHolds is leftDetail; how describes the departure of a record left out by the mapping.
+// stillHolds is leftDetail; how describes the departure of a record excluded by the mapping.
 func stillHolds(how string, c state.Candidate, f protocol.Facts) string {
 	switch f.Record.Standing {
 	case protocol.NotShown:

@@ -9,7 +9,7 @@ import (
 	"payersync/state"
 )
 
-// Merge is the effect of declaring two records one payer: the first is left out.
+// Merge is the effect of declaring two records one payer: the first is excluded.
 type Merge struct {
 	Record  state.RecordID
 	Into    state.RecordID

@@ -12,7 +12,8 @@ import (
 	"payersync/state"
 )
 
-// OldPayer is a payer of moved books, or books possibly moved, for comparison with the records of other books.
+// OldPayer is a payer of a moved connection, or one possibly moved, for comparison with another connection's
+// records.
 type OldPayer struct {
 	state.Payer
 	Customer connector.Customer // what its customer last held of us
@@ -46,8 +47,8 @@ func (s *Syncer) OldPayers(ctx context.Context, connection string) ([]OldPayer, 
 	return out, nil
 }
 
-// Beside returns the payer in the form of a customer, for comparison with records. Its id is the id of the payer's
-// record. It has no key, because other books have other keys.
+// Beside returns the payer in the form of a customer, for comparison with records. Its id is the id of the
+// payer's record. It has no key, because other accounting systems have other keys.
 func (p OldPayer) Beside() match.Customer {
 	c := match.Customer{}
 	c.ID, c.Name, c.Addresses, c.People = p.SourceID, p.Customer.Name, p.Customer.Addresses, p.Customer.People
@@ -68,10 +69,10 @@ func (p OldPayer) Beside() match.Customer {
 	return c
 }
 
-// MoveBooks notes the move of a connection's books to conn and the pairs of old payers and new records. From then on
-// the customers belong to the new records, with mandates, history and decisions; the next plan of conn writes the keys.
-// MoveBooks returns the pairs left unchanged, and can be repeated after an interruption. Its errors are those of
-// state.Ledger.MoveBooks.
+// MoveBooks stores the move of a connection's records to conn and the pairs of old payers and new records.
+// From then on the customers belong to the new records, with mandates, history and decisions; the next plan
+// of conn writes the keys. MoveBooks returns the pairs left unchanged, and can be repeated after an
+// interruption. Its errors are those of state.Ledger.MoveBooks.
 func (s *Syncer) MoveBooks(ctx context.Context, conn Connection, from string, pairs []state.MovePair, by Operator) (left []state.MoveLeft, err error) {
 	if by.Reason == "" {
 		return nil, fmt.Errorf("move books: %w", ErrReasonNeeded)
@@ -106,7 +107,8 @@ func decisionOn(from, to string, by Operator) state.ConnectionDecision {
 	return state.ConnectionDecision{Old: from, New: to, Actor: by.Name, Reason: by.Reason}
 }
 
-// TakePairsBack returns the customers of pairs to the payers of the old books. It returns the pairs left unchanged.
+// TakePairsBack returns the customers of pairs to the payers of the old connection. It returns the pairs left
+// unchanged.
 func (s *Syncer) TakePairsBack(ctx context.Context, from, to string, pairs []state.MovePair, by Operator) ([]state.MoveLeft, error) {
 	if by.Reason == "" {
 		return nil, fmt.Errorf("take moved records back: %w", ErrReasonNeeded)
@@ -118,8 +120,9 @@ func (s *Syncer) TakePairsBack(ctx context.Context, from, to string, pairs []sta
 	return left, s.tellLeftBehind(ctx, from, to)
 }
 
-// UndoMove reverses the move of a connection's books. The customers return to the old payers and the old connection
-// reopens; its next plan writes the old keys. While any pair is left unchanged, the old connection stays closed.
+// UndoMove reverses the move of a connection's records. The customers return to the old payers and the old
+// connection reopens; its next plan writes the old keys. While any pair is left unchanged, the old connection
+// stays closed.
 func (s *Syncer) UndoMove(ctx context.Context, from, to string, by Operator) (left []state.MoveLeft, err error) {
 	pairs, err := s.Ledger.MovePairs(ctx, from, to)
 	if err != nil {
@@ -131,7 +134,7 @@ func (s *Syncer) UndoMove(ctx context.Context, from, to string, by Operator) (le
 	return nil, s.Ledger.ReopenBooks(ctx, decisionOn(from, to, by))
 }
 
-// tellOldBooks is tellLeftBehind for all connections with books moved to the run's connection.
+// tellOldBooks is tellLeftBehind for all connections moved to the run's connection.
 func (r *run) tellOldBooks(ctx context.Context) error {
 	before, err := r.Ledger.Predecessors(ctx, r.conn.Name)
 	for _, from := range before {
@@ -140,8 +143,8 @@ func (r *run) tellOldBooks(ctx context.Context) error {
 	return err
 }
 
-// tellLeftBehind reports payers of moved books with a valid mandate and no record in the new books: plans no longer
-// check them.
+// tellLeftBehind reports payers of a moved connection with a valid mandate and no record in the new one:
+// plans no longer check them.
 func (s *Syncer) tellLeftBehind(ctx context.Context, from, to string) error {
 	after := ""
 	for {

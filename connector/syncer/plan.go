@@ -349,7 +349,8 @@ type rendered struct {
 	problem        string // why it is unfit, in words
 }
 
-// render is mapped for a record of the ledger. A record given up by a person is left out, independent of the mapping.
+// render is mapped for a record of the ledger. A record given up by a person is excluded, independent of the
+// mapping.
 func (r *run) render(c state.Candidate) (rendered, error) {
 	m, err := r.mapped(c.Record)
 	m.decided(c.Asking)

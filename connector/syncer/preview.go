@@ -7,7 +7,7 @@ import (
 	"payersync/state"
 )
 
-// PreviewOptions say what a preview tells in detail.
+// PreviewOptions set the details of a preview.
 type PreviewOptions struct {
 	Limit    int            // customers told field by field, and the most ids and groups named; 0 for all
 	SourceID string         // tells of this record alone field by field; "" for the first that change
@@ -97,7 +97,7 @@ type Named struct {
 	SourceIDs []string `json:"source_ids"`
 }
 
-// Failure is a reason for held records, with their number.
+// Failure is a reason for records on hold, with their number.
 type Failure struct {
 	Reason    connector.Reason `json:"reason"`
 	Count     int              `json:"count"`

@@ -25,8 +25,8 @@ type FieldProfile struct {
 	Examples    []FieldExample      `json:"examples"` // the most common values; of an empty ledger, the source's own example
 }
 
-// FieldExample is a value of a field. A common one is shared by at least five
-// records and by one in ten: it sorts people and tells of nobody.
+// FieldExample is a value of a field. A common one is shared by at least five records and by one in ten: it
+// is a category, and identifies nobody.
 type FieldExample struct {
 	Value  string `json:"value"`
 	Count  int    `json:"count"`

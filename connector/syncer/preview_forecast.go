@@ -399,7 +399,7 @@ func (f *forecast) append(ids []string, id string) []string {
 	return append(ids, id)
 }
 
-// addFailure counts a held record. The first new one replaces the names of old ones.
+// addFailure counts a record on hold. The first new one replaces the names of old ones.
 func (f *forecast) addFailure(all map[connector.Reason]*Failure, e *foreseen) {
 	failure := all[e.reason]
 	if failure == nil {

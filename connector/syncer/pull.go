@@ -114,7 +114,8 @@ func (r *run) read(ctx context.Context, since time.Time) (proof connector.Proof,
 	return proof, nil
 }
 
-// findable returns records with searchable ids. A record with an unsearchable id is held, and does not stop the others.
+// findable returns records with searchable ids. A record with an unsearchable id is on hold, and does not
+// stop the others.
 func findable(records []connector.Record) []connector.Record {
 	out := slices.Clone(records)
 	for i := range out {

@@ -51,17 +51,17 @@ func (r *run) firstMatching(tx *state.Tx, m state.Matching) ([]state.CreateStop,
 	return []state.CreateStop{stop}, nil
 }
 
-// Two records similar to payers of another connection stop a connection; so does one, if it is a tenth of its records.
-// A single record may be a customer of two companies: it is shown with its create, and sent. In books of ten records or
-// fewer, one is too large a share to ignore.
+// Two records similar to payers of another connection stop a connection; so does one, if it is a tenth of its
+// records. A single record may be a customer of two companies: it is shown with its create, and sent. In a
+// connection of ten records or fewer, one is too large a share to ignore.
 const (
 	sameBooksRecords = 2
 	sameBooksShare   = 10 // one in so many
 )
 
-// sameBooks stops the creates of a connection if its records look like the payers of another connection. The books may
-// have moved to a new system, and each of its payers would get a second customer. A person decides whether the books
-// moved or belong to another company.
+// sameBooks stops the creates of a connection if its records look like the payers of another connection. The
+// records may have moved to a new system, and each of its payers would get a second customer. A person
+// decides whether the records moved or belong to another company.
 func (r *run) sameBooks(tx *state.Tx) (stops []state.CreateStop, err error) {
 	if !r.Settings.Guards.SameBooks {
 		return nil, nil
@@ -76,7 +76,7 @@ func (r *run) sameBooks(tx *state.Tx) (stops []state.CreateStop, err error) {
 	return stops, err
 }
 
-// areTwoCompanies reports whether two connections have the books of two companies, by the configuration or by both
+// areTwoCompanies reports whether two connections belong to two companies, by the configuration or by both
 // accounting systems. A connection no longer configured may have been replaced by the other.
 func (s Settings) areTwoCompanies(a, b state.Books) bool {
 	one, isOne := s.Configured[a.Connection]

@@ -102,8 +102,8 @@ func (s Settings) again() protocol.Again {
 // payer.
 type Adoption string
 
-// The adoption choices. AdoptPropose holds the payer for a person's word,
-// AdoptExact goes by the key alone.
+// The adoption choices. AdoptPropose puts the payer on hold for a person's decision, AdoptExact uses the key
+// alone.
 const (
 	AdoptPropose Adoption = "propose"
 	AdoptExact   Adoption = "exact"
@@ -522,7 +522,7 @@ func outcomeOf(err error) connector.RunOutcome {
 	return connector.RunFailed
 }
 
-// tell adds a sentence to what a person should know of the run.
+// tell adds a sentence to the run's report.
 func (r *run) tell(sentence string) { r.note = strings.TrimSpace(r.note + " " + sentence) }
 
 func (r *run) progress(stage string, done, total int) {

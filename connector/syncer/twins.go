@@ -13,8 +13,8 @@ import (
 // likenessOf returns what a payer may be known by, as the ledger keeps it.
 func likenessOf(c connector.Customer) state.Likeness { return state.Likeness(match.TraitsOf(c)) }
 
-// learnLikenesses stores the matching features of payers linked by an earlier version, from the values last sent to
-// their customers. Their records may have left the books.
+// learnLikenesses stores the matching features of payers linked by an earlier version, from the values last
+// sent to their customers. Their records may be removed.
 func (r *run) learnLikenesses(ctx context.Context) error {
 	for {
 		payers, err := r.Ledger.Unlearnt(ctx, planPage)
@@ -34,12 +34,12 @@ func (r *run) learnLikenesses(ctx context.Context) error {
 	}
 }
 
-// renumbered describes payers without a record in the books, possibly the same as the record.
+// renumbered describes payers without a record, possibly the same as the record.
 func renumbered(left []state.Twin) string {
 	return fmt.Sprintf("%s left the books and had the same name and the same e-mail address, phone or postcode. No second customer is made before you decide.", named(left))
 }
 
-// enteredTwice describes records of the same books, possibly of the same payer.
+// enteredTwice describes records of the same connection, possibly of the same payer.
 func enteredTwice(twice []state.Twin) string {
 	return fmt.Sprintf("%s of the same books has the same name and e-mail address. Nothing is sent for this record before you decide.", named(twice))
 }

@@ -11,8 +11,9 @@ import (
 	"payersync/state"
 )
 
-// TwoWay tells the syncer what to send if the billing service may have its own accounting connection to the books. In
-// this case both systems write the same records in turn, and each creates the other's customers a second time.
+// TwoWay decides what the syncer sends if the billing service may have its own connection to the accounting
+// system. In this case both systems write the same records in turn, and each creates the other's customers a
+// second time.
 type TwoWay string
 
 // The choices. TwoWayAuto links only after the service's own connection has been detected.
@@ -22,8 +23,8 @@ const (
 	TwoWayWrite    TwoWay = "write"
 )
 
-// strays is the number of customers with a pair of the books' kind to tolerate. Such a pair may be a mistake or another
-// organisation's, unless it names a record of ours.
+// strays is the number of customers with a pair of the accounting system's kind to tolerate. Such a pair may
+// be a mistake or another organisation's, unless it names a record of ours.
 const strays = 1
 
 // A person entering a change on both sides does so occasionally; the service's own connection does so always and soon.
@@ -33,7 +34,7 @@ const (
 	echoesWithin = 14 * 24 * time.Hour
 )
 
-// WayOutOfTwoWay tells a person the choices for a connection with links only.
+// WayOutOfTwoWay explains the choices to a person for a connection with links only.
 const WayOutOfTwoWay = "Say what you want in connections[].two_way: link_only keeps it so, write lets payersync write as well."
 
 // linksOnly reports whether a connection links only, for what is known of it.
@@ -47,12 +48,13 @@ func (c Connection) linksOnly(known state.TwoWay) bool {
 	return !known.Found.IsZero()
 }
 
-// lookForTwoWay checks whether the billing service has its own accounting connection to these books, and notes the
-// result. It uses earlier lists and reads, and sends no requests.
+// lookForTwoWay checks whether the billing service has its own connection to this accounting system, and
+// notes the result. It uses earlier lists and reads, and sends no requests.
 //
-// One customer with a foreign pair of the books' kind is enough if the pair names a record of ours; otherwise several
-// are needed. Changes of the books found on customers before payersync has sent them count too. A restored ledger does
-// not know all its writes, so pairs with our key's name then prove nothing.
+// One customer with a foreign pair of the accounting system's kind is enough if the pair names a record of
+// ours; otherwise several are needed. Changes of the accounting system found on customers before payersync
+// has sent them count too. A restored ledger does not know all its writes, so pairs with our key's name then
+// prove nothing.
 func (r *run) lookForTwoWay(ctx context.Context) error {
 	known, err := r.Ledger.TwoWay(ctx, r.conn.Name)
 	if err != nil {
@@ -125,7 +127,7 @@ func (r *run) isEcho(c state.Change, fetched connector.RemoteCustomer, base *con
 	return err == nil && !changed
 }
 
-// Evidence describes the evidence for the service's own connection to some books.
+// Evidence describes the evidence for the service's own connection to an accounting system.
 func Evidence(known state.TwoWay) string {
 	if known.Echoes > 0 {
 		return fmt.Sprintf("changes of %s were on their customers before payersync had sent them", connector.Plural(known.Echoes, "record"))
@@ -169,7 +171,7 @@ func (r *run) linkNew(d state.Decision, k keyKnown) state.Decision {
 	return r.withheld(d, "Creating the customer", next)
 }
 
-// linkAlone ends an adoption for a connection with links only. It writes nothing.
+// linkAlone finishes a link for a connection with links only. It writes nothing.
 func (r *run) linkAlone(ctx context.Context, c state.Change) error {
 	return r.closeWith(ctx, c, connector.ChangeDone, "", "")
 }

@@ -8,9 +8,9 @@ import (
 	"payersync/state"
 )
 
-// noteUnclaimed notes the customers with a key of the connection's company but without a record in the books. Such a
-// customer may belong to any record, because the books may have new numbers. Unreadable, held and excluded records
-// still own their keys. If the last reading of the books ended early, no customers are added.
+// noteUnclaimed notes the customers with a key of the connection's company but without a record there. Such a
+// customer may belong to any record, because the records may have new numbers. Unreadable records, and those
+// on hold or excluded, still own their keys. If the last reading ended early, no customers are added.
 func (s *Syncer) noteUnclaimed(ctx context.Context, conn Connection, whole bool) error {
 	found, err := s.Ledger.KeysWithoutPayer(ctx, conn.Name, conn.Mapping.KeyName())
 	if err != nil {

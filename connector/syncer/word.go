@@ -43,7 +43,8 @@ func (r *run) confirmBare(ctx context.Context, c state.Change, before connector.
 	return r.compare(ctx, c, before, after)
 }
 
-// spend holds the adoption of a chosen customer no longer available, until the person decides again.
+// spend puts the link to a chosen customer on hold if it is no longer available, until the person decides
+// again.
 func (r *run) spend(ctx context.Context, c state.Change, why connector.Reason) error {
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 		err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, connector.LinkHeld)

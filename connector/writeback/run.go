@@ -137,18 +137,17 @@ func (r *Run) those(ctx context.Context, d Doing) (items []Item, err error) {
 	return items, err
 }
 
-// noteTimeout is how long a note may wait for the ledger when the run was told to stop, too.
+// noteTimeout is how long a write to the ledger may take, even if the run is stopping.
 const noteTimeout = 15 * time.Second
 
-// note writes to the ledger what is true whether or not the run was told to stop.
+// note writes facts to the ledger, even if the run is stopping.
 func (r *Run) note(ctx context.Context, write func(*state.Tx) error) error {
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer done()
 	return r.Ledger.Do(ctx, write)
 }
 
-// stale fails after a restore until a sweep has read how the mandates stand: what the ledger
-// knows of them is old.
+// stale fails after a restore until a sweep has read the mandates: what the ledger knows of them is old.
 func (r *Run) stale(ctx context.Context) error {
 	index, err := r.Ledger.Index(ctx, 0)
 	if err != nil || index.Doubted().IsZero() {

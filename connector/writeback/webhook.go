@@ -11,8 +11,8 @@ import (
 	"payersync/connector/webhook"
 )
 
-// Webhook tells another system. It is told at least once, with the same id however often, and
-// nothing is known of what it makes of it.
+// Webhook sends to another system, at least once, with the same id on every repeat, and nothing is known of
+// what it makes of it.
 type Webhook struct{ webhook.Receiver }
 
 // Event is the body of a request; its keys are public.

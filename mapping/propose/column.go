@@ -109,8 +109,8 @@ var (
 	legendEntry = regexp.MustCompile(`^\s*([\pL\pN]{1,10})\s*[=:]\s*(\pL[\pL ]*?)\s*$`)
 )
 
-// withoutLegend takes from a heading what says which values stand below it: "Active (0/1)", or
-// "Status (0 = active, 1 = blocked)", whose legend it returns.
+// withoutLegend removes the explanation of values from a heading: "Active (0/1)", or "Status (0 = active, 1 =
+// blocked)", whose legend it returns.
 func withoutLegend(heading string) (string, map[string]string) {
 	var legend map[string]string
 	rest := inBrackets.ReplaceAllStringFunc(heading, func(found string) string {

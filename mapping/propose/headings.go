@@ -136,7 +136,7 @@ var documents = []string{
 	"factura", "pedido", "recibo", "contrato", "presupuesto", "albaran", "transaccion",
 }
 
-// changedWords stand above a column with the time of a row's last edit, likeliest first.
+// changedWords are headings of a row's time of last edit, likeliest first.
 var changedWords = []string{
 	"updated at", "modified at", "changed at", "last modified at", "last modified", "last updated", "last update", "last change", "last changed", "modified", "updated", "changed", "write date", "modification date", "date modified", "date updated", "updated on", "modified on", "changed on", "tms", "mtime", "update time", "updated time",
 	"geandert am", "geaendert am", "geandert", "geaendert", "anderungsdatum", "aenderungsdatum", "letzte anderung", "modifie le", "date modification", "date de modification", "modificato il", "data modifica", "gewijzigd op", "gewijzigd", "modificado", "fecha modificacion",
@@ -198,7 +198,7 @@ func begins(letters []rune, i int) bool {
 	return unicode.IsUpper(before) && i+1 < len(letters) && unicode.IsLower(letters[i+1])
 }
 
-// negations turn round what stands behind them: "Niet actief".
+// negations reverse the words behind them: "Niet actief".
 var negations = []string{"not", "no", "non", "nicht", "kein", "keine", "keinen", "niet", "geen", "pas", "sin", "senza", "sans", "without", "ohne", "inte", "ikke"}
 
 // affirmed is the heading without its negations, and whether there was one.

@@ -58,7 +58,7 @@ func (p *proposing) named(names []string) (found []*column) {
 	return found
 }
 
-// isPersonal reports whether a column holds what people change, or what stays in the books.
+// isPersonal reports whether a column holds e-mail addresses or bank details.
 func (c *column) isPersonal() bool {
 	return c.filled > 0 && (c.emails*2 > c.filled || c.ibans*2 > c.filled) || c.has(aside[0].words)
 }

@@ -184,7 +184,7 @@ func (d *Doc) KeyInstead(path Path, key string) string {
 	return string(line[:from]) + key + string(line[end:])
 }
 
-// inBlock reports whether a value stands on lines of its own, and in no { } or [ ].
+// inBlock reports whether a value has lines of its own, outside of { } and [ ].
 func (d *Doc) inBlock(path Path) bool {
 	for i := range path {
 		if node := d.Node(path[:i]); node != nil && node.Style&yaml.FlowStyle != 0 {
@@ -291,7 +291,7 @@ var secretWord = regexp.MustCompile(`(?i)(secr|passw|token|api_?key|credential)`
 // value of a reference (env:NAME, file:PATH) is no secret.
 var secretAfterKey = regexp.MustCompile(`(?i)([\w.-]*(?:secr|passw|token|api_?key|credential)[\w.-]*["']?\s*:\s*)([^\s#,{}\[\]][^#,}\]]*|\[[^\]]+\]?)`)
 
-// passwordInAddress finds what stands before the @ of a web address.
+// passwordInAddress matches the part before the @ of a web address.
 var passwordInAddress = regexp.MustCompile(`(://)[^/\s@"']+@`)
 
 func maskAddresses(text string) string {

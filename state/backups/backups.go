@@ -386,7 +386,7 @@ func (m *maker) warnings() []string {
 // family is the backups of one ledger in a folder: several may share it.
 type family struct{ base, ledger string }
 
-// idLength is how much of a ledger's identity stands in names.
+// idLength is how much of a ledger's identity is in names.
 const idLength = 8
 
 func (m *maker) family() family {
@@ -396,7 +396,7 @@ func (m *maker) family() family {
 	return family{strings.TrimSuffix(base, filepath.Ext(base)), id[:min(idLength, len(id))]}
 }
 
-// stampLayout is how names tell the time, which is UTC.
+// stampLayout is the form of the time in names, in UTC.
 const stampLayout = "20060102T150405Z"
 
 func (f family) name(at time.Time, n int, encrypted bool) string {

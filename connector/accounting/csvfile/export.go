@@ -333,7 +333,7 @@ func (s *strayMark) why() string {
 
 const strayNext = "correct that line (inside quotation marks, a mark is written twice) and export the file again"
 
-// repeated reports whether an earlier row stands for this one.
+// repeated reports whether an earlier row already represents this one.
 func (s sharedIDs) repeated(r row) bool {
 	lines := s[r.id]
 	return len(lines) > 0 && !slices.Equal(lines[:1], []int{r.line})

@@ -15,7 +15,7 @@ type preset struct {
 	columns map[string]column // by lower-case name
 }
 
-// column is what a preset can tell about a column.
+// column holds a preset's facts about a column.
 type column struct{ description, example string }
 
 var presets = map[string]preset{

@@ -273,8 +273,8 @@ func (r *rowReader) stray(line int, mayEnd bool) *strayMark {
 	return s
 }
 
-// fit cuts blank cells beyond the width of the header and refuses rows of any
-// other width: their values may stand in the wrong columns.
+// fit cuts blank cells beyond the width of the header and refuses rows of any other width: their values may
+// be in the wrong columns.
 func fit(cells []string, width int) ([]string, string) {
 	if width == 0 {
 		return cells, ""

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// sniffedBytes is how much of a file is read to tell encodings of one byte a letter apart.
+// sniffedBytes is how much of a file is read to choose between single-byte encodings.
 const sniffedBytes = 4 << 20
 
 // start returns how the file begins, unless it is no text of lines.

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// sniffedRows is how many rows are read to tell how the columns are parted.
+// sniffedRows is how many rows are read to detect the delimiter.
 const sniffedRows = headerRows + 150
 
 // guess is how a file reads with one delimiter.
@@ -116,8 +116,7 @@ func usualWidth(rows []row) int {
 	return usual
 }
 
-// value matches what stands in rows of values and in no heading: dates and numbers of
-// three digits and more.
+// value matches values that are never a heading: dates and numbers of three digits and more.
 var value = regexp.MustCompile(`^[+-]?[\d.,/: -]*\d[\d.,/: -]*\d[\d.,/: -]*\d[\d.,/: -]*$`)
 
 // headings reports whether cells read like headings.

@@ -84,8 +84,8 @@ func oneFile(_ context.Context, conn *sql.Conn, _ time.Duration) error {
 	return err
 }
 
-// waitForLocks returns what tells a server, in whole seconds, how long to wait for
-// a locked table; servers wait for hours and more by themselves.
+// waitForLocks returns a function to set a server's longest wait for a locked table, in whole seconds;
+// servers wait for hours and more by themselves.
 func waitForLocks(statement string) func(context.Context, *sql.Conn, time.Duration) error {
 	return func(ctx context.Context, conn *sql.Conn, patience time.Duration) error {
 		_, err := conn.ExecContext(ctx, fmt.Sprintf(statement, int(patience.Seconds())))

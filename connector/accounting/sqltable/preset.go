@@ -7,7 +7,7 @@ import (
 	"payersync/connector"
 )
 
-// preset is what is known of one system's books.
+// preset holds the known facts of one accounting system.
 type preset struct {
 	id     []string
 	active string

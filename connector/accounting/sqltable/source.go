@@ -244,7 +244,7 @@ func (s *Source) stream(ctx context.Context, since time.Time, yield func(connect
 	return r.pages(ctx, since, yield)
 }
 
-// buffer hands pages on when the database was read and let go.
+// buffer passes pages on after the database was read and closed.
 func (s *Source) buffer(ctx context.Context, since time.Time, yield func(connector.Page) bool) error {
 	var pages []connector.Page
 	err := s.stream(ctx, since, func(p connector.Page) bool {

@@ -128,7 +128,7 @@ func (d dialect) positional(statement string, names ...string) string {
 	return out.String()
 }
 
-// mark stands for the nth argument.
+// mark is the placeholder of the nth argument.
 func (d dialect) mark(n int) string {
 	if d.bind == "$1" {
 		return "$" + strconv.Itoa(n)
@@ -159,7 +159,7 @@ type update struct {
 	Status string `json:"status"`
 }
 
-// Freeze returns the write, with what the column held.
+// Freeze returns the write, with the column's former value.
 func (w *Writer) Freeze(wr connector.Write) ([]byte, error) {
 	return json.Marshal(update{wr.SourceID, wr.Field.Value, wr.Value})
 }

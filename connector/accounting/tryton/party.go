@@ -35,8 +35,7 @@ var (
 	}
 )
 
-// columns returns the names of what this server can tell of a party. It is asked
-// once.
+// columns returns the names of this server's fields of a party. It is asked once.
 func (c *client) columns(ctx context.Context) ([]string, error) {
 	c.mu.Lock()
 	wanted := c.wanted

@@ -128,7 +128,7 @@ func (w *Writer) categories(ctx context.Context) (map[string]int64, error) {
 	return ids, nil
 }
 
-// between stands between the names of several categories.
+// between separates the names of several categories.
 const between = " and "
 
 // Read returns the parties' categories, of ours only.

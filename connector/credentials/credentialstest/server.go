@@ -1,8 +1,7 @@
-// Package credentialstest is a stateful authorisation server for tests: it gives
-// authorisation codes bound to PKCE and to a redirect address, rotates refresh
-// tokens, and revokes the whole family when one is used again, as strict vendors
-// do. It refuses what they refuse and misbehaves on request. What a token opens
-// is left to the tests of whoever uses it.
+// Package credentialstest is a stateful authorisation server for tests: it gives authorisation codes bound to
+// PKCE and to a redirect address, rotates refresh tokens, and revokes the whole family when one is used
+// again, as strict vendors do. It refuses what they refuse and misbehaves on request. What a token opens is
+// the task of its users' tests.
 package credentialstest
 
 import (

@@ -20,7 +20,7 @@ import (
 	"payersync/connector/mail"
 )
 
-// Envelope is what stands around a letter.
+// Envelope holds the recipient, the id and the date of a letter, and its token.
 type Envelope struct {
 	To        string // the address alone
 	MessageID string // without brackets
@@ -28,7 +28,7 @@ type Envelope struct {
 	Stop      string // the token by which reminders end
 }
 
-// The reasons why a letter is not written. None of them tells a link or an address.
+// The reasons why a letter is not written. None of them contains a link or an address.
 var (
 	ErrLink     = errors.New("the signing link is no https address that people can be given")
 	ErrLinkHost = errors.New("the signing link leads to a host that is not in letters.link_hosts")

@@ -33,7 +33,7 @@ type kindOf letters.Kind
 // hasLink reports whether letters of that kind carry the signing link.
 func (k kindOf) hasLink() bool { return k != kindOf(frameKind) && k != kindOf(ThankYou) }
 
-// fields are what templates of that kind may tell.
+// fields are the allowed fields in templates of that kind.
 func (k kindOf) fields() []string {
 	switch letters.Kind(k) {
 	case frameKind:

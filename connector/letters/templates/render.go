@@ -121,7 +121,7 @@ func (r *reader) trySubject(t *template, v values) bool {
 	return true
 }
 
-// unfit tells of a template whose conditions do not fit their values.
+// unfit is the error of a template with conditions that do not fit their values.
 func (r *reader) unfit(from int, err error) {
 	why := err.Error()
 	if m := executed.FindStringSubmatch(why); m != nil {
@@ -137,13 +137,13 @@ func (r *reader) unfit(from int, err error) {
 	r.problem(from, 2, "%s; numbers are compared with numbers, as in {{if gt .Days 1}}, and text with text, as in {{if eq .Number \"1\"}}", why)
 }
 
-// longest is how much of a value a letter tells, in characters.
+// longest is the maximum length of a value in a letter, in characters.
 const longest = 120
 
 // link finds what a mail program would make a link of, or count.
 var link = regexp.MustCompile(`(?i)://|\bwww\.|[<>@]|\b(?:https?|mailto|javascript|data):`)
 
-// value returns what a letter tells of a payer: in one line, and never another place to go to.
+// value returns a payer's value for a letter: in one line, and without another address.
 func value(s string) string {
 	s = inOneLine(s)
 	if link.MatchString(s) {

@@ -44,7 +44,7 @@ var Shipped = []string{"en", "de", "fr"}
 //go:embed shipped/*.txt
 var shipped embed.FS
 
-// frameKind is the name of what stands below every letter.
+// frameKind is the kind of the text below every letter.
 const frameKind letters.Kind = "frame"
 
 // Options name the sender, and the templates.
@@ -193,7 +193,7 @@ func (o *Options) strangers(kinds []letters.Kind) (problems []strict.Problem) {
 // Letter is what a payer reads.
 type Letter struct{ Subject, Text, HTML string }
 
-// Fields are what a letter may tell of a payer.
+// Fields are the possible values of a payer in a letter.
 type Fields struct {
 	Name    string // of the payer
 	Contact string // who is addressed; "" for nobody

@@ -16,7 +16,7 @@ const months = `(?:January|February|March|April|May|June|July|August|September|O
 	`Januar|Jänner|Februar|März|Mai|Juni|Juli|Oktober|Dezember|` +
 	`janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre)`
 
-// rules are tried one after the other; the first that finds something at a place tells it.
+// rules are tried one after the other; the first match at a place is reported.
 var rules = []rule{
 	{regexp.MustCompile(`(?i)<\s*img\b[^>]*>?|!\[[^\]]*\]|\b(?:cid|data):\S+|\btracking\b`), "letters have no images and count nobody; remove %s"},
 	{regexp.MustCompile(`(?i)<\s*/?\s*[a-z!][^<>\n]*>`), "a template is plain text, of which the HTML is made; write it without %s"},
@@ -38,7 +38,7 @@ var rules = []rule{
 // guessed finds a form of address before a name.
 var guessed = regexp.MustCompile(`(?i)\b(?:sehr geehrter?|lieber?|chère?|cher)?\s*\b(Herrn?|Frau|Mr\.?|Mrs\.?|Ms\.?|Miss|Sir|Madam|Monsieur|Madame|Mme\.?|M\.)\s*\{\{`)
 
-// action finds what stands in braces.
+// action matches the content of braces.
 var action = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 
 // words looks for what no letter says.
@@ -53,7 +53,7 @@ func (r *reader) words() {
 	r.match(plain, func(at int) int { return at })
 }
 
-// match tells what the rules find in a text of which each byte stands somewhere in the file.
+// match returns the rules' findings in a text, with the places in the file.
 func (r *reader) match(text string, where func(int) int) {
 	if r.known { // the configuration is read every few seconds
 		return

@@ -98,7 +98,7 @@ func New(t testing.TB, how mail.Encryption) *Box {
 	return b
 }
 
-// Server returns how the mailbox is reached; whoever speaks to it encrypted signs in.
+// Server returns the settings for the mailbox; encrypted clients sign in.
 func (b *Box) Server(how mail.Encryption) mail.Server {
 	s := mail.Server{Addr: b.Address, TLS: how, Roots: b.Roots}
 	if how != mail.NoTLS {
@@ -131,7 +131,7 @@ func (b *Box) Talks() int {
 	return b.talks
 }
 
-// silent is the log of a server of which tests know what it is told.
+// silent drops the server's log.
 type silent struct{}
 
 func (silent) Printf(string, ...any) {}

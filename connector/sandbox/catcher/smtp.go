@@ -92,7 +92,7 @@ func (t *talk) Data(r io.Reader) error {
 	return nil
 }
 
-// cut ends the connection; whoever is told the error is gone.
+// cut ends the connection; nobody is left to read the error.
 func (t *talk) cut() error {
 	_ = t.conn.Close() // is meant to break
 	return net.ErrClosed

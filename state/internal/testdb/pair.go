@@ -2,14 +2,14 @@ package testdb
 
 import "fmt"
 
-// Pair is a server and a synchronous standby, like a production database without data loss in a
-// failover. Unlike the server of New it belongs to whoever made it.
+// Pair is a server and a synchronous standby, like a production database without data loss in a failover.
+// Unlike the server of New it belongs to its creator.
 type Pair struct {
 	primary, standby running
 	script           *script
 }
 
-// pair sets both up, and then does what it is told, a word in a line, and says so.
+// pair sets both up, and then executes commands, one a line, and confirms each.
 const pair = `
 PATH="$PATH:$4"
 cd "$1" || exit 1

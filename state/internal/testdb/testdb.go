@@ -213,7 +213,7 @@ func New() (dsn string, err error) {
 	return s.dsn(name), err
 }
 
-// resolved returns path without links, as a ledger says where it lies.
+// resolved returns path without links, in a ledger's form.
 func resolved(path string) string {
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 		path = filepath.Join(dir, filepath.Base(path))

@@ -221,7 +221,7 @@ func (c *Config) SecretFiles() map[string]bool {
 	return out
 }
 
-// eachSecret hands over every secret in v, as it is written.
+// eachSecret passes on every secret in v, as written.
 func eachSecret(v reflect.Value, do func(ref string)) {
 	if s, is := reflect.TypeAssert[connector.Secret](v); is {
 		do(s.Expose())

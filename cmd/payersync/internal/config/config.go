@@ -322,8 +322,7 @@ func (r Retention) Limits() state.Retention {
 	return state.Retention{Bodies: time.Duration(r.WebhookBodies) * day, Details: time.Duration(r.ChangeDetails) * day}
 }
 
-// defaults holds what the file may leave out; the dialect's defaults are
-// its profile's.
+// defaults holds the values of missing keys; the dialect's defaults are its profile's.
 func defaults() Config {
 	return Config{
 		Ledger:    Ledger{Path: "payersync.db", KeyFile: "payersync.key"},

@@ -305,7 +305,7 @@ func (c *Config) MailServer(hello string) *mail.Server {
 	}
 }
 
-// LetterSettings returns what letters go by; hello is what this machine calls itself.
+// LetterSettings returns the settings of letters; hello is this machine's name in the greeting.
 func (c *Config) LetterSettings(hello string) (*letters.Settings, error) {
 	l := c.Letters
 	if l.Journal == "" && c.Node == nil {

@@ -89,7 +89,7 @@ func IsNode(path string) bool {
 
 var inDatabase = strict.Path{"ledger", "postgres"}
 
-// nodeDefaults holds what a node's file may leave out.
+// nodeDefaults holds the defaults of a node's file.
 func nodeDefaults() Node {
 	one := defaults()
 	return Node{

@@ -210,8 +210,7 @@ func (c *check) signature(at strict.Path, s *Signature) {
 	}
 }
 
-// connectionName is what names of connections look like: they stand in command
-// lines, logs and metrics.
+// connectionName matches names of connections: they are used in command lines, logs and metrics.
 var connectionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 func (c *check) connections() {

@@ -1,6 +1,5 @@
-// Package sqltabletest starts PostgreSQL and MariaDB for tests of books that are a database: real
-// servers, from installed programs, in a folder of their own, on a free port of 127.0.0.1. A
-// TestMain stops them with Stop.
+// Package sqltabletest starts PostgreSQL and MariaDB for tests of database sources: real servers, from
+// installed programs, in a folder of their own, on a free port of 127.0.0.1. A TestMain stops them with Stop.
 package sqltabletest
 
 import (
@@ -153,7 +152,7 @@ func (d Database) Execute(t testing.TB, statements ...string) {
 	}
 }
 
-// DSN is how the driver's own package is told to connect to a database.
+// DSN is the driver's address of a database.
 func (d *Server) DSN(database string) string { return d.dsn(d, database) }
 
 func (d *Server) connect(t testing.TB, database string) *sql.DB {

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// Front stands before the server and passes calls on, unless it was told to do
-// otherwise.
+// Front is a proxy before the server and passes calls on, unless it is set to do otherwise.
 type Front struct {
 	URL string
 

@@ -199,8 +199,7 @@ func (s *Server) Erase(id string) {
 	})
 }
 
-// Remove takes a contact out of the books without a trace, as Xero does not and a
-// permission that was narrowed would.
+// Remove removes a contact without a trace, as Xero does not and a permission that was narrowed would.
 func (s *Server) Remove(id string) {
 	defer s.lock()()
 	delete(s.byID, id)
