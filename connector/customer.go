@@ -342,7 +342,7 @@ type RemoteCustomer struct {
 	Emails       []string
 	Phones       []string
 	Addresses    []Address
-	People       []Person          // the contacts that have an id; all of them where the dialect names flags
+	People       []Person          // contacts with an id; all of them if the dialect names flags
 	ExternalData map[string]string // whatever shape it came in
 	Mandate      *Mandate          // the latest mandate; nil when the customer has none
 	Financial    string            // the financial status in the service's word; "" where it was not given, which says nothing
@@ -355,6 +355,6 @@ type Written struct{ Before, Sent json.RawMessage }
 // Release is the change to free a customer from its payer.
 type Release struct {
 	Body json.RawMessage // to be sent; nil when there is nothing to take back
-	Diff []FieldChange   // what the customer shows now against what it would show, with its own places
-	Kept []string        // paths that somebody else has changed since, and that stay as they are
+	Diff []FieldChange   // the customer's present and wanted values, with its own places
+	Kept []string        // paths changed by others since; they stay
 }

@@ -6,6 +6,6 @@ type Label struct {
 	Number   string `json:"number,omitempty"` // the value of its key
 	Name     string `json:"name,omitempty"`
 	Email    string `json:"email,omitempty"`    // where letters go
-	Contact  string `json:"contact,omitempty"`  // who is addressed there; blank where that could be anybody
+	Contact  string `json:"contact,omitempty"`  // the addressee; blank if it could be anybody
 	Language string `json:"language,omitempty"` // BCP 47, for letters
 }

@@ -52,7 +52,7 @@ const (
 type Explanation struct {
 	Sentence string // what is the matter
 	Next     string // what to do about it, in short
-	Ways     []Way  // the commands that end it, the one that most want first
+	Ways     []Way  // the commands to end it, the most usual first
 }
 
 // Way is an act of a person to end a finding, with its command. In the command, RECORD, OTHER, OLD, CUSTOMER, ANOTHER

@@ -121,7 +121,7 @@ type SourceInfo struct {
 	Tenant       string  // stable id of the organisation the source is bound to; "" when it has none
 	TenantName   string  // its name, for people
 	Organisation string  // what the configuration calls it; "" for Tenant
-	Snapshot     bool    // each read is the whole truth of that moment, without ids of what is gone
+	Snapshot     bool    // each read is complete, without ids of removed records
 	Partial      bool    // a read of everything leaves out records that it gives when they change
 	Fields       []Field // what Record.Data may hold
 

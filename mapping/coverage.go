@@ -45,7 +45,7 @@ type CoverageReport struct {
 	NeverFired   []string       // the rules and parts that never fired, in words with their lines
 	UnusedFields []string       // the source's fields that no expression reads, in the source's order
 	Misread      []Misread      // what functions did not understand, by rule in the order of the file
-	Shared       []Shared       // names and e-mail addresses that several payers have, where there are any
+	Shared       []Shared       // names and e-mail addresses of several payers, if any
 }
 
 // RuleCoverage says how often a rule or a part of it fired and was blank.

@@ -24,7 +24,7 @@ type Rule struct {
 	Text    string  // the expression as it is written
 	Inputs  []Input // what it reads, in the order of the expression
 	Value   string  // what it gives: a text, true, false, or the blocks of a whole list
-	Blank   bool    // it ran and did not fire (Coverage says what that is)
+	Blank   bool    // it ran and did not fire (see Coverage)
 	Err     string  // why the record failed at this rule, a sentence without personal values
 	Skipped bool    // it did not run: the record is no payer, or failed before
 }

@@ -55,7 +55,7 @@ type Mapping struct {
 	to         *rule          // nil: the first address of the people
 	language   *rule          // nil: it is not known of anybody
 	own        []string
-	flags      map[string]strict.Path // flags of contacts that are mapped, and where
+	flags      map[string]strict.Path // mapped flags of contacts, with their places
 
 	evaluations sync.Pool // of *evaluation
 }

@@ -55,7 +55,7 @@ type AccountChange struct {
 	Name  string
 	Over  int64             // the version that it was made from; 0 for a new account
 	Files map[string][]byte // all that there are then
-	By    Entry             // who, and why; what is done is told by the change
+	By    Entry             // the person and the reason; the change is recorded separately
 }
 
 // Why an account cannot be opened, or not be changed.

@@ -28,7 +28,7 @@ type Alarm struct {
 	Subject    string
 	Connection string    // "" where it is of none, or of all
 	Urgent     bool      // as it was when it was noticed
-	Since      time.Time // when it began; zero where that is not known
+	Since      time.Time // its beginning; zero if unknown
 	NoticedAt  time.Time
 	Text       string    // what is the matter, without a name
 	OverAt     time.Time // when it was found to be gone; zero while it holds
@@ -156,7 +156,7 @@ func (tx *Tx) DropAlarm(id int64) error {
 type Telling struct {
 	Alarm int64
 	Text  string // what is the matter, as the message says it
-	Over  bool   // that it is over, and with it the beginning if that was not told
+	Over  bool   // the end, and the beginning if that was not sent
 }
 
 // FreezeMessage stores a message, with its conditions, before it first leaves.

@@ -25,7 +25,7 @@ const (
 	AttemptAnswered AttemptEnd = "answered" // the service answered this very request, and took it
 	AttemptRefused  AttemptEnd = "refused"  // it answered, and did not take it
 	AttemptUnsent   AttemptEnd = "unsent"   // it certainly never left
-	AttemptLooked   AttemptEnd = "looked"   // its time was over, and a look that began later showed that it had no effect
+	AttemptLooked   AttemptEnd = "looked"   // its time was over, and a later read showed no effect
 )
 
 // beginAttempt notes that the request of a change is about to leave.
@@ -129,7 +129,7 @@ type CreateUnderWay struct {
 	Connection string
 	SourceID   string
 	Ticket     int64 // of its newest sending
-	Over       int64 // ticket at which it could arrive no more; 0 before that
+	Over       int64 // ticket at which it expired; 0 before that
 	SentAt     time.Time
 }
 

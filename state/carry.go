@@ -20,7 +20,7 @@ import (
 // The states of a ledger in a move.
 const (
 	carriedNowhere  = ""
-	carriedArriving = "arriving" // what was brought here works when it is sure that it has left its place
+	carriedArriving = "arriving" // the copy here works once the original is certainly closed
 	carriedLeft     = "left"     // it works in another place
 )
 

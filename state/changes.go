@@ -321,7 +321,7 @@ const (
 // Confirmable is what must be known of a payer before a read may confirm its link.
 type Confirmable struct {
 	Holders int  // customers of the index that carry the payer's key
-	Taken   bool // another payer is being created with it, or has a customer that was just made with it, or that carries it
+	Taken   bool // another payer is being created with it, or has a customer with it
 	Open    bool // a change of the payer's customer was sent, and it is not known whether it took effect
 }
 

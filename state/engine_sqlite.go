@@ -355,7 +355,7 @@ func (l *Ledger) markFile(ctx context.Context) error {
 func (*sqliteFile) checkSettings(ctx context.Context, db executor) error {
 	for _, want := range []struct{ pragma, value string }{
 		{"journal_mode", "wal"}, {"synchronous", "2"}, {"foreign_keys", "1"}, {"trusted_schema", "0"}, {"secure_delete", "1"},
-		{"temp_store", "2"}, // in memory: a folder for temporary files that is not there looks like a full disk, and would hold what is sorted in clear
+		{"temp_store", "2"}, // in memory: a missing folder for temporary files looks like a full disk, and sorted values would be there in clear
 	} {
 		var got string
 		if err := db.QueryRowContext(ctx, "PRAGMA "+want.pragma).Scan(&got); err != nil || got != want.value {

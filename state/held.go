@@ -30,7 +30,7 @@ type Holding struct {
 	Stops      []HeldStop     `json:"letter_stops"`
 	Deliveries []HeldDelivery `json:"deliveries"`
 	Index      []HeldCustomer `json:"index"`        // what is known of its customers, to tell them from others
-	Words      []HeldWord     `json:"words"`        // what people said of whose customer it is
+	Words      []HeldWord     `json:"words"`        // people's decisions on the owner of the customer
 	Hashes     int            `json:"keyed_hashes"` // by which it is compared with others
 	Audit      []HeldEntry    `json:"audit"`
 	LeftOut    []string       `json:"left_out"`

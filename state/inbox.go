@@ -44,7 +44,7 @@ type OpenDelivery struct {
 	BillingID string    // "" while only the mandate is known
 	MandateID string    // "" where the customer is known
 	UpTo      int64     // the newest waiting delivery; a read started now covers all up to it
-	Key       string    // of that delivery, as the cause of what it changes
+	Key       string    // the delivery, as the cause of its changes
 	Attempts  int       // tries of the newest, so that each delivery has its own
 	Known     bool      // the customer is linked to a payer
 	Since     time.Time // when the one that waits longest came

@@ -17,7 +17,7 @@ import (
 type NewLabel struct {
 	SourceID string
 	Label    connector.Label
-	Keep     bool // only where nothing is known of it yet: the record says no more who it was
+	Keep     bool // only if it has none yet: the record no longer names the payer
 }
 
 // RecordID names a source record.
@@ -145,7 +145,7 @@ func (l *Ledger) Unnamed(ctx context.Context) (n int, err error) {
 
 // LabelRow is the label of a record.
 type LabelRow struct {
-	Made int64 // the number of the label: higher than that of any that was made before
+	Made int64 // the label's number: higher than all earlier ones
 	RecordID
 	connector.Label
 }

@@ -59,7 +59,7 @@ type Options struct {
 	Look func(context.Context)
 
 	rekeying bool // the list of forgotten payers may be sealed with another key just now
-	carrying bool // it may be one that has left, or that is arriving
+	carrying bool // it may be a moved ledger, or one still arriving
 	inFile   bool // it is a file, also where tests keep theirs elsewhere
 }
 
@@ -262,7 +262,7 @@ func (l *Ledger) connect(ctx context.Context) (err error) {
 	if err := l.reconnect(ctx); err != nil {
 		return err
 	}
-	l.below.batchOver(l) // whoever only reads keeps no connection from those who write
+	l.below.batchOver(l) // readers take no connection from writers
 	if l.rekeying {
 		return nil
 	}
@@ -370,7 +370,7 @@ func (l *Ledger) query(ctx context.Context, query string, args ...any) (*sql.Row
 	if err != nil {
 		return nil, err
 	}
-	if l.brief { // whose one connection keeps what was prepared on it
+	if l.brief { // its one connection keeps its prepared statements
 		return l.reader.QueryContext(ctx, l.within(query), args...)
 	}
 	stmt, err := l.preparedRead(ctx, query)

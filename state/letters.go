@@ -56,7 +56,7 @@ type Letter struct {
 	SendingAt time.Time // when the last attempt began; zero for none
 	EndedAt   time.Time // when its outcome was known
 	Answer    string    // what the mail server said, without addresses
-	Word      string    // what a person said of one that was unclear
+	Word      string    // a person's decision on an unclear one
 }
 
 // Reached reports whether the letter has come to its recipient, or may have.

@@ -103,7 +103,7 @@ type RecordFilter struct {
 	Link       string
 	Mandate    string    // status, or NoMandate
 	Reason     string    // why it needs a person now, among other reasons perhaps; what was put off is left out
-	Told       bool      // only what needs a person now, whatever for
+	Told       bool      // only records with a finding now
 	Stood      time.Time // only mandates that have their status since this time, or longer
 	Since      time.Time
 	Until      time.Time  // both of ChangedAt; what changed at Until is left out

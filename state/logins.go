@@ -17,7 +17,7 @@ type LoginLink struct {
 	UsedAt    time.Time // zero while it was not used
 	Invites   bool      // to choose a password, rather than signing in as it stands here
 
-	Connections []string // that the login is limited to; nil for one that sees all
+	Connections []string // the login's limits; nil for none
 }
 
 func loginPlace(hash string) []byte { return place("logins", "data", hash) }

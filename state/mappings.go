@@ -22,7 +22,7 @@ var (
 // MappingVersion is the text of a mapping that a run was bound to.
 type MappingVersion struct {
 	Hash     string    `json:"hash"`
-	Author   string    `json:"author"`   // who or what started the first run that used it
+	Author   string    `json:"author"`   // the starter of its first run
 	SavedAt  time.Time `json:"saved_at"` // when that run began
 	LastUsed time.Time `json:"last_used,omitzero"`
 	Runs     int       `json:"runs"` // how many used it

@@ -23,7 +23,7 @@ type Numbers struct {
 	LastEnded    []RunSpan         // the newest run of each connection that has ended; plans are not looked at
 	LastComplete []RunSpan         // the newest that was complete
 	OpenRuns     []RunSpan         // those under way
-	Sent         []SentCount       // requests that change something, of which the end is known
+	Sent         []SentCount       // changing requests with a known end
 	Unanswered   []UnansweredCount // those that may still take effect
 	Payers       []PayerCount
 	Mandates     map[string]int // by status, as the service spells it

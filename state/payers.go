@@ -24,7 +24,7 @@ type Payer struct {
 	AppliedHash string               // hash of Applied; "" for nil
 	Accepted    []connector.Accepted // differences from the record that a person has accepted
 	ReadDigest  string               // of what a read showed otherwise than Applied, keyed; "" for nothing
-	Applied     *connector.Customer  // what the customer last held of us, for all that is known; nil for nothing
+	Applied     *connector.Customer  // our last known values on the customer; nil for none
 	Shows       string               // hash of what of ours the newest read showed; "" for anything else
 	MandateID   string               // the current mandate; "" when there is none
 	Unlink      Unlink               // what a person has said of the customer's not being the payer's

@@ -45,8 +45,8 @@ type Decision struct {
 	Also        connector.Reason // what is the matter with its customer, where Reason is about the record; "" for nothing
 	OfMandate   connector.Reason // what a person should know of the customer's mandate; "" for nothing
 	Awaited     string           // of OfMandate, in words: until when a request is waited for; "" where that is not known
-	Label       *NewLabel        // what the record is known by; nil for what is kept of it
-	Likeness    *Likeness        // what the payer may be known by; nil for what is kept of it
+	Label       *NewLabel        // the record's label; nil to keep the stored one
+	Likeness    *Likeness        // the payer's traits; nil to keep the stored ones
 	Customer    *NewChange       // the change of the customer; nil for none
 	Link        bool             // a signing link is to be asked for
 	Unasked     Unasked          // why none is asked for by the mapping's rule or a person's decision
@@ -309,7 +309,7 @@ func (tx *Tx) replaceChange(run int64, connection, sourceID, lane string, open o
 	switch {
 	case open.id == 0:
 	case open.state != connector.ChangePending, open.hash == hash:
-		return nil // what was sent comes first, and what says the same stays
+		return nil // sent changes come first, and equal ones stay
 	default:
 		if err := tx.exec("UPDATE changes SET state = 'void', updated_at = ? WHERE change_id = ?", stamp(tx.now), open.id); err != nil {
 			return err
@@ -422,7 +422,7 @@ type Plan struct {
 	Holds      int          `json:"holds"`
 	Alike      int          `json:"alike"`                  // of the creates: they look like another payer of ours
 	Missing    int          `json:"missing,omitempty"`      // records that approval lets go as gone from the source; such a plan changes nothing
-	Lost       int          `json:"lost,omitempty"`         // payers that approval lets go as held or left out; 0 where they are too few for a standstill
+	Lost       int          `json:"lost,omitempty"`         // payers dropped by an approval, as on hold or excluded; 0 if too few for a standstill
 	Limits     string       `json:"limits"`                 // why it waits, in words: the limits it exceeds, or what its creates wait for; "" for nothing
 	Stops      []CreateStop `json:"create_stops,omitempty"` // why creates of it wait until a person has decided
 	Open       Weight       `json:"-"`
@@ -445,7 +445,7 @@ type Weight struct {
 	Blanks   int // fields that would be emptied
 	Identity int // customers whose name or e-mail address would change
 	LeftOut  int // changes that wait for a word of their own, and count as nothing else
-	Scopes   int // customers that carry a key without its organisation, which would be written beside it
+	Scopes   int // customers with a key without its organisation; the plan would add it
 }
 
 // WaitsForDecision reports whether nothing but a person's decision on all creates keeps the plan waiting: approving

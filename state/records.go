@@ -278,7 +278,7 @@ func (tx *Tx) Hold(p Payer, reason connector.Reason) error {
 	}
 	if n == 0 {
 		open, err := tx.OutcomeUnknown(p)
-		if err == nil && !open { // that a request has no answer is told whatever became of the record
+		if err == nil && !open { // an unanswered request is a finding whatever became of the record
 			err = tx.ClearAttention(p.Connection, p.SourceID, TopicLink)
 		}
 		return errors.Join(err, tx.LookNext(p))

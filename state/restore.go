@@ -60,9 +60,9 @@ type Restoring struct {
 type Restored struct {
 	Facts               // of the backup
 	There      string   `json:"there"`                 // the identity of the ledger that is there; "" where there is none, or it cannot be told
-	Lost       int64    `json:"lost_commits"`          // how many commits fewer than it the backup has made; 0 where that cannot be told
-	Kept       []string `json:"kept"`                  // the files of the ledger that was there, where they are now
-	RestoredAt string   `json:"restored_at,omitempty"` // what is older counts no more where it would have something created
+	Lost       int64    `json:"lost_commits"`          // how many commits the backup is behind it; 0 if unknown
+	Kept       []string `json:"kept"`                  // the present places of the old ledger's files
+	RestoredAt string   `json:"restored_at,omitempty"` // older data no longer allows a create
 	Finished   bool     `json:"finished"`              // an earlier restore that was interrupted was brought to its end, and nothing else was done
 }
 
@@ -375,7 +375,7 @@ func (r *restore) noteIn(ctx context.Context, tx *sql.Tx, res *Restored) (ready 
 			return ready, err
 		}
 		ready = mark{res.Ledger, res.Commits + 1}
-		if known && said.ledger == res.Ledger { // it is as far as the one that it replaces, and no put-back that nobody told of
+		if known && said.ledger == res.Ledger { // it has the count of the replaced one, so it is no unreported restore
 			ready.commits = max(said.commits, res.Commits) + 1
 		}
 		if _, err := tx.ExecContext(ctx, "UPDATE ledger SET commits = ?, put_back_at = ?", ready.commits, now); err != nil {

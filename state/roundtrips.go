@@ -27,7 +27,7 @@ type Way struct {
 const (
 	TripUpdate = "update"
 	TripProbe  = "probe"
-	TripPerson = "person" // who said that what was seen is right
+	TripPerson = "person" // a person confirmed the result
 )
 
 // TripAny is the kind that stands for every kind of member.

@@ -35,7 +35,7 @@ type sealer struct {
 	mac     []byte
 	letters []byte // from which the key of letters is made
 	schema  []byte // for fingerprints of schemas
-	away    error  // why there is no key, so that nothing is opened; nil where there is one
+	away    error  // the reason for a missing key, without which nothing is opened; nil if there is one
 }
 
 // keyAwayError means that a key file is not there for this user.

@@ -28,7 +28,7 @@ type Server struct {
 	wraps       atomic.Pointer[wrapping]  // the key-encryption key; nil in it for none
 	heard       atomic.Pointer[heardTime] // of the database's clock
 	clock       bool                      // the ledgers have a clock of their own, which tests move
-	owner       *pgxpool.Config           // of connections with the role that owns the tables; nil where ServerOptions.Owner is blank
+	owner       *pgxpool.Config           // for connections with the tables' owner role; nil if ServerOptions.Owner is blank
 	ownsTables  bool                      // so does the role that works on them
 }
 

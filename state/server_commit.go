@@ -46,7 +46,7 @@ func (s *Server) commit(ctx context.Context, do func(pgx.Tx) error) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = tx.Rollback(ctx) }() // of what was not committed; a connection that is lost has nothing to take back
+		defer func() { _ = tx.Rollback(ctx) }() // of uncommitted writes; a lost connection has nothing to roll back
 		if err := do(tx); err != nil {
 			return err
 		}

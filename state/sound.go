@@ -25,7 +25,7 @@ type verdict struct {
 	asked  func()        // somebody waits for it
 	giveUp func()        // ends the look, and waits for that
 
-	last    time.Time   // when the file, as it lies there, was last found sound; zero where that is not known
+	last    time.Time   // when the present file was last found sound; zero if unknown
 	damaged atomic.Bool // SQLite has met damage: last counts no more
 }
 

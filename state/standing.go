@@ -23,7 +23,7 @@ type Standing struct {
 	Left      bool // the mapping leaves it out, the books show it no more, or a person said that it is another or no payer
 	GivenUp   bool // by a person
 	MergedTo  string
-	Stays     bool // a person said that it may stay with the mandate that it has
+	Stays     bool // a person accepted it with its present mandate
 	Succeeded bool // another record may be the payer under a new number
 	LetBe     bool // a person said that nothing is to be done about the mandate as it is
 	Unlinking bool // a person said that the customer is not its own
@@ -47,7 +47,7 @@ type Standing struct {
 	Handed    Handed      // about this mandate
 	Financial Financial   // of the customer, for people to read; zero too where the ledger has no key
 	Stop      *LetterStop // of the payer, that holds
-	Barred    *LetterStop // of the first e-mail address, that holds; nil too where the ledger has no key
+	Barred    *LetterStop // the stop of the first e-mail address, if in force; also nil if the ledger has no key
 }
 
 // ToldDuplicate is the place in Standing.Told of a second customer in the billing service.

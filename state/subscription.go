@@ -18,11 +18,11 @@ type Subscription struct {
 	Events    []string  `json:"events"`
 	Enabled   bool      `json:"enabled"`
 	Name      string    `json:"name,omitempty"`
-	ClientID  string    `json:"client_id,omitempty"`  // whose it is, where the service says so
+	ClientID  string    `json:"client_id,omitempty"`  // its owner, if the service gives one
 	CreatedAt string    `json:"created_at,omitempty"` // as the service states it
 	UpdatedAt string    `json:"updated_at,omitempty"` // as the service states it
 	SeenSince time.Time `json:"seen_since,omitzero"`  // since when the service has shown it so
-	Asked     *Asked    `json:"asked,omitempty"`      // what was asked for; nil where it was not made here, or long ago
+	Asked     *Asked    `json:"asked,omitempty"`      // the request; nil if it was made elsewhere, or long ago
 }
 
 // Asked is what the configuration named when a subscription was made: a service may state

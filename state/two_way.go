@@ -15,10 +15,10 @@ import (
 type TwoWay struct {
 	Connection string
 	Found      time.Time // when it was found; zero for never
-	Customers  int       // that carried a pair of the books' kind then, which we did not write
+	Customers  int       // with a foreign pair of the accounting system's kind at that time
 	Matching   int       // of them, those with the id of a record of the connection
 	Example    string    // one of them
-	Echoes     int       // records whose changes their customers showed before payersync had sent them; 0 where pairs showed it
+	Echoes     int       // records whose changes were on their customers before payersync sent them; 0 if pairs proved it
 	LinkOnly   bool      // the newest plan linked only
 	Since      time.Time // since when it does, or does not
 }

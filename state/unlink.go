@@ -14,7 +14,7 @@ import (
 // Unlink is a person's decision that a payer's customer is not its own.
 type Unlink struct {
 	At   int64 // ticket at which it was said; 0 for never
-	From int64 // the change from which on what we wrote is taken back; 0 for the key alone
+	From int64 // our first change to take back; 0 for the key alone
 }
 
 // ErrNotUnlinking means that nobody has unlinked the payer's customer.

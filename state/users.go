@@ -20,7 +20,7 @@ type User struct {
 	MadeAt     time.Time
 	PasswordAt time.Time // zero until there is one
 
-	Connections []string // that the user is limited to; nil for one who sees all
+	Connections []string // the user's limits; nil for none
 }
 
 func passwordPlace(name string) []byte { return place("users", "password", name) }

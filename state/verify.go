@@ -40,7 +40,7 @@ const (
 // Looked is how far a check has come.
 type Looked struct {
 	Check       string
-	Done, Total int // in rows; both 0 where that cannot be told
+	Done, Total int // in rows; both 0 if unknown
 }
 
 // maxDamages is the number of reported damages per check; a longer list would not help.

@@ -232,7 +232,7 @@ type RunProblem struct {
 	Outcome string  `json:"outcome"`            // incomplete or failed
 	Reason  string  `json:"reason,omitempty"`   // why it is incomplete, see WhyIncomplete
 	Undone  string  `json:"undone,omitempty"`   // what it left undone, such as signing links without an answer
-	RetryAt *string `json:"retry_at,omitempty"` // when a run can go on; nil where that is not known
+	RetryAt *string `json:"retry_at,omitempty"` // when a run can continue; nil if unknown
 }
 
 // RunProblems returns why the newest runs did not finish, one for each such connection.
@@ -266,7 +266,7 @@ func (l *Ledger) Runs(ctx context.Context, f Filter) ([]RunRow, error) {
 type RunDetail struct {
 	RunRow
 	Waiting  int    // records that were planned and not done
-	Holder   string // the process, and for whom it made the run where a person asked for it
+	Holder   string // the process, and the requesting person if there is one
 	Mapping  string // version
 	Problem  string // in words; "" for none
 	Undone   string // what it left undone, in words; "" for nothing

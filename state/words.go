@@ -79,7 +79,7 @@ func (tx *Tx) SaveWord(connection, sourceID, billingID string, word Word) (news 
 	case word == WordAccept && accepted:
 		return false, ErrAccepted
 	}
-	if word == WordAccept { // of a customer that was unlinked the person's word stays; its reason says where it came from
+	if word == WordAccept { // an unlinked customer keeps the person's decision; its reason names its origin
 		if err := tx.exec("UPDATE words SET word = 'reject' WHERE connection = ? AND source_id = ? AND billing_id <> ? AND word = 'spent' AND reason = ?",
 			connection, sourceID, billingID, connector.ReasonUnlinked); err != nil {
 			return false, err

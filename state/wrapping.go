@@ -13,7 +13,7 @@ import (
 // wrapping keeps the keys of accounts under one that is kept elsewhere than they are. A key wrapped
 // for one account does not open for another.
 type wrapping struct {
-	id   string // which key wraps, for people who have several
+	id   string // the id of the wrapping key, for people with several
 	aead cipher.AEAD
 }
 

@@ -36,17 +36,17 @@ type Tx struct {
 	ahead  []ahead // statements of the write that are not sent yet
 	failed error   // of one that was sent ahead; nothing of the write is kept then
 
-	id, timeline string // of the transaction, where the engine can tell later what became of it
+	id, timeline string // of the transaction, if the engine can report its outcome later
 
 	commits int64 // that the ledger has with this one
 
 	leads bool // to a request: the mark is on the disk before anybody sends it
-	wrote bool // a row that the writes of the batch changed, see note; a batch that changed none is not committed
+	wrote bool // a row changed by the batch's writes, see note; a batch without changes is not committed
 
 	run    int64 // that is known to be open, see holds; 0 for none
 	change int64 // the highest id of a change, see nextChange; 0 before that is known
 
-	listing *Listing    // the list pass that shows what is saved; nil for a read of one customer
+	listing *Listing    // the list pass with the saved data; nil for a read of one customer
 	ofPage  pageAnswers // see AskOfPage
 }
 
@@ -311,7 +311,7 @@ func (tx *Tx) abandon(cause error) error {
 type ahead struct {
 	query   string
 	args    []any
-	missing error // that it fails with when it changes no row; nil where that is no failure
+	missing error // its error when it changes no row; nil if that is no failure
 	of      *Tx   // which is told how many rows it changed
 }
 

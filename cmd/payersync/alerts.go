@@ -250,7 +250,7 @@ written is told by each call.`,
 }
 
 func (a *app) sendAlerts(ctx context.Context, t *alarm.Teller) error {
-	events := make(chan alarm.Event, 2*len(t.Ways)) // a message that waited, and one that is new
+	events := make(chan alarm.Event, 2*len(t.Ways)) // a waiting message and a new one
 	t.Report = func(e alarm.Event) { events <- e }
 	err := t.Tell(ctx)
 	close(events)

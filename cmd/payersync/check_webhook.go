@@ -147,7 +147,7 @@ func (a *app) deliverTest(ctx context.Context, s *session.Session, local bool) (
 	}
 	client := http.Client{Timeout: testPatience, Transport: transport.WithUserAgent(&http.Transport{Proxy: transport.ProxyFor(s.Config.HTTP.Address()), DisableKeepAlives: true}), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
-	var failed *url.Error // which holds the address, with what may be a secret in it
+	var failed *url.Error // it holds the address, perhaps with a secret in it
 	if errors.As(err, &failed) {
 		err = failed.Err
 	}

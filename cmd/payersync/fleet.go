@@ -42,7 +42,7 @@ type fleet struct {
 	readyPage  readyPage
 	addresses  []string // that it answers on; known before the queue runs
 
-	life    context.Context // of the accounts that are open; it outlives the request or job that opened one
+	life    context.Context // of open accounts; it outlives the opening request or job
 	begun   time.Time       // when the node began
 	openers chan struct{}   // holds one for each account that is being opened
 
@@ -51,7 +51,7 @@ type fleet struct {
 	members map[int64]*member   // those that are open here
 	moving  map[int64]*moving   // those that are being opened or closed here
 	nodes   []queue.Node        // as they were seen last; nil where they cannot be
-	failed  map[int64]time.Time // those whose rows could not be put in force, and when that was tried last
+	failed  map[int64]time.Time // rows that could not be applied, with the time of the last try
 
 	closing sync.WaitGroup // of accounts
 	polled  time.Time      // up to when changes of rows were read; of look alone

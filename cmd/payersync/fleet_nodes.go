@@ -165,7 +165,7 @@ type nodeReadiness struct {
 }
 
 const (
-	answersWithin = 3 * time.Second // what the database is waited for where somebody waits for an answer
+	answersWithin = 3 * time.Second // the longest wait for the database while a person waits
 	askedAgain    = time.Second     // the page is open to strangers
 )
 

@@ -14,7 +14,7 @@ import (
 
 const (
 	claimedAtOnce = 25               // accounts that a node opens and looks at each time it asks for some
-	claimLease    = time.Minute      // until another node may do that, where this one did not come to it
+	claimLease    = time.Minute      // until another node may do it if this one did not
 	changesAgo    = 2 * time.Minute  // how long a change of a row may take to be committed
 	rereadEvery   = 10 * time.Minute // all rows: a failover may have lost changes
 )

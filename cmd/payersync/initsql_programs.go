@@ -18,7 +18,7 @@ import (
 type knownProgram struct {
 	preset string   // as --preset names it
 	name   string   // for people
-	tables []string // that its query reads, and others that tell it from another program
+	tables []string // those its query reads, and others that identify the program
 	prefix string   // begins the names of its tables, where an installation may have another
 }
 

@@ -59,7 +59,7 @@ func (a *app) noteBounce(ctx context.Context, s *session.Session, arg string, by
 	}
 	report := io.NopCloser(a.In)
 	if arg != "-" {
-		f, err := os.Open(arg) //nolint:gosec // whoever calls it names the file; what is no report is refused, and not shown
+		f, err := os.Open(arg) //nolint:gosec // the caller names the file; anything but a report is refused, and not shown
 		if err != nil {
 			return usage.Errorf("cannot read the report: %q is neither an e-mail address nor a file that can be read: %v", arg, errors.Unwrap(err))
 		}

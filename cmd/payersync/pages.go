@@ -129,7 +129,7 @@ type behindPages struct {
 	standings *office.Standings
 	letters   *office.Letters // of the configuration in force
 	fetcher   *office.Fetcher
-	ahead     *office.Ahead   // customers that were read for people who compare
+	ahead     *office.Ahead   // customers read for comparison
 	board     *office.Board   // who looks like an existing customer
 	starter   *office.Starter // of runs that people ask for
 	nudge     func()          // told when a delivery waits to be read

@@ -27,7 +27,7 @@ var linkStates = []connector.LinkState{
 type payerColumn struct {
 	name, title string
 	cell        func(state.RecordRow) string
-	stored      func(state.RecordRow) string // for another program, where that differs
+	stored      func(state.RecordRow) string // for programs, if different
 	personal    bool
 }
 

@@ -225,7 +225,7 @@ type matchReport struct {
 	Score    int            `json:"score"`
 	Proposed bool           `json:"proposed"` // no other customer fits this record better, nor another record this customer
 	Taken    string         `json:"taken,omitempty"`
-	Carries  string         `json:"carries,omitempty"` // a key that no record has, which taking the customer over replaces
+	Carries  string         `json:"carries,omitempty"` // a key without a record; linking the customer replaces it
 	Reasons  []reasonReport `json:"reasons"`
 	Ours     sideReport     `json:"record_shows"`
 	Theirs   sideReport     `json:"customer_shows"`

@@ -26,8 +26,8 @@ const (
 // mistake never replaces a good one.
 type reloader struct {
 	*service
-	started *config.Config // what serve began with, for what cannot change until it ends
-	taken   *config.Config // what the file said last of what is in force
+	started *config.Config // the configuration at the start of serve, for settings fixed until it ends
+	taken   *config.Config // the file's last valid content
 	seen    look           // what it said when it was looked at last
 	failed  look           // what could not be used last
 	tried   time.Time      // when

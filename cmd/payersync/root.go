@@ -25,7 +25,7 @@ type app struct {
 	now     func() time.Time
 	config  string // --config
 	account string // --account
-	node    *node  // that was opened, of several that share a database
+	node    *node  // the opened account of a shared database
 
 	interrupt context.CancelFunc // ends the command as Ctrl-C does
 

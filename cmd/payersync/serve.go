@@ -156,7 +156,7 @@ func (a *app) serve(ctx context.Context, s *session.Session, asked <-chan os.Sig
 	svc.log.WithField("connections", len(s.Config.Connections)).Info("payersync serves")
 	following := svc.follow(ctx)
 	following.Go(func() { svc.newReloader(s.Config).run(ctx, asked) })
-	go svc.attend(ctx, s.Ledger) // which a ledger that hangs must not keep from ending
+	go svc.attend(ctx, s.Ledger) // in a goroutine: a hanging ledger must not keep serve from ending
 	context.AfterFunc(ctx, svc.manager.stopping)
 	worked := whenSound(ctx, s, svc.worker.Run)
 	stop()

@@ -68,7 +68,7 @@ type statusReport struct {
 	Silence   state.Silence          `json:"silence"`   // what sweeps found since the last webhook came
 	NotAsked  []office.NotAsked      `json:"not_asked"` // how many payers are not asked for a mandate, and by which rule
 
-	Conditions []condition.Condition `json:"conditions"` // all that is the matter, what the keys above say among it
+	Conditions []condition.Condition `json:"conditions"` // all problems, those of the keys above included
 
 	PutBack      time.Time               `json:"put_back_at,omitzero"` // when the ledger was found to be an older copy, a week ago at most
 	Subscription state.SubscriptionFacts `json:"subscription"`         // as the last sweep found it

@@ -28,7 +28,7 @@ type accountStatus struct {
 	State       state.AccountState    `json:"state"`
 	Problem     string                `json:"problem,omitempty"` // why it cannot be looked at
 	NotOpenOn   []string              `json:"not_open_on"`       // nodes at work that could not open it
-	Conditions  []condition.Condition `json:"conditions"`        // all that is the matter; of an account that is paused or leaving none are looked for
+	Conditions  []condition.Condition `json:"conditions"`        // all problems; none for a paused or leaving account
 	LastRun     *state.RunRow         `json:"last_run"`          // of all connections; null for none
 	Questions   int                   `json:"questions"`         // records, webhooks and plans that wait for a person
 	SweptAt     time.Time             `json:"swept_at,omitzero"`

@@ -85,7 +85,7 @@ type writeRow struct {
 	To         connector.Standing `json:"to"`
 	Doing      writeback.Doing    `json:"doing"`
 	Why        string             `json:"why"`
-	Holds      *string            `json:"holds"` // what the field holds now; null where it was not read
+	Holds      *string            `json:"holds"` // the field's present value; null if not read
 	Becomes    *string            `json:"becomes"`
 }
 

@@ -71,8 +71,8 @@ func (p Pager) withDefaults() Pager {
 type walk struct {
 	pager   Pager
 	yield   func(connector.Page, error) bool
-	seen    map[string]sight // by id, over all passes: all that is kept of a list that may be very long
-	began   func() time.Time // when the read began; nil where nobody asks who was late
+	seen    map[string]sight // by id, over all passes: the only data kept of a possibly very long list
+	began   func() time.Time // when the read began; nil if not needed
 	passed  int              // passes begun
 	stopped bool             // the consumer has enough
 

@@ -79,16 +79,16 @@ type Event struct {
 // Teller sends alarms. Its fields are set before its first use; it is used by one goroutine at a time.
 type Teller struct {
 	Ledger       *state.Ledger
-	Now          func() time.Time // the clock; that of the ledger where there is one
+	Now          func() time.Time // the clock; the ledger's if there is one
 	Look         func(context.Context) ([]condition.Condition, error)
 	Ways         []Way
 	Installation string                               // what messages call this installation
 	Time         func(time.Time) string               // how messages write a time
-	Clean        func(text string, names bool) string // masks what must not leave; with names, what payers are called may
+	Clean        func(text string, names bool) string // masks secret values; with names, payers' names may leave
 	Report       func(Event)                          // is told of each attempt, by several goroutines at once
 
 	mu        sync.Mutex
-	taken     map[string]bool       // messages of which the ledger did not note that they were taken
+	taken     map[string]bool       // accepted messages not yet stored as such in the ledger
 	unwritten map[string]*unwritten // what was told while the ledger could not be written, by way
 	outages   int                   // how often the ledger could be written again
 }

@@ -22,7 +22,7 @@ type EventPaths struct {
 	BillerID   []string `yaml:"biller_id"`
 	Events     []string `yaml:"events"` // the list in a delivery of several events
 	Biller     string   `yaml:"-"`      // whose events are ours, where the app acts for several; "" for everybody's
-	Settled    []string `yaml:"-"`      // types of which a person has said that they are known
+	Settled    []string `yaml:"-"`      // types marked as known by a person
 }
 
 // DefaultEventPaths returns paths for the flat and nested spellings common among such services; the interface shows

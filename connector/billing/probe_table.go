@@ -71,7 +71,7 @@ const (
 	asConfigured = "configured" // the value of the configuration fits
 	asShown      = "shown"      // the value that the answer showed fits
 
-	settingEvents = "webhook.events" // what is subscribed to, which is no part of the dialect
+	settingEvents = "webhook.events" // the subscribed types; no part of the dialect
 	unprobed      = "unprobed"       // the answer of a setting without a request
 
 	postToken   = "POST to billing.auth_url"

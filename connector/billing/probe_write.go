@@ -219,7 +219,7 @@ func (t *trial) links(ctx context.Context) error {
 // cancelAll cancels the mandates created by the trial, with the first working setting.
 func (t *trial) cancelAll(ctx context.Context) error {
 	ways, found := t.client.ways("cancel"), ""
-	unseen := map[string]string{} // the way that a mandate was cancelled in which no read shows
+	unseen := map[string]string{} // how a mandate was cancelled; no read shows it
 	var open, unsure []string
 	var problems []error
 	for _, id := range slices.Backward(t.mandates) { // one without an answer leaves the others to be cancelled

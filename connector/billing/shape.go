@@ -14,7 +14,7 @@ import (
 // Survey examines deliveries not understood: their shapes, and the likely places of their facts. It keeps no values: it
 // counts known ids, and the kind of all other values.
 type Survey struct {
-	Paths    EventPaths             // that are configured; what they find is not proposed
+	Paths    EventPaths             // configured ones; their findings are not proposed
 	Customer func(id string) bool   // whether an id is of a known customer
 	Mandate  func(id string) bool   // whether an id is of a known mandate
 	shapes   map[string]*shapeCount // by the text of their members

@@ -27,7 +27,7 @@ import (
 type Signature struct {
 	Scheme          string             `yaml:"scheme"`           // standard-webhooks, xero, adfin; "" for the fields below
 	Header          string             `yaml:"header"`           // carries the signature
-	SignatureItem   string             `yaml:"signature_item"`   // where header is a list such as t=…,v1=…,v1=…: which items are signatures, for example v1
+	SignatureItem   string             `yaml:"signature_item"`   // for a header with a list such as t=…,v1=…,v1=…: the name of the signatures, for example v1
 	TimestampItem   string             `yaml:"timestamp_item"`   // and which one is the time of signing, for example t
 	TimestampHeader string             `yaml:"timestamp_header"` // carries the time of signing; needed for {timestamp} without an item of it
 	IDHeader        string             `yaml:"id_header"`        // carries the delivery's id; needed for {id}

@@ -28,7 +28,7 @@ type Subscription struct {
 
 // SetUp is what a subscription needs beside itself.
 type SetUp struct {
-	Key  DeliveryKey                  // whose first key the service is told, where WantsDeliveryKey; the ledger has it by then
+	Key  DeliveryKey                  // its first key is sent to the service if WantsDeliveryKey; the ledger has it by then
 	Keep func(connector.Secret) error // is given a new signing secret the moment the service names it, and returns when it is durable
 }
 

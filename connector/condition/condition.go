@@ -27,15 +27,15 @@ import (
 // Condition is a present problem.
 type Condition struct {
 	Code       Code             `json:"code"`
-	Subject    string           `json:"subject"`           // what it is about; with the code it says which condition it is
+	Subject    string           `json:"subject"`           // its subject; with the code it identifies the condition
 	Connection string           `json:"connection"`        // "" where it is of none, or of all
-	Since      time.Time        `json:"since,omitzero"`    // zero where that is not known
+	Since      time.Time        `json:"since,omitzero"`    // zero if unknown
 	Urgent     bool             `json:"urgent"`            // else it is a warning
 	Sentence   string           `json:"sentence"`          // what is the matter, without a name of a payer
 	Next       string           `json:"next"`              // what to do about it
 	Commands   []string         `json:"commands"`          // that do it, or show more
 	Detail     string           `json:"detail,omitempty"`  // more, for who is at the machine; it may quote a record
-	Records    []state.RecordID `json:"-"`                 // that it is about; none where they are too many
+	Records    []state.RecordID `json:"-"`                 // its records; none if they are too many
 	Count      int              `json:"count,omitempty"`   // of records, where it counts them
 	Grown      time.Time        `json:"grown_at,omitzero"` // when it last came to be about more; zero where it cannot
 }

@@ -38,7 +38,7 @@ type Desk struct {
 
 	Wait   func(ctx context.Context, d time.Duration) error // between two letters; nil for a timer
 	Report func(Event)                                      // is told what became of each letter; nil for nobody
-	Step   func(Point) error                                // for tests that place crashes: an error is a process that died there; nil for nobody
+	Step   func(Point) error                                // for tests with crashes: an error means the process died there; may be nil
 }
 
 // Point is a place between two steps of sending a letter.

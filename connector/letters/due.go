@@ -88,7 +88,7 @@ type Verdict struct {
 	Why  Why
 	Step int // of the letter, where there is one to come
 	Kind Kind
-	On   Day // when it comes, where that is known; zero otherwise
+	On   Day // its time, if known; zero otherwise
 }
 
 // due decides on a payer's next letter, independent of other letters. It asks the rules in order; the first verdict

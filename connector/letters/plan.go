@@ -296,7 +296,7 @@ type books struct {
 	last      map[string]time.Time
 	sent      map[string]int
 	todays    int // letters that left today
-	lastDay   int // letters that left on the last day before that had any
+	lastDay   int // letters on the last earlier day with any
 	unclear   int // letters of the last days of which nobody knows whether they arrived
 }
 

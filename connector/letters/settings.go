@@ -51,7 +51,7 @@ type Draft struct {
 	To        string // the address alone
 	MessageID string // without brackets
 	Date      time.Time
-	Stop      string // the token by which whoever gets it ends the reminders
+	Stop      string // the token to end the reminders
 
 	Name    string // of the payer
 	Contact string // who is addressed; "" for nobody
@@ -72,7 +72,7 @@ type Settings struct {
 	Languages []string          // the first is the fall-back
 	Language  map[string]string // of connections whose payers have another fall-back
 	Steps     []int             // days after the first letter, in order; the first is 0
-	LinkValid time.Duration     // for how long a link works after it was given; 0 where that is not known
+	LinkValid time.Duration     // how long a link works; 0 if unknown
 	Window    Window
 	Zones     map[string]*time.Location // of connections; UTC for one that is not here
 	Holidays  map[string][]Day          // of connections, with those of all under ""

@@ -54,7 +54,7 @@ func cleaned(said, address string) string {
 	local, domain, _ := strings.Cut(address, "@")
 	for _, part := range []string{domain, local} {
 		word := regexp.MustCompile(`(?i)(^|[^a-z0-9]|[=%]40)` + regexp.QuoteMeta(part) + `($|[^a-z0-9])`)
-		for range 2 { // two that stand side by side share what is between them
+		for range 2 { // two neighbours share the text between them
 			s = word.ReplaceAllString(s, "${1}…${2}")
 		}
 	}

@@ -26,7 +26,7 @@ func (s Stage) OfThisMessage() bool { return s == AtRecipient || s == AtMessage 
 
 // Answer is what a mail server said, in one line and without addresses.
 type Answer struct {
-	Code     int    // 0 where it did not offer what we need
+	Code     int    // 0 if it lacks a required feature
 	Enhanced string // for example 5.1.1; "" where it gave none
 	Text     string
 }

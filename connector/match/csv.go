@@ -24,7 +24,7 @@ const (
 	Undecided Decision = ""
 	Accept    Decision = "accept"
 	Reject    Decision = "reject"
-	New       Decision = "new" // the record is nobody who is there, those who are not on the list too
+	New       Decision = "new" // the record is a new payer: no customer, listed or not, is the same
 )
 
 // Row is one pair of a review list, as the CSV file has it.
@@ -213,7 +213,7 @@ const bom = "\uFEFF"
 type Problem struct {
 	Line   int    // in the file, from 1 on
 	Column string // as the header has it; "" when it is none of them
-	Text   string // what is wrong, and what to do
+	Text   string // the mistake, and the next step
 }
 
 // String returns the problem in one line.

@@ -175,7 +175,7 @@ type search struct {
 	// The part under comparison.
 	records []entry
 	from    int    // place of its first record in ids
-	near    []near // those that the index leads to, and places that are free
+	near    []near // the customers of the index, and free places
 	free    []int  // these
 	index   index
 }

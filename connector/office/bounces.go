@@ -23,7 +23,7 @@ type Bounces struct {
 type Bounced struct {
 	Stopped int `json:"stopped"` // addresses to which nothing more is sent
 	Noted   int `json:"noted"`   // letters that did not arrive for now: the next one may
-	Dropped int `json:"dropped"` // reports of messages that are none of ours, or that arrived
+	Dropped int `json:"dropped"` // reports of foreign messages, or of delivered ones
 	Payers  int `json:"payers"`  // who are written to at the address
 }
 

@@ -27,7 +27,7 @@ type Deliveries struct {
 type Tested struct {
 	OK     bool
 	Detail string // what came back
-	Next   string // what to do where it did not arrive
+	Next   string // the next step if it did not arrive
 }
 
 // SendTest sends a signed test delivery through the public address. The audit log has it before

@@ -20,7 +20,7 @@ type Forgetting struct {
 	Mandate    string            `json:"mandate_status"` // its status
 	Erases     ForgetCounts      `json:"erases"`
 	Alike      []state.Lookalike `json:"alike"`     // other records that may be the same person, and stay
-	Elsewhere  []string          `json:"elsewhere"` // what remains where
+	Elsewhere  []string          `json:"elsewhere"` // the remaining data and its places
 	Forgotten  bool              `json:"forgotten"`
 	SaidBefore bool              `json:"said_before"` // so that nothing was done now
 	FilesLater bool              `json:"files_later"` // another process was reading: the files are cleaned at the next start

@@ -42,7 +42,7 @@ type Page struct {
 	More   bool // there are rows after these
 	Cut    bool // a search found more than MostFound, and gives the first of them
 	Sealed bool // the names are left out: the ledger was opened without its key
-	Bare   int  // records of which no name was made yet, among these rows, or among all that were searched
+	Bare   int  // records still without a name, among these rows or all searched ones
 }
 
 // ErrSealed means a search or an order by name needs the sealing key.

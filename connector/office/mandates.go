@@ -19,7 +19,7 @@ type Mandates struct {
 	Billing syncer.Canceller
 
 	WhenCreated string        // billing.dialect.link_when_created: what asking again for an open mandate gives
-	Valid       time.Duration // for how long a link works after it was given; 0 where that is not known
+	Valid       time.Duration // how long a link works; 0 if unknown
 }
 
 // ErrNoMandate means a payer has no mandate to cancel.
@@ -57,7 +57,7 @@ func (m *Mandates) Reinstate(ctx context.Context, p state.Payer, by syncer.Opera
 // Links selects signing links to fetch again.
 type Links struct {
 	Connection string        // "" for all
-	Older      time.Duration // those that were last given so long ago; 0 for those that nobody has
+	Older      time.Duration // links last given that long ago; 0 for links nobody has
 }
 
 // Find returns the payers of the selected links. An expired link counts as lost.

@@ -39,7 +39,7 @@ type Mappings struct {
 	// files are the originals.
 	Elsewhere error
 
-	others []MappingFile // of connections that whoever looks does not see
+	others []MappingFile // of connections hidden from the user
 }
 
 // Only returns the mappings of some connections, with a ledger limited to these. A file shared with a hidden connection

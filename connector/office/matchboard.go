@@ -26,7 +26,7 @@ type Waiting struct {
 // Unread is a connection with unknown matches, because its mapping cannot be read.
 type Unread struct {
 	Connection string
-	Line       int // of the mapping, where the first mistake is; 0 where that is not known
+	Line       int // the mapping's line of the first mistake; 0 if unknown
 	Err        error
 }
 

@@ -88,7 +88,7 @@ type Matches struct {
 	Ahead       *Ahead // what was read of customers; it outlives these Matches
 	Board       *Board // who waits; it outlives them, too
 
-	shown []string // the connections that whoever looks sees; nil for all
+	shown []string // the connections visible to the user; nil for all
 }
 
 // Only returns the matches limited to some connections. Competing claims to a customer still count in all connections.

@@ -21,11 +21,11 @@ type Matter struct {
 	MandateID  string            `json:"mandate_id,omitempty"`
 	Told       []Telling         `json:"told"`
 	Evidence   []string          `json:"evidence"`
-	Closed     []state.ClosedRow `json:"closed"` // what a person has said that holds
+	Closed     []state.ClosedRow `json:"closed"` // the person's decisions in force
 
 	Renumberings []state.Renumbering `json:"-"` // of which the record is either half; their ways are told of both
 	Said         []state.Said        `json:"-"` // words on the record and customers
-	Seconds      []string            `json:"-"` // customers that look like a second one, and that a person said are another payer's
+	Seconds      []string            `json:"-"` // apparent second customers, assigned to another payer by a person
 	Holder       string              `json:"-"` // the customer that carries the record's key and is not its own; "" for none, or several
 }
 

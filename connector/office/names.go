@@ -104,7 +104,7 @@ func (n *names) fetch(ctx context.Context, ledger *state.Ledger) error {
 		if err != nil {
 			return err
 		}
-		n.all = make([]folded, 0, records) // which leaves no room that is never used
+		n.all = make([]folded, 0, records) // to waste no memory
 	}
 	connection := "" // of the last one: it is kept once, and not for each
 	err := ledger.EachLabel(ctx, n.known, func(r state.LabelRow) error {

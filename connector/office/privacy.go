@@ -17,7 +17,7 @@ import (
 // Privacy says how personal values are shown. Bank details are never shown.
 type Privacy struct {
 	Whole bool                // whole, and not their first letters
-	Clean func(string) string // makes a text from outside fit for where it is shown; nil where that is done later
+	Clean func(string) string // makes a foreign text safe for its display; nil if that is done later
 
 	banks []string // externalData entries that the mapping makes of bank details
 }

@@ -47,9 +47,9 @@ type Report struct {
 	Payers  int       // of the records, those that count as payers
 	Totals  []Total   // one for each class and step, in the order in which they are told
 	Signing []Signing // how many days it took to sign
-	Dormant int       // records that can be debited, and of which there was no news for so long that banks may drop their instruction
+	Dormant int       // records that can be debited, without news for so long that banks may drop their instruction
 	Late    int       // records that wait for the bank for longer than it usually takes
-	Left    int       // records that left with a live mandate, and of which nobody said that they may stay
+	Left    int       // removed records with a live mandate, not accepted by a person
 	Sealed  bool      // names are left out: the ledger was opened without its key
 	Bare    int       // records of which no name was made yet
 }

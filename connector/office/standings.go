@@ -137,7 +137,7 @@ type Which struct {
 	Connection string
 	Days       int  // that they have stood there, at least
 	Replaced   bool // only those whose mandate is in the place of an earlier one
-	Acts       bool // only those for which somebody must act, or whose mandate should not live any more
+	Acts       bool // only those with a task for somebody, or with a mandate that should have ended
 }
 
 func (w Which) takes(p place, now time.Time) bool {

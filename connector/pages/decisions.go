@@ -105,8 +105,8 @@ func (s shownPayer) notTheHolder() office.Decision {
 // noted is what a person said of a payer, and no run has carried out yet.
 type noted struct {
 	Says string          // in words
-	Undo office.Decision // that takes it back; without an act where nothing does
-	Ends bool            // what needs a person is settled by it, so that no other way out is offered
+	Undo office.Decision // to take it back; without an act if that is impossible
+	Ends bool            // it settles the finding, so no other way out is offered
 }
 
 // notedOf returns what was said of a payer and is not done yet.

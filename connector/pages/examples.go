@@ -103,6 +103,6 @@ func (v *visit) showLetter(html string) error {
 	h := v.w.Header()
 	h.Set("Content-Security-Policy", letterPolicy)
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = v.w.Write([]byte(html)) //nolint:gosec // of a template, which escapes what it is filled with
+	_, _ = v.w.Write([]byte(html)) //nolint:gosec // of a template; it escapes its values
 	return nil
 }

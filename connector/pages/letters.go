@@ -38,16 +38,16 @@ type lettersPage struct {
 	Pager     pager
 	Alone     []aloneRow
 	Undecided []undecidedRow
-	More      int // about which a person can say something and that are not listed
+	More      int // those open to a decision but not listed
 	Bounced   []bouncedRow
-	Dead      int // whose letters come back, also those that are not listed
+	Dead      int // with bounced letters, listed or not
 
-	Heard   []office.BouncedLine // what became of what was said of letters that come back
+	Heard   []office.BouncedLine // the result of a report about bounced letters
 	Misread bool                 // not all of it was understood
 	Again   string               // what was typed and not understood
 
 	Stale bool
-	Known bool // what is new is marked, because what was shown is remembered
+	Known bool // new ones are marked, because the shown ones are remembered
 	Fresh []letterRow
 	News  int
 	Gone  int

@@ -272,7 +272,7 @@ type arrival struct {
 	way  string
 	said string                // of the sign-in, for the audit log; "" where it is none
 	note string                // for the next page
-	use  func(*state.Tx) error // what lets in, within the write that begins the login; nil for what was looked at before
+	use  func(*state.Tx) error // the check within the write that begins the login; nil if checked before
 	ends int64                 // without use: how often all logins of that person had been ended when it was looked at
 
 	password connector.Secret // the hash of the password that somebody has typed or chosen, for a device cookie; zero for none

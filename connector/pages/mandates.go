@@ -49,7 +49,7 @@ type workRow struct {
 	Domain string
 	Status chip
 	Why    string // it does not go on by itself
-	Next   string // what comes next: a letter, or what somebody has to do
+	Next   string // the next step: a letter, or a task
 }
 
 // mandates lists the payers yet to sign, longest wait first.

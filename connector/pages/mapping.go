@@ -66,10 +66,10 @@ type mappingPage struct {
 	Opened                 string // the version that is edited
 	Rows                   int
 	Lines                  []gutterLine
-	MayEdit, Raw           bool // whoever looks may edit; see what records hold
+	MayEdit, Raw           bool // the user may edit; may see values of records
 
 	InForce    state.MappingVersion // zero before the first run
-	Saved      state.Entry          // who saved the file as it is; zero where that is not known
+	Saved      state.Entry          // the author of the file's present text; zero if unknown
 	Unused     bool                 // no run has gone by the file as it is
 	MayRun     bool
 	From       string // the version that was opened in the place of the file

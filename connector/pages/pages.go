@@ -26,8 +26,8 @@ type Config struct {
 	Mandates    *office.Mandates                                        // acts on mandates; nil where nothing can be sent
 	Explain     func(context.Context, string) (office.Explainer, error) // how a connection's payers are explained; nil for not at all
 	Deliveries  *office.Deliveries                                      // what is done about webhooks
-	Attention   *office.Attention                                       // acts on what is told of payers; nil where nobody can
-	Matches     *office.Matches                                         // decides who is an existing customer; nil where nobody can
+	Attention   *office.Attention                                       // acts on findings about payers; nil if nobody can
+	Matches     *office.Matches                                         // decides on existing customers; nil if nobody can
 	Moves       *office.Moves                                           // moves the books of a connection to another; nil where nobody can
 	Nudge       func()                                                  // told when a delivery waits to be read; must not block; nil for nobody
 	Jobs        func(context.Context) ([]Job, error)                    // of payersync serve; nil for none
@@ -38,15 +38,15 @@ type Config struct {
 	Standings   *office.Standings                                       // whose count stays in memory, so it outlives this Config
 	Fetcher     *office.Fetcher                                         // of lost links; what it is at outlives this Config
 	Report      func(Event)                                             // is told of every request that ended in an error; nil for nobody
-	Starter     *office.Starter                                         // starts runs that people ask for; nil where nobody may
-	Rate        float64                                                 // requests that the billing service takes in a second; 0 where that is not known
+	Starter     *office.Starter                                         // starts requested runs; nil if nobody may
+	Rate        float64                                                 // the billing service's requests per second; 0 if unknown
 	Mappings    *office.Mappings                                        // of the connections; nil where none can be looked at
 	Approvers   Role                                                    // the least role that approves and rejects plans; "" for Operator
 	FourEyes    bool                                                    // who saved a mapping version does not approve its plans
 	Guides      []Guide                                                 // that the Help menu shows, in this order
 	Door        *Door                                                   // counts wrong passwords; its counters are in memory, too, so it outlives this Config; nil for one of the ledger
 	Provider    *Provider                                               // that lets people in by OpenID Connect; nil for none
-	Network     func(*http.Request) string                              // where a request comes from, for counting wrong passwords; nil for the address that sends it
+	Network     func(*http.Request) string                              // the network of a request, for counting wrong passwords; nil for the sending address
 }
 
 // Event is a request with an error or a refusal.
@@ -68,7 +68,7 @@ type Pages struct {
 	limited   bool            // they show some connections alone; see limits.go
 
 	mu    sync.Mutex
-	parts map[string]*Pages // what those see who are limited, by their connections
+	parts map[string]*Pages // the views of limited users, by their connections
 }
 
 // New returns pages. It fails without a ledger with its sealing key: nobody could sign in.

@@ -92,7 +92,7 @@ type offer struct {
 	Act    connector.Act    // that it performs; "" for none
 	Reason connector.Reason // of which it is a way out; "" for none
 
-	Mandate string // that the page shows, for a button that asks nothing
+	Mandate string // shown by the page, for a button without a question
 }
 
 // offers returns the buttons below a payer's findings, next step first. It omits the buttons of the ways out.

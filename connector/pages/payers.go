@@ -92,7 +92,7 @@ type payersShown struct {
 	Cut      bool // there are more than a search gives
 	Pager    pager
 	Export   string // "" for who may not
-	Here     string // this list, for who may decide on those that are ticked
+	Here     string // this list, for users who may decide on the ticked ones
 }
 
 // narrows are the filter fields of an address, in the order of an export's file name.
@@ -438,7 +438,7 @@ type shownPayer struct {
 	Stopped    string               // why, in words
 	Letters    letterCount
 	Next       string // when its next letter comes, or why none does; "" where nobody writes
-	Gone       bool   // it left the books with a mandate that still holds, and nobody said that it may stay
+	Gone       bool   // it was removed with a valid mandate, not accepted by a person
 	LeftAt     time.Time
 	Events     []event
 	Sides      []side
@@ -449,7 +449,7 @@ type shownPayer struct {
 	Tellings   []telling // what is the matter, each with the buttons of its ways out
 	Noted      []noted   // what was said, and no run has carried out yet
 	UndoOffers []offer
-	alike      []string // customers that look like it, where one may be linked
+	alike      []string // its matches, if one may be linked
 	Link       string   // only for who asked to see it
 	Lost       bool     // the link was asked for, and is not here
 	Waits      bool     // for a signature

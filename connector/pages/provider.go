@@ -35,7 +35,7 @@ type Provider struct {
 	Scopes    []string          // beside openid
 	NameClaim string            // under which somebody acts
 	RoleClaim string            // that says the role; with dots between for one within another
-	Roles     map[Role][]string // which of its values give which role
+	Roles     map[Role][]string // its values for each role
 	HTTP      *http.Client      // that takes answers of a sensible size, and follows no redirects
 
 	mu    sync.Mutex

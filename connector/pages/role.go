@@ -25,5 +25,5 @@ type User struct {
 	Name string // for the audit log
 	Role Role
 
-	Connections []string // that the login is limited to, beside the limits of a user; nil for one that sees all
+	Connections []string // the login's limits, besides the user's; nil for none
 }

@@ -17,7 +17,7 @@ import (
 type route struct {
 	pattern string // as a ServeMux takes it, with the method
 	role    Role   // the least that it takes
-	reach   reach  // what it is to who sees some connections alone
+	reach   reach  // its treatment of limited users
 	answer  func(*visit) error
 }
 
@@ -231,7 +231,7 @@ type problem struct {
 	Next     string
 	Path     string // where that is done; "" for the overview
 	err      error  // why, for the log
-	need     Role   // what it takes, where a role is the matter
+	need     Role   // the required role, if the role is the reason
 	limits   bool   // the limits of who asks are the matter
 }
 

@@ -18,7 +18,7 @@ import (
 // signInForm is the content of the sign-in page.
 type signInForm struct {
 	Sentence  string // why it is shown; "" for who came to sign in
-	Problem   string // what is the matter with what was typed
+	Problem   string // the mistake in the input
 	Name      string // as it was typed
 	Passwords bool   // somebody has one
 	Provider  string // what the provider is called; "" for none

@@ -130,7 +130,7 @@ type Shows uint8
 // The results of a read.
 const (
 	Unseen   Shows = iota // there was no read yet
-	NotYet                // it was not found, or without its key, and had been made so recently that the read may lag behind; noted only where no read has shown it before
+	NotYet                // not found, or without its key, but so new that the read may lag; only before any read has shown it
 	Missing               // the customer does not exist
 	Ours                  // it carries Key; or, of a Holder by a person's word, nothing under that name yet
 	OtherKey              // it carries another value under the name of Key
@@ -172,7 +172,7 @@ type Look struct {
 	// to the customer since.
 	Now bool
 
-	Since int64 // ticket of the read that first showed what Holds says
+	Since int64 // ticket of the first read with the value of Holds
 
 	// Disputed reports whether what the read showed speaks against its being the
 	// record's customer, though it carries Key. Package match has the rules.
@@ -208,7 +208,7 @@ type Index struct {
 // because each has its own bytes or its own effect.
 type Attempt struct {
 	Seq      int64            // of the newest sending; names the attempt
-	Over     int64            // ticket at which its time was found to be over: it cannot arrive any more, and any read that begins from then on shows what it did; 0 before that
+	Over     int64            // ticket at which its time was over: it can no longer arrive, and every later read shows its effect; 0 before that
 	Action   connector.Action // create, update or link
 	Customer string           // that it goes to; "" for a create
 	Hash     string           // of the rendered customer that its bytes carry
@@ -272,7 +272,7 @@ type Words struct {
 // clock was ahead, requests may have left without a trace. A restore counts as one more attempt, known only
 // by its time.
 type Doubt struct {
-	Since int64 // ticket at which this was noted; what has a lower one is from before; 0 for never
+	Since int64 // ticket of this note; lower tickets are from before; 0 for never
 	Over  int64 // ticket at which the time of everything sent before was over; 0 while it is not
 }
 

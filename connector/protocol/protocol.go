@@ -23,7 +23,7 @@ const (
 	Adopt        Do = "adopt"     // link the customer that was read
 	Update       Do = "update"    // merge into what was read, freeze, send
 	AskLink      Do = "ask"       // for a signing link
-	Unlink       Do = "unlink"    // take the key off the customer, put back what is to be, and let it go when a read shows that
+	Unlink       Do = "unlink"    // remove the key from the customer, restore its values, and unlink it when a read confirms that
 	Approval     Do = "approval"  // wait for the plan to be approved
 )
 

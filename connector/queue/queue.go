@@ -79,7 +79,7 @@ type Config struct {
 	Presence func() Presence // what the node says of itself; nil for one without a name
 
 	Report func(account int64, e worker.Event) // is told of every outcome, by several goroutines at once; nil for nobody
-	Log    func(text string)                   // is told what the queue could not do, and nothing of what its jobs are about; nil for nobody
+	Log    func(text string)                   // receives the queue's failures, without the contents of its jobs; may be nil
 
 	pace pace // what tests hasten; zero for the product's
 }
@@ -100,9 +100,9 @@ const (
 
 	tickEvery   = 10 * time.Second
 	tickTime    = time.Minute
-	rescueAfter = 6 * time.Minute  // longer than a slice: a job that hangs for so long on a node that is there begins anew
+	rescueAfter = 6 * time.Minute  // longer than a slice: a job hanging that long on a living node begins anew
 	drainAgain  = 10 * time.Second // a drain that failed
-	keep        = time.Hour        // of jobs that are over: what they did stands elsewhere
+	keep        = time.Hour        // of finished jobs: their results are stored elsewhere
 	stopWithin  = 20 * time.Second
 	deadAfter   = 90 * time.Second
 	attempts    = 5 // nodes that may be lost under a job before it waits for its next time; nothing else counts

@@ -207,7 +207,7 @@ func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 	if err != nil || may.Holders > 1 {
 		return err
 	}
-	if p.Moves.Value != "" { // what the plan told of the key that it is to carry stands
+	if p.Moves.Value != "" { // the plan's finding about its new key stays
 		if holders, err := tx.KeyCount(p.Moves); err != nil || holders > 0 {
 			return err
 		}

@@ -26,7 +26,7 @@ import (
 const (
 	maxPasses   = 6 // list passes that Believe makes before it gives up
 	maxFailures = 5 // customers in a row that may fail to be read before the service counts as down
-	enough      = 3 // customers that exist and are not listed, or are listed without what they hold, after which a list is known for what it is
+	enough      = 3 // the number of existing customers unlisted, or listed without their data, that disproves a list
 )
 
 // ErrListChanges means the list of customers changed with every pass, so it proves no key's absence.
@@ -52,9 +52,9 @@ func (e *QuarantineError) Error() string {
 // ShortListError means a complete list lacks customers known before, so it proves nothing.
 type ShortListError struct {
 	Listed  int  // customers that it shows
-	Lacking int  // customers that it lacks: linked ones when Limit is passed, otherwise ones that exist
+	Lacking int  // the missing customers: linked ones when Limit is passed, otherwise existing ones
 	Linked  int  // linked customers
-	Limit   int  // how many of them it may lack; 0 when that is not what was passed
+	Limit   int  // how many of them may be missing; 0 if another limit was passed
 	Exist   bool // some that it lacks were read by themselves, so the list is wrong and not the customers gone
 }
 

@@ -45,7 +45,7 @@ type PassResult struct {
 
 	list   *state.Listing
 	pairs  bool  // some customer was listed with externalData, so that the list does show it
-	unread error // customers of ours that the list shows otherwise than they are known, and that could not be read
+	unread error // customers of ours listed with unexpected values that could not be read
 }
 
 // Pass reads the whole list of customers once and observes each of them. Only a pass without an error is recorded as

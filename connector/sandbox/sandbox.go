@@ -22,7 +22,7 @@ type Options struct {
 	ClientID     string           // "" is sandbox
 	ClientSecret connector.Secret // blank is sandbox-secret
 	PublicURL    string           // where browsers reach the sandbox, for signing links; "" is http://localhost
-	Hosts        []string         // further names that it answers to, beside that of PublicURL, localhost and addresses
+	Hosts        []string         // further host names, besides PublicURL's, localhost and addresses
 	Now          func() time.Time // nil is time.Now
 	Seed         uint64           // of ids, tokens, secrets and chance
 	TokenLife    time.Duration    // of access tokens; 0 is an hour

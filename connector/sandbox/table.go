@@ -18,7 +18,7 @@ type Switch struct {
 	Name    string // as in the yaml tags, list.sort for Sort of List
 	Group   string
 	Allowed []string // the words or numbers it can hold, the default first; none where Form says
-	Form    string   // what it holds where no words are listed
+	Form    string   // its type if no words are listed
 	Default string   // of the profile standard
 	Means   string
 

@@ -36,7 +36,7 @@ func NewHTTPServer(h http.Handler) *http.Server {
 // ArriveWithin gives each request to srv so long to arrive whole, before it serves.
 func ArriveWithin(srv *http.Server, d time.Duration) {
 	srv.ReadHeaderTimeout, srv.ReadTimeout = min(srv.ReadHeaderTimeout, d), d
-	srv.WriteTimeout = d + storeWait + 2*state.BusyTimeout // what arrived last has its turn, behind one who had to wait, too
+	srv.WriteTimeout = d + storeWait + 2*state.BusyTimeout // the last arrival gets its turn, too, after a waiting one
 }
 
 // Serve is Connections.Serve with the usual number of connections.

@@ -52,7 +52,7 @@ type Config struct {
 	Ledger *state.Ledger
 	Keys   Keys                                // what a delivery is held against; there is no endpoint without a verifier
 	Renew  func(context.Context) (Keys, error) // reads Keys anew, where they may change while it serves; nil for never
-	Events billing.EventPaths                  // where a delivery says what it is about
+	Events billing.EventPaths                  // the paths to a delivery's contents
 	Path   string                              // of the webhook, for example /webhooks/billing
 
 	MaxBody        int            // bytes of a delivery; more are answered with 413; default 256 KiB
@@ -74,7 +74,7 @@ type Keys struct {
 	Verifier *billing.Verifier
 	Delivery billing.DeliveryKey // what each delivery carries beside its signature
 	Until    time.Time           // when one of them is accepted no more; zero while all are
-	Unknown  bool                // the service may sign with a secret that is not among them, and that nobody here knows yet
+	Unknown  bool                // the service may sign with another secret, not known here yet
 }
 
 // Outcome says how one request to the webhook ended.
@@ -132,7 +132,7 @@ type Server struct {
 	keys     atomic.Pointer[Keys]
 	renewing sync.Mutex // held while the keys are read anew
 
-	looking singleflight.Group // has one look at the ledger under way, which alone uses what follows
+	looking singleflight.Group // serialises checks of the ledger; they alone use the fields below
 	looked  time.Time
 	ready   readiness
 }

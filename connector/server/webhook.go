@@ -26,7 +26,7 @@ import (
 const (
 	maxBody    = 256 << 10 // unless Config says otherwise
 	smallBody  = 32 << 10  // bytes that every request may hold; a delivery has a few hundred
-	maxLarge   = 64        // bodies above that which are held at a time
+	maxLarge   = 64        // bodies above that in memory at a time
 	largeBytes = maxLarge * maxBody
 	largeWait  = 2 * time.Second  // how long a large body waits to be one of them
 	maxName    = 200              // bytes of an id or a type; what is longer is no name

@@ -20,8 +20,8 @@ const (
 	undoubled = "undoubled" // of the customers with a doubled key some are deleted, or all
 	leaves    = "all leave" // the record of a doubled key leaves with them, and another takes its key
 	moves     = "moves"     // a record is renumbered, or leaves and comes back as another one, and a person says that its customer is to carry the new key
-	parts     = "parts"     // a person says that a record's customer is not its own, takes that back, says who it is, or wants an update undone
-	givesUp   = "gives up"  // a person says that a record is not to be connected, or takes that back
+	parts     = "parts"     // a person unlinks a record, takes that back, links it, or undoes an update
+	givesUp   = "gives up"  // a person gives a record up, or takes that back
 	passedOn  = "passed on" // a record leaves whose create is under way, doubled meanwhile or not, and another takes its key
 )
 

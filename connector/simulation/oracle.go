@@ -104,7 +104,7 @@ type passSeen struct {
 	number int
 	p      *process
 	began  time.Time
-	skew   time.Duration // of the clock that noted it: a clock that was ahead makes it seem younger
+	skew   time.Duration // by its clock: a clock ahead makes it seem younger
 	keys   map[string]string
 	ids    string
 	lied   bool     // it was shown less than the truth
@@ -678,7 +678,7 @@ func (o *oracle) answered(c call, f fault, status int, body []byte, whole bool) 
 		o.hide(textOf(body, "access_token"))
 	case "create":
 		if ok {
-			o.readAt[textOf(body, "id")] = time.Now() // what it holds is what was sent
+			o.readAt[textOf(body, "id")] = time.Now() // it holds the sent values
 		}
 		if f == faultLostRequest || f == faultLate {
 			o.judgeCreate(c) // it never came by the service, or will as a late one
@@ -870,7 +870,7 @@ func (o *oracle) judgeTold(p *process, b *books, record connector.Record, any bo
 	}
 	var told []connector.Reason
 	for _, row := range shown {
-		if !strings.HasPrefix(row.Detail, "While the customer was being updated") { // which happened once, and follows from nothing that is now
+		if !strings.HasPrefix(row.Detail, "While the customer was being updated") { // a past event; the present facts do not show it
 			told = append(told, connector.Reason(row.Reason))
 		}
 	}

@@ -29,7 +29,7 @@ type plan struct {
 	adopt     syncer.Adoption
 	weather   weather
 	weights   map[string]float64    // of the steps
-	rate      float64               // requests a second that a process may send; 0 for no limit, which seeds have, because pages that wait for their turn have no order
+	rate      float64               // a process's requests per second; 0 for no limit. Seeds have none, because waiting pages have no order
 	doubles   float64               // chance that the network delivers a request twice
 	deaf      bool                  // no webhook ever arrives, healed or not
 	outages   map[int]time.Duration // by step: for how long nothing gets through to the service

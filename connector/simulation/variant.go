@@ -33,7 +33,7 @@ type variant struct {
 	seeds        int      // within how many it must be caught; variantSeeds when 0
 	hurried      bool     // no quarantine after a restore
 	sweepless    bool     // nobody looks for what no webhook told
-	troubles     []string // that its seeds draw, whatever others draw
+	troubles     []string // always drawn by its seeds
 	amends       bool     // its seeds have them
 	trigger      string   // of SQL, in the ledger: what it notes, it notes wrongly
 }

@@ -92,7 +92,7 @@ type world struct {
 	carried  int             // how often the ledger was
 	held     map[string]*int // see hold
 	added    int             // a number for whatever is new
-	epoch    int             // counts disturbances, so that a run can tell that it had none
+	epoch    int             // counts disturbances, so a run can detect that it had none
 
 	order  sync.Mutex // see fence
 	mu     sync.Mutex

@@ -159,7 +159,7 @@ type Standing struct {
 	Cure     string    `json:"cure"`
 	Note     string    `json:"note,omitempty"` // what else is to be known
 
-	Reason connector.Reason `json:"-"` // by which it stands there, where it is one that people are told
+	Reason connector.Reason `json:"-"` // the reason of the class, if it is a finding
 
 	Late    bool `json:"late,omitempty"`    // it takes longer than it should
 	Dormant bool `json:"dormant,omitempty"` // active for so long without news that a bank may drop the instruction

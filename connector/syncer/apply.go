@@ -23,7 +23,7 @@ import (
 const (
 	applyPage     = 256  // changes read from the ledger at a time
 	resumeMost    = 4096 // changes without an answer that one run takes up
-	maxAlike      = 5    // refusals alike in a row, of requests that say nothing wrong, after which a walk stops
+	maxAlike      = 5    // equal refusals in a row of valid requests, after which a walk stops
 	maxSilence    = 5    // calls in a row without an answer after which a walk stops
 	quickReplays  = 5    // attempts of a create that follow each other within state.Arrival
 	maxReplays    = 10   // attempts of a create before a person is asked
@@ -79,7 +79,7 @@ func (r *run) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.readBack(ctx, outlived); err != nil { // it shows what became of updates that can arrive no more
+	if err := r.readBack(ctx, outlived); err != nil { // it shows the results of expired updates
 		return err
 	}
 	return r.walk(ctx, walk{stage: "links", lane: state.LaneMandate, do: r.applyLink})
@@ -106,7 +106,7 @@ func (r *run) lookBeforeReplay(ctx context.Context) error {
 type walk struct {
 	stage   string // for progress
 	lane    string
-	pending bool // planned ones that were approved; otherwise those that wait for an answer
+	pending bool // approved planned ones; otherwise those without an answer
 	do      func(context.Context, state.Change) error
 }
 
@@ -440,7 +440,7 @@ func (r *run) adoptsAsShown(ctx context.Context, c state.Change, fetched connect
 		return false, err
 	}
 	as, err := r.asShown(c, fetched, base, false)
-	return as || err != nil, nil // what cannot be compared cannot be merged, which merge says
+	return as || err != nil, nil // an incomparable value cannot be merged; merge reports it
 }
 
 // take links a payer to a customer just read with its key, and reports whether it could. Otherwise it closes the
@@ -545,7 +545,7 @@ func (r *run) mergeAsShown(ctx context.Context, c state.Change, fetched connecto
 				return err
 			}
 		}
-		if as, err := r.asShown(c, fetched, base, holds != "" && holds == c.Payer.AppliedHash); err == nil && !as { // what cannot be compared cannot be merged, which merge says
+		if as, err := r.asShown(c, fetched, base, holds != "" && holds == c.Payer.AppliedHash); err == nil && !as { // an incomparable value cannot be merged; merge reports it
 			return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 		}
 	}

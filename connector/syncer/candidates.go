@@ -21,7 +21,7 @@ type matching struct {
 	*Syncer
 	conn      Connection
 	decided   map[string]bool          // records that a person has decided on
-	rejected  map[[2]string]bool       // a record and a customer of which a person has said that they are two
+	rejected  map[[2]string]bool       // a record and a customer rejected as a pair by a person
 	promised  map[string]string        // record for which a customer was accepted, by customer
 	keyNames  map[string]bool          // names of our keys
 	unclaimed map[string]connector.Key // key that a customer carries and no record has, by customer

@@ -34,7 +34,7 @@ type Drift struct {
 	Payer  state.Payer
 	Fields []connector.FieldChange // From is what the customer holds, To is ours
 
-	places map[string]string  // of the fields in what is wanted, which leaves out what was accepted as taken away
+	places map[string]string  // of the wanted fields, without accepted removals
 	mapped connector.Customer // what the mapping makes of the record
 	own    []string           // parts that the mapping owns
 	seen   sight

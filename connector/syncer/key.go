@@ -18,19 +18,19 @@ type keyKnown struct {
 	key      connector.Key
 	rival    string                 // record that has the same key
 	holders  []string               // customers that carry the key
-	other    string                 // record that the customer with the key, or one that had it, is linked to
+	other    string                 // the record linked to the customer with the key, or to a former one
 	sender   string                 // record whose create with the key may still arrive
-	over     int64                  // ticket at which the newest create with the key could arrive no more; 0 before that
+	over     int64                  // ticket at which the newest create with the key expired; 0 before that
 	sent     int64                  // ticket of the newest sending of the payer's own create without an answer
 	until    time.Time              // when the newest create with the key can arrive no more; zero when none can arrive now
 	open     bool                   // it may still arrive, or nobody has looked what became of it
 	alike    []state.MatchCandidate // customers that the record may be, the best first
 	twins    state.Twins            // payers of ours that the record may be
 	word     state.Accepted         // whom a person has said the record to be
-	byWord   bool                   // that customer stands for one that carries the key
+	byWord   bool                   // that customer counts as one with the key
 	rejected bool                   // a person has said that the holder is not the record's
 	unscoped bool                   // the holder carries the key without its scope
-	against  []string               // in what the customer with the key differs from the record, when that speaks against it
+	against  []string               // the differences between the customer with the key and the record, if they speak against it
 }
 
 // gatherKey gathers the facts about the key of a payer without a customer. record is its record, known the other facts

@@ -19,7 +19,7 @@ var ErrNotSent = errors.New("the record that is to have the customer is left out
 // Move gives a customer a new key because its record was renumbered or replaced by another record.
 type Move struct {
 	From     state.Payer             // the payer that has the customer
-	Record   state.RecordID          // the record whose it is to be; From's own when that was renumbered
+	Record   state.RecordID          // the new record; From's own if that was renumbered
 	Key      connector.Key           // the key that the customer comes to carry
 	Diff     []connector.FieldChange // what the next plan would change on it
 	Mandate  connector.MandateStatus // of the mandate that stays with it; "" for none

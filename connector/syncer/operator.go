@@ -216,7 +216,7 @@ var ErrNoHolder = errors.New("no single customer that is nobody's carries the re
 type Holder struct {
 	Payer    state.Payer
 	Customer string                   // its id
-	Against  []string                 // in what the two differ, when that speaks against its being the record's
+	Against  []string                 // the differences that speak against the match
 	Diff     []connector.FieldChange  // what an adoption would change
 	Have     connector.RemoteCustomer // as it was read
 }

@@ -287,8 +287,8 @@ type subject struct {
 	state.Candidate
 
 	made     rendered
-	like     *state.Likeness // what the payer may be known by; nil where that is not kept
-	seen     *sight          // a read of the customer that it would adopt or update; nil where there was none
+	like     *state.Likeness // the payer's traits; nil if not stored
+	seen     *sight          // a read of the customer to link or update; nil if there was none
 	stranger bool            // nobody is known who it may be: see state.Ledger.Strangers
 }
 
@@ -499,7 +499,7 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 		return d, err
 	}
 	d.Contested = other != ""
-	if p.Seen { // how it stands follows from the same facts as what is told: who doubled its key may have lost it
+	if p.Seen { // the state follows from the same facts as the finding: a doubled key may be gone
 		d.LinkState = protocol.LinkState(f)
 	}
 	f.Look.Now, f.Look.Seq = true, math.MaxInt64 // it is read right before

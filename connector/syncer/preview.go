@@ -116,7 +116,7 @@ type CustomerPreview struct {
 	Link      bool                    `json:"link"` // a signing link would be asked for
 	Reason    connector.Reason        `json:"reason,omitempty"`
 	Detail    string                  `json:"detail,omitempty"`
-	Also      connector.Reason        `json:"also,omitempty"`       // what is the matter with its customer, where Reason is about the record
+	Also      connector.Reason        `json:"also,omitempty"`       // the problem of its customer, if Reason is about the record
 	OfMandate connector.Reason        `json:"of_mandate,omitempty"` // what a person should know of its mandate
 	Diff      []connector.FieldChange `json:"diff,omitempty"`
 }

@@ -69,7 +69,7 @@ func (r *run) reading(ctx context.Context, full bool) (state.Reading, error) {
 	mark := ""
 	if source, tells := r.conn.Source.(accounting.Marker); tells && full && r.conn.Info.Snapshot {
 		if told, err := source.Mark(ctx); err == nil && told != "" {
-			mark = fmt.Sprintf("%q %q", told, r.conn.Info.Written) // which is taken out of what it gives
+			mark = fmt.Sprintf("%q %q", told, r.conn.Info.Written) // removed from its records
 		}
 	}
 	return r.Ledger.Reading(ctx, r.id, r.conn.Name, mark, r.conn.Mapping.Version())
@@ -194,7 +194,7 @@ func (r *run) savePage(ctx context.Context, records []connector.Record) error {
 	}
 	if len(r.conn.Info.Written) > 0 {
 		records = slices.Clone(records)
-		for i := range records { // so that what we wrote ourselves is no change
+		for i := range records { // so our own writes are no changes
 			records[i] = records[i].Without(r.conn.Info.Written)
 		}
 	}

@@ -30,7 +30,7 @@ func (r *run) resumeUpdate(ctx context.Context, c state.Change, fetched connecto
 	}
 	before, errBefore := r.Billing.MergeDiff(connector.RemoteCustomer{ID: fetched.ID, Raw: c.PreImage}, base, c.Wanted, own)
 	now, errNow := r.Billing.MergeDiff(fetched, base, c.Wanted, own)
-	if errBefore != nil || errNow != nil || sameEffect(before, now) { // what cannot be compared cannot be merged, which merge says
+	if errBefore != nil || errNow != nil || sameEffect(before, now) { // an incomparable value cannot be merged; merge reports it
 		return r.merge(ctx, c, fetched)
 	}
 	return r.closeOverwritten(ctx, c, fetched, nil, fmt.Sprintf("The answer to the last update was lost. By now the customer shows neither what was there before it nor what was sent: %s. "+

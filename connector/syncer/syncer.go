@@ -82,7 +82,7 @@ type Settings struct {
 	Workers     int                               // changes worked on at a time; the transport limits what is in flight
 	Configured  map[string]string                 // the organisation that the configuration names for each connection, "" for none; nil where nothing is known
 	Guards      Guards                            // limits above which a plan waits for approval
-	Adopt       Adoption                          // what to do about customers that look alike
+	Adopt       Adoption                          // the treatment of similar customers
 	ProbeAfter  time.Duration                     // how long a list that this very run has read is looked at no more before a create; default 15 min
 	Overlap     time.Duration                     // how far a reading position is set back; default 5 min (accounting/README.md)
 	SameMandate bool                              // asking for a link again gives the same mandate while it waits for a signature, so a lost link is fetched again
@@ -114,7 +114,7 @@ type Syncer struct {
 	Ledger     *state.Ledger
 	Billing    Billing
 	Reconciler *reconcile.Reconciler
-	Account    state.Account // the account that Billing reaches, which has been seen to be the ledger's
+	Account    state.Account // Billing's account, proved to be the ledger's
 	Settings   Settings
 }
 
@@ -122,12 +122,12 @@ type Syncer struct {
 type Options struct {
 	Kind     connector.RunKind
 	Trigger  string                                      // manual, schedule or catch_up
-	Actor    string                                      // who or what started it, for the audit log
+	Actor    string                                      // the starting person or process, for the audit log
 	Holder   string                                      // the process, for people who meet its lease
 	Approve  func(state.Plan) (approved bool, err error) // asked about a plan above the limits; nil leaves it waiting
 	Opened   func(run int64)                             // told the run's number before anything is done; nil for nobody
 	Progress func(Progress)                              // told how far the run is; nil for nobody
-	Decided  func(run int64, d state.Decision)           // told what was decided of each record that was planned; nil for nobody
+	Decided  func(run int64, d state.Decision)           // receives the decision on each planned record; may be nil
 	Failed   func(FailedChange)                          // told of each change that failed, by several goroutines at once; nil for nobody
 	Only     string                                      // the source id of the one record of which planned changes are sent; "" for all
 }
@@ -154,12 +154,12 @@ type Result struct {
 	Kind       connector.RunKind    `json:"kind"`
 	Outcome    connector.RunOutcome `json:"outcome"`
 	Counts     state.Counts         `json:"counts"`
-	Attention  int                  `json:"attention"` // records of the connection that need a person, each run until that is settled
+	Attention  int                  `json:"attention"` // the connection's records with findings, in each run until they are settled
 	News       bool                 `json:"news"`      // it has something to tell that the run before it had not
 	Plan       *state.Plan          `json:"plan,omitempty"`
 	Proof      connector.Proof      `json:"proof,omitzero"`    // of the read of the source; zero when it was not complete
-	RetryAt    time.Time            `json:"retry_at,omitzero"` // when a run that was throttled, or leaves payers that wait, may go on
-	Note       string               `json:"note,omitempty"`    // what a person should know of a run that went to its end
+	RetryAt    time.Time            `json:"retry_at,omitzero"` // when a throttled run, or one with waiting payers, may continue
+	Note       string               `json:"note,omitempty"`    // notes for a person on a finished run
 	Left       string               `json:"left,omitempty"`    // what an incomplete run without an error left undone, in words
 	Problem    string               `json:"problem,omitempty"` // Err in words
 	Reason     string               `json:"reason,omitempty"`  // why it is incomplete, in the words of log and status; "" for another outcome
@@ -199,7 +199,7 @@ type run struct {
 	lease     *connector.Lease
 	met       *connector.IDs // of the source; nil once it was read whole, for all that the ledger says it gave
 	plan      *state.Plan
-	listed    time.Time       // when the newest list pass began that this run made and that is proof; zero for none
+	listed    time.Time       // the begin of this run's newest list pass that is proof; zero for none
 	believed  atomic.Int64    // since which ticket the index is believed; 0 for not at all
 	probe     bool            // the index is old: search for a customer once more before it is created
 	linkOnly  bool            // customers are linked, and neither created nor changed
@@ -222,7 +222,7 @@ type run struct {
 	looked    bool           // the list was read since creates without an answer were sent
 	believing sync.Mutex     // held while the list is read until it is believed
 	mu        sync.Mutex     // guards made and waits
-	waits     time.Time      // earliest time at which a payer that waits is gone on with; zero when none waits for a time
+	waits     time.Time      // the earliest time to continue with a waiting payer; zero if none waits for a time
 	made      *connector.IDs // source ids of payers whose customer this run created
 }
 

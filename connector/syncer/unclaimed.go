@@ -21,7 +21,7 @@ func (s *Syncer) noteUnclaimed(ctx context.Context, conn Connection, whole bool)
 			return err
 		}
 	}
-	if !whole { // of books that were never read whole, those that may be free are counted, and nothing else
+	if !whole { // for a connection never read whole, only possibly free customers are counted
 		last, err := s.Ledger.LastFullRead(ctx, conn.Name)
 		if err != nil {
 			return err

@@ -173,10 +173,10 @@ func (r *run) letGo(ctx context.Context, c state.Change, f protocol.Facts) error
 type Unlink struct {
 	Payer   state.Payer
 	Diff    []connector.FieldChange // what the customer shows now, and would show
-	Kept    []string                // paths that somebody else has changed since, which stay as they are
+	Kept    []string                // paths changed by others since; they stay
 	Mandate connector.MandateStatus // of the mandate that stays with it; "" for none
 	Missing bool                    // the service says that it does not exist any more
-	From    int64                   // the change from which on what was written is taken back; 0 for the key alone
+	From    int64                   // the first change to take back; 0 for the key alone
 }
 
 // UnlinkOf reads a payer's customer and returns the effect of unlinking it. from is the change of its adoption: all

@@ -48,12 +48,12 @@ type Options struct {
 	MaxBody       int64                       // bytes of an answer; one more is an error; 8 MiB
 	Retries       int                         // attempts after the first; 3, negative for none
 	RatePerSecond float64                     // attempts per second, halved by each 429 and regained with success; 0 for no limit
-	Shared        func(context.Context) error // waits for a turn of a pace that several processes share, after that of RatePerSecond; nil for none
+	Shared        func(context.Context) error // waits for a turn shared by several processes, after RatePerSecond's; may be nil
 	MaxInFlight   int                         // attempts at a time, fewer while answers slow down; 8
 	MaxRetryAfter time.Duration               // the longest Retry-After that is slept; above it the answer is returned; 15 min
 	Reach         connector.Reach             // which addresses are connected to; the proxy is one in any case
 	Proxy         *url.URL                    // what stands between, an http, https or socks5 address, see ProxyFor; nil for nothing
-	Roots         *x509.CertPool              // whose certificates are believed; nil for those that the system trusts
+	Roots         *x509.CertPool              // the trusted certificates; nil for the system's
 	Now           func() time.Time            // what Retry-After dates are compared with; time.Now
 	Rand          *rand.Rand                  // source of jitter; randomly seeded
 	Logger        *logrus.Entry               // attempts at debug level, the circuit at warning level; nil for silence

@@ -106,7 +106,7 @@ type Worker struct {
 	beat   atomic.Pointer[time.Time] // when the clock last answered; nil while it does not run
 
 	mu    sync.Mutex
-	jobs  map[string]*job // every one there ever was, so that one that comes back is not at work twice
+	jobs  map[string]*job // every job ever seen, so a returning one never runs twice
 	ctx   context.Context // of Run; nil while it does not run
 	clock *cron.Cron
 	asked sync.WaitGroup // what people have asked for and is at work

@@ -85,7 +85,7 @@ const (
 	alwaysLet    = 5                // so many writes never wait, once a setup was approved
 	neverLet     = 50               // more always do
 	letPercent   = 2                // and more than so many of the payers
-	refusedAgain = 24 * time.Hour   // after which what was refused is tried again
+	refusedAgain = 24 * time.Hour   // the pause before a refused write is tried again
 	longestWait  = 6 * time.Hour    // between two attempts to tell a system that cannot be read
 	tellLimit    = 10               // refusals one after the other that end a run
 )

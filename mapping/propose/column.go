@@ -17,16 +17,16 @@ type column struct {
 	name    string
 	at      int               // its place in a row
 	words   string            // its heading in plain words, without legend
-	legend  map[string]string // what the heading says that values stand for
+	legend  map[string]string // the heading's meanings of values
 	used    bool              // a rule reads it
 	noFalse bool              // its cells with False are blank
-	meant   *meaning          // what it holds, where the program that wrote it is known
+	meant   *meaning          // its content, if its program is known
 	rank    int               // of its meaning among those of the program
 
 	rows    int
 	filled  int
 	times   map[string]int // how often each value stands there, without spaces around it and in small letters
-	spoilt  int            // values that a spreadsheet has changed, which are not counted as others are
+	spoilt  int            // values changed by a spreadsheet, not counted among the others
 	emails  int            // cells with an e-mail address in them
 	numbers int            // cells that are phone numbers by their form
 	plus    int            // of these, with a country code

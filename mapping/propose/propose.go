@@ -34,7 +34,7 @@ type Table struct {
 
 // Proposal is a mapping with the reasons for it.
 type Proposal struct {
-	ID        []string   `json:"id"`        // the columns that identify a customer; none where Refused says why
+	ID        []string   `json:"id"`        // the columns that identify a customer; none if Refused gives a reason
 	Rules     []Rule     `json:"rules"`     // in the order of the file
 	Left      []Note     `json:"left"`      // columns that no rule reads
 	Refused   []Note     `json:"refused"`   // columns that one might take for the id, likeliest first
@@ -42,7 +42,7 @@ type Proposal struct {
 	Questions []Question `json:"questions"` // what was not sure
 	// Recognised is the program that wrote the table; nil if unknown.
 	Recognised *Recognised `json:"recognised"`
-	First      int         `json:"-"` // the rows that it goes by, where the export has more; 0 for all
+	First      int         `json:"-"` // the rows used, if the export has more; 0 for all
 	Stored     bool        `json:"-"` // the rows are those of a database
 }
 
@@ -117,7 +117,7 @@ type proposing struct {
 
 	id, emails, phoneColumns []*column
 	country, postcode        *column
-	export                   *export // that it is; nil where no program is known
+	export                   *export // the recognised program's export; nil for none
 	name                     called  // what customers are called by
 
 	out Proposal

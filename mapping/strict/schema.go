@@ -36,7 +36,7 @@ func Schema[T any]() []byte {
 // schema is a Go type's JSON Schema, ready to use.
 type schema struct {
 	text     []byte
-	tree     any                // text, decoded: to look up which keys are known where
+	tree     any                // text, decoded: for looking up the known keys of a place
 	compiled *jsonschema.Schema // text, ready to validate
 	secrets  []string           // keys marked writeOnly
 }

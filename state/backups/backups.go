@@ -30,9 +30,9 @@ import (
 
 // Options say where a backup goes and how many are kept.
 type Options struct {
-	Target     string      // a folder, where it gets a name of its own, or the file to be made; a slash at its end says that it is a folder
+	Target     string      // a folder, in which it gets its own name, or the new file; a slash at the end marks a folder
 	Keep       int         // how many of the ledger are kept in that folder; 0 for all. Of a named file nothing is counted
-	Recipients []Recipient // who may read it; nobody in particular where there are none
+	Recipients []Recipient // its readers; nobody in particular if empty
 	KeyFile    string      // of the ledger
 	Now        func() time.Time
 	Watch      func(Progress)           // learns how far it is; nil for nobody

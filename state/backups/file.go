@@ -137,7 +137,7 @@ func openFile(f *os.File, identities []Identity) (*File, error) {
 	b := &File{ReaderAt: f, Size: info.Size(), Name: f.Name(), file: f}
 	intro := make([]byte, len(ageIntro))
 	if _, err := f.ReadAt(intro, 0); err != nil || string(intro) != ageIntro {
-		return b, nil // what it is instead is found out by whoever reads it
+		return b, nil // the reader determines its real kind
 	}
 	if len(identities) == 0 {
 		return nil, ErrEncrypted

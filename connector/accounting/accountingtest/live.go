@@ -109,7 +109,7 @@ func endsAtAFullDumpUnderFire(ctx context.Context, c Company) error {
 	random := rand.New(rand.NewPCG(5, 6))
 	kept, since := map[string]connector.Record{}, time.Time{}
 	for round := range 8 {
-		c.pass(17 * time.Minute) // what the overlap forgives must not hide what the walk loses
+		c.pass(17 * time.Minute) // the overlap must not hide a walk's losses
 		started := c.cursor()
 		if round < 7 {
 			c.Serve(func() { c.change(random) })

@@ -24,7 +24,7 @@ type Table struct {
 	Estimated  bool       // Rows is the database's own estimate, or a number that is exceeded
 	Unreadable string     // why it cannot be read, "" where it can
 
-	path []string // its name, with the schema where that is needed
+	path []string // its name, with the schema if necessary
 }
 
 // The bounds of a count. A larger table shows the database's estimate.

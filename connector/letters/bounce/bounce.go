@@ -88,7 +88,7 @@ type finding struct {
 	parts             int
 	action, status    string
 	messageID         string
-	reported, carried bool // the part that says what became of the message, and the message itself
+	reported, carried bool // the part with the outcome, and the message itself
 }
 
 // look reads one part, and those in it.

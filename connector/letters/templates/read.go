@@ -243,7 +243,7 @@ func (r *reader) paragraph(from, to int) (paragraph, bool) {
 func asText(tree *parse.Tree) *texttemplate.Template {
 	t, err := texttemplate.New(tree.Name).AddParseTree(tree.Name, tree)
 	if err != nil {
-		panic("templates: a tree has no name") // which is the one thing that AddParseTree refuses
+		panic("templates: a tree has no name") // AddParseTree refuses nothing else
 	}
 	return t
 }

@@ -71,7 +71,7 @@ func read(source []byte) Letter {
 func (l *Letter) readPart(kind, encoding string, body io.Reader, deep int) {
 	media, params, err := mime.ParseMediaType(kind)
 	if err != nil {
-		media = "text/plain" // what a letter is that says nothing
+		media = "text/plain" // the default type of a letter
 	}
 	if strings.HasPrefix(media, "multipart/") && deep > 0 {
 		parts := multipart.NewReader(body, params["boundary"])

@@ -44,7 +44,7 @@ func OnPostgres() bool { return *engine == "postgres" }
 var databases struct {
 	mu       sync.Mutex
 	of       map[string]string
-	files    map[string]bool   // the ledgers that are files, whatever the flag says
+	files    map[string]bool   // ledgers in files, whatever the flag
 	others   map[string]string // the addresses of those that another process made, by the ledger's path
 	made     int
 	template string // a ledger that holds nothing yet; "" while there is none

@@ -109,7 +109,7 @@ func (c *check) alertEmail(at strict.Path, e *AlertEmail) {
 func (c *check) alertWebhook(at strict.Path, w *AlertWebhook) {
 	c.webhookURL(at.Key("url"), w.URL)
 	c.resolve(at.Key("secret"), &w.Secret)
-	if c.getenv == nil || w.Secret.IsZero() { // a reference that stays, or one that was reported
+	if c.getenv == nil || w.Secret.IsZero() { // an unresolved reference, or a reported one
 		return
 	}
 	if err := webhook.CheckSecret(w.Secret.Secret); err != nil {

@@ -138,7 +138,7 @@ func logged(r rune) rune {
 
 func (m *mask) text(s string) string {
 	s = m.secrets.Load().Replace(s)
-	if strings.Contains(s, "?") { // most texts have none of what is looked for, which this sees sooner
+	if strings.Contains(s, "?") { // a fast check first: most texts contain no match
 		s = query.ReplaceAllString(s, "$1?"+masked)
 	}
 	if strings.ContainsAny(s, "@0123456789") { // all that personal matches has one of these

@@ -96,7 +96,7 @@ type Server struct {
 	Realm string           // the company's id; set before the first request
 
 	mu        sync.Mutex
-	customers []*Customer // in the order they were made, which is that of their ids
+	customers []*Customer // in the order of creation, the same as that of their ids
 	byID      map[string]*Customer
 	merged    map[string]time.Time // ids that are gone, and since when
 	falsely   []string             // ids that change data capture calls deleted, though they are there

@@ -71,7 +71,7 @@ const (
 	Admin    = "bookkeeper"
 	Password = "opens-every-test-database"
 
-	lifetime = 10 * time.Minute // after which a server stops whatever happens
+	lifetime = 10 * time.Minute // the maximum life of a server
 )
 
 // Server is one kind of server.

@@ -33,7 +33,7 @@ const (
 
 const (
 	setUp    = 3 * time.Minute  // the longest that the first database may take
-	lifetime = 10 * time.Minute // after which a server stops whatever happens
+	lifetime = 10 * time.Minute // the maximum life of a server
 	startUp  = time.Minute
 )
 
