@@ -18,8 +18,8 @@ type AskDecision string
 // The decisions.
 const (
 	AskByRule AskDecision = ""           // the mapping decides
-	Ask       AskDecision = "ask"        // ask, whatever the mapping says
-	DoNotAsk  AskDecision = "do_not_ask" // do not ask, whatever the mapping says
+	Ask       AskDecision = "ask"        // ask, regardless of the mapping
+	DoNotAsk  AskDecision = "do_not_ask" // do not ask, regardless of the mapping
 )
 
 // AskingRule names the mapping rule against asking a payer. file is the mapping's path. line is 0 for a file without

@@ -12,7 +12,7 @@ type Limits struct {
 
 // Turn is the ledger's answer to an application for one request of a budget.
 type Turn struct {
-	ID        int64     // what to end it by; 0 when nothing has to be given back
+	ID        int64     // for ending it; 0 if nothing must be returned
 	NotBefore time.Time // zero when the turn is granted, else when to ask again
-	Parked    bool      // the remote system itself, or a day's limit, asks for that wait
+	Parked    bool      // the remote system itself, or a day's limit, requires the wait
 }

@@ -343,7 +343,7 @@ type RemoteCustomer struct {
 	Phones       []string
 	Addresses    []Address
 	People       []Person          // contacts with an id; all of them if the dialect names flags
-	ExternalData map[string]string // whatever shape it came in
+	ExternalData map[string]string // in any shape
 	Mandate      *Mandate          // the latest mandate; nil when the customer has none
 	Financial    string            // the financial status in the service's word; "" where it was not given, which says nothing
 	Raw          json.RawMessage   // the object as it came, for lossless merging

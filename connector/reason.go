@@ -50,8 +50,8 @@ const (
 
 // Explanation is the text about a reason for a person.
 type Explanation struct {
-	Sentence string // what is the matter
-	Next     string // what to do about it, in short
+	Sentence string // the problem
+	Next     string // the next step, in short
 	Ways     []Way  // the commands to end it, the most usual first
 }
 
@@ -69,8 +69,8 @@ type Act string
 
 // The acts. Those of the second group take back what one of the first group noted.
 const (
-	ActAccept            Act = "accept"             // link the record to a customer that looks like it
-	ActAdopt             Act = "adopt"              // take over the customer that carries the record's key
+	ActAccept            Act = "accept"             // link the record to a similar customer
+	ActAdopt             Act = "adopt"              // link the customer with the record's key
 	ActCancel            Act = "cancel"             // cancel the mandate
 	ActClose             Act = "close"              // leave it as it is
 	ActCloseDelivery     Act = "close_delivery"     // give a webhook up
@@ -78,7 +78,7 @@ const (
 	ActForget            Act = "forget"             // the record is that of a forgotten payer
 	ActGiveUp            Act = "give_up"            // leave the record out
 	ActIgnore            Act = "ignore"             // leave parts of the customer to the billing service
-	ActLink              Act = "link"               // link the record to a customer that the person names
+	ActLink              Act = "link"               // link the record to a named customer
 	ActMerge             Act = "merge"              // the record is the same payer as another one, which stays
 	ActReject            Act = "reject"             // a customer is not the record's
 	ActRekey             Act = "rekey"              // write the record's new key on its customer
@@ -88,8 +88,8 @@ const (
 	ActRetry             Act = "retry"              // try again
 	ActSendOurs          Act = "send_ours"          // write the record's values again
 	ActSubscribe         Act = "subscribe"          // subscribe to webhooks
-	ActTakeOver          Act = "take_over"          // take over the customer of a record that left the books
-	ActTakeTheirs        Act = "take_theirs"        // keep the values that the customer holds
+	ActTakeOver          Act = "take_over"          // link the customer of a removed record
+	ActTakeTheirs        Act = "take_theirs"        // keep the customer's values
 	ActTellApart         Act = "tell_apart"         // two records are two payers
 	ActUnforget          Act = "unforget"           // the record is not that of a forgotten payer
 	ActUnlink            Act = "unlink"             // the customer is not the record's
@@ -218,10 +218,10 @@ type Who string
 
 // Who there is.
 const (
-	WhoYou      Who = "you"      // whoever looks after the payers
-	WhoBooks    Who = "books"    // whoever keeps the accounting records
+	WhoYou      Who = "you"      // the person in charge of the payers
+	WhoBooks    Who = "books"    // the people who keep the accounting records
 	WhoService  Who = "service"  // somebody at the billing service, or in it
-	WhoOperator Who = "operator" // whoever runs payersync
+	WhoOperator Who = "operator" // the operator of payersync
 	WhoNobody   Who = "nobody"   // it ends by itself
 )
 

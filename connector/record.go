@@ -12,10 +12,10 @@ import (
 // Record is one customer as an accounting system states it.
 type Record struct {
 	SourceID   string          // the system's own id, compared byte by byte; never blank
-	State      RecordState     // where the record stands in its system
+	State      RecordState     // the record's state in its system
 	MergedInto string          // source id of the survivor when State is RecordMerged
 	UpdatedAt  time.Time       // the system's time of last edit; zero when it has none
-	Data       json.RawMessage // one JSON object whose keys are the source's declared fields
+	Data       json.RawMessage // one JSON object with the source's declared fields
 	Origin     string          // where a person finds it, for example "customers.csv line 17"
 	Problem    string          // why it cannot be used, a sentence without personal values; "" when usable
 }
@@ -99,15 +99,15 @@ const (
 // Page is one piece of a source's answer, in the order the source gave it.
 type Page struct {
 	Records []Record
-	Proof   Proof // what this page adds to the proof of the whole read
+	Proof   Proof // this page's part of the proof of the whole read
 }
 
 // Proof counts the steps of a read, to tell a complete one from a lucky one. The proof of a read is the sum over its
 // pages.
 type Proof struct {
 	Pages   int `json:"pages"`   // fetched from the source
-	Repeats int `json:"repeats"` // records that a pass met again: edits under the read, or overlapping pages
-	Passes  int `json:"passes"`  // begun; two or more where a source is read until two passes agree
+	Repeats int `json:"repeats"` // repeated records in a pass: edits during the read, or overlapping pages
+	Passes  int `json:"passes"`  // begun passes; two or more if a source is read until two passes agree
 }
 
 // Plus returns the sum of two proofs.
@@ -122,8 +122,8 @@ type SourceInfo struct {
 	TenantName   string  // its name, for people
 	Organisation string  // what the configuration calls it; "" for Tenant
 	Snapshot     bool    // each read is complete, without ids of removed records
-	Partial      bool    // a read of everything leaves out records that it gives when they change
-	Fields       []Field // what Record.Data may hold
+	Partial      bool    // a full read omits some records, but a read of changes returns them
+	Fields       []Field // the possible fields of Record.Data
 
 	// Written are the fields we write back into the accounting system, and those that change with them. It is
 	// taken out of a record when it is read, and no mapping may read it.

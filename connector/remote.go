@@ -11,7 +11,7 @@ type Fault string
 
 // The faults. Only FaultUnknown leaves open whether the call had an effect.
 const (
-	FaultRejected     Fault = "rejected"     // refused for what it says; nothing was changed; sending it again is pointless
+	FaultRejected     Fault = "rejected"     // refused because of its content; nothing was changed; sending it again is pointless
 	FaultNotFound     Fault = "not_found"    // no such object; nothing was changed
 	FaultUnauthorized Fault = "unauthorized" // the credentials were refused, also after one renewal; nothing was changed
 	FaultThrottled    Fault = "throttled"    // too many requests; nothing was changed; try again at RetryAt
@@ -31,11 +31,11 @@ var ErrWrongWay = errors.New("no request of this form is taken")
 // only by its code, and by the explanation of a refused request without personal data.
 type RemoteError struct {
 	Op      string    // what was being done, for example "create customer"
-	Fault   Fault     // what it means for the caller
+	Fault   Fault     // its meaning for the caller
 	Status  int       // HTTP status; 0 when there was no answer
 	RetryAt time.Time // earliest time to try again; zero when the remote named none
 	Detail  string    // why, in plain words
-	Err     error     // the cause, if there is one that helps
+	Err     error     // the cause, if it helps
 }
 
 // Error returns the failure in one line.

@@ -26,7 +26,7 @@ func (s MandateStatus) Standing() (Standing, bool) {
 		return StandingNone, true
 	case MandateCreated:
 		return StandingAsked, true
-	case MandatePending, MandateMigrating: // the payer has done what there is to do
+	case MandatePending, MandateMigrating: // the payer has nothing left to do
 		return StandingSigned, true
 	case MandateActive:
 		return StandingActive, true
@@ -45,14 +45,14 @@ type Write struct {
 	BillingID  string
 	MandateID  string
 	From, To   Standing
-	Field      WrittenField // the field as it was read right before; its zero value where it cannot be read
-	Value      string       // what it is to hold
+	Field      WrittenField // the field's value right before; its zero value if unreadable
+	Value      string       // the new value
 }
 
 // WrittenField is what the field holds.
 type WrittenField struct {
 	Value   string // as the writer of that system spells it; "" for nothing
-	Version string // of the record, where the system wants it back
+	Version string // of the record, if the system requires it
 	Closed  string // why nobody can write to the record, as the end of a sentence; "" when one can
 }
 

@@ -13,7 +13,7 @@ import (
 // PastChange is one change of a payer, with any result.
 type PastChange struct {
 	ID        int64                   `json:"change_id"`
-	RunID     int64                   `json:"run_id"`            // the run that touched it last
+	RunID     int64                   `json:"run_id"`            // the last run with it
 	Plan      int64                   `json:"plan_id,omitempty"` // the plan that listed it last; 0 for none
 	Action    connector.Action        `json:"action"`
 	State     connector.ChangeState   `json:"state"`

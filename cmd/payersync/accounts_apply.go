@@ -67,14 +67,14 @@ sealing key that the ledger's file had. Any other gets a key of its own.`,
 type accountFileChange struct {
 	Name   string `json:"name"`
 	Change string `json:"change"`         // added, changed or removed
-	Diff   string `json:"diff,omitempty"` // left out where the file may hold a secret
+	Diff   string `json:"diff,omitempty"` // omitted if the file may hold a secret
 }
 
 // accountChange is what `accounts apply --output json` prints for an account.
 type accountChange struct {
 	Account string              `json:"account"`
 	New     bool                `json:"new"`
-	Version int64               `json:"version"` // that it has now
+	Version int64               `json:"version"` // the present version
 	Files   []accountFileChange `json:"files"`
 	Applied bool                `json:"applied"`
 

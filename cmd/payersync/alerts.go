@@ -359,7 +359,7 @@ func (a *app) teller(cfg *config.Config, s *session.Session) (*alarm.Teller, fun
 }
 
 const (
-	alarmsEvery = time.Minute     // how often serve looks what is the matter
+	alarmsEvery = time.Minute     // the time between checks for alarms
 	alarmsAfter = 3 * time.Second // how soon after a job has ended; others end with it
 )
 
@@ -367,24 +367,24 @@ const (
 type alarms struct {
 	svc    *service
 	ended  chan struct{} // a job has ended
-	of     *installation // that the teller is of
+	of     *installation // the teller's installation
 	teller *alarm.Teller // the same for all configurations: it remembers what no ledger could
 	done   func()
 	failed string // why the last look failed, as it was logged
 
 	from  time.Time                              // since when jobs are run; zero for the time when a configuration came in force
 	skip  func() bool                            // whether nothing can be news; nil for never
-	begin func()                                 // is told that a look begins; nil for nobody
+	begin func()                                 // called when a check begins; may be nil
 	keep  func(ctx context.Context, l alarmLook) // is told of each look; nil for nobody
 	mu    sync.Mutex                             // held during a look
-	last  []condition.Condition                  // what the look found; nil before it did
+	last  []condition.Condition                  // the findings of the last check; nil before it
 }
 
 // alarmLook is what a look found.
 type alarmLook struct {
 	began time.Time
 	found []condition.Condition
-	next  time.Time // when the next is due for what waits to be told; zero for nothing
+	next  time.Time // the next due time of waiting alarms; zero for none
 }
 
 func newAlarms(svc *service) *alarms {

@@ -158,8 +158,8 @@ func touches(path, field string) bool {
 // choice is what a part of a plan comes to.
 type choice struct {
 	ids    []int64
-	met    map[string]bool // records and fields of the part that some change has
-	fields map[string]bool // of customers that exist, without their places in lists
+	met    map[string]bool // the part's records and fields with a change
+	fields map[string]bool // of existing customers, without their places in lists
 }
 
 // add takes a change in if the part has it.

@@ -21,7 +21,7 @@ import (
 // lastWord holds the flags of commands by which a person ends findings.
 type lastWord struct {
 	decision
-	code       string // all that need a person for this reason
+	code       string // all records with this reason
 	connection string
 }
 

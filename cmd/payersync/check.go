@@ -133,7 +133,7 @@ type finding struct {
 	OK      bool   `json:"ok"`
 	Warning bool   `json:"warning"` // nothing is kept from working yet
 	Detail  string `json:"detail"`
-	Next    string `json:"next"` // what to do, unless all is well
+	Next    string `json:"next"` // the next step, unless all is well
 }
 
 func (a *app) check(ctx context.Context, s *session.Session, machine []finding) error {
@@ -254,7 +254,7 @@ func probeSource(ctx context.Context, s *session.Session, c config.Connection) (
 
 func readWhole(ctx context.Context, dialect billing.Dialect, c config.Connection, conn syncer.Connection) []finding {
 	records, included, refused, cut := 0, 0, 0, 0
-	var why error // the first that the mapping could not make a customer of
+	var why error // the first record the mapping failed for
 	for page, err := range conn.Source.Customers(ctx, time.Time{}) {
 		if err != nil {
 			return []finding{tell("source "+c.Name, "", err)}

@@ -42,7 +42,7 @@ func checkDialect(ctx context.Context, s *session.Session) []finding {
 	case len(out) > 0:
 	case err == nil:
 		out = append(out, tell("dialect", "nothing that reading shows is otherwise than billing.dialect says"+untried(found), nil))
-	case connector.FaultOf(err) != connector.FaultUnauthorized: // which was told of already
+	case connector.FaultOf(err) != connector.FaultUnauthorized: // already reported
 		out = append(out, tell("dialect", "", explainFault(err)))
 	}
 	return out
@@ -284,7 +284,7 @@ func ourKeys(ctx context.Context, s *session.Session) ([]string, error) {
 
 func (a *app) printFindings(found []billing.Finding) {
 	if a.JSON() {
-		_ = show.Lines(a.Out, found) // as of every list: a reader that has gone is no matter of ours
+		_ = show.Lines(a.Out, found) // as for every list: a closed reader is no error
 		return
 	}
 	for _, f := range found {
@@ -304,7 +304,7 @@ func (a *app) printFindings(found []billing.Finding) {
 // probeEnd is the last line of a probe's JSON; its keys are public.
 type probeEnd struct {
 	Paste []string `json:"paste"`           // lines of the block below billing
-	Clock *finding `json:"clock,omitempty"` // this computer's against the service's, where an answer told it
+	Clock *finding `json:"clock,omitempty"` // this computer's clock against the service's, if known
 }
 
 // printEnd prints the clock and the block to paste.

@@ -132,7 +132,7 @@ func (a *app) nextOnTheWay(ctx context.Context, s *session.Session) string {
 // sentTest is a test delivery after sending.
 type sentTest struct {
 	url    string
-	status int    // that was answered
+	status int    // the status of the answer
 	text   string // the same in words
 	key    string // of the delivery in the inbox
 }

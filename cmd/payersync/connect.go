@@ -92,7 +92,7 @@ func (a *app) connect(ctx context.Context, s *session.Session, name string, how 
 	if err != nil {
 		return err
 	}
-	if !proven { // what is known of the customers may be of another account: as after a restore
+	if !proven { // known customers may be of another account: as after a restore
 		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.MarkRestored() }); err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (a *app) pasted(ctx context.Context, consent *credentials.Consent) (url.Val
 	}
 	redirected, err := url.Parse(strings.TrimSpace(line))
 	if err != nil {
-		return nil, &credentials.RedirectError{Why: "what was pasted is no address"} // which the parser would repeat, code and all
+		return nil, &credentials.RedirectError{Why: "what was pasted is no address"} // the parser's error would repeat it, with the code
 	}
 	return consent.Accept(redirected)
 }

@@ -104,14 +104,14 @@ func (m *mover) operator() syncer.Operator {
 type moveReport struct {
 	Old      string           `json:"old"`
 	New      string           `json:"new"`
-	Moved    bool             `json:"moved"`    // a person said that the books moved; the old connection is closed
+	Moved    bool             `json:"moved"`    // a person decided that the records moved; the old connection is closed
 	Accepted int              `json:"accepted"` // pairs, with those of before
-	Certain  int              `json:"certain"`  // pairs that could be accepted without a look at each
-	Unsure   int              `json:"unsure"`   // records that need a look
-	OnlyOld  []string         `json:"only_old"` // payers that no record looks like
-	OnlyNew  []string         `json:"only_new"` // records that look like no payer
+	Certain  int              `json:"certain"`  // pairs certain enough to accept together
+	Unsure   int              `json:"unsure"`   // records for a person to check
+	OnlyOld  []string         `json:"only_old"` // payers without a similar record
+	OnlyNew  []string         `json:"only_new"` // records without a similar payer
 	Pairs    []movePairReport `json:"pairs"`
-	Left     []moveLeftReport `json:"left"` // pairs that were to be accepted or taken back, and were not
+	Left     []moveLeftReport `json:"left"` // pairs neither accepted nor taken back as requested
 }
 
 type movePairReport struct {

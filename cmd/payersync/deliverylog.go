@@ -17,7 +17,7 @@ import (
 
 const (
 	tallyEvery = time.Minute
-	maxTallied = 256 // outcomes of blocks that are counted apart
+	maxTallied = 256 // outcomes of blocks with counters of their own
 )
 
 // deliveryLog logs the outcomes of requests to the webhook endpoint. Strangers can send any number of them
@@ -28,7 +28,7 @@ type deliveryLog struct {
 	log *logrus.Logger
 
 	mu    sync.Mutex
-	since map[tallied]int // how many came since the last line; a key for each that had one
+	since map[tallied]int // the number since the last line; a key for each with a line
 }
 
 // tallied is what is counted together.

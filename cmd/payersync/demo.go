@@ -50,8 +50,8 @@ type demo struct {
 	clock   *demoClock
 	model   *sandbox.Sandbox
 	letters *catcher.Catcher
-	hooks   string // where serve takes webhooks
-	admin   string // where serve shows the pages
+	hooks   string // serve's address for webhooks
+	admin   string // serve's address for pages
 	step    int
 	servers sync.WaitGroup
 	broken  chan error // why a server ended before the demo did
@@ -65,7 +65,7 @@ func (a *app) demo(ctx context.Context, keep bool) error {
 		return fmt.Errorf("make a folder for the demo: %w", err)
 	}
 	if !keep {
-		defer func() { _ = os.RemoveAll(dir) }() // what is left is a temporary folder
+		defer func() { _ = os.RemoveAll(dir) }() // leftovers are in a temporary folder
 	}
 	d := &demo{app: a, dir: dir, clock: newDemoClock(), broken: make(chan error, 2)}
 	listener, mail, err := d.prepare(ctx)

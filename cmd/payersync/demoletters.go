@@ -16,7 +16,7 @@ import (
 // The payers of the demo's letters, by their number: one for each language.
 var (
 	readers = []string{"HB001", "HB003", "HB005"}
-	signer  = "HB005" // who signs when the letter has come
+	signer  = "HB005" // the payer who signs after the letter
 )
 
 // invite writes to the payers with a signing link and no signature. The first letters wait until a person has
@@ -93,7 +93,7 @@ func (d *demo) remind(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(d.Out, "\n   %s got none. The one to %s:\n\n", signer, readers[0])
-	said, _, _ := strings.Cut(first.Text, "\n\n--------") // below it stands who the sender is
+	said, _, _ := strings.Cut(first.Text, "\n\n--------") // the sender's details follow below
 	for line := range strings.Lines(said) {
 		fmt.Fprintf(d.Out, "   │ %s", line)
 	}

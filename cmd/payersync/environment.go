@@ -31,7 +31,7 @@ type environmentReport struct {
 	Ledger        state.Account `json:"ledger"` // blank before the first run
 	Configuration state.Account `json:"configuration"`
 	Same          bool          `json:"same"`
-	Evidence      string        `json:"evidence"` // what the service shows of the ledger's customers
+	Evidence      string        `json:"evidence"` // the service's evidence about the ledger's customers
 }
 
 func (a *app) environmentShowCmd() *cobra.Command {
@@ -150,8 +150,8 @@ func (a *app) moveEnvironment(ctx context.Context, s *session.Session, reason st
 
 // trustReport is what `environment trust --output json` prints.
 type trustReport struct {
-	Way  string   `json:"way"`  // the settings by which updates are written
-	Lost []string `json:"lost"` // paths that they did not leave as they should; none when updates are not stopped
+	Way  string   `json:"way"`  // the settings of the update format
+	Lost []string `json:"lost"` // paths damaged by updates; none unless updates are stopped
 }
 
 func (a *app) environmentTrustCmd() *cobra.Command {

@@ -20,11 +20,11 @@ import (
 
 const (
 	rowsEvery  = 5 * time.Second // how often a node looks whether accounts have changed
-	openAtOnce = 8               // accounts that a node opens at a time
+	openAtOnce = 8               // accounts opened at a time by a node
 
-	tellsAfter = 10 * time.Second // that the start waits for the database
+	tellsAfter = 10 * time.Second // the start's wait for the database before a message
 
-	queueConnections = 6 // to the database, beside those of ledgers: each for a statement, and one that listens
+	queueConnections = 6 // to the database, besides the ledgers': one for each statement, and one that listens
 )
 
 // fleet is payersync serve on one node, for all accounts of a database. All nodes are equal: the queue
@@ -40,17 +40,17 @@ type fleet struct {
 	deliveries *deliveryLog
 	strangers  http.Handler
 	readyPage  readyPage
-	addresses  []string // that it answers on; known before the queue runs
+	addresses  []string // its listening addresses; known before the queue runs
 
 	life    context.Context // of open accounts; it outlives the opening request or job
 	begun   time.Time       // when the node began
-	openers chan struct{}   // holds one for each account that is being opened
+	openers chan struct{}   // a slot for each account being opened
 
 	mu      sync.RWMutex
 	known   accountIndex        // as the rows said last
-	members map[int64]*member   // those that are open here
-	moving  map[int64]*moving   // those that are being opened or closed here
-	nodes   []queue.Node        // as they were seen last; nil where they cannot be
+	members map[int64]*member   // accounts open here
+	moving  map[int64]*moving   // accounts being opened or closed here
+	nodes   []queue.Node        // as seen last; nil if unreadable
 	failed  map[int64]time.Time // rows that could not be applied, with the time of the last try
 
 	closing sync.WaitGroup // of accounts

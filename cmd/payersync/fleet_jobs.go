@@ -27,13 +27,13 @@ type accountJobs struct {
 	queue   *queue.Queue
 	account int64
 	ledger  *state.Ledger
-	nudges  chan struct{} // holds one while a delivery waits that the queue was not told of
-	lost    func(error)   // is told of a nudge that the queue did not keep
+	nudges  chan struct{} // full while a delivery waits without a nudge to the queue
+	lost    func(error)   // called for a nudge the queue did not store
 
 	life  context.Context // of the account on this node
 	going sync.WaitGroup  // of its jobs here
 
-	asked atomic.Int64 // how much that people asked for is at work here
+	asked atomic.Int64 // the number of running requests of people
 
 	// people does what people ask for on this node: it has no jobs of its own.
 	people *worker.Worker
@@ -42,7 +42,7 @@ type accountJobs struct {
 	jobs   []worker.Job
 	paused bool // none of them comes
 
-	active context.Context // what is done for the account until it is paused; nil until jobs were set
+	active context.Context // the context of the account's work until a pause; nil until jobs were set
 	halt   context.CancelFunc
 }
 
@@ -179,7 +179,7 @@ func (j *accountJobs) put(jobs []worker.Job, paused bool) {
 	switch {
 	case paused:
 		if j.halt != nil {
-			j.halt() // the next goes on where it stops
+			j.halt() // the next one continues there
 		}
 	case j.active == nil || j.active.Err() != nil:
 		j.active, j.halt = context.WithCancel(j.life)

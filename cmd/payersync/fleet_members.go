@@ -18,8 +18,8 @@ import (
 const (
 	idleAfter  = time.Minute      // how long an account stays open without work
 	pagesAfter = 15 * time.Minute // and after somebody looked at its pages: previews and lists stay in memory for them
-	openAgain  = 5 * time.Second  // until an account is tried again that could not be opened
-	lookWithin = time.Minute      // that the last look before an account is closed may take
+	openAgain  = 5 * time.Second  // the pause before another try to open an account
+	lookWithin = time.Minute      // the limit of the last check before an account closes
 )
 
 // member is an account open on this node.
@@ -29,14 +29,14 @@ type member struct {
 	reload *reloader
 	close  func()
 
-	folders []*config.Unpacked // that its files were written into
+	folders []*config.Unpacked // the folders of its files
 
 	// These are the fleet's to lock.
 	info  state.AccountInfo
-	users int       // requests and jobs that have work in it
+	users int       // its running requests and jobs
 	used  time.Time // when the last of them ended
 	shown time.Time // when pages were last asked for; zero for never
-	dirty bool      // it had work since the last look at what is the matter
+	dirty bool      // it had work since the last check of its conditions
 }
 
 // moving is an account being opened or closed. done is closed at the end.
@@ -269,7 +269,7 @@ func (f *fleet) open(ctx context.Context, row state.AccountInfo) (_ *member, err
 		return nil, err
 	}
 	s.Metrics = f.metrics.Accounts()
-	if err := s.OpenBilling(ctx, f.ErrOut, f.node.Log, true); err != nil { // which closes the session
+	if err := s.OpenBilling(ctx, f.ErrOut, f.node.Log, true); err != nil { // it closes the session on failure
 		return nil, err
 	}
 	life, end := context.WithCancel(ctx)
@@ -380,14 +380,14 @@ func (m *member) drop() {
 // forget removes the files written for an account.
 func (m *member) forget() {
 	for _, folder := range m.folders {
-		_ = folder.Remove() // what stays of it lies in memory, and in nobody's reach
+		_ = folder.Remove() // leftovers are in memory, out of anybody's reach
 	}
 }
 
 // begin starts what goes on beside jobs and requests, until m.close.
 func (m *member) begin(ctx context.Context, end context.CancelFunc) {
 	going := m.follow(ctx)
-	going.Go(func() { _ = m.jobs.Run(ctx) }) // it fails where jobs of its own were missed, and has none
+	going.Go(func() { _ = m.jobs.Run(ctx) }) // it fails only for missed jobs of its own, and has none
 	m.close = sync.OnceFunc(func() {
 		m.jobs.close(end)
 		going.Wait()

@@ -160,7 +160,7 @@ type nodeReadiness struct {
 	Degraded []string `json:"degraded"`
 	Accounts struct {
 		Open    int `json:"open"`     // now; others are opened when they have work
-		NotOpen int `json:"not_open"` // those that could not be opened
+		NotOpen int `json:"not_open"` // accounts that could not be opened
 	} `json:"accounts"`
 }
 
@@ -194,7 +194,7 @@ func (p *readyPage) answer(w http.ResponseWriter, r *http.Request) {
 	if ready.State == "failing" {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = json.NewEncoder(w).Encode(ready) // a caller that has gone has nobody left to tell
+	_ = json.NewEncoder(w).Encode(ready) // a gone caller needs no error
 }
 
 // ready says whether the node can work. An account that cannot be opened here stops no other.

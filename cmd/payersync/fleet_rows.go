@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	claimedAtOnce = 25               // accounts that a node opens and looks at each time it asks for some
+	claimedAtOnce = 25               // accounts claimed by a node at a time
 	claimLease    = time.Minute      // until another node may do it if this one did not
 	changesAgo    = 2 * time.Minute  // how long a change of a row may take to be committed
 	rereadEvery   = 10 * time.Minute // all rows: a failover may have lost changes
@@ -24,7 +24,7 @@ type accountIndex struct {
 	byID    map[int64]state.AccountInfo
 	byToken map[string]int64   // of the address of webhooks
 	byHost  map[string]int64   // of pages
-	byStop  map[string][]int64 // by the path below which payers stop letters
+	byStop  map[string][]int64 // by the path for stopping letters
 }
 
 func newAccountIndex() accountIndex {
@@ -254,7 +254,7 @@ func (f *fleet) visit(ctx context.Context, row state.AccountInfo) {
 		f.entry(row).WithError(forLog(err)).Error("the schedules of the account could not be put in force; it is tried again")
 		return
 	}
-	if f.now().Sub(f.begun) >= alarmsEvery { // what was missed while no node ran has begun by then
+	if f.now().Sub(f.begun) >= alarmsEvery { // conditions begun while no node ran are known by then
 		m.alarms.look(ctx)
 	}
 }

@@ -17,7 +17,7 @@ import (
 const (
 	askEverybody = "everybody"
 	askNobody    = "nobody"
-	askCurrency  = "currency" // stands for the column with the currency where no column has this name
+	askCurrency  = "currency" // means the column with the currency if no column has this name
 )
 
 // hasEmail is the condition for sending the payer a signing link.
@@ -26,9 +26,9 @@ const hasEmail = `any(customer.people, .email != "")`
 // askSample is the data for the question of mandate requests.
 type askSample struct {
 	mapping []byte
-	columns []string   // nil where the source names none
-	rows    [][]string // nil where no data is there yet
-	money   string     // the field with the currency, where it is no column of its own
+	columns []string   // nil if the source names none
+	rows    [][]string // nil if there is no data yet
+	money   string     // the field with the currency, if it is no column of its own
 	load    func([]byte) (*mapping.Mapping, error)
 	record  func(cells []string) ([]byte, error) // a row as the source gives it
 }
@@ -53,7 +53,7 @@ func (a *app) askWhom(ctx context.Context, f initFlags, s askSample) ([]byte, as
 	if err != nil {
 		return nil, askChoice{}, err
 	}
-	if chosen.rule == "" { // the rule that is there asks everybody
+	if chosen.rule == "" { // the present rule asks everybody
 		return s.mapping, chosen, nil
 	}
 	line := "\n# " + chosen.sentence + "\nmandate:\n  request: " + yamlText(chosen.rule) + "\n"

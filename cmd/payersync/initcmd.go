@@ -28,11 +28,11 @@ import (
 type initFlags struct {
 	dir    string
 	source string
-	csv    string // a file that the set-up is for
+	csv    string // the file of the set-up
 	name   string // of the connection, for csv
 	id     []string
 	yes    bool
-	ask    []string // who is asked for a mandate
+	ask    []string // the payers asked for a mandate
 
 	dsnFile   string // holds the address of the database, for source sql
 	tableName string
@@ -117,9 +117,9 @@ const (
 
 // firstSource is a first set-up for a source with a shipped mapping.
 type firstSource struct {
-	block string // what payersync.yaml says of it
+	block string // its block in payersync.yaml
 	query string // a file of configs/sql that it reads with; "" for none
-	next  string // what is left to a person before the first plan
+	next  string // the remaining step before the first plan
 }
 
 const (
@@ -183,7 +183,7 @@ func firstFiles(kind string) ([]firstFile, error) {
 		if known && (f.name == configFile || f.name == productionFile) {
 			text = strings.NewReplacer(firstSources["csv-generic"].block, source.block, productionBlock, source.block).Replace(text)
 			text = sampleLetters.ReplaceAllString(text, "")
-			if !strings.Contains(source.block, "kind: csv") { // the system says whose books they are
+			if !strings.Contains(source.block, "kind: csv") { // the system names the company
 				text = organisationLine.ReplaceAllString(text, "")
 			}
 		}
@@ -208,7 +208,7 @@ var organisationLine = regexp.MustCompile(`(?m)^    organisation: .*\n`)
 // setup is a first set-up for a person's own file.
 type setup struct {
 	name    string // of the connection and its organisation
-	source  string // what payersync.yaml says of it
+	source  string // its block in payersync.yaml
 	mapping []byte
 	service string // address of the sandbox; "" for the usual one
 }

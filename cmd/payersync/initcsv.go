@@ -25,7 +25,7 @@ const mostQuestions = 3
 type csvSetup struct {
 	dataSetup
 	found *csvfile.Findings
-	reads csvfile.Config // what the source is told
+	reads csvfile.Config // the source's configuration
 }
 
 // initialiseCSV makes a first set-up for a file: it looks at it, proposes, asks, writes, and

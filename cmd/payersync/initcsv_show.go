@@ -20,9 +20,9 @@ type dataReport struct {
 	File     *fileReport      `json:"file,omitempty"`
 	Database *databaseReport  `json:"database,omitempty"`
 	Proposal propose.Proposal `json:"proposal"`
-	Asked    string           `json:"asked"` // who is asked for a mandate
+	Asked    string           `json:"asked"` // the payers asked for a mandate
 	Plan     trial            `json:"plan"`
-	Assumed  []assumption     `json:"assumed"`  // what was taken for granted
+	Assumed  []assumption     `json:"assumed"`  // assumptions
 	OddRows  []oddRow         `json:"odd_rows"` // ten at most
 }
 
@@ -33,9 +33,9 @@ type fileReport struct {
 	Above     []string       `json:"above"` // the lines above the headings
 	Headings  int            `json:"headings_line"`
 	Rows      int            `json:"rows"`
-	Looked    int            `json:"looked_at"` // rows that the proposal goes by
+	Looked    int            `json:"looked_at"` // rows used for the proposal
 	Unfit     []string       `json:"unfit"`     // why rows cannot be used, ten at most
-	Totals    []int          `json:"totals"`    // lines at the end that look like totals
+	Totals    []int          `json:"totals"`    // probable lines of totals at the end
 	Columns   []columnReport `json:"columns"`
 }
 

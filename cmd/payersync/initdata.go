@@ -27,20 +27,20 @@ type dataSetup struct {
 	company string // whose data it is; "" where nothing says so
 
 	table    propose.Table
-	info     connector.SourceInfo // what the source will say of the columns
-	row      func(i int) string   // what a person finds a row of the table by
-	count    int                  // rows that there are, as far as they were counted
+	info     connector.SourceInfo // the source's description of the columns
+	row      func(i int) string   // a person's reference to a row of the table
+	count    int                  // the number of rows, as far as counted
 	proposal propose.Proposal
 	mapping  []byte
 	whom     askChoice
 	shipped  bool // the mapping is one of ours, not the proposed one
 	asked    int
 
-	block  func(dir string) (string, error)     // what payersync.yaml says of the source
-	part   func(dir string) (*dataSetup, error) // the set-up for its first rows, or itself where there are few
+	block  func(dir string) (string, error)     // the source's block in payersync.yaml
+	part   func(dir string) (*dataSetup, error) // the set-up for its first rows, or itself if there are few
 	opened func() (accounting.Source, error)
 	more   []firstFile  // files beside the usual ones
-	took   []assumption // what was taken for granted about the source
+	took   []assumption // assumptions about the source
 	about  dataReport   // File or Database
 }
 

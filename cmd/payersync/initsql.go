@@ -39,14 +39,14 @@ const (
 // sqlSetup is a first set-up for a table of a database, as it is being made.
 type sqlSetup struct {
 	dataSetup
-	at        sqltable.Config // the database, and in the end what the source is told
+	at        sqltable.Config // the database, and at the end the source's configuration
 	tables    []sqltable.Table
-	chosen    sqltable.Table // not set for a program that is known
+	chosen    sqltable.Table // not set for a known program
 	query     string
 	queryFile string
-	bad       []string // values that cannot be read
-	unasked   bool     // nobody said which table it is
-	named     []string // the columns whose values name a row to a person
+	bad       []string // unreadable values
+	unasked   bool     // nobody chose the table
+	named     []string // the columns that identify a row for a person
 }
 
 // databaseReport is the part of dataReport about a database.
@@ -56,7 +56,7 @@ type databaseReport struct {
 	Table   string         `json:"table"`  // that is proposed; "" for a program that is known
 	Preset  string         `json:"preset"` // the program; "" for none
 	Query   string         `json:"query"`
-	Looked  int            `json:"looked_at"` // rows that the proposal goes by
+	Looked  int            `json:"looked_at"` // rows used for the proposal
 	Unfit   []string       `json:"unfit"`     // why values cannot be read, ten at most
 	Columns []columnReport `json:"columns"`
 }
@@ -64,7 +64,7 @@ type databaseReport struct {
 type tableReport struct {
 	Name       string `json:"name"`
 	View       bool   `json:"view"`
-	Rows       int64  `json:"rows"` // -1 where nobody knows
+	Rows       int64  `json:"rows"` // -1 if unknown
 	Estimated  bool   `json:"estimated"`
 	Likely     int    `json:"likely"` // how much speaks for it, 0 for nothing
 	Unreadable string `json:"unreadable,omitempty"`

@@ -19,7 +19,7 @@ type knownProgram struct {
 	preset string   // as --preset names it
 	name   string   // for people
 	tables []string // those its query reads, and others that identify the program
-	prefix string   // begins the names of its tables, where an installation may have another
+	prefix string   // the beginning of its tables' names, if installations differ
 }
 
 var knownPrograms = []knownProgram{

@@ -27,11 +27,11 @@ type trial struct {
 	Excluded int                     `json:"excluded"`
 	Held     int                     `json:"held"`
 	Alike    int                     `json:"alike"`
-	Note     string                  `json:"note,omitempty"`     // what a person should know of the plan
-	Rows     int                     `json:"rows"`               // that were planned: of a large file the first
-	All      *rowCounts              `json:"all_rows,omitempty"` // where not all were planned
+	Note     string                  `json:"note,omitempty"`     // a note about the plan
+	Rows     int                     `json:"rows"`               // planned rows: the first ones of a large file
+	All      *rowCounts              `json:"all_rows,omitempty"` // if not all were planned
 	Reasons  []heldFor               `json:"reasons"`
-	First    []connector.FieldChange `json:"first"` // customer that would be created
+	First    []connector.FieldChange `json:"first"` // the customer to be created
 }
 
 // heldFor is why records would wait.
@@ -87,7 +87,7 @@ func (s *dataSetup) plan(ctx context.Context, dir string) (trial, error) {
 		_ = out.Close() // never fails
 	}()
 	t, planned, err := readTrial(printed)
-	_, drained := io.Copy(io.Discard, printed) // what was not understood
+	_, drained := io.Copy(io.Discard, printed)
 	ended := <-code
 	switch {
 	case ctx.Err() != nil:

@@ -27,8 +27,8 @@ const mostTried = 5000
 type rowCounts struct {
 	Customers int `json:"customers"`
 	Asked     int `json:"asked"`    // of the customers, for a mandate
-	LeftOut   int `json:"left_out"` // rows that are no customers
-	Held      int `json:"held"`     // records that cannot be sent as they are
+	LeftOut   int `json:"left_out"` // excluded rows
+	Held      int `json:"held"`     // records on hold
 }
 
 // firstRows returns the set-up for the first rows of a large file, written into a folder: a plan of all of
@@ -46,7 +46,7 @@ func (s *csvSetup) firstRows(dir string) (*dataSetup, error) {
 
 // writeFirst writes the first rows of the file in UTF-8 with commas, each on its line of the file.
 func (s *csvSetup) writeFirst(path string) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // a folder that init made for it
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // a folder made by init
 	if err != nil {
 		return fmt.Errorf("write the first rows of %s: %w", s.file(), err)
 	}
@@ -103,7 +103,7 @@ func (s *dataSetup) countRows(ctx context.Context) (*rowCounts, error) {
 	pages.SetLimit(runtime.GOMAXPROCS(0))
 	for page, err := range source.Customers(ctx, time.Time{}) {
 		switch {
-		case errors.Is(err, accounting.ErrUndecided): // what came before it holds, and init tells of it
+		case errors.Is(err, accounting.ErrUndecided): // earlier rows are valid, and init reports it
 		case err != nil:
 			return nil, errors.Join(err, pages.Wait())
 		}

@@ -213,7 +213,7 @@ func reportJob(s *session.Session, e worker.Event) {
 	}
 	switch {
 	case e.Outcome == worker.Begun:
-	case e.Job == worker.DrainName && e.Outcome == worker.Done: // it comes every second, and said itself what it did
+	case e.Job == worker.DrainName && e.Outcome == worker.Done: // it runs every second, and reports its own work
 	case e.Outcome == worker.Done || e.Outcome == worker.Interrupted:
 		entry.Debug("job ended")
 	case e.Outcome == worker.Parked:

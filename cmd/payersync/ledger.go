@@ -44,7 +44,7 @@ const backupJob = "backup"
 // backupReport is what `ledger backup --output json` prints.
 type backupReport struct {
 	backups.Result
-	KeyFile string `json:"key_file"` // which is not in the backup
+	KeyFile string `json:"key_file"` // not part of the backup
 }
 
 func (a *app) ledgerBackupCmd() *cobra.Command {
@@ -145,7 +145,7 @@ func (a *app) backupOptions(s *session.Session) (backups.Options, error) {
 	readers, err := b.Readers()
 	target := b.Folder
 	if target != "" {
-		target += "/" // a folder that is not there is no file to be made: its disk may not be mounted
+		target += "/" // do not create a file in place of a missing folder: its disk may not be mounted
 	}
 	return backups.Options{Target: target, Keep: b.Keep, Recipients: readers, KeyFile: s.Config.Ledger.KeyFile, Now: a.now}, err
 }

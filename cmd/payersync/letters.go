@@ -962,7 +962,7 @@ func renewLinks(ctx context.Context, s *session.Session, old []state.RecordID) e
 	_, err := mandatesOf(s).Fetch(ctx, office.Fetching{Payers: payers, By: syncer.Operator{Name: "schedule", Reason: "their links are too old for the next letter"}})
 	switch {
 	case errors.Is(err, office.ErrNotAsked):
-		return nil // they wait for a person, who is told
+		return nil // they wait for a person, with a finding
 	case err != nil && ctx.Err() == nil:
 		s.Log.WithError(err).Warn("old signing links were not fetched again; their letters wait")
 		return nil

@@ -51,7 +51,7 @@ func interruptible(errOut *show.Screen) (context.Context, func()) {
 		if _, ok := <-signals; !ok {
 			return
 		}
-		cancel() // first: nobody may read what is said
+		cancel() // first: the message may have no reader
 		errOut.Interrupted("Stopping: requests in flight are finished first. Ctrl-C again stops at once.")
 		if _, ok := <-signals; ok {
 			os.Exit(exitInterrupted)

@@ -23,7 +23,7 @@ is not there. Pages that are there are replaced. They bear the day of SOURCE_DAT
 		Example: "  payersync man /usr/local/share/man/man1 && man payersync-backfill",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			defer syscall.Umask(syscall.Umask(0o022))           // unlike anything else that payersync writes
+			defer syscall.Umask(syscall.Umask(0o022))           // unlike all other files of payersync
 			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // everybody may read manual pages
 				return fmt.Errorf("cannot write manual pages: %w; choose another folder", err)
 			}

@@ -40,7 +40,7 @@ func mandatesOf(s *session.Session) *office.Mandates {
 type mandateReport struct {
 	state.MandateRow
 	Link    string `json:"link,omitempty"`
-	Expired bool   `json:"link_expired,omitempty"` // so that it is not shown
+	Expired bool   `json:"link_expired,omitempty"` // so it is not shown
 }
 
 func (a *app) mandatesListCmd() *cobra.Command {

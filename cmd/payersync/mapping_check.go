@@ -55,7 +55,7 @@ type mappingReport struct {
 	Mistakes   []mappingMistake `json:"mistakes"` // in the file and its examples
 	Records    int              `json:"records"`
 	Rules      []ruleReport     `json:"rules"`
-	NotSent    int              `json:"not_sent"` // customers with something that the service has no place for
+	NotSent    int              `json:"not_sent"` // customers with values the service has no place for
 	office.Quality
 }
 
@@ -63,7 +63,7 @@ type mappingMistake struct {
 	Line    int    `json:"line"`
 	Column  int    `json:"column"`
 	Message string `json:"message"`
-	Instead string `json:"instead,omitempty"` // what to write in the place of the line
+	Instead string `json:"instead,omitempty"` // the replacement for the line
 }
 
 // ruleReport is a rule and the stored records against it.

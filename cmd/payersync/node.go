@@ -21,7 +21,7 @@ type node struct {
 	config *config.Node
 	server *state.Server
 	name   string           // of the account
-	folder *config.Unpacked // where its files lie until the end
+	folder *config.Unpacked // the place of its files until the end
 
 	watch    sync.Once
 	watching sync.WaitGroup // whether the account is paused
@@ -111,7 +111,7 @@ func (n *node) untilPaused() {
 		case <-tick.C:
 		}
 		i, err := n.server.Account(ctx, n.name)
-		if err != nil || i.State == state.AccountActive { // whoever cannot be asked now is asked again
+		if err != nil || i.State == state.AccountActive { // a failed question is repeated later
 			continue
 		}
 		n.app.interrupt()

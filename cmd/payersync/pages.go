@@ -125,13 +125,13 @@ func adminAddress(s *session.Session) (string, error) {
 
 // behindPages is the background work of the pages, whatever configuration is in force.
 type behindPages struct {
-	lists     *office.Lists // whose names stay in memory
+	lists     *office.Lists // its names stay in memory
 	standings *office.Standings
 	letters   *office.Letters // of the configuration in force
 	fetcher   *office.Fetcher
 	ahead     *office.Ahead   // customers read for comparison
-	board     *office.Board   // who looks like an existing customer
-	starter   *office.Starter // of runs that people ask for
+	board     *office.Board   // the records similar to existing customers
+	starter   *office.Starter // of requested runs
 	nudge     func()          // told when a delivery waits to be read
 	tallies   *office.Tallies // of mappings over all records
 	door      *pages.Door
@@ -281,7 +281,7 @@ func (a *app) showPages(ctx context.Context, s *session.Session, address string)
 	worked := make(chan error, 1)
 	go func() { worked <- asked.Run(ctx) }()
 	err = server.Serve(ctx, listener, server.NewHTTPServer(shown))
-	stop() // what somebody has asked for ends with the pages
+	stop() // requested work ends with the pages
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}

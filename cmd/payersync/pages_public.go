@@ -104,7 +104,7 @@ type certificate struct {
 
 	mu     sync.Mutex
 	loaded *tls.Certificate
-	of     time.Time // when the file was written that it is of
+	of     time.Time // the time of its file
 }
 
 // newCertificate returns the certificate of these files, or says in three parts what is wrong.

@@ -38,7 +38,7 @@ type userRow struct {
 	MadeAt     time.Time `json:"made_at"`
 	PasswordAt time.Time `json:"password_at,omitzero"` // left out until the invitation is used
 
-	Connections []string `json:"connections,omitempty"` // that the user is limited to; left out for all
+	Connections []string `json:"connections,omitempty"` // the user's limits; omitted for none
 }
 
 func (a *app) usersListCmd() *cobra.Command {

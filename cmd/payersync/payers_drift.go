@@ -71,7 +71,7 @@ type driftReport struct {
 	BillingID  string       `json:"billing_id"`
 	Fields     []fieldDrift `json:"fields"`
 	Problem    string       `json:"problem,omitempty"` // why the two cannot be compared
-	Decided    string       `json:"decided,omitempty"` // take, send or ignore, when that was noted
+	Decided    string       `json:"decided,omitempty"` // take, send or ignore, if decided
 }
 
 type fieldDrift struct {
@@ -154,7 +154,7 @@ type wayOut struct {
 	name     string
 	question string
 	done     string
-	adjust   func(*office.Decision) error // fills in what the flags say; nil for nothing
+	adjust   func(*office.Decision) error // applies the flags; may be nil
 }
 
 // driftWay makes the command of a way out.

@@ -343,7 +343,7 @@ func (a *app) payerTable(l payerListing) (write func(office.Page) error, end fun
 			case listed == 0 && l.Text != "":
 				a.Say("No record has all these words in its name, number, e-mail address or id.")
 			case listed == 0:
-				a.Rows(nil, nil) // which says so
+				a.Rows(nil, nil) // it prints that there are none
 			}
 			return nil
 		}

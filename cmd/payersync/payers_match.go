@@ -74,7 +74,7 @@ type review struct {
 	// For single pairs, see look.
 	customers map[string]match.Customer
 	linked    map[string]string // customer by record, of this connection
-	double    pair              // a linked record and what looks like its second customer
+	double    pair              // a linked record and its apparent second customer
 }
 
 // pair is a record and a customer.

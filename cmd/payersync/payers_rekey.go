@@ -100,8 +100,8 @@ func recordNamed(ctx context.Context, s *session.Session, id string, p state.Pay
 
 // rekeyReport is what `payers rekey --output json` prints.
 type rekeyReport struct {
-	SourceID  string                  `json:"source_id"` // the record whose customer it is to be
-	From      string                  `json:"from"`      // the record that has it
+	SourceID  string                  `json:"source_id"` // the future record of the customer
+	From      string                  `json:"from"`      // its present record
 	BillingID string                  `json:"billing_id"`
 	OldKey    connector.Key           `json:"old_key"`
 	NewKey    connector.Key           `json:"new_key"`

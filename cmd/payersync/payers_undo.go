@@ -106,8 +106,8 @@ type undoReport struct {
 	SourceID  string                  `json:"source_id"`
 	BillingID string                  `json:"billing_id"`
 	Mandate   string                  `json:"mandate_status"` // that stays with the customer; "" for none
-	Diff      []connector.FieldChange `json:"diff"`           // what the customer has now, and would have
-	Kept      []string                `json:"kept"`           // fields that a colleague has changed since
+	Diff      []connector.FieldChange `json:"diff"`           // the customer's present and future values
+	Kept      []string                `json:"kept"`           // fields changed by a colleague since
 	Unlinks   bool                    `json:"unlinks"`        // the record and the customer come to be apart
 	Accepted  bool                    `json:"accepted"`
 }

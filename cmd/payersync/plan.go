@@ -49,7 +49,7 @@ type changeReport struct {
 	Action    connector.Action        `json:"action"`
 	BillingID string                  `json:"billing_id,omitempty"`
 	Diff      []connector.FieldChange `json:"diff,omitempty"`
-	Alike     []state.Lookalike       `json:"alike,omitempty"` // payers of ours that a new customer looks like
+	Alike     []state.Lookalike       `json:"alike,omitempty"` // our payers similar to a new customer
 }
 
 func (a *app) showPlan(ctx context.Context, s *session.Session, res syncer.Result, limit int) error {

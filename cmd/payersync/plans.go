@@ -145,9 +145,9 @@ type plannedChange struct {
 	LeftOut  bool             `json:"left_out"`
 	ID       int64            `json:"change_id"`
 	Outcome  state.Outcome    `json:"outcome"`
-	Plan     int64            `json:"plan_id"`          // the plan that listed it last
-	Run      int64            `json:"run_id"`           // the run that touched it last
-	Reason   connector.Reason `json:"reason,omitempty"` // why it came to that
+	Plan     int64            `json:"plan_id"`          // the last plan with it
+	Run      int64            `json:"run_id"`           // the last run with it
+	Reason   connector.Reason `json:"reason,omitempty"` // the reason of the outcome
 	Detail   string           `json:"detail,omitempty"`
 	Erased   state.Erasure    `json:"values_erased,omitempty"` // why there is no diff
 }

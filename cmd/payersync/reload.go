@@ -28,12 +28,12 @@ type reloader struct {
 	*service
 	started *config.Config // the configuration at the start of serve, for settings fixed until it ends
 	taken   *config.Config // the file's last valid content
-	seen    look           // what it said when it was looked at last
-	failed  look           // what could not be used last
+	seen    look           // its content at the last check
+	failed  look           // the last unusable content
 	tried   time.Time      // when
 
-	noted state.Serving // what the ledger knows
-	told  string        // what was logged to be wrong
+	noted state.Serving // the ledger's state
+	told  string        // the logged mistake
 }
 
 // look is what the configuration said at one time.
@@ -148,7 +148,7 @@ func (r *reloader) use(ctx context.Context, file *config.Config) (restart []stri
 	if len(restart) > 0 {
 		r.log.WithField("settings", strings.Join(restart, ", ")).Warn("restart needed: these settings keep their value until payersync serve starts again")
 	}
-	r.worker.Nudge() // what an earlier one could not reflect, this one may
+	r.worker.Nudge() // this configuration may understand deliveries the earlier one could not
 	return restart, nil
 }
 

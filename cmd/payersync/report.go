@@ -86,7 +86,7 @@ type reporting struct {
 // keptRow is what is kept of a row until a table is in order.
 type keptRow struct {
 	state.RecordID
-	left             bool // it is of the class that comes first
+	left             bool // its class comes first
 	named, financial bool // it has something in these columns
 	days             int
 }

@@ -27,7 +27,7 @@ import (
 
 const (
 	scheduleJitter = 10 * time.Second // spreads the jobs of many installations over the minute
-	drainEvery     = time.Second      // how late deliveries are that wait although they may be news
+	drainEvery     = time.Second      // the maximum delay of waiting deliveries
 )
 
 func (a *app) serveCmd() *cobra.Command {
@@ -132,8 +132,8 @@ type service struct {
 type installation struct {
 	*session.Session
 	endpoint *server.Server
-	pages    *pages.Pages // nil where none are shown
-	public   atomic.Bool  // somebody is known who may come in; of pages on a node
+	pages    *pages.Pages // nil without pages
+	public   atomic.Bool  // a user exists; for pages on a node
 }
 
 func (a *app) serve(ctx context.Context, s *session.Session, asked <-chan os.Signal) error {

@@ -59,27 +59,27 @@ type statusReport struct {
 	Approvals []state.Plan           `json:"approvals"`
 	Rejected  []state.Plan           `json:"rejected"`  // of them nothing is sent while they say the same
 	Sources   []state.SourceRow      `json:"sources"`   // how the last run met each source
-	Consents  []state.ConsentRow     `json:"consents"`  // what persons connected, and until when it holds
+	Consents  []state.ConsentRow     `json:"consents"`  // people's consents, and their ends
 	Mappings  []state.MappingProblem `json:"mappings"`  // files with a mistake, while an earlier version is in force
-	Config    state.Serving          `json:"config"`    // what serve made of its configuration
-	Jobs      []jobRow               `json:"jobs"`      // when serve was last at work on what, and is next
+	Config    state.Serving          `json:"config"`    // the state of serve's configuration
+	Jobs      []jobRow               `json:"jobs"`      // the last and next times of serve's jobs
 	Served    bool                   `json:"served"`    // a process keeps the schedules
 	Standing  standingReport         `json:"standing"`  // as report and the pages count
-	Silence   state.Silence          `json:"silence"`   // what sweeps found since the last webhook came
-	NotAsked  []office.NotAsked      `json:"not_asked"` // how many payers are not asked for a mandate, and by which rule
+	Silence   state.Silence          `json:"silence"`   // sweeps' findings since the last webhook
+	NotAsked  []office.NotAsked      `json:"not_asked"` // the number of payers not asked for a mandate, by rule
 
 	Conditions []condition.Condition `json:"conditions"` // all problems, those of the keys above included
 
 	PutBack      time.Time               `json:"put_back_at,omitzero"` // when the ledger was found to be an older copy, a week ago at most
 	Subscription state.SubscriptionFacts `json:"subscription"`         // as the last sweep found it
-	pairs        []state.Renumbering     // the first payers that may be in the books under a new number
-	Refusals     []state.Refusals        `json:"webhook_refusals"` // requests to the webhook endpoint of the last days that were not taken in
+	pairs        []state.Renumbering     // the first payers possibly there under a new number
+	Refusals     []state.Refusals        `json:"webhook_refusals"` // refused requests to the webhook endpoint in the last days
 }
 
 // standingReport counts the records by class; its keys are public.
 type standingReport struct {
 	Records int                  `json:"records"`
-	Payers  int                  `json:"payers"` // of the records, those that neither left nor were left out
+	Payers  int                  `json:"payers"` // records neither removed nor excluded
 	Can     int                  `json:"can_be_debited"`
 	Who     map[standing.Who]int `json:"who"` // must act
 	report  office.Report

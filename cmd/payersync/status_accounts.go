@@ -27,10 +27,10 @@ type accountStatus struct {
 	Account     string                `json:"account"`
 	State       state.AccountState    `json:"state"`
 	Problem     string                `json:"problem,omitempty"` // why it cannot be looked at
-	NotOpenOn   []string              `json:"not_open_on"`       // nodes at work that could not open it
+	NotOpenOn   []string              `json:"not_open_on"`       // working nodes that could not open it
 	Conditions  []condition.Condition `json:"conditions"`        // all problems; none for a paused or leaving account
 	LastRun     *state.RunRow         `json:"last_run"`          // of all connections; null for none
-	Questions   int                   `json:"questions"`         // records, webhooks and plans that wait for a person
+	Questions   int                   `json:"questions"`         // records, webhooks and plans waiting for a person
 	SweptAt     time.Time             `json:"swept_at,omitzero"`
 	DeliveredAt time.Time             `json:"delivered_at,omitzero"` // when the last webhook came
 	LookedAt    time.Time             `json:"looked_at,omitzero"`    // when a node found this; zero for just now
@@ -64,7 +64,7 @@ func (s accountStatus) worst() string {
 	case len(s.Conditions) == 0:
 		return ""
 	}
-	text := s.Conditions[0].Sentence // what is urgent comes first
+	text := s.Conditions[0].Sentence // urgent ones come first
 	if more := len(s.Conditions) - 1; more > 0 {
 		text += fmt.Sprintf(" And %d more.", more)
 	}
@@ -73,7 +73,7 @@ func (s accountStatus) worst() string {
 
 // fleetStatus is what `status --output json` prints of all accounts of a database; its keys are public.
 type fleetStatus struct {
-	Accounts []accountStatus            `json:"accounts"` // those that need somebody; all with --all
+	Accounts []accountStatus            `json:"accounts"` // those that need attention; all with --all
 	Counts   map[state.AccountState]int `json:"counts"`
 	Need     int                        `json:"need_somebody"`
 	Nodes    []nodeRow                  `json:"nodes"`
@@ -165,7 +165,7 @@ func (a *app) lookAtAccounts(ctx context.Context, accounts []state.AccountInfo, 
 			})
 		}
 	}
-	_ = looking.Wait() // each says what is wrong with itself
+	_ = looking.Wait() // each reports its own error
 	for i := range found {
 		s := &found[i]
 		if s.failed != nil {

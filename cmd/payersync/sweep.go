@@ -79,7 +79,7 @@ The service is one for all connections, so names only have to be known.`,
 
 // foundNews reports whether a sweep found something unknown at its beginning.
 func foundNews(ctx context.Context, s *session.Session, swept reconcile.SweepResult, subscription state.SubscriptionFacts, began time.Time) (bool, error) {
-	if swept.Missing > 0 || subscription.Problem != "" && !subscription.Since.Before(began.Truncate(time.Millisecond)) { // who is missing is found once
+	if swept.Missing > 0 || subscription.Problem != "" && !subscription.Since.Before(began.Truncate(time.Millisecond)) { // a missing customer is found once
 		return true, nil
 	}
 	newest, before, err := s.Ledger.LackingLately(ctx)

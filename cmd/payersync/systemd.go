@@ -16,7 +16,7 @@ import (
 
 const (
 	readyEvery = time.Second      // how often the ledger is tried before serve is ready
-	aliveEvery = 20 * time.Second // how often it is tried where the manager does not say
+	aliveEvery = 20 * time.Second // the default time between pings
 )
 
 // manager is the service manager of the process, such as systemd; serve reports its state to it. Without one,
@@ -25,10 +25,10 @@ type manager struct {
 	log *logrus.Logger
 
 	mu     sync.Mutex
-	quiet  bool   // it could not be told, and that was logged
-	config string // what is wrong with the configuration
-	ledger string // what is wrong with the ledger
-	told   string // the status that it was told last
+	quiet  bool   // a failed message was logged
+	config string // the mistake in the configuration
+	ledger string // the problem of the ledger
+	told   string // the last status sent
 }
 
 // there reports whether there is a manager.

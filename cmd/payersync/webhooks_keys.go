@@ -34,7 +34,7 @@ func heldAgainst(ctx context.Context, ledger *state.Ledger, hook *config.Webhook
 	signature.Secrets = slices.Concat(readable, signature.Secrets)
 	switch {
 	case len(signature.Secrets) > 0:
-		held.Unknown = held.Unknown || unread != nil // the service signs with it: what comes is not junk
+		held.Unknown = held.Unknown || unread != nil // the service signs with it: such deliveries are not junk
 	case unread != nil:
 		return server.Keys{}, usage.Errorf("the secret that the service named cannot be read as billing.webhook.signature says: %w", unread)
 	default:
@@ -81,7 +81,7 @@ type rotation struct {
 	id     int64
 	key    billing.DeliveryKey
 	kept   bool  // the service named a secret
-	unread error // why that cannot be used as the configuration is
+	unread error // why the present configuration cannot use it
 }
 
 // beginRotation stores the beginning of the request to the service. The service gets the configuration's

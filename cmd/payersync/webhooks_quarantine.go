@@ -23,7 +23,7 @@ import (
 // deliveryReport is one delivery as `webhooks show` prints it.
 type deliveryReport struct {
 	state.StoredDelivery
-	Members []billing.EventMember `json:"members"`        // what it consists of, without values
+	Members []billing.EventMember `json:"members"`        // its members, without values
 	Body    string                `json:"body,omitempty"` // only with --body
 	Erased  bool                  `json:"body_erased"`    // its bytes are not kept any more
 }

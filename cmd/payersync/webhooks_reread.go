@@ -19,8 +19,8 @@ import (
 
 // rereadReport is what `webhooks replay --quarantined --output json` prints; its keys are public.
 type rereadReport struct {
-	Understood int            `json:"understood"` // deliveries that are now
-	Stay       int            `json:"stay"`       // that are not
+	Understood int            `json:"understood"` // deliveries readable now
+	Stay       int            `json:"stay"`       // deliveries still unreadable
 	Reasons    []rereadReason `json:"reasons"`    // why they stay, the most frequent first
 	reconcile.DrainResult
 }
@@ -31,7 +31,7 @@ type rereadReason struct {
 }
 
 const (
-	maxReasons    = 50 // reasons may quote what strangers sent
+	maxReasons    = 50 // reasons may quote strangers' texts
 	reasonsShown  = 5
 	bodyNotKept   = "Its body is not kept any more."
 	otherwiseStay = "Another reason."

@@ -21,18 +21,18 @@ import (
 type subscriptionReport struct {
 	Configured   state.Asked               `json:"configured"`
 	Expected     *state.Subscription       `json:"expected"`      // as it was made, or seen first; null while none is known
-	SubscribedBy []state.Subscribing       `json:"subscribed_by"` // who subscribed with this ledger, the latest first
+	SubscribedBy []state.Subscribing       `json:"subscribed_by"` // the subscribers with this ledger, the latest first
 	Shown        []state.Subscription      `json:"shown"`         // by the service; now, or when shown_at says
 	ShownAt      time.Time                 `json:"shown_at,omitzero"`
 	NotShown     string                    `json:"not_shown,omitempty"` // why the service shows nothing now
 	Problem      state.SubscriptionProblem `json:"problem"`
 	Detail       string                    `json:"detail"`
 	Since        time.Time                 `json:"since,omitzero"` // when a sweep found the problem; zero for just now
-	Closed       bool                      `json:"closed"`         // a person has said that the problem is known
+	Closed       bool                      `json:"closed"`         // a person knows the problem
 
-	SecretAt      time.Time `json:"secret_at,omitzero"`    // when the service named the newest secret that the ledger keeps; zero for none
+	SecretAt      time.Time `json:"secret_at,omitzero"`    // when the service sent the ledger's newest secret; zero for none
 	BeforeUntil   time.Time `json:"before_until,omitzero"` // how long one before it is accepted; zero for not any more
-	SecretUnknown bool      `json:"secret_unknown"`        // the service may sign with one that never came here
+	SecretUnknown bool      `json:"secret_unknown"`        // the service may sign with an unknown one
 }
 
 func (a *app) webhooksSubscriptionCmd() *cobra.Command {

@@ -372,9 +372,9 @@ func (a *app) printWritten(r writeback.Result) {
 type writeStatus struct {
 	state.WritebackRun
 	Payers int            `json:"payers"`
-	Says   map[string]int `json:"says"` // payers by what their field says
+	Says   map[string]int `json:"says"` // payers by the value of their field
 	Echoes int            `json:"own_echoes"`
-	Look   []writeRow     `json:"look"` // payers that a person should look at
+	Look   []writeRow     `json:"look"` // payers for a person to check
 }
 
 func (a *app) writebackStatusCmd() *cobra.Command {

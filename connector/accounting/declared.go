@@ -28,7 +28,7 @@ func Declared(object json.RawMessage, fields []connector.Field) (data json.RawMe
 // misfit is a value of another type than declared.
 type misfit struct {
 	path string // what leads to it, with a dot at its end; "" for the record
-	what string // what it should be
+	what string // the expected kind
 }
 
 func (m misfit) sentence() string {

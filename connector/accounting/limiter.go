@@ -39,7 +39,7 @@ func (e *Parked) Unwrap() error {
 // gone, the plan lapsed, or a permission is missing. It says nothing about any customer (fault F29).
 type Disconnected struct {
 	Reason string // why, in plain words without personal values
-	Err    error  // the cause, if there is one that helps
+	Err    error  // the cause, if it helps
 }
 
 // Error says why and what to do next.

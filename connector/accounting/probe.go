@@ -10,7 +10,7 @@ import (
 type Probe struct {
 	Name   string // credentials, tenant, permissions, clock, one page
 	OK     bool
-	Detail string // in words, without personal values; what to do next when it is not OK
+	Detail string // in words, without personal values; with the next step if it is not OK
 }
 
 // maxSkew is the largest tolerated difference of two clocks: half of the overlap of reading positions.

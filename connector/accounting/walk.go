@@ -79,7 +79,7 @@ type walk struct {
 	// The pass under way.
 	pages int
 	met   int  // ids
-	again int  // ids that the pass before met too
+	again int  // ids also met by the pass before
 	late  int  // ids met for the first time in a later pass, although they were there unchanged when the read began
 	moved bool // an id was met in two places
 }
@@ -94,7 +94,7 @@ type sight struct {
 func (w *walk) pass(ctx context.Context) error {
 	w.passed++
 	w.pages, w.met, w.again, w.late, w.moved = 0, 0, 0, 0, false
-	stale := 0 // pages in a row without an id that is new to the pass
+	stale := 0 // pages in a row without a new id
 	for n := range w.pager.MaxPages {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -42,7 +42,7 @@ type Way struct {
 	Name        string
 	Sender      Sender
 	MinSeverity Severity // of the conditions that it is told of; "" for all
-	Names       bool     // who reads it may see the names of payers
+	Names       bool     // its readers may see payers' names
 }
 
 // Sender takes messages to a recipient.
@@ -69,9 +69,9 @@ var ErrBusy = errors.New("another payersync tells of alarms just now")
 type Event struct {
 	Way     string
 	Message string
-	Begun   int       // conditions whose beginning it tells
-	Over    int       // conditions whose end it tells
-	Answer  string    // what the other side said when it took it
+	Begun   int       // begun conditions in it
+	Over    int       // ended conditions in it
+	Answer  string    // the receiver's answer
 	Err     error     // why it was not taken
 	Next    time.Time // when it is tried again
 }
@@ -82,14 +82,14 @@ type Teller struct {
 	Now          func() time.Time // the clock; the ledger's if there is one
 	Look         func(context.Context) ([]condition.Condition, error)
 	Ways         []Way
-	Installation string                               // what messages call this installation
+	Installation string                               // this installation's name in messages
 	Time         func(time.Time) string               // how messages write a time
 	Clean        func(text string, names bool) string // masks secret values; with names, payers' names may leave
 	Report       func(Event)                          // is told of each attempt, by several goroutines at once
 
 	mu        sync.Mutex
 	taken     map[string]bool       // accepted messages not yet stored as such in the ledger
-	unwritten map[string]*unwritten // what was told while the ledger could not be written, by way
+	unwritten map[string]*unwritten // sent while the ledger accepted no writes, by way
 	outages   int                   // how often the ledger could be written again
 }
 
@@ -105,7 +105,7 @@ const (
 	firstWait   = time.Minute
 	longestWait = time.Hour
 	refusedWait = 6 * time.Hour
-	latestRetry = 25 * time.Hour // a later one was noted by a clock that was ahead
+	latestRetry = 25 * time.Hour // a later one comes from a clock ahead
 	keptFor     = 400 * 24 * time.Hour
 )
 
@@ -207,7 +207,7 @@ func (t *Teller) notice(ctx context.Context, found []condition.Condition) ([]sta
 		for _, c := range found {
 			name := state.AlarmName{Way: w.Name, Code: string(c.Code), Subject: c.Subject}
 			a, is := known[name]
-			if holds[name] || a.Told == "" && !w.admits(c) { // what was told is followed to its end
+			if holds[name] || a.Told == "" && !w.admits(c) { // a sent alarm is followed to its end
 				continue
 			}
 			holds[name] = true
@@ -215,7 +215,7 @@ func (t *Teller) notice(ctx context.Context, found []condition.Condition) ([]sta
 			case !is:
 				a = state.Alarm{Way: w.Name, Code: string(c.Code), Subject: c.Subject, Connection: c.Connection, Urgent: c.Urgent, Since: c.Since, NoticedAt: now, Text: c.Sentence}
 				writes = append(writes, func(tx *state.Tx) error { return tx.NoticeAlarm(a) })
-			case !a.OverAt.IsZero(): // it is back before anybody was told that it was gone
+			case !a.OverAt.IsZero(): // it returned before its end was sent
 				writes = append(writes, func(tx *state.Tx) error { return tx.SetAlarmOver(a.ID, time.Time{}) })
 			}
 		}
@@ -251,7 +251,7 @@ func (t *Teller) notice(ctx context.Context, found []condition.Condition) ([]sta
 // item is one alarm for one way.
 type item struct {
 	alarm state.Alarm
-	holds *condition.Condition // nil where it is over
+	holds *condition.Condition // nil if it is over
 	over  bool
 }
 
@@ -422,7 +422,7 @@ func (t *Teller) Try(ctx context.Context, w Way) (answer string, err error) {
 type unwritten struct {
 	message state.AlarmMessage
 	text    string
-	known   bool // it was told before, and not yet that it was over
+	known   bool // its begin was sent, but not its end
 	noticed time.Time
 }
 
@@ -435,7 +435,7 @@ func (t *Teller) TellUnwritable(ctx context.Context, cause error) error {
 	c := Unwritable(cause)
 	var open []state.Alarm
 	if t.Ledger != nil {
-		open, _ = t.Ledger.OpenAlarms(ctx) // what cannot be read is told once more
+		open, _ = t.Ledger.OpenAlarms(ctx) // unreadable alarms are sent again
 	}
 	now := t.Now()
 	for _, w := range t.Ways {

@@ -31,7 +31,7 @@ func (e *Email) Freeze(m Message) ([]byte, error) {
 	msg.SetMessageIDWithValue(m.ID + "@" + domain)
 	msg.SetDateWithValue(m.At)
 	msg.Subject(m.Subject())
-	msg.SetGenHeader("Auto-Submitted", "auto-generated") // nobody answers that they are on holiday
+	msg.SetGenHeader("Auto-Submitted", "auto-generated") // prevents automatic holiday replies
 	msg.SetBodyString(mail.TypeTextPlain, m.Text())
 	var out bytes.Buffer
 	_, err := msg.WriteTo(&out)

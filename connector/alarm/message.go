@@ -55,7 +55,7 @@ type Told struct {
 type Record struct {
 	Connection string `json:"connection"`
 	SourceID   string `json:"source_id"`
-	Name       string `json:"name,omitempty"` // for ways that may see it
+	Name       string `json:"name,omitempty"` // for ways with names
 }
 
 // compose writes a message to one way.

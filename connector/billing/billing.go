@@ -19,15 +19,15 @@ import (
 type Config struct {
 	BaseURL      string             // the service's address with its path prefix; https, or http on loopback
 	AuthURL      string             // the token endpoint: a path below BaseURL, or an address; "" for /oauth2/token
-	ClientID     string             // the app; its client credentials are used for webhooks whatever Dialect.APIAuth says
+	ClientID     string             // the app; webhooks always use its client credentials, regardless of Dialect.APIAuth
 	ClientSecret connector.Secret   // needed for client credentials
 	APIToken     connector.Secret   // the bearer of api_auth: static
 	Tokens       oauth2.TokenSource // the tokens of api_auth: authorization_code; it renews them by itself
 	RedirectURL  string             // where a payer returns after signing; "" to leave it to the service
-	Events       []string           // what is subscribed to; a probe compares the names with the service's
+	Events       []string           // the subscribed types; a probe compares the names with the service's
 	Dialect      Dialect            // how the open points of the interface are settled
 	HTTP         *transport.Client  // how requests are sent
-	Now          func() time.Time   // what token lives and Retry-After are measured by; nil for time.Now
+	Now          func() time.Time   // the clock for token lives and Retry-After; nil for time.Now
 }
 
 const defaultAuthPath = "/oauth2/token"
@@ -41,12 +41,12 @@ type Client struct {
 	dialect  Dialect
 	http     *transport.Client
 	now      func() time.Time
-	secrets  []connector.Secret // never shown, whoever sends them back
+	secrets  []connector.Secret // never shown, even if another system sends them back
 	api      bearer             // for customers and mandates
 	webhooks bearer             // for the subscription
 
-	firstPage  atomic.Int32 // what probing found out: one of the page bases
-	linkMethod atomic.Value // the method that mandate_link: auto settled on, a string
+	firstPage  atomic.Int32 // the result of probing: one of the page bases
+	linkMethod atomic.Value // the method found by mandate_link: auto, a string
 }
 
 // New returns a client. It sends nothing. It reports all invalid values at once, by their configuration keys.

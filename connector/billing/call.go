@@ -19,16 +19,16 @@ import (
 
 // request is one call of the service.
 type request struct {
-	op         string // what is being done, for people
+	op         string // the operation, for people
 	method     string
 	path       string // below the base address, with ids escaped
 	query      url.Values
 	body       []byte // sent as it is; nil for none
 	by         bearer
 	repeat     transport.Repeat
-	reads      bool // it changes nothing, whatever becomes of it
+	reads      bool // it changes nothing, whatever its outcome
 	mayBeEmpty bool // a 2xx without a body is an answer
-	ofNobody   bool // it is about no record, so that the reason of a refusal may be shown
+	ofNobody   bool // it is about no record, so the reason of a refusal may be shown
 }
 
 // read prepares a call without side effects.
@@ -266,7 +266,7 @@ func (c *Client) tokenError(r request, err error) error {
 		out.Err = err
 	}
 	if out.Fault == connector.FaultUnknown {
-		out.Fault = connector.FaultUnavailable // whatever became of the token, the call was not made
+		out.Fault = connector.FaultUnavailable // the call was not made, whatever the token's outcome
 	}
 	return out
 }

@@ -222,7 +222,7 @@ func lookUp(f *finder, h http.Header, path string) string {
 // EventMember is a member of a delivery, without its value.
 type EventMember struct {
 	Path string `json:"path"` // as EventPaths name it
-	Kind string `json:"kind"` // what its value is, in words
+	Kind string `json:"kind"` // the kind of its value, in words
 }
 
 const maxEventMembers = 200

@@ -73,7 +73,7 @@ func (m *merge) foreignPairs(was, is json.RawMessage) []string {
 	before, after := pairTexts(was), pairTexts(is)
 	var paths []string
 	for name := range before {
-		after[name] += "" // what is gone is looked at too
+		after[name] += "" // removed members count too
 	}
 	for name := range after {
 		_, wanted := m.want.ExternalData[name]
@@ -132,7 +132,7 @@ type elementsCompared struct {
 	key           string
 	before, after []json.RawMessage
 	lost          string // the flag that a service takes from all others when one of ours gets it; "" for none
-	taken         []bool // elements after that have been accounted for
+	taken         []bool // elements of after already matched
 	paths         []string
 }
 
@@ -160,7 +160,7 @@ func (e *elementsCompared) ours(want part) int {
 // compareOurs compares the foreign members of an element of ours.
 func (e *elementsCompared) compareOurs(i int, want part) {
 	j := e.ours(want)
-	if j < 0 { // it is known by other than its address: by what our update made of it
+	if j < 0 { // it is recognised without its address, by our update's values
 		made, _ := viewOf(want.update(e.before[i], nil, false))
 		j = e.find(func(raw json.RawMessage) bool {
 			v, ok := viewOf(raw)

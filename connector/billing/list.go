@@ -20,7 +20,7 @@ import (
 // Bounds of a list pass. A service ignoring the page number cannot keep it going endlessly (fault F18).
 const (
 	maxPages      = 100_000
-	maxStale      = 3  // pages in a row without a customer that is new
+	maxStale      = 3  // pages in a row without a new customer
 	maxAhead      = 4  // pages being fetched while earlier ones are worked on
 	maxSearchPage = 10 // pages of likenesses
 )
@@ -107,13 +107,13 @@ type pass struct {
 	op       string
 	filter   url.Values
 	base     pageBase
-	number   int // of the page that next returns
+	number   int // the number of next's page
 	maxAhead int
 	ahead    int  // pages being fetched beyond that one
 	fullest  int  // customers on the fullest page so far
 	onZero   int  // customers on page 0
-	noZero   bool // page 0 was refused, which is more than to be empty
-	stale    int  // pages in a row that held nothing new
+	noZero   bool // page 0 was refused, not just empty
+	stale    int  // pages in a row without anything new
 	total    int  // customers there are, as the service counts them; -1 when it does not
 	seen     *connector.IDs
 	fetches  map[int]chan page

@@ -13,7 +13,7 @@ import (
 type object []member
 
 type member struct {
-	key    string          // what the key says
+	key    string          // the key's name
 	rawKey json.RawMessage // how it was spelt, quotes included
 	value  json.RawMessage
 }
@@ -124,7 +124,7 @@ func (o object) at(path string) string { return (&finder{of: o}).at(path) }
 // finder is at for many paths: it splits each object inside of one once.
 type finder struct {
 	of     object
-	inside map[string]*finder // by its name; nil for what is no object
+	inside map[string]*finder // by its name; nil for anything but an object
 }
 
 func (f *finder) at(path string) string {

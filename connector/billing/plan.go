@@ -16,7 +16,7 @@ type listPlan struct {
 // fate is what becomes of one element; the zero value leaves it alone.
 type fate struct {
 	want   *part // it is ours and is brought to this
-	last   *part // as we wrote it before, where we did
+	last   *part // our last written value, if any
 	remove bool  // it was ours and is no longer wanted
 }
 

@@ -23,7 +23,7 @@ type prober struct {
 	found  []Finding
 	asked  int
 	sample []object // customers as the list shows them
-	token  *Client  // whose tokens are taken
+	token  *Client  // the provider of its tokens
 	err    error
 }
 
@@ -317,7 +317,7 @@ func (p *prober) whole(ctx context.Context, listed object) (path string, o objec
 	if err == nil {
 		var body []byte
 		body, err = p.ask(ctx, path, nil)
-		o, _ = parseObject(body) // what is no object shows nothing
+		o, _ = parseObject(body) // anything but an object shows nothing
 	}
 	if p.err == nil {
 		p.err = err
@@ -347,7 +347,7 @@ func (p *prober) linkMethod(ctx context.Context) {
 		p.note(setting, "unsigned")
 		return
 	}
-	put := "put" // where GET makes no link
+	put := "put" // if GET makes no link
 	if method == "auto" {
 		put = method // which tries PUT first
 	}

@@ -13,7 +13,7 @@ type Certainty string
 const (
 	Proven  Certainty = "proven"  // an answer shows it
 	Likely  Certainty = "likely"  // answers look like it, and requests may still be spelt otherwise
-	Unknown Certainty = "unknown" // Finding.How says what would tell
+	Unknown Certainty = "unknown" // Finding.How names a way to find out
 )
 
 // Finding is what a probe found out about one open point.
@@ -64,12 +64,12 @@ type meaning struct {
 	answer    string
 	found     string // asConfigured, asShown, or "" for not known
 	certainty Certainty
-	how       string // a format for what the answer showed
+	how       string // a format for the answer's value
 }
 
 const (
 	asConfigured = "configured" // the value of the configuration fits
-	asShown      = "shown"      // the value that the answer showed fits
+	asShown      = "shown"      // the answer's value fits
 
 	settingEvents = "webhook.events" // the subscribed types; no part of the dialect
 	unprobed      = "unprobed"       // the answer of a setting without a request

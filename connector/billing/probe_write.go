@@ -16,8 +16,8 @@ import (
 // Trial is what a probe with writes found out on a scratch customer.
 type Trial struct {
 	Findings []Finding
-	Survived []string // kinds of members that came through a round trip, as Client.Others names them
-	Lost     []string // paths that did not: no update may be sent while there are any
+	Survived []string // kinds of members that survived a round trip, named as in Client.Others
+	Lost     []string // lost paths: no update may be sent while there are any
 	Tripped  bool     // a customer was read, replaced by itself and read again
 	Left     string   // what the customer was left with, in words; "" when it is as it was, but for mandates that are cancelled
 }
@@ -50,7 +50,7 @@ func (c *Client) ProbeByWriting(ctx context.Context, id string) (Trial, error) {
 		return t.Trial, err
 	}
 	err = t.links(ctx)
-	after, stop := context.WithTimeout(context.WithoutCancel(ctx), afterwards) // what was made is cancelled, also after an interruption
+	after, stop := context.WithTimeout(context.WithoutCancel(ctx), afterwards) // created mandates are cancelled, even after an interruption
 	defer stop()
 	t.find(after)
 	return t.Trial, errors.Join(err, t.cancelAll(after))
@@ -73,7 +73,7 @@ type trial struct {
 	Trial
 	client   *Client
 	id       string
-	mandates []string // that the trial made
+	mandates []string // mandates of the trial
 }
 
 func (t *trial) note(setting, answer string, seen ...any) {
@@ -165,7 +165,7 @@ func (t *trial) computed(before, after json.RawMessage) {
 	}
 	for _, m := range is {
 		if slices.Contains([]string{"id", ownName, ownPeople, ownAddresses, "externalData"}, m.key) {
-			continue // these are written, whatever becomes of them
+			continue // these are always written
 		}
 		if was.has(m.key) && canonical(was.get(m.key)) != canonical(m.value) && !slices.Contains(found, m.key) && !lost(m.key) {
 			found = append(found, m.key)
@@ -185,7 +185,7 @@ func (t *trial) links(ctx context.Context) error {
 	method, err := t.firstWay("mandate_link", methods, func(with *Client) (done bool, err error) {
 		client = with
 		first, err = with.RequestMandateLink(ctx, t.id)
-		if err != nil && statusOf(err) == http.StatusOK { // a list of mandates, which is no mandate
+		if err != nil && statusOf(err) == http.StatusOK { // a list of mandates, not a mandate
 			return false, nil
 		}
 		return doneOrRefused(err)

@@ -77,7 +77,7 @@ func (d Dialect) customerOf(o object) connector.Customer {
 
 // takingBack takes one update back, and names what somebody else has changed since.
 type takingBack struct {
-	readOnly []string // members that the service computes: people.id
+	readOnly []string // members computed by the service: people.id
 	kept     []string
 }
 
@@ -152,7 +152,7 @@ func (b *takingBack) list(path string, now, was, sent json.RawMessage) (json.Raw
 	}
 	at := 0
 	for i, element := range wrote {
-		for removed := at; removed < len(before); removed++ { // those that the update took out
+		for removed := at; removed < len(before); removed++ { // elements removed by the update
 			if sameElement(before[removed], element) {
 				out, at = append(out, before[at:removed]...), removed
 				break

@@ -132,7 +132,7 @@ func grewByOne(was, is json.RawMessage) bool {
 func movedOn(was, is json.RawMessage) bool {
 	before, after := scalar(was), scalar(is)
 	if min(len(before), len(after)) < len("1700000000") || was[0] == '"' && !strings.Contains(before, "-") {
-		return false // a short number is no time, nor is a text of digits, which may be a phone
+		return false // a short number is no time, nor is a text of digits: it may be a phone
 	}
 	then, errThen := ParseTime(before)
 	now, errNow := ParseTime(after)

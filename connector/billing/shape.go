@@ -25,13 +25,13 @@ type Survey struct {
 
 // Surveyed is what a survey found.
 type Surveyed struct {
-	Deliveries int        `json:"deliveries"`  // that were looked at
-	Erased     int        `json:"erased"`      // whose bodies are not kept any more
-	Unreadable int        `json:"unreadable"`  // that are no JSON object
+	Deliveries int        `json:"deliveries"`  // examined deliveries
+	Erased     int        `json:"erased"`      // deliveries without their bodies
+	Unreadable int        `json:"unreadable"`  // deliveries other than a JSON object
 	Shapes     []Shape    `json:"shapes"`      // the most frequent first
-	MoreShapes int        `json:"more_shapes"` // deliveries of shapes that are not among these
+	MoreShapes int        `json:"more_shapes"` // deliveries of other shapes
 	Proposals  []Proposal `json:"proposals"`   // for event_paths
-	Understood int        `json:"understood"`  // deliveries that would be, with the proposals
+	Understood int        `json:"understood"`  // deliveries readable with the proposals
 }
 
 // Shape is the structure of deliveries with the same members and different values.
@@ -46,8 +46,8 @@ type Shape struct {
 type Proposal struct {
 	Key        string `json:"key"`        // of event_paths
 	Path       string `json:"path"`       // to add to its list
-	Deliveries int    `json:"deliveries"` // that hold it
-	Evidence   int    `json:"evidence"`   // of them, those whose value speaks for it
+	Deliveries int    `json:"deliveries"` // deliveries with it
+	Evidence   int    `json:"evidence"`   // of them, those with a fitting value
 	Why        string `json:"why"`
 }
 
@@ -55,7 +55,7 @@ type Proposal struct {
 const (
 	maxShapes      = 200
 	maxShapePaths  = 2000
-	maxEventNames  = 30 // distinct values of what is taken for a type
+	maxEventNames  = 30 // distinct values of a supposed type
 	nearDelivery   = 7 * 24 * time.Hour
 	minRepeats     = 2
 	epochDigits    = 10
@@ -65,7 +65,7 @@ const (
 
 type shapeCount struct {
 	Shape
-	paths []string // that lead to text or a number and can be configured
+	paths []string // configurable paths to text or a number
 	typed bool     // the type of one was read, if only from a header
 }
 
@@ -74,7 +74,7 @@ type pathFacts struct {
 	held, customers, mandates, names, ids, times int
 	values                                       map[uint64]struct{}
 	apart                                        time.Duration // between the times and the arrivals, in all
-	word                                         bool          // a value has a word that events are named after
+	word                                         bool          // a value has a typical word of event names
 }
 
 // Add looks at one delivery: when it came, whether its type was read then, and its body. One

@@ -28,12 +28,12 @@ type Signature struct {
 	Scheme          string             `yaml:"scheme"`           // standard-webhooks, xero, adfin; "" for the fields below
 	Header          string             `yaml:"header"`           // carries the signature
 	SignatureItem   string             `yaml:"signature_item"`   // for a header with a list such as t=…,v1=…,v1=…: the name of the signatures, for example v1
-	TimestampItem   string             `yaml:"timestamp_item"`   // and which one is the time of signing, for example t
+	TimestampItem   string             `yaml:"timestamp_item"`   // and the name of the time of signing, for example t
 	TimestampHeader string             `yaml:"timestamp_header"` // carries the time of signing; needed for {timestamp} without an item of it
 	IDHeader        string             `yaml:"id_header"`        // carries the delivery's id; needed for {id}
 	Algorithm       string             `yaml:"algorithm"`        // hmac-sha256 (also "") | hmac-sha512 | ed25519, where secrets are public keys
 	Encoding        string             `yaml:"encoding"`         // of the signature: hex (also "") | base64 | base64url
-	Prefix          string             `yaml:"prefix"`           // what stands before the signature, for example sha256=
+	Prefix          string             `yaml:"prefix"`           // text before the signature, for example sha256=
 	Signed          string             `yaml:"signed"`           // template of {body}, {timestamp}, {id}; body (also "") is {body}
 	Key             string             `yaml:"key"`              // how secrets are spelt: text (also "") | hex | base64 | base64url
 	Tolerance       time.Duration      `yaml:"tolerance"`        // either side of now; 0 for 5 minutes, negative for any time
@@ -47,8 +47,8 @@ const (
 	algorithmEd25519 = "ed25519"
 	publicPrefix     = "whpk_" // before a public key of the standard's
 	minSecretBytes   = 24
-	maxPeriod        = 8  // bytes that a secret must not be mere repeats of
-	maxSignatures    = 16 // of one header that are looked at
+	maxPeriod        = 8  // the longest period in bytes refused as a repeated secret
+	maxSignatures    = 16 // signatures checked in one header
 	defaultTolerance = 5 * time.Minute
 )
 
@@ -294,7 +294,7 @@ func (v *Verifier) Verify(h http.Header, body []byte, now time.Time) (Signed, er
 type delivery struct {
 	header        http.Header
 	body          []byte
-	signatures    []string // any of which may fit
+	signatures    []string // any one may fit
 	timestamp, id string
 }
 

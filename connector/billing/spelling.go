@@ -12,7 +12,7 @@ import (
 // interface (README.md#customers). The service mixes them, so an element may carry
 // either, and an update writes to whichever is there.
 type part struct {
-	short, long []field // every member that is ours, blank ones included
+	short, long []field // all members of ours, blank ones included
 	id          string  // the service's own id of a person whom we wrote; "" where no read has shown one
 	email       string  // identifies a person; "" for addresses
 	label       string  // name of a person, first line of an address
@@ -190,7 +190,7 @@ func (p part) update(raw json.RawMessage, last *part, long bool) json.RawMessage
 // shownAs reports whether a value equals the field's, in the service's form. Identifying values may differ only in case
 // and spacing.
 func (f field) shownAs(value string) bool {
-	if f.flag() { // a service may leave out what is false
+	if f.flag() { // a service may omit false
 		return value == f.value || value == "" && f.value == "false"
 	}
 	if f.about == "name" || f.about == "email" {

@@ -16,8 +16,8 @@ import (
 // Subscription is a webhook subscription. An app has one.
 type Subscription struct {
 	ID          string   // given by the service
-	URL         string   // where events are posted to
-	Events      []string // what is subscribed to, for example customer, dd-mandate
+	URL         string   // the address for events
+	Events      []string // the subscribed types, for example customer, dd-mandate
 	Name        string   // for people
 	Description string   // for people
 	Enabled     bool     // as the service states it
@@ -129,7 +129,7 @@ func readSubscription(o object) Subscription {
 		Enabled: string(o.get("enabled")) != "false", ClientID: o.text("clientId"),
 		CreatedAt: o.text("creationTime", "createdAt"), UpdatedAt: o.text("lastUpdatedTime", "lastUpdateTime", "updatedAt"),
 	}
-	events, _ := parseArray(o.get("events")) // none where it is no list
+	events, _ := parseArray(o.get("events")) // none if it is no list
 	for _, event := range events {
 		if text := scalar(event); text != "" {
 			s.Events = append(s.Events, text)
@@ -185,7 +185,7 @@ func (c *Client) putWebhook(ctx context.Context, op, step string, body json.RawM
 	r := c.write(op, http.MethodPut, c.webhooksPath()+step, body)
 	r.by = c.webhooks
 	r.mayBeEmpty = step == "/auth"
-	r.ofNobody = !r.mayBeEmpty // that one carries a key
+	r.ofNobody = !r.mayBeEmpty // it has a key
 	answer, err := c.send(ctx, r)
 	if err != nil || len(answer) == 0 {
 		return nil, c.adviseWebhook(err, step)

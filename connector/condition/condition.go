@@ -31,9 +31,9 @@ type Condition struct {
 	Connection string           `json:"connection"`        // "" where it is of none, or of all
 	Since      time.Time        `json:"since,omitzero"`    // zero if unknown
 	Urgent     bool             `json:"urgent"`            // else it is a warning
-	Sentence   string           `json:"sentence"`          // what is the matter, without a name of a payer
-	Next       string           `json:"next"`              // what to do about it
-	Commands   []string         `json:"commands"`          // that do it, or show more
+	Sentence   string           `json:"sentence"`          // the problem, without a payer's name
+	Next       string           `json:"next"`              // the next step
+	Commands   []string         `json:"commands"`          // commands for that, or to show more
 	Detail     string           `json:"detail,omitempty"`  // more, for who is at the machine; it may quote a record
 	Records    []state.RecordID `json:"-"`                 // its records; none if they are too many
 	Count      int              `json:"count,omitempty"`   // of records, where it counts them

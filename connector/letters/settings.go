@@ -84,7 +84,7 @@ type Settings struct {
 	Own     []string // domains of ours, at which no payer is
 	Journal string   // the path of the journal
 
-	JournalWithin connector.Within // the folder that it must lie in
+	JournalWithin connector.Within // the folder that must contain it
 	Node          string           // the node that sends, which shares the folder of the journal with others; "" for a ledger that is a file
 
 	Templates Templates

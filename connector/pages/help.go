@@ -6,7 +6,7 @@ import "html/template"
 type Guide struct {
 	Name    string // of the topic, its address is /help/NAME
 	Title   string
-	Readers string        // the people for whom it is written
+	Readers string        // its readers
 	HTML    template.HTML // the text, from the program itself
 }
 

@@ -69,7 +69,7 @@ func (s *Server) serveReady(w http.ResponseWriter) {
 	if ready.State == failed || ready.State == checking {
 		w.WriteHeader(statuses[NotReady])
 	}
-	_ = json.NewEncoder(w).Encode(ready) // a caller that has gone has nobody left to tell
+	_ = json.NewEncoder(w).Encode(ready) // a gone caller needs no error
 }
 
 // readiness returns the state of the ledger. Concurrent callers share one check and wait lookWait at most: a

@@ -15,9 +15,9 @@ var files embed.FS
 type Guide struct {
 	Name    string // of the topic, as in payersync help NAME
 	Title   string // the heading of the text
-	Readers string // the people for whom it is written
+	Readers string // its readers
 	Text    string // in Markdown, with the heading
-	HTML    string // the same text for the pages, whose address of a guide is /help/NAME
+	HTML    string // the same text for the pages, at /help/NAME
 }
 
 // topics are the guides in the order in which people need them.

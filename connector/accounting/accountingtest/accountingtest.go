@@ -45,9 +45,9 @@ type Company struct {
 	Now     func() time.Time             // the system's clock; nil is time.Now
 
 	// The acts of a live system during a read.
-	Serve    func(after func())    // has after called behind every page of customers that the system serves; nil for no more
+	Serve    func(after func())    // calls after behind every served page of customers; nil ends that
 	Tie      func(ids []string)    // gives the customers one and the same time of last edit
-	Leave    func(id string)       // takes the customer out of the system, which keeps no trace of it
+	Leave    func(id string)       // removes the customer from the system without a trace
 	Erase    func(id string)       // takes the customer's personal data away; at least a full read shows it
 	Pass     func(d time.Duration) // moves the system's clock on
 	Troubles []Trouble             // expired token, minute and day limits, 5xx, HTML instead of JSON, …

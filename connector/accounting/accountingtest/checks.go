@@ -234,7 +234,7 @@ func obeysItsContext(ctx context.Context, c Company) error {
 }
 
 func leaksNothing(ctx context.Context, c Company) error {
-	if _, err := complete(ctx, c, time.Time{}); err != nil { // what it keeps for good, it has now
+	if _, err := complete(ctx, c, time.Time{}); err != nil { // its permanent memory is in use by now
 		return err
 	}
 	running := goleak.IgnoreCurrent()

@@ -278,7 +278,7 @@ func (e *export) unreadable(err error) error { return fmt.Errorf("read %s: %w", 
 // survey is what a first reading of the file found out.
 type survey struct {
 	shared sharedIDs
-	stray  *strayMark // where the file stops making sense; nil when it does to its end
+	stray  *strayMark // the first unreadable place of the file; nil if there is none
 }
 
 // sharedIDs maps every repeated id to the lines of its rows.

@@ -19,7 +19,7 @@ const headerRows = 50
 type header struct {
 	line  int
 	names []string // unique without regard to case
-	ids   [][]int  // columns of the id alternatives that the file has
+	ids   [][]int  // columns of the id alternatives found in the file
 }
 
 // delimiterNamed returns the configured delimiter, 0 when it is to be detected.
@@ -73,7 +73,7 @@ func columnNames(cells []string) []string {
 type headerSearch struct {
 	ids     [][]string
 	nearest []string
-	stray   *strayMark // that ended a search; with the wrong delimiter many do
+	stray   *strayMark // ended a search; common with the wrong delimiter
 }
 
 // in returns the header within the first rows of r; false when there is none.

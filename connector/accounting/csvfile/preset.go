@@ -11,7 +11,7 @@ import (
 
 // preset is what is known of one system's exports before a file is seen.
 type preset struct {
-	ids     [][]string        // the first of them that a row fills in identifies it
+	ids     [][]string        // the first filled one identifies a row
 	columns map[string]column // by lower-case name
 }
 

@@ -12,7 +12,7 @@ import (
 
 // row is one row of the file, header and titles included.
 type row struct {
-	line    int      // where it begins, counted from 1
+	line    int      // its first line, counted from 1
 	cells   []string // nil when it cannot be used
 	problem string   // why it cannot be used, a sentence; "" when it can
 	id      string   // source id, of rows below the header
@@ -23,7 +23,7 @@ type row struct {
 // on may be a row or the text of a cell.
 type strayMark struct {
 	line int  // of the mark
-	from int  // first line that is not certain
+	from int  // the first uncertain line
 	cut  bool // the file may end inside the cell
 }
 
@@ -40,14 +40,14 @@ type rowReader struct {
 	comma string
 	width int // columns a row must have; 0 takes any number
 
-	line int    // that the next byte stands in
+	line int    // the line of the next byte
 	size int    // bytes of the current row
 	text []byte // of the current row's cells; none of it beyond MaxRowBytes
 	ends []int  // of the cells in text
-	last byte   // that was read
+	last byte   // the last byte read
 
-	begun  int // line where the current row begins
-	quoted int // line where the last row with a quoted cell begins; 0 for none
+	begun  int // the first line of the current row
+	quoted int // the first line of the last row with a quoted cell; 0 for none
 	plain  int // rows since then without one
 }
 

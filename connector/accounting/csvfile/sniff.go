@@ -26,14 +26,14 @@ type Findings struct {
 	Above     []string // the text of the lines above the headings
 	Line      int      // of the headings
 	Columns   []string // their names, as a Source declares them
-	Repeated  []string // headings that stand more than once
+	Repeated  []string // repeated headings
 
 	Count  int        // rows below the headings, without those of Footer
-	Rows   [][]string // the first of them that can be used, all as wide as Columns
-	Lines  []int      // of Rows, where each begins in the file
+	Rows   [][]string // the first usable ones, all as wide as Columns
+	Lines  []int      // the first line of each of Rows in the file
 	Bad    []string   // why rows cannot be used, a sentence each, ten at most
-	Unfit  int        // rows that cannot be used
-	Footer []int      // lines at the end that look like totals
+	Unfit  int        // unusable rows
+	Footer []int      // probable lines of totals at the end
 	Totals [][]string // their cells, last first
 	Stray  string     // where the file stops making sense; "" when it does to its end
 }

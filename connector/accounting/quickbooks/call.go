@@ -26,7 +26,7 @@ const pauseWhenThrottled = time.Minute
 
 // ask is one read of the API.
 type ask struct {
-	op    string // what is being done, for errors
+	op    string // the operation, for errors
 	path  string // below the company
 	query url.Values
 }
@@ -57,7 +57,7 @@ func (s *Source) get(ctx context.Context, a ask) (answer, error) {
 	u := s.base.JoinPath(a.path)
 	query := url.Values{"minorversion": {minorVersion}}
 	maps.Copy(query, a.query)
-	u.RawQuery = query.Encode() // encodes the + of an offset, which would be a space
+	u.RawQuery = query.Encode() // encodes the + of an offset, otherwise a space
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
 		return answer{}, fmt.Errorf("%s: %w", a.op, err)

@@ -116,7 +116,7 @@ type Source struct {
 	config Config
 	base   *url.URL // of the company
 	caller accounting.Caller
-	prover accounting.Prover // which company it reads
+	prover accounting.Prover // for the source's company
 	writes accounting.Caller // of a Writer: it repeats nothing
 	now    func() time.Time
 	fields []connector.Field

@@ -15,13 +15,13 @@ import (
 
 // Table is a table or view of a database, for the choice of the customers' table.
 type Table struct {
-	Name       string // with its schema where the database does not find it without
+	Name       string // with its schema if the database needs it
 	View       bool
-	Columns    []string   // those that the user may read
-	Keys       [][]string // columns that are unique together and never NULL, the primary key first
+	Columns    []string   // the readable columns
+	Keys       [][]string // sets of columns, unique and never NULL, the primary key first
 	Primary    bool       // the first of Keys is the primary key
-	Rows       int64      // -1 where nobody knows
-	Estimated  bool       // Rows is the database's own estimate, or a number that is exceeded
+	Rows       int64      // -1 if unknown
+	Estimated  bool       // Rows is the database's estimate, or a lower bound
 	Unreadable string     // why it cannot be read, "" where it can
 
 	path []string // its name, with the schema if necessary

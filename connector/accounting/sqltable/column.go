@@ -24,7 +24,7 @@ const (
 	kindNumber kind = "number"
 	kindFlag   kind = "flag"
 	kindDate   kind = "date"    // a day
-	kindNaive  kind = "naive"   // a time that names no zone
+	kindNaive  kind = "naive"   // a time without a zone
 	kindTime   kind = "instant" // a time with its zone
 	kindBinary kind = "binary"
 )
@@ -34,7 +34,7 @@ type column struct {
 	field    connector.Field
 	kind     kind
 	declared string // its type as the database names it, in small letters
-	id       bool   // a part of the id: text, whatever it is declared as
+	id       bool   // a part of the id: text, whatever its declared type
 	binary   bool   // it is no text and left out
 }
 

@@ -130,7 +130,7 @@ func connectMySQL(c Config) (*sql.DB, error) {
 	}
 	config.Params = map[string]string{"time_zone": "'+00:00'"}
 	config.Logger = &mysql.NopLogger{}
-	config.ClientFoundRows = c.Writes // a row that holds the value already counts as touched
+	config.ClientFoundRows = c.Writes // an unchanged row counts as touched
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		return nil, err

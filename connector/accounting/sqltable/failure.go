@@ -37,7 +37,7 @@ func (s *Source) lookAtFile() error {
 		why, next = "this user may not look at it", "allow it to be read by the user that payersync runs as"
 	case !info.Mode().IsRegular():
 		why, next = "it is not a plain file", "give the path of the SQLite file"
-	case info.Size() == 0: // which SQLite takes for a database without tables
+	case info.Size() == 0: // SQLite would read it as a database without tables
 		why, next = "it is empty", "give the path of the books"
 	default:
 		return nil
@@ -186,7 +186,7 @@ func (s *Source) whatItIs() string {
 	}
 	defer func() { _ = file.Close() }()
 	start := make([]byte, 64)
-	n, _ := file.Read(start) // what cannot be read looks like nothing
+	n, _ := file.Read(start) // unreadable content counts as empty
 	switch start = start[:n]; {
 	case bytes.HasPrefix(start, []byte("\x1f\x8b")), bytes.Contains(start, []byte("<?xml")):
 		return "it is in GnuCash's XML format; open it in GnuCash and save it as SQLite with File, Save As"

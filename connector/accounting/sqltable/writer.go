@@ -259,7 +259,7 @@ func (w *Writer) within(ctx context.Context, do func(*sql.Tx) error, write bool)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = db.Close() }() // what counts was committed, or not
+	defer func() { _ = db.Close() }() // the result is committed already, or not at all
 	conn, err := s.dial(ctx, db)
 	if err != nil {
 		return s.failure(ctx, err)

@@ -86,7 +86,7 @@ type address struct {
 	Delivery    flag    `json:"delivery"`
 	PartyName   *string `json:"party_name"`
 	Name        *string `json:"name"`
-	Building    *string `json:"building_name"` // what later versions call name
+	Building    *string `json:"building_name"` // called name in later versions
 	Street      *string `json:"street"`
 	PostalCode  *string `json:"postal_code"`
 	City        *string `json:"city"`

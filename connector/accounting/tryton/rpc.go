@@ -40,7 +40,7 @@ type client struct {
 	mu      sync.Mutex
 	session string   // what authorizes a call; "" before the first login
 	refused error    // why the login was refused: it is not tried again
-	wanted  []string // the columns that this server has, once they are known
+	wanted  []string // this server's columns, once known
 }
 
 // errSession means the server refused a call because of its session.
@@ -258,7 +258,7 @@ var errorKind = regexp.MustCompile(`^[A-Z][A-Za-z]{2,40}$`)
 func (c *client) refusal(parts []json.RawMessage) error {
 	var kind string
 	if len(parts) > 0 {
-		_ = json.Unmarshal(parts[0], &kind) // what is no text has no kind
+		_ = json.Unmarshal(parts[0], &kind) // other than text has no kind
 	}
 	if !errorKind.MatchString(kind) {
 		return &connector.RemoteError{Op: op, Fault: connector.FaultRejected,

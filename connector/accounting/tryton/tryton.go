@@ -131,7 +131,7 @@ func (s *Source) Describe(context.Context) (connector.SourceInfo, error) {
 // *accounting.Disconnected for a refused login, *accounting.Parked for a temporarily closed one, and
 // *connector.RemoteError.
 func (s *Source) Customers(ctx context.Context, since time.Time) iter.Seq2[connector.Page, error] {
-	var after int64 // id of the last party that was read
+	var after int64 // id of the last party read
 	return accounting.Walk(ctx, accounting.Pager{Fetch: func(ctx context.Context, n int) (accounting.Sheet, error) {
 		if n == 0 {
 			after = 0

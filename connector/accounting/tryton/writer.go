@@ -252,7 +252,7 @@ func (w *Writer) judge(body []byte) error {
 	}
 	var kind string
 	if len(said.Error) > 0 {
-		_ = json.Unmarshal(said.Error[0], &kind) // what is no text has no kind
+		_ = json.Unmarshal(said.Error[0], &kind) // other than text has no kind
 	}
 	switch {
 	case strings.HasPrefix(kind, "403"), strings.Contains(kind, "Forbidden"):

@@ -17,7 +17,7 @@ import (
 
 // ask is one read of the API.
 type ask struct {
-	op     string // what is being done, for errors
+	op     string // the operation, for errors
 	path   string
 	query  url.Values
 	tenant string    // "" where a request belongs to no organisation
@@ -46,12 +46,12 @@ func (s *Source) get(ctx context.Context, a ask) (answer, error) {
 	req.Header.Set("Accept", "application/json") // the default is XML
 	switch {
 	case s.config.CustomConnection:
-		req.Header.Set("Xero-Tenant-Id", "") // the token says which one it is; the specification still wants the header
+		req.Header.Set("Xero-Tenant-Id", "") // the token identifies it; the specification still requires the header
 	case a.tenant != "":
 		req.Header.Set("Xero-Tenant-Id", a.tenant)
 	}
 	if !a.since.IsZero() {
-		req.Header.Set("If-Modified-Since", a.since.UTC().Format(time.RFC3339)) // in whole seconds, and no HTTP-date whatever the name says
+		req.Header.Set("If-Modified-Since", a.since.UTC().Format(time.RFC3339)) // in whole seconds, and no HTTP-date despite its name
 	}
 	got, err := s.caller.Do(ctx, a.op, req)
 	if err != nil {

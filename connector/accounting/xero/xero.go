@@ -122,7 +122,7 @@ type Source struct {
 	config Config
 	base   *url.URL
 	caller accounting.Caller
-	prover accounting.Prover // which organisation it reads
+	prover accounting.Prover // for the source's organisation
 	writes accounting.Caller // of a Writer: it repeats nothing
 	now    func() time.Time
 	fields []connector.Field
@@ -221,7 +221,7 @@ func (l *listing) query(page int) url.Values {
 		"page":            {strconv.Itoa(page)},
 		"pageSize":        {strconv.Itoa(l.source.config.PageSize)},
 		"includeArchived": {"true"},
-		"order":           {"ContactID ASC"}, // a key that no edit changes
+		"order":           {"ContactID ASC"}, // a key unaffected by edits
 	}
 	if l.source.config.OnlyCustomers && l.since.IsZero() {
 		q.Set("where", "IsCustomer==true")

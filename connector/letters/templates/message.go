@@ -75,7 +75,7 @@ func (s *Set) Message(l Letter, e Envelope) ([]byte, error) {
 	msg.Subject(inOneLine(l.Subject))
 	msg.SetMessageIDWithValue(e.MessageID)
 	msg.SetDateWithValue(e.Date)
-	msg.SetGenHeader("Auto-Submitted", "auto-generated") // nobody answers that they are on holiday
+	msg.SetGenHeader("Auto-Submitted", "auto-generated") // prevents automatic holiday replies
 	s.unsubscribe(msg, e.Stop)
 	msg.SetBodyString(gomail.TypeTextPlain, l.Text)
 	msg.AddAlternativeString(gomail.TypeTextHTML, l.HTML)

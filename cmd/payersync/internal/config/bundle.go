@@ -59,7 +59,7 @@ func ReadBundle(folder string) (map[string][]byte, error) {
 // Unpacked is a folder with the files of an account, as long as this process needs them.
 type Unpacked struct {
 	Path string
-	held *os.File // the folder, locked: a process that is killed lets it go
+	held *os.File // the locked folder: a killed process releases it
 }
 
 // Remove removes the folder. A nil folder is fine.

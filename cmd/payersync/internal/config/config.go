@@ -398,7 +398,7 @@ func parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (s
 	c.connections()
 	c.schedules()
 	c.backup()
-	if cfg.Node == nil { // which has looked at its own
+	if cfg.Node == nil { // the node checks its own
 		c.server()
 		c.adminListener()
 		c.proxy()

@@ -47,7 +47,7 @@ type Letters struct {
 	StopURL           string       `yaml:"stop_url" jsonschema_description:"Where payers stop reminders by a click, as https://HOST/letters/stop: that path of server.webhooks has to be reached there. Default that path on the host of billing.webhook.public_url; without one payers stop them by a reply."`
 	DKIMSelector      string       `yaml:"dkim_selector" jsonschema_description:"The selector of the key with which your mail server signs; payersync check looks whether it is published."`
 
-	JournalWithin connector.Within `yaml:"-"` // the folder that it must lie in
+	JournalWithin connector.Within `yaml:"-"` // the folder that must contain it
 }
 
 // LettersSMTP is the mail server for letters.

@@ -18,7 +18,7 @@ import (
 
 // Fixed values: an operator's wrong value would be unsafe or only slow.
 const (
-	probeAfter = 15 * time.Minute // age of the last list from which a create searches once more
+	probeAfter = 15 * time.Minute // the age of the last list above which a create searches again
 	overlap    = 5 * time.Minute  // how far a reading position is set back (accounting/README.md#the-position-is-the-start-of-the-run)
 	grace      = 20 * time.Second // how long requests in flight may finish after an interruption
 	perSlot    = 8                // changes worked on for each request in flight: the others wait for the ledger

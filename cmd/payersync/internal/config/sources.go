@@ -81,7 +81,7 @@ func (s *Source) UnmarshalYAML(node *yaml.Node) error {
 	if into, ok := own[s.Kind]; ok {
 		return node.Decode(into)
 	}
-	return nil // the schema says which kinds there are
+	return nil // the schema checks the kind
 }
 
 // JSONSchema describes each kind with its own keys.
@@ -196,7 +196,7 @@ type SourceDeps struct {
 	HTTP    *transport.Client
 	Token   oauth2.TokenSource
 	Limiter accounting.Limiter
-	Proof   accounting.Proof // of the organisation that is read; nil to ask each time
+	Proof   accounting.Proof // of the source's organisation; nil to ask each time
 	Now     func() time.Time
 }
 

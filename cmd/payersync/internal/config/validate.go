@@ -26,11 +26,11 @@ type check struct {
 	doc      *strict.Doc
 	file     string
 	dir      string      // of the file: relative paths begin here
-	exposed  fs.FileMode // of a file that others may read; else 0
+	exposed  fs.FileMode // the mode of a file readable by others; else 0
 	getenv   func(string) (string, bool)
 	config   *Config
 	problems []strict.Problem
-	secrets  []strict.Problem // of problems, those of secrets that cannot be read
+	secrets  []strict.Problem // the problems of unreadable secrets
 }
 
 func (c *check) report(at strict.Path, format string, args ...any) {
@@ -138,7 +138,7 @@ func (c *check) deliveryKey(at strict.Path, w *Webhook) {
 func (c *check) credentials(at strict.Path) {
 	b := &c.config.Billing
 	static := b.Dialect.APIAuth == "static"
-	own := "" // why the app's own credentials are needed where another token reads customers
+	own := "" // why the app's own credentials are needed besides another token for customers
 	if static {
 		own = "; billing.webhook needs it: subscribing takes only a token of the app itself (client credentials), whatever dialect.api_auth is"
 	}

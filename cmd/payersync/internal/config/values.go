@@ -44,7 +44,7 @@ const maxSecret = 64 << 10
 // readSecret reads an ordinary file, or says why it cannot. It also returns the mode of a file readable by
 // others.
 func readSecret(path string) (value string, exposed fs.FileMode, why string) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the configuration names it; what it holds is never shown
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the configuration names it; its content is never shown
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", 0, "there is no such file"

@@ -98,7 +98,7 @@ func (c *Connection) Written() (out []connector.WrittenPart) {
 	writer, err := blank.OpenWriter(SourceDeps{Now: time.Now})
 	if own, is := writer.(interface {
 		Written() []connector.WrittenPart
-	}); is && err == nil { // what is wrong was reported
+	}); is && err == nil { // the mistake was reported
 		out = append(out, own.Written()...)
 	}
 	if at := c.Source.SQL.UpdatedAt; c.Writeback.SQL != nil && at != "" { // a trigger may move it

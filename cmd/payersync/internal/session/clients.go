@@ -147,7 +147,7 @@ type clients struct {
 	ledger  *state.Ledger
 	config  *config.Config
 	log     *logrus.Logger   // nil for silence
-	metrics *metrics.Metrics // nil where nobody counts
+	metrics *metrics.Metrics // nil for no metrics
 
 	mu       sync.Mutex
 	http     map[string]*transport.Client

@@ -76,7 +76,7 @@ var query = regexp.MustCompile(`(https?://[^\s"'?]+)\?[^\s"']*`)
 // mask is the last line of defence: nothing secret should reach the log at all.
 type mask struct {
 	mu      sync.Mutex
-	pairs   []string // each spelling of each secret, and what stands for it
+	pairs   []string // each spelling of each secret, and its replacement
 	secrets atomic.Pointer[strings.Replacer]
 }
 

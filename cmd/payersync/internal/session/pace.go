@@ -15,10 +15,10 @@ const paceScope = "billing pace"
 // of one second at a time, so it queries the ledger once a second and not for each request.
 type sharedPace struct {
 	ledger *state.Ledger
-	every  time.Duration // between two requests, of whatever process
+	every  time.Duration // between two requests of all processes
 
 	mu   sync.Mutex
-	next time.Time // when the next of those that were taken may leave
+	next time.Time // the time of the next taken turn
 	left int
 }
 

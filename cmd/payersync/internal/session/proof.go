@@ -17,7 +17,7 @@ type proof struct {
 	by         string // keyed hash of the credentials
 
 	mu   sync.Mutex
-	said accounting.Organisation // that the ledger did not take yet: the connection's first run has not begun
+	said accounting.Organisation // not in the ledger yet: the connection's first run has not begun
 }
 
 // NewProof returns the proof of a connection; by is a keyed hash of its credentials.

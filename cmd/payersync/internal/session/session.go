@@ -28,9 +28,9 @@ type Session struct {
 	Config     *config.Config
 	Log        *logrus.Logger
 	Ledger     *state.Ledger
-	Metrics    *metrics.Metrics // counts requests from OpenBilling on; nil where nobody counts
+	Metrics    *metrics.Metrics // counts requests from OpenBilling on; nil for no metrics
 	clients    *clients
-	HTTP       *transport.Client // nil where only the ledger is open, as are those below
+	HTTP       *transport.Client // nil if only the ledger is open, like the fields below
 	Billing    *billing.Client
 	Reconciler *reconcile.Reconciler
 	Syncer     *syncer.Syncer
@@ -182,7 +182,7 @@ func (s *Session) Source(ctx context.Context, c config.Connection) (syncer.Conne
 	info, err := source.Describe(ctx)
 	info.Organisation, info.Written = c.Organisation, c.Written()
 	if info.Tenant != "" && (closed(err) || connector.FaultOf(err) == connector.FaultUnavailable) {
-		err = nil // a run meets the same trouble when it reads, and still finishes what an earlier one began
+		err = nil // a run meets the same error in its reading, and still finishes an earlier run's work
 	}
 	return syncer.Connection{
 		Name: c.Name, Source: source, Info: info, FullEvery: time.Duration(c.Source.FullEvery),

@@ -113,7 +113,7 @@ func Table(w io.Writer, header []string, rows [][]string) { new(Pages).Write(w, 
 // from one page to the next. A page begins with its heading if it has other columns, or if the terminal is
 // too narrow for it.
 type Pages struct {
-	header []string // of the page before; nil where the next one begins anew
+	header []string // of the page before; nil if the next one starts with its heading
 	wide   []int    // how wide its columns were
 }
 
@@ -145,7 +145,7 @@ func (p *Pages) Write(w io.Writer, header []string, rows [][]string) {
 		t.AppendRow(cells(r))
 	}
 	out := t.Render()
-	if columns > 0 { // what is blank at the end of a line would begin another
+	if columns > 0 { // trailing blanks would wrap the line
 		out = blankEnd.ReplaceAllString(out, "")
 	}
 	_, _ = io.WriteString(w, out+"\n")

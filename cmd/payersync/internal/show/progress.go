@@ -25,7 +25,7 @@ var stageNames = map[string]string{
 // Progress shows how far work is: a bar on a terminal, a line every few seconds
 // elsewhere.
 type Progress struct {
-	screen      *Screen // nil where there is no terminal
+	screen      *Screen // nil without a terminal
 	w           io.Writer
 	now         func() time.Time
 	bar         *progressbar.ProgressBar

@@ -27,7 +27,7 @@ type Console struct {
 	ErrOut io.Writer // narration and progress
 	Output string    // how results are printed: table, json, or for some lists csv
 	Plain  bool      // no word is coloured
-	Quiet  bool      // nothing is said that nobody has to know, and nothing asked
+	Quiet  bool      // only necessary messages, and no questions
 	said   []string  // narration since the last question
 }
 
@@ -265,7 +265,7 @@ func (c *Console) Hides(ctx context.Context, question string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cannot ask %q: the terminal does not tell its state: %w", question, err)
 	}
-	defer func() { _ = term.Restore(fd, before) }() // where the question was interrupted
+	defer func() { _ = term.Restore(fd, before) }() // after an interrupt
 	answer, err := c.answer(ctx, question, " ", func(io.Reader) string {
 		typed, err := term.ReadPassword(fd)
 		if err != nil {
@@ -317,7 +317,7 @@ func (s *Screen) ask(ctx context.Context, question string, read func() string) (
 	case answer := <-answers:
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.asking && !strings.HasSuffix(answer, "\n") { // the end of input leaves the cursor where it is
+		if s.asking && !strings.HasSuffix(answer, "\n") { // the end of input does not move the cursor
 			err = s.clear()
 		}
 		s.asking = false

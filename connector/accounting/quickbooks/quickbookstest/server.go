@@ -98,17 +98,17 @@ type Server struct {
 	mu        sync.Mutex
 	customers []*Customer // in the order of creation, the same as that of their ids
 	byID      map[string]*Customer
-	merged    map[string]time.Time // ids that are gone, and since when
-	falsely   []string             // ids that change data capture calls deleted, though they are there
+	merged    map[string]time.Time // merged ids, with their times
+	falsely   []string             // existing ids reported as deleted by change data capture
 	made      int
 	tokens    map[string]bool
 	issued    int
 	fault     Fault
-	from      int // requests about customers that are answered before the fault begins
+	from      int // requests about customers answered before the fault begins
 	hook      func()
 	requests  []*http.Request
 
-	methods    []string // payment methods, whose ids are 101 and so on
+	methods    []string // payment methods, with ids from 101 on
 	posts      int
 	beforePost func(*Customer)
 }
@@ -251,7 +251,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
 	w.Header().Set("intuit_tid", "1-673e0000-00aabbccddeeff0011223344")
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // a client that is gone is no concern of the model
+	_, _ = w.Write(a.body) // a closed client does not matter here
 }
 
 // answer is what a request gets.

@@ -114,7 +114,7 @@ func (d *Server) stop() {
 
 // Database is an empty database of its own.
 type Database struct {
-	DB     *sql.DB // of the user who may do everything
+	DB     *sql.DB // the superuser's connection
 	Driver string  // as the configuration of a source names it
 	Port   int
 	Name   string

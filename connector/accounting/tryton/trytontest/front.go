@@ -66,7 +66,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	call := Call{Auth: r.Header.Get("Authorization")}
-	_ = json.Unmarshal(body, &call) // the server refuses what is no call
+	_ = json.Unmarshal(body, &call) // the server refuses anything but a call
 	f.mu.Lock()
 	f.calls = append(f.calls, call)
 	answer, after := f.answer, f.after

@@ -32,7 +32,7 @@ const (
 )
 
 const (
-	setUp    = 3 * time.Minute  // the longest that the first database may take
+	setUp    = 3 * time.Minute  // the limit for setting up the first database
 	lifetime = 10 * time.Minute // the maximum life of a server
 	startUp  = time.Minute
 )

@@ -93,7 +93,7 @@ func (c *Contact) wire(q query, offset bool) any {
 	if c.Spoilt {
 		out["EmailAddress"] = map[string]string{"address": "private"}
 	}
-	if q.page == 0 { // what comes only with paging
+	if q.page == 0 { // members present only with paging
 		delete(out, "MergedToContactID")
 		delete(out, "ContactPersons")
 	}

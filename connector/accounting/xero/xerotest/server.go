@@ -104,7 +104,7 @@ type Server struct {
 	tokens   map[string]bool     // live access tokens
 	issued   int
 	fault    Fault
-	from     int // requests for contacts that are answered before the fault begins
+	from     int // requests for contacts answered before the fault begins
 	wait     int // seconds of Retry-After
 	hook     func()
 	requests []*http.Request
@@ -289,7 +289,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Date", s.Now().UTC().Format(http.TimeFormat))
 	h.Set("Content-Length", strconv.Itoa(len(a.body)))
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // a client that is gone is no concern of the model
+	_, _ = w.Write(a.body) // a closed client does not matter here
 }
 
 // answer is what a request gets.
