@@ -58,6 +58,53 @@ func TestAFileOfManyThousandMistakesIsRefusedWithTheFirstOnes(t *testing.T) {
 	}
 }
 
+// oneLine is a file with n keys in one line.
+func oneLine(n int, key string) []byte {
+	var text strings.Builder
+	text.WriteString("{name: x")
+	for i := range n {
+		fmt.Fprintf(&text, ", "+key, i)
+	}
+	text.WriteString("}\n")
+	return []byte(text.String())
+}
+
+func TestAFileOfManyThousandMistakesInOneLineIsRefusedWithTheFirstOnes(t *testing.T) {
+	t.Parallel()
+	const many = 50_000
+	for name, key := range map[string]string{
+		"unknown keys": "k%d: 1", "unknown keys in quotes": `"k%d": 'x y'`, "secrets": "secret%d: zqx", "references to secrets": "token%d: env:A",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, _, err := strict.Load("file.yaml", oneLine(many, key), manyFile{})
+			var wrong *strict.Error
+			if !errors.As(err, &wrong) || len(wrong.Problems) != many {
+				t.Fatalf("%d problems, want %d: %.300v", len(wrong.Problems), many, err)
+			}
+			if told := err.Error(); strings.Contains(told, "zqx") || len(told) > 20*1000 || !strings.Contains(told, fmt.Sprintf("… and %d more", many-20)) {
+				t.Errorf("it says\n%.3000s", told)
+			}
+		})
+	}
+}
+
+// BenchmarkOneLine refuses 60,000 keys in one line beside 6,000: ten times as many take about ten times as long.
+func BenchmarkOneLine(b *testing.B) {
+	for name, key := range map[string]string{"unknown": "k%d: 1", "secrets": "token%d: zq"} {
+		for _, n := range []int{6_000, 60_000} {
+			file := oneLine(n, key)
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				for b.Loop() {
+					if _, _, err := strict.Load("file.yaml", file, manyFile{}); err == nil {
+						b.Fatal("unknown keys are accepted")
+					}
+				}
+			})
+		}
+	}
+}
+
 func TestAFileOfManyThousandKeysIsReadWhole(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder

@@ -248,7 +248,7 @@ func (d *Doc) indexKeys(node *yaml.Node) {
 // locate returns the place of one character (counted from 0) of a scalar's text
 // in the file, through quotes, escapes, folded lines and indentation.
 func (d *Doc) locate(node *yaml.Node, from int) (line, column int) {
-	at := cursor{lines: d.lines, line: node.Line, column: node.Column}
+	at := cursor{doc: d, line: node.Line, column: node.Column}
 	switch {
 	case node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
 		at.nextLine() // the text starts below its | or >
@@ -267,17 +267,17 @@ func (d *Doc) locate(node *yaml.Node, from int) (line, column int) {
 
 // cursor walks the characters of a file.
 type cursor struct {
-	lines        []string
+	doc          *Doc
 	line, column int // counted from 1
 }
 
 // char returns the character under the cursor: a line end as '\n', and 0 behind
 // the last line.
 func (c *cursor) char() rune {
-	if c.line > len(c.lines) {
+	if c.line > len(c.doc.lines) {
 		return 0
 	}
-	if r := []rune(c.lines[c.line-1]); c.column <= len(r) {
+	if r := c.doc.written(c.line); c.column <= len(r) {
 		return r[c.column-1]
 	}
 	return '\n'

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	yaml "go.yaml.in/yaml/v4"
@@ -162,7 +163,7 @@ func (d *Doc) Instead(path Path, text string) string {
 	if line != last || line > len(d.lines) || end < from || d.shown(line) != d.lines[line-1] {
 		return ""
 	}
-	written := []rune(d.lines[line-1])
+	written := d.written(line)
 	if end-1 > len(written) {
 		return ""
 	}
@@ -176,7 +177,7 @@ func (d *Doc) KeyInstead(path Path, key string) string {
 	if d.lean || found == nil || found.Value != path[len(path)-1] || d.shown(found.Line) != d.lines[found.Line-1] {
 		return ""
 	}
-	line := []rune(d.lines[found.Line-1])
+	line := d.written(found.Line)
 	from, end := found.Column-1, found.Column-1+d.width(found)
 	if end > len(line) {
 		return ""
@@ -248,7 +249,7 @@ func (d *Doc) at(line, column, width int, message string) Problem {
 		return p
 	}
 	p.Source = d.shown(line)
-	written, shown := []rune(d.lines[line-1]), []rune(p.Source)
+	written, shown := d.written(line), []rune(p.Source)
 	if before := p.Column - 1; before <= min(len(written), len(shown)) && slices.Equal(written[:before], shown[:before]) {
 		p.Width = max(1, min(width, len(shown)-before))
 	}
@@ -272,11 +273,35 @@ func isQuoted(node *yaml.Node) bool {
 // maxShown is how much of a line is shown, in characters.
 const maxShown = 240
 
+// fileLine is a line of the file in the forms that problems need.
+type fileLine struct {
+	number  int
+	text    string // as in the file
+	written []rune
+	shown   func() string
+}
+
+// lineAt returns a line. A file may have all its keys in one line, so the line used last is kept.
+func (d *Doc) lineAt(number int) *fileLine {
+	text := d.lines[number-1]
+	if last := d.last.Load(); last != nil && last.number == number && last.text == text {
+		return last
+	}
+	l := &fileLine{number, text, []rune(text), sync.OnceValue(func() string { return cut(d.secrets.mask(text, number)) })}
+	d.last.Store(l)
+	return l
+}
+
+// written returns the characters of a line.
+func (d *Doc) written(number int) []rune { return d.lineAt(number).written }
+
 // shown returns a line for a message: without secrets, and not endless.
-func (d *Doc) shown(line int) string {
-	text := d.secrets.mask(d.lines[line-1], line)
+func (d *Doc) shown(number int) string { return d.lineAt(number).shown() }
+
+// cut shortens an endless text.
+func cut(text string) string {
 	if r := []rune(text); len(r) > maxShown {
-		text = string(r[:maxShown]) + "…"
+		return string(r[:maxShown]) + "…"
 	}
 	return text
 }
@@ -349,18 +374,21 @@ func (s *secrets) hold(key string) bool {
 	return secretWord.MatchString(key) || slices.Contains(s.keys, connector.Nearest(key, s.keys))
 }
 
-// mask hides the secrets of a line, from the right, so the columns before them stay.
+// mask hides the secrets of a line. The columns before the first stay.
 func (s *secrets) mask(text string, line int) string {
 	r := []rune(text)
 	spans := slices.Clone(s.spans[line])
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(b.from, a.from) })
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	var out []rune
+	done := 0 // characters of the line
 	for _, h := range spans {
 		from, end := min(h.from-1, len(r)), min(h.end-1, len(r))
-		if from < end {
-			r = slices.Concat(r[:from], []rune(redacted), r[end:])
+		if from = max(from, done); from < end {
+			out = append(append(out, r[done:from]...), []rune(redacted)...)
+			done = end
 		}
 	}
-	return secretAfterKey.ReplaceAllStringFunc(maskAddresses(string(r)), func(found string) string {
+	return secretAfterKey.ReplaceAllStringFunc(maskAddresses(string(append(out, r[done:]...))), func(found string) string {
 		m := secretAfterKey.FindStringSubmatch(found)
 		if value := strings.Trim(m[2], `"'[ `); isReference(value) || strings.HasPrefix(value, redacted[1:]) {
 			return found

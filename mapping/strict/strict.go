@@ -18,6 +18,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	yaml "go.yaml.in/yaml/v4"
 )
@@ -48,7 +49,8 @@ type Doc struct {
 	root    *yaml.Node
 	keys    map[*yaml.Node]map[string]int // where the keys of large blocks stand in their Content
 	secrets secrets
-	lean    bool // problems are made without the lines that they are in
+	lean    bool                     // problems are made without the lines that they are in
+	last    atomic.Pointer[fileLine] // used last: the problems of a long line share its work
 }
 
 // Path leads to a value: keys, and list positions as decimal digits.
