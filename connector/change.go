@@ -1,5 +1,7 @@
 package connector
 
+import "time"
+
 // LinkState says how a payer relates to a customer of the billing service. The
 // package comment draws its moves.
 type LinkState string
@@ -64,7 +66,19 @@ const (
 	RunComplete         RunOutcome = "complete"
 	RunIncomplete       RunOutcome = "incomplete"
 	RunFailed           RunOutcome = "failed"
+
+	// RunInterrupted is concluded by OutcomeAt and never stored: the next run closes such a run as incomplete.
+	RunInterrupted RunOutcome = "interrupted"
 )
+
+// OutcomeAt returns the outcome of a run at a time. A process renews the lease of its run several times in its span, so
+// an open run with an expired lease was interrupted.
+func OutcomeAt(stored RunOutcome, lease, now time.Time) RunOutcome {
+	if stored == RunRunning && !now.Before(lease) {
+		return RunInterrupted
+	}
+	return stored
+}
 
 // InboxState is the state of an accepted webhook delivery.
 type InboxState string

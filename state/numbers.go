@@ -42,6 +42,7 @@ type RunCount struct {
 // RunSpan is one run in time.
 type RunSpan struct {
 	Connection, Outcome   string
+	Kind                  string
 	StartedAt, FinishedAt time.Time
 }
 
@@ -223,7 +224,24 @@ func (l *Ledger) spans(ctx context.Context, runs map[group]tally, n *Numbers) er
 	if n.LastComplete, err = l.runSpans(ctx, complete); err != nil {
 		return err
 	}
-	n.OpenRuns, err = l.listSpans(ctx, "WHERE finished_at IS NULL")
+	return l.openRuns(ctx, n)
+}
+
+// openRuns looks up the runs in progress. An interrupted run counts as the newest ended run of its connection, at the
+// end of its lease.
+func (l *Ledger) openRuns(ctx context.Context, n *Numbers) error {
+	open, err := l.listSpans(ctx, "WHERE finished_at IS NULL")
+	for _, r := range open {
+		if r.Outcome != string(connector.RunInterrupted) {
+			n.OpenRuns = append(n.OpenRuns, r)
+			continue
+		}
+		if r.Kind == string(connector.RunPlan) {
+			continue
+		}
+		n.LastEnded = slices.DeleteFunc(n.LastEnded, func(e RunSpan) bool { return e.Connection == r.Connection })
+		n.LastEnded = append(n.LastEnded, r)
+	}
 	return err
 }
 
@@ -242,15 +260,22 @@ func (l *Ledger) listSpans(ctx context.Context, where string, args ...any) ([]Ru
 	type row struct {
 		RunSpan
 		started, finished sql.NullString
+		lease             string
 	}
-	rows, err := list(ctx, l, "SELECT connection, outcome, started_at, finished_at FROM runs "+where, args, func(r *row) []any {
-		return []any{&r.Connection, &r.Outcome, &r.started, &r.finished}
+	rows, err := list(ctx, l, "SELECT connection, outcome, kind, started_at, finished_at, lease_until FROM runs "+where, args, func(r *row) []any {
+		return []any{&r.Connection, &r.Outcome, &r.Kind, &r.started, &r.finished, &r.lease}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look for the newest runs: %w", err)
 	}
 	out := make([]RunSpan, 0, len(rows))
 	for _, r := range rows {
+		if r.Outcome, err = l.outcomeNow(r.Outcome, r.lease); err != nil {
+			return nil, err
+		}
+		if r.Outcome == string(connector.RunInterrupted) {
+			r.finished = sql.NullString{String: r.lease, Valid: true}
+		}
 		if err := parseTimes(map[*time.Time]sql.NullString{&r.StartedAt: r.started, &r.FinishedAt: r.finished}); err != nil {
 			return nil, err
 		}

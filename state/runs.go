@@ -15,6 +15,9 @@ import (
 // connection over. A running run renews it several times in that span.
 const Lease = 2 * time.Minute
 
+// leaseRanOut is the problem of an interrupted run.
+const leaseRanOut = "the process stopped; its lease ran out"
+
 // ErrLeaseLost means that another process has taken the run's connection over.
 var ErrLeaseLost = errors.New("another run has taken this connection over")
 
@@ -125,12 +128,12 @@ func (tx *Tx) takeOver(connection string, run int64, since, until sql.NullString
 	if err != nil {
 		return err
 	}
-	if tx.now.Before(lease) {
+	if connector.OutcomeAt(connector.RunRunning, lease, tx.now) == connector.RunRunning {
 		return &ErrRunOpen{connection, run, started}
 	}
 	tx.run = 0
-	return errors.Join(tx.noteSentPlan(run), tx.exec("UPDATE runs SET finished_at = ?, outcome = 'incomplete', error = 'the process stopped; its lease ran out' WHERE run_id = ?",
-		stamp(tx.now), run))
+	return errors.Join(tx.noteSentPlan(run), tx.exec("UPDATE runs SET finished_at = ?, outcome = 'incomplete', error = ? WHERE run_id = ?",
+		stamp(tx.now), leaseRanOut, run))
 }
 
 // EndLease ends the lease of a connection's open run at once. Its caller holds the connection's lock, so the

@@ -405,6 +405,57 @@ func TestAPlanOnlyRunMayLeaveRecordsWaiting(t *testing.T) {
 	}
 }
 
+// covers L4
+func TestARunOfAKilledProcessIsInterruptedOnceItsLeaseIsOver(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ctx := t.Context()
+	run := d.run(acme)
+	outcomes := func() []string {
+		t.Helper()
+		latest, err1 := d.LatestRuns(ctx)
+		all, err2 := d.Runs(ctx, Filter{})
+		one, err3 := d.Run(ctx, run)
+		page, err4 := d.RunPage(ctx, 0, 10)
+		if err := errors.Join(err1, err2, err3, err4); err != nil {
+			t.Fatal(err)
+		}
+		return []string{latest[0].Outcome, all[0].Outcome, one.Outcome, page[0].Outcome}
+	}
+	count := func() Numbers {
+		t.Helper()
+		n, err := d.NewCounter().Count(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	d.clock.move(Lease - time.Millisecond)
+	if diff := cmp.Diff([]string{"running", "running", "running", "running"}, outcomes()); diff != "" {
+		t.Errorf("within the lease (-want +got):\n%s", diff)
+	}
+	if problems, err := d.RunProblems(ctx); err != nil || len(problems) > 0 {
+		t.Errorf("a run in progress has the problems %+v, %v", problems, err)
+	}
+	if n := count(); len(n.OpenRuns) != 1 || len(n.LastEnded) > 0 {
+		t.Errorf("within the lease the numbers are %+v", n)
+	}
+	d.clock.move(time.Millisecond)
+	if diff := cmp.Diff([]string{"interrupted", "interrupted", "interrupted", "interrupted"}, outcomes()); diff != "" {
+		t.Errorf("after the lease (-want +got):\n%s", diff)
+	}
+	if problems, err := d.RunProblems(ctx); err != nil || len(problems) != 1 || problems[0].Outcome != "interrupted" || problems[0].Problem != leaseRanOut {
+		t.Errorf("an interrupted run has the problems %+v, %v", problems, err)
+	}
+	if n := count(); len(n.OpenRuns) > 0 || len(n.LastEnded) != 1 || n.LastEnded[0].Outcome != "interrupted" || !n.LastEnded[0].FinishedAt.Equal(d.Now()) {
+		t.Errorf("after the lease the numbers are %+v", n)
+	}
+	d.run(acme)
+	if one, err := d.Run(ctx, run); err != nil || one.Outcome != "incomplete" || one.Problem != leaseRanOut {
+		t.Errorf("once the next run has begun, it is %+v, %v", one, err)
+	}
+}
+
 func TestAMappingVersionIsKeptOnce(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

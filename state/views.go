@@ -229,7 +229,7 @@ type RunProblem struct {
 	RunID      int64  `json:"run_id"`
 	Problem    string `json:"problem"` // in words, as the run told it; or what it left undone
 
-	Outcome string  `json:"outcome"`            // incomplete or failed
+	Outcome string  `json:"outcome"`            // incomplete, interrupted or failed
 	Reason  string  `json:"reason,omitempty"`   // why it is incomplete, see WhyIncomplete
 	Undone  string  `json:"undone,omitempty"`   // what it left undone, such as signing links without an answer
 	RetryAt *string `json:"retry_at,omitempty"` // when a run can continue; nil if unknown
@@ -237,29 +237,79 @@ type RunProblem struct {
 
 // RunProblems returns why the newest runs did not finish, one for each such connection.
 func (l *Ledger) RunProblems(ctx context.Context) ([]RunProblem, error) {
-	found, err := list(ctx, l, `SELECT connection, run_id, CASE error WHEN '' THEN undone ELSE error END, error, outcome, undone, retry_at FROM runs r
-		WHERE run_id = (SELECT max(run_id) FROM runs WHERE connection = r.connection) AND (outcome = 'incomplete' OR outcome = 'failed' AND (error <> '' OR undone <> ''))
-		ORDER BY connection`, nil, func(p *RunProblem) []any {
-		return []any{&p.Connection, &p.RunID, &p.Problem, &p.Reason, &p.Outcome, &p.Undone, &p.RetryAt}
-	})
-	for i, p := range found {
-		if found[i].Reason = ""; p.Outcome == string(connector.RunIncomplete) {
-			found[i].Reason = WhyIncomplete(p.Reason, p.Undone)
-		}
+	type row struct {
+		RunProblem
+		lease string
 	}
-	return found, err
+	rows, err := list(ctx, l, `SELECT connection, run_id, CASE error WHEN '' THEN undone ELSE error END, error, outcome, undone, retry_at, lease_until FROM runs r
+		WHERE run_id = (SELECT max(run_id) FROM runs WHERE connection = r.connection) AND (outcome IN ('incomplete', 'running') OR outcome = 'failed' AND (error <> '' OR undone <> ''))
+		ORDER BY connection`, nil, func(r *row) []any {
+		return []any{&r.Connection, &r.RunID, &r.Problem, &r.Reason, &r.Outcome, &r.Undone, &r.RetryAt, &r.lease}
+	})
+	if err != nil {
+		return nil, err
+	}
+	found := []RunProblem{}
+	for _, r := range rows {
+		p, told := r.RunProblem, r.Reason
+		if p.Outcome, err = l.outcomeNow(p.Outcome, r.lease); err != nil {
+			return nil, err
+		}
+		p.Reason = ""
+		switch connector.RunOutcome(p.Outcome) {
+		case connector.RunRunning:
+			continue
+		case connector.RunInterrupted:
+			p.Problem = leaseRanOut
+		case connector.RunIncomplete:
+			p.Reason = WhyIncomplete(told, p.Undone)
+		}
+		found = append(found, p)
+	}
+	return found, nil
+}
+
+// outcomeNow returns the outcome of a run by its stored outcome and lease.
+func (l *Ledger) outcomeNow(stored, lease string) (string, error) {
+	until, err := time.Parse(time.RFC3339, lease)
+	if err != nil {
+		return stored, fmt.Errorf("read the lease of a run: %w", err)
+	}
+	return string(connector.OutcomeAt(connector.RunOutcome(stored), until, l.Now())), nil
 }
 
 // LatestRuns returns the newest run of each connection.
 func (l *Ledger) LatestRuns(ctx context.Context) ([]RunRow, error) {
-	return list(ctx, l, "SELECT "+runColumns+` FROM v_runs
-		WHERE run_id IN (SELECT max(run_id) FROM runs GROUP BY connection) ORDER BY connection`, nil, (*RunRow).dest)
+	return l.runRows(ctx, selectRuns+" WHERE run_id IN (SELECT max(run_id) FROM runs GROUP BY connection) ORDER BY connection", nil)
 }
 
 // Runs returns rows of v_runs, newest first.
 func (l *Ledger) Runs(ctx context.Context, f Filter) ([]RunRow, error) {
-	query, args := f.apply("SELECT "+runColumns+" FROM v_runs", "outcome", "run_id DESC")
-	return list(ctx, l, query, args, (*RunRow).dest)
+	query, args := f.apply(selectRuns, "outcome", "run_id DESC")
+	return l.runRows(ctx, query, args)
+}
+
+// selectRuns selects what runRows reads.
+const selectRuns = "SELECT " + runColumns + ", (SELECT r.lease_until FROM runs r WHERE r.run_id = v_runs.run_id) FROM v_runs"
+
+// runRows reads rows of v_runs, each with its outcome now.
+func (l *Ledger) runRows(ctx context.Context, query string, args []any) ([]RunRow, error) {
+	type row struct {
+		RunRow
+		lease string
+	}
+	rows, err := list(ctx, l, query, args, func(r *row) []any { return append(r.dest(), &r.lease) })
+	if err != nil {
+		return nil, err
+	}
+	out := make([]RunRow, len(rows))
+	for i, r := range rows {
+		out[i] = r.RunRow
+		if out[i].Outcome, err = l.outcomeNow(r.Outcome, r.lease); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // RunDetail is a run with further details for people.
@@ -273,6 +323,8 @@ type RunDetail struct {
 	RetryAt  *string
 	Plan     int64 // that it made; 0 for none
 	SentPlan int64 // whose changes it sent, once it is over; 0 for none
+
+	lease string
 }
 
 // AddsUp reports whether the run has counted every record it read once. An unfinished run has not counted
@@ -281,22 +333,37 @@ func (r RunDetail) AddsUp() bool {
 	return r.FinishedAt == nil || r.Pulled == r.Unchanged+r.Excluded+r.Created+r.Adopted+r.Updated+r.Held+r.Failed+r.Waiting
 }
 
-const runDetails = `SELECT r.run_id, r.connection, r.kind, r.trigger, r.started_at, r.finished_at, r.outcome, r.pulled, r.unchanged, r.excluded,
+const selectRunDetails = `SELECT r.run_id, r.connection, r.kind, r.trigger, r.started_at, r.finished_at, r.outcome, r.pulled, r.unchanged, r.excluded,
 	r.created, r.adopted, r.updated, r.links_requested, r.held, r.failed, r.waiting, r.holder, r.mapping_version, r.error, r.undone, r.retry_at,
-	coalesce((SELECT max(plan_id) FROM plans p WHERE p.run_id = r.run_id), 0), coalesce(r.sent_plan, 0) FROM runs r `
+	coalesce((SELECT max(plan_id) FROM plans p WHERE p.run_id = r.run_id), 0), coalesce(r.sent_plan, 0), r.lease_until FROM runs r `
 
 func (r *RunDetail) dest() []any {
-	return append(r.RunRow.dest(), &r.Waiting, &r.Holder, &r.Mapping, &r.Problem, &r.Undone, &r.RetryAt, &r.Plan, &r.SentPlan)
+	return append(r.RunRow.dest(), &r.Waiting, &r.Holder, &r.Mapping, &r.Problem, &r.Undone, &r.RetryAt, &r.Plan, &r.SentPlan, &r.lease)
+}
+
+// runDetails reads runs with their details, each with its outcome now.
+func (l *Ledger) runDetails(ctx context.Context, query string, args ...any) ([]RunDetail, error) {
+	found, err := list(ctx, l, query, args, (*RunDetail).dest)
+	for i := range found {
+		r := &found[i]
+		if r.Outcome, err = l.outcomeNow(r.Outcome, r.lease); err != nil {
+			return nil, err
+		}
+		if r.Outcome == string(connector.RunInterrupted) {
+			r.Problem = leaseRanOut
+		}
+	}
+	return found, err
 }
 
 // RunPage returns runs, the newest first, that are older than the run before; 0 for the newest.
 func (l *Ledger) RunPage(ctx context.Context, before int64, limit int) ([]RunDetail, error) {
-	return list(ctx, l, runDetails+"WHERE ?1 = 0 OR r.run_id < ?1 ORDER BY r.run_id DESC LIMIT ?2", []any{before, limit}, (*RunDetail).dest)
+	return l.runDetails(ctx, selectRunDetails+"WHERE ?1 = 0 OR r.run_id < ?1 ORDER BY r.run_id DESC LIMIT ?2", before, limit)
 }
 
 // Run returns one run; nil when there is none with this number.
 func (l *Ledger) Run(ctx context.Context, run int64) (*RunDetail, error) {
-	found, err := list(ctx, l, runDetails+"WHERE r.run_id = ?", []any{run}, (*RunDetail).dest)
+	found, err := l.runDetails(ctx, selectRunDetails+"WHERE r.run_id = ?", run)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}

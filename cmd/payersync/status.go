@@ -230,14 +230,18 @@ func (a *app) printRuns(r statusReport) {
 		show.Table(a.Out, []string{"Connection", "Kind", "Started", "Outcome", "Pulled", "Created", "Adopted", "Updated", "Links", "Held", "Failed"}, runRows(r.Runs))
 	}
 	for _, p := range r.Problems {
-		if p.Reason == "" {
+		how, reason := "ended incomplete", p.Reason
+		if p.Outcome == string(connector.RunInterrupted) {
+			how, reason = "was interrupted", p.Problem
+		}
+		if reason == "" {
 			continue
 		}
 		next := "The next run goes on with it."
 		if p.RetryAt != nil {
 			next = fmt.Sprintf("A run from %s on goes on with it.", show.Stored(*p.RetryAt))
 		}
-		fmt.Fprintf(a.Out, "Run %d of %s ended incomplete: %s. %s\n", p.RunID, show.Visible(p.Connection), show.Visible(strings.TrimSuffix(p.Reason, ".")), next)
+		fmt.Fprintf(a.Out, "Run %d of %s %s: %s. %s\n", p.RunID, show.Visible(p.Connection), how, show.Visible(strings.TrimSuffix(reason, ".")), next)
 	}
 	if rows := jobTable(r.Jobs, r.Served); len(rows) > 0 {
 		fmt.Fprintln(a.Out, "\nJobs of payersync serve")

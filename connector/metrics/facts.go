@@ -202,6 +202,7 @@ func (p page) oneOf(d *prometheus.Desc, name, is string, values []string) {
 var (
 	runKinds     = []string{string(connector.RunSync), string(connector.RunBackfill), string(connector.RunPlan)}
 	runOutcomes  = []string{string(connector.RunComplete), string(connector.RunIncomplete), string(connector.RunAwaitingApproval), string(connector.RunFailed)}
+	lastOutcomes = append(slices.Clone(runOutcomes), string(connector.RunInterrupted))
 	actions      = []string{string(connector.ActionCreate), string(connector.ActionAdopt), string(connector.ActionUpdate), string(connector.ActionLink)}
 	sendEnds     = []string{string(state.AttemptAnswered), string(state.AttemptRefused), string(state.AttemptUnsent), string(state.AttemptLooked)}
 	linkStates   = []string{string(connector.LinkNew), string(connector.LinkCreating), string(connector.LinkLinked), string(connector.LinkMissing), string(connector.LinkConflict), string(connector.LinkHeld)}
@@ -248,7 +249,7 @@ func (p page) runs(f Facts) {
 	}
 	for _, r := range f.LastEnded {
 		if f.configured(r.Connection) {
-			p.oneOf(descOutcome, r.Connection, r.Outcome, runOutcomes)
+			p.oneOf(descOutcome, r.Connection, r.Outcome, lastOutcomes)
 			p.at(descEnded, r.FinishedAt, r.Connection)
 		}
 	}

@@ -50,6 +50,8 @@ func outcome(r state.RunRow) chip {
 			return chip{"✓", "Complete, not for all", waits}
 		}
 		return chip{"✓", "Complete", good}
+	case connector.RunInterrupted:
+		return chip{"✕", "Interrupted", stopped}
 	case connector.RunIncomplete:
 		return chip{"✕", "Not to its end", stopped}
 	default:

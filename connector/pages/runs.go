@@ -218,7 +218,7 @@ func together(r *state.RunDetail) (n int) {
 
 // progressOf describes the progress of a running run.
 func (v *visit) progressOf(r *state.RunDetail) string {
-	if r.FinishedAt != nil {
+	if r.Outcome != string(connector.RunRunning) {
 		return ""
 	}
 	if v.pages.cfg.Starter != nil {
