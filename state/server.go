@@ -138,14 +138,30 @@ func CheckAddress(address string) error {
 	if err != nil {
 		return fmt.Errorf("%w: its address cannot be read. %s", ErrServer, asAddress)
 	}
-	ways := []*pgconn.FallbackConfig{{Host: config.Host, TLSConfig: config.TLSConfig}}
-	for _, way := range append(ways, config.Fallbacks...) {
+	for _, way := range waysTo(config) {
 		here := connector.IsLoopback(way.Host) || strings.HasPrefix(way.Host, "/") || strings.HasPrefix(way.Host, "@")
 		if !here && (way.TLSConfig == nil || way.TLSConfig.InsecureSkipVerify) {
 			return fmt.Errorf("%w: whoever stands on the way to %s could answer in its place. Write sslmode=verify-full into its address, and sslrootcert=FILE where its certificate is of an authority of your own", ErrServer, way.Host)
 		}
 	}
 	return nil
+}
+
+// AddressHosts returns the hosts that a database address names; none for an unreadable one.
+func AddressHosts(address string) (hosts []string) {
+	config, err := pgconn.ParseConfig(address)
+	if err != nil {
+		return nil
+	}
+	for _, way := range waysTo(config) {
+		hosts = append(hosts, way.Host)
+	}
+	return hosts
+}
+
+// waysTo returns each host of a database address, with and without its second way to connect.
+func waysTo(config *pgconn.Config) []*pgconn.FallbackConfig {
+	return append([]*pgconn.FallbackConfig{{Host: config.Host, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
 }
 
 // Close closes the connections. Its ledgers are closed before.

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -35,6 +37,25 @@ func TestLinkLocalAddressesAreRefusedWhereCredentialsAreSent(t *testing.T) {
 		_, err := Parse("payersync.yaml", []byte(tt.file), 0, environment)
 		if err == nil || !strings.Contains(err.Error(), tt.key+" "+says) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: it says %v", name, err)
+		}
+	}
+}
+
+// The password of the database goes there, so its hosts are checked like all others.
+func TestADatabaseOfNodesIsNotLinkLocal(t *testing.T) {
+	t.Parallel()
+	kekFile := filepath.Join(folder(t, map[string]string{"kek": kek}), "kek")
+	for _, host := range []string{"169.254.169.254", "metadata.google.internal", "db1,169.254.1.1", "[fe80::1]:5432"} {
+		for _, key := range []string{"postgres", "owner"} {
+			address := map[string]string{"postgres": verified, "owner": verified}
+			address[key] = "postgres://payersync:hush@" + host + "/payersync?sslmode=verify-full"
+			file := fmt.Sprintf("ledger: {postgres: env:DATABASE, owner: env:OWNER, key_encryption_key: \"file:%s\"}\n", kekFile)
+			_, err := parseNode("node.yaml", []byte(file), 0, func(name string) (string, bool) {
+				return map[string]string{"DATABASE": address["postgres"], "OWNER": address["owner"]}[name], true
+			})
+			if err == nil || !strings.Contains(err.Error(), "ledger."+key+" must not be a link-local address") || strings.Contains(err.Error(), "hush") {
+				t.Errorf("ledger.%s at %s: it says %v", key, host, err)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -191,7 +192,10 @@ func (c *check) database(l *NodeLedger) {
 
 // databaseAt refuses an unreadable address of a database, or one of an uncertain server.
 func (c *check) databaseAt(at strict.Path, of Secret) {
-	if err := state.CheckAddress(of.Expose()); err != nil {
+	switch err := state.CheckAddress(of.Expose()); {
+	case slices.ContainsFunc(state.AddressHosts(of.Expose()), isLinkLocal):
+		c.report(at, linkLocal, at)
+	case err != nil:
 		c.report(at, "%s cannot be used: %s", at, strings.TrimPrefix(err.Error(), state.ErrServer.Error()+": "))
 	}
 }
