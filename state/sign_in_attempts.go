@@ -25,12 +25,47 @@ func (l *Ledger) SignInHash(kind string, texts ...string) string {
 // SignInAttempts returns up to limit unexpired counters of strangers, those with the most wrong
 // passwords first.
 func (l *Ledger) SignInAttempts(ctx context.Context, now time.Time, limit int) ([]SignInAttempts, error) {
-	type found struct {
-		SignInAttempts
-		wait, expires sql.NullString
-	}
-	rows, err := list(ctx, l, "SELECT counter, wrong, wait_until, expires_at FROM sign_in_attempts WHERE kind = 'stranger' AND expires_at > ? ORDER BY wrong DESC, counter LIMIT ? + 0",
-		[]any{stamp(now), limit}, func(r *found) []any { return []any{&r.Counter, &r.Wrong, &r.wait, &r.expires} })
+	return attempts(list(ctx, l, "SELECT "+attemptColumns+" AND expires_at > ? ORDER BY wrong DESC, counter LIMIT ? + 0", []any{stamp(now), limit}, (*attemptRow).columns))
+}
+
+// SignInAttemptsOf returns the unexpired among these counters of strangers.
+func (l *Ledger) SignInAttemptsOf(ctx context.Context, counters []string, now time.Time) ([]SignInAttempts, error) {
+	return attempts(list(ctx, l, "SELECT "+attemptsOf, []any{stamp(now), jsonOf(counters)}, (*attemptRow).columns))
+}
+
+// SignInAttemptsOf is [Ledger.SignInAttemptsOf] within a write, so that no other process counts in between.
+func (tx *Tx) SignInAttemptsOf(counters []string, now time.Time) ([]SignInAttempts, error) {
+	var rows []attemptRow
+	err := tx.each("SELECT "+attemptsOf, []any{stamp(now), jsonOf(counters)}, func(scan func(...any) error) error {
+		var r attemptRow
+		err := scan(r.columns()...)
+		rows = append(rows, r)
+		return err
+	})
+	return attempts(rows, err)
+}
+
+// attemptRow is a counter as its row has it.
+type attemptRow struct {
+	SignInAttempts
+	wait, expires sql.NullString
+}
+
+const (
+	attemptColumns = "counter, wrong, wait_until, expires_at FROM sign_in_attempts WHERE kind = 'stranger'"
+	attemptsOf     = attemptColumns + " AND expires_at > ? AND counter IN (SELECT value FROM json_each(?))"
+)
+
+func (r *attemptRow) columns() []any { return []any{&r.Counter, &r.Wrong, &r.wait, &r.expires} }
+
+// jsonOf returns texts as a list in JSON.
+func jsonOf(texts []string) string {
+	list, _ := json.Marshal(texts) // of texts
+	return string(list)
+}
+
+// attempts reads the times of rows.
+func attempts(rows []attemptRow, err error) ([]SignInAttempts, error) {
 	out := make([]SignInAttempts, len(rows))
 	for i, r := range rows {
 		if err := parseTimes(map[*time.Time]sql.NullString{&r.WaitUntil: r.wait, &r.ExpiresAt: r.expires}); err != nil {
@@ -41,9 +76,8 @@ func (l *Ledger) SignInAttempts(ctx context.Context, now time.Time, limit int) (
 	return out, err
 }
 
-// KeepSignInAttempts keeps counters of strangers as they are now. It drops those that have expired,
-// and of more than limit those with the fewest wrong passwords.
-func (tx *Tx) KeepSignInAttempts(counters []SignInAttempts, now time.Time, limit int) error {
+// KeepSignInAttempts keeps counters of strangers as they are now.
+func (tx *Tx) KeepSignInAttempts(counters []SignInAttempts) error {
 	type row struct {
 		Counter string  `json:"counter"`
 		Wrong   int     `json:"wrong"`
@@ -72,6 +106,12 @@ func (tx *Tx) KeepSignInAttempts(counters []SignInAttempts, now time.Time, limit
 			return fmt.Errorf("keep the counters of wrong passwords: %w", err)
 		}
 	}
+	return nil
+}
+
+// TrimSignInAttempts drops the counters that have expired, and of more than limit those of strangers with the fewest
+// wrong passwords.
+func (tx *Tx) TrimSignInAttempts(now time.Time, limit int) error {
 	if err := tx.exec("DELETE FROM sign_in_attempts WHERE expires_at <= ?", stamp(now)); err != nil {
 		return err
 	}

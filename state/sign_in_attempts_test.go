@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -22,7 +23,20 @@ func TestCountersOfWrongPasswordsAreKeptUntilTheyExpire(t *testing.T) {
 		}
 		return got
 	}
-	d.do(func(tx *Tx) error { return tx.KeepSignInAttempts([]SignInAttempts{few, waits, old}, now, 10) })
+	d.do(func(tx *Tx) error {
+		return errors.Join(tx.KeepSignInAttempts([]SignInAttempts{few, waits, old}), tx.TrimSignInAttempts(now, 10))
+	})
+	of, err := d.SignInAttemptsOf(t.Context(), []string{"c", "b", "nobody's"}, now.Add(time.Minute))
+	if diff := cmp.Diff([]SignInAttempts{few}, of); diff != "" || err != nil {
+		t.Errorf("of two counters, one expired, there are (-want +got), %v:\n%s", err, diff)
+	}
+	d.do(func(tx *Tx) error {
+		of, err := tx.SignInAttemptsOf([]string{"a"}, now)
+		if diff := cmp.Diff([]SignInAttempts{waits}, of); diff != "" {
+			t.Errorf("within a write the counter is (-want +got):\n%s", diff)
+		}
+		return err
+	})
 	if diff := cmp.Diff([]SignInAttempts{waits, old, few}, read(now, 10)); diff != "" {
 		t.Errorf("the counters are (-want +got):\n%s", diff)
 	}
@@ -31,7 +45,7 @@ func TestCountersOfWrongPasswordsAreKeptUntilTheyExpire(t *testing.T) {
 	}
 	few.Wrong, waits.Wrong = 2, 0
 	d.do(func(tx *Tx) error {
-		return tx.KeepSignInAttempts([]SignInAttempts{few, waits}, now.Add(time.Minute), 10)
+		return errors.Join(tx.KeepSignInAttempts([]SignInAttempts{few, waits}), tx.TrimSignInAttempts(now.Add(time.Minute), 10))
 	})
 	if diff := cmp.Diff([]SignInAttempts{few}, read(now, 10)); diff != "" {
 		t.Errorf("after one was dropped and one has expired the counters are (-want +got):\n%s", diff)
@@ -40,7 +54,9 @@ func TestCountersOfWrongPasswordsAreKeptUntilTheyExpire(t *testing.T) {
 		t.Errorf("the table has %d rows", n)
 	}
 	waits.Wrong, old.Wrong, old.ExpiresAt = 7, 5, now.Add(time.Hour)
-	d.do(func(tx *Tx) error { return tx.KeepSignInAttempts([]SignInAttempts{old, waits}, now, 2) })
+	d.do(func(tx *Tx) error {
+		return errors.Join(tx.KeepSignInAttempts([]SignInAttempts{old, waits}), tx.TrimSignInAttempts(now, 2))
+	})
 	if diff := cmp.Diff([]SignInAttempts{waits, old}, read(now, 10)); diff != "" {
 		t.Errorf("of three counters the two with the most are (-want +got):\n%s", diff)
 	}

@@ -147,6 +147,55 @@ func TestStrangersKeepNobodyOutOfThePages(t *testing.T) {
 	}
 }
 
+// Three nodes allow as many wrong passwords together as one node alone.
+func TestNodesCountWrongPasswordsTogether(t *testing.T) {
+	t.Parallel()
+	address, key := statetest.Postgres(t), make([]byte, 32)
+	var nodes []*front
+	for i := range 3 {
+		server := must(state.OpenServer(t.Context(), state.ServerOptions{Address: address, Connections: 5, KeyEncryptionKey: key}))(t)
+		t.Cleanup(server.Close)
+		if i == 0 {
+			must(server.Apply(t.Context(), state.AccountChange{Name: "acme", Files: map[string][]byte{"account.yaml": []byte("billing: {}")}, By: state.Entry{Actor: "tester"}}))(t)
+		}
+		f := &front{house: &house{t: t, ledger: must(state.Open(t.Context(), state.Options{Server: server, Account: "acme"}))(t)}}
+		t.Cleanup(func() { _ = f.ledger.Close() })
+		if i == 0 {
+			f.choose("anna", pages.Admin)
+		}
+		f.restart()
+		t.Cleanup(func() { f.server.Close(); f.door.Close() })
+		nodes = append(nodes, f)
+	}
+	const attacker = "198.51.100.7"
+	var checked, refused atomic.Int64
+	for range 5 {
+		var all sync.WaitGroup
+		for _, f := range nodes {
+			all.Go(func() {
+				switch f.tries(f.browser(), attacker, "anna", "a wrong password") {
+				case http.StatusUnauthorized:
+					checked.Add(1)
+				case http.StatusTooManyRequests:
+					refused.Add(1)
+				}
+			})
+		}
+		all.Wait()
+	}
+	if checked.Load() != 5 || refused.Load() != 10 {
+		t.Errorf("three nodes looked at %d wrong passwords and refused %d, want 5 and 10", checked.Load(), refused.Load())
+	}
+	for i, f := range nodes {
+		if status := f.tries(f.browser(), attacker, "anna", goodPassword); status != http.StatusTooManyRequests {
+			t.Errorf("node %d answers the right password from the attacker's network with %d", i, status)
+		}
+		if status := f.tries(f.browser(), "192.0.2.7", "anna", goodPassword); status != http.StatusSeeOther {
+			t.Errorf("node %d answers the right password from elsewhere with %d", i, status)
+		}
+	}
+}
+
 func TestCountersOfWrongPasswordsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, "anna")

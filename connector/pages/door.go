@@ -1,9 +1,11 @@
 package pages
 
 import (
-	"cmp"
 	"context"
+	"errors"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,9 +29,12 @@ const (
 	savedAtOnce    = 1000             // counters, in one write
 )
 
-// Door counts wrong passwords, and limits how often a refusal is written down. Its counters are in
-// memory and in the ledger, so they survive a restart; it outlives the Config. It is safe for
-// concurrent use.
+// Door counts wrong passwords, and limits how often a refusal is written down. Its counters survive a restart; it
+// outlives the Config. It is safe for concurrent use.
+//
+// A ledger's file has one server, so the counters of strangers are in memory, and go into the file every few seconds.
+// Several nodes share a ledger in a database: each attempt is counted there, within one write. Otherwise each node would
+// allow as many wrong passwords as one node alone.
 //
 // A browser with a valid device cookie is counted by itself (see device.go). Strangers are counted
 // by network, and by name and network together. No counter is of a name alone: attackers would lock
@@ -38,22 +43,13 @@ type Door struct {
 	ledger    *state.Ledger
 	passwords *office.Passwords
 
-	mu      sync.Mutex
-	loaded  bool
-	tries   map[string]*tries
-	changed map[string]bool // counters that the ledger does not have as they are
-	saved   time.Time       // when a save began
-	told    map[string]*refusals
+	mu       sync.Mutex
+	loaded   bool
+	counters           // of a ledger's file
+	saved    time.Time // when a save began
+	told     map[string]*refusals
 
 	background sync.WaitGroup
-}
-
-// tries is a counter of wrong passwords.
-type tries struct {
-	wrong  int
-	last   time.Time
-	until  time.Time // before it, no password is checked
-	stored bool      // the ledger has it, as it is or as it was
 }
 
 // refusals counts the refusals not yet in the audit log.
@@ -64,7 +60,7 @@ type refusals struct {
 
 // NewDoor returns a door with the ledger's saved counters. Close it before the ledger.
 func NewDoor(ledger *state.Ledger) *Door {
-	return &Door{ledger: ledger, passwords: office.NewPasswords(), tries: map[string]*tries{}, changed: map[string]bool{}, told: map[string]*refusals{}}
+	return &Door{ledger: ledger, passwords: office.NewPasswords(), counters: newCounters(), told: map[string]*refusals{}}
 }
 
 // Close saves the counters and waits for audit entries in progress.
@@ -83,6 +79,7 @@ type attempt struct {
 	device   string         // the counter of the device; "" for a stranger
 	counters map[string]int // of a stranger, each with how many are free
 	pair     string         // which of them is of the name and the network
+	anywhere string         // and which of the name, from everywhere; it never makes anybody wait
 }
 
 // enter counts an attempt before the password check, so simultaneous attempts count too. It returns the time for the
@@ -103,37 +100,60 @@ func (d *Door) enter(ctx context.Context, name, network string, known device, no
 }
 
 func (d *Door) enterAsStranger(ctx context.Context, name, network string, now time.Time) (a attempt, wait time.Duration, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.load(ctx, now); err != nil {
-		return a, 0, err
+	a = d.stranger(name, network)
+	if d.shared() { // clients that have to wait must not hold up the account's writes
+		rows, err := d.ledger.SignInAttemptsOf(ctx, a.names(), now)
+		found := newCounters()
+		found.add(rows)
+		if wait := found.judge(&a, now); err != nil || wait > 0 {
+			return a, wait, err
+		}
 	}
-	a = attempt{from: office.CleanClient, counters: map[string]int{}, pair: d.ledger.SignInHash("name and network", name, network)}
-	anywhere := d.ledger.SignInHash("name", name)
-	a.counters[a.pair] = freeTries
-	if d.wrong(anywhere, now) >= hotName {
-		a.counters[a.pair] = freeTriesHot
-	}
-	a.counters[d.ledger.SignInHash("network", network)] = freeTriesNet
+	err = d.update(ctx, a, now, func(c counters) {
+		if wait = c.judge(&a, now); wait <= 0 {
+			c.count(a, now)
+		}
+	})
+	return a, wait, err
+}
+
+// stranger returns an attempt of a browser without a valid device cookie.
+func (d *Door) stranger(name, network string) attempt {
+	a := attempt{pair: d.ledger.SignInHash("name and network", name, network), anywhere: d.ledger.SignInHash("name", name)}
+	a.counters = map[string]int{a.pair: freeTries, a.anywhere: 0, d.ledger.SignInHash("network", network): freeTriesNet}
 	if block := blockOf(network); block != "" {
 		a.counters[d.ledger.SignInHash("block", block)] = freeTriesBlock
 	}
-	for counter, free := range a.counters {
-		if t := d.tries[counter]; t != nil {
-			wait = max(wait, t.until.Sub(now))
+	return a
+}
+
+// names returns the names of the counters of an attempt.
+func (a attempt) names() []string { return slices.Sorted(maps.Keys(a.counters)) }
+
+// shared reports whether other processes count strangers of this ledger as well.
+func (d *Door) shared() bool { return d.ledger.AccountID() != 0 }
+
+// update changes the counters of an attempt where they are: in memory, or in the ledger if it is shared.
+func (d *Door) update(ctx context.Context, a attempt, now time.Time, change func(counters)) error {
+	if !d.shared() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if err := d.load(ctx, now); err != nil {
+			return err
 		}
-		if d.wrong(counter, now) >= min(cleanTries, free) {
-			a.from = office.Suspect
+		change(d.counters)
+		return nil
+	}
+	return d.ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+		rows, err := tx.SignInAttemptsOf(a.names(), now)
+		if err != nil {
+			return err
 		}
-	}
-	if wait > 0 {
-		return a, wait, nil
-	}
-	a.counters[anywhere] = 0
-	for counter, free := range a.counters {
-		d.count(counter, free, now)
-	}
-	return a, 0, nil
+		c := newCounters()
+		c.add(rows)
+		change(c)
+		return tx.KeepSignInAttempts(c.unsaved(savedAtOnce))
+	})
 }
 
 // blockOf returns the /48 of a smaller IPv6 network; "" for any other network.
@@ -146,30 +166,6 @@ func blockOf(network string) string {
 	return block.String()
 }
 
-// wrong returns the number of unexpired wrong passwords of a counter.
-func (d *Door) wrong(counter string, now time.Time) int {
-	if t := d.tries[counter]; t != nil && now.Sub(t.last) <= forgetAfter {
-		return t.wrong
-	}
-	return 0
-}
-
-// count adds a wrong password to a counter. From the free ones on, each makes a wait; with none free,
-// it only counts.
-func (d *Door) count(counter string, free int, now time.Time) {
-	t := d.tries[counter]
-	if t == nil || now.Sub(t.last) > forgetAfter {
-		t = &tries{}
-		evicted := keep(d.tries, counter, t, func(a, b *tries) int { return cmp.Or(cmp.Compare(a.wrong, b.wrong), a.last.Compare(b.last)) })
-		delete(d.changed, evicted) // the ledger drops the least of its rows by itself
-	}
-	t.wrong, t.last = t.wrong+1, now
-	d.changed[counter] = true
-	if over := t.wrong - free; free > 0 && over >= 0 {
-		t.until = now.Add(min(longestWait, firstWait<<min(over, 10)))
-	}
-}
-
 // good takes back an attempt, because the password was right.
 func (d *Door) good(ctx context.Context, a attempt) error { return d.takeBack(ctx, a, true) }
 
@@ -180,22 +176,7 @@ func (d *Door) takeBack(ctx context.Context, a attempt, good bool) error {
 	if a.device != "" {
 		return d.ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.ReturnDeviceAttempt(a.device) })
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for counter := range a.counters {
-		t := d.tries[counter]
-		if t == nil {
-			continue
-		}
-		d.changed[counter] = true
-		if t.wrong, t.until = t.wrong-1, (time.Time{}); t.wrong <= 0 || good && counter == a.pair {
-			delete(d.tries, counter)
-			if !t.stored {
-				delete(d.changed, counter)
-			}
-		}
-	}
-	return nil
+	return d.update(ctx, a, time.Now(), func(c counters) { c.takeBack(a, good) })
 }
 
 // load reads the counters of the ledger once. The caller holds the lock.
@@ -207,20 +188,21 @@ func (d *Door) load(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	for _, r := range rows {
-		d.tries[r.Counter] = &tries{wrong: r.Wrong, until: r.WaitUntil, last: r.ExpiresAt.Add(-forgetAfter), stored: true}
-	}
+	d.add(rows)
 	d.loaded = true
 	return nil
 }
 
-// save writes changed counters to the ledger, unless it did so a moment ago. It returns the number written.
+// save writes changed counters to the ledger and drops those that are of no use, unless it did so a moment ago. It
+// returns the number written.
 func (d *Door) save(ctx context.Context, now time.Time, every time.Duration) (n int, err error) {
-	rows := d.unsaved(now, every)
-	if len(rows) == 0 {
+	rows, due := d.due(now, every)
+	if !due || len(rows) == 0 && !d.shared() {
 		return 0, nil
 	}
-	err = d.ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.KeepSignInAttempts(rows, now, remembered) })
+	err = d.ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+		return errors.Join(tx.KeepSignInAttempts(rows), tx.TrimSignInAttempts(now, remembered))
+	})
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -231,24 +213,15 @@ func (d *Door) save(ctx context.Context, now time.Time, every time.Duration) (n 
 	return len(rows), err
 }
 
-func (d *Door) unsaved(now time.Time, every time.Duration) (rows []state.SignInAttempts) {
+// due returns the counters to save, if the last save was not a moment ago.
+func (d *Door) due(now time.Time, every time.Duration) (rows []state.SignInAttempts, due bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if now.Sub(d.saved) < every {
-		return nil
+		return nil, false
 	}
 	d.saved = now
-	for counter := range d.changed {
-		row := state.SignInAttempts{Counter: counter}
-		if t := d.tries[counter]; t != nil {
-			row.Wrong, row.WaitUntil, row.ExpiresAt, t.stored = t.wrong, t.until, t.last.Add(forgetAfter), true
-		}
-		delete(d.changed, counter)
-		if rows = append(rows, row); len(rows) == savedAtOnce {
-			break
-		}
-	}
-	return rows
+	return d.unsaved(savedAtOnce), true
 }
 
 // later runs do in the background, so the response time does not depend on it.

@@ -78,8 +78,21 @@ var wrongPassword = problem{Status: http.StatusUnauthorized, Title: "You are not
 func tooOften(d time.Duration) problem {
 	return problem{
 		Status: http.StatusTooManyRequests, Title: "Wait a little", Sentence: "There were too many wrong passwords. None is looked at now, not even the right one.",
-		Next: fmt.Sprintf("Wait %s, and type it again.", office.Roughly((d + time.Second - 1).Truncate(time.Second))),
+		Next: fmt.Sprintf("Wait %s, and type it again. A browser that you signed in with before need not wait.", exactly(d)),
 	}
+}
+
+// exactly writes a time to wait in minutes and seconds. It rounds up, so that the wait is over then.
+func exactly(d time.Duration) string {
+	seconds := int((d + time.Second - 1) / time.Second)
+	minutes, rest := connector.Plural(seconds/60, "minute"), connector.Plural(seconds%60, "second")
+	switch {
+	case seconds < 60:
+		return rest
+	case seconds%60 == 0:
+		return minutes
+	}
+	return minutes + " and " + rest
 }
 
 var busy = problem{Status: http.StatusServiceUnavailable, Title: "Wait a little", Sentence: "Too many people sign in at this moment.", Next: "Type the password again in a few seconds."}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -145,6 +146,34 @@ func TestAfterFiveWrongPasswordsANameWaitsAndLonger(t *testing.T) {
 		}
 		if w := typed(p, there, "ada", goodPassword); w.Code != http.StatusSeeOther {
 			t.Errorf("from another network the right password is answered %d", w.Code)
+		}
+	})
+}
+
+// Somebody attacks a name from the network of its owner. The page says exactly how long a new browser there waits, at
+// most 15 minutes, and the right password gets in after that.
+func TestANewBrowserInTheNetworkOfAnAttackIsToldExactlyHowLongItWaits(t *testing.T) {
+	t.Parallel()
+	inTime(t, func(t *testing.T, l *state.Ledger, p *pages.Pages) {
+		h := &house{t: t, ledger: l, pages: p}
+		h.choose("ada", pages.Admin)
+		for checked := 0; checked < 12; { // the last of them makes the longest wait
+			if w := typed(p, "203.0.113.200", "ada", "a wrong password"); w.Code == http.StatusUnauthorized {
+				checked++
+			}
+			time.Sleep(17 * time.Second)
+		}
+		w := typed(p, "203.0.113.9", "ada", goodPassword)
+		left, err := strconv.Atoi(w.Header().Get("Retry-After"))
+		if w.Code != http.StatusTooManyRequests || err != nil || left > 15*60 || left < 60 {
+			t.Fatalf("during the attack the right password is answered %d, after %q", w.Code, w.Header().Get("Retry-After"))
+		}
+		if says := fmt.Sprintf("Wait %d minutes and %d seconds, and type it again.", left/60, left%60); !strings.Contains(w.Body.String(), says) {
+			t.Errorf("the page does not say %q:\n%s", says, w.Body)
+		}
+		time.Sleep(time.Duration(left) * time.Second)
+		if w := typed(p, "203.0.113.9", "ada", goodPassword); w.Code != http.StatusSeeOther {
+			t.Errorf("the second try, after %d seconds, is answered %d", left, w.Code)
 		}
 	})
 }
