@@ -54,6 +54,15 @@ func (l *Ledger) AccountID() int64 {
 	return 0
 }
 
+// AccountName returns the name of the ledger's account on a server that has many; "" for a file. Command lines for
+// people carry it.
+func (l *Ledger) AccountName() string {
+	if e, is := l.below.(*postgres); is && !e.own {
+		return e.name
+	}
+	return ""
+}
+
 // Alone reports whether the database's commits wait for no standby, so that a failover loses the
 // last ones.
 func (s *Server) Alone(ctx context.Context) (alone bool, err error) {

@@ -58,6 +58,14 @@ func (n *node) connected() *state.Server {
 	return n.server
 }
 
+// account returns the name of the account that the command works on; "" before it is known, and where the ledger is a file.
+func (n *node) account() string {
+	if n == nil {
+		return ""
+	}
+	return n.name
+}
+
 // load returns the configuration of the chosen account, read from its files.
 func (n *node) load(getenv func(string) (string, bool)) (*config.Config, error) {
 	server, err := n.open()

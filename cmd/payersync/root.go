@@ -41,13 +41,16 @@ func run(ctx context.Context, p program, args []string) int {
 	}
 	a.Plain = a.plain()
 	defer func() { a.node.close() }()
+	named, flush := a.NameAccounts(func() string { return a.node.account() })
+	defer flush()
+	a.Console = named
 	ctx, a.interrupt = context.WithCancel(ctx)
 	defer a.interrupt()
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(p.In)
-	root.SetOut(p.Out)
-	root.SetErr(p.ErrOut)
+	root.SetOut(a.Out)
+	root.SetErr(a.ErrOut)
 	err := legible(args)
 	if err == nil {
 		err = connector.Guard(func() error { return root.ExecuteContext(ctx) })

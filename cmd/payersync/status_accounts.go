@@ -54,6 +54,18 @@ func (s accountStatus) needsSomebody() bool {
 	return s.failed != nil || len(s.NotOpenOn) > 0 || len(s.Conditions) > 0
 }
 
+// nameAccount lets each command line name the account, because the status of all accounts shows it.
+func (s *accountStatus) nameAccount() {
+	s.Problem = connector.NameAccount(s.Problem, s.Account)
+	for i := range s.Conditions {
+		c := &s.Conditions[i]
+		c.Sentence, c.Next = connector.NameAccount(c.Sentence, s.Account), connector.NameAccount(c.Next, s.Account)
+		for j := range c.Commands {
+			c.Commands[j] = connector.NameAccount(c.Commands[j], s.Account)
+		}
+	}
+}
+
 // worst says what should be looked at first.
 func (s accountStatus) worst() string {
 	switch {
@@ -171,6 +183,7 @@ func (a *app) lookAtAccounts(ctx context.Context, accounts []state.AccountInfo, 
 		if s.failed != nil {
 			s.Problem = s.failed.Error()
 		}
+		s.nameAccount()
 		for _, n := range nodes {
 			if n.State == queue.AtWork && slices.Contains(n.Unopened, s.Account) {
 				s.NotOpenOn = append(s.NotOpenOn, n.Name)

@@ -445,7 +445,7 @@ func (t *Teller) TellUnwritable(ctx context.Context, cause error) error {
 		u := &unwritten{text: c.Sentence, noticed: now}
 		u.known = slices.ContainsFunc(open, func(a state.Alarm) bool { return a.Way == w.Name && a.Code == string(c.Code) && a.Told != "" })
 		day := sha256.Sum256([]byte(t.Installation + "\x00" + w.Name + "\x00" + now.UTC().Format(time.DateOnly)))
-		m := Message{ID: fmt.Sprintf("ledger-%x-%d", day[:12], t.outages), Kind: KindAlarms, At: now, Installation: t.Installation, Begun: []Told{t.told(w, item{holds: &c}, nil)}, when: t.Time}
+		m := Message{ID: fmt.Sprintf("ledger-%x-%d", day[:12], t.outages), Kind: KindAlarms, At: now, Installation: t.Installation, Begun: []Told{t.told(w, item{holds: &c}, nil)}, when: t.Time, account: t.Ledger.AccountName()}
 		body, err := w.Sender.Freeze(m)
 		if err != nil {
 			return err

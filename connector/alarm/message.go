@@ -34,7 +34,8 @@ type Message struct {
 	Begun        []Told    `json:"begun"`
 	Over         []Told    `json:"over"`
 
-	when func(time.Time) string
+	when    func(time.Time) string
+	account string // that its command lines name; "" for none
 }
 
 // Told is a condition in a message.
@@ -60,7 +61,7 @@ type Record struct {
 
 // compose writes a message to one way.
 func (t *Teller) compose(ctx context.Context, w Way, items []item) (Message, error) {
-	m := Message{ID: rand.Text(), Kind: KindAlarms, At: t.Ledger.Now(), Installation: t.Installation, when: t.Time}
+	m := Message{ID: rand.Text(), Kind: KindAlarms, At: t.Ledger.Now(), Installation: t.Installation, when: t.Time, account: t.Ledger.AccountName()}
 	var names map[state.RecordID]connector.Label
 	if w.Names {
 		var asked []state.RecordID
@@ -86,7 +87,9 @@ func (t *Teller) compose(ctx context.Context, w Way, items []item) (Message, err
 
 // told returns a condition in the form for a way.
 func (t *Teller) told(w Way, it item, names map[state.RecordID]connector.Label) Told {
-	clean := func(s string) string { return plain(t.Clean(s, w.Names)) }
+	clean := func(s string) string {
+		return connector.NameAccount(plain(t.Clean(s, w.Names)), t.Ledger.AccountName())
+	}
 	a := it.alarm
 	out := Told{Code: condition.Code(a.Code), Subject: clean(a.Subject), Connection: a.Connection, Urgent: a.Urgent, Since: a.Since, OverAt: a.OverAt, Sentence: clean(a.Text)}
 	if c := it.holds; c != nil {
@@ -192,7 +195,7 @@ func (m Message) Text() string {
 	}
 	line("\nYou are told of each of these once when it begins and once when it is over.")
 	line("What holds now: payersync alerts list")
-	return b.String()
+	return connector.NameAccount(b.String(), m.account)
 }
 
 func (m Message) group(line func(string, ...any), g []Told, over bool) {

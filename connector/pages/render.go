@@ -165,7 +165,25 @@ func (p *Pages) render(w http.ResponseWriter, v *visit, status int, name, title 
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(calm(page.Bytes()))
+	_, _ = w.Write(nameAccount(calm(page.Bytes()), p.cfg.Ledger.AccountName()))
+}
+
+// pagePart matches a part of a page: a form field with its content, which comes back with the form, a tag, or a text.
+var pagePart = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?s)<textarea.*?</textarea>|<[^>]*>|[^<]+`)
+})
+
+// nameAccount adds an account to the command lines in the texts of a page.
+func nameAccount(page []byte, account string) []byte {
+	if account == "" || !bytes.Contains(page, []byte("payersync ")) {
+		return page
+	}
+	return pagePart().ReplaceAllFunc(page, func(part []byte) []byte {
+		if part[0] == '<' {
+			return part
+		}
+		return []byte(connector.NameAccount(string(part), account))
+	})
 }
 
 // foreign matches text from other people on a page. It excludes form fields, because their content comes back.

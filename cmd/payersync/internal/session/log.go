@@ -29,10 +29,12 @@ func newLog(w io.Writer, level, format string, secrets []connector.Secret) (*log
 	m := new(mask)
 	m.add(secrets)
 	log.AddHook(m)
+	log.AddHook(ofAccount(""))
 	return log, m, setLog(log, level, format)
 }
 
-// ofAccount adds the name of its account to each line of a log.
+// ofAccount adds the name of its account to each line of a log, and to the command lines in it. An empty one takes the
+// account from the line.
 type ofAccount string
 
 // Levels returns all levels.
@@ -40,7 +42,16 @@ func (ofAccount) Levels() []logrus.Level { return logrus.AllLevels }
 
 // Fire adds the account to an entry.
 func (a ofAccount) Fire(e *logrus.Entry) error {
-	e.Data["account"] = string(a)
+	if a != "" {
+		e.Data["account"] = string(a)
+	}
+	account, _ := e.Data["account"].(string)
+	e.Message = connector.NameAccount(e.Message, account)
+	for k, v := range e.Data {
+		if text, is := v.(string); is { // mask has made texts of errors
+			e.Data[k] = connector.NameAccount(text, account)
+		}
+	}
 	return nil
 }
 

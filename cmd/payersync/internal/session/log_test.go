@@ -62,3 +62,30 @@ func TestALongValueIsCutInTheLog(t *testing.T) {
 
 // steers reports whether a character could do more at a terminal than be read.
 func steers(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+
+// The log of a node has lines of many accounts, so a command line in it names the account.
+func TestACommandLineInALogNamesTheAccountOfTheLine(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(*logrus.Logger){
+		"of an account": func(log *logrus.Logger) {
+			log.AddHook(ofAccount("acme"))
+			log.WithError(errors.New("it waits: payersync approve 7")).Warn("see payersync plans show 7")
+		},
+		"of a node": func(log *logrus.Logger) {
+			log.WithField("account", "acme").WithError(errors.New("it waits: payersync approve 7")).Warn("see payersync plans show 7")
+		},
+	} {
+		var out bytes.Buffer
+		log, err := NewLog(&out, "info", "text", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(log)
+		log.Warn("see payersync nodes list")
+		for _, want := range []string{"payersync approve --account acme 7", "payersync plans show --account acme 7", "see payersync nodes list"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("the log %s does not say %q:\n%s", name, want, out.String())
+			}
+		}
+	}
+}

@@ -36,7 +36,7 @@ type Progress struct {
 // NewProgress returns a Progress on w: a bar if w is a terminal.
 func NewProgress(w io.Writer, now func() time.Time) *Progress {
 	p := &Progress{w: w, now: now}
-	if s, ok := w.(*Screen); ok && s.terminal {
+	if s, ok := below(w).(*Screen); ok && s.terminal {
 		p.screen = s
 	}
 	return p

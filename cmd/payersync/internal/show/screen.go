@@ -64,6 +64,7 @@ func columnsOf(stream any) int {
 	if !IsTerminal(stream) {
 		return 0
 	}
+	stream = below(stream)
 	switch f := stream.(type) {
 	case *Screen:
 		stream = f.w
@@ -152,7 +153,7 @@ func (b beside) Write(p []byte) (int, error) {
 
 // IsTerminal reports whether somebody sits at the other end of a stream.
 func IsTerminal(stream any) bool {
-	switch f := stream.(type) {
+	switch f := below(stream).(type) {
 	case *Screen:
 		return f.terminal
 	case beside:
@@ -286,7 +287,7 @@ func readLine(in io.Reader) string {
 // answer asks a question on standard error, or on the process's terminal if standard error goes elsewhere,
 // together with the text before it. The answer ends with its line break, unless the input ended.
 func (c *Console) answer(ctx context.Context, question, prompt string, read func(io.Reader) string) (string, error) {
-	on, here := c.ErrOut.(*Screen)
+	on, here := below(c.ErrOut).(*Screen)
 	if !here || !on.terminal {
 		tty, err := os.OpenFile(controlling, os.O_WRONLY, 0)
 		if err != nil {
@@ -294,10 +295,10 @@ func (c *Console) answer(ctx context.Context, question, prompt string, read func
 		}
 		defer func() { _ = tty.Close() }()
 		on = NewScreen(tty)
-		_, _ = io.WriteString(on, strings.Join(c.said, ""))
+		_, _ = io.WriteString(on, nameAccount(c.ErrOut, strings.Join(c.said, "")))
 	}
 	c.said = nil
-	return on.ask(ctx, question+prompt, func() string { return read(c.In) })
+	return on.ask(ctx, nameAccount(c.ErrOut, question)+prompt, func() string { return read(c.In) })
 }
 
 // ask writes a question and waits for the answer on the same line, without other output meanwhile. An

@@ -1,0 +1,36 @@
+package connector_test
+
+import (
+	"testing"
+
+	"payersync/connector"
+)
+
+func TestACommandLineNamesItsAccount(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                          "",
+		"payersync keeps the link.": "payersync keeps the link.",
+		"run payersync plans show 3, or payersync approve 3":        "run payersync plans show --account acme 3, or payersync approve --account acme 3",
+		"payersync payers match accept A c1":                        "payersync payers match accept --account acme A c1",
+		"the payersync ledger, payersync payers match.":             "the payersync ledger, payersync payers match --account acme.",
+		"payersync webhooks send-test":                              "payersync webhooks send-test --account acme",
+		"<code>payersync mandates letters plan</code> or <b>":       "<code>payersync mandates letters plan --account acme</code> or <b>",
+		`{"next":"payersync plan","detail":"leave out --account"}`:  `{"next":"payersync plan --account acme","detail":"leave out --account"}`,
+		"payersync ledger copy --to file:database --account beta":   "payersync ledger copy --to file:database --account beta",
+		"see payersync attention retry --help":                      "see payersync attention retry --help",
+		"payersync accounts resume acme; payersync nodes list":      "payersync accounts resume acme; payersync nodes list",
+		"start payersync serve, then payersync sync --account acme": "start payersync serve, then payersync sync --account acme",
+		"payersync sync-all, payersyncs sync, payersync plane":      "payersync sync-all, payersyncs sync, payersync plane",
+	} {
+		if got := connector.NameAccount(text, "acme"); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+		if again := connector.NameAccount(connector.NameAccount(text, "acme"), "acme"); again != want {
+			t.Errorf("%q, named twice, became %q", text, again)
+		}
+		if got := connector.NameAccount(text, ""); got != text {
+			t.Errorf("without an account %q became %q", text, got)
+		}
+	}
+}
