@@ -3,7 +3,9 @@ package state
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,7 +37,7 @@ type AccountInfo struct {
 	Version           int64 // counts its changes
 	MadeAt, ChangedAt time.Time
 	Author            string // who changed it last
-	HookToken         string // of the address that its webhooks come to: unguessable
+	HookHash          string // of the token in the address that its webhooks come to, as HookHash returns it
 	KeyID             string // of the key-encryption key that wraps its own; "" when it has none
 
 	Settled   int64  // the version whose schedules and addresses are in force; 0 for none
@@ -79,11 +81,11 @@ var accountName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 // IsAccountName reports whether an account can be called so.
 func IsAccountName(name string) bool { return accountName.MatchString(name) }
 
-const accountColumns = "account_id, name, state, version, made_at, changed_at, author, hook_token, key_id, settled, pages_host, stop_path"
+const accountColumns = "account_id, name, state, version, made_at, changed_at, author, hook_hash, key_id, settled, pages_host, stop_path"
 
 func scanAccount(row pgx.Row) (a AccountInfo, err error) {
 	var made, changed sql.NullString
-	if err := row.Scan(&a.ID, &a.Name, &a.State, &a.Version, &made, &changed, &a.Author, &a.HookToken, &a.KeyID, &a.Settled, &a.PagesHost, &a.StopPath); err != nil {
+	if err := row.Scan(&a.ID, &a.Name, &a.State, &a.Version, &made, &changed, &a.Author, &a.HookHash, &a.KeyID, &a.Settled, &a.PagesHost, &a.StopPath); err != nil {
 		return a, err
 	}
 	if a.MadeAt, err = parseTime(made); err == nil {
@@ -101,6 +103,23 @@ func (s *Server) Accounts(ctx context.Context) ([]AccountInfo, error) {
 func (s *Server) Account(ctx context.Context, name string) (AccountInfo, error) {
 	a, err := scanAccount(s.read.QueryRow(ctx, "SELECT "+accountColumns+" FROM accounts WHERE name = $1", name))
 	return a, ofAccountRow(name, err)
+}
+
+// HookHash returns the hash of a webhook token. Sessions of all accounts can read the hash, and find no token by it.
+func HookHash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// HookToken returns the unguessable token in the address that an account's webhooks come to.
+func (s *Server) HookToken(ctx context.Context, account AccountInfo) (token string, err error) {
+	err = pgx.BeginTxFunc(ctx, s.read, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if err := intoAccount(ctx, tx, account.ID); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, "SELECT token FROM account_hooks").Scan(&token)
+	})
+	return token, ofAccountRow(account.Name, err)
 }
 
 // ofAccountRow explains an error of a query for an account's row.
@@ -366,8 +385,9 @@ func (s *Server) change(ctx context.Context, name string, over int64, do func(tx
 // makeAccount creates an account and the first rows of its ledger. It fails with ErrChangedMeanwhile if the
 // account exists, or somebody else creates it now.
 func makeAccount(ctx context.Context, tx pgx.Tx, name, author string) (id int64, err error) {
-	err = tx.QueryRow(ctx, `INSERT INTO accounts (name, made_at, changed_at, author, hook_token) SELECT $1, now, now, $2, $3 FROM `+serverNow+`
-		ON CONFLICT (name) DO NOTHING RETURNING account_id`, name, author, rand.Text()).Scan(&id)
+	token := rand.Text()
+	err = tx.QueryRow(ctx, `INSERT INTO accounts (name, made_at, changed_at, author, hook_hash) SELECT $1, now, now, $2, $3 FROM `+serverNow+`
+		ON CONFLICT (name) DO NOTHING RETURNING account_id`, name, author, HookHash(token)).Scan(&id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, fmt.Errorf("cannot make account %s: %w. Run payersync accounts apply again, and look at what it shows", name, ErrChangedMeanwhile)
 	}
@@ -375,6 +395,9 @@ func makeAccount(ctx context.Context, tx pgx.Tx, name, author string) (id int64,
 		return 0, err
 	}
 	if err := intoAccount(ctx, tx, id); err != nil {
+		return 0, err
+	}
+	if _, err := tx.Exec(ctx, "INSERT INTO account_hooks (token) VALUES ($1)", token); err != nil {
 		return 0, err
 	}
 	for _, table := range []string{"ledger", "subscription", "letter_desk"} { // of one row each

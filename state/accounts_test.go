@@ -50,15 +50,15 @@ func TestAnAccountIsMadeChangedAndPausedAndItsLogTellsWhoDidIt(t *testing.T) {
 	t.Parallel()
 	s, opts := aServer(t, 8)
 	made := applied(t, s, AccountChange{Name: "acme", Files: bundle("one")})
-	if made.State != AccountActive || made.Version != 1 || made.Author != "amy" || made.MadeAt.IsZero() || len(made.HookToken) < 26 {
+	if made.State != AccountActive || made.Version != 1 || made.Author != "amy" || made.MadeAt.IsZero() || len(made.HookHash) != 64 {
 		t.Errorf("made %+v", made)
 	}
-	if other := applied(t, s, AccountChange{Name: "beta", Files: bundle("its own")}); other.HookToken == made.HookToken {
+	if other := applied(t, s, AccountChange{Name: "beta", Files: bundle("its own")}); other.HookHash == made.HookHash {
 		t.Error("two accounts have one address for webhooks")
 	}
 	changed := applied(t, s, AccountChange{Name: "acme", Over: 1, Files: bundle("two")})
 	paused, err := s.SetState(t.Context(), "acme", AccountPaused, amy)
-	if err != nil || paused.State != AccountPaused || paused.Version != 3 || paused.HookToken != made.HookToken || changed.Version != 2 {
+	if err != nil || paused.State != AccountPaused || paused.Version != 3 || paused.HookHash != made.HookHash || changed.Version != 2 {
 		t.Errorf("paused %+v, changed %+v, %v", paused, changed, err)
 	}
 	docs, err := s.Documents(t.Context(), "acme")

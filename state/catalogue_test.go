@@ -117,7 +117,7 @@ func sqliteColumns(t *testing.T, db *sql.DB) []string {
 func serverColumns(t *testing.T, db *sql.DB) []string {
 	return rowsOf(t, db, `SELECT table_name || '.' || column_name, CASE data_type WHEN 'bigint' THEN 'INTEGER' WHEN 'bytea' THEN 'BLOB' WHEN 'text' THEN 'TEXT' ELSE data_type END,
 		CASE is_nullable WHEN 'NO' THEN 'NOT NULL' ELSE '' END, replace(regexp_replace(coalesce(column_default, ''), '::(text|bytea|bigint)$', ''), '''\x''', '''''')
-		FROM information_schema.columns WHERE table_schema = 'main' AND table_name IN (SELECT relname FROM pg_class WHERE relkind = 'r') AND table_name NOT LIKE 'goose_%' AND table_name NOT IN ('accounts', 'account_files') AND column_name <> 'account'`)
+		FROM information_schema.columns WHERE table_schema = 'main' AND table_name IN (SELECT relname FROM pg_class WHERE relkind = 'r') AND table_name NOT LIKE 'goose_%' AND table_name NOT IN ('accounts', 'account_files', 'account_hooks') AND column_name <> 'account'`)
 }
 
 // checksOf finds the conditions of CHECKs in what made a table.
@@ -156,7 +156,7 @@ func sqliteChecks(t *testing.T, db *sql.DB) (out []string) {
 
 func serverChecks(t *testing.T, db *sql.DB) (out []string) {
 	for _, row := range rowsOf(t, db, `SELECT r.relname || ' ' || pg_get_constraintdef(c.oid) FROM pg_constraint c JOIN pg_class r ON r.oid = c.conrelid
-		WHERE c.contype = 'c' AND r.relnamespace = 'main'::regnamespace AND r.relname NOT LIKE 'goose_%' AND r.relname NOT IN ('accounts', 'account_files')`) {
+		WHERE c.contype = 'c' AND r.relnamespace = 'main'::regnamespace AND r.relname NOT LIKE 'goose_%' AND r.relname NOT IN ('accounts', 'account_files', 'account_hooks')`) {
 		table, made, _ := strings.Cut(row, " ")
 		for _, c := range checksOf(made) {
 			out = append(out, table+" "+condition(c))
@@ -195,7 +195,7 @@ func sqliteUnique(t *testing.T, db *sql.DB) (out []string) {
 func serverUnique(t *testing.T, db *sql.DB) (out []string) {
 	for _, row := range rowsOf(t, db, `SELECT r.relname, (SELECT string_agg(a.attname, ',' ORDER BY k.place) FROM unnest(i.indkey) WITH ORDINALITY k (attnum, place)
 		JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum = k.attnum AND a.attname <> 'account'), CASE WHEN i.indpred IS NULL THEN '' ELSE pg_get_indexdef(i.indexrelid) END
-		FROM pg_index i JOIN pg_class r ON r.oid = i.indrelid WHERE i.indisunique AND r.relnamespace = 'main'::regnamespace AND r.relname NOT LIKE 'goose_%' AND r.relname NOT IN ('accounts', 'account_files')`) {
+		FROM pg_index i JOIN pg_class r ON r.oid = i.indrelid WHERE i.indisunique AND r.relnamespace = 'main'::regnamespace AND r.relname NOT LIKE 'goose_%' AND r.relname NOT IN ('accounts', 'account_files', 'account_hooks')`) {
 		out = append(out, unique(row))
 	}
 	return out

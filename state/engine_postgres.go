@@ -234,7 +234,7 @@ func (*postgres) catalogue() string {
 			JOIN pg_attribute c ON c.attrelid = p.conrelid AND c.attnum = k.attnum AND c.attname <> 'account' WHERE p.conrelid = r.oid AND p.contype = 'p'),
 		(SELECT coalesce(string_agg(o.relname, ','), '') FROM pg_constraint p JOIN pg_class o ON o.oid = p.confrelid WHERE p.conrelid = r.oid AND p.contype = 'f')
 		FROM pg_class r JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped
-		WHERE r.relkind = 'r' AND r.relnamespace = 'main'::regnamespace AND r.relname <> 'account_files' GROUP BY r.oid, r.relname HAVING bool_or(a.attname = 'account') ORDER BY r.relname COLLATE "C"`
+		WHERE r.relkind = 'r' AND r.relnamespace = 'main'::regnamespace AND r.relname NOT IN ('account_files', 'account_hooks') GROUP BY r.oid, r.relname HAVING bool_or(a.attname = 'account') ORDER BY r.relname COLLATE "C"`
 }
 
 func (*postgres) patient(ctx context.Context, in executor) error {

@@ -2,6 +2,7 @@ package state
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,7 +60,7 @@ func TestTheRoleOfNodesReadsAndWritesRowsAndChangesNoTables(t *testing.T) {
 	}
 	s := openRoles(t, ServerOptions{Address: node})
 	for _, statement := range []string{
-		"INSERT INTO main.accounts (name, made_at, changed_at, author, hook_token) VALUES ('acme', '', '', '', 'abcdefghijklmnopqrstuvwxyz')",
+		"INSERT INTO main.accounts (name, made_at, changed_at, author, hook_hash) VALUES ('acme', '', '', '', repeat('a', 64))",
 		"UPDATE main.accounts SET author = 'x'",
 		"SELECT main.analyze_table('main.accounts')",
 		"DELETE FROM main.accounts",
@@ -82,6 +83,33 @@ func TestTheRoleOfNodesReadsAndWritesRowsAndChangesNoTables(t *testing.T) {
 		if !errors.As(err, &said) || said.Code != "42501" {
 			t.Errorf("%s: %v", statement, err)
 		}
+	}
+}
+
+// The list of accounts has no policy, so it shows no token of webhooks: a session reads the token of its own account alone.
+func TestASessionReadsTheWebhookTokenOfItsOwnAccountAlone(t *testing.T) {
+	t.Parallel()
+	owner, node := twoRoles(t)
+	s := openRoles(t, ServerOptions{Address: node, Owner: owner, KeyEncryptionKey: make([]byte, 32)})
+	tokens := map[string]string{}
+	for _, name := range []string{"acme", "beta"} {
+		made := applied(t, s, AccountChange{Name: name, Files: bundle(name)})
+		token, err := s.HookToken(t.Context(), made)
+		if err != nil || len(token) < 26 || HookHash(token) != made.HookHash {
+			t.Fatalf("the token of %s is %q, its hash %s: %v", name, token, made.HookHash, err)
+		}
+		tokens[name] = token
+	}
+	acme, err := s.Account(t.Context(), "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := ofAccount(s.read, acme.ID, 1)
+	if got := rowsOf(t, session, "SELECT token FROM main.account_hooks"); !slices.Equal(got, []string{tokens["acme"]}) {
+		t.Errorf("a session of acme reads the tokens %q", got)
+	}
+	if seen := strings.Join(rowsOf(t, session, "SELECT to_jsonb(a)::text FROM main.accounts a"), "\n"); strings.Contains(seen, tokens["acme"]) || strings.Contains(seen, tokens["beta"]) {
+		t.Errorf("the list of accounts shows a token:\n%s", seen)
 	}
 }
 

@@ -117,7 +117,11 @@ know it.`,
 			}
 			r := accountReport{accountRow: rowOfAccount(i), Files: slices.Sorted(maps.Keys(docs.Files))}
 			if token {
-				r.Webhooks = hooksPath + i.HookToken
+				hook, err := server.HookToken(cmd.Context(), i)
+				if err != nil {
+					return err
+				}
+				r.Webhooks = hooksPath + hook
 			}
 			return a.showAccount(r)
 		},

@@ -62,7 +62,9 @@ func (c *cluster) copies(n int) map[string]string {
 		docs.Files[config.AccountFile] = bytes.ReplaceAll(one, []byte("/acme/customers.csv"), []byte("/"+name+"/customers.csv"))
 		made, err := server.Apply(c.t.Context(), state.AccountChange{Name: name, Files: docs.Files, By: state.Entry{Actor: "test"}})
 		c.any().must(err)
-		tokens[name] = hooksPath + made.HookToken
+		token, err := server.HookToken(c.t.Context(), made)
+		c.any().must(err)
+		tokens[name] = hooksPath + token
 	}
 	return tokens
 }

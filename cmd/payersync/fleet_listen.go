@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"payersync/connector/server"
+	"payersync/state"
 )
 
 // listen opens the node's listeners. The token in the path identifies a webhook's account, and the host name
@@ -40,7 +41,7 @@ func (f *fleet) webhooks(health bool) http.HandlerFunc {
 
 // webhook opens the account if need be: it answers once the delivery is durable in the account's ledger.
 func (f *fleet) webhook(w http.ResponseWriter, r *http.Request, token string) {
-	m, known, err := f.useFor(r, func() (int64, bool) { id, known := f.known.byToken[token]; return id, known })
+	m, known, err := f.useFor(r, func() (int64, bool) { id, known := f.known.byHook[state.HookHash(token)]; return id, known })
 	switch {
 	case !known:
 		f.strangers.ServeHTTP(w, r)

@@ -148,8 +148,11 @@ func (c *cluster) edit(name, file, old, text string) {
 func (c *cluster) watch(random *rand.Rand, many map[string]int) (from time.Time, given int) {
 	c.t.Helper()
 	tokens := map[string]string{}
-	for _, row := range c.server().infos {
-		tokens[row.Name] = hooksPath + row.HookToken
+	server := c.server()
+	for _, row := range server.infos {
+		token, err := server.HookToken(c.t.Context(), row)
+		c.any().must(err)
+		tokens[row.Name] = hooksPath + token
 	}
 	names := slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { return many[name] == 0 })
 	from = time.Now()

@@ -21,14 +21,14 @@ const (
 
 // accountIndex finds accounts by their rows.
 type accountIndex struct {
-	byID    map[int64]state.AccountInfo
-	byToken map[string]int64   // of the address of webhooks
-	byHost  map[string]int64   // of pages
-	byStop  map[string][]int64 // by the path for stopping letters
+	byID   map[int64]state.AccountInfo
+	byHook map[string]int64   // by the hash of the token in the address of webhooks
+	byHost map[string]int64   // of pages
+	byStop map[string][]int64 // by the path for stopping letters
 }
 
 func newAccountIndex() accountIndex {
-	return accountIndex{byID: map[int64]state.AccountInfo{}, byToken: map[string]int64{}, byHost: map[string]int64{}, byStop: map[string][]int64{}}
+	return accountIndex{byID: map[int64]state.AccountInfo{}, byHook: map[string]int64{}, byHost: map[string]int64{}, byStop: map[string][]int64{}}
 }
 
 // put adds or updates an account by its row. It removes one without a key, or one on its way out.
@@ -37,7 +37,7 @@ func (x *accountIndex) put(row state.AccountInfo) {
 	if row.State == state.AccountLeaving || row.KeyID == "" {
 		return
 	}
-	x.byID[row.ID], x.byToken[row.HookToken] = row, row.ID
+	x.byID[row.ID], x.byHook[row.HookHash] = row, row.ID
 	if row.PagesHost != "" {
 		x.byHost[strings.ToLower(row.PagesHost)] = row.ID
 	}
@@ -52,7 +52,7 @@ func (x *accountIndex) remove(id int64) {
 		return
 	}
 	delete(x.byID, id)
-	delete(x.byToken, row.HookToken)
+	delete(x.byHook, row.HookHash)
 	if host := strings.ToLower(row.PagesHost); x.byHost[host] == id {
 		delete(x.byHost, host)
 	}
