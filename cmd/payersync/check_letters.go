@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
 	"payersync/connector"
 	"payersync/connector/letters"
 )
@@ -52,6 +53,43 @@ func (a *app) checkLetters(ctx context.Context, cfg *config.Config) []finding {
 	}
 	_, domain, _ := strings.Cut(settings.Address, "@")
 	return append(out, a.checkDomain(ctx, domain, l.DKIMSelector, settings.ReplyTo)...)
+}
+
+// checkLetterFolder reports whether this node has the journal of letters that other nodes write. Nodes without a shared
+// folder send no letters.
+func (a *app) checkLetterFolder(ctx context.Context, s *session.Session) []finding {
+	if s.Config.Node == nil || letters.Sender(s.Config.Letters.Sender) != letters.SenderPayersync {
+		return nil
+	}
+	const check = "letters folder"
+	desk, err := deskOf(s)
+	if err != nil {
+		return nil // checkLetters says so
+	}
+	folder := filepath.Dir(desk.Settings.Journal)
+	node, err := desk.CheckFolder(ctx)
+	var unshared *letters.NotSharedError
+	if errors.As(err, &unshared) {
+		found := tell(check, "", fmt.Errorf("the folder %s is not the one that node %s writes the journal of letters in, so this node sends no letters", folder, unshared.Other))
+		found.Next = "mount the folder that the nodes share at " + folder + " on this node too, and check again"
+		return []finding{found}
+	}
+	if err != nil {
+		return []finding{tell(check, "", err)}
+	}
+	nodes, err := nodesOf(ctx, a.node.server)
+	switch {
+	case err != nil:
+		return []finding{tell(check, "", err)}
+	case node != "" && node != desk.Settings.Node:
+		return []finding{tell(check, fmt.Sprintf("the folder %s shows what node %s wrote there", folder, node), nil)}
+	case len(nodes) < 2:
+		return nil
+	case node == "":
+		return []finding{warning(check, fmt.Sprintf("%d nodes are listed, and none has looked for letters yet, so nobody knows whether they share %s", len(nodes), folder),
+			"mount one folder there on all nodes, start them, and check again on each")}
+	}
+	return []finding{tell(check, fmt.Sprintf("this node wrote in %s last; payersync check on another node says whether it has the same folder", folder), nil)}
 }
 
 func warning(check, detail, next string) finding {
