@@ -3,9 +3,12 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
+	"payersync/state"
 	"payersync/state/statetest"
 )
 
@@ -48,5 +51,84 @@ func TestNodesWorkWithARoleThatOwnsNoTables(t *testing.T) {
 	w.write("payersync.yaml", strings.Replace(c.node(0), `"file:`+c.dir+`/database"`, `"file:`+c.dir+`/owner"`, 1))
 	if r := w.run("check", "--account", "acme"); !strings.Contains(strings.Join(strings.Fields(r.out), " "), "the node's role owns the tables") {
 		t.Errorf("check does not say that one role does both:\n%s", r.out)
+	}
+}
+
+// All accounts share the tables of jobs, which have no policy. They hold numbers, names of jobs and times, and nothing of a
+// payer.
+func TestTheTablesOfJobsHoldNoPersonalData(t *testing.T) {
+	t.Parallel()
+	payers := map[string]int{"acme": 2, "beta": 1}
+	c := newCluster(t, 1, payers)
+	c.apply()
+	c.serve(0)
+	c.awaitMandates(payers)
+	for _, name := range c.names {
+		w := c.accounts[name]
+		if got := c.deliver(0, c.token(name), w.delivery(event("evt-"+name, w.box.Customers()[0].ID))); got != http.StatusOK {
+			t.Fatalf("a webhook of %s was answered %d", name, got)
+		}
+	}
+	ask := func(query string) string { return statetest.Ask(t, c.read("database"), "1", query) }
+	if keys := ask("SELECT string_agg(DISTINCT key, ' ' ORDER BY key) FROM river.river_job, jsonb_object_keys(args) key"); keys != "account job trigger" {
+		t.Errorf("jobs are given %q, want the account, the job's name and what started it", keys)
+	}
+	tables := strings.Fields(ask("SELECT string_agg(tablename, ' ') FROM pg_tables WHERE schemaname = 'river'"))
+	if len(tables) < 5 {
+		t.Fatalf("the tables of jobs are %q", tables)
+	}
+	for _, table := range tables {
+		text := ask("SELECT coalesce(string_agg(t::text, ' '), '') FROM river." + table + " t")
+		personal := []string{"Payer", "example.org", "01632", "Mill Lane"}
+		for _, name := range c.names {
+			for _, customer := range c.accounts[name].box.Customers() {
+				personal = append(personal, customer.ID)
+			}
+		}
+		for _, value := range personal {
+			if strings.Contains(text, value) {
+				t.Errorf("river.%s holds %q: %s", table, value, text)
+			}
+		}
+	}
+}
+
+// The roles of the Compose file are those of the guide: an owner, which makes the tables, and the role of nodes.
+func TestTheRolesOfTheComposeFileMakeAnOwnerAndARoleOfNodes(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile("../../configs/deploy/nodes/compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, script, _ := strings.Cut(string(file), "<<'end'\n")
+	script, _, _ = strings.Cut(script, "ALTER SYSTEM") // which is for the pair of databases
+	dsn := statetest.Postgres(t)
+	const database = "composed" // roles are the server's, which other tests use
+	names := strings.NewReplacer(":'owner'", "'one'", ":'password'", "'two'", ":'replication'", "'three'", "payersync", database, "replication", database+"_replication")
+	admin := strings.Replace(dsn, "user=ledger", "user=postgres", 1)
+	statements := strings.Split(names.Replace(script), ";\n")
+	for _, statement := range statements[:len(statements)-1] {
+		statetest.Execute(t, admin, statement)
+	}
+	as := func(role string) string {
+		return regexp.MustCompile(`dbname=\S+`).ReplaceAllString(strings.Replace(dsn, "user=ledger", "user="+role, 1), "dbname="+database)
+	}
+	owner, err := state.OpenServer(t.Context(), state.ServerOptions{Address: as(database), Owner: as(database + "_owner")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner.Close()
+	node, err := state.OpenServer(t.Context(), state.ServerOptions{Address: as(database)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	if node.OwnsTables() {
+		t.Error("the role of nodes owns the tables")
+	}
+	for _, statement := range []string{"DROP TABLE main.payers", "CREATE TEMPORARY TABLE x (a INT)", "CREATE SCHEMA x"} {
+		if err := statetest.Try(as(database), statement); err == nil || !strings.Contains(err.Error(), "42501") {
+			t.Errorf("%s: %v", statement, err)
+		}
 	}
 }
