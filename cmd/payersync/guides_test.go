@@ -71,7 +71,7 @@ func walkGuides(t *testing.T, program string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var walked []string
+	walked := []string{"many-machines"} // fleet_guide_test.go plays it
 	for _, w := range guideWalks {
 		walked = append(walked, w.guide)
 		t.Run(w.guide, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -154,7 +155,10 @@ func TestAfterFiveWrongPasswordsANameWaitsAndLonger(t *testing.T) {
 // most 15 minutes, and the right password gets in after that.
 func TestANewBrowserInTheNetworkOfAnAttackIsToldExactlyHowLongItWaits(t *testing.T) {
 	t.Parallel()
-	inTime(t, func(t *testing.T, l *state.Ledger, p *pages.Pages) {
+	inTime(t, func(t *testing.T, l *state.Ledger, _ *pages.Pages) {
+		p := must(pages.New(pages.Config{Ledger: l, Network: func(r *http.Request) string {
+			return netip.PrefixFrom(netip.MustParseAddrPort(r.RemoteAddr).Addr(), 24).Masked().String()
+		}}))(t)
 		h := &house{t: t, ledger: l, pages: p}
 		h.choose("ada", pages.Admin)
 		for checked := 0; checked < 12; { // the last of them makes the longest wait
