@@ -131,7 +131,10 @@ func (s *askSample) flagged(asks []string, everybody, nobody askChoice) (askChoi
 		if values[field] == nil {
 			order = append(order, field)
 		}
-		values[field] = append(values[field], strings.TrimSpace(value))
+		if value, err = s.value(field, strings.TrimSpace(value)); err != nil {
+			return askChoice{}, err
+		}
+		values[field] = append(values[field], value)
 	}
 	rule, words := hasEmail, []string{}
 	for _, field := range order {
@@ -156,6 +159,31 @@ func (s *askSample) field(name string) (string, error) {
 		return "", usage.Errorf("--ask: the currency of this source is not known; name its column: --ask COLUMN=EUR")
 	}
 	return "", usage.Errorf("--ask: there is no column %q; the columns are %s", show.Visible(name), show.Visible(strings.Join(s.columns, ", ")))
+}
+
+// value returns a value of a column as the rows spell it. It fails for a value that no row has: nobody would be asked,
+// unseen.
+func (s *askSample) value(column, wanted string) (string, error) {
+	at := slices.Index(s.columns, column)
+	if at < 0 || s.rows == nil || wanted == "" {
+		return wanted, nil
+	}
+	counts, spelt := map[string]int{}, wanted
+	for _, row := range s.rows {
+		if v := strings.TrimSpace(row[at]); v != "" {
+			counts[v]++
+			if strings.EqualFold(v, wanted) && counts[wanted] == 0 {
+				spelt = v
+			}
+		}
+	}
+	if counts[wanted] > 0 {
+		return wanted, nil
+	}
+	if counts[spelt] == 0 {
+		return "", usage.Errorf("--ask: no row has %q in the column %q; the most frequent values are %s", show.Visible(wanted), show.Visible(column), show.Visible(strings.Join(likeliest(counts), ", ")))
+	}
+	return spelt, nil
 }
 
 // currency returns the field with the currency of a customer; "" if unknown.
@@ -186,7 +214,7 @@ func (s *askSample) narrower() (out []askChoice) {
 	everybody := s.reached(nil)
 	for _, kind := range []*regexp.Regexp{groupColumn, currencyColumn} {
 		for at, column := range s.columns {
-			if !kind.MatchString(column) {
+			if !kind.MatchString(column) && (kind != groupColumn || !s.saysDirectDebit(at)) {
 				continue
 			}
 			counts := map[string]int{}
@@ -203,6 +231,19 @@ func (s *askSample) narrower() (out []askChoice) {
 		}
 	}
 	return out
+}
+
+// saysDirectDebit reports whether a column has few different values, and one of them says direct debit.
+func (s *askSample) saysDirectDebit(at int) bool {
+	kinds, says := map[string]bool{}, false
+	for _, row := range s.rows {
+		v := strings.TrimSpace(row[at])
+		if kinds[v] = true; len(kinds) > mostKinds {
+			return false
+		}
+		says = says || debitValue.MatchString(v)
+	}
+	return says
 }
 
 // currencies offers the currencies of a source without customers read yet.

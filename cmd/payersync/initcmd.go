@@ -182,8 +182,8 @@ func firstFiles(kind string) ([]firstFile, error) {
 		text := f.line + string(data)
 		if known && (f.name == configFile || f.name == productionFile) {
 			text = strings.NewReplacer(firstSources["csv-generic"].block, source.block, productionBlock, source.block).Replace(text)
-			text = sampleLetters.ReplaceAllString(text, "")
-			if !strings.Contains(source.block, "kind: csv") { // the system names the company
+			text = sampleLetters.ReplaceAllString(text, lettersToTry)
+			if !strings.Contains(source.block, "kind: csv") { // the system says whose books they are
 				text = organisationLine.ReplaceAllString(text, "")
 			}
 		}
@@ -202,6 +202,22 @@ func firstFiles(kind string) ([]firstFile, error) {
 // sampleLetters are the letters of the sample company. A person decides the sender of letters for another
 // accounting system.
 var sampleLetters = regexp.MustCompile(`(?s)\n# Letters to payers .*\nletters:\n.*$`)
+
+// lettersToTry stand in place of the sample company's letters, for a trial with the sandbox.
+const lettersToTry = `
+# To try letters with the sandbox, remove the first # of each line below. The sandbox delivers nothing;
+# http://127.0.0.1:8090/letters shows the letters.
+#letters:
+#  sender: payersync
+#  service_chasing_off: true      # the sandbox writes to nobody
+#  smtp: {host: 127.0.0.1, port: 2525, tls: none}
+#  from: Your company <accounts@your-company.example>
+#  legal: Your company Ltd, street, town; registration number
+#  link_hosts: [127.0.0.1]
+#  languages: [en, de, fr]
+#  test_to: you@your-company.example
+#  window: Mon-Sun 00:00-24:00    # default Mon-Fri 08:30-17:00
+`
 
 var organisationLine = regexp.MustCompile(`(?m)^    organisation: .*\n`)
 

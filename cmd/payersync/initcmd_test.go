@@ -17,7 +17,7 @@ func TestSetUpsForOwnBooksWriteNoLetters(t *testing.T) {
 				continue
 			}
 			sample := kind == "" && f.name == configFile
-			if text := string(f.data); strings.Contains(text, "letters:") != sample || strings.Contains(text, "Harbour Bakery") != sample || !strings.HasSuffix(text, "\n") {
+			if text := string(f.data); strings.Contains(text, "\nletters:") != sample || strings.Contains(text, "Harbour Bakery") != sample || !strings.HasSuffix(text, "\n") {
 				t.Errorf("source %q: %s ends with %q", kind, f.name, text[max(0, len(text)-300):])
 			}
 		}

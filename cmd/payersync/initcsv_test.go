@@ -281,14 +281,14 @@ func TestInitAsksWhoseBooksTheseAre(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(3))
 	p := w.at(nil, "init", "--csv", w.path("customers.csv"), w.path("new"))
-	p.askedOf("Whose books are these?")
+	p.askedOf("Which company's customers are these?")
 	p.types("Bäckerei Grün\r")
 	p.askedOf("Who is asked to sign")
 	p.types("\r")
 	if r := p.wait(); r.code != exitDone {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
 	}
-	p.sees("Whose books are these? The name stays for ever. [new] Bäckerei Grün", "Proposed for baeckerei-gruen")
+	p.sees("Which company's customers are these? The name cannot be changed later. Enter takes the name of the folder. [new] Bäckerei Grün", "Proposed for baeckerei-gruen")
 }
 
 func TestInitTellsWhatIsOddAboutAFile(t *testing.T) {

@@ -105,7 +105,7 @@ func (s *dataSetup) nameIt(ctx context.Context) error {
 		return err
 	}
 	s.name = cmp.Or(propose.Slug(filepath.Base(dir)), "customers")
-	name, err := s.Fills(ctx, "\nWhose books are these? The name stays for ever.", s.name)
+	name, err := s.Fills(ctx, "\nWhich company's customers are these? The name cannot be changed later. Enter takes the name of the folder.", s.name)
 	s.name = cmp.Or(propose.Slug(name), s.name)
 	return err
 }

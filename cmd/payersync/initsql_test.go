@@ -220,7 +220,7 @@ func TestAPersonAnswersTheQuestionsOfInitForADatabase(t *testing.T) {
 	p.types("2\r")
 	p.askedOf("Which column is the customer's number")
 	p.types("\r")
-	p.askedOf("Whose books are these?")
+	p.askedOf("Which company's customers are these?")
 	p.types("Harbour Books\r")
 	p.askedOf("Who is asked to sign a direct debit mandate?")
 	p.types("\r")
