@@ -95,6 +95,7 @@ type letterRow struct {
 // letterPlan is what `letters plan --output json` prints; its keys are public.
 type letterPlan struct {
 	At     time.Time            `json:"at"`
+	Opens  time.Time            `json:"opens,omitzero"` // from then on letters may leave
 	Holds  []letterHold         `json:"holds"`
 	Paused []string             `json:"paused"`
 	Waits  letterBatch          `json:"waits_together"`
@@ -118,7 +119,7 @@ type letterBatch struct {
 
 // letterPlanOf returns the plan's letters for display.
 func (a *app) letterPlanOf(ctx context.Context, l *office.Letters, p *letters.Plan, connection string, which func(letters.Next) bool, limit int) (out letterPlan, more bool, err error) {
-	out = letterPlan{At: p.At, Holds: []letterHold{}, Paused: []string{}, Waits: letterBatch{Hash: p.Batch.Hash, Letters: len(p.Batch.Letters), Why: []string{}}, Count: map[letters.What]int{}, Why: map[letters.Why]int{}}
+	out = letterPlan{At: p.At, Opens: l.Desk.Opens(p), Holds: []letterHold{}, Paused: []string{}, Waits: letterBatch{Hash: p.Batch.Hash, Letters: len(p.Batch.Letters), Why: []string{}}, Count: map[letters.What]int{}, Why: map[letters.Why]int{}}
 	if out.Paused, err = pausesOf(ctx, l); err != nil {
 		return out, false, err
 	}
@@ -219,6 +220,9 @@ func (a *app) printLetterPlan(ctx context.Context, l *office.Letters, p letterPl
 	}
 	fmt.Fprintf(a.Out, "%s due, %d wait for a person, %d paused, %d later, %d stopped, %d finished.\n", connector.Plural(p.Count[letters.Due], "letter"),
 		p.Count[letters.Waits], p.Count[letters.Paused], p.Count[letters.Later], p.Count[letters.Stopped], p.Count[letters.Finished])
+	if p.Count[letters.Due] > 0 && len(p.Holds) == 0 && !p.Opens.Equal(p.At) {
+		fmt.Fprintln(a.Out, opensAt(p.Opens, p.At))
+	}
 	for _, h := range p.Holds {
 		a.printHold(h)
 	}
@@ -257,7 +261,9 @@ func (h letterHold) next() string {
 	case h.Code == letters.HoldUnclear:
 		return "See which: payersync mandates letters list --state unclear. Then say of each that it arrived, or have it sent again: payersync mandates letters arrived LETTER, or payersync mandates letters again LETTER."
 	case h.Code == letters.HoldJournal:
-		return "How nodes share the folder: configs/README.md, Many machines."
+		return "How nodes share the folder: payersync help many-machines"
+	case h.Code == letters.HoldLinks:
+		return "To add it: letters.link_hosts in the configuration"
 	case h.Code == letters.HoldMapping:
 		return "To see where: payersync mapping check " + h.Connection
 	case h.Code == letters.HoldSource:
@@ -384,7 +390,7 @@ func (a *app) approveLetters(ctx context.Context, l *office.Letters, batch strin
 	if err != nil {
 		return err
 	}
-	a.Say("%s may leave, in the window and at the pace of the configuration.", connector.Plural(approved, "letter"))
+	a.Say("%s may leave while payersync serve runs, %d a minute. %s", connector.Plural(approved, "letter"), l.Desk.Settings.PerMinute, opensAt(l.Desk.Opens(p), p.At))
 	return a.Result(approvedReport{p.Batch.Hash, approved})
 }
 
@@ -525,7 +531,7 @@ func (a *app) showSent(r letters.Result, paused []string) error {
 		return show.JSON(a.Out, out)
 	}
 	if r.Closed {
-		_, err := fmt.Fprintln(a.Out, "It is no time for letters: letters.window is closed.")
+		_, err := fmt.Fprintf(a.Out, "No letter leaves now: letters.window is closed. %s\n", opensAt(r.Opens, time.Time{}))
 		return err
 	}
 	_, err := fmt.Fprintf(a.Out, "%s sent, %d refused, %d put off, %d unclear, %d looked at and not sent; %d wait for a person, %d are left.\n",
@@ -538,6 +544,17 @@ func (a *app) showSent(r letters.Result, paused []string) error {
 		fmt.Fprintln(a.Out, show.Visible(line))
 	}
 	return err
+}
+
+// opensAt says when letters may leave, at a moment.
+func opensAt(opens, now time.Time) string {
+	switch {
+	case opens.IsZero():
+		return "letters.window opens on no day of the next two months; check it and letters.holidays."
+	case opens.Equal(now):
+		return "The window is open now."
+	}
+	return "The next letter may leave on " + opens.Format("Monday 2 January at 15:04 MST") + "."
 }
 
 // dayFlag reads a day in the future.

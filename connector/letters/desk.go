@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -74,7 +73,8 @@ type Result struct {
 	Left                             int // due, and not sent in this run
 	Abandoned                        int // letters of a process that died
 	Holds                            []Hold
-	Closed                           bool // it was no time for letters
+	Closed                           bool      // it was no time for letters
+	Opens                            time.Time // from then on letters may leave; the time of the look while they may
 }
 
 // ErrBusy means another process is sending letters.
@@ -117,7 +117,8 @@ func (d *Desk) Run(ctx context.Context) (res Result, err error) {
 	if err := d.note(ctx, p); err != nil {
 		return res, err
 	}
-	res.Waiting, res.Holds, res.Closed = p.Count(Waits, ""), p.Holds, d.closed(p)
+	res.Waiting, res.Holds, res.Opens = p.Count(Waits, ""), p.Holds, d.Opens(p)
+	res.Closed = !res.Opens.Equal(p.At)
 	if res.Closed {
 		return res, nil
 	}
@@ -146,16 +147,6 @@ func (d *Desk) renew(ctx context.Context, p *Plan) error {
 		return err
 	}
 	return d.Renew(ctx, old)
-}
-
-// closed reports whether it is no time for letters to anybody.
-func (d *Desk) closed(p *Plan) bool {
-	for name := range p.setups {
-		if d.Settings.isOpen(name, p.At) {
-			return false
-		}
-	}
-	return true
 }
 
 // clockSet reports whether the time since the last look cannot have gone by while payersync
@@ -519,23 +510,11 @@ func (d *Desk) differs(x Next, now *state.Standing, customer *connector.RemoteCu
 	case customer.Mandate.URL != "" && customer.Mandate.URL != link:
 		return "the billing service shows another link"
 	}
-	return d.refusesLink(link)
-}
-
-// refusesLink says why a link is not mailed; "" when it is.
-func (d *Desk) refusesLink(link string) string {
-	u, err := url.Parse(link)
-	switch {
-	case link == "":
+	if link == "" {
 		return "its link is not here"
-	case err != nil || u.Host == "" || u.User != nil:
-		return "its link is none"
-	case u.Scheme != "https" && !(u.Scheme == "http" && connector.IsLoopback(u.Hostname())):
-		return "its link is not https"
-	case !slices.ContainsFunc(d.Settings.LinkHosts, func(host string) bool {
-		return strings.EqualFold(host, u.Host) || strings.EqualFold(host, u.Hostname())
-	}):
-		return "its link leads to a host that is not in letters.link_hosts"
+	}
+	if err := CheckLink(link, d.Settings.LinkHosts); err != nil {
+		return err.Error()
 	}
 	return ""
 }

@@ -53,6 +53,7 @@ const (
 	HoldSweep    HoldCode = "sweep"    // the service was not read in a long time
 	HoldSource   HoldCode = "source"   // the books were not read in a long time
 	HoldMapping  HoldCode = "mapping"  // the mapping file has a mistake
+	HoldLinks    HoldCode = "links"    // the signing links lead to a host that the configuration does not name
 )
 
 // Batch is what waits for a person together: the letters of one look.
@@ -147,6 +148,9 @@ func (d *Desk) Look(ctx context.Context) (*Plan, error) {
 	d.approved(p, b)
 	oneADay(p, Due) // of those that a person has let go, too
 	d.batch(p, b)
+	if err := d.holdLinks(ctx, p); err != nil {
+		return nil, fmt.Errorf("look for letters: %w", err)
+	}
 	return p, nil
 }
 

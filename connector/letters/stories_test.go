@@ -718,6 +718,21 @@ func TestLettersLeaveOneAfterAnotherInTheirWindow(t *testing.T) {
 	}
 }
 
+func TestLettersWhoseLinksLeadElsewhereAreHeldBeforeSomebodyApprovesThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.payers(5)
+	w.desk.Settings.LinkHosts = []string{"pay.example.com"}
+	p := w.look()
+	if len(p.Holds) != 1 || p.Holds[0].Code != letters.HoldLinks || p.Holds[0].Connection != "acme" || !strings.Contains(p.Holds[0].Text, "leads to localhost:") {
+		t.Errorf("the holds are %+v", p.Holds)
+	}
+	w.desk.Settings.LinkHosts = []string{"localhost"}
+	if p := w.look(); len(p.Holds) != 0 {
+		t.Errorf("the host is named, and letters are held: %+v", p.Holds)
+	}
+}
+
 func TestBooksOrServiceThatWereNotReadHoldLetters(t *testing.T) {
 	t.Parallel()
 	w := begun(t, 1)

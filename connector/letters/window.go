@@ -79,3 +79,36 @@ func (s *Settings) isOpen(connection string, now time.Time) bool {
 	minute := local.Hour()*60 + local.Minute()
 	return !s.isQuiet(connection, DayOf(local)) && minute >= s.Window.From && minute < s.Window.To
 }
+
+// longestQuiet is the number of days in which a window is looked for. A window has at least one day of the week, and
+// holidays may fall on it for some weeks.
+const longestQuiet = 60
+
+// opens returns the first moment, from now on, at which letters to payers of a connection may leave; the zero time
+// when there is none in the next 60 days.
+func (s *Settings) opens(connection string, now time.Time) time.Time {
+	if s.isOpen(connection, now) {
+		return now
+	}
+	zone := s.zone(connection)
+	local := now.In(zone)
+	for days := range longestQuiet {
+		day := DayOf(local).Plus(days)
+		from := time.Date(day.Year, day.Month, day.Day, s.Window.From/60, s.Window.From%60, 0, 0, zone)
+		if !s.isQuiet(connection, day) && from.After(now) {
+			return from
+		}
+	}
+	return time.Time{}
+}
+
+// Opens returns the first moment, from the look on, at which letters of any connection may leave. It is the moment of
+// the look while the window is open, and the zero time when no window opens in the next 60 days.
+func (d *Desk) Opens(p *Plan) (first time.Time) {
+	for name := range p.setups {
+		if t := d.Settings.opens(name, p.At); !t.IsZero() && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first
+}

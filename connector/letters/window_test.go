@@ -44,6 +44,36 @@ func TestAWindowOpensOnItsDaysBetweenItsTimes(t *testing.T) {
 		if got := s.isOpen(tt.connection, at); got != tt.want {
 			t.Errorf("open for %s at %s: %v, want %v", tt.connection, tt.at, got, tt.want)
 		}
+		if got := s.opens(tt.connection, at); got.Equal(at) != tt.want || got.Before(at) || !s.isOpen(tt.connection, got) || s.isOpen(tt.connection, got.Add(-time.Minute)) && !tt.want {
+			t.Errorf("for %s at %s it opens at %s", tt.connection, tt.at, got)
+		}
+	}
+}
+
+func TestTheNextOpeningIsInTheTimeOfTheConnectionAndSkipsHolidays(t *testing.T) {
+	t.Parallel()
+	w, err := ParseWindow("Mon-Fri 08:30-17:00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	far := time.FixedZone("NZDT", 13*60*60)
+	s := Settings{Window: w, Zones: map[string]*time.Location{"far": far}}
+	for at, want := range map[string]string{
+		"2026-11-27T03:59:00Z": "2026-11-27T16:59:00+13:00", // open
+		"2026-11-27T04:00:00Z": "2026-11-30T08:30:00+13:00", // Friday, 17:00 there
+		"2026-12-23T05:00:00Z": "2026-12-28T08:30:00+13:00",
+	} {
+		now, _ := time.Parse(time.RFC3339, at)
+		if got := s.opens("far", now).In(far).Format(time.RFC3339); got != want {
+			t.Errorf("at %s it opens at %s, want %s", at, got, want)
+		}
+	}
+	s.Holidays = map[string][]Day{"far": nil}
+	for d := (Day{2026, 11, 1}); d.Since(Day{2026, 11, 1}) < 90; d = d.Plus(1) {
+		s.Holidays["far"] = append(s.Holidays["far"], d)
+	}
+	if got := s.opens("far", time.Date(2026, 11, 1, 0, 0, 0, 0, far)); !got.IsZero() {
+		t.Errorf("with 90 holidays it opens at %s", got)
 	}
 }
 

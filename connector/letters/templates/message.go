@@ -9,13 +9,11 @@ import (
 	netmail "net/mail"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
 	gomail "github.com/wneessen/go-mail"
 
-	"payersync/connector"
 	"payersync/connector/letters"
 	"payersync/connector/mail"
 )
@@ -28,24 +26,16 @@ type Envelope struct {
 	Stop      string // the token by which reminders end
 }
 
-// The reasons why a letter is not written. None of them contains a link or an address.
-var (
-	ErrLink     = errors.New("the signing link is no https address that people can be given")
-	ErrLinkHost = errors.New("the signing link leads to a host that is not in letters.link_hosts")
-	ErrTooLarge = fmt.Errorf("the letter is larger than %d bytes", MaxSize)
-)
+// ErrTooLarge means that a letter is larger than MaxSize, so it is not written.
+var ErrTooLarge = fmt.Errorf("the letter is larger than %d bytes", MaxSize)
 
-// longestLink is how long a signing link may be, and longestID the id or stop token of a letter.
-const (
-	longestLink = 2000
-	longestID   = 384
-)
+// longestID is the largest number of bytes of the id or the stop token of a letter.
+const longestID = 384
 
 // The forms that are given by us; anything else is a mistake of the caller.
 var (
 	messageID = regexp.MustCompile(`^[A-Za-z0-9._-]+@[A-Za-z0-9.-]+$`)
 	stopToken = regexp.MustCompile(`^[A-Za-z0-9_-]*$`)
-	linkChars = regexp.MustCompile(`^[A-Za-z0-9._~:/?#@!$&'()*+,;=%\[\]-]+$`)
 )
 
 // Write returns a letter as it leaves. The same draft gives the same bytes.
@@ -102,20 +92,4 @@ func (s *Set) unsubscribe(msg *gomail.Msg, token string) {
 
 func (o *Options) stopLink(token string) string {
 	return strings.TrimSuffix(o.StopURL, "/") + "/" + token
-}
-
-// CheckLink returns why a signing link is not mailed: it must be encrypted and lead to a host
-// of the list. On this machine it may be plain.
-func CheckLink(raw string, hosts []string) error {
-	u, err := url.Parse(raw)
-	if err != nil || len(raw) > longestLink || !linkChars.MatchString(raw) || u.Hostname() == "" || u.User != nil {
-		return ErrLink
-	}
-	if u.Scheme != "https" && (u.Scheme != "http" || !connector.IsLoopback(u.Hostname())) {
-		return ErrLink
-	}
-	if !slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, u.Hostname()) || strings.EqualFold(h, u.Host) }) {
-		return ErrLinkHost
-	}
-	return nil
 }

@@ -217,7 +217,7 @@ func (s *Set) Render(kind letters.Kind, code string, f Fields) (Letter, error) {
 		return Letter{}, fmt.Errorf("there is no template of the %s in the language %q", title(kind), code)
 	}
 	if t.kind.hasLink() {
-		if err := CheckLink(f.Link, s.options.LinkHosts); err != nil {
+		if err := letters.CheckLink(f.Link, s.options.LinkHosts); err != nil {
 			return Letter{}, err
 		}
 	}

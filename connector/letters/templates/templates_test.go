@@ -297,10 +297,10 @@ func TestALinkElsewhereIsNotMailed(t *testing.T) {
 	s := loaded(t, options())
 	for link, want := range map[string]error{
 		"https://pay.example.com/a?b=c&d=%20#e": nil, "https://PAY.example.com:443/a": nil,
-		"https://evil.example/a": ErrLinkHost, "https://pay.example.com.evil.example/": ErrLinkHost, "https://evil.example/pay.example.com": ErrLinkHost,
-		"http://127.0.0.1:8080/a": ErrLinkHost, "http://pay.example.com/a": ErrLink, "https://pay.example.com@evil.example/": ErrLink, "": ErrLink, "pay.example.com": ErrLink,
-		"javascript:alert(1)": ErrLink, "https://pay.example.com/a b": ErrLink, "https://pay.example.com/\r\n": ErrLink, "https://pay.example.com/\"><img>": ErrLink, "https://pay.example.com/ä": ErrLink,
-		"https://pay.example.com/" + strings.Repeat("a", 2000): ErrLink,
+		"https://evil.example/a": letters.ErrLinkHost, "https://pay.example.com.evil.example/": letters.ErrLinkHost, "https://evil.example/pay.example.com": letters.ErrLinkHost,
+		"http://127.0.0.1:8080/a": letters.ErrLinkHost, "http://pay.example.com/a": letters.ErrLink, "https://pay.example.com@evil.example/": letters.ErrLink, "": letters.ErrLink, "pay.example.com": letters.ErrLink,
+		"javascript:alert(1)": letters.ErrLink, "https://pay.example.com/a b": letters.ErrLink, "https://pay.example.com/\r\n": letters.ErrLink, "https://pay.example.com/\"><img>": letters.ErrLink, "https://pay.example.com/ä": letters.ErrLink,
+		"https://pay.example.com/" + strings.Repeat("a", 2000): letters.ErrLink,
 	} {
 		d := draft(letters.Invitation, "en")
 		d.Link = link
@@ -312,7 +312,7 @@ func TestALinkElsewhereIsNotMailed(t *testing.T) {
 			checkLetter(t, raw, d)
 		}
 	}
-	if err := CheckLink("http://127.0.0.1:8080/sign/1", []string{"127.0.0.1"}); err != nil {
+	if err := letters.CheckLink("http://127.0.0.1:8080/sign/1", []string{"127.0.0.1"}); err != nil {
 		t.Errorf("a link of a sandbox: %v", err)
 	}
 }
