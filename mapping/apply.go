@@ -27,7 +27,7 @@ type watcher struct {
 	rule func(r *rule, value any) // a rule ran; the value is nil when it failed
 	part func(number int)         // a part was taken
 
-	misses func(function, value string) // a function did not understand a text, in the rule that is told of next
+	misses func(function, value string) // called for a misread text of the rule reported next
 }
 
 // KeyOf returns the key of a record, included or not. Its errors are those of Apply.

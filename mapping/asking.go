@@ -13,7 +13,7 @@ import (
 // Unasked is the reason the mapping does not ask a payer for a mandate; the zero value if it does.
 type Unasked struct {
 	Why       connector.WhyUnasked
-	Line      int // of mandate.request in the mapping file; 0 where the file has no such rule
+	Line      int // of mandate.request in the mapping file; 0 if there is no such rule
 	Condition int // number of the condition, from 1, for AskingCondition; 0 for the whole rule
 }
 
@@ -28,7 +28,7 @@ func (m *Mapping) compileConditions(c *compiling) {
 	if m.request == nil {
 		return
 	}
-	alone := *c // what is wrong was reported for the whole rule
+	alone := *c // the mistake was reported for the whole rule
 	for _, text := range conditionsOf(m.request.text) {
 		alone.count, alone.problems = 0, nil
 		r := alone.compile(m.request.path, text, wantFlag, true)

@@ -57,10 +57,10 @@ type compiling struct {
 	columns []string                // the fields in the order of the source
 	types   map[string]reflect.Type // of the fields
 	region  string                  // the mapping's, for phone numbers; "" when it has none
-	written []connector.WrittenPart // what nothing may read, because we write it
-	used    map[string]bool         // fields that some expression reads
-	flags   map[string]strict.Path  // flags of contacts, and where they are mapped first
-	asFlags map[string]bool         // fields that some condition reads as yes or no
+	written []connector.WrittenPart // written by us, so no rule may read it
+	used    map[string]bool         // fields used by some expression
+	flags   map[string]strict.Path  // flags of contacts, with the place of their first mapping
+	asFlags map[string]bool         // fields used as yes or no by some condition
 	count   int
 
 	flagColumns bool // conditions read columns of any type as yes or no
@@ -156,7 +156,7 @@ type expression struct {
 	reads        []string
 	parts        []part
 	firstPart    map[ast.Node]int  // the number of the first part of a condition or call
-	misquoted    map[string]string // fields by the texts in quotes that must mean them
+	misquoted    map[string]string // fields by the quoted texts that must mean them
 	fillsIn      bool              // a text has fields between marks in it
 	failed       bool
 }

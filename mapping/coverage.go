@@ -23,7 +23,7 @@ type Coverage struct {
 	parts   map[int]int    // places in report.Rules by the number of the part
 
 	misread map[misreading]*misreads
-	pending []missedText // in the rule that is running
+	pending []missedText // in the running rule
 	names   *sharing
 	emails  *sharing
 }
@@ -42,9 +42,9 @@ type CoverageReport struct {
 	Included     int
 	Failed       int
 	Rules        []RuleCoverage // every expression and its parts, in the order of the file
-	NeverFired   []string       // the rules and parts that never fired, in words with their lines
-	UnusedFields []string       // the source's fields that no expression reads, in the source's order
-	Misread      []Misread      // what functions did not understand, by rule in the order of the file
+	NeverFired   []string       // rules and parts without any use, in words with their lines
+	UnusedFields []string       // the source's unused fields, in the source's order
+	Misread      []Misread      // texts misread by functions, by rule in the order of the file
 	Shared       []Shared       // names and e-mail addresses of several payers, if any
 }
 

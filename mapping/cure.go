@@ -21,9 +21,9 @@ import (
 type draft struct {
 	*expression
 	text   string
-	pieces []string // what the letters stand for; a piece may hold letters of earlier ones
-	whys   []string // what was found wrong, each once
-	from   int      // where the first of it stands in the expression, in letters; -1 when unknown
+	pieces []string // the meanings of the letters; a piece may hold letters of earlier ones
+	whys   []string // the mistakes, each once
+	from   int      // the position of the first one in the expression, in letters; -1 if unknown
 	width  int
 	dead   bool // there is no one way to write it
 }
@@ -40,7 +40,7 @@ func (e *expression) cured(problems []strict.Problem) []strict.Problem {
 	}
 	d, instead := e.drafted()
 	if instead == "" && (len(e.misquoted) > 0 || e.fillsIn) {
-		d, instead = e.drafted() // knowing what its first draft fell into
+		d, instead = e.drafted() // knowing the mistakes of its first draft
 	}
 	if instead == "" && !d.dead {
 		return problems

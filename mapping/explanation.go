@@ -13,8 +13,8 @@ import (
 // personal values in full: what is shown of them is the caller's decision.
 type Explanation struct {
 	Result Result
-	Err    error  // what Apply returns for the record
-	Rules  []Rule // every expression of the mapping, in the order in which they run
+	Err    error  // the result of Apply for the record
+	Rules  []Rule // every expression of the mapping, in the order of execution
 }
 
 // Rule is one expression of a mapping and what it made of a record.
@@ -22,8 +22,8 @@ type Rule struct {
 	Path    string  // what it decides, for example "key.accountNumber" or "customer.people[0].email"
 	Line    int     // of the mapping file
 	Text    string  // the expression as it is written
-	Inputs  []Input // what it reads, in the order of the expression
-	Value   string  // what it gives: a text, true, false, or the blocks of a whole list
+	Inputs  []Input // its inputs, in the order of the expression
+	Value   string  // its result: a text, true, false, or the blocks of a whole list
 	Blank   bool    // it ran and did not fire (see Coverage)
 	Err     string  // why the record failed at this rule, a sentence without personal values
 	Skipped bool    // it did not run: the record is no payer, or failed before

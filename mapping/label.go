@@ -27,7 +27,7 @@ func (m *Mapping) Label(r connector.Record) connector.Label {
 		text, isText := values[in.field.Name].(string)
 		switch {
 		case err != nil && isText && in.goType.Kind() == reflect.String:
-			v = labelled(text) // too long: how it begins is what people know
+			v = labelled(text) // too long: people know its beginning
 		case err != nil:
 			v = reflect.Zero(in.goType).Interface()
 		}
@@ -37,7 +37,7 @@ func (m *Mapping) Label(r connector.Record) connector.Label {
 	out := connector.Label{Number: m.labelText(e, m.key), Name: m.labelText(e, m.name)}
 	out.Email, out.Contact = m.labelPerson(e, out.Name)
 	e.env[varMeter] = &meter{left: maxSteps}
-	out.Language, _ = e.language(m.language) // a rule that fails gives nothing
+	out.Language, _ = e.language(m.language) // a failing rule gives nothing
 	return out
 }
 

@@ -40,7 +40,7 @@ type Mapping struct {
 	file   mappingFile
 	tenant string
 	inputs []input
-	unused []string // fields that no expression reads
+	unused []string // unused fields
 
 	include    *rule // nil: every record is included
 	keyName    string

@@ -22,7 +22,7 @@ const (
 // mistake is a frequent mistake of people used to spreadsheets, databases or other programs.
 type mistake struct {
 	written *regexp.Regexp // in a draft
-	top     bool           // only outside the arguments of a function, where a comma parts nothing
+	top     bool           // only outside of a function's arguments: a comma separates nothing there
 	meant   any            // a replacement, or a function that returns it, and "" where nothing is wrong
 	why     string
 }

@@ -20,7 +20,7 @@ const (
 	varTenant   = "tenant"
 	varCustomer = "customer"
 	fnField     = "field"
-	fieldPrefix = "field:" // of the variable of a field that has no word for a name
+	fieldPrefix = "field:" // of the variable of a field with an unusual name
 )
 
 // varName is the variable of a field. A field with a reserved name, or with a name of several words, has a variable

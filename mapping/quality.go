@@ -15,7 +15,7 @@ import (
 const (
 	maxMisreadValues = 500     // different values of one rule's function
 	maxMisreadText   = 80      // characters of one
-	maxShownValues   = 20      // values of one function that are reported
+	maxShownValues   = 20      // reported values of one function
 	maxCompared      = 250_000 // different names, and as many e-mail addresses
 	maxSharedKept    = 1000    // shared names, and as many e-mail addresses, with their records
 	maxShownShared   = 20      // of those reported, the most shared ones
@@ -28,25 +28,25 @@ type Misread struct {
 	Path     string   // of the rule, for example "customer.addresses[0].country"
 	Line     int      // of the mapping file
 	Function string   // as in "country", or "phone without a region"
-	Fields   []string // that the rule reads
-	Cure     string   // what a person can do about it
-	Count    int      // texts that were not understood
+	Fields   []string // of the rule
+	Cure     string   // a person's next step
+	Count    int      // misread texts
 	Values   []MisreadValue
-	Others   int // of Count, those with a value that is not in Values
+	Others   int // of Count, those with a value outside of Values
 }
 
 // MisreadValue is a text not understood, most frequent first.
 type MisreadValue struct {
 	Value   string
 	Count   int
-	CouldBe []string // the codes of the countries that it could mean
+	CouldBe []string // the codes of possible countries
 }
 
 // Shared says how many payers have the same name, or the same e-mail address.
 type Shared struct {
 	Field   string        // "name" or "email"
-	Values  int           // different values that several payers have
-	Records int           // payers that share one of them
+	Values  int           // different values of several payers
+	Records int           // payers with one of them
 	Partial bool          // more values were met than are remembered: there may be further ones
 	Largest []SharedValue // the most shared ones, most first
 }

@@ -24,7 +24,7 @@ const (
 // Change is a planned change with the payer it is for.
 type Change struct {
 	ID        int64
-	Run       int64 // that touched it last
+	Run       int64 // the last run with it
 	Lane      string
 	Action    connector.Action
 	Wanted    connector.Customer // zero for a link
@@ -609,7 +609,7 @@ func classOf(to connector.ChangeState, reason connector.Reason) protocol.Status 
 		return protocol.InStep
 	case to == connector.ChangeFailed:
 		return protocol.Failed
-	case to == connector.ChangeHeld && reason != connector.ReasonKeyUnsettled: // which the next list clears up
+	case to == connector.ChangeHeld && reason != connector.ReasonKeyUnsettled: // the next list resolves it
 		return protocol.Held
 	}
 	return protocol.Working

@@ -440,10 +440,10 @@ type Plan struct {
 
 // Weight is the basis of the guards: the part of a plan without approval.
 type Weight struct {
-	Creates  int // customers that would be made
+	Creates  int // new customers
 	Changes  int // customers that exist and would be touched: adopted, updated, or asked for a mandate
-	Blanks   int // fields that would be emptied
-	Identity int // customers whose name or e-mail address would change
+	Blanks   int // emptied fields
+	Identity int // customers with a changed name or e-mail address
 	LeftOut  int // changes that wait for a word of their own, and count as nothing else
 	Scopes   int // customers with a key without its organisation; the plan would add it
 }

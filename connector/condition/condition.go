@@ -36,8 +36,8 @@ type Condition struct {
 	Commands   []string         `json:"commands"`          // commands for that, or to show more
 	Detail     string           `json:"detail,omitempty"`  // more, for who is at the machine; it may quote a record
 	Records    []state.RecordID `json:"-"`                 // its records; none if they are too many
-	Count      int              `json:"count,omitempty"`   // of records, where it counts them
-	Grown      time.Time        `json:"grown_at,omitzero"` // when it last came to be about more; zero where it cannot
+	Count      int              `json:"count,omitempty"`   // the number of records, if it counts them
+	Grown      time.Time        `json:"grown_at,omitzero"` // when it last grew; zero if it cannot grow
 }
 
 // Text returns the problem and the next step, in one line.
@@ -45,8 +45,8 @@ func (c Condition) Text() string { return strings.TrimSpace(c.Sentence + " " + c
 
 // Expected is what the configuration expects to be the case.
 type Expected struct {
-	Jobs     []worker.Job           // what serve runs
-	From     time.Time              // since when this process runs them; zero for one that does not
+	Jobs     []worker.Job           // the jobs of serve
+	From     time.Time              // the start of this process's jobs; zero if it runs none
 	Has      func(string) bool      // whether a connection is configured; nil for every one
 	ReliesOn func(string) bool      // whether a consent is needed for anything; nil for every one
 	Writes   func(string) bool      // whether a connection writes back; nil for every one
@@ -54,19 +54,19 @@ type Expected struct {
 	Webhooks bool                   // webhooks are to come
 	Knows    func(string) bool      // whether a type of events is known; nil for every one
 	Letters  bool                   // payersync writes to payers
-	Ways     []string               // by which alarms are told
+	Ways     []string               // the ways of alarms
 	Time     func(time.Time) string // how a time is written; nil for UTC
 	Now      func() time.Time       // nil for the ledger's clock
 }
 
 // The limits for conditions reported only if they last.
 const (
-	silentSweeps    = 2              // one sweep may come before a webhook that is on its way
+	silentSweeps    = 2              // one sweep may overtake a webhook
 	unansweredAfter = 24 * time.Hour // a request can arrive no more by then, and a look was due
-	restartable     = 3 * time.Hour  // for how long a run that came to no end is nothing urgent: the next takes it up
+	restartable     = 3 * time.Hour  // how long an unfinished run is not urgent: the next one continues it
 	wayDownAfter    = 15 * time.Minute
-	rotates         = 10 * time.Minute   // that a person may need to subscribe to webhooks
-	putBackShown    = 7 * 24 * time.Hour // what is ours is brought in line with the books until a day after a restore
+	rotates         = 10 * time.Minute   // the time a person may need to subscribe to webhooks
+	putBackShown    = 7 * 24 * time.Hour // until a day after a restore, our values are corrected
 )
 
 // look is one look at the ledger.

@@ -15,7 +15,7 @@ import (
 const (
 	typesTold   = 20 // one condition each; the others are one together
 	typeShown   = 60 // characters
-	streakTells = 3  // so many deliveries in a row that are not understood are no accident
+	streakTells = 3  // this many unreadable deliveries in a row are no accident
 )
 
 // deliveries reports the deliveries not understood, as one condition, and each unknown type once for any number of

@@ -20,7 +20,7 @@ var happened = []string{string(worker.Done), string(worker.Failed), string(worke
 const (
 	leastGrace = 10 * time.Minute
 	mostGrace  = 2 * time.Hour
-	atWorkFor  = 6 * time.Hour // a job that has begun; a first reading of everything takes its time
+	atWorkFor  = 6 * time.Hour // the limit of a running job; a first full reading is slow
 )
 
 // runs finds interrupted runs. A run in progress changes nothing yet.

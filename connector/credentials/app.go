@@ -17,7 +17,7 @@ type App struct {
 	http   *http.Client
 	now    func() time.Time
 
-	mu      sync.Mutex // held while a token is fetched, so that callers share one
+	mu      sync.Mutex // locked during a fetch, so callers share one token
 	live    *oauth2.Token
 	renewAt time.Time // zero for when it is refused
 }

@@ -187,5 +187,5 @@ type Connection struct {
 	Name     string
 	Provider Provider
 	Tenant   Tenant
-	Actor    string // who gave it, for the audit log
+	Actor    string // the person who gave it, for the audit log
 }

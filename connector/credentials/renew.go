@@ -140,7 +140,7 @@ func (s *Source) saveUnsaved(ctx context.Context) error {
 		return nil
 	}
 	next := *s.unsaved
-	s.unsaved = nil // save keeps it again when that fails
+	s.unsaved = nil // save sets it again on failure
 	_, err := s.save(ctx, next)
 	return err
 }

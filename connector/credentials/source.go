@@ -18,18 +18,18 @@ import (
 const (
 	earlyRenewal = time.Minute            // how long before its end a token is renewed, or a quarter of a short life
 	renewWithin  = 60 * time.Second       // one renewal; less than state.TokenLease
-	waitForOther = 100 * time.Millisecond // between looks at a token that another is renewing
-	longestWait  = 25 * time.Hour         // more than any Retry-After that is obeyed
+	waitForOther = 100 * time.Millisecond // between checks of a token being renewed elsewhere
+	longestWait  = 25 * time.Hour         // more than any obeyed Retry-After
 )
 
 // Provider is an authorisation server with our application at it.
 type Provider struct {
 	OAuth  oauth2.Config     // its addresses, our client and the scopes; the redirect address belongs to each consent
-	Params map[string]string // what it wants in its authorisation address besides
+	Params map[string]string // further parameters of its authorisation address
 	HTTP   *http.Client      // how it is spoken to
 
 	Grace    time.Duration // how long a refresh token still works after it was replaced; 0 for not at all
-	IdleLife time.Duration // how long a refresh token works without being used; 0 when that is not known
+	IdleLife time.Duration // how long an unused refresh token works; 0 if unknown
 }
 
 // settled chooses the client's way of authentication if the configuration does not. To detect it by trying,
@@ -48,8 +48,8 @@ type Source struct {
 	connection string
 	provider   Provider
 	ledger     *state.Ledger
-	holder     string                 // names this Source to others that meet its lease
-	refused    atomic.Pointer[string] // the access token that the remote system refused last
+	holder     string                 // names this Source to other holders of the lease
+	refused    atomic.Pointer[string] // the access token last refused by the remote system
 
 	turn    chan struct{}          // holds one value; taking it gives the right to the fields below
 	unsaved *state.Token           // renewed, but the ledger could not take it yet (fault F25)

@@ -104,7 +104,7 @@ func (d *Desk) Example(ctx context.Context, x Next) ([]byte, error) {
 	}
 	draft := d.draft(x, now, "", d.Ledger.LetterID(x.MandateID, x.Step))
 	if draft.Stop != "" {
-		draft.Stop = exampleToken // that of the letter would work
+		draft.Stop = exampleToken // the letter's own token would work
 	}
 	if u, err := url.Parse(link); err == nil {
 		draft.Link = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/..."}).String()
@@ -249,7 +249,7 @@ func (d *Desk) Continue(ctx context.Context, by state.Entry) (learnt int, err er
 	}); err != nil {
 		return 0, err
 	}
-	if other != nil || j == nil { // there is none that can be added to
+	if other != nil || j == nil { // no journal can be appended to
 		if j, err = beginJournal(d.Settings.place(), desk.Ledger); err != nil {
 			return 0, err
 		}

@@ -36,7 +36,7 @@ type Desk struct {
 	JournalLost bool
 
 	Wait   func(ctx context.Context, d time.Duration) error // between two letters; nil for a timer
-	Report func(Event)                                      // is told what became of each letter; nil for nobody
+	Report func(Event)                                      // receives the outcome of each letter; may be nil
 	Step   func(Point) error                                // for tests with crashes: an error means the process died there; may be nil
 }
 
@@ -62,7 +62,7 @@ type Event struct {
 	Step      int
 	Kind      Kind
 	State     state.LetterState // "" for one that was looked at and not sent
-	Answer    string            // what the mail server said, or why it was not sent
+	Answer    string            // the mail server's answer, or why it was not sent
 }
 
 // Result counts what one run did.
@@ -71,7 +71,7 @@ type Result struct {
 	Kept                             int // looked at and not sent
 	Waiting                          int // for a person
 	Left                             int // due, and not sent in this run
-	Abandoned                        int // letters of a process that died
+	Abandoned                        int // letters of a dead process
 	Holds                            []Hold
 	Closed                           bool      // it was no time for letters
 	Opens                            time.Time // from then on letters may leave; the time of the look while they may
@@ -251,7 +251,7 @@ func (d *Desk) sendAll(ctx context.Context, p *Plan, res *Result) error {
 			continue
 		}
 		e, err := d.send(ctx, p, x)
-		spoke = e.State != "" // what was looked at and not sent takes nobody's time
+		spoke = e.State != "" // checked but unsent letters cost no sending time
 		res.Left--
 		if e.State == state.LetterSent || e.State == state.LetterUnclear || e.State == state.LetterRefused {
 			left++
@@ -396,7 +396,7 @@ func (d *Desk) outcome(ctx context.Context, e *Event, x Next, answer string, err
 	case errors.As(err, &refused), errors.As(err, &deferred), errors.As(err, &notSent):
 		return d.end(ctx, e, state.LetterDeferred, false, unsent(err), err)
 	}
-	return d.end(ctx, e, state.LetterUnclear, false, err.Error(), nil) // of what is not understood, too
+	return d.end(ctx, e, state.LetterUnclear, false, err.Error(), nil) // for unknown errors, too
 }
 
 // unsent adds "nothing was sent" to an error once.
@@ -451,7 +451,7 @@ func (d *Desk) freeze(ctx context.Context, x Next, messageID string) (to string,
 	if err := d.step(Looked); err != nil {
 		return "", err
 	}
-	now, err := d.Ledger.StandingOf(ctx, x.RecordID) // what the look showed is in it
+	now, err := d.Ledger.StandingOf(ctx, x.RecordID) // it includes the read's result
 	if err != nil {
 		return "", err
 	}
@@ -553,7 +553,7 @@ const (
 	mostBounces  = 10
 	shareBounces = 20 // one of so many letters of a day
 	leastBounces = 3
-	mostRefused  = 3 // one after the other, for whatever reason
+	mostRefused  = 3 // in a row, for any reason
 )
 
 // brakeOnBounces stops all letters if too many of the last day's went to nonexistent addresses.

@@ -28,14 +28,14 @@ type Why string
 // Why a letter is not sent today.
 const (
 	WhyNotPayer    Why = "not_sendable"    // the payer is none now, or its customer or its link is in doubt
-	WhyLetBe       Why = "let_be"          // a person said that nothing is to be done about its mandate
+	WhyLetBe       Why = "let_be"          // a person left its mandate as it is
 	WhyOptedOut    Why = "opted_out"       // the payer wants no letters
 	WhyBounced     Why = "bounced"         // the address does not exist
 	WhyPerson      Why = "person"          // a person stopped it
 	WhyPaused      Why = "pause"           // a person paused it
 	WhyBrake       Why = "brake"           // something went wrong
-	WhyOldLink     Why = "link_old"        // the link is so old that it is to be fetched again
-	WhyNoAddress   Why = "no_address"      // the books have no address, or none that can be written to
+	WhyOldLink     Why = "link_old"        // the link is too old and must be fetched again
+	WhyNoAddress   Why = "no_address"      // the accounting system has no usable address
 	WhyOver        Why = "over"            // the ladder has no step left, or is too old
 	WhyRefused     Why = "refused"         // the mail server did not take the first letter to this address
 	WhyGivenUp     Why = "given_up"        // the mail server put the letter off too often
@@ -59,7 +59,7 @@ var held = []Why{WhyReplaced, WhyShared, WhyAlsoWritten, WhyOwnDomain, WhyExampl
 // Distances between letters, in days.
 const (
 	leastDistance = 3
-	oldLink       = 35 // the usual last step, and some days for a ladder that began late
+	oldLink       = 35 // the usual last step, plus some days for a late start
 )
 
 // facts holds all facts for the decision on a payer's next letter.
@@ -68,11 +68,11 @@ type facts struct {
 	MandateID string
 	Recipient string                // keyed hash of the address
 	Address   string                // in the books
-	Language  string                // in which it is written to
-	Can       bool                  // it may be sent its link, by whatever way
-	LetBe     bool                  // a person said that nothing is to be done
+	Language  string                // the language of its letters
+	Can       bool                  // it may get its link in any way
+	LetBe     bool                  // a person left it as it is
 	LinkAt    time.Time             // when the link was seen last
-	Stops     []state.LetterStop    // that hold for it, the newest last
+	Stops     []state.LetterStop    // in force for it, the newest last
 	Steps     map[int]*state.Letter // about this mandate, by step
 	First     Day                   // of the first letter or hand-over about this mandate; zero for none
 	Last      Day                   // of the last one to this payer, about any mandate; zero for none
@@ -86,7 +86,7 @@ type facts struct {
 type Verdict struct {
 	What What
 	Why  Why
-	Step int // of the letter, where there is one to come
+	Step int // of the next letter, if there is one
 	Kind Kind
 	On   Day // its time, if known; zero otherwise
 }
@@ -129,7 +129,7 @@ func stopped(_ *Settings, f *facts, today Day) (Verdict, bool) {
 				v.What = Paused
 			}
 			if stop.UntilOn != "" {
-				v.On, _ = ParseDay(stop.UntilOn) // one that cannot be read is not shown
+				v.On, _ = ParseDay(stop.UntilOn) // an unreadable one is not shown
 			}
 			return v, true
 		}

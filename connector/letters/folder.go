@@ -32,7 +32,7 @@ const sharedWithin = 24 * time.Hour
 // NotSharedError means a node does not share the journal of another node.
 type NotSharedError struct {
 	Node, Journal string    // here
-	Other         string    // the node that wrote the journal
+	Other         string    // the author node of the journal
 	At            time.Time // when it did
 }
 

@@ -119,7 +119,7 @@ func parseLine(line string) (t state.ToldLetter, ok bool) {
 
 // beginJournal creates a journal for a ledger, or completes one cut off at its creation.
 func beginJournal(p place, ledger string) (*journal, error) {
-	if p.path == "" { // of a ledger that is no file
+	if p.path == "" { // for a ledger without a file
 		return nil, errors.New("letters need a journal of what was sent, and there is no file for it; name one in letters.journal")
 	}
 	if p.within != "" { // the account's folder on the volume of the nodes

@@ -23,10 +23,10 @@ type Next struct {
 	MandateID string
 	Verdict
 	Recipient string    // keyed hash of the address
-	Language  string    // in which it is written
-	Setup     string    // hash of what a person approves the first letters of
+	Language  string    // its language
+	Setup     string    // hash of the scope of an approval of first letters
 	LastAt    time.Time // of the last letter about this mandate; zero for none
-	Sent      int       // letters about this mandate that reached it, or may have
+	Sent      int       // letters about this mandate that arrived, or may have
 	Days      int       // since the first letter or hand-over; 0 before it
 }
 
@@ -58,10 +58,10 @@ const (
 
 // Batch is what waits for a person together: the letters of one look.
 type Batch struct {
-	Hash    string   // by which it is approved
-	Letters []Next   // that wait for it
+	Hash    string   // its hash for approvals
+	Letters []Next   // waiting for it
 	Why     []Brake  // and why
-	Setups  []string // whose first letters are among them
+	Setups  []string // with first letters among them
 }
 
 // Brake is why a batch waits.
@@ -80,11 +80,11 @@ type Plan struct {
 	today   map[string]Day        // by connection
 	setups  map[string]string     // by connection
 	moved   []state.LetterAddress // payers with another address than before
-	met     []state.LetterAddress // payers whose address was not noted before
-	sent    int                   // letters that left today
+	met     []state.LetterAddress // payers without a stored address before
+	sent    int                   // letters sent today
 	renewed time.Time             // when old links were last fetched again
 	changed bool                  // too many addresses are other ones than before
-	words   []state.AddressWord   // that were ever said
+	words   []state.AddressWord   // ever made
 	journal *journal
 }
 
@@ -139,14 +139,14 @@ func (d *Desk) Look(ctx context.Context) (*Plan, error) {
 	}
 	p.Next = make([]Next, 0, len(b.payers))
 	for i, f := range b.payers {
-		b.payers[i] = nil // what decided is needed no more
+		b.payers[i] = nil // its facts are no longer needed
 		v := d.Settings.due(f, d.today(p, f.Connection))
 		_, days := d.Settings.step(f, d.today(p, f.Connection))
 		p.Next = append(p.Next, Next{Days: days, RecordID: f.RecordID, MandateID: f.MandateID, Verdict: v, Recipient: f.Recipient, Language: f.Language, Setup: p.setups[f.Connection], LastAt: b.last[f.MandateID], Sent: b.sent[f.MandateID]})
 	}
 	oneADay(p, Due, Waits)
 	d.approved(p, b)
-	oneADay(p, Due) // of those that a person has let go, too
+	oneADay(p, Due) // for approved ones, too
 	d.batch(p, b)
 	if err := d.holdLinks(ctx, p); err != nil {
 		return nil, fmt.Errorf("look for letters: %w", err)
@@ -296,12 +296,12 @@ type books struct {
 	approvals state.LetterApprovals
 	addresses map[state.RecordID]state.LetterAddress
 	desk      state.LetterDesk
-	letGo     map[string]bool // mandates whose letter a person has let go by itself
+	letGo     map[string]bool // mandates with an individually approved letter
 	last      map[string]time.Time
 	sent      map[string]int
-	todays    int // letters that left today
+	todays    int // letters sent today
 	lastDay   int // letters on the last earlier day with any
-	unclear   int // letters of the last days of which nobody knows whether they arrived
+	unclear   int // unclear letters of the last days
 }
 
 // books reads the facts.
@@ -355,11 +355,11 @@ type history struct {
 	first     map[string]Day                   // by mandate
 	last      map[state.RecordID]Day           // by payer
 	lastThere map[string]Day                   // by recipient
-	mandates  map[state.RecordID][]string      // about which something was sent
-	told      map[string]state.ToldLetter      // by message, of which the journal alone told
+	mandates  map[state.RecordID][]string      // with letters sent
+	told      map[string]state.ToldLetter      // by message, known only from the journal
 	toldAll   []state.ToldLetter
 	sent      []*state.Letter
-	today     int // that left today
+	today     int // sent today
 }
 
 // reached notes a day on which a letter reached a payer, or may have.

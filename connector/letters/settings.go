@@ -66,22 +66,22 @@ type Settings struct {
 	From    string // the sender as letters show it, with a name
 	Address string // the sender's address alone
 	ReplyTo string
-	Legal   string // who the sender is, as the law wants it
+	Legal   string // the sender's legal details
 
 	LinkHosts []string          // a link elsewhere is never mailed
 	Languages []string          // the first is the fall-back
-	Language  map[string]string // of connections whose payers have another fall-back
+	Language  map[string]string // of connections with another fall-back language
 	Steps     []int             // days after the first letter, in order; the first is 0
 	LinkValid time.Duration     // how long a link works; 0 if unknown
 	Window    Window
-	Zones     map[string]*time.Location // of connections; UTC for one that is not here
+	Zones     map[string]*time.Location // by connection; UTC by default
 	Holidays  map[string][]Day          // of connections, with those of all under ""
 	PerMinute int
 	PerDay    int
 
 	Test    bool     // the billing service is a sandbox, or on this machine: payers get nothing
 	TestTo  string   // who gets the letters then; "" for nobody
-	Own     []string // domains of ours, at which no payer is
+	Own     []string // our own domains, without payers
 	Journal string   // the path of the journal
 
 	JournalWithin connector.Within // the folder that must contain it

@@ -50,10 +50,10 @@ type Server struct {
 	Username  string // "" for a server that asks for none
 	Password  connector.Secret
 	HelloName string          // what this machine calls itself; "" for localhost
-	Reach     connector.Reach // where it may be
-	Roots     *x509.CertPool  // who vouches for the server; nil for the system's
-	Patience  time.Duration   // for all that comes before the message; 0 for a minute
-	Verdict   time.Duration   // for the answer to the message, which may be read by filters first; 0 for five minutes
+	Reach     connector.Reach // its allowed addresses
+	Roots     *x509.CertPool  // the server's trusted certificates; nil for the system's
+	Patience  time.Duration   // for all steps before the message; 0 for a minute
+	Verdict   time.Duration   // for the answer to the message, perhaps after filters; 0 for five minutes
 }
 
 // The defaults of a server, and the grace period after the context ends, so an answer already on its way is
@@ -231,13 +231,13 @@ func (t *conversation) hand(ctx context.Context, message []byte) (answer string,
 	}
 	t.limit.set(positive(t.server.Verdict, defaultVerdict))
 	_, cut := w.Write(message)
-	err = w.Close() // reads the answer, also one that came before the end
+	err = w.Close() // reads the answer, even an early one
 	if err == nil && cut == nil {
 		if said, ok := w.(*smtp.DataCloser); ok {
 			answer = t.clean(said.ServerResponse())
 		}
 		t.limit.set(lastWord)
-		_ = t.client.Quit() // it was taken, whatever comes now
+		_ = t.client.Quit() // it is accepted, whatever follows
 		return answer, nil
 	}
 	failed := t.failed(errors.Join(err, cut))

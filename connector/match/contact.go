@@ -180,7 +180,7 @@ func number(s string) string {
 type entry struct {
 	id       string
 	name     name
-	letters  string // the name where it has no words
+	letters  string // the name, if it has no words
 	contacts []name // people of a record under another name
 	emails   []string
 	phones   []string

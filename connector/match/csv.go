@@ -239,7 +239,7 @@ func (e CSVError) Error() string {
 // Sheet is a review list read from a file.
 type Sheet struct {
 	Rows  []Row // in their order, those without a decision too
-	Lines []int // on which each row stands
+	Lines []int // the line of each row
 
 	header []*column
 }
@@ -284,13 +284,13 @@ func ReadCSV(r io.Reader) (Sheet, error) {
 // customer.
 type file struct {
 	in                 *csv.Reader
-	header             []*column // by place; nil for a column that is not ours
+	header             []*column // by position; nil for an unknown column
 	names              []string
 	rows               []Row
 	lines              []int // of the rows
 	pairs              map[[2]string]int
-	records, customers map[string]int // that are accepted
-	fresh              map[string]int // records that are new
+	records, customers map[string]int // accepted ones
+	fresh              map[string]int // new records
 	problems           CSVError
 }
 
@@ -308,7 +308,7 @@ func (f *file) read(data []byte) {
 	}
 	data = bytes.TrimPrefix(data, []byte(bom))
 	if first, _, _ := bytes.Cut(data, []byte("\n")); separator.Match(first) {
-		data = data[len(first):] // an empty line stays, so that lines are counted right
+		data = data[len(first):] // an empty line remains, to keep the count of lines
 	}
 	if !f.findHeader(data) {
 		return

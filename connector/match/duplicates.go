@@ -42,7 +42,7 @@ func Duplicates(ctx context.Context, ours Pages[Record], all Pages[Customer], se
 	pairs := make([]Pair, len(s.found))
 	for i, f := range s.found {
 		p := Pair{Record: s.ids[f.record], Customer: s.met[f.customer].id, Score: f.evidence, Codes: f.codes}
-		if p.Record > p.Customer { // it is found from the other side as well where both are ours
+		if p.Record > p.Customer { // if both are ours, it is also found from the other side
 			p.Record, p.Customer = p.Customer, p.Record
 		}
 		pairs[i] = p

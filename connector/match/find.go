@@ -15,7 +15,7 @@ import (
 type Settings struct {
 	Region    string                             // two letters of the country whose phone numbers are written without its code; "" for none
 	RunnersUp int                                // how many pairs are kept beside the proposed one; 0 for 3
-	Rejected  func(record, customer string) bool // pairs that a person has rejected: they are passed over; nil for none
+	Rejected  func(record, customer string) bool // pairs rejected by a person, skipped; may be nil
 	Part      int                                // how many records are compared at once; 0 for 50,000
 }
 
@@ -71,8 +71,8 @@ func (p Pair) Bulk() bool { return p.Taken == "" && p.Score >= BulkLevel }
 // Suggestion is what was found for one record.
 type Suggestion struct {
 	Record string
-	Best   *Pair  // the proposed customer, which is proposed for no other record; nil for none
-	Others []Pair // other customers that may be meant, best first
+	Best   *Pair  // the proposed customer, proposed for no other record; nil for none
+	Others []Pair // other possible customers, best first
 }
 
 // Pairs returns all pairs, to be changed in place, the proposed one first.
@@ -124,7 +124,7 @@ const part = 50_000
 type found struct {
 	record, customer int // places in search.ids and search.met
 	evidence         int // the score before others are looked at
-	points           int // before limits, to order what scores alike
+	points           int // before limits, to order equal scores
 	score            int
 	codes            string
 	rivalRecord      bool

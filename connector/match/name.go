@@ -17,7 +17,7 @@ import (
 type word struct {
 	text   string // folded: no case, no marks
 	bare   string // text with ae, oe, ue and aa as one letter
-	marked bool   // it had a letter for which people write two
+	marked bool   // it had a letter that people also write as two
 	counts bool   // it counts something: 2, 12a, II
 	asIs   string // as it is written; "" for "and"
 }
@@ -40,7 +40,7 @@ var (
 // Fold writes a text without case and marks: Müller and MULLER are one, and so are Groß and gross.
 func Fold(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) {
-		return strings.ToLower(s) // which says the same, and sooner
+		return strings.ToLower(s) // the same, but faster
 	}
 	s = foldCase.String(norm.NFKC.String(s))
 	if !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) {
@@ -233,7 +233,7 @@ func oneSlip(a, b word) bool {
 	if short < 3 || a.counts || b.counts || a == and || b == and {
 		return false
 	}
-	if d := len(a.text) - len(b.text); d > 2 || d < -2 { // in bytes, where a letter may be two
+	if d := len(a.text) - len(b.text); d > 2 || d < -2 { // in bytes; a letter may have two
 		if strings.IndexFunc(a.text+b.text, func(r rune) bool { return r > unicode.MaxASCII }) < 0 {
 			return false
 		}

@@ -13,7 +13,7 @@ const Margin = 10
 // rule is one reason for or against a pair.
 type rule struct {
 	code   string
-	text   string // as a bookkeeper reads it; %s is who shares it
+	text   string // the text for a bookkeeper; %s is the sharers
 	points int
 	limit  int    // no score above it when the rule holds; 0 for none
 	when   string // for the table

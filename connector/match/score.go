@@ -129,7 +129,7 @@ func compareNames(v *verdict, r, k *entry) {
 	}
 	v.add(likeness)
 	if likeness.points <= 0 {
-		return // what else is different about them is no news
+		return // further differences do not matter
 	}
 	if a.thin() || b.thin() {
 		v.add(&nameThin)
@@ -220,7 +220,7 @@ func (n *name) oneLetter(o *name) bool {
 type pairing struct {
 	restA, restB []word // without a partner
 	equal        int
-	ands         int // of those that are equal
+	ands         int // among the equal ones
 	inOrder      bool
 }
 

@@ -17,9 +17,9 @@ import (
 // Facts is what the ledger and the configuration say at one time.
 type Facts struct {
 	state.Numbers
-	Connections []string // that are configured
+	Connections []string // configured ones
 	LastPass    time.Time
-	Plans       []state.Plan // that wait for a person
+	Plans       []state.Plan // waiting for a person
 	Sources     []state.SourceRow
 	Mappings    []state.MappingProblem
 	Consents    []state.ConsentRow

@@ -37,8 +37,8 @@ func (f *Fleet) Gatherer() prometheus.Gatherer {
 // FleetFacts are what a process knows of all accounts and of its like.
 type FleetFacts struct {
 	Nodes    map[string]int                // by their states; nil if unknown
-	Accounts map[string]int                // by what they are on this node: open, closed or not_open
-	Unopened []string                      // names of those that could not be opened
+	Accounts map[string]int                // by their state on this node: open, closed or not_open
+	Unopened []string                      // names of accounts that could not be opened
 	Needing  map[string][]AccountCondition // by the names of accounts that need attention; nil if unknown
 }
 

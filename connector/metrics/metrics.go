@@ -39,8 +39,8 @@ const (
 )
 
 const (
-	maxOperations = 64      // that are told apart; no system has as many
-	other         = "other" // what is beyond a bound
+	maxOperations = 64      // with labels of their own; no system has as many
+	other         = "other" // beyond a limit
 	maxScrapes    = 4       // answered at a time
 )
 
@@ -118,7 +118,7 @@ func newMetrics() *Metrics {
 	}
 	m.registry.MustRegister(m.requests, m.webhooks, m.reflected, m.commits, m.failed, m.repaired, m.drifted, m.found)
 	for _, o := range server.Outcomes() {
-		m.webhooks.WithLabelValues(string(o)) // what has not happened yet is a 0, or its first time could not be seen as an increase
+		m.webhooks.WithLabelValues(string(o)) // start at 0, or the first event would not show as an increase
 	}
 	return m
 }

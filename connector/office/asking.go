@@ -16,8 +16,8 @@ import (
 type NotAsked struct {
 	Connection string               `json:"connection"`
 	Why        connector.WhyUnasked `json:"why"`
-	File       string               `json:"file,omitempty"` // the mapping that holds the rule
-	Line       int                  `json:"line,omitempty"` // of the rule; 0 where the mapping has none
+	File       string               `json:"file,omitempty"` // the mapping with the rule
+	Line       int                  `json:"line,omitempty"` // of the rule; 0 if the mapping has none
 	Condition  string               `json:"condition,omitempty"`
 	Payers     int                  `json:"payers"`
 	Sentence   string               `json:"sentence"`

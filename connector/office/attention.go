@@ -17,7 +17,7 @@ import (
 type Attention struct {
 	Ledger *state.Ledger
 	Syncer *syncer.Syncer
-	Stored func(ctx context.Context, connection string) (syncer.Connection, error) // a connection with the mapping that is in force
+	Stored func(ctx context.Context, connection string) (syncer.Connection, error) // a connection with the mapping in force
 }
 
 // Subscription is the id of the webhook subscription, in place of a record id.

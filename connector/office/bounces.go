@@ -21,10 +21,10 @@ type Bounces struct {
 
 // Bounced is the result of a bounce report, or of a person's statement about bounces.
 type Bounced struct {
-	Stopped int `json:"stopped"` // addresses to which nothing more is sent
-	Noted   int `json:"noted"`   // letters that did not arrive for now: the next one may
+	Stopped int `json:"stopped"` // addresses that get no more letters
+	Noted   int `json:"noted"`   // temporarily undelivered letters: the next one may arrive
 	Dropped int `json:"dropped"` // reports of foreign messages, or of delivered ones
-	Payers  int `json:"payers"`  // who are written to at the address
+	Payers  int `json:"payers"`  // payers at the address
 }
 
 // Words describes the result. list names the list of the address's payers, for example "payersync attention list".
@@ -181,7 +181,7 @@ func (b *Bounces) readReport(ctx context.Context, report io.Reader, by syncer.Op
 	if err != nil {
 		return Bounced{}, nil, err
 	}
-	id, _, _ := strings.Cut(said.MessageID, "@") // letters are known by what stands before our domain
+	id, _, _ := strings.Cut(said.MessageID, "@") // the part before our domain identifies letters
 	letter, err := b.Ledger.LetterOfMessage(ctx, id)
 	if err != nil {
 		return Bounced{}, nil, err

@@ -19,7 +19,7 @@ type Decision struct {
 	Other    state.RecordID // the other record, for an act on two
 	Customer string         // for an act on a record and a customer
 	Parts    []string       // of the customer, for ActIgnore: name, people or addresses
-	Fields   []string       // for ActTakeTheirs; none for all that differ
+	Fields   []string       // for ActTakeTheirs; none for all differing fields
 }
 
 // Proposal is the effect of a decision in the present state of the billing service and the ledger. Nothing is written

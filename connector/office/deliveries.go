@@ -15,8 +15,8 @@ import (
 // again, or give it up.
 type Deliveries struct {
 	Ledger *state.Ledger
-	Read   func(typeHeader, eventType string, body []byte) []state.Delivery // what a kept delivery says, as server.RereadEvents does by the present configuration
-	Try    func(context.Context) (Tested, error)                            // sends a signed test delivery through the public address; nil where no webhook is configured
+	Read   func(typeHeader, eventType string, body []byte) []state.Delivery // parses a kept delivery, like server.RereadEvents with the present configuration
+	Try    func(context.Context) (Tested, error)                            // sends a signed test delivery through the public address; nil without a configured webhook
 
 	// Subscribe subscribes to webhooks at the billing service for a person, and describes the result. It is nil if no
 	// webhook is configured.
@@ -26,7 +26,7 @@ type Deliveries struct {
 // Tested is the result of a signed test delivery.
 type Tested struct {
 	OK     bool
-	Detail string // what came back
+	Detail string // the answer
 	Next   string // the next step if it did not arrive
 }
 
@@ -75,7 +75,7 @@ func (d *Deliveries) Named(ctx context.Context, name string) (state.StoredDelive
 	}
 	body, err := d.Ledger.DeliveryBody(ctx, found.DeliveryKey)
 	if errors.Is(err, state.ErrBodyErased) {
-		err = nil // what it is about is known all the same
+		err = nil // its subject is known all the same
 	}
 	return *found, body, err
 }

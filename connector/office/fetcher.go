@@ -34,10 +34,10 @@ func (f *Fetcher) Only(connections []string) *Fetcher {
 type Lot struct {
 	Fetched
 	By       string
-	Began    time.Time // zero where none was fetched since this process began
+	Began    time.Time // zero if none was fetched since this process began
 	Ended    time.Time // zero while it is at work
-	Done     int       // of those that are asked for
-	Err      error     // what ended it before its time
+	Done     int       // of the requested ones
+	Err      error     // the cause of an early end
 	Failures []Failure // the first of them
 }
 
@@ -75,7 +75,7 @@ func (f *Fetcher) Begin(m *Mandates, lot Fetching) error {
 	ctx, stop := context.WithCancel(context.Background())
 	f.stop, f.done = stop, make(chan struct{})
 	f.lot = Lot{Fetched: Fetched{Asked: len(lot.Payers)}, By: lot.By.Name, Began: m.Ledger.Now()}
-	at := 0 // of the payers; known to the one goroutine that fetches
+	at := 0 // position in the payers; only for the fetching goroutine
 	lot.Progress = func(p syncer.Progress) {
 		at = p.Done
 		f.change(func(l *Lot) { l.Done, l.Fetched.Fetched = p.Done, p.Done-l.Failed })

@@ -128,7 +128,7 @@ func (m *Mappings) name(ctx context.Context, what, connection, hash string) (str
 // RuleChange is a rule of a mapping and what it makes of one record, before and after an edit.
 type RuleChange struct {
 	Path, Text    string
-	Line          int // 0 for a rule that is gone
+	Line          int // 0 for a removed rule
 	Before, After string
 	Changed       bool
 }

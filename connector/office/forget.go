@@ -19,10 +19,10 @@ type Forgetting struct {
 	MandateID  string            `json:"mandate_id"`     // that stays there; "" for none
 	Mandate    string            `json:"mandate_status"` // its status
 	Erases     ForgetCounts      `json:"erases"`
-	Alike      []state.Lookalike `json:"alike"`     // other records that may be the same person, and stay
+	Alike      []state.Lookalike `json:"alike"`     // other records, perhaps of the same person; they stay
 	Elsewhere  []string          `json:"elsewhere"` // the remaining data and its places
 	Forgotten  bool              `json:"forgotten"`
-	SaidBefore bool              `json:"said_before"` // so that nothing was done now
+	SaidBefore bool              `json:"said_before"` // so nothing was done now
 	FilesLater bool              `json:"files_later"` // another process was reading: the files are cleaned at the next start
 
 	Name string `json:"-"` // by which the ledger knows the payer; "" for none

@@ -82,8 +82,8 @@ func (r Report) Most() (most Total) {
 
 // Desk is the work list: the tasks for a person, and each connection's last reading.
 type Desk struct {
-	Reasons []state.ReasonCount // what needs a person
-	Plans   []state.Plan        // that wait for approval
+	Reasons []state.ReasonCount // findings for a person
+	Plans   []state.Plan        // waiting for approval
 	Runs    []state.RunRow      // the newest of each connection
 	Reads   []state.ReadRow     // when the books of each connection were last read to their end
 	Sources []state.SourceRow   // how the last run met them

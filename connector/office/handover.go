@@ -16,12 +16,12 @@ import (
 // Handover selects the payers of a hand-over file: all payers with a stored link, or a part.
 type Handover struct {
 	Connection string
-	NotSent    bool          // only whom nobody has sent it to
-	Older      time.Duration // only who has had it to sign for so long; 0 for all
-	Lost       bool          // instead, those whose link nobody has
+	NotSent    bool          // only payers without a letter or hand-over
+	Older      time.Duration // only payers with an unsigned link for that long; 0 for all
+	Lost       bool          // instead, payers with a lost link
 	Limit      int           // 0 for no limit
-	Valid      time.Duration // for how long a link works after it was given; 0 where nobody knows
-	Why        string        // in the words of who writes it, for the audit log; may be blank
+	Valid      time.Duration // how long a link works; 0 if unknown
+	Why        string        // the person's own words, for the audit log; may be blank
 }
 
 // String says what was chosen, for the audit log.
@@ -54,9 +54,9 @@ type HandoverRow struct {
 	Phone      string                  `json:"phone"`
 	Language   string                  `json:"language"`
 	Status     connector.MandateStatus `json:"status"`
-	Link       string                  `json:"link"` // blank where it is lost
+	Link       string                  `json:"link"` // blank if lost
 	LinkSince  time.Time               `json:"link_since,omitzero"`
-	Days       int                     `json:"days"`              // that the mandate has waited
+	Days       int                     `json:"days"`              // the mandate's wait in days
 	Sent       time.Time               `json:"sent,omitzero"`     // when the link was sent first
 	Reminded   time.Time               `json:"reminded,omitzero"` // when it was sent last, if more than once
 	Next       string                  `json:"next"`
@@ -74,7 +74,7 @@ type HandoverFile struct {
 	ledger  *state.Ledger
 	of      Handover
 	at      time.Time
-	records []state.RecordID // who was on the list then
+	records []state.RecordID // the records on the list then
 }
 
 // MakeHandover selects the payers of a hand-over file, and keeps only their ids. It notes the requester and the number

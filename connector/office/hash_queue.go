@@ -22,7 +22,7 @@ const (
 const (
 	deviceHashes   = 1                // at once, for known devices alone
 	strangerHashes = 2                // at once, for all others
-	hashPatience   = 10 * time.Second // for which one client waits
+	hashPatience   = 10 * time.Second // one client's longest wait
 )
 
 // hashesWait is the number of waiting clients of each kind, in addition to those in progress. Many clean networks may

@@ -13,7 +13,7 @@ import (
 // Lists lists the records of all sources. It is safe for concurrent use.
 type Lists struct {
 	Ledger *state.Ledger
-	Once   bool // there is one search, for which the names are not worth keeping
+	Once   bool // a single search, not worth storing the names for
 
 	names names
 	parts parts[Lists]
@@ -160,7 +160,7 @@ func (l *Lists) search(ctx context.Context, q Query) (Page, error) {
 	}
 	f, most := q.RecordFilter, 0
 	if !f.Narrows() && f.Sort != ByName {
-		most = MostFound + 1 // whatever is found is let through
+		most = MostFound + 1 // more matches are not needed
 	}
 	found, err := l.find(ctx, q, most)
 	if err != nil {

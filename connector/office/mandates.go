@@ -18,7 +18,7 @@ type Mandates struct {
 	Syncer  *syncer.Syncer
 	Billing syncer.Canceller
 
-	WhenCreated string        // billing.dialect.link_when_created: what asking again for an open mandate gives
+	WhenCreated string        // billing.dialect.link_when_created: the result of a second request for an open mandate
 	Valid       time.Duration // how long a link works; 0 if unknown
 }
 
@@ -95,7 +95,7 @@ type Asking int
 const (
 	AskNothing Asking = iota
 	AskOnce           // about all of them
-	AskEach           // about each, because it may replace a mandate that waits for its signature
+	AskEach           // about each, because it may replace an unsigned mandate
 )
 
 // Asks says how a person is asked before so many links are fetched again.
@@ -129,7 +129,7 @@ type Fetching struct {
 	By     syncer.Operator
 
 	Progress func(syncer.Progress)            // told before each; nil for nobody
-	Failed   func(sourceID string, err error) // told of each that failed; nil for nobody
+	Failed   func(sourceID string, err error) // called for each failure; may be nil
 }
 
 // Fetch requests the links one after the other. A refusal for one payer does not stop the others. It ends if the

@@ -33,7 +33,7 @@ type Mappings struct {
 	Source func(ctx context.Context, connection string) (syncer.Connection, error)
 	// Parse loads a text for a source. Its error is a *strict.Error for a text with mistakes.
 	Parse func(name string, text []byte, info connector.SourceInfo) (*mapping.Mapping, error)
-	Tally *Tallies // of what takes long; outlives the configuration
+	Tally *Tallies // of slow counts; outlives the configuration
 
 	// Elsewhere is the reason against saving here: the files are copies of originals stored elsewhere. It is nil if the
 	// files are the originals.
@@ -301,7 +301,7 @@ func DiffOf(a, b string) (out []DiffLine) {
 		return nil
 	}
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	for _, line := range lines[min(3, len(lines)):] { // which name the two
+	for _, line := range lines[min(3, len(lines)):] { // they name the two
 		_, size := utf8.DecodeRuneInString(line)
 		out = append(out, DiffLine{line[:size], line[size:]})
 	}

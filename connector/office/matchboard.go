@@ -54,12 +54,12 @@ type Board struct {
 type sayingOf struct {
 	at    time.Time // by the clock of this machine
 	waits bool      // it was taken back
-	like  *Likeness // as a list had it; nil where none did
+	like  *Likeness // as in a list; nil if in none
 }
 
 const (
 	boardWaits = time.Minute // how long somebody waits for a list of few
-	saidKept   = 1000        // how many sayings are kept, about: one that is taken back is shown at once
+	saidKept   = 1000        // about how many decisions are kept: a reverted one is shown at once
 )
 
 // latest returns the last list, or a new one if it is short. commits is the ledger's number of commits.

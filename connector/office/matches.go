@@ -83,10 +83,10 @@ type Likeness struct {
 type Matches struct {
 	Ledger      *state.Ledger
 	Syncer      *syncer.Syncer
-	Stored      func(ctx context.Context, connection string) (syncer.Connection, error) // a connection with the mapping that is in force
+	Stored      func(ctx context.Context, connection string) (syncer.Connection, error) // a connection with the mapping in force
 	Connections []string
-	Ahead       *Ahead // what was read of customers; it outlives these Matches
-	Board       *Board // who waits; it outlives them, too
+	Ahead       *Ahead // customers read ahead; it outlives these Matches
+	Board       *Board // the waiting records; it outlives them, too
 
 	shown []string // the connections visible to the user; nil for all
 }

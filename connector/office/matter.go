@@ -23,7 +23,7 @@ type Matter struct {
 	Evidence   []string          `json:"evidence"`
 	Closed     []state.ClosedRow `json:"closed"` // the person's decisions in force
 
-	Renumberings []state.Renumbering `json:"-"` // of which the record is either half; their ways are told of both
+	Renumberings []state.Renumbering `json:"-"` // with the record as either half; both have the same ways out
 	Said         []state.Said        `json:"-"` // words on the record and customers
 	Seconds      []string            `json:"-"` // apparent second customers, assigned to another payer by a person
 	Holder       string              `json:"-"` // the customer that carries the record's key and is not its own; "" for none, or several
@@ -44,7 +44,7 @@ type WayOut struct {
 	Does    string          `json:"does"`
 	Sends   connector.Sends `json:"sends"`
 
-	Decision Decision `json:"-"` // the same as the command; blank where a person names the rest
+	Decision Decision `json:"-"` // the same as the command; blank if a person must add the rest
 }
 
 // MatterOf returns the finding about a record, from the ledger alone.
@@ -303,7 +303,7 @@ type witness struct {
 	ledger *state.Ledger
 	id     state.RecordID
 	stored state.StoredRecord
-	of     map[connector.Reason][]target // what the ways out of a reason may name
+	of     map[connector.Reason][]target // the possible targets of a reason's ways out
 	m      *Matter
 }
 

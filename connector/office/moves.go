@@ -27,16 +27,16 @@ type Moves struct {
 // accepted by a person.
 type MoveProposal struct {
 	Old, New string
-	Decision *state.ConnectionDecision // that the books moved; nil while no person said so
+	Decision *state.ConnectionDecision // that the connection moved; nil without such a decision
 	Certain  []match.Suggestion        // may be accepted without a look at each
 	Unsure   []match.Suggestion        // need a look each
-	Accepted []MovedRecord             // the pairs that a person accepted
-	OnlyOld  []state.Payer             // payers that no record of the new books looks like
-	OnlyNew  []string                  // records of the new books that look like no payer
-	Mandates map[string]string         // status of the mandate of each old payer that has one, by its id
+	Accepted []MovedRecord             // pairs accepted by a person
+	OnlyOld  []state.Payer             // payers without a similar record in the new connection
+	OnlyNew  []string                  // records of the new connection without a similar payer
+	Mandates map[string]string         // status of each old payer's mandate, by its id
 
 	keys     map[string]connector.Key // of the new records, by their ids
-	rejected map[[2]string]bool       // by the id of the new record and that of the customer
+	rejected map[[2]string]bool       // by the ids of the new record and the customer
 	conn     syncer.Connection
 	above    int
 	old      map[string]state.Payer

@@ -18,7 +18,7 @@ import (
 // kept.
 type names struct {
 	mu    sync.Mutex
-	known int64    // the highest number of a label that was fetched
+	known int64    // the highest number of a fetched label
 	all   []folded // by connection and source id
 }
 

@@ -26,12 +26,12 @@ type Payer struct {
 	Record    Record               `json:"record"`
 	Mapping   string               `json:"mapping_version,omitempty"` // that the rules are of; "" when they could not be tried
 	Rules     []Rule               `json:"rules"`
-	Customer  *connector.Customer  `json:"customer,omitempty"` // that the rules make
-	NotSent   []string             `json:"not_sent,omitempty"` // paths of it that the dialect cannot write into a new customer
-	Applied   *connector.Customer  `json:"applied,omitempty"`  // what was sent last, or taken over
-	Read      *state.Read          `json:"read,omitempty"`     // what the customer was last read to hold otherwise; nil before the first read
-	Accepted  []string             `json:"accepted,omitempty"` // fields in which the customer may differ, on a person's word
-	Ignored   []string             `json:"ignored,omitempty"`  // parts that are left to the billing service
+	Customer  *connector.Customer  `json:"customer,omitempty"` // made by the rules
+	NotSent   []string             `json:"not_sent,omitempty"` // its paths that the dialect cannot write into a new customer
+	Applied   *connector.Customer  `json:"applied,omitempty"`  // the values sent last, or linked
+	Read      *state.Read          `json:"read,omitempty"`     // the customer's differing values at the last read; nil before the first
+	Accepted  []string             `json:"accepted,omitempty"` // fields in which the customer may differ, by a person's decision
+	Ignored   []string             `json:"ignored,omitempty"`  // parts left to the billing service
 	Changes   []state.PastChange   `json:"changes"`
 	History   []state.HistoryRow   `json:"history"`
 	Attention []state.AttentionRow `json:"attention"`
@@ -67,8 +67,8 @@ type Rule struct {
 
 // Explainer is what a payer is explained by; the zero value explains none.
 type Explainer struct {
-	Mapping *mapping.Mapping                  // nil where it cannot be tried
-	NotSent func(connector.Customer) []string // the paths of a new customer that cannot be sent
+	Mapping *mapping.Mapping                  // nil if it cannot be tried
+	NotSent func(connector.Customer) []string // the unsendable paths of a new customer
 }
 
 // PayerOf returns what is known of a record, with its values as they may be shown.

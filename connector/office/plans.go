@@ -257,7 +257,7 @@ func countFields(counts map[string]syncer.FieldCount, c state.Change, as func(pa
 	if c.Action == connector.ActionCreate {
 		return
 	}
-	emptied := map[string]bool{} // by word; one that is there was met
+	emptied := map[string]bool{} // by word; existing ones were met
 	for _, d := range c.Diff {
 		word := as(d.Path)
 		emptied[word] = emptied[word] || d.To == ""
@@ -354,7 +354,7 @@ func exactly(ctx context.Context, ledger *state.Ledger, p Plan, do func(*state.T
 // Approver is the person approving a plan.
 type Approver struct {
 	Name     string
-	FourEyes bool // who saved the mapping version under judgement may not say yes
+	FourEyes bool // the author of the mapping version may not approve
 }
 
 // ErrSameEyes means a person tried to approve a plan made with their own mapping version.

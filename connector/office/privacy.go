@@ -19,7 +19,7 @@ type Privacy struct {
 	Whole bool                // whole, and not their first letters
 	Clean func(string) string // makes a foreign text safe for its display; nil if that is done later
 
-	banks []string // externalData entries that the mapping makes of bank details
+	banks []string // externalData entries mapped from bank details
 }
 
 // bare returns a value as it may be shown.
@@ -53,7 +53,7 @@ func RawRecord(ctx context.Context, ledger *state.Ledger, id state.RecordID, by 
 	text := Privacy{Whole: true}.Field("", string(stored.Record.Data))
 	var out bytes.Buffer
 	if json.Indent(&out, []byte(text), "", "  ") != nil {
-		return NotShown, nil // what cannot be looked into may hold anything
+		return NotShown, nil // an unreadable value may hold anything
 	}
 	return out.String(), nil
 }

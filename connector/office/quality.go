@@ -24,7 +24,7 @@ type Misread struct {
 	Line     int            `json:"line"`
 	Function string         `json:"function"`
 	Count    int            `json:"count"`
-	Values   []MisreadValue `json:"values"` // those that may be shown, the commonest first
+	Values   []MisreadValue `json:"values"` // the values that may be shown, the commonest first
 	Others   int            `json:"others"` // of count, those with other values
 	Next     string         `json:"next"`
 }

@@ -14,7 +14,7 @@ import (
 // ReportRow is the state of one record.
 type ReportRow struct {
 	standing.Standing
-	Number     string                  `json:"number"`  // or its id, where it has none
+	Number     string                  `json:"number"`  // or its id, if it has none
 	Name       string                  `json:"-"`       // JSON goes into logs
 	Mandate    connector.MandateStatus `json:"mandate"` // "" for none
 	Days       int                     `json:"days"`
@@ -44,14 +44,14 @@ type Total struct {
 type Report struct {
 	At      time.Time
 	Records int
-	Payers  int       // of the records, those that count as payers
-	Totals  []Total   // one for each class and step, in the order in which they are told
+	Payers  int       // records that count as payers
+	Totals  []Total   // one for each class and step, in the order of display
 	Signing []Signing // how many days it took to sign
 	Dormant int       // records that can be debited, without news for so long that banks may drop their instruction
-	Late    int       // records that wait for the bank for longer than it usually takes
+	Late    int       // records waiting for the bank longer than usual
 	Left    int       // removed records with a live mandate, not accepted by a person
 	Sealed  bool      // names are left out: the ledger was opened without its key
-	Bare    int       // records of which no name was made yet
+	Bare    int       // records still without a name
 }
 
 // Acts returns the number of records waiting for each party. They add up to the records.
@@ -68,7 +68,7 @@ func (r Report) Acts() map[standing.Who]int {
 // ReportOn selects the records of a report.
 type ReportOn struct {
 	Connection string        // "" for all
-	Valid      time.Duration // for how long a link works after it was given; 0 where nobody knows
+	Valid      time.Duration // how long a link works; 0 if unknown
 }
 
 // MakeReport makes a report, and passes the state of each record to each, ordered by connection and id. It keeps none
@@ -76,7 +76,7 @@ type ReportOn struct {
 func MakeReport(ctx context.Context, ledger *state.Ledger, on ReportOn, each func(ReportRow) error) (Report, error) {
 	g := gather(ledger)
 	var signing error
-	var reading sync.WaitGroup // both take long where there are many
+	var reading sync.WaitGroup // both take long for many
 	reading.Go(func() { g.Signing, signing = daysToSign(ctx, ledger, on.Connection, g.At) })
 	err := ledger.EachStanding(ctx, on.Connection, func(f state.Standing) error {
 		row := reportRow(standing.WithoutExpired(f, g.At, on.Valid), g.At)

@@ -18,7 +18,7 @@ import (
 // Sending is what somebody says to have sent: the link of one payer, on a day.
 type Sending struct {
 	Place      string // where it is said, for example "links.csv line 7: "; "" for nowhere
-	MandateID  string // or, where it is blank,
+	MandateID  string // or, if it is blank,
 	Number     string // of the payer, or its source id, billing id or mandate id
 	Connection string // of the number; "" for all
 	On         time.Time
@@ -203,7 +203,7 @@ func indexed(ctx context.Context, ledger *state.Ledger, sendings []Sending) (pay
 		if f.Mandate.ID == "" {
 			return nil
 		}
-		f.Label = nil // who it is plays no part
+		f.Label = nil // the name does not matter
 		known := map[string]bool{}
 		for _, name := range []string{f.Key.Value, f.SourceID, f.BillingID, f.Mandate.ID} {
 			if !known[name] {

@@ -23,11 +23,11 @@ type Signing struct {
 	Group    string  `json:"group"` // "" for all
 	Mandates int     `json:"mandates"`
 	Signed   int     `json:"signed"`
-	Median   float64 `json:"median_days"`  // of those that were signed
+	Median   float64 `json:"median_days"`  // of signed ones
 	P90      float64 `json:"p90_days"`     // by then nine of ten of those were signed
-	Shares   []Share `json:"after_letter"` // days after the link was first sent; none where too few were
+	Shares   []Share `json:"after_letter"` // days after the first letter; none if too few
 
-	Days [len(SignedIn) + 1]int `json:"-"` // of those that were signed, by SignedIn
+	Days [len(SignedIn) + 1]int `json:"-"` // of signed ones, by SignedIn
 }
 
 // SignedIn are the bounds of how many whole days a signature took: up to each of them, and
@@ -48,7 +48,7 @@ func (s Share) Percent() int { return s.Signed * 100 / max(1, s.Sent) }
 // signings gathers a group.
 type signings struct {
 	mandates int
-	days     []float64 // of those that were signed
+	days     []float64 // of signed ones
 	shares   [len(signedBy)]Share
 }
 

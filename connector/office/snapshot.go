@@ -17,7 +17,7 @@ type snapshot[T any] struct {
 	done   chan struct{} // closed when the one at work ends; nil while none is at work
 	began  time.Time     // of the last try, by the clock of this machine
 	took   time.Duration
-	asked  int // how often it was renewed, and of that before the last one began
+	asked  int // how often a count was requested, in all and before the last began
 	heard  int
 	closed bool
 	stop   context.CancelFunc
@@ -27,7 +27,7 @@ type snapshot[T any] struct {
 const (
 	countEvery = 2 * time.Second        // at most
 	countRests = 10                     // times as long as making it took
-	countWaits = 250 * time.Millisecond // for the first, and for one of what somebody did: a small one is done by then
+	countWaits = 250 * time.Millisecond // the wait for the first count, and for one after an act: a small one is done by then
 	countQuick = 50 * time.Millisecond  // for any other
 )
 

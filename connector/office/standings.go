@@ -63,7 +63,7 @@ type place struct {
 	who      standing.Who
 	since    time.Time
 	replaced bool // its mandate is in the place of an earlier one
-	acts     bool // somebody must act, or a mandate lives that should not
+	acts     bool // somebody must act, or a mandate should have ended
 }
 
 // Latest returns the last count. It fails with ErrCounting while there is none yet.
@@ -135,8 +135,8 @@ type Which struct {
 	Who        standing.Who // must act
 	Stage      Stage
 	Connection string
-	Days       int  // that they have stood there, at least
-	Replaced   bool // only those whose mandate is in the place of an earlier one
+	Days       int  // the minimum of days in the class
+	Replaced   bool // only those with a replacing mandate
 	Acts       bool // only those with a task for somebody, or with a mandate that should have ended
 }
 
@@ -158,7 +158,7 @@ func (c *Count) Number(w Which) (n int) {
 // Stood is the present state of a record.
 type Stood struct {
 	ReportRow
-	Handover HandoverRow // without its link; for who is to sign
+	Handover HandoverRow // without its link; for unsigned payers
 }
 
 // Page returns the selected records after a place in their current state; "" is the beginning. It omits records changed

@@ -28,7 +28,7 @@ type Starter struct {
 // RunAtWork means a run of the connection is in progress, here or in another process.
 type RunAtWork struct {
 	Connection string
-	Run        int64 // 0 for one that has no number yet
+	Run        int64 // 0 for one without a number yet
 }
 
 // Error names the run in progress.

@@ -24,11 +24,11 @@ type Tallies struct {
 // Tally is how far a count is.
 type Tally struct {
 	Name   string
-	Done   int  // records that were looked at
+	Done   int  // examined records
 	AtWork bool // or waits for its turn
-	Result any  // nil while it is at work, and where it came to nothing
+	Result any  // nil while it runs, and after a failure
 	Err    error
-	Text   string // what it was asked about
+	Text   string // the text under trial
 }
 
 type tally struct {
@@ -99,7 +99,7 @@ func (t *Tallies) begin(name, text string, work func(context.Context, func(int))
 		c.AtWork, c.Err = false, err
 		if err == nil {
 			c.Result = result
-		} else { // the next one may succeed, and one that was cancelled was not wanted
+		} else { // the next one may succeed, and a cancelled one was unwanted
 			t.all = slices.DeleteFunc(t.all, func(o *tally) bool { return o == c && errors.Is(err, context.Canceled) })
 		}
 		close(c.done)

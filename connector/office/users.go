@@ -90,7 +90,7 @@ func (u Users) Invite(ctx context.Context, name, role string, connections []stri
 	token := make([]byte, 32)
 	_, _ = rand.Read(token) // never fails
 	text := base64.RawURLEncoding.EncodeToString(token)
-	now := time.Now() // a demonstration moves the ledger's clock, and not that of browsers
+	now := time.Now() // a demonstration moves the ledger's clock, not the browsers'
 	err = u.Ledger.Do(ctx, func(tx *state.Tx) error {
 		added, err := tx.AddUser(name, role)
 		if err != nil {

@@ -84,7 +84,7 @@ func (v *visit) noteBounced() error {
 	var again []string
 	for _, h := range heard {
 		page.Misread = page.Misread || h.Wrong != ""
-		if h.Wrong != "" && h.Name == "" { // a file is still with who chose it
+		if h.Wrong != "" && h.Name == "" { // the person still has the chosen file
 			again = append(again, h.Text)
 		}
 	}

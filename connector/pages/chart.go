@@ -22,7 +22,7 @@ type chart struct {
 	What, Unit         string // heads of the table
 	Bars               []bar
 	Width, Height      int
-	Foot               int // where the bars stand
+	Foot               int // the base line of the bars
 }
 
 // bar is a bar of a chart. Its place and size are whole numbers, so a template can write them unchanged.

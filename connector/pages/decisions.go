@@ -114,7 +114,7 @@ func notedOf(stored state.StoredRecord, m office.Matter) (out []noted) {
 	id := state.RecordID{Connection: m.Connection, SourceID: m.SourceID}
 	p := stored.Payer
 	if stored.Merged {
-		waits := slices.ContainsFunc(m.Told, func(t office.Telling) bool { // no run has told yet what becomes of the payer by it
+		waits := slices.ContainsFunc(m.Told, func(t office.Telling) bool { // no run has processed it yet
 			return slices.ContainsFunc(t.Reason.Ways(), func(w connector.Way) bool { return w.Act == connector.ActMerge })
 		})
 		out = append(out, noted{"It is the same payer as " + stored.Record.MergedInto + ", which stands for both.",
@@ -137,7 +137,7 @@ func notedOf(stored state.StoredRecord, m office.Matter) (out []noted) {
 		switch {
 		case w.Word == state.WordAccept:
 			out = append(out, noted{"The payer is the customer " + w.BillingID + ".", undo, true})
-		case w.Word == state.WordReject && w.Reason == connector.ReasonUnlinked: // taking back what replaced it brings it back
+		case w.Word == state.WordReject && w.Reason == connector.ReasonUnlinked: // reverting its replacement restores it
 		case w.Word == state.WordReject:
 			out = append(out, noted{"The payer is not the customer " + w.BillingID + ".", undo, false})
 		}
@@ -249,7 +249,7 @@ func notedWords(act connector.Act) string {
 // fingerprint reveals whether a proposal changed since a person saw it.
 func fingerprint(p office.Proposal) string {
 	d := p.Decision
-	d.Parts, d.Fields = nil, nil // which the person says in the form
+	d.Parts, d.Fields = nil, nil // chosen by the person in the form
 	text, err := json.Marshal([]any{d, p.Diff(), proposalNotes(p)})
 	if err != nil {
 		return ""
@@ -308,15 +308,15 @@ type asked struct {
 	Unlinks             bool
 
 	Notes    []string
-	Warnings []string // before what a person may regret
-	Instead  []leads  // what may be meant instead
+	Warnings []string // before acts a person may regret
+	Instead  []leads  // possible alternatives
 	Sides    []pairHalf
 	Customer string
 	Other    string // in the form: the connection and the id
 	Seen     string
 	Parts    []option
 	Open     string  // "customer" or "other", where the person has yet to name it
-	Choices  []leads // that may be named
+	Choices  []leads // selectable ones
 }
 
 // addDecision adds to a page what a decision would do, or asks what it is about.

@@ -14,8 +14,8 @@ import (
 // A device cookie proves an earlier sign-in of a user with this browser (OWASP, "device cookies"). It replaces no
 // password. Its holder has a separate counter and queue, so attacks by strangers do not lock the user out.
 const (
-	deviceTries   = 10                   // wrong passwords in all that one cookie stands for; afterwards its holder is a stranger
-	deviceFor     = 180 * 24 * time.Hour // after which a cookie ends; each sign-in makes another
+	deviceTries   = 10                   // all wrong passwords allowed with one cookie; afterwards its holder is a stranger
+	deviceFor     = 180 * 24 * time.Hour // a cookie's life; each sign-in makes another
 	deviceUsers   = 4                    // users of one browser, each with an entry in the cookie
 	deviceDivider = "~"                  // between the entries
 )

@@ -15,17 +15,17 @@ import (
 
 const (
 	freeTries      = 5                // wrong passwords for a name from one network until it has to wait
-	freeTriesHot   = 2                // the same for a name that many networks try
-	hotName        = 50               // wrong passwords for a name, from everywhere, that make it such a name
+	freeTriesHot   = 2                // the same for a name tried from many networks
+	hotName        = 50               // wrong passwords for a name, from everywhere, that make it such a one
 	freeTriesNet   = 20               // wrong passwords from a network: an office has several people
-	freeTriesBlock = 100              // wrong passwords from a /48, the most that one IPv6 customer usually has
+	freeTriesBlock = 100              // wrong passwords from a /48, the usual maximum of one IPv6 customer
 	cleanTries     = 2                // fewer wrong passwords than this leave a network clean
 	firstWait      = 30 * time.Second // doubles with each more
-	longestWait    = 15 * time.Minute // so that nobody can keep anybody out for long
+	longestWait    = 15 * time.Minute // so nobody can lock anybody out for long
 	forgetAfter    = time.Hour        // without a wrong password all is forgotten
-	remembered     = 20000            // counters that are kept in memory
+	remembered     = 20000            // counters in memory
 	tellEvery      = time.Minute      // a line about refusals of one person goes into the audit log
-	saveEvery      = 5 * time.Second  // the counters that have changed go into the ledger
+	saveEvery      = 5 * time.Second  // the time between writes of changed counters to the ledger
 	savedAtOnce    = 1000             // counters, in one write
 )
 
@@ -78,8 +78,8 @@ type attempt struct {
 	from     office.Client
 	device   string         // the counter of the device; "" for a stranger
 	counters map[string]int // of a stranger, each with how many are free
-	pair     string         // which of them is of the name and the network
-	anywhere string         // and which of the name, from everywhere; it never makes anybody wait
+	pair     string         // the counter of the name and the network
+	anywhere string         // the counter of the name, from everywhere; it never makes anybody wait
 }
 
 // enter counts an attempt before the password check, so simultaneous attempts count too. It returns the time for the

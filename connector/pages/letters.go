@@ -19,11 +19,11 @@ import (
 // lettersPage is the content of the letters page. Viewers see only its counts.
 type lettersPage struct {
 	Off      bool
-	Sender   letters.Sender // who writes to payers
+	Sender   letters.Sender // the sender of letters to payers
 	Operator bool
 	Examples bool // there are examples to read
 	Plan     *letters.Plan
-	TestTo   string // who gets the letters of a test installation
+	TestTo   string // the recipient of a test installation's letters
 	Pauses   []state.LetterStop
 	Counts   []office.LetterCount
 	Due      int // leave by themselves
@@ -44,7 +44,7 @@ type lettersPage struct {
 
 	Heard   []office.BouncedLine // the result of a report about bounced letters
 	Misread bool                 // not all of it was understood
-	Again   string               // what was typed and not understood
+	Again   string               // the rejected input
 
 	Stale bool
 	Known bool // new ones are marked, because the shown ones are remembered

@@ -18,7 +18,7 @@ import (
 type reach string
 
 const (
-	theirs     reach = "theirs" // it shows, and changes, what is of their connections alone
+	theirs     reach = "theirs" // it shows and changes only data of their connections
 	ofWebhooks reach = "Webhooks come for all customers of the billing service together, and do not say whose they are."
 	ofLetters  reach = "Letters of all connections are approved and leave together."
 	ofUsers    reach = "Whoever looks after users could lift the own limits."
@@ -102,7 +102,7 @@ func (c Config) only(names []string) Config {
 		acts := *c.Attention
 		acts.Ledger, c.Attention = c.Ledger, &acts
 	}
-	if c.Matches != nil { // who else claims a customer is for the whole ledger to say
+	if c.Matches != nil { // other claims to a customer need the whole ledger
 		c.Matches = c.Matches.Only(names)
 	}
 	if c.Mappings != nil {

@@ -16,7 +16,7 @@ type linkedRow struct {
 	ID, Number, Name, Connection, Path string
 	At                                 time.Time
 	Ticked                             bool
-	Then                               string // where all of the same moment are ticked
+	Then                               string // with all of the same moment ticked
 }
 
 // pairID names a pair in a form.

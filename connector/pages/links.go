@@ -30,9 +30,9 @@ func (v *visit) lostLinks() error {
 		Hash     string
 		Can      bool // fetch at all
 		Each     bool // only one by one
-		Same     bool // the same mandate comes back, by what is configured
+		Same     bool // by the configuration, the same mandate returns
 		Failures []failed
-		More     int // failures that are not listed
+		More     int // unlisted failures
 		Stopped  string
 		Here     string
 	}{Lot: lot, Working: lot.AtWork(), Can: v.pages.cfg.Mandates != nil, Here: v.with()}

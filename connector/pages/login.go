@@ -21,22 +21,22 @@ import (
 const (
 	idleFor    = 30 * time.Minute // without a request a login ends
 	loginFor   = 12 * time.Hour   // however busy, a login ends
-	touchEvery = time.Minute      // how often it is kept that somebody is not idle
-	linkFor    = 10 * time.Minute // a link that signs in waits to be used
+	touchEvery = time.Minute      // the time between updates of the last activity
+	linkFor    = 10 * time.Minute // the life of an unused sign-in link
 )
 
 // The keys of a login's data.
 const (
 	keyUser  = "user"
 	keyRole  = "role"
-	keySeen  = "seen"  // when it was kept last that somebody is there
+	keySeen  = "seen"  // the last stored activity
 	keyBegan = "began" // when somebody signed in
-	keyNote  = "note"  // what the last act did, for the next page
+	keyNote  = "note"  // the last act's result, for the next page
 	keyWay   = "way"   // how somebody signed in
-	keyBack  = "back"  // where to go on after the password was typed again
-	keyEnds  = "ends"  // how often all logins of that person had been ended
-	keyShow  = "show"  // an invitation, which is shown once
-	keySees  = "sees"  // the connections that the login is limited to
+	keyBack  = "back"  // the page after retyping the password
+	keyEnds  = "ends"  // the count of endings of all the person's logins
+	keyShow  = "show"  // an invitation, shown once
+	keySees  = "sees"  // the login's connections
 )
 
 // How somebody signed in. By a provider it is the third, with the provider behind it.
@@ -273,15 +273,15 @@ type arrival struct {
 	said string                // of the sign-in, for the audit log; "" where it is none
 	note string                // for the next page
 	use  func(*state.Tx) error // the check within the write that begins the login; nil if checked before
-	ends int64                 // without use: how often all logins of that person had been ended when it was looked at
+	ends int64                 // without use: the count of endings of all the person's logins at the check
 
-	password connector.Secret // the hash of the password that somebody has typed or chosen, for a device cookie; zero for none
+	password connector.Secret // the hash of the typed or chosen password, for a device cookie; zero for none
 }
 
 // begin begins a login with a new token. The browser's earlier login ends.
 func (p *Pages) begin(w http.ResponseWriter, r *http.Request, who arrival) error {
 	ctx, err := p.logins.Load(r.Context(), p.token(r))
-	if err != nil { // what cannot be read must not keep anybody out
+	if err != nil { // an unreadable cookie must not lock anybody out
 		if ctx, err = p.logins.Load(r.Context(), ""); err != nil {
 			return err
 		}
@@ -338,6 +338,6 @@ func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) {
 		p.refuse(w, r, v, err)
 		return
 	}
-	p.logins.WriteSessionCookie(r.Context(), w, "", time.Time{}) // which takes it away
+	p.logins.WriteSessionCookie(r.Context(), w, "", time.Time{}) // it removes the cookie
 	http.Redirect(w, r, "/signin", http.StatusSeeOther)
 }

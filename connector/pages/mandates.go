@@ -67,7 +67,7 @@ func (v *visit) mandates() error {
 		Pager    pager
 		Several  bool // connections
 		Operator bool
-		Letters  bool // whoever looks may see them
+		Letters  bool // the user may see them
 		Today    string
 		Show     string
 		Signing  *chart

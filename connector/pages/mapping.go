@@ -33,7 +33,7 @@ func (v *visit) mappings() error {
 		return noMapping
 	}
 	if len(m.Files) == 1 {
-		http.Redirect(v.w, v.Request, mappingPath(m.Files[0].Connection), http.StatusSeeOther) //nolint:gosec // a path of ours, whose parts are escaped
+		http.Redirect(v.w, v.Request, mappingPath(m.Files[0].Connection), http.StatusSeeOther) //nolint:gosec // our own path, with escaped parts
 		return nil
 	}
 	wrong, err := v.ledger().MappingProblems(v.Context())
@@ -63,7 +63,7 @@ var noMapping = problem{Status: http.StatusNotFound, Title: "There is no such ma
 type mappingPage struct {
 	Connection, Path, File string
 	Text                   string
-	Opened                 string // the version that is edited
+	Opened                 string // the version being edited
 	Rows                   int
 	Lines                  []gutterLine
 	MayEdit, Raw           bool // the user may edit; may see values of records
@@ -72,7 +72,7 @@ type mappingPage struct {
 	Saved      state.Entry          // the author of the file's present text; zero if unknown
 	Unused     bool                 // no run has gone by the file as it is
 	MayRun     bool
-	From       string // the version that was opened in the place of the file
+	From       string // the version opened in place of the file
 	Changed    bool   // the text is another than the file's
 	Difference []office.DiffLine
 	Sharing    []string
@@ -81,7 +81,7 @@ type mappingPage struct {
 	Wrong     []mistake
 	WrongIn   int // how many mistakes a reader is not told of
 	Problem   string
-	Anchor    string // of what is the matter, on the page
+	Anchor    string // of the finding on the page
 	Conflict  *mappingConflict
 	Offered   string // why the file cannot be written; "" where it can, as far as is known
 	Reason    string
@@ -107,7 +107,7 @@ type mistake struct {
 
 // mappingConflict is another text saved in the meantime.
 type mappingConflict struct {
-	By    state.Entry // zero where nobody knows
+	By    state.Entry // zero if unknown
 	Text  string
 	Hash  string
 	Lines []office.DiffLine
@@ -441,7 +441,7 @@ func (v *visit) count(p *mappingPage) (done bool, err error) {
 	if _, err := v.pages.cfg.Mappings.All(v.Context(), checked.Connection); err != nil {
 		return false, err
 	}
-	http.Redirect(v.w, v.Request, p.Path+"/preview/"+checked.Mapping.Version(), http.StatusSeeOther) //nolint:gosec // a path of ours, whose parts are escaped
+	http.Redirect(v.w, v.Request, p.Path+"/preview/"+checked.Mapping.Version(), http.StatusSeeOther) //nolint:gosec // our own path, with escaped parts
 	return true, nil
 }
 

@@ -20,9 +20,9 @@ import (
 
 // The keys of login data for match decisions.
 const (
-	keyLater    = "later"    // those that were put at the end of the list
-	keyWhy      = "why"      // the reason that is used for the next ones
-	keyLastWord = "lastword" // what was decided last, to be taken back
+	keyLater    = "later"    // those moved to the end of the list
+	keyWhy      = "why"      // the reason for the next ones
+	keyLastWord = "lastword" // the last decision, for taking it back
 )
 
 // mostLater is how many are kept at the end of the list.
@@ -118,7 +118,7 @@ type matchRow struct {
 	Score                 int
 	Ours, Theirs          shownSide
 	Customer              string // the best candidate
-	More                  string // that there are others
+	More                  string // a note that there are others
 	Since                 time.Time
 	Claimed               bool
 }
@@ -182,7 +182,7 @@ func (v *visit) matches() error {
 		Here   office.Likelihood
 		Title  string
 		Rows   []matchRow
-		First  string // where deciding begins
+		First  string // the first one to decide
 		May    bool
 		Pager  pager
 		At     time.Time

@@ -35,9 +35,9 @@ type movePage struct {
 	Olds, News []string // to choose from
 	Old, New   string
 	Chosen     bool
-	Closed     bool // a person said that the books moved
+	Closed     bool // a person decided that the connection moved
 	Certain    []moveRow
-	More       int // certain pairs that the page does not show
+	More       int // certain pairs not shown on the page
 	Unsure     []moveRow
 	Accepted   []moveRow
 	OnlyOld    int

@@ -41,7 +41,7 @@ type leads struct{ Path, Label string }
 // warning is a condition with the page to settle it.
 type warning struct {
 	condition.Condition
-	On leads // zero where a command alone settles it
+	On leads // zero if only a command settles it
 }
 
 // stage is a bar of the funnel.
@@ -225,7 +225,7 @@ func (v *visit) waiting(c *office.Count) (out []leads) {
 	if plans == 1 {
 		verb = "waits"
 	}
-	for _, t := range c.Totals { // those that left come first
+	for _, t := range c.Totals { // removed ones come first
 		path := actsPath(standing.You) + "&class=" + string(t.Class)
 		if t.Step != "" {
 			path += "&step=" + string(t.Step)

@@ -21,31 +21,31 @@ type Config struct {
 	Ledger      *state.Ledger
 	Lists       *office.Lists                                           // its names stay in memory, so it outlives this Config
 	Connections []string                                                // by name, in the order of the configuration
-	Expected    func() condition.Expected                               // what the configuration expects to be the case
-	Letters     *office.Letters                                         // to payers; nil where payersync writes none
-	Mandates    *office.Mandates                                        // acts on mandates; nil where nothing can be sent
+	Expected    func() condition.Expected                               // the state expected by the configuration
+	Letters     *office.Letters                                         // to payers; nil if payersync writes none
+	Mandates    *office.Mandates                                        // acts on mandates; nil if nothing can be sent
 	Explain     func(context.Context, string) (office.Explainer, error) // how a connection's payers are explained; nil for not at all
-	Deliveries  *office.Deliveries                                      // what is done about webhooks
+	Deliveries  *office.Deliveries                                      // acts on webhooks
 	Attention   *office.Attention                                       // acts on findings about payers; nil if nobody can
 	Matches     *office.Matches                                         // decides on existing customers; nil if nobody can
-	Moves       *office.Moves                                           // moves the books of a connection to another; nil where nobody can
+	Moves       *office.Moves                                           // moves a connection to another; nil if nobody can
 	Nudge       func()                                                  // told when a delivery waits to be read; must not block; nil for nobody
 	Jobs        func(context.Context) ([]Job, error)                    // of payersync serve; nil for none
-	Settings    func() []Setting                                        // what is configured, in groups; nil for nothing
-	Hosts       []string                                                // names that these pages answer to, besides this machine's
+	Settings    func() []Setting                                        // the settings, in groups; may be nil
+	Hosts       []string                                                // further host names, besides this machine's
 	Secure      bool                                                    // they are reached over TLS alone
-	Valid       time.Duration                                           // for how long a signing link works after it was given; 0 where nobody knows
-	Standings   *office.Standings                                       // whose count stays in memory, so it outlives this Config
-	Fetcher     *office.Fetcher                                         // of lost links; what it is at outlives this Config
-	Report      func(Event)                                             // is told of every request that ended in an error; nil for nobody
+	Valid       time.Duration                                           // how long a signing link works; 0 if unknown
+	Standings   *office.Standings                                       // its count stays in memory, so it outlives this Config
+	Fetcher     *office.Fetcher                                         // of lost links; its work outlives this Config
+	Report      func(Event)                                             // receives every failed request; may be nil
 	Starter     *office.Starter                                         // starts requested runs; nil if nobody may
 	Rate        float64                                                 // the billing service's requests per second; 0 if unknown
-	Mappings    *office.Mappings                                        // of the connections; nil where none can be looked at
+	Mappings    *office.Mappings                                        // of the connections; nil if none is readable
 	Approvers   Role                                                    // the least role that approves and rejects plans; "" for Operator
-	FourEyes    bool                                                    // who saved a mapping version does not approve its plans
-	Guides      []Guide                                                 // that the Help menu shows, in this order
+	FourEyes    bool                                                    // the author of a mapping version may not approve its plans
+	Guides      []Guide                                                 // in the Help menu, in this order
 	Door        *Door                                                   // counts wrong passwords; its counters are in memory, too, so it outlives this Config; nil for one of the ledger
-	Provider    *Provider                                               // that lets people in by OpenID Connect; nil for none
+	Provider    *Provider                                               // for signing in by OpenID Connect; nil for none
 	Network     func(*http.Request) string                              // the network of a request, for counting wrong passwords; nil for the sending address
 }
 
@@ -63,7 +63,7 @@ type Pages struct {
 	logins  *scs.SessionManager
 	handler http.Handler
 
-	served    map[string]bool // the addresses without a part that varies
+	served    map[string]bool // the addresses without a variable part
 	exporting *sync.Mutex     // one large file is made at a time
 	limited   bool            // they show some connections alone; see limits.go
 

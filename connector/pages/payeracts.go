@@ -48,8 +48,8 @@ type deed struct {
 	act     connector.Act // the way out that it is; "" for none
 	name    string
 	label   string // of the button
-	title   string // of the page that asks
-	becomes string // what will become of it
+	title   string // of the asking page
+	becomes string // the effect
 	danger  bool   // it cannot be undone: it takes a fresh sign-in
 	sends   bool   // it needs the billing service
 
@@ -86,7 +86,7 @@ func nextDeed(s shownPayer) string {
 // offer is a button of a deed.
 type offer struct {
 	Label, At       string
-	Asks            bool // it leads to a page that asks
+	Asks            bool // it leads to an asking page
 	Primary, Danger bool
 
 	Act    connector.Act    // that it performs; "" for none

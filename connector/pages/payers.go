@@ -37,7 +37,7 @@ type payerRow struct {
 	Path, Number, Name, Email, Connection string
 	ID                                    string // with the connection, for a tick
 	Mandate                               chip
-	Days                                  int  // that the mandate has its status
+	Days                                  int  // since the mandate has its status
 	HasDays                               bool // it has a mandate
 	Needs                                 string
 }
@@ -100,7 +100,7 @@ var narrows = []string{"connection", "mandate", "service", "person", "days"}
 
 // Filter values in addition to the ledger's own.
 const (
-	anything = "any"  // whatever a person is needed for
+	anything = "any"  // any finding
 	nowhere  = "none" // no payer
 )
 
@@ -350,7 +350,7 @@ func idOf(segment string) string { return strings.TrimPrefix(segment, "~") }
 // searchPayers stores a search with the login, and redirects to its results among the listed payers.
 func (v *visit) searchPayers() error {
 	text, to := v.filled("text"), url.Values{}
-	for _, name := range append([]string{"by"}, narrows...) { // a search is among those that are shown
+	for _, name := range append([]string{"by"}, narrows...) { // a search is within the shown ones
 		if value := v.filled(name); value != "" {
 			to.Set(name, value)
 		}
@@ -420,7 +420,7 @@ type event struct {
 	What string
 	Why  string
 
-	Fields []fieldRow // of a change of a customer that exists, before and after
+	Fields []fieldRow // of a change of an existing customer, before and after
 	Erased string     // why they are not shown; "" while they are kept
 }
 
@@ -433,8 +433,8 @@ type shownPayer struct {
 	Matter     office.Matter
 	Facts      state.Standing
 	Asking     state.AskingDecision // a person's, whether it is asked for a mandate
-	Since      time.Time            // where it stands
-	Stop       *state.LetterStop    // what stops letters to it
+	Since      time.Time            // its state
+	Stop       *state.LetterStop    // the stop of letters to it
 	Stopped    string               // why, in words
 	Letters    letterCount
 	Next       string // when its next letter comes, or why none does; "" where nobody writes
@@ -443,19 +443,19 @@ type shownPayer struct {
 	Events     []event
 	Sides      []side
 	Changed    bool // others changed the customer
-	Raw        bool // whoever looks may see the record, and rules
+	Raw        bool // the user may see the record, and rules
 	Admin      bool // and the record as it was read
 	Offers     []offer
-	Tellings   []telling // what is the matter, each with the buttons of its ways out
-	Noted      []noted   // what was said, and no run has carried out yet
+	Tellings   []telling // the findings, each with the buttons of its ways out
+	Noted      []noted   // decisions not yet executed by a run
 	UndoOffers []offer
 	alike      []string // its matches, if one may be linked
-	Link       string   // only for who asked to see it
+	Link       string   // only on request
 	Lost       bool     // the link was asked for, and is not here
 	Waits      bool     // for a signature
 	Cancelled  bool
 	Live       bool  // its mandate can be cancelled
-	Undo       int64 // the update that can be put back; 0 for none
+	Undo       int64 // the update that can be undone; 0 for none
 	WhyNot     error
 }
 

@@ -11,7 +11,7 @@ import (
 // listedPart shows the outcome of a plan's changes no longer waiting to be sent by it.
 type listedPart struct {
 	Count int
-	Words string // how many came to which outcome
+	Words string // the numbers by outcome
 	Rows  []listedRow
 	More  string // leads to the next page; "" on the last one
 	First string // leads to the first page; "" on it
@@ -25,8 +25,8 @@ type listedRow struct {
 	Who    payerName
 	Does   string
 	Ended  chip
-	Later  int64 // the later plan that lists it by now; 0 for none
-	Run    int64 // that touched it last
+	Later  int64 // a later plan with it; 0 for none
+	Run    int64 // the last run with it
 	Why    string
 	Fields []fieldRow
 	Made   bool   // it makes a customer or asks for a link: nothing was there before

@@ -50,7 +50,7 @@ type planPage struct {
 	Stale    bool
 	NotAsked []office.NotAsked
 
-	MayJudge bool // whoever looks may approve and reject
+	MayJudge bool // the user may approve and reject
 	MayRun   bool
 }
 
@@ -82,7 +82,7 @@ type plannedRow struct {
 	Does   string
 	Fields []fieldRow
 	Notes  []string
-	Said   chip // what was said of it; zero for nothing
+	Said   chip // the decision on it; zero for none
 	New    bool
 }
 

@@ -30,13 +30,13 @@ type Provider struct {
 	Issuer    string
 	ID        string // of these pages at the provider
 	Secret    connector.Secret
-	Address   string            // of these pages, where browsers reach them, without a path
+	Address   string            // of these pages for browsers, without a path
 	Name      string            // what the button calls it; "" for its host
 	Scopes    []string          // beside openid
-	NameClaim string            // under which somebody acts
-	RoleClaim string            // that says the role; with dots between for one within another
+	NameClaim string            // the user's name
+	RoleClaim string            // the claim of the role; with dots for a nested one
 	Roles     map[Role][]string // its values for each role
-	HTTP      *http.Client      // that takes answers of a sensible size, and follows no redirects
+	HTTP      *http.Client      // with a limit on answers, and without redirects
 
 	mu    sync.Mutex
 	found *oidc.Provider
@@ -180,7 +180,7 @@ func (p *Pages) useProvider(w http.ResponseWriter, r *http.Request) {
 	f, err := p.returned(r)
 	var user User
 	if err == nil {
-		http.SetCookie(w, p.flowCookie("", -1)) // it was used, whatever comes of it
+		http.SetCookie(w, p.flowCookie("", -1)) // it is used up in any case
 		user, err = p.cfg.Provider.arrived(r.Context(), r.FormValue("code"), f)
 	}
 	if errors.Is(err, errNoRole) {

@@ -121,7 +121,7 @@ type shown struct {
 	Nav     []entry
 	User    *User  // nil for nobody
 	Only    string // the connections that the person sees alone; "" for all
-	Note    string // what the last act did
+	Note    string // the result of the last act
 	Content any
 }
 

@@ -15,7 +15,7 @@ type reportRow struct {
 	Path  string // of the payer's page
 	Class chip
 	Held  chip   // its mandate
-	Next  string // what is to be done, on these pages
+	Next  string // the next step on these pages
 }
 
 // totalRow is a line of the totals.
@@ -58,7 +58,7 @@ func (v *visit) report() error {
 		Class            standing.Class
 		Step             standing.Step
 		Stage            office.Stage
-		Title            string // of what is listed
+		Title            string // of the list
 		Listed           int
 		NotAsked         []office.NotAsked
 		Rows             []reportRow

@@ -16,7 +16,7 @@ import (
 // route is an address, with its least role and its handler.
 type route struct {
 	pattern string // as a ServeMux takes it, with the method
-	role    Role   // the least that it takes
+	role    Role   // the lowest allowed role
 	reach   reach  // its treatment of limited users
 	answer  func(*visit) error
 }
@@ -155,7 +155,7 @@ func (p *Pages) guarded(next http.Handler) http.Handler {
 		if err == nil {
 			return
 		}
-		if answer.begun { // what is missing at the end must not look whole
+		if answer.begun { // a truncated answer must not look complete
 			p.cfg.Report(Event{Route: r.Pattern, Status: http.StatusInternalServerError, Err: err})
 			panic(http.ErrAbortHandler)
 		}
@@ -232,7 +232,7 @@ type problem struct {
 	Path     string // where that is done; "" for the overview
 	err      error  // why, for the log
 	need     Role   // the required role, if the role is the reason
-	limits   bool   // the limits of who asks are the matter
+	limits   bool   // the user's limits are the reason
 }
 
 // at returns the problem with the address to continue at.
@@ -292,7 +292,7 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, v *visit, err err
 		}
 	}
 	p.cfg.Report(Event{Route: r.Pattern, User: user, Status: is.Status, Err: is.err})
-	if is == signInNow { // which is done there and then
+	if is == signInNow { // done immediately
 		p.showSignIn(w, r, is.Status, signInForm{Sentence: is.Sentence})
 		return
 	}

@@ -31,9 +31,9 @@ func (v *visit) runs() error {
 	}
 	return v.show("runs", "Runs", struct {
 		Rows        []state.RunDetail
-		Wrong       []state.RunDetail // whose counts do not add up
+		Wrong       []state.RunDetail // with counts that do not add up
 		Strip       *runStrip
-		Connections []string // of which the person may start a run
+		Connections []string // those the person may start
 		Pager       pager
 	}{rows, wrongOf(rows), strip, v.startable(), v.page(next)})
 }
@@ -62,7 +62,7 @@ const stripRuns = 30
 type runStrip struct {
 	Width int
 	Bars  []stripBar
-	Words string // what it shows
+	Words string // its text
 }
 
 // stripBar is a run in the strip: the better it ended, the higher it is.
@@ -87,7 +87,7 @@ func stripOf(rows []state.RunDetail) *runStrip {
 		n[c.Word]++
 		s.Bars = append(s.Bars, stripBar{20 * (len(rows) - 1 - i), 32 - height, height, c.Kind, fmt.Sprintf("Run %d: %s", r.RunID, c.Word)})
 	}
-	for _, r := range rows { // in the order in which they are met
+	for _, r := range rows { // in the order of appearance
 		if word := outcome(r.RunRow).Word; n[word] > 0 {
 			if s.Words != "" {
 				s.Words += ", "

@@ -13,7 +13,7 @@ import (
 type side struct {
 	Label, Ours, Theirs string
 	Differs             bool
-	Mark                string // what a person or others have said of it
+	Mark                string // a person's or others' decision on it
 }
 
 // sides compares the mapped record with the customer at the billing service, as visible to the visitor.
@@ -30,7 +30,7 @@ func (v *visit) sides(p office.Payer) (out []side, changed bool) {
 			ours[d.Path] = d.To
 		}
 	}
-	sent := map[string]string{} // of what the service holds otherwise
+	sent := map[string]string{} // the sent values that differ in the service
 	for _, h := range p.Holds() {
 		if theirs[h.Path] = h.Value; h.Otherwise {
 			sent[h.Path] = h.Sent

@@ -47,9 +47,9 @@ func (v *visit) todo() error {
 	content := struct {
 		Rows    []todoRow
 		Total   int
-		Yours   int // records on which the reader must act, as the report counts them
+		Yours   int // records for the reader to act on, as in the report
 		YoursAt string
-		Else    bool // something else waits, of which the overview tells
+		Else    bool // the overview lists other tasks
 		Later   int  // put off
 		At      time.Time
 	}{At: v.pages.now(), Yours: c.Number(office.Which{Who: standing.You}), YoursAt: actsPath(standing.You), Else: len(found)+len(c.Plans) > 0}
@@ -77,7 +77,7 @@ type toldRow struct {
 	Detail string
 	Since  string
 	Later  *state.PutOff // nil for not
-	Pairs  []pair        // of a record that may be a payer under a new number
+	Pairs  []pair        // of a record, perhaps a payer under a new number
 }
 
 // acts are the actions possible here on the ticked records.
@@ -148,15 +148,15 @@ func (v *visit) told() error {
 		Sentence string
 		Cure     string
 		Who      string
-		All      int // those that were put off, too
-		Count    int // that are told now, or were put off
+		All      int // with those put off
+		Count    int // shown now, or put off
 		PutOff   int
-		Later    bool // those that were put off are shown
+		Later    bool // those put off are shown
 		Toggle   string
 		Oldest   time.Time
 		Acts     acts
 		Others   []onItsPage
-		Paired   int // payers that may be there under a new number, and are told with their new records
+		Paired   int // payers possibly there under a new number, shown with their new records
 		On       leads
 		May      bool
 		Rows     []toldRow

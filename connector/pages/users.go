@@ -208,7 +208,7 @@ func (v *visit) typed(page, title string, err error) error {
 	}
 	v.pages.cfg.Report(Event{Route: v.Pattern, User: v.User.Name, Status: is.Status})
 	status := is.Status
-	if status == http.StatusUnauthorized { // who types it is signed in
+	if status == http.StatusUnauthorized { // the person is signed in
 		status = http.StatusUnprocessableEntity
 	}
 	sentence := is.Sentence + " " + is.Next

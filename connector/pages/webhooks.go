@@ -92,7 +92,7 @@ func (v *visit) webhooks() error {
 		Refused      []office.Refused
 		Days         int
 		MayTest      bool
-		Changed      bool // in the billing service, and nobody said yet that it is known
+		Changed      bool // in the billing service, not acknowledged yet
 		Shown        []state.Subscription
 		MayLeave     bool
 		MaySubscribe bool
@@ -169,10 +169,10 @@ type shownDelivery struct {
 	state.StoredDelivery
 	Members []billing.EventMember
 	Erased  bool
-	Body    string // only for who asked to see it
+	Body    string // only on request
 	Waits   bool   // for a person
-	MayRead bool   // whoever looks may have it read again
-	MaySee  bool   // and see what came
+	MayRead bool   // the user may have it parsed again
+	MaySee  bool   // and see the content
 }
 
 func (v *visit) delivery() error { return v.showDelivery("") }

@@ -65,7 +65,7 @@ const (
 	sentBefore
 	sentOver
 
-	ofMandate // what follows is of the mandate's lane
+	ofMandate // the mandate's lane follows
 )
 
 // The statements of the mandate's lane.

@@ -93,7 +93,7 @@ type Record struct {
 	Standing Standing
 	Reason   connector.Reason // why it is unfit
 	Key      string           // the key the mapping gives it, as name=value; "" when that is not known
-	Hash     string           // of the rendered customer, what is wanted
+	Hash     string           // of the rendered (wanted) customer
 	Mandate  bool             // the mapping wants a mandate for it
 	Anew     bool             // a person has left it out, and the mapping makes something else of it by now; it stays left out
 }
@@ -104,7 +104,7 @@ type Rival uint8
 // The rivals, the weaker first.
 const (
 	NoRival     Rival = iota
-	RivalLink         // another payer is linked under this key to a customer that is not known to be Missing, whether or not it carries the key now
+	RivalLink         // another payer is linked under this key to a customer not known to be Missing, with or without the key now
 	RivalRecord       // another record, included or unfit, has the same key
 )
 
@@ -121,7 +121,7 @@ type Link struct {
 	// ticket of the answer.
 	Answered   string
 	AnsweredAt int64
-	SentAt     int64 // when that update left
+	SentAt     int64 // the time that update left
 }
 
 // Shows says what a read showed of a customer.
@@ -132,9 +132,9 @@ const (
 	Unseen   Shows = iota // there was no read yet
 	NotYet                // not found, or without its key, but so new that the read may lag; only before any read has shown it
 	Missing               // the customer does not exist
-	Ours                  // it carries Key; or, of a Holder by a person's word, nothing under that name yet
+	Ours                  // it has Key; or, for a Holder chosen by a person, nothing under that name yet
 	OtherKey              // it carries another value under the name of Key
-	NoKey                 // it carries nothing under that name
+	NoKey                 // it has nothing under that name
 )
 
 // String says what a read showed, as what is said of the customer.
@@ -211,15 +211,15 @@ type Attempt struct {
 	Over     int64            // ticket at which its time was over: it can no longer arrive, and every later read shows its effect; 0 before that
 	Action   connector.Action // create, update or link
 	Customer string           // that it goes to; "" for a create
-	Hash     string           // of the rendered customer that its bytes carry
-	Answered int64            // of the answer to an update that succeeded; 0 for none. It is kept, because reads may lag behind it
-	Rest     bool             // not to be sent again before its time is over: sent often enough, refused since, or to a service that does not remember bytes
+	Hash     string           // of the rendered customer in its bytes
+	Answered int64            // of the successful answer to an update; 0 for none. It is kept, because reads may lag behind it
+	Rest     bool             // not to be repeated before its time is over: sent often enough, refused since, or to a service without a memory of bytes
 }
 
 // Refusal is a definite answer without success: the service refused, or returned another record's customer.
 type Refusal struct {
 	Reason connector.Reason // rejected or answer_mismatch; "" for none
-	Hash   string           // of what was sent
+	Hash   string           // of the sent customer
 	Seq    int64            // of the answer
 }
 
@@ -227,7 +227,7 @@ type Refusal struct {
 type Intent struct {
 	Action   connector.Action // create, adopt or update
 	Customer string           // that is adopted or updated; "" for a create
-	Hash     string           // of what is wanted
+	Hash     string           // of the wanted customer
 	Unlinks  bool             // the update takes the key off the customer, and lets it go
 }
 
@@ -235,16 +235,16 @@ type Intent struct {
 // mandates, and what was asked for.
 type Mandate struct {
 	Status connector.MandateStatus // "" when none was ever seen
-	Seq    int64                   // of the read or answer that first showed the status
+	Seq    int64                   // of the first read or answer with the status
 	Link   bool                    // its signing link is kept
 
 	// Again says whether a repeated request for a waiting mandate returns the same mandate's link.
 	Again Again
 
 	Asked    int64 // of the newest request for a link
-	Refused  int64 // of the answer that refused one, with no other answer since; 0 for none
+	Refused  int64 // of the refusal, with no other answer since; 0 for none
 	Rest     bool  // a request left without an answer, and its pause is not over (NextTry); no run asks before
-	Approved bool  // a plan that passed the guards, or was approved, asks for it
+	Approved bool  // a plan within the guards, or approved, requests it
 }
 
 // Again is the effect of a repeated request for a mandate that waits for its signature.
@@ -260,11 +260,11 @@ const (
 // Words are the tickets of a person's decisions on a payer; 0 for never.
 type Words struct {
 	Create int64 // make the customer although others look like it
-	Adopt  int64 // Holder is the record's customer, whatever speaks against it
-	Retry  int64 // what was refused or given up may be tried again
-	Ask    int64 // ask for a mandate, whatever became of the one before
+	Adopt  int64 // Holder is the record's customer, despite all differences
+	Retry  int64 // refused or exhausted requests may be tried again
+	Ask    int64 // request a mandate, whatever became of the one before
 	Unlink int64 // the linked customer is not the record's
-	LetBe  int64 // nothing is to be done about the mandate as it is; it lapses when that, its status or the last request for its link is another
+	LetBe  int64 // leave the mandate as it is; the decision lapses when the mandate, its status or its last link request changes
 	Leave  int64 // the record has left, and its customer with this very mandate may stay; it lapses when the record returns
 }
 
@@ -273,7 +273,7 @@ type Words struct {
 // by its time.
 type Doubt struct {
 	Since int64 // ticket of this note; lower tickets are from before; 0 for never
-	Over  int64 // ticket at which the time of everything sent before was over; 0 while it is not
+	Over  int64 // ticket at which the time of all earlier requests was over; 0 before that
 }
 
 // Wanted reports whether the payer's record lays claim to Key, fit to be sent or not.

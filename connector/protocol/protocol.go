@@ -14,14 +14,14 @@ type Do string
 const (
 	Nothing      Do = "nothing"
 	Wait         Do = "wait"      // for time, for an answer, or for a plan to be approved
-	Later        Do = "later"     // look again when the time of something is over; in step for all that can be known before
-	ReadList     Do = "read list" // until the index is believed; a search for the one customer may do where it is believed
+	Later        Do = "later"     // decide again at a known time; in step until then, as far as known
+	ReadList     Do = "read list" // until the index is trusted; a search for the one customer may do if it is
 	ReadCustomer Do = "read"      // the customer
 	Tell         Do = "person"    // has to decide; nothing is sent
 	Create       Do = "create"    // freeze the bytes, then send them
 	Replay       Do = "replay"    // the frozen bytes
-	Adopt        Do = "adopt"     // link the customer that was read
-	Update       Do = "update"    // merge into what was read, freeze, send
+	Adopt        Do = "adopt"     // link the customer just read
+	Update       Do = "update"    // merge into the read customer, freeze, send
 	AskLink      Do = "ask"       // for a signing link
 	Unlink       Do = "unlink"    // remove the key from the customer, restore its values, and unlink it when a read confirms that
 	Approval     Do = "approval"  // wait for the plan to be approved
@@ -38,10 +38,10 @@ func (d Do) Sends() bool {
 
 // Step is what is next for a payer.
 type Step struct {
-	Line     string // the line of the table that it comes from
+	Line     string // the table's line it comes from
 	Do       Do
 	Reason   connector.Reason // what a person is told; "" for nothing
-	Customer string           // that is read, adopted, updated or asked for
+	Customer string           // the customer to read, link, update or search
 	Attempt  int64            // ticket of the attempt to replay
 }
 
@@ -58,7 +58,7 @@ type line struct {
 type needs uint8
 
 const (
-	approval needs = 1 << iota // a plan that lets it go
+	approval needs = 1 << iota // an approved plan
 	list                       // a list, or a search, of this run
 	look                       // a read of the customer, for this decision
 )

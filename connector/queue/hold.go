@@ -49,7 +49,7 @@ func (g *going) holds() error {
 type standing struct {
 	mine  bool          // this node has taken it just now
 	held  bool          // some node has it under way
-	over  bool          // it has ended, and what became of it is told
+	over  bool          // it has ended, and its outcome is reported
 	again time.Duration // until it goes on
 }
 

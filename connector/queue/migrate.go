@@ -53,7 +53,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) (err error) {
 	if err != nil {
 		return fmt.Errorf("migrate the queue: %w", err)
 	}
-	defer func() { err = errors.Join(err, turn.Close(context.WithoutCancel(ctx))) }() // which gives the lock back
+	defer func() { err = errors.Join(err, turn.Close(context.WithoutCancel(ctx))) }() // it releases the lock
 	if _, err := turn.Exec(ctx, "SELECT pg_advisory_lock($1)", migrateLock); err != nil {
 		return fmt.Errorf("migrate the queue: another node is at it and comes to no end: %w. Where commits wait for a standby, see that it is there and follows the primary", err)
 	}

@@ -18,9 +18,9 @@ import (
 var nodesTable string
 
 const (
-	seenEvery  = 10 * time.Second // how often a node says that it is there
+	seenEvery  = 10 * time.Second // the time between signs of life of a node
 	goneAfter  = connector.NodeLostAfter
-	seenWithin = 5 * time.Second // how long that may take
+	seenWithin = 5 * time.Second // its limit
 	lostFor    = 24 * time.Hour  // how long people see a lost one
 )
 
@@ -28,9 +28,9 @@ const (
 type Presence struct {
 	Name, Version string
 	Addresses     []string // that it answers on
-	Accounts      int      // that are open on it
-	Unopened      []int64  // accounts that it could not open
-	Runs          int      // that it has under way
+	Accounts      int      // open accounts
+	Unopened      []int64  // accounts it could not open
+	Runs          int      // running ones
 	Pages         string   // http or https, as browsers reach its pages; "" for none
 }
 
@@ -41,9 +41,9 @@ type Node struct {
 	StartedAt, SeenAt time.Time
 	Silent            time.Duration // since then, by the database's clock
 	Stopping          bool
-	Leads             bool          // it starts the jobs whose time has come
+	Leads             bool          // it starts the due jobs
 	PagesKnown        bool          // one of an older release does not say how its pages are reached
-	ClockAhead        time.Duration // of the database's clock; below 0 for a clock that is behind
+	ClockAhead        time.Duration // relative to the database's clock; below 0 if behind
 }
 
 // ClockTolerance is by how much the clock of a node may differ from the database's before people are warned.
@@ -147,7 +147,7 @@ func (v *visible) gone(ctx context.Context) {
 type visible struct {
 	*Queue
 	began  time.Time
-	told   bool // the log was told that it does not succeed
+	told   bool // its failure was logged
 	steady int  // how often it has succeeded in a row
 }
 

@@ -70,25 +70,25 @@ type Config struct {
 	Due func(ctx context.Context) ([]int64, error)
 
 	Workers    Workers
-	Slice      time.Duration // how long a job keeps others that wait from their turn; default a minute, at most SliceTime
+	Slice      time.Duration // a job's share of time while others wait; default a minute, at most SliceTime
 	StopWithin time.Duration // how long jobs may go on when the queue is told to stop, before their context ends; default 20 s
 
 	// Now is the database's clock, used by all nodes and for the times in errors; nil for the node's own.
 	Now func() time.Time
 
-	Presence func() Presence // what the node says of itself; nil for one without a name
+	Presence func() Presence // the node's own entry; nil for one without a name
 
 	Report func(account int64, e worker.Event) // is told of every outcome, by several goroutines at once; nil for nobody
 	Log    func(text string)                   // receives the queue's failures, without the contents of its jobs; may be nil
 
-	pace pace // what tests hasten; zero for the product's
+	pace pace // shorter times for tests; zero for the product's
 }
 
 // Workers are how many jobs a node works on at once: none waits behind those of another kind.
 type Workers struct {
 	Hooks int // drains; default 16
-	Runs  int // what reads and sends; default 32
-	Care  int // sweeps and chores; default 4. Of those that go on behind others there may be careRoom times as many
+	Runs  int // jobs that read and send; default 32
+	Care  int // sweeps and other jobs; default 4. Continued ones may be careRoom times as many
 }
 
 // SliceTime is how long a drain may be at work, or a worker may stay with a job.
@@ -101,11 +101,11 @@ const (
 	tickEvery   = 10 * time.Second
 	tickTime    = time.Minute
 	rescueAfter = 6 * time.Minute  // longer than a slice: a job hanging that long on a living node begins anew
-	drainAgain  = 10 * time.Second // a drain that failed
+	drainAgain  = 10 * time.Second // after a failed drain
 	keep        = time.Hour        // of finished jobs: their results are stored elsewhere
 	stopWithin  = 20 * time.Second
 	deadAfter   = 90 * time.Second
-	attempts    = 5 // nodes that may be lost under a job before it waits for its next time; nothing else counts
+	attempts    = 5 // lost nodes of one job before it waits for its next time; nothing else counts
 )
 
 // pace is how often the database is asked, and the node's clock.
@@ -130,12 +130,12 @@ type Queue struct {
 	client *river.Client[pgx.Tx]
 	clock  riverClock
 	heard  atomic.Pointer[time.Time]       // when the database last answered; nil while it does not run
-	lease  atomic.Pointer[connector.Lease] // within which the others do not take the node for lost
+	lease  atomic.Pointer[connector.Lease] // the time within which others do not consider the node lost
 
-	places   map[string]chan struct{} // by queues of River: each holds one for each job that this node has under way
+	places   map[string]chan struct{} // by queues of River: a slot for each running job of this node
 	life     context.Context          // of those
 	underWay sync.WaitGroup           // and they
-	holds    atomic.Int64             // that this node ever had
+	holds    atomic.Int64             // of this node so far
 }
 
 // New returns a queue not running yet. It can set schedules and receive nudges, even in a process without Run. Call
@@ -226,7 +226,7 @@ func (q *Queue) river() *river.Config {
 // only when it looks for jobs of lost nodes: a fast node would take jobs in progress for lost.
 type riverClock struct {
 	node   func() time.Time
-	behind time.Duration // the node's, below 0 for one that is fast
+	behind time.Duration // of the node; below 0 if fast
 }
 
 // Now returns the time. Spans between two are true though the node's clock is set.
@@ -260,7 +260,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(q.cfg.StopWithin, end) })()
 	q.lease.Store(connector.NewLease(q.cfg.pace.gone, connector.OfThisMachine()))
 	v := &visible{Queue: q, began: time.Now()}
-	v.seen(ctx) // before there are jobs: they are under the lease of a node that is known
+	v.seen(ctx) // before any job: jobs need the lease of a known node
 	if err := q.client.Start(ctx); err != nil {
 		v.gone(ctx)
 		if ctx.Err() != nil {

@@ -30,14 +30,14 @@ type Schedule struct {
 	// OnTime skips a time missed because no node was running. Any other job catches up once for all missed times.
 	OnTime bool
 
-	Care bool // it does not wait behind what reads and sends, nor they behind it
+	Care bool // it and reading or sending jobs do not wait for each other
 }
 
 const (
-	missedAfter = time.Minute      // a time that is so long over was missed
+	missedAfter = time.Minute      // later than that, a time was missed
 	maxDelay    = 10 * time.Second // spreads the jobs of many accounts
 	atOnce      = 100              // schedules in one transaction
-	unreadable  = time.Hour        // how long a schedule rests that this node cannot read
+	unreadable  = time.Hour        // the pause of a schedule unreadable for this node
 )
 
 // Every replaces the schedules of an account. An unchanged schedule keeps its next time. A removed job finishes if in

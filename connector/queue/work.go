@@ -182,7 +182,7 @@ func begunAt(row *rivertype.JobRow) time.Time {
 	var kept struct {
 		Begun time.Time `json:"begun"`
 	}
-	_ = json.Unmarshal(row.Metadata, &kept) // what cannot be read has not begun
+	_ = json.Unmarshal(row.Metadata, &kept) // unreadable ones have not begun
 	return kept.Begun
 }
 

@@ -14,7 +14,7 @@ const looked = 10
 // Evidence shows whether an account of the billing service is the ledger's: the same customers under the same
 // ids, with our keys.
 type Evidence struct {
-	Looked   int    // linked customers that were looked for
+	Looked   int    // linked customers to find
 	Customer string // the id of one that is there with the key of its payer; "" for none
 	Stranger string // the id of one that is there with another key; "" for none
 }

@@ -12,7 +12,7 @@ import (
 // KeepRead keeps what a read showed of a payer's customer otherwise than was sent, once an update has made sent
 // what counts as applied.
 func KeepRead(tx *state.Tx, p state.Payer, sent connector.Customer, c connector.RemoteCustomer) error {
-	p.ReadDigest = "" // it goes with what was applied before
+	p.ReadDigest = "" // it belongs to the values applied before
 	return tx.SetRead(p, differences(&sent, c))
 }
 

@@ -28,7 +28,7 @@ type DrainResult struct {
 	Parked     int `json:"parked"`
 	Ignored    int `json:"ignored"`
 	Postponed  int `json:"postponed"` // the service gave no answer; they stay in the inbox
-	Moved      int `json:"moved"`     // mandates whose status changed
+	Moved      int `json:"moved"`     // mandates with a changed status
 }
 
 // Drain reflects every due delivery: one GET for each customer, for any number of deliveries. It stops at the first

@@ -38,7 +38,7 @@ func OfCustomer(c connector.RemoteCustomer, ticket int64, cause connector.Cause,
 
 // Seen is what an observation changed.
 type Seen struct {
-	Stale   bool // a read that started later was applied before, or may have been; nothing was written
+	Stale   bool // a later read was, or may have been, applied already; nothing was written
 	Ours    bool // the customer is linked to a payer
 	Moved   bool // a mandate's status changed
 	Drifted bool // something of ours was changed in the billing service
@@ -163,7 +163,7 @@ func observeLink(tx *state.Tx, p state.Payer, o Observation) error {
 		}
 	}
 	switch {
-	case p.Unlink.At != 0 && carried != p.Key: // a person said that it is not the payer's
+	case p.Unlink.At != 0 && carried != p.Key: // a person unlinked it
 		return nil
 	case carried == p.Key:
 		return confirmLink(tx, p, o.Cause)
@@ -222,7 +222,7 @@ func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 	if err := tx.TakeBack(p); err != nil || !may.Open {
 		return err
 	}
-	return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown, "") // what was told in its place is over
+	return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown, "") // the finding in its place is over
 }
 
 // observeHeld notes our values on a customer: those applied last, those of another update with an unknown time of
@@ -368,7 +368,7 @@ func holds(ours *connector.Customer, c connector.RemoteCustomer) bool {
 			return false
 		}
 	}
-	return ours.Name == "" || connector.SameForm(ours.Name, c.Name) // blank: adopted by a mapping that does not own it
+	return ours.Name == "" || connector.SameForm(ours.Name, c.Name) // blank: linked by a mapping without a rule for it
 }
 
 // flagged reports whether the contacts have our flags. It matches contacts by e-mail address. A flag not shown counts

@@ -24,8 +24,8 @@ import (
 // this is reported, and the list proves nothing.
 
 const (
-	maxPasses   = 6 // list passes that Believe makes before it gives up
-	maxFailures = 5 // customers in a row that may fail to be read before the service counts as down
+	maxPasses   = 6 // list passes of Believe before it gives up
+	maxFailures = 5 // failed reads in a row before the service counts as down
 	enough      = 3 // the number of existing customers unlisted, or listed without their data, that disproves a list
 )
 
@@ -51,11 +51,11 @@ func (e *QuarantineError) Error() string {
 
 // ShortListError means a complete list lacks customers known before, so it proves nothing.
 type ShortListError struct {
-	Listed  int  // customers that it shows
+	Listed  int  // listed customers
 	Lacking int  // the missing customers: linked ones when Limit is passed, otherwise existing ones
 	Linked  int  // linked customers
 	Limit   int  // how many of them may be missing; 0 if another limit was passed
-	Exist   bool // some that it lacks were read by themselves, so the list is wrong and not the customers gone
+	Exist   bool // some missing ones were read individually, so the list is wrong and the customers exist
 }
 
 // Standstill reports whether a person has to look: it lacks more than the guards
@@ -130,9 +130,9 @@ func (r *Reconciler) Prove(ctx context.Context, since time.Time) error {
 
 // found is what a closer look at a pass brought to light.
 type found struct {
-	missing int      // linked customers that do not exist any more
-	exist   int      // customers that exist although the list lacks them; counted up to enough
-	unread  []string // customers listed without externalData that nobody has read since
+	missing int      // deleted linked customers
+	exist   int      // existing customers missing from the list; counted up to enough
+	unread  []string // customers listed without externalData and not read since
 }
 
 // examine reads the customers missing from a complete pass. It also reads those of ours, or with a key, listed without
@@ -164,7 +164,7 @@ func (r *Reconciler) lookForLacking(ctx context.Context, pass PassResult, f *fou
 	}
 	look := r.looker(pass)
 	for i, c := range lacking {
-		if i >= ours && f.exist >= enough { // the list is known for what it is; ours are looked for all the same
+		if i >= ours && f.exist >= enough { // the list is disproved; ours are still searched
 			break
 		}
 		switch read, _, err := look.at(ctx, c.BillingID); {
@@ -273,7 +273,7 @@ type reading int
 const (
 	unknown reading = iota // it could not be read
 	gone                   // it does not exist
-	exists                 // it exists, or was made so recently that it may not be readable yet
+	exists                 // it exists, or is too new to be readable
 )
 
 // at reads one customer and observes it. It returns the customer's externalData

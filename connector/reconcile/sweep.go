@@ -39,12 +39,12 @@ type Reconciler struct {
 // PassResult is what a list pass found.
 type PassResult struct {
 	Customers int
-	Repaired  int // mandates whose status a webhook should have told before
-	Drifted   int // customers of ours that somebody changed in the billing service
-	Doubled   int // payers whose key several customers carry
+	Repaired  int // mandates with a status missed by webhooks
+	Drifted   int // customers of ours changed by others in the billing service
+	Doubled   int // payers with a key on several customers
 
 	list   *state.Listing
-	pairs  bool  // some customer was listed with externalData, so that the list does show it
+	pairs  bool  // some customer was listed with externalData, so the list shows it
 	unread error // customers of ours listed with unexpected values that could not be read
 }
 
@@ -127,11 +127,11 @@ func count(b bool) int {
 // SweepResult is what a sweep found.
 type SweepResult struct {
 	Customers int `json:"customers"` // listed by the service
-	Repaired  int `json:"repaired"`  // mandate statuses that no webhook had told
+	Repaired  int `json:"repaired"`  // mandate statuses missed by webhooks
 	Drifted   int `json:"drifted"`   // customers of ours changed by somebody in the service
-	Missing   int `json:"missing"`   // linked customers that no longer exist
-	Unlisted  int `json:"unlisted"`  // customers that exist and are not listed; counted up to a few
-	Doubled   int `json:"doubled"`   // payers whose key several customers carry
+	Missing   int `json:"missing"`   // deleted linked customers
+	Unlisted  int `json:"unlisted"`  // existing unlisted customers; counted up to a few
+	Doubled   int `json:"doubled"`   // payers with a key on several customers
 }
 
 // Sweep reads the whole list once, repairs what webhooks missed, and reports

@@ -87,7 +87,7 @@ type Request struct {
 	Path     string    `json:"path"` // as it was escaped on the wire, with /api
 	RawQuery string    `json:"rawQuery,omitempty"`
 	Body     []byte    `json:"body,omitempty"`
-	Status   int       `json:"status"` // what the service decided, also when the answer was lost; 0 while a request is lost or late
+	Status   int       `json:"status"` // the service's result, even of a lost answer; 0 while a request is lost or late
 	Fault    FaultKind `json:"fault,omitempty"`
 	At       time.Time `json:"at"`
 }
@@ -208,7 +208,7 @@ func (c *call) send(w http.ResponseWriter) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(c.body)))
 	w.WriteHeader(c.status)
 	if !c.cut {
-		_, _ = w.Write(c.body) // a client that has gone is no matter of ours
+		_, _ = w.Write(c.body) // a closed client does not matter
 		return
 	}
 	_, _ = w.Write(c.body[:len(c.body)/2])

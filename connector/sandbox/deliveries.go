@@ -239,7 +239,7 @@ func (s *Sandbox) send(ctx context.Context, d *Delivery) (status int, err error)
 		return 0, ctx.Err()
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxBody)) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxBody)) // so the connection can be reused
 	return resp.StatusCode, nil
 }
 

@@ -75,7 +75,7 @@ const letterPolicy = "sandbox allow-popups allow-popups-to-escape-sandbox; defau
 func showHTML(w http.ResponseWriter, l catcher.Letter) {
 	w.Header().Set("Content-Security-Policy", letterPolicy)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write([]byte(opensElsewhere(l.HTML))) // a browser that has gone is no matter of ours
+	_, _ = w.Write([]byte(opensElsewhere(l.HTML))) // a closed browser does not matter
 }
 
 // opensElsewhere makes the links of a letter open outside of its frame, because other pages refuse to be

@@ -286,7 +286,7 @@ func renderStatus(w http.ResponseWriter, status int, page string, data any) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(out.String())) // a browser that has gone is no matter of ours
+	_, _ = w.Write([]byte(out.String())) // a closed browser does not matter
 }
 
 func writeJSON(w http.ResponseWriter, v any) {

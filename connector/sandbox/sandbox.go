@@ -28,7 +28,7 @@ type Options struct {
 	TokenLife    time.Duration    // of access tokens; 0 is an hour
 	Latency      time.Duration    // of every API request, in real time; the effect comes first
 	Switches     Switches
-	Letters      *catcher.Catcher // the mail server whose letters the pages show; nil is none
+	Letters      *catcher.Catcher // the mail server of the letters on the pages; nil for none
 
 	Deliver        *http.Client    // sends webhooks; without one Deliver and Run refuse
 	Retries        []time.Duration // waits before a refused delivery is sent again; nil is 1, 5, 30 minutes, 2 and 6 hours
@@ -50,7 +50,7 @@ type Sandbox struct {
 	readers   readers
 	created   map[[sha256.Size]byte]creation
 	mandates  map[string]*Mandate // those of deleted customers too
-	renewed   map[string]*Mandate // by the later links of each, whose first is its id
+	renewed   map[string]*Mandate // by the later links of each; the first link is its id
 	auth      tokens
 	hooks     hooks
 	queue     []*Delivery

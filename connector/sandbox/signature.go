@@ -23,7 +23,7 @@ import (
 // Signature says how deliveries are signed; the interface shows no scheme.
 // Where words are listed the first one is the default.
 type Signature struct {
-	Scheme          string           `yaml:"scheme"`           // template | standard-webhooks (which fixes all below but Algorithm for ed25519, WithOlder and Secret)
+	Scheme          string           `yaml:"scheme"`           // template | standard-webhooks (fixes all below except Algorithm for ed25519, WithOlder and Secret)
 	Header          string           `yaml:"header"`           // carries the signature; "" is X-Signature
 	SignatureItem   string           `yaml:"signature_item"`   // makes the header a list such as t=…,v1=…: the name of signatures, for example v1; "" for no list
 	TimestampItem   string           `yaml:"timestamp_item"`   // the name of the time of sending in that list, for example t; "" leaves it out

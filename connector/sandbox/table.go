@@ -17,7 +17,7 @@ import (
 type Switch struct {
 	Name    string // as in the yaml tags, list.sort for Sort of List
 	Group   string
-	Allowed []string // the words or numbers it can hold, the default first; none where Form says
+	Allowed []string // the possible words or numbers, the default first; none if Form gives the type
 	Form    string   // its type if no words are listed
 	Default string   // of the profile standard
 	Means   string

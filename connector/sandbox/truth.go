@@ -20,7 +20,7 @@ var ErrStatus = errors.New("not possible in the mandate's status")
 type Customer struct {
 	ID           string            `json:"id"`
 	Name         string            `json:"name"`
-	ExternalData map[string]string `json:"externalData,omitempty"` // whatever shape it has in Raw
+	ExternalData map[string]string `json:"externalData,omitempty"` // in one form for all shapes in Raw
 	Raw          json.RawMessage   `json:"raw"`                    // as GET answers it
 	Mandates     []Mandate         `json:"mandates"`               // oldest first
 	CreatedAt    time.Time         `json:"createdAt"`

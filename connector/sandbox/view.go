@@ -19,7 +19,7 @@ type View struct {
 	Missing   float64       // chance of each customer to be left out of lists: the same ones for as long as the view lasts; 1 makes lists empty
 	LostPages float64       // chance of each page of a list to be left out whole, the same way; those behind it close up
 	NoKeys    bool          // lists show customers without externalData
-	ListLag   time.Duration // how long after it a change shows in lists; what changed before the lag was set shows at once
+	ListLag   time.Duration // the delay of changes in lists; changes before the lag was set show at once
 	ReadLag   time.Duration // the same for reads by id: a customer made since is not found, a deleted one still is
 }
 
@@ -27,7 +27,7 @@ type View struct {
 func (v View) Validate() error {
 	var errs []error
 	for _, share := range []float64{v.Missing, v.LostPages} {
-		if !(share >= 0 && share <= 1) { // nor what is no number
+		if !(share >= 0 && share <= 1) { // nor NaN
 			errs = append(errs, fmt.Errorf("sandbox view: the share left out is %v: use a number from 0 to 1", share))
 		}
 	}
@@ -62,7 +62,7 @@ func (s *Sandbox) View() View {
 // readers apply a View to the truth.
 type readers struct {
 	view         View
-	drawn        uint64 // views so far: each draws anew what it leaves out
+	drawn        uint64 // views so far: each draws its omissions anew
 	lists, reads replica
 	changes      int      // so far
 	undo         []change // those of late, the oldest first, while a replica lags
@@ -71,7 +71,7 @@ type readers struct {
 // replica is a copy that changes reach late. It never goes back.
 type replica struct {
 	lag  time.Duration
-	upTo int // the number of the last change before the lag was set, all of which it has
+	upTo int // the number of the last change before the lag was set; it has all up to that
 }
 
 func (r *replica) set(lag time.Duration, changes int) {

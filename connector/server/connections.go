@@ -19,7 +19,7 @@ const defaultConnections = 2048
 // while a verified delivery on it is being stored.
 type Connections struct {
 	Most    int            // open at a time; default 2,048
-	Proxies []netip.Prefix // whose connections are those of many clients: they give way last
+	Proxies []netip.Prefix // with connections of many clients: they are closed last
 }
 
 // sharedListener is a listener with Connections.
@@ -44,7 +44,7 @@ type holder struct {
 // held are the connections of one client.
 type held struct {
 	open    int
-	waiting list.List // of *sharedConn: those that may give way, the longest wait first
+	waiting list.List // of *sharedConn: closable ones, the longest wait first
 }
 
 // share makes ln the listener of srv, and follows the state of its connections.
@@ -115,7 +115,7 @@ func (l *sharedListener) makeRoom() bool {
 	full, first := l.open >= l.Most, l.firstToGo()
 	l.mu.Unlock()
 	if full && first != nil {
-		_ = first.Close() // what was sent on it is lost on purpose
+		_ = first.Close() // its data is lost on purpose
 	}
 	return !full || first != nil
 }
@@ -161,7 +161,7 @@ type sharedConn struct {
 	of       holder
 
 	// These are the listener's to lock.
-	place  *list.Element // among those that may give way; nil while it is kept
+	place  *list.Element // among the closable ones; nil while it is kept
 	closed bool
 }
 

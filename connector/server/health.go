@@ -27,14 +27,14 @@ type readiness struct {
 	Reason      string   `json:"reason,omitempty"` // why it is failing, in plain words
 	Degraded    []string `json:"degraded"`
 	SweepAge    *int64   `json:"sweep_age_seconds"`    // since the last complete reading of the service began; null for never
-	RunAge      *int64   `json:"run_age_seconds"`      // since the connection that waits longest finished a run; null when one never did
+	RunAge      *int64   `json:"run_age_seconds"`      // since the last run of the longest waiting connection; null if one never finished
 	DeliveryAge *int64   `json:"delivery_age_seconds"` // since the last delivery was accepted; null for never
 	Jobs        []Job    `json:"jobs"`
 }
 
 // Job holds the last and next time of a scheduled job.
 type Job struct {
-	Name    string    `json:"name"` // of what is done, and of no connection
+	Name    string    `json:"name"` // of the job, without a connection
 	EndedAt time.Time `json:"ended_at,omitzero"`
 	DoneAt  time.Time `json:"done_at,omitzero"` // when it last ended well
 	Outcome string    `json:"outcome"`          // of its last end; "" while it never ended
@@ -44,7 +44,7 @@ type Job struct {
 // The states in which no delivery is accepted.
 const (
 	failed   = "failing"
-	checking = "checking" // the ledger is still looked through after the start, and deliveries wait for that
+	checking = "checking" // the ledger is still checked after the start, and deliveries wait for that
 )
 
 // The conditions of degraded readiness: the endpoint works, but somebody should look.

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	refusalsEvery = 5 * time.Second  // how much of what was counted a power cut may lose
+	refusalsEvery = 5 * time.Second  // the largest loss of counts in a power cut
 	refusalsWait  = 10 * time.Second // how long the last of it waits for the ledger when a process ends
 )
 
@@ -18,7 +18,7 @@ const (
 // concurrent use; the zero value is ready.
 type Refusals struct {
 	counting sync.Mutex
-	new      map[refusal]counted // that the ledger does not know yet
+	new      map[refusal]counted // not in the ledger yet
 
 	writing sync.Mutex // held while the ledger is told
 }

@@ -50,29 +50,29 @@ const (
 // only the health pages.
 type Config struct {
 	Ledger *state.Ledger
-	Keys   Keys                                // what a delivery is held against; there is no endpoint without a verifier
-	Renew  func(context.Context) (Keys, error) // reads Keys anew, where they may change while it serves; nil for never
+	Keys   Keys                                // the keys for checking deliveries; there is no endpoint without a verifier
+	Renew  func(context.Context) (Keys, error) // reads Keys anew, if they may change while it serves; nil for never
 	Events billing.EventPaths                  // the paths to a delivery's contents
 	Path   string                              // of the webhook, for example /webhooks/billing
 
 	MaxBody        int            // bytes of a delivery; more are answered with 413; default 256 KiB
-	Refused        int            // requests per second of one /24 or /64 that are refused in so many words; more are answered with 429; default 500
-	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
+	Refused        int            // requests per second of one /24 or /64 refused with their reason; more are answered with 429; default 500
+	TrustedProxies []netip.Prefix // proxies with a trusted X-Forwarded-For
 	HealthApart    bool           // the health pages are served by HealthHandler alone
 
 	Jobs       func(context.Context) ([]Job, error) // for ReadyPath; nil for none
-	Nudge      func()                               // called after a commit that left something to drain; must not block; nil for nobody
+	Nudge      func()                               // called after a commit with work for the drain; must not block; may be nil
 	StopPath   string                               // below which recipients of letters say that they want no more, for example StopPath; "" for nowhere
-	StopReport func(StopEvent)                      // is told of every request below that, by several goroutines at once; nil for nobody
+	StopReport func(StopEvent)                      // receives every request below StopPath, from several goroutines at once; may be nil
 	Report     func(Event)                          // is told of every request to the webhook, by several goroutines at once; nil for nobody
 	Now        func() time.Time                     // the clock of signature tolerances and ages; nil means the system's
-	Expected   condition.Expected                   // what readiness is judged by; by default an hourly sweep
+	Expected   condition.Expected                   // the expectations for readiness; by default an hourly sweep
 }
 
 // Keys are the keys for checking a delivery.
 type Keys struct {
 	Verifier *billing.Verifier
-	Delivery billing.DeliveryKey // what each delivery carries beside its signature
+	Delivery billing.DeliveryKey // the key in each delivery besides its signature
 	Until    time.Time           // when one of them is accepted no more; zero while all are
 	Unknown  bool                // the service may sign with another secret, not known here yet
 }
@@ -115,11 +115,11 @@ func Outcomes() []Outcome { return slices.Sorted(maps.Keys(statuses)) }
 // a stored delivery.
 type Event struct {
 	Outcome Outcome
-	Client  netip.Prefix         // the /24 or /64 it came from; not valid when that is not known
+	Client  netip.Prefix         // the sender's /24 or /64; invalid if unknown
 	Key     string               // delivery key; "" when nothing was stored
 	Type    string               // event type; "" when nothing was stored or none is given
 	State   connector.InboxState // what the delivery was stored as; "" when nothing was stored
-	Err     error                // why, where there is more to say than the outcome
+	Err     error                // the reason, if there is more than the outcome
 }
 
 // Server takes deliveries in. It is safe for concurrent use.
@@ -127,7 +127,7 @@ type Server struct {
 	cfg     Config
 	refused *httprate.RateLimiter // by client
 	seed    maphash.Seed          // of the buckets clients share
-	large   chan struct{}         // holds one for each large body that is being read or stored
+	large   chan struct{}         // a slot for each large body being read or stored
 
 	keys     atomic.Pointer[Keys]
 	renewing sync.Mutex // held while the keys are read anew
@@ -176,7 +176,7 @@ func newServer(cfg Config) *Server {
 	if cfg.Jobs == nil {
 		cfg.Jobs = func(context.Context) ([]Job, error) { return nil, nil }
 	}
-	large := min(maxLarge, max(1, largeBytes/cfg.MaxBody)) // 16 MiB, whatever the size of one is
+	large := min(maxLarge, max(1, largeBytes/cfg.MaxBody)) // 16 MiB in all
 	s := &Server{cfg: cfg, refused: perSecond(cfg.Refused), seed: maphash.MakeSeed(), large: make(chan struct{}, large)}
 	s.hold(cfg.Keys)
 	return s

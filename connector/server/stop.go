@@ -31,8 +31,8 @@ const (
 // StopEvent is what the server reports of one request below Config.StopPath. It names nobody.
 type StopEvent struct {
 	Outcome StopOutcome
-	Client  netip.Prefix // the /24 or /64 it came from; not valid when that is not known
-	Err     error        // why, where there is more to say than the outcome
+	Client  netip.Prefix // the sender's /24 or /64; invalid if unknown
+	Err     error        // the reason, if there is more than the outcome
 }
 
 // The pages. They are the same for every token, and hold no script, no style and no image.
@@ -76,7 +76,7 @@ func (s *Server) serveStop(w http.ResponseWriter, r *http.Request) {
 		h.Del("Content-Type")
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(page) //nolint:gosec // one of two pages that are always the same
+	_, _ = w.Write(page) //nolint:gosec // one of two constant pages
 	s.cfg.StopReport(event)
 }
 

@@ -25,15 +25,15 @@ import (
 
 const (
 	maxBody    = 256 << 10 // unless Config says otherwise
-	smallBody  = 32 << 10  // bytes that every request may hold; a delivery has a few hundred
+	smallBody  = 32 << 10  // bytes allowed for every request; a delivery has a few hundred
 	maxLarge   = 64        // bodies above that in memory at a time
 	largeBytes = maxLarge * maxBody
 	largeWait  = 2 * time.Second  // how long a large body waits to be one of them
-	maxName    = 200              // bytes of an id or a type; what is longer is no name
+	maxName    = 200              // the maximum bytes of an id or a type
 	storeWait  = 10 * time.Second // how long a delivery waits for its turn in a busy ledger
 	retryAfter = "10"             // seconds until a sender may find the ledger better
 	keyBytes   = 16               // of a body's hash in a delivery's key
-	keysFor    = time.Minute      // for how long keys are not read anew that fit: another process may have replaced them
+	keysFor    = time.Minute      // how long fitting keys are used without a new read: another process may have replaced them
 )
 
 // tooSlow is readBody's outcome for a body that did not arrive in time. It is reported as BrokenOff, and

@@ -16,13 +16,13 @@ import (
 // The kinds of amends: others repair their own damage in the service, perhaps while our requests about it are
 // under way.
 const (
-	keyBack   = "key back"  // a key that was taken off a customer is put back
+	keyBack   = "key back"  // a removed key is put back
 	undoubled = "undoubled" // of the customers with a doubled key some are deleted, or all
 	leaves    = "all leave" // the record of a doubled key leaves with them, and another takes its key
-	moves     = "moves"     // a record is renumbered, or leaves and comes back as another one, and a person says that its customer is to carry the new key
+	moves     = "moves"     // a record is renumbered, or replaced by another one, and a person orders the new key for its customer
 	parts     = "parts"     // a person unlinks a record, takes that back, links it, or undoes an update
 	givesUp   = "gives up"  // a person gives a record up, or takes that back
-	passedOn  = "passed on" // a record leaves whose create is under way, doubled meanwhile or not, and another takes its key
+	passedOn  = "passed on" // a record with a create under way is removed, doubled meanwhile or not, and another takes its key
 )
 
 var amendKinds = []string{keyBack, undoubled, leaves, passedOn, moves, parts, givesUp}
@@ -474,7 +474,7 @@ func (w *world) undouble() (key string, err error) {
 			holders[key] = append(holders[key], c)
 		}
 	}
-	for _, c := range all { // in their order, so that one seed has one story
+	for _, c := range all { // in order, so one seed has one story
 		key := c.ExternalData[keyName]
 		found := holders[key]
 		if len(found) < 2 {

@@ -15,10 +15,10 @@ import (
 
 // books is an accounting system in memory.
 type books struct {
-	connection string // by which it is read
+	connection string // its connection
 	records    []connector.Record
 	broken     bool // the next reading breaks off after its first page
-	tells      bool // it says whether a reading would give what an earlier one gave
+	tells      bool // it reports unchanged readings by a mark
 }
 
 var booksInfo = func() connector.SourceInfo {

@@ -46,7 +46,7 @@ func (w *world) standStill(n int) error {
 	commits, err := w.commits()
 	runs, errRuns := w.procs[0].ledger.Runs(context.Background(), state.Filter{})
 	if err := errors.Join(err, errRuns); err != nil || commits == 0 {
-		return err // of a ledger that was never written to there is nothing to carry
+		return err // an unwritten ledger has nothing to move
 	}
 	running := slices.ContainsFunc(runs, func(r state.RunRow) bool { return r.FinishedAt == nil })
 	began := time.Now()
@@ -57,7 +57,7 @@ func (w *world) standStill(n int) error {
 		w.violate("harness", "to be stopped took %v", d)
 	}
 	w.reach("every process stopped")
-	w.checked = -1 // another ledger: check it whatever the step does
+	w.checked = -1 // another ledger: check it in any case
 	if !running {
 		w.due--
 		w.backup = nil

@@ -67,7 +67,7 @@ func (w *world) restore() error {
 	if older {
 		w.oracle.restored(w.backup)
 	}
-	w.checked = -1 // another ledger: check it whatever the step does
+	w.checked = -1 // another ledger: check it in any case
 	return nil
 }
 
@@ -90,7 +90,7 @@ func (w *world) cutOff() {
 	for _, p := range w.procs {
 		for range readers {
 			if p.ledger != nil {
-				_, _ = p.ledger.Commits(context.Background()) // fails on a connection that is lost
+				_, _ = p.ledger.Commits(context.Background()) // fails on a lost connection
 			}
 		}
 	}

@@ -184,7 +184,7 @@ func (w *world) judgeOpen(p *process, b *books, pending bool) {
 		for _, c := range changes {
 			shown, _ := p.ledger.AttentionOf(context.Background(), b.connection, c.Payer.SourceID)
 			if i := b.find(c.Payer.SourceID); i < 0 || len(shown) > 0 {
-				continue // of a row that is gone, or shown to a person
+				continue // the row is removed, or has a finding
 			}
 			w.violate("L4", "the %s of record %s is %s for ever", c.Action, c.Payer.SourceID, c.State)
 		}

@@ -23,38 +23,38 @@ import (
 type oracle struct {
 	w *world
 
-	foreign       map[string]bool                   // customers that others made
+	foreign       map[string]bool                   // customers made by others
 	keys          map[string]map[string]bool        // every key value a customer ever carried
-	carried       map[string]string                 // the key that a customer carries
+	carried       map[string]string                 // the key of a customer
 	since         map[string]time.Time              // when a customer got the key it carries
-	shown         map[string]keyShown               // the key that the ledger was last shown on a customer
+	shown         map[string]keyShown               // a customer's key as last read by the ledger
 	readAt        map[string]time.Time              // when a read of the customer by itself last showed it
-	taints        map[string]map[string]bool        // by key value: what others did to it
-	parted        map[string]bool                   // records of whose customers a person has said something
-	heirs         map[string]map[string]bool        // by key: those that its customer was to carry instead
-	accepted      map[string]bool                   // inbox keys that were answered with 2xx
+	taints        map[string]map[string]bool        // by key value: acts of others on it
+	parted        map[string]bool                   // records with a person's decision on their customers
+	heirs         map[string]map[string]bool        // by key: the keys its customer was to get instead
+	accepted      map[string]bool                   // inbox keys answered with 2xx
 	intents       map[string]*intent                // by key value
-	sentBefore    map[string][sha256.Size]byte      // by key value: the creates that a restored ledger has not forgotten
-	gets          map[*process]map[string]reading   // what each process last read of a customer
-	looks         map[*process]map[string]time.Time // when the service last showed a process a customer of whom no link was asked since
+	sentBefore    map[string][sha256.Size]byte      // by key value: the creates known to the restored ledger
+	gets          map[*process]map[string]reading   // each process's last read of a customer
+	looks         map[*process]map[string]time.Time // the time of a process's last read of a customer, without a link request since
 	passes        map[int]map[int]pageSeen          // list passes under way, by number and page
 	complete      []passSeen                        // complete list passes, in order
-	lied          map[int]bool                      // list passes that were shown less than the truth
-	links         map[string]time.Time              // when the link request of a customer was lost that no look has followed
-	known         map[string]bool                   // customers that the ledger has been shown, and no read has said to be gone
-	learnt        map[*process]int                  // the newest list pass whose customers are among them
+	lied          map[int]bool                      // list passes over an incomplete view
+	links         map[string]time.Time              // the time of a customer's lost link request, without a read since
+	known         map[string]bool                   // customers read by the ledger, and not confirmed gone
+	learnt        map[*process]int                  // the newest list pass with its customers included
 	left          map[string]time.Time              // by key: when its record was last excluded or archived
-	givenUp       map[state.RecordID]wordSaid       // records that a person has given up, and nobody has taken up again
-	unmeasured    map[string]time.Time              // by key that was passed on because a clock was put ahead: until when creates with it may arrive
-	misled        map[string]bool                   // customers that a read did not find for longer than it may lag unnoticed
-	lag           time.Duration                     // the longest by which a read by id has lagged
+	givenUp       map[state.RecordID]wordSaid       // records given up by a person, and not included again
+	unmeasured    map[string]time.Time              // by key passed on because of a clock set ahead: the last time for creates with it to arrive
+	misled        map[string]bool                   // customers not found by reads for longer than the tolerated lag
+	lag           time.Duration                     // the longest lag of a read by id
 	restoredAt    time.Time                         // on the connector's clock; zero for never
 	restoredTruly time.Time                         // the same, on the service's
 	run           map[*process]*runSeen
 	departed      map[*process][]time.Time // its requests within the last second
 	secrets       struct {
 		sync.Mutex
-		texts []string // what nobody may be told
+		texts []string // texts that must not appear
 	}
 }
 
@@ -68,14 +68,14 @@ type wordSaid struct {
 type intent struct {
 	body    [sha256.Size]byte
 	settled bool      // a definite answer came
-	sends   []sending // that may have had an effect, in order
+	sends   []sending // with a possible effect, in order
 }
 
 // sending is one sending of a create.
 type sending struct {
 	at    time.Time
 	clock time.Time // the same, on the connector's
-	run   time.Time // when the run began that sent it
+	run   time.Time // the start of its run
 }
 
 // last returns the newest sending; long ago when there is none.
@@ -91,7 +91,7 @@ type reading struct{ raw []byte }
 // keyShown is a customer's key in a read; a list without keys shows none.
 type keyShown struct {
 	key string
-	at  time.Time // when the look began: what is kept later may have been seen before
+	at  time.Time // the start of the read: later writes may hold earlier data
 }
 
 type pageSeen struct {
@@ -108,8 +108,8 @@ type passSeen struct {
 	keys   map[string]string
 	ids    string
 	lied   bool     // it was shown less than the truth
-	lacks  []string // whom the ledger knew, and the list did not show
-	bare   []string // whom the ledger knew, and the list showed without the key
+	lacks  []string // known customers missing from the list
+	bare   []string // known customers listed without the key
 }
 
 type searchSeen struct {
@@ -122,10 +122,10 @@ type runSeen struct {
 	books    *books
 	epoch    int
 	began    time.Time
-	passes   map[int]bool    // list passes that it began
+	passes   map[int]bool    // list passes begun by it
 	searched searchSeen      // its newest search
-	creates  map[string]bool // keys whose create was first sent in this run
-	frozen   map[string]bool // keys whose create an earlier run had frozen
+	creates  map[string]bool // keys with a create first sent in this run
+	frozen   map[string]bool // keys with a create frozen by an earlier run
 	asked    *state.Plan
 	said     bool
 	w        *world
@@ -475,7 +475,7 @@ func (r *runSeen) start() time.Time {
 // does not exist. Or its key is missing, unless that customer was read by itself within the lookup's age.
 func (o *oracle) doubt(pass passSeen) string {
 	for _, id := range pass.lacks {
-		if _, lives := o.w.service.Customer(id); lives && !o.misled[id] { // one that was deleted since may be known to be gone
+		if _, lives := o.w.service.Customer(id); lives && !o.misled[id] { // the ledger may know a later deletion
 			return "lacks customer " + id
 		}
 	}
@@ -718,7 +718,7 @@ func (o *oracle) notFound(id string) {
 		return
 	}
 	o.w.reach("trouble: a customer that lives was not found")
-	if time.Since(c.CreatedAt) > shortLag || o.w.skew > maxSkew { // a clock that jumped makes it look older
+	if time.Since(c.CreatedAt) > shortLag || o.w.skew > maxSkew { // a jumped clock makes it look older
 		o.misled[id] = true
 	}
 }
@@ -840,7 +840,7 @@ func (o *oracle) runEnded(p *process, r *runSeen, kind connector.RunKind, res sy
 		switch {
 		case kind == connector.RunPlan:
 			ceiling = 0
-		case r.asked != nil && !r.said: // what an earlier word let go is sent all the same
+		case r.asked != nil && !r.said: // approved earlier decisions are sent all the same
 			ceiling = r.asked.Creates - r.asked.Open.Creates - r.asked.Open.LeftOut
 		}
 		if len(r.creates) > ceiling {

@@ -19,9 +19,9 @@ type plan struct {
 	processes int
 	snapshot  bool
 	retries   int
-	crashes   float64 // chance that a process dies in a step
-	cuts      float64 // chance that the server ends all sessions around a commit; 0 of a file
-	locks     bool    // also of a server's ledger a run whose process died is known to be dead; see hold
+	crashes   float64 // the chance of a process's death in a step
+	cuts      float64 // the chance that the server ends all sessions around a commit; 0 for a file
+	locks     bool    // dead runs are recognised on a server's ledger, too; see hold
 	poison    string  // the key that the service refuses; "" for none
 	tokenLife time.Duration
 	switches  sandbox.Switches
@@ -30,15 +30,15 @@ type plan struct {
 	weather   weather
 	weights   map[string]float64    // of the steps
 	rate      float64               // a process's requests per second; 0 for no limit. Seeds have none, because waiting pages have no order
-	doubles   float64               // chance that the network delivers a request twice
+	doubles   float64               // the chance of a request delivered twice
 	deaf      bool                  // no webhook ever arrives, healed or not
 	outages   map[int]time.Duration // by step: for how long nothing gets through to the service
 	troubles  []trouble
 	amends    map[int]string // by step
-	stops     []int          // the steps before which every process is stopped
+	stops     []int          // stops of every process before these steps
 	carries   bool           // the ledger is carried to the other engine then
-	told      bool           // what people are told is judged (V5)
-	strict    bool           // troubles may be drawn: the judge wants what holds under them
+	told      bool           // findings are judged (V5)
+	strict    bool           // troubles may be drawn: the judge applies their rules
 
 	variant variant
 	without map[string]bool // faults left out, by name: for shrinking

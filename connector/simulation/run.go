@@ -50,7 +50,7 @@ type outcome struct {
 	log    []string
 	hash   uint64
 	counts map[string]int
-	points int // where a process may die, before the healing
+	points int // possible deaths of a process, before the healing
 	deaths int
 	err    error
 }

@@ -790,7 +790,7 @@ func decode(raw []byte) map[string]any {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var o map[string]any
-	_ = dec.Decode(&o) // nil for what is no object
+	_ = dec.Decode(&o) // nil for anything but an object
 	return o
 }
 

@@ -46,13 +46,13 @@ const shortLag = 2 * time.Minute
 // trouble is one drawn by a seed.
 type trouble struct {
 	kind   string
-	step   int           // the step before which it begins
-	after  int           // requests later than that
-	until  int           // of a clock or a backup: the step before which it is put right, or back
+	step   int           // it begins before this step
+	after  int           // the number of requests before it begins
+	until  int           // for a clock or a backup: it is corrected, or restored, before this step
 	lasts  time.Duration // of a view
 	view   sandbox.View
 	ahead  time.Duration
-	points int64 // that a process lives on after its clock was put ahead
+	points int64 // a process's remaining points after its clock was set ahead
 }
 
 // spell is an active view.

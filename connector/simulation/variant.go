@@ -2,7 +2,7 @@ package simulation
 
 import (
 	"context"
-	"database/sql" //nolint:depguard // a variant that is weaker than the ledger has to get past state
+	"database/sql" //nolint:depguard // a variant weaker than the ledger must bypass state
 	"encoding/json"
 	"errors"
 	"iter"
@@ -25,17 +25,17 @@ const variantSeeds = 1000
 // to prove that the oracle catches it.
 type variant struct {
 	name         string
-	seed         uint64   // that caught it last, and is played first
-	breaks       []string // the invariants that it may be caught by
+	seed         uint64   // the seed that last caught it, played first
+	breaks       []string // the invariants that may catch it
 	remote       func(*world, *billing.Client) syncer.Billing
 	drain        func(*process) func(context.Context) (reconcile.DrainResult, error)
 	applyPayload func(p *process, body []byte) (status int)
 	seeds        int      // within how many it must be caught; variantSeeds when 0
 	hurried      bool     // no quarantine after a restore
-	sweepless    bool     // nobody looks for what no webhook told
+	sweepless    bool     // no sweep finds changes missed by webhooks
 	troubles     []string // always drawn by its seeds
 	amends       bool     // its seeds have them
-	trigger      string   // of SQL, in the ledger: what it notes, it notes wrongly
+	trigger      string   // SQL in the ledger, for wrong records
 }
 
 func (v variant) wrap(w *world, c *billing.Client) syncer.Billing {

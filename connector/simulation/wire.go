@@ -54,10 +54,10 @@ type call struct {
 	op    string    // token, create, update, link, cancel, get, list, search, other
 	id    string    // the customer or mandate it names
 	page  int       // of a list
-	pass  int       // that the page belongs to
+	pass  int       // the page's pass
 	asked bool      // an operator asked for it
 	given bool      // its sender has given it up
-	run   *runSeen  // that it belongs to; nil for none
+	run   *runSeen  // its run; nil for none
 	at    time.Time // when it was sent
 }
 

@@ -41,8 +41,8 @@ const (
 	maxSkew      = 4 * time.Minute  // how wrong the connector's clock may be, either way
 	minMemory    = 25 * time.Minute // how long the service remembers a body at least
 
-	maxStrangers = 100    // customers that others add
-	maxRequests  = 20_000 // what one world needs at most, forty times over
+	maxStrangers = 100    // customers added by others
+	maxRequests  = 20_000 // forty times the largest need of a world
 )
 
 // world is one simulated installation: the accounting system, the billing service, the network between, and
@@ -58,7 +58,7 @@ type world struct {
 	service *sandbox.Sandbox
 	oracle  *oracle
 	logger  *logrus.Entry
-	procs   []*process // the first is the one that serves webhooks
+	procs   []*process // the first one serves webhooks
 	mapping int        // index into mappings
 
 	// the scheduler's, the network's, everybody else's chance, that of repeated requests, the server's, and that of a ledger that is carried
@@ -67,38 +67,38 @@ type world struct {
 	skew     time.Duration
 	late     []lateCall
 	taken    []keyTaken
-	weather  weather   // what the network does just now
+	weather  weather   // the network's present state
 	outage   time.Time // until when nothing gets through
 	spells   []spell
-	view     sandbox.View // what readers are shown just now
+	view     sandbox.View // the readers' present view
 	jumped   bool         // the connector's clock was put far ahead at some time
 	full     bool         // the disk of the ledger
-	focus    string       // the customer that the request under way is about
+	focus    string       // the customer of the present request
 	nested   bool         // a step runs inside another's call
 	healed   bool
 	silent   bool         // nobody answers for a plan above the limits
-	strikes  []strike     // faults that are certain
-	crashes  []int        // points at which a process dies, each counted from the death before
+	strikes  []strike     // certain faults
+	crashes  []int        // deaths of processes at these points, each counted from the last death
 	fuse     int          // points until the next of them
 	passed   int          // points of all processes so far
 	checked  int          // passed when the ledger was last checked
 	points   int          // of the story without its healing
 	requests atomic.Int64 // of all processes so far
 	deaths   int
-	untold   atomic.Int64 // commits after which their process died at once: the mark is behind them, and nobody was told or asked anything
+	untold   atomic.Int64 // commits followed by the process's death: the mark is behind them, and nothing left
 	operator bool         // an operator asked for the request under way
 	backup   *backup
-	due      int             // stops that were to be by now
+	due      int             // stops due by now
 	carried  int             // how often the ledger was
 	held     map[string]*int // see hold
-	added    int             // a number for whatever is new
+	added    int             // a number for new records
 	epoch    int             // counts disturbances, so a run can detect that it had none
 
 	order  sync.Mutex // see fence
 	mu     sync.Mutex
 	log    []string
 	hash   uint64
-	counts map[string]int // rare states that were reached
+	counts map[string]int // reached rare states
 
 	listings int               // list passes begun
 	newest   map[string]string // for a variant: the time of the last payload about a mandate
@@ -209,7 +209,7 @@ type numbered struct {
 
 type (
 	passKey struct{}
-	runKey  struct{} // of the run that a request belongs to
+	runKey  struct{} // of a request's run
 )
 
 func (n numbered) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteCustomer, error] {
@@ -295,7 +295,7 @@ func (p *process) commit(done bool) error {
 	}
 	w := p.w
 	defer w.fence()
-	w.sleep(time.Microsecond) // whatever else can run, runs first: one order for one seed
+	w.sleep(time.Microsecond) // all other goroutines run first: one order for one seed
 	if p.point() {
 		w.logf("%s dies at a commit (done %t)", p.name, done)
 		w.reach("crash at a commit")

@@ -37,8 +37,8 @@ const (
 	Cancelled  Class = "E"
 	Unasked    Class = "F" // nobody asked for a mandate
 	Absent     Class = "G" // not in the billing service
-	Conflict   Class = "H" // it is not certain which customer is the record's
-	Unknown    Class = "I" // the mandate has a status that is not documented
+	Conflict   Class = "H" // the record's customer is uncertain
+	Unknown    Class = "I" // the mandate has an undocumented status
 	LeftBehind Class = "J" // left the books or the mapping, and its mandate, or the link for one, still holds
 )
 
@@ -79,7 +79,7 @@ type Step string
 const (
 	LinkLost Step = "link_lost" // nobody has the link, or it is older than its mandate
 	Bounced  Step = "bounced"   // the e-mail address does not exist
-	Stopped  Step = "stopped"   // a person, the payer or what is the matter with the record stopped letters
+	Stopped  Step = "stopped"   // a person, the payer or a finding about the record stopped letters
 	Sent     Step = "sent"
 	NotSent  Step = "not_sent"
 
@@ -145,7 +145,7 @@ const (
 // How long is too long.
 const (
 	LookEvery    = 26 * time.Hour // by when a sweep must have seen an active mandate again
-	BankDays     = 5              // working days that a bank usually needs
+	BankDays     = 5              // a bank's usual working days
 	DormantAfter = 23             // months without news after which banks may drop an instruction
 )
 
@@ -157,12 +157,12 @@ type Standing struct {
 	Since    time.Time `json:"since"` // from when the age counts
 	Sentence string    `json:"sentence"`
 	Cure     string    `json:"cure"`
-	Note     string    `json:"note,omitempty"` // what else is to be known
+	Note     string    `json:"note,omitempty"` // a further note
 
 	Reason connector.Reason `json:"-"` // the reason of the class, if it is a finding
 
 	Late    bool `json:"late,omitempty"`    // it takes longer than it should
-	Dormant bool `json:"dormant,omitempty"` // active for so long without news that a bank may drop the instruction
+	Dormant bool `json:"dormant,omitempty"` // active without news for so long that a bank may drop the instruction
 }
 
 // Counts reports whether records of the class and step count as payers. Removed and excluded records do not:

@@ -22,13 +22,13 @@ import (
 
 const (
 	applyPage     = 256  // changes read from the ledger at a time
-	resumeMost    = 4096 // changes without an answer that one run takes up
+	resumeMost    = 4096 // unanswered changes handled in one run
 	maxAlike      = 5    // equal refusals in a row of valid requests, after which a walk stops
-	maxSilence    = 5    // calls in a row without an answer after which a walk stops
-	quickReplays  = 5    // attempts of a create that follow each other within state.Arrival
+	maxSilence    = 5    // unanswered calls in a row that stop a walk
+	quickReplays  = 5    // quick attempts of a create within state.Arrival
 	maxReplays    = 10   // attempts of a create before a person is asked
-	updateTries   = 3    // attempts of an update that a read does not show before a person is told
-	verifySingles = 20   // customers that are verified one by one rather than by a list pass
+	updateTries   = 3    // attempts of an update invisible in reads, before a finding
+	verifySingles = 20   // customers verified one by one instead of by a list pass
 )
 
 // apply carries out the approved part of the plan: customers first, then a read to confirm new customers, then signing
@@ -308,7 +308,7 @@ func (r *run) applyCustomer(ctx context.Context, c state.Change) error {
 		return nil // it waits until the list proves something
 	}
 	if r.linkOnly && c.State == connector.ChangePending && !c.Unlinks && c.Action != connector.ActionAdopt {
-		return r.closeWith(ctx, c, connector.ChangeVoid, "", "") // planned before that was known
+		return r.closeWith(ctx, c, connector.ChangeVoid, "", "") // planned before this was known
 	}
 	switch c.Action {
 	case connector.ActionCreate:
@@ -324,7 +324,7 @@ func (r *run) applyCustomer(ctx context.Context, c state.Change) error {
 // error when it concerns more than this record.
 func (r *run) requestFailed(ctx context.Context, c state.Change, err error) error {
 	if errors.Is(err, connector.ErrWrongWay) {
-		return err // it is nobody's record that is wrong
+		return err // no record is at fault
 	}
 	switch connector.FaultOf(err) {
 	case connector.FaultRejected:
@@ -380,7 +380,7 @@ func (r *run) cause() string { return fmt.Sprintf("run %d", r.id) }
 // deletion. A customer changed since the plan is planned again. A customer without the whole key is updated first: see
 // adoptBare.
 func (r *run) adopt(ctx context.Context, c state.Change) error {
-	if c.Payer.BillingID != "" { // linked by an earlier try, whose update has no answer
+	if c.Payer.BillingID != "" { // linked by an earlier try with an unanswered update
 		return r.update(ctx, c)
 	}
 	shown, err := r.see(ctx, c.BillingID)
@@ -409,7 +409,7 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	}
 	carries := connector.KeyIn(fetched.ExternalData, c.Payer.Key.Name) == c.Payer.Key
-	if !r.linkOnly && (c.State == connector.ChangePending || !carries) { // what was sent and has arrived is ended as it was begun
+	if !r.linkOnly && (c.State == connector.ChangePending || !carries) { // a sent change that arrived ends as it began
 		if as, err := r.adoptsAsShown(ctx, c, fetched); err != nil || !as {
 			return errors.Join(err, r.closeWith(ctx, c, connector.ChangeVoid, "", ""))
 		}
@@ -499,7 +499,7 @@ func (r *run) missing(ctx context.Context, c state.Change, ticket int64) error {
 		return tx.CloseWith(r.id, c, connector.ChangeHeld, connector.ReasonCustomerMissing, "")
 	})
 	if errors.Is(err, reconcile.ErrNotYet) {
-		return nil // the change stays as it is, for a read that does not lag behind
+		return nil // the change stays for a read without a lag
 	}
 	return err
 }
@@ -515,7 +515,7 @@ func (r *run) update(ctx context.Context, c state.Change) error {
 		return err
 	}
 	if !c.Payer.Seen && len(fetched.ExternalData) == 0 {
-		return nil // a new customer that does not show its key yet: told, and looked at again
+		return nil // a new customer without its key yet: reported, and read again
 	}
 	f, err := r.gatherUpdate(ctx, c)
 	if err != nil {
@@ -618,7 +618,7 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 		return r.closeShown(ctx, c, fetched)
 	}
 	if bytes.Equal(c.PreImage, fetched.Raw) && c.Body != nil {
-		body = c.Body // nothing moved since the attempt whose answer was lost
+		body = c.Body // nothing changed since the attempt with the lost answer
 	}
 	kinds, err := r.Billing.Others(fetched.Raw, base, c.Wanted, r.conn.Mapping.Own())
 	if err != nil {
@@ -646,7 +646,7 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 	if ending := r.end(ctx, c, left, err); ending != nil {
 		return errors.Join(err, ending)
 	}
-	if err == nil || connector.FaultOf(err) == connector.FaultNotFound { // a read tells which customer there is, if any
+	if err == nil || connector.FaultOf(err) == connector.FaultNotFound { // a read finds the customer, if any
 		return r.confirmUpdate(ctx, c, fetched)
 	}
 	if connector.FaultOf(err) != connector.FaultUnknown {
@@ -708,7 +708,7 @@ func (r *run) compare(ctx context.Context, c state.Change, before, after connect
 	}
 	c.Wanted = c.Wanted.WithIDs(after.People)
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
-		if err := r.saveTrip(tx, trip); err != nil { // before this update counts among those that moved something
+		if err := r.saveTrip(tx, trip); err != nil { // before this update counts as a change
 			return err
 		}
 		err := tx.CloseConfirmed(r.id, c, withoutIndexes(paths), fmt.Sprintf("While the customer was being updated, fields that are not ours changed: %s. "+

@@ -20,11 +20,11 @@ const candidatesKept = 16
 type matching struct {
 	*Syncer
 	conn      Connection
-	decided   map[string]bool          // records that a person has decided on
+	decided   map[string]bool          // records with a person's decision
 	rejected  map[[2]string]bool       // a record and a customer rejected as a pair by a person
-	promised  map[string]string        // record for which a customer was accepted, by customer
+	promised  map[string]string        // the record of an accepted match, by customer
 	keyNames  map[string]bool          // names of our keys
-	unclaimed map[string]connector.Key // key that a customer carries and no record has, by customer
+	unclaimed map[string]connector.Key // a customer's key without a record, by customer
 }
 
 // Match compares each stored record without a customer with all customers of the index, and stores the candidates of
@@ -308,7 +308,7 @@ func (r *run) matchOne(ctx context.Context, sourceID string, want connector.Cust
 			out, known[c.BillingID] = append(out, c), true
 		}
 	}
-	for _, id := range ids { // of which the index has no more than hashes
+	for _, id := range ids { // the index has only their hashes
 		if !known[id] {
 			out = append(out, state.MatchCandidate{SourceID: sourceID, BillingID: id})
 		}

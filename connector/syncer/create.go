@@ -157,7 +157,7 @@ func (r *run) gatherCreate(ctx context.Context, c state.Change) (keyKnown, error
 		return k, err
 	}
 	f := &k.facts
-	f.Alike, f.AlikeLeft, f.AlikeTwice = false, false, false // who looks like it was asked before it was first sent
+	f.Alike, f.AlikeLeft, f.AlikeTwice = false, false, false // matches were checked before it was first sent
 	for i, a := range f.Attempts {
 		f.Attempts[i].Rest = c.Attempts >= quickReplays
 		if a.Seq <= stored.Facts.Doubt.Since || !x.ClockBack.Before(c.UpdatedAt) { // it may have been sent since, or longer ago than it says
@@ -263,7 +263,7 @@ func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
 		return errors.Join(r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonAnswerMismatch, ""), r.end(ctx, c, a.Attempt, nil))
 	}
 	if connector.KeyIn(made.ExternalData, key.Name) != key {
-		made.ExternalData = c.Wanted.ExternalData // the answer need not repeat what was sent
+		made.ExternalData = c.Wanted.ExternalData // the answer need not repeat the request
 	}
 	return r.record(ctx, c, func(tx *state.Tx) error {
 		if err := tx.Created(r.id, c, made.ID); err != nil {

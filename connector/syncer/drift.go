@@ -32,11 +32,11 @@ var (
 // customer has just shown it.
 type Drift struct {
 	Payer  state.Payer
-	Fields []connector.FieldChange // From is what the customer holds, To is ours
+	Fields []connector.FieldChange // From is the customer's value, To is ours
 
 	places map[string]string  // of the wanted fields, without accepted removals
-	mapped connector.Customer // what the mapping makes of the record
-	own    []string           // parts that the mapping owns
+	mapped connector.Customer // the mapped customer of the record
+	own    []string           // parts with a mapping rule
 	seen   sight
 }
 
@@ -77,7 +77,7 @@ func (s *Syncer) differing(d *Drift, customer connector.RemoteCustomer, last *co
 	}
 	for _, f := range fields {
 		if d.isOfKey(f.Path) {
-			continue // what carries another key, or none, is told otherwise
+			continue // another key, or none, has a finding of its own
 		}
 		place := f.Path
 		f.Path = d.mapped.PathBefore(place, d.Payer.Accepted)

@@ -17,7 +17,7 @@ const mostAccounts = 5
 // Duplicates is the result of FindDuplicates.
 type Duplicates struct {
 	Skipped bool // no reading of the service's list is believed, so nothing was compared
-	Records int  // records of which a second customer is told
+	Records int  // records with a finding about a second customer
 }
 
 // FindDuplicates compares the linked customers of all connections with all customers of the index. It stores the pairs

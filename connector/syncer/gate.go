@@ -22,10 +22,10 @@ const openTrialsMost = 3
 // updates are sent one at a time, and each is compared before the next. The same applies to the first update of a
 // customer with an unverified kind of member. Two processes may send one each.
 type gate struct {
-	trial   sync.Mutex   // held by the one update that is tried
-	started atomic.Int64 // updates that were tried
-	open    atomic.Int64 // of them, those without a verdict that may have arrived
-	held    atomic.Int64 // changes that were held back since the last look
+	trial   sync.Mutex   // locked by the update on trial
+	started atomic.Int64 // updates on trial so far
+	open    atomic.Int64 // of them, those without a result that may have arrived
+	held    atomic.Int64 // changes held back since the last check
 }
 
 // alone marks the context of the change holding gate.trial.
@@ -184,8 +184,8 @@ func (r *run) noteLost(ctx context.Context, c state.Change, before, after connec
 
 // UnprovenError means updates are held back because no round trip has been verified.
 type UnprovenError struct {
-	Held int      // changes that wait
-	Lost []string // paths that did not come out as they should; none while nothing is known
+	Held int      // waiting changes
+	Lost []string // damaged paths; none while unknown
 }
 
 // Error names the held updates, the settings likely at fault, and the next step.
@@ -245,7 +245,7 @@ func (r *run) sendAll(ctx context.Context) error {
 		if err := r.walk(ctx, walk{stage: "send", lane: state.LaneCustomer, pending: true, do: r.applyCustomer}); err != nil {
 			return err
 		}
-		if err := r.resume(ctx); err != nil { // a second try for what stayed unknown in this run
+		if err := r.resume(ctx); err != nil { // a second try for this run's unknown outcomes
 			return err
 		}
 		if r.gate.held.Load() == 0 || r.gate.started.Load() == started {

@@ -12,13 +12,13 @@ import (
 // Guards are the limits for plans: a plan above them waits for a person (fault F74). The counts cover the whole plan
 // without changes already approved or left out.
 type Guards struct {
-	MaxChanges      Limit // customers that exist and would be touched
+	MaxChanges      Limit // existing customers with changes
 	MaxChangesFloor int   // MaxChanges, MaxIdentity, MaxMissing and MaxHolds are never less than this
-	MaxCreates      int   // customers that would be made
-	MaxBlanks       int   // fields that would be emptied
-	MaxIdentity     Limit // customers whose name or e-mail address would change
-	MaxMissing      Limit // known records that a full reading of the source does not show
-	MaxHolds        Limit // payers of the plans before that would be held or left out
+	MaxCreates      int   // new customers
+	MaxBlanks       int   // emptied fields
+	MaxIdentity     Limit // customers with a changed name or e-mail address
+	MaxMissing      Limit // known records missing from a full reading
+	MaxHolds        Limit // payers of earlier plans newly on hold or excluded
 
 	// FirstMatching blocks creates of a connection without linked customers while the service has unmatched customers,
 	// until a person has finished matching.
@@ -73,8 +73,8 @@ func (g Guards) Over(w state.Weight, linked int) (o state.Over) {
 // check compares a number of a plan with its limit.
 type check struct {
 	n, limit int
-	counted  string // n and what is counted
-	what     string // what is the matter with it
+	counted  string // n and its unit
+	what     string // its problem
 	over     func(*state.Over) *bool
 }
 

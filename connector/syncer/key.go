@@ -16,19 +16,19 @@ import (
 type keyKnown struct {
 	facts    protocol.Facts
 	key      connector.Key
-	rival    string                 // record that has the same key
-	holders  []string               // customers that carry the key
+	rival    string                 // the record with the same key
+	holders  []string               // customers with the key
 	other    string                 // the record linked to the customer with the key, or to a former one
-	sender   string                 // record whose create with the key may still arrive
+	sender   string                 // the record with a late create for the key
 	over     int64                  // ticket at which the newest create with the key expired; 0 before that
 	sent     int64                  // ticket of the newest sending of the payer's own create without an answer
 	until    time.Time              // when the newest create with the key can arrive no more; zero when none can arrive now
-	open     bool                   // it may still arrive, or nobody has looked what became of it
-	alike    []state.MatchCandidate // customers that the record may be, the best first
-	twins    state.Twins            // payers of ours that the record may be
-	word     state.Accepted         // whom a person has said the record to be
+	open     bool                   // it may still arrive, or its outcome was not read yet
+	alike    []state.MatchCandidate // the record's matches, the best first
+	twins    state.Twins            // our payers that the record may be
+	word     state.Accepted         // the customer a person chose for the record
 	byWord   bool                   // that customer counts as one with the key
-	rejected bool                   // a person has said that the holder is not the record's
+	rejected bool                   // a person rejected the holder
 	unscoped bool                   // the holder carries the key without its scope
 	against  []string               // the differences between the customer with the key and the record, if they speak against it
 }

@@ -115,7 +115,7 @@ func (r *run) requestLink(ctx context.Context, c state.Change) error {
 	mandate, err := r.Billing.RequestMandateLink(ctx, c.Payer.BillingID)
 	switch fault := connector.FaultOf(err); {
 	case fault == "":
-	case errors.Is(err, connector.ErrWrongWay): // it is nobody's record that is wrong
+	case errors.Is(err, connector.ErrWrongWay): // no record is at fault
 		return errors.Join(err, r.unsent(ctx, c, left))
 	case fault == connector.FaultRejected, fault == connector.FaultNotFound:
 		if err := errors.Join(r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonLinkRefused, ""), r.end(ctx, c, left, err)); err != nil {
@@ -178,7 +178,7 @@ func (r *run) closeKnown(ctx context.Context, c state.Change, f protocol.Facts, 
 	}
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 		err := tx.CloseWith(r.id, c, connector.ChangeDone, reason, detail)
-		if reason != "" { // the mapping may want no mandate by now: the next plan tells what stays
+		if reason != "" { // the mapping may want no mandate now: the next plan reports the rest
 			err = errors.Join(err, tx.LookNext(c.Payer))
 		}
 		return err

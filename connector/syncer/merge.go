@@ -15,7 +15,7 @@ type Merge struct {
 	Into    state.RecordID
 	Payer   *state.Payer            // of the record; nil when it never was one
 	Mandate connector.MandateStatus // of its customer, as it was last seen; "" for none
-	Move    *Move                   // set when its customer comes to be the other record's, which has none
+	Move    *Move                   // set when its customer goes to the other, unlinked record
 }
 
 // ErrSaidBefore means an operator has made the same decision before, and it is still in force.

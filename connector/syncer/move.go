@@ -18,12 +18,12 @@ var ErrNotSent = errors.New("the record that is to have the customer is left out
 
 // Move gives a customer a new key because its record was renumbered or replaced by another record.
 type Move struct {
-	From     state.Payer             // the payer that has the customer
+	From     state.Payer             // the payer with the customer
 	Record   state.RecordID          // the new record; From's own if that was renumbered
-	Key      connector.Key           // the key that the customer comes to carry
-	Diff     []connector.FieldChange // what the next plan would change on it
+	Key      connector.Key           // the customer's new key
+	Diff     []connector.FieldChange // its changes in the next plan
 	Mandate  connector.MandateStatus // of the mandate that stays with it; "" for none
-	Elsewise []string                // customers that carry the key already: nothing is sent while there are any
+	Elsewise []string                // customers already with the key: nothing is sent while there are any
 }
 
 // MoveOf reads the customer of a payer, and says what moving it to a record's key would do.

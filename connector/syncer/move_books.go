@@ -16,7 +16,7 @@ import (
 // records.
 type OldPayer struct {
 	state.Payer
-	Customer connector.Customer // what its customer last held of us
+	Customer connector.Customer // our last values on its customer
 }
 
 // OldPayers returns a connection's payers with a customer. The connection need not be configured any more. OldPayers

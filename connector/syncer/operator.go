@@ -217,7 +217,7 @@ type Holder struct {
 	Payer    state.Payer
 	Customer string                   // its id
 	Against  []string                 // the differences that speak against the match
-	Diff     []connector.FieldChange  // what an adoption would change
+	Diff     []connector.FieldChange  // the changes of a link
 	Have     connector.RemoteCustomer // as it was read
 }
 

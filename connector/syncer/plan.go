@@ -23,7 +23,7 @@ import (
 const (
 	planPage  = 500 // records planned in one commit
 	listPage  = 100 // customers on a page of the service's list, for comparing costs
-	lookPages = 100 // pages that a second look is worth in any case
+	lookPages = 100 // the pages always worth a second reading
 )
 
 // makePlan decides on every record changed or possibly affected by a change, and gathers the pending changes into one
@@ -289,7 +289,7 @@ type subject struct {
 	made     rendered
 	like     *state.Likeness // the payer's traits; nil if not stored
 	seen     *sight          // a read of the customer to link or update; nil if there was none
-	stranger bool            // nobody is known who it may be: see state.Ledger.Strangers
+	stranger bool            // a new record without any match: see state.Ledger.Strangers
 }
 
 // subjects renders the candidates of a page open to planning. In one query, it asks which new candidates match a known
@@ -345,7 +345,7 @@ func (r *run) tellNotCarried() {
 // rendered is what the mapping makes of a record.
 type rendered struct {
 	protocol.Record
-	mapping.Result        // zero for a record that cannot be mapped
+	mapping.Result        // zero for an unmappable record
 	problem        string // why it is unfit, in words
 }
 
@@ -490,7 +490,7 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	if m.Standing == protocol.Included {
 		f.Record.Hash = wanted.Hash()
 	}
-	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: p.BillingID, Hash: f.Record.Hash} // what the plan would let go
+	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: p.BillingID, Hash: f.Record.Hash} // the change the plan would allow
 	f.Approved.Unlinks = f.Words.Unlink != 0
 	f.Mandate.Approved, f.Mandate.Again = true, r.Settings.again()
 	d.Left = m.Standing == protocol.Excluded || m.Standing == protocol.Gone
@@ -561,7 +561,7 @@ func (r *run) contest(ctx context.Context, f *protocol.Facts, c state.Candidate,
 // inTheWay returns the record with the future key of a payer's customer, "" for none, and the customers already
 // carrying it.
 func (r *run) inTheWay(ctx context.Context, p state.Payer, key connector.Key) (record string, customers []string, err error) {
-	if r.claims != nil { // in a forecast the payer itself counts under the key that it has
+	if r.claims != nil { // in a forecast the payer itself counts under its key
 		if r.claims.of(key) > 0 {
 			record = "another"
 		}
@@ -598,7 +598,7 @@ func (r *run) tellLinked(ctx context.Context, d state.Decision, c state.Candidat
 		detail = gone(c) + ". Nothing was removed in the billing service."
 	case m.Standing == protocol.Unfit:
 		detail = m.problem
-	case reason == connector.ReasonForeignChange && f.Link.Answered == "": // not of the last update, of which more was told
+	case reason == connector.ReasonForeignChange && f.Link.Answered == "": // not of the last update, which has its own finding
 		detail = reason.Sentence()
 	}
 	return d.Because(reason, detail), err
@@ -707,8 +707,8 @@ func (r *run) planNew(d state.Decision, res mapping.Result, step protocol.Step, 
 		}
 		return d
 	}
-	d.Waits = k.open && step.Do != protocol.Tell || // a create of it that was closed may still arrive
-		step.Reason == connector.ReasonKeyUnsettled // which the next list clears up
+	d.Waits = k.open && step.Do != protocol.Tell || // a closed create of it may still arrive
+		step.Reason == connector.ReasonKeyUnsettled // the next list resolves it
 	if d.Waits {
 		r.waitsUntil(k.until)
 	}
@@ -740,7 +740,7 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	if plan.Stops, err = r.stopsOf(ctx, plan); err != nil {
 		return plan, err
 	}
-	waits := strings.TrimSpace(state.LeftOut(plan.Open.LeftOut) + " " + state.StopsText(plan.Stops)) // whatever the limits
+	waits := strings.TrimSpace(state.LeftOut(plan.Open.LeftOut) + " " + state.StopsText(plan.Stops)) // regardless of the limits
 	plan.Limits = strings.TrimSpace(r.Settings.Guards.stops(plan.Losses, plan.Open, linked) + " " + state.StopsText(plan.Stops))
 	if plan.Lost > 0 && (r.opts.Approve == nil || r.opts.Kind == connector.RunPlan) {
 		return plan, r.standStill(ctx, plan)

@@ -23,7 +23,7 @@ type Preview struct {
 	Connection string `json:"connection"`
 	Mapping    string `json:"mapping_version"`
 	Records    int    `json:"records"`
-	Linked     int    `json:"linked"` // payers that are linked now: the base of the guards
+	Linked     int    `json:"linked"` // linked payers now: the base of the guards
 
 	Creates   int `json:"creates"`
 	Adopts    int `json:"adopts"`
@@ -32,21 +32,21 @@ type Preview struct {
 	Excluded  int `json:"excluded"`
 	Held      int `json:"held"`
 	InFlight  int `json:"in_flight"` // sent without a definite answer: their bytes come first
-	Links     int `json:"links"`     // signing links that would be asked for
+	Links     int `json:"links"`     // signing links to request
 
 	Weight state.Weight `json:"-"`
 	Limits string       `json:"limits"` // the guards that would stop it, in words; "" for none
 
 	Stops []state.CreateStop `json:"create_stops,omitempty"` // why its creates would wait, as the last plan noted it
 
-	Fields     []FieldCount      `json:"fields"`      // of customers that exist, most changed first
-	Blanked    []BlankedField    `json:"blanked"`     // the first fields that would be emptied
-	Groups     []ChangeGroup     `json:"groups"`      // equal changes of customers that exist, largest first
-	Included   Named             `json:"included"`    // records that become payers
-	Dropped    Named             `json:"dropped"`     // payers that are excluded from now on
-	Mended     Named             `json:"mended"`      // held ones that are so no more
-	Failures   []Failure         `json:"failures"`    // what holds records, most first
-	KeyChanges Named             `json:"key_changes"` // payers whose key would become another
+	Fields     []FieldCount      `json:"fields"`      // of existing customers, most changed first
+	Blanked    []BlankedField    `json:"blanked"`     // the first emptied fields
+	Groups     []ChangeGroup     `json:"groups"`      // equal changes of existing customers, largest first
+	Included   Named             `json:"included"`    // newly included records
+	Dropped    Named             `json:"dropped"`     // newly excluded payers
+	Mended     Named             `json:"mended"`      // records no longer on hold
+	Failures   []Failure         `json:"failures"`    // reasons of records on hold, most first
+	KeyChanges Named             `json:"key_changes"` // payers with a changed key
 	Customers  []CustomerPreview `json:"customers"`
 }
 
@@ -69,7 +69,7 @@ type ChangeGroup struct {
 	Changes   []FieldManner           `json:"changes"`
 	Count     int                     `json:"count"`
 	SourceIDs []string                `json:"source_ids"` // the first of them
-	Example   []connector.FieldChange `json:"example"`    // what would change for the very first
+	Example   []connector.FieldChange `json:"example"`    // the changes of the first one
 }
 
 // FieldManner is a field and how it would change.
@@ -101,8 +101,8 @@ type Named struct {
 type Failure struct {
 	Reason    connector.Reason `json:"reason"`
 	Count     int              `json:"count"`
-	New       int              `json:"new"`        // of those, the ones that were not held before
-	SourceIDs []string         `json:"source_ids"` // the first of them, new ones only where there are any
+	New       int              `json:"new"`        // of those, the newly held ones
+	SourceIDs []string         `json:"source_ids"` // the first of them; only new ones if there are any
 	Detail    string           `json:"detail"`     // in words, for the very first
 }
 
@@ -117,7 +117,7 @@ type CustomerPreview struct {
 	Reason    connector.Reason        `json:"reason,omitempty"`
 	Detail    string                  `json:"detail,omitempty"`
 	Also      connector.Reason        `json:"also,omitempty"`       // the problem of its customer, if Reason is about the record
-	OfMandate connector.Reason        `json:"of_mandate,omitempty"` // what a person should know of its mandate
+	OfMandate connector.Reason        `json:"of_mandate,omitempty"` // the finding about its mandate
 	Diff      []connector.FieldChange `json:"diff,omitempty"`
 }
 

@@ -20,7 +20,7 @@ type FieldProfile struct {
 	Type        connector.FieldType `json:"type"`
 	Description string              `json:"description,omitempty"`
 	Records     int                 `json:"records"`
-	Filled      int                 `json:"filled"`   // records in which it is not blank
+	Filled      int                 `json:"filled"`   // records with a value
 	Distinct    int                 `json:"distinct"` // different values, counted up to 64
 	Examples    []FieldExample      `json:"examples"` // the most common values; of an empty ledger, the source's own example
 }

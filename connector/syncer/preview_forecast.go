@@ -22,7 +22,7 @@ import (
 type forecast struct {
 	*run
 	limit    int
-	first    int // records that are looked at; 0 for all
+	first    int // examined records; 0 for all
 	all      []foreseen
 	groups   map[string]*changeGroup
 	outcomes map[outcome]*outcome
@@ -31,7 +31,7 @@ type forecast struct {
 // foreseen is the decision on one record.
 type foreseen struct {
 	sourceID string
-	key      uint64 // of claims, that counts against a second payer with the same; 0 for none
+	key      uint64 // of claims, against a second payer with the same; 0 for none
 	*outcome
 }
 
@@ -40,7 +40,7 @@ type outcome struct {
 	was, now state.Verdict
 	action   connector.Action // of its customer's change; "" for none
 	reason   connector.Reason
-	group    *changeGroup // set for customers that exist and would change
+	group    *changeGroup // set for existing customers with changes
 	weight   state.Weight
 	link     bool
 	linked   bool
@@ -60,7 +60,7 @@ type changeGroup struct {
 type claims struct {
 	seed      maphash.Seed
 	by        map[uint64]int
-	elsewhere map[uint64]int // those that the forecast does not look at; they are not in by before it has looked at all
+	elsewhere map[uint64]int // records outside the forecast; not in by until it is complete
 }
 
 func newClaims() *claims {

@@ -20,7 +20,7 @@ import (
 type sight struct {
 	ticket   int64
 	customer connector.RemoteCustomer
-	missing  bool // the read says that it does not exist
+	missing  bool // the read says it does not exist
 }
 
 // see reads a customer.

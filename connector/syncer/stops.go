@@ -21,7 +21,7 @@ func (r *run) findStops(ctx context.Context) error {
 			return err
 		}
 		var stops []state.CreateStop
-		if !r.linkOnly && (!m.Begun || m.Waiting) { // a connection that has created customers is stopped no more
+		if !r.linkOnly && (!m.Begun || m.Waiting) { // a connection with created customers is no longer stopped
 			first, err := r.firstMatching(tx, m)
 			if err != nil {
 				return err

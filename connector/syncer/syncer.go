@@ -79,14 +79,14 @@ type Connection struct {
 
 // Settings are the operator's choices for all runs.
 type Settings struct {
-	Workers     int                               // changes worked on at a time; the transport limits what is in flight
+	Workers     int                               // concurrent changes; the transport limits the requests in flight
 	Configured  map[string]string                 // the organisation that the configuration names for each connection, "" for none; nil where nothing is known
-	Guards      Guards                            // limits above which a plan waits for approval
+	Guards      Guards                            // the limits of a plan without approval
 	Adopt       Adoption                          // the treatment of similar customers
-	ProbeAfter  time.Duration                     // how long a list that this very run has read is looked at no more before a create; default 15 min
+	ProbeAfter  time.Duration                     // how long this run's own list is valid before a create; default 15 min
 	Overlap     time.Duration                     // how far a reading position is set back; default 5 min (accounting/README.md)
 	SameMandate bool                              // asking for a link again gives the same mandate while it waits for a signature, so a lost link is fetched again
-	NotCarried  func(connector.Customer) []string // paths that cannot be written into a new customer, because the service has no place for them; nil for none
+	NotCarried  func(connector.Customer) []string // paths without a place in a new customer of the service; may be nil
 	Grace       time.Duration                     // how long requests in flight may finish after an interruption; default 20 s
 }
 
@@ -123,12 +123,12 @@ type Options struct {
 	Kind     connector.RunKind
 	Trigger  string                                      // manual, schedule or catch_up
 	Actor    string                                      // the starting person or process, for the audit log
-	Holder   string                                      // the process, for people who meet its lease
+	Holder   string                                      // the process, for other holders of its lease
 	Approve  func(state.Plan) (approved bool, err error) // asked about a plan above the limits; nil leaves it waiting
 	Opened   func(run int64)                             // told the run's number before anything is done; nil for nobody
 	Progress func(Progress)                              // told how far the run is; nil for nobody
 	Decided  func(run int64, d state.Decision)           // receives the decision on each planned record; may be nil
-	Failed   func(FailedChange)                          // told of each change that failed, by several goroutines at once; nil for nobody
+	Failed   func(FailedChange)                          // called for each failed change, from several goroutines at once; may be nil
 	Only     string                                      // the source id of the one record of which planned changes are sent; "" for all
 }
 
@@ -155,15 +155,15 @@ type Result struct {
 	Outcome    connector.RunOutcome `json:"outcome"`
 	Counts     state.Counts         `json:"counts"`
 	Attention  int                  `json:"attention"` // the connection's records with findings, in each run until they are settled
-	News       bool                 `json:"news"`      // it has something to tell that the run before it had not
+	News       bool                 `json:"news"`      // it has findings that the run before had not
 	Plan       *state.Plan          `json:"plan,omitempty"`
 	Proof      connector.Proof      `json:"proof,omitzero"`    // of the read of the source; zero when it was not complete
 	RetryAt    time.Time            `json:"retry_at,omitzero"` // when a throttled run, or one with waiting payers, may continue
 	Note       string               `json:"note,omitempty"`    // notes for a person on a finished run
-	Left       string               `json:"left,omitempty"`    // what an incomplete run without an error left undone, in words
+	Left       string               `json:"left,omitempty"`    // the unfinished work of an incomplete run without an error, in words
 	Problem    string               `json:"problem,omitempty"` // Err in words
 	Reason     string               `json:"reason,omitempty"`  // why it is incomplete, in the words of log and status; "" for another outcome
-	Err        error                `json:"-"`                 // what ended it early; nil when it went to its end
+	Err        error                `json:"-"`                 // the cause of an early end; nil if it finished
 }
 
 // AwaitsApproval reports whether the run's plan waits for a person.
@@ -197,25 +197,25 @@ type run struct {
 	started   time.Time
 	opened    time.Time // by this machine's clock: before the run was
 	lease     *connector.Lease
-	met       *connector.IDs // of the source; nil once it was read whole, for all that the ledger says it gave
+	met       *connector.IDs // ids of the source; nil after a complete reading, for all in the ledger
 	plan      *state.Plan
 	listed    time.Time       // the begin of this run's newest list pass that is proof; zero for none
-	believed  atomic.Int64    // since which ticket the index is believed; 0 for not at all
+	believed  atomic.Int64    // the ticket since which the index is trusted; 0 for not at all
 	probe     bool            // the index is old: search for a customer once more before it is created
 	linkOnly  bool            // customers are linked, and neither created nor changed
-	cuts      atomic.Bool     // a customer is planned to be created without what the service has no place for
-	noProof   error           // why nothing can be concluded from a key not being listed, so that nothing new is planned
+	cuts      atomic.Bool     // a planned create lacks values the service has no place for
+	noProof   error           // why a missing key proves nothing, so nothing new is planned
 	unread    error           // why the source was not read to its end
-	undecided bool            // the source was read to a place behind which nothing can be told
+	undecided bool            // the rest of the source is undecidable
 	note      string          // for Result.Note
-	doubtEnds time.Time       // until when requests may arrive that the ledger lost with a restore; zero for no restore
+	doubtEnds time.Time       // the last time for requests lost by a restore to arrive; zero for no restore
 	proof     connector.Proof // for Result.Proof; zero until the source was read to its end
 
-	saved bool                  // the source showed what the ledger did not hold
-	notes func(*state.Tx) error // of the reading, see finishPull; nil where none wait
+	saved bool                  // the source had news for the ledger
+	notes func(*state.Tx) error // writes about the reading, see finishPull; nil for none
 	empty state.PlanState       // what the plan of nothing is that is saved when the run is closed; "" for none
 
-	claims *claims // a forecast: how many records would have each key; nil for what the ledger says
+	claims *claims // a forecast: the number of records by key; nil to use the ledger
 
 	gate gate // holds updates back until a round trip is proven
 
@@ -223,7 +223,7 @@ type run struct {
 	believing sync.Mutex     // held while the list is read until it is believed
 	mu        sync.Mutex     // guards made and waits
 	waits     time.Time      // the earliest time to continue with a waiting payer; zero if none waits for a time
-	made      *connector.IDs // source ids of payers whose customer this run created
+	made      *connector.IDs // source ids of payers with a customer created by this run
 }
 
 // letGo is the maximum time for a process to hold the connection's lock without an open run, after closing its run or

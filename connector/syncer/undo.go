@@ -28,8 +28,8 @@ var (
 // Undo is what putting a change's customer back to what it was before would do.
 type Undo struct {
 	Change   state.PastChange
-	Adoption *Unlink                 // set when the change adopted the customer: all that was written since is taken back, and the customer is let go
-	Fields   []connector.FieldChange // of an update: From is what was there before, To is ours
+	Adoption *Unlink                 // set when the change linked the customer: all later writes are reverted, and it is unlinked
+	Fields   []connector.FieldChange // of an update: From is the earlier value, To is ours
 
 	drift Drift
 }

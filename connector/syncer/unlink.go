@@ -40,7 +40,7 @@ func (r *run) decideUnlink(ctx context.Context, d state.Decision, p state.Payer,
 		return d, nil
 	}
 	released, err := r.releaseOf(ctx, p, seen.customer)
-	if err != nil { // which the act says
+	if err != nil { // the act reports it
 		return d, nil
 	}
 	d.Customer.Diff, d.Customer.Seen = released.Diff, true
@@ -63,7 +63,7 @@ func (r *run) unlink(ctx context.Context, c state.Change) error {
 	case f.Words.Unlink == 0 && c.State == connector.ChangePending: // it was taken back
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	case step.Do != protocol.Unlink:
-		return nil // for what may still arrive
+		return nil // for requests that may still arrive
 	case missing:
 		return r.letGo(ctx, c, f)
 	}
@@ -71,14 +71,14 @@ func (r *run) unlink(ctx context.Context, c state.Change) error {
 	switch {
 	case err != nil:
 		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, "The customer in the billing service has a form that cannot be updated safely.")
-	case c.State == connector.ChangePending && !slices.Equal(released.Diff, c.Diff): // it is not what the plan showed
+	case c.State == connector.ChangePending && !slices.Equal(released.Diff, c.Diff): // it differs from the plan
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	case released.Body == nil:
 		return r.letGo(ctx, c, f)
 	}
 	if c.PreImage != nil && c.State != connector.ChangePending {
 		if as, err := r.releasesAsFrozen(ctx, c, released); err != nil || !as {
-			return errors.Join(err, r.closeWith(ctx, c, connector.ChangeVoid, "", "")) // the next plan shows what is there now
+			return errors.Join(err, r.closeWith(ctx, c, connector.ChangeVoid, "", "")) // the next plan shows the present values
 		}
 	}
 	return r.sendRelease(ctx, c, f, *fetched, released.Body)
@@ -98,7 +98,7 @@ func (r *run) lookAt(ctx context.Context, c state.Change) (fetched *connector.Re
 		return err
 	})
 	switch {
-	case errors.Is(err, reconcile.ErrNotYet): // a read that may lag behind
+	case errors.Is(err, reconcile.ErrNotYet): // a possibly lagging read
 		return nil, false, nil
 	case err != nil || missing:
 		return nil, missing, err
@@ -108,7 +108,7 @@ func (r *run) lookAt(ctx context.Context, c state.Change) (fetched *connector.Re
 
 func (r *run) sendRelease(ctx context.Context, c state.Change, f protocol.Facts, fetched connector.RemoteCustomer, body []byte) error {
 	if bytes.Equal(c.PreImage, fetched.Raw) && c.Body != nil {
-		body = c.Body // nothing moved since the attempt whose answer was lost
+		body = c.Body // nothing changed since the attempt with the lost answer
 	}
 	kinds, err := r.Billing.Others(fetched.Raw, c.Payer.Applied, connector.Customer{}, r.conn.Mapping.Own())
 	if err != nil {
@@ -172,10 +172,10 @@ func (r *run) letGo(ctx context.Context, c state.Change, f protocol.Facts) error
 // Unlink is what letting a payer's customer go would do.
 type Unlink struct {
 	Payer   state.Payer
-	Diff    []connector.FieldChange // what the customer shows now, and would show
+	Diff    []connector.FieldChange // the customer's present and future values
 	Kept    []string                // paths changed by others since; they stay
 	Mandate connector.MandateStatus // of the mandate that stays with it; "" for none
-	Missing bool                    // the service says that it does not exist any more
+	Missing bool                    // the service says it no longer exists
 	From    int64                   // the first change to take back; 0 for the key alone
 }
 

@@ -26,7 +26,7 @@ import (
 type call struct {
 	client   *Client
 	repeat   Repeat
-	caller   context.Context // until when an answer is waited for; that of a request ends when nothing is to leave
+	caller   context.Context // for waiting for an answer; a request's own ends when sending stops
 	attempts int
 	sent     bool // some attempt may have reached the server and has no definite answer
 }
@@ -52,7 +52,7 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, c.client.turnedAway(err)
 	}
 	if c.attempts == 1 {
-		c.client.budget.earn() // what was turned away has sent nothing
+		c.client.budget.earn() // a rejected call has sent nothing
 	}
 	began := time.Now()
 	resp, failed := c.exchange(req)

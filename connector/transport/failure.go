@@ -18,14 +18,14 @@ type Reason string
 const (
 	ReasonURL       Reason = "url"       // the request was refused before anything was done
 	ReasonName      Reason = "name"      // the host name could not be resolved
-	ReasonAddress   Reason = "address"   // the host name led to an address that may not be reached
+	ReasonAddress   Reason = "address"   // the host name has a forbidden address
 	ReasonConnect   Reason = "connect"   // no connection could be made
 	ReasonProxy     Reason = "proxy"     // the outgoing proxy could not be reached, or let nothing through
 	ReasonTLS       Reason = "tls"       // the certificate or the encryption was not acceptable
 	ReasonTimeout   Reason = "timeout"   // the answer was not complete in time
 	ReasonBroken    Reason = "broken"    // the connection broke before the answer was complete
 	ReasonTooLarge  Reason = "too_large" // the answer was larger than allowed
-	ReasonCircuit   Reason = "circuit"   // so many calls failed that nothing is sent for a while
+	ReasonCircuit   Reason = "circuit"   // after many failures, nothing is sent for a while
 	ReasonCancelled Reason = "cancelled" // the caller gave up
 )
 
@@ -50,7 +50,7 @@ type Error struct {
 	Reason   Reason
 	Sent     bool      // the request may have reached the server; false when it certainly did not
 	Attempts int       // how often it was tried
-	Got      string    // how much of an answer came the last time, where one was waited for
+	Got      string    // the received part of the last awaited answer
 	RetryAt  time.Time // when the open circuit lets a probe through; zero for other reasons
 	Err      error     // the cause, for errors.Is and errors.As; its own text may quote the server
 }

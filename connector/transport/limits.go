@@ -66,7 +66,7 @@ func newPace(perSecond float64, shared func(context.Context) error) pace {
 		return pace{shared: shared}
 	}
 	full := rate.Limit(perSecond)
-	burst := max(1, int(perSecond/50)) // what fits between two ticks of a coarse timer
+	burst := max(1, int(perSecond/50)) // requests between two ticks of a coarse timer
 	return pace{limiter: rate.NewLimiter(full, burst), full: full, shared: shared}
 }
 

@@ -53,7 +53,7 @@ func (c *call) mayRepeatError(err error) bool {
 	switch failed.Reason {
 	case ReasonProxy:
 		var said errProxy
-		return !errors.As(err, &said) && !failed.Sent // what it refused it refuses again
+		return !errors.As(err, &said) && !failed.Sent // a refusal would be repeated
 	case ReasonName, ReasonConnect, ReasonTimeout, ReasonBroken:
 		return c.repeat == Always || !failed.Sent
 	}

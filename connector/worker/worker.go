@@ -41,7 +41,7 @@ const DrainName = "drain"
 const (
 	defaultDrainEvery = 30 * time.Second
 	clockEvery        = 30 * time.Second // how late a job can be after the clock was set or the machine slept
-	minPark           = time.Minute      // a remote that names the next second is not asked every second
+	minPark           = time.Minute      // so a remote with one-second pauses does not get a request every second
 	maxPark           = 24 * time.Hour   // no quota we know of is longer; a later time is taken for a mistake
 )
 
@@ -63,14 +63,14 @@ type Job struct {
 type Config struct {
 	Jobs       []Job
 	Drain      func(ctx context.Context) error // reflects the inbox; one call at a time
-	DrainEvery time.Duration                   // the longest time between two drains, for deliveries that wait; default 30 s
+	DrainEvery time.Duration                   // the longest time between two drains, for waiting deliveries; default 30 s
 
 	// Jitter bounds the delay of each job's ticks, so many jobs and installations do not all start on the
 	// minute. A job's delay is drawn from Rand once, so its intervals stay exact. Zero means no delay.
 	Jitter time.Duration
 	Rand   *rand.Rand
 
-	Now    func() time.Time // judges what is overdue and when a parked job goes on; nil means the system's clock
+	Now    func() time.Time // the clock for overdue and parked jobs; nil means the system's
 	Report func(Event)      // is told of every outcome, by several goroutines at once; nil for nobody
 }
 
@@ -109,7 +109,7 @@ type Worker struct {
 	jobs  map[string]*job // every job ever seen, so a returning one never runs twice
 	ctx   context.Context // of Run; nil while it does not run
 	clock *cron.Cron
-	asked sync.WaitGroup // what people have asked for and is at work
+	asked sync.WaitGroup // running requests of people
 }
 
 // job is what the worker knows under the name of a Job.
@@ -119,7 +119,7 @@ type job struct {
 	catchUp atomic.Bool
 	parked  atomic.Pointer[time.Time]
 	busy    sync.Mutex           // held while it is at work or parked
-	work    atomic.Pointer[work] // what it is now
+	work    atomic.Pointer[work] // its present work
 
 	// These are the worker's to lock.
 	task  cron.Job // nil until the worker runs

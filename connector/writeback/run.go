@@ -25,8 +25,8 @@ type Result struct {
 	Refused    int    `json:"refused"` // by the system
 	Waiting    int    `json:"waiting"` // for a person's approval
 	Later      int    `json:"later"`   // written a moment ago, or not reached
-	Stuck      int    `json:"stuck"`   // in all, that a person should look at
-	Why        string `json:"why"`     // those that wait do
+	Stuck      int    `json:"stuck"`   // all that a person should check
+	Why        string `json:"why"`     // why writes wait
 	Batch      string `json:"batch"`   // of them
 	Problem    string `json:"problem"` // why the run ended early
 	Err        error  `json:"-"`       // the same

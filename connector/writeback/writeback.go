@@ -86,8 +86,8 @@ const (
 	neverLet     = 50               // more always do
 	letPercent   = 2                // and more than so many of the payers
 	refusedAgain = 24 * time.Hour   // the pause before a refused write is tried again
-	longestWait  = 6 * time.Hour    // between two attempts to tell a system that cannot be read
-	tellLimit    = 10               // refusals one after the other that end a run
+	longestWait  = 6 * time.Hour    // the longest pause between attempts to an unreadable system
+	tellLimit    = 10               // refusals in a row that end a run
 )
 
 // Doing is what is to be done about a payer.
@@ -98,12 +98,12 @@ const (
 	Due     Doing = "due"     // is written with the next run
 	Waits   Doing = "waits"   // for a person's approval
 	Later   Doing = "later"   // it was written a moment ago
-	Look    Doing = "look"    // what the field says is not known: the next run reads it first
+	Look    Doing = "look"    // the field's value is unknown: the next run reads it first
 	Unclear Doing = "unclear" // whether the last write was made is found out by the next run
 	Limit   Doing = "limit"   // written too often today
 	Theirs  Doing = "theirs"  // somebody else changed the field
 	Refused Doing = "refused" // the system does not write it
-	Unknown Doing = "unknown" // the mandate has a status that is not documented: nothing is written
+	Unknown Doing = "unknown" // the mandate has an undocumented status: nothing is written
 )
 
 // Stuck reports whether a person should look at it.

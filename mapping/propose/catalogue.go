@@ -8,7 +8,7 @@ import (
 // export describes one program's file of customers.
 type export struct {
 	program string   // with the list, as its users call it
-	known   []string // the headings that tell it from other files: all of them stand there
+	known   []string // the identifying headings: all must be present
 	columns []meaning
 	traps   []trap
 }
@@ -20,14 +20,14 @@ type meaning struct {
 	role    role
 	left    []string // rows with one of these values are no customers; "" is a blank cell
 	kept    []string // only rows with one of these values are customers
-	why     string   // why nothing is made of it, where its role is roleNone
+	why     string   // why it is unused, if its role is roleNone
 }
 
 // trap is what a person should know of an export.
 type trap struct {
 	text   string
 	column string         // "" where it matters in any case
-	match  *regexp.Regexp // it matters to the rows whose column matches
+	match  *regexp.Regexp // it matters to rows with a matching column
 }
 
 var (

@@ -28,7 +28,7 @@ type column struct {
 	times   map[string]int // how often each value stands there, without spaces around it and in small letters
 	spoilt  int            // values changed by a spreadsheet, not counted among the others
 	emails  int            // cells with an e-mail address in them
-	numbers int            // cells that are phone numbers by their form
+	numbers int            // cells in the form of phone numbers
 	plus    int            // of these, with a country code
 	codes   int            // cells without spaces and with a digit
 	short   int            // cells of ten letters at most, with a digit

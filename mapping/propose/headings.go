@@ -31,7 +31,7 @@ const (
 	roleCountry
 	roleLanguage
 	roleStatus
-	roleKind // what sort of contact: customer, prospect, supplier
+	roleKind // the kind of contact: customer, prospect, supplier
 	roleLeft // since when somebody is no customer any more
 	rolePayment
 	roleCustomer // yes for customers
@@ -39,7 +39,7 @@ const (
 	roles
 
 	// Roles found in exports of known programs only.
-	roleFilter // says who is a customer
+	roleFilter // tells customers from others
 	roleNone   // nothing is made of it
 )
 

@@ -11,7 +11,7 @@ import (
 const (
 	mayLack      = 5
 	mayLackKnown = 20
-	mayLackRows  = 2 // in any case, where the heading speaks of an id
+	mayLackRows  = 2 // always allowed, if the heading means an id
 )
 
 // identity finds the column with the customer's id.

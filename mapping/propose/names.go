@@ -9,12 +9,12 @@ import (
 
 // called is what a customer and its contact may be called by.
 type called struct {
-	company *column   // the company, or whoever the customer is
+	company *column   // the company, or any other customer
 	more    *column   // the rest of a long name
 	person  []*column // first and last name
 	contact *column
-	other   *column // the name of whoever is neither company nor natural person
-	byKind  bool    // which column is filled depends on the kind of address
+	other   *column // the name of customers other than companies and persons
+	byKind  bool    // the filled column depends on the kind of address
 }
 
 // names finds what the customer and its contact are called.
@@ -76,7 +76,7 @@ func (p *proposing) company(text func(*column) bool) *column {
 		return nil
 	}
 	c := found[0]
-	for _, other := range found { // whoever has no contact has a name all the same
+	for _, other := range found { // a customer without a contact still has a name
 		if c.filled < c.rows && other.filled == other.rows && other.score(roleName) > 900 {
 			c = other
 		}

@@ -319,7 +319,7 @@ func (p *proposing) askStatus(c *column, in, out, other []string) (*column, stri
 	if len(out) > 0 {
 		readings = append(readings, c.allBut(out))
 	}
-	if len(in)+len(out) == 0 { // ranks or groups: nothing says that one of them is no customer
+	if len(in)+len(out) == 0 { // ranks or groups: none of them excludes customers
 		readings = append(readings, c.everybody())
 	}
 	if len(in) == 0 {
@@ -340,7 +340,7 @@ func (p *proposing) askFlags(c *column, inverted bool) (*column, string, string)
 	if inverted != no {
 		slices.Reverse(readings)
 	}
-	if !inverted && c.score(roleStatus) > 0 && readings[0].kept*2 < c.rows { // the heading does not say which is right
+	if !inverted && c.score(roleStatus) > 0 && readings[0].kept*2 < c.rows { // the heading does not decide
 		slices.Reverse(readings)
 	}
 	return p.read(c, readings)

@@ -23,12 +23,12 @@ type Table struct {
 	Columns []string
 	Rows    [][]string
 	Part    bool                   // the export has more rows than these
-	Totals  [][]string             // rows at the end that look like totals, and are no customers
+	Totals  [][]string             // probable rows of totals at the end, not customers
 	Spoilt  func(cell string) bool // a spreadsheet has changed it, as in 1.23E+15
 
 	// Of a database's table alone:
 	Stored  bool       // the rows are kept in a database, and no spreadsheet has touched them
-	Keys    [][]string // columns that the database keeps unique together and filled, likeliest first
+	Keys    [][]string // sets of columns, unique and never blank, likeliest first
 	Primary bool       // the first of Keys is the primary key
 }
 
@@ -36,10 +36,10 @@ type Table struct {
 type Proposal struct {
 	ID        []string   `json:"id"`        // the columns that identify a customer; none if Refused gives a reason
 	Rules     []Rule     `json:"rules"`     // in the order of the file
-	Left      []Note     `json:"left"`      // columns that no rule reads
-	Refused   []Note     `json:"refused"`   // columns that one might take for the id, likeliest first
-	Notes     []string   `json:"notes"`     // what a person should know of the values
-	Questions []Question `json:"questions"` // what was not sure
+	Left      []Note     `json:"left"`      // unused columns
+	Refused   []Note     `json:"refused"`   // columns that look like an id, likeliest first
+	Notes     []string   `json:"notes"`     // notes on the values
+	Questions []Question `json:"questions"` // uncertain choices
 	// Recognised is the program that wrote the table; nil if unknown.
 	Recognised *Recognised `json:"recognised"`
 	First      int         `json:"-"` // the rows used, if the export has more; 0 for all
@@ -51,7 +51,7 @@ type Rule struct {
 	Path    string   `json:"path"`    // what it decides, for example "customer.name"
 	Value   string   `json:"value"`   // the expression
 	Why     string   `json:"why"`     // a sentence without personal values
-	Columns []string `json:"columns"` // that it reads
+	Columns []string `json:"columns"` // columns of the rule
 }
 
 // Note is something about a column.
@@ -62,10 +62,10 @@ type Note struct {
 
 // Question has several readings of similar likelihood.
 type Question struct {
-	Topic   string   `json:"topic"` // what an answer is known by
+	Topic   string   `json:"topic"` // the key of an answer
 	Text    string   `json:"question"`
 	Options []string `json:"options"` // likeliest first
-	Taken   int      `json:"taken"`   // which of them the proposal goes by
+	Taken   int      `json:"taken"`   // the option used by the proposal
 	Said    bool     `json:"said"`    // somebody has answered it
 }
 
@@ -118,7 +118,7 @@ type proposing struct {
 	id, emails, phoneColumns []*column
 	country, postcode        *column
 	export                   *export // the recognised program's export; nil for none
-	name                     called  // what customers are called by
+	name                     called  // the customer's name columns
 
 	out Proposal
 }

@@ -27,12 +27,12 @@ func Mend(err error, data []byte, check func(data []byte) error) error {
 	_, syntax := parse("", data)
 	m.before, m.parses = found.Problems, len(syntax) == 0
 	out := slices.Clone(found.Problems)
-	for _, beside := range []int{0, 1, -1} { // what is wrong in a line is often noticed in the next one only
+	for _, beside := range []int{0, 1, -1} { // a mistake in a line often shows in the next one only
 		for i, p := range out[:min(maxMended, len(out))] {
 			if p.Line < 1 || p.Line > len(m.lines) || p.Source != m.lines[p.Line-1] {
 				continue
 			}
-			mended, alone := m.mend(p, p.Line+beside) // alone: what is wrong elsewhere followed from it
+			mended, alone := m.mend(p, p.Line+beside) // alone: the other mistakes followed from it
 			out[i] = mended
 			if alone {
 				return NewError(slices.DeleteFunc(out, func(o Problem) bool { return o.Line != mended.Line && o.Line != p.Line || o == p && o != mended }))
@@ -81,7 +81,7 @@ func (m *mending) mend(p Problem, line int) (mended Problem, alone bool) {
 			p.Instead = better.Instead
 			return p, false
 		case better != nil:
-			if !m.parses || m.isKey(p) { // what was said was about the YAML, and is beside the point
+			if !m.parses || m.isKey(p) { // the message was about the YAML, and does not apply
 				p.Message = better.Message
 			}
 			p.Instead = better.Instead

@@ -118,7 +118,7 @@ func (d *Doc) syntax(err error) *Problem {
 	mark := load.Mark
 	message := plainSyntax(load.Message)
 	if strings.Contains(load.Message, "found unexpected end of stream") || strings.HasPrefix(load.Message, "did not find expected ',' or") {
-		mark = load.ContextMark // where the quote or bracket was opened
+		mark = load.ContextMark // the place of the opening quote or bracket
 	}
 	if message == "" {
 		message = load.Message
@@ -307,7 +307,7 @@ func (c *cursor) pass(want rune, style yaml.Style) bool {
 		return true
 	}
 	if want == '\n' || want == ' ' && c.char() == '\n' {
-		c.skipSpace() // a line end with the indentation that follows
+		c.skipSpace() // a line end with the following indentation
 		return true
 	}
 	if want == ' ' && !isSpace(c.char()) {

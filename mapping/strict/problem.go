@@ -325,7 +325,7 @@ func maskAddresses(text string) string {
 
 // secrets knows what of a file must not be shown.
 type secrets struct {
-	keys  []string       // that hold secrets, as the schema says
+	keys  []string       // secret ones by the schema
 	spans map[int][]span // to hide, by line
 }
 

@@ -47,9 +47,9 @@ type Doc struct {
 	name    string
 	lines   []string // as written, without line ends
 	root    *yaml.Node
-	keys    map[*yaml.Node]map[string]int // where the keys of large blocks stand in their Content
+	keys    map[*yaml.Node]map[string]int // positions of the keys of large blocks in their Content
 	secrets secrets
-	lean    bool                     // problems are made without the lines that they are in
+	lean    bool                     // problems do not include their lines
 	last    atomic.Pointer[fileLine] // used last: the problems of a long line share its work
 }
 

@@ -35,7 +35,7 @@ const (
 
 // Report is what a delivery report says.
 type Report struct {
-	MessageID string // of the message that came back, without brackets
+	MessageID string // of the returned message, without brackets
 	Kind      Kind
 	Status    string // as in 5.1.1 (RFC 3463)
 }
@@ -48,10 +48,10 @@ var (
 )
 
 const (
-	maxReport = 4 << 20  // bytes of a report, with the message that came back
-	maxFields = 64 << 10 // bytes of what is read of a part
+	maxReport = 4 << 20  // bytes of a report, with the returned message
+	maxFields = 64 << 10 // bytes read of a part
 	maxParts  = 20
-	maxDepth  = 3 // a report within a mail that somebody passed on
+	maxDepth  = 3 // a report within a forwarded mail
 	maxID     = 998
 )
 
@@ -155,7 +155,7 @@ func (f *finding) readStatus(r *textproto.Reader) {
 
 // readMessageID reads the Message-ID of the message that came back.
 func (f *finding) readMessageID(r *textproto.Reader) {
-	h, _ := r.ReadMIMEHeader() // what was read before it broke off counts
+	h, _ := r.ReadMIMEHeader() // headers read before an error count
 	id := strings.TrimSpace(h.Get("Message-Id"))
 	id = strings.TrimSuffix(strings.TrimPrefix(id, "<"), ">")
 	if id != "" && len(id) <= maxID && !strings.ContainsAny(id, "<> \t\r\n\x00") {

@@ -23,7 +23,7 @@ type Envelope struct {
 	To        string // the address alone
 	MessageID string // without brackets
 	Date      time.Time
-	Stop      string // the token by which reminders end
+	Stop      string // the token for ending reminders
 }
 
 // ErrTooLarge means that a letter is larger than MaxSize, so it is not written.

@@ -79,7 +79,7 @@ type reader struct {
 	kind     kindOf
 	options  Options
 	problems []strict.Problem
-	used     map[string][]int // where fields stand
+	used     map[string][]int // the places of fields
 }
 
 // read reads a template. It is nil when there are problems.
@@ -104,7 +104,7 @@ func (r *reader) problem(at, width int, format string, args ...any) {
 	}
 	p.Width = max(1, min(width, utf8.RuneCountInString(line)-p.Column+1))
 	const longest = 160
-	if cut := []rune(line); len(cut) > longest { // a paragraph is a line: what is around the place is enough
+	if cut := []rune(line); len(cut) > longest { // a paragraph is one line: its part around the place is enough
 		from := max(0, min(p.Column-1-longest/2, len(cut)-longest))
 		p.Source, p.Width = "", 0
 		p.Message += fmt.Sprintf(" (in “…%s…”)", strings.TrimSpace(string(cut[max(from, p.Column-21):min(len(cut), p.Column+39)])))
@@ -381,7 +381,7 @@ func (r *reader) pipe(pipe *parse.PipeNode, from int, dotted bool) {
 		at := from + int(arg.Position())
 		switch n := arg.(type) {
 		case *parse.FieldNode:
-			r.field(at-len(strings.Join(n.Ident[1:], ".")), n.Ident, dotted) // its place is that of the last part
+			r.field(at-len(strings.Join(n.Ident[1:], ".")), n.Ident, dotted) // its place is the last part's
 		case *parse.VariableNode:
 			if len(n.Ident) < 2 {
 				r.problem(at, 1, "letters have no variables; write the field itself, as {{$.Name}}")

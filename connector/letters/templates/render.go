@@ -109,7 +109,7 @@ func (r *reader) try(t *template) {
 func (r *reader) trySubject(t *template, v values) bool {
 	const at = len("Subject:")
 	var b strings.Builder
-	real := r.options.fill(v) // its sender is known, so that its length is
+	real := r.options.fill(v) // its sender, and so its length, is known
 	if err := t.subject.Execute(&b, real); err != nil {
 		r.unfit(at, err)
 		return false

@@ -51,12 +51,12 @@ const frameKind letters.Kind = "frame"
 type Options struct {
 	From      netmail.Address
 	ReplyTo   string // an address
-	Legal     string // who the sender is, as the law wants it, in one line
+	Legal     string // the sender's legal details, in one line
 	StopURL   string // where reminders are stopped, https and without the token; "" where replies do it
 	LinkHosts []string
 	Languages []string // BCP 47
 	Own       fs.FS    // the folder with own templates; nil for none
-	OwnName   string   // what problems call it
+	OwnName   string   // its name in problems
 }
 
 // Set is the templates of all kinds in some languages. It may be used by several goroutines.
@@ -104,7 +104,7 @@ func (s *Set) Version() string { return s.version }
 // source is the text of a template, and what messages call its file.
 type source struct {
 	name, text string
-	known      bool // it comes with payersync: its words were looked at when that was built
+	known      bool // it is built in: its words were checked at build time
 }
 
 // source finds the template of a kind in a language: an own one, or a shipped one, of the language itself or

@@ -9,7 +9,7 @@ import (
 // rule is a kind of words that no letter has.
 type rule struct {
 	words *regexp.Regexp
-	says  string // %s is what was found
+	says  string // %s is the finding
 }
 
 const months = `(?:January|February|March|April|May|June|July|August|September|October|November|December|` +

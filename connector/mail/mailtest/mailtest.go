@@ -58,13 +58,13 @@ type Mail struct {
 	To     []string
 	Raw    string // as it came
 	Secure bool   // over an encrypted connection
-	User   string // who had signed in
+	User   string // the signed-in user
 }
 
 // Box is a mail server with one mailbox.
 type Box struct {
 	Address string
-	Roots   *x509.CertPool // who vouches for it
+	Roots   *x509.CertPool // its trusted certificates
 
 	mu    sync.Mutex
 	fail  map[Step]func() error

@@ -24,7 +24,7 @@ type Options struct {
 	Now       func() time.Time // nil is time.Now
 	Letters   int              // how many are kept, the newest; 0 is 1,000
 	Bytes     int              // of how many bytes together; 0 is 32 MiB
-	MaxLetter int64            // bytes of the largest letter that is taken; 0 is 1 MiB
+	MaxLetter int64            // the largest accepted letter in bytes; 0 is 1 MiB
 }
 
 // Catcher keeps the letters it was given. It is safe for concurrent use.

@@ -22,7 +22,7 @@ type Letter struct {
 	ReceivedAt time.Time `json:"receivedAt"`
 	Sender     string    `json:"sender"`     // as the conversation names it
 	Recipients []string  `json:"recipients"` // the same
-	From       string    `json:"from"`       // as its head says, like all that follows
+	From       string    `json:"from"`       // from its header, like the fields below
 	To         string    `json:"to"`
 	Subject    string    `json:"subject"`
 	MessageID  string    `json:"messageId"`
@@ -91,7 +91,7 @@ func (l *Letter) readPart(kind, encoding string, body io.Reader, deep int) {
 	if err != nil {
 		return
 	}
-	read, _ := io.ReadAll(decoded) // what can be read of it
+	read, _ := io.ReadAll(decoded) // its readable part
 	*into = strings.ReplaceAll(strings.ToValidUTF8(string(read), "\uFFFD"), "\r\n", "\n")
 }
 

@@ -21,7 +21,7 @@ func (c *Catcher) Serve(ctx context.Context, listener net.Listener) error {
 	server.Domain, server.ErrorLog = "sandbox.invalid", quiet{}
 	server.ReadTimeout, server.WriteTimeout = patience, patience
 	server.MaxMessageBytes, server.MaxRecipients, server.EnableSMTPUTF8 = c.opt.MaxLetter, 50, true
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // of a listener that is closed for good
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // of a closed listener
 	defer stop()
 	return server.Serve(listener)
 }
@@ -102,7 +102,7 @@ func (t *talk) cut() error {
 // been answered.
 func (t *talk) sayNothing() {
 	_ = t.conn.SetReadDeadline(time.Now().Add(patience)) //nolint:forbidigo // a deadline is real time
-	_, _ = t.conn.Read(make([]byte, 1))                  // whatever ends it
+	_, _ = t.conn.Read(make([]byte, 1))                  // any end
 }
 
 func (t *talk) wait(d time.Duration) {
