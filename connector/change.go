@@ -16,7 +16,7 @@ const (
 	LinkHeld     LinkState = "held"
 )
 
-// Action is what a change does for its payer.
+// Action is the effect of a change for its payer.
 type Action string
 
 // The actions. ActionLink asks for a mandate signing link.
@@ -95,7 +95,7 @@ const (
 	InboxIgnored     InboxState = "ignored"
 )
 
-// Cause says what made payersync look at a customer.
+// Cause is the reason for a read of a customer.
 type Cause string
 
 // The causes, as the mandate history names them.

@@ -16,7 +16,7 @@ type PanicError struct {
 	Stack string // where it happened; arguments are numbers in it
 }
 
-// Error returns what was thrown.
+// Error returns the panic's value.
 func (e *PanicError) Error() string { return "it panicked: " + e.What }
 
 // Where returns the file and line of the panic, "" if the stack does not show it. A release names its files without
@@ -32,7 +32,7 @@ func (e *PanicError) Where() string {
 	return ""
 }
 
-// NewPanicError returns the error of what was thrown at a place.
+// NewPanicError returns the error of a panic at a place.
 func NewPanicError(thrown any, stack string) *PanicError {
 	e := &PanicError{What: fmt.Sprintf("%T", thrown), Stack: stack}
 	if err, ok := thrown.(error); ok {

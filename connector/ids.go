@@ -13,7 +13,7 @@ type IDs struct {
 	count   int
 }
 
-// idHash is what the set keeps of an id.
+// idHash is the set's hash of an id.
 type idHash [3]uint32
 
 // NewIDs returns an empty set.

@@ -19,7 +19,7 @@ type Reach struct {
 // ErrAddress means connections to an address are forbidden.
 var ErrAddress = errors.New("it is not public, and nothing says that it may be reached (accounts.networks of a node)")
 
-// Dialer returns what makes connections to allowed addresses, each within a time.
+// Dialer returns a dialer for allowed addresses, each within a time.
 func (r Reach) Dialer(within time.Duration) *net.Dialer {
 	d := &net.Dialer{Timeout: within, KeepAlive: 30 * time.Second}
 	if r.PublicOnly {

@@ -64,7 +64,7 @@ type Way struct {
 	Sends   Sends
 }
 
-// Act names what a person does. The pages have a button for each, so a new one needs a row there.
+// Act names a person's act. The pages have a button for each, so a new one needs a row there.
 type Act string
 
 // The acts. Those of the second group take back what one of the first group noted.
@@ -254,7 +254,7 @@ func (r Reason) RestsOnOthers() bool {
 	return false
 }
 
-// Next returns what to do about it.
+// Next returns the next step.
 func (r Reason) Next() string { return Reasons[r].Next }
 
 // Ways returns the commands to end the reason.

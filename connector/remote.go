@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Fault says what a failed call to a remote system means for its caller.
+// Fault is the meaning of a failed call to a remote system for its caller.
 type Fault string
 
 // The faults. Only FaultUnknown leaves open whether the call had an effect.

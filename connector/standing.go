@@ -49,7 +49,7 @@ type Write struct {
 	Value      string       // the new value
 }
 
-// WrittenField is what the field holds.
+// WrittenField is the field's value.
 type WrittenField struct {
 	Value   string // as the writer of that system spells it; "" for nothing
 	Version string // of the record, if the system requires it

@@ -29,7 +29,7 @@ const (
 // loops are the expression engine's list functions available to mappings.
 var loops = []string{"all", "any", "count", "filter", "len", "map", "none", "one"}
 
-// result is what an expression must give.
+// result is the required result of an expression.
 type result string
 
 const (

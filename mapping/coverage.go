@@ -82,7 +82,7 @@ func (c *Coverage) enter(r RuleCoverage) int {
 	return len(c.report.Rules) - 1
 }
 
-// Add applies the mapping to a record and counts what its rules do.
+// Add applies the mapping to a record and counts its rules' results.
 func (c *Coverage) Add(r connector.Record) {
 	got, err := c.mapping.apply(r, c.mapping.tenant, watcher{rule: c.ran, part: c.took, misses: c.missed})
 	c.report.Records++
@@ -119,7 +119,7 @@ func (c *Coverage) ran(r *rule, value any) {
 
 func (c *Coverage) took(part int) { c.report.Rules[c.parts[part]].Fired++ }
 
-// Report returns what was counted so far.
+// Report returns the counts so far.
 func (c *Coverage) Report() CoverageReport {
 	out := c.report
 	out.Rules = slices.Clone(out.Rules)

@@ -73,8 +73,8 @@ func emailWords(m *meter, cell any) (string, []string, error) {
 // mailto is how the address of a link begins.
 const mailto = "mailto:"
 
-// trimEmailWord takes from an address what programs and people write around it: quotation marks,
-// mailto:, and the full stop of a sentence.
+// trimEmailWord removes text that programs and people write around an address: quotation marks, mailto:, and
+// the full stop of a sentence.
 func trimEmailWord(word string) string {
 	word = connector.TrimEmail(word)
 	if len(word) > len(mailto) && strings.EqualFold(word[:len(mailto)], mailto) {

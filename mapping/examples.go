@@ -40,7 +40,7 @@ func (m *Mapping) checkExample(i int) []strict.Problem {
 	return c.problems
 }
 
-// comparison collects how one example's result differs from what it wants.
+// comparison collects the differences between one example's result and its expectation.
 type comparison struct {
 	doc      *strict.Doc
 	example  int

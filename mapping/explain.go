@@ -14,8 +14,7 @@ import (
 	"payersync/mapping/strict"
 )
 
-// explain puts what the expression engine found wrong into plain words, without
-// the names of Go types.
+// explain describes an error of the expression engine in plain words, without the names of Go types.
 func (e *expression) explain(root ast.Node, err error) {
 	var found *file.Error
 	if !errors.As(err, &found) {

@@ -17,7 +17,7 @@ type Explanation struct {
 	Rules  []Rule // every expression of the mapping, in the order of execution
 }
 
-// Rule is one expression of a mapping and what it made of a record.
+// Rule is one expression of a mapping with its result for a record.
 type Rule struct {
 	Path    string  // what it decides, for example "key.accountNumber" or "customer.people[0].email"
 	Line    int     // of the mapping file

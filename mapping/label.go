@@ -89,7 +89,7 @@ func (m *Mapping) labelPeople(e *evaluation) (people []func(field string) string
 	return people
 }
 
-// labelText returns what a rule gives; nothing when it fails.
+// labelText returns a rule's result; nothing if it fails.
 func (m *Mapping) labelText(e *evaluation, r *rule) string {
 	e.env[varMeter] = &meter{left: maxSteps}
 	text, _ := e.text(r)

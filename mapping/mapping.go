@@ -73,7 +73,7 @@ type pair struct {
 	value *rule
 }
 
-// Result is what a record becomes.
+// Result is the result of mapping a record.
 type Result struct {
 	Included       bool               // false: the record is no payer, and nothing else is set
 	Key            connector.Key      // identifies the payer; never blank
@@ -95,7 +95,7 @@ func Load(name string, data []byte, src connector.SourceInfo) (*Mapping, error) 
 	})
 }
 
-// read is Load without a thought for what could be meant.
+// read is Load without suggestions.
 func read(name string, data []byte, src connector.SourceInfo) (*Mapping, error) {
 	file, doc, invalid := strict.Load(name, data, mappingFile{})
 	if doc == nil {

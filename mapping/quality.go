@@ -58,7 +58,7 @@ type SharedValue struct {
 	SourceIDs []string // the first of them
 }
 
-// misreadCures say what a person can do about what a function did not understand.
+// misreadCures are a person's next steps for misread texts.
 var misreadCures = map[string]string{
 	"country":     `correct them in the accounting system, or translate them in the mapping, as in %[1]s == "…" ? "DE" : country(%[1]s)`,
 	"postcode":    "correct them in the accounting system; those of other countries are right as they are",
@@ -70,7 +70,7 @@ var misreadCures = map[string]string{
 	"number":      `correct them in the accounting system, or tell number their decimal sign, as in number(…, ",")`,
 }
 
-// misreads counts what one function did not understand in one rule.
+// misreads counts the texts misread by one function in one rule.
 type misreads struct {
 	count  int
 	values map[string]int
@@ -141,8 +141,7 @@ func newSharing() *sharing {
 	return &sharing{seed: maphash.MakeSeed(), first: map[uint64]sharer{}, groups: map[uint64]*SharedValue{}}
 }
 
-// plainly reduces a value to what makes it differ from others: case and the
-// number of spaces do not.
+// plainly reduces a value to its distinguishing part: case and the number of spaces do not.
 func plainly(value string) string { return strings.Join(strings.Fields(strings.ToLower(value)), " ") }
 
 // add notes a record's value.

@@ -38,8 +38,7 @@ func (e *expression) rewrite(node *ast.Node) {
 	}
 }
 
-// call hands a function the meter, and what it needs to know beside its
-// arguments.
+// call passes a function the meter, and the facts it needs besides its arguments.
 func (e *expression) call(node *ast.Node, n *ast.CallNode) {
 	name, args := n.Callee.(*ast.IdentifierNode).Value, n.Arguments
 	switch {

@@ -14,7 +14,7 @@ import (
 // Traps are expressions with a meaning other than the intended one: a field's name in quotes is the same text for every
 // customer, and "9" is more than "10". They compile, but are refused, so the mistake does not first appear on a bill.
 
-// checkTraps refuses what surely is not meant. It runs when the types are known.
+// checkTraps refuses expressions that are certainly unintended. It runs when the types are known.
 func (e *expression) checkTraps(root ast.Node) {
 	ast.Walk(&root, visit(func(node *ast.Node) {
 		switch n := (*node).(type) {
@@ -256,7 +256,7 @@ func (e *expression) isChosen(n *ast.StringNode, conditions []ast.Node) bool {
 	return chosen
 }
 
-// oneOrThousand is what is wrong with a number such as 1.000.
+// oneOrThousand is the mistake in a number such as 1.000.
 func oneOrThousand(written string) string {
 	return fmt.Sprintf("%s could be one thousand or one; write %s or %s0", written, strings.Replace(written, ".", "", 1), written)
 }

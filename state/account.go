@@ -35,7 +35,7 @@ type ErrOtherAccount struct {
 	Why            string // what was looked at, and how it came out
 }
 
-// Error says what differs and what to do.
+// Error names the difference and the next step.
 func (e *ErrOtherAccount) Error() string {
 	if e.Ledger == e.Config {
 		return fmt.Sprintf("the ledger belongs to another account of the billing service at %s than these credentials reach: %s; "+

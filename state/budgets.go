@@ -99,13 +99,13 @@ func (w window) at(now time.Time, span time.Duration) window {
 	return w
 }
 
-// Left is what of a budget is left. A limit that there is not is a nil.
+// Left is the rest of a budget. A limit that there is not is a nil.
 type Left struct {
 	Minute, Day *int
 	ParkedUntil time.Time // zero unless the remote system asked for a wait that is not over
 }
 
-// BudgetLeft returns what of the scope's limits is left now.
+// BudgetLeft returns the rest of the scope's limits now.
 func (l *Ledger) BudgetLeft(ctx context.Context, scope string, limits connector.Limits) (left Left, err error) {
 	now := l.Now()
 	b, err := scanBudget(l.queryRow(ctx, selectBudget, scope).Scan, now)

@@ -318,14 +318,14 @@ const (
 	isFound = "EXISTS (SELECT 1 FROM remote_traits WHERE kind = 'key' AND value = ?5 AND billing_id <> ?6)"
 )
 
-// Confirmable is what must be known of a payer before a read may confirm its link.
+// Confirmable holds the facts about a payer needed before a read may confirm its link.
 type Confirmable struct {
 	Holders int  // customers of the index that carry the payer's key
 	Taken   bool // another payer is being created with it, or has a customer with it
 	Open    bool // a change of the payer's customer was sent, and it is not known whether it took effect
 }
 
-// Confirmable returns what must be known of a payer before a read may confirm its link.
+// Confirmable returns the facts about a payer needed before a read may confirm its link.
 func (tx *Tx) Confirmable(p Payer) (c Confirmable, err error) {
 	err = tx.row([]any{&c.Holders, &c.Taken, &c.Open}, `SELECT (SELECT count(*) FROM remote_traits WHERE kind = 'key' AND value = ?5),
 		EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ?3 AND p.key_value = ?4

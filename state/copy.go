@@ -50,10 +50,10 @@ func OpenCopy(ctx context.Context, name string, file io.ReaderAt, size int64, ke
 	return c, nil
 }
 
-// nextOfCopy says what to do about a copy whose schema is strange.
+// nextOfCopy returns the next step for a copy with a strange schema.
 const nextOfCopy = "Nothing was restored. Take another backup, and find out who changed this one."
 
-// accept refuses what cannot be used as this ledger's key would have it.
+// accept refuses a copy unusable with this ledger's key.
 func (c *Copy) accept(ctx context.Context) error {
 	var id int64
 	if err := c.db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
@@ -86,7 +86,7 @@ func (c *Copy) accept(ctx context.Context) error {
 
 func (c *Copy) refuse(why, next string) error { return &OpenError{Path: c.name, Why: why, Next: next} }
 
-// Facts returns what the copy says of itself.
+// Facts returns the copy's own facts.
 func (c *Copy) Facts(ctx context.Context) (Facts, error) { return readFacts(ctx, c.db) }
 
 // Verify looks through the copy as [Ledger.Verify] does.

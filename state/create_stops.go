@@ -32,7 +32,7 @@ type CreateStop struct {
 	Since      time.Time   `json:"since"`
 }
 
-// Sentence says what keeps the connection from creating customers.
+// Sentence says why the connection creates no customers.
 func (s CreateStop) Sentence() string {
 	if s.Cause == CauseSameBooks {
 		look := "look"
@@ -67,7 +67,7 @@ func (s CreateStop) Commands() []string {
 	return []string{"payersync payers match --connection " + s.Connection, "payersync payers match finish --connection " + s.Connection}
 }
 
-// Next says what a person can do to end the stop, with Commands.
+// Next says how a person can end the stop, with Commands.
 func (s CreateStop) Next() string {
 	if s.Cause == CauseSameBooks {
 		return "If the two read the same books, move the payers; if these are another company's, say so:"
@@ -75,7 +75,7 @@ func (s CreateStop) Next() string {
 	return "Compare them with the records, and then finish:"
 }
 
-// Text returns what the stop is and how a person ends it, in one line.
+// Text describes the stop and the way to end it, in one line.
 func (s CreateStop) Text() string {
 	c := s.Commands()
 	if s.Cause == CauseSameBooks {

@@ -80,7 +80,7 @@ func (*postgres) readied(context.Context, executor) error { return nil }
 // migrate has nothing to do: the server did it when it was opened.
 func (*postgres) migrate(context.Context, *Ledger) error { return nil }
 
-// postgresSteps are what brings the tables up to date, made by one process at a time, however many start together.
+// postgresSteps migrate the tables, by one process at a time, however many start together.
 func postgresSteps(db *sql.DB) (*goose.Provider, error) {
 	scripts, err := fs.Sub(postgresMigrations, "migrations/postgres")
 	if err != nil {
@@ -198,7 +198,7 @@ func (e *postgres) settle(ctx context.Context, tx *Tx, _ error) error {
 	return e.server.settle(ctx, tx.id, tx.timeline)
 }
 
-// snapshot begins a transaction that sees what was committed before its first statement.
+// snapshot begins a transaction that sees the commits before its first statement.
 func (e *postgres) snapshot(ctx context.Context) (db *sql.DB, tx *sql.Tx, err error) {
 	db = ofAccount(e.server.read, e.account, 1)
 	tx, err = db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead})

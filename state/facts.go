@@ -44,7 +44,7 @@ func lastOf(lane string) string {
 		ORDER BY n.change_id DESC LIMIT 1)`
 }
 
-// lastChange is what lastOf says; the zero value is none.
+// lastChange is the result of lastOf; the zero value is none.
 type lastChange struct {
 	action connector.Action
 	state  connector.ChangeState
@@ -136,7 +136,7 @@ func (r *factRow) dest() []any {
 		&r.last, &r.retried, &r.mandate, &r.hasLink, &r.linkRefused, &r.asked, &r.asking, &r.staysAt, &r.staysWith, &r.givenUp, &r.askingWord, &r.letBe, &r.isLetBe, &r.doubt, &r.doubtOver, &r.rival}
 }
 
-// facts returns what is known of a payer's link, its customer and its last change.
+// facts returns the facts about a payer's link, its customer and its last change.
 func (r *factRow) facts(p Payer) (protocol.Facts, error) {
 	f := protocol.Facts{
 		Key:   p.Key.ID(),
@@ -195,8 +195,8 @@ func (r *factRow) facts(p Payer) (protocol.Facts, error) {
 	return f, nil
 }
 
-// look says what the newest read showed of the customer's key. A new customer that shows
-// nothing at all may come to show it.
+// look returns the newest read's result about the customer's key. A new customer that shows nothing at all
+// may come to show it.
 func (r *factRow) look(p Payer) (protocol.Shows, error) {
 	switch {
 	case !r.ticket.Valid:

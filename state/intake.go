@@ -23,7 +23,7 @@ type arrivals struct {
 	done  chan struct{} // closed when it is known what became of each
 }
 
-// arrival is one delivery, and what became of it.
+// arrival is one delivery with its result.
 type arrival struct {
 	Delivery
 	box    []byte // its body as it is stored
@@ -31,7 +31,7 @@ type arrival struct {
 	failed error
 }
 
-// Taken says what became of a delivery that the ledger took in.
+// Taken is the result of a delivery in the ledger.
 type Taken struct {
 	Fresh bool // there was none with its key
 	Again bool // there was, and it waits anew

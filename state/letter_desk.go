@@ -56,7 +56,7 @@ type AddressWord struct {
 	Why       string // StopOptedOut or StopBounced
 }
 
-// AddressWords returns what was ever said of addresses, also what a person has taken back.
+// AddressWords returns all decisions on addresses, including reverted ones.
 func (l *Ledger) AddressWords(ctx context.Context) ([]AddressWord, error) {
 	words, err := list(ctx, l, "SELECT DISTINCT recipient, why FROM letter_stops WHERE scope = 'address' AND (why = 'opted_out' OR why = 'bounced') ORDER BY recipient, why", nil,
 		func(w *AddressWord) []any { return []any{&w.Recipient, &w.Why} })
@@ -283,7 +283,7 @@ type LetterDesk struct {
 	FolderAt   time.Time // when it did
 }
 
-// LetterDesk returns what is known of it.
+// LetterDesk returns the facts about it.
 func (l *Ledger) LetterDesk(ctx context.Context) (d LetterDesk, err error) {
 	var restored, gone, goneAt, looked, renewed, waits, brake, folder sql.NullString
 	if err := l.queryRow(ctx, `SELECT g.identity, d.journal, g.restored_at, d.restored, d.gone_on_at, d.looked_at, d.renewed_at, d.waiting, d.waits_since, d.brake, d.brake_since, d.folder, d.folder_node, d.folder_at FROM letter_desk d, ledger g`).

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// loadLetterKey reads the key of what outlives the sealing key. It is derived from that key, so a
-// ledger restored to before the first letter has it too. It is stored, sealed, once the ledger gets
-// another key.
+// loadLetterKey reads the key for data that outlives the sealing key. It is derived from that key, so a
+// ledger restored to before the first letter has it too. It is stored, sealed, once the ledger gets another
+// key.
 func (l *Ledger) loadLetterKey(ctx context.Context, db executor) error {
 	if l.seal.away != nil {
 		return nil
@@ -58,8 +58,8 @@ func (l *Ledger) LetterHash(kind string, texts ...string) string {
 // LetterSteps is how many steps there are at most: an invitation and four reminders.
 const LetterSteps = 5
 
-// LetterID returns what the letter of a step about a mandate is called, everywhere and for
-// ever: the same letter is the same message.
+// LetterID returns the id of a step's letter about a mandate, everywhere and for ever: the same letter is the
+// same message.
 func (l *Ledger) LetterID(mandate string, step int) string {
 	return l.LetterHash("letter", mandate, strconv.Itoa(step))
 }

@@ -13,10 +13,9 @@ import (
 	"payersync/connector"
 )
 
-// Listing is what one list pass has shown of the service's customers so far. It is kept only in
-// memory. A pass that is cut off proves nothing, and the next one begins anew. An unchanged
-// customer in a list writes nothing. A finished pass is one fact, with the missing rows as
-// exceptions: see FinishPass.
+// Listing holds the customers shown by one list pass so far. It is kept only in memory. A pass that is cut
+// off proves nothing, and the next one begins anew. An unchanged customer in a list writes nothing. A
+// finished pass is one fact, with the missing rows as exceptions: see FinishPass.
 type Listing struct {
 	Pass   int64 // its number
 	Ticket int64 // the read ticket of its pages
@@ -69,7 +68,7 @@ func (tx *Tx) ShownBy(s *Listing) (done func()) {
 	return func() { tx.listing = nil }
 }
 
-// Add notes that the list showed a customer, and nothing of what it showed.
+// Add records that the list showed a customer, without its values.
 func (s *Listing) Add(billingID string) { s.add(billingID, false) }
 
 func (s *Listing) add(billingID string, bare bool) {

@@ -49,7 +49,7 @@ const (
 	noKey     = "\U0010FFFF" // after every key
 )
 
-// sorts are the expressions of the orders, and what a row holds of them.
+// sorts are the expressions of the orders, with their values in a row.
 var sorts = map[RecordSort]struct {
 	expression string
 	of         func(RecordRow) string

@@ -29,9 +29,8 @@ func (l *Ledger) UndocumentedStatuses(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(statuses, func(s string) bool { return connector.MandateStatus(s).Known() }), err
 }
 
-// SaveMandate writes what was observed of a mandate and, when its status moved, a line of history.
-// It returns the status before, "" for a mandate that is new. An unchanged mandate in a list writes
-// nothing.
+// SaveMandate stores an observed mandate and, if its status changed, a line of history. It returns the status
+// before, "" for a mandate that is new. An unchanged mandate in a list writes nothing.
 func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID string) (before connector.MandateStatus, err error) {
 	if before, err = tx.MandateStatus(m.ID); err != nil {
 		return "", fmt.Errorf("read mandate %s: %w", m.ID, err)

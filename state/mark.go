@@ -34,7 +34,7 @@ func (l *Ledger) Commits(ctx context.Context) (commits int64, err error) {
 	return commits, err
 }
 
-// mark is what a mark file says.
+// mark is the content of a mark file.
 type mark struct {
 	ledger  string // the ledger's identity
 	commits int64

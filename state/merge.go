@@ -36,7 +36,7 @@ func (tx *Tx) Merge(connection, sourceID, otherID string) error {
 	return tx.setSameAs(connection, sourceID, otherID)
 }
 
-// Unmerge takes back what Merge noted. It fails with ErrNotMerged or ErrUnderWay.
+// Unmerge reverts Merge. It fails with ErrNotMerged or ErrUnderWay.
 func (tx *Tx) Unmerge(connection, sourceID string) error {
 	var merged bool
 	if err := tx.row([]any{&merged}, "SELECT EXISTS (SELECT 1 FROM source_records WHERE connection = ? AND source_id = ? AND same_as <> '')", connection, sourceID); err != nil {

@@ -103,7 +103,7 @@ type settled struct {
 	open   []int64
 }
 
-// group is what rows are counted by.
+// group is the key of a count.
 type group [3]string
 
 type tally struct {
@@ -158,8 +158,8 @@ var (
 	}
 )
 
-// count returns what has ended in each group. Each query sees the table at one moment, so
-// that no row is met twice or never.
+// count returns the ended ones in each group. Each query sees the table at one moment, so that no row is met
+// twice or never.
 func (s *settled) count(ctx context.Context, l *Ledger, c counted) (map[group]tally, error) {
 	type row struct {
 		group

@@ -26,7 +26,7 @@ func placeOfProfile(billingID string) []byte {
 	return place("remote_profiles", "profile", billingID)
 }
 
-// profileOf returns what the index keeps of a customer's profile, and a digest of it.
+// profileOf returns the index's form of a customer's profile, and a digest of it.
 func (l *Ledger) profileOf(c connector.RemoteCustomer) (body []byte, digest string, err error) {
 	if body, err = json.Marshal(profileBody{c.Name, c.Emails, c.Phones, c.Addresses}); err != nil {
 		return nil, "", err

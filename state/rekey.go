@@ -133,7 +133,7 @@ type Rekey struct {
 	Stage  func(name string) error // is told of every step that is done; nil for nobody
 }
 
-// Rekeyed is what came of it.
+// Rekeyed is its result.
 type Rekeyed struct {
 	Boxes   int    // sealed values, all of them opened with the new key afterwards
 	Resumed bool   // the ledger had the new key already: what was left was done

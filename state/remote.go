@@ -52,7 +52,7 @@ func (tx *Tx) SaveRemote(c connector.RemoteCustomer, ticket int64) (bool, error)
 // since a single read with the ticket ?2.
 const isOvertaken = "c.digest <> '' AND c.ticket <= ?2 AND ?2 < (SELECT ticket FROM passes ORDER BY pass_id DESC LIMIT 1)"
 
-// indexed is what the index holds of a customer; zero for nothing.
+// indexed is a customer's entry in the index; zero for none.
 type indexed struct {
 	ticket    int64
 	digest    string
@@ -63,7 +63,7 @@ type indexed struct {
 	mandate   string // status that stands with the profile; "" for none
 }
 
-// shows reports whether a read with a ticket shows of a customer just what the index holds.
+// shows reports whether a read with a ticket equals the index's entry of a customer.
 func (i indexed) shows(digest string, ticket int64) bool {
 	return i.digest == digest && i.ticket <= ticket
 }
@@ -117,7 +117,7 @@ func (tx *Tx) allInIndex(digests map[string]string, ticket int64) (map[string]in
 	return found, nil
 }
 
-// saveListed is SaveRemote for what a list shows.
+// saveListed is SaveRemote for a list's entry.
 func (tx *Tx) saveListed(c connector.RemoteCustomer, s *Listing) (bool, error) {
 	bare := len(c.ExternalData) == 0
 	defer func() { s.add(c.ID, bare) }()
@@ -192,7 +192,7 @@ func hidden(known, shown map[string]string) bool {
 	return false
 }
 
-// merged returns what is shown, with the known pairs that are not.
+// merged returns the shown pairs, with the known ones not shown.
 func merged(known, shown map[string]string) map[string]string {
 	out := maps.Clone(known)
 	if out == nil {
@@ -251,10 +251,10 @@ type trait struct{ kind, value string }
 // long it is.
 func keyTrait(key connector.Key) string { return key.Indexed().ID() }
 
-// keysNamed returns what every key of a name begins with in the index.
+// keysNamed returns the prefix of every key of a name in the index.
 func keysNamed(name string) string { return keyTrait(connector.Key{Name: name}) }
 
-// indexed returns what the index holds of a customer, and a digest of it.
+// indexed returns the index's entry of a customer, and a digest of it.
 func (l *Ledger) indexed(c connector.RemoteCustomer) (values string, traits []trait, digest string, err error) {
 	for _, key := range connector.KeysIn(c.ExternalData) {
 		traits = append(traits, trait{"key", keyTrait(key)})
@@ -488,7 +488,7 @@ func (l *Ledger) AllAlike(ctx context.Context, c connector.Customer, keyName, co
 	return out, nil
 }
 
-// shared returns what a customer of the index may have in common with c.
+// shared returns the values that a customer of the index may have in common with c.
 func (l *Ledger) shared(c connector.Customer) []trait {
 	traits := []trait{{"name", l.seal.likeness(c.Name)}}
 	for _, p := range c.People {

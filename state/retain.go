@@ -28,7 +28,7 @@ const (
 // may ask for a direct debit back.
 const ReasonsKept = 396 * 24 * time.Hour
 
-// Retained is what is not kept any more, or would not be.
+// Retained counts the deleted data, or the data to delete.
 type Retained struct {
 	Bodies  int `json:"webhook_bodies"`
 	Details int `json:"change_details"`
@@ -95,8 +95,8 @@ func (r Retention) parts(out *Retained) []part {
 	}
 }
 
-// Retain keeps what is older than that no longer. It writes a little at a time, and stops
-// between two writes when ctx ends; what it did until then is told.
+// Retain deletes older data. It writes a little at a time, and stops between two writes when ctx ends; its
+// work until then is reported.
 func (l *Ledger) Retain(ctx context.Context, r Retention) (out Retained, err error) {
 	for _, part := range r.parts(&out) {
 		cut := l.before(part.older)
@@ -116,7 +116,7 @@ func (l *Ledger) Retain(ctx context.Context, r Retention) (out Retained, err err
 	return out, nil
 }
 
-// WouldRetain returns what Retain would keep no longer.
+// WouldRetain returns the data Retain would delete.
 func (l *Ledger) WouldRetain(ctx context.Context, r Retention) (out Retained, err error) {
 	for _, part := range r.parts(&out) {
 		if err := l.queryRow(ctx, "SELECT count(*) "+part.rows, l.before(part.older)).Scan(part.n); err != nil {

@@ -40,7 +40,7 @@ func (o schemaObject) String() string {
 	return fmt.Sprintf("%s %q", o.kind, o.name)
 }
 
-// schema is what a SQLite file holds beside its rows.
+// schema is the schema in a SQLite file.
 type schema struct {
 	version int64 // that the file claims
 	objects []schemaObject
@@ -356,5 +356,5 @@ func (e *sqliteFile) keepFingerprint(fingerprint string) {
 	}
 }
 
-// nextOfLedger says what to do about a ledger whose schema is strange.
+// nextOfLedger returns the next step for a ledger with a strange schema.
 const nextOfLedger = "Nothing was written to it. Keep a copy of the file, find out who changed it, and restore a backup from before that. What you added yourself you can drop with sqlite3."

@@ -108,7 +108,7 @@ func joinedOn(s string) bool {
 	return false
 }
 
-// skipWord returns what of s comes behind a word and the space around it.
+// skipWord returns the part of s behind a word and the space around it.
 func skipWord(s, word string) (after string, found bool) {
 	s = strings.TrimLeft(s, " \t\r\n")
 	if n := wordLength(s); strings.EqualFold(s[:n], word) {

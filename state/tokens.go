@@ -40,7 +40,7 @@ type Token struct {
 	Broken      string    // why a person must connect again; "" while it works
 }
 
-// sealedToken is what of a Token is sealed.
+// sealedToken is the sealed part of a Token.
 type sealedToken struct{ Access, Refresh, Previous string }
 
 func (tx *Tx) sealToken(t Token) ([]byte, error) {

@@ -17,8 +17,8 @@ type wrapping struct {
 	aead cipher.AEAD
 }
 
-// ErrKeyEncryptionKey means that the key of an account does not open with the key-encryption key.
-// Its text says why, and what to do.
+// ErrKeyEncryptionKey means that the key of an account does not open with the key-encryption key. Its text
+// gives the reason and the next step.
 var ErrKeyEncryptionKey = errors.New("cannot open the keys of accounts")
 
 func newWrapping(key []byte) (*wrapping, error) {

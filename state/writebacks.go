@@ -21,7 +21,7 @@ func (l *Ledger) TryWriteback() (*Lock, error) {
 	return k, nil
 }
 
-// WrittenBack is what is known of the one field of a record that write-back writes.
+// WrittenBack holds the facts about a record's write-back field.
 type WrittenBack struct {
 	Applied   connector.Standing // what it says of ours; none while nothing was written
 	AppliedAt time.Time          // since when; zero while nothing was written
@@ -213,10 +213,10 @@ func (tx *Tx) SendWrite(id RecordID, write string) error {
 	return tx.touchWriteback(id, "UPDATE writebacks SET sent_at = ?4, attempts = attempts + 1 WHERE connection = ?1 AND source_id = ?2 AND write_id = ?3 AND request IS NOT NULL", write, stamp(tx.now))
 }
 
-// closedWrite is what becomes of a request whose end is known.
+// closedWrite is the SQL for ending a request with a known result.
 const closedWrite = "wanted = '', request = NULL, digest = '', sent_at = NULL, attempts = 0"
 
-// WriteApplied notes that a write was made, and what the field holds now.
+// WriteApplied stores a write as made, with the field's present value.
 func (tx *Tx) WriteApplied(id RecordID, write string, f WritebackField) error {
 	field, err := tx.boxField(id, f)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // maxBatch is how many writes share one transaction at most.
 const maxBatch = 256
 
-// restAfter is how long the writer, and each reader, keeps in memory what nobody asks for.
+// restAfter is how long the writer, and each reader, keeps unused memory.
 const restAfter = 30 * time.Second
 
 // ErrClosed is returned for a write that came after Close.
@@ -69,7 +69,7 @@ func (l *Ledger) DoAlone(ctx context.Context, fn func(*Tx) error) error {
 	return l.hand(ctx, &write{fn: fn, alone: true})
 }
 
-// hand hands a write over to the writer and waits for what becomes of it.
+// hand passes a write to the writer and waits for its result.
 func (l *Ledger) hand(ctx context.Context, w *write) error {
 	if l.seal.away != nil {
 		return l.seal.away
@@ -105,8 +105,8 @@ func (l *Ledger) hand(ctx context.Context, w *write) error {
 	}
 }
 
-// writeLoop commits what is queued, as much at a time as has arrived. It is the
-// only user of the writing connection.
+// writeLoop commits the queued writes, as many at a time as have arrived. It is the only user of the writing
+// connection.
 func (l *Ledger) writeLoop() {
 	defer close(l.stopped)
 	rest := time.NewTimer(restAfter)
@@ -351,7 +351,7 @@ func (tx *Tx) must(missing error, query string, args ...any) error {
 // mostAhead is how many statements are sent together at most.
 const mostAhead = 256
 
-// flush sends what was not sent yet: somebody is about to use the connection past this write.
+// flush sends the unsent statements before another use of the connection.
 func (tx *Tx) flush() error {
 	if len(tx.ahead) == 0 {
 		return nil
@@ -504,7 +504,7 @@ func Unwritable(err error) bool {
 	return errors.Is(err, ErrClosed) || errors.Is(err, ErrConnectionLost) || errors.Is(err, ErrServer) || errors.As(err, &damaged)
 }
 
-// ofDisk says what to do about an error that the disk is to blame for (fault F59).
+// ofDisk adds the next step to an error of the disk (fault F59).
 func ofDisk(err error) error {
 	if troubleOf(err) == diskFull {
 		return fmt.Errorf("%w; the disk with the ledger is full or failing: make room or mend it, and go on", err)

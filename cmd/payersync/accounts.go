@@ -84,7 +84,7 @@ whom.`,
 	}
 }
 
-// accountReport is what `accounts show --output json` prints.
+// accountReport is the output of `accounts show --output json`.
 type accountReport struct {
 	accountRow
 	Files    []string `json:"files"`
@@ -224,7 +224,7 @@ This cannot be taken back. It asks for the account's name; --confirm NAME answer
 	return c
 }
 
-// keyReport is what `accounts key --output json` prints.
+// keyReport is the output of `accounts key --output json`.
 type keyReport struct {
 	Account string `json:"account"`
 	KeyFile string `json:"key_file"`
@@ -263,7 +263,7 @@ everything of the account, so remove it where it is not needed.`,
 	return c
 }
 
-// rewrapReport is what `accounts rewrap --output json` prints.
+// rewrapReport is the output of `accounts rewrap --output json`.
 type rewrapReport struct {
 	Accounts int  `json:"accounts"`
 	Done     bool `json:"rewrapped"`

@@ -63,14 +63,14 @@ sealing key that the ledger's file had. Any other gets a key of its own.`,
 	return c
 }
 
-// accountFileChange is what becomes of a file of an account.
+// accountFileChange is the change of an account's file.
 type accountFileChange struct {
 	Name   string `json:"name"`
 	Change string `json:"change"`         // added, changed or removed
 	Diff   string `json:"diff,omitempty"` // omitted if the file may hold a secret
 }
 
-// accountChange is what `accounts apply --output json` prints for an account.
+// accountChange is the output of `accounts apply --output json` for an account.
 type accountChange struct {
 	Account string              `json:"account"`
 	New     bool                `json:"new"`
@@ -207,8 +207,7 @@ func accountFolders(dir string) (out []string, err error) {
 	return out, nil
 }
 
-// accountChange compares a folder with what the database keeps of the account, after it was
-// checked.
+// accountChange compares a folder with the account's files in the database, after it was checked.
 func (a *app) accountChange(ctx context.Context, server *state.Server, folder string) (accountChange, error) {
 	c := accountChange{Account: filepath.Base(folder), Files: []accountFileChange{}}
 	var err error

@@ -37,7 +37,7 @@ func (a *app) alertsCmd() *cobra.Command {
 	return subcommands(c, a.alertsListCmd(), a.alertsTestCmd(), a.alertsSendCmd())
 }
 
-// expected is what the configuration expects to be the case.
+// expected is the state expected by the configuration.
 func (a *app) expected(s *session.Session) condition.Expected {
 	e := condition.Expected{
 		Jobs: a.jobs(s), Webhooks: s.Config.Billing.Webhook != nil, Letters: s.Config.Letters.Sender == string(letters.SenderPayersync), Time: show.Time,
@@ -59,7 +59,7 @@ type toldRow struct {
 	SentAt    time.Time `json:"sent_at,omitzero"` // when it was taken; zero while it waits
 }
 
-// alertRow is what `alerts list --output json` prints of a condition; its keys are public.
+// alertRow is a condition in `alerts list --output json`; its keys are public.
 type alertRow struct {
 	condition.Condition
 	Told []toldRow `json:"told"`
@@ -222,7 +222,7 @@ func (a *app) checkAlerts(ctx context.Context, s *session.Session) []finding {
 	return out
 }
 
-// sentRow is what `alerts send --output json` prints of a message; its keys are public.
+// sentRow is a message in `alerts send --output json`; its keys are public.
 type sentRow struct {
 	Way     string    `json:"way"`
 	Message string    `json:"message_id"`
@@ -380,7 +380,7 @@ type alarms struct {
 	last  []condition.Condition                  // the findings of the last check; nil before it
 }
 
-// alarmLook is what a look found.
+// alarmLook is the result of a look.
 type alarmLook struct {
 	began time.Time
 	found []condition.Condition
@@ -503,7 +503,7 @@ func (t *alarms) follow(now *installation) {
 	t.teller, t.done, t.of = next, done, now
 }
 
-// logged logs what became of a message, once for each attempt.
+// logged logs the outcome of a message, once for each attempt.
 func (t *alarms) logged(e alarm.Event) {
 	entry := t.svc.log.WithFields(logrus.Fields{"way": e.Way, "message": e.Message, "begun": e.Begun, "over": e.Over})
 	if e.Err != nil {

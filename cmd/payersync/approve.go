@@ -133,7 +133,7 @@ type planPart struct{ only, records, except []string }
 
 func (p planPart) whole() bool { return len(p.only)+len(p.records)+len(p.except) == 0 }
 
-// String says in words what is approved, for the audit log.
+// String describes the approved part, for the audit log.
 func (p planPart) String() string {
 	var words []string
 	for _, flag := range []struct {
@@ -155,7 +155,7 @@ func touches(path, field string) bool {
 	return path == field || strings.HasPrefix(path, field+".")
 }
 
-// choice is what a part of a plan comes to.
+// choice is the result of choosing a part of a plan.
 type choice struct {
 	ids    []int64
 	met    map[string]bool // the part's records and fields with a change

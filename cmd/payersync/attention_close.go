@@ -183,7 +183,7 @@ func (a *app) closeOne(ctx context.Context, s *session.Session, id state.RecordI
 	return a.Result(wordOf(w))
 }
 
-// wordOf returns what the commands print of a word.
+// wordOf returns a decision in the form of the commands' output.
 func wordOf(w office.Word) wordReport {
 	return wordReport{w.Connection, w.SourceID, w.MandateID, !w.News}
 }
@@ -316,7 +316,7 @@ func (a *app) listClosed(ctx context.Context, s *session.Session, f state.Filter
 	return nil
 }
 
-// closedMeaning says what a person's word means.
+// closedMeaning describes the meaning of a person's decision.
 var closedMeaning = map[state.ClosedKind]string{
 	state.ClosedGivenUp:      "given up: it is left out",
 	state.ClosedStays:        "its record has left, and it may stay as it is",

@@ -119,7 +119,7 @@ func (a *app) openChecked(ctx context.Context) (*session.Session, error) {
 	return a.openWhole(ctx, cfg, false)
 }
 
-// mayMake reports what would keep a run from making a file.
+// mayMake reports obstacles to creating a file in a run.
 func mayMake(path string) error {
 	if err := mayMakeIn(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("there is none yet, and it cannot be made: %w; give the folder to the user that payersync runs as, or name another place in ledger.path", err)
@@ -162,7 +162,7 @@ func (a *app) check(ctx context.Context, s *session.Session, machine []finding) 
 	return report.err
 }
 
-// checkReport prints findings as they come: what hangs comes after the last of them.
+// checkReport prints findings as they come: a hanging check follows the last of them.
 type checkReport struct {
 	*app
 	failed bool

@@ -112,7 +112,7 @@ func (a *app) checkDomain(ctx context.Context, domain, selector, reports string)
 	return []finding{d.spf(), d.dkim(selector), d.dmarc(reports)}
 }
 
-// domainCheck asks for what a domain publishes of its mail.
+// domainCheck queries a domain's published mail records.
 type domainCheck struct {
 	ctx    context.Context
 	texts  func(context.Context, string) ([]string, error)

@@ -40,7 +40,7 @@ func sameFolder(a, b string) bool {
 	return oneErr == nil && otherErr == nil && os.SameFile(one, other)
 }
 
-// checkRole says what the role of a node may do with the tables.
+// checkRole describes the permissions of a node's role on the tables.
 func (a *app) checkRole() finding {
 	if a.node.server.OwnsTables() {
 		return finding{Check: "role", OK: true, Warning: true, Detail: ownsTables, Next: "make a second role for nodes; nothing is kept from working until then"}

@@ -96,8 +96,7 @@ func yamlOf(f billing.Finding) string {
 	return value
 }
 
-// probe prints what is found out of every open point, and fails when the configuration says
-// otherwise.
+// probe prints the result for every open point, and fails when the configuration says otherwise.
 func (a *app) probe(ctx context.Context, s *session.Session, f checkFlags) error {
 	a.Say("Looking at %s: at most %d requests that read.", plainAddress(s.Config.Billing.BaseURL), billing.ProbesMost)
 	found, err := s.Billing.Probe(ctx)
@@ -132,8 +131,7 @@ func (a *app) probe(ctx context.Context, s *session.Session, f checkFlags) error
 	return errors.Join(err, judged)
 }
 
-// noteOutcome keeps in the audit log what a trial has shown, by the names of settings and
-// members alone.
+// noteOutcome stores a trial's results in the audit log, by the names of settings and members alone.
 func noteOutcome(ctx context.Context, s *session.Session, customer string, found []billing.Finding, trial billing.Trial) error {
 	var said []string
 	if names := differing(found); len(names) > 0 {
@@ -182,7 +180,7 @@ func judgeFindings(found []billing.Finding) error {
 	return fmt.Errorf("the service is not as the configuration says: %s; what to write is printed with each", strings.Join(names, ", "))
 }
 
-// settled puts what was tried in place of what was read.
+// settled replaces read results by tried ones.
 func settled(found, tried []billing.Finding) []billing.Finding {
 	for _, t := range tried {
 		i := slices.IndexFunc(found, func(f billing.Finding) bool { return f.Setting == t.Setting })
@@ -196,7 +194,7 @@ func settled(found, tried []billing.Finding) []billing.Finding {
 	return found
 }
 
-// tryOut writes to a scratch customer, after it has said what.
+// tryOut writes to a scratch customer, after announcing its writes.
 func (a *app) tryOut(ctx context.Context, s *session.Session, f checkFlags) (billing.Trial, error) {
 	name, err := notServed(ctx, s, f.customer)
 	if err != nil {
@@ -360,5 +358,5 @@ func pasteLines(found []billing.Finding) []string {
 	return lines
 }
 
-// notProven says in the block to paste what is not certain.
+// notProven marks uncertain settings in the block to paste.
 var notProven = map[billing.Certainty]string{billing.Likely: "  # likely", billing.Unknown: "  # not known: as configured"}

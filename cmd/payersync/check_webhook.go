@@ -111,7 +111,7 @@ func (a *app) tryPublicAddress(ctx context.Context, s *session.Session) (office.
 	return office.Tested{OK: true, Detail: fmt.Sprintf("a signed test delivery came to this ledger through %s", public)}, nil
 }
 
-// meanings say what the answer to a test delivery means.
+// meanings are the meanings of the answers to a test delivery.
 var meanings = map[int]string{
 	http.StatusUnauthorized:          "that is the answer to another secret: serve may not know the newest in billing.webhook.signature.secrets, or in delivery_key.keys: payersync_webhook_requests_total and serve's log say which of the two failed",
 	http.StatusNotFound:              "that is the answer to another path: see whether the proxy hands the path of billing.webhook.public_url on as it is, or set billing.webhook.path to what it hands on",

@@ -45,7 +45,7 @@ connections, states, reasons, plans and versions of mappings.`,
 	}
 }
 
-// completer proposes what a word of a command line may become.
+// completer proposes completions of a word.
 type completer func(context.Context) []cobra.Completion
 
 // completions lets a shell complete names from the configuration and the ledger: an argument by its

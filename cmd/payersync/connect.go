@@ -59,7 +59,7 @@ type consentFlags struct {
 	tenant   string
 }
 
-// consentable is what a person can give consent for.
+// consentable is a system that needs a person's consent.
 type consentable struct {
 	name     string
 	provider credentials.Provider
@@ -148,7 +148,7 @@ func (w consentable) choose(ctx context.Context, g credentials.Grant, asked stri
 	return credentials.Choose(reached, cmp.Or(asked, w.tenant))
 }
 
-// consentableOf finds what a name means and how its consent is asked for.
+// consentableOf finds the system of a name and the way to its consent.
 func consentableOf(s *session.Session, name string) (consentable, error) {
 	if name == config.BillingConsent {
 		return billingConsentable(s)
@@ -208,7 +208,7 @@ func xeroOrganisations(ctx context.Context, s *session.Session, c config.Connect
 	return out, err
 }
 
-// connected is what `connect --output json` prints.
+// connected is the output of `connect --output json`.
 type connected struct {
 	Connection  string    `json:"connection"`
 	Tenant      string    `json:"tenant"`

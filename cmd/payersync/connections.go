@@ -55,7 +55,7 @@ keeps the decision. --undo takes it back.`,
 	return c
 }
 
-// separateReport is what `connections separate --output json` prints.
+// separateReport is the output of `connections separate --output json`.
 type separateReport struct {
 	Old      string              `json:"old"`
 	New      string              `json:"new"`

@@ -89,7 +89,7 @@ Exit status 3 says that pairs still need a decision.`,
 	return c
 }
 
-// movesOf returns what proposes and notes moves between connections.
+// movesOf returns the service for moves between connections.
 func (a *app) movesOf(s *session.Session) *office.Moves {
 	return &office.Moves{Ledger: s.Ledger, Syncer: s.Syncer, Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
 		return a.storedAs(ctx, s, connection)
@@ -100,7 +100,7 @@ func (m *mover) operator() syncer.Operator {
 	return syncer.Operator{Name: actor(), Reason: cmp.Or(m.reason, fmt.Sprintf("the books moved to %s", m.to))}
 }
 
-// moveReport is what `connections move --output json` prints.
+// moveReport is the output of `connections move --output json`.
 type moveReport struct {
 	Old      string           `json:"old"`
 	New      string           `json:"new"`

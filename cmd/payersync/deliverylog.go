@@ -31,7 +31,7 @@ type deliveryLog struct {
 	since map[tallied]int // the number since the last line; a key for each with a line
 }
 
-// tallied is what is counted together.
+// tallied is the key of a counter.
 type tallied struct {
 	outcome server.Outcome
 	from    string // the client's block; blank when it is not known

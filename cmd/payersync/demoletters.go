@@ -124,7 +124,7 @@ func follow(ctx context.Context, l catcher.Letter) error {
 }
 
 // passHalf lets half a day pass. In the morning the accounting system is read and the mandates looked at;
-// letters says whether what is due is sent, too.
+// letters says whether due letters are sent, too.
 func (d *demo) passHalf(ctx context.Context, letters bool) error {
 	d.clock.pass(12 * time.Hour)
 	if d.clock.now().UTC().Hour() < 12 {

@@ -26,7 +26,7 @@ there tell; a new address of the service is said with move.`,
 	return subcommands(c, a.environmentShowCmd(), a.environmentMoveCmd(), a.environmentTrustCmd())
 }
 
-// environmentReport is what `environment show --output json` prints.
+// environmentReport is the output of `environment show --output json`.
 type environmentReport struct {
 	Ledger        state.Account `json:"ledger"` // blank before the first run
 	Configuration state.Account `json:"configuration"`
@@ -148,7 +148,7 @@ func (a *app) moveEnvironment(ctx context.Context, s *session.Session, reason st
 	return a.Result(r)
 }
 
-// trustReport is what `environment trust --output json` prints.
+// trustReport is the output of `environment trust --output json`.
 type trustReport struct {
 	Way  string   `json:"way"`  // the settings of the update format
 	Lost []string `json:"lost"` // paths damaged by updates; none unless updates are stopped

@@ -33,7 +33,7 @@ type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// exitCode returns the exit code for what a command returned.
+// exitCode returns the exit code for a command's error.
 func exitCode(err error) int {
 	var code exitError
 	var wrong usage.Error

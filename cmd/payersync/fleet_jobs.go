@@ -35,7 +35,7 @@ type accountJobs struct {
 
 	asked atomic.Int64 // the number of running requests of people
 
-	// people does what people ask for on this node: it has no jobs of its own.
+	// people does people's requests on this node: it has no jobs of its own.
 	people *worker.Worker
 
 	mu     sync.Mutex
@@ -173,7 +173,7 @@ func (j *accountJobs) set(ctx context.Context, jobs []worker.Job, paused bool) e
 	return nil
 }
 
-// put lets what is at work know.
+// put informs running work.
 func (j *accountJobs) put(jobs []worker.Job, paused bool) {
 	j.jobs, j.paused = jobs, paused
 	switch {

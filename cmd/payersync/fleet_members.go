@@ -384,7 +384,7 @@ func (m *member) forget() {
 	}
 }
 
-// begin starts what goes on beside jobs and requests, until m.close.
+// begin starts the work besides jobs and requests, until m.close.
 func (m *member) begin(ctx context.Context, end context.CancelFunc) {
 	going := m.follow(ctx)
 	going.Go(func() { _ = m.jobs.Run(ctx) }) // it fails only for missed jobs of its own, and has none

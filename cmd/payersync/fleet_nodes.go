@@ -140,7 +140,7 @@ func (f *fleet) numbers(ctx context.Context) metrics.FleetFacts {
 	return facts
 }
 
-// conditionsOf returns what the last look at an account found, each code once.
+// conditionsOf returns an account's conditions at the last check, each code once.
 func conditionsOf(a state.AccountSummary) (out []metrics.AccountCondition) {
 	var r accountStatus
 	_ = json.Unmarshal([]byte(a.Text), &r) // nodes alone write it
@@ -153,7 +153,7 @@ func conditionsOf(a state.AccountSummary) (out []metrics.AccountCondition) {
 	return out
 }
 
-// nodeReadiness is what /readyz of a node answers. It names no account: the listener may be public.
+// nodeReadiness is the answer of a node's /readyz. It names no account: the listener may be public.
 type nodeReadiness struct {
 	State    string   `json:"state"`            // ok, degraded or failing
 	Reason   string   `json:"reason,omitempty"` // why it is failing, in plain words

@@ -102,7 +102,7 @@ func (f *fleet) active(account int64) bool {
 	return f.known.byID[account].State == state.AccountActive
 }
 
-// followRows follows what the rows of accounts say until ctx ends.
+// followRows follows the rows of accounts until ctx ends.
 func (f *fleet) followRows(ctx context.Context) {
 	tick := time.NewTicker(rowsEvery)
 	defer tick.Stop()
@@ -192,7 +192,7 @@ func (f *fleet) changedRows(ctx context.Context) (changed []state.AccountInfo, e
 	return changed, nil
 }
 
-// follow puts in force what the row of an account says by now, if it is open here.
+// follow applies the present row of an account, if it is open here.
 func (f *fleet) follow(ctx context.Context, row state.AccountInfo) {
 	f.mu.Lock()
 	m := f.members[row.ID]

@@ -33,7 +33,7 @@ type askSample struct {
 	record  func(cells []string) ([]byte, error) // a row as the source gives it
 }
 
-// askChoice is a possible answer: a rule, and what it means.
+// askChoice is a possible answer: a rule, and its meaning.
 type askChoice struct {
 	rule     string
 	sentence string // as the question offers it
@@ -72,7 +72,7 @@ func (a *app) askWhom(ctx context.Context, f initFlags, s askSample) ([]byte, as
 // requestLine matches the rule in a mapping written by init, with its comment.
 var requestLine = regexp.MustCompile(`(?:\n# .*)*\nmandate:(?: *#.*)?\n  request: .*\n`)
 
-// wantedRequests are what examples want of the rule: another rule asks others.
+// wantedRequests are the examples' expectations of the rule: another rule asks others.
 var wantedRequests = regexp.MustCompile(`(?m)^ +request: (?:true|false)(?: +#.*)?\n|, request: (?:true|false)`)
 
 func withoutRequests(text []byte) []byte { return wantedRequests.ReplaceAll(text, nil) }

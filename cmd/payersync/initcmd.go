@@ -142,10 +142,10 @@ var firstSources = map[string]firstSource{
 	"sql-ledgersmb": {block: "{kind: sql, driver: postgres, database: mycompany, user: payersync, password: env:BOOKS_PASSWORD, query_file: ledgersmb.sql, id: [id], active: active}", query: "ledgersmb.sql", next: nextFill},
 }
 
-// productionBlock is what the shipped production.yaml says of its source.
+// productionBlock is the source's block in the shipped production.yaml.
 const productionBlock = "{kind: csv, path: books.csv, id: [AccountNumber]}"
 
-// sourceKinds returns what --source may be.
+// sourceKinds returns the possible values of --source.
 func sourceKinds() []string { return slices.Sorted(maps.Keys(firstSources)) }
 
 // firstFile is a file to be written by init.

@@ -28,8 +28,8 @@ type csvSetup struct {
 	reads csvfile.Config // the source's configuration
 }
 
-// initialiseCSV makes a first set-up for a file: it looks at it, proposes, asks, writes, and
-// shows what a first run would do.
+// initialiseCSV makes a first set-up for a file: it looks at it, proposes, asks, writes, and shows the effect
+// of a first run.
 func (a *app) initialiseCSV(ctx context.Context, f initFlags) error {
 	s := &csvSetup{dataSetup: dataSetup{app: a, initFlags: f, what: "file", shipped: f.csvPreset() != ""}}
 	s.label, s.block, s.part = s.file(), s.sourceBlock, s.firstRows
@@ -63,7 +63,7 @@ func (f initFlags) csvPreset() string {
 	return ""
 }
 
-// look finds out how the file was written and shows what is in it.
+// look detects the file's format and shows its content.
 func (s *csvSetup) look(ctx context.Context) error {
 	found, err := csvfile.Sniff(ctx, s.csv)
 	switch {
@@ -149,7 +149,7 @@ func (s *csvSetup) withoutID(ctx context.Context) error {
 	return usage.Errorf("%s", text.String())
 }
 
-// sourceBlock is what payersync.yaml says of the source.
+// sourceBlock is the source's block in payersync.yaml.
 func (s *csvSetup) sourceBlock(dir string) (string, error) {
 	file, err := pathFrom(dir, s.csv)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"payersync/mapping/propose"
 )
 
-// assumption is what init took for granted, with the place to change it.
+// assumption is an assumption of init, with the place to change it.
 type assumption struct {
 	Place    string `json:"place"` // mapping.yaml:12
 	Sentence string `json:"sentence"`

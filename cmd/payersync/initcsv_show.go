@@ -12,7 +12,7 @@ import (
 	"payersync/mapping/propose"
 )
 
-// dataReport is what `init --csv --output json` prints, and `init --source sql`.
+// dataReport is the output of `init --csv --output json`, and of `init --source sql`.
 type dataReport struct {
 	Folder   string           `json:"folder"`
 	Files    []string         `json:"files"`
@@ -68,7 +68,7 @@ func (s *csvSetup) fileReport() *fileReport {
 	}
 }
 
-// showFile shows the columns with some values, and what is odd about the file.
+// showFile shows the columns with some values, and the oddities of the file.
 func (s *csvSetup) showFile() {
 	if s.JSON() {
 		return
@@ -130,7 +130,7 @@ func (s *csvSetup) showOdd(f *csvfile.Findings) {
 	}
 }
 
-// showProposal shows the rules with their reasons, and what was not asked.
+// showProposal shows the rules with their reasons, and the unasked questions.
 func (s *dataSetup) showProposal() {
 	for _, q := range s.proposal.Questions {
 		if !q.Said && !s.shipped {

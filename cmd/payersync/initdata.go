@@ -44,7 +44,7 @@ type dataSetup struct {
 	about  dataReport   // File or Database
 }
 
-// finish writes the set-up, and shows what a first run would do.
+// finish writes the set-up, and shows the effect of a first run.
 func (s *dataSetup) finish(ctx context.Context) error {
 	s.showProposal()
 	if err := s.write(s.dir, ""); err != nil {
@@ -116,7 +116,7 @@ func (s *dataSetup) fits() error {
 	return err
 }
 
-// rule returns what is proposed for a path; "" for nothing.
+// rule returns the proposal for a path; "" for none.
 func (s *dataSetup) rule(path string) string {
 	for _, r := range s.proposal.Rules {
 		if r.Path == path {

@@ -70,8 +70,8 @@ type tableReport struct {
 	Unreadable string `json:"unreadable,omitempty"`
 }
 
-// initialiseSQL makes a first set-up for a database: it lists its tables, looks at the likeliest
-// one, proposes, asks, writes, and shows what a first run would do. It only reads.
+// initialiseSQL makes a first set-up for a database: it lists its tables, looks at the likeliest one,
+// proposes, asks, writes, and shows the effect of a first run. It only reads.
 func (a *app) initialiseSQL(ctx context.Context, f initFlags) error {
 	s := &sqlSetup{dataSetup: dataSetup{app: a, initFlags: f, what: "database"}, queryFile: queryFile}
 	s.block, s.row, s.part = s.sourceBlock, s.rowName, s.firstRows
@@ -310,7 +310,7 @@ func (s *sqlSetup) firstRows(string) (*dataSetup, error) {
 	return &first, nil
 }
 
-// describe completes what --output json says of the database.
+// describe completes the JSON output about the database.
 func (s *sqlSetup) describe() {
 	d := s.about.Database
 	d.Query, d.Looked, d.Unfit, d.Columns = s.query, len(s.table.Rows), s.bad, s.columnReports()
@@ -403,7 +403,7 @@ func (s *sqlSetup) comment(needed []string) string {
 	return text
 }
 
-// tookTable says what is taken for granted about a table.
+// tookTable describes the assumptions about a table.
 func (s *sqlSetup) tookTable() {
 	add := func(format string, args ...any) {
 		s.took = append(s.took, assumption{s.sourceLine(), fmt.Sprintf(format, args...)})
@@ -453,7 +453,7 @@ func (s *sqlSetup) withoutKey() error {
 	return usage.Errorf("%s", text.String())
 }
 
-// rowName is what a person finds a row of the table by: its id.
+// rowName is a row's reference for people: its id.
 func (s *sqlSetup) rowName(i int) string {
 	var parts []string
 	for _, id := range s.named {
@@ -464,7 +464,7 @@ func (s *sqlSetup) rowName(i int) string {
 	return strings.Join(parts, ", ")
 }
 
-// sourceBlock is what payersync.yaml says of the source.
+// sourceBlock is the source's block in payersync.yaml.
 func (s *sqlSetup) sourceBlock(dir string) (string, error) {
 	c := s.at
 	keys := []string{"kind: sql", "driver: " + c.Driver}

@@ -20,7 +20,7 @@ import (
 	"payersync/state"
 )
 
-// trial is what a first run would do.
+// trial is the effect of a first run.
 type trial struct {
 	Creates  int                     `json:"creates"`
 	Links    int                     `json:"links"`
@@ -77,7 +77,7 @@ func (s *dataSetup) try(ctx context.Context) (t trial, err error) {
 	return t, errors.Join(err, <-served)
 }
 
-// plan runs the plan command in a folder and reads what it prints while it prints it.
+// plan runs the plan command in a folder and reads its output meanwhile.
 func (s *dataSetup) plan(ctx context.Context, dir string) (trial, error) {
 	printed, out := io.Pipe()
 	code := make(chan int, 1)

@@ -23,7 +23,7 @@ import (
 // ledger, about half a millisecond a row.
 const mostTried = 5000
 
-// rowCounts are what the mapping makes of all rows of a file, without a plan.
+// rowCounts are the mapping's results for all rows of a file, without a plan.
 type rowCounts struct {
 	Customers int `json:"customers"`
 	Asked     int `json:"asked"`    // of the customers, for a mandate

@@ -17,7 +17,7 @@ import (
 	"payersync/state"
 )
 
-// jobs returns what the schedules run: each connection's sync, the sweep, and other chores.
+// jobs returns the scheduled jobs: each connection's sync, the sweep, and others.
 func (a *app) jobs(s *session.Session) []worker.Job {
 	jobs := []worker.Job{{
 		Name: "sweep", Schedule: s.Config.Schedules.Sweep, Last: s.Ledger.LastPass,

@@ -38,10 +38,10 @@ asks another system. A backup holds no sealing key, which has to be kept elsewhe
 	return subcommands(c, a.ledgerBackupCmd(), a.ledgerRestoreCmd(), a.ledgerVerifyCmd(), a.ledgerForgetCmd(), a.ledgerUnforgetCmd(), a.ledgerExportCmd(), a.ledgerRekeyCmd(), a.ledgerRetainCmd(), a.ledgerCopyCmd())
 }
 
-// backupJob is what a backup is called among the jobs of serve, by whomever it is made.
+// backupJob is a backup's name among the jobs of serve, whoever makes it.
 const backupJob = "backup"
 
-// backupReport is what `ledger backup --output json` prints.
+// backupReport is the output of `ledger backup --output json`.
 type backupReport struct {
 	backups.Result
 	KeyFile string `json:"key_file"` // not part of the backup
@@ -131,7 +131,7 @@ func readRecipients(texts []string, file string) (out []backups.Recipient, err e
 	return append(out, more...), nil
 }
 
-// ofFile refuses what only a ledger's file can be put through.
+// ofFile refuses acts possible only for a ledger in a file.
 func ofFile(cfg *config.Config, what string) error {
 	if cfg.Node != nil {
 		return fmt.Errorf("cannot %s: %w", what, state.ErrNoFile)
@@ -225,7 +225,7 @@ func openBackup(path, identity string) (*backups.File, error) {
 	return backups.OpenFile(path, ids)
 }
 
-// verifyReport is what `ledger verify --output json` prints.
+// verifyReport is the output of `ledger verify --output json`.
 type verifyReport struct {
 	File      string `json:"file"`
 	Encrypted bool   `json:"encrypted"`
@@ -342,7 +342,7 @@ func (a *app) looked() func(state.Looked) {
 	}
 }
 
-// restoreReport is what `ledger restore --output json` prints.
+// restoreReport is the output of `ledger restore --output json`.
 type restoreReport struct {
 	File   string `json:"file"`
 	Path   string `json:"path"` // of the ledger

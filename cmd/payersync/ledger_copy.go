@@ -53,7 +53,7 @@ Backups of before know nothing of it: put none of them back beside the ledger th
 	return c
 }
 
-// copyReport is what `ledger copy --output json` prints.
+// copyReport is the output of `ledger copy --output json`.
 type copyReport struct {
 	state.Carried
 	Copied bool `json:"copied"`

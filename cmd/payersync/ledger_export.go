@@ -49,7 +49,7 @@ belongs to other people. With --file it is written to a new file that only you c
 	return c
 }
 
-// payerExport is what `ledger export` writes.
+// payerExport is the output of `ledger export`.
 type payerExport struct {
 	ExportedAt time.Time `json:"exported_at"`
 	state.Holding

@@ -43,7 +43,7 @@ newer key brings it to that.`,
 	return c
 }
 
-// newKeyReport is what `ledger rekey --output json` prints.
+// newKeyReport is the output of `ledger rekey --output json`.
 type newKeyReport struct {
 	Sealed  int    `json:"sealed_values"`
 	Resumed bool   `json:"resumed"`

@@ -35,7 +35,7 @@ cron. It writes a little at a time, so it may be interrupted and run beside anyt
 	return c
 }
 
-// retainReport is what `ledger retain --output json` prints.
+// retainReport is the output of `ledger retain --output json`.
 type retainReport struct {
 	state.Retained
 	BodiesAfter  int  `json:"webhook_bodies_days"`

@@ -54,7 +54,7 @@ func deskOf(s *session.Session) (*letters.Desk, error) {
 	return d, nil
 }
 
-// lettersOf returns what is seen of letters, and done about them.
+// lettersOf returns the service for letters.
 func lettersOf(s *session.Session) (*office.Letters, error) {
 	d, err := deskOf(s)
 	return &office.Letters{Desk: d, Example: func(kind letters.Kind, language string) (office.ExampleLetter, error) {
@@ -63,7 +63,7 @@ func lettersOf(s *session.Session) (*office.Letters, error) {
 	}}, err
 }
 
-// withLetters opens what a command of letters works with.
+// withLetters opens the resources of a letters command.
 func (a *app) withLetters(ctx context.Context, open func(context.Context) (*session.Session, error), do func(*session.Session, *office.Letters) error) error {
 	return a.with(ctx, open, func(s *session.Session) error {
 		l, err := lettersOf(s)
@@ -92,7 +92,7 @@ type letterRow struct {
 	LastAt     time.Time    `json:"last_at,omitzero"`
 }
 
-// letterPlan is what `letters plan --output json` prints; its keys are public.
+// letterPlan is the output of `letters plan --output json`; its keys are public.
 type letterPlan struct {
 	At     time.Time            `json:"at"`
 	Opens  time.Time            `json:"opens,omitzero"` // from then on letters may leave
@@ -274,8 +274,7 @@ func (h letterHold) next() string {
 	return ""
 }
 
-// pausesOf says what keeps all letters, or those of a connection, from leaving until somebody
-// takes it back.
+// pausesOf lists the pauses of all letters, or of a connection's, that last until somebody takes it back.
 func pausesOf(ctx context.Context, l *office.Letters) (out []string, err error) {
 	stops, err := l.Pauses(ctx)
 	for _, stop := range stops {
@@ -315,7 +314,7 @@ func (a *app) printLetterRow(r letterRow, addressed bool) error {
 	return err
 }
 
-// approvedReport is what `letters approve --output json` prints; its keys are public.
+// approvedReport is the output of `letters approve --output json`; its keys are public.
 type approvedReport struct {
 	Batch    string `json:"batch"`
 	Approved int    `json:"approved"`
@@ -456,7 +455,7 @@ func (a *app) approveAlone(ctx context.Context, s *session.Session, l *office.Le
 	return a.Result(approvedReport{waiting.Hash, approved})
 }
 
-// sentReport is what `letters send --output json` prints; its keys are public.
+// sentReport is the output of `letters send --output json`; its keys are public.
 type sentLetters struct {
 	Sent      int          `json:"sent"`
 	Refused   int          `json:"refused"`
@@ -946,7 +945,7 @@ func (a *app) lettersWordCmd(use, short, word, long, done string) *cobra.Command
 // lettersJob is the name of the job for sending letters.
 const lettersJob = "letters"
 
-// sendLetters sends what is due, and logs what came of it.
+// sendLetters sends the due letters, and logs the results.
 func sendLetters(ctx context.Context, s *session.Session) error {
 	d, err := deskOf(s)
 	if err != nil {

@@ -61,7 +61,7 @@ func (e letterExample) write(cfg *config.Config) (templates.Letter, *templates.S
 	return letter, set, err
 }
 
-// letterReport is what `mandates letters preview --output json` prints; its keys are public.
+// letterReport is the output of `mandates letters preview --output json`; its keys are public.
 type letterReport struct {
 	Subject string `json:"subject"`
 	Text    string `json:"text"`

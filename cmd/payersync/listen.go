@@ -32,7 +32,7 @@ func (svc *service) listen(ctx context.Context) (*listeners, error) {
 	})
 }
 
-// answers are what answers on the listeners.
+// answers are the handlers of the listeners.
 type answers struct{ webhooks, health, metrics, admin http.HandlerFunc }
 
 // openListeners opens the configured listeners, all or none.
@@ -119,7 +119,7 @@ func (l *listeners) close() (err error) {
 	return err
 }
 
-// endpoint returns what answers requests as a configuration says.
+// endpoint returns the handler of a configuration.
 func (svc *service) endpoint(ctx context.Context, s *session.Session) (_ *server.Server, err error) {
 	c := s.Config.Server
 	cfg := server.Config{

@@ -23,8 +23,8 @@ func limitFlag(c *cobra.Command) {
 	c.Flags().Int("limit", usualLimit, "at most so many; 0 for all, and so do JSON and CSV without it")
 }
 
-// limitOf returns how many rows a list has: what --limit says, or else what a person reads
-// and all for another program. 0 is for all.
+// limitOf returns the number of a list's rows: --limit, or else a readable number and all for another
+// program. 0 is for all.
 func (a *app) limitOf(c *cobra.Command) int {
 	limit, err := c.Flags().GetInt("limit")
 	if err != nil || limit < 0 || a.Output != "table" && !c.Flags().Changed("limit") {

@@ -30,7 +30,7 @@ func main() {
 	os.Exit(code)
 }
 
-// program is what a command may touch of the outside: streams, environment and clock.
+// program holds a command's access to the outside: streams, environment and clock.
 type program struct {
 	*show.Console
 	getenv func(string) (string, bool)

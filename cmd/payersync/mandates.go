@@ -30,7 +30,7 @@ func (a *app) mandatesCmd() *cobra.Command {
 	return subcommands(c, a.mandatesListCmd(), a.mandatesShowCmd(), a.mandatesRequestCmd(), a.mandatesLinksCmd(), a.mandatesCancelCmd(), a.mandatesReinstateCmd(), a.mandatesExportCmd(), a.mandatesHandoverCmd(), a.mandatesSentCmd(), a.lettersCmd())
 }
 
-// mandatesOf returns what people do about mandates.
+// mandatesOf returns the acts on mandates.
 func mandatesOf(s *session.Session) *office.Mandates {
 	b := s.Config.Billing
 	return &office.Mandates{Ledger: s.Ledger, Syncer: s.Syncer, Billing: s.Billing, WhenCreated: b.Dialect.LinkWhenCreated, Valid: b.LinkValid.Length()}

@@ -155,7 +155,7 @@ noted all the same. The audit log keeps who said so, with the reason.`,
 	return c
 }
 
-// sendingsOf returns what the arguments of mandates sent name: a file, or payers.
+// sendingsOf returns the hand-overs in the arguments of mandates sent: a file, or payers.
 func sendingsOf(args []string, on time.Time) (sendings []office.Sending, problems []error, err error) {
 	if len(args) == 1 {
 		f, err := os.Open(args[0])

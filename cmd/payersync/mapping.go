@@ -33,8 +33,8 @@ looked up in it, those of a database server are the ones that the last run met.`
 		a.mappingHistoryCmd(), a.mappingShowCmd(), a.mappingDiffCmd(), a.mappingRollbackCmd(), a.mappingSchemaCmd())
 }
 
-// mappingSession opens what the mapping commands work with: the ledger, and a
-// syncer without the billing service.
+// mappingSession opens the resources of the mapping commands: the ledger, and a syncer without the billing
+// service.
 func (a *app) mappingSession(ctx context.Context) (*session.Session, error) {
 	s, err := a.openLedger(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (a *app) stored(ctx context.Context, s *session.Session, c config.Connectio
 	return conn, err
 }
 
-// mappingsOf returns what pages show of the mappings of a session and do with them.
+// mappingsOf returns the pages' service for the mappings of a session.
 func (a *app) mappingsOf(s *session.Session, kept *office.Tallies) *office.Mappings {
 	m := &office.Mappings{
 		Ledger: s.Ledger, Read: session.ReadMapping, Tally: kept,

@@ -46,7 +46,7 @@ rule; nothing is sent or stored.`,
 	return c
 }
 
-// mappingReport is what `mapping check --output json` prints for a connection.
+// mappingReport is the output of `mapping check --output json` for a connection.
 type mappingReport struct {
 	Connection string           `json:"connection"`
 	File       string           `json:"file"`

@@ -35,7 +35,7 @@ understood, and who shares a name. Ends with 3 when a rule fails for a record.`,
 	return c
 }
 
-// coverageReport is what `mapping coverage --output json` prints for a connection.
+// coverageReport is the output of `mapping coverage --output json` for a connection.
 type coverageReport struct {
 	Connection   string         `json:"connection"`
 	Mapping      string         `json:"mapping_version"`

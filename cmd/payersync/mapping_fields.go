@@ -37,7 +37,7 @@ conditions are made of.`,
 	return c
 }
 
-// fieldsReport is what `mapping fields --output json` prints for a connection.
+// fieldsReport is the output of `mapping fields --output json` for a connection.
 type fieldsReport struct {
 	Connection string               `json:"connection"`
 	Records    int                  `json:"records"`

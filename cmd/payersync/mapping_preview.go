@@ -98,7 +98,7 @@ func (a *app) printPreview(p syncer.Preview, args previewArgs) {
 	}
 }
 
-// blastRadius says in one line what a mapping would change.
+// blastRadius sums up a mapping's changes in one line.
 func blastRadius(p syncer.Preview) string {
 	fresh, emptied := 0, 0
 	for _, f := range p.Failures {
@@ -125,7 +125,7 @@ func blastRadius(p syncer.Preview) string {
 	return fmt.Sprintf("%s; %s looked at", strings.Join(parts, ", "), connector.Plural(p.Records, "stored record"))
 }
 
-// verdictOf says what would become of a sync with the mapping.
+// verdictOf describes the result of a sync with the mapping.
 func verdictOf(p syncer.Preview) string {
 	if len(p.Stops) > 0 {
 		stopped := fmt.Sprintf("No new customer would be created: %s", state.StopsText(p.Stops))

@@ -52,7 +52,7 @@ last first: who started its first run, when, and how many runs used it.`,
 	}
 }
 
-// historyReport is what `mapping history --output json` prints for a connection.
+// historyReport is the output of `mapping history --output json` for a connection.
 type historyReport struct {
 	Connection string                 `json:"connection"`
 	File       string                 `json:"file"`
@@ -135,7 +135,7 @@ which has used A.`,
 	}
 }
 
-// mappingText is a text to compare and what it is called.
+// mappingText is a text to compare and its name.
 type mappingText struct {
 	Name string `json:"name"`
 	text []byte
@@ -239,7 +239,7 @@ touches many customers waits for approval.`,
 	}
 }
 
-// rollbackReport is what `mapping rollback --output json` prints.
+// rollbackReport is the output of `mapping rollback --output json`.
 type rollbackReport struct {
 	File    string `json:"file"`
 	Mapping string `json:"mapping_version"`

@@ -48,7 +48,7 @@ limits. Customers that appear in the service later do not stop the connection ag
 	return c
 }
 
-// matchingReport is what `payers match finish --output json` prints.
+// matchingReport is the output of `payers match finish --output json`.
 type matchingReport struct {
 	Connection string             `json:"connection"`
 	Finished   bool               `json:"finished"`

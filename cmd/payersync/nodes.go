@@ -145,7 +145,7 @@ func (a *app) warnOfClocks(rows []nodeRow) {
 	}
 }
 
-// forgottenNodes is what `nodes forget --output json` prints.
+// forgottenNodes is the output of `nodes forget --output json`.
 type forgottenNodes struct {
 	Forgotten int `json:"forgotten"`
 }

@@ -47,7 +47,7 @@ func (a *app) ledgerOptions() state.Options {
 	return state.Options{Now: a.now, Server: a.node.connected()}
 }
 
-// openLedger opens the ledger and nothing else, for what asks no other system.
+// openLedger opens the ledger alone, for commands without requests to other systems.
 func (a *app) openLedger(ctx context.Context) (*session.Session, error) {
 	cfg, err := a.loadLocal()
 	if err != nil {
@@ -56,7 +56,7 @@ func (a *app) openLedger(ctx context.Context) (*session.Session, error) {
 	return a.tellFound(session.Open(ctx, cfg, a.ledgerOptions()))
 }
 
-// openWithSecrets is openLedger for what signs with the configuration's secrets.
+// openWithSecrets is openLedger for commands that sign with the configuration's secrets.
 func (a *app) openWithSecrets(ctx context.Context) (*session.Session, error) {
 	cfg, err := a.load()
 	if err != nil {
@@ -140,7 +140,7 @@ func (a *app) watched() config.Log {
 	return how
 }
 
-// with opens what a command works with, hands it to do, and closes it.
+// with opens a command's resources, passes them to do, and closes them.
 func (a *app) with(ctx context.Context, open func(context.Context) (*session.Session, error), do func(*session.Session) error) error {
 	s, err := open(ctx)
 	if err != nil {

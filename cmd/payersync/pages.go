@@ -147,7 +147,7 @@ func newBehindPages(ledger *state.Ledger, inForce func() *session.Session, by fu
 	}
 }
 
-// close ends what is at work, before the ledger is closed.
+// close ends running work, before the ledger is closed.
 func (b *behindPages) close() {
 	b.tallies.Close()
 	b.fetcher.Close()
@@ -158,8 +158,7 @@ func (b *behindPages) close() {
 	b.door.Close()
 }
 
-// settingsOf returns what people see of a configuration: what decides over payers, and no
-// secret.
+// settingsOf returns the visible settings: those that affect payers, and no secret.
 func settingsOf(c *config.Config) []pages.Setting {
 	g := c.Guards
 	settings := []pages.Setting{
@@ -180,7 +179,7 @@ func settingsOf(c *config.Config) []pages.Setting {
 	return settings
 }
 
-// pagesOf returns the pages of a session, with what stays behind all of them.
+// pagesOf returns the pages of a session, with the shared background work.
 func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*pages.Config)) (*pages.Pages, error) {
 	var names []string
 	for _, c := range s.Config.Connections {

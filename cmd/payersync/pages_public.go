@@ -58,7 +58,7 @@ func checkPages(ctx context.Context, s *session.Session) []finding {
 // providerPatience is how long the provider has for an answer: somebody waits for it.
 const providerPatience = 10 * time.Second
 
-// providerOf returns what lets people in by OpenID Connect; nil for none.
+// providerOf returns the OpenID Connect provider; nil for none.
 func providerOf(s *session.Session) *pages.Provider {
 	o := s.Config.Pages.OIDC
 	if o == nil {
@@ -107,7 +107,7 @@ type certificate struct {
 	of     time.Time // the time of its file
 }
 
-// newCertificate returns the certificate of these files, or says in three parts what is wrong.
+// newCertificate returns the certificate of these files, or an error in three parts.
 func newCertificate(files *config.TLS) (*certificate, error) {
 	c := &certificate{files: files}
 	pair, err := c.current()

@@ -222,7 +222,7 @@ func (a *app) usersRemoveCmd() *cobra.Command {
 	return c
 }
 
-// changeUser does something to a user, and says what.
+// changeUser changes a user, and reports it.
 func (a *app) changeUser(cmd *cobra.Command, typed string, do func(office.Users, string) error, said string) error {
 	return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error { return a.changeUserOf(s, typed, do, said) })
 }

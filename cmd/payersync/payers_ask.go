@@ -62,7 +62,7 @@ stays; payersync mandates letters stop stops letters about it.`,
 	return c
 }
 
-// askReport is what `payers ask --output json` prints for each record.
+// askReport is the output of `payers ask --output json` for each record.
 type askReport struct {
 	Connection string                `json:"connection"`
 	SourceID   string                `json:"source_id"`

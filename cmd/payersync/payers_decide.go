@@ -178,7 +178,7 @@ func pairsOf(sheet match.Sheet) (pairs []pair) {
 	return pairs
 }
 
-// decided returns what the rows of a file say, and what is wrong with it by now.
+// decided returns the decisions in a file's rows, and their mistakes by now.
 func (r *review) decided(sheet match.Sheet) (said []saying, problems match.CSVError) {
 	for i, row := range sheet.Rows {
 		w := saying{pair{row.Record, row.Customer}, state.WordReject}
@@ -325,7 +325,7 @@ func (a *app) acceptAbove(ctx context.Context, s *session.Session, r *review, sc
 	return a.decide(ctx, s, r, said, d)
 }
 
-// decisionReport is what became of decisions.
+// decisionReport is the result of decisions.
 type decisionReport struct {
 	Accepted int `json:"accepted"`
 	Rejected int `json:"rejected"`
@@ -374,7 +374,7 @@ func (a *app) decide(ctx context.Context, s *session.Session, r *review, said []
 	return a.printDecided(report, r.conn.Name, len(fresh) > 0)
 }
 
-// printDecided prints what became of decisions.
+// printDecided prints the results of decisions.
 func (a *app) printDecided(report decisionReport, connection string, fresh bool) error {
 	if a.JSON() {
 		return show.JSON(a.Out, report)

@@ -64,7 +64,7 @@ take, send and ignore are the three ways out. Each takes a reason for the audit 
 	return c
 }
 
-// driftReport is what `payers drift --output json` prints for a payer.
+// driftReport is a payer in `payers drift --output json`.
 type driftReport struct {
 	Connection string       `json:"connection"`
 	SourceID   string       `json:"source_id"`

@@ -89,7 +89,7 @@ var usualColumns = []string{"connection", "record", "name", "key", "link", "cust
 
 var payerSorts = []state.RecordSort{state.ByRecord, office.ByName, state.ByKey, state.ByLink, state.ByMandate, state.BySince, state.ByChanged}
 
-// payerListing is what payers list was asked for.
+// payerListing is the request of payers list.
 type payerListing struct {
 	office.Query
 	all          bool
@@ -163,7 +163,7 @@ func joined[T ~string](names []T) string {
 	return strings.Join(out, ", ")
 }
 
-// check completes what was asked for, and says what of it is wrong.
+// check completes the request, and returns its mistakes.
 func (l *payerListing) check(now time.Time) error {
 	if slices.Contains(l.columns, "") {
 		return usage.Errorf("--columns has a blank name in it; write the names with one comma between them")
@@ -229,7 +229,7 @@ func (a *app) listPayers(ctx context.Context, s *session.Session, l payerListing
 	return nil
 }
 
-// payerPrinter returns what writes pages of a listing one after the other, and what ends it.
+// payerPrinter returns a function that writes pages of a listing one after the other, and one that ends it.
 func (a *app) payerPrinter(l payerListing) (write func(office.Page) error, end func() error) {
 	if a.JSON() {
 		return func(p office.Page) error { return show.Lines(a.Out, payerReports(p.Rows, l.columns)) }, func() error { return nil }
@@ -352,7 +352,7 @@ func (a *app) payerTable(l payerListing) (write func(office.Page) error, end fun
 // firstToGo are the columns dropped on a narrow terminal, in order.
 var firstToGo = []string{"Customer", "Key", "Connection"}
 
-// tellPage says what the list does not show.
+// tellPage describes the rows the list does not show.
 func (a *app) tellPage(ctx context.Context, s *session.Session, page office.Page, l payerListing) {
 	switch {
 	case page.More && l.Text != "":

@@ -62,7 +62,7 @@ payersync payers match import. The file holds personal data.`,
 	return c
 }
 
-// review is what a review list is made from, as it is at this moment.
+// review holds the present data for a review list.
 type review struct {
 	*session.Session
 	app     *app
@@ -113,7 +113,7 @@ func (a *app) withReview(ctx context.Context, connection string, do func(context
 	return do(ctx, s, r)
 }
 
-// read reads the records without a customer, and what was said of pairs.
+// read reads the records without a customer, and the decisions on pairs.
 func (r *review) read(ctx context.Context) error {
 	unlinked, err := r.Syncer.Unlinked(ctx, r.conn)
 	if err != nil {

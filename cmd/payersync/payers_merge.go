@@ -76,7 +76,7 @@ func oneRecord(ctx context.Context, s *session.Session, id, connection string) (
 	return state.RecordID{}, usage.Errorf("%q names %d records; use the id that one alone has, or --connection", show.Visible(id), len(found))
 }
 
-// mergeReport is what `payers merge --output json` prints.
+// mergeReport is the output of `payers merge --output json`.
 type mergeReport struct {
 	SourceID  string                  `json:"source_id"`
 	Into      string                  `json:"into"`       // "" when it is taken back

@@ -98,7 +98,7 @@ func recordNamed(ctx context.Context, s *session.Session, id string, p state.Pay
 	return own, usage.Errorf("%q names %d records; use the id that one alone has in its accounting system", show.Visible(id), len(found))
 }
 
-// rekeyReport is what `payers rekey --output json` prints.
+// rekeyReport is the output of `payers rekey --output json`.
 type rekeyReport struct {
 	SourceID  string                  `json:"source_id"` // the future record of the customer
 	From      string                  `json:"from"`      // its present record

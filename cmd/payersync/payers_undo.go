@@ -100,7 +100,7 @@ that made a customer cannot be undone, because nothing is ever deleted.`,
 	return c
 }
 
-// undoReport is what `payers undo` and `payers unlink` print with --output json.
+// undoReport is the output of `payers undo` and `payers unlink` with --output json.
 type undoReport struct {
 	ChangeID  int64                   `json:"change_id,omitempty"`
 	SourceID  string                  `json:"source_id"`
@@ -143,7 +143,7 @@ func (a *app) undo(ctx context.Context, s *session.Session, id int64, d decision
 	return a.undone(report, "The next sync sends it.")
 }
 
-// unlink shows what letting a customer go would do, asks, and notes the answer.
+// unlink shows the effect of unlinking a customer, asks, and stores the answer.
 func (a *app) unlink(ctx context.Context, u syncer.Unlink, note func(context.Context, syncer.Operator) error, d decision) error {
 	p := u.Payer
 	report := undoReport{

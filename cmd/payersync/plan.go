@@ -165,7 +165,7 @@ func (a *app) printChange(c state.Change) {
 	}
 }
 
-// action returns what becomes of a record, as wide as any, in the colour of its tone.
+// action returns the action for a record, as wide as any, in the colour of its tone.
 func (a *app) action(does string) string {
 	word := fmt.Sprintf("%-7s", does)
 	switch does {

@@ -17,7 +17,7 @@ import (
 	"payersync/state"
 )
 
-// planReport is what `plan --output json` prints for a connection.
+// planReport is the output of `plan --output json` for a connection.
 type planReport struct {
 	syncer.Result
 	Changes  []changeReport       `json:"changes"`

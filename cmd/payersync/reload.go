@@ -22,8 +22,7 @@ const (
 	againAfter = time.Minute
 )
 
-// reloader puts in force what the configuration file says while serve runs. A file with a
-// mistake never replaces a good one.
+// reloader applies the configuration file while serve runs. A file with a mistake never replaces a good one.
 type reloader struct {
 	*service
 	started *config.Config // the configuration at the start of serve, for settings fixed until it ends
@@ -36,7 +35,7 @@ type reloader struct {
 	told  string        // the logged mistake
 }
 
-// look is what the configuration said at one time.
+// look is the configuration's content at one time.
 type look struct {
 	config *config.Config
 	wrong  string // why it cannot be used; "" when config is right in itself
@@ -172,7 +171,7 @@ func (r *reloader) tell(ctx context.Context, wrong string, restart []string) {
 	r.manager.say(wrong)
 }
 
-// note keeps what the status shows of the configuration.
+// note stores the configuration's state for the status.
 func (r *reloader) note(ctx context.Context, wrong string, restart []string) error {
 	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
 	defer cancel()

@@ -73,7 +73,7 @@ func classLines() string {
 	return out.String()
 }
 
-// reporting is a report as it was asked for, and what of it is kept.
+// reporting is a requested report, with its kept rows.
 type reporting struct {
 	on    office.ReportOn
 	class standing.Class
@@ -83,7 +83,7 @@ type reporting struct {
 	more bool
 }
 
-// keptRow is what is kept of a row until a table is in order.
+// keptRow is the kept part of a row until a table is in order.
 type keptRow struct {
 	state.RecordID
 	left             bool // its class comes first

@@ -159,7 +159,7 @@ func (a *app) beginWith(ctx context.Context, model *sandbox.Sandbox, path string
 	return nil
 }
 
-// beginnings count what came of the rows of a file.
+// beginnings count the results of a file's rows.
 type beginnings struct {
 	customers, mandates, keyless, twice, left int
 	problems                                  []string

@@ -120,7 +120,7 @@ func writeSignature(out *strings.Builder, sig sandbox.Signature) {
 	}
 }
 
-// helpWidth is what fits a terminal of 80 columns.
+// helpWidth is a width that fits a terminal of 80 columns.
 const helpWidth = 80
 
 // sandboxHelp lists switches in their groups, faults and views, as their tables have

@@ -111,8 +111,7 @@ func lastGood(ctx context.Context, s *session.Session, c config.Connection, info
 	return session.ParseMapping("version "+v.Hash[:shortHash], []byte(v.Text), info, s.Config.Billing.Dialect.Dialect)
 }
 
-// tellOfMapping keeps what is wrong with a mapping file for the status, and logs
-// it when it is news.
+// tellOfMapping stores the mistake of a mapping file for the status, and logs it when it is news.
 func tellOfMapping(ctx context.Context, s *session.Session, c config.Connection, inForce *mapping.Mapping, wrong error) error {
 	problem := ""
 	if wrong != nil {
@@ -131,8 +130,8 @@ func tellOfMapping(ctx context.Context, s *session.Session, c config.Connection,
 	return nil
 }
 
-// forLog returns what is wrong with a mapping file without the file's lines: an
-// example in it may be somebody's record.
+// forLog returns the mistake of a mapping file without the file's lines: an example in it may be somebody's
+// record.
 func forLog(wrong error) error {
 	var mistakes *strict.Error
 	if errors.As(wrong, &mistakes) {

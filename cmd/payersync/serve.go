@@ -114,7 +114,7 @@ type runner interface {
 	Alive() bool
 }
 
-// service is payersync serve at work for one ledger: what stays the same until it ends.
+// service is payersync serve at work for one ledger: the parts that stay until it ends.
 type service struct {
 	*app
 	log        *logrus.Logger
@@ -127,8 +127,8 @@ type service struct {
 	inForce    atomic.Pointer[installation]
 }
 
-// installation is what serve makes of one configuration. It never changes: another
-// configuration makes another.
+// installation is built by serve from one configuration. It never changes: another configuration makes
+// another.
 type installation struct {
 	*session.Session
 	endpoint *server.Server

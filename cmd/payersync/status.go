@@ -51,7 +51,7 @@ where all could be looked at, whatever is the matter.`,
 	return c
 }
 
-// statusReport is what `status --output json` prints; its keys are public.
+// statusReport is the output of `status --output json`; its keys are public.
 type statusReport struct {
 	state.Funnel
 	Runs      []state.RunRow         `json:"runs"`
@@ -155,7 +155,7 @@ func (r *statusReport) readRuns(ctx context.Context, s *session.Session) (err er
 	return err
 }
 
-// readServing reads what serve made of its files, and when its jobs come.
+// readServing reads the state of serve's files, and the times of its jobs.
 func (a *app) readServing(ctx context.Context, s *session.Session, r *statusReport) (err error) {
 	if r.Mappings, err = s.Ledger.MappingProblems(ctx); err != nil {
 		return err
@@ -223,7 +223,7 @@ func (a *app) printStatus(r statusReport) {
 	}
 }
 
-// printRuns prints how the last runs ended, what they left undone, and the jobs of serve.
+// printRuns prints the ends of the last runs, their unfinished work, and the jobs of serve.
 func (a *app) printRuns(r statusReport) {
 	if len(r.Runs) > 0 {
 		fmt.Fprintln(a.Out, "\nLast runs")
@@ -252,7 +252,7 @@ func (a *app) printRuns(r statusReport) {
 	}
 }
 
-// printAttention prints what needs a person, and what persons have said instead.
+// printAttention prints the findings, and people's decisions in place of some.
 func (a *app) printAttention(r statusReport) {
 	if len(r.Attention) > 0 {
 		a.printReasons(r)

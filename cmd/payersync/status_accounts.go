@@ -66,7 +66,7 @@ func (s *accountStatus) nameAccount() {
 	}
 }
 
-// worst says what should be looked at first.
+// worst returns the most urgent problem.
 func (s accountStatus) worst() string {
 	switch {
 	case s.failed != nil:
@@ -83,7 +83,7 @@ func (s accountStatus) worst() string {
 	return text
 }
 
-// fleetStatus is what `status --output json` prints of all accounts of a database; its keys are public.
+// fleetStatus is the output of `status --output json` for all accounts of a database; its keys are public.
 type fleetStatus struct {
 	Accounts []accountStatus            `json:"accounts"` // those that need attention; all with --all
 	Counts   map[state.AccountState]int `json:"counts"`
@@ -212,7 +212,7 @@ func (a *app) lookAtAccount(ctx context.Context, r *accountStatus) error {
 	})
 }
 
-// read reads from an account's ledger what the status shows beside conditions.
+// read reads the status's facts besides conditions from an account's ledger.
 func (s *accountStatus) read(ctx context.Context, ledger *state.Ledger) error {
 	runs, err := ledger.LatestRuns(ctx)
 	if err != nil {
@@ -233,7 +233,7 @@ func (s *accountStatus) read(ctx context.Context, ledger *state.Ledger) error {
 	return err
 }
 
-// questions counts what waits for a person.
+// questions counts the tasks for a person.
 func questions(ctx context.Context, ledger *state.Ledger) (n int, err error) {
 	counts, err := ledger.ReasonCounts(ctx)
 	if err != nil {

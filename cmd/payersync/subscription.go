@@ -52,7 +52,7 @@ func lookAtSubscription(ctx context.Context, s *session.Session) (state.Subscrip
 	return f, err
 }
 
-// seeSubscription asks the service, and says what became of the subscription there.
+// seeSubscription queries the service, and describes the state of the subscription there.
 func seeSubscription(ctx context.Context, s *session.Session, f state.SubscriptionFacts) (state.SubscriptionFacts, error) {
 	if s.Config.Billing.Dialect.WebhookRead == "none" {
 		return state.SubscriptionFacts{Expected: f.Expected}, billing.ErrNotShown
@@ -181,7 +181,7 @@ func sameAddress(plain, address string) bool {
 	return strings.TrimRight(plain, "/") == strings.TrimRight(plainAddress(address), "/")
 }
 
-// subscriptionName is what payersync calls its subscriptions.
+// subscriptionName is payersync's name for its subscriptions.
 const subscriptionName = "payersync"
 
 func subscriptionOf(sub billing.Subscription) state.Subscription {
@@ -191,7 +191,7 @@ func subscriptionOf(sub billing.Subscription) state.Subscription {
 	}
 }
 
-// asStated bounds what the service says beside the subscription itself.
+// asStated bounds the service's further texts about a subscription.
 func asStated(text string) string {
 	const most = 100
 	runes := []rune(show.Visible(text))

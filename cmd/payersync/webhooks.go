@@ -125,7 +125,7 @@ func subscribeOnPages(s *session.Session) func(context.Context, string) (string,
 	}
 }
 
-// sayOfKeys says what deliveries are signed with and carry from now on.
+// sayOfKeys names the signing secret and the key of later deliveries.
 func (a *app) sayOfKeys(r *rotation, hook *config.Webhook) {
 	if r.kept {
 		a.Say("The service named a secret. The ledger keeps it, sealed, and serve accepts it at once; one that was named before is accepted until %s.",

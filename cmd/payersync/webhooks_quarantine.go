@@ -95,7 +95,7 @@ func (a *app) printDelivery(r deliveryReport) {
 	}
 }
 
-// deliveriesOf returns what is done about deliveries.
+// deliveriesOf returns the acts on deliveries.
 func deliveriesOf(s *session.Session) *office.Deliveries {
 	return &office.Deliveries{Ledger: s.Ledger, Read: func(typeHeader, eventType string, body []byte) []state.Delivery {
 		return server.RereadEvents(eventPaths(s), typeHeader, eventType, body)

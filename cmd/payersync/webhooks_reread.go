@@ -17,7 +17,7 @@ import (
 	"payersync/state"
 )
 
-// rereadReport is what `webhooks replay --quarantined --output json` prints; its keys are public.
+// rereadReport is the output of `webhooks replay --quarantined --output json`; its keys are public.
 type rereadReport struct {
 	Understood int            `json:"understood"` // deliveries readable now
 	Stay       int            `json:"stay"`       // deliveries still unreadable

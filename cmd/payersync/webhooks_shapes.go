@@ -15,7 +15,7 @@ import (
 	"payersync/state"
 )
 
-// shapesReport is what `webhooks shapes --output json` prints; its keys are public.
+// shapesReport is the output of `webhooks shapes --output json`; its keys are public.
 type shapesReport struct {
 	billing.Surveyed
 	EventPaths map[string][]string `json:"event_paths"` // to set below billing.webhook.event_paths

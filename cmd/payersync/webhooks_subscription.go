@@ -17,7 +17,7 @@ import (
 	"payersync/state"
 )
 
-// subscriptionReport is what `webhooks subscription --output json` prints; its keys are public.
+// subscriptionReport is the output of `webhooks subscription --output json`; its keys are public.
 type subscriptionReport struct {
 	Configured   state.Asked               `json:"configured"`
 	Expected     *state.Subscription       `json:"expected"`      // as it was made, or seen first; null while none is known
@@ -156,7 +156,7 @@ func shownInWords(s state.Subscription) string {
 	return text
 }
 
-// inWords says what a subscription does.
+// inWords describes a subscription.
 func inWords(s state.Subscription) string {
 	return show.Visible(fmt.Sprintf("%s sends %s to %s", s.ID, strings.Join(s.Events, ", "), s.URL))
 }

@@ -75,7 +75,7 @@ func (a *app) eachWriter(ctx context.Context, s *session.Session, name string, d
 // shownWrites is how many payers a plan shows, and reads the fields of.
 const shownWrites = 50
 
-// writeRow is a payer in what `writeback plan` prints; its keys are public.
+// writeRow is a payer in the output of `writeback plan`; its keys are public.
 type writeRow struct {
 	Connection string             `json:"connection"`
 	SourceID   string             `json:"source_id"`
@@ -89,7 +89,7 @@ type writeRow struct {
 	Becomes    *string            `json:"becomes"`
 }
 
-// writePlan is what `writeback plan` prints of a connection before its writes; its keys are public.
+// writePlan is a connection in `writeback plan`, before its writes; its keys are public.
 type writePlan struct {
 	Connection string `json:"connection"`
 	Setup      string `json:"setup"`
@@ -149,7 +149,8 @@ func writeRowOf(i writeback.Item) writeRow {
 	return writeRow{Connection: i.Connection, SourceID: i.SourceID, Key: i.Key.Value, MandateID: i.MandateID, From: i.Applied, To: i.To, Doing: i.Doing, Why: i.Why}
 }
 
-// writeWritePlan writes a plan as JSON, payer by payer: rows are the first of them, with what their fields hold.
+// writeWritePlan writes a plan as JSON, payer by payer: rows are the first of them, with their fields'
+// values.
 func (a *app) writeWritePlan(ctx context.Context, s *session.Session, w writeback.Connection, p writeback.Plan, figures writePlan, rows []writeRow) error {
 	out := show.NewList(a.Out)
 	out.Open(figures)
@@ -174,7 +175,7 @@ func (a *app) writeWritePlan(ctx context.Context, s *session.Session, w writebac
 	return out.Close()
 }
 
-// readWrites adds what the fields of rows hold, and would hold.
+// readWrites adds the present and future values of the rows' fields.
 func readWrites(ctx context.Context, s *session.Session, w writeback.Connection, rows []writeRow) error {
 	reader, can := w.Writer.(writeback.Reader)
 	if !can || len(rows) == 0 {
@@ -368,7 +369,7 @@ func (a *app) printWritten(r writeback.Result) {
 	}
 }
 
-// writeStatus is what `writeback status` prints of a connection; its keys are public.
+// writeStatus is a connection in `writeback status`; its keys are public.
 type writeStatus struct {
 	state.WritebackRun
 	Payers int            `json:"payers"`

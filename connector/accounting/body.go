@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// NotJSON says what kind of thing an answer's body is, for people, when it is no
-// JSON object or list: "a web page", "XML", "nothing", "other text". For JSON it
-// returns "". Some systems send an error page with status 200, or XML although
-// JSON was asked for; the body itself is never shown.
+// NotJSON names the kind of an answer's body, for people, if it is no JSON object or list: "a web page",
+// "XML", "nothing", "other text". For JSON it returns "". Some systems send an error page with status 200, or
+// XML although JSON was asked for; the body itself is never shown.
 func NotJSON(body []byte) string {
 	text := bytes.TrimSpace(body)
 	start := strings.ToLower(string(text[:min(len(text), 100)]))

@@ -21,7 +21,7 @@ type Caller struct {
 	Limiter Limiter
 }
 
-// Answer is what a system answered, read whole.
+// Answer is a system's answer, read completely.
 type Answer struct {
 	Status int // HTTP status
 	Header http.Header

@@ -8,8 +8,7 @@ import (
 	"payersync/connector"
 )
 
-// Census is what a system itself says about a listing. Both are asked for after
-// a pass, when the system has answered.
+// Census is a system's own count of a listing. Both are asked for after a pass, when the system has answered.
 type Census struct {
 	Total func(ctx context.Context) (int, error) // how many customers the listing holds now
 	Began func() time.Time                       // when the read began, by the system's clock
@@ -53,7 +52,7 @@ func WalkCounted(ctx context.Context, p Pager, c Census) iter.Seq2[connector.Pag
 	})
 }
 
-// passed is what a pass leaves for the next to confirm.
+// passed is a pass's result for the next one to confirm.
 type passed struct {
 	met   int  // ids
 	moved bool // it proves nothing

@@ -14,7 +14,7 @@ type Organisation struct{ ID, Name string }
 type Proof interface {
 	// Known returns the organisation if it was proved today.
 	Known(ctx context.Context) (o Organisation, known bool, err error)
-	// Keep keeps what the system has just said.
+	// Keep stores the system's answer.
 	Keep(ctx context.Context, o Organisation) error
 	// Forget has the system asked anew.
 	Forget(ctx context.Context) error

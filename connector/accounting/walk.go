@@ -47,7 +47,7 @@ func Walk(ctx context.Context, p Pager) iter.Seq2[connector.Page, error] {
 	return walking(p, func(w *walk) error { return w.pass(ctx) })
 }
 
-// walking yields what steps walks.
+// walking yields the pages of steps.
 func walking(p Pager, steps func(*walk) error) iter.Seq2[connector.Page, error] {
 	return func(yield func(connector.Page, error) bool) {
 		w := &walk{pager: p.withDefaults(), yield: yield, seen: map[string]sight{}}

@@ -65,7 +65,7 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 // ErrBusy means another process is sending alarms.
 var ErrBusy = errors.New("another payersync tells of alarms just now")
 
-// Event is what became of one message.
+// Event is the outcome of one message.
 type Event struct {
 	Way     string
 	Message string

@@ -15,7 +15,7 @@ import (
 	"payersync/state"
 )
 
-// Kind says what a message is for.
+// Kind is the purpose of a message.
 type Kind string
 
 // The kinds of messages.
@@ -155,7 +155,7 @@ func summary(told []Told) string {
 	return strings.Join(parts, "; ")
 }
 
-// grouped brings together what is alike, in the order of what comes first.
+// grouped groups similar alarms, in the order of the first of each group.
 func grouped(told []Told, alike func(a, b Told) bool) (groups [][]Told) {
 	for _, one := range told {
 		i := slices.IndexFunc(groups, func(g []Told) bool { return alike(g[0], one) })

@@ -21,8 +21,8 @@ func (p EventPaths) Known(eventType string) bool {
 	return EventAbout(eventType) != AboutUnknown || slices.Contains(p.Settled, eventType)
 }
 
-// EventAbout returns what events of a type are about. No list of the types is public, so the
-// words in a name decide.
+// EventAbout returns the subject of a type's events. No list of the types is public, so the words in a name
+// decide.
 func EventAbout(eventType string) About {
 	name := strings.ToLower(eventType)
 	has := func(word string) bool { return strings.Contains(name, word) }

@@ -88,7 +88,7 @@ func (c *Client) sendWith(ctx context.Context, r request, token string) (*http.R
 	return c.http.Do(req, r.repeat)
 }
 
-// judge turns an answer into its body or into what it means.
+// judge turns an answer into its body or into an error with its meaning.
 func (c *Client) judge(r request, resp *http.Response) ([]byte, error) {
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -238,7 +238,7 @@ func codeOf(header http.Header, body []byte) string {
 // the spelling of the call.
 type noToken struct{ error }
 
-// Unwrap returns what became of the token.
+// Unwrap returns the error of the token.
 func (e noToken) Unwrap() error { return e.error }
 
 // tokenError is the error of a call not made for lack of a token. It quotes no text from the token endpoint able to

@@ -168,7 +168,7 @@ func (l List) validate() error {
 	return errors.Join(problems...)
 }
 
-// validateReadOnly refuses to call read-only what an update must be able to say.
+// validateReadOnly refuses read_only for members that updates need.
 func (d Dialect) validateReadOnly() error {
 	var problems []error
 	for _, field := range d.ReadOnly {

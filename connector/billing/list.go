@@ -138,7 +138,7 @@ func (c *Client) newPass(op string, filter url.Values, maxAhead int) *pass {
 	return p
 }
 
-// next returns what is new on the next page, and whether there may be more.
+// next returns the new customers of the next page, and whether there may be more.
 func (p *pass) next(ctx context.Context) (fresh []connector.RemoteCustomer, more bool, err error) {
 	number, got := p.number, p.take(ctx)
 	p.number++

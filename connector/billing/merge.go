@@ -236,8 +236,7 @@ func (m *merge) plan(key string, list []json.RawMessage) listPlan {
 	return planAddresses(list, addressParts(m.last.Addresses), addressParts(m.want.Addresses))
 }
 
-// dropReadOnly removes what the service computes, in the customer and in the
-// elements of its lists.
+// dropReadOnly removes members computed by the service, in the customer and in the elements of its lists.
 func (d Dialect) dropReadOnly(o *object) {
 	for _, field := range d.ReadOnly {
 		list, key, nested := strings.Cut(field, ".")

@@ -7,13 +7,13 @@ import (
 	"payersync/connector"
 )
 
-// listPlan says what becomes of each element of a list, and what is added.
+// listPlan holds the fate of each element of a list, and the additions.
 type listPlan struct {
 	fates []fate
 	added []part
 }
 
-// fate is what becomes of one element; the zero value leaves it alone.
+// fate is the fate of one element; the zero value leaves it alone.
 type fate struct {
 	want   *part // it is ours and is brought to this
 	last   *part // our last written value, if any

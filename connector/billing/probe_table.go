@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Certainty says how sure a probe is of what it found.
+// Certainty is the certainty of a probe's finding.
 type Certainty string
 
 // The certainties of a finding.
@@ -16,7 +16,7 @@ const (
 	Unknown Certainty = "unknown" // Finding.How names a way to find out
 )
 
-// Finding is what a probe found out about one open point.
+// Finding is a probe's result for one open point.
 type Finding struct {
 	Setting    string    `json:"setting"`    // below billing, for example dialect.update
 	Configured string    `json:"configured"` // its value
@@ -57,7 +57,7 @@ var points = []point{
 	{"webhook_read", func(d *Dialect) *string { return &d.WebhookRead }, []string{"auto", "none"}},
 }
 
-// meaning says what one answer to a request means for a setting.
+// meaning is one answer's meaning for a setting.
 type meaning struct {
 	request   string // "" where no probe sends one
 	setting   string // below dialect; settingEvents is below billing

@@ -13,7 +13,7 @@ import (
 	"payersync/connector"
 )
 
-// Trial is what a probe with writes found out on a scratch customer.
+// Trial is the result of a probe with writes on a scratch customer.
 type Trial struct {
 	Findings []Finding
 	Survived []string // kinds of members that survived a round trip, named as in Client.Others
@@ -25,7 +25,7 @@ type Trial struct {
 // ErrNotScratch means a customer is not a scratch customer: writes might harm a real payer.
 var ErrNotScratch = errors.New("this is no customer for trying things out")
 
-// TrialSteps says what ProbeByWriting will send, for a person to read first.
+// TrialSteps lists the requests of ProbeByWriting, for a person to read first.
 func (c *Client) TrialSteps(id string) []string {
 	return []string{
 		fmt.Sprintf("the customer %s is read, replaced by itself, and read again, in the way of dialect.update and, where that is refused, in the other", id),
@@ -95,7 +95,7 @@ func (t *trial) firstWay(name string, ways []string, send func(with *Client) (do
 	return "", nil
 }
 
-// leaves adds to what the customer is left with.
+// leaves adds a leftover on the customer.
 func (t *trial) leaves(with ...string) {
 	if t.Left != "" {
 		with = append([]string{t.Left}, with...)
@@ -150,7 +150,7 @@ func doneOrRefused(err error) (done bool, _ error) {
 	return err == nil, err
 }
 
-// computed names what moved by itself between two reads.
+// computed names the members that changed by themselves between two reads.
 func (t *trial) computed(before, after json.RawMessage) {
 	was, errBefore := parseObject(before)
 	is, errAfter := parseObject(after)

@@ -75,13 +75,13 @@ func (d Dialect) customerOf(o object) connector.Customer {
 	return out
 }
 
-// takingBack takes one update back, and names what somebody else has changed since.
+// takingBack reverts one update, and names the parts changed by others since.
 type takingBack struct {
 	readOnly []string // members computed by the service: people.id
 	kept     []string
 }
 
-// put brings a member to what it was.
+// put restores a member.
 func (b *takingBack) put(o *object, key, path string, was, sent json.RawMessage) {
 	now := o.get(key)
 	switch back := b.value(path, now, was, sent); {

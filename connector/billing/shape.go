@@ -23,7 +23,7 @@ type Survey struct {
 	out      Surveyed
 }
 
-// Surveyed is what a survey found.
+// Surveyed is the result of a survey.
 type Surveyed struct {
 	Deliveries int        `json:"deliveries"`  // examined deliveries
 	Erased     int        `json:"erased"`      // deliveries without their bodies
@@ -69,7 +69,7 @@ type shapeCount struct {
 	typed bool     // the type of one was read, if only from a header
 }
 
-// pathFacts is what is known of the values at one path.
+// pathFacts are the facts about the values at one path.
 type pathFacts struct {
 	held, customers, mandates, names, ids, times int
 	values                                       map[uint64]struct{}
@@ -233,7 +233,7 @@ func timeOf(text string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Found returns what the deliveries show.
+// Found returns the survey's result.
 func (s *Survey) Found() Surveyed {
 	out := s.out
 	out.Shapes, out.Proposals = []Shape{}, []Proposal{}

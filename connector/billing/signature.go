@@ -212,7 +212,7 @@ type signingKey struct {
 	public bool // of Ed25519; otherwise it is shared with the service
 }
 
-// readKey refuses what somebody could guess or look up, and never says what it read.
+// readKey refuses a key that can be guessed or looked up, and never shows it.
 func (s Signature) readKey(secret string) (signingKey, error) {
 	decoded, err := s.decodeKey(strings.TrimPrefix(secret, publicPrefix))
 	key := signingKey{decoded, s.Algorithm == algorithmEd25519 || s.Scheme == schemeStandard && strings.HasPrefix(secret, publicPrefix)}
@@ -232,8 +232,8 @@ func (s Signature) readKey(secret string) (signingKey, error) {
 	return key, guessable(string(decoded))
 }
 
-// guessable refuses what is filled up to the length: a blank, one character, or a short
-// word again and again, such as none or changeme.
+// guessable refuses a key padded to the length: a blank, one character, or a short word again and again, such
+// as none or changeme.
 func guessable(secret string) error {
 	if strings.TrimSpace(secret) == "" {
 		return errors.New("it is blank; give the secret that the service signs with")
@@ -266,7 +266,7 @@ func decodeBase64(text string) ([]byte, error) {
 	return base64.RawStdEncoding.DecodeString(text)
 }
 
-// Signed is what a verified delivery states under its signature.
+// Signed holds the signed facts of a verified delivery.
 type Signed struct {
 	DeliveryID string    // zero when the scheme signs no id: an unsigned one is the sender's word
 	SignedAt   time.Time // zero when the scheme signs no time
@@ -290,7 +290,7 @@ func (v *Verifier) Verify(h http.Header, body []byte, now time.Time) (Signed, er
 	return Signed{DeliveryID: d.id, SignedAt: at}, nil
 }
 
-// delivery is what a signature is checked against.
+// delivery is the data for checking a signature.
 type delivery struct {
 	header        http.Header
 	body          []byte
@@ -298,7 +298,7 @@ type delivery struct {
 	timestamp, id string
 }
 
-// read takes from the headers what is signed, and the signatures.
+// read takes the signed values and the signatures from the headers.
 func (v *Verifier) read(d *delivery) bool {
 	s := v.signature
 	var whole string

@@ -33,7 +33,7 @@ func (f field) json() json.RawMessage {
 	return quote(f.value)
 }
 
-// in returns what an element says of the field.
+// in returns an element's value of the field.
 func (f field) in(o object) string {
 	if f.flag() {
 		return flagOf(o.get(f.key))
@@ -41,7 +41,7 @@ func (f field) in(o object) string {
 	return scalar(o.get(f.key))
 }
 
-// flagOf reads a flag: "true", "false", or "" for what is neither.
+// flagOf reads a flag: "true", "false", or "" for anything else.
 func flagOf(raw json.RawMessage) string {
 	text := strings.ToLower(string(raw))
 	if len(raw) > 0 && raw[0] == '"' {
@@ -140,7 +140,7 @@ func (p part) owned(key string) bool {
 	return slices.ContainsFunc(slices.Concat(p.short, p.long), func(f field) bool { return f.key == key })
 }
 
-// value returns what the part says under a key of either spelling.
+// value returns the part's value under a key of either spelling.
 func (p part) value(key string) string {
 	for _, f := range slices.Concat(p.short, p.long) {
 		if f.key == key {

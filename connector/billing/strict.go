@@ -98,7 +98,7 @@ func stringEnd(text []byte, i int) int {
 	return i + 1
 }
 
-// unquote returns what a valid JSON string says.
+// unquote returns the text of a valid JSON string.
 func unquote(quoted []byte) string {
 	inner := string(quoted[1 : len(quoted)-1])
 	if !strings.Contains(inner, `\`) {

@@ -26,7 +26,7 @@ type Subscription struct {
 	UpdatedAt   string   // as the service states it
 }
 
-// SetUp is what a subscription needs beside itself.
+// SetUp holds the further needs of a subscription.
 type SetUp struct {
 	Key  DeliveryKey                  // its first key is sent to the service if WantsDeliveryKey; the ledger has it by then
 	Keep func(connector.Secret) error // is given a new signing secret the moment the service names it, and returns when it is durable

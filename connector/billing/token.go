@@ -26,7 +26,7 @@ type bearer interface {
 	token(ctx context.Context, stale string) (string, error)
 }
 
-// TokenOperation is what a request for an access token is for.
+// TokenOperation is the operation of a request for an access token.
 const TokenOperation = "get token"
 
 // errRefused means a token was refused and there is no other.

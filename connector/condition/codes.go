@@ -51,7 +51,7 @@ var Codes = []Code{
 	LettersHeld, LettersWait, LettersUnclear, RequestsUnanswered, Attention,
 }
 
-// titles are what the codes are called at the head of a message.
+// titles are the codes' names at the head of a message.
 var titles = map[Code]string{
 	LedgerUnwritable:    "The ledger cannot be written",
 	PutBack:             "The ledger was put back",
@@ -89,7 +89,7 @@ var titles = map[Code]string{
 	Attention:           "Records need a person",
 }
 
-// Title returns what the code is called at the head of a message.
+// Title returns the code's name at the head of a message.
 func (c Code) Title() string { return titles[c] }
 
 // toldApart are the reasons with separate codes.

@@ -43,7 +43,7 @@ type Condition struct {
 // Text returns the problem and the next step, in one line.
 func (c Condition) Text() string { return strings.TrimSpace(c.Sentence + " " + c.Next) }
 
-// Expected is what the configuration expects to be the case.
+// Expected is the state expected by the configuration.
 type Expected struct {
 	Jobs     []worker.Job           // the jobs of serve
 	From     time.Time              // the start of this process's jobs; zero if it runs none

@@ -119,7 +119,7 @@ func refusal(code string) string {
 	return "the vendor refused it for a reason it did not spell out"
 }
 
-// Grant is what a consent gave.
+// Grant is the result of a consent.
 type Grant struct {
 	Token *oauth2.Token
 	Query url.Values // of the redirect: some vendors name the organisation there
@@ -168,9 +168,9 @@ func Choose(reached []Tenant, wanted string) (Tenant, error) {
 	return reached[0], nil
 }
 
-// Keep stores what a consent gave for a connection, pinned to its organisation,
-// in place of any consent before. It fails with *state.ErrOtherEnvironment when
-// the connection's records are another organisation's (fault F28).
+// Keep stores a consent's result for a connection, pinned to its organisation, in place of any consent
+// before. It fails with *state.ErrOtherEnvironment when the connection's records are another organisation's
+// (fault F28).
 func Keep(ctx context.Context, ledger *state.Ledger, to Connection, g Grant) (reconnectBy time.Time, err error) {
 	t := to.Provider.tokenSet(to.Name, g.Token, g.At)
 	t.Tenant, t.TenantName = to.Tenant.ID, to.Tenant.Name
@@ -182,7 +182,7 @@ func Keep(ctx context.Context, ledger *state.Ledger, to Connection, g Grant) (re
 	})
 }
 
-// Connection says what a consent is kept for.
+// Connection names the connection of a consent.
 type Connection struct {
 	Name     string
 	Provider Provider

@@ -52,8 +52,8 @@ func (s *Source) exchange(ctx context.Context, refresh connector.Secret) (*oauth
 	return s.provider.OAuth.TokenSource(ctx, &oauth2.Token{RefreshToken: refresh.Expose()}).Token()
 }
 
-// lastResort is what is tried once after a refusal: the refresh token before,
-// while the server's grace for it lasts, else the same once more.
+// lastResort is the last try after a refusal: the refresh token before, while the server's grace for it
+// lasts, else the same once more.
 func (s *Source) lastResort(t state.Token) connector.Secret {
 	if !t.Previous.IsZero() && s.ledger.Now().Before(t.RefreshedAt.Add(s.provider.Grace)) {
 		return t.Previous
@@ -72,7 +72,7 @@ func (s *Source) next(t state.Token, got *oauth2.Token) state.Token {
 	return n
 }
 
-// tokenSet reads what a server gave at now.
+// tokenSet reads a server's answer of the time now.
 func (p Provider) tokenSet(connection string, got *oauth2.Token, now time.Time) state.Token {
 	t := state.Token{
 		Connection: connection, Access: connector.NewSecret(got.AccessToken), Refresh: connector.NewSecret(got.RefreshToken), RefreshedAt: now,
@@ -174,8 +174,7 @@ func (s *Source) coolDown(ctx context.Context, t state.Token, cause error) (stat
 	return s.makeDo(t, fault)
 }
 
-// faultOf sorts what the token endpoint did, without what it said: its text may
-// hold what we sent.
+// faultOf classifies the token endpoint's answer, without its text, which may hold what we sent.
 func faultOf(err error) *connector.RemoteError {
 	out := &connector.RemoteError{Op: "renew the access token", Fault: connector.FaultUnavailable, Detail: "the token endpoint gave no usable answer"}
 	var answer *oauth2.RetrieveError

@@ -127,8 +127,8 @@ func (d *Desk) Pause(ctx context.Context, connection string, until Day, by state
 	return d.Ledger.Do(ctx, func(tx *state.Tx) error { return errors.Join(tx.AddLetterStop(stop), tx.Audit(by)) })
 }
 
-// Resume takes back the pauses of all letters, or of a connection, and what the brakes stopped.
-// It returns how many it took back.
+// Resume takes back the pauses of all letters, or of a connection, and the brakes. It returns how many it
+// took back.
 func (d *Desk) Resume(ctx context.Context, connection string, by state.Entry) (n int, err error) {
 	return d.takeBack(ctx, by, func(s state.LetterStop) bool {
 		return (s.Why == state.StopPause || s.Why == state.StopBrake) && (s.Scope == state.StopAll && connection == "" || s.Scope == state.StopConnection && s.Connection == connection)
@@ -185,8 +185,8 @@ func (d *Desk) takeBack(ctx context.Context, by state.Entry, which func(state.Le
 	})
 }
 
-// Say notes what a person says of an unclear letter: state.WordArrived or state.WordAgain. It
-// fails with state.ErrNotUnclear.
+// Say stores a person's decision on an unclear letter: state.WordArrived or state.WordAgain. It fails with
+// state.ErrNotUnclear.
 func (d *Desk) Say(ctx context.Context, letter int64, word string, by state.Entry) error {
 	return d.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SayOfLetter(letter, word, by) })
 }
@@ -296,8 +296,8 @@ func (h *history) unknownIn(j *journal) (out []state.ToldLetter) {
 	return out
 }
 
-// missingIn returns lines for what the ledger knows to have left, or has just learnt, and the
-// journal does not say.
+// missingIn returns lines for letters known to the ledger as sent, or just learnt, and missing in the journal
+// does not say.
 func (h *history) missingIn(j *journal, learnt []state.ToldLetter) (out []state.ToldLetter) {
 	lines := map[string]int{}
 	for _, t := range j.lines {

@@ -54,7 +54,7 @@ const (
 	Ended     Point = "ended"
 )
 
-// Event is what became of a letter.
+// Event is the outcome of a letter.
 type Event struct {
 	state.RecordID
 	MandateID string
@@ -65,7 +65,7 @@ type Event struct {
 	Answer    string            // the mail server's answer, or why it was not sent
 }
 
-// Result counts what one run did.
+// Result counts the results of one run.
 type Result struct {
 	Sent, Refused, Deferred, Unclear int
 	Kept                             int // looked at and not sent
@@ -189,7 +189,7 @@ func (d *Desk) note(ctx context.Context, p *Plan) error {
 	return d.noteAddresses(ctx, p)
 }
 
-// keepWords adds what was said of addresses to the journal.
+// keepWords adds decisions about addresses to the journal.
 func (d *Desk) keepWords(p *Plan) error {
 	var lines []state.ToldLetter
 	for _, w := range lacking(p.words, p.journal.words) {
@@ -228,7 +228,7 @@ func (d *Desk) noteAddresses(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// sendAll sends what is due in the order of its steps, the first letters first.
+// sendAll sends the due letters in the order of their steps, the first letters first.
 func (d *Desk) sendAll(ctx context.Context, p *Plan, res *Result) error {
 	due := []Next{}
 	for _, x := range p.Next {
@@ -484,8 +484,8 @@ func (d *Desk) freeze(ctx context.Context, x Next, messageID string) (to string,
 	return to, err
 }
 
-// differs says in what the customer, as the look showed it, the record and the letter do not say the same; ""
-// when they do.
+// differs describes the differences between the customer in the read, the record and the letter; "" when they
+// do.
 func (d *Desk) differs(x Next, now *state.Standing, customer *connector.RemoteCustomer, link string) string {
 	switch {
 	case customer == nil:
@@ -519,7 +519,7 @@ func (d *Desk) differs(x Next, now *state.Standing, customer *connector.RemoteCu
 	return ""
 }
 
-// draft returns what a letter says.
+// draft returns the content of a letter.
 func (d *Desk) draft(x Next, now *state.Standing, link, messageID string) Draft {
 	return Draft{
 		Kind: x.Kind, Language: d.language(now.Label.Language, d.Settings.Language[x.Connection]), To: strings.TrimSpace(now.Label.Email), MessageID: messageID + "@" + d.domain(), Date: d.Ledger.Now().In(d.Settings.zone(x.Connection)),

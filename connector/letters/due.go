@@ -82,7 +82,7 @@ type facts struct {
 	Also      bool                  // another payer with this address has an open link or a mandate
 }
 
-// Verdict is what is to be done about a payer's next letter.
+// Verdict is the decision about a payer's next letter.
 type Verdict struct {
 	What What
 	Why  Why
@@ -115,7 +115,7 @@ func sendable(_ *Settings, f *facts, _ Day) (Verdict, bool) {
 	return Verdict{}, false
 }
 
-// stopWeights puts what is for good before what will be over by itself.
+// stopWeights puts permanent stops before temporary ones.
 var stopWeights = []string{state.StopOptedOut, state.StopBounced, state.StopPerson, state.StopBrake, state.StopPause}
 
 func stopped(_ *Settings, f *facts, today Day) (Verdict, bool) {
@@ -162,7 +162,7 @@ func (s *Settings) step(f *facts, today Day) (step, days int) {
 	return step, days
 }
 
-// kind returns what the letter of a step is.
+// kind returns the kind of a step's letter.
 func (s *Settings) kind(f *facts, step int) Kind {
 	switch {
 	case step == 0 && f.Before:

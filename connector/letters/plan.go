@@ -17,7 +17,7 @@ import (
 	"payersync/state"
 )
 
-// Next is a payer with its next letter, and what is to be done about it.
+// Next is a payer with its next letter, and the decision about it.
 type Next struct {
 	state.RecordID
 	MandateID string
@@ -39,7 +39,7 @@ type Hold struct {
 	Person     bool // only a person ends it: payersync mandates letters continue
 }
 
-// HoldCode says what a hold is about. It is a public interface: JSON output uses it.
+// HoldCode is the kind of a hold. It is a public interface: JSON output uses it.
 type HoldCode string
 
 // The holds.
@@ -56,7 +56,7 @@ const (
 	HoldLinks    HoldCode = "links"    // the signing links lead to a host that the configuration does not name
 )
 
-// Batch is what waits for a person together: the letters of one look.
+// Batch holds the letters that wait for a person together: the letters of one look.
 type Batch struct {
 	Hash    string   // its hash for approvals
 	Letters []Next   // waiting for it
@@ -129,7 +129,7 @@ func (p *Plan) holds(connection string) bool {
 	return slices.ContainsFunc(p.Holds, func(h Hold) bool { return h.Connection == "" || h.Connection == connection })
 }
 
-// Look finds out what is to be sent, what waits and what does not come, and changes nothing.
+// Look determines which letters to send, to hold and to skip, and changes nothing.
 func (d *Desk) Look(ctx context.Context) (*Plan, error) {
 	now := d.Ledger.Now()
 	p := &Plan{At: now, today: map[string]Day{}, setups: map[string]string{}}
@@ -337,7 +337,7 @@ func (d *Desk) books(ctx context.Context, now time.Time, p *Plan) (*books, error
 	return b, d.findHolds(ctx, p, b, h, sources)
 }
 
-// setup returns the hash of what a person approves the first letters of.
+// setup returns the hash of the scope of an approval of first letters.
 func (d *Desk) setup(connection string, s state.LetterSources, desk state.LetterDesk) string {
 	templates := ""
 	if d.Settings.Templates != nil {
@@ -349,7 +349,7 @@ func (d *Desk) setup(connection string, s state.LetterSources, desk state.Letter
 	return hex.EncodeToString(sum[:])[:32]
 }
 
-// history is what was sent before, by us and by others.
+// history holds the earlier letters, ours and others'.
 type history struct {
 	letters   map[string]map[int]*state.Letter // by mandate and step
 	first     map[string]Day                   // by mandate
@@ -568,7 +568,7 @@ const (
 	journalHolds  = 500 * 24 * time.Hour // an older line decides nothing, and its letter may be kept no longer
 )
 
-// findHolds finds what keeps all letters from leaving, or those of a connection.
+// findHolds finds the holds of all letters, or of a connection's.
 func (d *Desk) findHolds(ctx context.Context, p *Plan, b *books, h *history, sources map[string]state.LetterSources) error {
 	add := func(code HoldCode, connection string, person bool, format string, args ...any) {
 		p.Holds = append(p.Holds, Hold{Code: code, Connection: connection, Text: fmt.Sprintf(format, args...), Person: person})
@@ -615,7 +615,7 @@ func (d *Desk) findHolds(ctx context.Context, p *Plan, b *books, h *history, sou
 	return nil
 }
 
-// checkJournal compares the journal with what the ledger knows.
+// checkJournal compares the journal with the ledger.
 func (d *Desk) checkJournal(ctx context.Context, p *Plan, b *books, h *history) error {
 	hold := func(format string, args ...any) {
 		p.Holds = append(p.Holds, Hold{Code: HoldJournal, Text: fmt.Sprintf(format, args...), Person: true})

@@ -45,7 +45,7 @@ func HTML(message []byte) (string, error) {
 	return partOf("text/html", m.Header.Get("Content-Type"), m.Header.Get("Content-Transfer-Encoding"), m.Body)
 }
 
-// partOf returns the first part of a type, or what has no parts.
+// partOf returns the first part of a type, or the whole if there are no parts.
 func partOf(wanted, contentType, encoding string, body io.Reader) (string, error) {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err == nil && strings.HasPrefix(kind, "multipart/") {

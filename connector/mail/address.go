@@ -46,8 +46,8 @@ var (
 	enhanced   = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}\b`)
 )
 
-// cleaned returns what a server said in one line, without addresses and without the parts of the
-// one we know of.
+// cleaned returns a server's answer in one line, without addresses and without the parts of the one we know
+// of.
 func cleaned(said, address string) string {
 	const longest = 300
 	s := anyAddress.ReplaceAllString(inOneLine(said), "<address>")

@@ -24,7 +24,7 @@ const (
 // every message of ours.
 func (s Stage) OfThisMessage() bool { return s == AtRecipient || s == AtMessage }
 
-// Answer is what a mail server said, in one line and without addresses.
+// Answer is a mail server's answer, in one line and without addresses.
 type Answer struct {
 	Code     int    // 0 if it lacks a required feature
 	Enhanced string // for example 5.1.1; "" where it gave none
@@ -80,7 +80,7 @@ func (e *NotSentError) Unwrap() error { return e.Err }
 // it.
 type UnclearError struct{ Err error }
 
-// Error returns what is known.
+// Error returns the known facts.
 func (e *UnclearError) Error() string {
 	return "it is not known whether the mail was taken: " + e.Err.Error()
 }

@@ -64,9 +64,9 @@ const (
 	lastWord        = 5 * time.Second
 )
 
-// Send sends a message to one recipient, and returns what the server said when it took it, without addresses.
-// Its error is one of the four of this package. When the context ends before the message has begun to leave,
-// none of it leaves.
+// Send sends a message to one recipient, and returns the accepting server's answer, without addresses. Its
+// error is one of the four of this package. When the context ends before the message has begun to leave, none
+// of it leaves.
 func (s *Server) Send(ctx context.Context, from, to string, message []byte) (answer string, err error) {
 	talk := &conversation{server: s, from: from, to: to, stage: AtConnection}
 	if err := talk.check(message); err != nil {
@@ -270,7 +270,7 @@ func (t *conversation) failed(err error) error {
 	return &NotSentError{t.stage, fmt.Errorf("the mail server answered %s with %s, which is neither yes nor no", t.stage, a)}
 }
 
-// clean returns what a server said as it may be shown: some repeat the client's input.
+// clean returns a server's answer safe to show: some repeat the client's input.
 func (t *conversation) clean(said string) string {
 	if password := t.server.Password.Expose(); password != "" {
 		user := t.server.Username

@@ -16,7 +16,7 @@ import (
 	"payersync/connector/sheet"
 )
 
-// Decision is what a person wrote beside a pair.
+// Decision is a person's entry beside a pair.
 type Decision string
 
 // The decisions. A row without one is left for another day.

@@ -42,10 +42,10 @@ type Pair struct {
 	Ours, Theirs     *Side  // the record and the customer; nil before Show
 }
 
-// Reasons returns what speaks for the pair, then what speaks against it.
+// Reasons returns the reasons for the pair, then those against it.
 func (p Pair) Reasons() []Reason { return ReasonsOf(p.Codes) }
 
-// about says what is special about the pair's customer.
+// about describes the pair's customer.
 func (p Pair) about() string {
 	if p.Taken == "" && p.Carries != "" {
 		return "carries the key " + p.Carries + ", which no record has"
@@ -68,7 +68,7 @@ func (p Pair) Why() string {
 // Bulk reports whether the pair may be accepted without a look at it.
 func (p Pair) Bulk() bool { return p.Taken == "" && p.Score >= BulkLevel }
 
-// Suggestion is what was found for one record.
+// Suggestion is the result for one record.
 type Suggestion struct {
 	Record string
 	Best   *Pair  // the proposed customer, proposed for no other record; nil for none
@@ -485,7 +485,7 @@ func (s *search) assign() map[int]int {
 	return best
 }
 
-// tell returns what was found, record by record.
+// tell returns the results, record by record.
 func (s *search) tell(best map[int]int) []Suggestion {
 	var out []Suggestion
 	for start, end := 0, 0; start < len(s.found); start = end {

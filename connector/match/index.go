@@ -10,8 +10,7 @@ const mostAlike = 100
 // mostWords is the number of words of a name used for keys: more make no key rarer.
 const mostWords = 6
 
-// index finds customers by what they have in common with a record. It has the keys of the
-// records and no others.
+// index finds customers by values in common with a record. It has the keys of the records and no others.
 type index map[uint64][]int
 
 // tooMany stands for the customers of an ignored key.
@@ -27,7 +26,7 @@ func newIndex(records []entry) index {
 	return x
 }
 
-// indexKey is what a customer has in common with a record. For a strong one alone a record is on hold.
+// indexKey is a value in common between a customer and a record. For a strong one alone a record is on hold.
 type indexKey struct {
 	hash   uint64
 	strong bool

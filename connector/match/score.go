@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// verdict is what the rules say of a pair.
+// verdict is the rules' result for a pair.
 type verdict struct {
 	hits   []hit
 	points int
@@ -47,7 +47,7 @@ func (v *verdict) sum() {
 	}
 }
 
-// score is what a pair is worth, from 0 to 100.
+// score is the score of a pair, from 0 to 100.
 func (v *verdict) score() int { return max(v.least, min(v.points, v.limit)) }
 
 // counts holds how many records and customers have each e-mail address, phone and company number of a record.
@@ -160,7 +160,7 @@ func (n *name) thin() bool {
 	return long < 2 && n.form == ""
 }
 
-// counted returns what is counted in a name.
+// counted returns the counting words of a name.
 func (n *name) counted() string {
 	out := ""
 	for _, w := range n.words {

@@ -14,7 +14,7 @@ import (
 	"payersync/state"
 )
 
-// Facts is what the ledger and the configuration say at one time.
+// Facts are the facts of the ledger and the configuration at one time.
 type Facts struct {
 	state.Numbers
 	Connections []string // configured ones
@@ -34,7 +34,7 @@ type Job struct {
 	NextAt time.Time
 }
 
-// Budget is what of its source's request limits a connection has left.
+// Budget is a connection's remaining requests by its source's limits.
 type Budget struct {
 	Connection string
 	state.Left
@@ -54,7 +54,7 @@ const (
 	readWithin  = 8 * time.Second // a scrape is given up after 10 s
 )
 
-// follower is a collector of what a read gives. One read answers all scrapes for a while.
+// follower is a collector of a read's facts. One read answers all scrapes for a while.
 type follower struct {
 	read func(context.Context) (Facts, error)
 	now  func() time.Time
@@ -70,7 +70,7 @@ func newFollower(read func(context.Context) (Facts, error), now func() time.Time
 	return &follower{read: read, now: now, turn: make(chan struct{}, 1)}
 }
 
-// latest returns what the last read gave, and reads anew when that is too old.
+// latest returns the last read's facts, and reads anew when they are too old.
 func (f *follower) latest() (facts Facts, took time.Duration, ended time.Time, err error) {
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
@@ -166,7 +166,7 @@ func (f *follower) Collect(out chan<- prometheus.Metric) {
 	p.jobs(facts)
 }
 
-// page is what a scrape is written to.
+// page is the output of a scrape.
 type page struct{ out chan<- prometheus.Metric }
 
 func (p page) gauge(d *prometheus.Desc, v float64, labels ...string) {

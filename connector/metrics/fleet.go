@@ -23,18 +23,18 @@ func NewFleet(version, commit string) *Fleet {
 	return f
 }
 
-// Accounts returns what counts what happens in all accounts.
+// Accounts returns the metrics of all accounts together.
 func (f *Fleet) Accounts() *Metrics { return f.accounts }
 
-// Handler returns what answers at Path, and at nothing else.
+// Handler returns the handler of Path alone.
 func (f *Fleet) Handler() http.Handler { return handler(f.Gatherer()) }
 
-// Gatherer gives what Handler shows.
+// Gatherer returns the metrics of Handler.
 func (f *Fleet) Gatherer() prometheus.Gatherer {
 	return prometheus.Gatherers{f.process, f.accounts.registry}
 }
 
-// FleetFacts are what a process knows of all accounts and of its like.
+// FleetFacts are a process's facts about all accounts and nodes.
 type FleetFacts struct {
 	Nodes    map[string]int                // by their states; nil if unknown
 	Accounts map[string]int                // by their state on this node: open, closed or not_open
@@ -56,12 +56,12 @@ var (
 	descCondition = desc("account_condition", "1 while the last look at an account found this to be the matter. Accounts at which nobody should look have no series.", "account", "code", "urgent")
 )
 
-// fleetFollower is a collector of what a process knows of its like.
+// fleetFollower is a collector of FleetFacts.
 type fleetFollower struct {
 	read func(context.Context) FleetFacts
 }
 
-// Follow shows from now on what read finds, too.
+// Follow adds the facts of read from now on.
 func (f *Fleet) Follow(read func(context.Context) FleetFacts) {
 	f.process.MustRegister(fleetFollower{read})
 }

@@ -44,8 +44,8 @@ const (
 	maxScrapes    = 4       // answered at a time
 )
 
-// Metrics counts what happens in one process, and shows it with what the ledger holds.
-// It is safe for concurrent use. A nil *Metrics counts nothing.
+// Metrics counts one process's events, and shows them with the ledger's facts. It is safe for concurrent use.
+// A nil *Metrics counts nothing.
 type Metrics struct {
 	registry  *prometheus.Registry
 	together  bool // it counts for many accounts: their connections are not told apart
@@ -80,7 +80,7 @@ func ofProcess(version, commit string) []prometheus.Collector {
 	return []prometheus.Collector{built, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
 }
 
-// newMetrics returns metrics of what happens in one ledger, or in those of all accounts.
+// newMetrics returns metrics of one ledger, or of all accounts' ledgers.
 func newMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(), operations: map[string]bool{},
@@ -123,14 +123,14 @@ func newMetrics() *Metrics {
 	return m
 }
 
-// Follow shows from now on what read finds, too: see [Facts].
+// Follow adds the facts of read from now on: see [Facts].
 func (m *Metrics) Follow(read func(context.Context) (Facts, error)) {
 	if m != nil {
 		m.registry.MustRegister(newFollower(read, time.Now))
 	}
 }
 
-// Handler returns what answers at Path, and at nothing else.
+// Handler returns the handler of Path alone.
 func (m *Metrics) Handler() http.Handler { return handler(m.registry) }
 
 func handler(of prometheus.Gatherer) http.Handler {
@@ -148,7 +148,7 @@ func handler(of prometheus.Gatherer) http.Handler {
 	})
 }
 
-// Gatherer gives what Handler shows, for tests.
+// Gatherer returns the metrics of Handler, for tests.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
 // Requests returns the observer of every attempt to send a request to a system, for a connection if it is a
@@ -207,7 +207,7 @@ func (m *Metrics) Reflected(waited time.Duration) {
 	}
 }
 
-// Swept counts what a sweep found.
+// Swept counts a sweep's findings.
 func (m *Metrics) Swept(r reconcile.SweepResult) {
 	if m == nil {
 		return

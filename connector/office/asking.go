@@ -85,7 +85,8 @@ func (n NotAsked) sentence() string {
 	return are + ": " + n.Reason() + "."
 }
 
-// Reason names what does not ask them: a rule with its file and line, a missing e-mail address, or a person.
+// Reason names the cause for not asking them: a rule with its file and line, a missing e-mail address, or a
+// person.
 func (n NotAsked) Reason() string {
 	switch n.Why {
 	case connector.UnaskedNoEmail:

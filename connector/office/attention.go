@@ -107,7 +107,7 @@ func retry(tx *state.Tx, id state.RecordID, marked, before *int) error {
 	return err
 }
 
-// codesAnd is what the audit log keeps of why records are tried again.
+// codesAnd is the audit log's text about the reasons for a retry.
 func codesAnd(codes, note string) string {
 	if codes != "" && note != "" {
 		return codes + ": " + note
@@ -115,7 +115,7 @@ func codesAnd(codes, note string) string {
 	return codes + note
 }
 
-// Word is what became of a person's word on one record.
+// Word is the result of a person's decision on one record.
 type Word struct {
 	state.RecordID
 	MandateID string // of its payer, which stays as it is; "" for none
@@ -235,8 +235,7 @@ func (a *Attention) each(ctx context.Context, ids []state.RecordID, do func(*sta
 	return n, err
 }
 
-// UndoOf says what putting a payer's customer back to what it was before a change would do.
-// Nothing is noted.
+// UndoOf returns the effect of restoring a payer's customer to its state before a change. Nothing is noted.
 func (a *Attention) UndoOf(ctx context.Context, p state.Payer, change int64) (syncer.Undo, error) {
 	conn, err := a.Stored(ctx, p.Connection)
 	if err != nil {

@@ -42,7 +42,7 @@ func (b Bounced) Words(list string) string {
 	return "The report is not about a letter of ours that did not arrive; nothing was noted."
 }
 
-// BouncedText is what somebody pastes, or a file: a delivery report, or addresses, a line each.
+// BouncedText is pasted text, or a file: a delivery report, or addresses, a line each.
 type BouncedText struct {
 	Name string // of the file; "" for what is pasted
 	Text string
@@ -106,7 +106,7 @@ func (b *Bounces) Texts(ctx context.Context, texts []BouncedText, by syncer.Oper
 	})
 }
 
-// words are what is gathered of texts.
+// words are the facts gathered from texts.
 type words struct {
 	*Bounces
 	by    syncer.Operator
@@ -175,7 +175,7 @@ func (b *Bounces) Address(ctx context.Context, address string, by syncer.Operato
 	return got, b.Ledger.Do(ctx, keep)
 }
 
-// readReport returns what a delivery report says, and what keeps it.
+// readReport returns the content of a delivery report, and the function to store it.
 func (b *Bounces) readReport(ctx context.Context, report io.Reader, by syncer.Operator) (Bounced, func(*state.Tx) error, error) {
 	said, err := bounce.Parse(report)
 	if err != nil {
@@ -196,7 +196,7 @@ func (b *Bounces) readReport(ctx context.Context, report io.Reader, by syncer.Op
 	return b.stop(ctx, letter.Recipient, said.Status, audit)
 }
 
-// word returns what a person's word on an address means, and what keeps it.
+// word returns the meaning of a person's decision on an address, and the function to store it.
 func (b *Bounces) word(ctx context.Context, address string, by syncer.Operator) (Bounced, func(*state.Tx) error, error) {
 	recipient := b.Ledger.RecipientHash(address)
 	return b.stop(ctx, recipient, by.Reason, state.Entry{Actor: by.Name, Action: "note an address that takes no mail", Subject: recipient, Reason: by.Reason})

@@ -11,8 +11,7 @@ import (
 	"payersync/state"
 )
 
-// Deliveries is what people do about deliveries of webhooks: look into one, have it read
-// again, or give it up.
+// Deliveries holds people's acts on deliveries of webhooks: look into one, have it read again, or give it up.
 type Deliveries struct {
 	Ledger *state.Ledger
 	Read   func(typeHeader, eventType string, body []byte) []state.Delivery // parses a kept delivery, like server.RereadEvents with the present configuration

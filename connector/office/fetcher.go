@@ -114,7 +114,7 @@ func (f *Fetcher) Lot() Lot {
 	return l
 }
 
-// Close ends what is at work, and lets nothing begin.
+// Close ends running work, and prevents new work.
 func (f *Fetcher) Close() {
 	f.mu.Lock()
 	f.closed = true

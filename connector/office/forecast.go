@@ -25,7 +25,7 @@ func (m *Mappings) First(ctx context.Context, conn syncer.Connection) (syncer.Pr
 	})
 }
 
-// firstOf is what a trial on the first records is kept by.
+// firstOf is the cache key of a trial on the first records.
 type firstOf struct {
 	connection, version string
 	commits             int64
@@ -125,7 +125,7 @@ func (m *Mappings) name(ctx context.Context, what, connection, hash string) (str
 	return strings.Join([]string{what, connection, hash, data}, "\x1f"), err
 }
 
-// RuleChange is a rule of a mapping and what it makes of one record, before and after an edit.
+// RuleChange is a rule of a mapping with its results for one record, before and after an edit.
 type RuleChange struct {
 	Path, Text    string
 	Line          int // 0 for a removed rule

@@ -11,7 +11,7 @@ import (
 	"payersync/state"
 )
 
-// Forgetting says what forgetting a payer would erase, what would remain, and what was done.
+// Forgetting lists the data to erase for a payer, the remaining data, and the result.
 type Forgetting struct {
 	Connection string            `json:"connection"`
 	SourceID   string            `json:"source_id"`

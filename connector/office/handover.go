@@ -24,7 +24,7 @@ type Handover struct {
 	Why        string        // the person's own words, for the audit log; may be blank
 }
 
-// String says what was chosen, for the audit log.
+// String describes the choice, for the audit log.
 func (h Handover) String() string {
 	var parts []string
 	if h.Connection != "" {
@@ -156,7 +156,7 @@ func handoverRow(f state.Standing, s standing.Standing, now time.Time) HandoverR
 	return r
 }
 
-// next says in a few words what is to be done with a row.
+// next names the next step of a row in a few words.
 func next(s standing.Standing) string {
 	switch s.Step {
 	case standing.NotSent:

@@ -28,10 +28,10 @@ type Letters struct {
 	shown []shownBatch // the newest last
 }
 
-// ExampleLetter is what a payer would read.
+// ExampleLetter is a sample letter to a payer.
 type ExampleLetter struct{ Subject, Text, HTML string }
 
-// lookWaits is how long people wait to see what they did.
+// lookWaits is how long people wait to see the result of their act.
 const lookWaits = 5 * time.Second
 
 // Latest returns the result of the last look. For many payers a look takes seconds, so it runs in the background;
@@ -173,7 +173,7 @@ type LetterCount struct {
 // LetterKinds are the letters to payers, in sending order.
 var LetterKinds = []letters.Kind{letters.Invitation, letters.Replaced, letters.Reminder, letters.LastCall}
 
-// CountLetters counts what is due now, by kind and language.
+// CountLetters counts the letters due now, by kind and language.
 func CountLetters(p *letters.Plan) (out []LetterCount) {
 	for _, x := range p.Next {
 		if x.What != letters.Due && x.What != letters.Waits {
@@ -195,8 +195,7 @@ func CountLetters(p *letters.Plan) (out []LetterCount) {
 	return out
 }
 
-// Pauses returns what keeps all letters, or those of a connection, from leaving until somebody
-// takes it back.
+// Pauses returns the pauses of all letters, or of a connection's, that last until somebody takes it back.
 func (l *Letters) Pauses(ctx context.Context) ([]state.LetterStop, error) {
 	stops, err := l.Desk.Ledger.LetterStops(ctx)
 	today := l.Desk.Ledger.Now().Format(time.DateOnly)
@@ -236,8 +235,8 @@ func (l *Letters) Pause(ctx context.Context, connection string, until letters.Da
 	return l.Desk.Pause(ctx, connection, until, letterEntry(by, "pause letters", cmp.Or(connection, "all")))
 }
 
-// Resume takes back the pauses of all letters, or of a connection, and what a brake stopped. It
-// returns how many it took back.
+// Resume takes back the pauses of all letters, or of a connection, and the brakes. It returns how many it
+// took back.
 func (l *Letters) Resume(ctx context.Context, connection string, by syncer.Operator) (int, error) {
 	return l.Desk.Resume(ctx, connection, letterEntry(by, "resume letters", cmp.Or(connection, "all")))
 }
@@ -248,7 +247,7 @@ func (l *Letters) Continue(ctx context.Context, by syncer.Operator) (int, error)
 	return l.Desk.Continue(ctx, letterEntry(by, "continue letters", "all"))
 }
 
-// Say notes what a person says of a letter: state.WordArrived or state.WordAgain. It fails with
+// Say stores a person's decision on a letter: state.WordArrived or state.WordAgain. It fails with
 // state.ErrNotUnclear.
 func (l *Letters) Say(ctx context.Context, letter int64, word string, by syncer.Operator) error {
 	return l.Desk.Say(ctx, letter, word, letterEntry(by, "letter "+word, strconv.FormatInt(letter, 10)))
@@ -270,7 +269,7 @@ func letterEntry(by syncer.Operator, action, subject string) state.Entry {
 	return state.Entry{Actor: by.Name, Action: action, Subject: subject, Reason: by.Reason}
 }
 
-// shownBatch is what somebody was shown: a hash for each letter, in order.
+// shownBatch is a batch shown to a person: a hash for each letter, in order.
 type shownBatch struct {
 	hash    string
 	letters []uint64
@@ -295,7 +294,7 @@ func letterMarks(b letters.Batch) []uint64 {
 	return out
 }
 
-// Remember keeps in memory what a batch holds, because somebody is shown it.
+// Remember keeps a batch shown to a person in memory.
 func (l *Letters) Remember(b letters.Batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

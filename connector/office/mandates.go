@@ -11,8 +11,8 @@ import (
 	"payersync/state"
 )
 
-// Mandates is what people do about mandates and their signing links. Each act is in the audit
-// log before anything is sent.
+// Mandates holds people's acts on mandates and their signing links. Each act is in the audit log before
+// anything is sent.
 type Mandates struct {
 	Ledger  *state.Ledger
 	Syncer  *syncer.Syncer

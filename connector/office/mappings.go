@@ -23,7 +23,7 @@ import (
 	"payersync/state/files"
 )
 
-// Mappings is what people see of the mappings of connections and do with them.
+// Mappings holds people's views of and acts on the mappings of connections.
 type Mappings struct {
 	Ledger *state.Ledger
 	Syncer *syncer.Syncer // asks the ledger alone here
@@ -106,7 +106,7 @@ func fileAt(path string) string {
 	return real
 }
 
-// Checked is what became of reading a text as the mapping of a connection.
+// Checked is the result of reading a text as the mapping of a connection.
 type Checked struct {
 	syncer.Connection                  // with the mapping, unless it cannot be read as one
 	Mistakes          []strict.Problem // of the text and its examples

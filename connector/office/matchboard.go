@@ -86,7 +86,7 @@ func (b *Board) latest(ctx context.Context, commits int64, work func(context.Con
 	return b.since(*last), nil
 }
 
-// since returns a list with what was said since it was begun.
+// since returns a list updated with the decisions since its begin.
 func (b *Board) since(now Waiting) Waiting {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -128,5 +128,5 @@ func (b *Board) say(waits bool, ids []state.RecordID) {
 	}
 }
 
-// Close ends what is at work, and lets nothing begin.
+// Close ends running work, and prevents new work.
 func (b *Board) Close() { b.waiting.close() }

@@ -14,7 +14,7 @@ import (
 	"payersync/state"
 )
 
-// PairWord is what a person says of a record and a customer of the billing service.
+// PairWord is a person's decision on a record and a customer of the billing service.
 type PairWord struct {
 	SourceID, BillingID string
 	Says                state.Word
@@ -253,7 +253,7 @@ func (m *Matches) read(ctx context.Context, p pairOf) (syncer.Holder, error) {
 // readAhead is of how many pairs customers are read before somebody asks.
 const readAhead = 5
 
-// ReadAhead reads in the background what Beside would read of these, five of them at most.
+// ReadAhead reads the customers for Beside in the background, five at most.
 func (m *Matches) ReadAhead(next []Likeness) {
 	var pairs []pairOf
 	for _, l := range next[:min(readAhead, len(next))] {
@@ -382,7 +382,7 @@ type pairOf struct {
 	customer string
 }
 
-// aheadFor is how long what was read of a customer is shown, and aheadKept how much of it is kept.
+// aheadFor is how long a customer read ahead is shown, and aheadKept how many are kept.
 const (
 	aheadFor  = 5 * time.Minute
 	aheadKept = 100
@@ -458,7 +458,7 @@ func (a *Ahead) begin(pairs []pairOf, now func() time.Time, read reading) {
 	})
 }
 
-// Close ends what is being read.
+// Close ends the running reads.
 func (a *Ahead) Close() {
 	a.mu.Lock()
 	a.closed = true

@@ -251,7 +251,7 @@ func wayOut(w connector.Way, about target) WayOut {
 	return out
 }
 
-// with returns the target with what another one adds.
+// with returns the target extended by another one.
 func (t target) with(other target) target {
 	t.Other, t.Customer = other.Other, other.Customer
 	return t
@@ -311,7 +311,7 @@ func (w *witness) say(format string, args ...any) {
 	w.m.Evidence = append(w.m.Evidence, fmt.Sprintf(format, args...))
 }
 
-// offer notes what the ways out of a reason may name.
+// offer records the possible targets of a reason's ways out.
 func (w *witness) offer(r connector.Reason, t target) {
 	if w.of == nil {
 		w.of = map[connector.Reason][]target{}
@@ -466,7 +466,7 @@ func (w *witness) doubled(ctx context.Context) error {
 	return err
 }
 
-// spoken says what persons have said of the record and customers.
+// spoken lists people's decisions on the record and customers.
 func (w *witness) spoken(ctx context.Context) error {
 	said, err := w.ledger.Words(ctx, w.id.Connection)
 	for _, s := range said {

@@ -76,7 +76,7 @@ func (m *Moves) Propose(ctx context.Context, from, to string, above int) (*MoveP
 	return p, m.compare(ctx, p, payers, records)
 }
 
-// standing reads what was decided about the two connections.
+// standing reads the decisions about the two connections.
 func (m *Moves) standing(ctx context.Context, p *MoveProposal) error {
 	known, err := m.Ledger.HasConnection(ctx, p.Old)
 	switch {
@@ -150,7 +150,7 @@ func (m *Moves) compare(ctx context.Context, p *MoveProposal, payers []syncer.Ol
 	return nil
 }
 
-// sort puts what was found into the lists of a proposal.
+// sort puts the matches into the lists of a proposal.
 func (p *MoveProposal) sort(found []match.Suggestion, payers []syncer.OldPayer, records []syncer.Unlinked) {
 	looksLike, isLike := map[string]bool{}, map[string]bool{}
 	for _, s := range found {
@@ -229,7 +229,7 @@ func (p *MoveProposal) Offered(newID string) []match.Pair {
 	return nil
 }
 
-// Pairs returns what is accepted or rejected of what is offered.
+// Pairs returns the accepted or rejected pairs of the offered ones.
 func (p *MoveProposal) Pairs(offered []match.Pair) (out []state.MovePair) {
 	for _, c := range offered {
 		if pair, ok := p.Pair(c.Customer, c.Record); ok {

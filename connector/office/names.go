@@ -70,7 +70,7 @@ func lookThrough(ctx context.Context, ledger *state.Ledger, text string, byName 
 	return idsOf(found, byName), err
 }
 
-// idsOf returns what was found, as it was or by name.
+// idsOf returns the ids of the matches, direct or by name.
 func idsOf(found []*folded, byName bool) []state.RecordID {
 	if byName {
 		slices.SortStableFunc(found, func(a, b *folded) int {

@@ -54,7 +54,7 @@ type Field struct {
 	Value string `json:"value"`
 }
 
-// Rule is a rule of the mapping and what it made of the record.
+// Rule is a rule of the mapping with its result for the record.
 type Rule struct {
 	Path    string  `json:"path"`
 	Line    int     `json:"line"`
@@ -65,13 +65,13 @@ type Rule struct {
 	Skipped bool    `json:"skipped"`
 }
 
-// Explainer is what a payer is explained by; the zero value explains none.
+// Explainer explains a payer; the zero value explains none.
 type Explainer struct {
 	Mapping *mapping.Mapping                  // nil if it cannot be tried
 	NotSent func(connector.Customer) []string // the unsendable paths of a new customer
 }
 
-// PayerOf returns what is known of a record, with its values as they may be shown.
+// PayerOf returns the facts about a record, with its values as they may be shown.
 func PayerOf(ctx context.Context, ledger *state.Ledger, id state.RecordID, by Explainer, p Privacy) (Payer, error) {
 	m, version := by.Mapping, ""
 	if m != nil {
@@ -103,7 +103,7 @@ func PayerOf(ctx context.Context, ledger *state.Ledger, id state.RecordID, by Ex
 	return r, nil
 }
 
-// addHistory adds what the ledger knows beside the record.
+// addHistory adds the ledger's other facts about the record.
 func (r *Payer) addHistory(ctx context.Context, ledger *state.Ledger, stored state.StoredRecord, p Privacy) error {
 	var err, read, mandates, money, attention error
 	r.Changes, err = ledger.ChangesOf(ctx, r.Connection, r.SourceID)

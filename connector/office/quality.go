@@ -18,7 +18,7 @@ type Quality struct {
 	Shared        []Shared  `json:"shared"`
 }
 
-// Misread is what one function did not understand in one rule.
+// Misread is the set of texts misread by one function in one rule.
 type Misread struct {
 	Path     string         `json:"path"`
 	Line     int            `json:"line"`
@@ -33,10 +33,10 @@ type Misread struct {
 // unknown text unchanged, and an invalid address holds its payer.
 func (m Misread) KeepsBack() bool { return m.Function == "firstEmail" || m.Function == "emails" }
 
-// KeepingBack returns what keeps payers back.
+// KeepingBack returns the values that put payers on hold.
 func (q Quality) KeepingBack() []Misread { return q.where(true) }
 
-// LeftBlank returns what is left blank, and keeps nobody back.
+// LeftBlank returns the values left blank, which put nobody on hold.
 func (q Quality) LeftBlank() []Misread { return q.where(false) }
 
 func (q Quality) where(keepsBack bool) (out []Misread) {

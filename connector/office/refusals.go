@@ -5,7 +5,7 @@ import "payersync/state"
 // RefusalsShown is the default number of days of refusals to show.
 const RefusalsShown = 7
 
-// Refused is why requests to the webhook endpoint were not taken in, in words, and what to do.
+// Refused is the reason for refused requests to the webhook endpoint, in words, with the next step.
 type Refused struct {
 	state.Refusals
 	Why, Next string

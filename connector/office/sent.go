@@ -15,7 +15,7 @@ import (
 	"payersync/state"
 )
 
-// Sending is what somebody says to have sent: the link of one payer, on a day.
+// Sending is a reported hand-over: the link of one payer, on a day.
 type Sending struct {
 	Place      string // where it is said, for example "links.csv line 7: "; "" for nowhere
 	MandateID  string // or, if it is blank,
@@ -132,7 +132,7 @@ func cell(row []string, at int) string {
 	return text
 }
 
-// SentResult is what became of sendings.
+// SentResult is the result of reported hand-overs.
 type SentResult struct {
 	Noted  int     `json:"noted"`
 	Before int     `json:"noted_before"` // the same was noted before

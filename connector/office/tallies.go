@@ -148,7 +148,7 @@ func (t *Tallies) Cancel(name string) {
 	}
 }
 
-// Close ends what is at work, and lets nothing begin.
+// Close ends running work, and prevents new work.
 func (t *Tallies) Close() {
 	t.mu.Lock()
 	t.closed = true

@@ -46,7 +46,7 @@ func (s shownPayer) isAsked() bool {
 	return s.Facts.Decision == state.Included && s.Facts.Unasked.Why == ""
 }
 
-// askingNotes say what a decision does; the page of a payer shows the sentence alone.
+// askingNotes describe the effects of decisions; the page of a payer shows the sentence alone.
 var askingNotes = map[connector.AskDecision]string{
 	connector.Ask:       "To be asked for a mandate: %s. The next plan shows the signing links; nothing was sent.",
 	connector.DoNotAsk:  "Not to be asked: %s. Nothing was sent.",

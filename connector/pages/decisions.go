@@ -45,7 +45,7 @@ var decisions = []deed{
 	{act: connector.ActTakeBack, name: "take-back", label: "Take your decision back…", title: "Take the decision back", becomes: "What was said of this payer and the customer counts no more. Nothing was sent because of it yet."},
 }
 
-// init gives the decisions what they have in common, and puts them beside the other deeds.
+// init sets the common parts of the decisions, and adds them to the other deeds.
 func init() {
 	for i := range decisions {
 		d := &decisions[i]
@@ -102,14 +102,14 @@ func (s shownPayer) notTheHolder() office.Decision {
 	return office.Decision{Act: connector.ActReject, Record: s.id(), Customer: s.Matter.Holder}
 }
 
-// noted is what a person said of a payer, and no run has carried out yet.
+// noted is a person's decision on a payer, not executed by a run yet.
 type noted struct {
 	Says string          // in words
 	Undo office.Decision // to take it back; without an act if that is impossible
 	Ends bool            // it settles the finding, so no other way out is offered
 }
 
-// notedOf returns what was said of a payer and is not done yet.
+// notedOf returns the decisions on a payer not executed yet.
 func notedOf(stored state.StoredRecord, m office.Matter) (out []noted) {
 	id := state.RecordID{Connection: m.Connection, SourceID: m.SourceID}
 	p := stored.Payer
@@ -237,7 +237,7 @@ func (s shownPayer) rejectsSecond(act connector.Act) bool {
 	return act == connector.ActReject && s.Matter.BillingID != ""
 }
 
-// notedWords says what was done.
+// notedWords describes the result.
 func notedWords(act connector.Act) string {
 	switch act {
 	case connector.ActTakeTheirs, connector.ActIgnore, connector.ActForget, connector.ActKeep, connector.ActTakeBack:
@@ -296,7 +296,7 @@ func proposalNotes(p office.Proposal) (notes []string) {
 	return notes
 }
 
-// asked is what a page asks before something is done.
+// asked is a page's question before an act.
 type asked struct {
 	shownPayer
 	Title, Becomes, Act string
@@ -319,7 +319,7 @@ type asked struct {
 	Choices  []leads // selectable ones
 }
 
-// addDecision adds to a page what a decision would do, or asks what it is about.
+// addDecision adds a decision's effect to a page, or asks for its subject.
 func (v *visit) addDecision(a *asked, act connector.Act) error {
 	s := a.shownPayer
 	d, err := v.decisionAsked(act, s)

@@ -12,10 +12,10 @@ import (
 	"payersync/state"
 )
 
-// deeds are what a person can do about one payer, in the order of the buttons.
+// deeds are a person's possible acts on one payer, in the order of the buttons.
 var deeds = slices.Concat(mandateDeeds(), attentionDeeds(), letterDeeds(), updateDeeds(), askingDeeds())
 
-// mandateDeeds are what a person can do about the mandate.
+// mandateDeeds are the acts on the mandate.
 func mandateDeeds() []deed {
 	return []deed{
 		{
@@ -36,7 +36,7 @@ func mandateDeeds() []deed {
 	}
 }
 
-// attentionDeeds are what a person can do about what needs attention.
+// attentionDeeds are the acts on findings.
 func attentionDeeds() []deed {
 	return []deed{
 		{
@@ -61,7 +61,7 @@ func attentionDeeds() []deed {
 	}
 }
 
-// letterDeeds are what a person can do about letters to the payer.
+// letterDeeds are the acts on letters to the payer.
 func letterDeeds() []deed {
 	return []deed{
 		{
@@ -83,7 +83,7 @@ func letterDeeds() []deed {
 	}
 }
 
-// updateDeeds are what a person can do about what was written on the customer.
+// updateDeeds are the acts on values written to the customer.
 func updateDeeds() []deed {
 	return []deed{{
 		name: "undo", label: "Put back before our last update…", title: "Put it back before our last update", sends: true,
@@ -176,7 +176,7 @@ func undoUpdate(v *visit, p state.Payer, by operator) (string, error) {
 	return "It is noted. The next run puts it back; nothing was sent yet.", v.pages.cfg.Attention.Syncer.SayUndo(v.Context(), u, by)
 }
 
-// forPayer returns what does something for the payer of a record, as it is now.
+// forPayer returns a function that acts on the present payer of a record.
 func forPayer(do func(*visit, state.Payer, operator) (string, error)) func(*visit, shownPayer, operator) (string, error) {
 	return func(v *visit, s shownPayer, by operator) (string, error) {
 		p, err := v.ledger().Payer(v.Context(), s.Connection, s.SourceID)

@@ -81,12 +81,12 @@ type undecidedRow struct {
 	Unclear    bool
 }
 
-// kindWords are what letters are called.
+// kindWords are the names of letters.
 var kindWords = map[letters.Kind]string{
 	letters.Invitation: "Invitation", letters.Reminder: "Reminder", letters.LastCall: "Last reminder", letters.Replaced: "About a new link",
 }
 
-// letterKind returns what a letter is called, as it was planned or as the ledger keeps it.
+// letterKind returns the name of a letter, planned or stored.
 func letterKind(kind any) string {
 	name := fmt.Sprint(kind)
 	if word := kindWords[letters.Kind(name)]; word != "" {
@@ -118,7 +118,7 @@ func nextLetter(x letters.Next) string {
 	return "None: " + x.Why.Sentence() + "."
 }
 
-// letters shows what is due and what waits.
+// letters shows the due and waiting letters.
 func (v *visit) letters() error {
 	page, err := v.lettersPage(v.pages.cfg.Letters.Latest)
 	switch {
@@ -368,7 +368,7 @@ func (v *visit) pauseLetters() error {
 	return v.done(note+" A step that is missed meanwhile is skipped.", "/mandates/letters")
 }
 
-// resumeLetters takes a pause back, or what a brake stopped.
+// resumeLetters takes back a pause or a brake.
 func (v *visit) resumeLetters() error {
 	desk, by, err := v.desk()
 	if err != nil {

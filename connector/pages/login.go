@@ -209,7 +209,7 @@ func (v *visit) touch() {
 	}
 }
 
-// keep commits what was put beside the login.
+// keep commits the values stored with the login.
 func (v *visit) keep() error {
 	_, _, err := v.pages.logins.Commit(v.Context())
 	return err

@@ -93,13 +93,13 @@ type mappingPage struct {
 	Rules     []office.RuleChange
 }
 
-// gutterLine is the number of a line, and what is wrong with it.
+// gutterLine is the number of a line, and its mistake.
 type gutterLine struct {
 	N    int
 	What string
 }
 
-// mistake is what is wrong with a line of a mapping.
+// mistake is a mistake in a line of a mapping.
 type mistake struct {
 	strict.Problem
 	N int // among the mistakes, from 1
@@ -185,7 +185,7 @@ func (v *visit) newMappingPage(now office.MappingText) *mappingPage {
 	}
 }
 
-// showMapping fills the page with what belongs to its text, and answers with it.
+// showMapping fills the page with its text's data, and answers with it.
 func (v *visit) showMapping(p *mappingPage, now office.MappingText) error {
 	ctx, m := v.Context(), v.pages.cfg.Mappings
 	var err error
@@ -290,7 +290,7 @@ func (v *visit) addFields(p *mappingPage) error {
 	return nil
 }
 
-// forecast is what a mapping would change, as a page shows it.
+// forecast holds a mapping's changes, in a page's form.
 type forecast struct {
 	syncer.Preview
 	Payers []forecastRow
@@ -299,7 +299,7 @@ type forecast struct {
 	Sum    int
 }
 
-// forecastRow is what would change for one payer.
+// forecastRow holds the changes for one payer.
 type forecastRow struct {
 	Who    payerName
 	Does   string
@@ -383,7 +383,7 @@ func (v *visit) addPreview(p *mappingPage, checked office.Checked, now office.Ma
 	})
 }
 
-// editMapping checks, counts or saves what was typed.
+// editMapping checks, counts or saves the typed text.
 func (v *visit) editMapping() error {
 	now, err := v.theMapping()
 	if err != nil {
@@ -415,7 +415,7 @@ func (v *visit) editMapping() error {
 	return v.showMapping(p, now)
 }
 
-// cured returns the text with what a mistake says in the place of its line.
+// cured returns the text with a mistake's line replaced by its correction.
 func (v *visit) cured(p *mappingPage, which string) (string, error) {
 	checked, err := v.pages.cfg.Mappings.Check(v.Context(), p.Connection, []byte(p.Text))
 	if err != nil {
@@ -502,7 +502,7 @@ func (v *visit) meet(p *mappingPage) error {
 
 var noCount = problem{Status: http.StatusNotFound, Title: "There is no such count", Sentence: "Counts are kept for a while, as long as payersync runs. This one was cancelled, is gone, or was never begun.", Next: "Open the mapping, and count again."}
 
-// mappingCount shows how far the trial of a text on all records is, or what came of it.
+// mappingCount shows the progress or the result of a trial on all records.
 func (v *visit) mappingCount() error {
 	now, err := v.theMapping()
 	if err != nil {

@@ -41,7 +41,7 @@ func scored(c state.MatchCandidate) string {
 	return fmt.Sprintf("Score %d: %s", c.Score, match.Why(c.Reasons))
 }
 
-// matcher returns what decides on matches.
+// matcher returns the service for decisions on matches.
 func (v *visit) matcher() (*office.Matches, error) {
 	if m := v.pages.cfg.Matches; m != nil {
 		return m, nil
@@ -380,7 +380,7 @@ func decidedMeanwhile(status int) problem {
 	return problem{Status: status, Title: "This payer does not wait for a decision", Sentence: "Somebody decided on it, or it changed, since the list was made. Nothing was changed.", Next: "The list of matches shows those that wait."}
 }
 
-// decideMatch does what a person says of a pair.
+// decideMatch stores a person's decision on a pair.
 func (v *visit) decideMatch() error {
 	by, err := v.operator()
 	if err != nil {
@@ -468,7 +468,7 @@ func (v *visit) keepReason(reason string) {
 	v.pages.logins.Put(v.Context(), keyWhy, reason)
 }
 
-// lastWords returns the address of what this login has decided last, "" for nothing.
+// lastWords returns the address of this login's last decision, "" for none.
 func (v *visit) lastWords() string {
 	if parts := strings.Split(v.pages.logins.GetString(v.Context(), keyLastWord), "\x1f"); len(parts) == 3 {
 		return matchPath(state.RecordID{Connection: parts[0], SourceID: parts[1]})
@@ -476,7 +476,7 @@ func (v *visit) lastWords() string {
 	return ""
 }
 
-// takeMatchBack takes back what this login has decided last.
+// takeMatchBack takes back this login's last decision.
 func (v *visit) takeMatchBack(by operator) error {
 	m, err := v.matcher()
 	if err != nil {

@@ -130,7 +130,7 @@ func moveRowOf(p *movePage, pair match.Pair, mandates map[string]string) moveRow
 // moveID names a pair in a form.
 func moveID(oldID, newID string) string { return oldID + "\x1f" + newID }
 
-// decideMove does what a person says of the pairs of two connections.
+// decideMove stores a person's decisions on the pairs of two connections.
 func (v *visit) decideMove() error {
 	m, err := v.mover()
 	if err != nil {

@@ -185,7 +185,7 @@ const unsignedFor = 14
 // actors are the parties to act on payers, in display order.
 var actors = []standing.Who{standing.You, standing.Books, standing.Operator, standing.Payer, standing.Bank}
 
-// actorWords are what the actors are called after a number.
+// actorWords are the actors' names after a number.
 var actorWords = map[standing.Who]string{
 	standing.You: "for you", standing.Books: "for the books", standing.Operator: "for the operator of payersync", standing.Payer: "for the payer", standing.Bank: "for the bank",
 }

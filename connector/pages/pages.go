@@ -16,7 +16,7 @@ import (
 	"payersync/state"
 )
 
-// Config is what pages are made of.
+// Config holds the dependencies and settings of the pages.
 type Config struct {
 	Ledger      *state.Ledger
 	Lists       *office.Lists                                           // its names stay in memory, so it outlives this Config

@@ -17,7 +17,7 @@ import (
 
 type operator = syncer.Operator
 
-// freshFor is how old a sign-in may be for what cannot be undone.
+// freshFor is the maximum age of a sign-in for irreversible acts.
 const freshFor = 15 * time.Minute
 
 // fresh fails unless the user has signed in a short time ago, or typed the password since. back is the page to return
@@ -152,7 +152,7 @@ func (v *visit) deedAsked() (d deed, s shownPayer, err error) {
 	return d, s, nil
 }
 
-// askDeed asks before something is done, and says what becomes of it.
+// askDeed asks before an act, and describes its effect.
 func (v *visit) askDeed() error {
 	d, s, err := v.deedAsked()
 	if err != nil {

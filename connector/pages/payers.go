@@ -79,7 +79,7 @@ func (v *visit) payers() error {
 	return v.show("payers", "Payers", content)
 }
 
-// payersShown is what the list of payers shows.
+// payersShown is the data of the list of payers.
 type payersShown struct {
 	Rows     []payerRow
 	Text     string
@@ -205,7 +205,7 @@ func (v *visit) orders() map[string]choice {
 	return out
 }
 
-// payerSheet is a row of the export, by what the columns are called.
+// payerSheet is a row of the export, by the columns' names.
 type payerSheet struct {
 	Number     string `json:"number"`
 	Name       string `json:"name"`
@@ -385,7 +385,7 @@ func (v *visit) searches() []string {
 	return strings.Split(text, "\n")
 }
 
-// search returns what was searched for under an id; "" for nothing.
+// search returns the search of an id; "" for none.
 func (v *visit) search(id string) string {
 	for _, line := range v.searches() {
 		if of, text, _ := strings.Cut(line, " "); of == id && id != "" {
@@ -605,7 +605,7 @@ func stopWords(s state.LetterStop) string {
 	return cmp.Or(why, "they are stopped")
 }
 
-// eventsOf is what happened to a payer, the newest first.
+// eventsOf are the events of a payer, the newest first.
 func (v *visit) eventsOf(p office.Payer) (out []event, err error) {
 	for _, h := range p.History {
 		out = append(out, event{At: since(h.ObservedAt), What: "Mandate: " + mandate(h.ToStatus).Word, Why: causeWords(h.Cause)})
@@ -646,7 +646,7 @@ func causeWords(cause string) string {
 	return cmp.Or(words[connector.Cause(cause)], "seen by "+cause)
 }
 
-// changeWords says what was done, or is to be.
+// changeWords describes a change, done or planned.
 func changeWords(c state.PastChange) string {
 	switch c.State {
 	case connector.ChangeDone:
@@ -657,7 +657,7 @@ func changeWords(c state.PastChange) string {
 	return actionWord(c.Action) + ": " + string(c.State)
 }
 
-// actionWord is what a change does, as people say it.
+// actionWord is the action of a change, in a person's words.
 func actionWord(a connector.Action) string {
 	switch a {
 	case connector.ActionCreate:

@@ -93,7 +93,7 @@ var outcomeChips = map[state.Outcome][2]string{
 	state.OutcomePutOff: {"◷", waits}, state.OutcomeRefused: {"✕", stopped}, state.OutcomeFailed: {"✕", stopped}, state.OutcomeReplaced: {"–", none},
 }
 
-// outcomeChip returns the chip of what became of a change.
+// outcomeChip returns the chip of a change's outcome.
 func outcomeChip(o state.Outcome) chip {
 	word := []rune(office.OutcomeWord(o))
 	word[0] += 'A' - 'a'

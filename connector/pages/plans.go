@@ -64,7 +64,7 @@ type planGroup struct {
 	First       string // leads to the first page; "" on it
 }
 
-// Bare reports whether what changes has no state before.
+// Bare reports whether a change has no earlier state.
 func (g planGroup) Bare() bool { return g.Kind == state.GroupCreate || g.Kind == state.GroupLink }
 
 var groupTitles = map[state.PlanGroup][2]string{
@@ -273,7 +273,7 @@ func joined(fields []fieldRow) (out []fieldRow) {
 	return out
 }
 
-// does says what a change does.
+// does describes a change.
 var does = map[connector.Action]string{
 	connector.ActionCreate: "new customer", connector.ActionAdopt: "take over", connector.ActionUpdate: "update",
 	connector.ActionLink: "ask for a link", connector.ActionUnlink: "take our number off and let the customer go",

@@ -45,7 +45,7 @@ type Provider struct {
 // CallbackPath is the provider's redirect address.
 const CallbackPath = "/signin/oidc/callback"
 
-// called returns what people know the provider by.
+// called returns the provider's name for people.
 func (o *Provider) called() string {
 	if o.Name != "" {
 		return o.Name
@@ -77,7 +77,7 @@ func (o *Provider) config(at *oidc.Provider) *oauth2.Config {
 	}
 }
 
-// flow is what a browser keeps while somebody is at the provider, in a cookie of its own.
+// flow is the browser's state during a sign-in at the provider, in a cookie of its own.
 type flow struct{ state, nonce, verifier string }
 
 // flowCookie returns the name of that cookie. It is Lax, because the provider redirects from another site.

@@ -63,7 +63,7 @@ var cures = map[connector.Reason]string{
 	connector.ReasonGivenUpChanged:      "Take the payer up again if it is to be connected after all, or leave it out as it is now.",
 }
 
-// cure returns what to do about a reason.
+// cure returns the next step for a reason.
 func cure(r connector.Reason) string {
 	if text := cures[r]; text != "" {
 		return text

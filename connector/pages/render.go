@@ -52,7 +52,7 @@ func asset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(data)
 }
 
-// functions are what templates can call.
+// functions are the functions for templates.
 var functions = template.FuncMap{
 	"asset":    func(name string) string { return assetNames[name] },
 	"plural":   connector.Plural,
@@ -79,7 +79,7 @@ var functions = template.FuncMap{
 	"cut":        cut,
 }
 
-// cut shortens somebody's text to what fits into a line.
+// cut shortens somebody's text to one line.
 func cut(text string) string {
 	const most = 120
 	if runes := []rune(text); len(runes) > most {
@@ -115,7 +115,7 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 	return out
 })
 
-// shown is what the layout is filled with.
+// shown is the data of the layout.
 type shown struct {
 	Title   string
 	Nav     []entry

@@ -101,7 +101,7 @@ func (v *visit) report() error {
 	return v.show("report", "Report", content)
 }
 
-// listTitle is the title of what a report lists.
+// listTitle is the title of a report's list.
 func listTitle(class standing.Class, step standing.Step, stage office.Stage, who standing.Who) (title string) {
 	switch {
 	case stage != "":
@@ -141,7 +141,7 @@ func (v *visit) totals(c *office.Count, class standing.Class, step standing.Step
 	return rows, sum, cannot
 }
 
-// nextOf returns what is to be done about a payer, without the commands for what a button does.
+// nextOf returns a payer's next step, without commands that have a button.
 func nextOf(r office.Stood) string {
 	switch {
 	case r.Cure == "Nothing.":

@@ -2,7 +2,7 @@ package pages
 
 import "slices"
 
-// Role is what somebody may do with the pages.
+// Role is a user's permission on the pages.
 type Role string
 
 // The roles. Each includes the rights of the roles before it.
@@ -15,7 +15,7 @@ const (
 // Roles are all roles, the least first.
 var Roles = []Role{Viewer, Operator, Admin}
 
-// May reports whether a role may do what needs another.
+// May reports whether a role includes another.
 func (r Role) May(need Role) bool {
 	return slices.Contains(Roles, r) && slices.Index(Roles, r) >= slices.Index(Roles, need)
 }

@@ -102,7 +102,7 @@ var all = []route{
 	{"POST /mapping/{connection}/preview/{hash}", Admin, theirs, (*visit).stopCounting},
 }
 
-// routes returns what answers all addresses.
+// routes returns the handler of all addresses.
 func (p *Pages) routes() http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range all {

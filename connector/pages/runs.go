@@ -133,7 +133,7 @@ func why(r state.RunRow) string {
 	return "Asked for"
 }
 
-// ranRow is what a run did for a payer.
+// ranRow is a run's result for a payer.
 type ranRow struct {
 	Who   payerName
 	Did   string
@@ -141,7 +141,7 @@ type ranRow struct {
 	Why   string
 }
 
-// stages say what a run is at.
+// stages are the names of a run's stages.
 var stages = map[string]string{
 	"pull": "Reading the books", "list": "Reading the billing service", "plan": "Planning", "send": "Sending customers",
 	"verify": "Reading new customers back", "links": "Asking for signing links",

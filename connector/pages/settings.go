@@ -18,7 +18,7 @@ type Job struct {
 // Setting is one value of the configuration, as people may see it: never a secret.
 type Setting struct{ Group, Name, Value string }
 
-// settings shows what is configured. It changes nothing.
+// settings shows the configuration. It changes nothing.
 func (v *visit) settings() error {
 	ctx := v.Context()
 	jobs, err := v.pages.cfg.Jobs(ctx)

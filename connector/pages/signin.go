@@ -244,5 +244,5 @@ func (p *Pages) chosen(r *http.Request, name string) (hash connector.Secret, pro
 	return hash, "", err
 }
 
-// users is what is done about users.
+// users holds the acts on users.
 func (p *Pages) users() office.Users { return office.Users{Ledger: p.cfg.Ledger} }

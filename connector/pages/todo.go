@@ -27,7 +27,7 @@ type todoRow struct {
 	Path  string
 }
 
-// todo lists what needs somebody, by reason: a person fixes kinds, not rows.
+// todo lists the findings, by reason: a person fixes kinds, not rows.
 func (v *visit) todo() error {
 	counts, err := v.ledger().ReasonCounts(v.Context())
 	if err != nil {
@@ -335,7 +335,7 @@ func (v *visit) still(r connector.Reason, ids []string) (out []state.RecordID, g
 	return out, gone, nil
 }
 
-// say notes a person's word on each of these, and returns what became of it.
+// say stores a person's decision on each of these, and returns the results.
 func (v *visit) say(act string, ids []state.RecordID, by syncer.Operator) (words []office.Word, err error) {
 	acts := v.pages.cfg.Attention
 	if act == "give-up" {
@@ -373,7 +373,7 @@ func (v *visit) ours(err error) error {
 	return err
 }
 
-// settledWords says what was done.
+// settledWords describes the result.
 func settledWords(act string, words []office.Word, gone int) string {
 	done, before, not := 0, 0, 0
 	for _, w := range words {

@@ -123,7 +123,7 @@ func (v *visit) namedUser() (*state.User, error) {
 	return user, err
 }
 
-// user shows one user, with what can be done.
+// user shows one user, with the possible acts.
 func (v *visit) user() error {
 	user, err := v.namedUser()
 	if err != nil {

@@ -21,10 +21,10 @@ type visit struct {
 	way   string // how somebody signed in
 }
 
-// ledger is what pages show.
+// ledger is the ledger of the pages.
 func (v *visit) ledger() *state.Ledger { return v.pages.cfg.Ledger }
 
-// show answers with a page: the template of a name, with what it shows.
+// show answers with a page: the named template, with its data.
 func (v *visit) show(name, title string, content any) error {
 	v.pages.render(v.w, v, http.StatusOK, name, title, content)
 	return nil
@@ -47,7 +47,7 @@ func (v *visit) done(note, to string) error {
 	return nil
 }
 
-// note returns what the last act did, once.
+// note returns the result of the last act, once.
 func (v *visit) note() string {
 	text := v.pages.logins.PopString(v.Context(), keyNote)
 	if text != "" {
@@ -99,7 +99,7 @@ func (v *visit) page(after string) pager {
 	return p
 }
 
-// changed has what is counted in the background counted anew, because somebody did something.
+// changed restarts the background counts after an act.
 func (v *visit) changed() {
 	v.pages.cfg.Standings.Renew()
 	v.pages.cfg.Letters.Renew()

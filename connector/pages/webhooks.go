@@ -16,7 +16,7 @@ import (
 	"payersync/state"
 )
 
-// inboxStates are what may become of a delivery, in the words of these pages.
+// inboxStates are the possible states of a delivery, in the words of these pages.
 var inboxStates = []struct {
 	state connector.InboxState
 	chip  chip
@@ -144,7 +144,7 @@ func (v *visit) subscribeAgain() error {
 	return v.done(done, "/webhooks")
 }
 
-// asSentence returns what is said of a test as a sentence; an address keeps its spelling.
+// asSentence returns a test's result as a sentence; an address keeps its spelling.
 func asSentence(text string) string {
 	if text == "" {
 		return ""

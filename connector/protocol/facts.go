@@ -68,14 +68,14 @@ type Facts struct {
 	// Mandate is the customer's direct debit mandate in the newest read (mandates), and the requests for it.
 	Mandate Mandate
 
-	// Words are what a person has said about this payer.
+	// Words are a person's decisions about this payer.
 	Words Words
 
 	// Doubt marks the restore, or the correction of a clock ahead, before which the ledger may lack requests.
 	Doubt Doubt
 }
 
-// Standing says what can be made of an accounting record.
+// Standing says how an accounting record can be used.
 type Standing uint8
 
 // The standings. Excluded is the zero value: a record without a plan claims nothing.
@@ -124,7 +124,7 @@ type Link struct {
 	SentAt     int64 // the time that update left
 }
 
-// Shows says what a read showed of a customer.
+// Shows is the result of a read of a customer.
 type Shows uint8
 
 // The results of a read.
@@ -137,7 +137,7 @@ const (
 	NoKey                 // it has nothing under that name
 )
 
-// String says what a read showed, as what is said of the customer.
+// String describes the result of a read.
 func (s Shows) String() string {
 	switch s {
 	case NotYet:

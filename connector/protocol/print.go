@@ -22,8 +22,8 @@ func Table() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// step puts the step of a line into words, with what has to come before it.
-// Only tests call it: they print README.md.
+// step describes the step of a line in words, with its preconditions. Only tests call it: they print
+// README.md.
 func (l line) step() string {
 	var first []string
 	for _, n := range []struct {

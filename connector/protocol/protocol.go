@@ -6,7 +6,7 @@ import (
 	"payersync/connector"
 )
 
-// Do is what is to be done next.
+// Do is the next step's action.
 type Do string
 
 // The possible steps. A run reads the list, and each customer, once for one decision. Open questions wait for
@@ -36,7 +36,7 @@ func (d Do) Sends() bool {
 	return false
 }
 
-// Step is what is next for a payer.
+// Step is the next step for a payer.
 type Step struct {
 	Line     string // the table's line it comes from
 	Do       Do
@@ -54,7 +54,7 @@ type line struct {
 	needs     needs
 }
 
-// needs is what a step waits for before it is taken.
+// needs are the preconditions of a step.
 type needs uint8
 
 const (
@@ -76,7 +76,7 @@ func pick(table []line, c conditions) *line {
 // unforeseen applies if no line fits: nothing is sent. A test shows that this never happens.
 var unforeseen = line{name: "unforeseen", do: Wait}
 
-// decision is what follows from the facts in both lanes.
+// decision is the conclusion from the facts in both lanes.
 type decision struct {
 	holding           conditions
 	customer, mandate Step
@@ -87,15 +87,14 @@ func decide(f *Facts) decision {
 	return decision{c, f.customer(pick(customers, c)), f.mandate(pick(mandates, c))}
 }
 
-// Customer returns what is next for the payer's customer.
+// Customer returns the next step for the payer's customer.
 func Customer(f Facts) Step { return decide(&f).customer }
 
-// Asking returns what is next for the customer's mandate.
+// Asking returns the next step for the customer's mandate.
 func Asking(f Facts) Step { return decide(&f).mandate }
 
-// Next returns what is next for the payer: for its customer, and when nothing can
-// be done there, for its mandate. It knows a step for any facts.
-// Only tests call it: the exhaustive check walks from step to step.
+// Next returns the next step for the payer: for its customer, and when nothing can be done there, for its
+// mandate. It knows a step for any facts. Only tests call it: the exhaustive check walks from step to step.
 func Next(f Facts) Step { return decide(&f).next() }
 
 // Only tests call it: the exhaustive check walks from step to step.
@@ -156,7 +155,7 @@ func (f *Facts) letGo(s Step) bool {
 	return false
 }
 
-// ready puts before a step what has to come first.
+// ready puts a missing precondition before a step.
 func (f *Facts) ready(l *line, s Step, approved bool) Step {
 	switch {
 	case l.needs&approval != 0 && !approved:
@@ -295,8 +294,8 @@ func (d decision) unlinked() connector.LinkState {
 	return connector.LinkNew
 }
 
-// StatusOf returns what being told for a reason makes of a payer: what ends by itself is
-// worked on, and everything else waits for a person.
+// StatusOf returns a payer's status from its finding's reason: one that ends by itself is worked on, and
+// everything else waits for a person.
 func StatusOf(r connector.Reason) Status {
 	switch {
 	case r.Who() == connector.WhoNobody:
@@ -320,8 +319,8 @@ func rank(s Status) int { return slices.Index(ranks[:], s) }
 
 var ranks = [...]Status{Working, Unpassed, Failed, Held, InStep, Out}
 
-// status returns what the step makes of its payer; "" for nothing.
-// Only tests call it: the exhaustive check compares the stored class with it.
+// status returns the payer's status by the step; "" for none. Only tests call it: the exhaustive check
+// compares the stored class with it.
 func (s Step) status() Status {
 	switch s.Do {
 	case Nothing, Later:

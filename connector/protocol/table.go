@@ -70,7 +70,7 @@ var customers = []line{
 	{"create", wanted | nobody | believed, linked | creating | rival | underWay | elsewhere | several | doubt, Create, "", approval | list},
 }
 
-// mandates says what is next for the mandate of a payer's customer.
+// mandates decides the next step for the mandate of a payer's customer.
 var mandates = []line{
 	{"no customer", 0, linked, Nothing, "", 0},
 	{"customer let go", unlinking, 0, Nothing, "", 0},

@@ -34,7 +34,7 @@ func (l riverLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// WithAttrs returns l: what all records have in common says nothing.
+// WithAttrs returns l: attributes common to all records say nothing.
 func (l riverLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 
 // WithGroup returns l.

@@ -71,7 +71,7 @@ func (q *Queue) stillMine(ctx context.Context, row *rivertype.JobRow) (mine bool
 	return mine, err
 }
 
-// fence returns what WithFence asks for a job under a lease of the node.
+// fence returns the fence of a job under a lease of the node.
 func fence(node *connector.Lease) func() error {
 	return func() error {
 		if node.Over() {

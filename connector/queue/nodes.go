@@ -24,7 +24,7 @@ const (
 	lostFor    = 24 * time.Hour  // how long people see a lost one
 )
 
-// Presence is what a node says of itself.
+// Presence is a node's entry about itself.
 type Presence struct {
 	Name, Version string
 	Addresses     []string // that it answers on

@@ -45,7 +45,7 @@ type Job struct {
 	Name    string
 }
 
-// Config says what the nodes work on, and how one of them does.
+// Config holds the work of the nodes, and the settings of one.
 type Config struct {
 	// Pool connects to the database. The running queue holds one connection. It uses the others for single statements
 	// and short transactions, not during a job.
@@ -279,7 +279,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	return nil
 }
 
-// Runs returns how many of what reads and sends this node has under way.
+// Runs returns the number of this node's running jobs that read and send.
 func (q *Queue) Runs() int { return len(q.places[runs]) }
 
 // Alive reports whether the queue runs and the database lately answered when it was asked for

@@ -113,7 +113,7 @@ func next(account int64, cron string, after time.Time) (time.Time, error) {
 	return schedule.Next(after.UTC().Add(-delay)).Add(delay), nil
 }
 
-// Row is what the table knows of a schedule.
+// Row is a schedule's row in the table.
 type Row struct {
 	Job, Cron string
 	NextAt    time.Time
@@ -198,7 +198,7 @@ WHERE next_at <= now() ORDER BY next_at, account, job LIMIT $1 FOR UPDATE SKIP L
 	return taken, nil
 }
 
-// event is what is reported of an account.
+// event is a report about an account.
 type event struct {
 	account int64
 	worker.Event
@@ -241,7 +241,7 @@ FROM unnest($1::bigint[], $2::text[], $3::timestamptz[]) AS moved (account, job,
 	return events, err
 }
 
-// job returns what River is to do because the row's time has come.
+// job returns River's job for a due row.
 func (row due) job(missed bool) river.InsertManyParams {
 	args := jobArgs{Account: row.Account, Name: row.Job, Trigger: worker.TriggerSchedule}
 	if missed {

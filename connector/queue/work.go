@@ -16,7 +16,7 @@ import (
 	"payersync/connector/worker"
 )
 
-// jobArgs are what River keeps of a job. A job is known by its account and name alone.
+// jobArgs are River's arguments of a job. Its account and name identify it.
 type jobArgs struct {
 	Account int64  `json:"account" river:"unique"`
 	Name    string `json:"job" river:"unique"`
@@ -148,8 +148,8 @@ var errInterrupted = context.Canceled
 // more is the outcome of a drain's slice with another to follow.
 const more worker.Outcome = ""
 
-// goOn does a slice of a drain and returns what became of it. Its beginning is
-// reported when the slice before was not one of the same drain.
+// goOn does a slice of a drain and returns the result. Its beginning is reported when the slice before was
+// not one of the same drain.
 func (q *Queue) goOn(ctx context.Context, row *rivertype.JobRow, e event, do func(context.Context) error) event {
 	begun := begunAt(row)
 	if begun.IsZero() {

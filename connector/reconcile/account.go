@@ -19,7 +19,7 @@ type Evidence struct {
 	Stranger string // the id of one that is there with another key; "" for none
 }
 
-// String says what was found, for people.
+// String describes the result, for people.
 func (e Evidence) String() string {
 	switch {
 	case e.Customer != "" && e.Stranger != "":

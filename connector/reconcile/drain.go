@@ -21,7 +21,7 @@ const (
 // RepeatGap is the minimum time between two reads of a customer for earlier deliveries.
 const RepeatGap = 2 * time.Second
 
-// DrainResult is what a drain did, counted in customers.
+// DrainResult is the result of a drain, counted in customers.
 type DrainResult struct {
 	Reflected  int `json:"reflected"`
 	Superseded int `json:"superseded"`

@@ -20,7 +20,7 @@ import (
 	"payersync/state"
 )
 
-// Observation is what one read, or one answer, showed of a customer.
+// Observation is the result of one read, or one answer, about a customer.
 type Observation struct {
 	CustomerID string
 	Customer   *connector.RemoteCustomer // the customer whole; nil when only a mandate was shown
@@ -36,7 +36,7 @@ func OfCustomer(c connector.RemoteCustomer, ticket int64, cause connector.Cause,
 	return Observation{CustomerID: c.ID, Customer: &c, Mandate: c.Mandate, Ticket: ticket, Cause: cause, CauseID: causeID}
 }
 
-// Seen is what an observation changed.
+// Seen holds the changes of an observation.
 type Seen struct {
 	Stale   bool // a later read was, or may have been, applied already; nothing was written
 	Ours    bool // the customer is linked to a payer
@@ -386,7 +386,7 @@ func flagged(ours, shown []connector.Person) bool {
 	return true
 }
 
-// sameAddress compares what both spellings of an address say; one has no country.
+// sameAddress compares the contents of both spellings of an address; one has no country.
 func sameAddress(ours, theirs connector.Address) bool {
 	return connector.SameForm(ours.Line1, theirs.Line1) && connector.SameForm(ours.City, theirs.City) && connector.SameForm(ours.PostCode, theirs.PostCode)
 }

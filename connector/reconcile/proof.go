@@ -62,7 +62,7 @@ type ShortListError struct {
 // allow.
 func (e *ShortListError) Standstill() bool { return e.Limit > 0 }
 
-// Error says what the list lacks and what to do.
+// Error names the missing customers and the next step.
 func (e *ShortListError) Error() string {
 	const nothing = "nothing is created and nobody is taken for deleted"
 	switch {
@@ -128,7 +128,7 @@ func (r *Reconciler) Prove(ctx context.Context, since time.Time) error {
 	return r.judge(ctx, pass, 0, 0)
 }
 
-// found is what a closer look at a pass brought to light.
+// found is the result of a closer check of a pass.
 type found struct {
 	missing int      // deleted linked customers
 	exist   int      // existing customers missing from the list; counted up to enough
@@ -247,7 +247,7 @@ func (r *Reconciler) readUnshown(ctx context.Context, pass PassResult, f found) 
 	return look.failed()
 }
 
-// judge notes what the pass left in doubt.
+// judge stores the pass's open doubts.
 func (r *Reconciler) judge(ctx context.Context, pass PassResult, lacking, unread int) error {
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.JudgePass(pass.list.Pass, lacking, unread) })
 }
@@ -267,7 +267,7 @@ func (r *Reconciler) looker(pass PassResult) *looker {
 	return &looker{Reconciler: r, cause: fmt.Sprint(pass.list.Pass)}
 }
 
-// reading is what a read of one customer showed.
+// reading is the result of a read of one customer.
 type reading int
 
 const (
@@ -299,5 +299,5 @@ func (l *looker) at(ctx context.Context, id string) (reading, map[string]string,
 	return exists, c.ExternalData, nil
 }
 
-// failed returns what could not be read.
+// failed returns the customers that could not be read.
 func (l *looker) failed() error { return errors.Join(l.failures...) }

@@ -11,7 +11,7 @@ import (
 	"payersync/state"
 )
 
-// Billing is what reconcile asks of the billing service.
+// Billing is reconcile's interface to the billing service.
 type Billing interface {
 	// Customer returns one customer whole.
 	Customer(ctx context.Context, id string) (connector.RemoteCustomer, error)
@@ -36,7 +36,7 @@ type Reconciler struct {
 	Reflected func(waited time.Duration)
 }
 
-// PassResult is what a list pass found.
+// PassResult is the result of a list pass.
 type PassResult struct {
 	Customers int
 	Repaired  int // mandates with a status missed by webhooks
@@ -124,7 +124,7 @@ func count(b bool) int {
 	return 0
 }
 
-// SweepResult is what a sweep found.
+// SweepResult is the result of a sweep.
 type SweepResult struct {
 	Customers int `json:"customers"` // listed by the service
 	Repaired  int `json:"repaired"`  // mandate statuses missed by webhooks

@@ -131,8 +131,8 @@ func (s *Sandbox) record(r *http.Request, body []byte) *Request {
 	return entry
 }
 
-// errDropped is what a client sees of a connection that ends without an
-// answer; it cannot tell whether its request had an effect.
+// errDropped is a client's error for a connection that ends without an answer; it cannot tell whether its
+// request had an effect.
 var errDropped error = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 
 // exchange takes one API request through faults and routes. An error means

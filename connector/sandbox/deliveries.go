@@ -46,7 +46,7 @@ type DeliveryFaults struct {
 	HoldUpTo              time.Duration // in Now-time
 }
 
-// emit queues what the subscriber hears of e.
+// emit queues the deliveries of e.
 func (s *Sandbox) emit(e event) {
 	sub := s.hooks.subscription
 	if sub == nil || !sub.Enabled {

@@ -15,8 +15,7 @@ import (
 // FaultKind is a way for a request to go wrong.
 type FaultKind string
 
-// The fault kinds. "Effect" is what the request does to customers, mandates,
-// tokens and subscriptions.
+// The fault kinds. "Effect" is the request's change of customers, mandates, tokens and subscriptions.
 const (
 	LostRequest  FaultKind = "lost_request"  // the connection ends; no effect
 	LostResponse FaultKind = "lost_response" // effect, then the connection ends
@@ -42,7 +41,7 @@ func FaultKinds() []FaultKind {
 	return kinds
 }
 
-// Means says what the kind does, in a sentence.
+// Means describes the kind in a sentence.
 func (k FaultKind) Means() string {
 	for _, known := range faultMeanings {
 		if known.kind == k {
@@ -86,7 +85,7 @@ type Fault struct {
 	Delay      time.Duration // of Late, in Now-time, and of Slow, in real time
 }
 
-// Validate reports what of f cannot work; nil when all can.
+// Validate reports the invalid parts of f; nil for none.
 func (f Fault) Validate() error {
 	var errs []error
 	if !slices.Contains(FaultKinds(), f.Kind) {
@@ -232,7 +231,7 @@ func (s *Sandbox) suffer(f Fault, r *http.Request, body []byte, entry *Request) 
 	return f.spoil(s.serve(r, body))
 }
 
-// spoil does to a right answer what f says.
+// spoil applies f to a right answer.
 func (f Fault) spoil(c *call) *call {
 	switch f.Kind {
 	case ErrorAfter:

@@ -82,8 +82,8 @@ func (s *Sandbox) named(next http.Handler) http.Handler {
 	})
 }
 
-// pagePolicy is what pages may fetch. There is no form-action: a signed form leads on
-// to the platform's own address.
+// pagePolicy limits the requests of pages. There is no form-action: a signed form leads on to the platform's
+// own address.
 const pagePolicy = "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'"
 
 func guarded(next http.Handler) http.Handler {
@@ -146,13 +146,13 @@ func (s *Sandbox) newest(n int) ([]Customer, int) {
 	return out, len(s.order)
 }
 
-// invitation is what a payer sees at a signing address.
+// invitation is the content of a signing address for a payer.
 type invitation struct {
 	Sender, Name, Status string
 	CanSign, Expired     bool
 }
 
-// signPage is what the payer sees at a signing link.
+// signPage is the payer's page at a signing link.
 func (s *Sandbox) signPage(w http.ResponseWriter, r *http.Request) {
 	seen, err := s.invitation(r.PathValue("id"))
 	if err != nil {

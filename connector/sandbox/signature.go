@@ -44,7 +44,7 @@ const (
 	algorithmEd25519 = "ed25519"
 )
 
-// placeholders takes off a template what it may hold.
+// placeholders removes the placeholders from a template.
 var placeholders = strings.NewReplacer("{body}", "", "{timestamp}", "", "{id}", "")
 
 // check reports contradictory switches, and a secret unreadable by Key. A blank secret is drawn later and is

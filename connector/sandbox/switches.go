@@ -101,8 +101,7 @@ func Adfin() Switches {
 	return sw
 }
 
-// Validate reports every setting that holds what the sandbox does not know, in one
-// error; nil when there is none.
+// Validate reports every setting with an unknown value, in one error; nil when there is none.
 func (sw Switches) Validate() error {
 	sw.fill()
 	var errs []error

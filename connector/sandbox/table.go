@@ -26,11 +26,11 @@ type Switch struct {
 	write func(*Switches, string) error
 }
 
-// Value returns what the switch holds in sw, as Set takes it.
-// Only tests call it: two packages compare the settings of a service with it.
+// Value returns the switch's value in sw, in the form for Set. Only tests call it: two packages compare the
+// settings of a service with it.
 func (k Switch) Value(sw Switches) string { return k.read(&sw) }
 
-// Takes says what the switch can hold.
+// Takes describes the switch's possible values.
 func (k Switch) Takes() string {
 	if len(k.Allowed) > 0 {
 		return strings.Join(k.Allowed, ", ")

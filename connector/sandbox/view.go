@@ -23,7 +23,7 @@ type View struct {
 	ReadLag   time.Duration // the same for reads by id: a customer made since is not found, a deleted one still is
 }
 
-// Validate reports what of v cannot work; nil when all can.
+// Validate reports the invalid parts of v; nil for none.
 func (v View) Validate() error {
 	var errs []error
 	for _, share := range []float64{v.Missing, v.LostPages} {
@@ -37,8 +37,7 @@ func (v View) Validate() error {
 	return errors.Join(errs...)
 }
 
-// SetView changes what readers are shown from now on. It panics when v does not
-// pass Validate.
+// SetView changes the readers' view from now on. It panics when v does not pass Validate.
 func (s *Sandbox) SetView(v View) {
 	if err := v.Validate(); err != nil {
 		panic(err)
@@ -53,7 +52,7 @@ func (s *Sandbox) SetView(v View) {
 	}
 }
 
-// View returns what readers are shown just now.
+// View returns the readers' present view.
 func (s *Sandbox) View() View {
 	defer s.lock()()
 	return s.readers.view

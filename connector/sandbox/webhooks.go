@@ -9,7 +9,7 @@ import (
 	"payersync/connector"
 )
 
-// hooks is what the service keeps of the platform's webhooks.
+// hooks is the service's state of the platform's webhooks.
 type hooks struct {
 	subscription *subscription
 	secret       connector.Secret
@@ -27,7 +27,7 @@ type subscription struct {
 	Enabled     bool     `json:"enabled"`
 }
 
-// credentials are what the service shows to the receiver with each delivery.
+// credentials are the service's credentials in each delivery.
 type credentials struct {
 	Basic *struct {
 		Username string `json:"username"`
@@ -51,7 +51,7 @@ func (s *Sandbox) renewSecret(secret connector.Secret) {
 	s.hooks.older, s.hooks.secret = s.hooks.secret, secret
 }
 
-// sign puts on headers what vouches for a body at this moment.
+// sign adds the headers that authenticate a body now.
 func (s *Sandbox) sign(h http.Header, id string, body []byte) error {
 	sig, secrets := s.opt.Switches.Signature, []connector.Secret{s.hooks.secret}
 	if sig.WithOlder {
@@ -77,8 +77,8 @@ func (s *Sandbox) SetWebhookSecret(secret connector.Secret) error {
 	return nil
 }
 
-// SignAsNow puts on a request what the service puts on a delivery with this body at this
-// moment: its type of content, its credentials and its signature.
+// SignAsNow adds the headers of a delivery with this body at this moment: its type of content, its
+// credentials and its signature.
 func (s *Sandbox) SignAsNow(r *http.Request, body []byte) error {
 	defer s.lock()()
 	r.Header.Set("Content-Type", "application/json; charset=utf-8")

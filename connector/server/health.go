@@ -20,8 +20,7 @@ const readyFor = time.Second
 // lookWait is how long an answer about readiness waits for the ledger.
 const lookWait = 5 * time.Second
 
-// readiness is what ReadyPath answers. It names no connection: the listener may
-// be public.
+// readiness is the answer of ReadyPath. It names no connection: the listener may be public.
 type readiness struct {
 	State       string   `json:"state"`            // ok, degraded, checking or failing
 	Reason      string   `json:"reason,omitempty"` // why it is failing, in plain words

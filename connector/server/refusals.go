@@ -23,7 +23,7 @@ type Refusals struct {
 	writing sync.Mutex // held while the ledger is told
 }
 
-// refusal is what is counted together.
+// refusal is the key of a counter.
 type refusal struct {
 	day     string // in UTC
 	outcome Outcome
@@ -58,7 +58,7 @@ func (r *Refusals) add(what refusal, more counted) {
 	r.new[what] = sum
 }
 
-// take returns what was counted since it was called last.
+// take returns the counts since its last call.
 func (r *Refusals) take() map[refusal]counted {
 	r.counting.Lock()
 	defer r.counting.Unlock()

@@ -28,7 +28,7 @@ const (
 	StopPanicked   StopOutcome = "letter_stop_panicked" // 500
 )
 
-// StopEvent is what the server reports of one request below Config.StopPath. It names nobody.
+// StopEvent is the server's report of one request below Config.StopPath. It names nobody.
 type StopEvent struct {
 	Outcome StopOutcome
 	Client  netip.Prefix // the sender's /24 or /64; invalid if unknown

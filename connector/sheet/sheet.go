@@ -1,5 +1,5 @@
-// Package sheet writes CSV for spreadsheets. It decides what a cell may hold: opening the file runs
-// no formula, and printing it on a terminal obeys nothing and turns no text around.
+// Package sheet writes CSV for spreadsheets. It decides the content of cells: opening the file runs no
+// formula, and printing it on a terminal obeys nothing and turns no text around.
 package sheet
 
 import (
@@ -39,7 +39,7 @@ func (w *Writer) Row(cells []string) error {
 	return w.out.Write(safe)
 }
 
-// Close writes what is left, and returns what went wrong.
+// Close writes the rest, and returns the error.
 func (w *Writer) Close() error {
 	w.out.Flush()
 	return w.out.Error()

@@ -11,7 +11,7 @@ import (
 	"payersync/state/statetest"
 )
 
-// backup is a copy of the ledger, with what was acknowledged by then.
+// backup is a copy of the ledger, with the acknowledged deliveries of its time.
 type backup struct {
 	path     string
 	commits  int64 // of the ledger by then
@@ -71,7 +71,7 @@ func (w *world) restore() error {
 	return nil
 }
 
-// remove removes what the world kept beside its folder.
+// remove removes the world's data outside of its folder.
 func (w *world) remove() error {
 	return errors.Join(statetest.Remove(w.path), statetest.Remove(w.path+".bak"))
 }

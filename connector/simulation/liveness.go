@@ -74,7 +74,7 @@ func (w *world) settleInbox(p *process) error {
 	return w.wait(roundTime)
 }
 
-// round is what the worker does in an hour.
+// round is the worker's work of an hour.
 func (w *world) round(p *process) error {
 	for _, do := range []func() error{
 		w.deliver,

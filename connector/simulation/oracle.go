@@ -227,7 +227,7 @@ func (o *oracle) addedBy(id string, fields map[string]any) {
 	o.carries(id, keyOf(raw))
 }
 
-// edited notes what key a customer carries after somebody's edit.
+// edited notes a customer's key after somebody's edit.
 func (o *oracle) edited(id string) {
 	if c, ok := o.w.service.Customer(id); ok {
 		o.carries(id, c.ExternalData[keyName])
@@ -619,7 +619,7 @@ func (o *oracle) judgeLink(c call) {
 	}
 }
 
-// after looks at what a request did.
+// after examines the effect of a request.
 func (o *oracle) after(c call, b watched) {
 	switch c.op {
 	case "create":
@@ -776,7 +776,7 @@ func (o *oracle) countPass(c call) {
 	}
 }
 
-// forged delivers what the service did not sign, and checks S11.
+// forged sends a forged delivery, and checks S11.
 func (o *oracle) forged(h http.Header, body []byte) {
 	p := o.w.procs[0]
 	before := o.inboxKeys(p)
@@ -821,7 +821,7 @@ func (o *oracle) runBegins(p *process, b *books) *runSeen {
 	return r
 }
 
-// approve is what a person says to a plan above the limits.
+// approve is a person's answer to a plan above the limits.
 func (r *runSeen) approve(p state.Plan) (bool, error) {
 	r.asked = &p
 	r.said = !r.w.silent && (r.w.healed || r.w.minds.IntN(2) == 0)
@@ -886,7 +886,7 @@ func (o *oracle) judgeTold(p *process, b *books, record connector.Record, any bo
 	}
 }
 
-// judgeComplete checks V2: what a complete run left undone is shown to somebody.
+// judgeComplete checks V2: unfinished work of a complete run has a finding.
 func (o *oracle) judgeComplete(p *process, b *books, res syncer.Result) {
 	for _, record := range b.records {
 		want, ok := o.w.rendered(record)
@@ -1066,7 +1066,7 @@ func foreignPart(raw []byte) string {
 	return text(o) + strings.Join(people, " ")
 }
 
-// managedPart returns, in one spelling, what the mappings own of a customer.
+// managedPart returns, in one spelling, the parts of a customer with a mapping rule.
 func managedPart(raw []byte) string {
 	o := decode(raw)
 	external, _ := o["externalData"].(map[string]any)

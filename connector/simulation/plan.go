@@ -93,7 +93,7 @@ func (p *plan) drawServer(r *rand.Rand) {
 	}
 }
 
-// asFile is set to play on a server what is played on a file.
+// asFile plays a file's story on a server.
 var asFile bool
 
 // onFile returns a plan with the same story on a server as on a file: runs hold locks like those of a file,

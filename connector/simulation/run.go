@@ -43,7 +43,7 @@ func memoryDir(tb testing.TB) string {
 	return dir
 }
 
-// outcome is what a world came to.
+// outcome is the outcome of a world.
 type outcome struct {
 	plan   plan
 	bad    []violation
@@ -77,8 +77,8 @@ func playInside(p plan, dir string, tmpl template, story func(*world) error) out
 	return out
 }
 
-// randomStory is what a seed plays: faults all the time, the invariants of
-// safety after every step, then the demands of liveness.
+// randomStory is the story of a seed: faults all the time, the invariants of safety after every step, then
+// the demands of liveness.
 func randomStory(w *world) error {
 	w.weather = w.plan.weather
 	for range w.plan.records {
@@ -101,7 +101,7 @@ func randomStory(w *world) error {
 	return w.heal()
 }
 
-// failed reports whether the world did not do what it should.
+// failed reports whether the world broke an expectation.
 func (o outcome) failed() bool { return len(o.bad) > 0 || o.err != nil }
 
 // story returns all events of the world, and the violation.
@@ -113,7 +113,7 @@ func (o outcome) story() string {
 	return fmt.Sprintf("%016x, %d deaths, reached %016x, wrong: %q", o.hash, o.deaths, reached.Sum64(), o.signature())
 }
 
-// signature says what went wrong, without particulars.
+// signature identifies the violation, without details.
 func (o outcome) signature() string {
 	if len(o.bad) > 0 {
 		return o.bad[0].invariant
@@ -165,7 +165,7 @@ var commit = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(out))
 })
 
-// report says what a failing world did, for people.
+// report describes a failing world's events, for people.
 func (o outcome) report(tail int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d at commit %s", o.plan.seed, commit())

@@ -480,8 +480,8 @@ func (w *world) editOne(c sandbox.Customer, edit func(o map[string]any)) error {
 	return nil
 }
 
-// foreignFields writes what no mapping owns: unknown fields, contacts of others,
-// members inside our contact, other externalData pairs.
+// foreignFields writes values without a mapping rule: unknown fields, contacts of others, members inside our
+// contact, other externalData pairs.
 func (w *world) foreignFields() error {
 	w.added++
 	return w.editCustomer(func(_ sandbox.Customer, o map[string]any) {

@@ -89,7 +89,7 @@ var (
 	revokes  = func(w *world) { w.mandate((*sandbox.Sandbox).PayerCancel) }
 )
 
-// stories are what crashes are placed in.
+// stories are the stories for placing crashes.
 var stories = []story{
 	{"create", true, func(w *world) { w.payers(1); w.syncs() }},
 	{"nothing to do", true, func(w *world) { w.syncs() }},

@@ -15,7 +15,7 @@ import (
 // Nothing else turns them on, except -troubles for one run.
 const drawnTroubles = "none"
 
-// troubles is drawnTroubles, or what the command line says.
+// troubles is drawnTroubles, or the command line's choice.
 var troubles = drawnTroubles
 
 // The kinds of trouble: a second model of the service's list, its readers, and the host. A fault affects one

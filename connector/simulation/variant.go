@@ -104,7 +104,7 @@ func (v variant) exec(path, statement string) error {
 	return errors.Join(err, db.Close())
 }
 
-// rebuilding sends what the mapping makes of the record now, not what was frozen.
+// rebuilding sends a newly mapped record, not the frozen bytes.
 type rebuilding struct {
 	*billing.Client
 	w *world
@@ -184,7 +184,7 @@ func (i insistent) RequestMandateLink(ctx context.Context, id string) (connector
 	return m, err
 }
 
-// careless updates with what is wanted alone.
+// careless sends updates with the wanted values alone.
 type careless struct{ *billing.Client }
 
 func (c careless) MergeCustomer(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) (json.RawMessage, bool, error) {
@@ -202,7 +202,7 @@ func (c careless) MergeCustomer(fetched connector.RemoteCustomer, last *connecto
 	return body, true, err
 }
 
-// applyAsItComes believes what a delivery says.
+// applyAsItComes believes the content of a delivery.
 func applyAsItComes(p *process, body []byte) int {
 	status := connector.MandateStatus(textOf(body, "status"))
 	err := p.ledger.Do(context.Background(), func(tx *state.Tx) error {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// fault is what happens to one request on its way.
+// fault is a fault of one request on its way.
 type fault string
 
 // The faults of the network and of the proxies before the service.

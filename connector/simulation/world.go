@@ -279,7 +279,7 @@ func (p *process) close() error {
 	return err
 }
 
-// restart is what a supervisor does after the process died.
+// restart starts the process again after its death, like a supervisor.
 func (p *process) restart() error {
 	p.w.reach("restart after a crash")
 	if err := p.close(); err != nil {
@@ -383,7 +383,7 @@ func (w *world) allBooks() []*books {
 	return []*books{w.books, w.second}
 }
 
-// rendered is what the mapping makes of a record just now.
+// rendered is the present result of the mapping for a record.
 func (w *world) rendered(r connector.Record) (mapping.Result, bool) {
 	if r.State != connector.RecordActive || r.Problem != "" {
 		return mapping.Result{}, false

@@ -42,7 +42,7 @@ const (
 	LeftBehind Class = "J" // left the books or the mapping, and its mandate, or the link for one, still holds
 )
 
-// Classes are all classes in the order of a report: what must not wait comes first.
+// Classes are all classes in the order of a report: the most urgent first.
 var Classes = []Class{LeftBehind, Debitable, Unlooked, Signed, Awaiting, Cancelled, Unasked, Absent, Conflict, Unknown}
 
 // Title returns the class in a few words.
@@ -427,7 +427,7 @@ func unasked(f state.Standing) Standing {
 	return NotAsked(f.Unasked)
 }
 
-// NotAsked says why nobody asked for a mandate, by what the newest plan found.
+// NotAsked says why nobody requested a mandate, by the newest plan.
 func NotAsked(u state.Unasked) Standing {
 	s := Standing{Class: Unasked, Step: NotWished, Who: Nobody}
 	switch u.Why {

@@ -205,8 +205,8 @@ func (w *walker) page(ctx context.Context, after int64) ([]state.Change, error) 
 	return w.Ledger.Changes(ctx, w.conn.Name, w.lane, false, after, resumeMost)
 }
 
-// finish takes a worker's result. A record's own fate is in the ledger by then;
-// only what concerns all records comes here as an error.
+// finish takes a worker's result. A record's own fate is in the ledger by then; only problems of all records
+// come here as an error.
 func (w *walker) finish(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -320,8 +320,8 @@ func (r *run) applyCustomer(ctx context.Context, c state.Change) error {
 	}
 }
 
-// requestFailed writes what a failed call means for its change. It returns the
-// error when it concerns more than this record.
+// requestFailed stores the meaning of a failed call for its change. It returns the error when it concerns
+// more than this record.
 func (r *run) requestFailed(ctx context.Context, c state.Change, err error) error {
 	if errors.Is(err, connector.ErrWrongWay) {
 		return err // no record is at fault
@@ -691,7 +691,7 @@ func (r *run) confirmUpdate(ctx context.Context, c state.Change, before connecto
 	return r.compare(ctx, c, before, *after)
 }
 
-// compare closes an update by what a read shows after it.
+// compare closes an update by a later read.
 func (r *run) compare(ctx context.Context, c state.Change, before, after connector.RemoteCustomer) error {
 	own := r.conn.Mapping.Own()
 	_, differs, err := r.Billing.MergeCustomer(after, &c.Wanted, c.Wanted, own)

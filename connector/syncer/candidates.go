@@ -16,7 +16,7 @@ import (
 // match.Find.
 const candidatesKept = 16
 
-// matching is what the records of a connection without a customer are compared with.
+// matching holds the data for comparing a connection's unlinked records.
 type matching struct {
 	*Syncer
 	conn      Connection
@@ -45,7 +45,7 @@ func (s *Syncer) Match(ctx context.Context, conn Connection) ([]match.Suggestion
 	return found, s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.RecountFirstMatching(conn.Name, conn.Mapping.KeyName()) })
 }
 
-// matchAll is Match with what was noted of the customers' keys.
+// matchAll is Match with the stored facts about the customers' keys.
 func (s *Syncer) matchAll(ctx context.Context, conn Connection, newest int64) ([]match.Suggestion, error) {
 	m, err := s.newMatching(ctx, conn)
 	if err != nil {
@@ -89,7 +89,7 @@ func candidatesOf(f match.Suggestion) (out []state.MatchCandidate) {
 	return out
 }
 
-// newMatching reads what people have said of records and customers.
+// newMatching reads people's decisions on records and customers.
 func (s *Syncer) newMatching(ctx context.Context, conn Connection) (*matching, error) {
 	m := &matching{Syncer: s, conn: conn, decided: map[string]bool{}, rejected: map[[2]string]bool{}, keyNames: map[string]bool{conn.Mapping.KeyName(): true}}
 	said, err := s.Ledger.Words(ctx, conn.Name)

@@ -102,8 +102,8 @@ func (s *Syncer) GiveUp(ctx context.Context, conn Connection, id state.RecordID,
 	return news, err
 }
 
-// TakeUp takes back what GiveUp noted, and reports false when the record is not given up. The
-// next plan decides on it like on any other.
+// TakeUp reverts GiveUp, and reports false when the record is not given up. The next plan decides on it like
+// on any other.
 func (s *Syncer) TakeUp(ctx context.Context, id state.RecordID, by Operator) (news bool, err error) {
 	if by.Reason == "" {
 		return false, fmt.Errorf("take a record up again: %w", ErrReasonNeeded)

@@ -252,7 +252,7 @@ type attempt struct {
 	alone bool // no earlier attempt can have made the customer, or still make it
 }
 
-// send posts the frozen bytes and writes what the answer says.
+// send posts the frozen bytes and stores the answer.
 func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
 	made, err := r.Billing.CreateCustomer(ctx, a.body)
 	if err != nil {

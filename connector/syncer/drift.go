@@ -14,7 +14,7 @@ import (
 	"payersync/state"
 )
 
-// Why nothing can be said of what differs between a record and its customer.
+// The reasons why the differences between a record and its customer are unknown.
 var (
 	// ErrNothingToCompare means the record is not sent, or none of our values was ever seen on its customer.
 	ErrNothingToCompare = errors.New("the record is not sent as it is, or nothing of it was ever seen on a customer")
@@ -28,8 +28,8 @@ var (
 	ErrReadMeanwhile = errors.New("the customer has moved meanwhile; look at it again")
 )
 
-// Drift is what differs between a payer's record and its customer, as a read of the
-// customer has just shown it.
+// Drift holds the differences between a payer's record and its customer, by a read of the customer has just
+// shown it.
 type Drift struct {
 	Payer  state.Payer
 	Fields []connector.FieldChange // From is the customer's value, To is ours

@@ -49,7 +49,7 @@ func (s *Syncer) FindDuplicates(ctx context.Context) (Duplicates, error) {
 	return Duplicates{Skipped: index.Believed.IsZero(), Records: n}, err
 }
 
-// linkedRecords yields what payers' customers were last written as, each under its customer's id.
+// linkedRecords yields the last written values of payers' customers, each under its customer's id.
 func (s *Syncer) linkedRecords(ctx context.Context) match.Pages[match.Record] {
 	return func(yield func([]match.Record, error) bool) {
 		for page, err := range s.Ledger.LinkedPages(ctx) {

@@ -38,7 +38,7 @@ func (r *run) tellNotShown(ctx context.Context) error {
 	}
 }
 
-// leftDetail says how the record of a payer has left, and what holds all the same.
+// leftDetail says how the record of a payer was removed, and what is still valid.
 func leftDetail(c state.Candidate, f protocol.Facts) string {
 	return stillHolds("The mapping leaves the record out", c, f)
 }

@@ -26,9 +26,8 @@ type Move struct {
 	Elsewise []string                // customers already with the key: nothing is sent while there are any
 }
 
-// MoveOf reads the customer of a payer, and says what moving it to a record's key would do.
-// The record is the payer's own, or another of whichever connection, as conn reads it.
-// Nothing is noted.
+// MoveOf reads the customer of a payer, and returns the effect of moving it to a record's key. The record is
+// the payer's own, or another of whichever connection, as conn reads it. Nothing is noted.
 func (s *Syncer) MoveOf(ctx context.Context, conn Connection, from state.Payer, sourceID string) (Move, error) {
 	m := Move{From: from, Record: state.RecordID{Connection: conn.Name, SourceID: sourceID}}
 	if from.BillingID == "" || !from.Seen {

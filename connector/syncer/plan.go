@@ -335,14 +335,14 @@ func (r *run) saveDecisions(ctx context.Context, decisions []state.Decision) err
 	return nil
 }
 
-// tellNotCarried says what of new customers the service has no place for.
+// tellNotCarried reports the values of new customers without a place in the service.
 func (r *run) tellNotCarried() {
 	if r.cuts.Load() {
 		r.tell("The country of new customers is not sent: the short spelling of addresses has none. If the service takes the long one, set billing.dialect.address_fields: long.")
 	}
 }
 
-// rendered is what the mapping makes of a record.
+// rendered is the result of the mapping for a record.
 type rendered struct {
 	protocol.Record
 	mapping.Result        // zero for an unmappable record
@@ -425,7 +425,7 @@ func unfit(reason connector.Reason, problem string) rendered {
 	return rendered{Record: protocol.Record{Standing: protocol.Unfit, Reason: reason}, problem: problem}
 }
 
-// decide says what to do about one record.
+// decide returns the decision on one record.
 func (r *run) decide(ctx context.Context, s subject) (state.Decision, error) {
 	c, m := s.Candidate, s.made
 	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Stands: c.Stands, Verdict: state.Held, Topic: state.TopicRecord, Key: m.Result.Key, Likeness: s.like}
@@ -696,7 +696,7 @@ func (r *run) baseOfNew(ctx context.Context, c state.Candidate, id string) (*con
 	return r.base(ctx, p)
 }
 
-// planNew makes of the step for a new payer what a plan says of its record.
+// planNew turns the step for a new payer into the plan's decision on its record.
 func (r *run) planNew(d state.Decision, res mapping.Result, step protocol.Step, k keyKnown) state.Decision {
 	if step.Do == protocol.Create {
 		d = included(d, res, connector.ActionCreate, "")

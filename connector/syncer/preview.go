@@ -15,10 +15,9 @@ type PreviewOptions struct {
 	Progress func(done int) // told how many were decided on; nil for nobody
 }
 
-// Preview is what the next plan would do with the connection's mapping if the
-// accounting system had not changed since it was last read. Creates to InFlight
-// sort every record once. Values are personal: what is shown of them is the
-// caller's decision.
+// Preview is the next plan with the connection's mapping if the accounting system had not changed since it
+// was last read. Creates to InFlight sort every record once. Values are personal: what is shown of them is
+// the caller's decision.
 type Preview struct {
 	Connection string `json:"connection"`
 	Mapping    string `json:"mapping_version"`
@@ -106,7 +105,7 @@ type Failure struct {
 	Detail    string           `json:"detail"`     // in words, for the very first
 }
 
-// CustomerPreview is what would be done for one record.
+// CustomerPreview is the planned change for one record.
 type CustomerPreview struct {
 	SourceID  string                  `json:"source_id"`
 	Key       connector.Key           `json:"key"`

@@ -13,7 +13,7 @@ import (
 	"payersync/state"
 )
 
-// FieldProfile is a field of a source and what the stored records hold in it.
+// FieldProfile is a field of a source with its values in the stored records.
 type FieldProfile struct {
 	Path        string              `json:"path"` // as in Org.VatNumber, or Phones[].PhoneNumber for the elements of a list
 	Name        string              `json:"-"`    // the first step of Path
@@ -104,7 +104,7 @@ func (c *fieldCensus) count(r connector.Record) error {
 	return nil
 }
 
-// textsAt returns what is not blank at the end of a way through objects and lists.
+// textsAt returns the nonblank texts at the end of a path through objects and lists.
 func textsAt(value any, steps []string) []string {
 	switch v := value.(type) {
 	case []any:

@@ -35,7 +35,7 @@ type foreseen struct {
 	*outcome
 }
 
-// outcome is what the decisions on many records have in common: it is kept once, and not for each.
+// outcome is the common part of the decisions on many records, stored once.
 type outcome struct {
 	was, now state.Verdict
 	action   connector.Action // of its customer's change; "" for none
@@ -319,7 +319,7 @@ func (f *forecast) add(ctx context.Context) (Preview, error) {
 	return p, nil
 }
 
-// losses counts what FinishPlan would count once the decisions are saved.
+// losses counts like FinishPlan after the decisions are saved.
 func (f *forecast) losses() (l state.Losses) {
 	for _, e := range f.all {
 		if e.counts {
@@ -362,7 +362,7 @@ func (p *Preview) count(e *foreseen) {
 	}
 }
 
-// compare notes what the decision makes of what stood before.
+// compare records the decision's change of the earlier state.
 func (f *forecast) compare(p *Preview, e *foreseen) {
 	was := e.was == state.Included || e.was == state.Held
 	switch {

@@ -95,7 +95,7 @@ func sentence(err error) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-// read saves what changed since, and returns what it took to read it.
+// read saves the changes since, and returns the proof of the read.
 func (r *run) read(ctx context.Context, since time.Time) (proof connector.Proof, err error) {
 	pulled := 0
 	for page, err := range r.conn.Source.Customers(ctx, since) {
@@ -166,7 +166,7 @@ func (r *run) finishPull(ctx context.Context, full bool, proof connector.Proof, 
 	return err
 }
 
-// notesOf returns what notes a complete reading, and the position of the next one.
+// notesOf returns the write that stores a complete reading, and the position of the next one.
 func (r *run) notesOf(full bool, proof connector.Proof, as state.Reading) func(*state.Tx) error {
 	return func(tx *state.Tx) error {
 		if err := tx.RecordRead(r.id, full, proof); err != nil {

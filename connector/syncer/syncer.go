@@ -30,13 +30,13 @@ import (
 	"payersync/state"
 )
 
-// Source is what a run asks of an accounting system.
+// Source is a run's interface to an accounting system.
 type Source interface {
 	// Customers yields the customers changed at or after since. A sequence without an error is a complete read.
 	Customers(ctx context.Context, since time.Time) iter.Seq2[connector.Page, error]
 }
 
-// Billing is what a run asks of the billing service.
+// Billing is a run's interface to the billing service.
 type Billing interface {
 	reconcile.Billing
 	// CreateBody returns the exact bytes of a create, the same for the same customer.
@@ -47,11 +47,11 @@ type Billing interface {
 	// MergeCustomer puts want into what was fetched and reports whether anything
 	// of ours differs.
 	MergeCustomer(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) (body json.RawMessage, changed bool, err error)
-	// MergeDiff lists what MergeCustomer would change, before and after.
+	// MergeDiff lists the changes of MergeCustomer, before and after.
 	MergeDiff(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) ([]connector.FieldChange, error)
 	// Drift lists the differences of a customer from want, with the paths of want. From is the customer's value.
 	Drift(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) ([]connector.FieldChange, error)
-	// ReleaseCustomer says what takes updates of ours back, and our keys off the customer.
+	// ReleaseCustomer returns the update that reverts ours, and removes our keys from the customer.
 	ReleaseCustomer(fetched connector.RemoteCustomer, writes []connector.Written, keys map[string]string) (connector.Release, error)
 	// ForeignChanges lists the foreign paths with different values in two readings.
 	ForeignChanges(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
@@ -90,7 +90,7 @@ type Settings struct {
 	Grace       time.Duration                     // how long requests in flight may finish after an interruption; default 20 s
 }
 
-// again says what asking for a link once more does.
+// again returns the effect of a repeated link request.
 func (s Settings) again() protocol.Again {
 	if s.SameMandate {
 		return protocol.AgainSame

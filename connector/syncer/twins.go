@@ -10,7 +10,7 @@ import (
 	"payersync/state"
 )
 
-// likenessOf returns what a payer may be known by, as the ledger keeps it.
+// likenessOf returns a payer's traits in the ledger's form.
 func likenessOf(c connector.Customer) state.Likeness { return state.Likeness(match.TraitsOf(c)) }
 
 // learnLikenesses stores the matching features of payers linked by an earlier version, from the values last

@@ -37,7 +37,7 @@ const (
 // WayOutOfTwoWay explains the choices to a person for a connection with links only.
 const WayOutOfTwoWay = "Say what you want in connections[].two_way: link_only keeps it so, write lets payersync write as well."
 
-// linksOnly reports whether a connection links only, for what is known of it.
+// linksOnly reports whether a connection links only, by the known facts.
 func (c Connection) linksOnly(known state.TwoWay) bool {
 	switch c.TwoWay {
 	case TwoWayLinkOnly:

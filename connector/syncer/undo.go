@@ -25,7 +25,7 @@ var (
 	ErrNothingToUndo = errors.New("nothing that it wrote is wanted any more, or it wrote nothing new")
 )
 
-// Undo is what putting a change's customer back to what it was before would do.
+// Undo is the effect of restoring a customer to its state before a change.
 type Undo struct {
 	Change   state.PastChange
 	Adoption *Unlink                 // set when the change linked the customer: all later writes are reverted, and it is unlinked

@@ -169,7 +169,7 @@ func (r *run) letGo(ctx context.Context, c state.Change, f protocol.Facts) error
 	})
 }
 
-// Unlink is what letting a payer's customer go would do.
+// Unlink is the effect of unlinking a payer's customer.
 type Unlink struct {
 	Payer   state.Payer
 	Diff    []connector.FieldChange // the customer's present and future values

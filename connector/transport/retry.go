@@ -17,7 +17,7 @@ const (
 	maxBackoff = 30 * time.Second
 )
 
-// maxRetryAfter bounds what a server may ask for; more is taken for a mistake.
+// maxRetryAfter bounds a server's pause; more counts as a mistake.
 const maxRetryAfter = 24 * time.Hour
 
 // again decides whether there is another attempt.

@@ -171,7 +171,7 @@ func (c *Client) Skew() (ahead time.Duration, known bool) {
 	return 0, false
 }
 
-// noteDate notes what an answer says about the server's clock.
+// noteDate records the server's clock from an answer.
 func (c *Client) noteDate(resp *http.Response) {
 	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		ahead := date.Sub(c.options.Now().Truncate(time.Second))

@@ -53,8 +53,8 @@ func ProxyFor(proxy *url.URL) func(*http.Request) (*url.URL, error) {
 	}
 }
 
-// CheckProxy reports what of a proxy's address cannot work, without a word of it: it may
-// hold a password. It returns the address read.
+// CheckProxy reports the mistake in a proxy's address, without quoting it: it may hold a password. It returns
+// the address read.
 func CheckProxy(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -76,7 +76,7 @@ func (e errProxy) Error() string {
 	return fmt.Sprintf("it refused to connect (HTTP %d); ask whoever runs it to allow this server", e.status)
 }
 
-// throughProxy looks at what the proxy answers when it is asked to connect.
+// throughProxy checks the proxy's answer to a request to connect.
 func throughProxy(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
 	if answer.StatusCode != http.StatusOK {
 		return errProxy{answer.StatusCode}

@@ -59,7 +59,7 @@ type Job struct {
 	Run func(ctx context.Context, trigger string) error
 }
 
-// Config says what a worker runs.
+// Config holds a worker's jobs.
 type Config struct {
 	Jobs       []Job
 	Drain      func(ctx context.Context) error // reflects the inbox; one call at a time
@@ -88,7 +88,7 @@ const (
 	Skipped     Outcome = "skipped"     // the run before is not over yet, or still parked
 )
 
-// Event is what the worker reports of a job.
+// Event is the worker's report of a job.
 type Event struct {
 	Job     string
 	Outcome Outcome
@@ -112,7 +112,7 @@ type Worker struct {
 	asked sync.WaitGroup // running requests of people
 }
 
-// job is what the worker knows under the name of a Job.
+// job is the worker's state of a Job, by name.
 type job struct {
 	name    string
 	delay   time.Duration
@@ -208,7 +208,7 @@ func (w *Worker) job(name string) *job {
 	return w.jobs[name]
 }
 
-// give says what the job is from now on.
+// give replaces the job's work from now on.
 func (j *job) give(wk work) {
 	j.work.Store(&wk)
 	if j.drop == nil {

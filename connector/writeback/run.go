@@ -16,7 +16,7 @@ import (
 // ErrBusy means another process is writing back now.
 var ErrBusy = errors.New("another payersync writes back just now")
 
-// Result is what a run did.
+// Result is the result of a run.
 type Result struct {
 	Connection string `json:"connection"`
 	Written    int    `json:"written"`
@@ -226,7 +226,7 @@ func (r *Run) look(ctx context.Context) error {
 	return nil
 }
 
-// lookAt notes what a field was found to say.
+// lookAt stores a field's value.
 func (r *Run) lookAt(ctx context.Context, i Item, held map[string]connector.WrittenField) error {
 	found, is := held[i.SourceID]
 	switch {
@@ -389,8 +389,8 @@ func (r *Run) write(ctx context.Context, i Item, held map[string]connector.Writt
 	return r.write(ctx, i, held, false)
 }
 
-// send sends frozen bytes and notes what became of them. Interrupted before an answer came, the
-// next run finds out. Its error ends the run, but for ErrStale.
+// send sends frozen bytes and stores the outcome. Interrupted before an answer came, the next run finds out.
+// Its error ends the run, but for ErrStale.
 func (r *Run) send(ctx context.Context, i Item, to connector.Standing, body []byte, field state.WritebackField) error {
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SendWrite(i.RecordID, i.WriteID) }); err != nil {
 		return err

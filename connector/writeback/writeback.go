@@ -90,7 +90,7 @@ const (
 	tellLimit    = 10               // refusals in a row that end a run
 )
 
-// Doing is what is to be done about a payer.
+// Doing is the task for a payer's field.
 type Doing string
 
 // The possible tasks.
@@ -117,7 +117,7 @@ type Item struct {
 	Why   string // a sentence; "" where Doing says it all
 }
 
-// Plan is what a connection's write-back is to do, in figures.
+// Plan counts the tasks of a connection's write-back.
 type Plan struct {
 	Connection string
 	Payers     int    // of the connection
@@ -185,7 +185,7 @@ func MakePlan(ctx context.Context, ledger *state.Ledger, c Connection, each func
 	return p, nil
 }
 
-// wanted returns what the field is to say; "" for an unknown status.
+// wanted returns the field's wanted value; "" for an unknown status.
 func wanted(status connector.MandateStatus, says []connector.Standing) connector.Standing {
 	to, known := status.Standing()
 	if known && !slices.Contains(says, to) {
@@ -194,7 +194,7 @@ func wanted(status connector.MandateStatus, says []connector.Standing) connector
 	return to
 }
 
-// itemOf says what is to be done about a payer; false for nothing.
+// itemOf returns the task for a payer; false for none.
 func (c Connection) itemOf(p state.WritebackPayer, now time.Time) (Item, bool) {
 	if _, readable := c.Writer.(Reader); !readable {
 		p.Doubted = false

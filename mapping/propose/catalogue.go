@@ -23,7 +23,7 @@ type meaning struct {
 	why     string   // why it is unused, if its role is roleNone
 }
 
-// trap is what a person should know of an export.
+// trap is a warning about an export.
 type trap struct {
 	text   string
 	column string         // "" where it matters in any case

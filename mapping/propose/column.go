@@ -12,7 +12,7 @@ import (
 	"payersync/mapping"
 )
 
-// column is a column with what its values say.
+// column is a column with the facts about its values.
 type column struct {
 	name    string
 	at      int               // its place in a row
@@ -95,7 +95,7 @@ func (c *column) hasFalseAmongTexts(rows [][]string) bool {
 	return false
 }
 
-// value is what a row holds in the column, without spaces around it.
+// value is a row's value in the column, without spaces around it.
 func (c *column) value(row []string) string {
 	cell := strings.TrimSpace(mapping.Value(row[c.at]))
 	if c.noFalse && cell == pythonFalse {

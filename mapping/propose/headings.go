@@ -8,7 +8,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// role is what a column may be to a customer.
+// role is a column's possible meaning for a customer.
 type role int
 
 const (

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// called is what a customer and its contact may be called by.
+// called holds the columns for the names of a customer and its contact.
 type called struct {
 	company *column   // the company, or any other customer
 	more    *column   // the rest of a long name
@@ -17,7 +17,7 @@ type called struct {
 	byKind  bool    // the filled column depends on the kind of address
 }
 
-// names finds what the customer and its contact are called.
+// names finds the columns for the names of the customer and its contact.
 func (p *proposing) names() {
 	text := func(c *column) bool { return c.texts*10 >= c.filled*9 && c.emails == 0 }
 	n := p.byKind()

@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// Table is what is known of the customers: the columns' names, and rows as wide as they are.
+// Table holds the customers' data: the columns' names, and rows as wide as they are.
 type Table struct {
 	Columns []string
 	Rows    [][]string

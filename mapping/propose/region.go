@@ -98,7 +98,7 @@ func (c *column) countries() map[string]int {
 	return votes
 }
 
-// ranked returns what was voted for, most votes first.
+// ranked returns the candidates, most votes first.
 func ranked(votes map[string]int) []string {
 	return slices.SortedFunc(maps.Keys(votes), func(a, b string) int {
 		return cmp.Or(votes[b]-votes[a], strings.Compare(a, b))

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// templateCell matches what a template writes below its headings in place of a value.
+// templateCell matches a template's placeholder for a value.
 var templateCell = regexp.MustCompile(`(?i)^[(\[<]?(required|optional|mandatory|pflichtfeld|pflicht|freiwillig|obligatoire|facultatif|obbligatorio|verplicht|obligatorio|text|string|number|numeric|integer|date|boolean|decimal|n?(var)?char(\(\d+\))?|text\(\d+\)|max\.? ?\d+.*|up to \d+ char.*|(e\.?g\.?|z\. ?b\.|p\. ?ex\.|bijv\.|for example|example|beispiel)[:. ].*)[)\]>]?$`)
 
 // templateRows is how many rows below the headings a template may fill.

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what Mend tries.
+// Bounds of Mend's attempts.
 const (
 	maxMended    = 10       // problems
 	maxToMend    = 16 << 10 // bytes of the file
@@ -136,7 +136,7 @@ func (m *mending) fewer(after []Problem, p Problem) bool {
 // A line with a key and its value: indentation and key, and the value.
 const keyAnd = `^(\s*(?:- )?["'“”„]?[\w.-]+["'“”]?)`
 
-// slips are what people write in place of YAML, and what they mean by it.
+// slips are common mistakes in YAML, with their intended form.
 var slips = []struct {
 	written *regexp.Regexp
 	meant   string

@@ -109,7 +109,7 @@ func (d *Doc) parseYAML(data []byte) *Problem {
 	return nil
 }
 
-// syntax puts what the YAML parser says into plain words.
+// syntax describes the YAML parser's error in plain words.
 func (d *Doc) syntax(err error) *Problem {
 	var load *yaml.LoadError
 	if !errors.As(err, &load) {

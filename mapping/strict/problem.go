@@ -323,7 +323,7 @@ func maskAddresses(text string) string {
 	return passwordInAddress.ReplaceAllString(text, "${1}"+redacted+"@")
 }
 
-// secrets knows what of a file must not be shown.
+// secrets holds the hidden parts of a file.
 type secrets struct {
 	keys  []string       // secret ones by the schema
 	spans map[int][]span // to hide, by line

@@ -131,7 +131,7 @@ func (s *schema) at(location string) map[string]any {
 	return object
 }
 
-// title returns what the schema calls a value there, as in "a length of time".
+// title returns the schema's name of a value there, as in "a length of time".
 func (s *schema) title(location string) string {
 	title, _ := s.at(location)["title"].(string)
 	return title
@@ -401,7 +401,7 @@ func (s *schema) place(key string) string {
 	return ""
 }
 
-// place is a part of a schema and the path of what it describes.
+// place is a part of a schema and the path it describes.
 type place struct {
 	path string
 	of   any

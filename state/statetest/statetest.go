@@ -89,7 +89,7 @@ func NewPair(t testing.TB) *Pair {
 	return p
 }
 
-// HoldBack keeps the standby at what it has, or no more.
+// HoldBack stops the standby's replication, or continues it.
 func (p *Pair) HoldBack(held bool) {
 	p.t.Helper()
 	statement := "SELECT pg_wal_replay_resume()"

@@ -128,7 +128,7 @@ func (e *export) recognise(s *Source) error {
 	return e.checkHeader()
 }
 
-// checkKind refuses what is no text of lines; start is how the file begins.
+// checkKind refuses anything but lines of text; start is the beginning of the file.
 func (e *export) checkKind(start []byte) error {
 	switch {
 	case bytes.HasPrefix(start, []byte("PK\x03\x04")), bytes.HasPrefix(start, []byte("\xD0\xCF\x11\xE0")):
@@ -275,7 +275,7 @@ func (e *export) rewind() error {
 // unreadable wraps an error of the file or the context.
 func (e *export) unreadable(err error) error { return fmt.Errorf("read %s: %w", e.path, err) }
 
-// survey is what a first reading of the file found out.
+// survey is the result of a first reading of the file.
 type survey struct {
 	shared sharedIDs
 	stray  *strayMark // the first unreadable place of the file; nil if there is none

@@ -9,7 +9,7 @@ import (
 	"payersync/connector"
 )
 
-// preset is what is known of one system's exports before a file is seen.
+// preset holds the known facts about one system's exports.
 type preset struct {
 	ids     [][]string        // the first filled one identifies a row
 	columns map[string]column // by lower-case name

@@ -97,7 +97,7 @@ func (r *rowReader) cells() []string {
 	return cells
 }
 
-// ending is what a cell ends with.
+// ending is the end of a cell.
 type ending int
 
 const (

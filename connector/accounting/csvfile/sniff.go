@@ -154,8 +154,8 @@ func (f *Findings) close(footer []row) {
 	slices.Sort(f.Footer)
 }
 
-// Spoilt reports whether a cell holds what spreadsheets make of long numbers, as in
-// 1.23E+15, or the name of an error: as an id it would stand for several.
+// Spoilt reports whether a cell holds a long number damaged by a spreadsheet, as in 1.23E+15, or the name of
+// an error: as an id it would stand for several.
 func Spoilt(cell string) bool { return spoilt.MatchString(strings.TrimSpace(cell)) }
 
 // tail holds the probable rows of totals at the end of a file, last first.

@@ -21,7 +21,7 @@ import (
 // minorVersion is the version of the API's objects and their fields.
 const minorVersion = "75"
 
-// pauseWhenThrottled is what Intuit asks for; it sends no Retry-After.
+// pauseWhenThrottled is the pause required by Intuit; it sends no Retry-After.
 const pauseWhenThrottled = time.Minute
 
 // ask is one read of the API.

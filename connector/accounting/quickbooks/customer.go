@@ -12,7 +12,7 @@ import (
 	"payersync/connector/accounting"
 )
 
-// head is what decides about a row before its fields are looked at.
+// head holds the parts that decide about a row before its fields.
 type head struct {
 	Status   string `json:"status"` // "Deleted" on a tombstone
 	Sparse   bool   `json:"sparse"`

@@ -101,7 +101,7 @@ func Endpoint() oauth2.Endpoint {
 // Scopes returns the necessary scopes. The API has no narrower one.
 func Scopes() []string { return []string{"com.intuit.quickbooks.accounting"} }
 
-// Deps is what a Source works with. All of it is needed.
+// Deps are the dependencies of a Source. All are needed.
 type Deps struct {
 	HTTP    *transport.Client
 	Token   oauth2.TokenSource

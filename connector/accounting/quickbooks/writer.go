@@ -66,7 +66,7 @@ func (w *Writer) Says() []connector.Standing {
 	return []connector.Standing{connector.StandingActive}
 }
 
-// Value is the id of the payment method: ours, or what was there before.
+// Value is the id of the payment method: ours, or the earlier one.
 func (w *Writer) Value(to connector.Standing, earlier string) string {
 	ours := w.ids[w.config.PaymentMethod]
 	switch {
@@ -118,7 +118,7 @@ func (w *Writer) methods(ctx context.Context) error {
 	return nil
 }
 
-// customer is what a read or a write shows of a customer.
+// customer is a customer in the answer to a read or a write.
 type customer struct {
 	Id               string //nolint:revive // spelt as QuickBooks spells it
 	SyncToken        string
@@ -163,7 +163,7 @@ func (w *Writer) Read(ctx context.Context, sourceIDs []string) (map[string]conne
 	return out, nil
 }
 
-// change is the body of a sparse update: QuickBooks leaves alone what it does not name.
+// change is the body of a sparse update: QuickBooks does not change unnamed members.
 type change struct {
 	Sparse           bool      `json:"sparse"`
 	Id               string    `json:"Id"` //nolint:revive // spelt as QuickBooks spells it
@@ -228,7 +228,7 @@ func (w *Writer) Send(ctx context.Context, id string, frozen []byte) error {
 	return nil
 }
 
-// judge returns what is wrong with an answer to a write.
+// judge returns the error of an answer to a write.
 func (w *Writer) judge(ctx context.Context, op string, got accounting.Answer) error {
 	err := w.source.judge(ctx, ask{op: op}, got)
 	f := faultOf(got.Body)

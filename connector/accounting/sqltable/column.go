@@ -16,7 +16,7 @@ import (
 	"payersync/connector"
 )
 
-// kind is what the values of a column are.
+// kind is the kind of a column's values.
 type kind string
 
 const (
@@ -38,8 +38,7 @@ type column struct {
 	binary   bool   // it is no text and left out
 }
 
-// serverKinds are the types of PostgreSQL and MySQL as their drivers name them;
-// what is not listed is text.
+// serverKinds are the types of PostgreSQL and MySQL as their drivers name them; unlisted ones are text.
 var serverKinds = map[kind][]string{
 	kindNumber: {"INT", "INT2", "INT4", "INT8", "INTEGER", "TINYINT", "SMALLINT", "MEDIUMINT", "BIGINT", "YEAR",
 		"FLOAT", "FLOAT4", "FLOAT8", "DOUBLE", "REAL", "NUMERIC", "DECIMAL", "OID"},
@@ -220,8 +219,7 @@ func (c column) encodeFlag(v any) (json.RawMessage, string) {
 	return strconv.AppendBool(nil, yes), ""
 }
 
-// truth reads what databases store for yes and no; the bytes 1 and 0 are MySQL's
-// BIT(1).
+// truth reads the databases' values for yes and no; the bytes 1 and 0 are MySQL's BIT(1).
 func truth(v any) (yes, ok bool) {
 	text, _ := textOf(v)
 	switch text {

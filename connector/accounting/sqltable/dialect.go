@@ -23,7 +23,7 @@ import (
 // patience is the longest wait for a server, and for a locked table.
 const patience = 10 * time.Second
 
-// dialect is what differs between the databases.
+// dialect holds the differences between the databases.
 type dialect struct {
 	server  bool // it is reached over the network and lets others write while we read
 	port    int

@@ -10,8 +10,7 @@ import (
 	"payersync/connector/accounting"
 )
 
-// Probe tries what a read needs: the connection and its user, the query and its
-// columns, one page.
+// Probe tests the needs of a read: the connection and its user, the query and its columns, one page.
 func (s *Source) Probe(ctx context.Context) []accounting.Probe {
 	r, err := s.open(ctx)
 	if err != nil {

@@ -30,8 +30,7 @@ type reading struct {
 	tenant  string
 }
 
-// open connects, begins the snapshot and finds out what the query gives. The
-// caller closes the reading.
+// open connects, begins the snapshot and determines the query's columns. The caller closes the reading.
 func (s *Source) open(ctx context.Context) (*reading, error) {
 	r, err := s.begin(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ const (
 	maxSampleBytes = 16 << 20 // of their text
 )
 
-// Sample is what the first rows of a query hold, as a Source would read them.
+// Sample holds the first rows of a query, as a Source would read them.
 type Sample struct {
 	Columns []string
 	Rows    [][]string // each as wide as Columns

@@ -52,7 +52,7 @@ type Config struct {
 	TLS      string           `yaml:"tls,omitempty" jsonschema:"enum=verify,enum=off" jsonschema_description:"Encryption with a verified certificate, or none. Default verify, and off on this machine."`
 	CAFile   string           `yaml:"ca_file,omitempty" jsonschema_description:"Certificates to verify the server with, where it is not one the system trusts."`
 
-	// One of these three says what to read.
+	// One of these three names the data to read.
 	Table     string `yaml:"table,omitempty" jsonschema_description:"The table or view to read, with its schema where it needs one."`
 	Query     string `yaml:"query,omitempty" jsonschema_description:"One SELECT, in place of table."`
 	QueryFile string `yaml:"query_file,omitempty" jsonschema_description:"A file that holds one SELECT, in place of table."`

@@ -164,7 +164,7 @@ func (w *Writer) Freeze(wr connector.Write) ([]byte, error) {
 	return json.Marshal(update{wr.SourceID, wr.Field.Value, wr.Value})
 }
 
-// Read returns what the column holds.
+// Read returns the column's value.
 func (w *Writer) Read(ctx context.Context, ids []string) (map[string]connector.WrittenField, error) {
 	out := map[string]connector.WrittenField{}
 	err := w.within(ctx, func(tx *sql.Tx) error {
@@ -206,7 +206,7 @@ func (w *Writer) one(ctx context.Context, tx *sql.Tx, id string) (f connector.Wr
 // errRolledBack ends a transaction with an intended rollback.
 var errRolledBack = errors.New("rolled back")
 
-// Send makes the update, if the column holds what was read and exactly one row is touched.
+// Send makes the update, if the column's value is unchanged since the read and exactly one row is touched.
 func (w *Writer) Send(ctx context.Context, _ string, frozen []byte) error {
 	var u update
 	if err := json.Unmarshal(frozen, &u); err != nil {

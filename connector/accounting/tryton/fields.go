@@ -4,7 +4,7 @@ import (
 	"payersync/connector"
 )
 
-// Fields declares what the data of a party holds.
+// Fields declares the fields of a party's data.
 func Fields() []connector.Field {
 	text, yes := connector.TypeText, connector.TypeFlag
 	return []connector.Field{
@@ -46,7 +46,7 @@ func identifierFields() []connector.Field {
 	}
 }
 
-// data is what a record holds of a party; Fields declares it.
+// data is a party's data in a record; Fields declares it.
 type data struct {
 	ID         string           `json:"id"`
 	Code       *string          `json:"code"`

@@ -23,7 +23,7 @@ import (
 // configured otherwise. It names no time itself.
 const loginPause = 5 * time.Minute
 
-// op is what a failed call was about, for people.
+// op is the operation of a failed call, for people.
 const op = "read Tryton"
 
 // client speaks JSON-RPC to one database.
@@ -135,7 +135,7 @@ func (c *client) loginRefused(ctx context.Context, got answer) error {
 	return c.refused
 }
 
-// version returns the server's version and what its clock says.
+// version returns the server's version and clock.
 func (c *client) version(ctx context.Context) (version, date string, err error) {
 	got, err := c.post(ctx, request{url: c.root, method: "common.server.version", params: []any{}, repeat: transport.Always})
 	if err != nil {
@@ -155,7 +155,7 @@ type request struct {
 	repeat               transport.Repeat
 }
 
-// answer is what came back for a call.
+// answer is the answer to a call.
 type answer struct {
 	status  int
 	date    string    // the server's clock, as it writes it

@@ -74,7 +74,7 @@ func (w *Writer) Setup() string {
 	return text
 }
 
-// Written is what of a record changes with it: our categories, and none of others.
+// Written is the part of a record that changes with it: our categories only.
 func (w *Writer) Written() []connector.WrittenPart {
 	part := connector.WrittenPart{Field: "categories"}
 	for _, standing := range w.Says() {
@@ -265,7 +265,7 @@ func (w *Writer) judge(body []byte) error {
 	return &connector.WriteRefusedError{Why: fmt.Sprintf("Tryton refuses to write to the party (%s); check that its user may write parties.", kind)}
 }
 
-// Probe tries what a write needs, and writes nothing: the categories, and the right to write.
+// Probe tests the needs of a write, and writes nothing: the categories, and the right to write.
 func (w *Writer) Probe(ctx context.Context) accounting.Probe {
 	if _, err := w.categories(ctx); err != nil {
 		return accounting.Probe{Name: "write-back", Detail: err.Error()}

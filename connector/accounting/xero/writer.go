@@ -31,7 +31,7 @@ type Writer struct {
 	id     guid   // of the group, once it is known
 }
 
-// member is what the field of a contact in the group holds.
+// member is the field's value for a contact in the group.
 const member = "in the group"
 
 // NewWriter returns a writer to the organisation of a source. It sends nothing. Its errors begin with the
@@ -54,7 +54,7 @@ func (w *Writer) Setup() string {
 	return fmt.Sprintf("xero %s group %q", w.source.config.Tenant, w.group)
 }
 
-// Written is what of a record changes with it: our group, and none of others.
+// Written is the part of a record that changes with it: our group only.
 func (w *Writer) Written() []connector.WrittenPart {
 	return []connector.WrittenPart{{Field: "ContactGroups", Values: []string{w.group}}}
 }

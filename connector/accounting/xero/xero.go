@@ -107,7 +107,7 @@ func (c Config) Scopes() []string {
 	return []string{"offline_access", contacts}
 }
 
-// Deps is what a Source works with. All of it is needed.
+// Deps are the dependencies of a Source. All are needed.
 type Deps struct {
 	HTTP    *transport.Client
 	Token   oauth2.TokenSource

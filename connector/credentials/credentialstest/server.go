@@ -1,7 +1,7 @@
 // Package credentialstest is a stateful authorisation server for tests: it gives authorisation codes bound to
 // PKCE and to a redirect address, rotates refresh tokens, and revokes the whole family when one is used
-// again, as strict vendors do. It refuses what they refuse and misbehaves on request. What a token opens is
-// the task of its users' tests.
+// again, as strict vendors do. It refuses the same requests and misbehaves on request. The access of a token
+// is the task of its users' tests.
 package credentialstest
 
 import (
@@ -55,7 +55,7 @@ type refresh struct {
 	dead   bool      // its family was revoked
 }
 
-// Trouble is what the token endpoint does instead of its work, once.
+// Trouble is a single misbehaviour of the token endpoint.
 type Trouble struct {
 	Status     int    // 0 breaks the connection
 	Type       string // content type; application/json when blank

@@ -23,7 +23,7 @@ import (
 	sent "payersync/connector/mail"
 )
 
-// Kind says what a report means for the address.
+// Kind is a report's meaning for the address.
 type Kind string
 
 // The kinds.
@@ -33,7 +33,7 @@ const (
 	None Kind = "none" // it arrived, or was handed on
 )
 
-// Report is what a delivery report says.
+// Report is the content of a delivery report.
 type Report struct {
 	MessageID string // of the returned message, without brackets
 	Kind      Kind
@@ -83,7 +83,7 @@ func Parse(r io.Reader) (Report, error) {
 	return Report{MessageID: f.messageID, Kind: kindOf(f.action, f.status), Status: f.status}, nil
 }
 
-// finding is what was found in the parts of a mail.
+// finding collects the facts in the parts of a mail.
 type finding struct {
 	parts             int
 	action, status    string
@@ -136,8 +136,8 @@ func decoded(h textproto.MIMEHeader, body io.Reader) *textproto.Reader {
 // statusForm is a status as servers write it, a comment perhaps behind it.
 var statusForm = regexp.MustCompile(`^\s*([245]\.\d{1,3}\.\d{1,3})(\s|\(|$)`)
 
-// readStatus reads what became of the message: groups of fields, the first of the message and
-// then one for each recipient. The worst of them counts; a letter of ours has one.
+// readStatus reads the outcome of the message: groups of fields, the first of the message and then one for
+// each recipient. The worst of them counts; a letter of ours has one.
 func (f *finding) readStatus(r *textproto.Reader) {
 	for {
 		group, err := r.ReadMIMEHeader()
@@ -163,7 +163,7 @@ func (f *finding) readMessageID(r *textproto.Reader) {
 	}
 }
 
-// kindOf says what an action with a status means.
+// kindOf returns the meaning of an action with a status.
 func kindOf(action, status string) Kind {
 	switch {
 	case action != "failed" && action != "delayed":

@@ -70,7 +70,7 @@ type paragraph struct {
 	html *htmltemplate.Template
 }
 
-// functions are what conditions may be made of.
+// functions are the functions allowed in conditions.
 var functions = map[string]any{"eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true, "and": true, "or": true, "not": true}
 
 // reader reads one file and collects its mistakes.
@@ -151,7 +151,7 @@ func (r *reader) read() *template {
 	return t
 }
 
-// hidden reports whether a character shows nothing, or turns what is shown.
+// hidden reports whether a character is invisible, or changes the direction of text.
 func hidden(c rune) bool {
 	switch {
 	case c == '\n':
@@ -278,10 +278,10 @@ func marked(list *parse.ListNode) {
 	list.Nodes = out
 }
 
-// parseError finds line and cause in what the parser says.
+// parseError finds line and cause in the parser's error.
 var parseError = regexp.MustCompile(`^template: .*?:(\d+): (.*)$`)
 
-// tree parses a part of the file and checks what is asked for in it; nil when it is wrong.
+// tree parses a part of the file and checks its conditions; nil if it is wrong.
 func (r *reader) tree(from, to int) *parse.Tree {
 	text := r.text[from:to]
 	trees, err := parse.Parse("letter", text, "{{", "}}", functions)

@@ -67,10 +67,10 @@ func (t *template) write(text, page *strings.Builder, v values) error {
 	return nil
 }
 
-// executed finds the place in what the engine says of a template that does not fit its values.
+// executed finds the place in the engine's error about a template that does not fit its values.
 var executed = regexp.MustCompile(`^(?:html/)?template: ?\S*?:(\d+):(\d+): (?:executing .*?: )?(.*)$`)
 
-// try writes the letter with and without its values, and looks at what comes out.
+// try writes the letter with and without its values, and checks the results.
 func (r *reader) try(t *template) {
 	full := values{
 		Name: "Example", Contact: "Example", Number: "Example", Link: "Example", Days: 12,
@@ -140,7 +140,7 @@ func (r *reader) unfit(from int, err error) {
 // longest is the maximum length of a value in a letter, in characters.
 const longest = 120
 
-// link finds what a mail program would make a link of, or count.
+// link matches text that a mail program would turn into a link, or count as one.
 var link = regexp.MustCompile(`(?i)://|\bwww\.|[<>@]|\b(?:https?|mailto|javascript|data):`)
 
 // value returns a payer's value for a letter: in one line, and without another address.
@@ -155,7 +155,7 @@ func value(s string) string {
 	return s
 }
 
-// inOneLine returns a text without what ends a line, shows nothing, or turns what is shown.
+// inOneLine returns a text without line ends, invisible characters and direction marks.
 func inOneLine(s string) string {
 	return strings.Join(strings.Fields(strings.Map(func(c rune) rune {
 		switch {
@@ -168,7 +168,7 @@ func inOneLine(s string) string {
 	}, strings.ToValidUTF8(s, "�"))), " ")
 }
 
-// Examples returns what a letter of a kind may be filled with: nothing of it is anybody's.
+// Examples returns invented values for a letter of a kind.
 func Examples(kind letters.Kind, host string) Fields {
 	f := Fields{Name: "Tideswell & Sons Ltd", Contact: "Maureen Tideswell", Number: "K-1042", Link: "https://" + host + "/sign/EXAMPLE-not-a-real-link"}
 	if kind == letters.Reminder || kind == letters.LastCall {

@@ -101,7 +101,7 @@ func Load(o Options) (*Set, error) {
 // Version returns a hash of all the templates.
 func (s *Set) Version() string { return s.version }
 
-// source is the text of a template, and what messages call its file.
+// source is the text of a template, and its file's name in messages.
 type source struct {
 	name, text string
 	known      bool // it is built in: its words were checked at build time
@@ -190,7 +190,7 @@ func (o *Options) strangers(kinds []letters.Kind) (problems []strict.Problem) {
 	return problems
 }
 
-// Letter is what a payer reads.
+// Letter is the letter to a payer.
 type Letter struct{ Subject, Text, HTML string }
 
 // Fields are the possible values of a payer in a letter.
@@ -203,7 +203,7 @@ type Fields struct {
 	Stop    string // the token by which reminders end; "" where a reply does it
 }
 
-// values are what templates see.
+// values are the values for templates.
 type values struct {
 	Name, Contact, Link, Sender, Number string
 	Days                                int
@@ -228,7 +228,7 @@ func (s *Set) Render(kind letters.Kind, code string, f Fields) (Letter, error) {
 	return t.render(frame, s.options.fill(v), code)
 }
 
-// fill adds what is the same in all letters.
+// fill adds the values common to all letters.
 func (o *Options) fill(v values) values {
 	v.Sender, v.Legal, v.ReplyTo = cmp.Or(inOneLine(o.From.Name), o.From.Address), inOneLine(o.Legal), cmp.Or(o.ReplyTo, o.From.Address)
 	return v

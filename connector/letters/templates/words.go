@@ -41,7 +41,7 @@ var guessed = regexp.MustCompile(`(?i)\b(?:sehr geehrter?|lieber?|chère?|cher)?
 // action matches the content of braces.
 var action = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 
-// words looks for what no letter says.
+// words finds forbidden words of letters.
 func (r *reader) words() {
 	if r.known {
 		return

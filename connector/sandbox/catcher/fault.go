@@ -46,7 +46,7 @@ type Fault struct {
 	Delay     time.Duration // of Slow
 }
 
-// Validate reports what of f cannot work; nil when all can.
+// Validate reports the invalid parts of f; nil for none.
 func (f Fault) Validate() error {
 	var errs []error
 	if !slices.Contains(FaultKinds(), f.Kind) {
@@ -138,7 +138,7 @@ func (in *injection) strikes() bool {
 	return n > 0 && (in.Every < 2 || n%in.Every == 0) && (in.Count == 0 || in.struck < in.Count)
 }
 
-// answer returns what the server says; nil is yes.
+// answer returns the server's answer; nil is yes.
 func (f Fault) answer() error {
 	usual, text := 0, "this mailbox takes no mail"
 	switch f.Kind {

@@ -98,7 +98,7 @@ type Ledger struct {
 	KeyFile string `yaml:"key_file" jsonschema_description:"The key that seals personal data. Default payersync.key."`
 }
 
-// Billing says how the billing service is reached and what it leaves open.
+// Billing holds the address of the billing service and the settings of its open points.
 type Billing struct {
 	Profile       string   `yaml:"profile" jsonschema:"enum=standard,enum=adfin,enum=sandbox" jsonschema_description:"Starting point of dialect. Default standard."`
 	BaseURL       string   `yaml:"base_url" jsonschema:"required" jsonschema_description:"Where the service is, for example https://api.example.com/api."`
@@ -154,7 +154,7 @@ func (w *Webhook) EndpointPath() string {
 	return public.Path
 }
 
-// JSONSchemaExtend says what the fields' Go types do not.
+// JSONSchemaExtend adds facts missing in the fields' Go types.
 func (Signature) JSONSchemaExtend(s *generate.Schema) {
 	setEnum(s, "scheme", "standard-webhooks", "xero", "adfin")
 	setEnum(s, "algorithm", "hmac-sha256", "hmac-sha512", "ed25519")
@@ -168,7 +168,7 @@ type Dialect struct {
 	billing.Dialect `yaml:",inline"`
 }
 
-// JSONSchemaExtend says what the fields' Go types do not.
+// JSONSchemaExtend adds facts missing in the fields' Go types.
 func (Dialect) JSONSchemaExtend(s *generate.Schema) {
 	setEnum(s, "token_auth", "form", "basic")
 	setEnum(s, "api_auth", "client_credentials", "authorization_code", "static")
@@ -294,7 +294,7 @@ type TLS struct {
 	Key  string `yaml:"key" jsonschema:"required" jsonschema_description:"The file with its private key (PEM), readable for this user alone."`
 }
 
-// ServerLimits are what strangers may take of the webhook endpoint.
+// ServerLimits limit strangers' use of the webhook endpoint.
 type ServerLimits struct {
 	Connections      int      `yaml:"connections" jsonschema:"minimum=16,maximum=65536" jsonschema_description:"Open connections of a listener. When all are taken, whoever has most loses the one that waited longest. Default 2048."`
 	MaxBody          int      `yaml:"max_body" jsonschema:"minimum=4096,maximum=8388608" jsonschema_description:"Bytes of a delivery; a larger one is answered 413. Default 262144."`

@@ -59,7 +59,7 @@ type LettersSMTP struct {
 	Password Secret `yaml:"password" jsonschema_description:"env:NAME or file:PATH."`
 }
 
-// ConnectionLetters is what differs for the payers of one connection.
+// ConnectionLetters holds the different settings for one connection's payers.
 type ConnectionLetters struct {
 	Language string   `yaml:"language" jsonschema_description:"The language for payers of whom none is known; one of letters.languages. Default the first of them."`
 	TimeZone string   `yaml:"time_zone" jsonschema_description:"The time zone of these payers. Default letters.time_zone."`
@@ -166,7 +166,7 @@ func (c *check) lettersSMTP(at strict.Path, s *LettersSMTP) {
 	}
 }
 
-// lettersSender checks what payers see of the sender.
+// lettersSender checks the sender's details visible to payers.
 func (c *check) lettersSender(at strict.Path, l *Letters) {
 	if l.From != "" {
 		from, err := netmail.ParseAddress(l.From)

@@ -55,7 +55,7 @@ type Accounts struct {
 	Networks []Network `yaml:"networks" jsonschema_description:"Addresses that are not public and that accounts may reach nevertheless, as databases, mail servers or billing services of your own are. Default none: neither this machine nor others beside it."`
 }
 
-// AccountFile is what the configuration of an account is called among its files.
+// AccountFile is the name of an account's configuration among its files.
 const AccountFile = "account.yaml"
 
 // Secrets returns every secret of the node.

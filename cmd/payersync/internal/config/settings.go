@@ -41,7 +41,7 @@ func (c *Config) LookupLimits() reconcile.Lookup {
 	}
 }
 
-// RunSettings returns what every run follows.
+// RunSettings returns the settings of every run.
 func (c *Config) RunSettings() syncer.Settings {
 	g, configured := c.Guards, map[string]string{}
 	for _, one := range c.Connections {

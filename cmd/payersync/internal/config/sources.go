@@ -169,7 +169,7 @@ func (c *check) source(at strict.Path, s *Source) {
 	}
 }
 
-// check reports what the source itself finds wrong with its keys.
+// check reports the source's own errors about its keys.
 func (s *Source) check() error {
 	blank := *s
 	blank.QuickBooks.Company = cmp.Or(s.QuickBooks.Company, "0") // connecting tells it
@@ -191,7 +191,7 @@ func (s *Source) Consents() bool {
 // server only.
 func (s *Source) OnServer() bool { return s.Kind == KindSQL && s.SQL.Driver != "sqlite" }
 
-// SourceDeps is what sources are opened with.
+// SourceDeps are the dependencies of sources.
 type SourceDeps struct {
 	HTTP    *transport.Client
 	Token   oauth2.TokenSource

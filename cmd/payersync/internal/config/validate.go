@@ -21,7 +21,7 @@ import (
 	"payersync/state/backups"
 )
 
-// check completes a configuration and collects what is wrong with it.
+// check completes a configuration and collects its mistakes.
 type check struct {
 	doc      *strict.Doc
 	file     string
@@ -332,7 +332,8 @@ func (c *check) path(p string) string {
 	return filepath.Join(c.dir, p)
 }
 
-// linkLocal says why an address is refused: what answers there could be sent credentials, or give those of this machine.
+// linkLocal says why an address is refused: a service there could receive credentials, or give out those of
+// this machine.
 const linkLocal = "%s must not be a link-local address or the metadata service of a cloud; write the address of the service itself"
 
 // url checks an address for incoming or outgoing requests: https, or http on this machine, and no secret in
@@ -410,7 +411,7 @@ func (c *check) readReference(at strict.Path, s *Secret) {
 	s.Secret = connector.NewSecret(value)
 }
 
-// referred returns what env:NAME or file:PATH refers to, or why it cannot be had and what to do.
+// referred returns the value behind env:NAME or file:PATH, or the reason and the next step.
 func referred(kind, name string, path func(string) string, getenv func(string) (string, bool)) (value, why string) {
 	if kind == "env" {
 		value, found := getenv(name)

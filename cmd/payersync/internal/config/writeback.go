@@ -41,7 +41,7 @@ func (w SQLWriteback) config() sqltable.WriteConfig {
 	return sqltable.WriteConfig{User: w.User, Password: w.Password.Secret, Statement: w.Statement, Read: w.Read}
 }
 
-// writeback checks what a connection writes back, and resolves its secrets.
+// writeback checks a connection's write-back, and resolves its secrets.
 func (c *check) writeback(at strict.Path, conn *Connection) {
 	w := conn.Writeback
 	if w == nil {
@@ -85,7 +85,7 @@ func (c *check) writeback(at strict.Path, conn *Connection) {
 	}
 }
 
-// Written is what of the source's records write-back writes, or what changes with it.
+// Written returns the fields of the source's records that write-back writes, or that change with it.
 func (c *Connection) Written() (out []connector.WrittenPart) {
 	if c.Writeback == nil {
 		return nil

@@ -65,7 +65,7 @@ func (s *Session) OpenWriter(ctx context.Context, c config.Connection) (writebac
 	return out, nil
 }
 
-// deps returns what a source is opened with, and completes from by its consent.
+// deps returns a source's dependencies, and completes from by its consent.
 func (s *Session) deps(ctx context.Context, c config.Connection, from *config.Source) (config.SourceDeps, error) {
 	d := config.SourceDeps{HTTP: s.clients.source(c.Name), Now: s.Ledger.Now}
 	switch {

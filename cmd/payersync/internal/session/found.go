@@ -9,10 +9,10 @@ import (
 	"payersync/state"
 )
 
-// tellOfRestore is what marks a ledger as restored by hand.
+// tellOfRestore is the command to mark a ledger as restored.
 const tellOfRestore = `sqlite3 %s "UPDATE ledger SET restored_at = strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ')"`
 
-// FoundText says what was found about the ledger when it was opened; "" for nothing.
+// FoundText describes the findings about the ledger at its opening; "" for none.
 func (s *Session) FoundText() string {
 	text := s.markText()
 	if n := s.Ledger.Heeded(); n > 0 {

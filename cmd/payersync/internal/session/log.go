@@ -75,7 +75,7 @@ const (
 	maxLogField = 1 << 10
 )
 
-// personal matches what a payer could be recognised or charged by.
+// personal matches values that could identify or charge a payer.
 var personal = regexp.MustCompile(`[^\s"'<>=]+@[^\s"'<>]+\.[^\s"'<>]+|` + // e-mail address
 	`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}\b|` + // IBAN
 	`\b\d{2}-\d{2}-\d{2}\b|` + // sort code

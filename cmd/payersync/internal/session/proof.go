@@ -25,7 +25,7 @@ func NewProof(ledger *state.Ledger, connection, by string) accounting.Proof {
 	return &proof{ledger: ledger, connection: connection, by: by}
 }
 
-// Known returns what was said today with the same credentials.
+// Known returns today's answer with the same credentials.
 func (p *proof) Known(ctx context.Context) (o accounting.Organisation, known bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,7 +40,7 @@ func (p *proof) Known(ctx context.Context) (o accounting.Organisation, known boo
 	return accounting.Organisation{ID: have.ID, Name: have.Name}, true, nil
 }
 
-// Keep keeps what the accounting system has just said.
+// Keep stores the accounting system's answer.
 func (p *proof) Keep(ctx context.Context, o accounting.Organisation) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

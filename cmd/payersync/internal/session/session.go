@@ -152,7 +152,7 @@ func (s *Session) newBilling(tokens oauth2.TokenSource) (*billing.Client, error)
 	return client, nil
 }
 
-// Close closes what is open.
+// Close closes everything opened.
 func (s *Session) Close() {
 	if s.HTTP != nil {
 		s.HTTP.Close()

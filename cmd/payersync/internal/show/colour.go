@@ -2,7 +2,7 @@ package show
 
 import "github.com/jedib0t/go-pretty/v6/text"
 
-// Tone is what a coloured word means.
+// Tone is the meaning of a coloured word.
 type Tone int
 
 // The tones.

@@ -93,13 +93,13 @@ func (p *List) write(text []byte) {
 	}
 }
 
-// Close ends the object, and returns what went wrong.
+// Close ends the object, and returns the error.
 func (p *List) Close() error {
 	p.write([]byte("}\n"))
 	return errors.Join(p.err, p.out.Flush())
 }
 
-// lineOfJSON returns what printJSON writes, without the end of the line.
+// lineOfJSON returns printJSON's output, without the end of the line.
 func lineOfJSON(v any) ([]byte, error) {
 	var line bytes.Buffer
 	err := JSON(&line, v)

@@ -81,7 +81,7 @@ func newBar(w io.Writer, at syncer.Progress) *progressbar.ProgressBar {
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true))
 }
 
-// barWidth leaves room for what is said beside a bar in 80 columns.
+// barWidth leaves room for the text beside a bar in 80 columns.
 const barWidth = 10
 
 // barText cuts the text beside a bar to the width of the terminal: a wrapped line could be overwritten only

@@ -121,7 +121,7 @@ func (s *Screen) clear() (err error) {
 	return err
 }
 
-// canvas is what a bar draws on.
+// canvas is the output of a bar.
 type canvas struct{ *Screen }
 
 // Write draws, unless something is asked.
@@ -203,7 +203,7 @@ const mostSaid = 100
 // item matches the beginning of a line below another one.
 var item = regexp.MustCompile(`^ *(- )?`)
 
-// Say prints a line of narration. On a terminal what does not fit goes on in the next line.
+// Say prints a line of narration. On a terminal a long line wraps.
 func (c *Console) Say(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	if c.said = append(c.said, line+"\n"); len(c.said) > mostSaid {
@@ -278,7 +278,7 @@ func (c *Console) Hides(ctx context.Context, question string) (string, error) {
 	return strings.TrimSuffix(answer, "\n"), err
 }
 
-// readLine reads what is typed up to the end of the line.
+// readLine reads the typed text up to the end of the line.
 func readLine(in io.Reader) string {
 	line, _ := bufio.NewReader(in).ReadString('\n')
 	return line

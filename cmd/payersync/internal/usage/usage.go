@@ -10,7 +10,7 @@ type Error struct{ Err error }
 // Error describes the mistake for the caller of the command.
 func (e Error) Error() string { return e.Err.Error() }
 
-// Unwrap returns what was found wrong.
+// Unwrap returns the mistake.
 func (e Error) Unwrap() error { return e.Err }
 
 // Errorf returns an Error with a text as fmt.Errorf makes it.

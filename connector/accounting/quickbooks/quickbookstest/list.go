@@ -84,7 +84,7 @@ func rows(customers []*Customer) []map[string]any {
 	return out
 }
 
-// wire is a customer as it is sent, with what no source asked for.
+// wire is a customer as sent, with unrequested members.
 func (c *Customer) wire(alone bool) map[string]any {
 	text, err := json.Marshal(c)
 	if err != nil {

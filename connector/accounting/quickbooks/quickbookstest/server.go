@@ -70,7 +70,7 @@ type Address struct {
 // Realm is the id of the model's company, unless it is given another one.
 const Realm = "9130357849923456"
 
-// Fault is what every answer about customers suffers until it is mended.
+// Fault affects every answer about customers until it is removed.
 type Fault string
 
 // The faults.
@@ -254,7 +254,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(a.body) // a closed client does not matter here
 }
 
-// answer is what a request gets.
+// answer is the answer to a request.
 type answer struct {
 	status int
 	header http.Header

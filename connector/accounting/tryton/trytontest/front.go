@@ -51,7 +51,7 @@ func (f *Front) After(after func(Call)) {
 	f.after = after
 }
 
-// Calls returns what came by so far.
+// Calls returns the calls so far.
 func (f *Front) Calls() []Call {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -63,7 +63,7 @@ func (q query) matches(c *Contact) bool {
 	return q.since.IsZero() || !c.Updated.Truncate(time.Second).Before(q.since)
 }
 
-// sent is a contact as it is sent, with what no source asked for.
+// sent is a contact as sent, with unrequested members.
 type sent struct {
 	*Contact
 	UpdatedDateUTC                      string
@@ -112,7 +112,7 @@ func msDate(t time.Time, offset bool) string {
 	return fmt.Sprintf("/Date(%d)/", t.UnixMilli())
 }
 
-// parse understands a list request, or says what is wrong with it.
+// parse reads a list request, or returns its mistake.
 func parse(r *http.Request) (query, error) {
 	q := query{size: 100}
 	values, err := url.ParseQuery(r.URL.RawQuery)

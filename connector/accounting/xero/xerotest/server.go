@@ -70,7 +70,7 @@ type Group struct{ ContactGroupID, Name string }
 // Tenant is an organisation that the consent covers.
 type Tenant struct{ ID, Name, Type string }
 
-// Fault is what every answer suffers until it is mended.
+// Fault affects every answer until it is removed.
 type Fault string
 
 // The faults.
@@ -192,7 +192,7 @@ func (s *Server) Merge(loser, survivor string) {
 	s.Edit(survivor, func(*Contact) {})
 }
 
-// Erase does what a person's request to be forgotten does.
+// Erase has the effect of a person's request to be forgotten.
 func (s *Server) Erase(id string) {
 	s.Edit(id, func(c *Contact) {
 		*c = Contact{ContactID: c.ContactID, ContactStatus: "GDPRREQUEST", Name: "Erased", EmailAddress: new(string), Addresses: []Address{}, Phones: []Phone{}, ContactPersons: []Person{}, ContactGroups: []Group{}}
@@ -292,7 +292,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(a.body) // a closed client does not matter here
 }
 
-// answer is what a request gets.
+// answer is the answer to a request.
 type answer struct {
 	status int
 	header http.Header
