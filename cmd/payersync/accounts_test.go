@@ -13,7 +13,7 @@ import (
 	"payersync/state/statetest"
 )
 
-// household is a node, whose configuration stands in the place of a world's own, and the folders of accounts.
+// household is a node, with its configuration in place of a world's own, and the folders of accounts.
 type household struct {
 	*world         // of the first account
 	folders string // one for each account
@@ -24,7 +24,7 @@ const (
 	secondKEK = "ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA=\n"
 )
 
-// newHousehold makes a node of a database that holds nothing yet, and a folder for each world, by the account's name.
+// newHousehold makes a node of an empty database, and a folder for each world, by the account's name.
 func newHousehold(t *testing.T, worlds map[string]*world) *household {
 	t.Helper()
 	dsn := statetest.Postgres(t)
@@ -77,7 +77,7 @@ func says(t *testing.T, r result, texts ...string) {
 	}
 }
 
-// keepsSecret fails where a command's output holds one of the secrets of a household.
+// keepsSecret fails if a command's output contains a secret of a household.
 func keepsSecret(t *testing.T, r result, more ...string) {
 	t.Helper()
 	for _, secret := range append(more, clientSecret, webhookSecret, strings.TrimSpace(firstKEK), strings.TrimSpace(secondKEK)) {
@@ -87,7 +87,7 @@ func keepsSecret(t *testing.T, r result, more ...string) {
 	}
 }
 
-// foreigners are rows that nobody else has.
+// foreigners are rows unique to one account.
 func foreigners(n int) []row {
 	rows := people(n)
 	for i := range rows {
@@ -138,7 +138,7 @@ func TestTwoAccountsOfADatabaseSeeNothingOfEachOther(t *testing.T) {
 	}
 }
 
-// As behind head, which reads what it wants to see and leaves.
+// As behind head, which reads some lines and leaves.
 func TestACommandThatNobodyReadsOnLeavesNoFilesOfItsAccount(t *testing.T) {
 	t.Parallel()
 	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, people(1))})

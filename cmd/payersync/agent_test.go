@@ -33,7 +33,7 @@ import (
 	"payersync/connector/webhook"
 )
 
-// agents is a server that keeps how requests call themselves.
+// agents is a server that records the User-Agent of requests.
 type agents struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -53,7 +53,7 @@ func newAgents(t *testing.T) *agents {
 	return a
 }
 
-// probed asks a source whether it can be read, which sends its requests.
+// probed probes a source, so it sends its requests.
 func probed(c *config.Config, kind string, s config.Source) {
 	s.Kind = kind
 	tokens := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "a"})
@@ -66,7 +66,7 @@ func probed(c *config.Config, kind string, s config.Source) {
 	}).Probe(context.Background())
 }
 
-// Every client sends to a server that answers nothing sensible: what counts is how it calls itself.
+// Every client sends to a server with senseless answers: only its User-Agent counts.
 func TestEveryRequestCarriesTheVersionOfPayersync(t *testing.T) { //nolint:paralleltest // the version is that of the process
 	transport.SetVersion("1.2.3")
 	defer transport.SetVersion(version)
@@ -131,7 +131,7 @@ func TestEveryRequestCarriesTheVersionOfPayersync(t *testing.T) { //nolint:paral
 	}
 }
 
-// A client that is made elsewhere would call itself Go-http-client: all go by package transport.
+// A client from elsewhere would be Go-http-client: all use package transport.
 func TestNoClientIsMadeThatDoesNotSayItsVersion(t *testing.T) {
 	t.Parallel()
 	allowed := []string{"connector/transport/", "connector/sandbox/", "connector/simulation/", "connector/billing/token.go"} // the last wraps the client that it was given
@@ -157,7 +157,7 @@ func TestNoClientIsMadeThatDoesNotSayItsVersion(t *testing.T) {
 	}
 }
 
-// clientsWithoutVersion returns what a file has of clients that do not go through transport.WithUserAgent.
+// clientsWithoutVersion returns a file's clients without transport.WithUserAgent.
 func clientsWithoutVersion(file *ast.File) (out []string) {
 	of := func(e ast.Expr) string {
 		if s, ok := e.(*ast.SelectorExpr); ok {

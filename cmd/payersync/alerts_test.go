@@ -201,7 +201,7 @@ func TestServeTellsOfARunThatFails(t *testing.T) {
 	}
 }
 
-// A timer's output may be read by nobody: that the ledger is damaged is told all the same.
+// A timer's output may have no reader: an alarm reports the damaged ledger.
 func TestALedgerThatCannotBeOpenedIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))

@@ -110,7 +110,7 @@ func TestACancelledPayerIsNotAskedAgainByADecision(t *testing.T) {
 	}
 }
 
-// says runs a command and returns what it printed, in which a text must be.
+// says runs a command and returns its output, which must contain a text.
 func (w *world) says(text string, args ...string) string {
 	w.t.Helper()
 	r := w.run(args...)

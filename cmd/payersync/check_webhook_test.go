@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// proxied puts a proxy in front of the world's serve, as its public address, and returns
-// where a test may answer in its place.
+// proxied puts a proxy in front of the world's serve, as its public address, and returns a place for a test's
+// own answer.
 func (w *world) proxied() *atomic.Pointer[http.HandlerFunc] {
 	w.t.Helper()
 	var instead atomic.Pointer[http.HandlerFunc]
@@ -64,8 +64,8 @@ func TestACheckSendsATestDeliveryThroughThePublicAddress(t *testing.T) {
 	says(exitFailed, "answered 401 to a signed test delivery", "serve may not know the newest in billing.webhook.signature.secrets")
 }
 
-// The button on the page of webhooks says what check says: where the way of deliveries ends, and
-// what to look at.
+// The button on the page of webhooks agrees with check: it names the last reached step of a delivery, and the
+// next step.
 func TestThePageOfWebhooksSendsATestDeliveryAndSaysWhereItsWayEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))

@@ -83,11 +83,10 @@ func TestRandomClicksShowNoSigningLinkThatTheLogDoesNotKnow(t *testing.T) {
 // handedOver stands for the mandates of a hand-over file.
 const handedOver = "a hand-over file"
 
-// signingLinks are the links by which payers of the sandbox sign.
+// signingLinks matches the signing links of the sandbox's payers.
 var signingLinks = regexp.MustCompile(`http://[^"<\s]+/sign/[A-Za-z0-9_-]+`)
 
-// shownInLog returns how often the audit log says that the link of a mandate was shown, or those
-// of a file.
+// shownInLog returns the audit log's counts of shown links, by mandate or for a file.
 func (w *world) shownInLog() map[string]int {
 	w.t.Helper()
 	known := map[string]int{}
@@ -102,7 +101,7 @@ func (w *world) shownInLog() map[string]int {
 	return known
 }
 
-// auditLog returns what the ledger knows of who did what.
+// auditLog returns the lines of the audit log.
 func (w *world) auditLog() []state.LoggedEntry {
 	w.t.Helper()
 	l, err := state.Open(context.Background(), state.Options{Path: w.path("payersync.db"), KeyFile: w.path("payersync.key")})
@@ -158,7 +157,7 @@ func (w *world) openPages(random *rand.Rand) *browser {
 	return b
 }
 
-// send sends what a browser would, and keeps the page that is answered.
+// send sends a request like a browser, and keeps the answered page.
 func (b *browser) send(method, path string, form url.Values) (status int, page string, err error) {
 	b.last = method + " " + path + " " + form.Encode()
 	r, err := http.NewRequestWithContext(context.Background(), method, b.base+path, strings.NewReader(form.Encode()))

@@ -108,7 +108,7 @@ func (p *process) consent() string {
 	return consentAddress.FindString(p.errOut.String())
 }
 
-// browse opens the consent page as a browser does and follows where it leads.
+// browse opens the consent page like a browser and follows its redirects.
 func browse(t testing.TB, address string) {
 	t.Helper()
 	resp, err := client.Get(address)

@@ -53,7 +53,7 @@ func TestKillNineOfAMoveOfBooksLosesNobodyAndNoMandate(t *testing.T) {
 	}
 }
 
-// movingBooks is a world whose books move while its processes are killed.
+// movingBooks is a world with a move between connections while its processes are killed.
 type movingBooks struct {
 	*world
 	random                   *rand.Rand
@@ -87,7 +87,7 @@ func (k *movingBooks) killed(args ...string) {
 	k.t.Logf("%d kills came inside a process of %v", inside, args)
 }
 
-// killedOnce kills a command when its moment has come, and reports whether that was before its end.
+// killedOnce kills a command at its moment, and reports whether that was before its end.
 func (k *movingBooks) killedOnce(come func() bool, args ...string) bool {
 	k.t.Helper()
 	p := k.start(args...)

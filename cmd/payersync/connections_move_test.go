@@ -15,7 +15,7 @@ import (
 	"payersync/state/statetest"
 )
 
-// aCompany is an installation whose payers come from a CSV file. The first of them have signed.
+// aCompany is an installation with payers from a CSV file. The first of them have signed.
 func aCompany(t *testing.T, payers, signed int) *world {
 	t.Helper()
 	w := newWorld(t, nil)
@@ -70,7 +70,7 @@ func (w *world) asked() int {
 	}))
 }
 
-// holders returns the customers by the name of the pair that carries their key.
+// holders returns the customers by the name of their key's pair.
 func (w *world) holders() map[string]int {
 	out := map[string]int{}
 	for _, c := range w.box.Customers() {
@@ -83,7 +83,7 @@ func (w *world) holders() map[string]int {
 	return out
 }
 
-// active returns how many customers have a mandate that holds.
+// active returns the number of customers with an active mandate.
 func (w *world) active() (n int) {
 	for _, c := range w.box.Customers() {
 		for _, m := range c.Mandates {

@@ -16,7 +16,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 )
 
-// containersUser is the user whom the image runs as.
+// containersUser is the user of the image.
 const containersUser = 65532
 
 var handOver = regexp.MustCompile(`(?m)^#   (payersync init .*?)\s+# `)
@@ -67,7 +67,7 @@ func TestRootHandsTheFilesOfInitToTheContainersUser(t *testing.T) {
 	}
 }
 
-// copyProgram copies this program to where every user may run it, as payersync.
+// copyProgram copies this program to a place open to every user, as payersync.
 func copyProgram(to, folder string) error {
 	from, err := os.Executable()
 	if err != nil {

@@ -37,7 +37,7 @@ func TestServeFindsASecondCustomerAtNightAndEveryRunEndsWithIt(t *testing.T) {
 	s.do([]string{"sync", "--yes"}, exitDone)
 }
 
-// second returns the customer that no record has.
+// second returns the customer without a record.
 func (s *stage) second() string {
 	s.t.Helper()
 	for _, c := range s.box.Customers() {

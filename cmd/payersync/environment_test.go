@@ -14,7 +14,7 @@ import (
 	"payersync/state"
 )
 
-// asClient lets the sandbox take another client, whose account lost may have lost its customers.
+// asClient lets the sandbox accept another client, perhaps of an account without its customers by lost.
 func (w *world) asClient(id string, lost func(*http.Request) bool) {
 	w.edit("payersync.yaml", "client_id: "+w.client(), "client_id: "+id)
 	front := func(rw http.ResponseWriter, r *http.Request) bool {
@@ -161,7 +161,7 @@ func TestAnAccountWithOtherKeysUnderTheSameIdsIsAnotherOne(t *testing.T) {
 	w.expect(exitDone, "environment", "move", "--reason", "somebody has renumbered one there", "--yes")
 }
 
-// Earlier versions noted no credentials of an account that is reached with a token.
+// Earlier versions stored no credentials of an account reached with a token.
 func TestALedgerOfAnEarlierVersionKnowsNoToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(3))

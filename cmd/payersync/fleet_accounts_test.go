@@ -69,7 +69,7 @@ func TestAPauseStopsTheRunAtWorkWhichGoesOnAfterResume(t *testing.T) {
 	}
 }
 
-// A command at work ends as one that was interrupted, soon after somebody has paused its account, and says why.
+// A running command ends like an interrupted one soon after a pause of its account, and says why.
 func TestAPauseStopsTheCommandAtWorkAsCtrlCDoes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, map[string]int{"acme": 60})

@@ -69,7 +69,7 @@ func (c *cluster) copies(n int) map[string]string {
 	return tokens
 }
 
-// settleAll lets the database have the schedules of all accounts, none of which is due soon, and lets their looks come within the hour.
+// settleAll stores the schedules of all accounts, none due soon, and spreads their checks over the hour.
 func (c *cluster) settleAll() {
 	c.t.Helper()
 	p := c.serveOf("payersync", 0) // which makes the tables of the queue

@@ -134,7 +134,7 @@ func TestChangedSettingsOfAClosedAccountAreInForce(t *testing.T) {
 	p.stop()
 }
 
-// Status of all accounts reads what nodes found, and looks itself at an account only that was written to since.
+// The status of all accounts uses the nodes' checks, and checks only accounts written to since.
 func TestStatusReadsTheLastLookUntilTheAccountIsWrittenTo(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, map[string]int{"acme": 2})

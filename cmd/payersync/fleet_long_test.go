@@ -22,7 +22,7 @@ var (
 	nodeSleeps = flag.Bool("node-sleeps", false, "let a node stand still for longer than a run's lease")
 )
 
-// within is how long the work of a node that was lost may wait: until the node is lost and the lease of its run is
+// within is how long the work of a lost node may wait: until the node is lost and the lease of its run is
 // over.
 const within = 4 * time.Minute
 
@@ -134,8 +134,8 @@ func (c *cluster) expectTakenUp(name string) {
 	}
 }
 
-// standstill returns what is called now and then, and returns for how long nothing was sent at most since the
-// first request that changed something.
+// standstill returns a function to call now and then: it returns the longest time without a request since the
+// first changing one.
 func (w *world) standstill() func() time.Duration {
 	var longest time.Duration
 	writes, since := 0, time.Now()

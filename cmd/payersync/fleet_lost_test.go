@@ -13,8 +13,8 @@ import (
 	"payersync/state/statetest"
 )
 
-// readWithin is how long webhooks may wait that a lost node had: a minute until it is lost, and what it takes the
-// others to notice and to read.
+// readWithin is how long webhooks of a lost node may wait: a minute until it is lost, plus the others' time
+// to notice and to read.
 const readWithin = 90 * time.Second
 
 // One of three nodes dies while it reads webhooks. The others read them all, each once.
@@ -83,7 +83,7 @@ func TestWebhooksOfAKilledNodeAreReadWithinNinetySeconds(t *testing.T) {
 	c.expectOnce(payers)
 }
 
-// mandateStatusOf returns the status that the service shows of a payer's mandate.
+// mandateStatusOf returns the service's status of a payer's mandate.
 func (w *world) mandateStatusOf(number string) (status string) {
 	for _, customer := range w.box.Customers() {
 		if customer.ExternalData["accountNumber"] == number {

@@ -143,8 +143,8 @@ func (c *cluster) edit(name, file, old, text string) {
 	c.write(path, strings.Replace(before, old, text, 1))
 }
 
-// watch lets webhooks of the many come for a while, to the nodes in turns. It returns when that began, and how many
-// were given.
+// watch sends webhooks of the many accounts for a while, to the nodes in turns. It returns the start, and the
+// number of webhooks.
 func (c *cluster) watch(random *rand.Rand, many map[string]int) (from time.Time, given int) {
 	c.t.Helper()
 	tokens := map[string]string{}
@@ -292,7 +292,7 @@ func (c *cluster) moment(text string) time.Time {
 	return at
 }
 
-// awaitLarge waits until the large account is done, for as long as that may take.
+// awaitLarge waits until the large account is done, up to its limit.
 func (c *cluster) awaitLarge() {
 	c.t.Helper()
 	w, made := c.accounts[large], -1

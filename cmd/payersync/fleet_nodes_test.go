@@ -192,7 +192,8 @@ func TestANodeSaysThatItLacksTheNewestFilesOfAnAccount(t *testing.T) {
 	again.stop()
 }
 
-// otherNode lets the database know a node of another name that was seen so long ago, and could not open an account.
+// otherNode adds a node of another name to the database, last seen that long ago, with an account it could
+// not open.
 func (c *cluster) otherNode(name, silent, unopened string) {
 	c.t.Helper()
 	c.exec(fmt.Sprintf(`INSERT INTO river.nodes (node_id, name, version, addresses, accounts, unopened, runs, stopping, started_at, seen_at)
@@ -245,7 +246,7 @@ func TestNodesAreShownInListsStatusMetricsAndTheLog(t *testing.T) {
 	says(t, c.expect(exitDone, "nodes", "list"), "There is no node")
 }
 
-// The time of the next run is shown only while a node is there that does it.
+// The time of the next run is shown only while a node can do it.
 func TestTheNextRunIsShownOnlyWhileANodeServesTheAccount(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, map[string]int{"acme": 1, "beta": 1})

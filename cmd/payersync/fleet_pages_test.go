@@ -18,7 +18,8 @@ func (c *cluster) addressPages(name, url string) {
 	c.write(path, text+fmt.Sprintf("server: {admin_url: %q}\n", url))
 }
 
-// A node without TLS for pages, or without pages, takes the webhooks of an account whose pages another node shows.
+// A node without pages, or without TLS for them, accepts the webhooks of an account with its pages on another
+// node.
 func TestANodeTakesWebhooksOfAnAccountWhosePagesItCannotShow(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2, map[string]int{"acme": 1})
@@ -59,7 +60,7 @@ func TestANodeTakesWebhooksOfAnAccountWhosePagesItCannotShow(t *testing.T) {
 	}
 }
 
-// Two nodes on one machine have names of their own, and a clock that is off is named.
+// Two nodes on one machine have names of their own, and a wrong clock is named.
 func TestNodesOfOneMachineHaveNamesOfTheirOwnAndAClockThatIsOffIsNamed(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2, map[string]int{"acme": 1})

@@ -12,7 +12,8 @@ import (
 	"payersync/state/statetest"
 )
 
-// Nodes whose role owns no table make the tables with the owner's, run accounts, and cannot change the tables of jobs.
+// Nodes with a role without tables create the tables with the owner's role, run accounts, and cannot change
+// the tables of jobs.
 func TestNodesWorkWithARoleThatOwnsNoTables(t *testing.T) {
 	t.Parallel()
 	payers := map[string]int{"acme": 2}

@@ -19,7 +19,7 @@ import (
 	"payersync/state/statetest"
 )
 
-// sleep is a cluster whose first node stands still in one stage of its run for acme.
+// sleep is a cluster with a pause of the first node in one stage of its run for acme.
 type sleep struct {
 	*cluster
 	payers  map[string]int
@@ -32,7 +32,7 @@ type sleep struct {
 	fall    func() // asleep, once
 }
 
-// sleepStages are the stages of a run in which a node may stand still.
+// sleepStages are the stages of a run for a node's pause.
 var sleepStages = []struct {
 	name   string
 	payers int
@@ -161,7 +161,7 @@ func (s *sleep) fallIn(stage func() bool) {
 	}
 }
 
-// catch lets the first create that comes to acme's service be answered so.
+// catch answers the first create at acme's service with answer.
 func (s *sleep) catch(answer func(http.ResponseWriter, *http.Request) bool) {
 	var first sync.Once
 	front := func(rw http.ResponseWriter, r *http.Request) (answered bool) {
@@ -173,7 +173,7 @@ func (s *sleep) catch(answer func(http.ResponseWriter, *http.Request) bool) {
 	s.w.front.Store(&front)
 }
 
-// freezes reports whether a create is frozen whose request has not left: after a moment it has not come, either.
+// freezes reports whether a frozen create has not left: it has not arrived after a moment, either.
 func (s *sleep) freezes() bool {
 	if len(s.w.box.Customers()) < 10 {
 		return false
@@ -186,7 +186,7 @@ func (s *sleep) freezes() bool {
 	})
 }
 
-// writes reports whether a transaction that keeps other writers of acme waiting is open and nobody goes on with it.
+// writes reports whether a stalled transaction keeps other writers of acme waiting.
 func (s *sleep) writes() bool {
 	if len(s.w.box.Customers()) < 20 {
 		return false
@@ -220,7 +220,7 @@ func (s *sleep) othersMoveOn() {
 	}
 }
 
-// lost is how a node says that what it had begun is another's by now.
+// lost matches a node's messages about work taken over by another.
 var lost = regexp.MustCompile("another run has taken this connection over|another may go on with the job|the connection to the ledgers' database was lost")
 
 // wakes lets the sleeper go on once the other node has done all, and looks at what became of it.

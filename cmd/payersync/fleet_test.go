@@ -24,7 +24,7 @@ import (
 	"payersync/state/statetest"
 )
 
-// cluster is a database with accounts, each of a billing service of its own, and the nodes that serve them.
+// cluster is a database with accounts, each with its own billing service, and their nodes.
 type cluster struct {
 	t        testing.TB
 	dir      string
@@ -33,13 +33,13 @@ type cluster struct {
 	hooks    []string // where the nodes take webhooks in
 }
 
-// newCluster makes a database with these accounts, whose books have so many payers, and configures as many nodes.
+// newCluster makes a database with these accounts and numbers of payers, and configures the nodes.
 func newCluster(t testing.TB, nodes int, payers map[string]int) *cluster {
 	t.Helper()
 	return newClusterOn(t, statetest.Postgres(t), nodes, payers)
 }
 
-// newClusterOn is newCluster with a database that is there.
+// newClusterOn is newCluster with an existing database.
 func newClusterOn(t testing.TB, address string, nodes int, payers map[string]int) *cluster {
 	t.Helper()
 	c := &cluster{t: t, dir: t.TempDir(), accounts: map[string]*world{}}
@@ -75,7 +75,7 @@ log: {level: debug, format: json}
 `, c.dir, c.hooks[i])
 }
 
-// configure writes the folder of an account whose books are read by this schedule.
+// configure writes the folder of an account with this schedule.
 func (c *cluster) configure(name, schedule string) {
 	c.t.Helper()
 	w := c.accounts[name]
@@ -103,7 +103,7 @@ func (c *cluster) write(name, text string) {
 	}
 }
 
-// any is a world that runs commands on the cluster.
+// any is a world for running commands on the cluster.
 func (c *cluster) any() *world { return c.accounts[c.names[0]] }
 
 // expect runs a command on the first node's configuration.
@@ -156,7 +156,7 @@ func (c *cluster) token(name string) string {
 	}](c.t, c.expect(exitDone, "accounts", "show", name, "--show-token", "--output", "json")).Path
 }
 
-// deliver hands a delivery that an account's service signed to a node.
+// deliver sends a delivery signed by an account's service to a node.
 func (c *cluster) deliver(node int, path string, r *http.Request) int {
 	c.t.Helper()
 	r.URL.Host, r.URL.Path = c.hooks[node], path

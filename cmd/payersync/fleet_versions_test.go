@@ -19,7 +19,7 @@ var (
 	nodeOlder    = flag.String("node-older", "", "the program of that earlier version")
 )
 
-// mixed is a cluster of which one node is of an earlier version.
+// mixed is a cluster with one node of an earlier version.
 type mixed struct {
 	*cluster
 	payers map[string]int
@@ -84,7 +84,7 @@ func TestNodesOfTwoVersionsServeTheSameAccounts(t *testing.T) {
 	}
 }
 
-// versionsOf returns which versions the nodes are of.
+// versionsOf returns the versions of the nodes.
 func versionsOf(c *cluster) (of string) {
 	c.t.Helper()
 	for _, row := range decodeLines[nodeRow](c.t, c.expect(exitDone, "nodes", "list", "--output", "json")) {
@@ -127,7 +127,7 @@ func (m *mixed) meanwhile(random *rand.Rand, do func()) {
 	sending.Wait()
 }
 
-// tell lets one webhook of an account come, to the newer node where the older is not there.
+// tell sends one webhook of an account, to the newer node if the older is not running.
 func (m *mixed) tell(random *rand.Rand, name, path string) {
 	node := 1
 	if m.older.TryRLock() {

@@ -35,7 +35,7 @@ var sampleCompany = []string{
 // backfilled is the company of the guides after its first run.
 var backfilled = append(slices.Clone(sampleCompany), "payersync backfill || test $? = 3")
 
-// withPages is the company whose serve shows pages to colleagues.
+// withPages is the company with serve's pages for colleagues.
 var withPages = append(slices.Clone(backfilled), `sed -i 's/^server: {/server: {admin: "127.0.0.1:8070", /' payersync.yaml`)
 
 var guideWalks = []guideWalk{
@@ -105,7 +105,7 @@ func walkGuides(t *testing.T, program string) {
 	}
 }
 
-// playedBy returns the file that plays a line, "" for this test.
+// playedBy returns the file whose test runs a line, "" for this test.
 func playedBy(line string, others map[string]string) string {
 	for begins, file := range others {
 		if strings.HasPrefix(line+"\n", begins) {
@@ -182,7 +182,7 @@ func TestEveryCommandThatIsWrittenDownExists(t *testing.T) {
 	}
 }
 
-// unparsed says what is wrong with a command line, "" where nothing is.
+// unparsed returns the mistake in a command line, "" for none.
 func unparsed(line string) string {
 	var args []string
 	for _, w := range word.FindAllString(line, -1) {

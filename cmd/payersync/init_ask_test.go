@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// payingExport is an export of customers who pay in different ways and currencies; two of them have no
+// payingExport is an export of customers with different ways of payment and currencies; two of them have no
 // e-mail address.
 func payingExport() string {
 	var out strings.Builder

@@ -15,8 +15,8 @@ import (
 	"payersync/internal/longtest"
 )
 
-// messy is an export as people send them: Windows-1252, titles and a total, customers in three
-// languages, doubled ids, ids that a spreadsheet has changed, blanks, a malformed address.
+// messy is a realistic export: Windows-1252, titles and a total, customers in three languages, doubled ids,
+// ids changed by a spreadsheet, blanks, a malformed address.
 type messy struct {
 	text    string
 	debit   int // rows that pay by direct debit and are no case for a person
@@ -106,7 +106,7 @@ func messyExport(rows int) messy {
 	return m
 }
 
-// exported writes a messy export into a world that waits for what init sets up.
+// exported writes a messy export into a world for init's set-up.
 func exported(t *testing.T, m messy) (w *world, file string) {
 	t.Helper()
 	w = newWorld(t, nil, func(o *sandbox.Options) { o.ClientSecret = connector.NewSecret("sandbox-secret") })
@@ -224,7 +224,7 @@ func TestOfALargeFileTheFirstRowsArePlannedAndAllAreCounted(t *testing.T) {
 	}
 }
 
-// A person answers: everybody but the inactive, and only who pays by direct debit.
+// A person answers: everybody but the inactive, and only payers by direct debit.
 func TestAPersonAnswersTheQuestionsOfInit(t *testing.T) {
 	t.Parallel()
 	m := messyExport(300)
@@ -361,7 +361,7 @@ func TestInitTellsOtherProgramsWhatItFound(t *testing.T) {
 	}
 }
 
-// A file in the folder is named by the way from there, so that both can move.
+// A file in the folder is named by its relative path, so both can move.
 func TestInitNamesAFileInItsFolderByTheWay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(3))
@@ -432,7 +432,7 @@ func TestInitKnowsAnExportBySource(t *testing.T) {
 	}
 }
 
-// A value of the file cannot steer the terminal that shows it.
+// A value of the file cannot control the terminal.
 func TestAColumnCannotSteerTheTerminal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -443,7 +443,7 @@ func TestAColumnCannotSteerTheTerminal(t *testing.T) {
 	}
 }
 
-// Nor can the name of the file, whatever is said of it.
+// Nor can the name of the file.
 func TestAFileNameCannotSteerTheTerminal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -16,7 +16,7 @@ import (
 	"payersync/internal/longtest"
 )
 
-// handmade are tables that somebody made at home. Customer 10 of 12 is inactive, 7 is a supplier.
+// handmade are homemade tables. Customer 10 of 12 is inactive, 7 is a supplier.
 func handmade() []string {
 	statements := []string{
 		`CREATE TABLE customers (id INTEGER NOT NULL PRIMARY KEY, customer_no VARCHAR(20) NOT NULL UNIQUE, company VARCHAR(80), contact VARCHAR(80), street VARCHAR(80), postcode VARCHAR(10), city VARCHAR(40),
@@ -33,7 +33,7 @@ func handmade() []string {
 	return statements
 }
 
-// german are tables of another hand: a composite key, words for a status, and no column that is unique by itself.
+// german are another person's tables: a composite key, words for a status, and no unique column.
 var german = []string{
 	`CREATE TABLE kunden (mandant INTEGER NOT NULL, nummer INTEGER NOT NULL, firma VARCHAR(80), anschrift VARCHAR(80), plz VARCHAR(10), ort VARCHAR(40), mail VARCHAR(80), status VARCHAR(20), PRIMARY KEY (mandant, nummer))`,
 	`CREATE TABLE kunden_notizen (id INTEGER NOT NULL PRIMARY KEY, kunde INTEGER, name VARCHAR(80))`,
@@ -41,7 +41,7 @@ var german = []string{
 		(2, 100, 'Elektro Müller', 'Am Markt 3', '01067', 'Dresden', 'c@mueller.example', 'aktiv'), (2, 101, 'Garage Süd', 'Am Markt 4', '01067', 'Dresden', NULL, 'aktiv')`,
 }
 
-// addressOf writes the address of a database into a file that only this user may read.
+// addressOf writes the address of a database into a private file.
 func (w *world) addressOf(d sqltabletest.Database) string {
 	w.t.Helper()
 	text := "sqlite:" + d.Name
@@ -67,7 +67,7 @@ func (w *world) with(config string, args ...string) result {
 	return p.wait()
 }
 
-// engine is a kind of database that books are kept in.
+// engine is a kind of database for accounting systems.
 type engine struct {
 	driver string // as the configuration of a source names it
 	open   func(testing.TB) sqltabletest.Database
@@ -163,7 +163,7 @@ func renamed(statements []string, old, new string) (out []string) {
 	return out
 }
 
-// expectFiles looks for texts in what init wrote, and for the password where it does not belong.
+// expectFiles checks init's files for texts, and for a misplaced password.
 func (w *world) expectFiles(dir, driver string, want []string) {
 	w.t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -309,7 +309,7 @@ func TestInitSaysWhyADatabaseCannotBeSetUp(t *testing.T) {
 	}
 }
 
-// A table that the user may not read is shown, and stops no other.
+// An unreadable table is shown, and stops no other.
 func TestInitSkipsATableThatTheUserMayNotRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -342,7 +342,7 @@ func TestInitSkipsATableThatTheUserMayNotRead(t *testing.T) {
 	}
 }
 
-// Rows that look odd are named by their id.
+// Odd rows are named by their id.
 func TestInitNamesOddRowsOfATableByTheirID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

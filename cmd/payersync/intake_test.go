@@ -106,7 +106,7 @@ func TestServeAsItIsShippedTakesInEveryGenuineWebhookBesideJunk(t *testing.T) {
 	}
 }
 
-// asShipped leaves out of the configuration whatever can be.
+// asShipped removes all optional parts of the configuration.
 func (w *world) asShipped() {
 	w.t.Helper()
 	for _, set := range []string{
@@ -116,7 +116,7 @@ func (w *world) asShipped() {
 	}
 }
 
-// bareEndpoint is a process that answers rightly signed webhooks, and keeps none.
+// bareEndpoint is a process that verifies and answers webhooks, and stores none.
 func bareEndpoint() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -220,8 +220,8 @@ func (s *sending) request() []byte {
 		"Content-Type: application/json\r\nX-Signature: %s\r\nContent-Length: %d\r\n\r\n%s", signature(body), len(body), body)
 }
 
-// line is a connection on which requests follow each other. An HTTP client would take more of the
-// processor than what is measured.
+// line is a connection for sequential requests. An HTTP client would use more processor time than the
+// measured work.
 type line struct {
 	net.Conn
 	answers *bufio.Reader
@@ -234,7 +234,7 @@ func (s *sending) line() line {
 	return line{conn, bufio.NewReader(conn)}
 }
 
-// answer sends a request and returns the status of its answer, which has no body; 0 for none.
+// answer sends a request and returns the status of its answer without a body; 0 for none.
 func (l line) answer(request []byte) (status int) {
 	if _, err := l.Write(request); err != nil {
 		return 0

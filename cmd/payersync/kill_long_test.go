@@ -27,11 +27,9 @@ var anyKills = flag.Int("any-kills", 12, "how often a process of any command is 
 // worldKills is how many kills one installation takes before its books are closed.
 const worldKills = 100
 
-// Backfills, syncs and serves that take in webhooks are killed with SIGKILL at
-// random moments, in one installation after the other, while rows are added and
-// edited before each. In the end no acknowledged delivery is lost, every row has one
-// customer, whose creates all had the same bytes, and whoever is to sign has a link,
-// or a person is told why not.
+// Backfills, syncs and serves with webhooks are killed with SIGKILL at random moments, in one installation
+// after the other, after edits of rows. In the end no acknowledged delivery is lost, and every row has one
+// customer, created with the same bytes each time. Every unsigned payer has a link or a finding.
 //
 // covers F01, F02, F05, F10, F39, F67, L1, L2, L3, S1, S2, S3, S10, S16
 func TestKillNineOfAnyCommandLosesAndDoublesNothing(t *testing.T) {
@@ -55,10 +53,10 @@ func TestKillNineOfAnyCommandLosesAndDoublesNothing(t *testing.T) {
 		float64(done["backfill"]+done["sync"]+done["serve"])/took.Minutes(), done)
 }
 
-// slowly gives every request a little time, so that kills come inside of them.
+// slowly gives every request a little time, so kills hit requests.
 func slowly(o *sandbox.Options) { o.Latency = time.Millisecond }
 
-// killing is an installation whose processes are killed.
+// killing is an installation for killing processes.
 type killing struct {
 	*world
 	random       *rand.Rand
@@ -68,7 +66,7 @@ type killing struct {
 	done         map[string]int // kills by command, and what else happened
 }
 
-// kill kills n processes. One that ends by itself before its moment is none of them.
+// kill kills n processes. A process that ends before its moment does not count.
 func (k *killing) kill(n int) {
 	k.t.Helper()
 	for killed, tries := 0, 0; killed < n; tries++ {
@@ -97,8 +95,7 @@ func (k *killing) change() {
 	k.export(k.rows...)
 }
 
-// killOne starts a command, kills it at a random moment, and reports whether that
-// was before its end.
+// killOne starts a command, kills it at a random moment, and reports whether it was still running.
 func (k *killing) killOne(which string) bool {
 	k.t.Helper()
 	args := map[string][]string{"backfill": {"backfill", "--yes"}, "sync": {"sync", "--yes"}, "serve": {"serve"}}[which]
@@ -118,8 +115,8 @@ func (k *killing) killOne(which string) bool {
 	return r.code == -1
 }
 
-// anyMoment draws when a process is killed: after some writes, after some requests,
-// after some time, or, a serve, after some deliveries that it has acknowledged.
+// anyMoment draws the moment of a kill: after some writes, some requests, some time, or, for a serve, some
+// acknowledged deliveries.
 func (k *killing) anyMoment(which string) func() bool {
 	if which == "serve" && k.random.IntN(4) > 0 {
 		until := len(k.acknowledged) + k.random.IntN(6)
@@ -137,7 +134,7 @@ func (k *killing) anyMoment(which string) func() bool {
 	return func() bool { return k.box.Writes() > until }
 }
 
-// tell lets a payer sign and sends the webhook that says so.
+// tell lets a payer sign and sends the webhook.
 func (k *killing) tell() {
 	k.t.Helper()
 	k.told++
@@ -184,7 +181,7 @@ func (k *killing) closeBooks() {
 	}
 }
 
-// sweepAll finds the mandates that were signed and not told of.
+// sweepAll finds the signed mandates without a webhook.
 func (k *killing) sweepAll() {
 	k.t.Helper()
 	if r := k.run("sweep"); r.code != exitDone && r.code != exitAttention {
@@ -236,8 +233,7 @@ func (k *killing) expectLinkedOrTold() (waiting int) {
 	return waiting
 }
 
-// expectDeliveries fails when a delivery that was acknowledged is not in the inbox,
-// or one in it has come to no end.
+// expectDeliveries fails if an acknowledged delivery is missing in the inbox, or one there is unfinished.
 func (k *killing) expectDeliveries() {
 	k.t.Helper()
 	var wrong []string

@@ -94,8 +94,8 @@ func TestKillNineDuringSyncsEndsInTheLastExport(t *testing.T) {
 	w.expectNothingLeftToSend()
 }
 
-// A serve that makes its first run while webhooks come in is killed again and
-// again. What it acknowledged is in the inbox, and the service has each row once.
+// A serve is killed again and again during its first run and incoming webhooks. Its acknowledged deliveries
+// are in the inbox, and the service has each row once.
 //
 // covers F01, F39, F67, L2, L3, S1, S3, S10, S16
 func TestKillNineOfServeLosesNoWebhookAndDoublesNoCustomer(t *testing.T) {
@@ -190,8 +190,7 @@ func (w *world) moment(random *rand.Rand, apart int) func() bool {
 	return func() bool { return w.box.Writes() > until }
 }
 
-// killDuring starts a command, kills it when its moment has come, and reports
-// whether that was before its end.
+// killDuring starts a command, kills it at its moment, and reports whether it was still running.
 func (w *world) killDuring(come func() bool, args ...string) bool {
 	w.t.Helper()
 	p := w.start(args...)

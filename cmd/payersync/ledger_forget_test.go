@@ -12,13 +12,13 @@ import (
 	"payersync/state"
 )
 
-// secondPayer is who is forgotten in these tests: nobody else has these values.
+// secondPayer is the forgotten payer in these tests, with unique values.
 var secondPayer = row{ID: "A00002", Name: "Zuleika Quibblethorpe", Email: "zuleika@quibblethorpe.example", Phone: "01632 960777", Street: "77 Quibble Lane"}
 
 var hers = []string{"Quibblethorpe", "quibblethorpe", "960777", "Quibble Lane"}
 
-// expectNobody fails where a file of the installation, but for the export of the books, or
-// what a command prints holds one of her values.
+// expectNobody fails if a file of the installation, except the source's export, or a command's output
+// contains one of her values.
 func (w *world) expectNobody(when string) {
 	w.t.Helper()
 	look := func(where, text string) {

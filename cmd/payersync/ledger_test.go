@@ -22,9 +22,8 @@ import (
 //	PAYERSYNC_LONG=1 go test ./cmd/payersync -run BackupWhileABackfill -backups 200 -timeout 0 -v
 var backupCount = flag.Int("backups", 3, "how many backups are made while backfills write")
 
-// A backup that is made while a backfill writes is whole, wherever the backfill is. Put
-// back, it knows less than the service has; a run after that makes nobody twice, and waits
-// with what it would create until it has proof.
+// A backup made during a backfill is complete, at any point of the backfill. Restored, it knows less than the
+// service has. A later run creates nobody twice, and waits with creates until it has proof.
 //
 // covers F64, F65, L1, S1, S16
 func TestABackupWhileABackfillWritesIsWholeAndDoublesNobody(t *testing.T) {
@@ -37,8 +36,8 @@ func TestABackupWhileABackfillWritesIsWholeAndDoublesNobody(t *testing.T) {
 	t.Logf("%d backups in %v", made, time.Since(began).Round(time.Second))
 }
 
-// settleRestore moves the restore so far back that no request from before it can arrive any more: until then
-// signing links are not asked for, and every run says so.
+// settleRestore moves the restore so far back that no earlier request can still arrive: until then signing
+// links are not requested, and every run says so.
 func (w *world) settleRestore() {
 	w.t.Helper()
 	statetest.Counted(w.t, w.path("payersync.db"), fmt.Sprintf("UPDATE ledger SET restored_at = '%s'; SELECT 'moved', 1", time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05.000Z")))

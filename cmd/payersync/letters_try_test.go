@@ -13,7 +13,7 @@ import (
 	"payersync/connector/mail/mailtest"
 )
 
-// letters names a mail server in the installation, and who writes.
+// letters configures a mail server and the sender.
 func (w *world) letters(address, more string) {
 	w.t.Helper()
 	host, port, err := net.SplitHostPort(address)

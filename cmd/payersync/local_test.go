@@ -183,8 +183,7 @@ func TestLocalCommandsNeedNoSecret(t *testing.T) {
 	w.expect(exitDone, "payers", "show", "A00001")
 }
 
-// The sealing key is kept apart from the ledger, and what shows nothing that is sealed does
-// without it.
+// The sealing key is stored apart from the ledger, and reports without sealed values do not need it.
 func TestReportsNeedNoSealingKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(30))

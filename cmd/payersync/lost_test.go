@@ -40,7 +40,7 @@ func TestLostLinksAreFetchedByOneCommand(t *testing.T) {
 	w.expectOnePerRow(rows)
 }
 
-// A mandate that the payer cancelled meanwhile is never replaced by it.
+// It never replaces a mandate cancelled by the payer meanwhile.
 func TestALostLinkOfACancelledMandateIsNotAskedForAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
@@ -65,8 +65,8 @@ func TestALostLinkOfACancelledMandateIsNotAskedForAgain(t *testing.T) {
 	}
 }
 
-// A process that fetches lost links is killed; the next one goes on. No mandate is made anew,
-// and each has its link in the end.
+// A process fetching lost links is killed; the next one continues. No mandate is made anew, and each has its
+// link in the end.
 //
 // covers F01, F58, F132
 func TestKillNineWhileLinksAreFetchedMakesNoSecondMandate(t *testing.T) {

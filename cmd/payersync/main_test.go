@@ -19,8 +19,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(side{m}, map[string]func(){"payersync": main, "bare-endpoint": bareEndpoint})
 }
 
-// side plays twice as many tests side by side as others do, where nobody says how many: most of
-// the time they wait for a process.
+// side doubles the default number of parallel tests: they mostly wait for a process.
 type side struct{ *testing.M }
 
 func (s side) Run() int {

@@ -32,7 +32,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// audited reports whether the audit log, which is not sealed, holds this text.
+// audited reports whether the unsealed audit log contains this text.
 func (w *world) audited(text string) bool { return strings.Contains(string(w.ledgerBytes()), text) }
 
 func TestASigningLinkIsShownOnlyOnDemandAndAudited(t *testing.T) {
@@ -359,7 +359,7 @@ func TestARefusedRecordIsTriedAgainOnRequest(t *testing.T) {
 	}
 }
 
-// An empty list looks like good news, so a filter that nothing can match is refused.
+// An empty list looks like good news, so an impossible filter is refused.
 func TestAMisspeltFilterIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))

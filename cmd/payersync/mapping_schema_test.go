@@ -14,8 +14,7 @@ import (
 	"payersync/mapping"
 )
 
-// beyondConfigSchema are the wrong configurations that no schema can refuse, and
-// why.
+// beyondConfigSchema are the wrong configurations beyond any schema, with reasons.
 var beyondConfigSchema = map[string]string{
 	"address-with-password":              inText,
 	"address-with-query":                 inText,
@@ -110,8 +109,7 @@ func TestTheConfigSchemaRefusesWrongFilesWhereASchemaCan(t *testing.T) {
 	t.Logf("the schema refuses %d of %d wrong files", refused, len(files))
 }
 
-// TestTheSchemasAcceptWhatInitWrites goes by the line that names a file's schema,
-// as an editor does.
+// TestTheSchemasAcceptWhatInitWrites uses the line with a file's schema, like an editor.
 func TestTheSchemasAcceptWhatInitWrites(t *testing.T) {
 	t.Parallel()
 	schemas := map[string]*jsonschema.Schema{mappingSchemaFile: compiled(t, mapping.Schema()), configSchemaFile: compiled(t, config.Schema())}

@@ -166,8 +166,8 @@ func TestAFirstRunWithABadMappingSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// The mapping is edited while the first create is answered: the run goes on with
-// the version that it began with, and the next one takes the edit up.
+// The mapping is edited while the first create is answered: the run continues with its first version, and the
+// next one uses the edit.
 func TestARunIsBoundToTheMappingItBeganWith(t *testing.T) {
 	t.Parallel()
 	rows := people(5)

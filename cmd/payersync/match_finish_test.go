@@ -8,8 +8,8 @@ import (
 	"payersync/connector"
 )
 
-// matchingWorld has books of n traders and one more, and a service that has these n and some strangers. The service has no
-// phones, and nobody carries a key.
+// matchingWorld has records of n traders and one more, and a service with these n and some strangers. The
+// service has no phones, and nobody carries a key.
 func matchingWorld(t *testing.T, n, strangers int) *world {
 	t.Helper()
 	var rows []row
@@ -52,7 +52,7 @@ func TestEverybodySaysOfFirstMatchingWhatTheMatchListSays(t *testing.T) {
 		t.Errorf("a preview does not say how to go on:\n%s", preview)
 	}
 
-	// Without phones nothing reaches the level that is accepted together.
+	// Without phones nothing reaches the level for accepting together.
 	list := w.expect(exitDone, "payers", "match").out
 	for _, says := range []string{"24 records, 0 of them from 90 on", "24 at 88 lack only a phone: look, then accept them with --above 88"} {
 		if !strings.Contains(list, says) {

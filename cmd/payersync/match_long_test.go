@@ -24,7 +24,7 @@ import (
 
 var knownCustomers = longtest.Int("known-customers", 60, 500, "customers that the service has before payersync comes")
 
-// matchedMapping writes the key on customers that have none.
+// matchedMapping writes the key on customers without one.
 const matchedMapping = `version: 1
 source: csv
 key: {accountNumber: AccountNumber}
@@ -60,7 +60,7 @@ func typo(name string) string {
 	return strings.Join(words, " ")
 }
 
-// crowd makes traders who are all different.
+// crowd makes different traders.
 type crowd struct {
 	rnd  *rand.Rand
 	seen map[string]bool
@@ -96,7 +96,7 @@ func (c *crowd) next() trader {
 	}
 }
 
-// there is how the service has a trader whom the books have as given.
+// there is the service's version of a trader in the accounting system.
 func (c *crowd) there(ours trader, how int) trader {
 	theirs := ours
 	switch how % 10 {
@@ -140,8 +140,7 @@ func (t trader) customer() json.RawMessage {
 	return raw
 }
 
-// firstDay is a service with n customers, four of five of them in our books, and some in our
-// books that it does not have.
+// firstDay is a service with n customers, four of five of them among our records, and some further records.
 type firstDay struct {
 	w      *world
 	of     map[string]string // the record that a customer is, by its id
@@ -199,7 +198,7 @@ func newFirstDay(t *testing.T, n int) *firstDay {
 	return f
 }
 
-// decide fills in a review list as somebody would who knows everybody.
+// decide fills in a review list with full knowledge.
 func (f *firstDay) decide(file string) (accepted, rejected int) {
 	f.w.t.Helper()
 	data, err := os.ReadFile(file)
@@ -264,7 +263,7 @@ func (f *firstDay) count(strangers map[string]string) (n tally) {
 	return n
 }
 
-// strangers returns the customers that nobody in the books is.
+// strangers returns the customers without a record.
 func (f *firstDay) strangers(all []sandbox.Customer) map[string]string {
 	out := map[string]string{}
 	for _, c := range all {

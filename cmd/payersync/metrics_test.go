@@ -23,7 +23,7 @@ import (
 	"payersync/state"
 )
 
-// measured lets serve show its metrics, and returns where.
+// measured lets serve show its metrics, and returns the address.
 func (w *world) measured() (address string) {
 	w.t.Helper()
 	address = freeAddress(w.t)
@@ -158,7 +158,7 @@ func TestTheMetricsSayTheSameAsTheStatus(t *testing.T) {
 	}
 }
 
-// allRuns returns every run of the ledger, which nobody else has open.
+// allRuns returns every run of the ledger, closed elsewhere.
 func (w *world) allRuns() []state.RunRow {
 	w.t.Helper()
 	l, err := state.Open(w.t.Context(), state.Options{Path: w.path("payersync.db"), KeyFile: w.path("payersync.key")})
@@ -172,8 +172,7 @@ func (w *world) allRuns() []state.RunRow {
 	return runs
 }
 
-// expectInTable fails for what is shown and not in the table that rules and dashboards
-// are held against: metrics, and labels of one.
+// expectInTable fails for metrics and labels missing in the table for checking rules and dashboards.
 func expectInTable(t *testing.T, text string) {
 	t.Helper()
 	table, err := os.ReadFile("../../configs/prometheus/metrics.md")

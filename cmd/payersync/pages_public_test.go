@@ -26,7 +26,7 @@ func writeCertificate(t *testing.T, files *config.TLS, name string, at time.Time
 	writeCertificateUntil(t, files, name, at, time.Now().Add(time.Hour))
 }
 
-// writeCertificateUntil writes one that runs out at a time.
+// writeCertificateUntil writes a certificate with an end time.
 func writeCertificateUntil(t *testing.T, files *config.TLS, name string, at, until time.Time) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -28,7 +28,7 @@ func (w *world) showOverTLS(certificate tls.Certificate) (address string) {
 	return address
 }
 
-// writePair writes a certificate and its key as whoever renews them does, at a time.
+// writePair writes a renewed certificate and its key, with a file time.
 func (w *world) writePair(c tls.Certificate, at time.Time) {
 	w.t.Helper()
 	secret, err := x509.MarshalECPrivateKey(c.PrivateKey.(*ecdsa.PrivateKey))
@@ -38,7 +38,7 @@ func (w *world) writePair(c tls.Certificate, at time.Time) {
 	w.must(os.Chtimes(w.path("pages.pem"), at, at))
 }
 
-// person is somebody with a browser, who trusts one authority.
+// person is a person with a browser that trusts one authority.
 type person struct {
 	t    *testing.T
 	http *http.Client
@@ -92,7 +92,7 @@ func (p *person) expect(status int, method, path string, form url.Values) (*http
 	return resp, page
 }
 
-// invited makes a user, who chooses the password.
+// invited makes a user, and lets the person choose the password.
 func (w *world) invited(p *person, name string) *http.Response {
 	w.t.Helper()
 	link := strings.TrimSpace(w.expect(exitDone, "pages", "users", "invite", name, "--role", "operator").out)
@@ -105,7 +105,7 @@ func (w *world) invited(p *person, name string) *http.Response {
 	return resp
 }
 
-// loginCookie returns the cookie that an answer begins a login with.
+// loginCookie returns the login's cookie of an answer.
 func loginCookie(t *testing.T, resp *http.Response) *http.Cookie {
 	t.Helper()
 	for _, c := range resp.Cookies() {
@@ -117,7 +117,7 @@ func loginCookie(t *testing.T, resp *http.Response) *http.Cookie {
 	return nil
 }
 
-// From an invitation to the end of a login, over TLS, with the process that people run.
+// From an invitation to the end of a login, over TLS, with the real process.
 func TestSomebodySignsInToThePagesOverTLSAndOut(t *testing.T) {
 	t.Parallel()
 	authority := newAuthority(t)

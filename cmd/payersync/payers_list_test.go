@@ -178,7 +178,7 @@ func TestAListSaysThatNamesAreStillToCome(t *testing.T) {
 	}
 }
 
-// readBefore keeps a record as versions did that knew no labels.
+// readBefore stores a record like versions without labels.
 func (w *world) readBefore(id string) {
 	w.t.Helper()
 	l, err := state.Open(w.t.Context(), state.Options{Path: w.path("payersync.db"), KeyFile: w.path("payersync.key")})
@@ -226,7 +226,7 @@ func TestABlankColumnIsRefused(t *testing.T) {
 	}
 }
 
-// As names, it is in the JSON where somebody asked for it.
+// Like names, it is in the JSON on request.
 func TestAFinancialStatusIsInJSONWhereItsColumnIsNamed(t *testing.T) {
 	t.Parallel()
 	rows := []state.RecordRow{{Financial: state.Financial{Status: "OVERDUE", SeenAt: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)}}, {}}

@@ -25,8 +25,7 @@ type planReport struct {
 	NotAsked []json.RawMessage    `json:"not_asked"`
 }
 
-// However it is written, it is one value with these keys in this order, and lists
-// that are never null.
+// In every layout, it is one value with these keys in this order, and its lists are never null.
 func TestAPlanIsPrintedAsOneDocument(t *testing.T) {
 	t.Parallel()
 	for name, rows := range map[string][]row{

@@ -17,8 +17,7 @@ import (
 	"time"
 )
 
-// patience is how long a process or a condition is waited for. It bounds every
-// wait, and nothing that works comes near it.
+// patience is the longest wait for a process or a condition. Working code never comes near it.
 const patience = 60 * time.Second
 
 // client sends the requests of tests: none waits for an answer for ever.
@@ -38,8 +37,8 @@ func await[T any](t testing.TB, what string, from <-chan T) (came T) {
 	return came
 }
 
-// gate returns what handlers wait at, and what lets them go on. The test's end does, too: a
-// server that holds a request cannot be closed.
+// gate returns a channel for handlers to wait at, and a function to open it. The test's end opens it, too: a
+// server with a waiting request cannot be closed.
 func gate(t testing.TB) (shut <-chan struct{}, open func()) {
 	t.Helper()
 	c := make(chan struct{})
@@ -48,7 +47,7 @@ func gate(t testing.TB) (shut <-chan struct{}, open func()) {
 	return c, open
 }
 
-// process is a payersync that runs.
+// process is a running payersync.
 type process struct {
 	t           testing.TB
 	args        string
@@ -108,8 +107,7 @@ func (w *world) startWith(in io.Reader, args ...string) *process {
 	return p
 }
 
-// process returns a payersync with the installation's configuration that has no streams
-// yet.
+// process returns a payersync with the installation's configuration, still without streams.
 func (w *world) process(args ...string) *process {
 	p := &process{t: w.t, args: strings.Join(args, " "), ended: make(chan struct{})}
 	p.cmd = exec.CommandContext(w.t.Context(), "payersync", append(args, "--config", w.path("payersync.yaml"))...)
@@ -159,7 +157,7 @@ func (p *process) over() bool {
 	}
 }
 
-// signal sends a signal to a process that has not ended.
+// signal sends a signal to a running process.
 func (p *process) signal(s syscall.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -200,7 +198,7 @@ func (w *world) ends(code int, r result, args []string) result {
 	return r
 }
 
-// decode reads the one JSON value that a command printed.
+// decode reads the single JSON value in a command's output.
 func decode[T any](t testing.TB, r result) T {
 	t.Helper()
 	values := decodeLines[T](t, r)
@@ -210,7 +208,7 @@ func decode[T any](t testing.TB, r result) T {
 	return values[0]
 }
 
-// decodeLines reads the JSON values that a command printed.
+// decodeLines reads the JSON values in a command's output.
 func decodeLines[T any](t testing.TB, r result) []T {
 	t.Helper()
 	var values []T
