@@ -29,7 +29,7 @@ func AskingRule(file string, line int) string {
 		file = "the mapping"
 	}
 	if line == 0 {
-		return file + " has no rule mandate.request, so it asks nobody"
+		return file + " has no rule mandate.request, so payersync requests no mandates"
 	}
 	return fmt.Sprintf("line %d of %s", line, file)
 }

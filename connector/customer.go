@@ -215,14 +215,14 @@ func (c Customer) Problems() []Problem {
 		}
 	}
 	if n := len(c.Addresses); n > MaxAddresses {
-		add(ReasonTooManyAddresses, "The customer has %d addresses, the billing service takes %d.", n, MaxAddresses)
+		add(ReasonTooManyAddresses, "The customer has %d addresses, and the billing service accepts %d.", n, MaxAddresses)
 	}
 	if n := c.primaries(); n > 1 {
-		add(ReasonTwoPrimary, "%d contacts are said to be the primary one.", n)
+		add(ReasonTwoPrimary, "%d contacts are marked as primary.", n)
 	}
 	for path, text := range c.texts() {
 		if !cleanText(text) {
-			add(ReasonIllegalText, "The field %s holds characters that cannot be sent (control characters or broken text).", path)
+			add(ReasonIllegalText, "The field %s has characters that the billing service does not accept: control characters or broken text.", path)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Problem) int { return strings.Compare(a.Detail, b.Detail) })

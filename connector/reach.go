@@ -17,7 +17,7 @@ type Reach struct {
 }
 
 // ErrAddress means connections to an address are forbidden.
-var ErrAddress = errors.New("it is not public, and nothing says that it may be reached (accounts.networks of a node)")
+var ErrAddress = errors.New("it is not a public address, and accounts.networks of the node does not allow it")
 
 // Dialer returns a dialer for allowed addresses, each within a time.
 func (r Reach) Dialer(within time.Duration) *net.Dialer {

@@ -116,100 +116,100 @@ func (s Sends) Sentence() string {
 	case SendsNothing:
 		return "Nothing is sent."
 	case SendsNextSync:
-		return "Nothing is sent before the next sync, whose plan shows it and keeps within the limits."
+		return "The next run sends it: its plan lists the change, and the limits apply."
 	}
-	return "It is sent at once."
+	return "This command sends it at once."
 }
 
 // The ways out shared by several reasons.
 var (
-	giveUp = Way{ActGiveUp, "payersync attention give-up RECORD --reason TEXT", "Leaves the record out on your word, with the customer and the mandate that it may have as they are; " +
-		"a request that may still arrive stays known, and you are told when the record becomes another. --undo takes it back.", SendsNothing}
-	giveUpOne    = Way{ActGiveUp, giveUp.Command, giveUp.Does + " The other record is then decided on by the next sync.", SendsNextSync}
+	giveUp = Way{ActGiveUp, "payersync attention give-up RECORD --reason TEXT", "Nothing is sent for this record any more. Its customer and its mandate stay as they are. " +
+		"payersync still handles the answer to an earlier request, and reports a finding when the record changes. --undo takes this back.", SendsNothing}
+	giveUpOne    = Way{ActGiveUp, giveUp.Command, giveUp.Does + " The next run then decides on the other record.", SendsNextSync}
 	cancel       = Way{ActCancel, "payersync mandates cancel RECORD --reason TEXT", "Cancels the mandate now. A new one needs the payer's signature.", SendsNow}
-	retry        = Way{ActRetry, "payersync attention retry RECORD", "Lets the next sync try the same once more.", SendsNextSync}
-	unlink       = Way{ActUnlink, "payersync payers unlink RECORD --reason TEXT", "Says that the customer is not the record's: the next sync takes our key off it, and you then say whose the record is.", SendsNextSync}
-	letBe        = Way{ActClose, "payersync attention close RECORD --reason TEXT", "Says that nothing is to be done about the mandate as it is; you are told when it, its status, or a request for its link is another.", SendsNothing}
-	request      = Way{ActRequest, "payersync mandates request RECORD", "Asks for a signing link now, after a look at the customer.", SendsNow}
-	requestAfter = Way{ActRequest, "payersync mandates request RECORD --reason TEXT", "Asks for a new mandate to sign now, on the payer's new authority.", SendsNow}
-	letStay      = Way{ActClose, "payersync attention close RECORD --reason TEXT", "Says that the payer may stay with the mandate that it has; you are told when the record returns and leaves again, or another mandate appears.", SendsNothing}
-	merge        = Way{ActMerge, "payersync payers merge RECORD --into OTHER --reason TEXT", "Says that the two records are one payer: this one is left out, and the other stands for both.", SendsNextSync}
-	accept       = Way{ActAccept, "payersync payers match accept RECORD CUSTOMER", "Says that the customer is the record's: the next sync adopts it.", SendsNextSync}
-	reject       = Way{ActReject, "payersync payers match reject RECORD CUSTOMER", "Says that the customer is not the record's: the next sync makes a new one.", SendsNextSync}
+	retry        = Way{ActRetry, "payersync attention retry RECORD", "The next run tries the same request again.", SendsNextSync}
+	unlink       = Way{ActUnlink, "payersync payers unlink RECORD --reason TEXT", "The customer does not belong to this record. The next run removes our key from it. You then choose the right customer.", SendsNextSync}
+	letBe        = Way{ActClose, "payersync attention close RECORD --reason TEXT", "Leaves the mandate as it is. A new finding appears when the mandate, its status or a request for its signing link changes.", SendsNothing}
+	request      = Way{ActRequest, "payersync mandates request RECORD", "Reads the customer, and requests a signing link now.", SendsNow}
+	requestAfter = Way{ActRequest, "payersync mandates request RECORD --reason TEXT", "Requests a signing link for a new mandate now. The payer must have agreed to it.", SendsNow}
+	letStay      = Way{ActClose, "payersync attention close RECORD --reason TEXT", "The mandate stays. A new finding appears when the record returns and is removed again, or when another mandate appears.", SendsNothing}
+	merge        = Way{ActMerge, "payersync payers merge RECORD --into OTHER --reason TEXT", "The two records are one payer. This record is excluded, and the other one stands for both.", SendsNextSync}
+	accept       = Way{ActAccept, "payersync payers match accept RECORD CUSTOMER", "The customer belongs to this record. The next run links it.", SendsNextSync}
+	reject       = Way{ActReject, "payersync payers match reject RECORD CUSTOMER", "The customer does not belong to this record. The next run creates a new one.", SendsNextSync}
 )
 
 // Reasons explains every reason code, and names the commands to end it. All instructions to people come from here.
 var Reasons = map[Reason]Explanation{
-	ReasonRecordUnreadable: {"The accounting record could not be read.", "Correct the record or the export; the next run takes it up.", []Way{giveUp}},
-	ReasonMappingFailed:    {"The mapping could not be applied to this record.", "Correct the record, or the named line of the mapping.", []Way{giveUp}},
+	ReasonRecordUnreadable: {"payersync could not read this record.", "Correct the record or the export. The next run reads it again.", []Way{giveUp}},
+	ReasonMappingFailed:    {"The mapping does not work for this record.", "Correct the record, or the line of the mapping that the finding names.", []Way{giveUp}},
 	ReasonKeyBlank:         {"The record has no value for the key that identifies it.", "Fill in the key field in the accounting system.", []Way{giveUp}},
 	ReasonKeyShared:        {"Two records have the same key, so neither is sent.", "Give each record its own key in the accounting system.", []Way{merge, giveUpOne}},
-	ReasonKeyChanged: {"The key of a linked record has changed.", "Restore the old key in the accounting system, or let the customer come to carry the new one: payersync payers rekey.", []Way{
-		{ActRekey, "payersync payers rekey RECORD --reason TEXT", "Lets the customer come to carry the record's new key.", SendsNextSync}, unlink, giveUp,
+	ReasonKeyChanged: {"The key of a linked record has changed.", "Restore the old key in the accounting system, or give the customer the new one: payersync payers rekey.", []Way{
+		{ActRekey, "payersync payers rekey RECORD --reason TEXT", "The next run writes the record's new key on the customer.", SendsNextSync}, unlink, giveUp,
 	}},
 	ReasonNameMissing:      {"The customer has no name.", "Enter the name in the accounting system.", []Way{giveUp}},
 	ReasonEmailMalformed:   {"An e-mail address is not well formed.", "Correct the e-mail address in the accounting system.", []Way{giveUp}},
 	ReasonTooManyAddresses: {"The customer has more than one address.", "Map one address only, or remove the others.", []Way{giveUp}},
-	ReasonTwoPrimary:       {"More than one contact is the primary one.", "Let the mapping say so of one contact only, or correct the record.", []Way{giveUp}},
-	ReasonIllegalText:      {"A field holds characters that cannot be sent.", "Retype the field in the accounting system.", []Way{giveUp}},
-	ReasonLikeness:         {"A customer that looks like this one exists in the billing service without our key.", "Compare the two with payersync payers match, then accept the pair to link them, or reject it to create a new customer.", []Way{accept, reject, giveUp}},
-	ReasonRenumbered: {"A payer of ours that looks like this record has left the books, so this may be the same payer under a new number.", "If it is, let it take the customer and its mandate over: payersync payers rekey RECORD --from OLD. If it is not, or the old mandate is to be replaced, payersync payers match reject RECORD CUSTOMER lets a new customer be made.", []Way{
-		{ActTakeOver, "payersync payers rekey RECORD --from OLD --reason TEXT", "Says that the two are one payer: the record takes over the customer with its mandate.", SendsNextSync}, reject, giveUp,
+	ReasonTwoPrimary:       {"More than one contact is the primary one.", "Change the mapping so that one contact is primary, or correct the record.", []Way{giveUp}},
+	ReasonIllegalText:      {"A field has characters that the billing service does not accept.", "Retype the field in the accounting system.", []Way{giveUp}},
+	ReasonLikeness:         {"The billing service has a customer without our key that may be this payer.", "Compare the two with payersync payers match. Accept the match to link them, or reject it to create a new customer.", []Way{accept, reject, giveUp}},
+	ReasonRenumbered: {"A similar payer was removed from the accounting system. This may be the same payer under a new number.", "If it is the same payer, link its customer and mandate to this record: payersync payers rekey RECORD --from OLD. If it is another payer, or needs a new mandate, create a new customer: payersync payers match reject RECORD CUSTOMER.", []Way{
+		{ActTakeOver, "payersync payers rekey RECORD --from OLD --reason TEXT", "The two records are one payer. The next run links the customer, with its mandate, to this record.", SendsNextSync}, reject, giveUp,
 	}},
-	ReasonEnteredTwice: {"Another record of the same books has the same name and e-mail address, so nothing is sent for this one.", "Remove one of the two in the accounting system. If they are two payers, say so: payersync payers match reject RECORD --record OTHER.", []Way{
-		{ActTellApart, "payersync payers match reject RECORD --record OTHER", "Says that they are two payers: the next sync makes a customer of its own.", SendsNextSync}, merge, giveUp,
+	ReasonEnteredTwice: {"Another record of this connection has the same name and e-mail address, so this one is on hold.", "Remove one of the two in the accounting system. If they are two payers: payersync payers match reject RECORD --record OTHER.", []Way{
+		{ActTellApart, "payersync payers match reject RECORD --record OTHER", "The records are two payers. The next run creates a separate customer.", SendsNextSync}, merge, giveUp,
 	}},
-	ReasonKeyDoubled: {"Two customers in the billing service carry this key.", "Decide which one is right and remove the key from the other.", []Way{giveUp}},
-	ReasonDuplicateCustomer: {"Another customer in the billing service looks like this payer, too, so the payer may be charged twice.", "Compare the two in the billing service, where a colleague may delete one of them. If they are two payers, say so: payersync payers match reject RECORD CUSTOMER. If the other customer is the right one, payersync payers unlink RECORD takes this one off, and payersync payers match accept links the other.", []Way{
-		{ActReject, "payersync payers match reject RECORD CUSTOMER", "Says that they are two payers: both customers stay as they are, and you are told no more.", SendsNothing}, unlink,
+	ReasonKeyDoubled: {"Two customers in the billing service have this key.", "Decide which customer is right. Remove the key from the other one in the billing service.", []Way{giveUp}},
+	ReasonDuplicateCustomer: {"The billing service has a second customer that may be this payer, so the payer may be charged twice.", "Compare the two customers in the billing service, and delete the wrong one there. If they are two payers: payersync payers match reject RECORD CUSTOMER. If the other customer is the right one: payersync payers unlink RECORD, then payersync payers match accept.", []Way{
+		{ActReject, "payersync payers match reject RECORD CUSTOMER", "The customers are two payers. Both stay as they are, and this finding does not come back.", SendsNothing}, unlink,
 	}},
-	ReasonKeyRemoved: {"The linked customer no longer carries our key.", "Put the key back on the customer in the billing service.", []Way{unlink, giveUp}},
-	ReasonOtherKey:   {"The customer found in the billing service carries another record's key.", "Check both customers in the billing service.", []Way{giveUp}},
-	ReasonKeyDisputed: {"The customer that carries this record's key looks like somebody else, so it was not taken over.", "Compare the two: payersync payers adopt shows both sides, and takes the customer over if you say that it is the record's. If it is not, correct the key of one of them.", []Way{
-		{ActAdopt, "payersync payers adopt RECORD --reason TEXT", "Shows both sides, and takes the customer over with the next sync if you say that it is the record's.", SendsNextSync}, giveUp,
+	ReasonKeyRemoved: {"The linked customer no longer has our key.", "Put the key back on the customer in the billing service.", []Way{unlink, giveUp}},
+	ReasonOtherKey:   {"The customer found in the billing service has another record's key.", "Compare both customers in the billing service, and correct the key there.", []Way{giveUp}},
+	ReasonKeyDisputed: {"The customer with this record's key has other details, so it was not linked.", "Compare the two: payersync payers adopt shows both sides, and links the customer if you confirm. If they are two payers, correct the key of one of them.", []Way{
+		{ActAdopt, "payersync payers adopt RECORD --reason TEXT", "Shows both sides. If you confirm, the next run links the customer.", SendsNextSync}, giveUp,
 	}},
-	ReasonUnlinked: {"A person said that the customer which this record had is not its own.", "Say who it is: payersync payers match accept links it to another customer, payersync payers match reject with the old customer lets a new one be made.", []Way{
-		reject, {ActLink, "payersync payers match accept RECORD ANOTHER", "Says that another customer is the record's: the next sync adopts it.", SendsNextSync}, giveUp,
+	ReasonUnlinked: {"A person unlinked this record from its customer.", "Link another customer: payersync payers match accept. Or create a new customer: payersync payers match reject with the old customer.", []Way{
+		reject, {ActLink, "payersync payers match accept RECORD ANOTHER", "Another customer belongs to this record. The next run links it.", SendsNextSync}, giveUp,
 	}},
-	ReasonAnswerMismatch:  {"The billing service answered with another record's customer when this one was to be created.", "Ask the billing service; then use payersync attention retry.", []Way{retry, giveUp}},
-	ReasonKeyUnsettled:    {"The list of customers shows this record's key, but its customer was not found.", "Nothing: the list is read again. If it stays, look for the key in the billing service.", []Way{giveUp}},
-	ReasonKeyUnderWay:     {"A request to create a customer with this key was sent for another record, and may still arrive.", "Nothing: this record waits until that request must have arrived, and is then looked at again.", []Way{giveUp}},
-	ReasonCustomerMissing: {"The linked customer no longer exists in the billing service.", "Find out who removed it. It is not created again by itself.", []Way{unlink, giveUp}},
-	ReasonRejected:        {"The billing service refused the customer.", "Correct the record; it is sent again when it changes. If the reason was none of the record's, use payersync attention retry --reason rejected.", []Way{retry, giveUp}},
-	ReasonOutcomeUnknown:  {"It is not known whether the last request took effect.", "Nothing: the next runs find out by themselves, with growing pauses. If it stays, check the customer in the billing service.", []Way{retry, giveUp}},
-	ReasonNoAnswer:        {"The billing service never answered when the customer was to be created, and does not have it.", "Ask the billing service why, then use payersync attention retry. Until then the customer is not sent again.", []Way{retry, giveUp}},
-	ReasonForeignChange: {"Somebody else changed the customer in the billing service.", "See both sides with payersync payers drift; then take theirs, send ours, or leave the field to the billing service.", []Way{
-		{ActTakeTheirs, "payersync payers drift take RECORD --reason TEXT", "Keeps what the customer has, until our value changes.", SendsNothing},
-		{ActSendOurs, "payersync payers drift send RECORD --reason TEXT", "Lets the next sync write our value again.", SendsNextSync},
-		{ActIgnore, "payersync payers drift ignore RECORD --part PART --reason TEXT", "Leaves a part of the customer to the billing service, whatever the record says.", SendsNothing},
+	ReasonAnswerMismatch:  {"payersync asked the billing service to create this customer, and it answered with another record's customer.", "Ask the billing service for the cause. Then use payersync attention retry.", []Way{retry, giveUp}},
+	ReasonKeyUnsettled:    {"The list of customers shows this record's key, but the billing service did not find its customer.", "Nothing: payersync reads the list again. If the finding stays, look for the key in the billing service.", []Way{giveUp}},
+	ReasonKeyUnderWay:     {"Another record's request to create a customer with this key may still arrive.", "Nothing: payersync waits until that request must have arrived, and then decides again.", []Way{giveUp}},
+	ReasonCustomerMissing: {"The linked customer no longer exists in the billing service.", "Find out who removed it. payersync does not create it again by itself.", []Way{unlink, giveUp}},
+	ReasonRejected:        {"The billing service refused the customer.", "Correct the record: payersync sends it again when it changes. If the record was not the cause, use payersync attention retry --reason rejected.", []Way{retry, giveUp}},
+	ReasonOutcomeUnknown:  {"The billing service did not answer the last request, so its outcome is unknown.", "Nothing: the next runs read the customer, with growing pauses. If the finding stays, check the customer in the billing service.", []Way{retry, giveUp}},
+	ReasonNoAnswer:        {"The billing service never answered the request to create this customer, and does not have it.", "Ask the billing service why, then use payersync attention retry. Until then the record is on hold.", []Way{retry, giveUp}},
+	ReasonForeignChange: {"Somebody else changed the customer in the billing service.", "Compare both sides with payersync payers drift. Then keep their value, send ours, or leave the field to the billing service.", []Way{
+		{ActTakeTheirs, "payersync payers drift take RECORD --reason TEXT", "The customer keeps its value until our value changes.", SendsNothing},
+		{ActSendOurs, "payersync payers drift send RECORD --reason TEXT", "The next run writes our value again.", SendsNextSync},
+		{ActIgnore, "payersync payers drift ignore RECORD --part PART --reason TEXT", "payersync does not write this part of the customer any more.", SendsNothing},
 		giveUp,
 	}},
-	ReasonLinkLost:         {"A mandate waits for a signature; its link was not fetched yet.", "Fetch it with payersync mandates request, or all that are missing with payersync mandates links --lost.", []Way{request, letBe}},
+	ReasonLinkLost:         {"The mandate awaits a signature, but payersync has no signing link for it.", "Fetch it with payersync mandates request. Fetch all missing ones with payersync mandates links --lost.", []Way{request, letBe}},
 	ReasonLinkRefused:      {"The billing service refused to make a signing link.", "Check the customer in the billing service, then use payersync mandates request.", []Way{request, retry, letBe}},
-	ReasonMandateCancelled: {"The mandate was cancelled by the payer, the bank or a colleague.", "Agree a new mandate with the payer, then use payersync mandates request with a reason.", []Way{requestAfter, letBe}},
-	ReasonStatusUnknown:    {"The mandate has a status that is not documented.", "Treat it as not collectable and ask the billing service what it means.", []Way{letBe, cancel}},
-	ReasonRecordGone:       {"The record was archived, deleted or merged in the accounting system; nothing is removed in the billing service.", "Nothing, when that is meant: payersync attention close with a reason takes it off the list. Otherwise put the record back.", []Way{letStay}},
-	ReasonLeftWithMandate: {"The record is no payer any more, and its mandate, or the signing link for one, still holds.", "Cancel it with payersync mandates cancel, or put the record back. If both are meant: payersync attention close with a reason.", []Way{
+	ReasonMandateCancelled: {"The payer, the bank or a colleague cancelled the mandate.", "Agree on a new mandate with the payer, then use payersync mandates request with a reason.", []Way{requestAfter, letBe}},
+	ReasonStatusUnknown:    {"The billing service reports a mandate status that its documentation does not list.", "Do not collect under this mandate. Ask the billing service for the meaning of the status.", []Way{letBe, cancel}},
+	ReasonRecordGone:       {"The record was removed from the accounting system. Its customer stays in the billing service.", "If that is intended, use payersync attention close with a reason. Otherwise put the record back.", []Way{letStay}},
+	ReasonLeftWithMandate: {"The record is removed or excluded, but its mandate or signing link still works.", "Cancel the mandate with payersync mandates cancel, or put the record back. If both are intended, use payersync attention close with a reason.", []Way{
 		cancel, letStay,
 	}},
-	ReasonAddressBounced: {"A letter to the payer's e-mail address came back: the address does not exist, or takes no mail.", "Correct the address in the books: letters to another one go out by themselves. If it works after all: payersync mandates letters bounced RECORD --undo.", []Way{
-		{ActResume, "payersync mandates letters bounced RECORD --undo --reason TEXT", "Says that the address works after all: the next letter goes there again.", SendsNothing},
+	ReasonAddressBounced: {"A letter to the payer came back: the e-mail address does not exist, or accepts no mail.", "Correct the address in the accounting system: payersync then sends to the new one. If the old one works: payersync mandates letters bounced RECORD --undo.", []Way{
+		{ActResume, "payersync mandates letters bounced RECORD --undo --reason TEXT", "The address works. The next letter goes there again.", SendsNothing},
 	}},
-	ReasonEventNotUnderstood: {"A correctly signed webhook could not be understood; it was kept.", "Look at it with payersync webhooks show; then replay or close it. The sweep repairs what it meant.", []Way{
-		{ActReplay, "payersync webhooks replay DELIVERY", "Reads it anew by the present billing.webhook.event_paths, and looks at its customer.", SendsNothing},
-		{ActCloseDelivery, "payersync webhooks close DELIVERY --reason TEXT", "Gives it up with a note; the sweep repairs what it meant.", SendsNothing},
+	ReasonEventNotUnderstood: {"payersync could not read a delivery with a correct signature, and keeps it in quarantine.", "Look at it with payersync webhooks show, then replay or close it. The sweep finds the change in any case.", []Way{
+		{ActReplay, "payersync webhooks replay DELIVERY", "Reads the delivery again with the current billing.webhook.event_paths, and then its customer.", SendsNothing},
+		{ActCloseDelivery, "payersync webhooks close DELIVERY --reason TEXT", "Closes the delivery with a note. The sweep finds the change in any case.", SendsNothing},
 	}},
-	ReasonSubscriptionChanged: {"The webhook subscription was replaced, disabled or deleted in the billing service.", "Find out who did it; payersync webhooks subscribe subscribes again. Until then the sweep alone finds changes.", []Way{
-		{ActSubscribe, "payersync webhooks subscribe", "Subscribes again.", SendsNow},
-		{ActCloseSubscription, "payersync attention close webhooks --reason TEXT", "Says that it is known; you are told when something else becomes of it. Until it is back the sweep alone finds changes.", SendsNothing},
+	ReasonSubscriptionChanged: {"The webhook subscription was replaced, disabled or deleted in the billing service.", "Find out who did it, then run payersync webhooks subscribe. Until then only the sweep finds changes.", []Way{
+		{ActSubscribe, "payersync webhooks subscribe", "Creates the webhook subscription again.", SendsNow},
+		{ActCloseSubscription, "payersync attention close webhooks --reason TEXT", "Leaves the subscription as it is. A new finding appears when it changes. Until then only the sweep finds changes.", SendsNothing},
 	}},
-	ReasonTwoWay: {"The customer is neither created nor changed, because the billing service has a connection to these books of its own, or the configuration says so.", "Say in connections[].two_way what you want: link_only keeps it so, write lets payersync write as well. What exists is linked all the same.", []Way{giveUp}},
-	ReasonForgotten: {"The record may be that of a payer that was forgotten, so nothing of it is kept and nothing is sent for it.", "If it is somebody else, or the payer is back: payersync ledger unforget RECORD. If it is the same payer: payersync ledger forget RECORD.", []Way{
-		{ActUnforget, "payersync ledger unforget RECORD --reason TEXT", "Says that it is somebody else, or that the payer is back: the next sync reads the record like any other.", SendsNextSync},
-		{ActForget, "payersync ledger forget RECORD --reason TEXT --yes", "Says that it is the payer that was forgotten: the record is left out, and nothing of it is kept.", SendsNothing},
+	ReasonTwoWay: {"payersync only links this customer, because the billing service reads this accounting system itself, or the configuration says so.", "Set connections[].two_way: link_only links existing customers only, write also creates and changes customers.", []Way{giveUp}},
+	ReasonForgotten: {"The record may belong to a forgotten payer, so payersync stores none of its data and sends nothing.", "If it is another payer, or the payer is back: payersync ledger unforget RECORD. If it is the same payer: payersync ledger forget RECORD.", []Way{
+		{ActUnforget, "payersync ledger unforget RECORD --reason TEXT", "It is another payer, or the payer is back. The next run reads the record again.", SendsNextSync},
+		{ActForget, "payersync ledger forget RECORD --reason TEXT --yes", "It is the forgotten payer. The record is excluded, and payersync stores none of its data.", SendsNothing},
 	}},
-	ReasonGivenUpChanged: {"A person gave this record up, and the mapping makes something else of it by now. Still nothing is sent for it.", "If it is to be connected after all: payersync attention give-up --undo. If not, give it up once more as it is now: payersync attention give-up.", []Way{
-		{ActTakeUp, "payersync attention give-up RECORD --undo --reason TEXT", "Takes the word back: the next sync decides on the record like on any other.", SendsNextSync}, giveUp,
+	ReasonGivenUpChanged: {"A person gave this record up, and its data have changed since. payersync still sends nothing for it.", "To link it again: payersync attention give-up --undo. To confirm the decision: payersync attention give-up.", []Way{
+		{ActTakeUp, "payersync attention give-up RECORD --undo --reason TEXT", "Takes the decision back. The next run treats the record like any other.", SendsNextSync}, giveUp,
 	}},
 }
 

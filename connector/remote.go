@@ -25,7 +25,7 @@ var ErrTokenRenewed = errors.New("the access token was renewed")
 
 // ErrWrongWay is the cause if the service has the object and refuses this form of request. A setting for the spelling
 // of requests is wrong, not a record.
-var ErrWrongWay = errors.New("no request of this form is taken")
+var ErrWrongWay = errors.New("it does not accept requests of this form")
 
 // RemoteError is a failed call to a remote system. It contains no query string, header or personal value. It quotes a body
 // only by its code, and by the explanation of a refused request without personal data.

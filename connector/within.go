@@ -15,7 +15,7 @@ import (
 type Within string
 
 // ErrLeadsOut means a path leads out of the folder required for its file.
-var ErrLeadsOut = errors.New("it leads out of the folder that it must lie in")
+var ErrLeadsOut = errors.New("it leads out of its folder")
 
 // OpenFile is os.OpenFile.
 func (w Within) OpenFile(path string, flag int, perm fs.FileMode) (f *os.File, err error) {

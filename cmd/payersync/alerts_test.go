@@ -125,7 +125,7 @@ func TestAMandateThatTheBankCancelsIsTold(t *testing.T) {
 	}
 	w.expect(exitDone, "alerts", "send")
 	for name, mails := range map[string][]string{"office": office.received(), "pager": pager.received()} {
-		if len(mails) != 1 || !strings.Contains(mails[0], "Subject: payersync test: Webhooks do not come; A mandate was cancelled,") || !strings.Contains(mails[0], "The mandate "+mandate+" of record A00001 of acme was cancelled") {
+		if len(mails) != 1 || !strings.Contains(mails[0], "Subject: payersync test: No deliveries arrive; A mandate was cancelled,") || !strings.Contains(mails[0], "cancelled mandate "+mandate+" of record A00001 of acme") {
 			t.Fatalf("%s reads %q", name, mails)
 		}
 		if named := strings.Contains(mails[0], "Payer 1"); named != (name == "office") || strings.Contains(mails[0], "payer1@") || strings.Contains(mails[0], "AC04") {
@@ -136,7 +136,7 @@ func TestAMandateThatTheBankCancelsIsTold(t *testing.T) {
 		t.Errorf("the webhook says %s, and %d more", body, len(hooked))
 	}
 	listed := w.expect(exitDone, "alerts", "list").out
-	for _, want := range []string{"mandate_cancelled", mandate, "to do    Agree a new mandate", "office   told on", "hook     told on"} {
+	for _, want := range []string{"mandate_cancelled", mandate, "to do    Agree on a new mandate", "office   told on", "hook     told on"} {
 		if !strings.Contains(listed, want) {
 			t.Errorf("alerts list does not say %q:\n%s", want, listed)
 		}
@@ -218,7 +218,7 @@ func TestALedgerThatCannotBeOpenedIsTold(t *testing.T) {
 		}
 	}
 	got := office.received()
-	if len(got) != 2 || !strings.Contains(got[0], "The ledger cannot be written") || messageID(got[0]) != messageID(got[1]) {
+	if len(got) != 2 || !strings.Contains(got[0], "The ledger cannot be written to") || messageID(got[0]) != messageID(got[1]) {
 		t.Errorf("the mails are %q", got)
 	}
 }

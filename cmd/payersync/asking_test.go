@@ -69,7 +69,7 @@ func TestAPersonDecidesWhoIsAskedAndTheMappingDecidesOnTheOthers(t *testing.T) {
 	}
 	w.expect(exitDone, "payers", "ask", ids[chosen], "--not")
 	w.says("1 payer is not asked: a person decided so.", "plan", "books")
-	w.says("A person decided not to ask this payer.", "payers", "show", ids[chosen])
+	w.says("A person decided to request no mandate from this payer.", "payers", "show", ids[chosen])
 	w.says("do not ask payer for mandate", "audit")
 
 	w.edit("xero.yaml", `.email != "") && DefaultCurrency in ["GBP", ""]`, `.email != "")`)

@@ -245,7 +245,7 @@ func TestSourceAtItsDailyLimitIsLeftAloneAndOthersGoOn(t *testing.T) {
 	if got := v.asked(); got != asked {
 		t.Errorf("a parked source had %d requests", got-asked)
 	}
-	if status := w.expect(exitDone, "status"); !strings.Contains(status.out, "The source of books has used up its request limit") {
+	if status := w.expect(exitDone, "status"); !strings.Contains(status.out, "The accounting system of books has reached its request limit") {
 		t.Errorf("status says:\n%s", status.out)
 	}
 }
@@ -299,7 +299,7 @@ func TestTroubleOfACustomConnectionShowsInTheStatus(t *testing.T) {
 		t.Errorf("sync says: %s%s", r.out, r.errOut)
 	}
 	status := w.expect(exitDone, "status")
-	if !strings.Contains(status.out, "The source of books does not let payersync in") || strings.Contains(status.out, "payersync connect") { // it needs no consent
+	if !strings.Contains(status.out, "The accounting system of books refuses access to payersync") || strings.Contains(status.out, "payersync connect") { // it needs no consent
 		t.Errorf("status says:\n%s", status.out)
 	}
 	w.env["BOOKS_SECRET"] = credentialstest.ClientSecret

@@ -198,7 +198,7 @@ func TestStatusTellsWhenWebhooksStoppedWhileSweepsFindChanges(t *testing.T) {
 	for i, id := range []string{"A00001", "A00002"} {
 		w.must(w.box.Sign(w.mandateOf(id).ID))
 		w.expect(exitDone, "sweep")
-		told := strings.Contains(w.expect(exitDone, "status").out, "No webhook has ever come, while 2 sweeps found 2 changes of mandates.")
+		told := strings.Contains(w.expect(exitDone, "status").out, "No delivery has ever arrived, while 2 sweeps found 2 changes of mandates.")
 		if told != (i == 1) {
 			t.Errorf("after %d sweeps that found a change, status tells of silence: %t", i+1, told)
 		}
@@ -281,7 +281,7 @@ func TestShowTellsAPayersWholeStory(t *testing.T) {
 		told := w.expect(exitDone, "payers", "show", id, "--show-values").out
 		for _, want := range []string{
 			"acme, record A00001 (accountNumber=A00001): linked", "customer " + m.CustomerID, "name: Northwind", "people[0].email: ada@northwind.example",
-			"awaiting signature (seen by link)", "cancelled (seen by sweep)", "! The mandate was cancelled",
+			"awaiting signature (seen by link)", "cancelled (seen by sweep)", "! The payer, the bank or a colleague cancelled the mandate",
 		} {
 			if !strings.Contains(told, want) {
 				t.Errorf("payers show %s does not say %q:\n%s", id, want, told)

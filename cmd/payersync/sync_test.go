@@ -193,7 +193,7 @@ func TestRecordsThatCannotBeSentStopNobodyElse(t *testing.T) {
 	want := map[string]string{
 		"B1": "name_missing: The customer has no name.",
 		"B2": "email_malformed: The e-mail address of contact 1 is not well formed.",
-		"B3": "too_many_addresses: The customer has 2 addresses, the billing service takes 1.",
+		"B3": "too_many_addresses: The customer has 2 addresses, and the billing service accepts 1.",
 		"B4": "record_unreadable: Lines 9 and 10 have the same AccountNumber; each customer needs its own row and its own AccountNumber.",
 	}
 	if diff := cmp.Diff(want, said); diff != "" {

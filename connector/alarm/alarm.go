@@ -63,7 +63,7 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 func (e *RefusedError) Unwrap() error { return e.Err }
 
 // ErrBusy means another process is sending alarms.
-var ErrBusy = errors.New("another payersync tells of alarms just now")
+var ErrBusy = errors.New("another payersync process is sending alarms now")
 
 // Event is the outcome of one message.
 type Event struct {
@@ -171,7 +171,7 @@ func (t *Teller) each(do func(Way) error) error {
 	for i, w := range t.Ways {
 		wg.Go(func() {
 			if err := do(w); err != nil {
-				errs[i] = fmt.Errorf("tell the way %s: %w", w.Name, err)
+				errs[i] = fmt.Errorf("send alarms by alerts.ways %s: %w", w.Name, err)
 			}
 		})
 	}
@@ -473,8 +473,8 @@ func (t *Teller) TellUnwritable(ctx context.Context, cause error) error {
 // Unwritable returns the condition of an unwritable ledger.
 func Unwritable(cause error) condition.Condition {
 	return condition.Condition{Code: condition.LedgerUnwritable, Urgent: true,
-		Sentence: "The ledger cannot be written to, or not be read: " + cause.Error() + ". No run can begin, and webhooks are answered 503.",
-		Next:     "Look at the disk: whether it is full, whether it fails, whether the ledger's file is in its place. Writing resumes by itself; nothing is lost."}
+		Sentence: "payersync cannot read or write its ledger: " + cause.Error() + ". No run can start, and payersync answers deliveries with 503.",
+		Next:     "Check the disk and the file of the ledger. payersync continues by itself, and no change is lost."}
 }
 
 // recover notes the reports sent while the ledger could not be written, so their end is reported as usual.

@@ -174,7 +174,7 @@ func TestAConditionIsToldOnceWhenItBeginsAndOnceWhenItIsOver(t *testing.T) {
 	d.holds = []condition.Condition{failedRun("acme")} // later it begins anew
 	d.minutes(2)
 	box.expect(failedSubject, overSubject, failedSubject)
-	if text := box.read()[1].text; !strings.Contains(text, "It began on 2026-03-02 09:04 UTC and was over on 2026-03-02 09:24 UTC.") {
+	if text := box.read()[1].text; !strings.Contains(text, "It began on 2026-03-02 09:04 UTC and ended on 2026-03-02 09:24 UTC.") {
 		t.Errorf("the end reads:\n%s", text)
 	}
 }
@@ -189,7 +189,7 @@ func TestAThousandFailuresAreOneMail(t *testing.T) {
 	d.minutes(5)
 	box.expect("payersync test: A mandate was cancelled, acme (1000 times)")
 	text := box.read()[0].text
-	for _, want := range []string{"A mandate was cancelled: 1000 times", "m0000 was", "m0019 was", "and 980 more like these", "What to do: Agree a new mandate."} {
+	for _, want := range []string{"A mandate was cancelled: 1000 times", "m0000 was", "m0019 was", "and 980 more alarms of this kind", "What to do: Agree a new mandate."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the mail does not say %q:\n%s", want, text)
 		}
@@ -207,7 +207,7 @@ func TestAWayIsToldOfConditionsFromItsMinimumSeverityOn(t *testing.T) {
 	d := newDesk(t, all.named("all", Warning), urgent.named("urgent", Critical))
 	d.holds = []condition.Condition{failedRun("acme"), waits, lost(1)}
 	d.minutes(30)
-	all.expect("payersync test: A run failed, acme; Records need a person; A mandate was cancelled, acme")
+	all.expect("payersync test: A run failed, acme; Records need attention; A mandate was cancelled, acme")
 	both := "payersync test: A run failed, acme; A mandate was cancelled, acme"
 	urgent.expect(both)
 	more := waits // it has grown, which is told by the list alone
@@ -265,7 +265,7 @@ func TestAWayThatIsDownLosesNothingAndIsToldNothingTwice(t *testing.T) {
 			if !slices.Equal(told, want) {
 				t.Errorf("%d of %d are told, or some twice", len(told), len(want))
 			}
-			failedWay := "payersync test: A way of telling does not work"
+			failedWay := "payersync test: Alarms do not arrive"
 			if got := up.subjects(); len(got) != 60 || slices.Contains(got, failedWay) {
 				t.Errorf("the other way was held up: %d mails", len(got))
 			}
@@ -357,8 +357,8 @@ func TestARecipientThatIsRefusedIsToldByTheOthers(t *testing.T) {
 	}
 	refused.Fail(mailtest.AtRcpt, mailtest.Refusal(550, "no such user"))
 	d.minutes(3)
-	other.expect(failedSubject, "payersync test: A way of telling does not work")
-	if text := other.read()[1].text; !strings.Contains(text, "The alert way office was refused") || !strings.Contains(text, "550 no such user") || !strings.Contains(text, "payersync alerts test office") {
+	other.expect(failedSubject, "payersync test: Alarms do not arrive")
+	if text := other.read()[1].text; !strings.Contains(text, "The alert way office has refused messages") || !strings.Contains(text, "550 no such user") || !strings.Contains(text, "payersync alerts test office") {
 		t.Errorf("it is told as\n%s", text)
 	}
 	d.minutes(300)
@@ -372,7 +372,7 @@ func TestARecipientThatIsRefusedIsToldByTheOthers(t *testing.T) {
 	d.minutes(1)
 	refused.expect("payersync test: test message", failedSubject)
 	d.minutes(40)
-	if got := other.subjects(); len(got) != 3 || got[2] != "payersync test: over: A way of telling does not work" {
+	if got := other.subjects(); len(got) != 3 || got[2] != "payersync test: over: Alarms do not arrive" {
 		t.Errorf("that it works again is told by %q", got)
 	}
 }
@@ -425,7 +425,7 @@ func TestALedgerThatCannotBeWrittenIsToldAllTheSame(t *testing.T) {
 	for range 30 {
 		look()
 	}
-	unwritable := "payersync test: The ledger cannot be written"
+	unwritable := "payersync test: The ledger cannot be written to"
 	box.expect(unwritable)
 	down.expect()
 	down.Fail(mailtest.AtRcpt, nil)
@@ -440,7 +440,7 @@ func TestALedgerThatCannotBeWrittenIsToldAllTheSame(t *testing.T) {
 	look()
 	d.commits(nil)
 	d.minutes(60)
-	over := "payersync test: over: The ledger cannot be written"
+	over := "payersync test: over: The ledger cannot be written to"
 	box.expect(unwritable, over, unwritable, over)
 	down.expect(over, unwritable, over)
 	if mails := box.read(); mails[0].id == mails[2].id {

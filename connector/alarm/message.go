@@ -177,14 +177,14 @@ func (m Message) Text() string {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("This is %s, on %s.", strings.TrimSpace("payersync "+plain(m.Installation)), m.when(m.At))
 	if m.Kind == KindTest {
-		line("\nThis is a test message. Alarms reach you this way; there is nothing to do.")
+		line("\nThis is a test message. Alarms reach you. You need not do anything.")
 		return b.String()
 	}
 	for _, part := range []struct {
 		heading string
 		told    []Told
 		over    bool
-	}{{"This has begun", m.Begun, false}, {"This is over", m.Over, true}} {
+	}{{"New alarms", m.Begun, false}, {"Ended alarms", m.Over, true}} {
 		if len(part.told) == 0 {
 			continue
 		}
@@ -193,8 +193,8 @@ func (m Message) Text() string {
 			m.group(line, g, part.over)
 		}
 	}
-	line("\nYou are told of each of these once when it begins and once when it is over.")
-	line("What holds now: payersync alerts list")
+	line("\nYou get one message when an alarm begins, and one when it ends.")
+	line("Current alarms: payersync alerts list")
 	return connector.NameAccount(b.String(), m.account)
 }
 
@@ -213,19 +213,19 @@ func (m Message) group(line func(string, ...any), g []Told, over bool) {
 		}
 		switch {
 		case over:
-			line("  It began on %s and was over on %s.", m.when(one.Since), m.when(one.OverAt))
+			line("  It began on %s and ended on %s.", m.when(one.Since), m.when(one.OverAt))
 		case !one.Since.IsZero():
 			line("  Since %s.", m.when(one.Since))
 		}
 	}
 	if more := len(g) - mostOfAKind; more > 0 {
-		line("- and %d more like these: payersync alerts list", more)
+		line("- and %d more alarms of this kind: payersync alerts list", more)
 	}
 	if over {
 		return
 	}
 	if g[0].Next != "" || len(g[0].Commands) > 0 {
-		line("  What to do: %s", cmp.Or(g[0].Next, "look at it with"))
+		line("  What to do: %s", cmp.Or(g[0].Next, "run this command:"))
 	}
 	if len(g) == 1 {
 		for _, command := range g[0].Commands {

@@ -71,10 +71,10 @@ func TestAlarmsUnderWayGoOnAfterAnUpgradeAndNothingIsToldTwice(t *testing.T) {
 	d.minutes(30)
 	over := "over: A run failed, books"
 	for box, want := range map[*mailbox][]string{
-		all:    {"Records need a person"},
+		all:    {"Records need attention"},
 		urgent: {over},
-		digest: {"A mandate was cancelled, acme; Records need a person"},
-		down:   {"A mandate was cancelled, acme", "Records need a person"},
+		digest: {"A mandate was cancelled, acme; Records need attention"},
+		down:   {"A mandate was cancelled, acme", "Records need attention"},
 	} {
 		got := box.subjects()
 		for i := range got {
@@ -86,7 +86,7 @@ func TestAlarmsUnderWayGoOnAfterAnUpgradeAndNothingIsToldTwice(t *testing.T) {
 	}
 	for _, box := range []*mailbox{all, digest, down} {
 		mails := box.read()
-		if text := mails[len(mails)-1].text; !strings.Contains(text, "This is over") || !strings.Contains(text, "The last run of books failed.") || !strings.Contains(text, "2 records: an address.") {
+		if text := mails[len(mails)-1].text; !strings.Contains(text, "Ended alarms") || !strings.Contains(text, "The last run of books failed.") || !strings.Contains(text, "2 records: an address.") {
 			t.Errorf("the end of the condition that was settling is not told:\n%s", text)
 		}
 	}

@@ -125,7 +125,7 @@ func Look(ctx context.Context, ledger *state.Ledger, e Expected, codes ...Code) 
 			continue
 		}
 		if err := way.at(l, ctx); err != nil {
-			return nil, fmt.Errorf("look what is the matter: %w", err)
+			return nil, fmt.Errorf("check the state of the installation: %w", err)
 		}
 	}
 	found := slices.DeleteFunc(l.found, func(c Condition) bool { return len(codes) > 0 && !slices.Contains(codes, c.Code) })
@@ -157,8 +157,8 @@ func (l *look) putBack(ctx context.Context) error {
 		return err
 	}
 	l.add(Condition{Code: PutBack, Since: at, Urgent: true,
-		Sentence: fmt.Sprintf("On %s an older copy of the ledger was put back.", l.Time(at)),
-		Next:     "It counts as restored since then; payersync sweep looks up what was sent meanwhile."})
+		Sentence: fmt.Sprintf("An older copy of the ledger was restored on %s.", l.Time(at)),
+		Next:     "Run payersync sweep: it finds the requests sent since that copy was made."})
 	return nil
 }
 
@@ -172,7 +172,7 @@ func (l *look) updates(ctx context.Context) error {
 	}
 	lost := state.Paths(doubts)
 	l.add(Condition{Code: UpdatesHeld, Since: doubts[len(doubts)-1].At, Urgent: true,
-		Sentence: fmt.Sprintf("After updates, customers did not show %s as they should, so no more updates are sent.", syncer.JoinPaths(lost)),
+		Sentence: fmt.Sprintf("Updates are on hold: after an update, customers did not show the expected %s.", syncer.JoinPaths(lost)),
 		Next:     syncer.WayOutOfDoubt(lost) + ".",
 		Commands: []string{"payersync check --probe --allow-writes CUSTOMER", "payersync environment trust --reason TEXT"}})
 	return nil
@@ -187,7 +187,7 @@ func (l *look) twoWay(ctx context.Context) error {
 			continue
 		}
 		l.add(Condition{Code: TwoWay, Subject: t.Connection, Connection: t.Connection, Since: t.Since, Urgent: true,
-			Sentence: fmt.Sprintf("The billing service has an accounting connection of its own to the books of %s: %s. Customers are linked, and none is created or changed.",
+			Sentence: fmt.Sprintf("The billing service itself reads the accounting system of %s: %s. payersync links customers, but creates and changes none.",
 				t.Connection, syncer.Evidence(t)),
 			Next: syncer.WayOutOfTwoWay, Commands: []string{"payersync attention list"}})
 	}
@@ -201,11 +201,11 @@ func (l *look) sources(ctx context.Context) error {
 		case !l.Has(s.Connection):
 		case s.State == state.SourceParked && s.ParkedUntil.After(l.now):
 			l.add(Condition{Code: SourceParked, Subject: s.Connection, Connection: s.Connection,
-				Sentence: fmt.Sprintf("The source of %s has used up its request limit and is not asked before %s.", s.Connection, l.Time(s.ParkedUntil))})
+				Sentence: fmt.Sprintf("The accounting system of %s has reached its request limit. payersync asks again on %s.", s.Connection, l.Time(s.ParkedUntil))})
 		case s.State == state.SourceDisconnected:
 			l.add(Condition{Code: SourceDisconnected, Subject: s.Connection, Connection: s.Connection, Urgent: true,
-				Sentence: fmt.Sprintf("The source of %s does not let payersync in.", s.Connection),
-				Next:     "See payersync check, which says why and what to do."})
+				Sentence: fmt.Sprintf("The accounting system of %s refuses access to payersync.", s.Connection),
+				Next:     "Run payersync check: it shows the reason and the next step."})
 		}
 	}
 	return err
@@ -227,13 +227,13 @@ func Consent(c state.ConsentRow, now time.Time) (Condition, bool) {
 	switch {
 	case c.Broken != "":
 		return Condition{Code: ConsentBroken, Subject: c.Connection, Connection: c.Connection, Urgent: true,
-			Sentence: fmt.Sprintf("The consent for %s no longer works: %s.", c.Connection, c.Broken), Next: "Give it anew: " + again}, true
+			Sentence: fmt.Sprintf("The consent for %s no longer works: %s.", c.Connection, c.Broken), Next: "Give it again: " + again}, true
 	case !c.ReconnectBy.IsZero() && now.Sub(c.RefreshedAt) > c.ReconnectBy.Sub(c.RefreshedAt)/2:
 		return Condition{Code: ConsentLapsing, Subject: c.Connection, Connection: c.Connection, Urgent: true,
 			Since: c.RefreshedAt.Add(c.ReconnectBy.Sub(c.RefreshedAt) / 2),
-			Sentence: fmt.Sprintf("The consent for %s was renewed on %s; unused, it lapses on %s.", c.Connection,
+			Sentence: fmt.Sprintf("The consent for %s was last renewed on %s. Unused, it expires on %s.", c.Connection,
 				c.RefreshedAt.Format(time.DateOnly), c.ReconnectBy.Format(time.DateOnly)),
-			Next: "Nothing has used it for long: let payersync serve run, or give it anew with " + again + "."}, true
+			Next: "It has not been used for a long time. Run payersync serve, or give it again: " + again + "."}, true
 	}
 	return Condition{}, false
 }
@@ -252,13 +252,13 @@ func (l *look) silence(ctx context.Context) error {
 // Silence reports a probable stop of webhooks (fault F33); false for none.
 func Silence(s state.Silence) (Condition, bool) {
 	since, _ := time.Parse(time.RFC3339, s.Since) // the zero time for never
-	last := "No webhook has ever come"
+	last := "No delivery has ever arrived"
 	if s.Since != "" {
-		last = "No webhook has come since " + s.Since
+		last = "No delivery has arrived since " + s.Since
 	}
 	return Condition{Code: WebhooksSilent, Since: since, Urgent: true,
 		Sentence: fmt.Sprintf("%s, while %d sweeps found %s of mandates.", last, s.Sweeps, connector.Plural(s.Changes, "change")),
-		Next:     "See payersync webhooks list; payersync webhooks subscribe subscribes again."}, s.Sweeps >= silentSweeps
+		Next:     "Look at payersync webhooks list. To subscribe again, run payersync webhooks subscribe."}, s.Sweeps >= silentSweeps
 }
 
 func (l *look) subscription(ctx context.Context) error {
@@ -281,7 +281,7 @@ func Subscription(f state.SubscriptionFacts, format func(time.Time) string) (Con
 	if !f.Since.IsZero() {
 		found = " Found on " + format(f.Since) + "."
 	}
-	return Condition{Code: SubscriptionChanged, Since: f.Since, Sentence: f.Detail + found, Next: "payersync webhooks subscribe subscribes again."}, f.Problem != "" && !f.Closed()
+	return Condition{Code: SubscriptionChanged, Since: f.Since, Sentence: f.Detail + found, Next: "To subscribe again, run payersync webhooks subscribe."}, f.Problem != "" && !f.Closed()
 }
 
 // rotation reports an interrupted change of the webhook secret. No delivery is lost meanwhile; those without a matching
@@ -295,8 +295,8 @@ func (l *look) rotation(ctx context.Context) error {
 		return err
 	}
 	l.add(Condition{Code: RotationUnfinished, Since: r.BegunAt, Urgent: true,
-		Sentence: fmt.Sprintf("On %s %s began to subscribe to webhooks, and it came to no end: the service may sign with a secret that is not known here, and whether it tells us of changes is not known.", l.Time(r.BegunAt), r.BegunBy),
-		Next:     "payersync webhooks subscribe does it again; until then serve asks for deliveries once more that fit no secret.",
+		Sentence: fmt.Sprintf("On %s, %s began to subscribe to webhooks and did not finish. The billing service may sign with a secret that payersync does not have, or send no deliveries.", l.Time(r.BegunAt), r.BegunBy),
+		Next:     "Run payersync webhooks subscribe again. Until then payersync serve asks the service to repeat deliveries with an unknown signature.",
 		Commands: []string{"payersync webhooks subscribe"}})
 	return nil
 }
@@ -308,8 +308,8 @@ func (l *look) secretDoubted(ctx context.Context) error {
 		return err
 	}
 	l.add(Condition{Code: RotationUnfinished, Since: restored, Urgent: true,
-		Sentence: fmt.Sprintf("On %s the ledger was put back or moved: the service may sign webhooks with a secret that it named after the copy was made, and that is not known here.", l.Time(restored)),
-		Next:     "payersync webhooks subscribe has it name another; until then serve asks for deliveries once more that fit no secret.",
+		Sentence: fmt.Sprintf("On %s the ledger was restored or moved. The billing service may sign deliveries with a newer secret, which payersync does not have.", l.Time(restored)),
+		Next:     "Run payersync webhooks subscribe to get a new secret. Until then payersync serve asks the service to repeat deliveries with an unknown signature.",
 		Commands: []string{"payersync webhooks subscribe"}})
 	return nil
 }
@@ -319,12 +319,12 @@ func (l *look) serving(ctx context.Context) error {
 	s, err := l.ledger.Serving(ctx)
 	if s.Problem != "" {
 		l.add(Condition{Code: ConfigWrong, Since: s.Since, Detail: s.Problem,
-			Sentence: fmt.Sprintf("The configuration of payersync serve cannot be used since %s; the one before stays in force.", l.Time(s.Since)),
-			Next:     "Put the file right; payersync status shows what is wrong, and serve takes it over by itself."})
+			Sentence: fmt.Sprintf("payersync serve has not been able to use its configuration since %s. The previous one stays in force.", l.Time(s.Since)),
+			Next:     "Correct the file: payersync status shows the mistake, and serve then reads it by itself."})
 	}
 	if len(s.Restart) > 0 {
 		l.add(Condition{Code: RestartNeeded,
-			Sentence: fmt.Sprintf("Restart needed: %s.", strings.Join(s.Restart, ", ")), Next: "The values that payersync serve began with are in force."})
+			Sentence: fmt.Sprintf("Restart needed: %s.", strings.Join(s.Restart, ", ")), Next: "Until the restart, the values from the last start of payersync serve are in force."})
 	}
 	return err
 }
@@ -333,7 +333,7 @@ func (l *look) mappings(ctx context.Context) error {
 	rows, err := l.ledger.MappingProblems(ctx)
 	for _, m := range rows {
 		l.add(Condition{Code: MappingWrong, Subject: m.Connection, Connection: m.Connection, Since: m.Since,
-			Sentence: fmt.Sprintf("The mapping of %s has a mistake since %s; the version before stays in force.", m.Connection, l.Time(m.Since)), Commands: []string{"payersync mapping check " + m.Connection}, Detail: m.Problem})
+			Sentence: fmt.Sprintf("The mapping of %s has had a mistake since %s. The previous version stays in force.", m.Connection, l.Time(m.Since)), Commands: []string{"payersync mapping check " + m.Connection}, Detail: m.Problem})
 	}
 	return err
 }
@@ -357,13 +357,13 @@ func (l *look) plans(ctx context.Context) error {
 // replace a plan at every run.
 func waiting(p state.Plan, subject string, since time.Time, format func(time.Time) string) Condition {
 	c := Condition{Code: Standstill, Subject: subject, Connection: p.Connection, Since: since, Urgent: true,
-		Sentence: fmt.Sprintf("%s is at a standstill since %s: %s", p.Connection, format(p.CreatedAt), p.Limits)}
+		Sentence: fmt.Sprintf("%s has been at a standstill since %s: %s", p.Connection, format(p.CreatedAt), p.Limits)}
 	show, approve := fmt.Sprintf("payersync plans show %d", p.ID), fmt.Sprintf("payersync approve %d", p.ID)
 	switch {
 	case p.Missing > 0:
-		c.Next, c.Commands = "If they are meant to be gone, let them go:", []string{approve}
+		c.Next, c.Commands = "If these removals are intended, approve the plan:", []string{approve}
 	case p.Lost > 0:
-		c.Next, c.Commands = "See whom and why, and put the mapping or the records right; or if it is meant, let them go:", []string{show, approve}
+		c.Next, c.Commands = "Look at the records. Correct the mapping or the records; or if it is intended, approve the plan:", []string{show, approve}
 	default:
 		c.Code, c.Sentence, c.Commands = PlanWaits, fmt.Sprintf("Plan %d of %s waits for approval: %s", p.ID, p.Connection, p.Limits), []string{show, approve}
 	}
@@ -400,13 +400,13 @@ func (l *look) writebacks(ctx context.Context) error {
 		}
 		if r.Waiting > 0 {
 			l.add(Condition{Code: WritebackWaits, Subject: r.Connection, Connection: r.Connection, Since: r.WaitsAt, Count: r.Waiting,
-				Sentence: fmt.Sprintf("The statuses of %s of %s are to be written back, and wait for approval.", connector.Plural(r.Waiting, "payer"), r.Connection),
-				Next:     "See what would be written, and let it go.", Commands: []string{"payersync writeback plan --connection " + r.Connection}})
+				Sentence: fmt.Sprintf("Mandate statuses of %s of %s wait for approval before payersync writes them back.", connector.Plural(r.Waiting, "payer"), r.Connection),
+				Next:     "Look at the plan of the write-back, and approve it.", Commands: []string{"payersync writeback plan --connection " + r.Connection}})
 		}
 		if r.Stuck > 0 {
 			l.add(Condition{Code: WritebackStuck, Subject: r.Connection, Connection: r.Connection, Since: r.StuckAt, Count: r.Stuck,
-				Sentence: fmt.Sprintf("The statuses of %s of %s are not written back: somebody else changed the field, the system refuses it, it was written too often, or the status is not documented.", connector.Plural(r.Stuck, "payer"), r.Connection),
-				Next:     "See which, and why.", Commands: []string{"payersync writeback status --connection " + r.Connection}})
+				Sentence: fmt.Sprintf("payersync does not write back mandate statuses of %s of %s. Someone changed the field, the system refused the value, the field changed too often, or the status is unknown.", connector.Plural(r.Stuck, "payer"), r.Connection),
+				Next:     "Look at each record and its reason.", Commands: []string{"payersync writeback status --connection " + r.Connection}})
 		}
 	}
 	return err
@@ -419,11 +419,11 @@ func (l *look) mandates(ctx context.Context) error {
 			continue
 		}
 		c := Condition{Code: MandateCancelled, Subject: m.MandateID, Connection: m.Connection, Since: m.At, Urgent: m.Moved, Records: []state.RecordID{m.RecordID},
-			Sentence: fmt.Sprintf("The mandate %s of record %s of %s was cancelled by the payer, the bank or a colleague.", m.MandateID, m.SourceID, m.Connection),
+			Sentence: fmt.Sprintf("The payer, the bank or a colleague cancelled mandate %s of record %s of %s.", m.MandateID, m.SourceID, m.Connection),
 			Next:     connector.ReasonMandateCancelled.Next()}
 		if m.Status != connector.MandateCancelled {
 			c.Code, c.Next = MandateUnknown, connector.ReasonStatusUnknown.Next()
-			c.Sentence = fmt.Sprintf("The mandate %s of record %s of %s has the status %q, which is not documented.", m.MandateID, m.SourceID, m.Connection, string(m.Status))
+			c.Sentence = fmt.Sprintf("The mandate %s of record %s of %s has the unknown status %q.", m.MandateID, m.SourceID, m.Connection, string(m.Status))
 		}
 		c.Commands = []string{"payersync payers show " + m.SourceID}
 		l.add(c)
@@ -450,8 +450,8 @@ func (l *look) letters(ctx context.Context) error {
 	}
 	if unclear > 0 {
 		l.add(Condition{Code: LettersUnclear, Since: first, Count: unclear,
-			Sentence: fmt.Sprintf("It is not known whether %s arrived; none is sent again by itself.", connector.Plural(unclear, "letter")),
-			Next:     "Find out, and say so with arrived, or have it sent once more with again.", Commands: []string{"payersync mandates letters list --state unclear"}})
+			Sentence: fmt.Sprintf("payersync does not know whether %s arrived, and does not send them again by itself.", connector.Plural(unclear, "letter")),
+			Next:     "Find out, and record the result with arrived, or send again with again.", Commands: []string{"payersync mandates letters list --state unclear"}})
 	}
 	return nil
 }
@@ -462,8 +462,8 @@ func (l *look) lettersHeld(ctx context.Context) error {
 		return err
 	}
 	if desk.Brake != "" {
-		l.add(Condition{Code: LettersHeld, Subject: "hold", Since: desk.BrakeSince, Urgent: true, Sentence: "No letter to payers leaves. " + desk.Brake,
-			Next: "The plan says what has to be done.", Commands: []string{"payersync mandates letters plan"}})
+		l.add(Condition{Code: LettersHeld, Subject: "hold", Since: desk.BrakeSince, Urgent: true, Sentence: "Letters to payers are on hold. " + desk.Brake,
+			Next: "The plan of letters shows what to do.", Commands: []string{"payersync mandates letters plan"}})
 	}
 	stops, err := l.ledger.LetterStops(ctx)
 	if err != nil {
@@ -471,13 +471,13 @@ func (l *look) lettersHeld(ctx context.Context) error {
 	}
 	for _, s := range stops {
 		if s.Why == state.StopBrake {
-			l.add(Condition{Code: LettersHeld, Subject: fmt.Sprintf("stop %d", s.ID), Since: s.Since, Urgent: true, Sentence: "No letter to payers leaves. " + s.Note,
-				Next: "Find out why, and then let them leave again.", Commands: []string{"payersync mandates letters resume"}})
+			l.add(Condition{Code: LettersHeld, Subject: fmt.Sprintf("stop %d", s.ID), Since: s.Since, Urgent: true, Sentence: "Letters to payers are on hold. " + s.Note,
+				Next: "Find the cause, then resume the letters.", Commands: []string{"payersync mandates letters resume"}})
 		}
 	}
 	if desk.Waiting > 0 {
-		l.add(Condition{Code: LettersWait, Since: desk.WaitsSince, Count: desk.Waiting, Sentence: fmt.Sprintf("%s to payers: a person is to look at them.", connector.Plural(desk.Waiting, "letter")),
-			Next: "The plan says what each waits for: approval, or a new link.", Commands: []string{"payersync mandates letters plan", "payersync mandates letters approve"}})
+		l.add(Condition{Code: LettersWait, Since: desk.WaitsSince, Count: desk.Waiting, Sentence: fmt.Sprintf("%s to payers wait for a decision.", connector.Plural(desk.Waiting, "letter")),
+			Next: "The plan of letters shows the reason for each: approval, or a new signing link.", Commands: []string{"payersync mandates letters plan", "payersync mandates letters approve"}})
 	}
 	return nil
 }
@@ -488,8 +488,8 @@ func (l *look) unanswered(ctx context.Context) error {
 		return err
 	}
 	l.add(Condition{Code: RequestsUnanswered, Since: first, Count: n,
-		Sentence: fmt.Sprintf("It is not known whether %s to the billing service took effect; the first left on %s.", connector.Plural(n, "request"), l.Time(first)),
-		Next:     "The next runs find out by themselves. If it stays, see payersync attention list --reason outcome_unknown."})
+		Sentence: fmt.Sprintf("The outcome of %s to the billing service is unknown. The first was sent on %s.", connector.Plural(n, "request"), l.Time(first)),
+		Next:     "The next runs check this by themselves. If it stays, look at payersync attention list --reason outcome_unknown."})
 	return nil
 }
 
@@ -514,13 +514,13 @@ func (l *look) ways(ctx context.Context) error {
 		if !slices.Contains(l.Ways, m.Way) || !m.SentAt.IsZero() || m.Problem == "" || !m.Refused && !late {
 			continue
 		}
-		how := "could not be told anything"
+		how := "has not answered"
 		if m.Refused {
-			how = "was refused"
+			how = "has refused messages"
 		}
 		l.add(Condition{Code: WayFailed, Subject: m.Way, Since: m.MadeAt, Urgent: true,
 			Sentence: fmt.Sprintf("The alert way %s %s since %s: %s.", m.Way, how, l.Time(m.MadeAt), m.Problem),
-			Next:     "What it is to tell is kept. Put it right in the configuration or at its server, then try it:", Commands: []string{"payersync alerts test " + m.Way}})
+			Next:     "payersync keeps the alarms and sends them later. Correct the configuration or the receiving server, then test it:", Commands: []string{"payersync alerts test " + m.Way}})
 	}
 	return err
 }

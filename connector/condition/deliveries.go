@@ -42,8 +42,8 @@ func (l *look) deliveries(ctx context.Context) error {
 	}
 	if told > typesTold {
 		l.add(Condition{Code: EventTypeUnknown, Since: others.First, Count: others.Count,
-			Sentence: fmt.Sprintf("%s of further types came that payersync does not know.", connector.Plural(others.Count, "delivery")),
-			Next:     "So many types are rather values of another kind: see whether billing.webhook.event_paths.type leads to the type.", Commands: []string{"payersync webhooks shapes"}})
+			Sentence: fmt.Sprintf("%s of other unknown types arrived.", connector.Plural(others.Count, "delivery")),
+			Next:     "So many different values may not be types. Check that billing.webhook.event_paths.type points to the type.", Commands: []string{"payersync webhooks shapes"}})
 	}
 	if unclear.Quarantined == 0 {
 		return nil
@@ -52,15 +52,15 @@ func (l *look) deliveries(ctx context.Context) error {
 }
 
 func (l *look) unknownType(t state.EventType) Condition {
-	does := "Customers that they name are read again."
-	next, commands := "If it is as it should be, list it in billing.webhook.known_types, and it is no longer told.", []string(nil)
+	does := "payersync reads the customers named in them."
+	next, commands := "If the type is correct, add it to billing.webhook.known_types. Then this alarm ends.", []string(nil)
 	if t.Quarantined > 0 {
-		does = "They are kept, and what names no customer and no mandate is left."
-		next = "If it has nothing to do with customers and mandates, list it in billing.webhook.known_types; payersync webhooks replay --quarantined settles those that came. Else see what they consist of."
+		does = "payersync keeps them, and cannot use deliveries without a customer or mandate."
+		next = "If the type does not concern customers or mandates, add it to billing.webhook.known_types, and run payersync webhooks replay --quarantined. Otherwise look at their form."
 		commands = []string{"payersync webhooks shapes"}
 	}
 	return Condition{Code: EventTypeUnknown, Subject: t.Type, Since: t.First, Count: t.Count,
-		Sentence: fmt.Sprintf("%s of the type %q came, which payersync does not know; the first on %s, the last on %s. %s",
+		Sentence: fmt.Sprintf("%s of the unknown type %q arrived, the first on %s, the last on %s. %s",
 			connector.Plural(t.Count, "delivery"), shownType(t.Type), l.Time(t.First), l.Time(t.Last), does),
 		Next: next, Commands: commands}
 }
@@ -69,13 +69,13 @@ func (l *look) unknownType(t state.EventType) Condition {
 // arrive without effect.
 func (l *look) unclear(ctx context.Context, t state.EventType) error {
 	c := Condition{Code: EventsUnclear, Since: t.QuarantinedAt, Grown: t.Last, Count: t.Quarantined,
-		Sentence: fmt.Sprintf("%s could not be understood, and no customer was read for them. The sweep finds what they meant.", connector.Plural(t.Quarantined, "delivery")),
-		Next:     "See what they consist of and where their ids are; after the change of billing.webhook.event_paths or known_types read them anew.",
+		Sentence: fmt.Sprintf("payersync could not read %s, and read no customer for them. The sweep finds the changes.", connector.Plural(t.Quarantined, "delivery")),
+		Next:     "Look at their form and the place of their ids. Correct billing.webhook.event_paths or known_types, then replay them.",
 		Commands: []string{"payersync webhooks shapes", "payersync webhooks replay --quarantined"}}
 	streak, since, err := l.ledger.NotUnderstoodSince(ctx, func(eventType string) bool { return eventType == "" || l.Knows(eventType) })
 	if streak >= streakTells {
 		c.Urgent = true
-		c.Sentence = fmt.Sprintf("No delivery is understood any more since %s: %s wait for a person. The sweep finds what they meant.", l.Time(since), connector.Plural(t.Quarantined, "delivery"))
+		c.Sentence = fmt.Sprintf("payersync has not been able to read any delivery since %s: %s are in quarantine. The sweep finds the changes.", l.Time(since), connector.Plural(t.Quarantined, "delivery"))
 	}
 	l.add(c)
 	return err

@@ -62,7 +62,7 @@ func TestAnUnknownTypeIsOneConditionHoweverManyDeliveriesAreOfIt(t *testing.T) {
 	if len(got) != 1 || c.Count != 1000 || !c.Since.Equal(first.Since) || !c.Grown.IsZero() || c.Urgent {
 		t.Fatalf("told are %+v", got)
 	}
-	if want := `1000 deliveries of the type "dispute.opened" came, which payersync does not know; the first on 2026-03-02 09:00 UTC, the last on 2026-03-02 09:16 UTC. They are kept, and what names no customer and no mandate is left.`; c.Sentence != want {
+	if want := `1000 deliveries of the unknown type "dispute.opened" arrived, the first on 2026-03-02 09:00 UTC, the last on 2026-03-02 09:16 UTC. payersync keeps them, and cannot use deliveries without a customer or mandate.`; c.Sentence != want {
 		t.Errorf("it says:\n%s\nwant:\n%s", c.Sentence, want)
 	}
 	d.receive("refund.made", connector.InboxReceived, 2)
@@ -117,7 +117,7 @@ func TestShapesThatChangedOvernightAreOneUrgentThing(t *testing.T) {
 	d.receive("payment.made", connector.InboxIgnored, 10)
 	got := d.told()
 	c := got["webhooks_not_understood "]
-	if len(got) != 1 || !c.Urgent || c.Count != 602 || !strings.HasPrefix(c.Sentence, "No delivery is understood any more since 2026-03-02 09:0") {
+	if len(got) != 1 || !c.Urgent || c.Count != 602 || !strings.HasPrefix(c.Sentence, "payersync has not been able to read any delivery since 2026-03-02 09:0") {
 		t.Errorf("told are %+v", got)
 	}
 	if diff := cmp.Diff([]string{"payersync webhooks shapes", "payersync webhooks replay --quarantined"}, c.Commands); diff != "" {

@@ -39,10 +39,10 @@ func (l *look) runs(ctx context.Context) error {
 			continue
 		}
 		c := Condition{Code: RunFailed, Subject: r.Connection, Connection: r.Connection, Since: r.Since, Urgent: true,
-			Sentence: fmt.Sprintf("The last run of %s did not come to its end: %s.", r.Connection, strings.TrimSuffix(r.Problem, ".")),
-			Next:     "Nothing is lost. Once the cause is put right, the next run goes on."}
+			Sentence: fmt.Sprintf("The last run of %s did not finish: %s.", r.Connection, strings.TrimSuffix(r.Problem, ".")),
+			Next:     "No change is lost. Correct the cause: the next run then continues."}
 		if r.Outcome == connector.RunIncomplete {
-			c.Next = "Nothing is lost: the next run goes on where it stopped. If it ends so again, put the cause right."
+			c.Next = "No change is lost: the next run continues. If this happens again, correct the cause."
 			c.Code, c.Urgent = RunIncomplete, l.now.Sub(r.Since) > restartable
 		}
 		l.add(c)
@@ -92,13 +92,13 @@ func (l *look) job(ctx context.Context, j worker.Job, row state.JobRow, from tim
 	}
 	told := slices.ContainsFunc(l.found, func(c Condition) bool { return c.Code == RunFailed && c.Subject == connection })
 	if bad := row.Outcome == string(worker.Failed) || row.Outcome == string(worker.Panicked); bad && !(isSync && told) {
-		last := "It never went well before."
+		last := "It has never succeeded."
 		if !row.DoneAt.IsZero() {
-			last = "It last went well on " + l.Time(row.DoneAt) + "."
+			last = "It last succeeded on " + l.Time(row.DoneAt) + "."
 		}
 		l.add(Condition{Code: JobFailed, Subject: j.Name, Connection: connection, Since: row.DoneAt, Urgent: true,
 			Sentence: fmt.Sprintf("The job %s failed: %s. %s", j.Name, strings.TrimSuffix(row.Problem, "."), last),
-			Next:     "It is tried again by its schedule; payersync check looks at all that it needs."})
+			Next:     "payersync runs it again as scheduled. payersync check tests everything that it needs."})
 	}
 	last, err := lastOf(ctx, j, row)
 	if err != nil {
@@ -109,16 +109,16 @@ func (l *look) job(ctx context.Context, j worker.Job, row state.JobRow, from tim
 		return err
 	}
 	c := Condition{Code: JobOverdue, Subject: j.Name, Connection: connection, Since: due, Urgent: true,
-		Next: "Look whether payersync serve runs, and what it logs."}
+		Next: "Check that payersync serve is running, and read its log."}
 	switch atWork := row.BegunAt.After(row.EndedAt); {
 	case atWork && l.now.Sub(row.BegunAt) <= atWorkFor:
 		return nil
 	case atWork:
 		c.Sentence = fmt.Sprintf("The job %s began on %s and has not ended.", j.Name, l.Time(row.BegunAt))
 	case last.IsZero():
-		c.Sentence = fmt.Sprintf("The job %s has never happened; it was due on %s.", j.Name, l.Time(due))
+		c.Sentence = fmt.Sprintf("The job %s has never run. It was due on %s.", j.Name, l.Time(due))
 	default:
-		c.Sentence = fmt.Sprintf("The job %s did not happen: it was due on %s, and last happened on %s.", j.Name, l.Time(due), l.Time(last))
+		c.Sentence = fmt.Sprintf("The job %s did not run when it was due on %s. It last ran on %s.", j.Name, l.Time(due), l.Time(last))
 	}
 	l.add(c)
 	return nil

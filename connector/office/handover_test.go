@@ -103,7 +103,7 @@ func TestAHandoverFileHoldsWhoMaySignAndNobodyElse(t *testing.T) {
 		{Number: "A1", Name: "Ada", Contact: "Ada Lee", Email: "ada@bakery.example", Phone: "+44 20 1234", Language: "de", Status: "CREATED", Link: "https://pay.example.com/sign/A1",
 			Days: 21, Next: "Send the link.", Connection: "acme", MandateID: "m-A1"},
 		{Number: "A2", Status: "CREATED", Link: "https://pay.example.com/sign/A2", Days: 21, Sent: day(on.Format(time.DateOnly)), Reminded: day(on.AddDate(0, 0, 1).Format(time.DateOnly)),
-			Next: "Wait, or call them.", Connection: "acme", MandateID: "m-A2"},
+			Next: "Wait, or call the payer.", Connection: "acme", MandateID: "m-A2"},
 	}
 	if diff := cmp.Diff(want, rows[:2], cmpopts.IgnoreUnexported(office.HandoverRow{}), cmpopts.IgnoreFields(office.HandoverRow{}, "LinkSince")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -178,9 +178,9 @@ func whereItStands(stored state.StoredRecord, r Payer, x mapping.Explanation) (s
 	waiting := slices.IndexFunc(r.Changes, func(c state.PastChange) bool { return c.State == connector.ChangePending })
 	switch {
 	case stored.InFlight:
-		return "A request was sent and its outcome is not known yet.", "Nothing: the next sync finds out by itself."
+		return "payersync sent a request, and its outcome is unknown.", "Nothing: the next run checks this by itself."
 	case waiting >= 0 && !r.Changes[waiting].Approved:
-		return fmt.Sprintf("Its %s is planned.", r.Changes[waiting].Action), "Run payersync sync; if the plan is above the limits, payersync status names it."
+		return fmt.Sprintf("Its %s is planned.", r.Changes[waiting].Action), "Run payersync sync. If the plan is above the limits, payersync status shows it."
 	case waiting >= 0:
 		return fmt.Sprintf("Its %s is planned and may be sent.", r.Changes[waiting].Action), "Run payersync sync, or wait for the schedule."
 	case stored.Facts.Words.Unlink != 0:
@@ -188,13 +188,13 @@ func whereItStands(stored state.StoredRecord, r Payer, x mapping.Explanation) (s
 	case stored.Forgotten != state.ForgottenNot:
 		return "Its payer was forgotten: nothing but ids, statuses and times is kept of it, and nothing is sent for it.", "payersync ledger unforget takes that back."
 	case stored.Merged:
-		return fmt.Sprintf("A person said that it is the same payer as %s, which stands for both.", stored.Record.MergedInto), "payersync payers merge --separate takes that back."
+		return fmt.Sprintf("A person merged it into record %s, which stands for both.", stored.Record.MergedInto), "payersync payers merge --separate takes that back."
 	case stored.GivenUp:
 		return "A person gave it up: it is left out, and nothing is sent for it.", "payersync attention give-up --undo takes that back."
 	case stored.Facts.Words.Leave != 0:
 		return "Its record has left, and somebody has said that it may stay as it is.", "Nothing. It is told again when it returns and leaves once more, or gets another mandate."
 	case stored.Verdict == state.Excluded:
-		return "The mapping leaves it out: it is no payer.", "Nothing; or edit include in the mapping, and look with payersync mapping preview."
+		return "Excluded: the mapping says that it is no payer.", "Nothing; or edit include in the mapping, and look with payersync mapping preview."
 	case stored.Verdict == "" || stored.Payer == nil:
 		return "It is not planned yet.", "Run payersync plan."
 	}

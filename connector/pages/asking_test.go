@@ -37,7 +37,7 @@ func TestASelectionOfPayersIsNotAskedAndThenAskedFromTheList(t *testing.T) {
 	if n := h.links(); n != all-chosen {
 		t.Fatalf("%d links were asked for, want %d", n, all-chosen)
 	}
-	holds(t, v.get("/payers/quickstart/HB001", http.StatusOK), "A person decided not to ask this payer.", "<bdi>ada</bdi> decided so", "Ask this payer", "Let the mapping decide again")
+	holds(t, v.get("/payers/quickstart/HB001", http.StatusOK), "A person decided to request no mandate from this payer.", "<bdi>ada</bdi> decided so", "Ask this payer", "Let the mapping decide again")
 	holds(t, v.get("/mandates/report?class=F", http.StatusOK), "5 payers are not asked: a person decided so.", "1 payer is not asked: no contact has an e-mail address.")
 	holds(t, v.post("/payers/ask", http.StatusOK, append(form, "act", "ask")...), "To be asked for a mandate: 5 payers.")
 	if n := h.links(); n != all-chosen {
@@ -58,7 +58,7 @@ func TestAPayersPageAsksOnePayerAndTakesThatBack(t *testing.T) {
 	before := h.links()
 	v := h.enter("ada", pages.Operator)
 	const payer = "/payers/quickstart/HB020"
-	holds(t, v.get(payer, http.StatusOK), "No contact has an e-mail address, so no mandate is asked for.", "Ask this payer")
+	holds(t, v.get(payer, http.StatusOK), "No contact has an e-mail address, so payersync requests no mandate.", "Ask this payer")
 	holds(t, v.post(payer+"/ask", http.StatusOK), "To be asked for a mandate: this payer.", "Do not ask", "Let the mapping decide again")
 	holds(t, v.post(payer+"/ask-rule", http.StatusOK), "The mapping decides again on this payer.")
 	h.run(true)
@@ -89,7 +89,7 @@ func TestTickedPayersAreNotAskedInABrowser(t *testing.T) {
 			b.stop("Not to be asked: 2 payers. Nothing was sent.")
 			h.run(true)
 			b.open("/payers/quickstart/HB002")
-			b.stop("A person decided not to ask this payer.", "Let the mapping decide again")
+			b.stop("A person decided to request no mandate from this payer.", "Let the mapping decide again")
 			if n := h.links(); n != 31 {
 				t.Errorf("%d links were asked for, want 31 of 33", n)
 			}

@@ -354,7 +354,7 @@ func TestTheNextLetterIsToldOnThePayersPageAndInTheWorkList(t *testing.T) {
 	list("Invitation: waits for a person, because the address is one of ours.")
 	holds(t, payer("HB900"), "was not sent yet", "Invitation: waits for a person, because the address is one of ours.")
 	olaf.upload(http.StatusOK, "accounts@bakery2.io")
-	list("Correct it in the books.")
+	list("Correct it in the accounting system.")
 	holds(t, payer("HB002"), "Reminders are stopped: the address takes no mail.")
 	for _, c := range h.box.Customers() {
 		if c.Name == "Bakery 1 Limited" {

@@ -53,21 +53,21 @@ func (c Class) Title() string {
 	case Unlooked:
 		return "was active when last seen"
 	case Signed:
-		return "signed, the bank decides"
+		return "signed, bank decides"
 	case Awaiting:
 		return "awaiting signature"
 	case Cancelled:
 		return "cancelled"
 	case Unasked:
-		return "no mandate asked for"
+		return "no mandate requested"
 	case Absent:
 		return "not in the billing service"
 	case Conflict:
-		return "in conflict"
+		return "on hold"
 	case Unknown:
 		return "unknown status"
 	case LeftBehind:
-		return "left the books, mandate still live"
+		return "removed, mandate remains"
 	}
 	return string(c)
 }
@@ -105,7 +105,7 @@ func (c Class) Steps() []Step {
 func (s Step) Title() string {
 	switch s {
 	case LinkLost:
-		return "link lost"
+		return "signing link lost"
 	case Bounced:
 		return "bounced"
 	case Stopped:
@@ -115,13 +115,13 @@ func (s Step) Title() string {
 	case NotSent:
 		return "not sent"
 	case NoPayer:
-		return "no payer"
+		return "excluded"
 	case NotWished:
-		return "not asked"
+		return "not requested"
 	case NoEmail:
 		return "no e-mail"
 	case UnderWay:
-		return "being asked for"
+		return "being requested"
 	case Refused:
 		return "request refused"
 	}
@@ -232,9 +232,9 @@ var helpers = []Who{You, Books, Operator}
 // decides on it with another record.
 func (s Standing) assign(f state.Standing) Standing {
 	if s.Who != Nobody && s.Reason != "" && waits(f, s.Reason) {
-		s.Who, s.Cure = Nobody, "Nothing for now: a person put it off."
+		s.Who, s.Cure = Nobody, "Nothing for now: a person postponed this finding."
 		if succeeded(f, s.Reason) {
-			s.Cure = "Nothing here: a person decides on it with the record that may be the payer under a new number."
+			s.Cure = "Nothing here: decide on the record that may be this payer under a new number."
 		}
 	}
 	if slices.Contains(helpers, s.Who) {
@@ -296,8 +296,8 @@ func place(f state.Standing, now time.Time) Standing {
 	case m.ID == "":
 		return unasked(f)
 	case m.Status == connector.MandateActive && now.Sub(m.LastSeen) > LookEvery:
-		return Standing{Class: Unlooked, Who: Operator, Since: m.LastSeen, Sentence: "The mandate was active when it was last seen, and nobody has looked since.",
-			Cure: "Let payersync serve run, or run payersync sweep."}
+		return Standing{Class: Unlooked, Who: Operator, Since: m.LastSeen, Sentence: "The mandate was active when payersync last read it, and payersync has not read it since.",
+			Cure: "Run payersync serve, or payersync sweep."}
 	case m.Status == connector.MandateActive:
 		return debitable(f, now)
 	case m.Status.Underway():
@@ -354,12 +354,12 @@ func leftBehind(f state.Standing) Standing {
 	s := Standing{Class: LeftBehind, Who: You, Since: leaving(f), Reason: r, Sentence: r.Sentence(), Cure: r.Next()}
 	s.Note = fmt.Sprintf("Its mandate is %s.", f.Mandate.Status.Label())
 	if f.Stays {
-		s.Who, s.Cure = Nobody, "Nothing: a person said that it may stay. It is told again when the record returns and leaves once more."
+		s.Who, s.Cure = Nobody, "Nothing: a person decided that the mandate stays. A new finding appears if the record returns and is removed again."
 	}
 	if f.GivenUp {
-		s.Sentence = "A person left it out, and its mandate stays: it can still be debited."
+		s.Sentence = "A person gave the record up, but its mandate stays: it can still be debited."
 		if f.Stays {
-			s.Cure = "Nothing, if that is meant. To connect it again: payersync attention give-up --undo."
+			s.Cure = "If that is intended, nothing. To link it again: payersync attention give-up --undo."
 		}
 	}
 	return s
@@ -369,17 +369,17 @@ func noPayer(f state.Standing) Standing {
 	s := Standing{Class: Unasked, Step: NoPayer, Who: Nobody, Since: leaving(f), Cure: "Nothing."}
 	switch {
 	case f.State == state.RecordForgotten:
-		s.Sentence = "Its payer was forgotten."
+		s.Sentence = "A person had the payer forgotten."
 	case f.MergedTo != "":
-		s.Sentence = fmt.Sprintf("A person said that it is the same payer as %s, which stands for both.", f.MergedTo)
+		s.Sentence = fmt.Sprintf("A person merged it into record %s, which stands for both.", f.MergedTo)
 	case f.GivenUp:
 		s.Sentence = "A person gave it up."
 	case f.State != connector.RecordActive:
-		s.Sentence = fmt.Sprintf("It is %s in the books.", f.State)
+		s.Sentence = fmt.Sprintf("It is %s in the accounting system.", f.State)
 	case f.Decision == state.Excluded:
-		s.Sentence = "The mapping leaves it out: it is no payer."
+		s.Sentence = "Excluded: the mapping says that it is no payer."
 	default:
-		s.Sentence = "The books show it no more."
+		s.Sentence = "The accounting system no longer lists it."
 	}
 	return s
 }
@@ -394,15 +394,15 @@ func absent(f state.Standing) Standing {
 	s := Standing{Class: Absent, Who: Operator}
 	switch {
 	case f.Decision == "":
-		s.Sentence, s.Cure = "It is not planned yet.", "Run payersync sync."
+		s.Sentence, s.Cure = "No plan has included it yet.", "Run payersync sync."
 	case f.Sending == connector.ChangePending:
-		s.Sentence, s.Cure = "It is planned, and not sent yet.", "Run payersync sync; if the plan is above the limits, payersync status names it."
+		s.Sentence, s.Cure = "A plan lists its change, but payersync has not sent it yet.", "Run payersync sync. If the plan is above the limits, payersync status shows it."
 	case f.Sending != "":
-		s.Sentence, s.Cure = "A request was sent and its outcome is not known yet.", "Nothing: the next sync finds out by itself."
+		s.Sentence, s.Cure = "payersync sent a request, and its outcome is unknown.", "Nothing: the next run checks this by itself."
 	case f.BillingID != "":
-		s.Sentence, s.Cure = "Its customer was not confirmed yet.", "Nothing: the next sync looks at it."
+		s.Sentence, s.Cure = "payersync has not confirmed its customer yet.", "Nothing: the next run reads it."
 	default:
-		s.Sentence, s.Cure = "It has no customer yet.", "Run payersync sync."
+		s.Sentence, s.Cure = "The billing service has no customer for it yet.", "Run payersync sync."
 	}
 	return s
 }
@@ -420,7 +420,7 @@ func unasked(f state.Standing) Standing {
 	told := f.Told[2]
 	switch {
 	case told.Reason == connector.ReasonOutcomeUnknown || f.Asking != "":
-		return Standing{Class: Unasked, Step: UnderWay, Who: Nobody, Since: told.Since, Sentence: strings.TrimSpace("A mandate is being asked for. " + f.Awaited), Cure: "Nothing: the next sync goes on with it."}
+		return Standing{Class: Unasked, Step: UnderWay, Who: Nobody, Since: told.Since, Sentence: strings.TrimSpace("payersync is requesting a mandate. " + f.Awaited), Cure: "Nothing: the next run continues."}
 	case told.Reason != "":
 		return Standing{Class: Unasked, Step: Refused, Who: helps(told.Reason), Since: told.Since, Reason: told.Reason, Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
 	}
@@ -433,29 +433,29 @@ func NotAsked(u state.Unasked) Standing {
 	switch u.Why {
 	case connector.UnaskedNoEmail:
 		s.Step, s.Who = NoEmail, Books
-		s.Sentence, s.Cure = "No contact has an e-mail address, so no mandate is asked for.", "Enter an e-mail address in the accounting system, or ask for a mandate with payersync mandates request."
+		s.Sentence, s.Cure = "No contact has an e-mail address, so payersync requests no mandate.", "Enter an e-mail address in the accounting system, or request a mandate with payersync mandates request."
 	case connector.UnaskedPerson:
-		s.Sentence, s.Cure = "A person decided not to ask this payer.", "Nothing, if that is meant. payersync payers ask --undo takes the decision back."
+		s.Sentence, s.Cure = "A person decided to request no mandate from this payer.", "If that is intended, nothing. To take the decision back: payersync payers ask --undo."
 	case connector.UnaskedRule:
-		s.Sentence = fmt.Sprintf("The payer is not asked: %s.", connector.AskingRule("", u.Line))
-		s.Cure = "Nothing, if that is meant. To ask this payer: payersync payers ask. To ask more payers, change the rule."
+		s.Sentence = fmt.Sprintf("payersync requests no mandate from this payer: %s.", connector.AskingRule("", u.Line))
+		s.Cure = "If that is intended, nothing. To request one from this payer: payersync payers ask. For more payers, change the rule."
 	default:
-		s.Who, s.Sentence, s.Cure = Operator, "No mandate was asked for yet.", "Run payersync sync."
+		s.Who, s.Sentence, s.Cure = Operator, "payersync has not requested a mandate yet.", "Run payersync sync."
 	}
 	return s
 }
 
 func signed(m state.StandingMandate, now time.Time) Standing {
-	s := Standing{Class: Signed, Who: Bank, Since: m.Since, Sentence: "The payer has signed, and the bank decides.", Cure: "Nothing."}
+	s := Standing{Class: Signed, Who: Bank, Since: m.Since, Sentence: "The payer has signed. The bank now decides.", Cure: "Nothing."}
 	if m.Status == connector.MandateMigrating { // it takes as long as the other provider needs
-		s.Sentence = "The mandate is being moved here from another provider, and cannot be collected under yet."
-		s.Cure = "Nothing; if it stays for long, ask the billing service what it waits for."
+		s.Sentence = "The mandate is moving here from another provider. The payer cannot be debited yet."
+		s.Cure = "Nothing. If this takes long, ask the billing service for the reason."
 		return s
 	}
 	if workingDays(m.Since, now) > BankDays {
 		s.Late = true
-		s.Sentence = fmt.Sprintf("The payer has signed, and the bank has not decided for more than %d working days.", BankDays)
-		s.Cure = "Ask the billing service what it waits for."
+		s.Sentence = fmt.Sprintf("The payer signed more than %d working days ago, and the bank has not decided.", BankDays)
+		s.Cure = "Ask the billing service for the reason."
 	}
 	return s
 }
@@ -512,23 +512,23 @@ func awaiting(f state.Standing) Standing {
 		return unless(f.LetBe, s)
 	case stop != nil && stop.Why == state.StopBounced:
 		s.Reason = connector.ReasonAddressBounced
-		s.Step, s.Who, s.Sentence, s.Cure = Bounced, Books, "The e-mail address does not exist, or takes no letters.", "Correct it in the books."
+		s.Step, s.Who, s.Sentence, s.Cure = Bounced, Books, "The e-mail address does not exist, or accepts no letters.", "Correct it in the accounting system."
 	case !IsPayer(f), hasSecond(f):
 		s.Step = Stopped
 		s.Who, s.Reason, s.Sentence, s.Cure = stoppedBy(f)
 	case f.LetBe:
-		s.Step, s.Sentence = Stopped, "Nobody is to do anything about it for now."
+		s.Step, s.Sentence = Stopped, "A person decided to leave it as it is."
 		return unless(true, s)
 	case stop != nil:
-		s.Step, s.Who, s.Sentence, s.Cure = Stopped, You, stopWords(*stop), "Call them, or let letters go on."
+		s.Step, s.Who, s.Sentence, s.Cure = Stopped, You, stopWords(*stop), "Call the payer, or allow letters again."
 	case times > 0:
-		s.Step, s.Who, s.Cure = Sent, Payer, "Wait, or call them."
-		s.Sentence = fmt.Sprintf("The link was sent %s, and the payer has not signed.", often(times))
+		s.Step, s.Who, s.Cure = Sent, Payer, "Wait, or call the payer."
+		s.Sentence = fmt.Sprintf("The payer was sent the signing link %s, and has not signed.", often(times))
 	default:
-		s.Step, s.Who, s.Sentence, s.Cure = NotSent, You, "Nobody has sent the link to the payer.", "payersync mandates letters plan says when payersync does; for anybody else payersync mandates handover writes a list."
+		s.Step, s.Who, s.Sentence, s.Cure = NotSent, You, "Nobody has sent the signing link to the payer.", "See payersync mandates letters plan for the date of the letter, or send it yourself: payersync mandates handover."
 	}
 	if f.Letters.Unclear > 0 {
-		s.Note = fmt.Sprintf("Of %s nobody knows whether it arrived: payersync mandates letters list --state unclear.", connector.Plural(f.Letters.Unclear, "letter"))
+		s.Note = fmt.Sprintf("payersync does not know whether %s arrived: payersync mandates letters list --state unclear.", connector.Plural(f.Letters.Unclear, "letter"))
 	}
 	return s
 }
@@ -548,13 +548,13 @@ func stoppedBy(f state.Standing) (who Who, r connector.Reason, sentence, cure st
 			return helps(told.Reason), told.Reason, told.Reason.Sentence(), told.Reason.Next()
 		}
 	}
-	return Nobody, "", "Whose the customer is was not confirmed lately.", "Nothing: the next sync looks at it."
+	return Nobody, "", "payersync has not confirmed the customer's key lately.", "Nothing: the next run reads it."
 }
 
 func stopWords(s state.LetterStop) string {
 	text := "A person stopped letters to the payer"
 	if s.Why == state.StopOptedOut {
-		text = "The payer wants no more letters"
+		text = "The payer asked for no more letters"
 	}
 	if s.UntilOn != "" {
 		text += " until " + s.UntilOn
@@ -581,7 +581,7 @@ func cancelled(f state.Standing) Standing {
 // unless clears the task of s if letBe is set: a person decided to leave the mandate as it is.
 func unless(letBe bool, s Standing) Standing {
 	if letBe {
-		s.Who, s.Reason, s.Cure = Nobody, "", "Nothing: a person said to let it be as it is."
+		s.Who, s.Reason, s.Cure = Nobody, "", "Nothing: a person decided to leave it as it is."
 	}
 	return s
 }
@@ -589,7 +589,7 @@ func unless(letBe bool, s Standing) Standing {
 func debitable(f state.Standing, now time.Time) Standing {
 	s := Standing{Class: Debitable, Who: Nobody, Since: f.Mandate.Since, Sentence: "Can be debited.", Cure: "Nothing."}
 	if s.Dormant = !s.Since.AddDate(0, DormantAfter, 0).After(now); s.Dormant {
-		s.Note = fmt.Sprintf("No news for %d months or more: banks drop instructions that are not used.", DormantAfter)
+		s.Note = fmt.Sprintf("The mandate has not changed for %d months or more. Banks may cancel unused mandates.", DormantAfter)
 	}
 	for _, told := range f.Told[:2] {
 		if told.Reason != "" {

@@ -71,8 +71,8 @@ func TestALinkThatCameWithACreateIsNotAskedForAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, row := range rows { // nothing was asked for in any of these
-				if !strings.Contains(row.Detail, "not fetched yet") || strings.Contains(row.Detail, "lost") {
-					t.Errorf("told %q, want that the link was not fetched yet", row.Detail)
+				if !strings.Contains(row.Detail, "no signing link") || strings.Contains(row.Detail, "lost") {
+					t.Errorf("told %q, want that there is no signing link yet", row.Detail)
 				}
 			}
 		})
