@@ -190,7 +190,7 @@ func TestServeTellsOfARunThatFails(t *testing.T) {
 		t.Errorf("the mail reads:\n%s", mail)
 	}
 	eventually(t, "the refusal", func() bool {
-		return strings.Contains(w.expect(exitDone, "status").out, "The alert way pager was refused since")
+		return strings.Contains(w.expect(exitDone, "status").out, "The alert way pager has refused messages since")
 	})
 	errOut := serve.stop().errOut
 	if !strings.Contains(errOut, `"msg":"alarms told"`) || strings.Contains(errOut, "ops@example.org") {
@@ -249,7 +249,7 @@ func TestAnUnknownTypeOfEventIsToldOnceWhenServeIsRestarted(t *testing.T) {
 	}
 	told := func(eventType string) (n int) {
 		for _, mail := range office.received() {
-			n += strings.Count(mail, `of the type "`+eventType+`" came`)
+			n += strings.Count(mail, `of the unknown type "`+eventType+`" arrived`)
 		}
 		return n
 	}
@@ -264,7 +264,7 @@ func TestAnUnknownTypeOfEventIsToldOnceWhenServeIsRestarted(t *testing.T) {
 	if n := told("dispute.opened"); n != 1 {
 		t.Errorf("the type was told %d times:\n%s", n, strings.Join(office.received(), "\n---\n"))
 	}
-	if listed := w.expect(exitDone, "alerts", "list").out; !strings.Contains(listed, `2 deliveries of the type "dispute.opened"`) {
+	if listed := w.expect(exitDone, "alerts", "list").out; !strings.Contains(listed, `2 deliveries of the unknown type "dispute.opened"`) {
 		t.Errorf("alerts list says:\n%s", listed)
 	}
 }

@@ -270,7 +270,7 @@ func TestWithdrawnConsentAsksForAPersonAndConcludesNothing(t *testing.T) {
 		t.Errorf("a consent that no longer works was tried %d times more", got-requests)
 	}
 	status := w.expect(exitDone, "status")
-	if !strings.Contains(status.out, "does not let payersync in") || !strings.Contains(status.out, "no longer works") || strings.Contains(status.out, "Needs a person") {
+	if !strings.Contains(status.out, "refuses access to payersync") || !strings.Contains(status.out, "no longer works") || strings.Contains(status.out, "Needs a person") {
 		t.Errorf("status says:\n%s", status.out)
 	}
 	if r := w.connect(v); r.code != exitDone {
