@@ -310,18 +310,3 @@ func (f *Facts) readAt() int64 {
 	}
 	return f.Look.Seq
 }
-
-// Ended returns the tickets of this and other payers' attempts that have ended by the facts. The transaction
-// of the deciding fact marks them as ended. An answered create or link request ends at once. Only tests call
-// it: the exhaustive check compares the stored facts with it.
-func Ended(f Facts) []int64 {
-	var out []int64
-	for _, attempts := range [][]Attempt{f.Attempts, f.Others} {
-		for _, a := range attempts {
-			if !f.open(a) {
-				out = append(out, a.Seq)
-			}
-		}
-	}
-	return out
-}

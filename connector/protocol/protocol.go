@@ -93,24 +93,6 @@ func Customer(f Facts) Step { return decide(&f).customer }
 // Asking returns the next step for the customer's mandate.
 func Asking(f Facts) Step { return decide(&f).mandate }
 
-// Next returns the next step for the payer: for its customer, and when nothing can be done there, for its
-// mandate. It knows a step for any facts. Only tests call it: the exhaustive check walks from step to step.
-func Next(f Facts) Step { return decide(&f).next() }
-
-// Only tests call it: the exhaustive check walks from step to step.
-func (d decision) next() Step {
-	if !d.customer.works() && (d.mandate.works() || d.customer.Do == Nothing) {
-		return d.mandate
-	}
-	return d.customer
-}
-
-// works reports whether there is something to send or to read.
-// Only tests call it: the exhaustive check walks from step to step.
-func (s Step) works() bool {
-	return s.Do != Nothing && s.Do != Later && s.Do != Wait && s.Do != Approval && s.Do != Tell
-}
-
 func (f *Facts) customer(l *line) Step {
 	s := Step{Line: l.name, Do: l.do, Reason: l.reason, Customer: f.Link.Customer}
 	if s.Customer == "" && (f.Holders == Free || f.Holders == Own) {
@@ -213,12 +195,7 @@ func Reasons(f Facts) []Notice {
 
 // sent reports whether an attempt of the kind is open.
 func (f *Facts) sent(action connector.Action) bool {
-	for _, a := range f.Attempts {
-		if a.Action == action && f.open(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.Attempts, func(a Attempt) bool { return a.Action == action && f.open(a) })
 }
 
 // LaneOf says whether a reason is about the record or about its customer.
@@ -245,24 +222,6 @@ const (
 	InStep   Status = "in step"  // nothing is to be done
 	Out      Status = "out"      // the record makes no claim
 )
-
-// Class returns the payer's progress. Only tests call it: the exhaustive check compares the stored class with
-// it.
-func Class(f Facts) Status { return decide(&f).class() }
-
-// Only tests call it: the exhaustive check compares the stored class with it.
-func (d decision) class() Status {
-	class := Out
-	if d.holding&left == 0 {
-		class = InStep
-	}
-	for _, s := range [...]Step{d.customer, d.mandate} {
-		if now := s.status(); now != "" {
-			class = Worse(now, class)
-		}
-	}
-	return class
-}
 
 // LinkState returns how the payer relates to its customer, in the words of the
 // views. It is an output: nothing is decided by it.
@@ -318,17 +277,3 @@ func Worse(a, b Status) Status {
 func rank(s Status) int { return slices.Index(ranks[:], s) }
 
 var ranks = [...]Status{Working, Unpassed, Failed, Held, InStep, Out}
-
-// status returns the payer's status by the step; "" for none. Only tests call it: the exhaustive check
-// compares the stored class with it.
-func (s Step) status() Status {
-	switch s.Do {
-	case Nothing, Later:
-		return ""
-	case Tell:
-		return StatusOf(s.Reason)
-	case Approval:
-		return Unpassed
-	}
-	return Working
-}
