@@ -55,3 +55,16 @@ func Indexed(text string) string {
 func (k Key) Indexed() Key {
 	return Key{Name: Indexed(k.Name), Value: Indexed(k.Value), Scope: Indexed(k.Scope)}
 }
+
+// OneLine returns a text in one line, without characters able to end a header or control a terminal.
+func OneLine(s string) string {
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r), unicode.IsControl(r):
+			return ' '
+		case unicode.Is(unicode.Bidi_Control, r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)), " ")
+}

@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"payersync/connector"
 	"payersync/connector/condition"
 	"payersync/state"
 )
@@ -194,10 +195,7 @@ func (t *Teller) notice(ctx context.Context, found []condition.Condition) ([]sta
 	if err != nil {
 		return nil, err
 	}
-	known := make(map[state.AlarmName]state.Alarm, len(open))
-	for _, a := range open {
-		known[nameOf(a)] = a
-	}
+	known := connector.By(open, nameOf)
 	now := t.Now()
 	var writes []func(*state.Tx) error
 	names := make([]string, len(t.Ways))
@@ -235,10 +233,8 @@ func (t *Teller) notice(ctx context.Context, found []condition.Condition) ([]sta
 		return open, nil
 	}
 	err = t.Ledger.Do(ctx, func(tx *state.Tx) error {
-		for _, write := range writes {
-			if err := write(tx); err != nil {
-				return err
-			}
+		if err := connector.Each(writes, func(write func(*state.Tx) error) error { return write(tx) }); err != nil {
+			return err
 		}
 		return errors.Join(tx.KeepWays(names), tx.DropOldAlarms(now.Add(-keptFor)))
 	})
@@ -343,7 +339,9 @@ func (t *Teller) send(ctx context.Context, w Way, m state.AlarmMessage, e Event)
 		e.Next = later.RetryAt()
 	}
 	t.report(e)
-	return false, t.Ledger.Do(after, func(tx *state.Tx) error { return tx.MessageFailed(m.ID, plain(e.Err.Error()), refused != nil, e.Next) })
+	return false, t.Ledger.Do(after, func(tx *state.Tx) error {
+		return tx.MessageFailed(m.ID, connector.OneLine(e.Err.Error()), refused != nil, e.Next)
+	})
 }
 
 func (t *Teller) report(e Event) {

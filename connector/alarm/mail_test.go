@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"payersync/connector"
 	"payersync/connector/condition"
 	smtp "payersync/connector/mail"
 	"payersync/connector/mail/mailtest"
@@ -108,7 +109,7 @@ func TestNothingThatIsToldEndsAHeader(t *testing.T) {
 	box := newMailbox(t, smtp.NoTLS)
 	m := sample()
 	evil := "acme\r\nBcc: everybody@example.org\r\n\r\nBuy now"
-	m.Installation, m.Begun[0].Connection, m.Begun[0].Subject, m.Begun[0].Sentence = evil, evil, evil, plain(evil)
+	m.Installation, m.Begun[0].Connection, m.Begun[0].Subject, m.Begun[0].Sentence = evil, evil, evil, connector.OneLine(evil)
 	way := box.way(smtp.NoTLS)
 	body, err := way.Freeze(m)
 	if err != nil {

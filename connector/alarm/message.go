@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"payersync/connector"
 	"payersync/connector/condition"
@@ -88,16 +87,14 @@ func (t *Teller) compose(ctx context.Context, w Way, items []item) (Message, err
 // told returns a condition in the form for a way.
 func (t *Teller) told(w Way, it item, names map[state.RecordID]connector.Label) Told {
 	clean := func(s string) string {
-		return connector.NameAccount(plain(t.Clean(s, w.Names)), t.Ledger.AccountName())
+		return connector.NameAccount(connector.OneLine(t.Clean(s, w.Names)), t.Ledger.AccountName())
 	}
 	a := it.alarm
 	out := Told{Code: condition.Code(a.Code), Subject: clean(a.Subject), Connection: a.Connection, Urgent: a.Urgent, Since: a.Since, OverAt: a.OverAt, Sentence: clean(a.Text)}
 	if c := it.holds; c != nil {
 		out.Code, out.Subject, out.Connection, out.Urgent = c.Code, clean(c.Subject), c.Connection, c.Urgent
 		out.Since, out.Sentence, out.Next = c.Since, clean(c.Sentence), clean(c.Next)
-		for _, command := range c.Commands {
-			out.Commands = append(out.Commands, clean(command))
-		}
+		out.Commands = append(out.Commands, connector.Map(c.Commands, func(command string) string { return clean(command) })...)
 		for _, r := range c.Records {
 			out.Records = append(out.Records, Record{r.Connection, clean(r.SourceID), clean(names[r].Name)})
 		}
@@ -108,23 +105,10 @@ func (t *Teller) told(w Way, it item, names map[state.RecordID]connector.Label) 
 	return out
 }
 
-// plain returns a text in one line, without characters able to end a header or control a terminal.
-func plain(s string) string {
-	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r), unicode.IsControl(r):
-			return ' '
-		case unicode.Is(unicode.Bidi_Control, r):
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)), " ")
-}
-
 // Subject returns the subject of a message: the kinds and numbers of conditions, and the connections. It names no
 // record and no payer.
 func (m Message) Subject() string {
-	lead := strings.TrimSpace("payersync " + plain(m.Installation))
+	lead := strings.TrimSpace("payersync " + connector.OneLine(m.Installation))
 	switch {
 	case m.Kind == KindTest:
 		return lead + ": test message"
@@ -142,7 +126,7 @@ func summary(told []Told) string {
 	for _, g := range groups[:min(most, len(groups))] {
 		part := g[0].Code.Title()
 		if g[0].Connection != "" {
-			part += ", " + plain(g[0].Connection)
+			part += ", " + connector.OneLine(g[0].Connection)
 		}
 		if len(g) > 1 {
 			part += fmt.Sprintf(" (%d times)", len(g))
@@ -175,7 +159,7 @@ const mostOfAKind = 20
 func (m Message) Text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("This is %s, on %s.", strings.TrimSpace("payersync "+plain(m.Installation)), m.when(m.At))
+	line("This is %s, on %s.", strings.TrimSpace("payersync "+connector.OneLine(m.Installation)), m.when(m.At))
 	if m.Kind == KindTest {
 		line("\nThis is a test message. Alarms reach you. You need not do anything.")
 		return b.String()

@@ -4,7 +4,8 @@ import (
 	"errors"
 	"regexp"
 	"strings"
-	"unicode"
+
+	"payersync/connector"
 )
 
 // Plain addresses: a local part without quotes, and the name of a host. Percent signs and exclamation marks
@@ -50,7 +51,7 @@ var (
 // of.
 func cleaned(said, address string) string {
 	const longest = 300
-	s := anyAddress.ReplaceAllString(inOneLine(said), "<address>")
+	s := anyAddress.ReplaceAllString(connector.OneLine(strings.ToValidUTF8(said, "�")), "<address>")
 	local, domain, _ := strings.Cut(address, "@")
 	for _, part := range []string{domain, local} {
 		word := regexp.MustCompile(`(?i)(^|[^a-z0-9]|[=%]40)` + regexp.QuoteMeta(part) + `($|[^a-z0-9])`)
@@ -62,17 +63,4 @@ func cleaned(said, address string) string {
 		s = strings.ToValidUTF8(s[:longest], "") + "…"
 	}
 	return s
-}
-
-// inOneLine returns a text without characters for line ends or terminal control.
-func inOneLine(s string) string {
-	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r), unicode.IsControl(r):
-			return ' '
-		case unicode.Is(unicode.Bidi_Control, r):
-			return unicode.ReplacementChar
-		}
-		return r
-	}, strings.ToValidUTF8(s, "�"))), " ")
 }

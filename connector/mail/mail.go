@@ -15,6 +15,7 @@ package mail
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -172,9 +173,7 @@ func (t *conversation) greet(context.Context) error {
 	t.client = client
 	client.SkipSMTPUTF8(true)
 	name := t.server.HelloName
-	if name == "" {
-		name = "localhost"
-	}
+	name = cmp.Or(name, "localhost")
 	return client.Hello(name)
 }
 
