@@ -66,12 +66,12 @@ var arrows = []arrow{
 	{"mapping", "connector mapping/strict", ""},
 	{"mapping/propose", "connector mapping", "connector/accounting/csvfile"},
 	{"mapping/strict", "connector", ""},
-	{"state", "connector connector/protocol state/files state/internal/elsewhere", "state/internal/testdb"},
+	{"state", "connector connector/protocol state/files state/internal/elsewhere", "state/internal/dbtest"},
 	{"state/backups", "connector state state/files", "state/statetest"},
 	{"state/files", "", ""},
+	{"state/internal/dbtest", "state/internal/elsewhere", ""}, // in tests alone
 	{"state/internal/elsewhere", "", ""},
-	{"state/internal/testdb", "state/internal/elsewhere", ""}, // in tests alone
-	{"state/statetest", "connector state state/internal/testdb", ""},
+	{"state/statetest", "connector state state/internal/dbtest", ""},
 	{"internal/longtest", "", ""},
 	{"configs", "", "connector mapping connector/accounting connector/accounting/csvfile connector/accounting/quickbooks connector/accounting/tryton connector/accounting/xero"},
 	{"cmd/payersync/guides", "", ""},
@@ -97,7 +97,7 @@ var guards = []guard{
 	// reads them, and never the ledger.
 	{"database/sql", "state state/statetest connector/accounting/sqltable connector/accounting/sqltable/sqltabletest connector/simulation"}, // tests tamper with ledgers in two of them
 	{"modernc.org/sqlite", "state connector/accounting/sqltable connector/accounting/sqltable/sqltabletest"},
-	{"github.com/jackc/pgx", "state state/internal/testdb connector/accounting/sqltable connector/accounting/sqltable/sqltabletest connector/queue"}, // River's driver is made for it
+	{"github.com/jackc/pgx", "state state/internal/dbtest connector/accounting/sqltable connector/accounting/sqltable/sqltabletest connector/queue"}, // River's driver is made for it
 	{"github.com/riverqueue/river", "connector/queue"},
 	{"github.com/go-sql-driver/mysql", "connector/accounting/sqltable connector/accounting/sqltable/sqltabletest"},
 	{"github.com/pressly/goose", "state"},

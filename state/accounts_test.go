@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"payersync/state/internal/testdb"
+	"payersync/state/internal/dbtest"
 )
 
 // kekOf is a key-encryption key.
@@ -169,7 +169,7 @@ func TestOnlyTheRightKeyOpensTheKeysOfAccounts(t *testing.T) {
 	s, opts := aServer(t, 4)
 	acme := applied(t, s, AccountChange{Name: "acme", Files: bundle("one")})
 	applied(t, s, AccountChange{Name: "beta", Files: bundle("two")})
-	dsn, err := testdb.DSN(opts.Path)
+	dsn, err := dbtest.DSN(opts.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestOnlyTheRightKeyOpensTheKeysOfAccounts(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := testdb.Execute(opts.Path, "UPDATE main.accounts a SET wrapped_key = b.wrapped_key FROM main.accounts b WHERE a.name = 'acme' AND b.name = 'beta'"); err != nil {
+	if err := dbtest.Execute(opts.Path, "UPDATE main.accounts a SET wrapped_key = b.wrapped_key FROM main.accounts b WHERE a.name = 'acme' AND b.name = 'beta'"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Documents(t.Context(), "acme"); !errors.Is(err, ErrKeyEncryptionKey) || !strings.Contains(err.Error(), "altered or moved") {
@@ -219,7 +219,7 @@ func TestAccountsAreListedAndPausedWithoutTheirKeyEncryptionKey(t *testing.T) {
 	t.Parallel()
 	s, opts := aServer(t, 8)
 	applied(t, s, AccountChange{Name: "acme", Files: bundle("one")})
-	dsn, err := testdb.DSN(opts.Path)
+	dsn, err := dbtest.DSN(opts.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func TestAnotherKeyEncryptionKeyWrapsAllKeysAndSealsNothingAnew(t *testing.T) {
 	if err := before.Do(t.Context(), note("amy")); err != nil {
 		t.Errorf("a ledger that was open: %v", err)
 	}
-	dsn, err := testdb.DSN(opts.Path)
+	dsn, err := dbtest.DSN(opts.Path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,15 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"payersync/connector"
 )
 
 // TryAlarms takes the lock for sending alarms. It returns nil when another process on this machine holds it.
 func (l *Ledger) TryAlarms() (*Lock, error) {
 	k, err := l.below.tryLock(context.Background(), alarmsLock)
-	if err != nil {
-		return nil, fmt.Errorf("lock the ledger for telling of alarms: %w", err)
-	}
-	return k, nil
+	return k, connector.Wrap(err, "lock the ledger for telling of alarms")
 }
 
 // Alarm is a condition with its messages to one way, sent or due.
@@ -129,27 +128,18 @@ func (l *Ledger) messages(ctx context.Context, query string, args ...any) ([]Ala
 func (tx *Tx) NoticeAlarm(a Alarm) error {
 	err := tx.exec("INSERT INTO alarms (way, code, subject, connection, urgent, since, noticed_at, text, over_at, told) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		a.Way, a.Code, a.Subject, a.Connection, a.Urgent, stamp(a.Since), stamp(a.NoticedAt), a.Text, stamp(a.OverAt), sql.NullString{String: a.Told, Valid: a.Told != ""})
-	if err != nil {
-		return fmt.Errorf("note an alarm: %w", err)
-	}
-	return nil
+	return connector.Wrap(err, "note an alarm")
 }
 
 // SetAlarmOver notes since when an alarm's condition is gone; the zero time means that it holds
 // after all.
 func (tx *Tx) SetAlarmOver(id int64, at time.Time) error {
-	if err := tx.exec("UPDATE alarms SET over_at = ? WHERE alarm_id = ?", stamp(at), id); err != nil {
-		return fmt.Errorf("note the end of an alarm: %w", err)
-	}
-	return nil
+	return connector.Wrap(tx.exec("UPDATE alarms SET over_at = ? WHERE alarm_id = ?", stamp(at), id), "note the end of an alarm")
 }
 
 // DropAlarm forgets an alarm that needs no message.
 func (tx *Tx) DropAlarm(id int64) error {
-	if err := tx.exec("DELETE FROM alarms WHERE alarm_id = ?", id); err != nil {
-		return fmt.Errorf("drop an alarm: %w", err)
-	}
-	return nil
+	return connector.Wrap(tx.exec("DELETE FROM alarms WHERE alarm_id = ?", id), "drop an alarm")
 }
 
 // Telling is a message's text about one alarm.
@@ -214,10 +204,7 @@ func (tx *Tx) NoteSent(m AlarmMessage) error {
 }
 
 func (tx *Tx) touchMessage(query string, args ...any) error {
-	if err := tx.exec(query, args...); err != nil {
-		return fmt.Errorf("note what became of a message: %w", err)
-	}
-	return nil
+	return connector.Wrap(tx.exec(query, args...), "note what became of a message")
 }
 
 // voidMessages give up every message that was not taken yet. Their alarms are reported again, in

@@ -96,10 +96,7 @@ func (l *Ledger) UnaskedCounts(ctx context.Context, connection string) ([]Unaske
 		func(c *UnaskedCount) []any {
 			return []any{&c.Connection, &c.Mapping, &c.Why, &c.Line, &c.Condition, &c.Payers}
 		})
-	if err != nil {
-		return nil, fmt.Errorf("count the payers that are not asked: %w", err)
-	}
-	return out, nil
+	return out, connector.Wrap(err, "count the payers that are not asked")
 }
 
 // isUnasked is the condition that the newest plan includes record r's payer, without a mandate and

@@ -64,22 +64,16 @@ func (tx *Tx) begin(change sql.NullInt64, action connector.Action, p Payer) (Att
 // after a later one of its customer was sent has not ended, because their order at the service is
 // unknown.
 func (tx *Tx) EndAttempt(a Attempt, end AttemptEnd) error {
-	if err := tx.exec(`UPDATE attempts SET ended = ?1, end_ticket = (SELECT ticket FROM ledger) WHERE attempt_id = ?2 AND ended = ''
+	return connector.Wrap(tx.exec(`UPDATE attempts SET ended = ?1, end_ticket = (SELECT ticket FROM ledger) WHERE attempt_id = ?2 AND ended = ''
 		AND (?1 <> 'answered' OR action = 'create' OR action = 'link' OR NOT EXISTS (
 		  SELECT 1 FROM attempts n WHERE n.billing_id = attempts.billing_id AND n.attempt_id > attempts.attempt_id AND (n.action = 'adopt' OR n.action = 'update')))`,
-		end, a.ID); err != nil {
-		return fmt.Errorf("note the end of attempt %d: %w", a.ID, err)
-	}
-	return nil
+		end, a.ID), "note the end of attempt %d", a.ID)
 }
 
 // LookedFor ends the attempts of a change. A read that began after the time of all attempts has
 // shown no effect of any.
 func (tx *Tx) LookedFor(c Change) error {
-	if err := tx.exec("UPDATE attempts SET ended = ? WHERE change_id = ? AND ended = ''", AttemptLooked, c.ID); err != nil {
-		return fmt.Errorf("note the end of the attempts of change %d: %w", c.ID, err)
-	}
-	return nil
+	return connector.Wrap(tx.exec("UPDATE attempts SET ended = ? WHERE change_id = ? AND ended = ''", AttemptLooked, c.ID), "note the end of the attempts of change %d", c.ID)
 }
 
 // LookedAt stores that a read of a payer's customer with this ticket shows the results of all requests that

@@ -133,11 +133,8 @@ func (tx *Tx) AddMatchCandidates(connection string, found []MatchCandidate) erro
 	for _, m := range found {
 		rows = append(rows, connection, m.SourceID, m.BillingID, m.Score, m.Reasons)
 	}
-	if err := tx.insertRows("INSERT INTO match_candidates (connection, source_id, billing_id, score, reasons) VALUES ", "(?, ?, ?, ?, ?)", rows,
-		" ON CONFLICT (connection, source_id, billing_id) DO UPDATE SET score = excluded.score, reasons = excluded.reasons"); err != nil {
-		return fmt.Errorf("keep the customers that records may be: %w", err)
-	}
-	return nil
+	return connector.Wrap(tx.insertRows("INSERT INTO match_candidates (connection, source_id, billing_id, score, reasons) VALUES ", "(?, ?, ?, ?, ?)", rows,
+		" ON CONFLICT (connection, source_id, billing_id) DO UPDATE SET score = excluded.score, reasons = excluded.reasons"), "keep the customers that records may be")
 }
 
 func (tx *Tx) wakeMatches(connection string) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payersync/connector"
-	"payersync/state/internal/testdb"
+	"payersync/state/internal/dbtest"
 )
 
 // aFile is a ledger in a file, also where the tests keep theirs elsewhere.
@@ -217,7 +217,7 @@ func journeys(t *testing.T, do func(t *testing.T, d *desk, to Options)) {
 		d.fillAll(8)
 		do(t, d, newFile(t, d.clock))
 	})
-	if !testdb.OnPostgres() {
+	if !dbtest.OnPostgres() {
 		return
 	}
 	_, onServer := aServer(t, 40)
@@ -537,7 +537,7 @@ func TestLedgersWithTheSameNumbersAreCarriedToOneServer(t *testing.T) {
 }
 
 func BenchmarkCarry(b *testing.B) {
-	onPostgres := testdb.OnPostgres()
+	onPostgres := dbtest.OnPostgres()
 	rows := 0
 	for b.Loop() {
 		b.StopTimer()

@@ -10,14 +10,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"payersync/state/internal/testdb"
+	"payersync/state/internal/dbtest"
 )
 
 // TestBothEnginesHaveTheSameTables reads what a new ledger of each has. The one of SQLite came about
 // by all its migrations, that of PostgreSQL by one, so each says whether the other is complete.
 func TestBothEnginesHaveTheSameTables(t *testing.T) {
 	t.Parallel()
-	if !testdb.OnPostgres() {
+	if !dbtest.OnPostgres() {
 		t.Skip("run with -engine postgres: it compares both")
 	}
 	d := newDesk(t)

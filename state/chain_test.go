@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"payersync/connector"
-	"payersync/state/internal/testdb"
+	"payersync/state/internal/dbtest"
 )
 
 // covers S16
@@ -54,13 +54,13 @@ func lawless() (statements []string) {
 	for _, table := range []string{"audit", "mandate_history"} {
 		for _, law := range []string{"keeps", "stays"} {
 			statement := "DROP TRIGGER " + table + "_" + law
-			if testdb.OnPostgres() {
+			if dbtest.OnPostgres() {
 				statement += " ON " + table
 			}
 			statements = append(statements, statement)
 		}
 	}
-	if testdb.OnPostgres() {
+	if dbtest.OnPostgres() {
 		statements = append(statements, "ALTER TABLE failure_reasons DROP CONSTRAINT failure_reasons_account_seq_fkey")
 	}
 	return statements

@@ -77,15 +77,13 @@ func (l *Ledger) Released(ctx context.Context, connection, lane string, after in
 }
 
 // LinkReleased reports whether a plan has released an unsent request for the payer's signing link.
-func (tx *Tx) LinkReleased(p Payer) (is bool, err error) {
-	err = tx.row([]any{&is}, "SELECT EXISTS (SELECT 1 FROM changes WHERE connection = ? AND source_id = ? AND lane = 'mandate' AND state = 'pending' AND approved = 1)", p.Connection, p.SourceID)
-	return is, err
+func (tx *Tx) LinkReleased(p Payer) (bool, error) {
+	return txSingle[bool](tx, "SELECT EXISTS (SELECT 1 FROM changes WHERE connection = ? AND source_id = ? AND lane = 'mandate' AND state = 'pending' AND approved = 1)", p.Connection, p.SourceID)
 }
 
 // ReleasedCount returns how many changes Released would go through.
-func (l *Ledger) ReleasedCount(ctx context.Context, connection, lane string) (n int, err error) {
-	err = l.queryRow(ctx, "SELECT count(*) FROM changes c WHERE c.connection = ? AND c.lane = ? AND c.state = 'pending' AND c.approved = 1 AND NOT "+waitsForPerson, connection, lane).Scan(&n)
-	return n, err
+func (l *Ledger) ReleasedCount(ctx context.Context, connection, lane string) (int, error) {
+	return single[int](l.queryRow(ctx, "SELECT count(*) FROM changes c WHERE c.connection = ? AND c.lane = ? AND c.state = 'pending' AND c.approved = 1 AND NOT "+waitsForPerson, connection, lane))
 }
 
 // PlanChanges returns up to limit unsent changes of a plan's lane, after change id after, in order.
@@ -142,52 +140,36 @@ func (l *Ledger) PlanGroupChanges(ctx context.Context, p Plan, g PlanGroup, afte
 
 // changes returns the open changes of a connection that a condition picks, in its order.
 func (l *Ledger) changes(ctx context.Context, which, connection string, args ...any) ([]Change, error) {
-	rows, err := l.query(ctx, `SELECT `+changeColumns+`
+	return collect("read the changes", l.scanChange)(l.query(ctx, `SELECT `+changeColumns+`
 		FROM changes c JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
-		WHERE c.connection = ? AND `+openStates+` AND `+which, append([]any{connection}, args...)...)
-	if err != nil {
-		return nil, fmt.Errorf("read the changes: %w", err)
-	}
-	defer rows.Close()
-	var out []Change
-	for rows.Next() {
-		c, err := l.scanChange(rows)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, c)
-	}
-	return out, rows.Err()
+		WHERE c.connection = ? AND `+openStates+` AND `+which, append([]any{connection}, args...)...))
 }
 
 // PendingCount returns how many changes of the connection are planned and not sent yet.
-func (l *Ledger) PendingCount(ctx context.Context, connection, lane string) (n int, err error) {
-	err = l.queryRow(ctx, "SELECT count(*) FROM changes WHERE connection = ? AND lane = ? AND state = 'pending'", connection, lane).Scan(&n)
-	return n, err
+func (l *Ledger) PendingCount(ctx context.Context, connection, lane string) (int, error) {
+	return single[int](l.queryRow(ctx, "SELECT count(*) FROM changes WHERE connection = ? AND lane = ? AND state = 'pending'", connection, lane))
 }
 
 // UnansweredCount returns how many changes of the connection were sent, or may have been,
 // and have no definite answer.
-func (l *Ledger) UnansweredCount(ctx context.Context, connection, lane string) (n int, err error) {
-	err = l.queryRow(ctx, "SELECT count(*) FROM changes WHERE connection = ? AND lane = ? AND state <> 'pending' AND "+openStates, connection, lane).Scan(&n)
-	return n, err
+func (l *Ledger) UnansweredCount(ctx context.Context, connection, lane string) (int, error) {
+	return single[int](l.queryRow(ctx, "SELECT count(*) FROM changes WHERE connection = ? AND lane = ? AND state <> 'pending' AND "+openStates, connection, lane))
 }
 
 // OpenCreates returns how many creates of the connection were sent, or may have
 // been, and have no definite answer.
-func (l *Ledger) OpenCreates(ctx context.Context, connection string) (n int, err error) {
-	err = l.queryRow(ctx, `SELECT count(*) FROM changes
-		WHERE connection = ? AND lane = 'customer' AND action = 'create' AND state <> 'pending' AND `+openStates, connection).Scan(&n)
-	return n, err
+func (l *Ledger) OpenCreates(ctx context.Context, connection string) (int, error) {
+	return single[int](l.queryRow(ctx, `SELECT count(*) FROM changes
+		WHERE connection = ? AND lane = 'customer' AND action = 'create' AND state <> 'pending' AND `+openStates, connection))
 }
 
-func (l *Ledger) scanChange(rows *sql.Rows) (Change, error) {
+func (l *Ledger) scanChange(scan scanner) (Change, error) {
 	var c Change
 	var wanted, diff, body, pre []byte
 	var billingID, updated sql.NullString
 	var sum string
 	var p payerRow
-	if err := rows.Scan(append([]any{&c.ID, &c.Run, &c.Lane, &c.Action, &wanted, &diff, &billingID, &body, &sum, &pre, &c.State, &c.Attempts, &updated, &c.Approved, &c.LeftOut, &c.Unlinks}, p.dest()...)...); err != nil {
+	if err := scan(append([]any{&c.ID, &c.Run, &c.Lane, &c.Action, &wanted, &diff, &billingID, &body, &sum, &pre, &c.State, &c.Attempts, &updated, &c.Approved, &c.LeftOut, &c.Unlinks}, p.dest()...)...); err != nil {
 		return c, fmt.Errorf("read a change: %w", err)
 	}
 	c.BillingID = billingID.String
@@ -617,9 +599,8 @@ func classOf(to connector.ChangeState, reason connector.Reason) protocol.Status 
 
 // OutcomeUnknown reports whether a change of the payer's customer was sent and it is not
 // known whether it took effect.
-func (tx *Tx) OutcomeUnknown(p Payer) (open bool, err error) {
-	err = tx.row([]any{&open}, "SELECT "+isUnknown, p.Connection, p.SourceID)
-	return open, err
+func (tx *Tx) OutcomeUnknown(p Payer) (bool, error) {
+	return txSingle[bool](tx, "SELECT "+isUnknown, p.Connection, p.SourceID)
 }
 
 // Arrival is how long after a request has left it may still arrive and take effect. A request for a

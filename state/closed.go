@@ -67,9 +67,8 @@ func (tx *Tx) TakeUp(id RecordID, word Entry) (news bool, err error) {
 }
 
 // IsGivenUp reports whether a person has given up the payer's record.
-func (tx *Tx) IsGivenUp(p Payer) (said bool, err error) {
-	err = tx.row([]any{&said}, "SELECT count(*) > 0 FROM source_records WHERE connection = ? AND source_id = ? AND given_up <> 0", p.Connection, p.SourceID)
-	return said, err
+func (tx *Tx) IsGivenUp(p Payer) (bool, error) {
+	return txSingle[bool](tx, "SELECT count(*) > 0 FROM source_records WHERE connection = ? AND source_id = ? AND given_up <> 0", p.Connection, p.SourceID)
 }
 
 const (
@@ -107,9 +106,8 @@ func (tx *Tx) LetBe(p Payer, word Entry) (news bool, err error) {
 }
 
 // IsLetBe reports whether a person decided to leave the payer's mandate as it is.
-func (tx *Tx) IsLetBe(p Payer) (said bool, err error) {
-	err = tx.row([]any{&said}, "SELECT count(*) > 0 FROM payers p WHERE p.connection = ? AND p.source_id = ? AND "+letBe, p.Connection, p.SourceID)
-	return said, err
+func (tx *Tx) IsLetBe(p Payer) (bool, error) {
+	return txSingle[bool](tx, "SELECT count(*) > 0 FROM payers p WHERE p.connection = ? AND p.source_id = ? AND "+letBe, p.Connection, p.SourceID)
 }
 
 // ErrNoProblem means that there is no report on the webhook subscription.

@@ -133,22 +133,6 @@ func (l *Ledger) ConnectionDecisions(ctx context.Context) ([]ConnectionDecision,
 	return out, nil
 }
 
-// ConnectionsDecided returns the other connections with a decision about this one, as the old or as
-// the new one.
-func (l *Ledger) ConnectionsDecided(ctx context.Context, connection string) (map[string]BooksDecision, error) {
-	all, err := l.ConnectionDecisions(ctx)
-	out := map[string]BooksDecision{}
-	for _, d := range all {
-		switch connection {
-		case d.New:
-			out[d.Old] = d.Decision
-		case d.Old:
-			out[d.New] = d.Decision
-		}
-	}
-	return out, err
-}
-
 // MovedTo returns the decision that moved a connection; nil for an open connection.
 func (l *Ledger) MovedTo(ctx context.Context, connection string) (*ConnectionDecision, error) {
 	all, err := l.ConnectionDecisions(ctx)
@@ -184,9 +168,8 @@ func (tx *Tx) closedBooks(connection string) error {
 }
 
 // HasConnection reports whether the ledger knows a connection of that name, configured or not.
-func (l *Ledger) HasConnection(ctx context.Context, name string) (has bool, err error) {
-	err = l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM connections WHERE name = ?)", name).Scan(&has)
-	return has, err
+func (l *Ledger) HasConnection(ctx context.Context, name string) (bool, error) {
+	return single[bool](l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM connections WHERE name = ?)", name))
 }
 
 // ConnectionNames returns the connections that the ledger knows, configured or not, by name.

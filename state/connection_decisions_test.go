@@ -103,3 +103,19 @@ func TestADecisionAboutTwoConnectionsIsTakenBack(t *testing.T) {
 		t.Errorf("in the other direction: %v", err)
 	}
 }
+
+// ConnectionsDecided returns the other connections with a decision about this one, as the old or as
+// the new one.
+func (l *Ledger) ConnectionsDecided(ctx context.Context, connection string) (map[string]BooksDecision, error) {
+	all, err := l.ConnectionDecisions(ctx)
+	out := map[string]BooksDecision{}
+	for _, d := range all {
+		switch connection {
+		case d.New:
+			out[d.Old] = d.Decision
+		case d.Old:
+			out[d.New] = d.Decision
+		}
+	}
+	return out, err
+}

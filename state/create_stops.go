@@ -86,10 +86,7 @@ func (s CreateStop) Text() string {
 
 // StopsText returns the text of several stops; "" for none.
 func StopsText(stops []CreateStop) string {
-	texts := make([]string, len(stops))
-	for i, s := range stops {
-		texts[i] = s.Text()
-	}
+	texts := connector.Map(stops, CreateStop.Text)
 	return strings.Join(texts, " ")
 }
 
@@ -117,35 +114,20 @@ const (
 
 // CreateStops returns why connections create no customers yet, of one connection or of all with "".
 func (l *Ledger) CreateStops(ctx context.Context, connection string) ([]CreateStop, error) {
-	rows, err := l.query(ctx, stopColumns, connection)
-	if err != nil {
-		return nil, fmt.Errorf("read why creates wait: %w", err)
-	}
-	return scanStops(rows)
+	return collect("read why creates wait", scanStop)(l.query(ctx, stopColumns, connection))
 }
 
 func (tx *Tx) createStops(connection string) ([]CreateStop, error) {
-	rows, err := tx.query(stopColumns, connection)
-	if err != nil {
-		return nil, fmt.Errorf("read why creates wait: %w", err)
-	}
-	return scanStops(rows)
+	return collect("read why creates wait", scanStop)(tx.query(stopColumns, connection))
 }
 
-func scanStops(rows *sql.Rows) (stops []CreateStop, err error) {
-	defer rows.Close()
-	for rows.Next() {
-		var s CreateStop
-		var since sql.NullString
-		if err := rows.Scan(&s.Connection, &s.Cause, &s.Other, &s.Customers, &s.Records, &since); err != nil {
-			return nil, fmt.Errorf("read why creates wait: %w", err)
-		}
-		if s.Since, err = parseTime(since); err != nil {
-			return nil, err
-		}
-		stops = append(stops, s)
+func scanStop(scan scanner) (s CreateStop, err error) {
+	var since sql.NullString
+	if err := scan(&s.Connection, &s.Cause, &s.Other, &s.Customers, &s.Records, &since); err != nil {
+		return s, fmt.Errorf("read why creates wait: %w", err)
 	}
-	return stops, rows.Err()
+	s.Since, err = parseTime(since)
+	return s, err
 }
 
 // SaveCreateStops replaces the stops of a connection's creates. A stop finished by a person stays finished.

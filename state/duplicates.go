@@ -40,10 +40,7 @@ func (tx *Tx) SaveDuplicates(found []DuplicateCustomers) error {
 		}
 		rows = append(rows, d.BillingID, d.OtherID, d.Score, d.Reasons, since)
 	}
-	if err := tx.insertRows("INSERT INTO duplicate_customers (billing_id, other_id, score, reasons, since) VALUES ", "(?, ?, ?, ?, ?)", rows, ""); err != nil {
-		return fmt.Errorf("keep the customers that look like one payer: %w", err)
-	}
-	return nil
+	return connector.Wrap(tx.insertRows("INSERT INTO duplicate_customers (billing_id, other_id, score, reasons, since) VALUES ", "(?, ?, ?, ?, ?)", rows, ""), "keep the customers that look like one payer")
 }
 
 // OpenDuplicate is a second customer of a payer that a person has yet to decide on.
@@ -62,10 +59,7 @@ func (l *Ledger) OpenDuplicates(ctx context.Context, of RecordID) ([]OpenDuplica
 		[]any{of.Connection, of.SourceID}, func(d *OpenDuplicate) []any {
 			return []any{&d.Connection, &d.SourceID, &d.BillingID, &d.OtherID, &d.Score, &d.Reasons, &d.Detail}
 		})
-	if err != nil {
-		return nil, fmt.Errorf("look for second customers of record %s: %w", of.SourceID, err)
-	}
-	return found, nil
+	return found, connector.Wrap(err, "look for second customers of record %s", of.SourceID)
 }
 
 // rejectedSeconds are the decisions w that an apparent second customer of the linked record ?1, ?2

@@ -19,6 +19,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"payersync/connector"
 )
 
 //go:embed migrations/postgres/*.sql
@@ -91,10 +93,7 @@ func postgresSteps(db *sql.DB) (*goose.Provider, error) {
 		return nil, fmt.Errorf("prepare the migrations: %w", err)
 	}
 	p, err := goose.NewProvider(goose.DialectPostgres, db, scripts, goose.WithDisableGlobalRegistry(true), goose.WithSessionLocker(turns))
-	if err != nil {
-		return nil, fmt.Errorf("prepare the migrations: %w", err)
-	}
-	return p, nil
+	return p, connector.Wrap(err, "prepare the migrations")
 }
 
 func (e *postgres) where() string {

@@ -11,13 +11,13 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"payersync/state/internal/testdb"
+	"payersync/state/internal/dbtest"
 )
 
 // onServer is a ledger on PostgreSQL.
 func onServer(t *testing.T) *desk {
 	t.Helper()
-	if !testdb.OnPostgres() {
+	if !dbtest.OnPostgres() {
 		t.Skip("on PostgreSQL only: run with -engine postgres")
 	}
 	return newDesk(t)

@@ -18,6 +18,7 @@ import (
 	"modernc.org/sqlite" // and the database/sql driver "sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"payersync/connector"
 	"payersync/state/files"
 )
 
@@ -139,10 +140,7 @@ func (*sqliteFile) steps(l *Ledger) (*goose.Provider, error) {
 	}
 	p, err := goose.NewProvider(goose.DialectSQLite3, l.writer, scripts, goose.WithDisableGlobalRegistry(true),
 		goose.WithGoMigrations(goose.NewGoMigration(6, &goose.GoFunc{RunTx: l.sealMappings}, nil), goose.NewGoMigration(newestInGo, &goose.GoFunc{RunTx: l.moveReasons}, nil)))
-	if err != nil {
-		return nil, fmt.Errorf("prepare the migrations: %w", err)
-	}
-	return p, nil
+	return p, connector.Wrap(err, "prepare the migrations")
 }
 
 func (e *sqliteFile) where() string { return e.path }
@@ -262,12 +260,10 @@ func prepareFile(folder *files.Folder, name string) error {
 // refusePlanted refuses a ledger if a foreign file is in the place of one of SQLite's own files. As root,
 // SQLite gives the files it finds there to the ledger's owner.
 func refusePlanted(folder *files.Folder, name string) error {
-	for _, ending := range []string{"-wal", "-shm", "-journal"} {
-		if err := folder.CheckBeside(name+ending, name); err != nil {
-			return &OpenError{
-				Path: filepath.Join(folder.Path(), name), Why: err.Error(),
-				Next: "Find out how it came there and move it away; if it is SQLite's own, give it to the ledger's owner.",
-			}
+	if err := connector.Each([]string{"-wal", "-shm", "-journal"}, func(ending string) error { return folder.CheckBeside(name+ending, name) }); err != nil {
+		return &OpenError{
+			Path: filepath.Join(folder.Path(), name), Why: err.Error(),
+			Next: "Find out how it came there and move it away; if it is SQLite's own, give it to the ledger's owner.",
 		}
 	}
 	return nil

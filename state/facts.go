@@ -242,26 +242,15 @@ func (tx *Tx) Wrote(billingID string, key connector.Key) (bool, error) {
 
 // updates returns the wanted customers of sent updates, the newest first.
 func (tx *Tx) updates(billingID, which string) ([]connector.Customer, error) {
-	rows, err := tx.query(`SELECT DISTINCT c.change_id, c.wanted FROM attempts a JOIN changes c ON c.change_id = a.change_id
-		WHERE a.billing_id = ? AND a.action <> 'create' AND c.lane = 'customer' `+which+` ORDER BY c.change_id DESC`, billingID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []connector.Customer
-	for rows.Next() {
+	return collect("", func(scan scanner) (wanted connector.Customer, err error) {
 		var id int64
 		var box []byte
-		var wanted connector.Customer
-		if err := rows.Scan(&id, &box); err != nil {
-			return nil, err
+		if err := scan(&id, &box); err != nil {
+			return wanted, err
 		}
-		if err := tx.l.openJSON(box, changePlace("wanted", id), &wanted); err != nil {
-			return nil, fmt.Errorf("change %d: %w", id, err)
-		}
-		out = append(out, wanted)
-	}
-	return out, rows.Err()
+		return wanted, readError(fmt.Sprintf("change %d", id), tx.l.openJSON(box, changePlace("wanted", id), &wanted))
+	})(tx.query(`SELECT DISTINCT c.change_id, c.wanted FROM attempts a JOIN changes c ON c.change_id = a.change_id
+		WHERE a.billing_id = ? AND a.action <> 'create' AND c.lane = 'customer' `+which+` ORDER BY c.change_id DESC`, billingID))
 }
 
 // InOrder reports whether reads have shown the payer's customer with its key, and nobody

@@ -9,16 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"payersync/state/internal/testdb"
+	"payersync/state/internal/dbtest"
 )
 
 // aPair is an account's ledger on a server whose commits wait for a standby.
-func aPair(t *testing.T) (*testdb.Pair, *desk) {
+func aPair(t *testing.T) (*dbtest.Pair, *desk) {
 	t.Helper()
-	if !testdb.OnPostgres() {
+	if !dbtest.OnPostgres() {
 		t.Skip("on PostgreSQL only: run with -engine postgres")
 	}
-	pair, err := testdb.NewPair()
+	pair, err := dbtest.NewPair()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"payersync/connector"
-	"payersync/state/internal/testdb"
+	"payersync/state/internal/dbtest"
 )
 
 // rows is every row of every table, by table and key, each column in hexadecimal.
@@ -113,7 +113,7 @@ func (d *desk) over() {
 
 func (d *desk) forget(id string) {
 	d.t.Helper()
-	if testdb.OnPostgres() { // where no lock proves that an open run is dead
+	if dbtest.OnPostgres() { // where no lock proves that an open run is dead
 		d.do(func(tx *Tx) error { return tx.EndLease(acme) })
 	}
 	left, err := d.Forget(d.t.Context(), RecordID{acme, id}, Entry{Actor: "ada", Action: "forget payer", Subject: id, Reason: "ticket 88"})

@@ -275,11 +275,7 @@ func (l *Ledger) heldMandates(ctx context.Context, id RecordID, h *Holding) erro
 			return err
 		}
 		m := HeldMandate{MandateRow: r.MandateRow, History: []HistoryRow{}}
-		for _, moved := range all {
-			if moved.MandateID == r.MandateID {
-				m.History = append(m.History, moved)
-			}
-		}
+		m.History = append(m.History, connector.Filter(all, func(moved HistoryRow) bool { return moved.MandateID == r.MandateID })...)
 		h.Mandates = append(h.Mandates, m)
 	}
 	for _, left := range []struct {

@@ -59,23 +59,13 @@ const longestWait = time.Hour
 // when its last read for deliveries began gap ago, because an attacker can resend a captured
 // delivery at any rate.
 func (l *Ledger) OpenDeliveries(ctx context.Context, gap time.Duration, limit int) ([]OpenDelivery, error) {
-	rows, err := l.query(ctx, "SELECT o.billing_id, o.mandate, o.up_to, k.delivery_key, o.attempts, o.known, o.since FROM ("+dueDeliveries+
-		") o JOIN inbox k ON k.inbox_id = o.up_to ORDER BY o.first"+limitTo, append(dueArgs(l.Now(), gap), limit)...)
-	if err != nil {
-		return nil, fmt.Errorf("read the inbox: %w", err)
-	}
-	defer rows.Close()
-	var out []OpenDelivery
-	for rows.Next() {
-		var d OpenDelivery
+	return collect("read the inbox", func(scan scanner) (d OpenDelivery, err error) {
 		var since sql.NullString
-		if err := rows.Scan(&d.BillingID, &d.MandateID, &d.UpTo, &d.Key, &d.Attempts, &d.Known, &since); err != nil {
-			return nil, fmt.Errorf("read the inbox: %w", err)
-		}
+		err = scan(&d.BillingID, &d.MandateID, &d.UpTo, &d.Key, &d.Attempts, &d.Known, &since)
 		d.Since, _ = parseTime(since) // one that cannot be read keeps nothing from being reflected
-		out = append(out, d)
-	}
-	return out, rows.Err()
+		return d, readError("read the inbox", err)
+	})(l.query(ctx, "SELECT o.billing_id, o.mandate, o.up_to, k.delivery_key, o.attempts, o.known, o.since FROM ("+dueDeliveries+
+		") o JOIN inbox k ON k.inbox_id = o.up_to ORDER BY o.first"+limitTo, append(dueArgs(l.Now(), gap), limit)...))
 }
 
 // dueDeliveries are the customers with deliveries that are due by dueArgs.

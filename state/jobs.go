@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
+
+	"payersync/connector"
 )
 
 // JobRow is the ledger's data of a job of payersync serve. A job that began after it last ended is
@@ -62,18 +64,12 @@ func (l *Ledger) Jobs(ctx context.Context) ([]JobRow, error) {
 // BeginJob notes that a job begins.
 func (tx *Tx) BeginJob(name string) error {
 	err := tx.exec("INSERT INTO jobs (name, begun_at) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET begun_at = ?2, parked_until = NULL", name, stamp(tx.now))
-	if err != nil {
-		return fmt.Errorf("note that the job %s begins: %w", name, err)
-	}
-	return nil
+	return connector.Wrap(err, "note that the job %s begins", name)
 }
 
 // EndJob notes how a job that began has ended.
 func (tx *Tx) EndJob(name string, end JobEnd) error {
 	err := tx.exec(`UPDATE jobs SET ended_at = ?2, done_at = CASE WHEN ?3 = ?6 THEN ?2 ELSE done_at END, outcome = ?3, parked_until = ?4, problem = ?5 WHERE name = ?1`,
 		name, stamp(tx.now), end.Outcome, stamp(end.Until), end.Problem, jobDone)
-	if err != nil {
-		return fmt.Errorf("note that the job %s ended: %w", name, err)
-	}
-	return nil
+	return connector.Wrap(err, "note that the job %s ended", name)
 }

@@ -138,9 +138,8 @@ func (l *Ledger) Sealed() bool { return l.seal.away != nil }
 
 // Unnamed counts the records without a label that can be opened: without its key a ledger knows no
 // names.
-func (l *Ledger) Unnamed(ctx context.Context) (n int, err error) {
-	err = l.queryRow(ctx, "SELECT (SELECT count(*) FROM source_records) - CASE WHEN ?1 = 1 THEN 0 ELSE (SELECT count(*) FROM labels) END", l.Sealed()).Scan(&n)
-	return n, err
+func (l *Ledger) Unnamed(ctx context.Context) (int, error) {
+	return single[int](l.queryRow(ctx, "SELECT (SELECT count(*) FROM source_records) - CASE WHEN ?1 = 1 THEN 0 ELSE (SELECT count(*) FROM labels) END", l.Sealed()))
 }
 
 // LabelRow is the label of a record.

@@ -20,7 +20,7 @@ import (
 
 	"payersync/connector"
 	"payersync/state/files"
-	"payersync/state/internal/testdb"
+	"payersync/state/internal/dbtest"
 )
 
 // The connection and the mapping version that tests use.
@@ -76,11 +76,11 @@ var fresh = sync.OnceValues(func() (files [2][]byte, err error) {
 	if err != nil {
 		return files, err
 	}
-	if err := errors.Join(l.Close(), testdb.Template(opts.Path)); err != nil {
+	if err := errors.Join(l.Close(), dbtest.Template(opts.Path)); err != nil {
 		return files, err
 	}
 	for i, path := range []string{opts.Path, opts.KeyFile} {
-		if files[i], err = os.ReadFile(path); err != nil && !(testdb.OnPostgres() && path == opts.Path) {
+		if files[i], err = os.ReadFile(path); err != nil && !(dbtest.OnPostgres() && path == opts.Path) {
 			return files, err
 		}
 	}
@@ -94,7 +94,7 @@ func newDesk(t testing.TB) *desk {
 	c, dir := newClock(), t.TempDir()
 	d := &desk{t: t, clock: c, opts: Options{Path: filepath.Join(dir, "payersync.db"), KeyFile: filepath.Join(dir, "payersync.key"), Now: c.now}}
 	files, err := fresh()
-	if err := errors.Join(err, os.WriteFile(d.opts.Path, files[0], 0o600), os.WriteFile(d.opts.KeyFile, files[1], 0o600), testdb.Copy(d.opts.Path)); err != nil {
+	if err := errors.Join(err, os.WriteFile(d.opts.Path, files[0], 0o600), os.WriteFile(d.opts.KeyFile, files[1], 0o600), dbtest.Copy(d.opts.Path)); err != nil {
 		t.Fatal(err)
 	}
 	d.Ledger = d.another()
@@ -179,7 +179,7 @@ func one[T any](t testing.TB, l *Ledger, query string, args ...any) (v T) {
 // onlyOnSQLite skips a test on another engine, which has no files, settings and names of SQLite.
 func onlyOnSQLite(t testing.TB, why string) {
 	t.Helper()
-	if testdb.OnPostgres() {
+	if dbtest.OnPostgres() {
 		t.Skipf("on SQLite only: %s", why)
 	}
 }
@@ -198,8 +198,8 @@ func onlyIfPortable(t testing.TB, statement string) {
 // rawDB opens a ledger's database behind its back.
 func rawDB(t testing.TB, path string) *sql.DB {
 	t.Helper()
-	if testdb.OnPostgres() {
-		dsn, err := testdb.DSN(path)
+	if dbtest.OnPostgres() {
+		dsn, err := dbtest.DSN(path)
 		if err != nil {
 			t.Fatal(err)
 		}

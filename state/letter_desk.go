@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
+
+	"payersync/connector"
 )
 
 // LetterStop keeps letters from some, or from all.
@@ -44,10 +46,7 @@ func (tx *Tx) AddLetterStop(s LetterStop) error {
 		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 WHERE NOT EXISTS (SELECT 1 FROM letter_stops
 		  WHERE ended_at IS NULL AND scope = ?1 AND connection = ?2 AND source_id = ?3 AND recipient = ?4 AND why = ?5 AND until_on IS NOT DISTINCT FROM ?6)`,
 		s.Scope, s.Connection, s.SourceID, s.Recipient, s.Why, until, s.Note, s.Actor, stamp(tx.now))
-	if err != nil {
-		return fmt.Errorf("stop letters: %w", err)
-	}
-	return nil
+	return connector.Wrap(err, "stop letters")
 }
 
 // AddressWord is a permanent fact about an address: it wants no letters, or does not exist.
@@ -60,18 +59,12 @@ type AddressWord struct {
 func (l *Ledger) AddressWords(ctx context.Context) ([]AddressWord, error) {
 	words, err := list(ctx, l, "SELECT DISTINCT recipient, why FROM letter_stops WHERE scope = 'address' AND (why = 'opted_out' OR why = 'bounced') ORDER BY recipient, why", nil,
 		func(w *AddressWord) []any { return []any{&w.Recipient, &w.Why} })
-	if err != nil {
-		return nil, fmt.Errorf("read what was said of addresses: %w", err)
-	}
-	return words, nil
+	return words, connector.Wrap(err, "read what was said of addresses")
 }
 
 // EndLetterStop takes a stop back.
 func (tx *Tx) EndLetterStop(id int64) error {
-	if err := tx.exec("UPDATE letter_stops SET ended_at = ? WHERE stop_id = ? AND ended_at IS NULL", stamp(tx.now), id); err != nil {
-		return fmt.Errorf("take a stop of letters back: %w", err)
-	}
-	return nil
+	return connector.Wrap(tx.exec("UPDATE letter_stops SET ended_at = ? WHERE stop_id = ? AND ended_at IS NULL", stamp(tx.now), id), "take a stop of letters back")
 }
 
 // LetterStops returns the active stops, in order of creation. One whose day has come holds no more:
@@ -204,10 +197,7 @@ func (tx *Tx) NoteLetterAddress(id RecordID, recipient string) error {
 	err := tx.exec(`INSERT INTO letter_addresses AS a (connection, source_id, recipient) VALUES (?1, ?2, ?3)
 		ON CONFLICT (connection, source_id) DO UPDATE SET recipient = excluded.recipient, changed_at = ?4 WHERE a.recipient <> excluded.recipient`,
 		id.Connection, id.SourceID, recipient, stamp(tx.now))
-	if err != nil {
-		return fmt.Errorf("note where a payer is written to: %w", err)
-	}
-	return nil
+	return connector.Wrap(err, "note where a payer is written to")
 }
 
 // ToldLetter is a letter in the journal beside the ledger.
@@ -249,19 +239,12 @@ func (l *Ledger) lettersTold(ctx context.Context) (map[string]ToldLetter, error)
 	if err != nil || len(told) == 0 {
 		return nil, err
 	}
-	out := make(map[string]ToldLetter, len(told))
-	for _, t := range told {
-		out[t.MessageID] = t
-	}
-	return out, nil
+	return connector.By(told, func(t ToldLetter) string { return t.MessageID }), nil
 }
 
 // NoteTold stores a letter from the journal.
 func (tx *Tx) NoteTold(t ToldLetter) error {
-	if err := tx.exec("INSERT INTO letter_journal (message_id, recipient, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", t.MessageID, t.Recipient, stamp(t.At)); err != nil {
-		return fmt.Errorf("note a letter of the journal: %w", err)
-	}
-	return nil
+	return connector.Wrap(tx.exec("INSERT INTO letter_journal (message_id, recipient, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", t.MessageID, t.Recipient, stamp(t.At)), "note a letter of the journal")
 }
 
 // LetterDesk is where letters leave from.
@@ -299,53 +282,35 @@ func (tx *Tx) NoteLetterLook(waiting int, brake string, clock bool) error {
 	err := tx.exec(`UPDATE letter_desk SET looked_at = CASE WHEN ?1 = 1 THEN ?2 ELSE looked_at END,
 		waits_since = CASE WHEN ?3 = 0 THEN NULL WHEN waiting = 0 THEN ?2 ELSE waits_since END, waiting = ?3,
 		brake_since = CASE WHEN ?4 = '' THEN NULL WHEN brake = '' THEN ?2 ELSE brake_since END, brake = ?4`, clock, stamp(tx.now), waiting, brake)
-	if err != nil {
-		return fmt.Errorf("note what a look for letters found: %w", err)
-	}
-	return nil
+	return connector.Wrap(err, "note what a look for letters found")
 }
 
 // NoteLettersWaiting notes how many letters wait for a person from now on, between two looks.
 func (tx *Tx) NoteLettersWaiting(waiting int) error {
 	err := tx.exec("UPDATE letter_desk SET waits_since = CASE WHEN ?1 = 0 THEN NULL WHEN waiting = 0 THEN ?2 ELSE waits_since END, waiting = ?1", waiting, stamp(tx.now))
-	if err != nil {
-		return fmt.Errorf("note how many letters wait: %w", err)
-	}
-	return nil
+	return connector.Wrap(err, "note how many letters wait")
 }
 
 // NoteLinksRenewed notes that old links are fetched again now.
 func (tx *Tx) NoteLinksRenewed() error {
-	if err := tx.exec("UPDATE letter_desk SET renewed_at = ?", stamp(tx.now)); err != nil {
-		return fmt.Errorf("note that old links are fetched again: %w", err)
-	}
-	return nil
+	return connector.Wrap(tx.exec("UPDATE letter_desk SET renewed_at = ?", stamp(tx.now)), "note that old links are fetched again")
 }
 
 // GoOnWithLetters notes a person's decision to continue, with this journal, after the known
 // restore, by the present clock.
 func (tx *Tx) GoOnWithLetters(journal string) error {
-	if err := tx.exec("UPDATE letter_desk SET journal = ?1, restored = (SELECT restored_at FROM ledger), gone_on_at = ?2, looked_at = ?2", journal, stamp(tx.now)); err != nil {
-		return fmt.Errorf("note that letters go on: %w", err)
-	}
-	return nil
+	return connector.Wrap(tx.exec("UPDATE letter_desk SET journal = ?1, restored = (SELECT restored_at FROM ledger), gone_on_at = ?2, looked_at = ?2", journal, stamp(tx.now)), "note that letters go on")
 }
 
 // SetLetterFolder stores the present word in the journal's folder, and the node that wrote it
 // there.
 func (tx *Tx) SetLetterFolder(word, node string) error {
-	if err := tx.exec("UPDATE letter_desk SET folder = ?, folder_node = ?, folder_at = ?", word, node, stamp(tx.now)); err != nil {
-		return fmt.Errorf("note the folder of the journal of letters: %w", err)
-	}
-	return nil
+	return connector.Wrap(tx.exec("UPDATE letter_desk SET folder = ?, folder_node = ?, folder_at = ?", word, node, stamp(tx.now)), "note the folder of the journal of letters")
 }
 
 // SetLetterJournal notes which journal was begun.
 func (tx *Tx) SetLetterJournal(id string) error {
-	if err := tx.exec("UPDATE letter_desk SET journal = ?", id); err != nil {
-		return fmt.Errorf("note the journal of letters: %w", err)
-	}
-	return nil
+	return connector.Wrap(tx.exec("UPDATE letter_desk SET journal = ?", id), "note the journal of letters")
 }
 
 // LetterSources is the time of a connection's last complete reading, and its source.

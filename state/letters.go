@@ -6,16 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"payersync/connector"
 )
 
 // TryLetters takes the lock for sending letters. It returns nil when another process on this machine holds
 // it. The holder knows that letters still marked as being sent belong to a dead process.
 func (l *Ledger) TryLetters() (*Lock, error) {
 	k, err := l.below.tryLock(context.Background(), lettersLock)
-	if err != nil {
-		return nil, fmt.Errorf("lock the ledger for sending letters: %w", err)
-	}
-	return k, nil
+	return k, connector.Wrap(err, "lock the ledger for sending letters")
 }
 
 // LetterState is the state of a letter.
@@ -144,20 +143,14 @@ func (tx *Tx) EndLetter(messageID string, to LetterState, put bool, answer strin
 }
 
 func (tx *Tx) endLetter(query string, args ...any) error {
-	if err := tx.exec(query, args...); err != nil {
-		return fmt.Errorf("note what became of a letter: %w", err)
-	}
-	return nil
+	return connector.Wrap(tx.exec(query, args...), "note what became of a letter")
 }
 
 // AbandonSending marks the letters that a dead process was sending as unclear, and returns their
 // number. The caller holds the lock of TryLetters.
 func (tx *Tx) AbandonSending() (int64, error) {
 	n, err := tx.count("UPDATE letters SET state = 'unclear', ended_at = ?, answer = 'payersync ended while it was sent' WHERE state = 'sending'", stamp(tx.now))
-	if err != nil {
-		return 0, fmt.Errorf("note which letters were being sent: %w", err)
-	}
-	return n, nil
+	return n, connector.Wrap(err, "note which letters were being sent")
 }
 
 // VoidLetters gives up a payer's unsent letters that concern no unsigned mandate.

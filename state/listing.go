@@ -177,12 +177,7 @@ func (tx *Tx) mark(s *Listing) error {
 
 // execPages executes a statement with each page of ids.
 func (tx *Tx) execPages(query string, ids idPages) error {
-	for _, page := range ids.pages {
-		if err := tx.exec(query, page); err != nil {
-			return err
-		}
-	}
-	return nil
+	return connector.Each(ids.pages, func(page string) error { return tx.exec(query, page) })
 }
 
 // dropGone drops unlinked customers that are gone and missing from the pass, when the pass saw the

@@ -283,9 +283,8 @@ func (l *Ledger) RecordsAmong(ctx context.Context, f RecordFilter) (map[RecordID
 }
 
 // AllRecords counts the records of all sources.
-func (l *Ledger) AllRecords(ctx context.Context) (n int, err error) {
-	err = l.queryRow(ctx, "SELECT count(*) FROM source_records").Scan(&n)
-	return n, err
+func (l *Ledger) AllRecords(ctx context.Context) (int, error) {
+	return single[int](l.queryRow(ctx, "SELECT count(*) FROM source_records"))
 }
 
 func conditions(where []string) string {

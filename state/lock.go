@@ -31,10 +31,7 @@ func (k *Lock) Proves() bool { return k != nil && k.file != nil }
 // it. See [Lock.Proves] for the meaning of holding it.
 func (l *Ledger) TryLock(connection string) (*Lock, error) {
 	k, err := l.below.tryLock(context.Background(), connectionLock+url.PathEscape(connection)+lockEnding)
-	if err != nil {
-		return nil, fmt.Errorf("lock connection %s: %w", connection, err)
-	}
-	return k, nil
+	return k, connector.Wrap(err, "lock connection %s", connection)
 }
 
 // TryServe takes the lock of the one process that runs a ledger file's schedules and endpoint

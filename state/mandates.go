@@ -85,12 +85,7 @@ func (tx *Tx) newLink(m connector.Mandate) (string, error) {
 // saveSealed keeps what nobody may read in the file: the link, and the reason of a
 // failure. A reason stays with the status that it came with.
 func (tx *Tx) saveSealed(m connector.Mandate) error {
-	for _, keep := range []func(connector.Mandate) error{tx.voidLinks, tx.keepLatestLink, tx.keepReason} {
-		if err := keep(m); err != nil {
-			return err
-		}
-	}
-	return nil
+	return connector.Each([]func(connector.Mandate) error{tx.voidLinks, tx.keepLatestLink, tx.keepReason}, func(keep func(connector.Mandate) error) error { return keep(m) })
 }
 
 // voidLinks drops the links of a customer's other mandates: m is its latest, and a customer
@@ -98,10 +93,7 @@ func (tx *Tx) saveSealed(m connector.Mandate) error {
 func (tx *Tx) voidLinks(m connector.Mandate) error {
 	err := tx.exec(`UPDATE mandates SET link = NULL, link_at = NULL, link_refused = 0 WHERE link IS NOT NULL AND mandate_id <> ?1
 		AND billing_id = (SELECT n.billing_id FROM mandates n WHERE n.mandate_id = ?1)`, m.ID)
-	if err != nil {
-		return fmt.Errorf("drop the links that mandate %s replaces: %w", m.ID, err)
-	}
-	return nil
+	return connector.Wrap(err, "drop the links that mandate %s replaces", m.ID)
 }
 
 // SaveLink seals the signing link of an answer older than a newer read, and reports whether it is

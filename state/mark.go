@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"payersync/connector"
 )
 
 // A ledger counts its commits, and its mark, a file beside it, holds the count. A ledger with fewer
@@ -29,9 +31,8 @@ const markText = "payersync ledger %26s commits %020d\n"
 
 // Commits returns the number of commits of the ledger: earlier reads stay valid while it is
 // unchanged.
-func (l *Ledger) Commits(ctx context.Context) (commits int64, err error) {
-	err = l.queryRow(ctx, "SELECT commits FROM ledger").Scan(&commits)
-	return commits, err
+func (l *Ledger) Commits(ctx context.Context) (int64, error) {
+	return single[int64](l.queryRow(ctx, "SELECT commits FROM ledger"))
 }
 
 // mark is the content of a mark file.
@@ -105,10 +106,7 @@ func (l *Ledger) identify(ctx context.Context) error {
 		return nil // without waiting for who writes
 	}
 	err := l.writer.QueryRowContext(ctx, "UPDATE ledger SET identity = coalesce(nullif(identity, ''), ?) RETURNING identity", rand.Text()).Scan(&l.identity)
-	if err != nil {
-		return fmt.Errorf("give the ledger its identity: %w", err)
-	}
-	return nil
+	return connector.Wrap(err, "give the ledger its identity")
 }
 
 // inStep reports whether the mark is the ledger's and not ahead of it, so no write is needed. The

@@ -70,7 +70,6 @@ func (tx *Tx) EndUnseen(connection string) error {
 }
 
 // UnseenHeld reports whether missing records wait for a person, or for a run after their release.
-func (l *Ledger) UnseenHeld(ctx context.Context, connection string) (held bool, err error) {
-	err = l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM plans WHERE connection = ? AND missing > 0 AND state IN ('waiting', 'approved'))", connection).Scan(&held)
-	return held, err
+func (l *Ledger) UnseenHeld(ctx context.Context, connection string) (bool, error) {
+	return single[bool](l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM plans WHERE connection = ? AND missing > 0 AND state IN ('waiting', 'approved'))", connection))
 }

@@ -105,19 +105,15 @@ func (tx *Tx) handOver(from Payer, connection, sourceID string, key connector.Ke
 			return tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND (word <> 'reject' OR billing_id = ?)", connection, sourceID, from.BillingID)
 		},
 	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return fmt.Errorf("move customer %s: %w", from.BillingID, err)
-		}
+	if err := connector.Each(steps, func(step func() error) error { return step() }); err != nil {
+		return fmt.Errorf("move customer %s: %w", from.BillingID, err)
 	}
 	for _, p := range []Payer{from, to} {
 		if err := tx.dropPlanned(p.Connection, p.SourceID, LaneCustomer, LaneMandate); err != nil {
 			return err
 		}
-		for _, topic := range []Topic{TopicRecord, TopicLink} {
-			if err := tx.ClearAttention(p.Connection, p.SourceID, topic); err != nil {
-				return err
-			}
+		if err := connector.Each([]Topic{TopicRecord, TopicLink}, func(topic Topic) error { return tx.ClearAttention(p.Connection, p.SourceID, topic) }); err != nil {
+			return err
 		}
 		if _, err := tx.ReplanRecord(p.Connection, p.SourceID); err != nil {
 			return err

@@ -180,10 +180,7 @@ func (l *Ledger) forgottenIn(ctx context.Context, d ConnectionDecision, pairs []
 	if err != nil {
 		return nil, err
 	}
-	continues := map[RecordID]bool{}
-	for _, p := range pairs {
-		continues[p.New] = true
-	}
+	continues := connector.Set(connector.Map(pairs, func(p MovePair) RecordID { return p.New }))
 	marked := said.marked()
 	for _, id := range ids {
 		if !continues[id] && said.alike([]string{d.Old}, labels[id], marked) {

@@ -1,9 +1,12 @@
 package state
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
+
+	"payersync/connector"
 )
 
 // ofConnections holds for each table and view with rows of single connections a condition. The
@@ -46,14 +49,9 @@ const (
 // and their reads, use the whole ledger, because its constraints cover all of it. Closing the
 // ledger closes both.
 func (l *Ledger) Only(connections []string) *Ledger {
-	names := make([]string, len(connections))
-	for i, name := range connections {
-		names[i] = "'" + strings.ReplaceAll(name, "'", "''") + "'"
-	}
+	names := connector.Map(connections, func(name string) string { return "'" + strings.ReplaceAll(name, "'", "''") + "'" })
 	among := strings.Join(names, ", ")
-	if among == "" {
-		among = "NULL"
-	}
+	among = cmp.Or(among, "NULL")
 	var tables []string
 	for _, table := range slices.Sorted(maps.Keys(ofConnections)) {
 		tables = append(tables, table+" AS NOT MATERIALIZED (SELECT * FROM main."+table+" t WHERE "+strings.ReplaceAll(ofConnections[table], "?", among)+")")

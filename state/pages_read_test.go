@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"payersync/connector"
-	"payersync/state/internal/testdb"
+	"payersync/state/internal/dbtest"
 )
 
 // A server that takes its own way to a page may read whole tables for each of its rows, which nobody sees
@@ -215,7 +215,7 @@ func remoteOf(n int) connector.RemoteCustomer {
 // counted has the server count what is in the tables.
 func (d *desk) counted() {
 	d.t.Helper()
-	if err := testdb.Execute(d.opts.Path, "ANALYZE"); err != nil {
+	if err := dbtest.Execute(d.opts.Path, "ANALYZE"); err != nil {
 		d.t.Fatal(err)
 	}
 }

@@ -118,31 +118,19 @@ func (l *Ledger) Unverified(ctx context.Context, connection string, limit int) (
 }
 
 // UnverifiedCount returns how many payers Unverified would give without a limit.
-func (l *Ledger) UnverifiedCount(ctx context.Context, connection string) (n int, err error) {
-	err = l.queryRow(ctx,
-		"SELECT count(*) FROM payers p WHERE p.connection = ? AND "+isUnconfirmed, connection).Scan(&n)
-	return n, err
+func (l *Ledger) UnverifiedCount(ctx context.Context, connection string) (int, error) {
+	return single[int](l.queryRow(ctx,
+		"SELECT count(*) FROM payers p WHERE p.connection = ? AND "+isUnconfirmed, connection))
 }
 
 func (l *Ledger) payers(ctx context.Context, query string, args ...any) ([]Payer, error) {
-	rows, err := l.query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read payers: %w", err)
-	}
-	defer rows.Close()
-	var out []Payer
-	for rows.Next() {
+	return collect("read payers", func(scan scanner) (Payer, error) {
 		var r payerRow
-		if err := rows.Scan(r.dest()...); err != nil {
-			return nil, fmt.Errorf("read payers: %w", err)
+		if err := scan(r.dest()...); err != nil {
+			return Payer{}, fmt.Errorf("read payers: %w", err)
 		}
-		p, err := l.payer(r)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, p)
-	}
-	return out, rows.Err()
+		return l.payer(r)
+	})(l.query(ctx, query, args...))
 }
 
 // Missing returns up to limit payers of a connection whose customer does not exist by a read, the
@@ -162,18 +150,16 @@ func (l *Ledger) Outlived(ctx context.Context, connection string, limit int) ([]
 
 // LinkedCustomers returns how many customers are linked to a payer of any
 // connection and not known to be gone.
-func (l *Ledger) LinkedCustomers(ctx context.Context) (n int, err error) {
-	err = l.queryRow(ctx, "SELECT count(*) FROM payers p WHERE p.billing_id IS NOT NULL AND NOT "+isMissing).Scan(&n)
-	return n, err
+func (l *Ledger) LinkedCustomers(ctx context.Context) (int, error) {
+	return single[int](l.queryRow(ctx, "SELECT count(*) FROM payers p WHERE p.billing_id IS NOT NULL AND NOT "+isMissing))
 }
 
 // MadeWithin reports whether a create answered within the time before now made the payer's
 // customer.
-func (tx *Tx) MadeWithin(p Payer, within time.Duration) (made bool, err error) {
-	err = tx.row([]any{&made}, `SELECT EXISTS (SELECT 1 FROM changes
+func (tx *Tx) MadeWithin(p Payer, within time.Duration) (bool, error) {
+	return txSingle[bool](tx, `SELECT EXISTS (SELECT 1 FROM changes
 		WHERE connection = ? AND source_id = ? AND lane = 'customer' AND action = 'create' AND state = 'done' AND updated_at >= ?)`,
 		p.Connection, p.SourceID, stamp(tx.now.Add(-within)))
-	return made, err
 }
 
 // PayerByBillingID returns the payer linked to a customer; ErrNoPayer when there

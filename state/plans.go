@@ -177,12 +177,9 @@ func (tx *Tx) add(new additions) error {
 	if err := tx.insertLikenesses(new.likenesses); err != nil {
 		return fmt.Errorf("save what payers may be known by: %w", err)
 	}
-	if err := tx.insertRows(`INSERT INTO changes
+	return connector.Wrap(tx.insertRows(`INSERT INTO changes
 		(change_id, run_id, connection, source_id, lane, action, change_hash, wanted, wanted_hash, diff, blanks, identity, scopes, unlinks, billing_id, state, updated_at) VALUES `,
-		"(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), 'pending', ?)", new.changes, ""); err != nil {
-		return fmt.Errorf("save changes: %w", err)
-	}
-	return nil
+		"(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), 'pending', ?)", new.changes, ""), "save changes")
 }
 
 // before is the ledger's data of a record before a decision.
@@ -384,10 +381,7 @@ func (tx *Tx) WakeRivals(connection string, there bool) (int64, error) {
 		  WHERE p.connection = source_records.connection AND p.source_id = source_records.source_id)
 		AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = source_records.connection AND c.source_id = source_records.source_id
 		                AND c.lane = 'customer' AND (c.state = 'frozen' OR c.state = 'unknown'))`, connection, there)
-	if err != nil {
-		return 0, fmt.Errorf("look for shared keys: %w", err)
-	}
-	return n, nil
+	return n, connector.Wrap(err, "look for shared keys")
 }
 
 // PlanState is the state of a plan.
@@ -546,10 +540,7 @@ func (tx *Tx) insertPlan(p *Plan, as PlanState) error {
 
 // countHolds counts the records that wait for a person.
 func (tx *Tx) countHolds(p *Plan) error {
-	if err := tx.row([]any{&p.Holds}, "SELECT count(DISTINCT source_id) FROM attention WHERE connection = ? AND topic IN ('record', 'link')", p.Connection); err != nil {
-		return fmt.Errorf("count the records that wait for a person: %w", err)
-	}
-	return nil
+	return connector.Wrap(tx.row([]any{&p.Holds}, "SELECT count(DISTINCT source_id) FROM attention WHERE connection = ? AND topic IN ('record', 'link')", p.Connection), "count the records that wait for a person")
 }
 
 // partOfPlan is the largest number of changes per statement, because SQLite keeps their old content
@@ -1062,7 +1053,6 @@ func scanPlans(rows *sql.Rows) ([]Plan, error) {
 
 // LinkedCount returns how many payers of the connection are linked: the base of
 // the percentage guards.
-func (l *Ledger) LinkedCount(ctx context.Context, connection string) (n int, err error) {
-	err = l.queryRow(ctx, "SELECT count(*) FROM payers p WHERE p.connection = ? AND p.billing_id IS NOT NULL AND NOT "+isMissing, connection).Scan(&n)
-	return n, err
+func (l *Ledger) LinkedCount(ctx context.Context, connection string) (int, error) {
+	return single[int](l.queryRow(ctx, "SELECT count(*) FROM payers p WHERE p.connection = ? AND p.billing_id IS NOT NULL AND NOT "+isMissing, connection))
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"payersync/connector"
 )
 
 // accountConnector lends connections of a pool for one account. It sends the statements and values
@@ -173,11 +175,7 @@ type sentRows struct {
 }
 
 func (r *sentRows) Columns() []string {
-	var names []string
-	for _, f := range r.FieldDescriptions() {
-		names = append(names, f.Name)
-	}
-	return names
+	return connector.Map(r.FieldDescriptions(), func(f pgconn.FieldDescription) string { return f.Name })
 }
 
 func (r *sentRows) Close() error {

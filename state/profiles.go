@@ -61,13 +61,10 @@ func (tx *Tx) saveProfile(c connector.RemoteCustomer, known indexed, traits []tr
 	if kept, err := tx.keepsTraits(traits); err != nil || !kept {
 		return err
 	}
-	if err := tx.exec(`INSERT INTO remote_profiles (billing_id, profile, digest, mandate_status, saved) VALUES (?1, ?2, ?3, ?4,
+	return connector.Wrap(tx.exec(`INSERT INTO remote_profiles (billing_id, profile, digest, mandate_status, saved) VALUES (?1, ?2, ?3, ?4,
 		1 + max(coalesce((SELECT max(saved) FROM remote_profiles), 0), coalesce((SELECT max(matched_to) FROM connections), 0)))
 		ON CONFLICT (billing_id) DO UPDATE SET profile = excluded.profile, digest = excluded.digest, mandate_status = excluded.mandate_status, saved = excluded.saved`,
-		c.ID, tx.l.seal.box(body, placeOfProfile(c.ID)), digest, mandate); err != nil {
-		return fmt.Errorf("save the profile of a customer: %w", err)
-	}
-	return nil
+		c.ID, tx.l.seal.box(body, placeOfProfile(c.ID)), digest, mandate), "save the profile of a customer")
 }
 
 // keepsTraits reports whether the index may keep more of a customer than its keys. It may not if

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"payersync/connector"
 )
 
 // ProvedOrganisation is the last answer of a connection's accounting system about its organisation.
@@ -43,8 +45,5 @@ func (tx *Tx) ProveOrganisation(connection, id, by string) (bool, error) {
 
 // DoubtOrganisation has the organisation of a connection asked anew by the next run.
 func (tx *Tx) DoubtOrganisation(connection string) error {
-	if err := tx.exec("UPDATE connections SET proved_at = NULL, proved_by = '' WHERE name = ?", connection); err != nil {
-		return fmt.Errorf("have the organisation of %s asked anew: %w", connection, err)
-	}
-	return nil
+	return connector.Wrap(tx.exec("UPDATE connections SET proved_at = NULL, proved_by = '' WHERE name = ?", connection), "have the organisation of %s asked anew", connection)
 }

@@ -40,11 +40,8 @@ func (tx *Tx) SetRead(p Payer, differs []connector.FieldChange) error {
 	if digest == p.ReadDigest {
 		return nil
 	}
-	if err := tx.exec("UPDATE payers SET read_values = ?, read_digest = ? WHERE connection = ? AND source_id = ? AND NOT "+isForgotten,
-		box, digest, p.Connection, p.SourceID); err != nil {
-		return fmt.Errorf("keep what customer %s holds: %w", p.BillingID, err)
-	}
-	return nil
+	return connector.Wrap(tx.exec("UPDATE payers SET read_values = ?, read_digest = ? WHERE connection = ? AND source_id = ? AND NOT "+isForgotten,
+		box, digest, p.Connection, p.SourceID), "keep what customer %s holds", p.BillingID)
 }
 
 // lastRead is the expression for when customer c of the index was last read or listed.

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payersync/connector"
-	"payersync/state/internal/testdb"
+	"payersync/state/internal/dbtest"
 )
 
 func TestWhatACustomerWasReadToHoldIsKeptUntilItIsNewsNoMore(t *testing.T) {
@@ -62,7 +62,7 @@ func TestWhatACustomerWasReadToHoldIsKeptUntilItIsNewsNoMore(t *testing.T) {
 	}
 	d.do(func(tx *Tx) error { return tx.SetRead(payer(), differs) })
 	var boxes [][]byte
-	if !testdb.OnPostgres() {
+	if !dbtest.OnPostgres() {
 		boxes = d.sealedOf(canaryName)
 	}
 	d.over()

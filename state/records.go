@@ -2,7 +2,6 @@ package state
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -165,23 +164,12 @@ const recordColumns = `r.source_id, r.content_hash, r.record, r.same_as, r.given
 // candidates returns the records under the condition where, in order. ?1 is the connection, and the
 // last of args is the limit.
 func (l *Ledger) candidates(ctx context.Context, connection, where string, args ...any) ([]Candidate, error) {
-	rows, err := l.query(ctx, "SELECT "+recordColumns+", "+payerColumns+", "+factColumns+`
+	out, err := collect("read the records to plan", func(scan scanner) (Candidate, error) { return l.scanCandidate(scan, connection) })(
+		l.query(ctx, "SELECT "+recordColumns+", "+payerColumns+", "+factColumns+`
 		FROM source_records r `+factFrom+`
 		WHERE r.connection = ?1 AND `+where+`
-		ORDER BY r.source_id`+limitTo, append([]any{connection}, args...)...)
+		ORDER BY r.source_id`+limitTo, append([]any{connection}, args...)...))
 	if err != nil {
-		return nil, fmt.Errorf("read the records to plan: %w", err)
-	}
-	defer rows.Close()
-	var out []Candidate
-	for rows.Next() {
-		c, err := l.scanCandidate(rows, connection)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, c)
-	}
-	if err := rows.Err(); err != nil {
 		return nil, err
 	}
 	for i := range out {
@@ -202,13 +190,13 @@ func (l *Ledger) addUnderWay(ctx context.Context, c *Candidate) (err error) {
 
 // scanCandidate reads a record with its payer, and into more what else the row
 // holds.
-func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (Candidate, error) {
+func (l *Ledger) scanCandidate(scan scanner, connection string, more ...any) (Candidate, error) {
 	var c Candidate
 	var id, same string
 	var box []byte
 	var p payerRow
 	var f factRow
-	if err := rows.Scan(slices.Concat([]any{&id, &c.ContentHash, &box, &same, &c.GivenUpOf, &c.Asking, &c.Forgotten, &c.LabelledBy}, p.dest(), f.dest(), more)...); err != nil {
+	if err := scan(slices.Concat([]any{&id, &c.ContentHash, &box, &same, &c.GivenUpOf, &c.Asking, &c.Forgotten, &c.LabelledBy}, p.dest(), f.dest(), more)...); err != nil {
 		return c, fmt.Errorf("read a record to plan: %w", err)
 	}
 	c.Stands, c.GivenUp = f.stands(p), f.givenUp != 0
@@ -234,12 +222,11 @@ func (l *Ledger) scanCandidate(rows *sql.Rows, connection string, more ...any) (
 
 // UnlinkedCandidates counts the records to plan without a customer. If there are any, the plan
 // needs the index of the service's customers.
-func (l *Ledger) UnlinkedCandidates(ctx context.Context, connection, mapping string, there bool) (n int, err error) {
-	err = l.queryRow(ctx, `
+func (l *Ledger) UnlinkedCandidates(ctx context.Context, connection, mapping string, there bool) (int, error) {
+	return single[int](l.queryRow(ctx, `
 		SELECT count(*) FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 		WHERE r.connection = ?1 AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?2 OR r.replan = 1 OR r.rests = 1)
-		  AND p.billing_id IS NULL AND (r.unseen = 0 OR ?3 = 0)`, connection, mapping, there).Scan(&n)
-	return n, err
+		  AND p.billing_id IS NULL AND (r.unseen = 0 OR ?3 = 0)`, connection, mapping, there))
 }
 
 // ReplanLost marks every record of the connection with a lost signing link, so that the next plan
@@ -331,10 +318,9 @@ func (tx *Tx) RetryRecord(connection, sourceID string) (bool, error) {
 }
 
 // IsRetried reports whether a person's retry of the record is still open.
-func (tx *Tx) IsRetried(connection, sourceID string) (waits bool, err error) {
-	err = tx.row([]any{&waits}, `SELECT count(*) > 0 FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
+func (tx *Tx) IsRetried(connection, sourceID string) (bool, error) {
+	return txSingle[bool](tx, `SELECT count(*) > 0 FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 		WHERE r.connection = ?1 AND r.source_id = ?2 AND r.replan = 1
 		AND r.retried_at > max(coalesce(p.shown_at, 0), coalesce(p.confirmed_at, 0), coalesce(p.answered_at, 0),
 		  (SELECT coalesce(max(c.ended_at), 0) FROM changes c WHERE c.connection = r.connection AND c.source_id = r.source_id))`, connection, sourceID)
-	return waits, err
 }

@@ -3,8 +3,9 @@ package state
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
+
+	"payersync/connector"
 )
 
 // Refusals are the requests to the webhook endpoint refused on one day for one reason.
@@ -32,14 +33,11 @@ func (tx *Tx) AddRefusals(more []Refusals) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.exec(`INSERT INTO webhook_refusals (day, reason, requests, first_at, last_at)
+	return connector.Wrap(tx.exec(`INSERT INTO webhook_refusals (day, reason, requests, first_at, last_at)
 		SELECT value ->> 'day', value ->> 'reason', CAST(value ->> 'requests' AS BIGINT), value ->> 'first_at', value ->> 'last_at' FROM json_each(?) WHERE true
 		ON CONFLICT (day, reason) DO UPDATE SET requests = webhook_refusals.requests + excluded.requests,
 		  first_at = min(webhook_refusals.first_at, excluded.first_at), last_at = max(webhook_refusals.last_at, excluded.last_at)`,
-		string(rows)); err != nil {
-		return fmt.Errorf("note how many requests were refused: %w", err)
-	}
-	return nil
+		string(rows)), "note how many requests were refused")
 }
 
 // Refusals returns the refused requests since a time, by day and reason: the newest day first, and

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"payersync/connector"
 	"payersync/state/files"
 )
 
@@ -74,10 +75,8 @@ func (c sealedColumn) each(from reading, do func(sealedBox) error) error {
 		if err != nil || len(some) == 0 {
 			return err
 		}
-		for _, b := range some {
-			if err := do(b); err != nil {
-				return fmt.Errorf("%s.%s: %w", c.table, c.column, err)
-			}
+		if err := connector.Each(some, func(b sealedBox) error { return do(b) }); err != nil {
+			return fmt.Errorf("%s.%s: %w", c.table, c.column, err)
 		}
 		after = some[len(some)-1].row
 	}
@@ -292,10 +291,7 @@ func (l *Ledger) rekeyTombstones(ctx context.Context, keys *keyFiles) error {
 		text += t.line(f.said.keys[t.key])
 	}
 	name := filepath.Base(l.path)
-	if err := l.folder.Replace(name+tombstonesEnding, []byte(text), name+tombstonesEnding); err != nil {
-		return fmt.Errorf("seal the list of forgotten payers anew: %w", err)
-	}
-	return nil
+	return connector.Wrap(l.folder.Replace(name+tombstonesEnding, []byte(text), name+tombstonesEnding), "seal the list of forgotten payers anew")
 }
 
 // keyFiles are the key files of a ledger that gets a new key.

@@ -256,9 +256,7 @@ func keysNamed(name string) string { return keyTrait(connector.Key{Name: name}) 
 
 // indexed returns the index's entry of a customer, and a digest of it.
 func (l *Ledger) indexed(c connector.RemoteCustomer) (values string, traits []trait, digest string, err error) {
-	for _, key := range connector.KeysIn(c.ExternalData) {
-		traits = append(traits, trait{"key", keyTrait(key)})
-	}
+	traits = connector.Map(connector.KeysIn(c.ExternalData), func(key connector.Key) trait { return trait{"key", keyTrait(key)} })
 	if c.Name != "" {
 		traits = append(traits, trait{"name", l.seal.likeness(c.Name)})
 	}
@@ -322,9 +320,8 @@ func (tx *Tx) RaiseRemote(billingID string, ticket int64) error {
 const touched = "UPDATE remote_customers SET ticket = ? WHERE billing_id = ? AND ticket <= ?"
 
 // KeyCount returns how many customers of the index carry the key.
-func (tx *Tx) KeyCount(key connector.Key) (n int, err error) {
-	err = tx.row([]any{&n}, "SELECT count(*) FROM remote_traits WHERE kind = 'key' AND value = ?", keyTrait(key))
-	return n, err
+func (tx *Tx) KeyCount(key connector.Key) (int, error) {
+	return txSingle[int](tx, "SELECT count(*) FROM remote_traits WHERE kind = 'key' AND value = ?", keyTrait(key))
 }
 
 // ForgetRemote clears a customer in the index after a read with this ticket said it does not exist. It
@@ -532,20 +529,8 @@ func (l *Ledger) ShownOf(ctx context.Context, billingID string, c connector.Cust
 }
 
 func (l *Ledger) ids(ctx context.Context, query string, args ...any) ([]string, error) {
-	rows, err := l.query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read the index of customers: %w", err)
-	}
-	defer rows.Close()
-	var out []string
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, fmt.Errorf("read the index of customers: %w", err)
-		}
-		out = append(out, id)
-	}
-	return out, rows.Err()
+	const what = "read the index of customers"
+	return collect(what, columns(what, func(id *string) []any { return []any{id} }))(l.query(ctx, query, args...))
 }
 
 // BeginPass opens a list pass over the service's customers.
@@ -572,10 +557,7 @@ func (tx *Tx) FinishPass(s *Listing) error {
 	if err := tx.exec("UPDATE passes SET finished_at = ?, ids = ?, ids_hash = ? WHERE pass_id = ?", stamp(tx.now), s.Len(), hash, s.Pass); err != nil {
 		return fmt.Errorf("finish a list pass: %w", err)
 	}
-	if err := tx.dropGone(s, hash); err != nil {
-		return fmt.Errorf("drop the places of customers that are gone: %w", err)
-	}
-	return nil
+	return connector.Wrap(tx.dropGone(s, hash), "drop the places of customers that are gone")
 }
 
 // JudgePass stores the open doubts of a complete pass: the number of known customers missing from it and not
@@ -675,22 +657,10 @@ func (tx *Tx) MarkRestored() error {
 // their own customer, because that is another finding. Every plan looks up the carriers of an unlinked
 // payer's key.
 func (tx *Tx) DoubledKeys() ([]Payer, error) {
-	rows, err := tx.query(`SELECT p.connection, p.source_id, p.key_name, p.link_state FROM payers p
+	return collect("", columns("", func(p *Payer) []any { return []any{&p.Connection, &p.SourceID, &p.Key.Name, &p.LinkState} }))(
+		tx.query(`SELECT p.connection, p.source_id, p.key_name, p.link_state FROM payers p
 		WHERE p.billing_id IS NOT NULL AND NOT ` + isMissing + `
-		  AND (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value) > 1`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []Payer
-	for rows.Next() {
-		var p Payer
-		if err := rows.Scan(&p.Connection, &p.SourceID, &p.Key.Name, &p.LinkState); err != nil {
-			return nil, err
-		}
-		out = append(out, p)
-	}
-	return out, rows.Err()
+		  AND (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value) > 1`))
 }
 
 // LackingLately returns how many known customers the newest two complete passes did not find in

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"payersync/connector"
 	"payersync/state/files"
 )
 
@@ -445,10 +446,7 @@ func exchange(folder *files.Folder, name string, ready *os.File, step func(strin
 // SQLite's own files beside them.
 func ReplacedLedgers(path string) ([]string, error) {
 	found, err := filepath.Glob(path + beforeMiddle + "*Z")
-	if err != nil {
-		return nil, fmt.Errorf("look for ledgers that were replaced: %w", err)
-	}
-	return found, nil
+	return found, connector.Wrap(err, "look for ledgers that were replaced")
 }
 
 // finishRestore completes an interrupted restore that was decided, and removes an undecided one. It

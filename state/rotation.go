@@ -58,10 +58,7 @@ func deliveryKeyPlace(id int64) []byte {
 // on this machine holds it.
 func (l *Ledger) TryRotation() (*Lock, error) {
 	k, err := l.below.tryLock(context.Background(), rotationLock)
-	if err != nil {
-		return nil, fmt.Errorf("lock the ledger for a rotation of the webhook secret: %w", err)
-	}
-	return k, nil
+	return k, connector.Wrap(err, "lock the ledger for a rotation of the webhook secret")
 }
 
 // BeginRotation records that a request for a secret follows, with its delivery key (zero for none),
@@ -227,22 +224,14 @@ func unknownSecret(all []rotation, now time.Time) bool {
 const rotationRows = "SELECT rotation_id, begun_at, begun_by, secret, secret_at, delivery_key, done_at, refused_at FROM webhook_rotations ORDER BY rotation_id"
 
 // rotations returns all rotations, the oldest first.
-func (l *Ledger) rotations(rows *sql.Rows, err error) (all []rotation, _ error) {
-	if err != nil {
-		return nil, fmt.Errorf("read the rotations of the webhook secret: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var r rotation
-		if err := rows.Scan(&r.ID, &r.begun, &r.BegunBy, &r.secretBox, &r.secretAs, &r.keyBox, &r.done, &r.refuse); err != nil {
-			return nil, fmt.Errorf("read the rotations of the webhook secret: %w", err)
+func (l *Ledger) rotations(rows *sql.Rows, err error) ([]rotation, error) {
+	const what = "read the rotations of the webhook secret"
+	return collect(what, func(scan scanner) (r rotation, err error) {
+		if err := scan(&r.ID, &r.begun, &r.BegunBy, &r.secretBox, &r.secretAs, &r.keyBox, &r.done, &r.refuse); err != nil {
+			return r, readError(what, err)
 		}
-		if err := r.read(l); err != nil {
-			return nil, fmt.Errorf("read rotation %d of the webhook secret: %w", r.ID, err)
-		}
-		all = append(all, r)
-	}
-	return all, rows.Err()
+		return r, readError(fmt.Sprintf("read rotation %d of the webhook secret", r.ID), r.read(l))
+	})(rows, err)
 }
 
 // read opens the sealed values and parses the times.

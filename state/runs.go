@@ -143,9 +143,8 @@ func (tx *Tx) EndLease(connection string) error {
 }
 
 // HasOpenRun reports whether a run of the connection is open.
-func (tx *Tx) HasOpenRun(connection string) (open bool, err error) {
-	err = tx.row([]any{&open}, "SELECT EXISTS (SELECT 1 FROM runs WHERE connection = ? AND finished_at IS NULL)", connection)
-	return open, err
+func (tx *Tx) HasOpenRun(connection string) (bool, error) {
+	return txSingle[bool](tx, "SELECT EXISTS (SELECT 1 FROM runs WHERE connection = ? AND finished_at IS NULL)", connection)
 }
 
 // LastRun returns the result of a connection's newest run, and whether the run is active; a run

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -61,9 +62,7 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Connections == 0 {
-		o.Connections = defaultConnections
-	}
+	o.Connections = cmp.Or(o.Connections, defaultConnections)
 	s := &Server{clock: o.clock}
 	if o.KeyEncryptionKey != nil {
 		w, err := newWrapping(o.KeyEncryptionKey)

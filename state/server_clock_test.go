@@ -6,23 +6,23 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/state/internal/testdb"
+	"payersync/state/internal/dbtest"
 )
 
 // nodesOf returns ledgers of one account on nodes of their own, whose clocks are so far wrong, and what sets the clock
 // of their database.
 func nodesOf(t *testing.T, wrong ...time.Duration) (nodes []*desk, set func(off time.Duration)) {
 	t.Helper()
-	if !testdb.OnPostgres() {
+	if !dbtest.OnPostgres() {
 		t.Skip("on PostgreSQL only: run with -engine postgres")
 	}
 	opts := newOptions(t, newClock())
 	opts.Account = "acme"
-	setClock, err := testdb.Clock(opts.Path)
+	setClock, err := dbtest.Clock(opts.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dsn, err := testdb.DSN(opts.Path)
+	dsn, err := dbtest.DSN(opts.Path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,17 +11,17 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"payersync/internal/longtest"
-	"payersync/state/internal/testdb"
+	"payersync/state/internal/dbtest"
 )
 
 // twoRoles returns the addresses of a new database for the role that owns it and for one of nodes.
 func twoRoles(t *testing.T) (owner, node string) {
 	t.Helper()
-	if !testdb.OnPostgres() {
+	if !dbtest.OnPostgres() {
 		longtest.Story(t, longtest.Postgres)
 	}
-	owner, err := testdb.New()
-	if errors.Is(err, testdb.ErrMissing) {
+	owner, err := dbtest.New()
+	if errors.Is(err, dbtest.ErrMissing) {
 		t.Skip(err)
 	}
 	if err != nil {
@@ -32,7 +32,7 @@ func twoRoles(t *testing.T) (owner, node string) {
 		t.Fatal(err)
 	}
 	role := "node_of_" + config.Database
-	if err := testdb.ExecuteAt(strings.Replace(owner, "user=ledger", "user=postgres", 1), "CREATE ROLE "+role+" LOGIN"); err != nil {
+	if err := dbtest.ExecuteAt(strings.Replace(owner, "user=ledger", "user=postgres", 1), "CREATE ROLE "+role+" LOGIN"); err != nil {
 		t.Fatal(err)
 	}
 	return owner, strings.Replace(owner, "user=ledger", "user="+role, 1)
@@ -144,7 +144,7 @@ func TestADatabaseWithOneRoleMovesToTwo(t *testing.T) {
 	t.Parallel()
 	owner, node := twoRoles(t)
 	makeTables(t, owner, 88)
-	if err := testdb.ExecuteAt(owner, "INSERT INTO main.accounts (name, made_at, changed_at, author, hook_token) VALUES ('acme', '', '', '', 'abcdefghijklmnopqrstuvwxyz')"); err != nil {
+	if err := dbtest.ExecuteAt(owner, "INSERT INTO main.accounts (name, made_at, changed_at, author, hook_token) VALUES ('acme', '', '', '', 'abcdefghijklmnopqrstuvwxyz')"); err != nil {
 		t.Fatal(err)
 	}
 	refuse := func(when string, o ServerOptions, says string) {
@@ -166,7 +166,7 @@ func TestADatabaseWithOneRoleMovesToTwo(t *testing.T) {
 	if s := openRoles(t, ServerOptions{Address: owner}); !s.OwnsTables() {
 		t.Error("one role for both does not say so")
 	}
-	if err := testdb.ExecuteAt(owner, "DELETE FROM main.goose_db_version WHERE version_id > 88"); err != nil {
+	if err := dbtest.ExecuteAt(owner, "DELETE FROM main.goose_db_version WHERE version_id > 88"); err != nil {
 		t.Fatal(err)
 	}
 	refuse("tables that are too old", ServerOptions{Address: node}, "ledger.owner")

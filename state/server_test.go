@@ -13,17 +13,17 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"payersync/state/internal/testdb"
+	"payersync/state/internal/dbtest"
 )
 
 // aServer is a database for ledgers of several accounts, with so many connections at most.
 func aServer(t *testing.T, connections int) (*Server, Options) {
 	t.Helper()
-	if !testdb.OnPostgres() {
+	if !dbtest.OnPostgres() {
 		t.Skip("on PostgreSQL only: run with -engine postgres")
 	}
 	opts := newOptions(t, newClock())
-	dsn, err := testdb.DSN(opts.Path)
+	dsn, err := dbtest.DSN(opts.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestNobodyKnowsWhatBecameOfACommitOnAServerThatIsGone(t *testing.T) {
 func TestAPoolerBeforeTheServerIsRefused(t *testing.T) {
 	t.Parallel()
 	_, opts := aServer(t, 4)
-	dsn, err := testdb.DSN(opts.Path)
+	dsn, err := dbtest.DSN(opts.Path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"payersync/connector"
 )
 
 // Serving describes the configuration of payersync serve for people.
@@ -20,10 +22,7 @@ type Serving struct {
 func (tx *Tx) SetServing(problem string, restart []string) error {
 	err := tx.exec(`UPDATE ledger SET config_problem = ?1, restart_needed = ?2,
 		config_problem_since = CASE WHEN ?1 = '' THEN NULL ELSE coalesce(config_problem_since, ?3) END`, problem, strings.Join(restart, "\n"), stamp(tx.now))
-	if err != nil {
-		return fmt.Errorf("note what is wrong with the configuration: %w", err)
-	}
-	return nil
+	return connector.Wrap(err, "note what is wrong with the configuration")
 }
 
 // Serving returns the last payersync serve's result of reading its configuration.

@@ -92,26 +92,15 @@ func (l *Ledger) LastFullRead(ctx context.Context, connection string) (time.Time
 // UnseenRecords returns up to limit records, as last read, that the run of NoteMissed did not meet. Deleted
 // records are omitted.
 func (l *Ledger) UnseenRecords(ctx context.Context, connection string, limit int) ([]connector.Record, error) {
-	rows, err := l.query(ctx, `SELECT source_id, record FROM source_records
-		WHERE connection = ? AND missed = 1 AND state <> 'deleted' ORDER BY source_id`+limitTo, connection, limit)
-	if err != nil {
-		return nil, fmt.Errorf("look for records that are gone: %w", err)
-	}
-	defer rows.Close()
-	var out []connector.Record
-	for rows.Next() {
+	return collect("look for records that are gone", func(scan scanner) (connector.Record, error) {
 		var id string
 		var box []byte
-		if err := rows.Scan(&id, &box); err != nil {
-			return nil, fmt.Errorf("read a record that is gone: %w", err)
+		if err := scan(&id, &box); err != nil {
+			return connector.Record{}, fmt.Errorf("read a record that is gone: %w", err)
 		}
-		record, err := l.openRecord(connection, id, box)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, record)
-	}
-	return out, rows.Err()
+		return l.openRecord(connection, id, box)
+	})(l.query(ctx, `SELECT source_id, record FROM source_records
+		WHERE connection = ? AND missed = 1 AND state <> 'deleted' ORDER BY source_id`+limitTo, connection, limit))
 }
 
 func (l *Ledger) openRecord(connection, id string, box []byte) (r connector.Record, err error) {

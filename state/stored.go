@@ -106,20 +106,8 @@ func (l *Ledger) StoredRecord(ctx context.Context, connection, sourceID, mapping
 }
 
 func (l *Ledger) stored(ctx context.Context, connection, query string, args ...any) ([]StoredRecord, error) {
-	rows, err := l.query(ctx, query, args...)
+	out, err := collect("read the stored records", func(scan scanner) (StoredRecord, error) { return l.scanStored(scan, connection) })(l.query(ctx, query, args...))
 	if err != nil {
-		return nil, fmt.Errorf("read the stored records: %w", err)
-	}
-	defer rows.Close()
-	var out []StoredRecord
-	for rows.Next() {
-		r, err := l.scanStored(rows, connection)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-	}
-	if err := rows.Err(); err != nil {
 		return nil, err
 	}
 	for i := range out {
@@ -130,13 +118,13 @@ func (l *Ledger) stored(ctx context.Context, connection, query string, args ...a
 	return out, nil
 }
 
-func (l *Ledger) scanStored(rows *sql.Rows, connection string) (StoredRecord, error) {
+func (l *Ledger) scanStored(scan scanner, connection string) (StoredRecord, error) {
 	r := StoredRecord{connection: connection}
 	var verdict string
 	var err error
 	var customer, link openRow
 	var adopting string
-	if r.Candidate, err = l.scanCandidate(rows, connection, slices.Concat([]any{&verdict, &r.Counts, &r.UpToDate}, customer.dest(), link.dest(), []any{&adopting, &r.made})...); err != nil {
+	if r.Candidate, err = l.scanCandidate(scan, connection, slices.Concat([]any{&verdict, &r.Counts, &r.UpToDate}, customer.dest(), link.dest(), []any{&adopting, &r.made})...); err != nil {
 		return r, err
 	}
 	r.customer, r.link = customer.change(), link.change()
@@ -191,12 +179,6 @@ func (r StoredRecord) AsksForLink(d Decision) bool {
 // Plus returns the sum of two weights.
 func (w Weight) Plus(o Weight) Weight {
 	return Weight{w.Creates + o.Creates, w.Changes + o.Changes, w.Blanks + o.Blanks, w.Identity + o.Identity, w.LeftOut + o.LeftOut, w.Scopes + o.Scopes}
-}
-
-// RecordCount returns how many records StoredRecords gives.
-func (l *Ledger) RecordCount(ctx context.Context, connection string, there bool) (n int, err error) {
-	err = l.queryRow(ctx, "SELECT count(*) FROM source_records WHERE connection = ? AND (unseen = 0 OR ? = 0)", connection, there).Scan(&n)
-	return n, err
 }
 
 // KeysElsewhere adds further payers to the key counts of a page. The rule against shared keys

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"payersync/connector"
 )
 
 // table is one that holds rows of a ledger, as its engine lists it.
@@ -60,9 +62,7 @@ func referredFirst(all []table) (out []table, err error) {
 // sameTables fails with errTables unless both have the same tables and columns.
 func sameTables(some, others []table) error {
 	shape := func(all []table) (out []string) {
-		for _, t := range all {
-			out = append(out, fmt.Sprint(t.name, t.columns, t.key))
-		}
+		out = connector.Map(all, func(t table) string { return fmt.Sprint(t.name, t.columns, t.key) })
 		slices.Sort(out)
 		return out
 	}

@@ -2,8 +2,9 @@ package state
 
 import (
 	"database/sql"
-	"fmt"
 	"time"
+
+	"payersync/connector"
 )
 
 // layout is how the ledger writes times: UTC, fixed width, so that text order is
@@ -28,8 +29,5 @@ func parseTime(s sql.NullString) (time.Time, error) {
 		as = time.RFC3339 // which is the same then, and read six times as fast
 	}
 	t, err := time.Parse(as, s.String)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read a time of the ledger: %w", err)
-	}
-	return t, nil
+	return t, connector.Wrap(err, "read a time of the ledger")
 }

@@ -304,12 +304,9 @@ func (tx *Tx) saveTombstone(k forgetKey, t tombstone) error {
 	if err := tx.exec("INSERT INTO forget_keys (key_id, key) VALUES (?, ?) ON CONFLICT DO NOTHING", k.id, tx.l.seal.box(k.key, placeOfForgetKey(k.id))); err != nil {
 		return fmt.Errorf("keep the key of forgotten payers: %w", err)
 	}
-	if err := tx.exec(`INSERT INTO tombstones (record, key_id, holds, marks, said_at, scrubbed) VALUES (?, ?, ?, ?, ?, ?)
+	return connector.Wrap(tx.exec(`INSERT INTO tombstones (record, key_id, holds, marks, said_at, scrubbed) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (record) DO UPDATE SET key_id = excluded.key_id, holds = excluded.holds, marks = excluded.marks, said_at = excluded.said_at, scrubbed = excluded.scrubbed`,
-		t.record, k.id, t.holds, string(marks), stamp(t.at), !t.holds); err != nil {
-		return fmt.Errorf("keep who was forgotten: %w", err)
-	}
-	return nil
+		t.record, k.id, t.holds, string(marks), stamp(t.at), !t.holds), "keep who was forgotten")
 }
 
 // sorted returns the keys of a map in order.
@@ -390,10 +387,7 @@ func (l *Ledger) scrubLater(ctx context.Context) error {
 
 // heed carries out the entries of the file that the ledger lacks.
 func (l *Ledger) heed(ctx context.Context, keys map[string]forgetKey, news []tombstone) error {
-	wanted := map[string]tombstone{}
-	for _, t := range news {
-		wanted[t.record] = t
-	}
+	wanted := connector.By(news, func(t tombstone) string { return t.record })
 	var found, back []RecordID
 	if err := each(ctx, l, "SELECT connection, source_id FROM source_records", nil, func(r *RecordID) []any { return []any{&r.Connection, &r.SourceID} }, func(id RecordID) error {
 		for _, k := range keys {
@@ -411,10 +405,8 @@ func (l *Ledger) heed(ctx context.Context, keys map[string]forgetKey, news []tom
 		return err
 	}
 	return l.doAlone(func(tx *Tx) error {
-		for _, t := range news {
-			if err := tx.saveTombstone(keys[t.key], t); err != nil {
-				return err
-			}
+		if err := connector.Each(news, func(t tombstone) error { return tx.saveTombstone(keys[t.key], t) }); err != nil {
+			return err
 		}
 		for _, id := range found {
 			if err := tx.erase(id, ForgottenPayer); err != nil {
@@ -425,12 +417,7 @@ func (l *Ledger) heed(ctx context.Context, keys map[string]forgetKey, news []tom
 				return err
 			}
 		}
-		for _, id := range back {
-			if err := tx.unerase(id); err != nil {
-				return err
-			}
-		}
-		return nil
+		return connector.Each(back, tx.unerase)
 	})
 }
 

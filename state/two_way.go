@@ -62,32 +62,19 @@ type namedPair struct {
 }
 
 // pairsNamed reads the pairs called name that neither a payer's key nor a scope shows to be ours.
-func (tx *Tx) pairsNamed(connection, name string) (all []namedPair, err error) {
-	rows, err := tx.query(`SELECT t.billing_id, t.of, EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.source_id = t.of) AS matching
+func (tx *Tx) pairsNamed(connection, name string) ([]namedPair, error) {
+	return collect("", columns("", func(f *namedPair) []any { return []any{&f.BillingID, &f.value, &f.Matching} }))(tx.query(`SELECT t.billing_id, t.of, EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.source_id = t.of) AS matching
 		FROM (SELECT billing_id, substr(value, length(?2) + 2) AS of FROM remote_traits WHERE kind = 'key' AND value > ?2 || '=' AND value < ?2 || '>') t
 		WHERE instr(t.of, char(31)) = 0 AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ?2 AND p.key_value = t.of
 		  AND (p.billing_id = t.billing_id OR EXISTS (SELECT 1 FROM changes c WHERE c.connection = p.connection AND c.source_id = p.source_id
 		    AND c.lane = 'customer' AND c.action <> 'adopt' AND c.state <> 'pending' AND c.frozen_at IS NOT NULL)))
-		ORDER BY matching DESC, t.billing_id LIMIT ?3`, connection, name, maxForeign)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var f namedPair
-		if err := rows.Scan(&f.BillingID, &f.value, &f.Matching); err != nil {
-			return nil, err
-		}
-		all = append(all, f)
-	}
-	return all, rows.Err()
+		ORDER BY matching DESC, t.billing_id LIMIT ?3`, connection, name, maxForeign))
 }
 
 // WasRestored reports whether the ledger was ever restored, so that it lacks the requests since its
 // copy.
-func (tx *Tx) WasRestored() (was bool, err error) {
-	err = tx.row([]any{&was}, "SELECT restored_at IS NOT NULL FROM ledger")
-	return was, err
+func (tx *Tx) WasRestored() (bool, error) {
+	return txSingle[bool](tx, "SELECT restored_at IS NOT NULL FROM ledger")
 }
 
 const twoWayColumns = "SELECT connection, found_at, customers, matching, example, echoes, in_force, since FROM two_way"
@@ -113,20 +100,12 @@ func (l *Ledger) TwoWay(ctx context.Context, connection string) (TwoWay, error) 
 }
 
 // LinkOnly returns the connections whose newest plan linked only.
-func (l *Ledger) LinkOnly(ctx context.Context) (out []TwoWay, err error) {
-	rows, err := l.query(ctx, twoWayColumns+" WHERE in_force = 1 ORDER BY connection")
-	if err != nil {
-		return nil, fmt.Errorf("look for connections of the service's own: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		t, err := scanTwoWay(rows.Scan)
-		if err != nil {
-			return nil, fmt.Errorf("look for connections of the service's own: %w", err)
-		}
-		out = append(out, t)
-	}
-	return out, rows.Err()
+func (l *Ledger) LinkOnly(ctx context.Context) ([]TwoWay, error) {
+	const what = "look for connections of the service's own"
+	return collect(what, func(scan scanner) (TwoWay, error) {
+		t, err := scanTwoWay(scan)
+		return t, readError(what, err)
+	})(l.query(ctx, twoWayColumns+" WHERE in_force = 1 ORDER BY connection"))
 }
 
 // FoundTwoWay notes that the service has an accounting connection of its own. It is noted

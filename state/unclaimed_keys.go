@@ -77,11 +77,8 @@ func (tx *Tx) SaveUnclaimedKeys(connection string, found []CarriedKey, whole boo
 			return fmt.Errorf("note the keys that no record has: %w", err)
 		}
 	}
-	if err := tx.insertRows("INSERT INTO unclaimed_keys (connection, billing_id, key, ticket) VALUES ", "(?, ?, ?, (SELECT max(ticket, 1) FROM ledger))", rows,
-		" ON CONFLICT (connection, billing_id) DO UPDATE SET key = excluded.key, ticket = excluded.ticket"); err != nil {
-		return fmt.Errorf("note the keys that no record has: %w", err)
-	}
-	return nil
+	return connector.Wrap(tx.insertRows("INSERT INTO unclaimed_keys (connection, billing_id, key, ticket) VALUES ", "(?, ?, ?, (SELECT max(ticket, 1) FROM ledger))", rows,
+		" ON CONFLICT (connection, billing_id) DO UPDATE SET key = excluded.key, ticket = excluded.ticket"), "note the keys that no record has")
 }
 
 // UnclaimedKeys returns the customers' keys of a name without a record in any connection, by customer. There

@@ -57,8 +57,5 @@ func (tx *Tx) NoteUndone(run int64, left string, retry time.Time) error {
 	if !retry.IsZero() {
 		at = stamp(retry)
 	}
-	if err := tx.exec("UPDATE runs SET undone = ?, retry_at = ? WHERE run_id = ?", left, at, run); err != nil {
-		return fmt.Errorf("note what run %d left undone: %w", run, err)
-	}
-	return nil
+	return connector.Wrap(tx.exec("UPDATE runs SET undone = ?, retry_at = ? WHERE run_id = ?", left, at, run), "note what run %d left undone", run)
 }

@@ -83,10 +83,8 @@ func (tx *Tx) Unlink(p Payer, detail string) error {
 			})
 	}
 	steps = append(steps, func() error { return tx.setClass(p.Connection, p.SourceID, class) }, func() error { return tx.LookNext(p) })
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return fmt.Errorf("unlink customer %s: %w", p.BillingID, err)
-		}
+	if err := connector.Each(steps, func(step func() error) error { return step() }); err != nil {
+		return fmt.Errorf("unlink customer %s: %w", p.BillingID, err)
 	}
 	return nil
 }

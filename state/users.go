@@ -136,9 +136,8 @@ func (tx *Tx) DropInvitations(name string) error {
 }
 
 // Generation returns how often the logins of a user were ended; 0 for somebody who is none.
-func (tx *Tx) Generation(name string) (n int64, err error) {
-	err = tx.row([]any{&n}, "SELECT coalesce(max(generation), 0) FROM users WHERE name = ?", name)
-	return n, err
+func (tx *Tx) Generation(name string) (int64, error) {
+	return txSingle[int64](tx, "SELECT coalesce(max(generation), 0) FROM users WHERE name = ?", name)
 }
 
 // LastAdmin reports whether a user is the only unlimited admin with a password.

@@ -122,10 +122,7 @@ func (v *verifier) run(ctx context.Context, steps []step) error {
 
 // damage returns the damage found so far as one error; nil for none.
 func (v *verifier) damage() error {
-	var errs []error
-	for _, d := range v.found {
-		errs = append(errs, fmt.Errorf("check the ledger: %w", d))
-	}
+	errs := connector.Map(v.found, func(d Damage) error { return fmt.Errorf("check the ledger: %w", d) })
 	v.found = nil
 	return errors.Join(errs...)
 }
@@ -163,10 +160,7 @@ func (v *verifier) each(ctx context.Context, query string, do func(values []sql.
 		}
 		do(values)
 	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("it cannot be read to its end: %w", err)
-	}
-	return nil
+	return connector.Wrap(rows.Err(), "it cannot be read to its end")
 }
 
 func (v *verifier) file(ctx context.Context) error { return v.below.integrity(ctx, v) }
@@ -186,10 +180,7 @@ func (v *verifier) chain(ctx context.Context, table, name, hashed string) error 
 	head := ""
 	var broken error
 	err := v.each(ctx, "SELECT seq, prev_hash, hash, "+hashed+" FROM "+table+" ORDER BY seq", func(row []sql.NullString) {
-		values := make([]any, 0, len(row)-3)
-		for _, value := range row[3:] {
-			values = append(values, value.String)
-		}
+		values := connector.Map(row[3:], func(value sql.NullString) any { return value.String })
 		want, err := link(head, values...)
 		broken = errors.Join(broken, err)
 		if row[1].String != head || row[2].String != want {

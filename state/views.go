@@ -372,9 +372,8 @@ func (l *Ledger) Run(ctx context.Context, run int64) (*RunDetail, error) {
 
 // OpenRun returns the number of the connection's open run; 0 for none. A run of a dead process stays open
 // until its lease ends.
-func (l *Ledger) OpenRun(ctx context.Context, connection string) (run int64, err error) {
-	err = l.queryRow(ctx, "SELECT coalesce(max(run_id), 0) FROM runs WHERE connection = ? AND finished_at IS NULL AND lease_until > ?", connection, stamp(l.Now())).Scan(&run)
-	return run, err
+func (l *Ledger) OpenRun(ctx context.Context, connection string) (int64, error) {
+	return single[int64](l.queryRow(ctx, "SELECT coalesce(max(run_id), 0) FROM runs WHERE connection = ? AND finished_at IS NULL AND lease_until > ?", connection, stamp(l.Now())))
 }
 
 // RunChange is what a run did for one payer, or came to.

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payersync/connector"
-	"payersync/state/internal/testdb"
+	"payersync/state/internal/dbtest"
 )
 
 // publicViews are the views and their columns as the architecture documents
@@ -216,7 +216,7 @@ func TestTheReadmeSaysHowToNoteARestoreOfAServer(t *testing.T) {
 	if !found || !closed {
 		t.Fatal("the README does not say how to note a restore")
 	}
-	if err := testdb.Execute(d.opts.Path, strings.ReplaceAll(statement, `\"`, `"`)); err != nil {
+	if err := dbtest.Execute(d.opts.Path, strings.ReplaceAll(statement, `\"`, `"`)); err != nil {
 		t.Fatal(err)
 	}
 	if x := d.index(0); time.Since(x.Restored).Abs() > time.Minute {

@@ -204,15 +204,13 @@ func (l *Ledger) Promised(ctx context.Context) (map[string]string, error) {
 }
 
 // PromiseCount returns how many promises there are.
-func (l *Ledger) PromiseCount(ctx context.Context) (n int, err error) {
-	err = l.queryRow(ctx, "SELECT count(*) FROM words WHERE word = 'accept'").Scan(&n)
-	return n, err
+func (l *Ledger) PromiseCount(ctx context.Context) (int, error) {
+	return single[int](l.queryRow(ctx, "SELECT count(*) FROM words WHERE word = 'accept'"))
 }
 
 // Rejected reports whether a person has rejected a customer for a record.
-func (l *Ledger) Rejected(ctx context.Context, connection, sourceID, billingID string) (said bool, err error) {
-	err = l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM words WHERE connection = ? AND source_id = ? AND billing_id = ? AND word = 'reject')", connection, sourceID, billingID).Scan(&said)
-	return said, err
+func (l *Ledger) Rejected(ctx context.Context, connection, sourceID, billingID string) (bool, error) {
+	return single[bool](l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM words WHERE connection = ? AND source_id = ? AND billing_id = ? AND word = 'reject')", connection, sourceID, billingID))
 }
 
 // Accepted is the customer that a person has accepted for a record. The zero value is none.

@@ -15,10 +15,7 @@ import (
 // returns nil when another process on this machine holds it.
 func (l *Ledger) TryWriteback() (*Lock, error) {
 	k, err := l.below.tryLock(context.Background(), writebackLock)
-	if err != nil {
-		return nil, fmt.Errorf("lock the ledger for writing back: %w", err)
-	}
-	return k, nil
+	return k, connector.Wrap(err, "lock the ledger for writing back")
 }
 
 // WrittenBack holds the facts about a record's write-back field.
@@ -279,10 +276,7 @@ func (tx *Tx) TakeField(id RecordID, setup string) (bool, error) {
 }
 
 func (tx *Tx) touchWriteback(id RecordID, query string, args ...any) error {
-	if err := tx.exec(query, append([]any{id.Connection, id.SourceID}, args...)...); err != nil {
-		return fmt.Errorf("note what was written to record %s: %w", id.SourceID, err)
-	}
-	return nil
+	return connector.Wrap(tx.exec(query, append([]any{id.Connection, id.SourceID}, args...)...), "note what was written to record %s", id.SourceID)
 }
 
 // WritebackApproval is a person's approval of writes.
@@ -337,10 +331,7 @@ func (tx *Tx) NoteWriteback(r WritebackRun) error {
 		ON CONFLICT (connection) DO UPDATE SET at = ?2, written = ?3, waiting = ?4, waits_at = CASE WHEN CAST(?4 AS BIGINT) > 0 THEN coalesce(w.waits_at, ?2) END,
 		  stuck = ?5, stuck_at = CASE WHEN CAST(?5 AS BIGINT) > 0 THEN coalesce(w.stuck_at, ?2) END, problem = ?6`,
 		r.Connection, stamp(tx.now), r.Written, r.Waiting, r.Stuck, r.Problem)
-	if err != nil {
-		return fmt.Errorf("note how the write-back of %s ended: %w", r.Connection, err)
-	}
-	return nil
+	return connector.Wrap(err, "note how the write-back of %s ended", r.Connection)
 }
 
 // WritebackRuns returns the newest run of every connection, by name.

@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"payersync/connector"
-	"payersync/state/internal/testdb"
+	"payersync/state/internal/dbtest"
 )
 
 // KeptAnywhere searches the whole ledger at path for values that some databases refuse: text with a
 // U+0000, and too long values of indexes.
 func KeptAnywhere(t testing.TB, path string) {
 	t.Helper()
-	if testdb.OnPostgres() {
+	if dbtest.OnPostgres() {
 		return // it has taken all of it
 	}
 	db, err := sql.Open("sqlite", path)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"payersync/internal/longtest"
-	"payersync/state/internal/testdb"
+	"payersync/state/internal/dbtest"
 )
 
 // Postgres returns the address of a new database without tables, on the test binary's PostgreSQL. It
@@ -14,8 +14,8 @@ import (
 func Postgres(t testing.TB) (dsn string) {
 	t.Helper()
 	needPostgres(t)
-	dsn, err := testdb.New()
-	if errors.Is(err, testdb.ErrMissing) && os.Getenv("CI") != "true" {
+	dsn, err := dbtest.New()
+	if errors.Is(err, dbtest.ErrMissing) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
 	if err != nil {
@@ -27,7 +27,7 @@ func Postgres(t testing.TB) (dsn string) {
 // needPostgres skips a test in a short run, unless the run is one on PostgreSQL.
 func needPostgres(t testing.TB) {
 	t.Helper()
-	if !testdb.OnPostgres() {
+	if !dbtest.OnPostgres() {
 		longtest.Story(t, longtest.Postgres)
 	}
 }
@@ -35,7 +35,7 @@ func needPostgres(t testing.TB) {
 // Ask returns the one value of a query on a database that Postgres gave, as an account sees it.
 func Ask(t testing.TB, dsn, account, query string) string {
 	t.Helper()
-	value, err := testdb.AskAt(dsn, account, query)
+	value, err := dbtest.AskAt(dsn, account, query)
 	if err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
@@ -43,12 +43,12 @@ func Ask(t testing.TB, dsn, account, query string) string {
 }
 
 // Try returns why a statement fails on a database, as the role of the address.
-func Try(dsn, statement string) error { return testdb.ExecuteAt(dsn, statement) }
+func Try(dsn, statement string) error { return dbtest.ExecuteAt(dsn, statement) }
 
 // Execute runs a statement on a database from Postgres, as its owner.
 func Execute(t testing.TB, dsn, statement string) {
 	t.Helper()
-	if err := testdb.ExecuteAt(dsn, statement); err != nil {
+	if err := dbtest.ExecuteAt(dsn, statement); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
 }

@@ -2,7 +2,7 @@
 // statements, slow under the race detector.
 //
 // Tests with this package have the flag -engine postgres: their ledgers then keep their rows in a PostgreSQL,
-// see package testdb.
+// see package dbtest.
 package statetest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"payersync/state"
-	"payersync/state/internal/testdb"
+	"payersync/state/internal/dbtest"
 )
 
 // files are a ledger that holds nothing yet and its key.
@@ -36,10 +36,10 @@ var fresh = sync.OnceValues(func() (f files, err error) {
 	if err != nil {
 		return f, err
 	}
-	if err := errors.Join(ledger.Close(), forget(path), testdb.Template(path)); err != nil {
+	if err := errors.Join(ledger.Close(), forget(path), dbtest.Template(path)); err != nil {
 		return f, err
 	}
-	if f.ledger, err = os.ReadFile(path); err != nil && !testdb.OnPostgres() {
+	if f.ledger, err = os.ReadFile(path); err != nil && !dbtest.OnPostgres() {
 		return f, err
 	}
 	f.key, err = os.ReadFile(path + ".key")
@@ -48,8 +48,8 @@ var fresh = sync.OnceValues(func() (f files, err error) {
 
 // forget takes the identity of a ledger away, so that each copy gets one of its own.
 func forget(path string) error {
-	if testdb.OnPostgres() {
-		return testdb.Execute(path, "UPDATE main.ledger SET identity = ''")
+	if dbtest.OnPostgres() {
+		return dbtest.Execute(path, "UPDATE main.ledger SET identity = ''")
 	}
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
@@ -65,7 +65,7 @@ type Pair struct {
 	Standby string // of the one that is the standby at first
 
 	t    testing.TB
-	pair *testdb.Pair
+	pair *dbtest.Pair
 }
 
 // NewPair starts a PostgreSQL server and its standby until the end of the test. It skips the test
@@ -73,8 +73,8 @@ type Pair struct {
 func NewPair(t testing.TB) *Pair {
 	t.Helper()
 	needPostgres(t)
-	pair, err := testdb.NewPair()
-	if errors.Is(err, testdb.ErrMissing) && os.Getenv("CI") != "true" {
+	pair, err := dbtest.NewPair()
+	if errors.Is(err, dbtest.ErrMissing) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
 	if err != nil {
@@ -121,7 +121,7 @@ func (p *Pair) do(what func() error) {
 // OnlySQLite skips a test on another engine, for a reason that is printed.
 func OnlySQLite(t testing.TB, why string) {
 	t.Helper()
-	if testdb.OnPostgres() {
+	if dbtest.OnPostgres() {
 		t.Skip("on SQLite only: " + why)
 	}
 }
@@ -131,7 +131,7 @@ func OnlySQLite(t testing.TB, why string) {
 func New(t testing.TB, path string) {
 	t.Helper()
 	f, err := fresh()
-	if err := errors.Join(err, os.WriteFile(path, f.ledger, 0o600), os.WriteFile(path+".key", f.key, 0o600), testdb.Copy(path)); err != nil {
+	if err := errors.Join(err, os.WriteFile(path, f.ledger, 0o600), os.WriteFile(path+".key", f.key, 0o600), dbtest.Copy(path)); err != nil {
 		t.Fatalf("write a new ledger: %v", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"os"
 	"testing"
 
-	"payersync/state/internal/testdb"
+	"payersync/state/internal/dbtest"
 )
 
 // CountWrites counts the rows that anybody writes to the ledger at path from now on, by table.
@@ -35,7 +35,7 @@ func CountWrites(t testing.TB, path string) (written func() map[string]int) {
 // SQLite a reader keeps it from being begun anew until the test ends.
 func LogSize(t testing.TB, path string) (size func() int64) {
 	t.Helper()
-	if testdb.OnPostgres() {
+	if dbtest.OnPostgres() {
 		return func() int64 {
 			t.Helper()
 			return int64(Counted(t, path, "SELECT 'log', pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint")["log"])
@@ -140,8 +140,8 @@ func counted(t testing.TB, path, statements string) (out map[string]int, err err
 
 // open opens the database of the ledger at path; the settings are SQLite's.
 func open(path, settings string) (*sql.DB, error) {
-	if testdb.OnPostgres() {
-		dsn, err := testdb.DSN(path)
+	if dbtest.OnPostgres() {
+		dsn, err := dbtest.DSN(path)
 		if err != nil {
 			return nil, err
 		}

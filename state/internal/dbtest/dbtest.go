@@ -1,8 +1,8 @@
-// Package testdb lets tests run on another engine than SQLite. With the flag -engine postgres each
+// Package dbtest lets tests run on another engine than SQLite. With the flag -engine postgres each
 // ledger of a test binary keeps its rows in its own database. The binary starts PostgreSQL from
 // installed programs, in its own folder, on a free port of 127.0.0.1. Files beside a ledger's file
 // stay there.
-package testdb
+package dbtest
 
 import (
 	"cmp"

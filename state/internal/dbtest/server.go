@@ -1,4 +1,4 @@
-package testdb
+package dbtest
 
 import (
 	"bufio"
@@ -83,7 +83,7 @@ func begin(text string, ports ...int) (*script, error) {
 	if !found {
 		return nil, fmt.Errorf("start a PostgreSQL for tests: %w", ErrMissing)
 	}
-	dir, err := os.MkdirTemp("", "payersync-testdb-")
+	dir, err := os.MkdirTemp("", "payersync-dbtest-")
 	if err != nil {
 		return nil, err
 	}
