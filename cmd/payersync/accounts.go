@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -47,6 +48,17 @@ func rowOfAccount(i state.AccountInfo) accountRow {
 	return accountRow{i.Name, i.State, i.Version, i.MadeAt, i.ChangedAt, i.Author, i.KeyID}
 }
 
+// onServer returns the run of a command that works with the database of all accounts.
+func (a *app) onServer(do func(context.Context, *state.Server, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		server, err := a.node.open()
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), server, args)
+	}
+}
+
 func (a *app) accountsListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the accounts",
@@ -54,12 +66,8 @@ func (a *app) accountsListCmd() *cobra.Command {
 whom.`,
 		Example: "  payersync accounts list --output json",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			server, err := a.node.open()
-			if err != nil {
-				return err
-			}
-			all, err := server.Accounts(cmd.Context())
+		RunE: a.onServer(func(ctx context.Context, server *state.Server, _ []string) error {
+			all, err := server.Accounts(ctx)
 			if err != nil {
 				return err
 			}
@@ -80,7 +88,7 @@ whom.`,
 				a.Say("There is no account yet: payersync accounts apply DIR makes one.")
 			}
 			return nil
-		},
+		}),
 	}
 }
 
@@ -100,31 +108,27 @@ with --show-token alone: it signs nothing, but nobody who does not need it shoul
 know it.`,
 		Example: "  payersync accounts show acme\n  payersync accounts show acme --show-token",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := a.node.open()
-			if err != nil {
-				return err
-			}
-			i, err := server.Account(cmd.Context(), args[0])
+		RunE: a.onServer(func(ctx context.Context, server *state.Server, args []string) error {
+			i, err := server.Account(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			var docs state.Documents
 			if i.KeyID != "" { // else it was erased
-				if docs, err = server.Documents(cmd.Context(), args[0]); err != nil {
+				if docs, err = server.Documents(ctx, args[0]); err != nil {
 					return err
 				}
 			}
 			r := accountReport{accountRow: rowOfAccount(i), Files: slices.Sorted(maps.Keys(docs.Files))}
 			if token {
-				hook, err := server.HookToken(cmd.Context(), i)
+				hook, err := server.HookToken(ctx, i)
 				if err != nil {
 					return err
 				}
 				r.Webhooks = hooksPath + hook
 			}
 			return a.showAccount(r)
-		},
+		}),
 	}
 	c.Flags().BoolVar(&token, "show-token", false, "show the path that its webhooks come to")
 	return c
@@ -163,18 +167,14 @@ meanwhile. The account's audit log keeps who resumed it and why.`
 		Use: use + " NAME", Short: short, Long: long,
 		Example: "  payersync accounts " + use + " acme --reason 'as agreed on the phone'",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := a.node.open()
-			if err != nil {
-				return err
-			}
-			i, err := server.SetState(cmd.Context(), args[0], to, state.Entry{Actor: actor(), Reason: reason})
+		RunE: a.onServer(func(ctx context.Context, server *state.Server, args []string) error {
+			i, err := server.SetState(ctx, args[0], to, state.Entry{Actor: actor(), Reason: reason})
 			if err != nil {
 				return err
 			}
 			a.Say("Account %s is %s.", i.Name, i.State)
 			return a.Result(rowOfAccount(i))
-		},
+		}),
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	return c

@@ -18,6 +18,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
 	"payersync/connector/alarm"
 	"payersync/connector/condition"
 	"payersync/connector/letters"
@@ -45,9 +46,7 @@ func (a *app) expected(s *session.Session) condition.Expected {
 		Knows:  eventPaths(s).Known,
 		TwoWay: s.Config.FindsTwoWay,
 	}
-	for _, w := range s.Config.Alerts.Ways {
-		e.Ways = append(e.Ways, w.Name)
-	}
+	e.Ways = append(e.Ways, connector.Map(s.Config.Alerts.Ways, func(w config.AlertWay) string { return w.Name })...)
 	return e
 }
 
@@ -73,19 +72,17 @@ func (a *app) alertsListCmd() *cobra.Command {
 of the ways in alerts.ways it was told.`,
 		Example: "  payersync alerts list\n  payersync alerts list --output json | jq 'select(.urgent)'",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
-				rows, err := a.alertRows(cmd.Context(), s)
-				if err != nil {
-					return err
-				}
-				if a.JSON() {
-					return show.Lines(a.Out, rows)
-				}
-				a.printAlerts(rows)
-				return nil
-			})
-		},
+		RunE: a.runs(a.openReport, func(ctx context.Context, s *session.Session, _ []string) error {
+			rows, err := a.alertRows(ctx, s)
+			if err != nil {
+				return err
+			}
+			if a.JSON() {
+				return show.Lines(a.Out, rows)
+			}
+			a.printAlerts(rows)
+			return nil
+		}),
 	}
 }
 
@@ -167,10 +164,7 @@ A message that waits for a way which has just worked is sent with the next look.
 }
 
 func wayNames(ways []alarm.Way) (names []string) {
-	for _, w := range ways {
-		names = append(names, w.Name)
-	}
-	return names
+	return connector.Map(ways, func(w alarm.Way) string { return w.Name })
 }
 
 func (a *app) tryWays(ctx context.Context, t *alarm.Teller, only []string) error {

@@ -140,9 +140,7 @@ func (p planPart) String() string {
 		name   string
 		values []string
 	}{{"only", p.only}, {"record", p.records}, {"except", p.except}} {
-		for _, v := range flag.values {
-			words = append(words, "--"+flag.name+" "+v)
-		}
+		words = append(words, connector.Map(flag.values, func(v string) string { return "--" + flag.name + " " + v })...)
 	}
 	return strings.Join(words, " ")
 }

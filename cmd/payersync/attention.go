@@ -208,10 +208,7 @@ func (a *app) retryReason(ctx context.Context, s *session.Session, f state.Filte
 }
 
 func (a *app) retry(ctx context.Context, s *session.Session, connections []config.Connection, sourceID, note string) error {
-	var names []string
-	for _, c := range connections {
-		names = append(names, c.Name)
-	}
+	names := connector.Map(connections, func(c config.Connection) string { return c.Name })
 	news, err := a.attentionOf(s).Retry(ctx, names, sourceID, syncer.Operator{Name: actor(), Reason: note})
 	switch {
 	case errors.Is(err, office.ErrGivenUp):

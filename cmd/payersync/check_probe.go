@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,9 +85,7 @@ func orBlank(value string) string {
 // yamlOf is how a value is written in the configuration.
 func yamlOf(f billing.Finding) string {
 	value := f.Found
-	if value == "" {
-		value = f.Configured
-	}
+	value = cmp.Or(value, f.Configured)
 	if f.Setting == "dialect.read_only" || f.Setting == "webhook.events" {
 		return "[" + value + "]"
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
@@ -161,9 +162,7 @@ func (a *app) alertWays(context.Context) (out []cobra.Completion) {
 	if err != nil {
 		return nil
 	}
-	for _, w := range cfg.Alerts.Ways {
-		out = append(out, w.Name)
-	}
+	out = append(out, connector.Map(cfg.Alerts.Ways, func(w config.AlertWay) cobra.Completion { return w.Name })...)
 	return out
 }
 

@@ -41,11 +41,9 @@ with a redirect address of your own: open the printed address anywhere, and past
 the address that your browser was sent to.`,
 		Example: "  payersync connect acme\n  payersync connect acme --paste --redirect https://app.example.com/connected",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.with(cmd.Context(), a.openAny, func(s *session.Session) error {
-				return a.connect(cmd.Context(), s, args[0], how)
-			})
-		},
+		RunE: a.runs(a.openAny, func(ctx context.Context, s *session.Session, args []string) error {
+			return a.connect(ctx, s, args[0], how)
+		}),
 	}
 	c.Flags().StringVar(&how.redirect, "redirect", localRedirect, "the registered redirect `ADDRESS`")
 	c.Flags().BoolVar(&how.paste, "paste", false, "paste the address that the browser was sent to, instead of waiting for it")

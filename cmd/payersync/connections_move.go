@@ -364,9 +364,7 @@ func (m *mover) printLeft(left []state.MoveLeft) {
 func reportOfMove(p *office.MoveProposal, left []state.MoveLeft) moveReport {
 	r := moveReport{Old: p.Old, New: p.New, Moved: p.Decision != nil, Accepted: len(p.Accepted), Certain: len(p.Certain), Unsure: len(p.Unsure),
 		OnlyOld: []string{}, OnlyNew: append([]string{}, p.OnlyNew...), Pairs: []movePairReport{}, Left: leftReports(left)}
-	for _, o := range p.OnlyOld {
-		r.OnlyOld = append(r.OnlyOld, o.SourceID)
-	}
+	r.OnlyOld = append(r.OnlyOld, connector.Map(p.OnlyOld, func(o state.Payer) string { return o.SourceID })...)
 	for _, a := range p.Accepted {
 		word := "accepted"
 		if a.Written {

@@ -57,10 +57,8 @@ func (m *mover) importPairs(ctx context.Context, p *office.MoveProposal) error {
 	if err != nil || !sure {
 		return err
 	}
-	for _, pair := range rejects {
-		if err := m.moves.Reject(ctx, pair, m.operator()); err != nil {
-			return notMovedBooks(m.from, m.to, err)
-		}
+	if err := connector.Each(rejects, func(pair state.MovePair) error { return m.moves.Reject(ctx, pair, m.operator()) }); err != nil {
+		return notMovedBooks(m.from, m.to, err)
 	}
 	m.Say("%s rejected.", connector.Plural(len(rejects), "pair"))
 	if len(accepts) == 0 {

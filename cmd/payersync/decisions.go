@@ -6,6 +6,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"payersync/connector"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -19,10 +20,7 @@ func decisionsTo(log *logrus.Logger) func(int64, state.Decision) {
 	return func(run int64, d state.Decision) {
 		fields := logrus.Fields{"run": run, "record": d.SourceID, "verdict": string(d.Verdict), "action": "none"}
 		if c := d.Customer; c != nil {
-			paths := make([]string, len(c.Diff))
-			for i, f := range c.Diff {
-				paths[i] = f.Path
-			}
+			paths := connector.Map(c.Diff, func(f connector.FieldChange) string { return f.Path })
 			fields["action"], fields["fields"] = string(c.Action), strings.Join(paths, " ")
 			if c.BillingID != "" {
 				fields["customer"] = c.BillingID

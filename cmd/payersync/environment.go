@@ -43,15 +43,13 @@ with, those of the configuration, and whether customers of the ledger are there.
 reads, and changes nothing.`,
 		Example: "  payersync environment show",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), a.openAny, func(s *session.Session) error {
-				r, found, err := environmentOf(cmd.Context(), s)
-				if err != nil {
-					return err
-				}
-				return a.showEnvironment(r, found)
-			})
-		},
+		RunE: a.runs(a.openAny, func(ctx context.Context, s *session.Session, _ []string) error {
+			r, found, err := environmentOf(ctx, s)
+			if err != nil {
+				return err
+			}
+			return a.showEnvironment(r, found)
+		}),
 	}
 }
 

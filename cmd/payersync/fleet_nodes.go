@@ -15,6 +15,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"payersync/cmd/payersync/internal/config"
+	"payersync/connector"
 	"payersync/connector/metrics"
 	"payersync/connector/queue"
 	"payersync/connector/server"
@@ -37,9 +38,7 @@ func (f *fleet) presence() queue.Presence {
 	p := queue.Presence{Name: nodeName(f.node.Server), Pages: f.node.Server.PagesScheme(), Version: version, Addresses: f.addresses, Runs: f.queue.Runs()}
 	open, unopened := f.opened()
 	p.Accounts = open
-	for _, a := range unopened {
-		p.Unopened = append(p.Unopened, a.ID)
-	}
+	p.Unopened = append(p.Unopened, connector.Map(unopened, func(a state.AccountInfo) int64 { return a.ID })...)
 	return p
 }
 
@@ -112,9 +111,7 @@ func (f *fleet) tellOfLost(nodes []queue.Node, lost map[string]queue.Node) {
 func (f *fleet) numbers(ctx context.Context) metrics.FleetFacts {
 	open, unopened := f.opened()
 	facts := metrics.FleetFacts{Accounts: map[string]int{}}
-	for _, a := range unopened {
-		facts.Unopened = append(facts.Unopened, a.Name)
-	}
+	facts.Unopened = append(facts.Unopened, connector.Map(unopened, func(a state.AccountInfo) string { return a.Name })...)
 	needing, err := f.server.Summaries(ctx, true)
 	f.mu.RLock()
 	defer f.mu.RUnlock()

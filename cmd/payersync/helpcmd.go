@@ -8,6 +8,7 @@ import (
 
 	"payersync/cmd/payersync/guides"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
 )
 
 // helpCmd prints a guide, or the help of a command. For a name of both it prints the guide: the command's own
@@ -42,10 +43,7 @@ Guides:
 }
 
 func topicNames() (names []string) {
-	for _, g := range guides.All() {
-		names = append(names, g.Name)
-	}
-	return names
+	return connector.Map(guides.All(), func(g guides.Guide) string { return g.Name })
 }
 
 // listOfGuides is a line for each guide: its name, its title and its readers.

@@ -100,10 +100,7 @@ func (a *app) chooseWhom(ctx context.Context, f initFlags, s askSample) (askChoi
 	case a.Unasked() != "":
 		return nobody, nil
 	}
-	var offered []string
-	for _, c := range choices {
-		offered = append(offered, c.sentence)
-	}
+	offered := connector.Map(choices, func(c askChoice) string { return c.sentence })
 	at, err := a.Chooses(ctx, "Who is asked to sign a direct debit mandate? Nobody is asked before you have seen a plan. A person can decide on each payer later.", offered...)
 	if err != nil {
 		return askChoice{}, err
@@ -301,10 +298,7 @@ func (s *askSample) reached(holds func(row []string) bool) (n int) {
 
 // isOneOf returns a condition for a field with one of some values. Xero's groups are a list.
 func isOneOf(field string, values []string) string {
-	quoted := make([]string, len(values))
-	for i, v := range values {
-		quoted[i] = fmt.Sprintf("%q", v)
-	}
+	quoted := connector.Map(values, func(v string) string { return fmt.Sprintf("%q", v) })
 	is := "== " + quoted[0]
 	if len(values) > 1 {
 		is = "in [" + strings.Join(quoted, ", ") + "]"
@@ -341,9 +335,7 @@ func shippedSample(kind string, text []byte) askSample {
 	if fields, known := declaredFields[kind]; known {
 		info := connector.SourceInfo{Kind: kind, Tenant: "any", Fields: fields()}
 		s.load = func(text []byte) (*mapping.Mapping, error) { return mapping.Load(mappingFile, text, info) }
-		for _, f := range info.Fields {
-			s.columns = append(s.columns, f.Name)
-		}
+		s.columns = append(s.columns, connector.Map(info.Fields, func(f connector.Field) string { return f.Name })...)
 	}
 	s.money = map[string]string{"quickbooks": "CurrencyRef.value", "csv-sage": "Currency", "sql-gnucash": "currency", "sql-ledgersmb": "currency"}[kind]
 	return s

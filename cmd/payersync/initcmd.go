@@ -19,6 +19,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/configs"
+	"payersync/connector"
 	"payersync/mapping"
 	"payersync/state"
 	"payersync/state/files"
@@ -260,9 +261,7 @@ func (a *app) initialise(ctx context.Context, f initFlags) error {
 		return err
 	}
 	names := []string{keyFile}
-	for _, f := range shipped {
-		names = append(names, f.name)
-	}
+	names = append(names, connector.Map(shipped, func(f firstFile) string { return f.name })...)
 	if err := mayWrite(dir, names); err != nil {
 		return err
 	}

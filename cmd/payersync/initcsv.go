@@ -158,10 +158,7 @@ func (s *csvSetup) sourceBlock(dir string) (string, error) {
 	keys := []string{"kind: csv", fmt.Sprintf("path: %q", file)}
 	c := s.reads
 	if len(c.ID) > 0 {
-		var ids []string
-		for _, id := range c.ID {
-			ids = append(ids, fmt.Sprintf("%q", id))
-		}
+		ids := connector.Map(c.ID, func(id string) string { return fmt.Sprintf("%q", id) })
 		keys = append(keys, "id: ["+strings.Join(ids, ", ")+"]")
 	}
 	for _, k := range []struct{ key, value string }{{"preset", c.Preset}, {"encoding", c.Encoding}, {"delimiter", c.Delimiter}} {

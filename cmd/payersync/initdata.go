@@ -129,9 +129,7 @@ func (s *dataSetup) rule(path string) string {
 // names are the files to be written.
 func (s *dataSetup) names() []string {
 	names := []string{keyFile, configFile, productionFile, mappingFile, configSchemaFile, mappingSchemaFile}
-	for _, f := range s.more {
-		names = append(names, f.name)
-	}
+	names = append(names, connector.Map(s.more, func(f firstFile) string { return f.name })...)
 	return names
 }
 

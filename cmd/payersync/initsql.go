@@ -171,10 +171,7 @@ func (s *sqlSetup) showTables() {
 	}
 	s.Hanging("", fmt.Sprintf("%s: %s, %s, read only", s.label, s.at.Driver, connector.Plural(len(s.tables), "table")))
 	fmt.Fprintln(s.Out)
-	var list [][]string
-	for _, t := range s.tables[:min(mostListed, len(s.tables))] {
-		list = append(list, []string{t.Name, tableKind(t), rows(t)})
-	}
+	list := connector.Map(s.tables[:min(mostListed, len(s.tables))], func(t sqltable.Table) []string { return []string{t.Name, tableKind(t), rows(t)} })
 	show.Table(s.Out, []string{"Name", "Kind", "Rows"}, list)
 	if more := len(s.tables) - mostListed; more > 0 {
 		s.Hanging("- ", fmt.Sprintf("%d more look less like customers; --output json lists them.", more))
@@ -245,10 +242,7 @@ func (s *sqlSetup) customerTable(ctx context.Context) (sqltable.Table, error) {
 
 // offered lists tables in a sentence.
 func (s *sqlSetup) offered(tables []sqltable.Table) string {
-	var names []string
-	for _, t := range tables[:min(mostOffered, len(tables))] {
-		names = append(names, show.Visible(fmt.Sprintf("%s (%s)", t.Name, rows(t))))
-	}
+	names := connector.Map(tables[:min(mostOffered, len(tables))], func(t sqltable.Table) string { return show.Visible(fmt.Sprintf("%s (%s)", t.Name, rows(t))) })
 	if more := len(tables) - mostOffered; more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
@@ -348,11 +342,7 @@ func (s *sqlSetup) completeQuery(ctx context.Context) error {
 		}
 		unused := m.NewCoverage().Report().UnusedFields
 		needed := append(slices.Clone(s.at.ID), s.at.UpdatedAt)
-		for _, column := range s.table.Columns {
-			if !slices.Contains(unused, column) {
-				needed = append(needed, column)
-			}
-		}
+		needed = append(needed, connector.Filter(s.table.Columns, func(column string) bool { return !slices.Contains(unused, column) })...)
 		if s.query, err = sqltable.Select(ctx, s.at, s.chosen, func(column string) bool { return slices.Contains(needed, column) }); err != nil {
 			return s.unread(ctx, err)
 		}
@@ -498,10 +488,7 @@ func (s *sqlSetup) sourceBlock(dir string) (string, error) {
 	add("tls", c.TLS)
 	add("preset", c.Preset)
 	add("query_file", s.queryFile)
-	var ids []string
-	for _, id := range c.ID {
-		ids = append(ids, fmt.Sprintf("%q", id))
-	}
+	ids := connector.Map(c.ID, func(id string) string { return fmt.Sprintf("%q", id) })
 	keys = append(keys, "id: ["+strings.Join(ids, ", ")+"]")
 	add("active", c.Active)
 	add("updated_at", c.UpdatedAt)

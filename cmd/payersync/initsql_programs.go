@@ -11,6 +11,7 @@ import (
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/configs"
+	"payersync/connector"
 	"payersync/connector/accounting/sqltable"
 )
 
@@ -31,10 +32,7 @@ var knownPrograms = []knownProgram{
 }
 
 func presetNames() (names []string) {
-	for _, p := range knownPrograms {
-		names = append(names, p.preset)
-	}
-	return names
+	return connector.Map(knownPrograms, func(p knownProgram) string { return p.preset })
 }
 
 // source is the kind of source of the program's mapping.

@@ -11,6 +11,7 @@ import (
 
 	"payersync/cmd/payersync/internal/session"
 	"payersync/connector"
+	"payersync/connector/credentials"
 	"payersync/connector/letters"
 	"payersync/connector/server"
 	"payersync/connector/worker"
@@ -157,10 +158,7 @@ const keepAliveAfter = 7 * 24 * time.Hour
 // keepAlive renews the consents unused for a while, also of connections without a schedule. A failure stops
 // no other.
 func keepAlive(ctx context.Context, s *session.Session) error {
-	var problems []error
-	for _, source := range s.Consents() {
-		problems = append(problems, source.KeepAlive(ctx, keepAliveAfter))
-	}
+	problems := connector.Map(s.Consents(), func(source *credentials.Source) error { return source.KeepAlive(ctx, keepAliveAfter) })
 	return errors.Join(problems...)
 }
 

@@ -323,10 +323,7 @@ func (a *app) showVerified(r verifyReport) {
 		return
 	}
 	fmt.Fprintf(a.Out, "%s is damaged:\n", r.File)
-	var rows [][]string
-	for _, d := range r.Damage {
-		rows = append(rows, []string{d.Check, d.Row, d.Problem})
-	}
+	rows := connector.Map(r.Damage, func(d state.Damage) []string { return []string{d.Check, d.Row, d.Problem} })
 	show.Table(a.Out, []string{"Check", "Row", "What is wrong"}, rows)
 	fmt.Fprintln(a.Out, "\nKeep the file as it is, and restore the last good backup: payersync ledger restore FILE")
 }

@@ -27,9 +27,7 @@ payersync serve does it by schedules.retention; this is for those who run comman
 cron. It writes a little at a time, so it may be interrupted and run beside anything.`,
 		Example: "  payersync ledger retain --dry-run\n  payersync ledger retain",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error { return a.retain(cmd.Context(), s, dry) })
-		},
+		RunE:    a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error { return a.retain(ctx, s, dry) }),
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "only say what would be kept no longer")
 	return c

@@ -123,12 +123,8 @@ func (a *app) letterPlanOf(ctx context.Context, l *office.Letters, p *letters.Pl
 	if out.Paused, err = pausesOf(ctx, l); err != nil {
 		return out, false, err
 	}
-	for _, h := range p.Holds {
-		out.Holds = append(out.Holds, letterHold{h.Code, h.Connection, h.Text, h.Person})
-	}
-	for _, b := range p.Batch.Why {
-		out.Waits.Why = append(out.Waits.Why, b.Text)
-	}
+	out.Holds = append(out.Holds, connector.Map(p.Holds, func(h letters.Hold) letterHold { return letterHold{h.Code, h.Connection, h.Text, h.Person} })...)
+	out.Waits.Why = append(out.Waits.Why, connector.Map(p.Batch.Why, func(b letters.Brake) string { return b.Text })...)
 	for _, x := range p.Next {
 		if connection != "" && x.Connection != connection {
 			continue
@@ -524,9 +520,7 @@ func sentExit(r letters.Result) error {
 func (a *app) showSent(r letters.Result, paused []string) error {
 	if a.JSON() {
 		out := sentLetters{r.Sent, r.Refused, r.Deferred, r.Unclear, r.Kept, r.Waiting, r.Left, r.Abandoned, r.Closed, []letterHold{}}
-		for _, h := range r.Holds {
-			out.Holds = append(out.Holds, letterHold{h.Code, h.Connection, h.Text, h.Person})
-		}
+		out.Holds = append(out.Holds, connector.Map(r.Holds, func(h letters.Hold) letterHold { return letterHold{h.Code, h.Connection, h.Text, h.Person} })...)
 		return show.JSON(a.Out, out)
 	}
 	if r.Closed {

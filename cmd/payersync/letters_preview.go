@@ -15,6 +15,7 @@ import (
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
 	"payersync/connector/letters"
 	"payersync/connector/letters/templates"
 	"payersync/connector/mail"
@@ -29,10 +30,7 @@ func (e *letterExample) flags(c *cobra.Command) {
 }
 
 func kindNames() (names []string) {
-	for _, k := range templates.Kinds {
-		names = append(names, string(k))
-	}
-	return names
+	return connector.Map(templates.Kinds, func(k letters.Kind) string { return string(k) })
 }
 
 // write returns the letter, and its templates.

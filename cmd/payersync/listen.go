@@ -16,6 +16,7 @@ import (
 
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
+	"payersync/connector"
 	"payersync/connector/server"
 )
 
@@ -77,10 +78,7 @@ type listener struct {
 
 // addresses returns the addresses, each after its purpose.
 func (l *listeners) addresses() (out []string) {
-	for _, one := range l.all {
-		out = append(out, one.key+" "+one.Addr().String())
-	}
-	return out
+	return connector.Map(l.all, func(one listener) string { return one.key + " " + one.Addr().String() })
 }
 
 // open opens the listener of a key of the configuration, unless its address is blank; over TLS with secure.

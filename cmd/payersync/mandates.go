@@ -159,10 +159,7 @@ func parseStatus(ctx context.Context, ledger *state.Ledger, flag, value string) 
 	if err != nil || slices.Contains(undocumented, value) {
 		return value, err
 	}
-	var valid []string
-	for _, s := range connector.MandateStatuses {
-		valid = append(valid, fmt.Sprintf("%s (%s)", s, s.Label()))
-	}
+	valid := connector.Map(connector.MandateStatuses, func(s connector.MandateStatus) string { return fmt.Sprintf("%s (%s)", s, s.Label()) })
 	return "", usage.Errorf("--%s %q is no mandate status; use %s", flag, value, strings.Join(append(valid, append(undocumented, state.NoMandate)...), ", "))
 }
 

@@ -170,9 +170,7 @@ func sendingsOf(args []string, on time.Time) (sendings []office.Sending, problem
 	if on.IsZero() {
 		return nil, nil, usage.Errorf("say on which day they were sent: --on 2026-11-20")
 	}
-	for _, id := range args {
-		sendings = append(sendings, office.Sending{Number: id, On: on})
-	}
+	sendings = append(sendings, connector.Map(args, func(id string) office.Sending { return office.Sending{Number: id, On: on} })...)
 	return sendings, nil, nil
 }
 

@@ -31,22 +31,20 @@ service, and not for payers: --for-support shows it, beside the status that it c
 and the audit log keeps who looked. It is kept for thirteen months.`,
 		Example: "  payersync mandates show m8Qk2\n  payersync mandates show m8Qk2 --for-support",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				story, err := storyOf(cmd.Context(), s, args[0])
-				if err == nil && support {
-					err = addFailureReasons(cmd.Context(), s, &story)
-				}
-				if err != nil {
-					return err
-				}
-				if a.JSON() {
-					return show.JSON(a.Out, story)
-				}
-				a.printMandate(story)
-				return nil
-			})
-		},
+		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, args []string) error {
+			story, err := storyOf(ctx, s, args[0])
+			if err == nil && support {
+				err = addFailureReasons(ctx, s, &story)
+			}
+			if err != nil {
+				return err
+			}
+			if a.JSON() {
+				return show.JSON(a.Out, story)
+			}
+			a.printMandate(story)
+			return nil
+		}),
 	}
 	c.Flags().BoolVar(&support, "for-support", false, "with the service's codes of why it came to where it is; the audit log keeps who looked")
 	c.Flags().BoolVar(&support, "failure-reason", false, "")
@@ -64,11 +62,7 @@ func storyOf(ctx context.Context, s *session.Session, id string) (mandateStory, 
 	}
 	story := mandateStory{MandateRow: *row, History: []state.HistoryRow{}}
 	moves, err := s.Ledger.History(ctx, row.BillingID)
-	for _, move := range moves {
-		if move.MandateID == id {
-			story.History = append(story.History, move)
-		}
-	}
+	story.History = append(story.History, connector.Filter(moves, func(move state.HistoryRow) bool { return move.MandateID == id })...)
 	return story, err
 }
 

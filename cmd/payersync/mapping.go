@@ -180,10 +180,7 @@ func (p privacy) quoted(path, value string) string {
 // few names the first ids of several.
 func few(ids []string, of int) string {
 	const most = 5
-	shown := make([]string, 0, most)
-	for _, id := range ids[:min(most, len(ids))] {
-		shown = append(shown, show.Visible(id))
-	}
+	shown := connector.Map(ids[:min(most, len(ids))], show.Visible)
 	text := strings.Join(shown, ", ")
 	if of > len(shown) {
 		text += fmt.Sprintf(" and %d more", of-len(shown))

@@ -87,9 +87,7 @@ func reportCoverage(connection, version string, c mapping.CoverageReport) covera
 		Connection: connection, Mapping: version, Records: c.Records, Included: c.Included, Failed: c.Failed,
 		Rules: []ruleCoverage{}, NeverFired: append([]string{}, c.NeverFired...), UnusedFields: append([]string{}, c.UnusedFields...),
 	}
-	for _, rule := range c.Rules {
-		r.Rules = append(r.Rules, ruleCoverage(rule))
-	}
+	r.Rules = append(r.Rules, connector.Map(c.Rules, func(rule mapping.RuleCoverage) ruleCoverage { return ruleCoverage(rule) })...)
 	return r
 }
 

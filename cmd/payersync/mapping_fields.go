@@ -12,6 +12,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/office"
+	"payersync/connector/syncer"
 	"payersync/mapping"
 )
 
@@ -72,10 +73,7 @@ func (a *app) printFields(r fieldsReport) {
 	fmt.Fprintf(a.Out, "%s: %s\n", r.Connection, connector.Plural(r.Records, "stored record"))
 	var rows [][]string
 	for _, f := range r.Fields {
-		var examples []string
-		for _, e := range f.Examples {
-			examples = append(examples, e.Value)
-		}
+		examples := connector.Map(f.Examples, func(e syncer.FieldExample) string { return e.Value })
 		rows = append(rows, []string{f.Written, string(f.Type), percent(f.Filled, f.Records), strings.Join(examples, " · "), f.Description})
 	}
 	show.Table(a.Out, []string{"Written", "Type", "Filled", "Values", "What it is"}, rows)

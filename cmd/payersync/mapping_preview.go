@@ -163,10 +163,7 @@ func (a *app) printGroups(groups []syncer.ChangeGroup, p privacy) {
 	}
 	fmt.Fprintln(a.Out, "\nWhat changes alike, the largest groups first")
 	for _, g := range groups {
-		var what []string
-		for _, c := range g.Changes {
-			what = append(what, fmt.Sprintf("%s %s", c.Path, c.Manner))
-		}
+		what := connector.Map(g.Changes, func(c syncer.FieldManner) string { return fmt.Sprintf("%s %s", c.Path, c.Manner) })
 		fmt.Fprintf(a.Out, "  %s: %s\n", connector.Plural(g.Count, "customer"), strings.Join(what, ", "))
 		for _, d := range g.Example {
 			fmt.Fprintf(a.Out, "      %s  %s\n", show.Visible(g.SourceIDs[0]), p.change(d))

@@ -16,6 +16,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
 	"payersync/connector/office"
 	"payersync/state"
 )
@@ -127,11 +128,9 @@ characters are enough, or files. Without B it is the file that a connection uses
 which has used A.`,
 		Example: "  payersync mapping diff 1f0c9b 88ad02\n  payersync mapping diff 1f0c9b\n  payersync mapping diff 1f0c9b mapping.new.yaml",
 		Args:    cobra.RangeArgs(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				return a.diff(cmd.Context(), s, args)
-			})
-		},
+		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, args []string) error {
+			return a.diff(ctx, s, args)
+		}),
 	}
 }
 
@@ -214,10 +213,7 @@ func fileOf(ctx context.Context, s *session.Session, v state.MappingVersion, nam
 }
 
 func connectionsNamed(configured []config.Connection) string {
-	names := make([]string, len(configured))
-	for i, c := range configured {
-		names[i] = c.Name
-	}
+	names := connector.Map(configured, func(c config.Connection) string { return c.Name })
 	return strings.Join(names, " or ")
 }
 
@@ -231,11 +227,9 @@ is sent: the next run plans with the version that was put back, and a change tha
 touches many customers waits for approval.`,
 		Example: "  payersync mapping history\n  payersync mapping rollback 1f0c9b && payersync mapping preview",
 		Args:    cobra.RangeArgs(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				return a.rollback(cmd.Context(), s, args[0], args[1:])
-			})
-		},
+		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, args []string) error {
+			return a.rollback(ctx, s, args[0], args[1:])
+		}),
 	}
 }
 

@@ -30,18 +30,16 @@ limits. Customers that appear in the service later do not stop the connection ag
 --undo takes it back. What was created meanwhile stays; the next creates wait again.`,
 		Example: "  payersync payers match finish --reason 'all 41 compared'\n  payersync payers match finish --connection acme --undo --reason 'too early'",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				one, err := s.Config.One(*connection)
-				if err != nil {
-					return err
-				}
-				if undo {
-					return a.reopenMatching(cmd.Context(), s, one.Name, d)
-				}
-				return a.finishMatching(cmd.Context(), s, one.Name, d)
-			})
-		},
+		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error {
+			one, err := s.Config.One(*connection)
+			if err != nil {
+				return err
+			}
+			if undo {
+				return a.reopenMatching(ctx, s, one.Name, d)
+			}
+			return a.finishMatching(ctx, s, one.Name, d)
+		}),
 	}
 	c.Flags().BoolVar(&undo, "undo", false, "take it back: new customers wait again")
 	d.flags(c)

@@ -11,6 +11,7 @@ import (
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
 	"payersync/state"
 )
 
@@ -162,10 +163,7 @@ func (n *node) meant() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var names []string
-	for _, a := range all {
-		names = append(names, a.Name)
-	}
+	names := connector.Map(all, func(a state.AccountInfo) string { return a.Name })
 	switch {
 	case len(names) == 0:
 		return "", usage.Errorf("there is no account yet; make one with payersync accounts apply DIR")

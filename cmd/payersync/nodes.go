@@ -69,9 +69,7 @@ func nodeRows(ctx context.Context, server *state.Server, accounts []state.Accoun
 	rows := []nodeRow{}
 	for _, n := range nodes {
 		row := nodeRow{n.Name, n.ID, n.State(), n.Version, n.Leads, n.StartedAt, n.SeenAt, int64(n.Silent / time.Second), n.Accounts, []string{}, n.Runs, n.Addresses, n.Pages, n.ClockAhead.Seconds()}
-		for _, id := range n.Unopened {
-			row.Unopened = append(row.Unopened, names[id])
-		}
+		row.Unopened = append(row.Unopened, connector.Map(n.Unopened, func(id int64) string { return names[id] })...)
 		rows = append(rows, row)
 	}
 	return rows, nil
@@ -91,16 +89,12 @@ what it did goes on elsewhere. It stays in the list for a day, until a node of i
 back, or until payersync nodes forget.`,
 		Example: "  payersync nodes list\n  payersync nodes list --output json | jq 'select(.state == \"lost\")'",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			server, err := a.node.open()
+		RunE: a.onServer(func(ctx context.Context, server *state.Server, _ []string) error {
+			accounts, err := server.Accounts(ctx)
 			if err != nil {
 				return err
 			}
-			accounts, err := server.Accounts(cmd.Context())
-			if err != nil {
-				return err
-			}
-			rows, err := nodeRows(cmd.Context(), server, accounts)
+			rows, err := nodeRows(ctx, server, accounts)
 			switch {
 			case err != nil:
 				return err
@@ -113,7 +107,7 @@ back, or until payersync nodes forget.`,
 			a.printNodes(rows)
 			a.warnOfClocks(rows)
 			return nil
-		},
+		}),
 	}
 }
 
@@ -157,17 +151,13 @@ func (a *app) nodesForgetCmd() *cobra.Command {
 more. One that is at work stays there, and one that was not lost after all comes back.`,
 		Example: "  payersync nodes forget node-b:8080",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := a.node.open()
-			if err != nil {
-				return err
-			}
-			pool, err := server.Pool(cmd.Context(), 1)
+		RunE: a.onServer(func(ctx context.Context, server *state.Server, args []string) error {
+			pool, err := server.Pool(ctx, 1)
 			if err != nil {
 				return err
 			}
 			defer pool.Close()
-			n, err := queue.Forget(cmd.Context(), pool, args[0])
+			n, err := queue.Forget(ctx, pool, args[0])
 			if err != nil {
 				return err
 			}
@@ -176,6 +166,6 @@ more. One that is at work stays there, and one that was not lost after all comes
 			}
 			a.Say("%s of the name %s is shown no more.", connector.Plural(n, "lost node"), args[0])
 			return a.Result(forgottenNodes{n})
-		},
+		}),
 	}
 }

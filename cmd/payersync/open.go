@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/spf13/cobra"
+
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/usage"
@@ -148,6 +150,13 @@ func (a *app) with(ctx context.Context, open func(context.Context) (*session.Ses
 	}
 	defer s.Close()
 	return errors.Join(do(s), damage(s))
+}
+
+// runs returns the run of a command that works with what open opens.
+func (a *app) runs(open func(context.Context) (*session.Session, error), do func(context.Context, *session.Session, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return a.with(cmd.Context(), open, func(s *session.Session) error { return do(cmd.Context(), s, args) })
+	}
 }
 
 // damage returns the damage found in a ledger meanwhile: earlier output may be wrong.

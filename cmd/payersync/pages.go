@@ -38,9 +38,7 @@ on this machine alone, and run no schedules: they work beside payersync serve, w
 shows the same pages where server.admin says so, and without it.`,
 		Example: "  payersync pages\n  payersync pages --listen 127.0.0.1:8070\n  payersync pages link --role viewer    # a link to the pages that serve shows",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), a.open, func(s *session.Session) error { return a.showPages(cmd.Context(), s, listen) })
-		},
+		RunE:    a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error { return a.showPages(ctx, s, listen) }),
 	}
 	c.Flags().StringVar(&listen, "listen", listen, "`ADDRESS` on this machine; port 0 takes a free one")
 	c.AddCommand(a.pagesLinkCmd(), a.pagesUsersCmd())
@@ -181,10 +179,7 @@ func settingsOf(c *config.Config) []pages.Setting {
 
 // pagesOf returns the pages of a session, with the shared background work.
 func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*pages.Config)) (*pages.Pages, error) {
-	var names []string
-	for _, c := range s.Config.Connections {
-		names = append(names, c.Name)
-	}
+	names := connector.Map(s.Config.Connections, func(c config.Connection) string { return c.Name })
 	letters, err := lettersOf(s)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -48,39 +49,37 @@ func (a *app) usersListCmd() *cobra.Command {
 the user is limited to, and since when.`,
 		Example: "  payersync pages users list",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				users, err := s.Ledger.Users(cmd.Context())
-				if err != nil {
-					return err
-				}
-				var rows [][]string
-				for _, u := range users {
-					if a.JSON() {
-						if err := show.JSON(a.Out, userRow{u.Name, u.Role, u.MadeAt, u.PasswordAt, u.Connections}); err != nil {
-							return err
-						}
-						continue
+		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error {
+			users, err := s.Ledger.Users(ctx)
+			if err != nil {
+				return err
+			}
+			var rows [][]string
+			for _, u := range users {
+				if a.JSON() {
+					if err := show.JSON(a.Out, userRow{u.Name, u.Role, u.MadeAt, u.PasswordAt, u.Connections}); err != nil {
+						return err
 					}
-					password := "invited"
-					if !u.PasswordAt.IsZero() {
-						password = "since " + u.PasswordAt.UTC().Format(time.DateOnly)
-					}
-					sees := "all"
-					if u.Connections != nil {
-						sees = strings.Join(u.Connections, " ")
-					}
-					rows = append(rows, []string{u.Name, u.Role, sees, password, u.MadeAt.UTC().Format(time.DateOnly)})
+					continue
 				}
-				switch {
-				case len(rows) > 0:
-					show.Table(a.Out, []string{"Name", "Role", "Sees", "Password", "Since"}, rows)
-				case !a.JSON():
-					a.Say("Nobody signs in with a password yet: payersync pages users invite NAME --role viewer")
+				password := "invited"
+				if !u.PasswordAt.IsZero() {
+					password = "since " + u.PasswordAt.UTC().Format(time.DateOnly)
 				}
-				return nil
-			})
-		},
+				sees := "all"
+				if u.Connections != nil {
+					sees = strings.Join(u.Connections, " ")
+				}
+				rows = append(rows, []string{u.Name, u.Role, sees, password, u.MadeAt.UTC().Format(time.DateOnly)})
+			}
+			switch {
+			case len(rows) > 0:
+				show.Table(a.Out, []string{"Name", "Role", "Sees", "Password", "Since"}, rows)
+			case !a.JSON():
+				a.Say("Nobody signs in with a password yet: payersync pages users invite NAME --role viewer")
+			}
+			return nil
+		}),
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
 	"payersync/connector/match"
 	"payersync/connector/office"
 	"payersync/connector/syncer"
@@ -155,10 +156,7 @@ func readMatches(file string) (match.Sheet, error) {
 
 // wrongFile lists all mistakes of a file, of which nothing counts.
 func wrongFile(file string, problems match.CSVError) error {
-	var lines []string
-	for _, p := range problems {
-		lines = append(lines, show.Visible(file+", "+p.String()))
-	}
+	lines := connector.Map(problems, func(p match.Problem) string { return show.Visible(file + ", " + p.String()) })
 	return usage.Errorf("nothing of the file was taken:\n%s", strings.Join(lines, "\n"))
 }
 
@@ -225,9 +223,7 @@ func (r *review) withNew(ctx context.Context, s *session.Session, sheet match.Sh
 		if err != nil {
 			return nil, err
 		}
-		for _, c := range candidates {
-			alike = append(alike, c.BillingID)
-		}
+		alike = append(alike, connector.Map(candidates, func(c state.MatchCandidate) string { return c.BillingID })...)
 		for _, id := range slices.Compact(slices.Sorted(slices.Values(alike))) {
 			if p := (pair{row.Record, id}); !has[p] {
 				said = append(said, saying{p, state.WordReject})

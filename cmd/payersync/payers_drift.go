@@ -82,9 +82,7 @@ type fieldDrift struct {
 
 func reportOfDrift(d syncer.Drift) driftReport {
 	r := driftReport{Connection: d.Payer.Connection, SourceID: d.Payer.SourceID, BillingID: d.Payer.BillingID, Fields: []fieldDrift{}}
-	for _, f := range d.Fields {
-		r.Fields = append(r.Fields, fieldDrift{f.Path, f.From, f.To})
-	}
+	r.Fields = append(r.Fields, connector.Map(d.Fields, func(f connector.FieldChange) fieldDrift { return fieldDrift{f.Path, f.From, f.To} })...)
 	return r
 }
 

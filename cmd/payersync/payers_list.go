@@ -173,9 +173,7 @@ func (l *payerListing) check(now time.Time) error {
 	l.Since, since = moment("since", l.since, now)
 	l.Until, until = moment("until", l.until, now)
 	errs := []error{oneOf("state", l.Link, linkStates...), oneOf("reason", l.Reason, reasons()...), oneOf("sort", string(l.Sort), payerSorts...), since, until}
-	for _, name := range l.columns {
-		errs = append(errs, oneOf("columns", name, columnNames()...))
-	}
+	errs = append(errs, connector.Map(l.columns, func(name string) error { return oneOf("columns", name, columnNames()...) })...)
 	return errors.Join(errs...)
 }
 
@@ -242,10 +240,7 @@ func (a *app) payerPrinter(l payerListing) (write func(office.Page) error, end f
 		columns := l.shownColumns(p.Sealed)
 		if !begun {
 			begun = true
-			var header []string
-			for _, c := range columns {
-				header = append(header, c.name)
-			}
+			header := connector.Map(columns, func(c payerColumn) string { return c.name })
 			if err := out.Row(header); err != nil {
 				return err
 			}
@@ -321,10 +316,7 @@ func (a *app) payerTable(l payerListing) (write func(office.Page) error, end fun
 	listed := 0
 	return func(page office.Page) error {
 			columns := l.shownColumns(page.Sealed)
-			var header []string
-			for _, c := range columns {
-				header = append(header, c.title)
-			}
+			header := connector.Map(columns, func(c payerColumn) string { return c.title })
 			rows := make([][]string, len(page.Rows))
 			for i, r := range page.Rows {
 				for _, c := range columns {

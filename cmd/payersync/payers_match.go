@@ -251,9 +251,7 @@ func reportsOf(found []match.Suggestion) []matchReport {
 		if s.Best != nil {
 			out = append(out, reportOf(*s.Best, true))
 		}
-		for _, p := range s.Others {
-			out = append(out, reportOf(p, false))
-		}
+		out = append(out, connector.Map(s.Others, func(p match.Pair) matchReport { return reportOf(p, false) })...)
 	}
 	return out
 }
@@ -270,9 +268,7 @@ func reportOf(p match.Pair, proposed bool) matchReport {
 		Record: p.Record, Customer: p.Customer, Score: p.Score, Proposed: proposed, Taken: p.Taken, Carries: p.Carries,
 		Ours: sideReport(*p.Ours), Theirs: sideReport(*p.Theirs), Reasons: []reasonReport{},
 	}
-	for _, reason := range p.Reasons() {
-		r.Reasons = append(r.Reasons, reasonReport(reason))
-	}
+	r.Reasons = append(r.Reasons, connector.Map(p.Reasons(), func(reason match.Reason) reasonReport { return reasonReport(reason) })...)
 	return r
 }
 
@@ -365,10 +361,5 @@ func (a *app) writeMatches(ctx context.Context, r *review, file string, found []
 
 // record returns one of those without a customer.
 func (r *review) record(id string) (match.Record, bool) {
-	for _, c := range r.records {
-		if c.ID == id {
-			return c, true
-		}
-	}
-	return match.Record{}, false
+	return connector.Find(r.records, func(c match.Record) bool { return c.ID == id })
 }

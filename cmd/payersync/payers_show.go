@@ -45,12 +45,7 @@ details are never shown.`,
 			if err != nil {
 				return err
 			}
-			for _, id := range found {
-				if err := a.showPayer(cmd.Context(), s, id, p); err != nil {
-					return err
-				}
-			}
-			return nil
+			return connector.Each(found, func(id state.RecordID) error { return a.showPayer(cmd.Context(), s, id, p) })
 		},
 	}
 	c.Flags().StringVar(&connection, "connection", "", "the record's connection; all of them when left out")
@@ -182,10 +177,7 @@ func (a *app) printRules(r office.Payer, whyNot error) {
 	fmt.Fprintf(a.Out, "\nThe rules, of mapping version %s\n", r.Mapping[:shortHash])
 	for _, rule := range r.Rules {
 		fmt.Fprintf(a.Out, "  line %-3d %s = %s\n", rule.Line, rule.Path, show.Visible(rule.Text))
-		var inputs []string
-		for _, in := range rule.Inputs {
-			inputs = append(inputs, in.Field+" "+orElse(in.Value, "blank"))
-		}
+		inputs := connector.Map(rule.Inputs, func(in office.Field) string { return in.Field + " " + orElse(in.Value, "blank") })
 		if len(inputs) > 0 {
 			fmt.Fprintf(a.Out, "             from %s\n", show.Visible(strings.Join(inputs, ", ")))
 		}

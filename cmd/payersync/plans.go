@@ -87,9 +87,7 @@ func (a *app) listPlans(ctx context.Context, s *session.Session, connection stri
 	for _, r := range rows {
 		sent := strings.Trim(fmt.Sprint(r.SentBy), "[]")
 		row := []string{fmt.Sprint(r.ID), r.Connection, string(r.State), show.Time(r.CreatedAt)}
-		for _, n := range []int{r.Creates, r.Adopts, r.Updates, r.Links, r.Holds, r.Pending} {
-			row = append(row, fmt.Sprint(n))
-		}
+		row = append(row, connector.Map([]int{r.Creates, r.Adopts, r.Updates, r.Links, r.Holds, r.Pending}, func(n int) string { return fmt.Sprint(n) })...)
 		table = append(table, append(row, strings.ReplaceAll(sent, " ", ", "), r.Limits))
 	}
 	a.Rows([]string{"Plan", "Connection", "State", "Made", "Create", "Adopt", "Update", "Links", "Held", "Not sent", "Sent by run", "Above the limits"}, table)
@@ -113,15 +111,13 @@ Reads the ledger only. Personal values are shortened, and names left out beside 
 records, unless --show-values is given.`,
 		Example: "  payersync plans show 12\n  payersync plans show 12 --limit 0 --show-values\n  payersync plans show 3f9a01bc --output json",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				plan, err := findPlan(cmd.Context(), s, "show", args[0])
-				if err != nil {
-					return err
-				}
-				return a.showStored(cmd.Context(), s, plan, limit, p)
-			})
-		},
+		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, args []string) error {
+			plan, err := findPlan(ctx, s, "show", args[0])
+			if err != nil {
+				return err
+			}
+			return a.showStored(ctx, s, plan, limit, p)
+		}),
 	}
 	c.Flags().IntVar(&limit, "limit", 20, "print at most so many changes; 0 prints all, and so does JSON")
 	p.flag(c)
@@ -186,12 +182,7 @@ func (a *app) storedJSON(ctx context.Context, s *session.Session, row office.Pla
 	out := show.NewList(a.Out)
 	out.Open(row)
 	out.List("fields", func() error {
-		for _, f := range fields {
-			if err := out.Element(f); err != nil {
-				return err
-			}
-		}
-		return nil
+		return connector.Each(fields, func(f syncer.FieldCount) error { return out.Element(f) })
 	})
 	out.List("changes", func() error {
 		return errors.Join(
@@ -394,11 +385,9 @@ and did not change waits there to be approved. payersync approve sends a rejecte
 plan all the same. Asks on a terminal; --yes does not. It is in the audit log.`,
 		Example: "  payersync plans reject 12\n  payersync plans reject 12 --reason 'the export was wrong' --yes",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				return a.rejectPlan(cmd.Context(), s, args[0], reason, yes)
-			})
-		},
+		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, args []string) error {
+			return a.rejectPlan(ctx, s, args[0], reason, yes)
+		}),
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	c.Flags().BoolVar(&yes, "yes", false, "reject without asking")

@@ -360,9 +360,7 @@ func signingCells(all []office.Signing) (rows [][]string) {
 		for _, share := range s.Shares {
 			shares[share.Day] = fmt.Sprintf("%d %%", share.Percent())
 		}
-		for _, day := range []int{1, 3, 7, 14, 30} {
-			row = append(row, shares[day])
-		}
+		row = append(row, connector.Map([]int{1, 3, 7, 14, 30}, func(day int) string { return shares[day] })...)
 		rows = append(rows, row)
 	}
 	return rows

@@ -145,10 +145,7 @@ func sandboxHelp() string {
 	for _, kind := range sandbox.FaultKinds() {
 		out.WriteString(hanging(fmt.Sprintf("  %-14s ", kind), kind.Means()))
 	}
-	kinds := make([]string, len(catcher.FaultKinds()))
-	for i, kind := range catcher.FaultKinds() {
-		kinds[i] = string(kind)
-	}
+	kinds := connector.Map(catcher.FaultKinds(), func(kind catcher.FaultKind) string { return string(kind) })
 	out.WriteString("\nFaults of mail\n" + hanging("  Kinds: ", strings.Join(kinds, ", ")) +
 		hanging("  Each takes any of: ", "recipient, skip, every, count, code, delay"))
 	out.WriteString(`

@@ -378,9 +378,7 @@ func runRows(runs []state.RunRow) [][]string {
 	var rows [][]string
 	for _, r := range runs {
 		row := []string{r.Connection, r.Kind, show.Stored(r.StartedAt), r.Outcome}
-		for _, n := range []int{r.Pulled, r.Created, r.Adopted, r.Updated, r.LinksRequested, r.Held, r.Failed} {
-			row = append(row, fmt.Sprint(n))
-		}
+		row = append(row, connector.Map([]int{r.Pulled, r.Created, r.Adopted, r.Updated, r.LinksRequested, r.Held, r.Failed}, func(n int) string { return fmt.Sprint(n) })...)
 		rows = append(rows, row)
 	}
 	return rows

@@ -30,48 +30,46 @@ customer, or the webhook subscription replaced, disabled or deleted. That is tol
 never put right by itself.
 The service is one for all connections, so names only have to be known.`,
 		Example: "  payersync sweep\n  payersync sweep --output json",
-		RunE: func(cmd *cobra.Command, names []string) error {
-			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
-				if _, err := s.Config.Named(names); err != nil {
+		RunE: a.runs(a.open, func(ctx context.Context, s *session.Session, names []string) error {
+			if _, err := s.Config.Named(names); err != nil {
+				return err
+			}
+			drained, err := s.Reconciler.Drain(ctx)
+			if err != nil {
+				return err
+			}
+			began := s.Ledger.Now()
+			swept, err := s.Reconciler.Sweep(ctx)
+			a.tellForgotten(s.Config, err)
+			if err != nil {
+				return err
+			}
+			doubles, err := s.Syncer.FindDuplicates(ctx)
+			if err != nil {
+				return err
+			}
+			subscription, _, lookErr := followSubscription(ctx, s)
+			looks := swept.Missing+swept.Unlisted+swept.Doubled+doubles.Records > 0 || subscription.Problem != "" && !subscription.Closed()
+			news, err := foundNews(ctx, s, swept, subscription, began)
+			if err != nil {
+				return err
+			}
+			if looks && news || !a.Quiet {
+				if err := a.showSweep(drained, swept, doubles, subscription); err != nil {
 					return err
 				}
-				drained, err := s.Reconciler.Drain(cmd.Context())
-				if err != nil {
-					return err
-				}
-				began := s.Ledger.Now()
-				swept, err := s.Reconciler.Sweep(cmd.Context())
-				a.tellForgotten(s.Config, err)
-				if err != nil {
-					return err
-				}
-				doubles, err := s.Syncer.FindDuplicates(cmd.Context())
-				if err != nil {
-					return err
-				}
-				subscription, _, lookErr := followSubscription(cmd.Context(), s)
-				looks := swept.Missing+swept.Unlisted+swept.Doubled+doubles.Records > 0 || subscription.Problem != "" && !subscription.Closed()
-				news, err := foundNews(cmd.Context(), s, swept, subscription, began)
-				if err != nil {
-					return err
-				}
-				if looks && news || !a.Quiet {
-					if err := a.showSweep(drained, swept, doubles, subscription); err != nil {
-						return err
-					}
-				}
-				if doubles.Skipped && !a.Quiet {
-					a.Say("Nobody looked for second customers of payers: the list of customers is not believed yet. Sweep again.")
-				}
-				if lookErr != nil {
-					a.Say("%v", lookErr)
-				}
-				if looks {
-					return exitError(exitAttention)
-				}
-				return nil
-			})
-		},
+			}
+			if doubles.Skipped && !a.Quiet {
+				a.Say("Nobody looked for second customers of payers: the list of customers is not believed yet. Sweep again.")
+			}
+			if lookErr != nil {
+				a.Say("%v", lookErr)
+			}
+			if looks {
+				return exitError(exitAttention)
+			}
+			return nil
+		}),
 	}
 	a.quietFlag(c, "print only what the sweep before had not found")
 	return c

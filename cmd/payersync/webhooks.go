@@ -49,11 +49,9 @@ want, which billing.webhook.delivery_key has asked of each delivery. Where it wa
 run it again: no delivery is lost by that.`,
 		Example: "  payersync webhooks subscribe",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
-				return a.subscribe(cmd.Context(), s, yes)
-			})
-		},
+		RunE: a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error {
+			return a.subscribe(ctx, s, yes)
+		}),
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "replace what sends to another address without a question")
 	return c
@@ -150,35 +148,33 @@ func (a *app) webhooksListCmd() *cobra.Command {
 		Short:   "List the deliveries that came in, newest first",
 		Example: "  payersync webhooks list --state quarantined --output json",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
-				if err := oneOf("state", f.State, inboxStates...); err != nil {
-					return err
-				}
-				limit := max(0, f.Limit)
-				f.Limit = oneMore(limit)
-				deliveries, err := s.Ledger.Inbox(cmd.Context(), f)
-				if err != nil {
-					return err
-				}
-				refused, err := s.Ledger.Refusals(cmd.Context(), a.refusedSince())
-				if err != nil {
-					return err
-				}
-				deliveries, more := upTo(deliveries, limit)
-				defer a.tellRefused(refused)
-				defer a.tellMore(more, limit)
-				if a.JSON() {
-					return show.Lines(a.Out, deliveries)
-				}
-				var rows [][]string
-				for _, d := range deliveries {
-					rows = append(rows, []string{show.Stored(d.ReceivedAt), d.EventType, d.BillingID, d.State, d.DeliveryKey})
-				}
-				a.Rows([]string{"Received", "Type", "Customer", "State", "Delivery"}, rows)
-				return nil
-			})
-		},
+		RunE: a.runs(a.openReport, func(ctx context.Context, s *session.Session, _ []string) error {
+			if err := oneOf("state", f.State, inboxStates...); err != nil {
+				return err
+			}
+			limit := max(0, f.Limit)
+			f.Limit = oneMore(limit)
+			deliveries, err := s.Ledger.Inbox(ctx, f)
+			if err != nil {
+				return err
+			}
+			refused, err := s.Ledger.Refusals(ctx, a.refusedSince())
+			if err != nil {
+				return err
+			}
+			deliveries, more := upTo(deliveries, limit)
+			defer a.tellRefused(refused)
+			defer a.tellMore(more, limit)
+			if a.JSON() {
+				return show.Lines(a.Out, deliveries)
+			}
+			var rows [][]string
+			for _, d := range deliveries {
+				rows = append(rows, []string{show.Stored(d.ReceivedAt), d.EventType, d.BillingID, d.State, d.DeliveryKey})
+			}
+			a.Rows([]string{"Received", "Type", "Customer", "State", "Delivery"}, rows)
+			return nil
+		}),
 	}
 	c.Flags().StringVar(&f.State, "state", "", "only this state (received, reflected, superseded, parked, quarantined, ignored)")
 	c.Flags().IntVar(&f.Limit, "limit", f.Limit, "at most so many; 0 for all")
@@ -209,9 +205,7 @@ billing.webhook.public_url, or with --local straight to server.webhooks. It show
 whether the endpoint is reached, the signature is right and the inbox takes it.`,
 		Example: "  payersync webhooks send-test --local",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), a.openWithSecrets, func(s *session.Session) error { return a.sendTest(cmd.Context(), s, local) })
-		},
+		RunE:    a.runs(a.openWithSecrets, func(ctx context.Context, s *session.Session, _ []string) error { return a.sendTest(ctx, s, local) }),
 	}
 	c.Flags().BoolVar(&local, "local", false, "send to server.webhooks on this machine, past any proxy")
 	return c

@@ -39,11 +39,9 @@ hold names and addresses. --body prints it as it came, and the audit log keeps w
 looked. The hash at the end of a delivery's key may be left out.`,
 		Example: "  payersync webhooks show event:0b6f1c2e",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				return a.showDelivery(cmd.Context(), s, args[0], whole)
-			})
-		},
+		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, args []string) error {
+			return a.showDelivery(ctx, s, args[0], whole)
+		}),
 	}
 	c.Flags().BoolVar(&whole, "body", false, "print the delivery as it came; the audit log keeps who looked")
 	return c
@@ -84,10 +82,7 @@ func (a *app) printDelivery(r deliveryReport) {
 	}
 	if len(r.Members) > 0 {
 		fmt.Fprintln(a.Out, "\nIt consists of")
-		var rows [][]string
-		for _, m := range r.Members {
-			rows = append(rows, []string{m.Path, m.Kind})
-		}
+		rows := connector.Map(r.Members, func(m billing.EventMember) []string { return []string{m.Path, m.Kind} })
 		show.Table(a.Out, []string{"Member", "Value"}, rows)
 	}
 	if r.Body != "" {
@@ -132,10 +127,8 @@ the inbox; the others stay where they are, and it says why.`,
 				if quarantined {
 					return a.replayQuarantined(cmd.Context(), s)
 				}
-				for _, name := range args {
-					if err := replayDelivery(cmd.Context(), s, name); err != nil {
-						return err
-					}
+				if err := connector.Each(args, func(name string) error { return replayDelivery(cmd.Context(), s, name) }); err != nil {
+					return err
 				}
 				drained, err := s.Reconciler.Drain(cmd.Context())
 				if err != nil {
@@ -193,12 +186,7 @@ end of a delivery's key may be left out.`,
 				return usage.Errorf("closing a delivery takes a reason: --reason 'a test of the provider'")
 			}
 			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				for _, name := range args {
-					if err := a.closeDelivery(cmd.Context(), s, name, reason); err != nil {
-						return err
-					}
-				}
-				return nil
+				return connector.Each(args, func(name string) error { return a.closeDelivery(cmd.Context(), s, name, reason) })
 			})
 		},
 	}

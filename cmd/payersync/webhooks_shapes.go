@@ -38,19 +38,17 @@ many deliveries speak for it. After the change, payersync webhooks replay --quar
 reads them anew.`,
 		Example: "  payersync webhooks shapes\n  payersync webhooks shapes --output json",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				r, err := surveyQuarantine(cmd.Context(), s)
-				if err != nil {
-					return err
-				}
-				if a.JSON() {
-					return show.JSON(a.Out, r)
-				}
-				a.printShapes(r)
-				return nil
-			})
-		},
+		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error {
+			r, err := surveyQuarantine(ctx, s)
+			if err != nil {
+				return err
+			}
+			if a.JSON() {
+				return show.JSON(a.Out, r)
+			}
+			a.printShapes(r)
+			return nil
+		}),
 	}
 }
 
@@ -102,10 +100,7 @@ func (a *app) printShapes(r shapesReport) {
 	fmt.Fprintf(a.Out, "%s not understood, in %s.%s\n", connector.Plural(r.Deliveries, "delivery"), connector.Plural(len(r.Shapes), "shape"), besides(r.Surveyed))
 	for i, shape := range r.Shapes[:min(len(r.Shapes), shapesShown)] {
 		fmt.Fprintf(a.Out, "\nShape %d: %s, first %s, last %s\n", i+1, connector.Plural(shape.Count, "delivery"), show.Time(shape.First), show.Time(shape.Last))
-		var rows [][]string
-		for _, m := range shape.Members {
-			rows = append(rows, []string{m.Path, m.Kind})
-		}
+		rows := connector.Map(shape.Members, func(m billing.EventMember) []string { return []string{m.Path, m.Kind} })
 		show.Table(a.Out, []string{"Member", "Value"}, rows)
 	}
 	if more := len(r.Shapes) - shapesShown; more > 0 {

@@ -46,19 +46,17 @@ another installation of payersync, or a configuration that has changed since. It
 service, and changes nothing: payersync webhooks subscribe is the only way to renew.`,
 		Example: "  payersync webhooks subscription\n  payersync webhooks subscription --output json",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
-				r, err := reportSubscription(cmd.Context(), s)
-				if err != nil {
-					return err
-				}
-				if a.JSON() {
-					return show.JSON(a.Out, r)
-				}
-				a.printSubscription(r)
-				return nil
-			})
-		},
+		RunE: a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error {
+			r, err := reportSubscription(ctx, s)
+			if err != nil {
+				return err
+			}
+			if a.JSON() {
+				return show.JSON(a.Out, r)
+			}
+			a.printSubscription(r)
+			return nil
+		}),
 	}
 }
 

@@ -64,10 +64,8 @@ func (a *app) eachWriter(ctx context.Context, s *session.Session, name string, d
 	if err == nil && len(all) == 0 {
 		a.Say("No connection writes back: none has the key writeback.")
 	}
-	for _, w := range all {
-		if err := do(w); err != nil {
-			return err
-		}
+	if err := connector.Each(all, func(w writeback.Connection) error { return do(w) }); err != nil {
+		return err
 	}
 	return err
 }
@@ -111,11 +109,9 @@ nothing is written where nothing is. Of the first %d the field is read, where th
 be read. What waits for a person is let go with the hash that stands below it.`, shownWrites),
 		Example: "  payersync writeback plan\n  payersync writeback plan --connection acme --output json",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
-				return a.eachWriter(cmd.Context(), s, connection, func(w writeback.Connection) error { return a.showWritePlan(cmd.Context(), s, w) })
-			})
-		},
+		RunE: a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error {
+			return a.eachWriter(ctx, s, connection, func(w writeback.Connection) error { return a.showWritePlan(ctx, s, w) })
+		}),
 	}
 	c.Flags().StringVar(&connection, "connection", "", "only the connection with this `NAME`")
 	return c
@@ -257,9 +253,9 @@ func (a *app) writebackApproveCmd() *cobra.Command {
 prints below them. When they are no longer the same, nothing is let go.`,
 		Example: "  payersync writeback plan\n  payersync writeback approve 3f2a91c07be4d512 --reason \"looked at ten of them\"",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error { return a.approveWrites(cmd.Context(), s, args[0], reason) })
-		},
+		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, args []string) error {
+			return a.approveWrites(ctx, s, args[0], reason)
+		}),
 	}
 	c.Flags().StringVar(&reason, "reason", "", "`TEXT` for the audit log")
 	return c
@@ -297,20 +293,18 @@ payersync serve does it by schedules.writeback; this is for those who run comman
 Exit status: 3 when a person should look at a payer, 4 when writes wait for approval.`,
 		Example: "  payersync writeback run\n  payersync sweep; payersync writeback run --connection acme",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
-				code := exitDone
-				err := a.eachWriter(cmd.Context(), s, connection, func(w writeback.Connection) error {
-					one, err := a.writeBack(cmd.Context(), s, w)
-					code = worse(code, one)
-					return err
-				})
-				if err == nil && code != exitDone {
-					return exitError(code)
-				}
+		RunE: a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error {
+			code := exitDone
+			err := a.eachWriter(ctx, s, connection, func(w writeback.Connection) error {
+				one, err := a.writeBack(ctx, s, w)
+				code = worse(code, one)
 				return err
 			})
-		},
+			if err == nil && code != exitDone {
+				return exitError(code)
+			}
+			return err
+		}),
 	}
 	c.Flags().StringVar(&connection, "connection", "", "only the connection with this `NAME`")
 	return c
@@ -388,11 +382,9 @@ person should look at: whose field somebody else changed, who were refused, or w
 too often. It asks no other system.`,
 		Example: "  payersync writeback status\n  payersync writeback status --output json",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				return a.eachWriter(cmd.Context(), s, connection, func(w writeback.Connection) error { return a.showWritten(cmd.Context(), s, w) })
-			})
-		},
+		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error {
+			return a.eachWriter(ctx, s, connection, func(w writeback.Connection) error { return a.showWritten(ctx, s, w) })
+		}),
 	}
 	c.Flags().StringVar(&connection, "connection", "", "only the connection with this `NAME`")
 	return c

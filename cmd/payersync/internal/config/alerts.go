@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"net"
 	"net/url"
 	"slices"
@@ -63,9 +64,7 @@ func (c *check) alerts() {
 			c.report(at.Key("name"), "two ways are called %q; give each its own name", w.Name)
 		}
 		names = append(names, w.Name)
-		if w.MinSeverity == "" {
-			w.MinSeverity = string(alarm.Warning)
-		}
+		w.MinSeverity = cmp.Or(w.MinSeverity, string(alarm.Warning))
 		switch {
 		case (w.Email == nil) == (w.Webhook == nil):
 			c.report(at, "%s tells by email or by webhook; give one of the two keys", at)
@@ -84,9 +83,7 @@ func (c *check) alertEmail(at strict.Path, e *AlertEmail) {
 			c.report(at.Key(key), "%s is one bare address, for example ops@example.com", at.Key(key))
 		}
 	}
-	if e.TLS == "" {
-		e.TLS = string(mail.StartTLS)
-	}
+	e.TLS = cmp.Or(e.TLS, string(mail.StartTLS))
 	host, port, err := net.SplitHostPort(e.Server)
 	n, notNumber := strconv.ParseUint(port, 10, 16)
 	c.resolve(at.Key("password"), &e.Password)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -136,9 +137,7 @@ func (u *Unpacked) write(files map[string][]byte) error {
 // number. A live process holds a lock on its folder, so that one stays.
 func RemoveLeft(runtime string) (n int, err error) {
 	for _, place := range places(runtime) {
-		if place == "" {
-			place = os.TempDir()
-		}
+		place = cmp.Or(place, os.TempDir())
 		found, globErr := filepath.Glob(filepath.Join(place, unpackedName+"*"))
 		err = errors.Join(err, globErr)
 		for _, path := range found {
@@ -179,11 +178,7 @@ func removeLeft(path string) (was bool, err error) {
 // places are the possible parents of such a folder, the best first; the last is the system's for temporary
 // files.
 func places(runtime string) (out []string) {
-	for _, place := range []string{runtime, "/dev/shm"} {
-		if place != "" && privatePlace(place) {
-			out = append(out, place)
-		}
-	}
+	out = connector.Filter([]string{runtime, "/dev/shm"}, func(place string) bool { return place != "" && privatePlace(place) })
 	return append(out, "")
 }
 

@@ -66,9 +66,7 @@ func (c *Config) Client(o transport.Options) *transport.Client {
 func (c *Config) Reach() (r connector.Reach) {
 	if c.Node != nil {
 		r.PublicOnly = true
-		for _, n := range c.Node.Accounts.Networks {
-			r.Also = append(r.Also, netip.Prefix(n))
-		}
+		r.Also = append(r.Also, connector.Map(c.Node.Accounts.Networks, func(n Network) netip.Prefix { return netip.Prefix(n) })...)
 	}
 	return r
 }
@@ -304,10 +302,7 @@ type ServerLimits struct {
 
 // Proxies returns the trusted proxies as the server takes them.
 func (c Server) Proxies() (out []netip.Prefix) {
-	for _, p := range c.TrustedProxies {
-		out = append(out, netip.Prefix(p))
-	}
-	return out
+	return connector.Map(c.TrustedProxies, func(p Network) netip.Prefix { return netip.Prefix(p) })
 }
 
 // Log says how much serve logs, and how.

@@ -36,10 +36,7 @@ func ReadKey(path string) ([]byte, error) {
 		return nil, err
 	}
 	key, err := parseKEK(text)
-	if err != nil {
-		return nil, fmt.Errorf("cannot use the key in %s: %w", path, err)
-	}
-	return key, nil
+	return key, connector.Wrap(err, "cannot use the key in %s", path)
 }
 
 // keyEncryptionKey refuses a text other than a key-encryption key.

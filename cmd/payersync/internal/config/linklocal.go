@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/text/unicode/norm"
+
+	"payersync/connector"
 )
 
 // metadataNames are the host names of clouds' metadata services, which give out the credentials of their
@@ -80,8 +82,5 @@ func numericIPv4(host string) (ip netip.Addr, known bool) {
 }
 
 func blocks(texts ...string) (out []netip.Prefix) {
-	for _, text := range texts {
-		out = append(out, netip.MustParsePrefix(text))
-	}
-	return out
+	return connector.Map(texts, netip.MustParsePrefix)
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -39,10 +40,7 @@ type Roles struct {
 
 // TrustedFronts returns the proxies in front of the pages.
 func (s Server) TrustedFronts() (out []netip.Prefix) {
-	for _, p := range s.AdminProxies {
-		out = append(out, netip.Prefix(p))
-	}
-	return out
+	return connector.Map(s.AdminProxies, func(p Network) netip.Prefix { return netip.Prefix(p) })
 }
 
 // AdminAddress returns the address of the pages for browsers, without a path; "" without pages.
@@ -146,9 +144,7 @@ func (c *check) oidc() {
 	c.url(at.Key("issuer"), o.Issuer)
 	c.resolve(at.Key("client_id"), &o.ClientID)
 	c.resolve(at.Key("client_secret"), &o.ClientSecret)
-	if o.NameClaim == "" {
-		o.NameClaim = "email"
-	}
+	o.NameClaim = cmp.Or(o.NameClaim, "email")
 	if c.doc.Node(at.Key("scopes")) == nil {
 		o.Scopes = []string{"email", "profile"}
 	}

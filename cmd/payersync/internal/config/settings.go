@@ -119,10 +119,7 @@ func (c *Config) Named(names []string) ([]Connection, error) {
 	if len(names) == 0 {
 		return c.Connections, nil
 	}
-	var known []string
-	for _, conn := range c.Connections {
-		known = append(known, conn.Name)
-	}
+	known := connector.Map(c.Connections, func(conn Connection) string { return conn.Name })
 	var out []Connection
 	for _, name := range names {
 		i := slices.Index(known, name)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -108,9 +109,7 @@ func (c *check) billing() {
 	if path := b.Webhook.Path; path != "" && (!strings.HasPrefix(path, "/") || strings.Trim(path, "/") == "" || strings.ContainsAny(path, "?#%")) {
 		c.report(at.Key("path"), "billing.webhook.path is the path that the proxy hands on, for example /webhooks/billing")
 	}
-	if b.Webhook.Overlap == 0 {
-		b.Webhook.Overlap = Duration(24 * time.Hour)
-	}
+	b.Webhook.Overlap = cmp.Or(b.Webhook.Overlap, Duration(24*time.Hour))
 	if o := time.Duration(b.Webhook.Overlap); o < time.Minute || o > 30*24*time.Hour {
 		c.report(at.Key("overlap"), "billing.webhook.overlap is for how long the secret of before is accepted; use 1m to 720h")
 	}

@@ -90,9 +90,7 @@ func (c *Connection) Written() (out []connector.WrittenPart) {
 	if c.Writeback == nil {
 		return nil
 	}
-	for _, name := range c.Writeback.Fields {
-		out = append(out, connector.WrittenPart{Field: name})
-	}
+	out = append(out, connector.Map(c.Writeback.Fields, func(name string) connector.WrittenPart { return connector.WrittenPart{Field: name} })...)
 	blank := *c
 	blank.Source.QuickBooks.Company = cmp.Or(c.Source.QuickBooks.Company, "0") // connecting tells it
 	writer, err := blank.OpenWriter(SourceDeps{Now: time.Now})

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"time"
@@ -73,9 +74,7 @@ func (p *Progress) End() {
 // newBar returns a bar, or a spinner if the total is unknown.
 func newBar(w io.Writer, at syncer.Progress) *progressbar.ProgressBar {
 	total := at.Total
-	if total == 0 {
-		total = -1
-	}
+	total = cmp.Or(total, -1)
 	return progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionShowDescriptionAtLineEnd(),
 		progressbar.OptionSetWidth(barWidth), progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true))
