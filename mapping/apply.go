@@ -15,11 +15,7 @@ import (
 // Apply makes the customer of a record. The error is a *RecordError: the record
 // needs a person, and no other record is concerned.
 func (m *Mapping) Apply(r connector.Record) (Result, error) {
-	out, err := m.apply(r, m.tenant, watcher{})
-	if err != nil {
-		return Result{}, err
-	}
-	return out, nil
+	return m.apply(r, m.tenant, watcher{})
 }
 
 // watcher has callbacks for the mapping of a record; each may be nil.
@@ -406,8 +402,6 @@ func viewOf(c connector.Customer) customerView {
 	for _, p := range c.People {
 		v.People = append(v.People, personView{p.Name, p.FirstName, p.LastName, p.Email, p.Phone})
 	}
-	for _, a := range c.Addresses {
-		v.Addresses = append(v.Addresses, addressView(a))
-	}
+	v.Addresses = append(v.Addresses, connector.Map(c.Addresses, func(a connector.Address) addressView { return addressView(a) })...)
 	return v
 }

@@ -134,10 +134,6 @@ func (c *Coverage) Report() CoverageReport {
 	}) {
 		out.Misread = append(out.Misread, c.misread[at].report(at.rule, at.function))
 	}
-	for _, shared := range []Shared{c.names.report("name"), c.emails.report("email")} {
-		if shared.Values > 0 || shared.Partial {
-			out.Shared = append(out.Shared, shared)
-		}
-	}
+	out.Shared = append(out.Shared, connector.Filter([]Shared{c.names.report("name"), c.emails.report("email")}, func(shared Shared) bool { return shared.Values > 0 || shared.Partial })...)
 	return out
 }

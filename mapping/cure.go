@@ -273,12 +273,7 @@ func (e *expression) fieldCalled(name string) string {
 
 // fields makes a piece of every field with an unusual name, also with wrong case or a small misspelling.
 func (d *draft) fields() {
-	var odd []string
-	for _, name := range d.columns {
-		if Reserved(name) && !isFunction(name) {
-			odd = append(odd, name)
-		}
-	}
+	odd := connector.Filter(d.columns, func(name string) bool { return Reserved(name) && !isFunction(name) })
 	slices.SortStableFunc(odd, func(a, b string) int { return len(b) - len(a) }) // one may be part of another
 	for _, name := range odd {
 		words := regexp.MustCompile(`(?i)` + strings.ReplaceAll(regexp.QuoteMeta(name), " ", `\s+`))

@@ -128,9 +128,7 @@ func reading(name string, read func(string) (string, bool)) function {
 // for the texts it is given and gives, and bounds their size.
 func (f function) register(name string) *builtin.Function {
 	out := &builtin.Function{Name: name, Validate: f.result}
-	for _, t := range f.types {
-		out.Types = append(out.Types, reflect.TypeOf(t).Elem())
-	}
+	out.Types = append(out.Types, connector.Map(f.types, func(t any) reflect.Type { return reflect.TypeOf(t).Elem() })...)
 	out.Func = func(args ...any) (any, error) {
 		m := args[0].(*meter)
 		steps := 1

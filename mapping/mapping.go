@@ -252,11 +252,7 @@ func rulesOf(pairs []pair) []*rule {
 func (m *Mapping) compileOwn(c *compiling) {
 	mapped := map[string]bool{"name": true, "people": m.file.Customer.People.given, "addresses": m.file.Customer.Addresses.given}
 	if m.file.Own == nil {
-		for _, part := range []string{"name", "people", "addresses"} {
-			if mapped[part] {
-				m.own = append(m.own, part)
-			}
-		}
+		m.own = append(m.own, connector.Filter([]string{"name", "people", "addresses"}, func(part string) bool { return mapped[part] })...)
 		return
 	}
 	for i, part := range m.file.Own {

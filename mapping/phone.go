@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -131,9 +132,7 @@ func readPhone(s, region string) (number, missed string) {
 	if s = strings.TrimSpace(joinLines(s)); len(parts) == 1 || len(parts) > 1 && missed == WithoutRegion {
 		s = parts[0] // without a region none is understood, and each is one
 	}
-	if missed == "" {
-		missed = "phone"
-	}
+	missed = cmp.Or(missed, "phone")
 	return s, missed
 }
 

@@ -114,11 +114,7 @@ func (m *misreads) report(r *rule, function string) Misread {
 
 // fieldsRead returns the input fields of a rule.
 func fieldsRead(r *rule) []string {
-	var out []string
-	for _, variable := range r.reads {
-		out = append(out, strings.TrimPrefix(variable, fieldPrefix))
-	}
-	return out
+	return connector.Map(r.reads, func(variable string) string { return strings.TrimPrefix(variable, fieldPrefix) })
 }
 
 // sharing finds values of several records. It keeps a 64-bit hash of each value and the first record: among 250,000

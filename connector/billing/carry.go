@@ -22,8 +22,5 @@ func (d Dialect) carried(c connector.Customer) connector.Customer {
 // NotCarried returns the paths of a customer this dialect cannot write into a new one, sorted: the short spelling of
 // addresses has no country. An existing element in the other spelling is still updated.
 func (d Dialect) NotCarried(c connector.Customer) (paths []string) {
-	for _, lost := range connector.Diff(d.carried(c), c) {
-		paths = append(paths, lost.Path)
-	}
-	return paths
+	return connector.Map(connector.Diff(d.carried(c), c), func(lost connector.FieldChange) string { return lost.Path })
 }

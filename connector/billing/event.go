@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"unicode/utf8"
+
+	"payersync/connector"
 )
 
 // EventPaths are the places of a delivery's facts. For each fact, the first path to text or a number counts. A path is
@@ -62,9 +64,7 @@ const headerPath = "header:"
 func anywhere(paths ...string) []string {
 	out := append([]string(nil), paths...)
 	for _, wrapper := range []string{"data", "payload", "event", "data.object"} {
-		for _, path := range paths {
-			out = append(out, wrapper+"."+path)
-		}
+		out = append(out, connector.Map(paths, func(path string) string { return wrapper + "." + path })...)
 	}
 	return out
 }

@@ -186,9 +186,7 @@ func mergeElements(list []json.RawMessage, want map[string]string, gone []string
 			out = append(out, raw)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(left)) {
-		out = append(out, newElement(name, left[name], connectors))
-	}
+	out = append(out, connector.Map(slices.Sorted(maps.Keys(left)), func(name string) json.RawMessage { return newElement(name, left[name], connectors) })...)
 	return out
 }
 

@@ -60,10 +60,7 @@ func (m *merge) foreignPaths(was, is object) []string {
 
 // keysOf returns the keys of both objects, each once.
 func keysOf(a, b object) []string {
-	var keys []string
-	for _, m := range slices.Concat(a, b) {
-		keys = append(keys, m.key)
-	}
+	keys := connector.Map(slices.Concat(a, b), func(m member) string { return m.key })
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }
@@ -284,18 +281,12 @@ func canonical(raw json.RawMessage) string {
 	switch raw[0] {
 	case '{':
 		o, _ := parseObject(raw)
-		parts := make([]string, len(o))
-		for i, m := range o {
-			parts[i] = string(quote(m.key)) + ":" + canonical(m.value)
-		}
+		parts := connector.Map(o, func(m member) string { return string(quote(m.key)) + ":" + canonical(m.value) })
 		slices.Sort(parts)
 		return "{" + strings.Join(parts, ",") + "}"
 	case '[':
 		list, _ := split(raw, '[')
-		parts := make([]string, len(list))
-		for i, element := range list {
-			parts[i] = canonical(element)
-		}
+		parts := connector.Map(list, canonical)
 		return "[" + strings.Join(parts, ",") + "]"
 	case '"':
 		return string(quote(unquote(raw)))

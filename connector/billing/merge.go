@@ -134,10 +134,8 @@ func (m *merge) apply(raw json.RawMessage) (object, error) {
 	if m.owns(ownName) && m.want.Name != "" && !m.showsName(scalar(o.get(ownName))) {
 		m.set(&o, ownName, quote(m.want.Name))
 	}
-	for _, key := range []string{ownPeople, ownAddresses} {
-		if err := m.mergeList(&o, key); err != nil {
-			return nil, err
-		}
+	if err := connector.Each([]string{ownPeople, ownAddresses}, func(key string) error { return m.mergeList(&o, key) }); err != nil {
+		return nil, err
 	}
 	return o, m.mergeExternal(&o)
 }

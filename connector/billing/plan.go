@@ -32,9 +32,7 @@ func (p listPlan) apply(list []json.RawMessage, long bool) []json.RawMessage {
 			out = append(out, raw)
 		}
 	}
-	for _, part := range p.added {
-		out = append(out, part.write(long))
-	}
+	out = append(out, connector.Map(p.added, func(part part) json.RawMessage { return part.write(long) })...)
 	return out
 }
 

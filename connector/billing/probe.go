@@ -160,9 +160,7 @@ func (p *prober) page(ctx context.Context, query url.Values) (ids []string, refu
 	if err == nil {
 		_, customers, err = listIn(body)
 	}
-	for _, c := range customers {
-		ids = append(ids, c.text("id"))
-	}
+	ids = append(ids, connector.Map(customers, func(c object) string { return c.text("id") })...)
 	p.err = err
 	return ids, false
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"payersync/connector"
 )
 
 // Survey examines deliveries not understood: their shapes, and the likely places of their facts. It keeps no values: it
@@ -159,9 +161,7 @@ func (s *Survey) count(at time.Time, leaves []leaf) *shapeCount {
 			return nil
 		}
 		shape = &shapeCount{Shape: Shape{First: at, Last: at, Members: []EventMember{}}}
-		for _, l := range leaves {
-			shape.Members = append(shape.Members, EventMember{l.path, l.kind})
-		}
+		shape.Members = append(shape.Members, connector.Map(leaves, func(l leaf) EventMember { return EventMember{l.path, l.kind} })...)
 		s.shapes[name.String()] = shape
 	}
 	shape.Count++
@@ -246,9 +246,7 @@ func (s *Survey) Found() Surveyed {
 			return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Kind, b.Kind))
 		}))
 	})
-	for _, shape := range shapes {
-		out.Shapes = append(out.Shapes, shape.Shape)
-	}
+	out.Shapes = append(out.Shapes, connector.Map(shapes, func(shape *shapeCount) Shape { return shape.Shape })...)
 	named := map[string]bool{}
 	for _, way := range []struct {
 		key   string

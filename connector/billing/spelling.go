@@ -206,12 +206,7 @@ func (p part) fieldsFor(o object, long bool) []field {
 	if l, s := speltOnly(o, p.long, p.short), speltOnly(o, p.short, p.long); l != s {
 		long = l
 	}
-	var out []field
-	for _, f := range p.short {
-		if inShort[f.about] || !inLong[f.about] && !long {
-			out = append(out, f)
-		}
-	}
+	out := connector.Filter(p.short, func(f field) bool { return inShort[f.about] || !inLong[f.about] && !long })
 	for _, f := range p.long {
 		if p.hasShort(f.key) && slices.Contains(out, f) {
 			continue

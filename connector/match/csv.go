@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"payersync/connector"
 	"payersync/connector/sheet"
 )
 
@@ -168,10 +169,7 @@ func WriteCSV(w io.Writer, rows []Row, comma rune) error {
 	}
 	out := csv.NewWriter(w)
 	out.Comma, out.UseCRLF = comma, true
-	var cells []string
-	for _, c := range columns {
-		cells = append(cells, c.name)
-	}
+	cells := connector.Map(columns, func(c column) string { return c.name })
 	_ = out.Write(cells) // Error tells below
 	for _, row := range rows {
 		if err := row.writable(); err != nil {
@@ -188,10 +186,7 @@ func WriteCSV(w io.Writer, rows []Row, comma rune) error {
 		_ = out.Write(cells)
 	}
 	out.Flush()
-	if err := out.Error(); err != nil {
-		return fmt.Errorf("write the review list: %w", err)
-	}
-	return nil
+	return connector.Wrap(out.Error(), "write the review list")
 }
 
 // writable reports ids that would come back changed.
@@ -229,10 +224,7 @@ type CSVError []Problem
 
 // Error returns all problems, one a line.
 func (e CSVError) Error() string {
-	var lines []string
-	for _, p := range e {
-		lines = append(lines, p.String())
-	}
+	lines := connector.Map(e, Problem.String)
 	return strings.Join(lines, "\n")
 }
 

@@ -59,9 +59,7 @@ func (p Pair) Why() string {
 	if about := p.about(); about != "" {
 		all = append(all, about)
 	}
-	for _, r := range p.Reasons() {
-		all = append(all, r.Text)
-	}
+	all = append(all, connector.Map(p.Reasons(), func(r Reason) string { return r.Text })...)
 	return strings.Join(all, "; ")
 }
 
@@ -89,11 +87,7 @@ func (s *Suggestion) Pairs() []*Pair {
 
 // Offered returns all pairs of the record, the proposed one first.
 func (s Suggestion) Offered() []Pair {
-	var out []Pair
-	for _, p := range s.Pairs() {
-		out = append(out, *p)
-	}
-	return out
+	return connector.Map(s.Pairs(), func(p *Pair) Pair { return *p })
 }
 
 // Free returns the pairs with free customers, the proposed one first. A record with one of them is on hold.
@@ -102,11 +96,7 @@ func (s Suggestion) Free() []Pair {
 	if s.Best != nil {
 		out = append(out, *s.Best)
 	}
-	for _, p := range s.Others {
-		if p.Taken == "" {
-			out = append(out, p)
-		}
-	}
+	out = append(out, connector.Filter(s.Others, func(p Pair) bool { return p.Taken == "" })...)
 	return out
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"payersync/connector"
 )
 
 // verdict is the rules' result for a pair.
@@ -467,9 +469,6 @@ func Lacks(p Pair) string {
 
 // Why puts the reasons of a pair into one line.
 func Why(codes string) string {
-	var out []string
-	for _, r := range ReasonsOf(codes) {
-		out = append(out, r.Text)
-	}
+	out := connector.Map(ReasonsOf(codes), func(r Reason) string { return r.Text })
 	return strings.Join(out, "; ")
 }

@@ -3,6 +3,8 @@ package propose
 import (
 	"regexp"
 	"sync"
+
+	"payersync/connector"
 )
 
 // export describes one program's file of customers.
@@ -42,10 +44,7 @@ const (
 )
 
 func is(r role, headings ...string) (out []meaning) {
-	for _, h := range headings {
-		out = append(out, meaning{heading: h, role: r})
-	}
-	return out
+	return connector.Map(headings, func(h string) meaning { return meaning{heading: h, role: r} })
 }
 
 // leftOut is a column that excludes rows with one of these values.
@@ -60,17 +59,11 @@ func onlyKept(heading string, values ...string) []meaning {
 
 // filledOut is a column that excludes rows with any value in it.
 func filledOut(headings ...string) (out []meaning) {
-	for _, h := range headings {
-		out = append(out, meaning{heading: h, role: roleFilter, kept: []string{""}})
-	}
-	return out
+	return connector.Map(headings, func(h string) meaning { return meaning{heading: h, role: roleFilter, kept: []string{""}} })
 }
 
 func unused(why string, headings ...string) (out []meaning) {
-	for _, h := range headings {
-		out = append(out, meaning{heading: h, role: roleNone, why: why})
-	}
-	return out
+	return connector.Map(headings, func(h string) meaning { return meaning{heading: h, role: roleNone, why: why} })
 }
 
 func all(parts ...[]meaning) (out []meaning) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"payersync/connector"
 )
 
 // setAside removes columns without use for a customer, above all bank details.
@@ -85,9 +87,7 @@ func (p *proposing) email() {
 func (p *proposing) askDoubtful(doubtful []*column) []*column {
 	doubtful = doubtful[:min(3, len(doubtful))]
 	options := []string{"no e-mail address"}
-	for _, c := range doubtful {
-		options = append(options, fmt.Sprintf("%s (%s)", c.name, c.notTheirs()))
-	}
+	options = append(options, connector.Map(doubtful, func(c *column) string { return fmt.Sprintf("%s (%s)", c.name, c.notTheirs()) })...)
 	taken := p.choose("email", "Which e-mail address is the customer's, and is to get the signing link?", false, options...)
 	if taken == 0 {
 		return nil
@@ -145,10 +145,7 @@ func (p *proposing) phoneText() string {
 
 // coalesced returns the expression of the first column with a value.
 func coalesced(columns []*column) string {
-	var names []string
-	for _, c := range columns {
-		names = append(names, c.written())
-	}
+	names := connector.Map(columns, func(c *column) string { return c.written() })
 	return "coalesce(" + strings.Join(names, ", ") + ")"
 }
 

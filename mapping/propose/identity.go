@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"payersync/connector"
 )
 
 // Percentages of rows that may have no id or another row's: they wait, and the others go on. More may if the
@@ -51,10 +53,7 @@ func (p *proposing) identity() {
 	}
 	taken := 0
 	if near := likelyIDs(fit); len(near) > 1 {
-		names := make([]string, len(near))
-		for i, c := range near {
-			names[i] = fmt.Sprintf("%s (%s)", c.name, c.idFacts())
-		}
+		names := connector.Map(near, func(c *column) string { return fmt.Sprintf("%s (%s)", c.name, c.idFacts()) })
 		taken = p.choose("id", "Which column is the customer's number in your books, and stays with the customer for ever?", false, names...)
 	}
 	p.id = fit[taken : taken+1]

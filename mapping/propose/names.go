@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"payersync/connector"
 )
 
 // called holds the columns for the names of a customer and its contact.
@@ -204,12 +206,7 @@ func (p *proposing) contactName(n called) {
 
 // first returns an expression for the first value that is not blank.
 func first(expressions ...string) string {
-	var there []string
-	for _, e := range expressions {
-		if e != "" {
-			there = append(there, e)
-		}
-	}
+	there := connector.Filter(expressions, func(e string) bool { return e != "" })
 	if len(there) < 2 {
 		return strings.Join(there, "")
 	}
@@ -218,12 +215,7 @@ func first(expressions ...string) string {
 
 // some returns the columns other than nil.
 func some(columns ...*column) (there []*column) {
-	for _, c := range columns {
-		if c != nil {
-			there = append(there, c)
-		}
-	}
-	return there
+	return connector.Filter(columns, func(c *column) bool { return c != nil })
 }
 
 // anyText asks for the column with the names if no heading tells.

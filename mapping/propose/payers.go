@@ -1,6 +1,7 @@
 package propose
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -166,9 +167,7 @@ func (p *proposing) suppliers() (*column, string, string) {
 	}
 	c, creditors, length := p.id[0], 0, 0
 	for v := range c.times {
-		if length == 0 {
-			length = len(v)
-		}
+		length = cmp.Or(length, len(v))
 		if len(v) != length || strings.Trim(v, "0123456789") != "" {
 			return nil, "", ""
 		}
@@ -323,9 +322,7 @@ func (p *proposing) askStatus(c *column, in, out, other []string) (*column, stri
 		readings = append(readings, c.everybody())
 	}
 	if len(in) == 0 {
-		for _, v := range other[:min(2, len(other))] {
-			readings = append(readings, c.only([]string{v}))
-		}
+		readings = append(readings, connector.Map(other[:min(2, len(other))], func(v string) reading { return c.only([]string{v}) })...)
 	}
 	return p.read(c, readings)
 }
@@ -396,10 +393,7 @@ func (p *proposing) read(c *column, readings []reading) (*column, string, string
 	if !slices.ContainsFunc(readings, func(r reading) bool { return r.condition == "" }) {
 		readings = append(readings, c.everybody())
 	}
-	var options []string
-	for _, r := range readings {
-		options = append(options, r.option)
-	}
+	options := connector.Map(readings, func(r reading) string { return r.option })
 	r := readings[p.choose("status "+c.name, fmt.Sprintf("%q says %s. Who is a customer?", c.name, listed(c.common()[:min(4, len(c.times))])), false, options...)]
 	if r.condition == "" {
 		p.leave(c, "everybody is taken in")
@@ -418,12 +412,7 @@ func (p *proposing) payment() (*column, string, string) {
 	if flags && !isDebit(c.name) {
 		return p.askFlags(c, isOtherWay(c.words))
 	}
-	var debit []string
-	for _, v := range c.common() {
-		if flags && slices.Contains(yesWords, v) || isDebit(v) {
-			debit = append(debit, v)
-		}
-	}
+	debit := connector.Filter(c.common(), func(v string) bool { return flags && slices.Contains(yesWords, v) || isDebit(v) })
 	n := c.sum(debit)
 	switch {
 	case len(debit) == 0:
@@ -463,19 +452,13 @@ func oneOf(c *column, values []string) string {
 	if len(values) == 1 {
 		return fmt.Sprintf("%s == %q", text, values[0])
 	}
-	var quoted []string
-	for _, v := range values {
-		quoted = append(quoted, fmt.Sprintf("%q", v))
-	}
+	quoted := connector.Map(values, func(v string) string { return fmt.Sprintf("%q", v) })
 	return text + " in [" + strings.Join(quoted, ", ") + "]"
 }
 
 // listed names values for people.
 func listed(values []string) string {
-	var quoted []string
-	for _, v := range values {
-		quoted = append(quoted, fmt.Sprintf("%q", v))
-	}
+	quoted := connector.Map(values, func(v string) string { return fmt.Sprintf("%q", v) })
 	return strings.Join(quoted, ", ")
 }
 

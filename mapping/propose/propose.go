@@ -13,9 +13,12 @@
 package propose
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"payersync/connector"
 )
 
 // Table holds the customers' data: the columns' names, and rows as wide as they are.
@@ -150,9 +153,7 @@ func (p *proposing) note(format string, args ...any) {
 
 // leave says why nothing is made of a column.
 func (p *proposing) leave(c *column, why string) {
-	if p.left[c] == "" {
-		p.left[c] = why
-	}
+	p.left[c] = cmp.Or(p.left[c], why)
 }
 
 // free returns the candidate columns for a role, likeliest first: unused so far, and with fitting values.
@@ -213,10 +214,7 @@ func of(n, all int) string {
 
 // quoted lists names for people: “A”, “B” and “C”.
 func quoted(columns ...*column) string {
-	var names []string
-	for _, c := range columns {
-		names = append(names, fmt.Sprintf("%q", c.name))
-	}
+	names := connector.Map(columns, func(c *column) string { return fmt.Sprintf("%q", c.name) })
 	if len(names) < 2 {
 		return strings.Join(names, "")
 	}

@@ -2,6 +2,7 @@ package strict
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -120,9 +121,7 @@ func (d *Doc) syntax(err error) *Problem {
 	if strings.Contains(load.Message, "found unexpected end of stream") || strings.HasPrefix(load.Message, "did not find expected ',' or") {
 		mark = load.ContextMark // the place of the opening quote or bracket
 	}
-	if message == "" {
-		message = load.Message
-	}
+	message = cmp.Or(message, load.Message)
 	if mark.Line > 0 && mark.Line <= len(d.lines) && strings.HasPrefix(strings.TrimLeft(d.lines[mark.Line-1], " "), "\t") {
 		message = "lines are indented with spaces in YAML, not with tabs"
 	}

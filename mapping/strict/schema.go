@@ -360,9 +360,7 @@ func alsoCalled(object map[string]any, key string) (words []string) {
 	case string:
 		words = append(words, also)
 	case []any:
-		for _, word := range also {
-			words = append(words, fmt.Sprint(word))
-		}
+		words = append(words, connector.Map(also, func(word any) string { return fmt.Sprint(word) })...)
 	}
 	return words
 }
@@ -392,9 +390,7 @@ func (s *schema) place(key string) string {
 			}
 			next = append(next, place{p.path + "[0]", object["items"]})
 			choices, _ := object["oneOf"].([]any)
-			for _, choice := range choices {
-				next = append(next, place{p.path, choice})
-			}
+			next = append(next, connector.Map(choices, func(choice any) place { return place{p.path, choice} })...)
 		}
 		level = next
 	}
@@ -486,10 +482,7 @@ func plainType(json string) string {
 }
 
 func plainTypes(json []string) string {
-	words := make([]string, len(json))
-	for i, t := range json {
-		words[i] = plainType(t)
-	}
+	words := connector.Map(json, plainType)
 	return strings.Join(words, " or ")
 }
 

@@ -1,6 +1,7 @@
 package csvfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -55,9 +56,7 @@ func columnNames(cells []string) []string {
 	taken, times := map[string]bool{}, map[string]int{} // both by lower-case name
 	for i, cell := range cells[:last] {
 		base := columnName(cell)
-		if base == "" {
-			base = fmt.Sprintf("column %d", i+1)
-		}
+		base = cmp.Or(base, fmt.Sprintf("column %d", i+1))
 		name := base
 		for taken[strings.ToLower(name)] {
 			times[strings.ToLower(base)]++

@@ -133,10 +133,7 @@ func find(columns []column, key, name string) (int, error) {
 			return i, nil
 		}
 	}
-	var names []string
-	for _, c := range columns {
-		names = append(names, c.field.Name)
-	}
+	names := connector.Map(columns, func(c column) string { return c.field.Name })
 	return -1, fmt.Errorf("cannot use %s: there is no column %q; there are %s", key, name, strings.Join(names, ", "))
 }
 

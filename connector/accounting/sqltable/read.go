@@ -230,10 +230,7 @@ func (r *reading) bound(since time.Time) string {
 // compares them as records have them: some databases treat "a" and "A", or 1 and 1.0, as equal, and others
 // two values with the same spelling as different.
 func (r *reading) sharedIDs(ctx context.Context) (map[string]int64, error) {
-	names := make([]string, len(r.ids))
-	for i, at := range r.ids {
-		names[i] = r.source.dialect.name(r.columns[at].field.Name)
-	}
+	names := connector.Map(r.ids, func(at int) string { return r.source.dialect.name(r.columns[at].field.Name) })
 	rows, err := r.tx.QueryContext(ctx, r.wrapped(strings.Join(names, ", ")))
 	if err != nil {
 		return nil, r.source.failure(ctx, err)
@@ -241,10 +238,7 @@ func (r *reading) sharedIDs(ctx context.Context) (map[string]int64, error) {
 	defer rows.Close()
 	count := map[string]int64{}
 	values, all := r.targets()
-	targets := make([]any, len(r.ids))
-	for i, at := range r.ids {
-		targets[i] = all[at]
-	}
+	targets := connector.Map(r.ids, func(at int) any { return all[at] })
 	for rows.Next() {
 		if err := rows.Scan(targets...); err != nil {
 			return nil, r.source.failure(ctx, err)
@@ -311,10 +305,7 @@ func (r *reading) id(values []any) (id, problem string) {
 var escapeID = strings.NewReplacer(`\`, `\\`, `|`, `\|`)
 
 func (r *reading) idNames() string {
-	names := make([]string, len(r.ids))
-	for i, at := range r.ids {
-		names[i] = r.columns[at].field.Name
-	}
+	names := connector.Map(r.ids, func(at int) string { return r.columns[at].field.Name })
 	return strings.Join(names, " and ")
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"payersync/connector"
 )
 
 // How much of a query's rows is kept to look at.
@@ -60,10 +62,7 @@ func Select(ctx context.Context, c Config, t Table, keep func(column string) boo
 	}
 	query := "SELECT\n" + strings.Join(list, ",\n") + from
 	if len(t.Keys) > 0 {
-		var order []string
-		for _, column := range t.Keys[0] {
-			order = append(order, s.dialect.name(column))
-		}
+		order := connector.Map(t.Keys[0], func(column string) string { return s.dialect.name(column) })
 		query += "\nORDER BY " + strings.Join(order, ", ")
 	}
 	return query, nil

@@ -106,10 +106,8 @@ func New(c Config) (*Source, error) {
 	if err != nil || strings.EqualFold(c.TimeZone, "local") {
 		return nil, fmt.Errorf("sql source: time_zone %q is not known; write it as in Europe/London", c.TimeZone)
 	}
-	for _, check := range []func() error{c.checkPlace, c.checkWhat, c.checkColumns} {
-		if err := check(); err != nil {
-			return nil, err
-		}
+	if err := connector.Each([]func() error{c.checkPlace, c.checkWhat, c.checkColumns}, func(check func() error) error { return check() }); err != nil {
+		return nil, err
 	}
 	if d.server {
 		c = c.withServerDefaults(d)

@@ -1,6 +1,7 @@
 package sqltable
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -72,9 +73,7 @@ func NewWriter(c Config, w WriteConfig) (*Writer, error) {
 		return nil, fmt.Errorf("statement: what follows WHERE must hold :id once, and no :status")
 	}
 	out.column = strings.Trim(parts[2], "\"`")
-	if read == "" {
-		read = fmt.Sprintf("SELECT %s FROM %s WHERE %s", parts[2], parts[1], parts[3])
-	}
+	read = cmp.Or(read, fmt.Sprintf("SELECT %s FROM %s WHERE %s", parts[2], parts[1], parts[3]))
 	switch bare := quoted.ReplaceAllString(read, "''"); {
 	case strings.ContainsAny(bare, ";") || strings.Contains(bare, "--") || strings.Contains(bare, "/*") || strings.Contains(bare, "#") || !oneSelect.MatchString(read):
 		return nil, fmt.Errorf("read: it must be one SELECT alone")
@@ -282,12 +281,7 @@ func (w *Writer) within(ctx context.Context, do func(*sql.Tx) error, write bool)
 // rollback.
 func (w *Writer) Probe(ctx context.Context) accounting.Probe {
 	err := w.within(ctx, func(tx *sql.Tx) error {
-		for _, statement := range []string{w.update, w.read} {
-			if err := w.prepares(ctx, tx, statement); err != nil {
-				return err
-			}
-		}
-		return nil
+		return connector.Each([]string{w.update, w.read}, func(statement string) error { return w.prepares(ctx, tx, statement) })
 	}, false)
 	if err != nil {
 		return accounting.Probe{Name: "write-back", Detail: err.Error()}

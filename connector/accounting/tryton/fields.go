@@ -97,9 +97,7 @@ func (p party) data(id string) data {
 	if p.Tax != nil {
 		d.Tax = &identifierData{p.Tax.Type, p.Tax.Code}
 	}
-	for _, c := range p.Categories {
-		d.Categories = append(d.Categories, c.Name)
-	}
+	d.Categories = append(d.Categories, connector.Map(p.Categories, func(c category) *string { return c.Name })...)
 	for _, a := range p.Addresses {
 		if !a.Active.off() {
 			d.Addresses = append(d.Addresses, a.data())

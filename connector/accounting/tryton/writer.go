@@ -77,20 +77,13 @@ func (w *Writer) Setup() string {
 // Written is the part of a record that changes with it: our categories only.
 func (w *Writer) Written() []connector.WrittenPart {
 	part := connector.WrittenPart{Field: "categories"}
-	for _, standing := range w.Says() {
-		part.Values = append(part.Values, w.config.of()[standing])
-	}
+	part.Values = append(part.Values, connector.Map(w.Says(), func(standing connector.Standing) string { return w.config.of()[standing] })...)
 	return []connector.WrittenPart{part}
 }
 
 // Says returns the standings with a category.
 func (w *Writer) Says() (out []connector.Standing) {
-	for _, standing := range connector.Standings {
-		if w.config.of()[standing] != "" {
-			out = append(out, standing)
-		}
-	}
-	return out
+	return connector.Filter(connector.Standings, func(standing connector.Standing) bool { return w.config.of()[standing] != "" })
 }
 
 // Value is the category, and blank for none.
@@ -101,10 +94,7 @@ func (w *Writer) categories(ctx context.Context) (map[string]int64, error) {
 	if w.ids != nil {
 		return w.ids, nil
 	}
-	var names []string
-	for _, standing := range w.Says() {
-		names = append(names, w.config.of()[standing])
-	}
+	names := connector.Map(w.Says(), func(standing connector.Standing) string { return w.config.of()[standing] })
 	var rows []struct {
 		ID   int64  `json:"id"`
 		Name string `json:"name"`

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"payersync/connector"
 	"payersync/connector/accounting"
 )
 
@@ -83,9 +84,6 @@ func (s *Source) organisation(ctx context.Context) (Organisation, error) {
 
 // list names organisations for people: "Acme Ltd = 0b6f…, Beta Ltd = 1c7a…".
 func list(all []Organisation) string {
-	words := make([]string, len(all))
-	for i, o := range all {
-		words[i] = o.Name + " = " + o.ID
-	}
+	words := connector.Map(all, func(o Organisation) string { return o.Name + " = " + o.ID })
 	return strings.Join(words, ", ")
 }
