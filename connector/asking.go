@@ -1,6 +1,9 @@
 package connector
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // WhyUnasked is why a payer without a mandate is not asked for one.
 type WhyUnasked string
@@ -25,9 +28,7 @@ const (
 // AskingRule names the mapping rule against asking a payer. file is the mapping's path. line is 0 for a file without
 // mandate.request.
 func AskingRule(file string, line int) string {
-	if file == "" {
-		file = "the mapping"
-	}
+	file = cmp.Or(file, "the mapping")
 	if line == 0 {
 		return file + " has no rule mandate.request, so payersync requests no mandates"
 	}

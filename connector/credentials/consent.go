@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -95,12 +96,7 @@ func (c *Consent) isOurs(redirected *url.URL) bool {
 // twice reports whether an important parameter is given twice: one reader would use the first and another the
 // last.
 func twice(query url.Values) bool {
-	for _, key := range []string{"state", "code", "error", "realmId"} {
-		if len(query[key]) > 1 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"state", "code", "error", "realmId"}, func(key string) bool { return len(query[key]) > 1 })
 }
 
 // refusal explains an error code of the authorisation server. Codes are a few

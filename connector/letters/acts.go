@@ -176,10 +176,8 @@ func (d *Desk) takeBack(ctx context.Context, by state.Entry, which func(state.Le
 		return 0, nil
 	}
 	return len(stops), d.Ledger.Do(ctx, func(tx *state.Tx) error {
-		for _, s := range stops {
-			if err := tx.EndLetterStop(s.ID); err != nil {
-				return err
-			}
+		if err := connector.Each(stops, func(s state.LetterStop) error { return tx.EndLetterStop(s.ID) }); err != nil {
+			return err
 		}
 		return tx.Audit(by)
 	})
@@ -235,10 +233,8 @@ func (d *Desk) Continue(ctx context.Context, by state.Entry) (learnt int, err er
 		return 0, err
 	}
 	if err := d.Ledger.Do(ctx, func(tx *state.Tx) error {
-		for _, t := range told {
-			if err := tx.NoteTold(t); err != nil {
-				return err
-			}
+		if err := connector.Each(told, tx.NoteTold); err != nil {
+			return err
 		}
 		for _, w := range words {
 			if err := tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: w.Recipient, Why: w.Why, Actor: "journal of letters"}); err != nil {
@@ -308,10 +304,6 @@ func (h *history) missingIn(j *journal, learnt []state.ToldLetter) (out []state.
 			out = append(out, state.ToldLetter{MessageID: l.MessageID, Recipient: l.Recipient, At: l.SendingAt})
 		}
 	}
-	for _, t := range slices.Concat(h.toldAll, learnt) {
-		if lines[t.MessageID] == 0 {
-			out = append(out, t)
-		}
-	}
+	out = append(out, connector.Filter(slices.Concat(h.toldAll, learnt), func(t state.ToldLetter) bool { return lines[t.MessageID] == 0 })...)
 	return out
 }

@@ -215,12 +215,7 @@ func (d *Desk) beginJournal(ctx context.Context, p *Plan) error {
 func (d *Desk) noteAddresses(ctx context.Context, p *Plan) error {
 	for some := range slices.Chunk(slices.Concat(p.moved, p.met), noteBatch) {
 		if err := d.Ledger.Do(ctx, func(tx *state.Tx) error {
-			for _, a := range some {
-				if err := tx.NoteLetterAddress(a.RecordID, a.Recipient); err != nil {
-					return err
-				}
-			}
-			return nil
+			return connector.Each(some, func(a state.LetterAddress) error { return tx.NoteLetterAddress(a.RecordID, a.Recipient) })
 		}); err != nil {
 			return err
 		}

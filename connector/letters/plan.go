@@ -113,11 +113,7 @@ func (p *Plan) waiting() int {
 
 // Alone returns the waiting letters to these payers, for any reason to wait, as a separate batch.
 func (p *Plan) Alone(records []state.RecordID) (b Batch) {
-	for _, x := range p.Next {
-		if x.What == Waits && slices.Contains(records, x.RecordID) {
-			b.Letters = append(b.Letters, x)
-		}
-	}
+	b.Letters = append(b.Letters, connector.Filter(p.Next, func(x Next) bool { return x.What == Waits && slices.Contains(records, x.RecordID) })...)
 	if len(b.Letters) > 0 {
 		b.Hash = hashOf(b.Letters)
 	}
@@ -667,10 +663,7 @@ func (d *Desk) checkJournal(ctx context.Context, p *Plan, b *books, h *history) 
 
 // lacksIn reports whether a journal lacks a letter noted in the ledger as sent.
 func (h *history) lacksIn(j *journal, at time.Time) bool {
-	lines := make(map[string]bool, len(j.lines))
-	for _, t := range j.lines {
-		lines[t.MessageID] = true
-	}
+	lines := connector.Set(connector.Map(j.lines, func(t state.ToldLetter) string { return t.MessageID }))
 	return slices.ContainsFunc(h.sent, func(l *state.Letter) bool {
 		return (l.State == state.LetterSent || l.State == state.LetterRefused) && !lines[l.MessageID] && l.SendingAt.After(at.Add(-journalHolds))
 	})
@@ -678,14 +671,7 @@ func (h *history) lacksIn(j *journal, at time.Time) bool {
 
 // lacking returns the words missing from the known ones.
 func lacking(words, known []state.AddressWord) (out []state.AddressWord) {
-	is := make(map[state.AddressWord]bool, len(known))
-	for _, w := range known {
-		is[w] = true
-	}
-	for _, w := range words {
-		if !is[w] {
-			out = append(out, w)
-		}
-	}
+	is := connector.Set(known)
+	out = append(out, connector.Filter(words, func(w state.AddressWord) bool { return !is[w] })...)
 	return out
 }

@@ -1,5 +1,7 @@
 package letters
 
+import "slices"
+
 // sentences say to people why a letter is not sent today.
 var sentences = map[Why]string{
 	WhyNotPayer:    "it is no payer now, or its customer or its link is in doubt",
@@ -33,10 +35,5 @@ func (w Why) Sentence() string { return sentences[w] }
 
 // Alone reports whether a letter waiting for this reason is approved individually.
 func (w Why) Alone() bool {
-	for _, h := range held {
-		if w == h {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(held, func(h Why) bool { return w == h })
 }

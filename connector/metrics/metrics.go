@@ -13,6 +13,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"runtime"
@@ -161,9 +162,7 @@ func (m *Metrics) Requests(system, connection, operation string) func(transport.
 		connection = ""
 	}
 	return func(a transport.Attempt) {
-		if a.Operation == "" {
-			a.Operation = operation
-		}
+		a.Operation = cmp.Or(a.Operation, operation)
 		m.requests.WithLabelValues(system, connection, m.bounded(a.Operation), statusOf(a)).Observe(a.Took.Seconds())
 	}
 }

@@ -39,9 +39,7 @@ func (a *Attention) Retry(ctx context.Context, connections []string, sourceID st
 		if err != nil {
 			return false, err
 		}
-		for _, t := range told {
-			codes = append(codes, t.Reason)
-		}
+		codes = append(codes, connector.Map(told, func(t state.AttentionRow) string { return t.Reason })...)
 		closed, err := a.Ledger.Closed(ctx, state.RecordID{Connection: c, SourceID: sourceID}, 0)
 		if err != nil {
 			return false, err

@@ -88,21 +88,14 @@ func NoReport(err error) bool {
 // reports the rest. A repeated address is noted once. On an error, for example ErrTooManyLines, nothing is noted.
 func (b *Bounces) Texts(ctx context.Context, texts []BouncedText, by syncer.Operator) (out []BouncedLine, err error) {
 	said := words{Bounces: b, by: by, seen: map[string]bool{}}
-	for _, t := range texts {
-		if err := said.read(ctx, t); err != nil {
-			return nil, err
-		}
+	if err := connector.Each(texts, func(t BouncedText) error { return said.read(ctx, t) }); err != nil {
+		return nil, err
 	}
 	if len(said.keep) == 0 {
 		return said.lines, nil
 	}
 	return said.lines, b.Ledger.Do(ctx, func(tx *state.Tx) error {
-		for _, keep := range said.keep {
-			if err := keep(tx); err != nil {
-				return err
-			}
-		}
-		return nil
+		return connector.Each(said.keep, func(keep func(*state.Tx) error) error { return keep(tx) })
 	})
 }
 

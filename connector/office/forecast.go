@@ -155,10 +155,7 @@ func RuleChanges(ctx context.Context, ledger *state.Ledger, id state.RecordID, b
 		}
 		return r.Value
 	}
-	old := map[string]Rule{}
-	for _, r := range was.Rules {
-		old[r.Path] = r
-	}
+	old := connector.By(was.Rules, func(r Rule) string { return r.Path })
 	var out []RuleChange
 	for _, r := range now.Rules {
 		c := RuleChange{Path: r.Path, Text: r.Text, Line: r.Line, After: value(r), Before: value(old[r.Path])}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"payersync/connector"
 	"payersync/state"
 )
 
@@ -297,10 +298,7 @@ func (l *Lists) inOrder(ctx context.Context, f state.RecordFilter, records []sta
 		if err != nil {
 			return nil, err
 		}
-		by := make(map[state.RecordID]state.RecordRow, len(found))
-		for _, r := range found {
-			by[r.ID()] = r
-		}
+		by := connector.By(found, state.RecordRow.ID)
 		for _, id := range some {
 			if r, ok := by[id]; ok {
 				if rows = append(rows, r); len(rows) == limit {

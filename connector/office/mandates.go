@@ -143,10 +143,7 @@ func (m *Mandates) Fetch(ctx context.Context, f Fetching) (out Fetched, err erro
 	if out.Asked == 0 {
 		return out, nil
 	}
-	ids := make([]string, len(f.Payers))
-	for i, p := range f.Payers {
-		ids[i] = p.Connection + "/" + p.SourceID
-	}
+	ids := connector.Map(f.Payers, func(p state.Payer) string { return p.Connection + "/" + p.SourceID })
 	if err := m.Ledger.Do(ctx, func(tx *state.Tx) error {
 		return tx.Audit(state.Entry{Actor: f.By.Name, Action: "fetch lost signing links", Subject: connector.Plural(len(ids), "payer"), Reason: strings.Join(ids, ", ")})
 	}); err != nil {

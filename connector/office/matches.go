@@ -255,10 +255,7 @@ const readAhead = 5
 
 // ReadAhead reads the customers for Beside in the background, five at most.
 func (m *Matches) ReadAhead(next []Likeness) {
-	var pairs []pairOf
-	for _, l := range next[:min(readAhead, len(next))] {
-		pairs = append(pairs, pairOf{l.RecordID, l.Candidates[0].BillingID})
-	}
+	pairs := connector.Map(next[:min(readAhead, len(next))], func(l Likeness) pairOf { return pairOf{l.RecordID, l.Candidates[0].BillingID} })
 	m.Ahead.begin(pairs, m.Ledger.Now, m.read)
 }
 
@@ -283,10 +280,7 @@ func (m *Matches) Link(ctx context.Context, id state.RecordID, billingID string,
 // Apart notes the decision to rule out these customers for a record. It sends nothing: the next run checks the record
 // again, and creates a customer if it resembles no other.
 func (m *Matches) Apart(ctx context.Context, id state.RecordID, customers []string, by syncer.Operator) error {
-	var words []PairWord
-	for _, c := range customers {
-		words = append(words, PairWord{id.SourceID, c, state.WordReject})
-	}
+	words := connector.Map(customers, func(c string) PairWord { return PairWord{id.SourceID, c, state.WordReject} })
 	if err := m.Ledger.Do(ctx, func(tx *state.Tx) error { return sayUndecided(tx, id.Connection, words, by) }); err != nil {
 		return err
 	}

@@ -113,9 +113,7 @@ func (m *Moves) standing(ctx context.Context, p *MoveProposal) error {
 	for _, payer := range linked {
 		waits[payer.SourceID] = payer.Moves.Value != ""
 	}
-	for _, pair := range pairs {
-		p.Accepted = append(p.Accepted, MovedRecord{pair, !waits[pair.New.SourceID]})
-	}
+	p.Accepted = append(p.Accepted, connector.Map(pairs, func(pair state.MovePair) MovedRecord { return MovedRecord{pair, !waits[pair.New.SourceID]} })...)
 	return nil
 }
 

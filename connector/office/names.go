@@ -88,12 +88,7 @@ func idsOf(found []*folded, byName bool) []state.RecordID {
 }
 
 func (f *folded) holds(words []string) bool {
-	for _, w := range words {
-		if !strings.Contains(f.text, w) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(f.text, w) })
 }
 
 // fetch loads the labels created since the last search.

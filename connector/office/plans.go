@@ -81,26 +81,9 @@ func EachPlanned(ctx context.Context, ledger *state.Ledger, plan state.Plan, lim
 // EachListed passes the plan's changes no longer waiting to be sent by it, with their outcomes, to do; a limit of 0
 // means all.
 func EachListed(ctx context.Context, ledger *state.Ledger, plan state.Plan, limit int, do func(state.ListedChange) error) error {
-	shown, after := 0, state.PlanPlace{}
-	for {
-		page, err := ledger.ListedChanges(ctx, plan, after, ChangesRead)
-		if err != nil {
-			return err
-		}
-		for _, c := range page {
-			if limit > 0 && shown == limit {
-				return nil
-			}
-			if err := do(c); err != nil {
-				return err
-			}
-			shown++
-		}
-		if len(page) < ChangesRead {
-			return nil
-		}
-		after = page[len(page)-1].Place()
-	}
+	var after state.PlanPlace
+	return eachPage(leftOf(limit), func() ([]state.ListedChange, error) { return ledger.ListedChanges(ctx, plan, after, ChangesRead) },
+		func(c state.ListedChange) error { after = c.Place(); return do(c) })
 }
 
 // outcomeWords are the outcomes of changes as people read them.
@@ -148,10 +131,7 @@ func RunsText(runs []int64) string {
 	if len(runs) == 0 {
 		return ""
 	}
-	ids := make([]string, len(runs))
-	for i, r := range runs {
-		ids[i] = fmt.Sprint(r)
-	}
+	ids := connector.Map(runs, func(r int64) string { return fmt.Sprint(r) })
 	last := len(ids) - 1
 	if last == 0 {
 		return "run " + ids[0]
@@ -164,53 +144,52 @@ const ChangesRead = 256
 
 // PageThrough passes on changes, page by page, customers first; a limit of 0 means all of them.
 func PageThrough(limit int, page func(lane string, after int64) ([]state.Change, error), do func(state.Change) error) error {
-	shown := 0
+	left := leftOf(limit)
 	for _, lane := range []string{state.LaneCustomer, state.LaneMandate} {
-		for after := int64(0); ; {
-			changes, err := page(lane, after)
-			if err != nil {
-				return err
-			}
-			for _, c := range changes {
-				if limit > 0 && shown == limit {
-					return nil
-				}
-				if err := do(c); err != nil {
-					return err
-				}
-				shown++
-			}
-			if len(changes) < ChangesRead {
-				break
-			}
-			after = changes[len(changes)-1].ID
+		after := int64(0)
+		if err := eachPage(left, func() ([]state.Change, error) { return page(lane, after) },
+			func(c state.Change) error { after = c.ID; return do(c) }); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// EachLost passes the payers lost by a plan to do; a limit of 0 means all.
-func EachLost(ctx context.Context, ledger *state.Ledger, plan state.Plan, limit int, do func(state.LostPayer) error) error {
-	shown, after := 0, ""
+// leftOf returns how many elements a limit lets through; below 0 for all.
+func leftOf(limit int) *int {
+	if limit <= 0 {
+		limit = -1
+	}
+	return &limit
+}
+
+// eachPage passes the elements of pages of ChangesRead to do, until left has come down to 0.
+func eachPage[T any](left *int, read func() ([]T, error), do func(T) error) error {
 	for {
-		page, err := ledger.LostBy(ctx, plan, after, ChangesRead)
+		page, err := read()
 		if err != nil {
 			return err
 		}
-		for _, l := range page {
-			if limit > 0 && shown == limit {
+		for _, e := range page {
+			if *left == 0 {
 				return nil
 			}
-			if err := do(l); err != nil {
+			if err := do(e); err != nil {
 				return err
 			}
-			shown++
+			*left--
 		}
 		if len(page) < ChangesRead {
 			return nil
 		}
-		after = page[len(page)-1].SourceID
 	}
+}
+
+// EachLost passes the payers lost by a plan to do; a limit of 0 means all.
+func EachLost(ctx context.Context, ledger *state.Ledger, plan state.Plan, limit int, do func(state.LostPayer) error) error {
+	after := ""
+	return eachPage(leftOf(limit), func() ([]state.LostPayer, error) { return ledger.LostBy(ctx, plan, after, ChangesRead) },
+		func(l state.LostPayer) error { after = l.SourceID; return do(l) })
 }
 
 // WhyLost says in words why a plan would lose a payer.

@@ -40,12 +40,7 @@ func (q Quality) KeepingBack() []Misread { return q.where(true) }
 func (q Quality) LeftBlank() []Misread { return q.where(false) }
 
 func (q Quality) where(keepsBack bool) (out []Misread) {
-	for _, m := range q.NotUnderstood {
-		if m.KeepsBack() == keepsBack {
-			out = append(out, m)
-		}
-	}
-	return out
+	return connector.Filter(q.NotUnderstood, func(m Misread) bool { return m.KeepsBack() == keepsBack })
 }
 
 // MisreadValue is a text not understood by a rule.
@@ -91,9 +86,7 @@ func Covered(ctx context.Context, s *syncer.Syncer, conn syncer.Connection) (map
 // Quality returns what a mapping's rules make of the records, with values as they may be shown.
 func (p Privacy) Quality(c mapping.CoverageReport) Quality {
 	out := Quality{NotUnderstood: []Misread{}, Shared: []Shared{}}
-	for _, m := range c.Misread {
-		out.NotUnderstood = append(out.NotUnderstood, p.misread(m))
-	}
+	out.NotUnderstood = append(out.NotUnderstood, connector.Map(c.Misread, p.misread)...)
 	for _, s := range c.Shared {
 		r := Shared{Field: s.Field, Values: s.Values, Records: s.Records, Partial: s.Partial, Largest: []SharedValue{}}
 		for _, v := range s.Largest {

@@ -1,6 +1,7 @@
 package office
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -118,9 +119,7 @@ func positions() (all []position) {
 		if c.Steps() == nil {
 			all = append(all, position{c, ""})
 		}
-		for _, step := range c.Steps() {
-			all = append(all, position{c, step})
-		}
+		all = append(all, connector.Map(c.Steps(), func(step standing.Step) position { return position{c, step} })...)
 	}
 	return all
 }
@@ -175,13 +174,9 @@ func reportRow(f state.Standing, now time.Time) ReportRow {
 		Connection: f.Connection, SourceID: f.SourceID, Financial: f.Financial, MandateID: f.Mandate.ID}
 	if f.Label != nil {
 		row.Name = f.Label.Name
-		if row.Number == "" {
-			row.Number = f.Label.Number
-		}
+		row.Number = cmp.Or(row.Number, f.Label.Number)
 	}
-	if row.Number == "" {
-		row.Number = f.SourceID
-	}
+	row.Number = cmp.Or(row.Number, f.SourceID)
 	return row
 }
 

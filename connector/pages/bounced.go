@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"payersync/connector"
 	"payersync/connector/letters"
 	"payersync/connector/office"
 	"payersync/state"
@@ -40,9 +41,7 @@ func (v *visit) addBounced(page *lettersPage) error {
 			said[s.Recipient] = s
 		}
 	}
-	for _, r := range rows {
-		page.Bounced = append(page.Bounced, bouncedRow{r, said[r.Recipient]})
-	}
+	page.Bounced = append(page.Bounced, connector.Map(rows, func(r letterRow) bouncedRow { return bouncedRow{r, said[r.Recipient]} })...)
 	return err
 }
 

@@ -352,9 +352,7 @@ func (v *visit) addDecision(a *asked, act connector.Act) error {
 		a.Heads = [2]string{"Service", "Books"}
 	}
 	if act == connector.ActIgnore {
-		for _, part := range p.DriftParts() {
-			a.Parts = append(a.Parts, option{Value: part, Label: partWords[part]})
-		}
+		a.Parts = append(a.Parts, connector.Map(p.DriftParts(), func(part string) option { return option{Value: part, Label: partWords[part]} })...)
 	}
 	for _, f := range p.Diff() {
 		a.Diff = append(a.Diff, side{Label: office.FieldLabel(f.Path), Theirs: f.From, Ours: f.To})

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"payersync/connector"
 	"payersync/connector/letters"
 	"payersync/connector/office"
 	"payersync/state"
@@ -43,9 +44,7 @@ func (v *visit) examples() error {
 		Rows     []exampleRow
 	}
 	page.Language = language
-	for _, l := range languages {
-		page.Choices = append(page.Choices, choice{l, v.with("language", l), l == language})
-	}
+	page.Choices = append(page.Choices, connector.Map(languages, func(l string) choice { return choice{l, v.with("language", l), l == language} })...)
 	for _, kind := range office.LetterKinds {
 		letter, err := desk.Example(kind, language)
 		if err != nil {

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -59,9 +60,7 @@ func (v *visit) linked() error {
 		return err
 	}
 	for _, p := range some {
-		if at == "" {
-			at = p.At
-		}
+		at = cmp.Or(at, p.At)
 		content.Rows = append(content.Rows, linkedRow{pairID(p), p.SourceID, labels[p.RecordID].Name, p.Connection, payerPath(p.RecordID), since(p.At), p.At == at, v.with("at", p.At)})
 	}
 	return v.show("linked", "Linked, and not sent yet", content)

@@ -94,10 +94,7 @@ func isLost(n int) string {
 
 // hashOfPayers identifies exactly these payers in a form.
 func hashOfPayers(payers []state.Payer) string {
-	ids := make([]string, len(payers))
-	for i, p := range payers {
-		ids[i] = p.Connection + "\x1f" + p.SourceID + "\x1f" + p.MandateID
-	}
+	ids := connector.Map(payers, func(p state.Payer) string { return p.Connection + "\x1f" + p.SourceID + "\x1f" + p.MandateID })
 	sum := sha256.Sum256([]byte(strings.Join(ids, "\x1e")))
 	return hex.EncodeToString(sum[:8])
 }

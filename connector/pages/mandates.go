@@ -239,10 +239,7 @@ func (v *visit) noteSent() error {
 	case err != nil:
 		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was noted", Sentence: "The day on which they were sent is missing, or is no date.", Next: "Go back and give the day, for example 2026-11-20."}
 	}
-	var sendings []office.Sending
-	for _, id := range slices.Compact(slices.Sorted(slices.Values(chosen))) {
-		sendings = append(sendings, office.Sending{MandateID: id, On: on})
-	}
+	sendings := connector.Map(slices.Compact(slices.Sorted(slices.Values(chosen))), func(id string) office.Sending { return office.Sending{MandateID: id, On: on} })
 	why, err := v.why()
 	if err != nil {
 		return err

@@ -240,9 +240,7 @@ func (v *visit) mark(p *mappingPage, wrong []strict.Problem) {
 	if p.Raw {
 		for i, w := range wrong {
 			p.Wrong = append(p.Wrong, mistake{w, i + 1})
-			if what[w.Line] == "" {
-				what[w.Line] = w.Message
-			}
+			what[w.Line] = cmp.Or(what[w.Line], w.Message)
 		}
 	} else {
 		p.WrongIn = len(wrong)
@@ -319,10 +317,7 @@ func (v *visit) forecastOf(p syncer.Preview, keyName string) (*forecast, error) 
 	}
 	f.Sum = p.Creates + p.Adopts + p.Updates + p.Dropped.Count + f.NotNow
 	for _, g := range p.Groups {
-		var what []string
-		for _, c := range g.Changes {
-			what = append(what, office.FieldWord(c.Path)+" "+string(c.Manner))
-		}
+		what := connector.Map(g.Changes, func(c syncer.FieldManner) string { return office.FieldWord(c.Path) + " " + string(c.Manner) })
 		f.Groups = append(f.Groups, forecastGroup{g.Count, strings.Join(slices.Compact(what), ", ")})
 	}
 	ids := make([]state.RecordID, len(p.Customers))

@@ -117,10 +117,7 @@ func moveRowOf(p *movePage, pair match.Pair, mandates map[string]string) moveRow
 	side := func(connection, id string, s match.Side) moveSide {
 		return moveSide{id, payerPath(state.RecordID{Connection: connection, SourceID: id}), s.Name, s.Email, strings.TrimSpace(s.Postcode + " " + s.City)}
 	}
-	var why []string
-	for _, r := range pair.Reasons() {
-		why = append(why, r.Text)
-	}
+	why := connector.Map(pair.Reasons(), func(r match.Reason) string { return r.Text })
 	return moveRow{
 		ID: moveID(pair.Customer, pair.Record), Old: side(p.Old, pair.Customer, *pair.Theirs), New: side(p.New, pair.Record, *pair.Ours),
 		Score: pair.Score, Why: strings.Join(why, "; "), Mandate: mandate(mandates[pair.Customer]),
@@ -185,10 +182,8 @@ func (v *visit) acceptMove(m *office.Moves, from, to, act string, by syncer.Oper
 		return "", errNothingDone("No pair was ticked.", "Go back, tick those that you mean, and try again.")
 	}
 	if act == "not" {
-		for _, p := range pairs {
-			if err := m.Reject(v.Context(), p, by); err != nil {
-				return "", err
-			}
+		if err := connector.Each(pairs, func(p state.MovePair) error { return m.Reject(v.Context(), p, by) }); err != nil {
+			return "", err
 		}
 		return "Kept apart. Nothing was sent.", nil
 	}
@@ -230,10 +225,7 @@ func (v *visit) takeMoveBack(m *office.Moves, from, to, act string, by syncer.Op
 
 // leftOfMove names the unchanged pairs.
 func leftOfMove(left []state.MoveLeft) string {
-	var ids []string
-	for _, l := range left {
-		ids = append(ids, fmt.Sprintf("%s (%v)", l.New.SourceID, l.Why))
-	}
+	ids := connector.Map(left, func(l state.MoveLeft) string { return fmt.Sprintf("%s (%v)", l.New.SourceID, l.Why) })
 	if len(ids) == 0 {
 		return ""
 	}

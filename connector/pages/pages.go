@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -104,9 +105,7 @@ func New(cfg Config) (*Pages, error) {
 	if cfg.Settings == nil {
 		cfg.Settings = func() []Setting { return nil }
 	}
-	if cfg.Approvers == "" {
-		cfg.Approvers = Operator
-	}
+	cfg.Approvers = cmp.Or(cfg.Approvers, Operator)
 	if cfg.Door == nil {
 		cfg.Door = NewDoor(cfg.Ledger)
 	}

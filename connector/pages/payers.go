@@ -160,9 +160,7 @@ func (v *visit) narrowed() string {
 func (v *visit) filters() (out []filter, err error) {
 	if all := v.pages.cfg.Connections; len(all) > 1 {
 		books := filter{Name: "connection", Label: "Books", All: "All"}
-		for _, name := range all {
-			books.Options = append(books.Options, option{Value: name, Label: name})
-		}
+		books.Options = append(books.Options, connector.Map(all, func(name string) option { return option{Value: name, Label: name} })...)
 		out = append(out, books)
 	}
 	mandates := filter{Name: "mandate", Label: "Mandate", All: "All"}

@@ -218,9 +218,7 @@ func (v *visit) plannedRow(c state.Change, name string) (plannedRow, error) {
 		}
 	}
 	alike, err := office.Alike(v.Context(), v.ledger(), c)
-	for _, k := range alike[:min(3, len(alike))] {
-		row.Notes = append(row.Notes, "Has the "+office.AlikeWords(c, k)+".")
-	}
+	row.Notes = append(row.Notes, connector.Map(alike[:min(3, len(alike))], func(k state.Lookalike) string { return "Has the " + office.AlikeWords(c, k) + "." })...)
 	return row, err
 }
 

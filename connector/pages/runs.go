@@ -47,12 +47,7 @@ func (v *visit) startable() []string {
 }
 
 func wrongOf(rows []state.RunDetail) (out []state.RunDetail) {
-	for _, r := range rows {
-		if !r.AddsUp() {
-			out = append(out, r)
-		}
-	}
-	return out
+	return connector.Filter(rows, func(r state.RunDetail) bool { return !r.AddsUp() })
 }
 
 // stripRuns is how many runs the strip shows.

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"payersync/connector"
 	"payersync/connector/office"
 	"payersync/state"
 )
@@ -56,9 +58,7 @@ type limit struct {
 
 // limits returns the connections for limiting a user; none if there is only one and the user sees it.
 func (v *visit) limits(to []string) (out []limit) {
-	for _, name := range v.pages.cfg.Connections {
-		out = append(out, limit{name, slices.Contains(to, name)})
-	}
+	out = connector.Map(v.pages.cfg.Connections, func(name string) limit { return limit{name, slices.Contains(to, name)} })
 	if len(out) < 2 && to == nil {
 		return nil
 	}
@@ -270,9 +270,7 @@ func (v *visit) again() error {
 		return v.typed("again", "Type your password again", err)
 	}
 	back := v.pages.logins.GetString(v.Context(), keyBack)
-	if back == "" {
-		back = "/"
-	}
+	back = cmp.Or(back, "/")
 	err = v.pages.begin(v.w, v.Request, arrival{
 		user: v.User, way: byPassword, note: "You have typed your password. Now do it.", said: fmt.Sprintf("as %s, by password once more", user.Role), ends: user.Generation, password: user.Password,
 	})

@@ -76,10 +76,7 @@ func (v *visit) webhooks() error {
 	if err != nil {
 		return err
 	}
-	var refused []office.Refused
-	for _, c := range counts {
-		refused = append(refused, office.RefusedFor(c))
-	}
+	refused := connector.Map(counts, office.RefusedFor)
 	return v.show("webhooks", "Webhooks", struct {
 		Rows         []state.InboxRow
 		Newest       time.Time

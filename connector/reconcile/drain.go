@@ -40,10 +40,8 @@ func (r *Reconciler) Drain(ctx context.Context) (DrainResult, error) {
 		if err != nil || len(open) == 0 {
 			return res, err
 		}
-		for _, d := range open {
-			if err := r.reflect(ctx, d, &res); err != nil {
-				return res, err
-			}
+		if err := connector.Each(open, func(d state.OpenDelivery) error { return r.reflect(ctx, d, &res) }); err != nil {
+			return res, err
 		}
 	}
 }

@@ -293,10 +293,7 @@ func (r *run) matchOne(ctx context.Context, sourceID string, want connector.Cust
 	if err != nil {
 		return nil, err
 	}
-	var customers []match.Customer
-	for _, p := range profiles {
-		customers = append(customers, match.Customer{RemoteCustomer: p.RemoteCustomer})
-	}
+	customers := connector.Map(profiles, func(p state.Profile) match.Customer { return match.Customer{RemoteCustomer: p.RemoteCustomer} })
 	found, err := match.Find(ctx, match.All([]match.Record{{ID: sourceID, Want: want}}), match.All(customers), match.Settings{RunnersUp: candidatesKept})
 	if err != nil {
 		return nil, err

@@ -213,10 +213,7 @@ func (s *Syncer) accept(ctx context.Context, d Drift, more []connector.Accepted,
 
 // pathsOf returns the paths of the accepted fields. Their values do not reach the audit log.
 func pathsOf(accepted []connector.Accepted) string {
-	paths := make([]string, len(accepted))
-	for i, a := range accepted {
-		paths[i] = a.Path
-	}
+	paths := connector.Map(accepted, func(a connector.Accepted) string { return a.Path })
 	return strings.Join(paths, ",")
 }
 

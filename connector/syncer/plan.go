@@ -465,10 +465,7 @@ func tellForgotten(d state.Decision, c state.Candidate) state.Decision {
 }
 
 func sentences(problems []connector.Problem) string {
-	all := make([]string, len(problems))
-	for i, p := range problems {
-		all[i] = p.Detail
-	}
+	all := connector.Map(problems, func(p connector.Problem) string { return p.Detail })
 	return strings.Join(all, " ")
 }
 

@@ -47,12 +47,7 @@ func (s *Syncer) ProfileFields(ctx context.Context, conn Connection) ([]FieldPro
 	c := &fieldCensus{}
 	c.declare("", nil, conn.Info.Fields)
 	err := s.EachStored(ctx, conn, func(page []state.StoredRecord) error {
-		for _, r := range page {
-			if err := c.count(r.Record); err != nil {
-				return err
-			}
-		}
-		return nil
+		return connector.Each(page, func(r state.StoredRecord) error { return c.count(r.Record) })
 	})
 	return c.profiles(), err
 }

@@ -166,12 +166,7 @@ func (r *Run) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, i := range items {
-		if err := r.settleOne(ctx, i); err != nil {
-			return err
-		}
-	}
-	return nil
+	return connector.Each(items, func(i Item) error { return r.settleOne(ctx, i) })
 }
 
 func (r *Run) settleOne(ctx context.Context, i Item) error {
@@ -217,10 +212,8 @@ func (r *Run) look(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, i := range some {
-			if err := r.lookAt(ctx, i, held); err != nil {
-				return err
-			}
+		if err := connector.Each(some, func(i Item) error { return r.lookAt(ctx, i, held) }); err != nil {
+			return err
 		}
 	}
 	return nil

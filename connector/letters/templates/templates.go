@@ -167,9 +167,7 @@ func (o *Options) strangers(kinds []letters.Kind) (problems []strict.Problem) {
 	}
 	var known []string
 	for _, kind := range kinds {
-		for _, code := range slices.Concat(o.Languages, Shipped) {
-			known = append(known, fileName(kind, code))
-		}
+		known = append(known, connector.Map(slices.Concat(o.Languages, Shipped), func(code string) string { return fileName(kind, code) })...)
 	}
 	for _, e := range entries {
 		name := e.Name()
