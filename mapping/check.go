@@ -84,8 +84,7 @@ func (e *expression) checkElements(root ast.Node) {
 	if e.want == wantPlaces {
 		known = addressNames
 	}
-	t := root.Type()
-	if isNil(root) || t.Kind() != reflect.Slice || !isElement(t.Elem()) {
+	if t := root.Type(); isNil(root) || t.Kind() != reflect.Slice || !isElement(t.Elem()) {
 		e.failWhole("%s must give %s, each written as {%s: …}", e.path, e.want, strings.Join(known, ": …, "))
 		return
 	}

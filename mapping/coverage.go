@@ -50,11 +50,11 @@ type CoverageReport struct {
 
 // RuleCoverage says how often a rule or a part of it fired and was blank.
 type RuleCoverage struct {
-	Path  string // what the rule decides, for example "customer.people[0].email"
-	Line  int    // of the mapping file
-	Part  string // the part's expression; "" for the rule as a whole
-	Fired int
-	Blank int // always 0 for a part
+	Path  string `json:"path"`           // what the rule decides, for example "customer.people[0].email"
+	Line  int    `json:"line"`           // of the mapping file
+	Part  string `json:"part,omitempty"` // the part's expression: one side of a condition, or one argument of coalesce or default; "" for the whole rule
+	Fired int    `json:"fired"`
+	Blank int    `json:"blank"` // always 0 for a part
 }
 
 // String names the rule or part.

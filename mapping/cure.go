@@ -299,8 +299,7 @@ func (d *draft) replaceWords(pattern *regexp.Regexp, by func(found string) (inst
 	at := 0
 	for _, m := range pattern.FindAllStringIndex(d.text, -1) {
 		before, _ := utf8.DecodeLastRuneInString(d.text[:m[0]])
-		behind, _ := utf8.DecodeRuneInString(d.text[m[1]:])
-		if isWordLetter(before) || isWordLetter(behind) {
+		if behind, _ := utf8.DecodeRuneInString(d.text[m[1]:]); isWordLetter(before) || isWordLetter(behind) {
 			continue
 		}
 		instead, why := by(d.text[m[0]:m[1]])

@@ -16,8 +16,7 @@ func rolesOf(element reflect.Type) roles {
 
 func ending(element reflect.Type, role string) int {
 	for i := range element.NumField() {
-		f := element.Field(i)
-		if f.Type.Kind() == reflect.String && strings.HasSuffix(strings.ToLower(f.Tag.Get("expr")), role) {
+		if f := element.Field(i); f.Type.Kind() == reflect.String && strings.HasSuffix(strings.ToLower(f.Tag.Get("expr")), role) {
 			return i
 		}
 	}

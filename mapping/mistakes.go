@@ -473,8 +473,7 @@ func eitherOf(d *draft, m []string) string { return bothOf(d, m, " in ") }
 
 func bothOf(d *draft, m []string, operator string) string {
 	a, isFixed := d.fixed(m[2])
-	b, isFixedToo := d.fixed(m[4])
-	if d.whole(m[1]) != d.whole(m[3]) || !isFixed || !isFixedToo || a == b {
+	if b, isFixedToo := d.fixed(m[4]); d.whole(m[1]) != d.whole(m[3]) || !isFixed || !isFixedToo || a == b {
 		return ""
 	}
 	return m[1] + operator + d.put("["+m[2]+", "+m[4]+"]")

@@ -212,8 +212,7 @@ func earlier(a, b time.Time) time.Time {
 func unknownSecret(all []rotation, now time.Time) bool {
 	done := false
 	for _, r := range slices.Backward(all) {
-		unanswered := r.secretAt.IsZero() && !r.over()
-		if unanswered && (!done || now.Sub(r.BegunAt) < lateness) {
+		if unanswered := r.secretAt.IsZero() && !r.over(); unanswered && (!done || now.Sub(r.BegunAt) < lateness) {
 			return true
 		}
 		done = done || !r.doneAt.IsZero()

@@ -243,8 +243,7 @@ func (a *app) accountChange(ctx context.Context, server *state.Server, folder st
 		}
 		f := accountFileChange{Name: name, Change: map[[2]bool]string{{false, true}: "added", {true, false}: "removed", {true, true}: "changed"}[[2]bool{was, is}]}
 		old, oldShown := shownBefore[name]
-		text, newShown := shown[name]
-		if (!was || oldShown) && (!is || newShown) {
+		if text, newShown := shown[name]; (!was || oldShown) && (!is || newShown) {
 			f.Diff = string(diff.Diff(c.Account+"/"+name+" as it is", old, c.Account+"/"+name, text))
 		}
 		c.Files = append(c.Files, f)

@@ -153,8 +153,7 @@ A message that waits for a way which has just worked is sent with the next look.
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withAlerts(cmd.Context(), func(t *alarm.Teller) error {
-				names := wayNames(t.Ways)
-				if len(args) == 1 && !slices.Contains(names, args[0]) {
+				if names := wayNames(t.Ways); len(args) == 1 && !slices.Contains(names, args[0]) {
 					return usage.Errorf("there is no alert way %q%s; the configuration has %s", args[0], didYouMean(args[0], names), strings.Join(names, ", "))
 				}
 				return a.tryWays(cmd.Context(), t, args)

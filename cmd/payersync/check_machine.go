@@ -24,8 +24,7 @@ import (
 // permissions is refused before this.
 func checkSecrets(cfg *config.Config) []finding {
 	secrets := tell("secrets", "no other user of this machine may read the configuration's, or the key", nil)
-	key, ledger := filepath.Dir(cfg.Ledger.KeyFile), filepath.Dir(cfg.Ledger.Path)
-	if !sameFolder(key, ledger) {
+	if key, ledger := filepath.Dir(cfg.Ledger.KeyFile), filepath.Dir(cfg.Ledger.Path); !sameFolder(key, ledger) {
 		return []finding{secrets, tell("key", "apart from the ledger, in "+key, nil)}
 	}
 	return []finding{secrets, {

@@ -354,8 +354,7 @@ func (d *demo) compare(ctx context.Context, who []string) error {
 		} else if err != nil {
 			return err
 		}
-		truth, ok := d.model.Mandate(m.MandateID)
-		if slices.Contains(who, m.MandateID) && (!ok || string(truth.Status) != m.Status) {
+		if truth, ok := d.model.Mandate(m.MandateID); slices.Contains(who, m.MandateID) && (!ok || string(truth.Status) != m.Status) {
 			return fmt.Errorf("the ledger shows mandate %s as %s, the service as %s", m.MandateID, m.Status, truth.Status)
 		}
 	}

@@ -144,8 +144,7 @@ func (d *demo) passHalf(ctx context.Context, letters bool) error {
 // quietly is command, without showing it.
 func (d *demo) quietly(ctx context.Context, want int, args ...string) error {
 	said := &strings.Builder{}
-	code := d.try(ctx, io.Discard, said, args)
-	if code != want {
+	if code := d.try(ctx, io.Discard, said, args); code != want {
 		return fmt.Errorf("payersync %s ended with exit status %d, not %d: %s", args[0], code, want, said)
 	}
 	return nil

@@ -193,8 +193,7 @@ func (f *fleet) work(ctx context.Context, job queue.Job, trigger string) error {
 }
 
 func (f *fleet) drain(ctx context.Context, account int64) error {
-	row, served := f.row(ctx, account)
-	if !served || row.State != state.AccountActive {
+	if row, served := f.row(ctx, account); !served || row.State != state.AccountActive {
 		return nil // it is paused, or has left
 	}
 	m, err := f.use(ctx, account)

@@ -124,8 +124,7 @@ all can be tried before anybody is written to.`,
 }
 
 func (a *app) testLetter(ctx context.Context, cfg *config.Config, example letterExample, to string) error {
-	l := cfg.Letters
-	if l.SMTP == nil || l.From == "" {
+	if l := cfg.Letters; l.SMTP == nil || l.From == "" {
 		return usage.Errorf("no letter can be sent: the configuration names no mail server or no sender; add letters.smtp and letters.from, as configs/payersync.example.yaml shows")
 	}
 	if err := mail.CheckAddress(to); err != nil {

@@ -37,23 +37,15 @@ understood, and who shares a name. Ends with 3 when a rule fails for a record.`,
 
 // coverageReport is the output of `mapping coverage --output json` for a connection.
 type coverageReport struct {
-	Connection   string         `json:"connection"`
-	Mapping      string         `json:"mapping_version"`
-	Records      int            `json:"records"`
-	Included     int            `json:"included"`
-	Failed       int            `json:"failed"`
-	Rules        []ruleCoverage `json:"rules"`
-	NeverFired   []string       `json:"never_fired"`
-	UnusedFields []string       `json:"unused_fields"`
+	Connection   string                 `json:"connection"`
+	Mapping      string                 `json:"mapping_version"`
+	Records      int                    `json:"records"`
+	Included     int                    `json:"included"`
+	Failed       int                    `json:"failed"`
+	Rules        []mapping.RuleCoverage `json:"rules"`
+	NeverFired   []string               `json:"never_fired"`
+	UnusedFields []string               `json:"unused_fields"`
 	office.Quality
-}
-
-type ruleCoverage struct {
-	Path  string `json:"path"`
-	Line  int    `json:"line"`
-	Part  string `json:"part,omitempty"` // one side of a condition, or one argument of coalesce or default
-	Fired int    `json:"fired"`
-	Blank int    `json:"blank"`
 }
 
 func (a *app) coverage(ctx context.Context, s *session.Session, c config.Connection, p privacy) (int, error) {
@@ -83,12 +75,10 @@ func (a *app) coverage(ctx context.Context, s *session.Session, c config.Connect
 }
 
 func reportCoverage(connection, version string, c mapping.CoverageReport) coverageReport {
-	r := coverageReport{
+	return coverageReport{
 		Connection: connection, Mapping: version, Records: c.Records, Included: c.Included, Failed: c.Failed,
-		Rules: []ruleCoverage{}, NeverFired: append([]string{}, c.NeverFired...), UnusedFields: append([]string{}, c.UnusedFields...),
+		Rules: append([]mapping.RuleCoverage{}, c.Rules...), NeverFired: append([]string{}, c.NeverFired...), UnusedFields: append([]string{}, c.UnusedFields...),
 	}
-	r.Rules = append(r.Rules, connector.Map(c.Rules, func(rule mapping.RuleCoverage) ruleCoverage { return ruleCoverage(rule) })...)
-	return r
 }
 
 func (a *app) printCoverage(r coverageReport, p privacy) {

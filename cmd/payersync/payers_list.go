@@ -302,8 +302,7 @@ func (l payerListing) shownColumns(sealed bool) (columns []payerColumn) {
 		}
 	}
 	for _, name := range names {
-		c := payerColumns[slices.Index(columnNames(), name)]
-		if !sealed || !c.personal {
+		if c := payerColumns[slices.Index(columnNames(), name)]; !sealed || !c.personal {
 			columns = append(columns, c)
 		}
 	}

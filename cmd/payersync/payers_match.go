@@ -226,23 +226,9 @@ type matchReport struct {
 	Proposed bool           `json:"proposed"` // no other customer fits this record better, nor another record this customer
 	Taken    string         `json:"taken,omitempty"`
 	Carries  string         `json:"carries,omitempty"` // a key without a record; linking the customer replaces it
-	Reasons  []reasonReport `json:"reasons"`
-	Ours     sideReport     `json:"record_shows"`
-	Theirs   sideReport     `json:"customer_shows"`
-}
-
-type reasonReport struct {
-	Rule string `json:"rule"`
-	Text string `json:"text"`
-}
-
-type sideReport struct {
-	Name     string `json:"name,omitempty"`
-	Email    string `json:"email,omitempty"`
-	Phone    string `json:"phone,omitempty"`
-	Postcode string `json:"postcode,omitempty"`
-	City     string `json:"city,omitempty"`
-	Number   string `json:"company_number,omitempty"`
+	Reasons  []match.Reason `json:"reasons"`
+	Ours     match.Side     `json:"record_shows"`
+	Theirs   match.Side     `json:"customer_shows"`
 }
 
 func reportsOf(found []match.Suggestion) []matchReport {
@@ -264,12 +250,10 @@ func firstOf(found []match.Suggestion, limit int) []match.Suggestion {
 }
 
 func reportOf(p match.Pair, proposed bool) matchReport {
-	r := matchReport{
+	return matchReport{
 		Record: p.Record, Customer: p.Customer, Score: p.Score, Proposed: proposed, Taken: p.Taken, Carries: p.Carries,
-		Ours: sideReport(*p.Ours), Theirs: sideReport(*p.Theirs), Reasons: []reasonReport{},
+		Ours: *p.Ours, Theirs: *p.Theirs, Reasons: append([]match.Reason{}, p.Reasons()...),
 	}
-	r.Reasons = append(r.Reasons, connector.Map(p.Reasons(), func(reason match.Reason) reasonReport { return reasonReport(reason) })...)
-	return r
 }
 
 func (a *app) printMatches(ctx context.Context, r *review, found []match.Suggestion, limit int) error {

@@ -183,8 +183,7 @@ func (a *app) agreesToReplace(ctx context.Context, s *session.Session, yes bool)
 	foreign := ""
 	for _, sub := range f.Shown {
 		a.Say("Before: %s.", inWords(sub))
-		ours := sameAddress(sub.URL, hook.PublicURL) || f.Expected != nil && sub.URL == f.Expected.URL
-		if foreign == "" && !ours {
+		if ours := sameAddress(sub.URL, hook.PublicURL) || f.Expected != nil && sub.URL == f.Expected.URL; foreign == "" && !ours {
 			foreign = show.Visible(sub.URL)
 		}
 	}

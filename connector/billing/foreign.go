@@ -74,8 +74,7 @@ func (m *merge) foreignPairs(was, is json.RawMessage) []string {
 	}
 	for name := range after {
 		_, wanted := m.want.ExternalData[name]
-		_, written := m.last.ExternalData[name]
-		if !wanted && !written && before[name] != after[name] {
+		if _, written := m.last.ExternalData[name]; !wanted && !written && before[name] != after[name] {
 			paths = append(paths, "externalData."+name)
 		}
 	}
@@ -243,8 +242,7 @@ func differences(path string, was, is json.RawMessage) []string {
 		return nil
 	}
 	before, errBefore := parseObject(was)
-	after, errAfter := parseObject(is)
-	if errBefore == nil && errAfter == nil {
+	if after, errAfter := parseObject(is); errBefore == nil && errAfter == nil {
 		var paths []string
 		for _, key := range keysOf(before, after) {
 			paths = append(paths, differences(path+"."+key, before.get(key), after.get(key))...)

@@ -119,8 +119,7 @@ func withoutValues(sentence string) string {
 			out = append(out, "…")
 		}
 	}
-	masked := kept < len(words)
-	if masked && kept < max(3, len(words)/2) || len(sentence) > maxSaid {
+	if masked := kept < len(words); masked && kept < max(3, len(words)/2) || len(sentence) > maxSaid {
 		return ""
 	}
 	return strings.Join(out, " ")

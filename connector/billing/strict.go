@@ -100,8 +100,7 @@ func stringEnd(text []byte, i int) int {
 
 // unquote returns the text of a valid JSON string.
 func unquote(quoted []byte) string {
-	inner := string(quoted[1 : len(quoted)-1])
-	if !strings.Contains(inner, `\`) {
+	if inner := string(quoted[1 : len(quoted)-1]); !strings.Contains(inner, `\`) {
 		return inner
 	}
 	var out string

@@ -114,8 +114,7 @@ func (c *clientCredentials) token(ctx context.Context, stale string) (string, er
 	}
 	defer func() { c.turn <- struct{}{} }()
 	fetchedMeanwhile := c.made.Load() != made
-	usable := fetchedMeanwhile || c.ends.IsZero() || c.now().Before(c.ends)
-	if c.live != "" && c.live != stale && usable {
+	if usable := fetchedMeanwhile || c.ends.IsZero() || c.now().Before(c.ends); c.live != "" && c.live != stale && usable {
 		return c.live, nil
 	}
 	return c.fetch(ctx)

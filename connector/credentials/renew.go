@@ -32,8 +32,7 @@ func (s *Source) renew(ctx context.Context, t state.Token) (state.Token, error) 
 	defer cancel()
 	got, err := s.exchange(asking, t.Refresh)
 	if isInvalidGrant(err) {
-		newer, again := s.stored(ctx)
-		if again != nil || newer.Generation != t.Generation {
+		if newer, again := s.stored(ctx); again != nil || newer.Generation != t.Generation {
 			return newer, again
 		}
 		got, err = s.exchange(asking, s.lastResort(t))

@@ -238,8 +238,7 @@ func entryOfRecord(r Record, region string) entry {
 	}
 	e := entryOf(r.ID, r.Want.Name, emails, phones, r.Want.Addresses, slices.Concat(r.Numbers, Numbers(r.Want.ExternalData)), region)
 	for _, p := range r.Want.People {
-		n := newName(strings.TrimSpace(cmp.Or(p.Name, p.FirstName+" "+p.LastName)))
-		if len(n.words) > 1 && n.together != e.name.together {
+		if n := newName(strings.TrimSpace(cmp.Or(p.Name, p.FirstName+" "+p.LastName))); len(n.words) > 1 && n.together != e.name.together {
 			e.contacts = append(e.contacts, n)
 		}
 	}

@@ -29,7 +29,12 @@ func All[T any](list []T) Pages[T] {
 
 // Side is one side of a pair as it is shown.
 type Side struct {
-	Name, Email, Phone, Postcode, City, Number string
+	Name     string `json:"name,omitempty"`
+	Email    string `json:"email,omitempty"`
+	Phone    string `json:"phone,omitempty"`
+	Postcode string `json:"postcode,omitempty"`
+	City     string `json:"city,omitempty"`
+	Number   string `json:"company_number,omitempty"`
 }
 
 // Pair is a record and a customer, perhaps the same payer.

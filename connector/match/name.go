@@ -229,8 +229,7 @@ func (w word) initial() bool { return len(w.text) == 1 && w.text[0] >= 'a' && w.
 // many, too few or wrong, or two the wrong way round. Short words and numerals are
 // never a slip of each other.
 func oneSlip(a, b word) bool {
-	short := min(len(a.text), len(b.text))
-	if short < 3 || a.counts || b.counts || a == and || b == and {
+	if short := min(len(a.text), len(b.text)); short < 3 || a.counts || b.counts || a == and || b == and {
 		return false
 	}
 	if d := len(a.text) - len(b.text); d > 2 || d < -2 { // in bytes; a letter may have two

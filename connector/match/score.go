@@ -320,8 +320,7 @@ func common(a, b []string, same func(a, b string) bool, count func(string) [2]in
 				continue
 			}
 			ofX, ofY := count(x), count(y)
-			r, k := max(ofX[0], ofY[0]), max(ofX[1], ofY[1])
-			if !found || max(r, k) < max(records, customers) {
+			if r, k := max(ofX[0], ofY[0]), max(ofX[1], ofY[1]); !found || max(r, k) < max(records, customers) {
 				records, customers, found = r, k, true
 			}
 		}
@@ -378,8 +377,8 @@ func (s spot) likeness(o spot) *rule {
 
 // Reason is one reason for or against a pair.
 type Reason struct {
-	Rule string // the rule, as README.md#the-rules has it
-	Text string // the same in words
+	Rule string `json:"rule"` // the rule, as README.md#the-rules has it
+	Text string `json:"text"` // the same in words
 }
 
 func (h hit) reason() Reason {

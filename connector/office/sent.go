@@ -102,8 +102,7 @@ func unquoted(err error) error {
 
 // separatorOf returns the separator of the columns, by the first line.
 func separatorOf(text string) rune {
-	first, _, _ := strings.Cut(text, "\n")
-	if strings.Count(first, ";") > strings.Count(first, ",") {
+	if first, _, _ := strings.Cut(text, "\n"); strings.Count(first, ";") > strings.Count(first, ",") {
 		return ';'
 	}
 	return ','

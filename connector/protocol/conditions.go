@@ -168,8 +168,7 @@ func (f *Facts) ofKey() conditions {
 // ofCustomer describes the linked customer. A read from before a restore, or before the newest answer, shows
 // nothing.
 func (f *Facts) ofCustomer() conditions {
-	stale := f.Look.Shows == Unseen || f.Look.Seq <= f.Doubt.Since || f.Look.Seq <= f.Link.AnsweredAt
-	if stale {
+	if stale := f.Look.Shows == Unseen || f.Look.Seq <= f.Doubt.Since || f.Look.Seq <= f.Link.AnsweredAt; stale {
 		return unread
 	}
 	shown := f.Look.Holds != "" && f.Look.Shows == Ours

@@ -510,8 +510,7 @@ func (f *forecast) tellCustomers(ctx context.Context, p *Preview, sourceID strin
 	p.Customers = []CustomerPreview{}
 	for i := range f.all {
 		e := &f.all[i]
-		asked := e.sourceID == sourceID
-		if !asked && (sourceID != "" || !e.moves() || f.full(len(p.Customers))) {
+		if asked := e.sourceID == sourceID; !asked && (sourceID != "" || !e.moves() || f.full(len(p.Customers))) {
 			continue
 		}
 		c, err := f.customer(ctx, e.sourceID)

@@ -86,8 +86,7 @@ const lettersInUse = "ÄÖÜäöüßẞÀÂÇÈÉÊËÎÏÔŒÙÛŸàâçèéê�
 func singleByte(text []byte) (name, doubtful string) {
 	most := math.MinInt
 	for _, candidate := range []string{"windows-1252", "iso-8859-15", "macintosh", "cp850", "cp437"} {
-		good, odd := sense(text, candidate)
-		if good > most {
+		if good, odd := sense(text, candidate); good > most {
 			name, doubtful, most = candidate, odd, good
 		}
 	}
