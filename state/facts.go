@@ -248,7 +248,8 @@ func (tx *Tx) updates(billingID, which string) ([]connector.Customer, error) {
 		if err := scan(&id, &box); err != nil {
 			return wanted, err
 		}
-		return wanted, readError(fmt.Sprintf("change %d", id), tx.l.openJSON(box, changePlace("wanted", id), &wanted))
+		err = tx.l.openJSON(box, changePlace("wanted", id), &wanted)
+		return wanted, readError(fmt.Sprintf("change %d", id), err)
 	})(tx.query(`SELECT DISTINCT c.change_id, c.wanted FROM attempts a JOIN changes c ON c.change_id = a.change_id
 		WHERE a.billing_id = ? AND a.action <> 'create' AND c.lane = 'customer' `+which+` ORDER BY c.change_id DESC`, billingID))
 }

@@ -183,25 +183,11 @@ func (tx *Tx) execPages(query string, ids idPages) error {
 // dropGone drops unlinked customers that are gone and missing from the pass, when the pass saw the
 // same customers as the last complete one.
 func (tx *Tx) dropGone(s *Listing, hash string) error {
-	rows, err := tx.query(`SELECT billing_id FROM remote_customers WHERE digest = ''
+	gone, err := collect("", columns("", func(id *string) []any { return []any{id} }))(tx.query(`SELECT billing_id FROM remote_customers WHERE digest = ''
 		AND EXISTS (SELECT 1 FROM passes a WHERE a.pass_id = (SELECT max(b.pass_id) FROM passes b WHERE b.finished_at IS NOT NULL AND b.pass_id < ?1) AND a.ids_hash = ?2
 		            AND remote_customers.known_pass < a.pass_id)
-		AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = remote_customers.billing_id)`, s.Pass, hash)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	var gone []string
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return err
-		}
-		if !s.Has(id) {
-			gone = append(gone, id)
-		}
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(gone) == 0 {
+		AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = remote_customers.billing_id)`, s.Pass, hash))
+	if gone = slices.DeleteFunc(gone, s.Has); err != nil || len(gone) == 0 {
 		return err
 	}
 	page, err := json.Marshal(slices.Sorted(slices.Values(gone)))

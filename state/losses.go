@@ -56,21 +56,15 @@ func (tx *Tx) letStand(connection string) error {
 
 // hashLost extends a plan's hash for a standstill with exactly the lost payers.
 func (tx *Tx) hashLost(connection, hash string) (string, error) {
-	rows, err := tx.query("SELECT r.source_id, r.decision FROM source_records r WHERE r.connection = ? AND "+lost+" ORDER BY r.source_id", connection)
-	if err != nil {
-		return "", err
-	}
-	defer rows.Close()
 	h := sha256.New()
 	h.Write([]byte(hash))
-	for rows.Next() {
+	err := tx.each("SELECT r.source_id, r.decision FROM source_records r WHERE r.connection = ? AND "+lost+" ORDER BY r.source_id", []any{connection}, func(scan func(...any) error) error {
 		var id, decision string
-		if err := rows.Scan(&id, &decision); err != nil {
-			return "", err
-		}
+		err := scan(&id, &decision)
 		h.Write([]byte("\x00" + id + "\x00" + decision))
-	}
-	return hex.EncodeToString(h.Sum(nil)), rows.Err()
+		return err
+	})
+	return hex.EncodeToString(h.Sum(nil)), err
 }
 
 // noteLost stores the payers that a plan would lose; approving the plan releases them.

@@ -46,21 +46,15 @@ func (tx *Tx) HoldUnseen(run int64, connection, mapping string, missing int, lim
 }
 
 func (tx *Tx) hashUnseen(connection string) (string, error) {
-	rows, err := tx.query("SELECT source_id FROM source_records WHERE "+countable+" AND missed = 1 ORDER BY source_id", connection)
-	if err != nil {
-		return "", err
-	}
-	defer rows.Close()
 	h := sha256.New()
 	h.Write([]byte("missing"))
-	for rows.Next() {
+	err := tx.each("SELECT source_id FROM source_records WHERE "+countable+" AND missed = 1 ORDER BY source_id", []any{connection}, func(scan func(...any) error) error {
 		var id string
-		if err := rows.Scan(&id); err != nil {
-			return "", err
-		}
+		err := scan(&id)
 		h.Write([]byte("\x00" + id))
-	}
-	return hex.EncodeToString(h.Sum(nil)), rows.Err()
+		return err
+	})
+	return hex.EncodeToString(h.Sum(nil)), err
 }
 
 // EndUnseen closes the plan of HoldUnseen: released records are done, and all others are over.

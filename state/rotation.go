@@ -229,7 +229,8 @@ func (l *Ledger) rotations(rows *sql.Rows, err error) ([]rotation, error) {
 		if err := scan(&r.ID, &r.begun, &r.BegunBy, &r.secretBox, &r.secretAs, &r.keyBox, &r.done, &r.refuse); err != nil {
 			return r, readError(what, err)
 		}
-		return r, readError(fmt.Sprintf("read rotation %d of the webhook secret", r.ID), r.read(l))
+		err = r.read(l)
+		return r, readError(fmt.Sprintf("read rotation %d of the webhook secret", r.ID), err)
 	})(rows, err)
 }
 

@@ -28,7 +28,10 @@ func collect[T any](what string, read func(scanner) (T, error)) func(*sql.Rows, 
 
 // columns returns a reader of rows for collect that scans all columns into dest. what begins its errors.
 func columns[T any](what string, dest func(*T) []any) func(scanner) (T, error) {
-	return func(scan scanner) (r T, err error) { return r, readError(what, scan(dest(&r)...)) }
+	return func(scan scanner) (r T, err error) {
+		err = scan(dest(&r)...)
+		return r, readError(what, err)
+	}
 }
 
 // readError adds to an error what was read; what is "" where the error says so itself.

@@ -178,23 +178,14 @@ type SourceRow struct {
 
 // Sources returns every connection's source, by name.
 func (l *Ledger) Sources(ctx context.Context) ([]SourceRow, error) {
-	rows, err := l.query(ctx, `SELECT name, source_kind, tenant_id, tenant_name, state, parked_until,
-		coalesce((SELECT d.new_connection FROM connection_decisions d WHERE d.old_connection = name AND d.decision = 'moved'), '') FROM connections ORDER BY name`)
-	if err != nil {
-		return nil, fmt.Errorf("read the connections: %w", err)
-	}
-	defer rows.Close()
-	out := []SourceRow{}
-	for rows.Next() {
-		var s SourceRow
+	out, err := collect("read the connections", func(scan scanner) (s SourceRow, err error) {
 		var until sql.NullString
-		if err := rows.Scan(&s.Connection, &s.Kind, &s.Tenant, &s.TenantName, &s.State, &until, &s.MovedTo); err != nil {
-			return nil, fmt.Errorf("read a connection: %w", err)
+		if err := scan(&s.Connection, &s.Kind, &s.Tenant, &s.TenantName, &s.State, &until, &s.MovedTo); err != nil {
+			return s, fmt.Errorf("read a connection: %w", err)
 		}
-		if s.ParkedUntil, err = parseTime(until); err != nil {
-			return nil, err
-		}
-		out = append(out, s)
-	}
-	return out, rows.Err()
+		s.ParkedUntil, err = parseTime(until)
+		return s, err
+	})(l.query(ctx, `SELECT name, source_kind, tenant_id, tenant_name, state, parked_until,
+		coalesce((SELECT d.new_connection FROM connection_decisions d WHERE d.old_connection = name AND d.decision = 'moved'), '') FROM connections ORDER BY name`))
+	return append([]SourceRow{}, out...), err
 }

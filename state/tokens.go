@@ -172,22 +172,13 @@ type ConsentRow struct {
 
 // Consents returns every consent, by name.
 func (l *Ledger) Consents(ctx context.Context) ([]ConsentRow, error) {
-	rows, err := l.query(ctx, "SELECT connection, tenant_id, tenant_name, refreshed_at, reconnect_by, broken FROM tokens ORDER BY connection")
-	if err != nil {
-		return nil, fmt.Errorf("read the consents: %w", err)
-	}
-	defer rows.Close()
-	out := []ConsentRow{}
-	for rows.Next() {
-		var c ConsentRow
+	out, err := collect("read the consents", func(scan scanner) (c ConsentRow, err error) {
 		var refreshed, reconnect sql.NullString
-		if err := rows.Scan(&c.Connection, &c.Tenant, &c.TenantName, &refreshed, &reconnect, &c.Broken); err != nil {
-			return nil, fmt.Errorf("read a consent: %w", err)
+		if err := scan(&c.Connection, &c.Tenant, &c.TenantName, &refreshed, &reconnect, &c.Broken); err != nil {
+			return c, fmt.Errorf("read a consent: %w", err)
 		}
-		if err := parseTimes(map[*time.Time]sql.NullString{&c.RefreshedAt: refreshed, &c.ReconnectBy: reconnect}); err != nil {
-			return nil, err
-		}
-		out = append(out, c)
-	}
-	return out, rows.Err()
+		err = parseTimes(map[*time.Time]sql.NullString{&c.RefreshedAt: refreshed, &c.ReconnectBy: reconnect})
+		return c, err
+	})(l.query(ctx, "SELECT connection, tenant_id, tenant_name, refreshed_at, reconnect_by, broken FROM tokens ORDER BY connection"))
+	return append([]ConsentRow{}, out...), err
 }
