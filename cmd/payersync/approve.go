@@ -237,10 +237,6 @@ func (a *app) approvePart(ctx context.Context, s *session.Session, plan office.P
 	if plan, err = office.PlanOf(ctx, s.Ledger, found); err != nil {
 		return err
 	}
-	if a.JSON() {
-		return show.JSON(a.Out, plan)
-	}
-	_, err = fmt.Fprintf(a.Out, "%d of %s of plan %d approved, %d left out.\nThe next sync sends what is approved: payersync sync %s\n",
+	return a.Answer(plan, "%d of %s of plan %d approved, %d left out.\nThe next sync sends what is approved: payersync sync %s\n",
 		plan.Approved, connector.Plural(plan.Pending, "change"), plan.ID, plan.LeftOut, plan.Connection)
-	return err
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"payersync/cmd/payersync/internal/session"
-	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector/office"
 	"payersync/connector/syncer"
@@ -77,11 +76,7 @@ func (a *app) noteBounce(ctx context.Context, s *session.Session, arg string, by
 }
 
 func (a *app) showBounced(got office.Bounced) error {
-	if a.JSON() {
-		return show.JSON(a.Out, got)
-	}
-	_, err := fmt.Fprintln(a.Out, got.Words("payersync attention list"))
-	return err
+	return a.Answer(got, "%s\n", got.Words("payersync attention list"))
 }
 
 func (a *app) reviveAddress(ctx context.Context, s *session.Session, arg string, by syncer.Operator) error {

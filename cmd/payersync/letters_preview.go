@@ -86,11 +86,7 @@ A mistake in a template is told with its file, line and column. Nothing is sent.
 			if err != nil {
 				return err
 			}
-			if a.JSON() {
-				return show.JSON(a.Out, letterReport{letter.Subject, letter.Text, letter.HTML, set.Version()})
-			}
-			_, err = fmt.Fprintf(a.Out, "Subject: %s\n\n%s", letter.Subject, letter.Text)
-			return err
+			return a.Answer(letterReport{letter.Subject, letter.Text, letter.HTML, set.Version()}, "Subject: %s\n\n%s", letter.Subject, letter.Text)
 		},
 	}
 	example.flags(c)

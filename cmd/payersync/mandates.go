@@ -273,11 +273,7 @@ func (a *app) requestLink(ctx context.Context, s *session.Session, p state.Payer
 	case err != nil:
 		return fmt.Errorf("cannot ask for a signing link for %s: %w", p.SourceID, err)
 	}
-	if a.JSON() {
-		return show.JSON(a.Out, map[string]string{"mandate_id": m.ID, "status": string(m.Status), "link": m.URL})
-	}
-	_, err = fmt.Fprintf(a.Out, "Mandate %s is %s. Signing link:\n%s\n", show.Visible(m.ID), show.Visible(m.Status.Label()), show.Visible(m.URL))
-	return err
+	return a.Answer(map[string]string{"mandate_id": m.ID, "status": string(m.Status), "link": m.URL}, "Mandate %s is %s. Signing link:\n%s\n", show.Visible(m.ID), show.Visible(m.Status.Label()), show.Visible(m.URL))
 }
 
 func (a *app) mandatesCancelCmd() *cobra.Command {

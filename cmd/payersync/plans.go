@@ -436,9 +436,5 @@ func (a *app) rejectPlan(ctx context.Context, s *session.Session, id, reason str
 	if plan, err = s.Ledger.FindPlan(ctx, fmt.Sprint(plan.ID)); err != nil {
 		return err
 	}
-	if a.JSON() {
-		return show.JSON(a.Out, plan)
-	}
-	_, err = fmt.Fprintf(a.Out, "Plan %d is rejected: %s.\nNothing of it is sent while it says the same; payersync approve %[1]d sends it all the same.\n", plan.ID, summary(plan))
-	return err
+	return a.Answer(plan, "Plan %d is rejected: %s.\nNothing of it is sent while it says the same; payersync approve %[1]d sends it all the same.\n", plan.ID, summary(plan))
 }

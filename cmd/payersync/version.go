@@ -7,8 +7,6 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
-
-	"payersync/cmd/payersync/internal/show"
 )
 
 // Values set at build time: version by a release, and revision, a commit, if the build has no access to the
@@ -30,11 +28,7 @@ func (a *app) versionCmd() *cobra.Command {
 				Commit  string `json:"commit"`
 				Go      string `json:"go"`
 			}{version, commit(), runtime.Version()}
-			if a.JSON() {
-				return show.JSON(a.Out, v)
-			}
-			_, err := fmt.Fprintln(a.Out, versionLine())
-			return err
+			return a.Answer(v, "%s\n", versionLine())
 		},
 	}
 }

@@ -74,11 +74,7 @@ func (a *app) subscribe(ctx context.Context, s *session.Session, yes bool) (err 
 	if r.unread != nil {
 		return fmt.Errorf("webhooks are subscribed to, and the secret that the service named cannot be read as billing.webhook.signature says: %w; until that is set right serve asks for deliveries once more that fit no other secret", r.unread)
 	}
-	if a.JSON() {
-		return show.JSON(a.Out, map[string]any{"id": sub.ID, "url": sub.URL, "events": sub.Events, "enabled": sub.Enabled, "before": before, "secret_kept": r.kept})
-	}
-	_, err = fmt.Fprintf(a.Out, "Subscribed to %v at %s (subscription %s).\n", sub.Events, sub.URL, show.Visible(sub.ID))
-	return err
+	return a.Answer(map[string]any{"id": sub.ID, "url": sub.URL, "events": sub.Events, "enabled": sub.Enabled, "before": before, "secret_kept": r.kept}, "Subscribed to %v at %s (subscription %s).\n", sub.Events, sub.URL, show.Visible(sub.ID))
 }
 
 // subscribeNow subscribes for a person, after agrees has said yes. It is nil for a no. One

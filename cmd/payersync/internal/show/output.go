@@ -35,6 +35,15 @@ func (c *Console) Result(v any) error {
 	return nil
 }
 
+// Answer prints a command's result: v for programs, or a text for people.
+func (c *Console) Answer(v any, format string, args ...any) error {
+	if c.JSON() {
+		return JSON(c.Out, v)
+	}
+	_, err := fmt.Fprintf(c.Out, format, args...)
+	return err
+}
+
 // Lines writes one line of JSON for each row.
 func Lines[T any](w io.Writer, rows []T) error {
 	for _, r := range rows {
