@@ -65,7 +65,6 @@ func (a *app) accountsListCmd() *cobra.Command {
 		Long: `Lists every account with what is done for it, how often it was changed, when last, and by
 whom.`,
 		Example: "  payersync accounts list --output json",
-		Args:    cobra.NoArgs,
 		RunE: a.onServer(func(ctx context.Context, server *state.Server, _ []string) error {
 			all, err := server.Accounts(ctx)
 			if err != nil {
@@ -281,7 +280,6 @@ database from before: their accounts open with it alone.
 
 A key is 32 random bytes in base64, in a file that only you can read.`,
 		Example: "  (umask 077; openssl rand -base64 32 > kek.new)\n  payersync accounts rewrap --new-key kek.new",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				return usage.Errorf("name the file with the new key: --new-key FILE")

@@ -71,7 +71,6 @@ func (a *app) alertsListCmd() *cobra.Command {
 		Long: `Lists every condition that holds, whether or not anybody is told of it, and by which
 of the ways in alerts.ways it was told.`,
 		Example: "  payersync alerts list\n  payersync alerts list --output json | jq 'select(.urgent)'",
-		Args:    cobra.NoArgs,
 		RunE: a.runs(a.openReport, func(ctx context.Context, s *session.Session, _ []string) error {
 			rows, err := a.alertRows(ctx, s)
 			if err != nil {
@@ -235,7 +234,6 @@ alerts.ways. payersync serve does this every minute; this is for timers that run
 sweep without it. Two of them never tell the same. That the ledger cannot be opened or
 written is told by each call.`,
 		Example: "  payersync sync; payersync alerts send",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withAlerts(cmd.Context(), func(t *alarm.Teller) error { return a.sendAlerts(cmd.Context(), t) })
 		},

@@ -42,7 +42,6 @@ and of which mandates nothing is to be done, with who said so, when and why.
 What somebody put off on the pages is left out until its time comes; --later lists it
 instead, with until when, by whom and why.`,
 		Example: "  payersync attention list --reason email_malformed --output json\n  payersync attention list --closed\n  payersync attention list --later",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if closed && later {
 				return usage.Errorf("--closed and --later are two lists; ask for one of them")

@@ -114,6 +114,7 @@ func (a *app) attentionCloseCmd() *cobra.Command {
 	var w lastWord
 	c := &cobra.Command{
 		Use:   "close ID… --reason TEXT",
+		Args:  cobra.ArbitraryArgs,
 		Short: "Say that what is told of a payer is known, and may stay as it is",
 		Long: `Closes what is told of payers, by source id, key value, billing id or mandate id.
 
@@ -206,6 +207,7 @@ func (a *app) attentionGiveUpCmd() *cobra.Command {
 	undo := false
 	c := &cobra.Command{
 		Use:   "give-up ID… --reason TEXT",
+		Args:  cobra.ArbitraryArgs,
 		Short: "Say that records are not to be connected; they are left out",
 		Long: `Says that records are not to be connected, by source id, key value, billing id or
 mandate id: they are left out from now on, like records that the mapping leaves out. What

@@ -34,7 +34,6 @@ nothing. payersync ledger verify checks that no line was altered.`,
 		Example: `  payersync audit
   payersync audit --who anna --since 30d
   payersync audit --act "approve plan" --output csv > approvals.csv`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if f.since, err = moment("since", since, a.now()); err != nil {
 				return err

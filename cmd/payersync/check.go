@@ -51,7 +51,6 @@ first, and asked; the audit log keeps what came of it. A round trip that goes we
 proof that updates wait for. This computer's clock is compared with the service's, too. JSON
 is a line for each setting and a last one with the lines of the block (paste) and the clock.`,
 		Example: "  payersync check && payersync plan\n  payersync check --probe\n  payersync check --probe --allow-writes 0f6b1c2e",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case f.customer != "" && !f.probe:

@@ -36,7 +36,6 @@ nothing, letters to who has not signed, a reminder three days later, a report of
 can be debited, status. The days pass on a clock of its own. Nothing leaves this machine:
 the letters are caught.`,
 		Example: "  payersync demo\n  payersync demo --keep    # leaves the ledger and the servers up to look around",
-		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), keep) },
 	}
 	c.Flags().BoolVar(&keep, "keep", false, "leave the ledger and the servers up until Ctrl-C")

@@ -42,7 +42,6 @@ func (a *app) environmentShowCmd() *cobra.Command {
 with, those of the configuration, and whether customers of the ledger are there. It
 reads, and changes nothing.`,
 		Example: "  payersync environment show",
-		Args:    cobra.NoArgs,
 		RunE: a.runs(a.openAny, func(ctx context.Context, s *session.Session, _ []string) error {
 			r, found, err := environmentOf(ctx, s)
 			if err != nil {
@@ -98,7 +97,6 @@ own. Afterwards nothing is created before the service's list has been read anew,
 for a while more (lookup.quarantine), as after a restored backup. The audit log keeps
 who moved it and why. Nothing is sent.`,
 		Example: "  payersync environment move --reason 'the service moved to eu.example.com'",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if reason == "" {
 				return usage.Errorf("moving the ledger takes a reason: --reason 'the service has a new address'")
@@ -163,7 +161,6 @@ lets them go on as they are written now. Another value of update, person_fields,
 address_fields, external_data or read_only under billing.dialect needs no word: it is
 proven anew by the next update. The audit log keeps who said it and why. Nothing is sent.`,
 		Example: "  payersync environment trust --reason 'the service computes the tag with every update'",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if reason == "" {
 				return usage.Errorf("trusting updates takes a reason: --reason 'the service computes the tag with every update'")

@@ -23,7 +23,6 @@ func (a *app) healthcheckCmd() *cobra.Command {
 		Short:   "Ask a running serve on this machine whether it is alive",
 		Example: "  payersync healthcheck --config /etc/payersync/payersync.yaml",
 		Hidden:  true,
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			listens, err := a.listeners()
 			if err != nil {

@@ -42,7 +42,6 @@ must be new, and so must a file. Whatever it is interrupted by, the same command
 Backups of before know nothing of it: put none of them back beside the ledger that works.`,
 		Example: "  payersync ledger copy --to env:LEDGER_DATABASE --account acme\n" +
 			"  payersync ledger copy --from file:database.secret --account acme --reason 'back to one machine' --yes",
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.copyLedger(cmd.Context(), o) },
 	}
 	c.Flags().StringVar(&o.to, "to", "", "carry it to the server at this `ADDRESS`, as env:NAME or file:PATH")

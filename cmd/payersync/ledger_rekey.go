@@ -33,7 +33,6 @@ been read twice.
 After a backup from before was put back together with its own key, --new-key with the
 newer key brings it to that.`,
 		Example: "  payersync ledger rekey\n  payersync ledger rekey --new-key /run/keys/payersync.key --yes",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.newSealingKey(cmd.Context(), newKey, yes)
 		},

@@ -26,7 +26,6 @@ are gone cannot be undone.
 payersync serve does it by schedules.retention; this is for those who run commands by
 cron. It writes a little at a time, so it may be interrupted and run beside anything.`,
 		Example: "  payersync ledger retain --dry-run\n  payersync ledger retain",
-		Args:    cobra.NoArgs,
 		RunE:    a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error { return a.retain(ctx, s, dry) }),
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "only say what would be kept no longer")

@@ -175,7 +175,6 @@ func (a *app) lettersPlanCmd() *cobra.Command {
 letters from leaving. --all lists every payer whose mandate waits for a signature, with
 why its next letter is not due. Nothing is asked, changed or sent.`,
 		Example: "  payersync mandates letters plan\n  payersync mandates letters plan --all --output json | jq '.why'",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
 				if err := s.Config.Has(connection); err != nil {
@@ -331,7 +330,6 @@ and books leave without a question, unless a brake is on.
 A letter that waits by itself, because it could be to the wrong person or begins anew
 about another mandate, is let go with --record alone.`,
 		Example: "  payersync mandates letters approve\n  payersync mandates letters approve --batch 1f0c66a9f3a1b2c4 --yes\n  payersync mandates letters approve --record C0001 --reason 'two shops, one owner'",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
 				by := syncer.Operator{Name: actor(), Reason: reason}
@@ -474,7 +472,6 @@ minutes: each after a look at its customer, in the window, at the pace of the
 configuration. What does not leave within five minutes is left to the next call. Two
 processes never send at once.`,
 		Example: "  payersync mandates letters send",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withLetters(cmd.Context(), a.open, func(s *session.Session, l *office.Letters) error {
 				l.Desk.Report = func(e letters.Event) {
@@ -573,7 +570,6 @@ func (a *app) lettersPauseCmd() *cobra.Command {
 		Long: `From this moment on no letter leaves, until the day of --until or until somebody says
 payersync mandates letters resume. Nothing piles up: a step that is missed is skipped.`,
 		Example: "  payersync mandates letters pause\n  payersync mandates letters pause --until 2027-01-04 --connection acme --reason 'price change'",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			day, err := a.dayFlag("until", until)
 			if err != nil {
@@ -634,7 +630,6 @@ func (a *app) lettersResumeCmd() *cobra.Command {
 		Use:     "resume",
 		Short:   "Let letters leave again that were paused, or that a brake holds",
 		Example: "  payersync mandates letters resume\n  payersync mandates letters resume --connection acme",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
 				if err := s.Config.Has(connection); err != nil {
@@ -733,7 +728,6 @@ written it within a day. Mount the shared folder there. Only when that folder is
 --journal-lost begins a new journal from what the database knows. Letters of which only
 the lost one knew may then be sent again, so read the next letters before you approve.`,
 		Example: "  payersync mandates letters continue --reason 'restored after the disk failed'\n  payersync mandates letters continue --journal-lost --reason 'the shared volume is gone'",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if strings.TrimSpace(reason) == "" {
 				return usage.Errorf("going on takes a reason: --reason 'restored after the disk failed'")
@@ -790,7 +784,6 @@ func (a *app) lettersListCmd() *cobra.Command {
 arrived, and it is never sent again by itself: say what you found out with payersync
 mandates letters arrived, or have it sent once more with again.`,
 		Example: "  payersync mandates letters list --state unclear\n  payersync mandates letters list --output json | jq 'select(.state == \"refused\")'",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if in != "" {
 				if err := oneOf("state", in, letterStates...); err != nil {

@@ -76,7 +76,6 @@ func (a *app) lettersPreviewCmd() *cobra.Command {
 are in force: those that come with payersync, or your own in the folder letters.templates.
 A mistake in a template is told with its file, line and column. Nothing is sent.`,
 		Example: "  payersync mandates letters preview\n  payersync mandates letters preview --kind reminder --language de --output json | jq -r .html",
-		Args:    cobra.NoArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
 			cfg, err := a.loadLocal()
 			if err != nil {
@@ -104,7 +103,6 @@ is filled with invented data, never with a payer's, its subject begins with "Tes
 its link leads nowhere. It is sent whoever letters.sender says writes to payers, so that
 all can be tried before anybody is written to.`,
 		Example: "  payersync mandates letters test --to me@harbour.example\n  payersync mandates letters test --to me@harbour.example --kind last_reminder --language fr",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.load()
 			if err != nil {

@@ -54,7 +54,6 @@ func (a *app) mandatesListCmd() *cobra.Command {
 says who looked. A link that a newer mandate replaced, or that has expired by
 billing.link_valid, is shown to nobody.`,
 		Example: "  payersync mandates list --state CREATED --links --output json",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.Limit = a.limitOf(cmd)
 			return a.withMandates(cmd.Context(), f, links, func(s *session.Session, each mandatesIn) error {
@@ -204,7 +203,6 @@ func (a *app) mandatesExportCmd() *cobra.Command {
 a formula get a leading apostrophe, so the file is not meant to be read back in:
 --output json writes them as they are.`,
 		Example: "  payersync mandates export > mandates.csv",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withMandates(cmd.Context(), f, links, func(_ *session.Session, each mandatesIn) error {
 				if a.JSON() {

@@ -52,7 +52,6 @@ how many. Say what was sent with payersync mandates sent, so that nobody is invi
 twice. Cells that a spreadsheet would take for a formula get a leading apostrophe;
 --output json writes them as they are.`,
 		Example: "  payersync mandates handover > links.csv\n  payersync mandates handover --not-sent --for excel-de > links.csv\n  payersync mandates handover --older 14d --connection acme > call.csv",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if h.NotSent && older != "" || h.Lost && (h.NotSent || older != "") {
 				return usage.Errorf("--not-sent, --older and --lost are three lists; name one of them")

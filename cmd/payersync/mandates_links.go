@@ -36,7 +36,6 @@ mandate, a new one in the place of the open one (each is asked about then), or
 unknown (all are asked about at once, or --yes is given). Stopped half way, run it
 again: it goes on with those that are still to be fetched. The audit log keeps who asked.`,
 		Example: "  payersync mandates links --lost\n  payersync mandates links --older 30d --connection acme --yes",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if lost == (older != "") {
 				return usage.Errorf("say which links: payersync mandates links --lost, or --older 30d")

@@ -28,7 +28,6 @@ editors with the YAML language server follow:
 
 A schema cannot know your fields: payersync mapping check does.`,
 		Example: "  payersync mapping schema > " + mappingSchemaFile + "\n  payersync mapping schema --for config > " + configSchemaFile,
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			schemas := map[string]func() []byte{"mapping": mapping.Schema, "config": config.Schema, "node": config.NodeSchema}
 			schema, known := schemas[of]

@@ -29,7 +29,6 @@ limits. Customers that appear in the service later do not stop the connection ag
 
 --undo takes it back. What was created meanwhile stays; the next creates wait again.`,
 		Example: "  payersync payers match finish --reason 'all 41 compared'\n  payersync payers match finish --connection acme --undo --reason 'too early'",
-		Args:    cobra.NoArgs,
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error {
 			one, err := s.Config.One(*connection)
 			if err != nil {

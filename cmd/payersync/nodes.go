@@ -88,7 +88,6 @@ A node that stops goes from the list by itself. One that was not seen for a minu
 what it did goes on elsewhere. It stays in the list for a day, until a node of its name is
 back, or until payersync nodes forget.`,
 		Example: "  payersync nodes list\n  payersync nodes list --output json | jq 'select(.state == \"lost\")'",
-		Args:    cobra.NoArgs,
 		RunE: a.onServer(func(ctx context.Context, server *state.Server, _ []string) error {
 			accounts, err := server.Accounts(ctx)
 			if err != nil {

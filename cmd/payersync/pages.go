@@ -37,7 +37,6 @@ for a person, each payer in full. It prints a link that signs you in once. The p
 on this machine alone, and run no schedules: they work beside payersync serve, which
 shows the same pages where server.admin says so, and without it.`,
 		Example: "  payersync pages\n  payersync pages --listen 127.0.0.1:8070\n  payersync pages link --role viewer    # a link to the pages that serve shows",
-		Args:    cobra.NoArgs,
 		RunE:    a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error { return a.showPages(ctx, s, listen) }),
 	}
 	c.Flags().StringVar(&listen, "listen", listen, "`ADDRESS` on this machine; port 0 takes a free one")
@@ -58,7 +57,6 @@ and signing links, and acts; an admin may do all. What somebody does is in the a
 under the name that is given here. With --connection the pages show that person nothing
 of other connections; the limits of a user hold for links, too.`,
 		Example: "  payersync pages link\n  payersync pages link --user anna --role operator\n  payersync pages link --user carl --role viewer --connection acme",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if user.Role = pages.Role(role); !slices.Contains(pages.Roles, user.Role) {
 				return usage.Errorf("there is no role %q; it is viewer, operator or admin", role)

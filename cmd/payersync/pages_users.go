@@ -48,7 +48,6 @@ func (a *app) usersListCmd() *cobra.Command {
 		Long: `Lists who signs in to the pages with a password, with the role, the connections that
 the user is limited to, and since when.`,
 		Example: "  payersync pages users list",
-		Args:    cobra.NoArgs,
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error {
 			users, err := s.Ledger.Users(ctx)
 			if err != nil {

@@ -120,7 +120,6 @@ CSV that a spreadsheet would take for a formula get a leading apostrophe.`,
 		Example: `  payersync payers list --search 'bakery leeds'
   payersync payers list --mandate CREATED --sort since --columns record,name,email,since
   payersync payers list --all --output csv > books.csv`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l.Sort, l.Limit = state.RecordSort(sort), a.limitOf(cmd)
 			if err := l.check(a.now()); err != nil {

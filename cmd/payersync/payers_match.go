@@ -37,7 +37,6 @@ With --csv the list goes to a new file for a spreadsheet: write accept or reject
 the column decision, or new for a record that is nobody there, and read it in with
 payersync payers match import. The file holds personal data.`,
 		Example: "  payersync payers match --limit 20\n  payersync payers match --csv who-is-who.csv",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withReview(cmd.Context(), connection, func(ctx context.Context, s *session.Session, r *review) error {
 				limit := a.limitOf(cmd)

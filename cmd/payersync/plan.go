@@ -20,6 +20,7 @@ func (a *app) planCmd() *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use:   "plan [NAME…]",
+		Args:  cobra.ArbitraryArgs,
 		Short: "Read, plan, print the difference and send nothing",
 		Long: `Reads the connections' sources and the billing service, decides what a sync would
 do, and prints it. Nothing is created or changed in the billing service. The plan

@@ -37,7 +37,6 @@ func (a *app) plansListCmd() *cobra.Command {
 		Long: `Lists the plans that wait for a person, and why. With --all it lists every plan that
 was made, also those that were sent, rejected, or superseded by a newer one.`,
 		Example: "  payersync plans list\n  payersync plans list --all --connection acme --output json",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
 				return a.listPlans(cmd.Context(), s, connection, all, a.limitOf(cmd))

@@ -44,7 +44,6 @@ with it.
 That somebody can be debited says that a bank has approved the mandate, not that anything
 was collected.`,
 		Example: "  payersync report\n  payersync report --class D --connection acme\n  payersync report --output csv > report.csv",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			class = strings.ToUpper(class)
 			if err := oneOf("class", class, standing.Classes...); err != nil {

@@ -160,16 +160,19 @@ is known, or far fewer would be payers · 130 interrupted.`,
 	return root
 }
 
-// usageArgs adds a command's usage to the error of wrong arguments.
+// usageArgs adds a command's usage to the error of wrong arguments. A command takes none unless its definition
+// says how many.
 func usageArgs(c *cobra.Command) {
-	if check := c.Args; check != nil {
-		c.Args = func(cmd *cobra.Command, args []string) error {
-			var wrong usage.Error
-			if err := check(cmd, args); err == nil || errors.As(err, &wrong) {
-				return err
-			}
-			return usage.Errorf("call it like this: %s; see %s --help", cmd.UseLine(), cmd.CommandPath())
+	check := c.Args
+	if check == nil {
+		check = cobra.NoArgs
+	}
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		var wrong usage.Error
+		if err := check(cmd, args); err == nil || errors.As(err, &wrong) {
+			return err
 		}
+		return usage.Errorf("call it like this: %s; see %s --help", cmd.UseLine(), cmd.CommandPath())
 	}
 	for _, sub := range c.Commands() {
 		usageArgs(sub)

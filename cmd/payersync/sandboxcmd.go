@@ -56,7 +56,6 @@ letters.
 
 ` + sandboxHelp(),
 		Example: "  payersync sandbox\n  payersync sandbox --profile adfin --switch update=path_id --fault throttled,every=10,retry_after=2\n  payersync sandbox --from customers.csv\n  payersync init quickstart && payersync backfill --config quickstart/payersync.yaml --yes",
-		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.sandbox(cmd.Context(), f) },
 	}
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8090", "`ADDRESS` to serve on")

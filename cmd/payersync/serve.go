@@ -55,7 +55,6 @@ signs in. Where others reach them, they take TLS, and users or pages.oidc.
 Metrics for Prometheus: GET /metrics at server.metrics, off by default; nothing personal
 is in them, and they ask for no password.`,
 		Example: "  payersync serve --config /etc/payersync/payersync.yaml",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := a.openAndServe(cmd.Context())
 			if errors.Is(err, context.Canceled) {

@@ -34,7 +34,6 @@ and the accounts at which somebody should look, each in a line with what is wors
 shows every account, and --account one of them in full. It ends as the worst would: with 0
 where all could be looked at, whatever is the matter.`,
 		Example: "  payersync status\n  payersync status --output json | jq .attention\n  payersync status --config node.yaml --all",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch fleet := a.account == "" && config.IsNode(a.config); {
 			case fleet:

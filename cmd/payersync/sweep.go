@@ -20,6 +20,7 @@ import (
 func (a *app) sweepCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sweep [NAME…]",
+		Args:  cobra.ArbitraryArgs,
 		Short: "Make one reconcile pass over the billing service",
 		Long: `Reads every customer of the billing service once: repairs mandate statuses that no
 webhook told, refreshes the index of keys, and reports customers that are missing,

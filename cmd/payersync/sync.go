@@ -24,6 +24,7 @@ import (
 func (a *app) syncCmd() *cobra.Command {
 	c := a.runCmd(connector.RunSync, &cobra.Command{
 		Use:   "sync [NAME…|RECORD]",
+		Args:  cobra.ArbitraryArgs,
 		Short: "Make one incremental run: read, plan, apply",
 		Long: `Reads what changed in each connection's accounting system, plans, and sends the
 plan unless it is above the limits: then it waits for payersync approve and the
@@ -126,6 +127,7 @@ func (a *app) showRecordResult(r syncer.Result, record state.RecordID) error {
 func (a *app) backfillCmd() *cobra.Command {
 	return a.runCmd(connector.RunBackfill, &cobra.Command{
 		Use:   "backfill [NAME…]",
+		Args:  cobra.ArbitraryArgs,
 		Short: "Make one full run with progress; resumes where it stopped",
 		Long: `Reads each connection's accounting system whole, plans, and sends the plan. On a
 terminal it asks before it sends a plan above the limits, and before it lets go of

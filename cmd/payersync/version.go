@@ -21,7 +21,6 @@ func (a *app) versionCmd() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  payersync version --output json",
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := struct {
 				Version string `json:"version"`

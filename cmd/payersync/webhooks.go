@@ -48,7 +48,6 @@ billing.webhook.overlap (24 h) more. It is the same with the delivery key that s
 want, which billing.webhook.delivery_key has asked of each delivery. Where it was interrupted,
 run it again: no delivery is lost by that.`,
 		Example: "  payersync webhooks subscribe",
-		Args:    cobra.NoArgs,
 		RunE: a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error {
 			return a.subscribe(ctx, s, yes)
 		}),
@@ -143,7 +142,6 @@ func (a *app) webhooksListCmd() *cobra.Command {
 		Use:     "list",
 		Short:   "List the deliveries that came in, newest first",
 		Example: "  payersync webhooks list --state quarantined --output json",
-		Args:    cobra.NoArgs,
 		RunE: a.runs(a.openReport, func(ctx context.Context, s *session.Session, _ []string) error {
 			if err := oneOf("state", f.State, inboxStates...); err != nil {
 				return err
@@ -200,7 +198,6 @@ func (a *app) webhooksTestCmd() *cobra.Command {
 billing.webhook.public_url, or with --local straight to server.webhooks. It shows
 whether the endpoint is reached, the signature is right and the inbox takes it.`,
 		Example: "  payersync webhooks send-test --local",
-		Args:    cobra.NoArgs,
 		RunE:    a.runs(a.openWithSecrets, func(ctx context.Context, s *session.Session, _ []string) error { return a.sendTest(ctx, s, local) }),
 	}
 	c.Flags().BoolVar(&local, "local", false, "send to server.webhooks on this machine, past any proxy")

@@ -109,6 +109,7 @@ func (a *app) webhooksReplayCmd() *cobra.Command {
 	var quarantined bool
 	c := &cobra.Command{
 		Use:   "replay DELIVERY…",
+		Args:  cobra.ArbitraryArgs,
 		Short: "Reflect deliveries again, or understand them anew",
 		Long: `Puts deliveries back into the inbox and reflects them: their customers are read once
 more. One that was not understood is read anew with the present

@@ -37,7 +37,6 @@ billing.webhook.event_paths to paste, behind the paths that are configured, with
 many deliveries speak for it. After the change, payersync webhooks replay --quarantined
 reads them anew.`,
 		Example: "  payersync webhooks shapes\n  payersync webhooks shapes --output json",
-		Args:    cobra.NoArgs,
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error {
 			r, err := surveyQuarantine(ctx, s)
 			if err != nil {

@@ -45,7 +45,6 @@ differ: another address or other events, disabled, deleted, replaced by somebody
 another installation of payersync, or a configuration that has changed since. It asks the
 service, and changes nothing: payersync webhooks subscribe is the only way to renew.`,
 		Example: "  payersync webhooks subscription\n  payersync webhooks subscription --output json",
-		Args:    cobra.NoArgs,
 		RunE: a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error {
 			r, err := reportSubscription(ctx, s)
 			if err != nil {

@@ -108,7 +108,6 @@ func (a *app) writebackPlanCmd() *cobra.Command {
 nothing is written where nothing is. Of the first %d the field is read, where the system can
 be read. What waits for a person is let go with the hash that stands below it.`, shownWrites),
 		Example: "  payersync writeback plan\n  payersync writeback plan --connection acme --output json",
-		Args:    cobra.NoArgs,
 		RunE: a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error {
 			return a.eachWriter(ctx, s, connection, func(w writeback.Connection) error { return a.showWritePlan(ctx, s, w) })
 		}),
@@ -292,7 +291,6 @@ a person lets them go.
 payersync serve does it by schedules.writeback; this is for those who run commands by cron.
 Exit status: 3 when a person should look at a payer, 4 when writes wait for approval.`,
 		Example: "  payersync writeback run\n  payersync sweep; payersync writeback run --connection acme",
-		Args:    cobra.NoArgs,
 		RunE: a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error {
 			code := exitDone
 			err := a.eachWriter(ctx, s, connection, func(w writeback.Connection) error {
@@ -381,7 +379,6 @@ func (a *app) writebackStatusCmd() *cobra.Command {
 person should look at: whose field somebody else changed, who were refused, or written to
 too often. It asks no other system.`,
 		Example: "  payersync writeback status\n  payersync writeback status --output json",
-		Args:    cobra.NoArgs,
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error {
 			return a.eachWriter(ctx, s, connection, func(w writeback.Connection) error { return a.showWritten(ctx, s, w) })
 		}),
