@@ -55,3 +55,13 @@ func By[E any, K comparable](list []E, key func(E) K) map[K]E {
 	}
 	return out
 }
+
+// First returns the first result of f on the elements of list, in order, that is not zero.
+func First[E any, R comparable](list []E, f func(E) R) (found R) {
+	for _, e := range list {
+		if r := f(e); r != found {
+			return r
+		}
+	}
+	return found
+}

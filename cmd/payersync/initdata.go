@@ -118,12 +118,8 @@ func (s *dataSetup) fits() error {
 
 // rule returns the proposal for a path; "" for none.
 func (s *dataSetup) rule(path string) string {
-	for _, r := range s.proposal.Rules {
-		if r.Path == path {
-			return r.Value
-		}
-	}
-	return ""
+	r, _ := connector.Find(s.proposal.Rules, func(r propose.Rule) bool { return r.Path == path })
+	return r.Value
 }
 
 // names are the files to be written.

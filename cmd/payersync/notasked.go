@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 
+	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
+	"payersync/connector"
 	"payersync/connector/office"
 	"payersync/state"
 )
@@ -12,12 +14,8 @@ import (
 // mappingFiles names the mapping files of the configured connections.
 func mappingFiles(s *session.Session) office.MappingFiles {
 	return func(connection string) string {
-		for _, c := range s.Config.Connections {
-			if c.Name == connection {
-				return c.Mapping
-			}
-		}
-		return ""
+		c, _ := connector.Find(s.Config.Connections, func(c config.Connection) bool { return c.Name == connection })
+		return c.Mapping
 	}
 }
 

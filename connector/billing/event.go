@@ -132,12 +132,7 @@ func ParseEvent(paths EventPaths, h http.Header, body []byte) (Event, error) {
 	}
 	found := &finder{of: o}
 	first := func(paths []string, h http.Header) string {
-		for _, path := range paths {
-			if text := lookUp(found, h, path); text != "" {
-				return text
-			}
-		}
-		return ""
+		return connector.First(paths, func(path string) string { return lookUp(found, h, path) })
 	}
 	out := Event{first(paths.Type, h), first(paths.CustomerID, nil), first(paths.MandateID, nil), first(paths.EventID, nil), first(paths.OccurredAt, nil), first(paths.BillerID, nil)}
 	if out.Type == "" && out.CustomerID == "" && out.MandateID == "" {

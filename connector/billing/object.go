@@ -6,6 +6,8 @@ import (
 	"iter"
 	"slices"
 	"strings"
+
+	"payersync/connector"
 )
 
 // object is a JSON object with its members in order and their keys and values byte for byte. It loses only whitespace
@@ -110,12 +112,7 @@ func (o object) get(key string) json.RawMessage {
 
 // text returns the first member with text or a number, as text.
 func (o object) text(keys ...string) string {
-	for _, key := range keys {
-		if s := scalar(o.get(key)); s != "" {
-			return s
-		}
-	}
-	return ""
+	return connector.First(keys, func(key string) string { return scalar(o.get(key)) })
 }
 
 // at returns the text at a path of names with dots between them; "" for none.

@@ -98,12 +98,7 @@ func reasonOf(header http.Header, body []byte) string {
 
 // sentenceOf returns the first text under one of the keys.
 func sentenceOf(o object, keys ...string) string {
-	for _, key := range keys {
-		if text := strings.TrimSpace(scalar(o.get(key))); text != "" {
-			return text
-		}
-	}
-	return ""
+	return connector.First(keys, func(key string) string { return strings.TrimSpace(scalar(o.get(key))) })
 }
 
 // withoutValues replaces every word possibly taken from the record by "…". It keeps the usual words of refusals and

@@ -142,12 +142,8 @@ func (p part) owned(key string) bool {
 
 // value returns the part's value under a key of either spelling.
 func (p part) value(key string) string {
-	for _, f := range slices.Concat(p.short, p.long) {
-		if f.key == key {
-			return f.value
-		}
-	}
-	return ""
+	f, _ := connector.Find(slices.Concat(p.short, p.long), func(f field) bool { return f.key == key })
+	return f.value
 }
 
 // write renders a new element, without blank members.

@@ -109,12 +109,8 @@ func deskOf(ctx context.Context, ledger *state.Ledger) (d Desk, err error) {
 
 // For returns how many records need a person for a reason now.
 func (d Desk) For(reason connector.Reason) int {
-	for _, r := range d.Reasons {
-		if r.Reason == reason {
-			return r.Count
-		}
-	}
-	return 0
+	r, _ := connector.Find(d.Reasons, func(r state.ReasonCount) bool { return r.Reason == reason })
+	return r.Count
 }
 
 // Told returns how many records need a person now, counted once for each reason.

@@ -149,11 +149,7 @@ func (v *visit) notAsked(connection string) ([]office.NotAsked, error) {
 		if v.pages.cfg.Mappings == nil {
 			return ""
 		}
-		for _, f := range v.pages.cfg.Mappings.Files {
-			if f.Connection == connection {
-				return f.Path
-			}
-		}
-		return ""
+		f, _ := connector.Find(v.pages.cfg.Mappings.Files, func(f office.MappingFile) bool { return f.Connection == connection })
+		return f.Path
 	})
 }

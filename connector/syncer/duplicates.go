@@ -107,12 +107,7 @@ func (s *Syncer) holders(ctx context.Context, pairs []match.Pair) (map[string]ho
 
 // scopeOf returns the scope of the first key among names on a customer; "" for none.
 func scopeOf(c connector.RemoteCustomer, names []string) string {
-	for _, name := range names {
-		if scope := connector.KeyIn(c.ExternalData, name).Scope; scope != "" {
-			return scope
-		}
-	}
-	return ""
+	return connector.First(names, func(name string) string { return connector.KeyIn(c.ExternalData, name).Scope })
 }
 
 // withoutAccounts returns pairs without intended duplicates. These are customers of two companies, and two

@@ -119,12 +119,8 @@ func (p party) data(id string) data {
 // first returns the first active contact mechanism of a type. The server's own fields of that kind may name
 // inactive ones in a read with inactive parties.
 func (p party) first(kind string) *string {
-	for _, m := range p.Mechanisms {
-		if !m.Active.off() && m.Type != nil && *m.Type == kind {
-			return m.Value
-		}
-	}
-	return nil
+	m, _ := connector.Find(p.Mechanisms, func(m mechanism) bool { return !m.Active.off() && m.Type != nil && *m.Type == kind })
+	return m.Value
 }
 
 func (a address) data() addressData {
