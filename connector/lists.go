@@ -1,6 +1,10 @@
 package connector
 
+// The helpers are called in hundreds of places: inlined there they would make the program larger.
+
 // Map returns f of each element of list, in order; nil for an empty list.
+//
+//go:noinline
 func Map[E, R any](list []E, f func(E) R) (out []R) {
 	for _, e := range list {
 		out = append(out, f(e))
@@ -9,6 +13,8 @@ func Map[E, R any](list []E, f func(E) R) (out []R) {
 }
 
 // Filter returns the elements of list that keep picks, in order; nil for none.
+//
+//go:noinline
 func Filter[E any](list []E, keep func(E) bool) (out []E) {
 	for _, e := range list {
 		if keep(e) {
@@ -19,6 +25,8 @@ func Filter[E any](list []E, keep func(E) bool) (out []E) {
 }
 
 // Find returns the first element of list for which is holds, and whether there is one.
+//
+//go:noinline
 func Find[E any](list []E, is func(E) bool) (found E, ok bool) {
 	for _, e := range list {
 		if is(e) {
@@ -29,6 +37,8 @@ func Find[E any](list []E, is func(E) bool) (found E, ok bool) {
 }
 
 // Each calls do with each element of list, in order. It stops at the first error and returns it.
+//
+//go:noinline
 func Each[E any](list []E, do func(E) error) error {
 	for _, e := range list {
 		if err := do(e); err != nil {
@@ -57,6 +67,8 @@ func By[E any, K comparable](list []E, key func(E) K) map[K]E {
 }
 
 // First returns the first result of f on the elements of list, in order, that is not zero.
+//
+//go:noinline
 func First[E any, R comparable](list []E, f func(E) R) (found R) {
 	for _, e := range list {
 		if r := f(e); r != found {
