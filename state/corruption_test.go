@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"payersync/connector"
+	"payersync/internal/longtest"
 )
 
 // unchecked are the columns with undetectable changes: SQLite has no page checksums, and these are in no
@@ -225,7 +226,7 @@ func TestAFlippedBitIsNeverAWrongAnswer(t *testing.T) {
 	const seed = 20261123
 	random := rand.New(rand.NewPCG(seed, 0))
 	found := map[string]int{}
-	flips := times(t, "PAYERSYNC_STATE_FLIPS", 80)
+	flips := times(t, "PAYERSYNC_STATE_FLIPS", longtest.Number(8, 80))
 	lacks := func() bool { return flips >= 80 && (found["refused"] == 0 || found["reported"] == 0) }
 	for n := 0; n < flips || n < 5*flips && lacks(); n++ { // how much of the file is empty depends on the schema
 		at, bit := random.IntN(len(sound)), random.IntN(8)
@@ -417,6 +418,7 @@ func places(t *testing.T, l *Ledger, file []byte) map[string]map[string][]kept {
 //
 // covers F63
 func TestEveryColumnIsVouchedForOrKnownNotToBe(t *testing.T) {
+	longtest.Story(t, longtest.Computing)
 	t.Parallel()
 	onlyOnSQLite(t, "it reads SQLite's own catalogue")
 	d := newDesk(t)
@@ -555,7 +557,7 @@ func TestATornWriteAheadLogKeepsWholeCommits(t *testing.T) {
 
 	const seed = 20261123
 	random := rand.New(rand.NewPCG(seed, 0))
-	for range times(t, "PAYERSYNC_STATE_CUTS", 25) {
+	for range times(t, "PAYERSYNC_STATE_CUTS", longtest.Number(5, 25)) {
 		cut := random.IntN(len(wal) + 1)
 		torn := slices.Clone(wal[:cut])
 		if random.IntN(2) == 0 { // the file had grown, the data had not arrived

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/internal/longtest"
 )
 
 // The environment by which a test starts its own binary as another process.
@@ -185,7 +186,7 @@ func TestKilledProcessLosesNothingItAcknowledged(t *testing.T) {
 	const seed = 20260302
 	random := rand.New(rand.NewPCG(seed, 0))
 	acknowledged := map[string]bool{}
-	for round := range times(t, "PAYERSYNC_STATE_KILLS", 5) {
+	for round := range times(t, "PAYERSYNC_STATE_KILLS", longtest.Number(1, 5)) {
 		killWriter(t, d.opts, strconv.Itoa(round), 5+random.IntN(300), acknowledged)
 		checkPairs(t, d, acknowledged)
 	}
@@ -266,10 +267,11 @@ func startChild(opts Options, _ string) error {
 //
 // covers F70
 func TestKilledFirstStartIsTakenUp(t *testing.T) {
+	longtest.Story(t, longtest.Processes)
 	t.Parallel()
 	const seed = 20260303
 	random := rand.New(rand.NewPCG(seed, 0))
-	for range times(t, "PAYERSYNC_STATE_KILLS", 5) {
+	for range times(t, "PAYERSYNC_STATE_KILLS", longtest.Number(1, 5)) {
 		opts := newOptions(t, newClock())
 		cmd := child(t, "start", opts, "")
 		if err := cmd.Start(); err != nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/internal/longtest"
 )
 
 func init() { roles["rekey"] = rekeyChild }
@@ -209,6 +210,7 @@ func TestHashesOfLettersOutliveTheSealingKey(t *testing.T) {
 //
 // covers F124
 func TestKilledProcessLeavesANewKeyThatIsTakenUp(t *testing.T) {
+	longtest.Story(t, longtest.Processes)
 	t.Parallel()
 	for i, stage := range append(stages, "", "", "") {
 		t.Run(fmt.Sprintf("%d %s", i, stage), func(t *testing.T) {

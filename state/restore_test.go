@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"payersync/internal/longtest"
 )
 
 // backedUp is a ledger with something in every table, a backup of it, and a few commits
@@ -233,6 +235,7 @@ func restoreChild(opts Options, at string) error {
 //
 // covers F64, F67, F68
 func TestARestoreKilledAtAnyStepHasNotBegunOrIsFinished(t *testing.T) {
+	longtest.Story(t, longtest.Processes)
 	t.Parallel()
 	stages := []string{stageBegun, stageCopied, stageReady, stageDecided, stageMoved, stageSetAside, stageInPlace}
 	for i, stage := range stages {

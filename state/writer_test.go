@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payersync/connector"
+	"payersync/internal/longtest"
 )
 
 var errRefused = errors.New("refused by the caller")
@@ -445,6 +446,7 @@ func TestEveryWriteFailsWholeWhenSpaceRunsOutInIt(t *testing.T) {
 
 // covers F60, L6
 func TestALockHeldByAnotherProgramIsWaitedForWithinBounds(t *testing.T) {
+	longtest.Story(t, longtest.Waiting)
 	t.Parallel()
 	onlyOnSQLite(t, "it takes the lock of the file")
 	d := newDesk(t)
@@ -483,6 +485,7 @@ func TestALockHeldByAnotherProgramIsWaitedForWithinBounds(t *testing.T) {
 }
 
 func TestPingNeedsTheWriter(t *testing.T) {
+	longtest.Story(t, longtest.Waiting)
 	t.Parallel()
 	onlyOnSQLite(t, "it speaks of PRAGMA")
 	d := newDesk(t)

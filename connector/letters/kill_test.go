@@ -3,7 +3,6 @@ package letters_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -15,11 +14,12 @@ import (
 	"payersync/connector"
 	"payersync/connector/letters"
 	post "payersync/connector/mail"
+	"payersync/internal/longtest"
 	"payersync/state"
 	"payersync/state/statetest"
 )
 
-var kills = flag.Int("kills", 12, "how often a process is killed while it sends letters")
+var kills = longtest.Int("kills", 2, 12, "how often a process is killed while it sends letters")
 
 // killed configures a child of this test: the path of the ledger, the address of the mail server, the time,
 // and the point of its death or nothing.
@@ -89,8 +89,8 @@ func TestAKilledProcessSendsNothingTwice(t *testing.T) {
 	t.Parallel()
 	const payers = 6
 	points := []letters.Point{letters.Looked, letters.Frozen, letters.Sending, letters.Journaled, letters.Posted, letters.Ended, ""}
-	random := rand.New(rand.NewPCG(1, uint64(*kills)))
-	for n := range *kills {
+	random := rand.New(rand.NewPCG(1, uint64(kills())))
+	for n := range kills() {
 		at := points[n%len(points)]
 		t.Run(fmt.Sprintf("%d %s", n, at), func(t *testing.T) {
 			w := newWorld(t)

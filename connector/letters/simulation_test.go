@@ -19,12 +19,13 @@ import (
 	"payersync/connector/letters"
 	"payersync/connector/mail"
 	"payersync/connector/syncer"
+	"payersync/internal/longtest"
 	"payersync/mapping"
 	"payersync/state"
 )
 
 var (
-	simSeeds = flag.Int("letter-seeds", 8, "how many seeds TestNoSeedSendsALetterThatMustNotBeSent plays")
+	simSeeds = longtest.Int("letter-seeds", 2, 8, "how many seeds TestNoSeedSendsALetterThatMustNotBeSent plays")
 	simFrom  = flag.Uint64("letter-from", 1, "the first of them")
 )
 
@@ -624,7 +625,7 @@ func (s *simulation) words(ctx context.Context) {
 func TestNoSeedSendsALetterThatMustNotBeSent(t *testing.T) {
 	t.Parallel()
 	counts := map[string]int{}
-	for seed := *simFrom; seed < *simFrom+uint64(*simSeeds); seed++ {
+	for seed := *simFrom; seed < *simFrom+uint64(simSeeds()); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			s := newSimulation(t, seed, sound)
 			s.play(60)
@@ -640,13 +641,14 @@ func TestNoSeedSendsALetterThatMustNotBeSent(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d seeds: %v", *simSeeds, counts)
-	if counts["letters"] < *simSeeds || counts["crashes"] == 0 {
+	t.Logf("%d seeds: %v", simSeeds(), counts)
+	if counts["letters"] < simSeeds() || counts["crashes"] == 0 {
 		t.Errorf("too little happened: %v", counts)
 	}
 }
 
 func TestTheSimulationCatchesWeakerDesks(t *testing.T) {
+	longtest.Story(t, longtest.Computing)
 	t.Parallel()
 	const most = 60
 	for _, v := range []variant{blind, forgetful, stubborn} {

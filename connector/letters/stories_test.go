@@ -14,6 +14,7 @@ import (
 	"payersync/connector/letters"
 	post "payersync/connector/mail"
 	"payersync/connector/mail/mailtest"
+	"payersync/internal/longtest"
 	"payersync/state"
 )
 
@@ -236,6 +237,9 @@ func TestACommitThatFailsOrIsTheLastThingAProcessDoesSendsNothingTwice(t *testin
 	for _, done := range []bool{false, true} {
 		for n := range 12 {
 			t.Run(fmt.Sprintf("commit %d, done %v", n, done), func(t *testing.T) {
+				if n%4 != 1 {
+					longtest.Story(t, longtest.Computing)
+				}
 				t.Parallel()
 				w := newWorld(t)
 				w.payers(1)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"payersync/internal/longtest"
 )
 
 // Most customers of a long list resemble nobody, and common values lead to none of them. Every rare value of
@@ -121,6 +123,7 @@ func TestTakenCustomersDoNotCrowdOutTheFreeOne(t *testing.T) {
 }
 
 func TestTheSizeOfAPartDoesNotMatter(t *testing.T) {
+	longtest.Story(t, longtest.Computing)
 	t.Parallel()
 	p := populate(7, 200, families)
 	whole, err := Find(t.Context(), listed(p.records), listed(p.customers), Settings{Region: "DE"})

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"payersync/internal/longtest"
 )
 
 // tally counts what is right and wrong among the proposals from a level on.
@@ -99,11 +101,13 @@ func TestBulkLevelIsNearlyNeverWrong(t *testing.T) {
 }
 
 func TestBulkLevelIsNearlyNeverWrongInTheSetHeldOut(t *testing.T) {
+	longtest.Story(t, longtest.Computing)
 	t.Parallel()
 	promised(t, "held out", heldOut)
 }
 
 func TestBulkLevelIsNearlyNeverWrongInASetMadeLast(t *testing.T) {
+	longtest.Story(t, longtest.Computing)
 	t.Parallel()
 	promised(t, "unseen", unseen)
 }

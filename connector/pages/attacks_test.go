@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"payersync/connector/pages"
+	"payersync/internal/longtest"
 	"payersync/state"
 	"payersync/state/statetest"
 )
@@ -122,10 +123,8 @@ func (f *front) attack(attacker func(n int) (from, name string)) (end func()) {
 
 // covers F84
 func TestStrangersKeepNobodyOutOfThePages(t *testing.T) {
+	longtest.Story(t, longtest.Computing) // the attacks take all processors
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("the attacks take all processors for seconds")
-	}
 	const home, clean = "203.0.113.9", "192.0.2.7"
 	far := func(n int) string { return fmt.Sprintf("198.%d.%d.7", 18+n%2, n/2%100) }
 	for what, attacker := range map[string]func(n int) (from, name string){

@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"payersync/internal/longtest"
 	"payersync/state"
 	"payersync/state/statetest"
 )
 
 func TestCountersStayBoundedWhateverNamesAndAddressesCome(t *testing.T) {
+	longtest.Story(t, longtest.Computing)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "payersync.db")
 	statetest.New(t, path)

@@ -16,6 +16,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/office"
 	"payersync/connector/pages"
+	"payersync/internal/longtest"
 	"payersync/state"
 	"payersync/state/statetest"
 )
@@ -227,10 +228,8 @@ func TestPagesOfADamagedLedgerAreShownAndChangeNothing(t *testing.T) {
 }
 
 func TestPagesOfALockedLedgerAreShownAndChangeNothing(t *testing.T) {
+	longtest.Story(t, longtest.Waiting) // a write waits ten seconds for the lock
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("a write waits ten seconds for whoever keeps the ledger locked")
-	}
 	h := newHouse(t)
 	h.receive(state.Delivery{Key: "event:e1", Type: "odd", State: connector.InboxQuarantined, Body: []byte(`{}`)})
 	c := cookieOf(t, h.ledger, h.pages, pages.Operator, nil)

@@ -20,6 +20,7 @@ import (
 	"payersync/connector/office"
 	"payersync/connector/pages"
 	"payersync/connector/standing"
+	"payersync/internal/longtest"
 	"payersync/state"
 )
 
@@ -138,7 +139,7 @@ func sumOf(of map[string]int, prefix string) (sum int) {
 
 func TestEveryNumberLeadsToExactlyItsPayers(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(6) {
+	for seed := range longtest.Number[uint64](1, 6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t)
@@ -195,7 +196,7 @@ func TestEveryNumberLeadsToExactlyItsPayers(t *testing.T) {
 // with the same numbers, whatever happened to the payers.
 func TestTheSameQuestionGetsTheSameNumberEverywhere(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(6) {
+	for seed := range longtest.Number[uint64](1, 6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t)

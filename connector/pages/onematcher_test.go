@@ -13,6 +13,7 @@ import (
 	"payersync/connector/pages"
 	"payersync/connector/standing"
 	"payersync/connector/syncer"
+	"payersync/internal/longtest"
 	"payersync/state"
 )
 
@@ -49,6 +50,7 @@ func (b business) asInBooks(i int) (name, email string) {
 //
 // covers F101
 func TestEverybodyCountsTheSameMatchesAndNobodyIsMadeTwice(t *testing.T) {
+	longtest.Story(t, longtest.Computing)
 	t.Parallel()
 	const there, fresh = 300, 40
 	h := newHouse(t)

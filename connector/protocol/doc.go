@@ -31,7 +31,8 @@
 // plays every schedule of a small world with this function. TestEveryWeakerProtocolIsCaught shows that the
 // schedules catch the faults of weaker rules:
 //
-//	go test ./connector/protocol -run Schedule -v                                         what CI runs
+//	go test ./connector/protocol -run Schedule -v                                         a tenth of it
+//	PAYERSYNC_LONG=1 go test ./connector/protocol -run Schedule -v                        what CI runs
 //	go test ./connector/protocol -run Schedule -v -protocol.states 100000000 -timeout 0   deeper
 //
 // These worlds are values in memory without a ledger, so there is no flag -engine here.

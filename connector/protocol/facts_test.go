@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"payersync/connector"
+	"payersync/internal/longtest"
 )
 
 // Tickets of the small domain: a restore at 4, a look before it, and times that are
@@ -221,6 +222,7 @@ func domains() map[string][]dimension {
 const stride = scale | 1
 
 func TestEveryCombinationOfFactsHasOneLine(t *testing.T) {
+	longtest.Story(t, longtest.Computing)
 	t.Parallel()
 	reached := map[string]map[string]int{}
 	for name := range domains() {

@@ -1,16 +1,17 @@
 package protocol
 
 import (
-	"flag"
 	"fmt"
 	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"payersync/internal/longtest"
 )
 
-var most = flag.Int("protocol.states", 3_300_000/scale, "how many states of the small worlds to walk through in all")
+var most = longtest.Int("protocol.states", 300_000/scale, 3_300_000/scale, "how many states of the small worlds to walk through in all")
 
 // begin is a world in which the first record is included, and the index believed.
 func begin() state { return state{records: [2]byte{1, claimsNone}, book: ledger{lists: 2}} }
@@ -75,7 +76,7 @@ func TestEverySchedule(t *testing.T) {
 		t.Logf("%d states in all, %.1f s, %.1f GiB of memory", states.Load(), time.Since(began).Seconds(), float64(memory.Sys)/(1<<30))
 	})
 	all := worlds(none)
-	for i, share := range shares(all, *most) {
+	for i, share := range shares(all, most()) {
 		w := all[i]
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
@@ -113,6 +114,7 @@ var weaker = []weakness{
 }
 
 func TestEveryWeakerProtocolIsCaught(t *testing.T) {
+	longtest.Story(t, longtest.Computing)
 	t.Parallel()
 	if scale > 1 {
 		t.Skip("the race detector finds nothing in a package without goroutines, and this is searched without it")

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"sync/atomic"
 	"testing"
+
+	"payersync/internal/longtest"
 )
 
 var exhaustive = flag.Bool("exhaustive", false, "place crashes in every story, and pairs of them in the smallest; minutes")
@@ -23,6 +25,7 @@ func told(t *testing.T, s story, tmpl template, at ...int) outcome {
 
 // covers F01, F02, F10, F39
 func TestCrashAtEveryPointOfEveryStory(t *testing.T) {
+	longtest.Story(t, longtest.Computing)
 	t.Parallel()
 	tmpl := newTemplate(t, memoryDir(t))
 	if len(stories) < 25 {

@@ -107,8 +107,8 @@
 //	go test ./connector/simulation -run TestSimulation -troubles 'list empty,clock ahead'      with some
 //	go test ./connector/simulation -run TestSimulation -seeds 200000 -timeout 0 -v       over an hour
 //	go test ./connector/simulation -run TestSimulation -seed N -v                        one
-//	go test ./connector/simulation -run Crash -exhaustive -timeout 0 -v                  crashes in every story, and pairs
-//	go test ./connector/simulation -engine postgres -timeout 0                           all of it on PostgreSQL
+//	PAYERSYNC_LONG=1 go test ./connector/simulation -run Crash -exhaustive -timeout 0 -v crashes in every story, and pairs
+//	PAYERSYNC_LONG=1 go test ./connector/simulation -engine postgres -timeout 0          all of it on PostgreSQL
 //	go test ./connector/simulation -engine postgres -run TestBothEngines -both 1000 -timeout 0 -v      the same seeds on both
 //	go test ./connector/simulation -engine postgres -run TestAStoryGoesOn -journeys 100 -timeout 0 -v  carried, and in one place
 //	go test ./connector/simulation -stops 3 -seeds 1000 -timeout 0 -v                    fresh ones that are carried, from a file first

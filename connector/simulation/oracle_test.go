@@ -9,13 +9,14 @@ import (
 	"payersync/connector"
 	"payersync/connector/sandbox"
 	"payersync/connector/syncer"
+	"payersync/internal/longtest"
 	"payersync/state"
 )
 
 // covers S18
 func TestNoProcessSendsMoreThanItMay(t *testing.T) {
 	tmpl := newTemplate(t, memoryDir(t))
-	each(t, 16/scale, func(t *testing.T, i int) bool {
+	each(t, longtest.Number(3, 16/scale), func(t *testing.T, i int) bool {
 		p := draw(uint64(i) + 1)
 		p.rate = float64(2 + i)
 		if o := play(t, p, tmpl, randomStory); o.failed() {

@@ -18,11 +18,12 @@ import (
 	"testing"
 	"time"
 
+	"payersync/internal/longtest"
 	"payersync/state/statetest"
 )
 
 var (
-	seeds     = flag.Int("seeds", 64/scale, "how many seeds to play")
+	seeds     = longtest.Int("seeds", 16/scale, 64/scale, "how many seeds to play")
 	seed      = flag.Uint64("seed", 0, "the one seed to play")
 	shrinking = flag.Bool("shrink", true, "shorten failing seeds")
 	from      = flag.Uint64("from", 1, "the first seed; 0 for a random one")
@@ -98,10 +99,10 @@ func TestSimulation(t *testing.T) {
 	if first == 0 {
 		first = rand.Uint64N(1 << 40)
 	}
-	t.Logf("playing seeds %d to %d at commit %s", first, first+uint64(*seeds)-1, commit())
+	t.Logf("playing seeds %d to %d at commit %s", first, first+uint64(seeds())-1, commit())
 	start, sum := time.Now(), newTally()
 	if *processes > 1 {
-		farm(t, first, *seeds, sum, "-engine", engine(), "-as-file="+strconv.FormatBool(asFile), "-stops", strconv.Itoa(stops), "-carry="+strconv.FormatBool(carries))
+		farm(t, first, seeds(), sum, "-engine", engine(), "-as-file="+strconv.FormatBool(asFile), "-stops", strconv.Itoa(stops), "-carry="+strconv.FormatBool(carries))
 	} else {
 		playMany(t, first, sum)
 	}
@@ -117,7 +118,7 @@ func TestSimulation(t *testing.T) {
 func playMany(t *testing.T, first uint64, sum *tally) {
 	tmpl := newTemplate(t, memoryDir(t))
 	var failures atomic.Int64
-	each(t, *seeds, func(t *testing.T, i int) bool {
+	each(t, seeds(), func(t *testing.T, i int) bool {
 		o := play(t, drawn(first+uint64(i)), tmpl, randomStory)
 		sum.add(&tally{Counts: o.counts, Worlds: 1, Stories: map[uint64]string{o.plan.seed: o.story()}})
 		if !o.failed() {
@@ -257,7 +258,7 @@ func playOne(t *testing.T, tmpl template, seed uint64) {
 
 func TestOneSeedHasOneStory(t *testing.T) {
 	tmpl := newTemplate(t, memoryDir(t))
-	each(t, 24/scale, func(t *testing.T, i int) bool {
+	each(t, longtest.Number(3, 24/scale), func(t *testing.T, i int) bool {
 		p := draw(uint64(i) + 1).amended()
 		a, b := play(t, p, tmpl, randomStory), play(t, p, tmpl, randomStory)
 		if a.hash != b.hash {

@@ -7,6 +7,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/syncer"
+	"payersync/internal/longtest"
 	"payersync/state"
 )
 
@@ -47,7 +48,7 @@ func (w *world) commits() int64 {
 func TestARunThatFindsNothingMakesTwoCommits(t *testing.T) {
 	t.Parallel()
 	for name, run := range idleReadings() {
-		for _, rows := range []int{1, 20, 500} {
+		for _, rows := range longtest.Number([]int{1, 20}, []int{1, 20, 500}) {
 			t.Run(fmt.Sprintf("%s of %d", name, rows), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)

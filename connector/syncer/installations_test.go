@@ -3,7 +3,6 @@ package syncer_test
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,10 +14,11 @@ import (
 	"payersync/connector"
 	"payersync/connector/sandbox"
 	"payersync/connector/syncer"
+	"payersync/internal/longtest"
 	"payersync/state"
 )
 
-var drawnInstallations = flag.Int("drawn-installations", 6, "how many drawn pairs of installations are played; 100 at most, or as -rapid.checks says")
+var drawnInstallations = longtest.Int("drawn-installations", 2, 6, "how many drawn pairs of installations are played; 100 at most, or as -rapid.checks says")
 
 // enoughInstallations is from how many pairs on some word of a person must have been taken.
 const enoughInstallations = 50
@@ -144,7 +144,7 @@ func TestTwoInstallationsNeverTouchEachOthersCustomers(t *testing.T) {
 	t.Parallel()
 	played, taken := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
-		if played++; played > *drawnInstallations {
+		if played++; played > drawnInstallations() {
 			return // each has two ledgers of its own
 		}
 		w := newWorld(t)
@@ -202,7 +202,7 @@ func TestTwoInstallationsNeverTouchEachOthersCustomers(t *testing.T) {
 			}
 		}
 	})
-	if taken == 0 && *drawnInstallations >= enoughInstallations {
+	if taken == 0 && drawnInstallations() >= enoughInstallations {
 		t.Error("no word that a person said was taken, so nothing was tried there")
 	}
 }

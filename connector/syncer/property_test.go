@@ -3,7 +3,6 @@ package syncer_test
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"testing"
 
@@ -11,9 +10,10 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/syncer"
+	"payersync/internal/longtest"
 )
 
-var drawnWorlds = flag.Int("drawn-worlds", 15, "how many drawn worlds are planned again after a run; 100 at most, or as -rapid.checks says")
+var drawnWorlds = longtest.Int("drawn-worlds", 4, 15, "how many drawn worlds are planned again after a run; 100 at most, or as -rapid.checks says")
 
 // drawBooks adds records of every kind to the earlier ones: good ones, ones to be held or excluded, twins,
 // and archived ones.
@@ -58,7 +58,7 @@ func TestThePlanAfterARunIsEmpty(t *testing.T) {
 	t.Parallel()
 	played := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		if played++; played > *drawnWorlds {
+		if played++; played > drawnWorlds() {
 			return // each has a ledger of its own, so a hundred take half a minute
 		}
 		w := newWorld(t)

@@ -13,6 +13,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/sandbox"
 	"payersync/connector/syncer"
+	"payersync/internal/longtest"
 	"payersync/state"
 )
 
@@ -214,6 +215,9 @@ func TestNoWriteWithoutAnAnswerOverwritesAColleaguesEdit(t *testing.T) {
 		for how, lose := range losses {
 			for what, e := range edits {
 				t.Run(strings.Join([]string{name, how, what}, ", "), func(t *testing.T) {
+					if what != "the same field" { // the hardest of them
+						longtest.Story(t, longtest.Computing)
+					}
 					t.Parallel()
 					w, c := op.begin(t)
 					w.service.ResetRequests()

@@ -13,6 +13,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/accounting"
 	"payersync/connector/syncer"
+	"payersync/internal/longtest"
 	"payersync/state/statetest"
 )
 
@@ -68,6 +69,7 @@ func TestAReadingOfRecordsThatDidNotChangeWritesAsMuchForManyAsForFew(t *testing
 //
 // covers F44, F45
 func TestARunThatDiesAtAnyCommitTakesNobodyForGoneWhoIsThere(t *testing.T) {
+	longtest.Story(t, longtest.Computing)
 	t.Parallel()
 	statetest.OnlySQLite(t, "it copies the files at every commit")
 	w := newWorld(t)

@@ -19,7 +19,7 @@ const (
 	MariaDB   = "a MariaDB server"
 	Browser   = "a browser"
 	Processes = "many processes of payersync"
-	Minutes   = "minutes of computing"
+	Computing = "many seconds of computing"
 	Waiting   = "many seconds of waiting"
 	LargeFile = "a large file"
 )
@@ -42,6 +42,19 @@ func Number[T any](short, long T) T {
 		return long
 	}
 	return short
+}
+
+// Sample returns all items in a long run. In a short run it returns at most n of them, evenly spaced,
+// with the first and the last.
+func Sample[T any](items []T, n int) []T {
+	if Enabled() || len(items) <= n {
+		return items
+	}
+	var some []T
+	for i := range n {
+		some = append(some, items[i*(len(items)-1)/max(1, n-1)])
+	}
+	return some
 }
 
 // Int defines a flag for the size of a test. Without the flag, the size is short in a short run and

@@ -3,6 +3,7 @@ package longtest
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -33,6 +34,19 @@ type recorder struct {
 func (r *recorder) Skipf(format string, args ...any) {
 	r.reason = fmt.Sprintf(format, args...)
 	panic(r.reason)
+}
+
+func TestASampleHasTheFirstAndTheLast(t *testing.T) {
+	items := []int{0, 1, 2, 3, 4, 5, 6}
+	for value, want := range map[string][]int{"": {0, 3, 6}, "1": items} {
+		t.Setenv(Variable, value)
+		if got := Sample(items, 3); !slices.Equal(got, want) {
+			t.Errorf("%s=%q: a sample of three is %v, want %v", Variable, value, got, want)
+		}
+	}
+	if got := Sample(items[:2], 3); len(got) != 2 {
+		t.Errorf("of two items it gives %v", got)
+	}
 }
 
 func TestSizesFollowTheFlagBeforeTheSetting(t *testing.T) {
