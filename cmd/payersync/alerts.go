@@ -317,7 +317,7 @@ func (a *app) withAlerts(ctx context.Context, do func(*alarm.Teller) error) erro
 func (a *app) teller(cfg *config.Config, s *session.Session) (*alarm.Teller, func()) {
 	host, _ := os.Hostname() // messages do without one
 	t := &alarm.Teller{
-		Now: a.now, Installation: cmp.Or(cfg.Alerts.Name, host),
+		Now: a.now, Installation: cmp.Or(cfg.Alerts.Name, host), Account: cfg.AccountName,
 		Time: show.Time, Clean: session.NewMask(cfg.Secrets()),
 	}
 	if s != nil {

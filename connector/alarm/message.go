@@ -60,7 +60,7 @@ type Record struct {
 
 // compose writes a message to one way.
 func (t *Teller) compose(ctx context.Context, w Way, items []item) (Message, error) {
-	m := Message{ID: rand.Text(), Kind: KindAlarms, At: t.Ledger.Now(), Installation: t.Installation, when: t.Time, account: t.Ledger.AccountName()}
+	m := Message{ID: rand.Text(), Kind: KindAlarms, At: t.Ledger.Now(), Installation: t.Installation, when: t.Time, account: t.Account}
 	var names map[state.RecordID]connector.Label
 	if w.Names {
 		var asked []state.RecordID
@@ -87,7 +87,7 @@ func (t *Teller) compose(ctx context.Context, w Way, items []item) (Message, err
 // told returns a condition in the form for a way.
 func (t *Teller) told(w Way, it item, names map[state.RecordID]connector.Label) Told {
 	clean := func(s string) string {
-		return connector.NameAccount(connector.OneLine(t.Clean(s, w.Names)), t.Ledger.AccountName())
+		return connector.NameAccount(connector.OneLine(t.Clean(s, w.Names)), t.Account)
 	}
 	a := it.alarm
 	out := Told{Code: condition.Code(a.Code), Subject: clean(a.Subject), Connection: a.Connection, Urgent: a.Urgent, Since: a.Since, OverAt: a.OverAt, Sentence: clean(a.Text)}
