@@ -28,10 +28,11 @@ const (
 // `go test` notices no earlier read, and would mix the results of short and long runs.
 func Enabled() bool { return os.Getenv(Variable) == "1" }
 
-// Story skips a long test in a short run and prints its need.
+// Story skips a long test in a short run and prints its need. It skips no benchmark, because
+// benchmarks run by name only.
 func Story(t testing.TB, need string) {
 	t.Helper()
-	if !Enabled() {
+	if _, benchmark := t.(*testing.B); !benchmark && !Enabled() {
 		t.Skipf("skipped: needs %s; set %s=1", need, Variable)
 	}
 }

@@ -25,6 +25,18 @@ func TestStoryRunsOnlyWithTheSetting(t *testing.T) {
 	}
 }
 
+func TestNoBenchmarkIsSkipped(t *testing.T) {
+	t.Setenv(Variable, "")
+	ran := false
+	testing.Benchmark(func(b *testing.B) {
+		Story(b, Postgres)
+		ran = true
+	})
+	if !ran {
+		t.Error("the benchmark was skipped")
+	}
+}
+
 // recorder stands in for a test that Story skips.
 type recorder struct {
 	testing.TB
