@@ -68,6 +68,23 @@ func (l *Ledger) OpenDeliveries(ctx context.Context, gap time.Duration, limit in
 		") o JOIN inbox k ON k.inbox_id = o.up_to ORDER BY o.first"+limitTo, append(dueArgs(l.Now(), gap), limit)...))
 }
 
+// NextDelivery returns when the next waiting delivery is due; the zero time for none. A past time stands for a delivery
+// that is due now, or when OpenDeliveries no longer holds back a repeat.
+func (l *Ledger) NextDelivery(ctx context.Context) (time.Time, error) {
+	var n int
+	var next sql.NullString
+	err := l.queryRow(ctx, "SELECT count(*), min(coalesce(next_attempt, '')) FROM inbox WHERE state IN ('received', 'parked')").Scan(&n, &next)
+	switch {
+	case err != nil:
+		return time.Time{}, fmt.Errorf("look for the next delivery: %w", err)
+	case n == 0:
+		return time.Time{}, nil
+	case next.String == "":
+		return l.Now(), nil
+	}
+	return parseTime(next)
+}
+
 // dueDeliveries are the customers with deliveries that are due by dueArgs.
 const dueDeliveries = `
 		  SELECT i.billing_id, CASE i.billing_id WHEN '' THEN i.mandate_id ELSE '' END AS mandate,

@@ -72,6 +72,41 @@ func TestADeliveryIsKeptOnceHoweverOftenItComes(t *testing.T) {
 	}
 }
 
+func TestTheNextDeliveryIsTheOneThatIsDueFirst(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	next := func() time.Time {
+		t.Helper()
+		at, err := d.NextDelivery(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	if at := next(); !at.IsZero() {
+		t.Errorf("in an empty inbox one is due at %s", at)
+	}
+	d.receive(delivery("evt-1", "b1"))
+	d.do(func(tx *Tx) error { return tx.PostponeDeliveries(d.waitingAt(1), connector.InboxParked, time.Hour) })
+	if at := next(); !at.Equal(d.Now().Add(time.Hour)) {
+		t.Errorf("a delivery parked for an hour is due at %s", at)
+	}
+	d.receive(delivery("evt-2", "b2"))
+	if at := next(); !at.Equal(d.Now()) {
+		t.Errorf("a fresh delivery is due at %s", at)
+	}
+	for _, o := range d.waiting() {
+		d.do(func(tx *Tx) error { return tx.CloseDeliveries(o, connector.InboxReflected, "") })
+	}
+	if at := next(); !at.Equal(d.Now().Add(time.Hour)) {
+		t.Errorf("once the fresh one is reflected, the next is due at %s", at)
+	}
+	d.do(func(tx *Tx) error { return tx.CloseDeliveries(d.waitingAt(1), connector.InboxIgnored, "") })
+	if at := next(); !at.IsZero() {
+		t.Errorf("once all are settled, one is due at %s", at)
+	}
+}
+
 func TestARepeatNeverRewritesADelivery(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,10 +16,12 @@ import (
 )
 
 const (
-	// lookEvery is how often the configuration is read to see whether it changed. It is read rather than
-	// watched: the files of secrets belong to it, wherever they are, and a watcher sees neither links swapped
-	// by Kubernetes nor changes on a share.
+	// lookEvery is how often serve checks whether a file of the configuration changed. It checks rather than watches:
+	// the files of secrets belong to it, wherever they are, and a watcher sees neither links swapped by Kubernetes nor
+	// changes on a share.
 	lookEvery = 5 * time.Second
+	// readEvery is how often it reads files that look unchanged: a share may keep the time and size of a changed file.
+	readEvery = time.Minute
 	// againAfter is the pause before another try of a valid configuration that could not be used.
 	againAfter = time.Minute
 )
@@ -30,6 +34,7 @@ type reloader struct {
 	seen    look           // its content at the last check
 	failed  look           // the last unusable content
 	tried   time.Time      // when
+	rest    rest           // while the files show no change
 
 	noted state.Serving // the ledger's state
 	told  string        // the logged mistake
@@ -60,18 +65,57 @@ func (r *reloader) run(ctx context.Context, asked <-chan os.Signal) {
 			r.log.Info("told to read the configuration anew")
 			r.manager.reloading()
 			now := r.look()
-			r.seen = now
+			r.seen, r.rest = now, rest{}
 			r.follow(ctx, now)
 			r.manager.ready()
 		case <-tick.C:
-			now := r.look()
-			settled := reflect.DeepEqual(now, r.seen)
-			r.seen = now
-			if settled && !r.waits(now) {
-				r.follow(ctx, now)
-			}
+			r.check(ctx)
 		}
 	}
+}
+
+// check follows the configuration if its files changed since the last check.
+func (r *reloader) check(ctx context.Context) {
+	stamps := stampsOf(r.taken.Files)
+	if r.rest.lasts(stamps, r.now()) {
+		return
+	}
+	now := r.look()
+	settled := reflect.DeepEqual(now, r.seen)
+	r.seen, r.rest = now, rest{}
+	if !settled || r.waits(now) {
+		return
+	}
+	r.follow(ctx, now)
+	if r.told == "" && reflect.DeepEqual(now.config, r.taken) {
+		r.rest = rest{stamps, r.now()}
+	}
+}
+
+// rest is the state of files whose content is in force, and when they were read.
+type rest struct {
+	stamps string
+	since  time.Time
+}
+
+// lasts reports whether the files need not be read again.
+func (r rest) lasts(stamps string, now time.Time) bool {
+	return r.stamps != "" && r.stamps == stamps && now.Sub(r.since) < readEvery && !now.Before(r.since)
+}
+
+// stampsOf returns the state of files without reading them: times, sizes, modes, and the files behind links. It is ""
+// if one of them cannot be found.
+func stampsOf(paths []string) string {
+	var b strings.Builder
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return ""
+		}
+		target, _ := filepath.EvalSymlinks(path)
+		fmt.Fprintf(&b, "%q %d %d %s\n", target, info.ModTime().UnixNano(), info.Size(), info.Mode())
+	}
+	return b.String()
 }
 
 // begin and end leave nothing of an earlier serve in the status: what is wrong with a

@@ -6,12 +6,14 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"payersync/connector/sandbox"
 	"payersync/internal/longtest"
@@ -29,6 +31,51 @@ func (p *process) logged(text string) string {
 		return strings.Contains(p.errOut.String(), text)
 	})
 	return p.errOut.take()
+}
+
+func TestFilesOfTheConfigurationAreReadAgainOnceTheyChangeOrAMinuteLater(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, secret, link := filepath.Join(dir, "payersync.yaml"), filepath.Join(dir, "secret"), filepath.Join(dir, "link")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	for name, tt := range map[string]struct {
+		change func()
+		after  time.Duration
+		want   bool
+	}{
+		"nothing changed":       {func() {}, 5 * time.Second, true},
+		"a minute passed":       {func() {}, time.Minute, false},
+		"the clock was set":     {func() {}, -time.Second, false},
+		"another size":          {func() { write(path, "a: 22\n") }, 5 * time.Second, false},
+		"a later time":          {func() { _ = os.Chtimes(secret, began, began.Add(time.Hour)) }, 5 * time.Second, false},
+		"others may read it":    {func() { _ = os.Chmod(secret, 0o644) }, 5 * time.Second, false},
+		"a link to another one": {func() { _ = os.Remove(link); _ = os.Symlink(path, link) }, 5 * time.Second, false},
+		"a file is gone":        {func() { _ = os.Remove(secret) }, 5 * time.Second, false},
+	} {
+		write(path, "a: 1\n")
+		write(secret, "hunter2")
+		_, _, _ = os.Chmod(secret, 0o600), os.Remove(link), os.Symlink(secret, link)
+		files := []string{path, secret, link}
+		for _, f := range files {
+			if err := os.Chtimes(f, began, began); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := rest{stampsOf(files), began}
+		tt.change()
+		if got := r.lasts(stampsOf(files), began.Add(tt.after)); got != tt.want {
+			t.Errorf("%s: the files rest: %t, want %t", name, got, tt.want)
+		}
+	}
+	if (rest{}).lasts(stampsOf(nil), began) {
+		t.Error("files that were never read rest")
+	}
 }
 
 const (

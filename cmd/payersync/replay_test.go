@@ -14,6 +14,7 @@ import (
 	"payersync/connector/sandbox"
 	"payersync/connector/server"
 	"payersync/connector/transport"
+	"payersync/connector/worker"
 	"payersync/state"
 	"payersync/state/statetest"
 )
@@ -131,12 +132,12 @@ func (p *inProcess) post(body string) {
 	}
 }
 
-// pass lets time go by and drains as serve does: after a nudge, and every second.
+// pass lets time go by and drains as serve does: after a nudge, and every second while a delivery waits.
 func (p *inProcess) pass(d time.Duration) {
 	p.t.Helper()
 	before := p.now
 	p.now = p.now.Add(d)
-	if !p.nudged && p.now.Truncate(drainEvery).Equal(before.Truncate(drainEvery)) {
+	if !p.nudged && p.now.Truncate(worker.DrainPace).Equal(before.Truncate(worker.DrainPace)) {
 		return
 	}
 	p.nudged = false

@@ -27,7 +27,6 @@ import (
 
 const (
 	scheduleJitter = 10 * time.Second // spreads the jobs of many installations over the minute
-	drainEvery     = time.Second      // the maximum delay of waiting deliveries
 )
 
 func (a *app) serveCmd() *cobra.Command {
@@ -272,7 +271,8 @@ func (svc *service) install(ctx context.Context, s *session.Session) (*installat
 func (svc *service) newWorker() (runner, error) {
 	w, err := worker.New(worker.Config{
 		Jobs: svc.jobs(svc.inForce.Load().Session), Drain: func(ctx context.Context) error { return drainInbox(ctx, svc.inForce.Load().Session) },
-		DrainEvery: drainEvery, Jitter: scheduleJitter, Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+		DrainDue: func(ctx context.Context) (time.Time, error) { return svc.inForce.Load().Ledger.NextDelivery(ctx) },
+		Jitter:   scheduleJitter, Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 		Now: svc.now, Report: func(e worker.Event) { reportJob(svc.inForce.Load().Session, e); svc.alarms.heard(e) },
 	})
 	if err != nil {

@@ -35,6 +35,9 @@ const (
 	TriggerCatchUp  = "catch_up" // its time passed while the process was down
 )
 
+// DrainPace is the shortest time between two drains without a nudge.
+const DrainPace = time.Second
+
 // DrainName is the drain's name in reports. No job may have it.
 const DrainName = "drain"
 
@@ -62,8 +65,9 @@ type Job struct {
 // Config holds a worker's jobs.
 type Config struct {
 	Jobs       []Job
-	Drain      func(ctx context.Context) error // reflects the inbox; one call at a time
-	DrainEvery time.Duration                   // the longest time between two drains, for waiting deliveries; default 30 s
+	Drain      func(ctx context.Context) error              // reflects the inbox; one call at a time
+	DrainDue   func(ctx context.Context) (time.Time, error) // when the next waiting delivery is due; zero for none. Nil leaves it to DrainEvery
+	DrainEvery time.Duration                                // the longest time between two drains, for waiting deliveries; default 30 s
 
 	// Jitter bounds the delay of each job's ticks, so many jobs and installations do not all start on the
 	// minute. A job's delay is drawn from Rand once, so its intervals stay exact. Zero means no delay.
@@ -404,21 +408,36 @@ func (w *Worker) keepTime(ctx context.Context, clock *cron.Cron) {
 	}
 }
 
-// keepDraining drains at the start, after every nudge, and every DrainEvery for deliveries with a time of
-// their own, until ctx ends.
+// keepDraining drains at the start, after every nudge, when the next delivery is due, and at least every DrainEvery,
+// until ctx ends.
 func (w *Worker) keepDraining(ctx context.Context) {
 	task := w.task(ctx, w.drain)
-	tick := time.NewTicker(w.cfg.DrainEvery)
-	defer tick.Stop()
 	for {
 		task.Run()
+		wait := time.NewTimer(w.untilDrain(ctx))
 		select {
 		case <-ctx.Done():
-			return
 		case <-w.nudges:
-		case <-tick.C:
+		case <-wait.C:
+		}
+		wait.Stop()
+		if ctx.Err() != nil {
+			return
 		}
 	}
+}
+
+// untilDrain returns how long the drain rests without a nudge. Another process may add deliveries without one, so it
+// never rests longer than DrainEvery.
+func (w *Worker) untilDrain(ctx context.Context) time.Duration {
+	if w.cfg.DrainDue == nil {
+		return w.cfg.DrainEvery
+	}
+	due, err := w.cfg.DrainDue(ctx)
+	if err != nil || due.IsZero() {
+		return w.cfg.DrainEvery
+	}
+	return min(max(due.Sub(w.cfg.Now()), DrainPace), w.cfg.DrainEvery)
 }
 
 // task returns the job as cron runs it. The panic is caught inside: the other way round it

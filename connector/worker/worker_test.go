@@ -263,6 +263,41 @@ func TestDrainIsTriedAgainAfterAFailureAndForParkedDeliveries(t *testing.T) {
 	})
 }
 
+func TestTheDrainRestsUntilADeliveryIsDueOrANudgeComes(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		due  func(began time.Time) (time.Time, error)
+		want []string
+	}{
+		{"nothing waits", func(time.Time) (time.Time, error) { return time.Time{}, nil }, []string{"0s drain", "5s drain", "35s drain"}},
+		{"one is due in twelve seconds", func(began time.Time) (time.Time, error) { return began.Add(12 * time.Second), nil },
+			[]string{"0s drain", "5s drain", "12s drain", "13s drain", "14s drain", "15s drain"}},
+		{"one is due in an hour", func(began time.Time) (time.Time, error) { return began.Add(time.Hour), nil }, []string{"0s drain", "5s drain", "35s drain"}},
+		{"the ledger is away", func(time.Time) (time.Time, error) { return time.Time{}, errors.New("disk I/O error") }, []string{"0s drain", "5s drain", "35s drain"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				d := newDiary()
+				w := start(t, Config{
+					Drain:    func(context.Context) error { d.note("drain"); return nil },
+					DrainDue: func(context.Context) (time.Time, error) { return tt.due(d.began) },
+				})
+				time.Sleep(5 * time.Second)
+				w.Nudge()
+				time.Sleep(10*time.Second + time.Millisecond)
+				if len(tt.want) == 3 {
+					time.Sleep(30 * time.Second)
+				}
+				w.stop()
+				d.check(t, tt.want...)
+			})
+		})
+	}
+}
+
 func throttledUntil(at time.Time) error {
 	return fmt.Errorf("list the customers: %w", &connector.RemoteError{Op: "list", Fault: connector.FaultThrottled, Status: 429, RetryAt: at, Detail: "too many requests"})
 }

@@ -49,6 +49,9 @@ type Config struct {
 	// account's name. nil and "" if the ledger is a file.
 	Node        *Node  `yaml:"-"`
 	AccountName string `yaml:"-"`
+
+	// Files are the files that it was read from: its own, and those of its secrets. None for an account of a node.
+	Files []string `yaml:"-"`
 }
 
 // HTTP says how requests leave this machine.
@@ -388,6 +391,9 @@ func parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (s
 		return nil, invalid
 	}
 	c := &check{doc: doc, file: path, dir: filepath.Dir(path), exposed: exposed, getenv: getenv, config: &cfg}
+	if cfg.Node == nil {
+		cfg.Files = []string{path}
+	}
 	c.profile()
 	c.billing()
 	c.connections()

@@ -128,7 +128,7 @@ func TestWhatIsLeftOutHasDefaults(t *testing.T) {
 	t.Parallel()
 	got := load(t, minimal)
 	want := defaults()
-	want.Billing, want.Connections = got.Billing, got.Connections
+	want.Billing, want.Connections, want.Files = got.Billing, got.Connections, got.Files
 	if diff := cmp.Diff(want, *got, cmp.AllowUnexported(Secret{}, Source{}),
 		cmp.Comparer(func(a, b Secret) bool { return a == b }), cmp.Comparer(func(a, b connector.Secret) bool { return a == b }),
 		cmp.Comparer(func(a, b Network) bool { return a == b })); diff != "" {
@@ -207,6 +207,9 @@ func TestSecretsComeFromFilesBesideTheConfiguration(t *testing.T) {
 	}
 	if s := got.Billing.ClientSecret.Expose(); s != "from a file" {
 		t.Errorf("client_secret = %q", s)
+	}
+	if diff := cmp.Diff([]string{path, filepath.Join(dir, "secret.txt")}, got.Files); diff != "" {
+		t.Errorf("the files that it was read from (-want +got):\n%s", diff)
 	}
 }
 

@@ -109,6 +109,7 @@ func (c *check) adminListener() {
 	}
 	if t := s.AdminTLS; t != nil {
 		t.Cert, t.Key = c.path(t.Cert), c.path(t.Key)
+		c.config.Files = append(c.config.Files, t.Key)
 		if _, exposed, _ := readSecret(t.Key); exposed != 0 {
 			c.report(strict.Path{"server", "admin_tls", "key"}, "other users of this machine may read the file %s (mode %04o), which holds a private key; run chmod 600 %[1]s", t.Key, exposed)
 		}

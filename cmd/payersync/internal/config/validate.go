@@ -392,6 +392,9 @@ func (c *check) readReference(at strict.Path, s *Secret) {
 		if kind == "file" && !c.ownFile(at, name) {
 			return
 		}
+		if kind == "file" && c.config.Node == nil {
+			c.config.Files = append(c.config.Files, c.path(name))
+		}
 		var why string
 		if value, why = referred(kind, name, c.path, c.getenv); why != "" {
 			c.report(at, "%s", why)
