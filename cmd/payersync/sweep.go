@@ -40,7 +40,13 @@ The service is one for all connections, so names only have to be known.`,
 				return err
 			}
 			began := s.Ledger.Now()
-			swept, err := s.Reconciler.Sweep(ctx)
+			progress := show.NewProgress(a.ErrOut, a.now)
+			swept, err := s.Reconciler.Sweep(reconcile.WithProgress(ctx, func(done, total int) {
+				if !a.Quiet {
+					progress.Show(syncer.Progress{Stage: "customers", Done: done, Total: total})
+				}
+			}))
+			progress.End()
 			a.tellForgotten(s.Config, err)
 			if err != nil {
 				return err

@@ -138,7 +138,7 @@ type ranRow struct {
 
 // stages are the names of a run's stages.
 var stages = map[string]string{
-	"pull": "Reading the books", "list": "Reading the billing service", "plan": "Planning", "send": "Sending customers",
+	"pull": "Reading the books", "list": "Reading the billing service", "customers": "Reading customers one by one", "match": "Comparing customers", "plan": "Planning", "send": "Sending customers",
 	"verify": "Reading new customers back", "links": "Asking for signing links",
 }
 

@@ -205,6 +205,24 @@ func TestAListThatLeavesKeysOutCostsASweepOneRead(t *testing.T) {
 	}
 }
 
+func TestReadsOfSingleCustomersReportTheirProgress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 3 {
+		id := fmt.Sprint("c", i)
+		w.link(fmt.Sprint("A", i), id)
+		w.billing.hide[id] = 1
+	}
+	var steps []string
+	ctx := reconcile.WithProgress(t.Context(), func(done, total int) { steps = append(steps, fmt.Sprintf("%d of %d", done, total)) })
+	if _, err := w.rec.Sweep(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"1 of 3", "2 of 3", "3 of 3"}, steps); diff != "" {
+		t.Errorf("progress (-want +got):\n%s", diff)
+	}
+}
+
 // covers F42, L3
 func TestABurstForACustomerThatIsBeingCreatedIsNotGivenUp(t *testing.T) {
 	t.Parallel()

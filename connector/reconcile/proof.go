@@ -162,7 +162,7 @@ func (r *Reconciler) lookForLacking(ctx context.Context, pass PassResult, f *fou
 	if err := r.tooMany(ctx, pass, lacking[:ours]); err != nil {
 		return err
 	}
-	look := r.looker(pass)
+	look := r.looker(pass, len(lacking))
 	for i, c := range lacking {
 		if i >= ours && f.exist >= enough { // the list is disproved; ours are still searched
 			break
@@ -209,7 +209,11 @@ func (r *Reconciler) lookAtUnshown(ctx context.Context, pass PassResult, since t
 		return err
 	}
 	leavesOut, shown := !pass.pairs, 0
-	look := r.looker(pass)
+	doubtful := 0
+	for _, c := range bare {
+		doubtful += count(c.Doubtful)
+	}
+	look := r.looker(pass, doubtful)
 	for _, c := range bare {
 		if !c.Doubtful {
 			continue
@@ -238,7 +242,7 @@ func (r *Reconciler) lookAtUnshown(ctx context.Context, pass PassResult, since t
 
 // readUnshown reads each customer with externalData possibly omitted from the list.
 func (r *Reconciler) readUnshown(ctx context.Context, pass PassResult, f found) error {
-	look := r.looker(pass)
+	look := r.looker(pass, len(f.unread))
 	for _, id := range f.unread {
 		if _, _, err := look.at(ctx, id); err != nil {
 			return err
@@ -260,11 +264,29 @@ type looker struct {
 	failures []error
 	inARow   int
 
+	done, total int // reads, for the progress
+
 	repaired, drifted int
 }
 
-func (r *Reconciler) looker(pass PassResult) *looker {
-	return &looker{Reconciler: r, cause: fmt.Sprint(pass.list.Pass)}
+// looker returns a looker for so many customers at most; 0 for an unknown number.
+func (r *Reconciler) looker(pass PassResult, total int) *looker {
+	return &looker{Reconciler: r, cause: fmt.Sprint(pass.list.Pass), total: total}
+}
+
+type progressKey struct{}
+
+// WithProgress returns a context whose reads of single customers report their progress.
+func WithProgress(ctx context.Context, report func(done, total int)) context.Context {
+	return context.WithValue(ctx, progressKey{}, report)
+}
+
+// progress reports another read of a single customer.
+func (l *looker) progress(ctx context.Context) {
+	l.done++
+	if report, ok := ctx.Value(progressKey{}).(func(done, total int)); ok {
+		report(l.done, l.total)
+	}
 }
 
 // reading is the result of a read of one customer.
@@ -280,6 +302,7 @@ const (
 // too.
 func (l *looker) at(ctx context.Context, id string) (reading, map[string]string, error) {
 	c, seen, err := l.look(ctx, id, connector.CauseSweep, l.cause)
+	l.progress(ctx)
 	switch {
 	case errors.Is(err, ErrNotYet):
 		return exists, nil, nil

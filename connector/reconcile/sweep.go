@@ -59,7 +59,7 @@ func (r *Reconciler) Pass(ctx context.Context) (PassResult, error) {
 	if err != nil {
 		return res, err
 	}
-	look := r.looker(res)
+	look := r.looker(res, 0)
 	for page, err := range r.Billing.Customers(ctx) {
 		if err != nil {
 			return res, err

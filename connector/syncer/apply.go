@@ -834,7 +834,8 @@ func (r *run) verify(ctx context.Context) error {
 // readBack reads the customers of payers one by one. It reports unreadable customers; the next run reads them again.
 func (r *run) readBack(ctx context.Context, payers []state.Payer) error {
 	failed := 0
-	for _, p := range payers {
+	for i, p := range payers {
+		r.progress("verify", i, len(payers))
 		_, err := r.Reconciler.Check(ctx, p.BillingID, connector.CauseAdopt, r.cause())
 		switch {
 		case err == nil:

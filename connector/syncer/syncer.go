@@ -142,7 +142,7 @@ type FailedChange struct {
 
 // Progress says how far a run is.
 type Progress struct {
-	Stage string // pull, list, plan, send, verify, links
+	Stage string // pull, list, customers, plan, send, verify, links
 	Done  int
 	Total int // 0 when it is not known
 }
@@ -184,7 +184,7 @@ func (s *Syncer) Run(ctx context.Context, conn Connection, opts Options) (Result
 	}
 	ctx, stop := r.keepLease(connector.WithRun(ctx, r.id))
 	defer stop()
-	outcome, err := r.steps(ctx)
+	outcome, err := r.steps(reconcile.WithProgress(ctx, func(done, total int) { r.progress("customers", done, total) }))
 	return r.close(ctx, outcome, err)
 }
 
@@ -219,11 +219,12 @@ type run struct {
 
 	gate gate // holds updates back until a round trip is proven
 
-	looked    bool           // the list was read since creates without an answer were sent
-	believing sync.Mutex     // held while the list is read until it is believed
-	mu        sync.Mutex     // guards made and waits
-	waits     time.Time      // the earliest time to continue with a waiting payer; zero if none waits for a time
-	made      *connector.IDs // source ids of payers with a customer created by this run
+	looked      bool           // the list was read since creates without an answer were sent
+	progressing sync.Mutex     // held while the progress is reported
+	believing   sync.Mutex     // held while the list is read until it is believed
+	mu          sync.Mutex     // guards made and waits
+	waits       time.Time      // the earliest time to continue with a waiting payer; zero if none waits for a time
+	made        *connector.IDs // source ids of payers with a customer created by this run
 }
 
 // letGo is the maximum time for a process to hold the connection's lock without an open run, after closing its run or
@@ -526,7 +527,10 @@ func outcomeOf(err error) connector.RunOutcome {
 func (r *run) tell(sentence string) { r.note = strings.TrimSpace(r.note + " " + sentence) }
 
 func (r *run) progress(stage string, done, total int) {
-	if r.opts.Progress != nil {
-		r.opts.Progress(Progress{stage, done, total})
+	if r.opts.Progress == nil {
+		return
 	}
+	r.progressing.Lock() // a list may be read while changes are sent
+	defer r.progressing.Unlock()
+	r.opts.Progress(Progress{stage, done, total})
 }

@@ -17,6 +17,7 @@ const progressEvery = 5 * time.Second
 
 var stageNames = map[string]string{
 	"pull": "reading the accounting system", "list": "reading the billing service", "plan": "planning",
+	"customers": "reading customers one by one", "match": "comparing customers", "preview": "previewing",
 	"copy": "copying the ledger, in MiB", "file": "looking through the file", "references": "looking for what is gone", "history": "following the mandate history",
 	"mandates": "comparing mandates with their history", "audit": "following the audit log", "sealed": "opening what is sealed",
 	"send": "sending customers", "verify": "reading back new customers", "links": "asking for signing links", "writes": "writing into the books",
@@ -31,6 +32,7 @@ type Progress struct {
 	now         func() time.Time
 	bar         *progressbar.ProgressBar
 	stage       string
+	done, total int // shown last
 	began, last time.Time
 }
 
@@ -46,7 +48,9 @@ func NewProgress(w io.Writer, now func() time.Time) *Progress {
 // Show shows how far the work is.
 func (p *Progress) Show(at syncer.Progress) {
 	now := p.now()
-	if at.Stage != p.stage {
+	next := at.Total != p.total && at.Done <= p.done // the same work on others
+	p.done, p.total = at.Done, at.Total
+	if at.Stage != p.stage || next {
 		p.End()
 		p.stage, p.began, p.last = at.Stage, now, now
 		if p.screen != nil {

@@ -65,6 +65,8 @@ func TestWhatHasJustBegunHasNoRate(t *testing.T) {
 		{syncer.Progress{Stage: "send", Done: 1, Total: 34}, time.Millisecond, "sending customers: 1 of 34"},
 		{syncer.Progress{Stage: "send", Done: 15, Total: 34}, 5 * time.Second, "sending customers: 15 of 34 (3.0/s, 6s left)"},
 		{syncer.Progress{Stage: "pull", Done: 5000}, 10 * time.Second, "reading the accounting system: 5000 (500/s)"},
+		{syncer.Progress{Stage: "customers", Done: 15, Total: 34}, 5 * time.Second, "reading customers one by one: 15 of 34 (3.0/s, 6s left)"},
+		{syncer.Progress{Stage: "match"}, time.Second, "comparing customers: 0"},
 		{syncer.Progress{Stage: "list"}, 10 * time.Second, "reading the billing service: 0"},
 	} {
 		if got := progressText(tt.at, tt.elapsed); got != tt.want {
