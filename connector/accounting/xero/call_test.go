@@ -204,10 +204,20 @@ func TestCustomConnectionAsksTheOrganisationItself(t *testing.T) {
 	if records, _, err := drain(b.source.Customers(t.Context(), time.Time{})); err != nil || len(records) != 3 {
 		t.Errorf("%d records, error %v", len(records), err)
 	}
+	asked := 0
 	for _, r := range b.Requests() {
+		if r.URL.Path == "/api.xro/2.0/Organisation" {
+			asked++
+		}
 		if r.Header.Get("Xero-Tenant-Id") != "" || r.URL.Path == "/connections" {
 			t.Errorf("a Custom Connection asked %s with tenant %q", r.URL.Path, r.Header.Get("Xero-Tenant-Id"))
 		}
+	}
+	if asked != 1 {
+		t.Errorf("a run asked for the organisation %d times, want once", asked)
+	}
+	if _, err := b.source.Describe(t.Context()); err != nil || len(b.Requests()) == 0 || !strings.HasSuffix(b.Requests()[len(b.Requests())-1].URL.Path, "/Organisation") {
+		t.Errorf("the next run does not ask again: %v", err)
 	}
 	b.Tenants[0].ID = "dddddddd-0000-4000-a000-000000000004"
 	pinned := b.connect(t, xero.Config{CustomConnection: true, Tenant: info.Tenant}, b.Server)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	"payersync/connector"
 	"payersync/connector/accounting"
@@ -86,4 +88,40 @@ func (s *Source) organisation(ctx context.Context) (Organisation, error) {
 func list(all []Organisation) string {
 	words := connector.Map(all, func(o Organisation) string { return o.Name + " = " + o.ID })
 	return strings.Join(words, ", ")
+}
+
+// lastsFor is how long the answer of a Custom Connection counts: a run asks once, and reads contacts at once.
+const lastsFor = time.Minute
+
+// recently remembers an organisation for a run, because requests of a Custom Connection name none.
+type recently struct {
+	now func() time.Time
+
+	mu sync.Mutex
+	o  Organisation
+	at time.Time
+}
+
+// Known returns the organisation if it was named in the last minute.
+func (r *recently) Known(context.Context) (o Organisation, known bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	age := r.now().Sub(r.at)
+	return r.o, r.o.ID != "" && age >= 0 && age < lastsFor, nil
+}
+
+// Keep keeps the answer.
+func (r *recently) Keep(_ context.Context, o Organisation) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.o, r.at = o, r.now()
+	return nil
+}
+
+// Forget has Xero asked anew.
+func (r *recently) Forget(context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.o = Organisation{}
+	return nil
 }

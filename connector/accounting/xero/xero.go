@@ -146,8 +146,8 @@ func New(c Config, d Deps) (*Source, error) {
 	s := &Source{config: c, base: base, caller: caller, now: d.Now, fields: Fields()}
 	s.prover = accounting.Prover{Proof: d.Proof, ID: c.Tenant, Ask: s.organisation}
 	if c.CustomConnection {
-		// Its requests name no organisation. So only an answer to the question shows the organisation.
-		s.prover.Proof = nil
+		// Its requests name no organisation. So only an answer to the question shows the organisation, in each run.
+		s.prover.Proof = &recently{now: d.Now}
 	}
 	return s, nil
 }
@@ -157,7 +157,11 @@ func New(c Config, d Deps) (*Source, error) {
 // returned beside an error.
 func (s *Source) Describe(ctx context.Context) (connector.SourceInfo, error) {
 	info := connector.SourceInfo{Kind: "xero", Tenant: s.config.Tenant, Partial: s.config.OnlyCustomers, Fields: s.fields}
-	who, err := s.prover.Organisation(ctx)
+	ask := s.prover.Organisation
+	if s.config.CustomConnection {
+		ask = s.prover.Anew
+	}
+	who, err := ask(ctx)
 	if err != nil {
 		return info, err
 	}
