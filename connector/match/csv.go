@@ -38,7 +38,7 @@ type Row struct {
 }
 
 // Rows returns the proposed pairs as rows without a decision, best first. With runnersUp the other free
-// customers of a record follow its proposal, so a person can accept one of them instead. Linked customers are
+// customers of a record follow its proposal, so a person can accept one of them instead. Taken customers are
 // omitted, unless the record would have no row for a person to call it new.
 func Rows(suggestions []Suggestion, runnersUp bool) []Row {
 	var out []Row
