@@ -160,9 +160,9 @@ func handoverRow(f state.Standing, s standing.Standing, now time.Time) HandoverR
 func next(s standing.Standing) string {
 	switch s.Step {
 	case standing.NotSent:
-		return "Send the link."
+		return "Send the signing link."
 	case standing.LinkLost:
-		return "Fetch the link again."
+		return "Fetch the signing link."
 	}
 	return s.Cure
 }

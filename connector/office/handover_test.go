@@ -101,7 +101,7 @@ func TestAHandoverFileHoldsWhoMaySignAndNobodyElse(t *testing.T) {
 	day := func(text string) time.Time { at, _ := time.Parse(time.DateOnly, text); return at }
 	want := []office.HandoverRow{
 		{Number: "A1", Name: "Ada", Contact: "Ada Lee", Email: "ada@bakery.example", Phone: "+44 20 1234", Language: "de", Status: "CREATED", Link: "https://pay.example.com/sign/A1",
-			Days: 21, Next: "Send the link.", Connection: "acme", MandateID: "m-A1"},
+			Days: 21, Next: "Send the signing link.", Connection: "acme", MandateID: "m-A1"},
 		{Number: "A2", Status: "CREATED", Link: "https://pay.example.com/sign/A2", Days: 21, Sent: day(on.Format(time.DateOnly)), Reminded: day(on.AddDate(0, 0, 1).Format(time.DateOnly)),
 			Next: "Wait, or call the payer.", Connection: "acme", MandateID: "m-A2"},
 	}

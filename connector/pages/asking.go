@@ -15,17 +15,17 @@ import (
 func askingDeeds() []deed {
 	return []deed{
 		{
-			name: "ask", label: "Ask this payer", reason: never, asks: never,
+			name: "ask", label: "Request a mandate", reason: never, asks: never,
 			may: func(s shownPayer) bool { return s.mayBeAsked() && !s.isAsked() },
 			do:  decideAsking(connector.Ask),
 		},
 		{
-			name: "ask-not", label: "Do not ask", reason: never, asks: never,
+			name: "ask-not", label: "Do not request", reason: never, asks: never,
 			may: func(s shownPayer) bool { return s.mayBeAsked() && s.isAsked() },
 			do:  decideAsking(connector.DoNotAsk),
 		},
 		{
-			name: "ask-rule", label: "Let the mapping decide again", reason: never, asks: never,
+			name: "ask-rule", label: "Let the mapping decide", reason: never, asks: never,
 			may: func(s shownPayer) bool { return s.Asking.Decision != connector.AskByRule },
 			do:  decideAsking(connector.AskByRule),
 		},
@@ -48,9 +48,9 @@ func (s shownPayer) isAsked() bool {
 
 // askingNotes describe the effects of decisions; the page of a payer shows the sentence alone.
 var askingNotes = map[connector.AskDecision]string{
-	connector.Ask:       "To be asked for a mandate: %s. The next plan shows the signing links; nothing was sent.",
-	connector.DoNotAsk:  "Not to be asked: %s. Nothing was sent.",
-	connector.AskByRule: "The mapping decides again on %s. Nothing was sent.",
+	connector.Ask:       "Mandates to request: %s. The next plan lists the signing links. Nothing was sent.",
+	connector.DoNotAsk:  "No mandate request: %s. Nothing was sent.",
+	connector.AskByRule: "The mapping decides about %s again. Nothing was sent.",
 }
 
 func decideAsking(d connector.AskDecision) func(*visit, shownPayer, operator) (string, error) {
@@ -66,7 +66,7 @@ func decideAsking(d connector.AskDecision) func(*visit, shownPayer, operator) (s
 func (v *visit) askTicked() error {
 	d := connector.AskDecision(v.filled("act"))
 	if d != connector.Ask && d != connector.DoNotAsk {
-		return errNothingDone("This is no decision whether payers are asked.", "Open the list of payers once more.")
+		return errNothingDone("The form has no decision about mandate requests.", "Open the list of payers again.")
 	}
 	ids, err := v.ticked()
 	if err != nil {
@@ -99,7 +99,7 @@ func (v *visit) askTicked() error {
 	}
 	note := fmt.Sprintf(askingNotes[d], connector.Plural(done, "payer"))
 	if before > 0 {
-		note += fmt.Sprintf(" Of %s it was decided before.", number(before))
+		note += fmt.Sprintf(" %s had this decision before.", number(before))
 	}
 	if with > 0 && d == connector.Ask {
 		note += fmt.Sprintf(" %s a mandate already, or had one that was cancelled; no other is asked for by itself.", map[bool]string{true: "1 has", false: number(with) + " have"}[with == 1])
@@ -120,9 +120,9 @@ func (v *visit) ticked() (ids []state.RecordID, err error) {
 	all := v.Form["id"]
 	switch {
 	case len(all) == 0:
-		return nil, errNothingDone("Nobody was ticked.", "Go back, tick those whom you mean, and try again.")
+		return nil, errNothingDone("No payer was selected.", "Go back, select the payers, and try again.")
 	case len(all) > rowsShown:
-		return nil, errNothingDone("More were ticked than a page shows.", "Open the list of payers once more.")
+		return nil, errNothingDone("The form has more payers than one page.", "Open the list of payers again.")
 	}
 	for _, text := range all {
 		connection, source := v.pages.cfg.Connections[0], text
@@ -130,7 +130,7 @@ func (v *visit) ticked() (ids []state.RecordID, err error) {
 			connection, source, _ = strings.Cut(text, "/")
 		}
 		if !slices.Contains(v.pages.cfg.Connections, connection) {
-			return nil, errNothingDone("Somebody who was ticked is not known.", "Open the list of payers once more.")
+			return nil, errNothingDone("A selected payer does not exist.", "Open the list of payers again.")
 		}
 		ids = append(ids, state.RecordID{Connection: connection, SourceID: source})
 	}

@@ -32,14 +32,14 @@ func TestASelectionOfPayersIsNotAskedAndThenAskedFromTheList(t *testing.T) {
 	}
 	v := h.enter("ada", pages.Operator)
 	holds(t, v.get("/payers", http.StatusOK), `action="/payers/ask"`, `value="HB001"`)
-	holds(t, v.post("/payers/ask", http.StatusOK, append(form, "act", "do_not_ask", "back", "/payers?mandate=none")...), "Not to be asked: 5 payers. Nothing was sent.")
+	holds(t, v.post("/payers/ask", http.StatusOK, append(form, "act", "do_not_ask", "back", "/payers?mandate=none")...), "No mandate request: 5 payers. Nothing was sent.")
 	h.run(true)
 	if n := h.links(); n != all-chosen {
 		t.Fatalf("%d links were asked for, want %d", n, all-chosen)
 	}
-	holds(t, v.get("/payers/quickstart/HB001", http.StatusOK), "A person decided to request no mandate from this payer.", "<bdi>ada</bdi> decided so", "Ask this payer", "Let the mapping decide again")
+	holds(t, v.get("/payers/quickstart/HB001", http.StatusOK), "A person decided to request no mandate from this payer.", "<bdi>ada</bdi> decided so", "Request a mandate", "Let the mapping decide")
 	holds(t, v.get("/mandates/report?class=F", http.StatusOK), "5 payers are not asked: a person decided so.", "1 payer is not asked: no contact has an e-mail address.")
-	holds(t, v.post("/payers/ask", http.StatusOK, append(form, "act", "ask")...), "To be asked for a mandate: 5 payers.")
+	holds(t, v.post("/payers/ask", http.StatusOK, append(form, "act", "ask")...), "Mandates to request: 5 payers.")
 	if n := h.links(); n != all-chosen {
 		t.Fatalf("the decision asked for links: %d", n)
 	}
@@ -47,7 +47,7 @@ func TestASelectionOfPayersIsNotAskedAndThenAskedFromTheList(t *testing.T) {
 	if n := h.links(); n != all {
 		t.Errorf("%d links were asked for, want %d", n, all)
 	}
-	holds(t, v.post("/payers/ask", http.StatusOK, append(form, "act", "ask")...), "Of 5 it was decided before.", "5 have a mandate already")
+	holds(t, v.post("/payers/ask", http.StatusOK, append(form, "act", "ask")...), "5 had this decision before.", "5 have a mandate already")
 	holds(t, v.get("/audit", http.StatusOK), "do not ask payer for mandate", "quickstart/HB005")
 }
 
@@ -58,9 +58,9 @@ func TestAPayersPageAsksOnePayerAndTakesThatBack(t *testing.T) {
 	before := h.links()
 	v := h.enter("ada", pages.Operator)
 	const payer = "/payers/quickstart/HB020"
-	holds(t, v.get(payer, http.StatusOK), "No contact has an e-mail address, so payersync requests no mandate.", "Ask this payer")
-	holds(t, v.post(payer+"/ask", http.StatusOK), "To be asked for a mandate: this payer.", "Do not ask", "Let the mapping decide again")
-	holds(t, v.post(payer+"/ask-rule", http.StatusOK), "The mapping decides again on this payer.")
+	holds(t, v.get(payer, http.StatusOK), "No contact has an e-mail address, so payersync requests no mandate.", "Request a mandate")
+	holds(t, v.post(payer+"/ask", http.StatusOK), "Mandates to request: this payer.", "Do not request", "Let the mapping decide")
+	holds(t, v.post(payer+"/ask-rule", http.StatusOK), "The mapping decides about this payer again.")
 	h.run(true)
 	if n := h.links(); n != before {
 		t.Fatalf("a decision that was taken back asked for %d links", n-before)
@@ -86,10 +86,10 @@ func TestTickedPayersAreNotAskedInABrowser(t *testing.T) {
 			b.open("/payers")
 			b.do(chromedp.Click("input[value=HB001]"), chromedp.Click("input[value=HB002]"))
 			b.press("button[value=do_not_ask]")
-			b.stop("Not to be asked: 2 payers. Nothing was sent.")
+			b.stop("No mandate request: 2 payers. Nothing was sent.")
 			h.run(true)
 			b.open("/payers/quickstart/HB002")
-			b.stop("A person decided to request no mandate from this payer.", "Let the mapping decide again")
+			b.stop("A person decided to request no mandate from this payer.", "Let the mapping decide")
 			if n := h.links(); n != 31 {
 				t.Errorf("%d links were asked for, want 31 of 33", n)
 			}

@@ -65,11 +65,11 @@ func (v *visit) noteBounced() error {
 	heard, err := bounces.Texts(v.Context(), texts, by)
 	switch {
 	case errors.Is(err, office.ErrTooManyLines):
-		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was noted", Sentence: "There are more than " + number(office.MostLines) + " lines.", Next: "Go back, and take them in a part at a time."}
+		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was saved", Sentence: "There are more than " + number(office.MostLines) + " lines.", Next: "Go back, and enter them in several parts."}
 	case err != nil:
 		return err
 	case len(heard) == 0:
-		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was noted", Sentence: "The form held no delivery report and no address.", Next: "Go back, choose a file or write an address, and try again."}
+		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was saved", Sentence: "The form has no delivery report and no address.", Next: "Go back, choose a file or write an address, and try again."}
 	}
 	v.changed()
 	if len(heard) == 1 && heard[0].Wrong == "" {
@@ -89,7 +89,7 @@ func (v *visit) noteBounced() error {
 	}
 	page.Again = strings.Join(again, "\n")
 	if page.Misread {
-		return v.showAs(http.StatusUnprocessableEntity, "letters", "Not all was understood", page)
+		return v.showAs(http.StatusUnprocessableEntity, "letters", "Some lines could not be read", page)
 	}
 	return v.show("letters", "Letters that came back", page)
 }
@@ -128,11 +128,11 @@ func (v *visit) reviveBounced() error {
 	v.changed()
 	switch {
 	case errors.Is(err, office.ErrNotBounced):
-		return v.done("Of the address at which the payer is written to now, nobody had said that letters come back. Nothing was changed.", "/mandates/letters")
+		return v.done("No letter to the payer's current address was marked as returned. Nothing was changed.", "/mandates/letters")
 	case errors.Is(err, office.ErrNotWrittenTo):
-		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "No address is known at which this payer is written to.", Next: "Go back to the letters, and look again; payersync mandates letters bounced ADDRESS --undo takes the address itself."}
+		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "payersync has no e-mail address of this payer.", Next: "Go back to the letters. The command payersync mandates letters bounced ADDRESS --undo accepts an address."}
 	case err != nil:
 		return err
 	}
-	return v.done("The next letter to the address goes out again, when it is due. Nothing was sent yet.", "/mandates/letters")
+	return v.done("The next letter goes to this address when it is due. Nothing was sent yet.", "/mandates/letters")
 }

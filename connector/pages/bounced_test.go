@@ -75,11 +75,11 @@ func posted(t testing.TB, n int) (*house, *visitor) {
 func TestALetterThatCameBackIsNotedOnThePageAndListed(t *testing.T) {
 	t.Parallel()
 	h, olaf := posted(t, 3)
-	holds(t, olaf.get("/mandates/letters", http.StatusOK), "No letter of those that wait for a signature is known to have come back.", "Note letters that came back…")
+	holds(t, olaf.get("/mandates/letters", http.StatusOK), "No letter to a payer with an unsigned mandate has come back.", "Enter letters that came back…")
 	said := "Nothing more is sent to the address, which 1 payer is written to at; the list of letters that came back tells who."
 	for range 2 {
 		page := olaf.upload(http.StatusOK, "", "report.eml", h.came("5.1.1", "HB002"))
-		holds(t, page, said, "1 payer whose address takes no mail", "Bakery 2 Limited", "accounts@<wbr>bakery2.io", "<bdi>olaf</bdi>: <bdi>5.1.1</bdi>", "Correct the address in the books")
+		holds(t, page, said, "1 payer whose address takes no mail", "Bakery 2 Limited", "accounts@<wbr>bakery2.io", "<bdi>olaf</bdi>: <bdi>5.1.1</bdi>", "Correct the address in the accounting system")
 		lacks(t, page, "Bakery 1 Limited", "Bakery 3 Limited")
 	}
 	if stops := must(h.ledger.LetterStops(context.Background()))(t); len(stops) != 1 || stops[0].Recipient != h.ledger.RecipientHash("accounts@bakery2.io") {
@@ -90,7 +90,7 @@ func TestALetterThatCameBackIsNotedOnThePageAndListed(t *testing.T) {
 	}
 	holds(t, olaf.upload(http.StatusOK, h.came("5.2.2", "HB001")), "The letter did not arrive for now; that is noted, and the next one goes out.")
 	viewer := h.enter("vera", pages.Viewer)
-	lacks(t, viewer.get("/mandates/letters", http.StatusOK), "Bakery", "bakery", "Note letters that came back")
+	lacks(t, viewer.get("/mandates/letters", http.StatusOK), "Bakery", "bakery", "Enter letters that came back")
 	holds(t, viewer.upload(http.StatusForbidden, "accounts@bakery1.io"), "You may not do this")
 	if stops := must(h.ledger.LetterStops(context.Background()))(t); len(stops) != 1 {
 		t.Errorf("a viewer stopped %+v", stops)
@@ -106,7 +106,7 @@ func TestAnAddressThatWorksAfterAllIsWrittenToAgain(t *testing.T) {
 	h, olaf := posted(t, 2)
 	viewer := h.enter("vera", pages.Viewer)
 	olaf.upload(http.StatusOK, "accounts@bakery1.io")
-	holds(t, olaf.get("/mandates/letters", http.StatusOK), `action="/mandates/letters/revive"`, `value="quickstart/HB001"`, "It works after all…")
+	holds(t, olaf.get("/mandates/letters", http.StatusOK), `action="/mandates/letters/revive"`, `value="quickstart/HB001"`, "The address works…")
 	revive := func(v *visitor, want int, id, why string) string {
 		return v.post("/mandates/letters/revive", want, "payer", sample+"/"+id, "reason", why)
 	}
@@ -115,16 +115,16 @@ func TestAnAddressThatWorksAfterAllIsWrittenToAgain(t *testing.T) {
 	holds(t, revive(olaf, http.StatusUnprocessableEntity, "HB001", " "), "A reason is missing")
 	holds(t, revive(olaf, http.StatusOK, "HB002", "a wrong row"), "Nothing was changed.")
 	for _, id := range []string{"HB999", "", "../HB001"} {
-		holds(t, revive(olaf, http.StatusConflict, id, "who is this"), "No address is known at which this payer is written to.")
+		holds(t, revive(olaf, http.StatusConflict, id, "who is this"), "payersync has no e-mail address of this payer.")
 	}
 	if stops := must(h.ledger.LetterStops(context.Background()))(t); len(stops) != 1 {
 		t.Fatalf("stopped are %+v", stops)
 	}
-	holds(t, revive(olaf, http.StatusOK, "HB001", "they repaired it"), "The next letter to the address goes out again, when it is due.")
+	holds(t, revive(olaf, http.StatusOK, "HB001", "they repaired it"), "The next letter goes to this address when it is due.")
 	if stops := must(h.ledger.LetterStops(context.Background()))(t); len(stops) != 0 {
 		t.Errorf("stopped are %+v", stops)
 	}
-	holds(t, olaf.get("/mandates/letters", http.StatusOK), "No letter of those that wait for a signature is known to have come back.")
+	holds(t, olaf.get("/mandates/letters", http.StatusOK), "No letter to a payer with an unsigned mandate has come back.")
 	if log := h.logged(50); !strings.Contains(log, "olaf note an address that works again") || strings.Contains(log, "bakery1.io") {
 		t.Errorf("the audit log says %q", log)
 	}
@@ -157,7 +157,7 @@ func TestAddressesThatTakeNoMailAreNotedByLine(t *testing.T) {
 	holds(t, page, "All was understood.")
 	lacks(t, page, "not understood:", "Problem:")
 	for _, nothing := range []string{"", " \r\n "} {
-		holds(t, olaf.upload(http.StatusUnprocessableEntity, nothing), "Nothing was noted")
+		holds(t, olaf.upload(http.StatusUnprocessableEntity, nothing), "Nothing was saved")
 	}
 	holds(t, olaf.upload(http.StatusUnprocessableEntity, strings.Repeat("a@b.io\r\n", 501)), "There are more than 500 lines.")
 }

@@ -306,7 +306,7 @@ func TestAnAccountantFindsAPayerAndItsLinkInABrowser(t *testing.T) {
 		b.press("tbody th a")
 		b.reads("Has not signed yet")
 		b.press("form[action$='/link'] button")
-		b.reads("Whoever has it can sign", "/sign/")
+		b.reads("Anybody with it can sign", "/sign/")
 		b.open("/audit")
 		b.reads("show signing links")
 	}

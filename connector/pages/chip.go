@@ -42,18 +42,18 @@ func mandate(status string) chip {
 func outcome(r state.RunRow) chip {
 	switch connector.RunOutcome(r.Outcome) {
 	case connector.RunRunning:
-		return chip{"◷", "At work", bank}
+		return chip{"◷", "Running", bank}
 	case connector.RunAwaitingApproval:
 		return chip{"◷", "Waits for approval", waits}
 	case connector.RunComplete:
 		if r.Held+r.Failed > 0 {
-			return chip{"✓", "Complete, not for all", waits}
+			return chip{"✓", "Finished, some need attention", waits}
 		}
 		return chip{"✓", "Complete", good}
 	case connector.RunInterrupted:
 		return chip{"✕", "Interrupted", stopped}
 	case connector.RunIncomplete:
-		return chip{"✕", "Not to its end", stopped}
+		return chip{"✕", "Not finished", stopped}
 	default:
 		return chip{"✕", "Failed", stopped}
 	}

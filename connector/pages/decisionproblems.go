@@ -10,33 +10,33 @@ import (
 
 // decisionProblem explains a decision's error; "" for other errors.
 func decisionProblem(err error) (sentence, next string) {
-	const look = "Look at the payer once more."
+	const look = "Open the payer again."
 	for _, why := range []struct {
 		err            error
 		sentence, next string
 	}{
-		{syncer.ErrSaidBefore, "It was said before, and holds. Nothing was changed.", look},
-		{syncer.ErrNothingToMove, "The customer carries this number already. Nothing was changed.", look},
-		{syncer.ErrNotSent, "The record cannot be sent as it is, so it cannot have the customer. Nothing was changed.", "Settle what else is the matter with the record first."},
-		{state.ErrInTheBooks, "The other record is still in the books. Nothing was changed.", "Archive or delete it there, let a run read the books, and say it again."},
-		{state.ErrNotMovable, "The customer cannot be moved just now. Nothing was changed.", "Let the next run finish, and say it again."},
-		{state.ErrUnlinking, "The customer is about to be let go. Nothing was changed.", "Take that back first, or wait for the next run."},
-		{state.ErrMerged, "A person said that one of the two is another record. Nothing was changed.", look},
+		{syncer.ErrSaidBefore, "This decision was made before. Nothing was changed.", look},
+		{syncer.ErrNothingToMove, "The customer already has this number. Nothing was changed.", look},
+		{syncer.ErrNotSent, "The record is on hold, so it cannot have the customer. Nothing was changed.", "Solve the record's other findings first."},
+		{state.ErrInTheBooks, "The other record is still in the accounting system. Nothing was changed.", "Archive or delete it there, start a run, then decide again."},
+		{state.ErrNotMovable, "The customer cannot move now. Nothing was changed.", "Wait for the next run, then decide again."},
+		{state.ErrUnlinking, "The next run unlinks the customer. Nothing was changed.", "Take that back first, or wait for the next run."},
+		{state.ErrMerged, "A person merged one of the two into another record. Nothing was changed.", look},
 		{state.ErrNoRecord, "No record has this number. Nothing was changed.", "Look for it in the list of payers."},
 		{state.ErrSameRecord, "The two are the same record. Nothing was changed.", look},
 		{state.ErrCustomerTaken, "The customer is linked to another payer. Nothing was changed.", "Choose another customer."},
-		{state.ErrAccepted, "The customer is to be another payer's. Nothing was changed.", "Choose another customer, or take that back."},
+		{state.ErrAccepted, "The next run links the customer to another payer. Nothing was changed.", "Choose another customer, or take that back."},
 		{state.ErrLinkedAlready, "The payer or the customer is linked already. Nothing was changed.", look},
-		{state.ErrUnderWay, "A request for this payer is under way. Nothing was changed.", "Try again in a quarter of an hour."},
-		{state.ErrNoWord, "There is nothing to take back any more. Nothing was changed.", look},
+		{state.ErrUnderWay, "A request for this payer has no answer yet. Nothing was changed.", "Try again in a quarter of an hour."},
+		{state.ErrNoWord, "This decision no longer applies. Nothing was changed.", look},
 		{syncer.ErrNoCustomer, "The billing service has no such customer. Nothing was changed.", "Look up its id in the billing service."},
-		{syncer.ErrCarriesAnother, "The customer carries another number of ours. Nothing was changed.", "Take that number off it in the billing service, if it is wrong."},
-		{syncer.ErrNoHolder, "No single customer that is nobody's carries this number any more. Nothing was changed.", look},
-		{syncer.ErrNothingToCompare, "There is nothing to compare: the record is not sent as it is. Nothing was changed.", look},
-		{syncer.ErrCustomerGone, "The customer there does not exist any more. Nothing was changed.", look},
-		{syncer.ErrNothingDiffers, "Nothing of ours differs any more. Nothing was changed.", look},
-		{syncer.ErrReadMeanwhile, "The customer changed while you were looking. Nothing was changed.", "Look at both sides again, and decide then."},
-		{office.ErrMandateHolds, "The payer's mandate still holds, and nobody would be told of it any more. Nothing was changed.", "Cancel the mandate first."},
+		{syncer.ErrCarriesAnother, "The customer has another payer's number. Nothing was changed.", "If that number is wrong, remove it in the billing service."},
+		{syncer.ErrNoHolder, "No single unlinked customer has this number now. Nothing was changed.", look},
+		{syncer.ErrNothingToCompare, "The record is on hold, so there is nothing to compare. Nothing was changed.", look},
+		{syncer.ErrCustomerGone, "The customer no longer exists. Nothing was changed.", look},
+		{syncer.ErrNothingDiffers, "The customer has our values again. Nothing was changed.", look},
+		{syncer.ErrReadMeanwhile, "The customer changed while you were looking. Nothing was changed.", "Compare both sides again, then decide."},
+		{office.ErrMandateHolds, "The payer's mandate is still active, and no finding would report it. Nothing was changed.", "Cancel the mandate first."},
 	} {
 		if errors.Is(err, why.err) {
 			return why.sentence, why.next

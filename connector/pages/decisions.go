@@ -19,30 +19,30 @@ import (
 // ways out of findings; an undo appears as long as it is possible.
 
 const (
-	nothingNow = " Nothing is sent now: the next run shows it in its plan, within the limits."
-	notedNext  = "It is noted. The next run does it; nothing was sent yet."
-	notedOnly  = "It is noted. Nothing was sent."
+	nothingNow = " The next run sends it: its plan lists the change, and the limits apply."
+	notedNext  = "Saved. The next run sends it. Nothing was sent yet."
+	notedOnly  = "Saved. Nothing was sent."
 )
 
 // decisions are these deeds.
 var decisions = []deed{
-	{act: connector.ActTakeOver, name: "take-over", label: "Same payer under a new number…", title: "Same payer under a new number", becomes: "The new record takes over the customer with its mandate, so the payer does not sign again. The new number is written on the customer." + nothingNow},
-	{act: connector.ActReject, name: "reject", label: "Two different payers…", title: "Two different payers", becomes: "The record is not this customer's. It gets a customer of its own, unless another one looks like it." + nothingNow},
-	{act: connector.ActRekey, name: "rekey", label: "Take the new number…", title: "Take the new number", becomes: "The customer stays the payer's, and its number becomes the one that the books have now. The mandate stays." + nothingNow},
-	{act: connector.ActUnlink, name: "unlink", label: "Not this payer's customer…", title: "Let the customer go", becomes: "The customer there is not this payer's. Our number is taken off it, and you then say which customer the payer has. A mandate stays with the customer." + nothingNow},
-	{act: connector.ActTellApart, name: "two-payers", label: "Two payers…", title: "Two payers", becomes: "The two records are two payers. This one gets a customer of its own." + nothingNow},
-	{act: connector.ActMerge, name: "merge", label: "One payer: leave this record out…", title: "One payer", becomes: "The two records are one payer. This one is left out, and the other stands for both. If only this one has a customer, it moves to the other with its mandate." + nothingNow},
-	{act: connector.ActAdopt, name: "adopt", label: "It is this payer's customer…", title: "Take the customer over", becomes: "The customer there with this number is the payer's, although it looks different. What the books have is written on it." + nothingNow},
-	{act: connector.ActLink, name: "link-customer", label: "Link another customer…", title: "Link a customer", becomes: "The customer there is the payer's. It is taken over, and what the books have is written on it." + nothingNow},
-	{act: connector.ActTakeTheirs, name: "take-theirs", label: "Keep what is there…", title: "Keep what is there", becomes: "The customer keeps these values until the books have another value. Nothing is sent."},
-	{act: connector.ActSendOurs, name: "send-ours", label: "Send what the books have…", title: "Send what the books have", becomes: "What the books have is written on the customer again." + nothingNow},
-	{act: connector.ActIgnore, name: "ignore", label: "Leave a part to the billing service…", title: "Leave a part to the billing service", becomes: "These parts of the customer are left to the billing service, whatever the books say. “Send what the books have” takes that back."},
-	{act: connector.ActUnforget, name: "unforget", label: "Somebody else, or back again…", title: "Not the payer that was forgotten", becomes: "The record is somebody else's, or the payer is back. The next run reads it like any other."},
-	{act: connector.ActForget, name: "forget", label: "The payer that was forgotten…", title: "The payer that was forgotten", danger: true, becomes: "The record is left out, and nothing personal of it is kept. Nothing is sent. Write no name into the reason."},
+	{act: connector.ActTakeOver, name: "take-over", label: "Same payer under a new number…", title: "Same payer under a new number", becomes: "The new record keeps the customer and the mandate, so the payer does not sign again. payersync writes the new number on the customer." + nothingNow},
+	{act: connector.ActReject, name: "reject", label: "Two different payers…", title: "Two different payers", becomes: "The customer does not belong to this record. payersync creates a new one, unless there is another match." + nothingNow},
+	{act: connector.ActRekey, name: "rekey", label: "Use the new number…", title: "Use the new number", becomes: "payersync writes the record's new number on the customer. The mandate stays." + nothingNow},
+	{act: connector.ActUnlink, name: "unlink", label: "Not this payer's customer…", title: "Unlink the customer", becomes: "payersync removes our number from the customer. You then choose the right customer. A mandate stays with the old customer." + nothingNow},
+	{act: connector.ActTellApart, name: "two-payers", label: "Two payers…", title: "Two payers", becomes: "The two records are two payers. payersync creates a separate customer for this one." + nothingNow},
+	{act: connector.ActMerge, name: "merge", label: "One payer: merge the records…", title: "One payer", becomes: "The two records are one payer. This one is excluded, and the other stands for both. If only this one has a customer, it moves to the other with its mandate." + nothingNow},
+	{act: connector.ActAdopt, name: "adopt", label: "Link this customer…", title: "Link this customer", becomes: "The customer with this number belongs to the payer, although its details differ. payersync writes the record's values on it." + nothingNow},
+	{act: connector.ActLink, name: "link-customer", label: "Link another customer…", title: "Link a customer", becomes: "The customer belongs to the payer. payersync links it, and writes the record's values on it." + nothingNow},
+	{act: connector.ActTakeTheirs, name: "take-theirs", label: "Keep their value…", title: "Keep their value", becomes: "The customer keeps these values until the record's values change. Nothing is sent."},
+	{act: connector.ActSendOurs, name: "send-ours", label: "Send our value…", title: "Send our value", becomes: "payersync writes the record's values on the customer again." + nothingNow},
+	{act: connector.ActIgnore, name: "ignore", label: "Leave a field to the billing service…", title: "Leave a field to the billing service", becomes: "payersync no longer writes these fields of the customer. “Send our value” takes that back."},
+	{act: connector.ActUnforget, name: "unforget", label: "Another payer, or back again…", title: "Not the forgotten payer", becomes: "The record is another payer, or the payer is back. The next run reads it again."},
+	{act: connector.ActForget, name: "forget", label: "The forgotten payer…", title: "The forgotten payer", danger: true, becomes: "The record is excluded, and payersync stores none of its data. Nothing is sent. Do not write a name into the reason."},
 
-	{act: connector.ActKeep, name: "keep", label: "Keep the customer after all…", title: "Keep the customer", becomes: "The customer is the payer's after all. Nothing is sent."},
-	{act: connector.ActSeparate, name: "separate", label: "Two payers after all…", title: "Two payers after all", becomes: "The record is a payer of its own again. A customer that has moved stays where it is." + nothingNow},
-	{act: connector.ActTakeBack, name: "take-back", label: "Take your decision back…", title: "Take the decision back", becomes: "What was said of this payer and the customer counts no more. Nothing was sent because of it yet."},
+	{act: connector.ActKeep, name: "keep", label: "Keep the customer…", title: "Keep the customer", becomes: "The payer keeps the customer. Nothing is sent."},
+	{act: connector.ActSeparate, name: "separate", label: "Separate the records…", title: "Separate the records", becomes: "The record is a separate payer again. A customer that has moved stays with the other record." + nothingNow},
+	{act: connector.ActTakeBack, name: "take-back", label: "Take the decision back…", title: "Take the decision back", becomes: "The decision about this payer and customer no longer applies. It has not led to a request yet."},
 }
 
 // init sets the common parts of the decisions, and adds them to the other deeds.
@@ -121,10 +121,10 @@ func notedOf(stored state.StoredRecord, m office.Matter) (out []noted) {
 			office.Decision{Act: connector.ActSeparate, Record: id, Other: state.RecordID{Connection: id.Connection, SourceID: stored.Record.MergedInto}}, waits})
 	}
 	if p != nil && p.Unlink.At != 0 {
-		out = append(out, noted{"The customer there is not this payer's.", office.Decision{Act: connector.ActKeep, Record: id, Customer: p.BillingID}, true})
+		out = append(out, noted{"The customer does not belong to this payer.", office.Decision{Act: connector.ActKeep, Record: id, Customer: p.BillingID}, true})
 	}
 	if p != nil && p.Moves.Value != "" {
-		out = append(out, noted{"The customer there gets the number that the books have now.", office.Decision{}, true})
+		out = append(out, noted{"The customer gets the record's new number.", office.Decision{}, true})
 	}
 	for _, c := range m.Seconds {
 		out = append(out, noted{"The customer " + c + " there is another payer's.", office.Decision{Act: connector.ActTakeBack, Record: id, Customer: c}, false})
@@ -210,13 +210,13 @@ func takes(act connector.Act) (record, customer bool) {
 func (v *visit) decide(act connector.Act, s shownPayer, by operator) (string, error) {
 	d, err := v.decisionAsked(act, s)
 	if errors.Is(err, errOpen) {
-		err = errNothingDone("Nobody was named.", "Go back, and name the customer or the record.")
+		err = errNothingDone("The form names no customer and no record.", "Go back, and name the customer or the record.")
 	}
 	if err != nil {
 		return "", err
 	}
 	if act == connector.ActIgnore && len(d.Parts) == 0 {
-		return "", errNothingDone("No part was ticked.", "Go back, and tick the parts that are left to the billing service.")
+		return "", errNothingDone("No field was selected.", "Go back, and select the fields to leave to the billing service.")
 	}
 	p, err := v.pages.cfg.Attention.Propose(v.Context(), d)
 	if err != nil {
@@ -262,7 +262,7 @@ func fingerprint(p office.Proposal) string {
 func proposalNotes(p office.Proposal) (notes []string) {
 	elsewise := func(m *syncer.Move) {
 		if len(m.Elsewise) > 0 {
-			notes = append(notes, "The customer "+strings.Join(m.Elsewise, " and ")+" carries that number already. Nothing is sent before it has another, or none.")
+			notes = append(notes, "The customer "+strings.Join(m.Elsewise, " and ")+" already has that number. The payer is on hold until that changes.")
 		}
 		if m.Mandate != "" {
 			notes = append(notes, "Its mandate stays with it: "+m.Mandate.Label()+".")
@@ -274,13 +274,13 @@ func proposalNotes(p office.Proposal) (notes []string) {
 	case p.Merge != nil && p.Merge.Move != nil:
 		elsewise(p.Merge.Move)
 	case p.Merge != nil && p.Merge.Payer != nil && p.Merge.Payer.BillingID != "":
-		notes = append(notes, "Its customer stays in the billing service, and nothing is sent for it any more.")
+		notes = append(notes, "Its customer stays in the billing service. payersync no longer changes it.")
 		if m := p.Merge.Mandate; m != "" && m != connector.MandateCancelled {
 			notes = append(notes, "So does its mandate: "+m.Label()+". Cancel it if the payer has another.")
 		}
 	case p.Unlink != nil:
 		if p.Unlink.Missing {
-			notes = append(notes, "The billing service says that the customer does not exist any more.")
+			notes = append(notes, "The customer no longer exists in the billing service.")
 		}
 		if p.Unlink.Mandate != "" {
 			notes = append(notes, "Its mandate stays with the customer: "+p.Unlink.Mandate.Label()+". If this payer gave it, cancel it first.")
@@ -288,9 +288,9 @@ func proposalNotes(p office.Proposal) (notes []string) {
 	case p.Holder != nil && len(p.Holder.Against) > 0:
 		notes = append(notes, "The two differ: "+strings.Join(p.Holder.Against, ", ")+".")
 	case p.Drift != nil && len(p.Drift.Fields) == 0:
-		notes = append(notes, "Nothing of ours differs any more.")
+		notes = append(notes, "The customer has our values again.")
 	case p.Forget != nil:
-		notes = append(notes, "What is erased here: the record, what lists show of it, and what it is compared with others by. Ids, statuses, times and the audit log stay.")
+		notes = append(notes, "payersync erases the record, its texts in lists, and its hashes for matches. Ids, statuses, times and the audit log stay.")
 		notes = append(notes, p.Forget.Elsewhere...)
 	}
 	return notes
@@ -345,11 +345,11 @@ func (v *visit) addDecision(a *asked, act connector.Act) error {
 			return err
 		}
 		if act == connector.ActMerge && len(a.Sides) == 2 {
-			a.Sides[0].Books, a.Sides[1].Books = "Stands for both", "Is left out"
+			a.Sides[0].Books, a.Sides[1].Books = "Stands for both", "Is excluded"
 		}
 	}
 	if act == connector.ActTakeTheirs || act == connector.ActIgnore {
-		a.Heads = [2]string{"Service", "Books"}
+		a.Heads = [2]string{"Service", "Accounting system"}
 	}
 	if act == connector.ActIgnore {
 		a.Parts = append(a.Parts, connector.Map(p.DriftParts(), func(part string) option { return option{Value: part, Label: partWords[part]} })...)
@@ -361,7 +361,7 @@ func (v *visit) addDecision(a *asked, act connector.Act) error {
 		a.Kept = p.Unlink.Kept
 	}
 	if not := s.notTheHolder(); not.Customer != "" && d.Act == not.Act && d.Customer == not.Customer {
-		a.Notes = append(a.Notes, "While that customer carries this payer's number, nothing is sent for the payer: take the number off it in the billing service.")
+		a.Notes = append(a.Notes, "The payer is on hold while that customer has its number. Remove the number in the billing service.")
 	}
 	return nil
 }
@@ -389,10 +389,10 @@ type telling struct {
 
 // ownLabels are the button labels for reasons with a special meaning of an act.
 var ownLabels = map[connector.Reason]map[connector.Act]string{
-	connector.ReasonUnlinked: {connector.ActReject: "Make a new customer…"},
+	connector.ReasonUnlinked: {connector.ActReject: "Create a new customer…"},
 
-	connector.ReasonLinkRefused:    {connector.ActRequest: "Ask for the link again"},
-	connector.ReasonGivenUpChanged: {connector.ActGiveUp: "Leave it out as it is now…"},
+	connector.ReasonLinkRefused:    {connector.ActRequest: "Request the signing link again"},
+	connector.ReasonGivenUpChanged: {connector.ActGiveUp: "Give it up again…"},
 }
 
 // tellings returns the findings about a payer, with the possible actions.
@@ -442,7 +442,7 @@ func (v *visit) waysOf(s shownPayer, t office.Telling, paired bool) (out []offer
 		out = append(out, o)
 	}
 	if d := s.notTheHolder(); t.Reason == connector.ReasonKeyDisputed && d.Customer != "" && v.can(*deedFor(d.Act)) {
-		out = slices.Insert(out, min(1, len(out)), offer{Label: "It is not this payer's customer…", At: pathOf(d), Asks: true, Act: d.Act, Reason: t.Reason})
+		out = slices.Insert(out, min(1, len(out)), offer{Label: "Not this payer's customer…", At: pathOf(d), Asks: true, Act: d.Act, Reason: t.Reason})
 	}
 	return out
 }

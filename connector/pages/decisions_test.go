@@ -57,19 +57,19 @@ func TestARenumberedPayerIsOneTaskWithBothRecordsSideBySide(t *testing.T) {
 	v := h.enter("olga", pages.Operator)
 	h.recount()
 	holds(t, v.get("/", http.StatusOK), `<a href="/mandates/report?who=you&amp;class=H">1 may belong to another customer or record</a>`)
-	lacks(t, v.get("/", http.StatusOK), "left the books and can still be debited")
+	lacks(t, v.get("/", http.StatusOK), "were removed and can still be debited")
 	page := v.get("/todo", http.StatusOK)
-	holds(t, page, "payers wait for you</a>. ", "May be a payer of ours under a new number")
+	holds(t, page, "payers wait for you</a>. ", "May be a removed payer under a new number")
 	lacks(t, page, "/todo/left_with_mandate")
 	page = v.get("/todo/left_with_mandate", http.StatusOK)
-	holds(t, page, "1 more payer may be in the books under a new number.", `href="/todo/renumbered"`)
+	holds(t, page, "1 more payer may be in the accounting system under a new number.", `href="/todo/renumbered"`)
 	if len(ticked(page)) > 0 {
 		t.Errorf("the old record is a task of its own:\n%s", page)
 	}
 	for _, path := range []string{"/todo/renumbered", oldRecord, newRecord} {
 		page := v.get(path, http.StatusOK)
-		holds(t, page, "Left the books", "In the books", "<bdi>HB001</bdi>", "<bdi>HB901</bdi>", "Crumb &amp; Crust Bakery Ltd", "accounts@crumbandcrust.example", "Active",
-			`class="button primary" href="`+takeOver+`"`, "Two different payers…", "Left for good…")
+		holds(t, page, "Removed from the accounting system", "In the accounting system", "<bdi>HB001</bdi>", "<bdi>HB901</bdi>", "Crumb &amp; Crust Bakery Ltd", "accounts@crumbandcrust.example", "Active",
+			`class="button primary" href="`+takeOver+`"`, "Two different payers…", "Removed for good…")
 		if i, j := strings.Index(page, takeOver), strings.Index(page, oldRecord+"/cancel"); j >= 0 && j < i {
 			t.Errorf("%s offers to cancel the mandate first:\n%s", path, page)
 		}
@@ -77,7 +77,7 @@ func TestARenumberedPayerIsOneTaskWithBothRecordsSideBySide(t *testing.T) {
 	}
 	holds(t, v.get(oldRecord+"/cancel", http.StatusOK), "The record HB901 Crumb &amp; Crust Bakery Ltd may be this payer under a new number.", takeOver)
 	page = h.enter("vera", pages.Viewer).get(newRecord, http.StatusOK)
-	holds(t, page, "Left the books", "<bdi>HB001</bdi>")
+	holds(t, page, "Removed from the accounting system", "<bdi>HB001</bdi>")
 	lacks(t, page, "data-act", "accounts@crumbandcrust.example")
 }
 
@@ -96,7 +96,7 @@ func TestARenumberedPayerKeepsItsCustomerAndMandate(t *testing.T) {
 	v.post(newRecord+"/take-over", http.StatusUnprocessableEntity, "other", "quickstart/HB001", "seen", hidden(t, page, "seen"))
 	v.get(newRecord+"/take-over?other=quickstart%2FHB002", http.StatusConflict)
 	h.enter("vera", pages.Viewer).post(newRecord+"/take-over", http.StatusForbidden, form...)
-	holds(t, v.post(newRecord+"/take-over", http.StatusOK, append([]string{"seen", hidden(t, page, "seen")}, form...)...), "It is noted. The next run does it; nothing was sent yet.")
+	holds(t, v.post(newRecord+"/take-over", http.StatusOK, append([]string{"seen", hidden(t, page, "seen")}, form...)...), "Saved. The next run sends it. Nothing was sent yet.")
 	if log := h.logged(1); !strings.Contains(log, "olga move customer HB001 HB901") || !strings.Contains(log, "new numbers since March") {
 		t.Errorf("the audit log says %q", log)
 	}
@@ -119,7 +119,7 @@ func TestTwoPayersThatLookLikeARenumberedOneAreToldApartAndThatIsTakenBack(t *te
 	customer := must(h.ledger.Payer(t.Context(), sample, "HB001"))(t).BillingID
 	reject := newRecord + "/reject"
 	page := v.get(reject+"?customer="+customer, http.StatusOK)
-	holds(t, v.post(reject, http.StatusOK, "customer", customer, "seen", hidden(t, page, "seen"), "reason", "another company"), "It is noted.", "Take your decision back…")
+	holds(t, v.post(reject, http.StatusOK, "customer", customer, "seen", hidden(t, page, "seen"), "reason", "another company"), "Saved.", "Take the decision back…")
 	page = v.get(newRecord+"/take-back?customer="+customer, http.StatusOK)
 	holds(t, v.post(newRecord+"/take-back", http.StatusOK, "customer", customer, "seen", hidden(t, page, "seen"), "reason", "the same after all"), "Nothing was sent.")
 	holds(t, v.get("/todo/renumbered", http.StatusOK), takeOver)
@@ -144,11 +144,11 @@ func TestARenumberedPayerIsSettledWithTwoClicksInABrowser(t *testing.T) {
 			b.name = "renumbered-" + l.String()
 			h.signIn(b, "olga", pages.Operator)
 			b.open("/todo")
-			b.stop("May be a payer of ours under a new number")
+			b.stop("May be a removed payer under a new number")
 			b.open(oldRecord + "/cancel")
 			b.stop("may be this payer under a new number")
 			b.open(oldRecord)
-			b.stop("Same payer under a new number…", "Left for good…")
+			b.stop("Same payer under a new number…", "Removed for good…")
 			b.open(newRecord)
 			b.stop("Two different payers…")
 			b.open("/todo/renumbered")
@@ -157,7 +157,7 @@ func TestARenumberedPayerIsSettledWithTwoClicksInABrowser(t *testing.T) {
 			b.stop("Same payer under a new number: Crumb & Crust Bakery Ltd?")
 			b.fill("#reason", "new numbers since March")
 			b.press("main form[method=post] button") // and the second
-			b.stop("It is noted. The next run does it; nothing was sent yet.")
+			b.stop("Saved. The next run sends it. Nothing was sent yet.")
 			h.run(true)
 			b.open("/todo")
 			if strings.Contains(b.text(), "under a new number") {

@@ -19,18 +19,18 @@ var deeds = slices.Concat(mandateDeeds(), attentionDeeds(), letterDeeds(), updat
 func mandateDeeds() []deed {
 	return []deed{
 		{
-			act: connector.ActRequest, name: "request", label: "Ask for a signing link", title: "Ask for a new mandate", sends: true,
-			becomes: "The mandate was cancelled. A link for a new one is asked for now, and it takes the payer's new signature: agree it with the payer first.",
+			act: connector.ActRequest, name: "request", label: "Request a signing link", title: "Request a new mandate", sends: true,
+			becomes: "The mandate was cancelled. payersync now requests a signing link for a new one. The payer must sign again, so agree on it first.",
 			reason:  isCancelled, asks: isCancelled, may: mayRequest, do: forPayer(requestLink),
 		},
 		{
 			act: connector.ActCancel, name: "cancel", label: "Cancel the mandate…", title: "Cancel the mandate", danger: true, sends: true,
-			becomes: "Nothing can be collected from this payer afterwards. A new mandate takes a new signature: payersync never asks for one by itself after a cancellation.",
+			becomes: "The payer can no longer be debited. A new mandate needs a new signature. payersync never requests one by itself after a cancellation.",
 			reason:  always, asks: always, may: func(s shownPayer) bool { return s.Live }, do: forPayer(cancelMandate),
 		},
 		{
 			name: "reinstate", label: "Bring the mandate back…", title: "Bring the cancelled mandate back", sends: true,
-			becomes: "Money can be collected under it again, so ask the payer first. The billing service may not know how to do this; then nothing is changed.",
+			becomes: "The payer can be debited again, so ask the payer first. If the billing service cannot do this, nothing changes.",
 			reason:  always, asks: always, may: func(s shownPayer) bool { return s.Cancelled && !s.Facts.Left }, do: forPayer(reinstateMandate),
 		},
 	}
@@ -45,17 +45,17 @@ func attentionDeeds() []deed {
 		},
 		{
 			act: connector.ActClose, name: "close", label: "Leave as it is…", title: "Leave it as it is",
-			becomes: "Nothing is sent, and the mandate stays as it is. It is told again when something about it changes.",
+			becomes: "Nothing is sent, and the mandate stays as it is. A new finding appears when it changes.",
 			reason:  always, asks: always, may: mayClose, do: closeAttention,
 		},
 		{
-			act: connector.ActGiveUp, name: "hold", label: "Leave out…", title: "Leave the payer out",
-			becomes: "Nothing more is sent for this payer. A customer and a mandate that there are stay as they are. It can be taken back.",
+			act: connector.ActGiveUp, name: "hold", label: "Give up…", title: "Give the payer up",
+			becomes: "payersync sends nothing for this payer any more. Its customer and mandate stay as they are. You can take this back.",
 			reason:  always, asks: always, may: mayGiveUp, do: giveUpRecord,
 		},
 		{
-			act: connector.ActTakeUp, name: "release", label: "Take up again…", title: "Take the payer up again",
-			becomes: "The next run decides about this payer as about any other, and sends what its plan shows. Nothing is sent now.",
+			act: connector.ActTakeUp, name: "release", label: "Undo giving up…", title: "Undo giving up",
+			becomes: "The next run treats this payer like any other, and sends the changes of its plan. Nothing is sent now.",
 			reason:  always, asks: always, may: func(s shownPayer) bool { return s.Facts.GivenUp }, do: takeUpRecord,
 		},
 	}
@@ -66,18 +66,18 @@ func letterDeeds() []deed {
 	return []deed{
 		{
 			name: "stop", label: "Stop reminders…", title: "Stop reminders to this payer",
-			becomes: "No letter goes to this payer any more, until somebody takes that back. The mandate and the link stay as they are.",
+			becomes: "payersync sends no letter to this payer until somebody takes that back. The mandate and the signing link stay as they are.",
 			reason:  never, asks: always, do: stopLetters,
 			may: func(s shownPayer) bool { return s.BillingID != "" && !s.Facts.Left && s.Stop == nil },
 		},
 		{
-			name: "resume", label: "Let reminders go again…", title: "Let reminders go again",
-			becomes: "What stops letters to this payer is taken back, whoever said it: also that the payer wants none, or that the address was found not to exist.",
+			name: "resume", label: "Allow reminders again…", title: "Allow reminders again",
+			becomes: "Removes every stop of letters to this payer: by a person, by the payer, or because letters came back.",
 			reason:  never, asks: always, may: func(s shownPayer) bool { return s.Stop != nil }, do: resumeLetters,
 		},
 		{
-			act: connector.ActResume, name: "revive", label: "The address works after all…", title: "Write to the address again",
-			becomes: "The next letter goes to the address again, when it is due. Nothing is sent now.",
+			act: connector.ActResume, name: "revive", label: "The address works…", title: "Send to the address again",
+			becomes: "The next letter goes to this address when it is due. Nothing is sent now.",
 			reason:  always, asks: always, may: func(s shownPayer) bool { return len(s.decisionsFor(connector.ActResume)) > 0 }, do: reviveAddress,
 		},
 	}
@@ -111,11 +111,11 @@ func mayGiveUp(s shownPayer) bool {
 
 func requestLink(v *visit, p state.Payer, by operator) (string, error) {
 	_, err := v.pages.cfg.Mandates.Request(v.Context(), p, by)
-	return "The signing link is here. It was asked for in your name.", err
+	return "payersync has the signing link. It was requested in your name.", err
 }
 
 func cancelMandate(v *visit, p state.Payer, by operator) (string, error) {
-	return "The mandate is cancelled. Nothing can be collected under it any more.", v.pages.cfg.Mandates.Cancel(v.Context(), p, by)
+	return "The mandate is cancelled. The payer can no longer be debited.", v.pages.cfg.Mandates.Cancel(v.Context(), p, by)
 }
 
 func reinstateMandate(v *visit, p state.Payer, by operator) (string, error) {
@@ -126,7 +126,7 @@ func reinstateMandate(v *visit, p state.Payer, by operator) (string, error) {
 func retryRecord(v *visit, s shownPayer, by operator) (string, error) {
 	news, err := v.pages.cfg.Attention.Retry(v.Context(), []string{s.Connection}, s.SourceID, by)
 	if !news {
-		return "The next run tries it again already. Nothing was sent.", err
+		return "The next run already tries again. Nothing was sent.", err
 	}
 	return "The next run tries it again. Nothing was sent yet.", err
 }
@@ -136,24 +136,24 @@ func closeAttention(v *visit, s shownPayer, by operator) (string, error) {
 }
 
 func giveUpRecord(v *visit, s shownPayer, by operator) (string, error) {
-	return "The payer is left out. Nothing more is sent for it.", wordOn(s, func(ids []state.RecordID, told func(office.Word) error) error {
+	return "The payer is given up. payersync sends nothing for it any more.", wordOn(s, func(ids []state.RecordID, told func(office.Word) error) error {
 		return v.pages.cfg.Attention.GiveUp(v.Context(), ids, by, told)
 	})
 }
 
 func takeUpRecord(v *visit, s shownPayer, by operator) (string, error) {
-	return "The payer is no longer left out. The next run decides; nothing was sent yet.", wordOn(s, func(ids []state.RecordID, told func(office.Word) error) error {
+	return "The payer is no longer given up. The next run decides. Nothing was sent yet.", wordOn(s, func(ids []state.RecordID, told func(office.Word) error) error {
 		return v.pages.cfg.Attention.TakeUp(v.Context(), ids, by, told)
 	})
 }
 
 func stopLetters(v *visit, s shownPayer, by operator) (string, error) {
-	return "No letter goes there any more.", letterDesk(v).Stop(v.Context(), s.id(), "", letters.Day{}, entryOf(by, "stop letters", s.id()))
+	return "payersync sends no letter to this payer any more.", letterDesk(v).Stop(v.Context(), s.id(), "", letters.Day{}, entryOf(by, "stop letters", s.id()))
 }
 
 func resumeLetters(v *visit, s shownPayer, by operator) (string, error) {
 	_, err := letterDesk(v).Unstop(v.Context(), s.id(), "", entryOf(by, "let letters go again", s.id()))
-	return "Letters go there again, as they fall due.", err
+	return "payersync sends letters to this payer again when they are due.", err
 }
 
 func reviveAddress(v *visit, s shownPayer, by operator) (string, error) {
@@ -161,7 +161,7 @@ func reviveAddress(v *visit, s shownPayer, by operator) (string, error) {
 	if errors.Is(err, office.ErrNotBounced) || errors.Is(err, office.ErrNotWrittenTo) {
 		return "", notAsItStands
 	}
-	return "The next letter to the address goes out again, when it is due. Nothing was sent yet.", err
+	return "The next letter goes to this address when it is due. Nothing was sent yet.", err
 }
 
 func undoUpdate(v *visit, p state.Payer, by operator) (string, error) {
@@ -173,7 +173,7 @@ func undoUpdate(v *visit, p state.Payer, by operator) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "It is noted. The next run puts it back; nothing was sent yet.", v.pages.cfg.Attention.Syncer.SayUndo(v.Context(), u, by)
+	return "Saved. The next run puts the customer back. Nothing was sent yet.", v.pages.cfg.Attention.Syncer.SayUndo(v.Context(), u, by)
 }
 
 // forPayer returns a function that acts on the present payer of a record.

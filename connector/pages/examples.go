@@ -55,7 +55,7 @@ func (v *visit) examples() error {
 	return v.show("examples", "Example letters", page)
 }
 
-var noExample = problem{Status: http.StatusNotFound, Title: "There is no such letter", Sentence: "No letter of this kind is written in this language.", Next: "The page of letters leads to the examples there are.", Path: "/mandates/letters"}
+var noExample = problem{Status: http.StatusNotFound, Title: "There is no such letter", Sentence: "No letter of this kind is written in this language.", Next: "Choose an example on the page of letters.", Path: "/mandates/letters"}
 
 // example shows such a letter as mail programs do.
 func (v *visit) example() error {

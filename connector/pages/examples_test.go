@@ -17,7 +17,7 @@ func TestExampleLettersAreShownInEachLanguage(t *testing.T) {
 	holds(t, vera.get("/mandates/letters", http.StatusOK), `href="/mandates/letters/examples"`)
 	for language, words := range map[string]string{"en": "Hello Maureen Tideswell,", "de": "Guten Tag Maureen Tideswell,"} {
 		page := vera.get("/mandates/letters/examples?language="+language, http.StatusOK)
-		holds(t, page, words, "Harbour Bakery Ltd, 1 Quay Street, Whitby", "Invitation as mail programs show it", "Reminder as", "Last reminder as", "About a new link as", "<strong>Subject:</strong>")
+		holds(t, page, words, "Harbour Bakery Ltd, 1 Quay Street, Whitby", "Invitation as mail programs show it", "Reminder as", "Last reminder as", "New signing link as", "<strong>Subject:</strong>")
 		for _, kind := range []string{"invitation", "reminder", "last_reminder", "replaced"} {
 			path := "/mandates/letters/example/" + kind + "/" + language
 			holds(t, page, `href="`+path+`"`)

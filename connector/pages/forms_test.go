@@ -56,7 +56,7 @@ func TestAFormThatDoesNotArriveIsRefusedAsOne(t *testing.T) {
 			if status, body := partly(t, address, path, kind, false); status != http.StatusRequestTimeout || !strings.Contains(body, "did not arrive in time") {
 				t.Errorf("a slow form is answered %d:\n%s", status, body)
 			}
-			if status, body := partly(t, address, path, kind, true); status != http.StatusBadRequest || !strings.Contains(body, "did not arrive whole") {
+			if status, body := partly(t, address, path, kind, true); status != http.StatusBadRequest || !strings.Contains(body, "arrived incomplete") {
 				t.Errorf("a form that breaks off is answered %d:\n%s", status, body)
 			}
 		})

@@ -167,7 +167,7 @@ func TestARunIsStartedAndFollowedToItsEndInABrowser(t *testing.T) {
 		b.open("/runs")
 		b.stop("There was no run yet")
 		b.press("form[action='/runs'] button")
-		b.stop("Run 1 of quickstart was started.", "At work", "Look again")
+		b.stop("Run 1 of quickstart was started.", "Running", "Look again")
 		close(gate)
 		b.until("Waits for approval", "#run a[href='/runs/1']")
 		b.stop("39 records read", "The counts add up to what was read.", "Plan 1")
@@ -191,7 +191,7 @@ func TestADeliveryIsReadAgainAndClosedInABrowser(t *testing.T) {
 		b.open("/webhooks")
 		b.press("tbody th a")
 		b.answered(http.StatusConflict, "form[action$='/replay'] button")
-		b.stop("still not understood", "Nothing was changed")
+		b.stop("still cannot read it", "Nothing was changed")
 		b.open("/webhooks")
 		b.press("tbody th a")
 		b.fill("form[action$='/close'] input[name=reason]", "a test of the provider")
@@ -286,7 +286,7 @@ func TestWhatCannotBeDoneIsSaidAndNotDoneByHalfInABrowser(t *testing.T) {
 			h.t.Cleanup(ended)
 			b.press("form[action$='/request'] button")
 			if name == "service down" {
-				b.stop("It was not done", "The billing service cannot be reached just now")
+				b.stop("The action failed", "The billing service cannot be reached just now")
 			} else {
 				b.stop("The ledger cannot be used at the moment", "Nothing was changed.")
 				if n := h.box.Writes(); n != writes {

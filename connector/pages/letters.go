@@ -83,7 +83,7 @@ type undecidedRow struct {
 
 // kindWords are the names of letters.
 var kindWords = map[letters.Kind]string{
-	letters.Invitation: "Invitation", letters.Reminder: "Reminder", letters.LastCall: "Last reminder", letters.Replaced: "About a new link",
+	letters.Invitation: "Invitation", letters.Reminder: "Reminder", letters.LastCall: "Last reminder", letters.Replaced: "New signing link",
 }
 
 // letterKind returns the name of a letter, planned or stored.
@@ -106,7 +106,7 @@ func nextLetter(x letters.Next) string {
 	case letters.Due:
 		return letterKind(x.Kind) + ": due now."
 	case letters.Waits:
-		return letterKind(x.Kind) + ": waits for a person, because " + x.Why.Sentence() + "."
+		return letterKind(x.Kind) + ": waits for a decision, because " + x.Why.Sentence() + "."
 	case letters.Later:
 		return letterKind(x.Kind) + " on " + on + "."
 	case letters.Paused:
@@ -255,9 +255,9 @@ func (v *visit) addUndecided(page *lettersPage) error {
 		row := undecidedRow{Letter: t, Path: payerPath(t.RecordID), Name: labels[ids[i]].Name, Unclear: t.State == state.LetterUnclear, Said: chip{"✕", "Refused", stopped}}
 		switch t.State {
 		case state.LetterUnclear:
-			row.Said = chip{"?", "Nobody knows whether it arrived", waits}
+			row.Said = chip{"?", "Delivery unknown", waits}
 		case state.LetterDeferred:
-			row.Said = chip{"✕", "Put off too often", stopped}
+			row.Said = chip{"✕", "Postponed too often", stopped}
 		}
 		page.Undecided = append(page.Undecided, row)
 	}
@@ -271,7 +271,7 @@ func (v *visit) desk() (*office.Letters, operator, error) {
 		return nil, by, err
 	}
 	if !v.pages.cfg.Letters.On() {
-		return nil, by, problem{Status: http.StatusConflict, Title: "Letters are off", Sentence: "payersync writes to nobody, so nothing was changed.", Next: "Whoever runs payersync turns them on: letters.sender in the configuration."}
+		return nil, by, problem{Status: http.StatusConflict, Title: "Letters are off", Sentence: "payersync sends no letters, so nothing was changed.", Next: "The operator of payersync turns them on with letters.sender in the configuration."}
 	}
 	return v.pages.cfg.Letters, by, nil
 }
@@ -290,7 +290,7 @@ func (v *visit) approveLetters() error {
 		return err
 	}
 	v.changed()
-	return v.done(connector.Plural(n, "letter")+" approved. Nothing was sent yet: they leave in the hours for letters, one after another, each after a last look at its payer.", "/mandates/letters")
+	return v.done(connector.Plural(n, "letter")+" approved. Nothing was sent yet: payersync sends them during the hours for letters, after a last check of each payer.", "/mandates/letters")
 }
 
 // staleLetters answers a visitor with an outdated list of letters, and shows the new list.
@@ -323,12 +323,12 @@ func (v *visit) approveAlone() error {
 	_, err = desk.ApproveAlone(v.Context(), []state.RecordID{{Connection: connection, SourceID: id}}, v.filled("shown"), id, by)
 	switch {
 	case errors.Is(err, letters.ErrChanged), errors.Is(err, letters.ErrNothing):
-		return problem{Status: http.StatusConflict, Title: "The letter changed", Sentence: "It is not the one any more that you read, or it does not wait. Nothing was approved.", Next: "Go back to the letters, and look again."}
+		return problem{Status: http.StatusConflict, Title: "The letter changed", Sentence: "The letter changed, or no longer waits. Nothing was approved.", Next: "Go back to the letters, and look again."}
 	case err != nil:
 		return err
 	}
 	v.changed()
-	return v.done("1 letter approved. Nothing was sent yet: it leaves in the hours for letters.", "/mandates/letters")
+	return v.done("1 letter approved. Nothing was sent yet: payersync sends it during the hours for letters.", "/mandates/letters")
 }
 
 // whose returns the connection of a form, "" for all, and its display name.
@@ -353,11 +353,11 @@ func (v *visit) pauseLetters() error {
 		return err
 	}
 	var until letters.Day
-	note := called + " are paused until somebody lets them go on."
+	note := called + " are paused until somebody resumes them."
 	if text := v.filled("until"); text != "" {
 		until, err = letters.ParseDay(text)
 		if err != nil || letters.DayOf(v.pages.now()).Since(until) >= 0 {
-			return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was paused", Sentence: "The day on which letters leave again is no date, is over, or is today.", Next: "Go back and give a day to come, or none."}
+			return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was paused", Sentence: "The end date is not a date in the future.", Next: "Go back, and enter a later date or none."}
 		}
 		note = called + " are paused until " + text + "."
 	}
@@ -365,7 +365,7 @@ func (v *visit) pauseLetters() error {
 		return err
 	}
 	v.changed()
-	return v.done(note+" A step that is missed meanwhile is skipped.", "/mandates/letters")
+	return v.done(note+" payersync skips letters that fall due meanwhile.", "/mandates/letters")
 }
 
 // resumeLetters takes back a pause or a brake.
@@ -386,7 +386,7 @@ func (v *visit) resumeLetters() error {
 	case n == 0:
 		return v.done(called+" were not paused.", "/mandates/letters")
 	}
-	return v.done(called+" leave again. What was missed is not made up for.", "/mandates/letters")
+	return v.done(called+" are sent again. Missed letters stay skipped.", "/mandates/letters")
 }
 
 // continueLetters resumes letters after a restore, a lost journal or a clock change.
@@ -402,14 +402,14 @@ func (v *visit) continueLetters() error {
 	var unshared *letters.NotSharedError
 	switch {
 	case errors.As(err, &unshared):
-		return problem{Status: http.StatusConflict, Title: "This node does not have the journal of letters", Sentence: "Nothing was changed: " + unshared.Error() + ".", Next: "Ask those who run the nodes."}
+		return problem{Status: http.StatusConflict, Title: "This node does not have the journal of letters", Sentence: "Nothing was changed: " + unshared.Error() + ".", Next: "Ask the operators of the nodes."}
 	case errors.Is(err, letters.ErrBusy):
-		return problem{Status: http.StatusConflict, Title: "Letters are being sent", Sentence: "Nothing was changed: another payersync sends letters just now.", Next: "Try again in a few minutes."}
+		return problem{Status: http.StatusConflict, Title: "Letters are being sent", Sentence: "Nothing was changed: another payersync process is sending letters.", Next: "Try again in a few minutes."}
 	case err != nil:
 		return err
 	}
 	v.changed()
-	return v.done(fmt.Sprintf("Letters go on, and the next ones wait for you. The journal told of %s that the ledger did not know.", connector.Plural(n, "letter")), "/mandates/letters")
+	return v.done(fmt.Sprintf("Letters continue, and the next ones wait for your approval. The journal had %s that the ledger did not have.", connector.Plural(n, "letter")), "/mandates/letters")
 }
 
 // sayOfLetter notes a person's statement about a submitted letter.
@@ -418,16 +418,16 @@ func (v *visit) sayOfLetter() error {
 	if err != nil {
 		return err
 	}
-	notes := map[string]string{state.WordArrived: "Noted: the letter arrived. It counts as sent.", state.WordAgain: "The letter is sent once more when its turn comes, after a last look at its payer."}
+	notes := map[string]string{state.WordArrived: "Noted: the letter arrived. It counts as sent.", state.WordAgain: "payersync sends the letter again when it is due, after a last check of its payer."}
 	id, err := strconv.ParseInt(v.filled("letter"), 10, 64)
 	word := v.filled("word")
 	if err != nil || notes[word] == "" {
-		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was changed", Sentence: "The form does not say which letter, or what about it.", Next: "Open the letters, and use one of the buttons."}
+		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was changed", Sentence: "The form names no letter, or no decision.", Next: "Open the letters, and use one of the buttons."}
 	}
 	err = desk.Say(v.Context(), id, word, by)
 	switch {
 	case errors.Is(err, state.ErrNotUnclear):
-		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "Nobody has to decide about this letter any more: somebody else has, or it was sent since.", Next: "Go back to the letters, and look again."}
+		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "This letter no longer needs a decision: somebody else decided, or it was sent.", Next: "Go back to the letters, and look again."}
 	case err != nil:
 		return err
 	}

@@ -24,7 +24,7 @@ func TestLettersArePreparedReadApprovedAndSeenSentInABrowser(t *testing.T) {
 			h.signIn(b, "olaf", pages.Operator)
 			h.settled(h.enter("vera", pages.Viewer), "/mandates", "54 payers have to sign")
 			b.open("/mandates")
-			b.reads("Not sent yet")
+			b.reads("Not invited yet")
 			b.press("a[href='/mandates/letters']")
 			b.stop("54 letters wait for approval.", "Hello Ada Crumb,", "Bakery 1 Limited", "accounts@bakery1.io", "50 of 54")
 			if strings.Contains(b.text(), "/sign/") {
@@ -48,9 +48,9 @@ func TestLettersArePreparedReadApprovedAndSeenSentInABrowser(t *testing.T) {
 			b.do(chromedp.Click("details.act summary"))
 			b.fill("#why", "price change")
 			b.press("form[action='/mandates/letters/pause'] button")
-			b.stop("All letters are paused until somebody lets them go on.", "price change")
+			b.stop("All letters are paused until somebody resumes them.", "price change")
 			b.press("form[action='/mandates/letters/resume'] button")
-			b.stop("All letters leave again.")
+			b.stop("All letters are sent again.")
 			if res := h.deliver(); res.Sent != 55 || len(box.Received()) != 55 {
 				t.Fatalf("%d letters came: %+v", len(box.Received()), res)
 			}
@@ -76,13 +76,13 @@ func TestAnUnclearLetterIsDecidedInABrowser(t *testing.T) {
 			b.name = "unclear-" + l.String()
 			h.signIn(b, "olaf", pages.Operator)
 			b.open("/mandates/letters")
-			b.stop("Nobody knows whether it arrived", "It arrived", "Send once more…", "Our Own Canteen")
+			b.stop("Delivery unknown", "It arrived", "Send once more…", "Our Own Canteen")
 			b.press("button[value=arrived]")
 			b.stop("Noted: the letter arrived.")
 			b.do(chromedp.Click("td details summary"))
 			b.reads("The payer may get it twice.")
 			b.press("button[value=again]")
-			b.stop("The letter is sent once more when its turn comes")
+			b.stop("payersync sends the letter again when it is due")
 			b.do(chromedp.Click("details.act:has(form[action$='/alone']) summary"))
 			b.stop("The address is one of ours.", "Approve this letter")
 			b.press("form[action$='/alone'] button")
@@ -107,25 +107,25 @@ func TestManyLostLinksAreFetchedAgainInABrowser(t *testing.T) {
 				}
 			}
 			if len(mandates) != lost {
-				t.Fatalf("there are %d mandates whose links are lost, want %d", len(mandates), lost)
+				t.Fatalf("there are %d mandates whose signing links are lost, want %d", len(mandates), lost)
 			}
 			b := h.browse(l)
 			b.name = "lost-" + l.String()
 			h.signIn(b, "olaf", pages.Operator)
-			h.settled(h.enter("vera", pages.Viewer), "/mandates?show=lost", "Link lost")
+			h.settled(h.enter("vera", pages.Viewer), "/mandates?show=lost", "Signing link lost")
 			b.open("/mandates")
-			b.reads("Fetch all 159 lost links again…")
+			b.reads("Fetch all 159 lost signing links again…")
 			b.press("a[href='/mandates/links']")
-			b.stop("159 links are lost", "no second mandate is made", "Nothing is sent to a payer")
+			b.stop("159 signing links are lost", "creates no second one", "Nothing is sent to payers")
 			h.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Method: http.MethodPut, Path: linkCalls, Count: 1})
 			b.press("form[action='/mandates/links'] button.primary")
 			b.until("The last time", "#lot a.button")
 			h.box.ClearFaults()
-			b.stop("158 of 159 links fetched, 1 failed.", "1 link is lost")
+			b.stop("158 of 159 signing links fetched, 1 failed.", "1 signing link is lost")
 			b.press("form[action='/mandates/links'] button.primary")
-			b.until("1 of 1 links fetched, 0 failed.", "#lot a.button")
+			b.until("1 of 1 signing links fetched, 0 failed.", "#lot a.button")
 			b.open("/mandates/links")
-			b.stop("No link is lost.")
+			b.stop("No signing link is lost.")
 			var now []string
 			for _, c := range h.box.Customers() {
 				for _, m := range c.Mandates {

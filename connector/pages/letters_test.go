@@ -121,7 +121,7 @@ func TestLettersThatAreOffSayWhatToSet(t *testing.T) {
 	}
 	h, _ = newPost(t)
 	h.letters.Desk.Settings.Sender = letters.SenderService
-	holds(t, h.enter("anna", pages.Operator).get("/mandates/letters", http.StatusOK), "The billing service writes to payers", "letters.sender: service")
+	holds(t, h.enter("anna", pages.Operator).get("/mandates/letters", http.StatusOK), "The billing service itself sends letters to payers", "letters.sender: service")
 }
 
 // Waiting letters are read in full, approved as shown, and sent; a viewer sees their number.
@@ -240,14 +240,14 @@ func TestLettersArePausedAndGoOn(t *testing.T) {
 		anna.post("/mandates/letters/pause", http.StatusUnprocessableEntity, bad...)
 	}
 	page := anna.post("/mandates/letters/pause", http.StatusOK, "until", "2026-12-01", "reason", "<b>price change</b>")
-	holds(t, page, "All letters are paused until 2026-12-01.", "are paused</strong> by <bdi>anna</bdi>", "&lt;b&gt;price change&lt;/b&gt;", "Let letters leave again")
+	holds(t, page, "All letters are paused until 2026-12-01.", "are paused</strong> by <bdi>anna</bdi>", "&lt;b&gt;price change&lt;/b&gt;", "Resume letters")
 	if log := h.logged(1); log != "anna pause letters all: <b>price change</b>" {
 		t.Errorf("the audit log says %q", log)
 	}
 	if h.deliver(); len(box.Received()) != 0 {
 		t.Error("a letter left while letters were paused")
 	}
-	holds(t, anna.post("/mandates/letters/resume", http.StatusOK), "All letters leave again.")
+	holds(t, anna.post("/mandates/letters/resume", http.StatusOK), "All letters are sent again.")
 	if log := h.logged(1); log != "anna resume letters all: " {
 		t.Errorf("the audit log says %q", log)
 	}
@@ -261,7 +261,7 @@ func TestLettersArePausedAndGoOn(t *testing.T) {
 	h.letters.Renew()
 	holds(t, anna.get("/mandates/letters", http.StatusOK), "Nothing leaves", "The journal of letters is not there", "Go on with letters")
 	anna.post("/mandates/letters/continue", http.StatusUnprocessableEntity)
-	holds(t, anna.post("/mandates/letters/continue", http.StatusOK, "reason", "the disk failed"), "Letters go on, and the next ones wait for you.")
+	holds(t, anna.post("/mandates/letters/continue", http.StatusOK, "reason", "the disk failed"), "Letters continue, and the next ones wait for your approval.")
 	if log := h.logged(1); log != "anna continue letters all: the disk failed" {
 		t.Errorf("the audit log says %q", log)
 	}
@@ -275,7 +275,7 @@ func TestAnUnclearLetterIsDecidedOnThePage(t *testing.T) {
 	viewer, anna := h.enter("vera", pages.Viewer), h.enter("anna", pages.Operator)
 	h.unclear(box)
 	page := anna.get("/mandates/letters", http.StatusOK)
-	holds(t, page, "Nobody knows whether it arrived", "It arrived", "Send once more…", "The payer may get it twice.")
+	holds(t, page, "Delivery unknown", "It arrived", "Send once more…", "The payer may get it twice.")
 	lacks(t, viewer.get("/mandates/letters", http.StatusOK), "It arrived", "Bakery")
 	var ids []string
 	for _, m := range regexp.MustCompile(`name="letter" value="(\d+)"><button`).FindAllStringSubmatch(page, -1) {
@@ -291,7 +291,7 @@ func TestAnUnclearLetterIsDecidedOnThePage(t *testing.T) {
 		t.Errorf("the audit log says %q", log)
 	}
 	anna.post("/mandates/letters/word", http.StatusConflict, "letter", ids[0], "word", state.WordArrived)
-	holds(t, anna.post("/mandates/letters/word", http.StatusOK, "letter", ids[1], "word", state.WordAgain), "sent once more when its turn comes")
+	holds(t, anna.post("/mandates/letters/word", http.StatusOK, "letter", ids[1], "word", state.WordAgain), "sends the letter again when it is due")
 	lacks(t, anna.get("/mandates/letters", http.StatusOK), "It arrived<")
 	if res := h.deliver(); res.Sent != 1 {
 		t.Errorf("%+v: the one letter was to be sent once more", res)
@@ -345,17 +345,17 @@ func TestTheNextLetterIsToldOnThePayersPageAndInTheWorkList(t *testing.T) {
 	list := func(text string) { h.settled(olaf, "/mandates", text) }
 	payer := func(id string) string { return olaf.get("/payers/"+sample+"/"+id, http.StatusOK) }
 	list("Reminder on 26 Nov 2026.")
-	holds(t, payer("HB001"), "The link was sent 1 time", "<strong>Next letter:</strong> Reminder on 26 Nov 2026.")
+	holds(t, payer("HB001"), "The signing link was sent 1 time", "<strong>Next letter:</strong> Reminder on 26 Nov 2026.")
 	olaf.post("/mandates/letters/pause", http.StatusOK, "until", "2026-12-01")
 	list("Paused until 1 Dec 2026.")
 	holds(t, payer("HB001"), "<strong>Next letter:</strong> Paused until 1 Dec 2026.")
 	olaf.post("/mandates/letters/resume", http.StatusOK)
 	h.asks(bakeries(2, "HB900,Our Own Canteen,,canteen@harbour.io,,,,,,,,Active,en\n"))
-	list("Invitation: waits for a person, because the address is one of ours.")
-	holds(t, payer("HB900"), "was not sent yet", "Invitation: waits for a person, because the address is one of ours.")
+	list("Invitation: waits for a decision, because the address is one of ours.")
+	holds(t, payer("HB900"), "was not sent yet", "Invitation: waits for a decision, because the address is one of ours.")
 	olaf.upload(http.StatusOK, "accounts@bakery2.io")
 	list("Correct it in the accounting system.")
-	holds(t, payer("HB002"), "Reminders are stopped: the address takes no mail.")
+	holds(t, payer("HB002"), "Reminders are stopped: the address accepts no mail.")
 	for _, c := range h.box.Customers() {
 		if c.Name == "Bakery 1 Limited" {
 			if err := h.box.Sign(c.Mandates[0].ID); err != nil {

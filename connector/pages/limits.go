@@ -19,11 +19,11 @@ type reach string
 
 const (
 	theirs     reach = "theirs" // it shows and changes only data of their connections
-	ofWebhooks reach = "Webhooks come for all customers of the billing service together, and do not say whose they are."
-	ofLetters  reach = "Letters of all connections are approved and leave together."
-	ofUsers    reach = "Whoever looks after users could lift the own limits."
-	ofMoves    reach = "A move joins the books of two connections."
-	ofAudit    reach = "The audit log is one chain of what everybody did, for all connections."
+	ofWebhooks reach = "Deliveries concern all customers of the billing service, of every connection."
+	ofLetters  reach = "Letters of all connections are approved and sent together."
+	ofUsers    reach = "A person who manages users could remove their own limits."
+	ofMoves    reach = "A move concerns two connections."
+	ofAudit    reach = "The audit log is one chain for all connections."
 )
 
 // within fails if a route is closed to limited users, or concerns a connection hidden from the person.
@@ -34,7 +34,7 @@ func (v *visit) within(to route) error {
 	if to.reach != theirs {
 		return problem{
 			Status: http.StatusForbidden, Title: "This is not for one connection", Sentence: "You see " + strings.Join(v.pages.cfg.Connections, ", ") + " alone. " + string(to.reach),
-			Next: "Nothing was changed. Whoever has the role admin and sees all connections can look, or change your limits.", limits: true,
+			Next: "Nothing was changed. Ask an admin who sees all connections to look, or to change your limits.", limits: true,
 		}
 	}
 	if strings.Contains(to.pattern, "{connection}") && !slices.Contains(v.pages.cfg.Connections, v.PathValue("connection")) {

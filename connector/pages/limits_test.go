@@ -391,8 +391,8 @@ func TestAChangeOfTheLimitsEndsTheLoginsOfThatPerson(t *testing.T) {
 		note string
 		sees bool // what is of the other company
 	}{
-		{[]string{"connection", ours}, "bob sees alder alone now, and signs in again.", false},
-		{nil, "bob sees all connections now, and signs in again.", true},
+		{[]string{"connection", ours}, "bob now sees only alder, and must sign in again.", false},
+		{nil, "bob now sees all connections, and must sign in again.", true},
 	} {
 		first, second := w.knows("bob", goodPassword), w.knows("bob", goodPassword)
 		first.get("/plans", http.StatusOK)
@@ -448,7 +448,7 @@ func TestAMappingThatIsAnotherConnectionsTooIsNotSavedByWhoIsLimited(t *testing.
 	v, path := w.limited("limited", pages.Admin), "/mapping/"+ours
 	typed := inCapitals(was)
 	page := v.post(path, http.StatusForbidden, "text", typed, "opened", opened(t, v.get(path, http.StatusOK)), "do", "save", "reason", "capitals")
-	holds(t, page, "Problem: nothing was saved, because the file is the mapping of connections that you do not see, too.", "Somebody who sees all connections can save it", "Nothing was changed.", "upper(trim(Name))")
+	holds(t, page, "Problem: nothing was saved, because the file is the mapping of connections that you do not see, too.", "A user who sees all connections can save it", "Nothing was changed.", "upper(trim(Name))")
 	if said := marked(page); said != "" {
 		t.Errorf("it says %s", said)
 	}

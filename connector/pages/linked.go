@@ -63,7 +63,7 @@ func (v *visit) linked() error {
 		at = cmp.Or(at, p.At)
 		content.Rows = append(content.Rows, linkedRow{pairID(p), p.SourceID, labels[p.RecordID].Name, p.Connection, payerPath(p.RecordID), since(p.At), p.At == at, v.with("at", p.At)})
 	}
-	return v.show("linked", "Linked, and not sent yet", content)
+	return v.show("linked", "Linked, waiting for a run", content)
 }
 
 // unlink undoes the ticked links, except links already sent.
@@ -83,7 +83,7 @@ func (v *visit) unlink() error {
 		}
 	}
 	if len(pairs) == 0 {
-		return errNothingDone("Nobody was ticked.", "Go back, tick those whom you mean, and try again.")
+		return errNothingDone("No payer was selected.", "Go back, select the payers, and try again.")
 	}
 	left, err := m.TakeBack(v.Context(), pairs, by)
 	if err != nil {

@@ -51,12 +51,12 @@ func (v *visit) lostLinks() error {
 		content.Lost, content.Hash = len(lost), hashOfPayers(lost)
 		content.Each, content.Same = acts.Asks(len(lost)) == office.AskEach, acts.WhenCreated == "same"
 	}
-	return v.show("links", "Lost links", content)
+	return v.show("links", "Lost signing links", content)
 }
 
 // fetchLinks starts to fetch the links shown to the visitor as lost.
 func (v *visit) fetchLinks() error {
-	const title = "No link was asked for"
+	const title = "No signing link was requested"
 	acts := v.pages.cfg.Mandates
 	if acts == nil {
 		return problem{Status: http.StatusConflict, Title: title, Sentence: "These pages were opened without the billing service.", Next: "Open them with payersync pages or payersync serve."}
@@ -69,16 +69,16 @@ func (v *visit) fetchLinks() error {
 	case err != nil:
 		return err
 	case len(lost) == 0:
-		return v.done("No link is lost, so none was asked for.", "/mandates/links")
+		return v.done("No signing link is lost, so payersync requested none.", "/mandates/links")
 	case acts.Asks(len(lost)) == office.AskEach:
-		return problem{Status: http.StatusConflict, Title: title, Sentence: "Another request replaces the mandate that waits, so each is decided on by itself.", Next: "Ask for the link on the page of each payer."}
+		return problem{Status: http.StatusConflict, Title: title, Sentence: "A new request replaces the open mandate, so decide on each payer.", Next: "Request the signing link on the page of each payer."}
 	case hashOfPayers(lost) != v.filled("shown"):
-		return problem{Status: http.StatusConflict, Title: title, Sentence: fmt.Sprintf("The list changed while you were reading it: now %s.", isLost(len(lost))), Next: "Go back to the lost links, and look again."}
+		return problem{Status: http.StatusConflict, Title: title, Sentence: fmt.Sprintf("The list changed while you were reading it: now %s.", isLost(len(lost))), Next: "Go back to the lost signing links, and look again."}
 	}
 	err = v.pages.cfg.Fetcher.Begin(acts, office.Fetching{Payers: lost, Said: true, By: syncer.Operator{Name: v.User.Name}})
 	switch {
 	case errors.Is(err, office.ErrAtWork):
-		return problem{Status: http.StatusConflict, Title: title, Sentence: "Links are being fetched already.", Next: "Go back to the lost links to see how far it is."}
+		return problem{Status: http.StatusConflict, Title: title, Sentence: "payersync is already fetching signing links.", Next: "Go back to the lost signing links to see the progress."}
 	case err != nil:
 		return err
 	}
@@ -87,7 +87,7 @@ func (v *visit) fetchLinks() error {
 
 func isLost(n int) string {
 	if n == 1 {
-		return "1 link is lost"
+		return "1 signing link is lost"
 	}
 	return connector.Plural(n, "link") + " are lost"
 }

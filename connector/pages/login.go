@@ -216,7 +216,7 @@ func (v *visit) keep() error {
 }
 
 var usedUp = problem{
-	Status: http.StatusGone, Title: "This link signs nobody in", Sentence: "It was used before, or is older than ten minutes.",
+	Status: http.StatusGone, Title: "This sign-in link does not work", Sentence: "It was used before, or is older than ten minutes.",
 	Next: "Make another one with: payersync pages link",
 }
 

@@ -24,14 +24,14 @@ var waiting = []struct {
 	which       office.Which
 }{
 	{"", "All", office.Which{}},
-	{"unsent", "Not sent yet", office.Which{Step: standing.NotSent}},
+	{"unsent", "Not invited yet", office.Which{Step: standing.NotSent}},
 	{"3", "3 days or more", office.Which{Days: 3}},
 	{"7", "7 days", office.Which{Days: 7}},
 	{"14", "14 days", office.Which{Days: 14}},
 	{"30", "30 days", office.Which{Days: 30}},
 	{"bounced", "E-mail bounced", office.Which{Step: standing.Bounced}},
 	{"stopped", "Stopped", office.Which{Step: standing.Stopped}},
-	{"lost", "Link lost", office.Which{Step: standing.LinkLost}},
+	{"lost", "Signing link lost", office.Which{Step: standing.LinkLost}},
 	{"replaced", "Replaced", office.Which{Replaced: true}},
 }
 
@@ -150,11 +150,11 @@ func (v *visit) counted() (*office.Count, error) {
 func stepChip(s standing.Standing) chip {
 	switch s.Step {
 	case standing.NotSent:
-		return chip{"–", "Not sent", none}
+		return chip{"–", "Not invited", none}
 	case standing.Sent:
 		return chip{"✎", "Sent, not signed", waits}
 	case standing.LinkLost:
-		return chip{"✕", "Link lost", stopped}
+		return chip{"✕", "Signing link lost", stopped}
 	case standing.Bounced:
 		return chip{"✕", "E-mail bounced", stopped}
 	}
@@ -165,11 +165,11 @@ func stepChip(s standing.Standing) chip {
 func whyItStops(s standing.Standing) string {
 	switch {
 	case s.Step == standing.LinkLost:
-		return "Nobody has the link."
+		return "payersync has no signing link."
 	case s.Step == standing.Stopped, s.Step == standing.Bounced:
 		return s.Sentence
 	case s.Note != "":
-		return "It is not known whether the last letter arrived."
+		return "payersync does not know whether the last letter arrived."
 	}
 	return ""
 }
@@ -190,7 +190,7 @@ func (v *visit) handOver() error {
 	default:
 		days, err := strconv.Atoi(who)
 		if err != nil || days < 1 || days > 3650 {
-			return problem{Status: http.StatusUnprocessableEntity, Title: "Nobody was handed over", Sentence: "It is not said who is to be in the file.", Next: "Go back, choose who, and try again."}
+			return problem{Status: http.StatusUnprocessableEntity, Title: "No file was made", Sentence: "The form does not name the payers for the file.", Next: "Go back, choose who, and try again."}
 		}
 		h.Older = time.Duration(days) * 24 * time.Hour
 	}
@@ -235,9 +235,9 @@ func (v *visit) noteSent() error {
 	chosen := v.Form["mandate"]
 	switch {
 	case len(chosen) == 0:
-		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was noted", Sentence: "Nobody was chosen.", Next: "Go back, tick those whose link was sent, and try again."}
+		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was saved", Sentence: "No payer was selected.", Next: "Go back, select the payers that got their signing link, and try again."}
 	case err != nil:
-		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was noted", Sentence: "The day on which they were sent is missing, or is no date.", Next: "Go back and give the day, for example 2026-11-20."}
+		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was saved", Sentence: "The date of sending is missing, or is not a date.", Next: "Go back and give the day, for example 2026-11-20."}
 	}
 	sendings := connector.Map(slices.Compact(slices.Sorted(slices.Values(chosen))), func(id string) office.Sending { return office.Sending{MandateID: id, On: on} })
 	why, err := v.why()

@@ -65,10 +65,10 @@ func TestWhoHasToSignIsListedHandedOverAndNotedAsSent(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	viewer, anna := h.enter("vera", pages.Viewer), h.enter("anna", pages.Operator)
-	holds(t, viewer.get("/mandates", http.StatusOK), "Nobody has to sign")
+	holds(t, viewer.get("/mandates", http.StatusOK), "No mandate waits for a signature")
 	h.run(true)
 	page := h.settled(viewer, "/mandates", "33 payers have to sign")
-	holds(t, page, "a…@<wbr>crumbandcrust.example", `href="/payers/quickstart/HB001"`, "Not sent", "Fewer than 10 mandates were signed")
+	holds(t, page, "a…@<wbr>crumbandcrust.example", `href="/payers/quickstart/HB001"`, "Not invited", "Fewer than 10 mandates were signed")
 	lacks(t, page, "accounts@", "checkbox", "Hand-over file", "/sign/", "01632")
 	page = anna.get("/mandates", http.StatusOK)
 	holds(t, page, "accounts@<wbr>crumbandcrust.example", "=Equal Parts Bakehouse", "Note as sent", "Hand-over file")
@@ -99,7 +99,7 @@ func TestWhoHasToSignIsListedHandedOverAndNotedAsSent(t *testing.T) {
 	anna.post("/mandates/sent", http.StatusUnprocessableEntity, "mandate", ids[0], "on", "yesterday")
 	viewer.post("/mandates/sent", http.StatusForbidden, "mandate", ids[0], "on", today)
 	page = anna.post("/mandates/sent", http.StatusOK, "mandate", ids[0], "mandate", ids[1], "mandate", "m-none", "on", today, "reason", "by post", "show", "unsent")
-	holds(t, page, "2 links noted as sent on", "Cannot note this row: no payer has the mandate m-none now", `aria-current="true">Not sent yet`)
+	holds(t, page, "2 links noted as sent on", "Cannot note this row: no payer has the mandate m-none now", `aria-current="true">Not invited yet`)
 	if got := ticks(page); len(got) != 30 { // of 31, on the first page
 		t.Errorf("%d are not sent yet, want 30", len(got))
 	}
@@ -111,7 +111,7 @@ func TestWhoHasToSignIsListedHandedOverAndNotedAsSent(t *testing.T) {
 		t.Errorf("%d are sent, want 2", n)
 	}
 	viewer.get("/mandates?show=everything", http.StatusNotFound)
-	holds(t, viewer.get("/mandates?show=30", http.StatusOK), "Nobody is in this part of the list")
+	holds(t, viewer.get("/mandates?show=30", http.StatusOK), "This part of the list is empty")
 }
 
 // settled returns a page once it holds a text: what is counted may lag behind by a moment.
@@ -153,29 +153,29 @@ func TestLostLinksAreFetchedAgainInBulk(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	viewer, anna := h.enter("vera", pages.Viewer), h.enter("anna", pages.Operator)
-	holds(t, anna.get("/mandates/links", http.StatusOK), "No link is lost")
+	holds(t, anna.get("/mandates/links", http.StatusOK), "No signing link is lost")
 	h.loseLinks()
-	page := h.settled(anna, "/mandates?show=lost", "Link lost")
-	holds(t, page, "lost links again…", "Nobody has the link.", "Fetch the link again.")
+	page := h.settled(anna, "/mandates?show=lost", "Signing link lost")
+	holds(t, page, "lost signing links", "payersync has no signing link.", "Fetch the signing link")
 	page = anna.get("/mandates/links", http.StatusOK)
-	holds(t, page, "33 links are lost", "no second mandate is made", "Nothing is sent to a payer")
+	holds(t, page, "33 signing links are lost", "creates no second one", "Nothing is sent to payers")
 	shown := regexp.MustCompile(`name="shown" value="([0-9a-f]+)"`).FindStringSubmatch(page)[1]
 	viewer.get("/mandates/links", http.StatusForbidden)
 	viewer.post("/mandates/links", http.StatusForbidden, "shown", shown)
 	before := h.box.Writes()
-	holds(t, anna.post("/mandates/links", http.StatusConflict, "shown", "0123456789abcdef"), "The list changed while you were reading it", "No link was asked for")
+	holds(t, anna.post("/mandates/links", http.StatusConflict, "shown", "0123456789abcdef"), "The list changed while you were reading it", "No signing link was requested")
 	if h.box.Writes() != before {
 		t.Error("links were asked for that nobody was shown")
 	}
 	holds(t, anna.post("/mandates/links", http.StatusOK, "shown", shown), "Fetching 33 links.")
 	for h.fetcher.Lot().AtWork() {
 		page = anna.get("/mandates/links", http.StatusOK)
-		if strings.Contains(page, "Links are being fetched") {
+		if strings.Contains(page, "Fetching signing links") {
 			holds(t, page, `aria-busy="true"`, "Show how far it is", "<progress")
 		}
 	}
 	page = anna.get("/mandates/links", http.StatusOK)
-	holds(t, page, "33 of 33 links fetched, 0 failed.", `aria-busy="false"`, "No link is lost")
+	holds(t, page, "33 of 33 signing links fetched, 0 failed.", `aria-busy="false"`, "No signing link is lost")
 	if log := h.logged(50); !strings.Contains(log, "anna fetch lost signing links 33 payers") {
 		t.Errorf("the audit log says %q", log)
 	}
@@ -184,7 +184,7 @@ func TestLostLinksAreFetchedAgainInBulk(t *testing.T) {
 			t.Errorf("%s has %d mandates", c.ID, len(c.Mandates))
 		}
 	}
-	holds(t, anna.post("/mandates/links", http.StatusOK, "shown", shown), "No link is lost, so none was asked for")
+	holds(t, anna.post("/mandates/links", http.StatusOK, "shown", shown), "No signing link is lost, so payersync requested none")
 }
 
 // The report covers every record, and its totals equal the number of records.
@@ -192,7 +192,7 @@ func TestTheReportSumsUpToTheBooks(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	viewer, anna := h.enter("vera", pages.Viewer), h.enter("anna", pages.Operator)
-	holds(t, viewer.get("/mandates/report", http.StatusOK), "The books were not read yet")
+	holds(t, viewer.get("/mandates/report", http.StatusOK), "The accounting system was not read yet")
 	h.run(true)
 	page := h.settled(viewer, "/mandates/report", "0 of 38 payers can be debited")
 	cells := regexp.MustCompile(`<td class="n" data-label="Records">([0-9]+)</td>`).FindAllStringSubmatch(page, -1)
@@ -206,8 +206,8 @@ func TestTheReportSumsUpToTheBooks(t *testing.T) {
 	}
 	lacks(t, page, "Export", "@crumb", "style=")
 	page = viewer.get("/mandates/report?class=D&step=not_sent", http.StatusOK)
-	holds(t, page, "Awaiting signature: not sent: 33", "Crumb &amp; Crust Bakery Ltd", "Send the link.")
-	holds(t, viewer.get("/mandates/report?class=E", http.StatusOK), "Nobody stands here.")
+	holds(t, page, "Awaiting signature: not sent: 33", "Crumb &amp; Crust Bakery Ltd", "Send the signing link.")
+	holds(t, viewer.get("/mandates/report?class=E", http.StatusOK), "No record is in this state.")
 	for _, q := range []string{"class=Z", "class=A&step=not_sent", "step=not_sent", "class=%3Cscript%3E"} {
 		viewer.get("/mandates/report?"+q, http.StatusNotFound)
 	}
@@ -252,15 +252,15 @@ func TestLinksThatReplaceMandatesAreNotFetchedInBulk(t *testing.T) {
 	h.acts.WhenCreated = "new"
 	anna := h.enter("anna", pages.Operator)
 	page := anna.get("/mandates/links", http.StatusOK)
-	holds(t, page, "33 links are lost", "each is decided on by itself")
+	holds(t, page, "33 signing links are lost", "decide on each payer")
 	lacks(t, page, "Fetch these")
 	before := h.box.Writes()
-	holds(t, anna.post("/mandates/links", http.StatusConflict, "shown", ""), "each is decided on by itself")
+	holds(t, anna.post("/mandates/links", http.StatusConflict, "shown", ""), "decide on each payer")
 	if h.box.Writes() != before {
 		t.Error("links were asked for")
 	}
 	h.acts.WhenCreated = "unknown"
-	holds(t, anna.get("/mandates/links", http.StatusOK), "It is not known whether it gives the same mandate")
+	holds(t, anna.get("/mandates/links", http.StatusOK), "It may return the same mandate")
 }
 
 // With a script the page follows the fetching by itself, until it is done.
@@ -278,7 +278,7 @@ func TestHowFarTheLinksAreIsFollowedByScript(t *testing.T) {
 	b.sound("the progress")
 	b.picture("_mandates_links-progress")
 	b.do(chromedp.WaitVisible(`[aria-busy="false"]`))
-	if text := ask(b, chromedp.Evaluate[string](`document.getElementById("lot").textContent`)); !strings.Contains(text, "6 of 6 links fetched, 0 failed.") {
+	if text := ask(b, chromedp.Evaluate[string](`document.getElementById("lot").textContent`)); !strings.Contains(text, "6 of 6 signing links fetched, 0 failed.") {
 		t.Errorf("in the end it says %q", text)
 	}
 }

@@ -142,7 +142,7 @@ func (v *visit) theMapping() (office.MappingText, error) {
 	case !known:
 		return now, noMapping
 	case err != nil:
-		return now, problem{Status: http.StatusConflict, Title: "The mapping cannot be read", Sentence: "Its file is not there, or cannot be opened by payersync. The version of the last run stays in force.", Next: "Ask whoever runs payersync: payersync check says what to do.", err: err}
+		return now, problem{Status: http.StatusConflict, Title: "The mapping cannot be read", Sentence: "payersync cannot find or open its file. The version of the last run stays in force.", Next: "Ask the operator of payersync to run payersync check.", err: err}
 	}
 	return now, nil
 }
@@ -329,9 +329,9 @@ func (v *visit) forecastOf(p syncer.Preview, keyName string) (*forecast, error) 
 		row := forecastRow{Who: payerName{p.Connection, c.SourceID, labels[ids[i]].Name}, Does: does[c.Action]}
 		switch {
 		case c.Verdict == state.Held:
-			row.Does = "would not be sent: " + strings.ToLower(cmp.Or(matters[c.Reason], "something is the matter"))
+			row.Does = "would be on hold: " + strings.ToLower(cmp.Or(matters[c.Reason], "it needs attention"))
 		case c.Verdict == state.Excluded:
-			row.Does = "would be left out"
+			row.Does = "would be excluded"
 		}
 		diff := office.Privacy{Whole: true}.Diff(c.Diff)
 		if !v.User.Role.May(Operator) {
@@ -364,13 +364,13 @@ func (v *visit) addPreview(p *mappingPage, checked office.Checked, now office.Ma
 	rules, err := office.RuleChanges(ctx, v.ledger(), id, before, checked.Mapping, office.Privacy{Whole: true})
 	switch {
 	case errors.Is(err, state.ErrNoRecord):
-		p.RecordWhy = "Nobody in the books has this number."
+		p.RecordWhy = "No record has this number."
 		return nil
 	case err != nil:
 		return err
 	}
 	if p.Rules = rules; len(rules) == 0 {
-		p.RecordWhy = "No rule was tried: the row is not in the books any more, or cannot be read."
+		p.RecordWhy = "No rule was tried: the record was removed, or cannot be read."
 		return nil
 	}
 	return v.ledger().Do(ctx, func(tx *state.Tx) error {
@@ -385,7 +385,7 @@ func (v *visit) editMapping() error {
 		return err
 	}
 	if !v.PostForm.Has("text") {
-		return problem{Status: http.StatusBadRequest, Title: "Nothing was changed", Sentence: "The form held no text.", Next: "Open the mapping, and use one of its buttons."}
+		return problem{Status: http.StatusBadRequest, Title: "Nothing was changed", Sentence: "The form has no text.", Next: "Open the mapping, and use one of its buttons."}
 	}
 	p := v.newMappingPage(now)
 	p.Text, p.Record, p.Reason = office.LineEnds(v.PostFormValue("text"), now.Text), v.filled("record"), v.filled("reason")
@@ -454,7 +454,7 @@ func (v *visit) saveMapping(p *mappingPage) (done bool, err error) {
 	var unwritable *office.MappingUnwritable
 	switch {
 	case err == nil:
-		note := fmt.Sprintf("Saved as version %.8s. Nothing was sent: the next run goes by it, and waits for approval where it would change more than the limits allow.", hash)
+		note := fmt.Sprintf("Saved as version %.8s. Nothing was sent: the next run uses it, and waits for approval if it would change more than the limits allow.", hash)
 		if len(p.Sharing) > 0 {
 			note += " It is the mapping of " + strings.Join(p.Sharing, ", ") + ", too."
 		}
@@ -465,7 +465,7 @@ func (v *visit) saveMapping(p *mappingPage) (done bool, err error) {
 		return false, v.meet(p)
 	case errors.Is(err, office.ErrMappingOthers):
 		p.Status, p.Problem, p.Anchor = http.StatusForbidden, "nothing was saved, because "+err.Error(), "offered"
-		p.Offered = "Somebody who sees all connections can save it: hand over this text, or the difference below."
+		p.Offered = "A user who sees all connections can save it: give them this text, or the difference below."
 		return false, nil
 	case errors.Is(err, office.ErrMappingWrong):
 		p.Status = http.StatusUnprocessableEntity
@@ -473,7 +473,7 @@ func (v *visit) saveMapping(p *mappingPage) (done bool, err error) {
 		return false, nil
 	case errors.As(err, &unwritable):
 		p.Status, p.Problem, p.Anchor = http.StatusConflict, "the file cannot be written from here", "offered"
-		p.Offered = "It is read only, part of an image, or kept elsewhere, for example in git. Give whoever keeps it this text or the difference below."
+		p.Offered = "It is read-only, part of an image, or kept elsewhere, for example in git. Give this text or the difference below to the person who maintains it."
 		v.pages.cfg.Report(Event{Route: v.Pattern, User: v.User.Name, Status: p.Status, Err: unwritable.Err})
 		return false, nil
 	}
@@ -495,7 +495,7 @@ func (v *visit) meet(p *mappingPage) error {
 	return nil
 }
 
-var noCount = problem{Status: http.StatusNotFound, Title: "There is no such count", Sentence: "Counts are kept for a while, as long as payersync runs. This one was cancelled, is gone, or was never begun.", Next: "Open the mapping, and count again."}
+var noCount = problem{Status: http.StatusNotFound, Title: "There is no such count", Sentence: "This count was cancelled, has expired, or was never started.", Next: "Open the mapping, and count again."}
 
 // mappingCount shows the progress or the result of a trial on all records.
 func (v *visit) mappingCount() error {
@@ -541,7 +541,7 @@ func (v *visit) stopCounting() error {
 	}
 	if v.filled("do") != "again" {
 		m.Tally.Cancel(t.Name)
-		return v.done("The count was ended. Nothing was changed.", mappingPath(connection))
+		return v.done("The count was stopped. Nothing was changed.", mappingPath(connection))
 	}
 	checked, err := m.Check(v.Context(), connection, []byte(t.Text))
 	if err != nil {

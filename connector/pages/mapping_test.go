@@ -327,7 +327,7 @@ func TestAllRecordsAreCountedInTheBackground(t *testing.T) {
 	anna.post(mappingPath+"/preview/"+hash, http.StatusOK, "do", "cancel")
 	h.run(true) // the books are read again
 	page = anna.get(mappingPath+"/preview/"+hash, http.StatusOK)
-	holds(t, page, "A run has read the books since this was counted", "Count again")
+	holds(t, page, "A run has read the accounting system since this count", "Count again")
 	anna.post(mappingPath+"/preview/"+hash, http.StatusOK, "do", "again")
 	anna.get(mappingPath+"/preview/"+strings.Repeat("0", 64), http.StatusNotFound)
 }
@@ -422,8 +422,8 @@ func TestAMappingWithoutRecordsOrFileIsTold(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	anna := h.enter("anna", pages.Admin)
-	holds(t, anna.get(mappingPath, http.StatusOK), "No run has gone by it yet", "No row is stored yet")
-	holds(t, anna.get(mappingPath+"/quality", http.StatusOK), "No row is stored yet")
+	holds(t, anna.get(mappingPath, http.StatusOK), "No run has gone by it yet", "No record is stored yet")
+	holds(t, anna.get(mappingPath+"/quality", http.StatusOK), "No record is stored yet")
 	holds(t, anna.get(mappingPath+"/versions", http.StatusOK), "No run has gone by a mapping")
 	anna.get(mappingPath+"?version=nonsense", http.StatusNotFound)
 	if err := os.Remove(h.mappingFile()); err != nil {
@@ -437,12 +437,12 @@ func TestTheDataQualityPageSaysWhichValuesKeepPayersBack(t *testing.T) {
 	h := newHouse(t)
 	h.run(true)
 	anna := h.enter("anna", pages.Operator)
-	page := h.settled(anna, mappingPath+"/quality", "Keeps payers back")
-	_, held, _ := strings.Cut(page, "Keeps payers back")
+	page := h.settled(anna, mappingPath+"/quality", "Puts payers on hold")
+	_, held, _ := strings.Cut(page, "Puts payers on hold")
 	held, _, _ = strings.Cut(held, "</table>")
-	holds(t, held, "Payers with these values are not sent", "customer.people[0].email")
-	for harmless := page; strings.Contains(harmless, "None of this keeps a payer back"); {
-		_, harmless, _ = strings.Cut(harmless, "None of this keeps a payer back")
+	holds(t, held, "Payers with these values are on hold", "customer.people[0].email")
+	for harmless := page; strings.Contains(harmless, "None of this puts a payer on hold"); {
+		_, harmless, _ = strings.Cut(harmless, "None of this puts a payer on hold")
 		if strings.Contains(harmless[:strings.Index(harmless, "</table>")], "].email") {
 			t.Errorf("mistyped addresses keep payers back, and the page says that they do not:\n%s", harmless)
 		}

@@ -29,7 +29,7 @@ const (
 const mostLater = 200
 
 // groupWords are the groups of matches in words.
-var groupWords = map[office.Likelihood]string{office.Likely: "Likely the same", office.Unclear: "Unclear", office.Several: "Several candidates"}
+var groupWords = map[office.Likelihood]string{office.Likely: "Likely the same", office.Unclear: "Unclear", office.Several: "Several matches"}
 
 // matchPath is the address of a record similar to a customer.
 func matchPath(id state.RecordID) string {
@@ -152,7 +152,7 @@ func (v *visit) matchRows(some []office.Likeness) ([]matchRow, error) {
 		best := l.Candidates[0]
 		row := matchRow{RecordID: l.RecordID, Name: labels[l.RecordID].Name, Path: matchPath(l.RecordID), Alike: match.Why(best.Reasons), Score: best.Score, Customer: best.BillingID, ID: likelyID(l), Since: since(l.Since), Claimed: l.Claimed}
 		if n := len(l.Candidates); n > 1 {
-			row.More = connector.Plural(n, "customer") + " look like it"
+			row.More = connector.Plural(n, "customer") + " match it"
 		}
 		ours, theirs, err := m.Sides(v.Context(), l)
 		if err != nil {
@@ -292,7 +292,7 @@ func (v *visit) match() error {
 	}
 	if len(l.Candidates) > 1 {
 		for i, c := range l.Candidates[:min(len(l.Candidates), 20)] {
-			p.Candidates = append(p.Candidates, choiceOf{fmt.Sprintf("Candidate %d: %s", i+1, scored(c)), p.Path + "?customer=" + url.QueryEscape(c.BillingID), 0, c == one})
+			p.Candidates = append(p.Candidates, choiceOf{fmt.Sprintf("Match %d: %s", i+1, scored(c)), p.Path + "?customer=" + url.QueryEscape(c.BillingID), 0, c == one})
 		}
 	}
 	u, _, err := m.Wanted(v.Context(), l.RecordID)
@@ -302,11 +302,11 @@ func (v *visit) match() error {
 	h, err := m.Beside(v.Context(), l.RecordID, one.BillingID)
 	switch {
 	case errors.Is(err, syncer.ErrCarriesAnother):
-		p.WhyNot = "The customer there carries another number of ours, so it belongs to somebody else in the books."
+		p.WhyNot = "The customer has another payer's number."
 	case errors.Is(err, syncer.ErrNoCustomer):
-		p.WhyNot = "The customer there is gone."
+		p.WhyNot = "The customer no longer exists."
 	case office.NotHad(err):
-		p.WhyNot = "The customer there cannot be linked to this payer any more."
+		p.WhyNot = "The customer can no longer be linked to this payer."
 	}
 	p.Read = err == nil
 	p.Link = p.May && p.Read
@@ -338,7 +338,7 @@ func (v *visit) compare(p *matchPage, u syncer.Unlinked, h syncer.Holder) {
 		case match.Fold(f.ours) == match.Fold(f.theirs):
 			s.Says = chip{"✓", "equal", good}
 		case same && f.field == "Name":
-			if s.Says = (chip{"✓", "equal but for how it is spelt", good}); apart != "" {
+			if s.Says = (chip{"✓", "same, spelt differently", good}); apart != "" {
 				s.Says.Word = "apart from “" + apart + "”"
 			}
 		default:
@@ -377,7 +377,7 @@ func (v *visit) among(all []office.Likeness) int {
 
 // decidedMeanwhile means no record waits at the address.
 func decidedMeanwhile(status int) problem {
-	return problem{Status: status, Title: "This payer does not wait for a decision", Sentence: "Somebody decided on it, or it changed, since the list was made. Nothing was changed.", Next: "The list of matches shows those that wait."}
+	return problem{Status: status, Title: "This payer needs no decision", Sentence: "Somebody decided on it, or it changed meanwhile. Nothing was changed.", Next: "The list of matches shows the open ones."}
 }
 
 // decideMatch stores a person's decision on a pair.
@@ -406,7 +406,7 @@ func (v *visit) decideMatch() error {
 		next = matchPath(all[0].RecordID)
 	}
 	if act := v.filled("act"); act != "later" && !slices.ContainsFunc(l.Candidates, func(c state.MatchCandidate) bool { return c.BillingID == customer }) {
-		return problem{Status: http.StatusConflict, Title: "The customer there has changed", Sentence: "It was linked elsewhere, or does not look like this payer any more. Nothing was changed.", Next: "Open the payer in the list of matches again."}
+		return problem{Status: http.StatusConflict, Title: "The customer has changed", Sentence: "It was linked to another payer, or no longer matches this one. Nothing was changed.", Next: "Open the payer in the list of matches again."}
 	}
 	v.keepReason(by.Reason)
 	note := ""
@@ -416,17 +416,17 @@ func (v *visit) decideMatch() error {
 			return err
 		}
 		err = m.Link(v.Context(), l.RecordID, customer, by)
-		note = "Linked. Nothing was sent yet: the next run takes the customer over, within its limits."
+		note = "Linked. Nothing was sent yet: the next run writes the key on the customer, within its limits."
 	case "not":
 		err = m.Apart(v.Context(), l.RecordID, []string{customer}, by)
-		note = "Kept apart. Nothing was sent yet: the next run makes a new customer unless another one looks like it."
+		note = "Rejected. Nothing was sent yet: the next run creates a new customer, unless there is another match."
 	case "later":
 		later := slices.DeleteFunc(v.kept(keyLater), func(p string) bool { return p == matchPath(l.RecordID) })
 		later = append(later, matchPath(l.RecordID))
 		v.pages.logins.Put(v.Context(), keyLater, strings.Join(later[max(0, len(later)-mostLater):], "\n"))
-		return v.done("Put at the end of the list, for as long as you are signed in. Nothing was decided.", next)
+		return v.done("Moved to the end of the list until you sign out. Nothing was decided.", next)
 	default:
-		return problem{Status: http.StatusBadRequest, Title: "Nothing was decided", Sentence: "The form did not say what to do.", Next: "Open the payer, and use one of its buttons."}
+		return problem{Status: http.StatusBadRequest, Title: "Nothing was decided", Sentence: "The form has no action.", Next: "Open the payer, and use one of its buttons."}
 	}
 	if err != nil {
 		return notDecided(err)
@@ -441,21 +441,21 @@ func notDecided(err error) error {
 	p := problem{Status: http.StatusConflict, Title: "Nothing was decided", Next: "Open the list of matches again.", err: err}
 	switch {
 	case errors.Is(err, syncer.ErrCarriesAnother):
-		p.Sentence = "The customer there carries another number of ours by now."
+		p.Sentence = "The customer now has another payer's number."
 	case errors.Is(err, state.ErrSaidMeanwhile):
-		p.Sentence = "Somebody else decided on the payer while you looked, and otherwise. What they said stands."
+		p.Sentence = "Somebody else made another decision meanwhile. Their decision stands."
 	case errors.Is(err, state.ErrLinkedAlready), errors.Is(err, state.ErrCustomerTaken), errors.Is(err, state.ErrAccepted):
 		p.Sentence = "Somebody else linked the payer or the customer meanwhile."
 	case errors.Is(err, state.ErrUnderWay):
-		p.Sentence, p.Next = "A request for this payer is under way.", "Try again in a quarter of an hour."
+		p.Sentence, p.Next = "A request for this payer has no answer yet.", "Try again in a quarter of an hour."
 	case errors.Is(err, state.ErrNoWord):
-		p.Sentence = "It was taken back before, or carried out."
+		p.Sentence = "It was already taken back, or already sent."
 	case office.NotHad(err):
-		p.Sentence = "The payer or the customer is not what it was when you looked."
+		p.Sentence = "The payer or the customer has changed meanwhile."
 	case state.Unwritable(err):
 		return err
 	default:
-		p.Status, p.Sentence, p.Next = http.StatusServiceUnavailable, "The customer could not be read in the billing service, and without that nobody is linked.", "Try again in a minute."
+		p.Status, p.Sentence, p.Next = http.StatusServiceUnavailable, "payersync could not read the customer in the billing service, so it did not link it.", "Try again in a minute."
 	}
 	return p
 }
@@ -549,20 +549,20 @@ func (v *visit) linkLikely() error {
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(v.Form["id"]))) {
 		l, ok := still[id]
 		if !ok {
-			return problem{Status: http.StatusConflict, Title: "Nothing was linked", Sentence: "One that is ticked is not likely the same any more: it changed, or somebody decided on it.", Next: "Open the list again."}
+			return problem{Status: http.StatusConflict, Title: "Nothing was linked", Sentence: "A selected match changed, or somebody decided on it.", Next: "Open the list again."}
 		}
 		n++
 		words[l.Connection] = append(words[l.Connection], office.PairWord{SourceID: l.SourceID, BillingID: l.Candidates[0].BillingID, Says: state.WordAccept})
 	}
 	if n == 0 {
-		return errNothingDone("Nobody was ticked.", "Go back, tick those whom you mean, and try again.")
+		return errNothingDone("No payer was selected.", "Go back, select the payers, and try again.")
 	}
 	if typed, err := strconv.Atoi(v.filled("count")); err != nil || typed != n {
-		return errNothingDone(fmt.Sprintf("The number that was typed in is not that of those that are ticked: %d.", n), "Go back, look who is ticked, and type their number.")
+		return errNothingDone(fmt.Sprintf("The number that you typed is not the number of selected payers: %d.", n), "Go back, check the selection, and type the number.")
 	}
 	if err := m.SayAll(v.Context(), words, operator{Name: v.User.Name, Reason: reason}); err != nil {
 		return notDecided(err)
 	}
 	v.changed()
-	return v.done(fmt.Sprintf("%s linked. Nothing was sent yet: the next run takes the customers over, within its limits. Until then links can be taken back.", connector.Plural(n, "payer")), "/matches")
+	return v.done(fmt.Sprintf("%s linked. Nothing was sent yet: the next run writes the keys on the customers, within its limits. Until then you can take this back.", connector.Plural(n, "payer")), "/matches")
 }

@@ -47,7 +47,7 @@ func TestFiveMatchesAreDecidedByKeyboardInABrowser(t *testing.T) {
 		b.fill("#reason", "migrated")
 		b.fill("#count", "4")
 		b.press("fieldset button.primary")
-		b.reads("4 payers linked. Nothing was sent yet", "6 linked, and not sent yet")
+		b.reads("4 payers linked. Nothing was sent yet", "6 linked, waiting for a run")
 		b.press("a[href='/matches/linked']")
 		b.sound("linked at " + l.String())
 		b.picture("linked-" + l.String())

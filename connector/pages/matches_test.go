@@ -73,18 +73,18 @@ func TestMatchesAreGroupedByHowSureItIsAndShowNoAddressToAViewer(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	v := h.enter("vera", pages.Viewer)
-	holds(t, v.get("/matches", http.StatusOK), "Nobody in your books waits for a decision")
+	holds(t, v.get("/matches", http.StatusOK), "No payer waits for a decision")
 	h.there("Tideswell Bakery 1 Ltd", "other@tideswell.example") // a second one for M001
 	h.alike(60)
 	page := v.get("/matches", http.StatusOK)
-	holds(t, page, "60 in your books look like an existing customer", `Likely the same <span class="count">53</span>`, `Unclear <span class="count">6</span>`, `Several candidates <span class="count">1</span>`, "same name; same e-mail", `rel="next"`)
+	holds(t, page, "60 payers match an existing customer", `Likely the same <span class="count">53</span>`, `Unclear <span class="count">6</span>`, `Several matches <span class="count">1</span>`, "same name; same e-mail", `rel="next"`)
 	for _, path := range []string{"/matches/quickstart/M000", "/matches/quickstart/M009"} {
 		page += v.get(path, http.StatusOK)
 	}
 	if strings.Contains(page, "@tideswell") || strings.Contains(page, "YO21") || strings.Contains(page, `name="act"`) {
 		t.Errorf("a viewer sees or may do too much:\n%s", page)
 	}
-	holds(t, h.enter("olga", pages.Operator).get("/matches/quickstart/M001", http.StatusOK), "Candidate 2")
+	holds(t, h.enter("olga", pages.Operator).get("/matches/quickstart/M001", http.StatusOK), "Match 2")
 }
 
 func TestAPairIsLinkedKeptApartPutOffAndTakenBackAndNothingIsSent(t *testing.T) {
@@ -94,7 +94,7 @@ func TestAPairIsLinkedKeptApartPutOffAndTakenBackAndNothingIsSent(t *testing.T) 
 	h.box.ResetRequests()
 	v, writes := h.enter("olga", pages.Operator), h.box.Writes()
 	page := v.get("/matches/quickstart/M000", http.StatusOK)
-	holds(t, page, "accounts0@tideswell.example", "LS6 2KM", "✕", "After linking", "1 of 5", "Same customer: link")
+	holds(t, page, "accounts0@tideswell.example", "LS6 2KM", "✕", "After linking", "1 of 5", "Accept: link")
 	customer := customerOn(t, page)
 	holds(t, v.post("/matches/quickstart/M000", http.StatusUnprocessableEntity, "act", "same", "customer", customer), "A reason is missing")
 	page = v.post("/matches/quickstart/M000", http.StatusOK, "act", "same", "customer", customer, "reason", "same office", "keep", "yes")
@@ -102,12 +102,12 @@ func TestAPairIsLinkedKeptApartPutOffAndTakenBackAndNothingIsSent(t *testing.T) 
 	if got := h.logged(1); got != "olga adopt customer M000 "+customer+": same office" {
 		t.Errorf("the audit log says %q", got)
 	}
-	holds(t, v.get("/matches/quickstart/M000", http.StatusNotFound), "does not wait for a decision")
+	holds(t, v.get("/matches/quickstart/M000", http.StatusNotFound), "needs no decision")
 	holds(t, v.post("/matches/quickstart/M000", http.StatusOK, "act", "back"), "Taken back. Nothing was sent.", "of 5")
-	holds(t, v.post("/matches/quickstart/M000", http.StatusOK, "act", "later"), "Put at the end of the list", "M001", "1 of 5")
+	holds(t, v.post("/matches/quickstart/M000", http.StatusOK, "act", "later"), "Moved to the end of the list", "M001", "1 of 5")
 	holds(t, v.get("/matches/quickstart/M000", http.StatusOK), "5 of 5")
 	other := customerOn(t, v.get("/matches/quickstart/M001", http.StatusOK))
-	holds(t, v.post("/matches/quickstart/M001", http.StatusOK, "act", "not", "customer", other, "reason", "sisters"), "Kept apart.", "of 4")
+	holds(t, v.post("/matches/quickstart/M001", http.StatusOK, "act", "not", "customer", other, "reason", "sisters"), "Rejected.", "of 4")
 	if h.box.Writes() != writes {
 		t.Errorf("deciding sent something")
 	}
@@ -123,7 +123,7 @@ func TestAMatchThatWasDecidedOrChangedMeanwhileIsNotDecidedAgain(t *testing.T) {
 	customer := customerOn(t, bo.get("/matches/quickstart/M000", http.StatusOK))
 	anna.post("/matches/quickstart/M000", http.StatusOK, "act", "same", "customer", customer, "reason", "same")
 	holds(t, bo.post("/matches/quickstart/M000", http.StatusConflict, "act", "not", "customer", customer), "Somebody decided on it", "Nothing was changed")
-	holds(t, bo.post("/matches/quickstart/M000", http.StatusConflict, "act", "back"), "taken back before")
+	holds(t, bo.post("/matches/quickstart/M000", http.StatusConflict, "act", "back"), "already taken back")
 
 	customer = customerOn(t, bo.get("/matches/quickstart/M001", http.StatusOK))
 	if err := h.box.Edit(customer, json.RawMessage(`{"name":"Tideswell Bakery 1 Ltd","people":[],"externalData":{"accountNumber":"OTHER"}}`)); err != nil {
@@ -152,8 +152,8 @@ func TestTheLikelyOnesAreLinkedTogetherWhenTheirNumberIsTypedIn(t *testing.T) {
 	if len(form) != 22 {
 		t.Fatalf("%d can be ticked", len(form)/2)
 	}
-	holds(t, v.post("/matches/likely", http.StatusUnprocessableEntity, append(form, "count", "10", "reason", "migrated")...), "The number that was typed in")
-	holds(t, v.post("/matches/likely", http.StatusOK, append(form, "count", "11", "reason", "migrated")...), "11 payers linked. Nothing was sent yet", "1 in your books")
+	holds(t, v.post("/matches/likely", http.StatusUnprocessableEntity, append(form, "count", "10", "reason", "migrated")...), "The number that you typed")
+	holds(t, v.post("/matches/likely", http.StatusOK, append(form, "count", "11", "reason", "migrated")...), "11 payers linked. Nothing was sent yet", "1 payer matches")
 	if lines := h.logged(11); strings.Count(lines, "olga accept match quickstart/M0") != 11 {
 		t.Errorf("the audit log says %s", lines)
 	}
@@ -186,7 +186,7 @@ func TestMatchesReachEveryIDAndLeaveOutWhatIsPutOffOrNotConfigured(t *testing.T)
 	h.run(true)
 	v := h.enter("olaf", pages.Operator)
 	page := v.get("/matches", http.StatusOK)
-	holds(t, page, "2 in your books look like", `href="/matches/quickstart/~.."`, `href="/matches/quickstart/A%2F2"`)
+	holds(t, page, "2 payers match", `href="/matches/quickstart/~.."`, `href="/matches/quickstart/A%2F2"`)
 	holds(t, v.get("/matches/quickstart/~..", http.StatusOK), "Is <bdi>Tideswell Bakery Ltd</bdi>", "Postcode</bdi>")
 	long := strings.Repeat("x", office.LongestReason+1)
 	holds(t, v.post("/matches/quickstart/~..", http.StatusUnprocessableEntity, "act", "not", "customer", customerOn(t, page+v.get("/matches/quickstart/~..", http.StatusOK)), "reason", long), "The reason is too long")
@@ -194,7 +194,7 @@ func TestMatchesReachEveryIDAndLeaveOutWhatIsPutOffOrNotConfigured(t *testing.T)
 		_, err := tx.PutOff(state.RecordID{Connection: sample, SourceID: ".."}, connector.ReasonLikeness, h.ledger.Now().Add(time.Hour), state.Entry{Actor: "olaf", Action: "put off"})
 		return err
 	})
-	holds(t, v.get("/matches", http.StatusOK), "1 in your books looks like")
+	holds(t, v.get("/matches", http.StatusOK), "1 payer matches")
 	m := h.matches()
 	m.Connections = nil
 	m.Stored = func(context.Context, string) (syncer.Connection, error) {
@@ -242,18 +242,18 @@ func TestLinksAreTakenBackTogetherForAsLongAsNothingWasSent(t *testing.T) {
 	if len(form) != 8 {
 		t.Fatalf("%d links can be taken back", len(form)/2)
 	}
-	holds(t, anna.get("/matches", http.StatusOK), "4 linked, and not sent yet")
+	holds(t, anna.get("/matches", http.StatusOK), "4 linked, waiting for a run")
 	holds(t, bo.post("/matches/linked", http.StatusOK, form[:2]...), "1 link taken back. Nothing was sent by this.")
-	holds(t, anna.post("/matches/linked", http.StatusOK, append(form, "reason", "too soon")...), "3 links taken back.", "1 link had been taken back before.", "No link waits")
+	holds(t, anna.post("/matches/linked", http.StatusOK, append(form, "reason", "too soon")...), "3 links taken back.", "1 link had been taken back before.", "No decision waits")
 	if log := h.logged(3); strings.Count(log, "anna take match back quickstart/M00") != 3 || strings.Count(log, ": too soon") != 3 {
 		t.Errorf("the audit log says %s", log)
 	}
-	holds(t, anna.get("/matches", http.StatusOK), "4 in your books look like")
+	holds(t, anna.get("/matches", http.StatusOK), "4 payers match")
 
 	form = link()
 	h.run(true)
 	holds(t, anna.post("/matches/linked", http.StatusOK, form...), "0 links taken back.", "4 links left, because something was sent since: M000, M001, M002, M003.")
-	holds(t, anna.post("/matches/linked", http.StatusUnprocessableEntity), "Nobody was ticked")
+	holds(t, anna.post("/matches/linked", http.StatusUnprocessableEntity), "No payer was selected")
 }
 
 // Two people decide differently on one pair while the customer is read. The first decision stays, and the
@@ -322,7 +322,7 @@ func TestLinksThatTwoTakeBackAtOnceAreTakenBackOnce(t *testing.T) {
 	if log := h.logged(50); strings.Count(log, "take match back") != n {
 		t.Errorf("the audit log says %s", log)
 	}
-	holds(t, people[1].get("/matches", http.StatusOK), fmt.Sprintf("%d in your books look like", n))
+	holds(t, people[1].get("/matches", http.StatusOK), fmt.Sprintf("%d payers match", n))
 }
 
 func TestAConnectionWhoseMappingHasAMistakeIsNamedAndStopsNobodyElses(t *testing.T) {

@@ -25,7 +25,7 @@ func (v *visit) finishMatching() error {
 	if err != nil {
 		return err
 	}
-	note := fmt.Sprintf("Matching of %s is finished. Nothing was sent yet: the next run creates the customers that nobody is, within the limits.", connection)
+	note := fmt.Sprintf("Matching of %s is finished. Nothing was sent yet: the next run creates customers for payers without a match, within the limits.", connection)
 	if !news {
 		note = fmt.Sprintf("Matching of %s was finished before. Nothing was changed.", connection)
 	}
@@ -45,7 +45,7 @@ func (v *visit) separateBooks() error {
 	err = office.SeparateConnections(v.Context(), v.ledger(), other, connection, syncer.Operator{Name: v.User.Name, Reason: why})
 	switch {
 	case errors.Is(err, state.ErrConnectionDecided):
-		return problem{Status: http.StatusConflict, Title: "It is decided already", Sentence: "Somebody has decided otherwise about these two connections. Nothing was changed.", Next: "The audit log says who and why.", Path: "/audit"}
+		return problem{Status: http.StatusConflict, Title: "It is decided already", Sentence: "Somebody made another decision about these two connections. Nothing was changed.", Next: "The audit log says who and why.", Path: "/audit"}
 	case errors.Is(err, state.ErrNoConnection), errors.Is(err, state.ErrSameConnection):
 		return noConnection
 	case err != nil:

@@ -54,7 +54,7 @@ func (v *visit) mover() (*office.Moves, error) {
 	if m := v.pages.cfg.Moves; m != nil {
 		return m, nil
 	}
-	return nil, problem{Status: http.StatusConflict, Title: "Books cannot be moved here", Sentence: "These pages were opened without the connections' mappings.", Next: "Open them with payersync pages or payersync serve."}
+	return nil, problem{Status: http.StatusConflict, Title: "Payers cannot be moved here", Sentence: "These pages were opened without the connections' mappings.", Next: "Open them with payersync pages or payersync serve."}
 }
 
 // moves shows the pairs of a connection's records and another connection's payers.
@@ -69,7 +69,7 @@ func (v *visit) moves() error {
 	}
 	p.Chosen = p.Old != "" && p.New != "" && slices.Contains(p.News, p.New)
 	if !p.Chosen {
-		return v.show("move", "Move books", p)
+		return v.show("move", "Move payers", p)
 	}
 	found, err := m.Propose(v.Context(), p.Old, p.New, match.BulkLevel)
 	if err != nil {
@@ -78,7 +78,7 @@ func (v *visit) moves() error {
 	if err := v.fillMove(&p, found); err != nil {
 		return err
 	}
-	return v.show("move", "Move books", p)
+	return v.show("move", "Move payers", p)
 }
 
 // fillMove puts a proposal into the tables of the page.
@@ -146,7 +146,7 @@ func (v *visit) decideMove() error {
 			return err
 		}
 	}
-	by.Reason = cmp.Or(by.Reason, "the books moved to "+to)
+	by.Reason = cmp.Or(by.Reason, "its payers moved to "+to)
 	var note string
 	switch act {
 	case "certain", "pair", "not":
@@ -154,7 +154,7 @@ func (v *visit) decideMove() error {
 	case "back", "undo":
 		note, err = v.takeMoveBack(m, from, to, act, by)
 	default:
-		return problem{Status: http.StatusBadRequest, Title: "Nothing was decided", Sentence: "The form did not say what to do.", Next: "Open the page again, and use one of its buttons."}
+		return problem{Status: http.StatusBadRequest, Title: "Nothing was decided", Sentence: "The form has no action.", Next: "Open the page again, and use one of its buttons."}
 	}
 	if err != nil {
 		return notMovedHere(err)
@@ -174,21 +174,21 @@ func (v *visit) acceptMove(m *office.Moves, from, to, act string, by syncer.Oper
 		oldID, newID, _ := strings.Cut(id, "\x1f")
 		pair, ok := found.Pair(oldID, newID)
 		if !ok {
-			return "", problem{Status: http.StatusConflict, Title: "Nothing was decided", Sentence: "One of the pairs is not what it was when the page was made.", Next: "Open the page again."}
+			return "", problem{Status: http.StatusConflict, Title: "Nothing was decided", Sentence: "One of the matches changed since the page was made.", Next: "Open the page again."}
 		}
 		pairs = append(pairs, pair)
 	}
 	if len(pairs) == 0 {
-		return "", errNothingDone("No pair was ticked.", "Go back, tick those that you mean, and try again.")
+		return "", errNothingDone("No match was selected.", "Go back, select the matches, and try again.")
 	}
 	if act == "not" {
 		if err := connector.Each(pairs, func(p state.MovePair) error { return m.Reject(v.Context(), p, by) }); err != nil {
 			return "", err
 		}
-		return "Kept apart. Nothing was sent.", nil
+		return "Rejected. Nothing was sent.", nil
 	}
 	if typed := v.filled("count"); act == "certain" && typed != strconv.Itoa(len(pairs)) {
-		return "", errNothingDone(fmt.Sprintf("The number that was typed in is not that of the pairs that are ticked: %d.", len(pairs)), "Go back, look which pairs are ticked, and type their number.")
+		return "", errNothingDone(fmt.Sprintf("The number that you typed is not the number of selected matches: %d.", len(pairs)), "Go back, check the selection, and type the number.")
 	}
 	left, err := m.Accept(v.Context(), found, pairs, by)
 	if err != nil {
@@ -215,7 +215,7 @@ func (v *visit) takeMoveBack(m *office.Moves, from, to, act string, by syncer.Op
 		newIDs = append(newIDs, newID)
 	}
 	if len(newIDs) == 0 {
-		return "", errNothingDone("No pair was ticked.", "Go back, tick those that you mean, and try again.")
+		return "", errNothingDone("No match was selected.", "Go back, select the matches, and try again.")
 	}
 	if left, err = m.TakeBack(v.Context(), from, to, newIDs, by); err != nil {
 		return "", err
@@ -241,7 +241,7 @@ func notMovedHere(err error) error {
 	case errors.As(err, &is):
 		return is
 	case errors.As(err, &moved):
-		p.Sentence, p.Next = fmt.Sprintf("The books of %s moved to %s.", moved.Old, moved.New), "Choose that connection, or take that move back first."
+		p.Sentence, p.Next = fmt.Sprintf("The payers of %s moved to %s.", moved.Old, moved.New), "Choose that connection, or take that move back first."
 	case errors.Is(err, office.ErrNotRead):
 		p.Sentence, p.Next = "No record of the new connection is stored yet.", "Run it once, and open the page again. Nothing is created before you decide."
 	case errors.Is(err, state.ErrNoConnection), errors.Is(err, state.ErrSameConnection):
@@ -251,7 +251,7 @@ func notMovedHere(err error) error {
 	case errors.Is(err, state.ErrUnderWay):
 		p.Sentence, p.Next = "A request of the old connection may still arrive.", "Run the old connection once more, and try again in a quarter of an hour."
 	case errors.Is(err, state.ErrRunning):
-		p.Sentence, p.Next = "A run of one of the two connections is at work.", "Try again when it has ended."
+		p.Sentence, p.Next = "A run of one of the two connections is in progress.", "Try again when it has ended."
 	case errors.Is(err, state.ErrNotDecided):
 		p.Sentence = "The move was taken back before."
 	default:

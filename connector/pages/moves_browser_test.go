@@ -22,7 +22,7 @@ func TestBooksAreMovedInABrowser(t *testing.T) {
 		b.sound("choose books at " + l.String())
 		b.picture("move-choose-" + l.String())
 		b.open("/connections/move?old=old-csv&new=" + sample)
-		b.reads("Certain pairs", "Pairs to look at")
+		b.reads("Certain matches", "Matches to check")
 		b.sound("move at " + l.String())
 		b.picture("move-" + l.String())
 		n := ask(b, chromedp.Evaluate[int]("document.querySelectorAll('input[name=id]:checked').length"))
@@ -36,6 +36,6 @@ func TestBooksAreMovedInABrowser(t *testing.T) {
 		b.picture("moved-" + l.String())
 		b.fill("#undoreason", "too early")
 		b.press("button[value=undo]")
-		b.reads("old-csv is open again", "Certain pairs")
+		b.reads("old-csv is open again", "Certain matches")
 	}
 }

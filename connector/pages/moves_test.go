@@ -45,20 +45,20 @@ func TestBooksAreMovedOnThePages(t *testing.T) {
 	holds(t, v.get("/connections/move", http.StatusOK), "<option>old-csv</option>", "Compare")
 	const path = "/connections/move?old=old-csv&new=" + sample
 	page := v.get(path, http.StatusOK)
-	holds(t, page, "Certain pairs", "Pairs to look at", "The Proving Drawer", ">HB002<", ">NB002<", "and close old-csv", `<td data-label="Mandate">`, "HB020")
+	holds(t, page, "Certain matches", "Matches to check", "The Proving Drawer", ">HB002<", ">NB002<", "and close old-csv", `<td data-label="Mandate">`, "HB020")
 	const at = "/connections/move"
 	all := movePairs("002", "003")
 	holds(t, v.post(at, http.StatusUnprocessableEntity, append(all, "act", "certain", "count", "2")...), "A reason is missing")
-	holds(t, v.post(at, http.StatusUnprocessableEntity, append(all, "act", "certain", "count", "3", "reason", "Xero since May")...), "not that of the pairs that are ticked: 2")
+	holds(t, v.post(at, http.StatusUnprocessableEntity, append(all, "act", "certain", "count", "3", "reason", "Xero since May")...), "not the number of selected matches: 2")
 	page = v.post(at, http.StatusOK, append(all, "act", "certain", "count", "2", "reason", "Xero since May")...)
 	holds(t, page, "2 pairs accepted. Nothing was sent yet", "old-csv</bdi> is closed", "with the next run", "Take the move back")
 	if got := h.logged(1); !strings.HasPrefix(got, "olga move customer old-csv/HB003 quickstart/NB003") || !strings.HasSuffix(got, ": Xero since May") {
 		t.Errorf("the audit log says %q", got)
 	}
-	holds(t, v.post(at, http.StatusConflict, append(all, "act", "pair")...), "not what it was when the page was made")
+	holds(t, v.post(at, http.StatusConflict, append(all, "act", "pair")...), "changed since the page was made")
 	holds(t, v.post(at, http.StatusOK, append(movePairs("020"), "act", "pair")...), "1 pair accepted")
 	holds(t, v.post(at, http.StatusOK, append(movePairs("003"), "act", "back")...), "1 pair taken back")
-	holds(t, v.post(at, http.StatusOK, append(movePairs("004"), "act", "not")...), "Kept apart")
+	holds(t, v.post(at, http.StatusOK, append(movePairs("004"), "act", "not")...), "Rejected")
 
 	var rest []string
 	for i := range 40 {

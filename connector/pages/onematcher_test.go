@@ -135,8 +135,8 @@ func (h *house) sameNumber(want int) {
 	h.matcher.Board = &office.Board{}
 	page := h.enter(fmt.Sprint("vera", want, len(h.events)), pages.Operator).get("/matches", http.StatusOK)
 	if want == 0 {
-		holds(h.t, page, "Nobody in your books waits for a decision")
+		holds(h.t, page, "No payer waits for a decision")
 		return
 	}
-	holds(h.t, page, fmt.Sprintf("%d in your books look", want), "like an existing customer", "Score", "@")
+	holds(h.t, page, fmt.Sprintf("%d payer", want), "an existing customer", "Score", "@")
 }

@@ -148,9 +148,9 @@ func (v *visit) warnings(found []condition.Condition) (out []warning) {
 func mostWords(c *office.Count, cannot int) string {
 	most := c.Most()
 	words := map[standing.Class]string{
-		standing.Unlooked: "could be when they were looked at last", standing.Signed: "wait for the bank", standing.Awaiting: "wait for a signature",
-		standing.Cancelled: "have cancelled", standing.Unasked: "were not asked for a mandate", standing.Absent: "are not in the billing service yet",
-		standing.Conflict: "may be another customer there", standing.Unknown: "have an unknown status",
+		standing.Unlooked: "were active when last read", standing.Signed: "wait for the bank", standing.Awaiting: "wait for a signature",
+		standing.Cancelled: "have cancelled", standing.Unasked: "have no mandate request", standing.Absent: "are not in the billing service yet",
+		standing.Conflict: "are on hold", standing.Unknown: "have an unknown status",
 	}[most.Class]
 	switch {
 	case words == "":
@@ -187,7 +187,7 @@ var actors = []standing.Who{standing.You, standing.Books, standing.Operator, sta
 
 // actorWords are the actors' names after a number.
 var actorWords = map[standing.Who]string{
-	standing.You: "for you", standing.Books: "for the books", standing.Operator: "for the operator of payersync", standing.Payer: "for the payer", standing.Bank: "for the bank",
+	standing.You: "for you", standing.Books: "for your accounting staff", standing.Operator: "for the operator of payersync", standing.Payer: "for the payer", standing.Bank: "for the bank",
 }
 
 // actsPath returns the address of the list of records waiting for a party.
@@ -195,11 +195,11 @@ func actsPath(who standing.Who) string { return "/mandates/report?who=" + string
 
 // yours describes the reader's work by class or step. The text of a step takes precedence over its class.
 var yours = map[string]string{
-	string(standing.LeftBehind): "left the books and can still be debited", string(standing.Debitable): "can be debited, and need a decision",
-	string(standing.Unlooked): "were active when they were last seen, and need a decision", string(standing.Signed): "have signed, and need a decision",
+	string(standing.LeftBehind): "were removed and can still be debited", string(standing.Debitable): "can be debited, and need a decision",
+	string(standing.Unlooked): "were active when last read, and need a decision", string(standing.Signed): "have signed, and need a decision",
 	string(standing.LinkLost): "lost their signing link", string(standing.Stopped): "get no letters", string(standing.NotSent): "were not sent their signing link",
 	string(standing.Awaiting): "wait for a signature, and need a decision", string(standing.Cancelled): "cancelled their mandate",
-	string(standing.NoPayer): "were left out, and need a decision", string(standing.Unasked): "have no mandate, and need a decision",
+	string(standing.NoPayer): "are excluded, and need a decision", string(standing.Unasked): "have no mandate, and need a decision",
 	string(standing.Absent): "are not in the billing service, and need a decision", string(standing.Conflict): "may belong to another customer or record",
 	string(standing.Unknown): "have an unknown status",
 }
@@ -238,7 +238,7 @@ func (v *visit) waiting(c *office.Count) (out []leads) {
 	}
 	for _, r := range []connector.Reason{connector.ReasonEventNotUnderstood, connector.ReasonSubscriptionChanged} { // they are of no record
 		n := c.For(r)
-		add(n, fmt.Sprintf("%s %s", number(n), map[bool]string{true: "webhooks were not understood", false: "webhook subscription was changed"}[r == connector.ReasonEventNotUnderstood]), todoPath(r))
+		add(n, fmt.Sprintf("%s %s", number(n), map[bool]string{true: "deliveries are in quarantine", false: "webhook subscription was changed"}[r == connector.ReasonEventNotUnderstood]), todoPath(r))
 	}
 	late := c.Number(office.Which{Class: standing.Awaiting, Days: unsignedFor})
 	add(late, fmt.Sprintf("%s unsigned for %d days", number(late), unsignedFor), "/mandates?show=14")
@@ -278,9 +278,9 @@ func (v *visit) connections(c *office.Count) (out []connectionRow, err error) {
 		if at := slices.IndexFunc(c.Sources, func(s state.SourceRow) bool { return s.Connection == name }); at >= 0 {
 			switch s := c.Sources[at]; {
 			case s.State == state.SourceDisconnected:
-				row.State = chip{"✕", "Lets nobody in", stopped}
+				row.State = chip{"✕", "Access refused", stopped}
 			case s.State == state.SourceParked && s.ParkedUntil.After(v.pages.now()):
-				row.State = chip{"◷", "Asked to wait", waits}
+				row.State = chip{"◷", "Request limit used up", waits}
 			}
 		}
 		if at := slices.IndexFunc(jobs, func(j Job) bool { return j.Name == "sync "+name }); at >= 0 {
@@ -303,9 +303,9 @@ func (v *visit) setUp(c *office.Count) ([]setUp, error) {
 	}
 	name = cmp.Or(name, "NAME")
 	return []setUp{
-		{len(v.pages.cfg.Connections) > 0, "Connect the books", "payersync.yaml says where they are.", "payersync init"},
-		{c.Records > 0, "Read the books", "Shows what would be sent, and sends nothing.", "payersync plan " + name},
-		{hooks.Expected != nil, "Let the billing service tell of changes", "Without it they are found by looking, once in a while.", "payersync webhooks subscribe"},
+		{len(v.pages.cfg.Connections) > 0, "Connect the accounting system", "payersync.yaml holds the connection.", "payersync init"},
+		{c.Records > 0, "Read the accounting system", "Shows the plan, and sends nothing.", "payersync plan " + name},
+		{hooks.Expected != nil, "Subscribe to webhooks", "Without it, only the sweep finds changes.", "payersync webhooks subscribe"},
 		{c.Reached(office.InService) > 0, "Send the first payers", "Shows the plan again, and asks before it sends anything.", "payersync backfill " + name},
 	}, nil
 }

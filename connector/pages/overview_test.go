@@ -34,7 +34,7 @@ func TestTheOverviewLeadsToTheFirstPayerAndThenSaysWhoCanBeDebited(t *testing.T)
 	h := newHouse(t)
 	v := h.enter("anna", pages.Viewer)
 	page := v.get("/", http.StatusOK)
-	holds(t, page, "No payers yet", "Connect the books", "payersync plan quickstart", "payersync webhooks subscribe", "payersync backfill quickstart", "Not read yet")
+	holds(t, page, "No payers yet", "Connect the accounting system", "payersync plan quickstart", "payersync webhooks subscribe", "payersync backfill quickstart", "Not read yet")
 	if n := strings.Count(page, "✓"); n != 1 || strings.Contains(page, "can be debited.") {
 		t.Errorf("of the steps %d are done:\n%s", n, page)
 	}
@@ -44,7 +44,7 @@ func TestTheOverviewLeadsToTheFirstPayerAndThenSaysWhoCanBeDebited(t *testing.T)
 	page = v.get("/", http.StatusOK)
 	holds(t, page, "<h1>0 of 38 payers can be debited.</h1>", "38 cannot yet: most wait for a signature", "39 read", "/mandates/report?stage=signed", "Show as table")
 	// The page names the party to act on each task, like the list.
-	holds(t, page, "33 were not sent their signing link</a>", `Others must act on the rest: <a href="/mandates/report?who=books">5 for the books</a>.`, "Everything to do (4)")
+	holds(t, page, "33 were not sent their signing link</a>", `Others must act on the rest: <a href="/mandates/report?who=books">5 for your accounting staff</a>.`, "Everything to do (4)")
 	lacks(t, page, "Nothing waits for you", "No payer waits for you")
 	holds(t, v.get("/todo", http.StatusOK), "33 payers wait for you</a>. 4 in this list")
 

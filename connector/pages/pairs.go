@@ -23,13 +23,13 @@ func (v *visit) pairHalves(ids ...state.RecordID) (out []pairHalf, err error) {
 		if len(rows) == 0 {
 			return nil, nil // somebody limited to connections sees one of them alone
 		}
-		half := pairHalf{v.payerRow(rows[0]), "In the books"}
+		half := pairHalf{v.payerRow(rows[0]), "In the accounting system"}
 		facts, err := v.ledger().StandingOf(v.Context(), id)
 		if err != nil {
 			return nil, err
 		}
 		if facts != nil && facts.Left {
-			half.Books = "Left the books"
+			half.Books = "Removed from the accounting system"
 		}
 		out = append(out, half)
 	}
@@ -62,7 +62,7 @@ func (v *visit) pairsOf(renumberings []state.Renumbering) (out []pair, err error
 			}
 			for _, t := range told {
 				if syncer.Closable(connector.Reason(t.Reason)) {
-					p.Offers = append(p.Offers, offer{Label: "Left for good…", At: payerPath(r.Old) + "/" + deedFor(connector.ActClose).name, Asks: true, Act: connector.ActClose, Reason: connector.Reason(t.Reason)})
+					p.Offers = append(p.Offers, offer{Label: "Removed for good…", At: payerPath(r.Old) + "/" + deedFor(connector.ActClose).name, Asks: true, Act: connector.ActClose, Reason: connector.Reason(t.Reason)})
 					break
 				}
 			}
@@ -90,7 +90,7 @@ func (v *visit) warnOfSuccessor(a *asked, act connector.Act) error {
 		if act == connector.ActCancel {
 			a.Warnings = append(a.Warnings, "The record "+who+" may be this payer under a new number. After the cancellation the payer has to sign a new mandate.")
 		} else {
-			a.Notes = append(a.Notes, "The record "+who+" waits for a decision of its own: it gets no customer before you say that the two are different payers.")
+			a.Notes = append(a.Notes, "The record "+who+" is on hold: it gets no customer until you decide that the two are different payers.")
 		}
 		a.Instead = append(a.Instead, leads{pathOf(office.Decision{Act: connector.ActTakeOver, Record: r.New, Other: r.Old}), deedFor(connector.ActTakeOver).label})
 	}

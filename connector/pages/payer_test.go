@@ -26,19 +26,19 @@ func TestAPayerIsLeftOutTakenUpAndWrittenToNoMore(t *testing.T) {
 	v := h.enter("otto", pages.Operator)
 	const at = "/payers/quickstart/HB001"
 	before := h.box.Writes()
-	holds(t, v.get(at+"/hold", http.StatusOK), "Nothing more is sent for this payer", "Reason, for the audit log")
+	holds(t, v.get(at+"/hold", http.StatusOK), "payersync sends nothing for this payer any more", "Reason, for the audit log")
 	v.post(at+"/hold", http.StatusUnprocessableEntity)
 	holds(t, v.post(at+"/hold", http.StatusConflict, "reason", "cash", "mandate", "another"), "It changed while you were reading")
-	holds(t, v.post(at+"/hold", http.StatusOK, "reason", "pays in cash"), "The payer is left out", "Take up again…", "Left out: nothing is sent")
+	holds(t, v.post(at+"/hold", http.StatusOK, "reason", "pays in cash"), "The payer is given up", "Undo giving up…", "Given up: a person decided that payersync sends nothing")
 	if log := h.logged(1); !strings.HasPrefix(log, "otto give record up HB001: pays in cash") {
 		t.Errorf("the audit log says %q", log)
 	}
 	v.get(at+"/hold", http.StatusConflict)
-	holds(t, v.post(at+"/release", http.StatusOK, "reason", "pays by debit after all"), "no longer left out")
+	holds(t, v.post(at+"/release", http.StatusOK, "reason", "pays by debit after all"), "no longer given up")
 	h.run(true)
-	holds(t, v.get(at+"/stop", http.StatusOK), "No letter goes to this payer any more", "it may stay blank")
-	holds(t, v.post(at+"/stop", http.StatusOK, "reason", "asked on the telephone"), "Reminders are stopped: a person stopped them", "Let reminders go again…")
-	holds(t, v.post(at+"/resume", http.StatusOK), "Letters go there again", "Stop reminders…")
+	holds(t, v.get(at+"/stop", http.StatusOK), "payersync sends no letter to this payer", "it may stay blank")
+	holds(t, v.post(at+"/stop", http.StatusOK, "reason", "asked on the telephone"), "Reminders are stopped: a person stopped them", "Allow reminders again…")
+	holds(t, v.post(at+"/resume", http.StatusOK), "payersync sends letters to this payer again", "Stop reminders…")
 	if log := h.logged(2); !strings.Contains(log, "otto stop letters quickstart/HB001: asked on the telephone") || !strings.Contains(log, "otto let letters go again quickstart/HB001") {
 		t.Errorf("the audit log says %q", log)
 	}
@@ -58,14 +58,14 @@ func TestAnUpdateIsPutBackAfterItWasShownWhatThatWouldDo(t *testing.T) {
 	h.run(true)
 	v := h.enter("otto", pages.Operator)
 	const at = "/payers/quickstart/HB001"
-	holds(t, v.get(at, http.StatusOK), "Crumb and Crust Bakery Ltd", "Put back before our last update…", "Updated there")
+	holds(t, v.get(at, http.StatusOK), "Crumb and Crust Bakery Ltd", "Put back before our last update…", "Updated in the billing service")
 	page := v.get(at+"/undo", http.StatusOK)
 	holds(t, page, "What the billing service has now, and would have", "Crumb and Crust Bakery Ltd", "Crumb &amp; Crust Bakery Ltd", "Nothing is sent now")
 	_, rest, _ := strings.Cut(page, `name="change" value="`)
 	change, _, _ := strings.Cut(rest, `"`)
 	v.post(at+"/undo", http.StatusUnprocessableEntity, "change", change)
 	v.post(at+"/undo", http.StatusConflict, "reason", "a slip")
-	holds(t, v.post(at+"/undo", http.StatusOK, "change", change, "reason", "a slip"), "It is noted. The next run puts it back")
+	holds(t, v.post(at+"/undo", http.StatusOK, "change", change, "reason", "a slip"), "Saved. The next run puts the customer back")
 	if log := h.logged(1); !strings.HasPrefix(log, "otto ") || !strings.Contains(log, "a slip") {
 		t.Errorf("the audit log says %q", log)
 	}
@@ -81,7 +81,7 @@ func TestWhoLeftTheBooksWithAMandateIsToldAtTheTop(t *testing.T) {
 	h.run(true)
 	v := h.enter("otto", pages.Operator)
 	const at = "/payers/quickstart/HB001"
-	holds(t, v.get(at, http.StatusOK), `class="error lead"`, "Left the books on", "can still be debited", `class="button danger primary" href="`+at+`/cancel"`)
+	holds(t, v.get(at, http.StatusOK), `class="error lead"`, "Removed from the accounting system on", "can still be debited", `class="button danger primary" href="`+at+`/cancel"`)
 	page := v.post(at+"/close", http.StatusOK, "reason", "pays until March")
 	holds(t, page, "It stays as it is. Nothing was sent.")
 	lacks(t, page, `class="error lead"`)
@@ -94,7 +94,7 @@ func TestARawRecordIsForAdminsAndInTheAuditLogFirst(t *testing.T) {
 	const at = "/payers/quickstart/HB001"
 	operator, admin := h.enter("otto", pages.Operator), h.enter("ada", pages.Admin)
 	page := operator.get(at, http.StatusOK)
-	holds(t, page, "trim(Name)", "The row of the books", "4 Harbour Street")
+	holds(t, page, "trim(Name)", "The record", "4 Harbour Street")
 	lacks(t, page, "as it was read")
 	operator.post(at+"/raw", http.StatusForbidden)
 	holds(t, admin.get(at, http.StatusOK), "Show the record as it was read")
@@ -104,7 +104,7 @@ func TestARawRecordIsForAdminsAndInTheAuditLogFirst(t *testing.T) {
 	}
 	admin.post("/payers/quickstart/none/raw", http.StatusNotFound)
 	page = h.enter("vera", pages.Viewer).get(at, http.StatusOK)
-	lacks(t, page, "trim(Name)", "The row of the books", "Leave out", "Try again", "Cancel the mandate", "/link", "4 Harbour Street", "Maureen")
+	lacks(t, page, "trim(Name)", "Fields of the record", "Give up", "Try again", "Cancel the mandate", "/link", "4 Harbour Street", "Maureen")
 }
 
 // hostile are books with names and ids that somebody may have made to do harm.
@@ -136,7 +136,7 @@ func TestHostileNamesAndIdsAreShownAsTheyAreAndExportedHarmless(t *testing.T) {
 		lacks(t, page, "<script>alert", "<b>6")
 		v.post(at+"/raw", http.StatusOK)
 		v.post(at+"/hold", http.StatusOK, "reason", "a test")
-		holds(t, v.post(at+"/release", http.StatusOK, "reason", "no test"), "no longer left out")
+		holds(t, v.post(at+"/release", http.StatusOK, "reason", "no test"), "no longer given up")
 	}
 	if len(seen) != len(ids) {
 		t.Errorf("%d of %d have a page of their own: %v", len(seen), len(ids), seen)
@@ -169,7 +169,7 @@ func TestTheListIsNarrowedAndTakenAwayAsItIs(t *testing.T) {
 	page := v.get("/payers", http.StatusOK)
 	lacks(t, page, `id="connection"`)
 	for query, want := range map[string][]string{
-		"mandate=CREATED": {`<option value="CREATED" selected>`, "HB001"}, "service=none": {"Left out"}, "person=any": {"Needs a person"}, "person=email_malformed": {"email_malformed"}, "service=linked&days=3": nil,
+		"mandate=CREATED": {`<option value="CREATED" selected>`, "HB001"}, "service=none": {"Excluded"}, "person=any": {"Needs attention"}, "person=email_malformed": {"email_malformed"}, "service=linked&days=3": nil,
 	} {
 		page := v.get("/payers?"+query, http.StatusOK)
 		holds(t, page, want...)
@@ -215,7 +215,7 @@ func TestAPayersPageShowsWhatTheServiceWasLastReadToHold(t *testing.T) {
 	h.run(true)
 	olaf := h.enter("olaf", pages.Operator)
 	page := olaf.get(at, http.StatusOK)
-	holds(t, page, "was last read to hold", `data-label="Books"><bdi>GB</bdi></td><td data-label="Service"><bdi>–</bdi></td>`, "Not sent: the billing service has no place for it")
+	holds(t, page, "was last read to hold", `data-label="Accounting system"><bdi>GB</bdi></td><td data-label="Service"><bdi>–</bdi></td>`, "On hold: the billing service has no field for it")
 	lacks(t, page, "We sent")
 	c := h.box.Customers()[0]
 	edited := bytes.ReplaceAll(c.Raw, []byte("01632 960101"), []byte("01632 960199"))

@@ -27,7 +27,7 @@ func (v *visit) fresh(back string) error {
 		return nil
 	}
 	is := problem{
-		Status: http.StatusForbidden, Title: "Sign in once more", Sentence: "What cannot be undone takes a sign-in of the last 15 minutes. Nothing was changed.",
+		Status: http.StatusForbidden, Title: "Sign in again", Sentence: "This cannot be undone, so it needs a sign-in within the last 15 minutes. Nothing was changed.",
 		Next: "Sign out, sign in again, and do it then.",
 	}
 	switch v.way {
@@ -107,7 +107,7 @@ func (v *visit) offers(s shownPayer) (out []offer) {
 		}
 		o := offer{Label: d.label, At: s.Path + "/" + d.name, Asks: d.asks(s), Primary: d.name == next, Danger: d.danger, Act: d.act, Mandate: s.MandateID}
 		if d.name == "request" && s.Waits {
-			o.Label = "Fetch the link again"
+			o.Label = "Fetch the signing link"
 		}
 		if o.Primary {
 			out = append([]offer{o}, out...)
@@ -128,11 +128,11 @@ func (s shownPayer) offersAlready(act connector.Act) bool {
 
 var (
 	changedMeanwhile = problem{
-		Status: http.StatusConflict, Title: "It changed while you were reading", Sentence: "The payer is not any more what the page showed. Nothing was changed.",
-		Next: "Go back to the payer, look where it stands now, and decide again.",
+		Status: http.StatusConflict, Title: "It changed while you were reading", Sentence: "The payer changed since the page was made. Nothing was changed.",
+		Next: "Go back to the payer, and decide again.",
 	}
 	notAsItStands = problem{
-		Status: http.StatusConflict, Title: "It cannot be done as the payer stands", Sentence: "Nothing was changed.", Next: "Go back to the payer, and look where it stands now.",
+		Status: http.StatusConflict, Title: "Not possible for this payer now", Sentence: "Nothing was changed.", Next: "Go back to the payer, and look at its state.",
 	}
 )
 
@@ -236,36 +236,36 @@ func notDone(err error, path string) error {
 	if errors.As(err, &told) || state.Unwritable(err) {
 		return err
 	}
-	is := problem{Status: http.StatusConflict, Title: "It was not done", Path: path, err: err}
+	is := problem{Status: http.StatusConflict, Title: "The action failed", Path: path, err: err}
 	say := func(sentence, next string) { is.Sentence, is.Next, is.err = sentence, next, nil }
-	const look = "Look at the payer once more."
+	const look = "Open the payer again."
 	if sentence, next := decisionProblem(err); sentence != "" {
 		say(sentence, next)
 		return is
 	}
 	switch {
 	case errors.Is(err, syncer.ErrReasonNeeded):
-		say("The payer's mandate was cancelled; a new one takes a reason. Nothing was sent.", "Go back, and write why the payer signs anew.")
+		say("The payer's mandate was cancelled, so a new request needs a reason. Nothing was sent.", "Go back, and write why the payer signs again.")
 	case errors.Is(err, syncer.ErrHasMandate):
-		say("The payer has signed already. No link was asked for.", look)
+		say("The payer has already signed. payersync requested no signing link.", look)
 	case errors.Is(err, syncer.ErrOtherMandate):
-		say("Somebody asked at the same moment, or the service shows another mandate. Nothing was sent.", look)
+		say("Somebody else made the same request, or the billing service has another mandate. Nothing was sent.", look)
 	case errors.Is(err, syncer.ErrAsking):
-		say("Somebody else asks for a signing link just now. Nothing was sent.", "Try again in a minute.")
+		say("Somebody else is requesting a signing link. Nothing was sent.", "Try again in a minute.")
 	case errors.Is(err, office.ErrNoMandate):
 		say("The payer has no mandate. Nothing was sent.", look)
 	case errors.Is(err, state.ErrNoPayer):
-		say("Nothing was sent for this payer yet, so there is no customer to act on. Nothing was changed.", "Wait for the next run.")
+		say("The payer has no customer yet. Nothing was changed.", "Wait for the next run.")
 	case errors.Is(err, office.ErrGivenUp), errors.Is(err, syncer.ErrLeftOut), errors.Is(err, syncer.ErrNothingToClose), errors.Is(err, syncer.ErrNotCancelled), errors.Is(err, syncer.ErrNotLinked):
-		say("It is not possible as the payer stands. Nothing was changed.", look)
+		say("This is not possible for the payer now. Nothing was changed.", look)
 	case errors.Is(err, syncer.ErrNothingToUndo), errors.Is(err, syncer.ErrNotKept), errors.Is(err, syncer.ErrNeverSent), errors.Is(err, syncer.ErrNothingBefore), errors.Is(err, syncer.ErrNotItsCustomer):
 		say(capital(fmt.Sprintf("%v. Nothing was changed.", err)), look)
 	case connector.FaultOf(err) == connector.FaultUnknown:
-		is.Status, is.Sentence, is.Next = http.StatusBadGateway, "The billing service did not answer, so it is not known whether it took effect.", "Nothing: payersync finds out by itself. Look at the payer in an hour."
+		is.Status, is.Sentence, is.Next = http.StatusBadGateway, "The billing service did not answer, so the outcome is unknown.", "payersync checks this by itself. Look at the payer in an hour."
 	case connector.FaultOf(err) == connector.FaultUnavailable:
 		is.Status, is.Sentence, is.Next = http.StatusBadGateway, "The billing service cannot be reached just now. Nothing was changed.", "Try again in some minutes."
 	default:
-		is.Sentence, is.Next = "The billing service refused it, or it is not possible as the payer stands; payersync's log says more.", look+" If it stays, ask whoever runs payersync."
+		is.Sentence, is.Next = "The billing service refused it, or it is not possible for the payer now. See the log of payersync.", look+" If it stays, ask the operator of payersync."
 	}
 	return is
 }

@@ -30,7 +30,7 @@ const mostSearches = 20
 var payerOrders = map[string]state.RecordSort{"": state.ByKey, "days": state.BySince, "mandate": state.ByMandate, "name": office.ByName}
 
 // searchOver is the answer to an expired search.
-var searchOver = problem{Status: http.StatusGone, Title: "This search is over", Sentence: "It was kept with a login that has ended.", Next: "Search again."}
+var searchOver = problem{Status: http.StatusGone, Title: "This search is over", Sentence: "Your sign-in has ended.", Next: "Search again."}
 
 // payerRow is a row of the list of payers.
 type payerRow struct {
@@ -106,9 +106,9 @@ const (
 
 // inService are the states of a payer in the billing service, in words.
 var inService = []option{
-	{Value: string(connector.LinkLinked), Label: "There"}, {Value: string(connector.LinkNew), Label: "Not sent yet"}, {Value: string(connector.LinkCreating), Label: "Just being sent"},
-	{Value: string(connector.LinkHeld), Label: "Not sent: needs a person"}, {Value: string(connector.LinkConflict), Label: "In doubt whose it is"},
-	{Value: string(connector.LinkMissing), Label: "Gone from there"}, {Value: nowhere, Label: "No payer"},
+	{Value: string(connector.LinkLinked), Label: "There"}, {Value: string(connector.LinkNew), Label: "Waiting to be sent"}, {Value: string(connector.LinkCreating), Label: "Being sent"},
+	{Value: string(connector.LinkHeld), Label: "On hold: needs attention"}, {Value: string(connector.LinkConflict), Label: "Customer uncertain"},
+	{Value: string(connector.LinkMissing), Label: "Customer missing"}, {Value: nowhere, Label: "Excluded"},
 }
 
 // stood are the selectable numbers of days.
@@ -159,7 +159,7 @@ func (v *visit) narrowed() string {
 // filters returns the choices of the form, with those of the address chosen.
 func (v *visit) filters() (out []filter, err error) {
 	if all := v.pages.cfg.Connections; len(all) > 1 {
-		books := filter{Name: "connection", Label: "Books", All: "All"}
+		books := filter{Name: "connection", Label: "Connection", All: "All"}
 		books.Options = append(books.Options, connector.Map(all, func(name string) option { return option{Value: name, Label: name} })...)
 		out = append(out, books)
 	}
@@ -171,7 +171,7 @@ func (v *visit) filters() (out []filter, err error) {
 		}
 		mandates.Options = append(mandates.Options, option{Value: string(status), Label: label})
 	}
-	person := filter{Name: "person", Label: "Needs a person", All: "All", Options: []option{{Value: anything, Label: "Yes, whatever for"}}}
+	person := filter{Name: "person", Label: "Needs attention", All: "All", Options: []option{{Value: anything, Label: "Yes, any finding"}}}
 	counts, err := v.ledger().ReasonCounts(v.Context())
 	for _, c := range counts {
 		if c.Reason == connector.ReasonEventNotUnderstood || c.Reason == connector.ReasonSubscriptionChanged {
@@ -182,7 +182,7 @@ func (v *visit) filters() (out []filter, err error) {
 		}
 		person.Options = append(person.Options, option{Value: string(c.Reason), Label: matterWords(c.Reason) + " (" + number(c.Count) + ")"})
 	}
-	days := filter{Name: "days", Label: "Mandate stands so for", All: "Any time"}
+	days := filter{Name: "days", Label: "Unchanged for", All: "Any time"}
 	for _, n := range stood {
 		days.Options = append(days.Options, option{Value: strconv.Itoa(n), Label: strconv.Itoa(n) + " days or more"})
 	}
@@ -275,7 +275,7 @@ func (v *visit) rowAfter(after string) (*state.RecordRow, error) {
 	}
 	rows, err := v.ledger().Records(v.Context(), state.RecordFilter{Among: []state.RecordID{{Connection: connection, SourceID: id}}, Limit: 1})
 	if err == nil && len(rows) == 0 {
-		err = problem{Status: http.StatusConflict, Title: "The list has changed", Sentence: "The last row that was shown is in it no more.", Next: "Begin again at its first page."}
+		err = problem{Status: http.StatusConflict, Title: "The list has changed", Sentence: "The last row on the page is no longer in it.", Next: "Begin again at its first page."}
 	}
 	if err != nil {
 		return nil, err
@@ -308,13 +308,13 @@ func mandateOf(r state.RecordRow) chip {
 	case r.GivenUp:
 		return chip{"–", "Given up", none}
 	case r.Decision == string(state.Excluded):
-		return chip{"–", "Left out", none}
+		return chip{"–", "Excluded", none}
 	case r.Decision == string(state.Held):
-		return chip{"✕", "Not sent", stopped}
+		return chip{"✕", "On hold", stopped}
 	case r.LinkState == string(connector.LinkLinked):
 		return chip{"–", "No mandate", none}
 	default:
-		return chip{"–", "Not sent yet", none}
+		return chip{"–", "Waiting to be sent", none}
 	}
 }
 
@@ -395,7 +395,7 @@ func (v *visit) search(id string) string {
 
 // noPayer is the answer for an unknown payer.
 var noPayer = problem{
-	Status: http.StatusNotFound, Title: "There is no such payer", Sentence: "Nobody in the books has this number, or had it.",
+	Status: http.StatusNotFound, Title: "There is no such payer", Sentence: "No record has or had this number.",
 	Next: "Search for a part of the name.",
 }
 
@@ -470,10 +470,10 @@ func (s shownPayer) id() state.RecordID {
 // standingWords describe a payer's state and the next step, by mandate status.
 var standingWords = map[connector.MandateStatus]string{
 	connector.MandateCreated:   "Has not signed yet. Send the signing link, or wait.",
-	connector.MandatePending:   "Has signed. The bank decides; nothing is to be done.",
-	connector.MandateMigrating: "Is being moved from another provider. Nothing is to be done.",
-	connector.MandateActive:    "Can be debited. Nothing is to be done.",
-	connector.MandateCancelled: "Cannot be debited: the mandate was cancelled. Agree a new one with the payer before you ask for a link.",
+	connector.MandatePending:   "Has signed. The bank decides. You need not do anything.",
+	connector.MandateMigrating: "The mandate is moving here from another provider. You need not do anything.",
+	connector.MandateActive:    "Can be debited. You need not do anything.",
+	connector.MandateCancelled: "Cannot be debited: the mandate was cancelled. Agree on a new one with the payer before you request a signing link.",
 }
 
 // payer shows one payer in full.
@@ -542,7 +542,7 @@ func (v *visit) shownPayer() (shownPayer, error) {
 		s.Word = standingWords[status]
 	}
 	if s.Facts.GivenUp {
-		s.Word = "Left out: nothing is sent for this payer, on a person's word."
+		s.Word = "Given up: a person decided that payersync sends nothing for this payer."
 	}
 	return s, v.addOffers(&s, by)
 }
@@ -595,7 +595,7 @@ func undoable(changes []state.PastChange) int64 {
 // stopWords says why letters are stopped.
 func stopWords(s state.LetterStop) string {
 	why := map[string]string{
-		state.StopOptedOut: "whoever gets them wants no more", state.StopBounced: "the address takes no mail", state.StopPerson: "a person stopped them",
+		state.StopOptedOut: "the payer asked for no more", state.StopBounced: "the address accepts no mail", state.StopPerson: "a person stopped them",
 	}[s.Why]
 	if s.UntilOn != "" {
 		why += ", until " + s.UntilOn
@@ -623,7 +623,7 @@ func (v *visit) eventsOf(p office.Payer) (out []event, err error) {
 	}
 	sent, err := v.ledger().LettersOf(v.Context(), state.RecordID{Connection: p.Connection, SourceID: p.SourceID})
 	for _, l := range sent {
-		what := "Letter with the link"
+		what := "Letter with the signing link"
 		if l.Step > 0 {
 			what = "Reminder " + strconv.Itoa(l.Step)
 		}
@@ -639,7 +639,7 @@ const longestLine = 100
 // causeWords says how a status of a mandate came to be known.
 func causeWords(cause string) string {
 	words := map[connector.Cause]string{
-		connector.CauseWebhook: "told by a webhook", connector.CauseSweep: "seen by a look at everybody", connector.CauseLink: "answer to our request", connector.CauseCancel: "cancelled from here",
+		connector.CauseWebhook: "from a delivery", connector.CauseSweep: "from the sweep", connector.CauseLink: "from an answer to our request", connector.CauseCancel: "cancelled by us",
 	}
 	return cmp.Or(words[connector.Cause(cause)], "seen by "+cause)
 }
@@ -650,7 +650,7 @@ func changeWords(c state.PastChange) string {
 	case connector.ChangeDone:
 		return actionWord(c.Action)
 	case connector.ChangePending:
-		return actionWord(c.Action) + ": planned, not sent"
+		return actionWord(c.Action) + ": planned"
 	}
 	return actionWord(c.Action) + ": " + string(c.State)
 }
@@ -661,13 +661,13 @@ func actionWord(a connector.Action) string {
 	case connector.ActionCreate:
 		return "Created in the billing service"
 	case connector.ActionUpdate:
-		return "Updated there"
+		return "Updated in the billing service"
 	case connector.ActionAdopt:
-		return "Taken over there"
+		return "Linked in the billing service"
 	case connector.ActionLink:
-		return "Signing link asked for"
+		return "Signing link requested"
 	case connector.ActionUnlink:
-		return "Let go there"
+		return "Unlinked in the billing service"
 	default:
 		return string(a)
 	}
@@ -683,7 +683,7 @@ func (v *visit) showLink() error {
 		return cannotSend
 	}
 	if !s.Waits || s.MandateID == "" {
-		return problem{Status: http.StatusConflict, Title: "There is no link to show", Sentence: "Only a mandate that waits for its signature has one.", Next: "Look at the payer once more."}
+		return problem{Status: http.StatusConflict, Title: "There is no signing link", Sentence: "Only an unsigned mandate has one.", Next: "Open the payer again."}
 	}
 	if err := v.ledger().Do(v.Context(), func(tx *state.Tx) error {
 		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "show signing links", Subject: s.MandateID})
@@ -704,4 +704,4 @@ func (v *visit) showLink() error {
 }
 
 // cannotSend is the answer on pages without a billing service.
-var cannotSend = problem{Status: http.StatusConflict, Title: "Nothing can be sent from here", Sentence: "These pages were opened without a way to the billing service. Nothing was changed.", Next: "Open them with payersync pages, or from payersync serve."}
+var cannotSend = problem{Status: http.StatusConflict, Title: "Nothing can be sent from here", Sentence: "These pages were opened without the billing service. Nothing was changed.", Next: "Open them with payersync pages, or from payersync serve."}

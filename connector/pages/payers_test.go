@@ -19,7 +19,7 @@ func TestAPayerIsFoundByHalfANameAndItsLinkShown(t *testing.T) {
 	holds(t, v.get("/payers", http.StatusOK), "No payers yet")
 	h.run(true)
 	page := v.get("/payers", http.StatusOK)
-	holds(t, page, "Crumb &amp; Crust Bakery Ltd", "Not sent", "Left out")
+	holds(t, page, "Crumb &amp; Crust Bakery Ltd", "On hold", "Excluded")
 	if n := strings.Count(page, "<th scope=\"row\""); n != 39 {
 		t.Errorf("%d of 39 are listed", n)
 	}
@@ -41,7 +41,7 @@ func TestAPayerIsFoundByHalfANameAndItsLinkShown(t *testing.T) {
 	if log := h.logged(50); strings.Contains(strings.ToLower(log), "crumb") || strings.Contains(log, "/sign/") {
 		t.Errorf("the audit log holds a name or a link: %s", log)
 	}
-	holds(t, v.post("/payers", http.StatusOK, "text", "nobody of this name"), "Nobody was found")
+	holds(t, v.post("/payers", http.StatusOK, "text", "nobody of this name"), "No payer was found")
 	v.get("/payers?s=00000000", http.StatusGone)
 	v.get("/payers/quickstart/none", http.StatusNotFound)
 	v.get("/payers/elsewhere/HB001", http.StatusNotFound)
@@ -53,7 +53,7 @@ func TestAMandateIsCancelledWithAReasonAndANewOneTakesOne(t *testing.T) {
 	h.run(true)
 	v := h.enter("anna", pages.Operator)
 	const payer = "/payers/quickstart/HB001"
-	holds(t, v.get(payer+"/cancel", http.StatusOK), "Nothing can be collected", "Back, change nothing")
+	holds(t, v.get(payer+"/cancel", http.StatusOK), "The payer can no longer be debited", "Back, change nothing")
 	before := h.box.Writes()
 	v.post(payer+"/cancel", http.StatusUnprocessableEntity)
 	if h.box.Writes() != before {
@@ -63,10 +63,10 @@ func TestAMandateIsCancelledWithAReasonAndANewOneTakesOne(t *testing.T) {
 	if log := h.logged(1); !strings.Contains(log, "anna") || !strings.Contains(log, "the payer called") {
 		t.Errorf("the audit log says %q", log)
 	}
-	holds(t, v.get(payer+"/request", http.StatusOK), "agree it with the payer first")
+	holds(t, v.get(payer+"/request", http.StatusOK), "agree on it first")
 	holds(t, v.post(payer+"/request", http.StatusUnprocessableEntity), "A reason is missing")
-	holds(t, v.post(payer+"/request", http.StatusOK, "reason", "another bank"), "The signing link is here", "Awaiting signature")
-	holds(t, v.get(payer+"/cancel", http.StatusOK), "Nothing can be collected")
+	holds(t, v.post(payer+"/request", http.StatusOK, "reason", "another bank"), "payersync has the signing link", "Awaiting signature")
+	holds(t, v.get(payer+"/cancel", http.StatusOK), "The payer can no longer be debited")
 }
 
 func TestAViewerSeesNamesAndNoAddress(t *testing.T) {
@@ -125,7 +125,7 @@ func TestASearchIsAmongThoseThatAreShown(t *testing.T) {
 		t.Error("the address takes what narrows nothing")
 	}
 	page = v.post("/payers", http.StatusOK, "text", "bak", "mandate", "ACTIVE")
-	holds(t, page, "Nobody was found.", `<option value="ACTIVE" selected>`)
+	holds(t, page, "No payer was found.", `<option value="ACTIVE" selected>`)
 	holds(t, v.post("/payers", http.StatusOK, "text", "", "mandate", "CREATED"), `<option value="CREATED" selected>`)
 }
 

@@ -68,11 +68,11 @@ type planGroup struct {
 func (g planGroup) Bare() bool { return g.Kind == state.GroupCreate || g.Kind == state.GroupLink }
 
 var groupTitles = map[state.PlanGroup][2]string{
-	state.GroupWatch:  {"Look at these first", "They empty a field, change a name or an e-mail address, take somebody's number away, or make a customer that looks like another payer."},
-	state.GroupAdopt:  {"Customers that are taken over", "They exist in the billing service, and belong to these payers from then on."},
-	state.GroupUpdate: {"Customers that are updated", ""},
+	state.GroupWatch:  {"Look at these first", "They empty a field, change a name or an e-mail address, remove a number, or create a customer that matches another payer."},
+	state.GroupAdopt:  {"Customers to link", "They exist in the billing service, and get the keys of these payers."},
+	state.GroupUpdate: {"Customers to update", ""},
 	state.GroupCreate: {"New customers", ""},
-	state.GroupLink:   {"Signing links that are asked for", "Asking for a link makes a mandate that waits for a signature. Nobody is written to by it."},
+	state.GroupLink:   {"Signing links to request", "Each request creates an unsigned mandate. It sends no letter."},
 }
 
 // plannedRow is a change of a plan.
@@ -117,7 +117,7 @@ func (v *visit) planAsked() (office.Plan, error) {
 	return office.PlanOf(v.Context(), v.ledger(), found)
 }
 
-var noPlan = problem{Status: http.StatusNotFound, Title: "There is no such plan", Sentence: "No plan has this number.", Next: "The list of plans shows every one that had something to do."}
+var noPlan = problem{Status: http.StatusNotFound, Title: "There is no such plan", Sentence: "No plan has this number.", Next: "The list of plans shows all plans with changes."}
 
 func (v *visit) plan() error {
 	p, err := v.planAsked()
@@ -209,12 +209,12 @@ func (v *visit) plannedRow(c state.Change, name string) (plannedRow, error) {
 	case c.Approved:
 		row.Said = chip{"✓", "Approved", good}
 	case c.LeftOut:
-		row.Said = chip{"◷", "Left out", waits}
+		row.Said = chip{"◷", "Excluded", waits}
 	}
 	row.Fields = v.fieldRows(c.Action, c.Diff, c.Payer.Key.Name)
 	for _, f := range row.Fields {
 		if f.Field == "name" && c.Action == connector.ActionAdopt && f.Now != "" {
-			row.Notes = append(row.Notes, fmt.Sprintf("Takes over %q.", f.Now))
+			row.Notes = append(row.Notes, fmt.Sprintf("Links %q.", f.Now))
 		}
 	}
 	alike, err := office.Alike(v.Context(), v.ledger(), c)
@@ -273,8 +273,8 @@ func joined(fields []fieldRow) (out []fieldRow) {
 
 // does describes a change.
 var does = map[connector.Action]string{
-	connector.ActionCreate: "new customer", connector.ActionAdopt: "take over", connector.ActionUpdate: "update",
-	connector.ActionLink: "ask for a link", connector.ActionUnlink: "take our number off and let the customer go",
+	connector.ActionCreate: "new customer", connector.ActionAdopt: "link", connector.ActionUpdate: "update",
+	connector.ActionLink: "request a signing link", connector.ActionUnlink: "unlink the customer",
 }
 
 // addLosses adds the payers lost if a stopped plan goes ahead.
@@ -327,9 +327,9 @@ func (v *visit) judge() error {
 			return wrong
 		}
 		if why == "" {
-			return problem{Status: http.StatusUnprocessableEntity, Title: "Say why", Sentence: "A plan is rejected with a reason, for those who look at it later. Nothing was changed.", Next: "Go back, and write the reason into the field beside the button."}
+			return problem{Status: http.StatusUnprocessableEntity, Title: "Say why", Sentence: "To reject a plan you must give a reason. Nothing was changed.", Next: "Go back, and write the reason into the field beside the button."}
 		}
-		note = fmt.Sprintf("Plan %d is rejected. Nothing of it is sent.", p.ID)
+		note = fmt.Sprintf("Plan %d is rejected. payersync sends none of its changes.", p.ID)
 		err = office.Reject(v.Context(), v.ledger(), p, v.User.Name, why)
 	default:
 		return problem{Status: http.StatusBadRequest, Title: "Nothing was changed", Sentence: "The form did not say what to do with the plan.", Next: "Open the plan, and use one of its buttons."}
@@ -343,11 +343,11 @@ func (v *visit) judge() error {
 	case errors.As(err, &wait):
 		return problem{Status: http.StatusConflict, Title: "New customers wait", Sentence: "Nothing was approved. " + wait.Stops[0].Sentence(), Next: "Decide on that first.", Path: "/matches"}
 	case errors.Is(err, office.ErrSameEyes):
-		return problem{Status: http.StatusForbidden, Title: "Somebody else approves this", Sentence: "You saved the mapping version that made this plan. Nothing was approved.", Next: "Ask somebody else who may approve to look at it."}
+		return problem{Status: http.StatusForbidden, Title: "Somebody else approves this", Sentence: "You saved the mapping version of this plan. Nothing was approved.", Next: "Ask somebody else who may approve to look at it."}
 	case errors.Is(err, office.ErrTogether):
-		return problem{Status: http.StatusConflict, Title: "Nothing was approved", Sentence: "What this plan lets go goes together.", Next: "Approve it whole, or put the books or the mapping right."}
+		return problem{Status: http.StatusConflict, Title: "Nothing was approved", Sentence: "The removals of this plan need one approval.", Next: "Approve the whole plan, or correct the accounting system or the mapping."}
 	case errors.As(err, &open):
-		return problem{Status: http.StatusConflict, Title: "A run is at work", Sentence: "It may be sending what was approved of this plan. Nothing was changed.", Next: "Wait until it has ended, and look at the plan again."}
+		return problem{Status: http.StatusConflict, Title: "A run is in progress", Sentence: "It may be sending approved changes of this plan. Nothing was changed.", Next: "Wait until it has ended, and look at the plan again."}
 	case err != nil:
 		return err
 	}
@@ -368,10 +368,10 @@ func (v *visit) approveTicked(p office.Plan) (note string, err error) {
 		}
 	}
 	if len(ids) == 0 {
-		return "", problem{Status: http.StatusUnprocessableEntity, Title: "Nothing is ticked", Sentence: "Nothing was approved.", Next: "Go back, and tick the changes that may be sent."}
+		return "", problem{Status: http.StatusUnprocessableEntity, Title: "Nothing is selected", Sentence: "Nothing was approved.", Next: "Go back, and select the changes to approve."}
 	}
 	words := strings.Trim(fmt.Sprint(ids), "[]")
-	err = office.ApproveSome(v.Context(), v.ledger(), p, ids, v.approver(), connector.Plural(len(ids), "ticked change")+": "+words)
+	err = office.ApproveSome(v.Context(), v.ledger(), p, ids, v.approver(), connector.Plural(len(ids), "selected change")+": "+words)
 	return fmt.Sprintf("%s of plan %d approved. Nothing was sent yet: the next run sends exactly these. The others wait.", connector.Plural(len(ids), "change"), p.ID), err
 }
 
@@ -382,7 +382,7 @@ func (v *visit) judgedMeanwhile(err error) error {
 	if wrong != nil {
 		return wrong
 	}
-	is := problem{Status: http.StatusConflict, Title: "The plan does not wait", Next: "Nothing is to be done. The list of plans shows those that wait.", Path: "/plans"}
+	is := problem{Status: http.StatusConflict, Title: "The plan does not wait", Next: "You need not do anything. The list of plans shows the waiting ones.", Path: "/plans"}
 	switch {
 	case now.State == state.PlanApproved:
 		is.Sentence = fmt.Sprintf("Plan %d was approved by %s on %s. Nothing else was changed.", now.ID, now.ApprovedBy, now.ApprovedAt.UTC().Format("2 Jan 2006 at 15:04 UTC"))
@@ -425,7 +425,7 @@ func (v *visit) stalePlan(p office.Plan) error {
 func planChip(p state.Plan) chip {
 	switch p.State {
 	case state.PlanWaiting:
-		return chip{"◷", "Waits for a person", waits}
+		return chip{"◷", "Waits for approval", waits}
 	case state.PlanApproved:
 		return chip{"✓", "Approved, not sent yet", bank}
 	case state.PlanRejected:

@@ -78,7 +78,7 @@ func TestAPlanIsApprovedExactlyAsItWasShown(t *testing.T) {
 	holds(t, list, "1 plan waits for a person", `href="/plans/1"`, "would be created (the limit is 0)")
 
 	looked := viewer.get("/plans/1", http.StatusOK)
-	holds(t, looked, "Waits for a person", "Nothing has been sent.", "<strong>Why:</strong>", "Crumb &amp; Crust Bakery Ltd", "a…@crumbandcrust.example", "[not shown]", "Approving it takes another role")
+	holds(t, looked, "Waits for approval", "Nothing has been sent.", "<strong>Why:</strong>", "Crumb &amp; Crust Bakery Ltd", "a…@crumbandcrust.example", "[not shown]", "Approving it takes another role")
 	lacks(t, looked, "accounts@crumbandcrust.example", "01632", "4 Harbour Street", "<button form", `name="do"`)
 	viewer.post("/plans/1", http.StatusForbidden, "do", "all", "reads", "guessed")
 
@@ -88,7 +88,7 @@ func TestAPlanIsApprovedExactlyAsItWasShown(t *testing.T) {
 	if len(reads) != 1 || len(ids) < 10 {
 		t.Fatalf("the page has %d changes and reads %q", len(ids), reads)
 	}
-	holds(t, operator.post("/plans/1", http.StatusUnprocessableEntity, "do", "some", "reads", reads[0]), "Nothing is ticked")
+	holds(t, operator.post("/plans/1", http.StatusUnprocessableEntity, "do", "some", "reads", reads[0]), "Nothing is selected")
 	holds(t, operator.post("/plans/1", http.StatusBadRequest, "reads", reads[0]), "Nothing was changed")
 
 	first, second := h.change(ids[0]), h.change(ids[1])
@@ -101,7 +101,7 @@ func TestAPlanIsApprovedExactlyAsItWasShown(t *testing.T) {
 	if want := sorted(first.Wanted.Name, second.Wanted.Name); !slices.Equal(h.customers(), want) {
 		t.Errorf("the next run made %q, want %q", h.customers(), want)
 	}
-	if !h.audited("2 ticked changes: " + ids[0] + " " + ids[1]) {
+	if !h.audited("2 selected changes: " + ids[0] + " " + ids[1]) {
 		t.Error("the audit log does not say what was approved")
 	}
 }
@@ -154,7 +154,7 @@ func TestAPlanIsApprovedWholeOrRejectedForAReason(t *testing.T) {
 	v := h.enter("olaf", pages.Operator)
 	reads := func(plan string) string { return fields(v.get(plan, http.StatusOK), "reads")[0] }
 	holds(t, v.post("/plans/1", http.StatusUnprocessableEntity, "do", "reject", "reads", reads("/plans/1"), "reason", " "), "Say why")
-	holds(t, v.post("/plans/1", http.StatusOK, "do", "reject", "reads", reads("/plans/1"), "reason", "<b>wrong</b> export"), "Plan 1 is rejected. Nothing of it is sent.", "&lt;b&gt;wrong&lt;/b&gt; export")
+	holds(t, v.post("/plans/1", http.StatusOK, "do", "reject", "reads", reads("/plans/1"), "reason", "<b>wrong</b> export"), "Plan 1 is rejected. payersync sends none of its changes.", "&lt;b&gt;wrong&lt;/b&gt; export")
 	holds(t, v.get("/plans", http.StatusOK), "No plan waits for you", "Rejected", "olaf")
 	holds(t, v.post("/plans/1", http.StatusOK, "do", "all", "reads", reads("/plans/1")), "Plan 1 is approved. Nothing was sent yet")
 	if n := h.box.Writes(); n != 0 {
@@ -165,7 +165,7 @@ func TestAPlanIsApprovedWholeOrRejectedForAReason(t *testing.T) {
 		t.Errorf("the next run made %d customers", n)
 	}
 	sent := v.get("/plans/1", http.StatusOK)
-	holds(t, sent, "was sent", "What became of its changes", "67 sent.", "25 of 67", `href="/runs/2">run 2</a>`, "Crumb &amp; Crust Bakery Ltd")
+	holds(t, sent, "was sent", "Outcome of its changes", "67 sent.", "25 of 67", `href="/runs/2">run 2</a>`, "Crumb &amp; Crust Bakery Ltd")
 	holds(t, v.post("/plans/1", http.StatusConflict, "do", "all", "reads", h.reads(1)), "The plan does not wait")
 }
 
@@ -200,8 +200,8 @@ func TestWhatAPlanEmptiesOrRenamesStandsFirst(t *testing.T) {
 	h.books(sampleBooks(t, "Crumb & Crust Bakery Ltd", `<script>alert(1)</script>`, "zoe@cafe-eclair.example", "z@cafe-eclair.example", "88 Kirkgate", "89 Kirkgate", "Rise and Shine Bread Club", "=1+1 \u202e"+strings.Repeat("x", 200)))
 	h.run(false)
 	page := h.enter("olaf", pages.Operator).get("/plans/2", http.StatusOK)
-	holds(t, page, "Look at these first: 3", "Customers that are updated: 1", "name (2)", "e-mail (1)", "address (1)", "&lt;script&gt;alert(1)&lt;/script&gt;", "zoe@cafe-eclair.example", "89 Kirkgate")
-	if first, then := strings.Index(page, "Look at these first"), strings.Index(page, "Customers that are updated"); first > then {
+	holds(t, page, "Look at these first: 3", "Customers to update: 1", "name (2)", "e-mail (1)", "address (1)", "&lt;script&gt;alert(1)&lt;/script&gt;", "zoe@cafe-eclair.example", "89 Kirkgate")
+	if first, then := strings.Index(page, "Look at these first"), strings.Index(page, "Customers to update"); first > then {
 		t.Error("what a person should look at first stands behind the rest")
 	}
 	lacks(t, page, "<script>alert")
@@ -245,9 +245,9 @@ func TestAPlanThatWouldLosePayersNamesThemAndGoesTogether(t *testing.T) {
 	h.run(false)
 	v := h.enter("olaf", pages.Operator)
 	page := v.get("/plans/2", http.StatusOK)
-	holds(t, page, "would be lost", "Nothing is sent before somebody has looked.", "The mapping leaves the record out, or it is gone from the books.", "Crumb &amp; Crust Bakery Ltd", "Let these 33 payers go")
-	lacks(t, page, "Approve the ticked ones", "Reject the plan")
-	holds(t, v.post("/plans/2", http.StatusConflict, "do", "some", "change", "1", "reads", fields(page, "reads")[0]), "goes together")
+	holds(t, page, "would be lost", "payersync sends nothing before somebody approves it.", "The mapping leaves the record out, or it is gone from the books.", "Crumb &amp; Crust Bakery Ltd", "Let these 33 payers go")
+	lacks(t, page, "Approve the selected ones", "Reject the plan")
+	holds(t, v.post("/plans/2", http.StatusConflict, "do", "some", "change", "1", "reads", fields(page, "reads")[0]), "need one approval")
 	holds(t, v.post("/plans/2", http.StatusOK, "do", "all", "reads", fields(page, "reads")[0]), "Plan 2 is approved.")
 }
 
@@ -262,7 +262,7 @@ func TestWhereAdminsApproveAnOperatorOnlyLooks(t *testing.T) {
 	page := operator.get("/plans/1", http.StatusOK)
 	holds(t, page, "Approving it takes another role")
 	lacks(t, page, `name="do"`)
-	holds(t, operator.post("/plans/1", http.StatusForbidden, "do", "all", "reads", h.reads(1)), "It takes the role admin.")
+	holds(t, operator.post("/plans/1", http.StatusForbidden, "do", "all", "reads", h.reads(1)), "It needs the role admin.")
 	if n := h.approved(); n != 0 {
 		t.Errorf("%d changes are approved", n)
 	}
@@ -326,7 +326,7 @@ func TestASentPlanShowsEachOfItsChangesBeforeAndAfter(t *testing.T) {
 		holds(t, viewer.get(path, http.StatusOK), says, "Crumb &amp; Sons")
 	}
 	full := operator.get("/plans/2", http.StatusOK)
-	holds(t, full, "What became of its changes", "3 sent.", "zoe@cafe-eclair.example", "z@cafe-eclair.example", "88 Kirkgate", "89 Kirkgate", `href="/runs/2"`)
+	holds(t, full, "Outcome of its changes", "3 sent.", "zoe@cafe-eclair.example", "z@cafe-eclair.example", "88 Kirkgate", "89 Kirkgate", `href="/runs/2"`)
 	looked := viewer.get("/plans/2", http.StatusOK)
 	holds(t, looked, "z…@cafe-eclair.example", "[not shown]")
 	lacks(t, looked, "zoe@cafe-eclair.example", "89 Kirkgate")

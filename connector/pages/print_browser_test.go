@@ -24,7 +24,7 @@ func TestWhatIsPrintedHasWhatIsReadAlone(t *testing.T) {
 	b := h.browse(look{width: 720}) // a sheet of A4 between its margins
 	h.signIn(b, "anna", pages.Admin)
 	for path, want := range map[string][]string{
-		"/mandates/report": {"can be debited", "Siân Pugh", "Send the link."},
+		"/mandates/report": {"can be debited", "Siân Pugh", "Send the signing link."},
 		"/plans/2":         {"Plan 2 of quickstart", "Crumb & Sons", "After"},
 	} {
 		call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "screen"})

@@ -97,13 +97,13 @@ func (p *Pages) flowOf(r *http.Request) (f flow, ok bool) {
 	return flow{parts[0], parts[1], parts[2]}, true
 }
 
-var noProvider = problem{Status: http.StatusNotFound, Title: "There is no provider", Sentence: "Nobody signs in here by another service.", Next: "Sign in as the page says.", Path: "/signin"}
+var noProvider = problem{Status: http.StatusNotFound, Title: "There is no provider", Sentence: "This installation has no sign-in by another service.", Next: "Sign in as the page says.", Path: "/signin"}
 
 // unreachable is the text for people while the provider's answers fail.
 func unreachable(err error) problem {
 	return problem{
-		Status: http.StatusBadGateway, Title: "The provider does not answer as it should", Sentence: "You are not signed in; payersync's log says more.",
-		Next: "Try again in a minute. If it stays, ask whoever runs payersync.", Path: "/signin", err: err,
+		Status: http.StatusBadGateway, Title: "The provider gave a wrong answer", Sentence: "You are not signed in; payersync's log says more.",
+		Next: "Try again in a minute. If it stays, ask the operator of payersync.", Path: "/signin", err: err,
 	}
 }
 
@@ -126,7 +126,7 @@ func (p *Pages) toProvider(w http.ResponseWriter, r *http.Request) {
 
 // otherFlow is the answer to a return without a matching start in this browser, after too long, or for a second time.
 var otherFlow = problem{
-	Status: http.StatusBadRequest, Title: "This is not the sign-in that you began", Sentence: "It was begun in another browser, more than ten minutes ago, or was used before. You are not signed in.",
+	Status: http.StatusBadRequest, Title: "This is not the sign-in that you began", Sentence: "It began in another browser or more than ten minutes ago, or was used before. You are not signed in.",
 	Next: "Begin it again.", Path: "/signin",
 }
 
@@ -161,7 +161,7 @@ func (p *Pages) fromProvider(w http.ResponseWriter, r *http.Request) {
 // saidNo describes a provider's error in our words. It omits the provider's text, because anybody can put text in an
 // address.
 func saidNo(code string) problem {
-	is := problem{Status: http.StatusForbidden, Title: "The provider did not let you in", Sentence: "It reported a problem. You are not signed in.", Next: "Try again. If it stays, ask whoever runs payersync.", Path: "/signin"}
+	is := problem{Status: http.StatusForbidden, Title: "The provider did not let you in", Sentence: "It reported a problem. You are not signed in.", Next: "Try again. If it stays, ask the operator of payersync.", Path: "/signin"}
 	switch code {
 	case "access_denied":
 		is.Sentence = "It was stopped there, or your account may not use payersync. You are not signed in."
@@ -271,7 +271,7 @@ func (o *Provider) known(claims map[string]any) (User, error) {
 	if verified, said := claims["email_verified"].(bool); err != nil || o.NameClaim == "email" && said && !verified {
 		return User{}, problem{
 			Status: http.StatusForbidden, Title: "The provider did not say who you are", Sentence: "Your account has no name there under which you can act here, or an e-mail address that was not confirmed. You are not signed in.",
-			Next: "Ask whoever looks after accounts there.", Path: "/signin",
+			Next: "Ask the administrator of the accounts there.", Path: "/signin",
 		}
 	}
 	user := User{Name: name}
@@ -284,7 +284,7 @@ func (o *Provider) known(claims map[string]any) (User, error) {
 	if user.Role == "" {
 		return user, errors.Join(problem{
 			Status: http.StatusForbidden, Title: "You may not use payersync", Sentence: "Your account at the provider gives no role here. You are not signed in.",
-			Next: "Ask whoever looks after accounts there to give you one.", Path: "/signin",
+			Next: "Ask the administrator of the accounts there to give you one.", Path: "/signin",
 		}, errNoRole)
 	}
 	return user, nil

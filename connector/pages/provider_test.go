@@ -308,7 +308,7 @@ func TestAProviderThatIsDownIsToldAndAskedAgain(t *testing.T) {
 	p := h.by(o)
 	issuer := p.Issuer
 	p.Issuer = "http://127.0.0.1:1"
-	holds(t, h.stranger().get("/signin/oidc", http.StatusBadGateway), "does not answer as it should")
+	holds(t, h.stranger().get("/signin/oidc", http.StatusBadGateway), "gave a wrong answer")
 	p.Issuer = issuer
 	h.stranger().went()
 }

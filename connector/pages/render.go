@@ -160,7 +160,7 @@ func (p *Pages) render(w http.ResponseWriter, v *visit, status int, name, title 
 	var page bytes.Buffer
 	if err := templates()[name].ExecuteTemplate(&page, "layout", s); err != nil {
 		p.cfg.Report(Event{Status: http.StatusInternalServerError, Err: err})
-		http.Error(w, "The page could not be made; payersync's log says why.", http.StatusInternalServerError)
+		http.Error(w, "The page could not be made. See the log of payersync.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

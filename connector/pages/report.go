@@ -80,9 +80,9 @@ func (v *visit) report() error {
 	}
 	which := office.Which{Class: class, Step: step, Stage: stage, Who: who, Acts: class == "" && stage == "" && who == ""}
 	content.Listed = c.Number(which)
-	about := "How many days those that cannot be debited have stood where they are."
+	about := "Days in the same state, for payers that cannot be debited."
 	if class != "" {
-		about = "How many days these have stood there: " + content.Title + "."
+		about = "Days in this state: " + content.Title + "."
 	}
 	if class == standing.Unasked {
 		if content.NotAsked, err = v.notAsked(""); err != nil {
@@ -113,7 +113,7 @@ func listTitle(class standing.Class, step standing.Step, stage office.Stage, who
 	case who != "":
 		title = "To act on,"
 	default:
-		return "Somebody must act"
+		return "Needs action"
 	}
 	if who != "" {
 		title += " " + actorWords[who]

@@ -179,7 +179,7 @@ func (p *Pages) readForm(next http.Handler) http.Handler {
 
 // unreadForm says why a form could not be read.
 func unreadForm(err error) problem {
-	is := problem{Status: connector.BodyStatus(err), Title: "The form did not arrive whole", Sentence: "Nothing was changed. The connection broke off, or the form was damaged on its way.", Next: "Go back, and send it again."}
+	is := problem{Status: connector.BodyStatus(err), Title: "The form arrived incomplete", Sentence: "Nothing was changed. The connection broke off, or the form was damaged on its way.", Next: "Go back, and send it again."}
 	switch is.Status {
 	case http.StatusRequestTimeout:
 		is.Title, is.Sentence = "The form did not arrive in time", "Nothing was changed. The connection was too slow, or broke off."
@@ -248,22 +248,22 @@ func (e problem) Error() string { return e.Title + ": " + e.Sentence }
 func (e problem) Unwrap() error { return e.err }
 
 var (
-	notFound  = problem{Status: http.StatusNotFound, Title: "There is no such page", Sentence: "The address leads nowhere.", Next: "Begin at the overview."}
+	notFound  = problem{Status: http.StatusNotFound, Title: "There is no such page", Sentence: "No page has this address.", Next: "Go to the overview."}
 	elsewhere = problem{Status: http.StatusForbidden, Title: "Nothing was changed", Sentence: "The request was not sent by one of these pages.", Next: "Open the page here, and try again."}
-	otherName = problem{Status: http.StatusMisdirectedRequest, Title: "These pages have another address", Sentence: "They do not answer to the name that the browser asked for.", Next: "Open them by an address of this machine, for example 127.0.0.1."}
-	signInNow = problem{Status: http.StatusUnauthorized, Title: "Sign in first", Sentence: "You are not signed in, or were away for too long. Nothing was changed.", Next: "Sign in, and open the page again.", Path: "/signin"}
+	otherName = problem{Status: http.StatusMisdirectedRequest, Title: "These pages have another address", Sentence: "They are not served under this host name.", Next: "Open them by an address of this machine, for example 127.0.0.1."}
+	signInNow = problem{Status: http.StatusUnauthorized, Title: "Sign in first", Sentence: "You are not signed in, or your sign-in has ended. Nothing was changed.", Next: "Sign in, and open the page again.", Path: "/signin"}
 )
 
 // noWrites is the text for people while the ledger is full, locked or damaged.
 var noWrites = problem{
-	Status: http.StatusServiceUnavailable, Title: "The ledger cannot be used at the moment", Sentence: "Nothing was changed. Its disk is full, another program keeps it locked, or it is damaged; payersync's log says which.",
-	Next: "Try again in a minute. If it stays, ask whoever runs payersync: the command payersync check says what to do.",
+	Status: http.StatusServiceUnavailable, Title: "The ledger cannot be used at the moment", Sentence: "Nothing was changed. Its disk is full, another program has locked it, or it is damaged. See the log of payersync.",
+	Next: "Try again in a minute. If it stays, ask the operator of payersync to run payersync check.",
 }
 
 func forbidden(need Role) problem {
 	return problem{
-		Status: http.StatusForbidden, Title: "You may not do this", Sentence: fmt.Sprintf("It takes the role %s.", need),
-		Next: "Nothing was changed. Whoever has the role admin can give you another one.", need: need,
+		Status: http.StatusForbidden, Title: "You may not do this", Sentence: fmt.Sprintf("It needs the role %s.", need),
+		Next: "Nothing was changed. An admin can give you another role.", need: need,
 	}
 }
 
@@ -278,7 +278,7 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, v *visit, err err
 	default:
 		is = problem{
 			Status: http.StatusInternalServerError, Title: "The page could not be made", err: err,
-			Sentence: "Something went wrong here, and it is in payersync's log.", Next: "Try again. If it stays, ask whoever runs payersync.",
+			Sentence: "An error occurred. The log of payersync has the details.", Next: "Try again. If it stays, ask the operator of payersync.",
 		}
 	}
 	user := ""
@@ -286,7 +286,7 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, v *visit, err err
 		user = v.User.Name
 		switch {
 		case is.need != "":
-			p.noteRefusal(r.Context(), user, state.Entry{Actor: user, Action: "refuse", Subject: r.Pattern, Reason: "it takes the role " + string(is.need)})
+			p.noteRefusal(r.Context(), user, state.Entry{Actor: user, Action: "refuse", Subject: r.Pattern, Reason: "it needs the role " + string(is.need)})
 		case is.limits:
 			p.noteRefusal(r.Context(), user, state.Entry{Actor: user, Action: "refuse", Subject: r.Pattern, Reason: "limited to connections"})
 		}

@@ -120,12 +120,12 @@ func why(r state.RunRow) string {
 	case "schedule":
 		return "By schedule"
 	case "catch_up":
-		return "Its time had passed"
+		return "By schedule, late"
 	}
 	if r.Kind == string(connector.RunPlan) {
-		return "Asked for; it only plans"
+		return "Requested, plan only"
 	}
-	return "Asked for"
+	return "Requested"
 }
 
 // ranRow is a run's result for a payer.
@@ -138,8 +138,8 @@ type ranRow struct {
 
 // stages are the names of a run's stages.
 var stages = map[string]string{
-	"pull": "Reading the books", "list": "Reading the billing service", "customers": "Reading customers one by one", "match": "Comparing customers", "plan": "Planning", "send": "Sending customers",
-	"verify": "Reading new customers back", "links": "Asking for signing links",
+	"pull": "Reading the accounting system", "list": "Reading the billing service", "customers": "Reading customers one by one", "match": "Comparing customers", "plan": "Planning", "send": "Sending customers",
+	"verify": "Reading new customers back", "links": "Requesting signing links",
 }
 
 var noRun = problem{Status: http.StatusNotFound, Title: "There is no such run", Sentence: "No run has this number.", Next: "The list of runs shows every one."}
@@ -199,8 +199,8 @@ type runSum struct {
 // sumsOf returns the outcomes of a run's records: each record counts in one of them.
 func sumsOf(r *state.RunDetail) []runSum {
 	return []runSum{
-		{"As before", r.Unchanged}, {"Left out", r.Excluded}, {"Created", r.Created}, {"Taken over", r.Adopted}, {"Updated", r.Updated},
-		{"Not sent", r.Held}, {"Failed", r.Failed}, {"Still to do", r.Waiting},
+		{"Unchanged", r.Unchanged}, {"Excluded", r.Excluded}, {"Created", r.Created}, {"Linked", r.Adopted}, {"Updated", r.Updated},
+		{"On hold", r.Held}, {"Failed", r.Failed}, {"Still to do", r.Waiting},
 	}
 }
 
@@ -236,13 +236,13 @@ func ranRowOf(c state.RunChange, who payerName) ranRow {
 	case connector.ChangeDone:
 		row.Ended = chip{"✓", "Done", good}
 	case connector.ChangePending:
-		row.Ended = chip{"◷", "Planned, not sent", waits}
+		row.Ended = chip{"◷", "Planned", waits}
 	case connector.ChangeFrozen, connector.ChangeUnknown:
 		row.Ended = chip{"◷", "No answer yet", waits}
 	case connector.ChangeFailed:
 		row.Ended = chip{"✕", "Failed", stopped}
 	default:
-		row.Ended = chip{"–", "Not sent", none}
+		row.Ended = chip{"–", "On hold", none}
 	}
 	if row.Why = c.Detail; row.Why == "" && c.Reason != "" {
 		row.Why = c.Reason.Sentence()
@@ -263,13 +263,13 @@ func (v *visit) startRun() error {
 	var at *office.RunAtWork
 	switch {
 	case errors.As(err, &at) && at.Run != 0:
-		return v.done(fmt.Sprintf("Run %d of %s is at work already. No other one was started.", at.Run, connection), fmt.Sprintf("/runs/%d", at.Run))
+		return v.done(fmt.Sprintf("Run %d of %s is already in progress. No other run was started.", at.Run, connection), fmt.Sprintf("/runs/%d", at.Run))
 	case errors.As(err, &at):
-		return problem{Status: http.StatusConflict, Title: "No run was started", Sentence: fmt.Sprintf("Another run of %s is at work, or waits because the books or the billing service asked for it.", connection), Next: "Look again in a moment."}
+		return problem{Status: http.StatusConflict, Title: "No run was started", Sentence: fmt.Sprintf("Another run of %s is in progress, or waits for the accounting system or the billing service.", connection), Next: "Look again in a moment."}
 	case err != nil:
-		return problem{Status: http.StatusConflict, Title: "The run did not begin", Sentence: err.Error(), Next: "Nothing was read or sent. Put this right, or ask whoever runs payersync.", err: err}
+		return problem{Status: http.StatusConflict, Title: "The run did not begin", Sentence: err.Error(), Next: "Nothing was read or sent. Put this right, or ask the operator of payersync.", err: err}
 	case n == 0:
-		return v.done(fmt.Sprintf("A run of %s is about to begin.", connection), "/runs")
+		return v.done(fmt.Sprintf("A run of %s starts soon.", connection), "/runs")
 	}
 	return v.done(fmt.Sprintf("Run %d of %s was started.", n, connection), fmt.Sprintf("/runs/%d", n))
 }

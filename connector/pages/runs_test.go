@@ -61,20 +61,20 @@ func TestARunIsStartedShownAtWorkAndShownAtItsEnd(t *testing.T) {
 
 	gate := make(chan struct{})
 	h.conn.Source = gated{h.conn.Source, gate}
-	holds(t, v.post("/runs", http.StatusOK, "connection", sample), "Run 1 of quickstart was started.", `aria-busy="true"`, "At work", "Look again")
-	holds(t, v.post("/runs", http.StatusOK, "connection", sample), "Run 1 of quickstart is at work already. No other one was started.")
+	holds(t, v.post("/runs", http.StatusOK, "connection", sample), "Run 1 of quickstart was started.", `aria-busy="true"`, "Running", "Look again")
+	holds(t, v.post("/runs", http.StatusOK, "connection", sample), "Run 1 of quickstart is already in progress. No other run was started.")
 	close(gate)
 	for strings.Contains(v.get("/runs/1", http.StatusOK), "aria-busy") { // as the page's script looks
 	}
 	page := v.get("/runs/1", http.StatusOK)
-	holds(t, page, "Waits for approval", "test for olaf", "39 records read", "The counts add up to what was read.", `href="/plans/1"`, "Planned, not sent", "Crumb &amp; Crust Bakery Ltd")
+	holds(t, page, "Waits for approval", "test for olaf", "39 records read", "The counts add up to what was read.", `href="/plans/1"`, "Planned", "Crumb &amp; Crust Bakery Ltd")
 	if n := h.box.Writes(); n != 0 {
 		t.Errorf("a run above the limits sent %d requests", n)
 	}
 	if !h.audited("start run") {
 		t.Error("the audit log does not say that somebody started a run")
 	}
-	holds(t, v.get("/runs", http.StatusOK), "Waits for approval: 1", "<svg role=\"img\"", "The counts add up: read = as before")
+	holds(t, v.get("/runs", http.StatusOK), "Waits for approval: 1", "<svg role=\"img\"", "The counts add up: read = unchanged")
 }
 
 func TestARunStartsBesideOneWhoseProcessWasKilled(t *testing.T) {
@@ -94,7 +94,7 @@ func TestARunStartsBesideOneWhoseProcessWasKilled(t *testing.T) {
 	}
 	v := h.enter("olaf", pages.Operator)
 	holds(t, v.post("/runs", http.StatusOK, "connection", sample), "Run 2 of quickstart was started.")
-	holds(t, v.get("/runs/1", http.StatusOK), "Not to its end", "the process stopped")
+	holds(t, v.get("/runs/1", http.StatusOK), "Not finished", "the process stopped")
 }
 
 func TestARunThatDidNotEndWellSaysWhyAndWhoseFault(t *testing.T) {
@@ -108,8 +108,8 @@ func TestARunThatDidNotEndWellSaysWhyAndWhoseFault(t *testing.T) {
 	}
 	v := h.enter("vera", pages.Viewer)
 	page := v.get("/runs/2", http.StatusOK)
-	holds(t, page, "By schedule", "Not to its end", "shows none of the", "The counts add up to what was read.")
+	holds(t, page, "By schedule", "Not finished", "shows none of the", "The counts add up to what was read.")
 	lacks(t, page, ">Complete<")
 	page = v.get("/runs/1", http.StatusOK)
-	holds(t, page, "Complete, not for all", "Done", "ask for a link", "new customer")
+	holds(t, page, "Finished, some need attention", "Done", "request a signing link", "new customer")
 }

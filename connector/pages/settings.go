@@ -85,10 +85,10 @@ func sourceChip(s *state.SourceRow) chip {
 	case s.MovedTo != "":
 		return chip{"–", "Closed: moved to " + s.MovedTo, none}
 	case s.State == state.SourceActive:
-		return chip{"✓", "Lets us in", good}
+		return chip{"✓", "Connected", good}
 	case s.State == state.SourceParked:
-		return chip{"◷", "Asks to wait", waits}
+		return chip{"◷", "Request limit used up", waits}
 	default:
-		return chip{"✕", "Lets nobody in", stopped}
+		return chip{"✕", "Access refused", stopped}
 	}
 }

@@ -54,13 +54,13 @@ func (v *visit) sides(p office.Payer) (out []side, changed bool) {
 		part, _, _ := strings.Cut(path, "[")
 		switch {
 		case foreign != "" && strings.Contains(foreign, path):
-			s.Mark = "Changed there by others"
+			s.Mark = "Changed by others"
 		case slices.Contains(p.Ignored, part):
 			s.Mark = "Left to the billing service"
 		case slices.ContainsFunc(p.Accepted, func(a string) bool { return path == a || strings.HasPrefix(path, a+".") }):
-			s.Mark = "Changed there by others; a person said that it may stay"
+			s.Mark = "Changed by others; a person accepted it"
 		case slices.Contains(p.NotSent, path):
-			s.Mark = "Not sent: the billing service has no place for it"
+			s.Mark = "On hold: the billing service has no field for it"
 		}
 		if words := v.sentWords(path, sent); words != "" && !slices.Contains(p.NotSent, path) {
 			s.Mark = strings.TrimPrefix(s.Mark+". "+words, ". ")

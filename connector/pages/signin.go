@@ -73,11 +73,11 @@ type tooSoon time.Duration
 // Error says so.
 func (w tooSoon) Error() string { return "wait " + time.Duration(w).String() }
 
-var wrongPassword = problem{Status: http.StatusUnauthorized, Title: "You are not signed in", Sentence: "The name or the password is not right.", Next: "Type both once more. Whoever has the role admin can invite you to choose another password."}
+var wrongPassword = problem{Status: http.StatusUnauthorized, Title: "You are not signed in", Sentence: "The name or the password is not right.", Next: "Type both again. An admin can invite you to choose another password."}
 
 func tooOften(d time.Duration) problem {
 	return problem{
-		Status: http.StatusTooManyRequests, Title: "Wait a little", Sentence: "There were too many wrong passwords. None is looked at now, not even the right one.",
+		Status: http.StatusTooManyRequests, Title: "Wait a little", Sentence: "There were too many wrong passwords. payersync accepts none for now, not even the right one.",
 		Next: fmt.Sprintf("Wait %s, and type it again. A browser that you signed in with before need not wait.", exactly(d)),
 	}
 }
@@ -174,7 +174,7 @@ func (p *Pages) noteRefusal(ctx context.Context, of string, e state.Entry) {
 // noInvitation is the answer to an invalid invitation.
 var noInvitation = problem{
 	Status: http.StatusGone, Title: "This invitation is used up", Sentence: "It was used before, was replaced by another one, or is older than three days.",
-	Next: "Sign in, if you have chosen a password; otherwise ask whoever invited you for another one.", Path: "/signin",
+	Next: "Sign in if you have chosen a password. Otherwise ask the person who invited you for another invitation.", Path: "/signin",
 }
 
 // invitation is the content of the page to choose a password.
@@ -232,7 +232,7 @@ func (p *Pages) chosen(r *http.Request, name string) (hash connector.Secret, pro
 	case password != r.PostFormValue("again"):
 		return hash, "The two passwords differ. Type the same one twice.", nil
 	case strings.Contains(strings.ToLower(password), name) && len(password) < len(name)+office.ShortestPassword:
-		return hash, "The password is little more than the name. Choose one that does not hold it.", nil
+		return hash, "The password contains the name. Choose another one.", nil
 	}
 	hash, err = p.cfg.Door.passwords.Hash(r.Context(), password)
 	switch {

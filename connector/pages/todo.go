@@ -119,7 +119,7 @@ func waysOnPages(r connector.Reason) (out []onItsPage) {
 func (v *visit) reasonAsked() (connector.Reason, error) {
 	r := connector.Reason(v.PathValue("reason"))
 	if _, ok := connector.Reasons[r]; !ok {
-		return "", problem{Status: http.StatusNotFound, Title: "There is no such reason", Sentence: "Nothing is told for a reason of this name.", Next: "Look for it in the list of what is to do."}
+		return "", problem{Status: http.StatusNotFound, Title: "There is no such finding", Sentence: "No finding has this name.", Next: "Look for it in the list of findings."}
 	}
 	return r, nil
 }
@@ -259,7 +259,7 @@ func (v *visit) settle() error {
 	act := v.filled("act")
 	switch {
 	case desk == nil:
-		return errNothingDone("These pages cannot act on it.", "Open the pages with payersync pages, or from payersync serve.")
+		return errNothingDone("These pages cannot do this.", "Open the pages with payersync pages, or from payersync serve.")
 	case act == "retry-all" && may.Retry:
 		marked, before, err := desk.RetryAll(v.Context(), state.Filter{State: string(r)}, by)
 		if err != nil {
@@ -267,19 +267,19 @@ func (v *visit) settle() error {
 		}
 		note := fmt.Sprintf("The next run tries %s again. Nothing was sent yet.", connector.Plural(marked, "payer"))
 		if before > 0 {
-			note += fmt.Sprintf(" Of %s it was said before.", number(before))
+			note += fmt.Sprintf(" %s had this decision before.", number(before))
 		}
 		return v.done(note, todoPath(r))
 	case act == "retry" && may.Retry, act == "close" && may.Close, act == "give-up" && may.GiveUp, act == "later", act == "now":
 	default:
-		return errNothingDone("This is no way to end what is the matter here.", "Open the page of the reason once more.")
+		return errNothingDone("This action does not end this finding.", "Open the page of this finding again.")
 	}
 	ids := v.Form["id"]
 	if len(ids) == 0 {
-		return errNothingDone("Nobody was ticked.", "Go back, tick those whom you mean, and try again.")
+		return errNothingDone("No payer was selected.", "Go back, select the payers, and try again.")
 	}
 	if len(ids) > rowsShown {
-		return errNothingDone("More were ticked than a page shows.", "Open the page of the reason once more.")
+		return errNothingDone("The form has more payers than one page.", "Open the page of this finding again.")
 	}
 	if act != "retry" && act != "now" {
 		if by.Reason, err = v.reason(); err != nil {
@@ -297,9 +297,9 @@ func (v *visit) settle() error {
 			return err
 		}
 		if n == 0 {
-			return errNothingDone("This is not the matter any more with those that were ticked.", "Open the page of the reason once more.")
+			return errNothingDone("The selected payers no longer have this finding.", "Open the page of this finding again.")
 		}
-		return v.done(fmt.Sprintf("Put off until %s: %s. Nothing was sent; the reason stays, and is shown again then.", until.UTC().Format("2 Jan 2006 15:04 UTC"), connector.Plural(n, "payer")), todoPath(r))
+		return v.done(fmt.Sprintf("Postponed until %s: %s. Nothing was sent. The finding is shown again then.", until.UTC().Format("2 Jan 2006 15:04 UTC"), connector.Plural(n, "payer")), todoPath(r))
 	case "now":
 		n, err := desk.TellNow(v.Context(), r, records, by)
 		if err != nil {
@@ -320,7 +320,7 @@ func (v *visit) still(r connector.Reason, ids []string) (out []state.RecordID, g
 	for _, text := range ids {
 		connection, source, ok := strings.Cut(text, "/")
 		if !ok {
-			return nil, 0, errNothingDone("Somebody who was ticked is not known.", "Open the page of the reason once more.")
+			return nil, 0, errNothingDone("A selected payer does not exist.", "Open the page of this finding again.")
 		}
 		told, err := v.ledger().AttentionOf(v.Context(), connection, source)
 		if err != nil {
@@ -396,13 +396,13 @@ func settledWords(act string, words []office.Word, gone int) string {
 		note = "Nothing was changed."
 	}
 	if before > 0 {
-		note += fmt.Sprintf(" Of %s it was said before.", number(before))
+		note += fmt.Sprintf(" %s had this decision before.", number(before))
 	}
 	if not > 0 {
-		note += fmt.Sprintf(" For %s it could not be done.", number(not))
+		note += fmt.Sprintf(" It failed for %s.", number(not))
 	}
 	if gone > 0 {
-		note += fmt.Sprintf(" Of %s it is not the matter any more.", number(gone))
+		note += fmt.Sprintf(" %s no longer had this finding.", number(gone))
 	}
 	return note
 }

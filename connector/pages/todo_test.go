@@ -19,8 +19,8 @@ func TestNothingToDoSaysWhenItWasLookedAt(t *testing.T) {
 	h := newHouse(t)
 	v := h.enter("vera", pages.Viewer)
 	holds(t, v.get("/todo", http.StatusOK), "Nothing waits for you. Last looked")
-	holds(t, v.get("/todo/likeness", http.StatusOK), "This is the matter with nobody.")
-	holds(t, v.get("/todo/nonsense", http.StatusNotFound), "There is no such reason")
+	holds(t, v.get("/todo/likeness", http.StatusOK), "No record has this finding.")
+	holds(t, v.get("/todo/nonsense", http.StatusNotFound), "There is no such finding")
 }
 
 // ticked returns the ids that a group offers to tick.
@@ -37,7 +37,7 @@ func TestWhatWaitsIsGroupedByReasonAndGivenUpByWhoeverMay(t *testing.T) {
 	h.run(true)
 	viewer, operator := h.enter("vera", pages.Viewer), h.enter("olga", pages.Operator)
 	page := viewer.get("/todo", http.StatusOK)
-	holds(t, page, `<a href="/todo/email_malformed">The e-mail address is mistyped</a>`, "The books")
+	holds(t, page, `<a href="/todo/email_malformed">The e-mail address is mistyped</a>`, "Your accounting staff")
 	page = viewer.get("/todo/email_malformed", http.StatusOK)
 	holds(t, page, "An e-mail address is not well formed.", "Correct the e-mail address in the accounting system.")
 	if strings.Contains(page, "<button") && len(ticked(page)) > 0 || strings.Contains(page, "/export") {
@@ -49,15 +49,15 @@ func TestWhatWaitsIsGroupedByReasonAndGivenUpByWhoeverMay(t *testing.T) {
 	if len(ids) == 0 {
 		t.Fatal("nobody can be ticked")
 	}
-	holds(t, operator.post("/todo/email_malformed", http.StatusUnprocessableEntity, "act", "give-up", "reason", "cash"), "Nobody was ticked")
+	holds(t, operator.post("/todo/email_malformed", http.StatusUnprocessableEntity, "act", "give-up", "reason", "cash"), "No payer was selected")
 	holds(t, operator.post("/todo/email_malformed", http.StatusUnprocessableEntity, "act", "give-up", "id", ids[0]), "A reason is missing")
-	holds(t, operator.post("/todo/email_malformed", http.StatusUnprocessableEntity, "act", "retry", "id", ids[0]), "no way to end")
+	holds(t, operator.post("/todo/email_malformed", http.StatusUnprocessableEntity, "act", "retry", "id", ids[0]), "does not end this finding")
 	page = operator.post("/todo/email_malformed", http.StatusOK, "act", "give-up", "id", ids[0], "reason", "pays in cash")
 	holds(t, page, "Given up: 1 payer.")
 	if _, source, _ := strings.Cut(ids[0], "/"); h.logged(1) != "olga give record up "+source+": pays in cash" {
 		t.Errorf("the audit log says %q", h.logged(1))
 	}
-	holds(t, operator.post("/todo/email_malformed", http.StatusOK, "act", "give-up", "id", ids[0], "reason", "once more"), "Nothing was changed. Of 1 it is not the matter any more.")
+	holds(t, operator.post("/todo/email_malformed", http.StatusOK, "act", "give-up", "id", ids[0], "reason", "once more"), "Nothing was changed. 1 no longer had this finding.")
 	if got := h.logged(1); strings.Contains(got, "once more") {
 		t.Errorf("a form that was out of date acted: %s", got)
 	}
@@ -80,7 +80,7 @@ func TestARefusedPayerIsTriedAgainAloneOrWithAllTheOthers(t *testing.T) {
 	page := operator.get("/todo/rejected", http.StatusOK)
 	holds(t, page, "Try again all 3", "The billing service refused the payer")
 	holds(t, operator.post("/todo/rejected", http.StatusOK, "act", "retry", "id", ticked(page)[0]), "The next run tries 1 payer again. Nothing was sent yet.")
-	holds(t, operator.post("/todo/rejected", http.StatusOK, "act", "retry-all"), "The next run tries 2 payers again.", "Of 1 it was said before.")
+	holds(t, operator.post("/todo/rejected", http.StatusOK, "act", "retry-all"), "The next run tries 2 payers again.", "1 had this decision before.")
 	if got := h.logged(1); !strings.HasPrefix(got, "olga retry records 2 records: rejected") {
 		t.Errorf("the audit log says %q", got)
 	}
@@ -151,7 +151,7 @@ func TestSomethingIsPutOffWithANoteAndShownAgain(t *testing.T) {
 	id := ticked(v.get(group, http.StatusOK))[0]
 	holds(t, v.post(group, http.StatusUnprocessableEntity, "act", "later", "id", id), "A reason is missing")
 	page := v.post(group, http.StatusOK, "act", "later", "id", id, "reason", "she calls on Friday")
-	holds(t, page, "Put off until", "1 payer", "1 was put off.")
+	holds(t, page, "Postponed until", "1 payer", "1 was put off.")
 	if slices.Contains(ticked(page), id) {
 		t.Error("it is still told")
 	}

@@ -102,7 +102,7 @@ func (v *visit) inviteAs(name string, role Role, to []string) error {
 		return err
 	}
 	v.pages.logins.Put(v.Context(), keyShow, v.base()+path)
-	return v.done("The invitation is made. It is shown once, below: hand it to that person alone.", "/settings/users")
+	return v.done("The invitation is below, and is shown only once. Give it to that person alone.", "/settings/users")
 }
 
 // base is how the browser reaches these pages; its host is one of ours.
@@ -118,7 +118,7 @@ func (v *visit) base() string {
 func (v *visit) namedUser() (*state.User, error) {
 	user, err := v.ledger().User(v.Context(), v.PathValue("name"))
 	if err == nil && user == nil {
-		err = problem{Status: http.StatusNotFound, Title: "There is no such user", Sentence: "Nobody of this name signs in with a password.", Next: "The list of users has all of them.", Path: "/settings/users"}
+		err = problem{Status: http.StatusNotFound, Title: "There is no such user", Sentence: "No user with this name signs in with a password.", Next: "The list of users shows all users.", Path: "/settings/users"}
 	}
 	return user, err
 }
@@ -155,28 +155,28 @@ func (v *visit) changeUser() error {
 			return wrong
 		}
 		err = users.SetRole(v.Context(), user.Name, string(role), v.User.Name, false)
-		note = fmt.Sprintf("%s has the role %s now, and signs in again.", user.Name, role)
+		note = fmt.Sprintf("%s now has the role %s, and must sign in again.", user.Name, role)
 	case "limit":
 		to, wrong := v.limited()
 		if wrong != nil {
 			return wrong
 		}
 		err = users.Limit(v.Context(), user.Name, to, v.User.Name, false)
-		note = fmt.Sprintf("%s sees %s alone now, and signs in again.", user.Name, strings.Join(to, ", "))
+		note = fmt.Sprintf("%s now sees only %s, and must sign in again.", user.Name, strings.Join(to, ", "))
 		if len(to) == 0 {
-			note = user.Name + " sees all connections now, and signs in again."
+			note = user.Name + " now sees all connections, and must sign in again."
 		}
 	case "invite":
 		return v.inviteAs(user.Name, Role(user.Role), nil)
 	case "remove":
 		err = users.Remove(v.Context(), user.Name, v.User.Name, false)
-		note = user.Name + " is no user any more. All logins of that person have ended."
+		note = user.Name + " is no longer a user. All sessions of that person have ended."
 	default:
-		return problem{Status: http.StatusBadRequest, Title: "Nothing was changed", Sentence: "The form did not say what to do.", Next: "Open the user, and use one of the buttons."}
+		return problem{Status: http.StatusBadRequest, Title: "Nothing was changed", Sentence: "The form has no action.", Next: "Open the user, and use one of the buttons."}
 	}
 	if errors.Is(err, office.ErrLastAdmin) {
 		return problem{
-			Status: http.StatusConflict, Title: "The last admin stays", Sentence: "Nobody else with a password has the role admin and sees all connections, so nobody could look after users. Nothing was changed.",
+			Status: http.StatusConflict, Title: "The last admin stays", Sentence: "No other admin with a password sees all connections, so nobody could manage users. Nothing was changed.",
 			Next: "Give somebody else the role first.", Path: "/settings/users",
 		}
 	}
@@ -197,7 +197,7 @@ func (v *visit) hasPassword() error {
 	if v.way == byPassword {
 		return nil
 	}
-	return problem{Status: http.StatusConflict, Title: "There is no password to type", Sentence: "You signed in by a link or by a provider, which looks after that itself.", Next: "Sign out and sign in again, where a recent sign-in is asked for."}
+	return problem{Status: http.StatusConflict, Title: "There is no password to type", Sentence: "You signed in by a sign-in link or by a provider.", Next: "If a recent sign-in is needed, sign out and sign in again."}
 }
 
 // typed shows a form for passwords once more, with the mistake.
@@ -243,7 +243,7 @@ func (v *visit) changePassword() error {
 		return err
 	}
 	err = v.pages.begin(v.w, v.Request, arrival{
-		user: v.User, way: byPassword, note: "Your password is another one now. All your other logins have ended.", password: hash,
+		user: v.User, way: byPassword, note: "Your password is changed. All your other sessions have ended.", password: hash,
 		use: func(tx *state.Tx) error { return v.pages.users().ChangePassword(tx, v.User.Name, hash) },
 	})
 	if err == nil {
@@ -272,7 +272,7 @@ func (v *visit) again() error {
 	back := v.pages.logins.GetString(v.Context(), keyBack)
 	back = cmp.Or(back, "/")
 	err = v.pages.begin(v.w, v.Request, arrival{
-		user: v.User, way: byPassword, note: "You have typed your password. Now do it.", said: fmt.Sprintf("as %s, by password once more", user.Role), ends: user.Generation, password: user.Password,
+		user: v.User, way: byPassword, note: "Your password is confirmed. Now repeat the action.", said: fmt.Sprintf("as %s, by password once more", user.Role), ends: user.Generation, password: user.Password,
 	})
 	if err == nil {
 		http.Redirect(v.w, v.Request, back, http.StatusSeeOther) //nolint:gosec // back is a page of ours, kept with the login

@@ -26,7 +26,7 @@ func TestPeopleSignInWithAPasswordAndByAProviderInABrowser(t *testing.T) {
 		admin.open("/settings/users")
 		admin.fill("#name", name)
 		admin.press("fieldset button.primary")
-		admin.reads("It is shown once", "works once")
+		admin.reads("is shown only once", "works once")
 		if i == 0 {
 			admin.sound("an invitation")
 			admin.picture("J8-invitation")

@@ -56,7 +56,7 @@ func TestAnInvitationLetsSomebodyChooseAPasswordOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	admin := h.enter("ida", pages.Admin)
-	holds(t, admin.get("/settings/users", http.StatusOK), "Nobody signs in with a password yet")
+	holds(t, admin.get("/settings/users", http.StatusOK), "No user has a password yet")
 	page := admin.post("/settings/users", http.StatusOK, "name", "Anna", "role", "operator")
 	_, link, _ := strings.Cut(page, `value="`+h.server.URL)
 	link, _, _ = strings.Cut(link, `"`)
@@ -239,7 +239,7 @@ func TestRefusalsByRoleAreALineAMinuteOfTheAuditLog(t *testing.T) {
 	for range 5 {
 		v.get("/settings/users", http.StatusForbidden)
 	}
-	if log := h.logged(20); strings.Count(log, "vera refuse GET /settings/users: it takes the role admin") != 1 {
+	if log := h.logged(20); strings.Count(log, "vera refuse GET /settings/users: it needs the role admin") != 1 {
 		t.Errorf("the audit log says:\n%s", log)
 	}
 }
@@ -266,7 +266,7 @@ func TestAnotherRoleOrPasswordEndsAllOtherLogins(t *testing.T) {
 	one, other := h.knows("anna", goodPassword), h.knows("anna", goodPassword)
 	one.post("/settings/password", http.StatusUnprocessableEntity, "current", "a wrong password", "password", "another good password", "again", "another good password")
 	one.post("/settings/password", http.StatusUnprocessableEntity, "current", goodPassword, "password", "another good password", "again", "another bad password")
-	holds(t, one.post("/settings/password", http.StatusOK, "current", goodPassword, "password", "another good password", "again", "another good password"), "Your password is another one now")
+	holds(t, one.post("/settings/password", http.StatusOK, "current", goodPassword, "password", "another good password", "again", "another good password"), "Your password is changed")
 	one.get("/runs", http.StatusOK)
 	other.get("/runs", http.StatusUnauthorized)
 	h.stranger().post("/signin", http.StatusUnauthorized, "name", "anna", "password", goodPassword)

@@ -118,7 +118,7 @@ func since(stored string) time.Time {
 func (v *visit) why() (string, error) {
 	reason := v.filled("reason")
 	if utf8.RuneCountInString(reason) > office.LongestReason {
-		return "", problem{Status: http.StatusUnprocessableEntity, Title: "The reason is too long", Sentence: fmt.Sprintf("Nothing was changed: a reason has at most %d letters.", office.LongestReason), Next: "Go back, and say it shorter."}
+		return "", problem{Status: http.StatusUnprocessableEntity, Title: "The reason is too long", Sentence: fmt.Sprintf("Nothing was changed: a reason has at most %d letters.", office.LongestReason), Next: "Go back, and shorten it."}
 	}
 	return reason, nil
 }
@@ -136,7 +136,7 @@ func (v *visit) reason() (string, error) {
 		return "", err
 	}
 	if reason == "" {
-		return "", problem{Status: http.StatusUnprocessableEntity, Title: "A reason is missing", Sentence: "Nothing was changed: the audit log keeps why somebody acted.", Next: "Go back, and write a reason in a few words."}
+		return "", problem{Status: http.StatusUnprocessableEntity, Title: "A reason is missing", Sentence: "Nothing was changed: the audit log needs a reason.", Next: "Go back, and write a reason in a few words."}
 	}
 	return reason, nil
 }

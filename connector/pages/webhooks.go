@@ -21,10 +21,10 @@ var inboxStates = []struct {
 	state connector.InboxState
 	chip  chip
 }{
-	{connector.InboxReceived, chip{"◷", "Waits to be read", bank}},
+	{connector.InboxReceived, chip{"◷", "Waiting", bank}},
 	{connector.InboxReflected, chip{"✓", "Done", good}},
-	{connector.InboxSuperseded, chip{"✓", "Done with a later one", good}},
-	{connector.InboxParked, chip{"◷", "Nobody knows its customer yet", waits}},
+	{connector.InboxSuperseded, chip{"✓", "Covered by a later one", good}},
+	{connector.InboxParked, chip{"◷", "Customer unknown", waits}},
 	{connector.InboxQuarantined, chip{"✕", "Not understood", stopped}},
 	{connector.InboxIgnored, chip{"–", "Not needed", none}},
 }
@@ -101,7 +101,7 @@ func (v *visit) webhooks() error {
 // sendTest sends a signed test delivery over the path of real deliveries.
 func (v *visit) sendTest() error {
 	if v.deliveries().Try == nil {
-		return problem{Status: http.StatusConflict, Title: "No test was sent", Sentence: "No webhook is configured, so there is no address to send to.", Next: "Whoever runs payersync sets billing.webhook.", Path: "/webhooks"}
+		return problem{Status: http.StatusConflict, Title: "No test was sent", Sentence: "No webhook is configured, so there is no address to send to.", Next: "The operator of payersync sets billing.webhook.", Path: "/webhooks"}
 	}
 	tested, err := v.deliveries().SendTest(v.Context(), v.User.Name)
 	switch {
@@ -123,20 +123,20 @@ func (v *visit) leaveSubscription() error {
 		return cannotSend.at("/webhooks")
 	}
 	if w := v.pages.cfg.Attention.CloseSubscription(v.Context(), operator{Name: v.User.Name, Reason: reason}); w.Err != nil {
-		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "Nothing is the matter with the subscription any more, or somebody said this before.", Next: "Look at it once more.", Path: "/webhooks", err: w.Err}
+		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "The subscription has no finding any more, or somebody already decided this.", Next: "Open it again.", Path: "/webhooks", err: w.Err}
 	}
-	return v.done("The subscription stays as it is. Nothing was sent. Until it is back, changes are found by the sweep alone.", "/webhooks")
+	return v.done("The subscription stays as it is. Nothing was sent. Until it is back, only the sweep finds changes.", "/webhooks")
 }
 
 // subscribeAgain asks the billing service to send webhooks again.
 func (v *visit) subscribeAgain() error {
 	subscribe := v.deliveries().Subscribe
 	if subscribe == nil {
-		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "No webhook is configured, so there is no address to subscribe.", Next: "Whoever runs payersync sets billing.webhook.", Path: "/webhooks"}
+		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "No webhook is configured, so there is no address to subscribe.", Next: "The operator of payersync sets billing.webhook.", Path: "/webhooks"}
 	}
 	done, err := subscribe(v.Context(), v.User.Name)
 	if err != nil {
-		return problem{Status: http.StatusBadGateway, Title: "It was not done", Sentence: "The billing service did not take the subscription, or its answer got lost; payersync's log says more.", Next: "Try again in some minutes. If it stays, ask whoever runs payersync.", Path: "/webhooks", err: err}
+		return problem{Status: http.StatusBadGateway, Title: "The action failed", Sentence: "The billing service refused the subscription, or its answer got lost. See the log of payersync.", Next: "Try again in some minutes. If it stays, ask the operator of payersync.", Path: "/webhooks", err: err}
 	}
 	return v.done(done, "/webhooks")
 }
@@ -157,8 +157,8 @@ func deliveryPath(key string) string { return "/webhooks/" + url.PathEscape(key)
 
 // noDelivery is the answer for an unknown delivery.
 var noDelivery = problem{
-	Status: http.StatusNotFound, Title: "There is no such delivery", Sentence: "No delivery has this key. Its time may be over.",
-	Next: "Look for it in the list of webhooks.",
+	Status: http.StatusNotFound, Title: "There is no such delivery", Sentence: "No delivery has this key. It may have been deleted by age.",
+	Next: "Look for it in the list of deliveries.",
 }
 
 // shownDelivery is one delivery, as its page shows it.
@@ -212,17 +212,17 @@ func (v *visit) replay() error {
 	case errors.Is(err, office.ErrNoDelivery):
 		return noDelivery
 	case errors.Is(err, office.ErrAboutNobody):
-		return problem{Status: http.StatusConflict, Title: "There is nothing to read", Sentence: "The delivery names neither a customer nor a mandate. Nothing was changed.", Next: "Close it, if nobody needs it."}
+		return problem{Status: http.StatusConflict, Title: "There is nothing to read", Sentence: "The delivery names neither a customer nor a mandate. Nothing was changed.", Next: "Close it if nobody needs it."}
 	case errors.As(err, &unclear):
 		return problem{
-			Status: http.StatusConflict, Title: "It is still not understood", Sentence: unclear.Detail + " Nothing was changed.",
-			Next: "Whoever runs payersync can name its members in billing.webhook.event_paths (payersync webhooks shapes proposes them), or you give it up: what it meant is found by the sweep.",
+			Status: http.StatusConflict, Title: "payersync still cannot read it", Sentence: unclear.Detail + " Nothing was changed.",
+			Next: "The operator of payersync can set billing.webhook.event_paths: payersync webhooks shapes proposes values. Or close it: the sweep finds the change.",
 		}
 	case err != nil:
 		return err
 	}
 	v.pages.cfg.Nudge()
-	return v.done("The delivery is read again: its customer is looked at anew within some seconds.", deliveryPath(key))
+	return v.done("payersync reads the delivery and its customer again within some seconds.", deliveryPath(key))
 }
 
 // closeDelivery gives a delivery up.
@@ -237,18 +237,18 @@ func (v *visit) closeDelivery() error {
 	case errors.Is(err, office.ErrNoDelivery):
 		return noDelivery
 	case errors.As(err, &not):
-		return problem{Status: http.StatusConflict, Title: "It does not wait for anybody", Sentence: "The delivery was taken care of meanwhile. Nothing was changed.", Next: "Look at it once more."}
+		return problem{Status: http.StatusConflict, Title: "It needs no decision", Sentence: "Somebody has handled the delivery. Nothing was changed.", Next: "Open it again."}
 	case err != nil:
 		return err
 	case before:
 		return v.done("The delivery was closed before.", deliveryPath(key))
 	}
-	return v.done("The delivery is closed. What it meant is found by the sweep.", deliveryPath(key))
+	return v.done("The delivery is closed. The sweep finds the change.", deliveryPath(key))
 }
 
 func (v *visit) deliveries() *office.Deliveries { return v.pages.cfg.Deliveries }
 
 // unread is the state of a kept delivery if no webhook is configured.
 func unread(string, string, []byte) []state.Delivery {
-	return []state.Delivery{{State: connector.InboxQuarantined, Detail: "No webhook is configured, so nothing says how it is read."}}
+	return []state.Delivery{{State: connector.InboxQuarantined, Detail: "No webhook is configured, so payersync cannot read it."}}
 }

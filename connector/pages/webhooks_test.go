@@ -56,7 +56,7 @@ func TestADeliveryThatIsNotUnderstoodIsLookedAtReadAgainAndClosed(t *testing.T) 
 	if got := h.logged(1); got != "anna show delivery body event:e1#1: " {
 		t.Errorf("the audit log says %q", got)
 	}
-	holds(t, admin.post("/webhooks/event:e1%231/replay", http.StatusConflict), "still not understood", "Nothing was changed")
+	holds(t, admin.post("/webhooks/event:e1%231/replay", http.StatusConflict), "still cannot read it", "Nothing was changed")
 	holds(t, admin.post("/webhooks/event:e1%231/close", http.StatusUnprocessableEntity), "A reason is missing")
 	holds(t, admin.post("/webhooks/event:e1%231/close", http.StatusOK, "reason", "a test of the provider"), "The delivery is closed", "Not needed")
 	if got := h.logged(1); got != "anna close delivery event:e1#1: a test of the provider" {
@@ -91,7 +91,7 @@ func TestSettingsShowConnectionsAndWhatIsConfigured(t *testing.T) {
 	v := h.enter("anna", pages.Viewer)
 	holds(t, v.get("/settings", http.StatusOK), "quickstart", "Not read yet")
 	h.run(true)
-	holds(t, v.get("/settings", http.StatusOK), "Lets us in")
+	holds(t, v.get("/settings", http.StatusOK), "Connected")
 }
 
 func TestWebhooksSayWhatWasRefusedAndATestIsSentAfterTheAuditLogHasIt(t *testing.T) {
