@@ -39,7 +39,7 @@ var otherWords = []otherWord{
 	{regexp.MustCompile(`(?i)\bthe matter\b|\bneeds? a person\b`), nil, "needs attention, or finding"},
 	{regexp.MustCompile(`(?i)\b(foreign changes?|divergences?)\b`), nil, "drift"},
 	{regexp.MustCompile(`(?i)\b(un)?collectable\b`), nil, "can be debited"},
-	{regexp.MustCompile(`(?i)\b(a|the|its|their|his|no|new|old|every|each|this|whose|another|other|more|fetch|%d) links?\b`), regexp.MustCompile(`(?i)\b(signs? (in|you|somebody|her|him)|sign-in|password|browser|invit(e|ed|es|ation)|pages?|hard|state)\b`), "signing link"},
+	{regexp.MustCompile(`(?i)\b(a|the|its|their|his|no|new|old|every|each|this|whose|another|other|more|fetch|%d) links?\b`), regexp.MustCompile(`(?i)\b(signs? (in|you|somebody|her|him)|sign-in|password|browser|invit(e|ed|es|ation)|pages?|hard|state|link-local)\b`), "signing link"},
 	{regexp.MustCompile(`(?i)\b(an|the|this|each|every|no|of) alerts?\b`), nil, "alarm"},
 	{regexp.MustCompile(`(?i)\b(debtors?|counterparts?|ERP|billing provider|remote customers?)\b`), nil, "the term of the table"},
 }
@@ -47,7 +47,7 @@ var otherWords = []otherWord{
 var (
 	sqlText = regexp.MustCompile(`\b(SELECT|INSERT|UPDATE|DELETE|FROM|WHERE|EXISTS|VALUES|ORDER BY|CREATE|ALTER|UNION|COALESCE)\b|\b[a-z_]+\.[a-z_]+ (=|<>|IS|AND|OR)|\?\d|^[\w.,\s]*_[\w.]*,\s[\w.,\s]*$`)
 	// names in backquotes, flags, keys and columns, commands, and lists of values
-	publicName = regexp.MustCompile("`[^`]*`|" + `--[a-z-]+|\b\w+(\.\w+)+\b|\b\w+_\w+\b|payers adopt|adopt ID|create, adopt, update|\((\w+, )+\w+\)|%\[\d+\]`)
+	publicName = regexp.MustCompile("`[^`]*`|" + `--[a-z-]+|\b\w+(\.\w+)+\b|\b\w+_\w+\b|payers adopt|(name|database|organisation): [a-z-]+|adopt ID|create, adopt, update|\((\w+, )+\w+\)|%\[\d+\]`)
 	action     = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 	actionText = regexp.MustCompile("\"[^\"]* [^\"]*\"|`[^`]* [^`]*`")
 	markup     = regexp.MustCompile(`(?s)<(script|style)\b.*?</(script|style)>|<[^>]*>`)

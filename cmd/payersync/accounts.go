@@ -21,12 +21,12 @@ import (
 func (a *app) accountsCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "accounts",
-		Short: "The accounts whose ledgers a database keeps: list, configure, pause",
-		Long: `Where several machines share a database, it keeps the ledgers of many accounts, and what
-each is configured with: the files that a folder holds otherwise, sealed. The
-configuration of such a machine, a node, names the database in ledger.postgres
-(configs/node.example.yaml). Other commands work on one account, which --account names;
-payersync status shows all, and payersync nodes the machines.`,
+		Short: "List, configure and pause the accounts of a database",
+		Long: `Several machines that share a database serve many accounts. The database keeps the
+ledger of each account and its files, sealed. The configuration of such a machine, a
+node, names the database in ledger.postgres (configs/node.example.yaml). Other
+commands work on one account: name it with --account. payersync status shows all
+accounts, and payersync nodes the machines.`,
 		Example: "  payersync accounts apply ./accounts\n  payersync accounts list\n  payersync status --account acme",
 	}
 	return subcommands(c, a.accountsListCmd(), a.accountsShowCmd(), a.accountsApplyCmd(),
@@ -62,8 +62,8 @@ func (a *app) onServer(do func(context.Context, *state.Server, []string) error) 
 func (a *app) accountsListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the accounts",
-		Long: `Lists every account with what is done for it, how often it was changed, when last, and by
-whom.`,
+		Long: `Lists every account with its state, the number of its changes, and the time and person
+of the last one.`,
 		Example: "  payersync accounts list --output json",
 		RunE: a.onServer(func(ctx context.Context, server *state.Server, _ []string) error {
 			all, err := server.Accounts(ctx)
@@ -101,10 +101,9 @@ type accountReport struct {
 func (a *app) accountsShowCmd() *cobra.Command {
 	var token bool
 	c := &cobra.Command{
-		Use: "show NAME", Short: "Show an account, and the path that its webhooks come to",
-		Long: `Shows one account and the names of its files. The path that its webhooks come to is shown
-with --show-token alone: it signs nothing, but nobody who does not need it should
-know it.`,
+		Use: "show NAME", Short: "Show an account, and the path of its webhooks",
+		Long: `Shows one account and the names of its files. The secret path of its webhooks appears
+only with --show-token. The path signs nothing, but keep it private all the same.`,
 		Example: "  payersync accounts show acme\n  payersync accounts show acme --show-token",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.onServer(func(ctx context.Context, server *state.Server, args []string) error {
@@ -129,7 +128,7 @@ know it.`,
 			return a.showAccount(r)
 		}),
 	}
-	c.Flags().BoolVar(&token, "show-token", false, "show the path that its webhooks come to")
+	c.Flags().BoolVar(&token, "show-token", false, "show the path of its webhooks")
 	return c
 }
 
@@ -152,13 +151,14 @@ func (a *app) showAccount(r accountReport) error {
 }
 
 func (a *app) accountsStateCmd(use string, to state.AccountState) *cobra.Command {
-	short, long := "Do nothing more for an account, until resume", `Nothing is read or sent for the account from the next moment on that a node looks. Its
-webhooks are kept, and worked on when it is resumed. Commands that would read or send
-for it refuse, those at work stop within seconds as if interrupted, and those that show
-what its ledger has go on, as other accounts do. payersync check looks at it all the same
-and says whether it could go on. The account's audit log keeps who paused it and why.`
+	short, long := "Do nothing more for an account, until resume", `Nodes stop reading and sending for the account within seconds. They keep its webhooks,
+and process them after payersync accounts resume. Commands that read or send for the
+account refuse to start, and running ones stop as if interrupted. Commands that only
+show its ledger still work, and so do other accounts. payersync check still checks the
+account, and says whether it could run. The account's audit log keeps your name and
+the reason.`
 	if to == state.AccountActive {
-		short, long = "Go on with an account that was paused", `Everything is done for the account again, beginning with the webhooks that came
+		short, long = "Resume a paused account", `Everything is done for the account again, beginning with the webhooks that came
 meanwhile. The account's audit log keeps who resumed it and why.`
 	}
 	var reason string
@@ -182,13 +182,12 @@ meanwhile. The account's audit log keeps who resumed it and why.`
 func (a *app) accountsEraseCmd() *cobra.Command {
 	var reason, confirm string
 	c := &cobra.Command{
-		Use: "erase NAME", Short: "Delete the key of an account, so that nothing of it can be read again",
-		Long: `Deletes the key that seals what is the account's, and its files. What is personal in its
-ledger stays as noise that nobody can read; ids, keys, statuses and times stay as they
-are, and so does the audit log. A backup of the database from before still has the key.
-Nothing is changed at the billing service.
+		Use: "erase NAME", Short: "Delete the key of an account, so that nobody can read its data again",
+		Long: `Deletes the account's sealing key and its files. Nobody can read the personal data in
+its ledger afterwards. Ids, keys, statuses, times and the audit log stay. An older
+backup of the database still has the key. Nothing changes at the billing service.
 
-This cannot be taken back. It asks for the account's name; --confirm NAME answers.`,
+You cannot undo this. The command asks for the account's name; --confirm NAME answers.`,
 		Example: "  payersync accounts erase acme --reason 'the contract ended'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -203,7 +202,7 @@ This cannot be taken back. It asks for the account's name; --confirm NAME answer
 				if why := a.Unasked(); why != "" {
 					return usage.Errorf("cannot erase account %s without its name said twice, so nothing was done: %s; add --confirm %[1]s", args[0], why)
 				}
-				if confirm, err = a.Fills(cmd.Context(), "Which account shall be erased for good?", "none"); err != nil {
+				if confirm, err = a.Fills(cmd.Context(), "Which account do you want to erase for good?", "none"); err != nil {
 					return err
 				}
 			}
@@ -214,12 +213,12 @@ This cannot be taken back. It asks for the account's name; --confirm NAME answer
 			if err != nil {
 				return err
 			}
-			a.Say("Account %s is erased. Restart nodes that run: what they have opened they keep until then.", i.Name)
+			a.Say("Account %s is erased. Restart running nodes: they keep its open data until then.", i.Name)
 			return a.Result(rowOfAccount(i))
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
-	c.Flags().StringVar(&confirm, "confirm", "", "the account's `NAME` once more, where nobody can be asked")
+	c.Flags().StringVar(&confirm, "confirm", "", "the account's `NAME` once more, if no terminal can ask")
 	return c
 }
 
@@ -232,11 +231,11 @@ type keyReport struct {
 func (a *app) accountsKeyCmd() *cobra.Command {
 	var to, reason string
 	c := &cobra.Command{
-		Use: "key NAME --to FILE", Short: "Write the key of an account into a file, so that its ledger can leave",
-		Long: `Writes the key that seals what is the account's into a new file that only you can read:
-payersync ledger copy --from, and whoever has the ledger then, need it. The account's
-audit log tells who had it written. Whoever has the file and the database reads
-everything of the account, so remove it where it is not needed.`,
+		Use: "key NAME --to FILE", Short: "Write the key of an account into a file, to move its ledger away",
+		Long: `Writes the account's sealing key into a new file, readable only by you. payersync
+ledger copy --from needs it, and so does the new owner of the ledger. The account's
+audit log keeps your name. The file and the database together reveal everything of the
+account: remove the file after use.`,
 		Example: "  payersync accounts key acme --to payersync.key --reason 'acme goes its own way'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -273,12 +272,12 @@ func (a *app) accountsRewrapCmd() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use: "rewrap --new-key FILE", Short: "Wrap the keys of all accounts with another key-encryption key",
-		Long: `Wraps the key of every account with the key in FILE, all of them or none. What is sealed
-stays as it is. Nodes that run go on with what they have opened; every node is to be
-given the new key and started again. Keep the old key as long as there are backups of the
-database from before: their accounts open with it alone.
+		Long: `Wraps the key of every account with the key in FILE: all of them, or none. The sealed
+data stays as it is. Running nodes go on with the keys that they have opened. Give
+every node the new key, and restart it. Keep the old key for older backups of the
+database: only that key opens their accounts.
 
-A key is 32 random bytes in base64, in a file that only you can read.`,
+A key is 32 random bytes in base64, in a file readable only by you.`,
 		Example: "  (umask 077; openssl rand -base64 32 > kek.new)\n  payersync accounts rewrap --new-key kek.new",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {

@@ -30,20 +30,20 @@ func (a *app) accountsApplyCmd() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "apply DIR",
-		Short: "Make accounts, or change what they are configured with, from folders of files",
-		Long: `Takes each folder below DIR as an account of that name, or DIR itself where account.yaml
-is in it: account.yaml, which is a payersync.yaml without ledger, log, http and the
-addresses that serve listens on, and the files that it names, mappings, templates and
-secrets, with their paths below the folder. Accounts that have no folder stay as
-they are.
+		Short: "Create accounts, or change their configuration, from folders of files",
+		Long: `Takes each folder below DIR as an account of that name. If DIR itself has an
+account.yaml, it takes DIR. An account.yaml is a payersync.yaml without ledger, log,
+http and the listening addresses of serve. It names mappings, templates and secrets by
+their paths below the folder. Accounts without a folder stay as they are.
 
-Everything is checked first, as payersync check does, but for what asks another system;
-a mistake in one account changes none. What would change is shown as a difference of
-files, those of secrets without their text, and asked. Each account is changed at once, and its
-audit log keeps who changed it and why. Nodes go by it within seconds.
+The command first checks everything, like payersync check, but asks no other system. A
+mistake in one account stops all changes. It then shows the changed files as a
+difference, without the text of secrets, and asks you. It changes each account in one
+step, and the account's audit log keeps your name and the reason. Nodes use the new
+files within seconds.
 
-An account whose ledger payersync ledger copy brought there gets its key with --key-file: the
-sealing key that the ledger's file had. Any other gets a key of its own.`,
+An account from payersync ledger copy needs --key-file: the sealing key of the old
+ledger file. Every other account gets a new key.`,
 		Example: "  payersync accounts apply ./accounts\n  payersync accounts apply ./accounts/acme --key-file payersync.key\n  payersync accounts apply ./accounts/acme --yes --reason 'new mapping'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,7 +58,7 @@ sealing key that the ledger's file had. Any other gets a key of its own.`,
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
-	c.Flags().StringVar(&keyFile, "key-file", "", "the `FILE` with the key of a ledger that was carried there; for one account")
+	c.Flags().StringVar(&keyFile, "key-file", "", "the `FILE` with the key of a copied ledger; for one account")
 	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
 	return c
 }
@@ -102,7 +102,7 @@ func (a *app) applyAccounts(ctx context.Context, dir string, key []byte, by stat
 		c, err := a.accountChange(ctx, server, folder)
 		switch {
 		case err == nil && c.carried && key == nil:
-			err = errors.New("its ledger was carried there, sealed with the key of its file; give that with --key-file")
+			err = errors.New("its ledger is a copy, sealed with the key of the old file; give that key with --key-file")
 		case err == nil && !c.New && key != nil:
 			err = errors.New("it has its key already; leave --key-file out")
 		}
@@ -194,7 +194,7 @@ func accountFolders(dir string) (out []string, err error) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, usage.Errorf("the accounts cannot be read: %w; name the folder that theirs are in", err)
+		return nil, usage.Errorf("cannot read the accounts: %w; name their folder", err)
 	}
 	for _, e := range entries {
 		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
@@ -215,7 +215,7 @@ func (a *app) accountChange(ctx context.Context, server *state.Server, folder st
 		return c, err
 	}
 	if c.files[config.AccountFile] == nil {
-		return c, fmt.Errorf("there is no %s in %s; write one, or move what is no account elsewhere", config.AccountFile, folder)
+		return c, fmt.Errorf("there is no %s in %s; write one, or move folders that are no accounts elsewhere", config.AccountFile, folder)
 	}
 	cfg, err := a.checkAccount(ctx, folder, c.Account)
 	if err := errors.Join(state.CheckFiles(c.Account, c.files), err); err != nil {

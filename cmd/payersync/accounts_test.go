@@ -251,7 +251,7 @@ func TestTheOnlyAccountIsMeantWhereNoneIsNamed(t *testing.T) {
 	f.expect(exitDone, "sync")
 	f.expectOnePerRow(rows)
 	for _, args := range [][]string{{"ledger", "backup", f.dir}, {"ledger", "rekey", "--yes"}, {"ledger", "restore", f.path("dsn")}, {"ledger", "verify", f.path("dsn")}} {
-		says(t, f.expect(exitFailed, args...), "a ledger that is a file", "PostgreSQL")
+		says(t, f.expect(exitFailed, args...), "a ledger file", "PostgreSQL")
 	}
 	f.expect(exitDone, "ledger", "verify")
 	f.expect(exitDone, "check")
@@ -292,7 +292,7 @@ func TestAKeyInVaultIsRefusedWithTheWayOutAndNothingIsChanged(t *testing.T) {
 	f.expect(exitDone, "status", "--account", "harbour")
 	f.write("kek", "vault:v1:AAAA\n")
 	for _, args := range [][]string{{"status", "--account", "harbour"}, {"sync", "--account", "harbour"}, {"serve"}, {"accounts", "list"}, {"accounts", "apply", f.folders, "--yes"}} {
-		says(t, f.expect(exitUsage, args...), "it is a ciphertext of Vault or OpenBao", "Run payersync accounts rewrap --new-key FILE with the version before")
+		says(t, f.expect(exitUsage, args...), "it is a ciphertext of Vault or OpenBao", "With the version before, run payersync accounts rewrap --new-key FILE")
 	}
 	f.write("kek", firstKEK)
 	f.expect(exitDone, "status", "--account", "harbour")

@@ -32,7 +32,7 @@ import (
 func (a *app) alertsCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "alerts",
-		Short:   "See what is the matter and who was told, try the ways of telling",
+		Short:   "Show open problems and sent alarms, and test the ways to send them",
 		Example: "  payersync alerts list\n  payersync alerts test office",
 	}
 	return subcommands(c, a.alertsListCmd(), a.alertsTestCmd(), a.alertsSendCmd())
@@ -67,9 +67,9 @@ type alertRow struct {
 func (a *app) alertsListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List what is the matter now, since when, and who was told",
-		Long: `Lists every condition that holds, whether or not anybody is told of it, and by which
-of the ways in alerts.ways it was told.`,
+		Short: "List the open problems, their begin, and the ways that sent an alarm",
+		Long: `Lists every open problem, also those without an alarm, and the ways in alerts.ways
+that sent one.`,
 		Example: "  payersync alerts list\n  payersync alerts list --output json | jq 'select(.urgent)'",
 		RunE: a.runs(a.openReport, func(ctx context.Context, s *session.Session, _ []string) error {
 			rows, err := a.alertRows(ctx, s)
@@ -112,7 +112,7 @@ func (a *app) alertRows(ctx context.Context, s *session.Session) ([]alertRow, er
 
 func (a *app) printAlerts(rows []alertRow) {
 	if len(rows) == 0 {
-		a.Say("Nothing is the matter.")
+		a.Say("No problem is open.")
 	}
 	for i, r := range rows {
 		if i > 0 {
@@ -146,14 +146,14 @@ func (a *app) alertsTestCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "test [WAY]",
 		Short: "Send a test message by one way of telling, or by all",
-		Long: `Sends a test message by the ways in alerts.ways and says what the other side answered.
-A message that waits for a way which has just worked is sent with the next look.`,
+		Long: `Sends a test message by the ways in alerts.ways, and prints the answer of the other
+side. If the way works, the next check also sends the messages that wait for it.`,
 		Example: "  payersync alerts test\n  payersync alerts test office",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withAlerts(cmd.Context(), func(t *alarm.Teller) error {
 				if names := wayNames(t.Ways); len(args) == 1 && !slices.Contains(names, args[0]) {
-					return usage.Errorf("there is no alert way %q%s; the configuration has %s", args[0], didYouMean(args[0], names), strings.Join(names, ", "))
+					return usage.Errorf("alerts.ways has no way %q%s; the configuration has %s", args[0], didYouMean(args[0], names), strings.Join(names, ", "))
 				}
 				return a.tryWays(cmd.Context(), t, args)
 			})
@@ -188,8 +188,8 @@ func (a *app) tryWays(ctx context.Context, t *alarm.Teller, only []string) error
 // alerts test does.
 func (a *app) checkAlerts(ctx context.Context, s *session.Session) []finding {
 	if len(s.Config.Alerts.Ways) == 0 {
-		return []finding{{Check: "alerts", OK: true, Warning: true, Detail: "nobody is told when something is the matter",
-			Next: "say in alerts.ways who is to be told, by e-mail or by webhook; then try it with payersync alerts test"}}
+		return []finding{{Check: "alerts", OK: true, Warning: true, Detail: "nobody receives alarms",
+			Next: "set alerts.ways to e-mail or a webhook; then try it with payersync alerts test"}}
 	}
 	failed, err := condition.Look(ctx, s.Ledger, a.expected(s), condition.WayFailed)
 	if err != nil {
@@ -228,11 +228,11 @@ type sentRow struct {
 func (a *app) alertsSendCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "send",
-		Short: "Look once what is the matter, and tell who is to be told",
-		Long: `Looks what began and what is over since the last look, and tells it by the ways in
-alerts.ways. payersync serve does this every minute; this is for timers that run sync and
-sweep without it. Two of them never tell the same. That the ledger cannot be opened or
-written is told by each call.`,
+		Short: "Check for problems once, and send the alarms that are due",
+		Long: `Checks for problems that began or ended since the last check, and sends alarms by the
+ways in alerts.ways. payersync serve does this every minute. Use this command if
+timers run sync and sweep without serve. Two processes never send the same alarm. If
+the ledger cannot be opened or written, each call reports it.`,
 		Example: "  payersync sync; payersync alerts send",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withAlerts(cmd.Context(), func(t *alarm.Teller) error { return a.sendAlerts(cmd.Context(), t) })
@@ -295,7 +295,7 @@ func (a *app) withAlerts(ctx context.Context, do func(*alarm.Teller) error) erro
 		return err
 	}
 	if len(cfg.Alerts.Ways) == 0 {
-		return usage.Errorf("nobody is told of anything: the configuration has no alerts.ways; add one, as configs/payersync.example.yaml shows")
+		return usage.Errorf("nobody receives alarms: the configuration has no alerts.ways; add one, as in configs/payersync.example.yaml")
 	}
 	s, err := a.tellFound(session.Open(ctx, cfg, a.ledgerOptions()))
 	if err != nil {
@@ -452,7 +452,7 @@ func (t *alarms) kept(ctx context.Context, began time.Time) {
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			t.svc.log.WithError(err).Error("what is the matter with the account cannot be found out")
+			t.svc.log.WithError(err).Error("payersync cannot find out the state of the account")
 		}
 		return
 	}

@@ -151,7 +151,7 @@ func TestAMandateThatTheBankCancelsIsTold(t *testing.T) {
 func TestAnAlertWayIsProvenByATest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
-	if r := w.expect(exitUsage, "alerts", "test"); !strings.Contains(r.errOut, "nobody is told of anything") {
+	if r := w.expect(exitUsage, "alerts", "test"); !strings.Contains(r.errOut, "nobody receives alarms") {
 		t.Errorf("without a way it says %s", r.errOut)
 	}
 	good, bad := newMailServer(t), newMailServer(t)

@@ -45,18 +45,18 @@ func (a *app) approveCmd() *cobra.Command {
 	var part planPart
 	c := &cobra.Command{
 		Use:   "approve PLAN",
-		Short: "Let a held plan go, up to its counted ceiling",
-		Long: `Approves exactly the changes of one waiting plan, by its number or the beginning
-of its hash. The next sync sends them. Whatever a later plan adds must be within
-the limits or be approved by itself. Where a run stands still because records are
-missing from the source, or because too many payers would be held or left out, it
-lets exactly these go.
+		Short: "Approve a plan on hold, up to its counted ceiling",
+		Long: `Approves exactly the changes of one waiting plan. Name the plan by its number or the
+beginning of its hash. The next run sends the changes. Further changes in a later plan
+must be within the limits, or need an approval of their own. For a standstill, it
+accepts exactly the listed records as removed, or the listed payers as excluded or on
+hold.
 
---only, --record and --except approve a part: the changes of these kinds, of these
-records, and without those that touch these fields of customers that exist. The next
-sync sends the part; the rest keeps waiting, whatever the limits are, until it is
-approved as well or changes. --only create makes the customers and asks for no
-signing links; with --only link beside it, for these too.`,
+--only, --record and --except approve a part of the plan. They select changes by kind,
+by record, and by the fields of existing customers. The next run sends that part. The
+other changes stay on hold, even within the limits. They are released when you approve
+them, or replaced when the record changes again. --only create creates customers
+without signing links; add --only link for these.`,
 		Example: `  payersync status          # shows the plans that wait
   payersync plans show 12   # what it would do
   payersync approve 12
@@ -108,7 +108,7 @@ signing links; with --only link beside it, for these too.`,
 	}
 	c.Flags().StringArrayVar(&part.only, "only", nil, "approve only changes of this kind: create, adopt, update or link; may be repeated")
 	c.Flags().StringArrayVar(&part.records, "record", nil, "approve only the changes of the record with this source `ID`; may be repeated")
-	c.Flags().StringArrayVar(&part.except, "except", nil, "leave out changes that touch this `FIELD` of customers that exist, such as name or people.email; may be repeated")
+	c.Flags().StringArrayVar(&part.except, "except", nil, "leave out changes to this `FIELD` of existing customers, such as name or people.email; may be repeated")
 	return c
 }
 
@@ -119,11 +119,11 @@ func notApproved(err error, asked string, plan int64) error {
 	case errors.As(err, &wait):
 		return fmt.Errorf("cannot approve plan %d: %w", plan, err)
 	case errors.Is(err, state.ErrPlanNotWaiting):
-		return fmt.Errorf("cannot approve %s: %w; payersync status lists the plans that wait", asked, err)
+		return fmt.Errorf("cannot approve %s: %w; payersync status lists the waiting plans", asked, err)
 	case errors.Is(err, office.ErrSameEyes):
-		return fmt.Errorf("cannot approve plan %d: %w, as pages.four_eyes says; ask somebody else who may approve to look at it", plan, err)
+		return fmt.Errorf("cannot approve plan %d: %w, as pages.four_eyes says; ask another person with permission to approve", plan, err)
 	case errors.Is(err, state.ErrPlanChanged):
-		return fmt.Errorf("cannot approve plan %d: %w; look at what it says now: payersync plans show %[1]d", plan, err)
+		return fmt.Errorf("cannot approve plan %d: %w; review it again: payersync plans show %[1]d", plan, err)
 	}
 	return err
 }
@@ -188,20 +188,20 @@ func (p planPart) add(to *choice, c state.Change) {
 func (p planPart) check(plan office.Plan, of choice) error {
 	for _, id := range p.records {
 		if !of.met["--record "+id] {
-			return fmt.Errorf("cannot approve part of plan %d: it has no change of record %q that was not sent; payersync plans show %[1]d --limit 0 lists them", plan.ID, id)
+			return fmt.Errorf("cannot approve part of plan %d: it has no unsent change of record %q; payersync plans show %[1]d --limit 0 lists its changes", plan.ID, id)
 		}
 	}
 	for _, field := range p.except {
 		if !of.met["--except "+field] {
-			touched := "it touches no field of customers that exist"
+			touched := "the plan touches no field of existing customers"
 			if len(of.fields) > 0 {
-				touched = "those that it touches are " + strings.Join(slices.Sorted(maps.Keys(of.fields)), ", ")
+				touched = "the plan touches " + strings.Join(slices.Sorted(maps.Keys(of.fields)), ", ")
 			}
-			return fmt.Errorf("cannot approve part of plan %d: no change touches %q of a customer that exists; %s", plan.ID, field, touched)
+			return fmt.Errorf("cannot approve part of plan %d: no change touches %q of an existing customer; %s", plan.ID, field, touched)
 		}
 	}
 	if len(of.ids) == 0 {
-		return fmt.Errorf("cannot approve part of plan %d: no change that was not sent is left by %s; payersync plans show %[1]d lists them", plan.ID, p)
+		return fmt.Errorf("cannot approve part of plan %d: %s leaves no unsent change; payersync plans show %[1]d lists them", plan.ID, p)
 	}
 	return nil
 }
@@ -210,9 +210,9 @@ func (p planPart) check(plan office.Plan, of choice) error {
 func (a *app) approvePart(ctx context.Context, s *session.Session, plan office.Plan, part planPart) error {
 	switch {
 	case plan.Missing > 0:
-		return fmt.Errorf("cannot approve part of plan %d: it lets records go that are missing from the source, and these go together; approve it whole, or put some of them back", plan.ID)
+		return fmt.Errorf("cannot approve part of plan %d: it accepts removed records, and you can only approve them together; approve the whole plan, or restore some of the records", plan.ID)
 	case plan.Lost > 0:
-		return fmt.Errorf("cannot approve part of plan %d: it is a standstill, and lets payers go that it would hold or leave out; approve it whole, or put the mapping or the records right", plan.ID)
+		return fmt.Errorf("cannot approve part of plan %d: it is a standstill, and excludes payers or puts them on hold; approve the whole plan, or correct the mapping or the records", plan.ID)
 	}
 	if plan.State != state.PlanWaiting && plan.State != state.PlanRejected && plan.State != state.PlanDraft {
 		return state.ErrPlanNotWaiting
@@ -237,6 +237,6 @@ func (a *app) approvePart(ctx context.Context, s *session.Session, plan office.P
 	if plan, err = office.PlanOf(ctx, s.Ledger, found); err != nil {
 		return err
 	}
-	return a.Answer(plan, "%d of %s of plan %d approved, %d left out.\nThe next sync sends what is approved: payersync sync %s\n",
+	return a.Answer(plan, "%d of %s of plan %d approved, %d left out.\nThe next run sends the approved changes: payersync sync %s\n",
 		plan.Approved, connector.Plural(plan.Pending, "change"), plan.ID, plan.LeftOut, plan.Connection)
 }

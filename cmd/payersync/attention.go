@@ -22,7 +22,7 @@ import (
 func (a *app) attentionCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "attention",
-		Short:   "Show the records that need a person, and every way out of what is the matter",
+		Short:   "Show the records that need attention, and the ways to resolve each finding",
 		Example: "  payersync attention list\n  payersync attention show C0001\n  payersync attention retry C0001 && payersync sync\n  payersync attention close C0002 --reason 'it pays until March'\n  payersync attention give-up C0003 --reason 'a test record'",
 	}
 	return subcommands(c, a.attentionListCmd(), a.attentionShowCmd(), a.attentionRetryCmd(), a.attentionCloseCmd(), a.attentionGiveUpCmd())
@@ -33,21 +33,21 @@ func (a *app) attentionListCmd() *cobra.Command {
 	var closed, later bool
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List what is the matter with which record, and what to do",
-		Long: `Lists what is the matter with which record, and what to do in short; payersync
-attention show names every way out of one of them. With --closed it lists what persons
-have said instead and still holds: which records were given up, which payers may stay,
-and of which mandates nothing is to be done, with who said so, when and why.
+		Short: "List the findings about records, and what to do",
+		Long: `Lists each finding with its record and the next step in short. payersync attention
+show gives every way to resolve one of them. With --closed it lists the decisions of
+people that still apply. These are records given up, payers that may stay, and closed
+findings about mandates. Each has a name, a time and a reason.
 
-What somebody put off on the pages is left out until its time comes; --later lists it
-instead, with until when, by whom and why.`,
+Findings postponed on the pages do not appear until their time comes. --later lists
+them, with date, name and reason.`,
 		Example: "  payersync attention list --reason email_malformed --output json\n  payersync attention list --closed\n  payersync attention list --later",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if closed && later {
 				return usage.Errorf("--closed and --later are two lists; ask for one of them")
 			}
 			if closed && f.State != "" {
-				return usage.Errorf("--closed lists what persons have said, which has no reason code; leave --reason out")
+				return usage.Errorf("--closed lists decisions of people, which have no reason code; omit --reason")
 			}
 			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
 				f.Limit, f.PutOff, f.Alone = a.limitOf(cmd), state.NotPutOff, true
@@ -63,8 +63,8 @@ instead, with until when, by whom and why.`,
 	}
 	c.Flags().StringVar(&f.Connection, "connection", "", "only this connection")
 	c.Flags().StringVar(&f.State, "reason", "", "only this reason code")
-	c.Flags().BoolVar(&closed, "closed", false, "what persons have closed or given up instead")
-	c.Flags().BoolVar(&later, "later", false, "what somebody put off instead")
+	c.Flags().BoolVar(&closed, "closed", false, "the findings closed by people, and the records given up")
+	c.Flags().BoolVar(&later, "later", false, "the postponed findings")
 	limitFlag(c)
 	return c
 }
@@ -85,7 +85,7 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 			return err
 		}
 		if off {
-			defer a.Say("Not listed is what somebody put off on the pages: payersync attention list --later")
+			defer a.Say("Findings postponed on the pages are not listed: payersync attention list --later")
 		}
 	}
 	attention, more := upTo(attention, limit)
@@ -124,12 +124,12 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 		}
 		rows = append(rows, []string{r.Connection, r.SourceID, name, r.Detail, next})
 	}
-	a.Rows(named([]string{"Connection", "Record", "Name", "What is the matter", "What to do"}, rows))
+	a.Rows(named([]string{"Connection", "Record", "Name", "Finding", "What to do"}, rows))
 	if f.State == string(connector.ReasonLeftWithMandate) && len(pairs) > 0 {
-		a.Say("Payers that may be in the books under a new number are listed with the new record: payersync attention list --reason renumbered")
+		a.Say("Payers that may have a new number in the accounting system are listed with the new record: payersync attention list --reason renumbered")
 	}
 	if len(rows) > 0 {
-		a.Say("Every way out of one of them, and what it would do: payersync attention show RECORD")
+		a.Say("To see every way to resolve one, with its effect: payersync attention show RECORD")
 	}
 	return nil
 }
@@ -152,10 +152,10 @@ func (a *app) attentionRetryCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "retry [ID]",
 		Short: "Let the next sync try records again although they did not change",
-		Long: `Lets the next sync plan a record again by its source id, for example after a refusal
-of the billing service was put right there; with --reason, every record that needs
-a person for that reason. Nothing is sent before that sync, and its plan keeps within
-the limits. The audit log keeps who said so, with the note if there is one.`,
+		Long: `Lets the next run plan a record again, for example after you corrected the cause of a
+refusal in the billing service. Name it by its source id. With --reason, it does so
+for every record with that reason code. This command sends nothing, and the next plan
+keeps within the limits. The audit log keeps your name and your note.`,
 		Example: "  payersync attention retry C0001 && payersync sync\n  payersync attention retry --reason rejected && payersync sync",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -180,8 +180,8 @@ the limits. The audit log keeps who said so, with the note if there is one.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&connection, "connection", "", "the records' connection; all of them when left out")
-	c.Flags().StringVar(&reason, "reason", "", "every record that needs a person for this reason code")
+	c.Flags().StringVar(&connection, "connection", "", "the records' connection; the default is all connections")
+	c.Flags().StringVar(&reason, "reason", "", "every record that needs attention for this reason code")
 	c.Flags().StringVar(&note, "note", "", "why, for the audit log")
 	return c
 }
@@ -201,7 +201,7 @@ func (a *app) retryReason(ctx context.Context, s *session.Session, f state.Filte
 	}
 	a.Say("The next sync tries %s again.", connector.Plural(marked, "record"))
 	if before > 0 {
-		a.Say("Of %s it was said before.", connector.Plural(before, "record"))
+		a.Say("%s had this decision before.", connector.Plural(before, "record"))
 	}
 	return a.Result(map[string]any{"reason": f.State, "records": marked})
 }

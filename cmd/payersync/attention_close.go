@@ -27,8 +27,8 @@ type lastWord struct {
 
 func (w *lastWord) flags(c *cobra.Command) {
 	c.Flags().StringVar(&w.reason, "reason", "", "why, for the audit log")
-	c.Flags().StringVar(&w.code, "reason-code", "", "every record that needs a person for this reason code; asks before")
-	c.Flags().StringVar(&w.connection, "connection", "", "the records' connection; needed where several have a record of that name")
+	c.Flags().StringVar(&w.code, "reason-code", "", "every record that needs attention for this reason code; asks before")
+	c.Flags().StringVar(&w.connection, "connection", "", "the records' connection; needed if several connections have the record")
 	c.Flags().BoolVar(&w.yes, "yes", false, "ask no question")
 }
 
@@ -115,24 +115,23 @@ func (a *app) attentionCloseCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "close ID… --reason TEXT",
 		Args:  cobra.ArbitraryArgs,
-		Short: "Say that what is told of a payer is known, and may stay as it is",
-		Long: `Closes what is told of payers, by source id, key value, billing id or mandate id.
+		Short: "Close findings about a payer: you know of them, and nothing is to be done",
+		Long: `Closes findings about payers. Name a payer by source id, key value, billing id or
+mandate id.
 
-Of one whose record has left (left_with_mandate, record_gone) it says that the payer may
-stay with the mandate that it has. It is told of again when its record returns and leaves
-once more, or when another mandate appears.
+- Removed record (left_with_mandate, record_gone): the payer may stay with its
+mandate. payersync reports it again when the record returns and is removed once more,
+or when another mandate appears.
+- Mandate (mandate_cancelled, status_unknown, link_lost, link_refused): nothing is to
+be done, for example because you want no new mandate. payersync reports it again when
+the mandate, its status or the last request for a signing link changes.
+- Webhook subscription (write webhooks in place of a payer): you know the problem.
 
-Of a mandate (mandate_cancelled, status_unknown, link_lost, link_refused) it says that
-nothing is to be done about it as it is, for example because no new one is wanted. It is
-told of again when the mandate, its status, or the last request for its link is another.
-
-Of the webhook subscription, called webhooks, it says that the problem is known.
-
-Nothing is sent, and the mandates stay as they are. The audit log keeps who closed it and
-why; payersync attention list --closed shows what is closed. With --reason-code all that
-need a person for that reason are listed and closed, after a question. For a record that
-is not to be connected at all: payersync attention give-up. Anything else that needs a
-person is over when it is put right: payersync attention show names the ways.`,
+Nothing is sent, and the mandates stay as they are. The audit log keeps your name and
+the reason. payersync attention list --closed shows closed findings. With
+--reason-code the command lists all findings with that code and asks before it closes
+them. To connect a record never, use payersync attention give-up. Other findings end
+when you correct their cause: payersync attention show names the ways.`,
 		Example: "  payersync attention close C0002 C0003 --reason 'they pay until March'\n  payersync attention close --reason-code mandate_cancelled --reason 'they pay by card now'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := w.check(args, "close", closable()); err != nil {
@@ -168,9 +167,9 @@ func (a *app) closeOne(ctx context.Context, s *session.Session, id state.RecordI
 	w := a.attentionOf(s).Close(ctx, id, by)
 	switch {
 	case errors.Is(w.Err, syncer.ErrNothingToClose):
-		return fmt.Errorf("cannot close what is told of %s: %w; payersync attention show %[1]s names the ways out", show.Visible(id.SourceID), syncer.ErrNothingToClose)
+		return fmt.Errorf("cannot close findings about %s: %w; payersync attention show %[1]s names the ways", show.Visible(id.SourceID), syncer.ErrNothingToClose)
 	case w.Err != nil:
-		return fmt.Errorf("cannot close what is told of %s: %w", show.Visible(id.SourceID), w.Err)
+		return fmt.Errorf("cannot close findings about %s: %w", show.Visible(id.SourceID), w.Err)
 	}
 	mandate := "It has no mandate."
 	if w.MandateID != "" {
@@ -193,7 +192,7 @@ func (a *app) closeSubscription(ctx context.Context, s *session.Session, reason 
 	w := a.attentionOf(s).CloseSubscription(ctx, syncer.Operator{Name: actor(), Reason: reason})
 	switch {
 	case w.Err != nil:
-		return fmt.Errorf("cannot close what is told of the webhook subscription: %w", w.Err)
+		return fmt.Errorf("cannot close the finding about the webhook subscription: %w", w.Err)
 	case w.News:
 		a.Say("Closed for the webhook subscription. Until it is back, the sweep alone finds changes.")
 	default:
@@ -208,18 +207,18 @@ func (a *app) attentionGiveUpCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "give-up ID… --reason TEXT",
 		Args:  cobra.ArbitraryArgs,
-		Short: "Say that records are not to be connected; they are left out",
-		Long: `Says that records are not to be connected, by source id, key value, billing id or
-mandate id: they are left out from now on, like records that the mapping leaves out. What
-was planned for them is dropped, and nothing more is sent. Nothing is removed: a customer
-and a mandate stay as they are, and a request that may still arrive stays known. Whoever
-has the same key, or looked like one of them, is decided on anew.
+		Short: "Give records up: payersync sends nothing for them",
+		Long: `Gives records up. Name them by source id, key value, billing id or mandate id.
+payersync excludes them from now on, drops their planned changes, and sends nothing
+more. Nothing is removed: a customer and a mandate stay as they are. payersync still
+knows of requests that may arrive later. It decides anew on records with the same key,
+and on their matches.
 
-A record that becomes another, so that the mapping makes something else of it, is told of
-(given_up_changed), and still nothing is sent: give it up once more, or take the word back
-with --undo. The audit log keeps who said so and why; payersync attention list --closed
-shows the records. With --reason-code all that need a person for that reason are listed
-and given up, after a question.`,
+If the mapping makes other values of a record later, payersync reports it
+(given_up_changed), and still sends nothing. Then give it up once more, or use --undo.
+The audit log keeps your name and the reason. payersync attention list --closed shows
+the records. With --reason-code the command lists all findings with that code and asks
+before it gives their records up.`,
 		Example: "  payersync attention give-up C0003 --reason 'a test record'\n  payersync attention give-up --reason-code email_malformed --reason 'they pay in cash'\n  payersync attention give-up C0003 --undo --reason 'it pays after all'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := "give-up"
@@ -230,7 +229,7 @@ and given up, after a question.`,
 				return err
 			}
 			if undo && w.code != "" && w.code != string(connector.ReasonGivenUpChanged) {
-				return usage.Errorf("with --undo the reason code is %s: that is what is told of records that were given up", connector.ReasonGivenUpChanged)
+				return usage.Errorf("with --undo the reason code is %s: the one of records given up", connector.ReasonGivenUpChanged)
 			}
 			return a.with(cmd.Context(), a.mappingSession, func(s *session.Session) error {
 				does := "give up"
@@ -267,7 +266,7 @@ func (a *app) giveUp(ctx context.Context, s *session.Session, records []state.Re
 		id := show.Visible(w.SourceID)
 		switch {
 		case errors.Is(w.Err, syncer.ErrLeftOut):
-			return fmt.Errorf("cannot give up %s: %w; payersync attention close ends what is told of it", id, w.Err)
+			return fmt.Errorf("cannot give up %s: %w; payersync attention close closes its findings", id, w.Err)
 		case w.Err != nil:
 			return fmt.Errorf("cannot give up %s: %w", id, w.Err)
 		case undo && w.News:
@@ -314,13 +313,13 @@ func (a *app) listClosed(ctx context.Context, s *session.Session, f state.Filter
 		name := known[state.RecordID{Connection: r.Connection, SourceID: r.SourceID}].Name
 		cells = append(cells, []string{r.Connection, r.SourceID, name, closedMeaning[r.Kind], show.Stored(r.At), r.By, r.Why})
 	}
-	a.Rows(named([]string{"Connection", "Record", "Name", "What holds", "Since", "By", "Why"}, cells))
+	a.Rows(named([]string{"Connection", "Record", "Name", "Decision", "Since", "By", "Why"}, cells))
 	return nil
 }
 
 // closedMeaning describes the meaning of a person's decision.
 var closedMeaning = map[state.ClosedKind]string{
-	state.ClosedGivenUp:      "given up: it is left out",
+	state.ClosedGivenUp:      "given up: payersync excludes it",
 	state.ClosedStays:        "its record has left, and it may stay as it is",
 	state.ClosedMandate:      "nothing is to be done about its mandate",
 	state.ClosedSubscription: "the problem of the webhook subscription is known",

@@ -17,11 +17,12 @@ func (a *app) attentionShowCmd() *cobra.Command {
 	connection := ""
 	c := &cobra.Command{
 		Use:   "show ID",
-		Short: "Tell what is the matter with one record, and what each way out would do",
-		Long: `Tells what is the matter with one record, by source id, key value, billing id or mandate
-id; with one delivery, by its key; or with the webhook subscription, called webhooks: since
-when, what the ledger has to show for it, and every way out, as the command to type and
-what it does. Reads the ledger, and sends nothing.`,
+		Short: "Explain one finding, and the effect of each way to resolve it",
+		Long: `Explains the findings about one record, one delivery or the webhook subscription. Name
+a record by source id, key value, billing id or mandate id. Name a delivery by its
+key, and the subscription by the word webhooks. The command shows the time, the facts
+in the ledger, and every way to resolve the finding: the command to type, and its
+effect. It reads the ledger, and sends nothing.`,
 		Example: "  payersync attention show C0001\n  payersync attention show webhooks --output json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,7 +53,7 @@ what it does. Reads the ledger, and sends nothing.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&connection, "connection", "", "the record's connection; all of them when left out")
+	c.Flags().StringVar(&connection, "connection", "", "the record's connection; the default is all connections")
 	return c
 }
 
@@ -85,7 +86,7 @@ func (a *app) mattersOf(ctx context.Context, s *session.Session, id, connection 
 		return nil, err
 	}
 	if d == nil {
-		return nil, fmt.Errorf("cannot show %q: no record%s has it as source id, key value, billing id or mandate id, and no delivery as its key; payersync attention list shows what needs a person", id, of(connection))
+		return nil, fmt.Errorf("cannot show %q: no record%s has it as source id, key value, billing id or mandate id, and no delivery as its key; payersync attention list shows all findings", id, of(connection))
 	}
 	return []office.Matter{office.MatterOfDelivery(*d)}, nil
 }
@@ -122,13 +123,13 @@ func (a *app) printMatter(m office.Matter) {
 		}
 	}
 	if len(m.Evidence) > 0 {
-		fmt.Fprintln(a.Out, "\nWhat the ledger has to show")
+		fmt.Fprintln(a.Out, "\nFacts in the ledger")
 	}
 	for _, e := range m.Evidence {
 		fmt.Fprintf(a.Out, "  %s\n", show.Visible(e))
 	}
 	if len(m.Closed) > 0 {
-		fmt.Fprintln(a.Out, "\nWhat a person has said")
+		fmt.Fprintln(a.Out, "\nDecisions of people")
 	}
 	for _, c := range m.Closed {
 		fmt.Fprintf(a.Out, "  %s\n", show.Visible(closedLine(c)))

@@ -33,7 +33,7 @@ func TestWhatWasPutOffIsListedApart(t *testing.T) {
 			t.Errorf("%s %v are listed, want %v", when, ids, want)
 		}
 	}
-	const hint = "Not listed is what somebody put off on the pages: payersync attention list --later"
+	const hint = "Findings postponed on the pages are not listed: payersync attention list --later"
 	all, said := lists()
 	expect("at first", all, "A1", "A2")
 	none, _ := lists("--later")

@@ -27,10 +27,10 @@ func (a *app) auditCmd() *cobra.Command {
 	var since string
 	c := &cobra.Command{
 		Use:   "audit",
-		Short: "List who did what, and why",
-		Long: `Lists the audit log, the newest line first: every act of a person, at the terminal or
-in the pages, with the time, the subject and the reason. Reads the ledger, changes
-nothing. payersync ledger verify checks that no line was altered.`,
+		Short: "List the actions of people, with names and reasons",
+		Long: `Lists the audit log, the newest line first: every decision of a person at the terminal
+or on the pages, with time, subject and reason. The command reads the ledger and
+changes nothing. payersync ledger verify checks the lines for alterations.`,
 		Example: `  payersync audit
   payersync audit --who anna --since 30d
   payersync audit --act "approve plan" --output csv > approvals.csv`,

@@ -31,32 +31,32 @@ func (a *app) checkCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Preflight: configuration, mapping, credentials, ledger, the open points",
-		Long: `Checks everything that a run needs: the configuration, who may read its secrets, where
-the key lies, how much is free on the disk, the ledger, each source and its mapping with
-the mapping's examples, the billing service's credentials, its list of customers, this
-computer's clock against the service's, the webhook signature, and whether the webhook
-subscription is still there, where the service shows it. Where payersync writes to payers,
-the DNS is asked what the sender's domain says of its mail: SPF, DKIM and DMARC. While
-payersync serve runs on this machine, a signed test delivery is sent through the public
-address, and must come to this ledger. Nothing else is sent or changed. Every check is
-made, also after one has failed, and whatever is not well says what to do. It fails when
-anything does; a warning is no failure.
+		Long: `Checks everything that a run needs: the configuration, the permissions of its secrets,
+the place of the key, free disk space, and the ledger. It checks each source, its
+mapping and the mapping's examples. Of the billing service it checks the credentials,
+the list of customers, the clock, the webhook signature and the webhook subscription,
+if the service shows it. If payersync sends letters, it asks the DNS for SPF, DKIM and
+DMARC of the sender's domain. While payersync serve runs on this machine, it sends a
+signed test delivery through the public address, and looks for it in this ledger. It
+sends and changes nothing else. It makes every check, even after a failure, and says
+how to correct each. A warning is no failure.
 
---probe looks at the open points of the service's interface instead, all of them: it says
-what it found of each setting of billing.dialect, how, and how surely, and prints a block
-to paste. It reads alone. --allow-writes CUSTOMER tries the rest on a customer of the
-service that you made for it and nobody is served by: it is replaced by itself, a signing
-link is asked for twice, and the mandates of that are cancelled. What it will do is shown
-first, and asked; the audit log keeps what came of it. A round trip that goes well is the
-proof that updates wait for. This computer's clock is compared with the service's, too. JSON
-is a line for each setting and a last one with the lines of the block (paste) and the clock.`,
+--probe examines the open points of the service's interface. For each setting of
+billing.dialect it prints the finding, the method and the certainty, and then a block
+to paste. It only reads. --allow-writes CUSTOMER also tries the writes, on a test
+customer that you made in the service for this purpose. It replaces the customer by
+itself, asks for a signing link twice, and cancels the resulting mandates. It shows
+these steps first, and asks. The audit log keeps the results. A successful round trip
+is the proof that updates wait for. The probe also compares this computer's clock with
+the service's. Its JSON has a line for each setting, and a last one with the clock and
+the lines of the block (paste).`,
 		Example: "  payersync check && payersync plan\n  payersync check --probe\n  payersync check --probe --allow-writes 0f6b1c2e",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case f.customer != "" && !f.probe:
 				return usage.Errorf("--allow-writes belongs to a probe: payersync check --probe --allow-writes %s", f.customer)
 			case f.customer == "" && f.yes:
-				return usage.Errorf("--yes belongs to --allow-writes CUSTOMER, which alone asks: leave it out, or name the customer that may be written to")
+				return usage.Errorf("--yes needs --allow-writes CUSTOMER, because only that asks: omit --yes, or name the test customer")
 			case f.customer != "": // its proof is kept
 				return a.with(cmd.Context(), a.open, func(s *session.Session) error { return a.probe(cmd.Context(), s, f) })
 			}
@@ -64,7 +64,7 @@ is a line for each setting and a last one with the lines of the block (paste) an
 		},
 	}
 	c.Flags().BoolVar(&f.probe, "probe", false, "find out the open points of the service's interface, and print billing.dialect")
-	c.Flags().StringVar(&f.customer, "allow-writes", "", "with --probe: try out on this `CUSTOMER` what reading does not show")
+	c.Flags().StringVar(&f.customer, "allow-writes", "", "with --probe: also try the writes, on this `CUSTOMER`")
 	c.Flags().BoolVar(&f.yes, "yes", false, "with --allow-writes: do not ask")
 	return c
 }
@@ -89,7 +89,7 @@ func (a *app) openAndCheck(ctx context.Context, f checkFlags) (err error) {
 		exists = false
 		dir, making := os.MkdirTemp("", "payersync-check-")
 		if making != nil {
-			return fmt.Errorf("the check needs a folder for a moment: %w; set TMPDIR to one that may be written to", making)
+			return fmt.Errorf("the check needs a temporary folder: %w; set TMPDIR to a writable one", making)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		cfg.Ledger.Path = filepath.Join(dir, filepath.Base(path))
@@ -121,7 +121,7 @@ func (a *app) openChecked(ctx context.Context) (*session.Session, error) {
 // mayMake reports obstacles to creating a file in a run.
 func mayMake(path string) error {
 	if err := mayMakeIn(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("there is none yet, and it cannot be made: %w; give the folder to the user that payersync runs as, or name another place in ledger.path", err)
+		return fmt.Errorf("the folder does not exist, and payersync cannot make it: %w; give its parent folder to the user of payersync, or name another place in ledger.path", err)
 	}
 	return nil
 }
@@ -283,7 +283,7 @@ func readWhole(ctx context.Context, dialect billing.Dialect, c config.Connection
 			}
 		}
 	}
-	detail := fmt.Sprintf("%s: %d would be customers, %d would be held, the rest is excluded", connector.Plural(records, "record"), included, refused)
+	detail := fmt.Sprintf("%s: %d would be customers, %d on hold, the rest is excluded", connector.Plural(records, "record"), included, refused)
 	var nobody error
 	if included == 0 && why != nil {
 		nobody = fmt.Errorf("none of %s can be sent; the first waits because: %w", connector.Plural(records, "record"), why)
@@ -295,7 +295,7 @@ func readWhole(ctx context.Context, dialect billing.Dialect, c config.Connection
 	mapped := tell("mapping "+c.Name, held, conn.Mapping.CheckExamples())
 	if key := conn.Mapping.KeyName(); mapped.OK && dialect.ExternalData == "object" && !billing.IsConnectorType(key) {
 		mapped.Warning = true
-		mapped.Detail += fmt.Sprintf("; with dialect.external_data: object the key goes out as the connector type %s, and services with that shape are known to take XERO and QUICKBOOKS", key)
+		mapped.Detail += fmt.Sprintf("; with dialect.external_data: object the key is sent as the connector type %s, and services with that shape are known to accept XERO and QUICKBOOKS", key)
 		mapped.Next = "ask the provider whether it takes " + key + "; if not, set billing.dialect.external_data: map, or name the key after the accounting system it comes from"
 	}
 	return []finding{tell("source "+c.Name, detail, nobody), mapped}
@@ -373,8 +373,7 @@ func checkClock(s *session.Session) []finding {
 	if ahead < 0 {
 		way = "ahead of"
 	}
-	return []finding{tell("clock", "", fmt.Errorf("this computer's clock is %s %s that of the billing service; "+
-		"set it, or have it set over the network (timedatectl set-ntp true), before webhooks are refused for their time", ahead.Abs(), way))}
+	return []finding{tell("clock", "", fmt.Errorf("this computer's clock is %s %s that of the billing service, and it may refuse webhooks for their time; set the clock, or let the network set it (timedatectl set-ntp true)", ahead.Abs(), way))}
 }
 
 // explainFault adds the next step to a fault a person can correct.

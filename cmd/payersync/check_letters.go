@@ -25,7 +25,7 @@ func (a *app) checkLetters(ctx context.Context, cfg *config.Config) []finding {
 		return []finding{tell("letters", "the billing service writes to payers; payersync sends them nothing", nil)}
 	case letters.SenderPayersync:
 	default:
-		return []finding{tell("letters", "payersync writes to nobody; payersync mandates handover lists who has to sign, with the links", nil)}
+		return []finding{tell("letters", "payersync sends no letters; payersync mandates handover lists the unsigned payers, with their signing links", nil)}
 	}
 	settings, err := cfg.LetterSettings("")
 	if err != nil {
@@ -33,19 +33,19 @@ func (a *app) checkLetters(ctx context.Context, cfg *config.Config) []finding {
 	}
 	out := []finding{tell("letters", fmt.Sprintf("payersync writes to payers as %s, in %s", settings.Address, strings.Join(l.Languages, ", ")), nil)}
 	if !l.ServiceChasingOff {
-		out = append(out, warning("letters chasing", "nobody has said that the billing service does not write to payers too, so that some may be asked twice",
+		out = append(out, warning("letters chasing", "nobody has confirmed that the billing service sends no letters of its own, so payers may get two",
 			"switch its e-mails and reminders off for these customers, and then set letters.service_chasing_off: true"))
 	}
 	if settings.Test {
-		found := warning("letters test_to", "the billing service is one for trying, so that payers get nothing", "name in letters.test_to who gets their letters")
+		found := warning("letters test_to", "the billing service is a test service, so payers get nothing", "name in letters.test_to who gets their letters")
 		if settings.TestTo != "" {
-			found = tell("letters test_to", "the billing service is one for trying, so that letters.test_to gets all letters, and payers nothing", nil)
+			found = tell("letters test_to", "the billing service is a test service, so letters.test_to gets all letters, and payers nothing", nil)
 		}
 		out = append(out, found)
 	}
 	if err := mayMakeIn(filepath.Dir(settings.Journal)); err != nil {
 		found := tell("letters journal", "", fmt.Errorf("the journal of letters cannot be written in %s: %w", filepath.Dir(settings.Journal), err))
-		found.Next = "give the folder to the user that payersync runs as, or name another place in letters.journal"
+		found.Next = "give the folder to the user of payersync, or name another place in letters.journal"
 		out = append(out, found)
 	}
 	if settings.Test && settings.TestTo != "" && connector.IsLoopback(l.SMTP.Host) {
@@ -141,7 +141,7 @@ func unasked(check, name string, err error) finding {
 	if errors.As(err, &failed) && !failed.IsTimeout {
 		why = failed.Err
 	}
-	return warning(check, fmt.Sprintf("the DNS could not be asked for %s: %s", name, why), "run payersync check again where the internet can be reached")
+	return warning(check, fmt.Sprintf("the DNS could not be asked for %s: %s", name, why), "run payersync check again with access to the internet")
 }
 
 // spf checks for the servers allowed to send mail for a domain.
@@ -152,21 +152,21 @@ func (d domainCheck) spf() finding {
 	case err != nil:
 		return unasked(check, d.domain, err)
 	case len(found) == 0:
-		return warning(check, d.domain+" does not say which servers may send its mail",
+		return warning(check, d.domain+" does not name the servers that may send its mail",
 			"publish a TXT record at "+d.domain+" such as v=spf1 include:YOUR-MAIL-PROVIDER -all; your provider names what to include")
 	case len(found) > 1:
 		return warning(check, fmt.Sprintf("%s has %d SPF records, and receivers then go by none", d.domain, len(found)), "make one record of them, with one v=spf1 and all that they include")
 	case strings.Contains(found[0]+" ", " +all ") || strings.Contains(found[0]+" ", " all "):
 		return warning(check, d.domain+" lets every server in the world send its mail", "end the record with -all in place of all")
 	}
-	return tell(check, d.domain+" says which servers may send its mail", nil)
+	return tell(check, d.domain+" names the servers that may send its mail", nil)
 }
 
 // dkim checks for the signing key of the domain's mail.
 func (d domainCheck) dkim(selector string) finding {
 	const check = "letters DKIM"
 	if selector == "" {
-		return warning(check, "the selector of the key with which your mail server signs is not known, so that nothing was looked for", "name it in letters.dkim_selector; your mail provider shows it")
+		return warning(check, "the selector of your mail server's DKIM key is not configured, so payersync did not check it", "name it in letters.dkim_selector; your mail provider shows it")
 	}
 	name := selector + "._domainkey." + d.domain
 	found, err := d.published(name, "")
@@ -187,9 +187,9 @@ func (d domainCheck) dkim(selector string) finding {
 		}
 	}
 	if revoked {
-		return warning(check, "the key at "+name+" was taken back", "name the selector that your mail server signs with now in letters.dkim_selector")
+		return warning(check, "the key at "+name+" was taken back", "name the present selector of your mail server in letters.dkim_selector")
 	}
-	return warning(check, "there is no key at "+name, "publish the TXT record that your mail provider gives you for it, v=DKIM1; p=…, or put letters.dkim_selector right")
+	return warning(check, "there is no key at "+name, "publish the TXT record of your mail provider for it, v=DKIM1; p=…, or correct letters.dkim_selector")
 }
 
 // dmarc checks for the treatment of unsigned mail from other servers. A parent domain may publish it for the
@@ -210,9 +210,9 @@ func (d domainCheck) dmarc(reports string) finding {
 					return tell(check, fmt.Sprintf("_dmarc.%s says what becomes of mail that is not yours: %s", name, strings.TrimSpace(value)), nil)
 				}
 			}
-			return warning(check, "the record at _dmarc."+name+" says nothing that receivers know", "publish v=DMARC1; p=none, and later p=quarantine")
+			return warning(check, "the record at _dmarc."+name+" has no policy known to receivers", "publish v=DMARC1; p=none, and later p=quarantine")
 		}
 	}
-	return warning(check, d.domain+" does not say what becomes of mail in its name that is not yours",
+	return warning(check, d.domain+" has no policy for forged mail in its name",
 		fmt.Sprintf("publish a TXT record at _dmarc.%s: v=DMARC1; p=none; rua=mailto:%s", d.domain, cmp.Or(reports, "postmaster@"+d.domain)))
 }

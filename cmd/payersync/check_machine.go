@@ -28,7 +28,7 @@ func checkSecrets(cfg *config.Config) []finding {
 		return []finding{secrets, tell("key", "apart from the ledger, in "+key, nil)}
 	}
 	return []finding{secrets, {
-		Check: "key", OK: true, Warning: true, Detail: fmt.Sprintf("%s lies beside the ledger, so whoever copies the folder can read everything", cfg.Ledger.KeyFile),
+		Check: "key", OK: true, Warning: true, Detail: fmt.Sprintf("%s lies beside the ledger, so anybody with a copy of the folder can read everything", cfg.Ledger.KeyFile),
 		Next: "keep the key in another folder, out of every backup of the ledger, and name it in ledger.key_file",
 	}}
 }
@@ -103,7 +103,7 @@ func checkSpace(cfg *config.Config) finding {
 	folder := filepath.Dir(cfg.Ledger.Path)
 	var disk unix.Statfs_t
 	if err := unix.Statfs(folder, &disk); err != nil {
-		return tell("disk", "", fmt.Errorf("how much is free in %s cannot be found out: %w; check that the folder is there", folder, err))
+		return tell("disk", "", fmt.Errorf("cannot find out the free space in %s: %w; check that the folder exists", folder, err))
 	}
 	size := uint64(0)
 	if info, err := os.Stat(cfg.Ledger.Path); err == nil {
@@ -114,7 +114,7 @@ func checkSpace(cfg *config.Config) finding {
 
 // judgeSpace says whether the free bytes are enough for a ledger of that size.
 func judgeSpace(folder string, free, size uint64) finding {
-	little := fmt.Sprintf("%s free in %s, where the ledger has %s", humanize.IBytes(free), folder, humanize.IBytes(size))
+	little := fmt.Sprintf("%s free in %s, for a ledger of %s", humanize.IBytes(free), folder, humanize.IBytes(size))
 	switch {
 	case free < leastFree:
 		return finding{Check: "disk", Detail: little, Next: fmt.Sprintf("make room: below %s the ledger may soon take nothing more, and deliveries are then refused", humanize.IBytes(leastFree))}
@@ -127,13 +127,13 @@ func judgeSpace(folder string, free, size uint64) finding {
 // whatToDo holds the next step after a failed check, if the failure itself does not say it.
 var whatToDo = map[string]string{
 	"backup":               "see payersync status, and make one by hand: payersync ledger backup",
-	"backup.folder":        "make the folder, give it to the user that payersync runs as, or name another in backup.folder",
+	"backup.folder":        "make the folder, give it to the user of payersync, or name another in backup.folder",
 	"ledger":               "stop payersync, keep the file as it is, see payersync ledger verify, and put the last backup back with payersync ledger restore",
 	"source":               "look at the connection's source in the configuration, and whether this machine reaches it",
-	"connection":           "mend what is named: the run uses no mapping with a mistake",
-	"mapping":              "mend the line that is named, and see payersync mapping check",
+	"connection":           "correct the named line: a run uses no mapping with a mistake",
+	"mapping":              "correct the named line, and see payersync mapping check",
 	"billing service":      "look at billing in the configuration, and whether this machine reaches the service",
-	"dialect":              "see what the billing service is told of above: before it answers, nothing is known of how it does",
+	"dialect":              "see the finding about the billing service above: without its answer this stays unknown",
 	"webhook":              "look at billing.webhook in the configuration",
 	"webhook subscription": "see whether it is meant; payersync webhooks subscribe subscribes again",
 	"consents":             "see payersync status",

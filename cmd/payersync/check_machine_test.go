@@ -17,11 +17,11 @@ func TestACheckSaysHowMuchRoomThereIs(t *testing.T) {
 	}{
 		{"enough for a copy", 264 * mib, 200 * mib, finding{Check: "disk", OK: true, Detail: "there is room for the ledger and a copy of it in here"}},
 		{"none for a copy", 263 * mib, 200 * mib, finding{
-			Check: "disk", OK: true, Warning: true, Detail: "263 MiB free in here, where the ledger has 200 MiB",
+			Check: "disk", OK: true, Warning: true, Detail: "263 MiB free in here, for a ledger of 200 MiB",
 			Next: "make room: there is not enough for a copy of the ledger, which a backup needs beside it",
 		}},
 		{"next to nothing", 63 * mib, mib, finding{
-			Check: "disk", Detail: "63 MiB free in here, where the ledger has 1.0 MiB",
+			Check: "disk", Detail: "63 MiB free in here, for a ledger of 1.0 MiB",
 			Next: "make room: below 64 MiB the ledger may soon take nothing more, and deliveries are then refused",
 		}},
 	} {

@@ -42,7 +42,7 @@ func checkDialect(ctx context.Context, s *session.Session) []finding {
 	switch {
 	case len(out) > 0:
 	case err == nil:
-		out = append(out, tell("dialect", "nothing that reading shows is otherwise than billing.dialect says"+untried(found), nil))
+		out = append(out, tell("dialect", "all reads agree with billing.dialect"+untried(found), nil))
 	case connector.FaultOf(err) != connector.FaultUnauthorized: // already reported
 		out = append(out, tell("dialect", "", explainFault(err)))
 	}
@@ -107,7 +107,7 @@ func (a *app) probe(ctx context.Context, s *session.Session, f checkFlags) error
 	if f.customer != "" {
 		if slices.ContainsFunc(found, func(f billing.Finding) bool { return f.Differs() && f.Certainty == billing.Proven }) {
 			a.printFindings(found)
-			return fmt.Errorf("nothing was written to %s: set first what reading has shown to differ, then probe again", show.Visible(f.customer))
+			return fmt.Errorf("nothing was written to %s: first correct the settings that differ, then probe again", show.Visible(f.customer))
 		}
 		trial, err = a.tryOut(ctx, s, f)
 		if err != nil && len(trial.Findings) == 0 {
@@ -137,7 +137,7 @@ func noteOutcome(ctx context.Context, s *session.Session, customer string, found
 		said = append(said, "the service is not as the configuration says: "+strings.Join(names, ", "))
 	}
 	if len(trial.Lost) > 0 {
-		said = append(said, fmt.Sprintf("a customer that was replaced by itself came back with another %s", strings.Join(trial.Lost, ", ")))
+		said = append(said, fmt.Sprintf("payersync replaced a customer by itself, and it came back with another %s", strings.Join(trial.Lost, ", ")))
 	}
 	if trial.Left != "" {
 		said = append(said, "the customer was left "+trial.Left)
@@ -153,8 +153,7 @@ func noteOutcome(ctx context.Context, s *session.Session, customer string, found
 func judgeTrial(trial billing.Trial) error {
 	switch {
 	case len(trial.Lost) > 0:
-		return fmt.Errorf("a customer that was replaced by itself came back with another %s: updates would lose what others have put there. "+
-			"Mend the customer in the service's own pages, and %s", strings.Join(trial.Lost, ", "), "compare billing.dialect with what the service documents")
+		return fmt.Errorf("payersync replaced a customer by itself, and it came back with another %s: updates would lose other people's values. Correct the customer in the service's own pages, and %s", strings.Join(trial.Lost, ", "), "compare billing.dialect with the service's documentation")
 	case trial.Left != "":
 		return fmt.Errorf("the scratch customer was left %s; look at it in the service's own pages", trial.Left)
 	}
@@ -176,7 +175,7 @@ func judgeFindings(found []billing.Finding) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the service is not as the configuration says: %s; what to write is printed with each", strings.Join(names, ", "))
+	return fmt.Errorf("the service differs from the configuration: %s; the right setting is printed with each", strings.Join(names, ", "))
 }
 
 // settled replaces read results by tried ones.
@@ -250,7 +249,7 @@ func notServed(ctx context.Context, s *session.Session, id string) (name string,
 	}
 	for name := range customer.ExternalData {
 		if slices.Contains(ours, name) {
-			return "", usage.Errorf("--allow-writes %s: this customer carries %s, by which payersync knows its own; make a customer without it for trying things out", show.Visible(id), show.Visible(name))
+			return "", usage.Errorf("--allow-writes %s: this customer has %s, which marks payersync's own; make a test customer without it", show.Visible(id), show.Visible(name))
 		}
 	}
 	return customer.Name, s.Ledger.EachPayer(ctx, state.Filter{}, func(p state.PayerRow) error {
@@ -268,11 +267,11 @@ func ourKeys(ctx context.Context, s *session.Session) ([]string, error) {
 	for _, c := range s.Config.Connections {
 		conn, err := s.Source(ctx, c)
 		if err != nil {
-			return nil, fmt.Errorf("which keys are ours is not known: %w", err)
+			return nil, fmt.Errorf("cannot find out which keys belong to payersync: %w", err)
 		}
 		m, err := session.LoadMapping(c.Mapping, conn.Info, s.Config.Billing.Dialect.Dialect)
 		if err != nil {
-			return nil, fmt.Errorf("which keys are ours is not known: %w", err)
+			return nil, fmt.Errorf("cannot find out which keys belong to payersync: %w", err)
 		}
 		keys = append(keys, m.KeyName(), connector.ScopeName(m.KeyName()))
 	}

@@ -23,7 +23,7 @@ func TestAProbePrintsWhatToPasteAndKeepsTheProof(t *testing.T) {
 	w.expect(exitFailed, "check", "--probe", "--allow-writes", scratch, "--yes") // the list first
 	w.edit("payersync.yaml", "  webhook:\n", dialectOf("list: {page_param: page}")+"  webhook:\n")
 	w.expect(exitUsage, "check", "--probe", "--allow-writes", scratch) // nobody to ask
-	if r := w.expect(exitUsage, "check", "--probe", "--yes"); !strings.Contains(r.errOut, "--yes belongs to --allow-writes CUSTOMER") {
+	if r := w.expect(exitUsage, "check", "--probe", "--yes"); !strings.Contains(r.errOut, "--yes needs --allow-writes CUSTOMER") {
 		t.Errorf("of a yes to nothing it says %s", r.errOut)
 	}
 	if r := w.expect(exitUsage, "check", "--probe", "--allow-writes", "nobody", "--yes"); !strings.Contains(r.errOut, "no such customer; make one") {
@@ -52,7 +52,7 @@ func TestAProbePrintsWhatToPasteAndKeepsTheProof(t *testing.T) {
 		}
 	}
 	before := w.box.Writes()
-	if r := w.expect(exitUsage, "check", "--probe", "--allow-writes", ours, "--yes"); !strings.Contains(r.errOut, "payersync knows its own") || w.box.Writes() != before {
+	if r := w.expect(exitUsage, "check", "--probe", "--allow-writes", ours, "--yes"); !strings.Contains(r.errOut, "which marks payersync's own") || w.box.Writes() != before {
 		t.Errorf("on a customer of ours it says %s and sent %d writes", r.errOut, w.box.Writes()-before)
 	}
 }

@@ -72,7 +72,7 @@ func TestCheckAdvisesNoNewSubscriptionWhereTheServiceDoesNotAnswer(t *testing.T)
 			t.Errorf("%s does not fail:\n%s", check, r.out)
 		}
 	}
-	if strings.Count(r.out, "see what the billing service is told of above") != 2 || strings.Contains(r.out, "payersync webhooks subscribe") {
+	if strings.Count(r.out, "see the finding about the billing service above") != 2 || strings.Contains(r.out, "payersync webhooks subscribe") {
 		t.Errorf("it says:\n%s", r.out)
 	}
 }
@@ -81,7 +81,7 @@ func TestCheckWarnsOfAKeyThatIsNoConnectorType(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1), func(o *sandbox.Options) { o.Switches.ExternalData = "array" })
 	w.edit("payersync.yaml", "  webhook:\n", dialectOf("external_data: object")+"  webhook:\n")
-	if r := w.expect(exitDone, "check"); !strings.Contains(r.out, "goes out as the connector type accountNumber") || !strings.Contains(r.out, "billing.dialect.external_data: map") {
+	if r := w.expect(exitDone, "check"); !strings.Contains(r.out, "is sent as the connector type accountNumber") || !strings.Contains(r.out, "billing.dialect.external_data: map") {
 		t.Errorf("check says\n%s", r.out)
 	}
 	w.edit("mapping.yaml", "accountNumber: AccountNumber", "Xero: AccountNumber")

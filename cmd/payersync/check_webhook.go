@@ -33,7 +33,7 @@ func (a *app) checkWebhook(ctx context.Context, s *session.Session) []finding {
 	_, err := heldAgainst(ctx, s.Ledger, hook)
 	if errors.Is(err, errNoWebhookSecret) && s.Billing.WantsDeliveryKey() {
 		return []finding{{
-			Check: "webhook", OK: true, Warning: true, Detail: "no secret is known yet that deliveries are signed with: the service names one when webhooks are subscribed to, and payersync serve does not start before",
+			Check: "webhook", OK: true, Warning: true, Detail: "no signing secret is known yet, and payersync serve does not start without one; payersync webhooks subscribe gets it from the service",
 			Next: "payersync webhooks subscribe",
 		}}
 	}
@@ -44,19 +44,19 @@ func (a *app) checkWebhook(ctx context.Context, s *session.Session) []finding {
 	if hook.Signature.AgeUnchecked() {
 		found = append(found, finding{
 			Check: "webhook signature", OK: true, Warning: true,
-			Detail: "billing.webhook.signature names where the time of signing is, and signed does not hold {timestamp}: the time is not covered, so that nobody looks how old a delivery is",
-			Next:   "see what the service signs and write it as signed, for example {timestamp}.{body}; where it signs the body alone, take timestamp_item and timestamp_header out",
+			Detail: "billing.webhook.signature names the place of the signing time, but signed does not contain {timestamp}. The signature does not cover the time, so payersync does not check the age of a delivery",
+			Next:   "find out the signed text of the service, and write it as signed, for example {timestamp}.{body}; if it signs the body alone, remove timestamp_item and timestamp_header",
 		})
 	}
 	if file := deliveryKeyAmong(hook.Signature.Secrets, s.Config.Ledger.Path); s.Config.Node == nil && file != "" {
 		found = append(found, finding{
-			Check: "webhook secrets", Detail: fmt.Sprintf("billing.webhook.signature.secrets holds the delivery key of %s: whoever sees one delivery can forge the next", file),
+			Check: "webhook secrets", Detail: fmt.Sprintf("billing.webhook.signature.secrets contains the delivery key of %s: anybody with one delivery can forge the next", file),
 			Next: "take it out there, and put it under billing.webhook.delivery_key.keys if it is still in use",
 		})
 	}
 	address := cmp.Or(s.Config.Server.Health, s.Config.Server.Webhooks)
 	if err := healthy(ctx, address); err != nil {
-		return append(found, tell("webhook address", "payersync serve does not answer on this machine just now, so that nothing was sent to "+plainAddress(hook.PublicURL), nil))
+		return append(found, tell("webhook address", "payersync serve does not answer on this machine just now, so nothing was sent to "+plainAddress(hook.PublicURL), nil))
 	}
 	return append(found, a.checkPublicAddress(ctx, s))
 }
@@ -104,8 +104,8 @@ func (a *app) tryPublicAddress(ctx context.Context, s *session.Session) (office.
 		return office.Tested{}, err
 	case arrived == nil:
 		return office.Tested{
-			Detail: fmt.Sprintf("%s answered %d to a signed test delivery, which did not come to this ledger", public, sent.status),
-			Next:   "another payersync serve, or another program, answers at that address: see where its name and the proxy lead, and what server.webhooks is",
+			Detail: fmt.Sprintf("%s answered %d to a signed test delivery, but it did not come to this ledger", public, sent.status),
+			Next:   "another payersync serve, or another program, answers at that address: check its name, the proxy and server.webhooks",
 		}, nil
 	}
 	return office.Tested{OK: true, Detail: fmt.Sprintf("a signed test delivery came to this ledger through %s", public)}, nil
@@ -113,12 +113,12 @@ func (a *app) tryPublicAddress(ctx context.Context, s *session.Session) (office.
 
 // meanings are the meanings of the answers to a test delivery.
 var meanings = map[int]string{
-	http.StatusUnauthorized:          "that is the answer to another secret: serve may not know the newest in billing.webhook.signature.secrets, or in delivery_key.keys: payersync_webhook_requests_total and serve's log say which of the two failed",
-	http.StatusNotFound:              "that is the answer to another path: see whether the proxy hands the path of billing.webhook.public_url on as it is, or set billing.webhook.path to what it hands on",
-	http.StatusMethodNotAllowed:      "something else than payersync answers at that address: see where the proxy leads",
+	http.StatusUnauthorized:          "that is the answer to another secret. serve may lack the newest one in billing.webhook.signature.secrets, or in delivery_key.keys. payersync_webhook_requests_total and serve's log name the failed check",
+	http.StatusNotFound:              "that is the answer to another path. See whether the proxy passes the path of billing.webhook.public_url on unchanged, or set billing.webhook.path to the path that it passes on",
+	http.StatusMethodNotAllowed:      "another program answers at that address: check the proxy's target",
 	http.StatusRequestEntityTooLarge: "the proxy takes smaller bodies only: let it take 256 KiB",
-	http.StatusServiceUnavailable:    "serve cannot take deliveries in just now, or a change of the secret came to no end: payersync status and serve's log say which",
-	http.StatusTooManyRequests:       "refused requests have used up what the client that the proxy names may send: see server.trusted_proxies",
+	http.StatusServiceUnavailable:    "serve cannot accept deliveries just now, or a change of the secret is unfinished: payersync status and serve's log have the details",
+	http.StatusTooManyRequests:       "refused requests have used up the limit of the client named by the proxy: see server.trusted_proxies",
 }
 
 // nextOnTheWay names the half of the way at which a test delivery failed.

@@ -43,7 +43,7 @@ func TestACheckSendsATestDeliveryThroughThePublicAddress(t *testing.T) {
 	}
 	answer := func(h http.HandlerFunc) { instead.Store(&h) }
 
-	says(exitDone, "ok    webhook address", "payersync serve does not answer on this machine just now, so that nothing was sent")
+	says(exitDone, "ok    webhook address", "payersync serve does not answer on this machine just now, so nothing was sent")
 	serve := w.serve()
 	defer serve.stop()
 	says(exitDone, "ok    webhook address", "a signed test delivery came to this ledger through http://127.0.0.1")
@@ -52,16 +52,16 @@ func TestACheckSendsATestDeliveryThroughThePublicAddress(t *testing.T) {
 	}
 
 	answer(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusOK) })
-	says(exitFailed, "FAIL  webhook address", "which did not come to this ledger", "another payersync serve, or another program, answers at that address")
+	says(exitFailed, "FAIL  webhook address", "but it did not come to this ledger", "another payersync serve, or another program, answers at that address")
 	answer(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusBadGateway) })
 	says(exitFailed, "answered 502 to a signed test delivery", "so look at the name, the certificate and the proxy in between")
 	answer(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusNotFound) })
-	says(exitFailed, "answered 404 to a signed test delivery", "hands the path of billing.webhook.public_url on as it is")
+	says(exitFailed, "answered 404 to a signed test delivery", "passes the path of billing.webhook.public_url on unchanged")
 	answer(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	says(exitFailed, "cannot be reached from here: EOF", "so look at the name, the certificate and the proxy in between")
 	instead.Store(nil)
 	w.write("webhook.secret", "another-secret-that-is-32-bytes-long\n")
-	says(exitFailed, "answered 401 to a signed test delivery", "serve may not know the newest in billing.webhook.signature.secrets")
+	says(exitFailed, "answered 401 to a signed test delivery", "serve may lack the newest one in billing.webhook.signature.secrets")
 }
 
 // The button on the page of webhooks agrees with check: it names the last reached step of a delivery, and the
@@ -97,13 +97,13 @@ func TestThePageOfWebhooksSendsATestDeliveryAndSaysWhereItsWayEnds(t *testing.T)
 		t.Errorf("the inbox has %+v", stored)
 	}
 	answer(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusOK) })
-	presses(http.StatusBadGateway, "which did not come to this ledger", "Another payersync serve, or another program, answers at that address")
+	presses(http.StatusBadGateway, "but it did not come to this ledger", "Another payersync serve, or another program, answers at that address")
 	answer(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	presses(http.StatusBadGateway, "cannot be reached from here", "so look at the name, the certificate and the proxy in between")
 	instead.Store(nil)
 	w.write("webhook.secret", "another-secret-that-is-32-bytes-long\n")
 	opens() // as after a restart with what stands there now
-	presses(http.StatusBadGateway, "answered 401 to a signed test delivery", ": serve may not know the newest")
+	presses(http.StatusBadGateway, "answered 401 to a signed test delivery", ". serve may lack the newest one")
 	serve.stop()
 	tests := 0
 	for _, line := range w.auditLog() {

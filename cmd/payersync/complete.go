@@ -31,7 +31,7 @@ func (a *app) completionCmd() *cobra.Command {
 	names := slices.Sorted(maps.Keys(shells))
 	return &cobra.Command{
 		Use:   "completion SHELL",
-		Short: "Print a script that lets a shell complete commands",
+		Short: "Print a script for completion of commands in a shell",
 		Long: `Prints what a shell (` + strings.Join(names, ", ") + `) needs to complete commands, flags,
 connections, states, reasons, plans and versions of mappings.`,
 		Example: "  source <(payersync completion bash)\n  payersync completion zsh > \"${fpath[1]}/_payersync\"",

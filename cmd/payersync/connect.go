@@ -30,15 +30,15 @@ func (a *app) connectCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "connect NAME",
 		Short: "Give consent for a connection; its tokens are kept sealed in the ledger",
-		Long: `Prints an address for you to open in a browser, where you give payersync consent to
-read your accounting system, or to use the billing service in your name, and waits up
-to 10 minutes for the answer. NAME is a connection, or billing for the billing service
-with dialect.api_auth authorization_code. The redirect address must be registered with
-your app at the vendor, character by character; by default it is ` + localRedirect + `.
+		Long: `Prints an address, and waits up to 10 minutes for the answer. Open the address in a
+browser. There you consent to payersync reading your accounting system, or using the
+billing service in your name. NAME is a connection, or billing for the billing service
+with dialect.api_auth authorization_code. Register the redirect address with your app
+at the vendor, character by character. The default is` + localRedirect + `.
 
-On a machine without a browser, and for vendors that refuse localhost, use --paste
-with a redirect address of your own: open the printed address anywhere, and paste
-the address that your browser was sent to.`,
+Without a browser on this machine, and for vendors that refuse localhost, use --paste
+with a redirect address of your own. Open the printed address anywhere, and paste the
+address of the page that your browser ends on.`,
 		Example: "  payersync connect acme\n  payersync connect acme --paste --redirect https://app.example.com/connected",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.runs(a.openAny, func(ctx context.Context, s *session.Session, args []string) error {
@@ -46,8 +46,8 @@ the address that your browser was sent to.`,
 		}),
 	}
 	c.Flags().StringVar(&how.redirect, "redirect", localRedirect, "the registered redirect `ADDRESS`")
-	c.Flags().BoolVar(&how.paste, "paste", false, "paste the address that the browser was sent to, instead of waiting for it")
-	c.Flags().StringVar(&how.tenant, "tenant", "", "`ID` of the organisation, where the consent reaches several")
+	c.Flags().BoolVar(&how.paste, "paste", false, "paste the address of the browser's last page, instead of waiting for it")
+	c.Flags().StringVar(&how.tenant, "tenant", "", "`ID` of the organisation, if the consent covers several")
 	return c
 }
 
@@ -119,7 +119,11 @@ func (a *app) answer(ctx context.Context, consent *credentials.Consent, how cons
 
 // pasted reads the browser's final address.
 func (a *app) pasted(ctx context.Context, consent *credentials.Consent) (url.Values, error) {
-	a.Say("Open this address in a browser and give consent:\n\n  %s\n\nThen paste the whole address that the browser was sent to, and press Enter:", consent.URL())
+	a.Say(`Open this address in a browser and give consent:
+
+  %s
+
+Then paste the whole address of the browser's last page, and press Enter:`, consent.URL())
 	line, err := a.ReadLine(ctx)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -129,7 +133,7 @@ func (a *app) pasted(ctx context.Context, consent *credentials.Consent) (url.Val
 	}
 	redirected, err := url.Parse(strings.TrimSpace(line))
 	if err != nil {
-		return nil, &credentials.RedirectError{Why: "what was pasted is no address"} // the parser's error would repeat it, with the code
+		return nil, &credentials.RedirectError{Why: "the pasted text is no address"} // the parser's error would repeat it, with the code
 	}
 	return consent.Accept(redirected)
 }
@@ -157,7 +161,7 @@ func consentableOf(s *session.Session, name string) (consentable, error) {
 	}
 	source := found[0].Source
 	if !source.Consents() {
-		return consentable{}, usage.Errorf("the connection %s needs no consent: a source of kind %s is read with what the configuration holds; payersync check tries it", name, source.Kind)
+		return consentable{}, usage.Errorf("the connection %s needs no consent: the configuration is enough to read a source of kind %s; payersync check tries it", name, source.Kind)
 	}
 	out := consentable{name: name, provider: source.Provider(), tenant: *source.Tenant()}
 	out.provider.HTTP = s.TokenClient(name)

@@ -196,7 +196,7 @@ func TestQuickBooksIsConnectedAndRead(t *testing.T) {
 	if synced := w.expect(exitDone, "sync", "books"); !strings.Contains(synced.out, "7 read") || !strings.Contains(synced.out, "7 created") {
 		t.Errorf("sync says:\n%s", synced.out)
 	}
-	if again := w.expect(exitDone, "sync", "books"); !strings.Contains(again.out, "0 created, 0 adopted, 0 updated") || len(w.box.Customers()) != 7 {
+	if again := w.expect(exitDone, "sync", "books"); !strings.Contains(again.out, "0 created, 0 linked, 0 updated") || len(w.box.Customers()) != 7 {
 		t.Errorf("there are %d customers, and a second sync says:\n%s", len(w.box.Customers()), again.out)
 	}
 }
@@ -270,7 +270,7 @@ func TestWithdrawnConsentAsksForAPersonAndConcludesNothing(t *testing.T) {
 		t.Errorf("a consent that no longer works was tried %d times more", got-requests)
 	}
 	status := w.expect(exitDone, "status")
-	if !strings.Contains(status.out, "refuses access to payersync") || !strings.Contains(status.out, "no longer works") || strings.Contains(status.out, "Needs a person") {
+	if !strings.Contains(status.out, "refuses access to payersync") || !strings.Contains(status.out, "no longer works") || strings.Contains(status.out, "Needs attention") {
 		t.Errorf("status says:\n%s", status.out)
 	}
 	if r := w.connect(v); r.code != exitDone {

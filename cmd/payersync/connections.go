@@ -16,10 +16,10 @@ import (
 func (a *app) connectionsCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "connections",
-		Short: "Say how the books of two connections belong together",
-		Long: `A new connection may hold the same books as an old one, for example after a change of the
-accounting system, or the books of another company. payersync creates no customer for a
-record of the new connection that looks like a payer of the old one before you say which.`,
+		Short: "Say how two connections belong together",
+		Long: `A new connection may read the same company as an old one, for example after a change
+of the accounting system, or another company. Until you say which, payersync creates
+no customer for a new record that matches a payer of the old connection.`,
 		Example: "  payersync connections move acme-csv acme\n  payersync connections separate acme-csv acme --reason 'the sister company'",
 	}
 	return subcommands(c, a.connectionsMoveCmd(), a.connectionsSeparateCmd())
@@ -30,13 +30,14 @@ func (a *app) connectionsSeparateCmd() *cobra.Command {
 	undo := false
 	c := &cobra.Command{
 		Use:   "separate OLD NEW --reason TEXT",
-		Short: "Say that two connections hold the books of separate companies",
-		Long: `Notes that the books of NEW are those of another company than the books of OLD, although
-some payers look alike. The next plan of NEW creates customers for its records as usual.
-OLD may be a connection that is no longer configured. Nothing is sent, and the audit log
-keeps the decision. --undo takes it back.`,
-		Example: "  payersync connections separate acme-csv acme --reason 'the sister company'\n  payersync connections separate acme-csv acme --undo --reason 'they are the same books'",
-		Args:    cobra.ExactArgs(2),
+		Short: "Say that two connections belong to separate companies",
+		Long: `Notes that NEW and OLD are separate companies, although some of their payers match.
+The next plan of NEW creates customers for its records as usual. OLD may be missing
+from the configuration. Nothing is sent, and the audit log keeps the decision. --undo
+takes it back.`,
+		Example: `  payersync connections separate acme-csv acme --reason 'the sister company'
+  payersync connections separate acme-csv acme --undo --reason 'they are the same company'`,
+		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
 				return usage.Errorf("the decision takes a reason: --reason 'the sister company'")
@@ -75,9 +76,9 @@ func (a *app) separateConnections(ctx context.Context, s *session.Session, d sta
 		return notDecided(d, err)
 	}
 	if news {
-		a.Say("Noted: %s and %s hold the books of separate companies. The next plan of %[2]s goes by it.", show.Visible(d.Old), show.Visible(d.New))
+		a.Say("Noted: %s and %s are separate companies. The next plan of %[2]s uses this.", show.Visible(d.Old), show.Visible(d.New))
 	} else {
-		a.Say("That %s and %s are separate was said before, and holds.", show.Visible(d.Old), show.Visible(d.New))
+		a.Say("%s and %s were separate before, and stay so.", show.Visible(d.Old), show.Visible(d.New))
 	}
 	return a.Result(separateReport{d.Old, d.New, d.Decision, !news})
 }
@@ -95,7 +96,7 @@ func notDecided(d state.ConnectionDecision, err error) error {
 	next := ""
 	switch {
 	case errors.Is(err, state.ErrNoConnection):
-		next = "; only a connection that has run before can be named"
+		next = "; only a connection with an earlier run can be named"
 	case errors.Is(err, state.ErrSameConnection):
 		next = "; name the old one and the new one"
 	}

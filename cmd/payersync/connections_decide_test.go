@@ -51,7 +51,7 @@ func TestAPersonDecidesOnEachPairOfAMoveAtATerminal(t *testing.T) {
 	if r.code != exitAttention {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
 	}
-	p.sees("Pairs: 0 certain, 3 to look at, 0 accepted before.", "Which payer of acme does record 1", "  1  decide later", "  3  none of them: a new payer", "Which one, 1 to 3? [1] 2", "Which one, 1 to 3? [1] 9", `"9" is none of them.`, "Which one, 1 to 3? [1] 3", "1 pair accepted. acme is closed.")
+	p.sees("Matches: 0 certain, 3 to look at, 0 accepted before.", "Which payer of acme does record 1", "  1  decide later", "  3  none of them: a new payer", "Which one, 1 to 3? [1] 2", "Which one, 1 to 3? [1] 9", `"9" is none of them.`, "Which one, 1 to 3? [1] 3", "1 pair accepted. acme is closed.")
 	w.decidesLike(payers)
 }
 
@@ -109,7 +109,7 @@ func TestAPersonDecidesOnTheMoveOfBooksInASpreadsheet(t *testing.T) {
 	w.expect(exitUsage, move("--import", w.path("filled.csv"))...) // nobody can be asked
 	w.expect(exitAttention, move("--import", w.path("filled.csv"), "--yes", "--reason", "decided with accounting")...)
 	again := w.expect(exitAttention, move("--import", w.path("filled.csv"), "--yes")...)
-	if !strings.Contains(again.errOut, "The file holds no decision that is new.") {
+	if !strings.Contains(again.errOut, "The file contains no new decision.") {
 		t.Errorf("read twice it says\n%s", again.errOut)
 	}
 	w.decidesLike(payers)

@@ -40,33 +40,35 @@ func (a *app) connectionsMoveCmd() *cobra.Command {
 		Use:   "move OLD NEW",
 		Short: "Move the customers and mandates of a connection to the new accounting system",
 		Long: `After a change of the accounting system the same payers appear under new ids in the
-connection NEW. This compares the records of NEW with the payers of OLD, by the rules of
-payersync payers match, and proposes pairs. You accept all certain pairs at once, and
-look at each of the others. OLD need not be configured any more; NEW must have been read:
-payersync plan NEW.
+connection NEW. This command compares the records of NEW with the payers of OLD, by
+the rules of payersync payers match, and proposes matches. You accept all certain
+matches at once, and decide on each of the others. OLD may be missing from the
+configuration. A run must have read NEW: payersync plan NEW.
 
-An accepted record takes over the customer of the payer, with its mandate, history,
-letters and decisions. Nobody is asked to sign again. OLD is closed: its runs are refused.
-Nothing is sent by this command. The next plan of NEW lists the new keys, and writes them
-within the limits.
+If you accept a match, the customer of the payer moves to the new record, with
+mandate, history, letters and decisions. No payer signs again. OLD is closed: its runs
+are refused. This command sends nothing. The next plan of NEW lists the new keys, and
+writes them within the limits.
 
-A pair is certain from a score of 90 on; --above lowers that to 60 at least, for example
-where the old export had no postcodes: connector/match/README.md says how often each level
-is wrong. --yes accepts the certain pairs alone. --pair accepts one pair that you name. --undo takes
-the whole move back, or with --pair one pair. Where the new keys were sent already, the
-next plan of OLD writes the old ones back. After an interruption, call it again.
+A match is certain from a score of 90. --above lowers that to 60 at least, for example
+for an old export without postcodes; connector/match/README.md gives the error rate of
+each level. --yes accepts only the certain matches. --pair accepts one match that you
+name. --undo takes the whole move back, or with --pair one match. If the new keys were
+already sent, the next plan of OLD writes the old ones back. After an interruption,
+start the command again.
 
---csv writes the proposed pairs to a new file for a spreadsheet: record_id is an id of
-NEW, and customer_id one of OLD. Write accept or reject into the column decision, or new
-for a record that continues no payer, and read the file with --import. When anything in
-it is wrong or has changed, nothing of it counts. The file holds personal data.
+--csv writes the proposed matches to a new file for a spreadsheet: record_id is an id
+of NEW, and customer_id one of OLD. Write accept or reject into the column decision,
+or new for a record that continues no payer. Read the file with --import. If anything
+in it is wrong or has changed, the command accepts nothing of it. The file contains
+personal data.
 
-Exit status 3 says that pairs still need a decision.`,
+Exit status 3: some matches still need a decision.`,
 		Example: "  payersync connections move acme-csv acme\n  payersync connections move acme-csv acme --yes --reason 'Xero since May'\n  payersync connections move acme-csv acme --pair C0012=4711\n  payersync connections move acme-csv acme --undo --reason 'the wrong company'",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if m.above < leastBulk || m.above > 100 {
-				return usage.Errorf("--above is a score from %d to 100: below %[1]d something speaks against a pair, or somebody else fits as well, so each one needs a look", leastBulk)
+				return usage.Errorf("--above is a score from %d to 100: below %[1]d something contradicts a match, or another record matches too, so you must decide on each", leastBulk)
 			}
 			m.from, m.to = args[0], args[1]
 			return a.with(cmd.Context(), a.mappingSession, func(s *session.Session) error {
@@ -79,11 +81,11 @@ Exit status 3 says that pairs still need a decision.`,
 		},
 	}
 	m.flags(c)
-	c.Flags().BoolVar(&m.undo, "undo", false, "take the move back, or with --pair one pair")
-	c.Flags().IntVar(&m.above, "above", match.BulkLevel, "from which `SCORE` on a pair counts as certain")
-	c.Flags().StringVar(&m.csv, "csv", "", "write the proposed pairs to a new `FILE` for a spreadsheet")
-	c.Flags().StringVar(&m.imported, "import", "", "take the decisions of a `FILE` that was filled in")
-	c.Flags().StringArrayVar(&m.pairs, "pair", nil, "accept this pair alone, as `OLDID=NEWID`; may be repeated")
+	c.Flags().BoolVar(&m.undo, "undo", false, "take the move back, or with --pair one match")
+	c.Flags().IntVar(&m.above, "above", match.BulkLevel, "from which `SCORE` a match counts as certain")
+	c.Flags().StringVar(&m.csv, "csv", "", "write the proposed matches to a new `FILE` for a spreadsheet")
+	c.Flags().StringVar(&m.imported, "import", "", "read the decisions of a completed `FILE`")
+	c.Flags().StringArrayVar(&m.pairs, "pair", nil, "accept only this match, as `OLDID=NEWID`; may be repeated")
 	c.MarkFlagsMutuallyExclusive("undo", "csv", "import")
 	c.MarkFlagsMutuallyExclusive("pair", "csv", "import")
 	return c
@@ -97,7 +99,7 @@ func (a *app) movesOf(s *session.Session) *office.Moves {
 }
 
 func (m *mover) operator() syncer.Operator {
-	return syncer.Operator{Name: actor(), Reason: cmp.Or(m.reason, fmt.Sprintf("the books moved to %s", m.to))}
+	return syncer.Operator{Name: actor(), Reason: cmp.Or(m.reason, fmt.Sprintf("the connection moved to %s", m.to))}
 }
 
 // moveReport is the output of `connections move --output json`.
@@ -183,10 +185,10 @@ func (m *mover) named(p *office.MoveProposal) ([]state.MovePair, error) {
 	for _, text := range m.pairs {
 		oldID, newID, ok := strings.Cut(text, "=")
 		if !ok {
-			return nil, usage.Errorf("--pair takes an id of each side: --pair C0012=4711, not %q", text)
+			return nil, usage.Errorf("--pair needs an id of each side: --pair C0012=4711, not %q", text)
 		}
 		if slices.ContainsFunc(p.Accepted, func(r office.MovedRecord) bool { return r.Old.SourceID == oldID && r.New.SourceID == newID }) {
-			m.Say("The pair %s is accepted already.", show.Visible(text))
+			m.Say("The match %s is accepted already.", show.Visible(text))
 			continue
 		}
 		pair, ok := p.Pair(oldID, newID)
@@ -230,7 +232,7 @@ func (m *mover) printProposal(p *office.MoveProposal) {
 	for _, s := range p.Unsure {
 		m.printUnsure(s)
 	}
-	m.Say("Pairs: %d certain, %d to look at, %d accepted before.", len(p.Certain), len(p.Unsure), len(p.Accepted))
+	m.Say("Matches: %d certain, %d to look at, %d accepted before.", len(p.Certain), len(p.Unsure), len(p.Accepted))
 	if len(p.OnlyOld) > 0 {
 		m.Say("%s of %s: no record of %s looks like them.", connector.Plural(len(p.OnlyOld), "payer"), m.from, m.to)
 	}
@@ -339,7 +341,7 @@ func (m *mover) end(p *office.MoveProposal, left []state.MoveLeft) error {
 			m.Say("%s still to be written: payersync plan %s shows the new keys, payersync sync %[2]s sends them.", connector.Plural(waiting, "customer"), m.to)
 		}
 		if len(p.OnlyOld) > 0 {
-			m.Say("Told of are the payers of %s whose mandates still hold, and that no record continues: payersync attention list --reason %s", m.from, connector.ReasonLeftWithMandate)
+			m.Say("payersync reports payers of %s that no record continues and whose mandates still hold: payersync attention list --reason %s", m.from, connector.ReasonLeftWithMandate)
 		}
 		if report.Unsure+report.Certain > 0 {
 			m.Say("%s to look at: at a terminal payersync connections move %s %s asks about each; --pair OLDID=NEWID accepts one.", connector.Plural(report.Unsure+report.Certain, "record"), m.from, m.to)
@@ -403,7 +405,7 @@ func (m *mover) takeBack(ctx context.Context) error {
 	for _, text := range m.pairs {
 		i := slices.IndexFunc(all, func(p state.MovePair) bool { return p.Old.SourceID+"="+p.New.SourceID == text })
 		if i < 0 {
-			return usage.Errorf("the pair %q is none that was accepted", text)
+			return usage.Errorf("nobody accepted the match %q", text)
 		}
 		newIDs = append(newIDs, all[i].New.SourceID)
 	}
@@ -438,9 +440,9 @@ func (m *mover) endUndo(n int, left []state.MoveLeft, whole bool) error {
 	case whole && len(left) > 0:
 		m.Say("%s stays closed until the others are taken back as well.", m.from)
 	case whole && m.s.Config.Has(m.from) != nil:
-		m.Say("%s is open again, and is not configured. Keys that were written already stay until it is configured and runs.", m.from)
+		m.Say("%s is open again, and is not configured. Its new keys stay until you configure it and it runs.", m.from)
 	case whole:
-		m.Say("%s is open again. Its next plan writes the old keys back where new ones were written: payersync plan %[1]s", m.from)
+		m.Say("%s is open again. Its next plan writes the old keys back: payersync plan %[1]s", m.from)
 	}
 	if err := m.Result(map[string]any{"old": m.from, "new": m.to, "taken_back": n - len(left), "left": leftReports(left)}); err != nil {
 		return err
@@ -456,9 +458,9 @@ func notMovedBooks(from, to string, err error) error {
 	next := ""
 	switch {
 	case errors.Is(err, state.ErrNoConnection):
-		next = "; only a connection that has run before can be named"
+		next = "; only a connection with an earlier run can be named"
 	case errors.Is(err, office.ErrNotRead):
-		next = fmt.Sprintf("; payersync plan %s reads the books and sends nothing", to)
+		next = fmt.Sprintf("; payersync plan %s reads the accounting system and sends nothing", to)
 	case errors.Is(err, state.ErrUnderWay):
 		next = fmt.Sprintf("; payersync sync %s finishes what it began", from)
 	case errors.Is(err, state.ErrRunning):
@@ -466,5 +468,5 @@ func notMovedBooks(from, to string, err error) error {
 	case errors.Is(err, state.ErrConnectionDecided):
 		next = fmt.Sprintf("; payersync connections separate %s %s --undo takes back that they are separate", from, to)
 	}
-	return fmt.Errorf("cannot move the books of %s to %s: %w%s", show.Visible(from), show.Visible(to), err, next)
+	return fmt.Errorf("cannot move connection %s to %s: %w%s", show.Visible(from), show.Visible(to), err, next)
 }

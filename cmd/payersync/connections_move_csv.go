@@ -49,7 +49,7 @@ func (m *mover) importPairs(ctx context.Context, p *office.MoveProposal) error {
 		return wrongFile(m.imported, problems)
 	}
 	if len(accepts)+len(rejects) == 0 {
-		m.Say("The file holds no decision that is new.")
+		m.Say("The file contains no new decision.")
 		return m.end(p, nil)
 	}
 	what := fmt.Sprintf("%s to accept and %d to reject", connector.Plural(len(accepts), "pair"), len(rejects))
@@ -77,7 +77,7 @@ func (m *mover) decided(p *office.MoveProposal, sheet match.Sheet) (accepts, rej
 		offered := p.Offered(row.Record)
 		at := slices.IndexFunc(offered, func(c match.Pair) bool { return c.Customer == row.Customer })
 		if at < 0 {
-			problems = append(problems, match.Problem{Line: sheet.Lines[i], Column: "record_id", Text: "this pair is not proposed any more" + anew})
+			problems = append(problems, match.Problem{Line: sheet.Lines[i], Column: "record_id", Text: "this match is not proposed any more" + anew})
 			continue
 		}
 		for _, name := range sheet.Differing(i, *offered[at].Ours, *offered[at].Theirs) {

@@ -54,7 +54,7 @@ func TestAPayerIsShownWithWhatTheServiceWasLastReadToHold(t *testing.T) {
 	w.expect(exitDone, "sync")
 	w.expect(exitDone, "sweep")
 	shown := func() string { return w.expect(exitDone, "payers", "show", "A00001", "--show-values").out }
-	_, holds, found := strings.Cut(shown(), "What the customer was last read to hold of us, ")
+	_, holds, found := strings.Cut(shown(), "Values of payersync in the customer, last read ")
 	if !found || !strings.Contains(holds, "  addresses[0].country: GB\n") || strings.Contains(holds, "we sent") {
 		t.Errorf("of a customer that holds what was sent it shows\n%s", holds)
 	}
@@ -68,7 +68,7 @@ func TestAPayerIsShownWithWhatTheServiceWasLastReadToHold(t *testing.T) {
 		}
 	}
 	w.expect(exitDone, "sweep")
-	if _, holds, _ = strings.Cut(shown(), "What the customer was last read to hold of us, "); !strings.Contains(holds, "  addresses[0].country: blank  (we sent GB)\n") {
+	if _, holds, _ = strings.Cut(shown(), "Values of payersync in the customer, last read "); !strings.Contains(holds, "  addresses[0].country: blank  (we sent GB)\n") {
 		t.Errorf("of a customer without a country it shows\n%s", holds)
 	}
 	if r := w.expect(exitDone, "payers", "show", "A00001", "--show-values", "--output", "json"); !strings.Contains(r.out, `"differs":[{"path":"addresses[0].country","from":"GB","to":""}]`) {

@@ -29,12 +29,12 @@ func (a *app) demoCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "See the whole job on an embedded sandbox, no account needed",
-		Long: `Starts a model of the billing service on this machine, writes a first set-up into a
-temporary folder, and runs the real commands over it: plan, backfill, signing links,
-webhooks (one twice, one out of order, one lost), sweep, a second run that sends
-nothing, letters to who has not signed, a reminder three days later, a report of who
-can be debited, status. The days pass on a clock of its own. Nothing leaves this machine:
-the letters are caught.`,
+		Long: `Starts a model of the billing service on this machine, and writes a first set-up into
+a temporary folder. Then it runs the real commands: plan, backfill, signing links,
+webhooks (one twice, one out of order, one lost), and a sweep. A second run sends
+nothing. Letters go to payers without a signature, and a reminder three days later. A
+report shows which payers can be debited. The demo has its own clock. Nothing leaves
+this machine: it catches the letters.`,
 		Example: "  payersync demo\n  payersync demo --keep    # leaves the ledger and the servers up to look around",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), keep) },
 	}
@@ -202,12 +202,12 @@ func (d *demo) try(ctx context.Context, out, errOut io.Writer, args []string) in
 }
 
 func (d *demo) showPlan(ctx context.Context) error {
-	d.title("A plan: customers.csv has 40 messy rows; what would be done? Nothing is sent.")
+	d.title("A plan: customers.csv has 40 messy rows. The plan shows the changes; nothing is sent.")
 	return d.command(ctx, exitApproval, "plan", "--limit", "3")
 }
 
 func (d *demo) backfill(ctx context.Context) error {
-	d.title("A backfill: one customer per row; rows that cannot be sent stop nobody else.")
+	d.title("A backfill: one customer per row; an invalid row does not stop the others.")
 	if err := d.command(ctx, exitAttention, "backfill", "--yes"); err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (d *demo) mandates(ctx context.Context) error {
 	if err := d.command(ctx, exitDone, "webhooks", "list"); err != nil {
 		return err
 	}
-	d.title("A sweep: repairs what the lost webhook should have told.")
+	d.title("A sweep: repairs the mandate of the lost webhook.")
 	if err := d.command(ctx, exitDone, "sweep"); err != nil {
 		return err
 	}
@@ -390,10 +390,10 @@ func (d *demo) inviteToLook(ctx context.Context, service net.Addr) error {
 	fmt.Fprintf(d.Out, `
 The servers stay up until Ctrl-C; the ledger stays in
   %s
-See where everything stands; the link signs in once, within ten minutes:
+See the state of all payers; this address signs in once, within ten minutes:
   %s
 Sign, approve and cancel mandates in a browser: http://%s
-Read the letters, and follow their links:       http://%s/letters
+Read the letters, and sign from them:           http://%s/letters
 Look around in another terminal:
   payersync status --config %s
   payersync payers show HB001 --config %s

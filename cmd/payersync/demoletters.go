@@ -22,7 +22,7 @@ var (
 // invite writes to the payers with a signing link and no signature. The first letters wait until a person has
 // seen them.
 func (d *demo) invite(ctx context.Context) error {
-	d.title("Letters: who has a link and has not signed is written to. The first letters wait for a person.")
+	d.title("Letters: payers with a signing link and no signature get one. The first letters wait for approval.")
 	if err := d.command(ctx, exitDone, "mandates", "letters", "plan", "--limit", "3"); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (d *demo) letterTo(number string, among []catcher.Letter) (catcher.Letter, 
 // remind lets one payer sign by the link in the letter, and three days pass: the others
 // are reminded.
 func (d *demo) remind(ctx context.Context) error {
-	d.title("Three days pass. One payer follows the link in the letter and signs; the others get a reminder.")
+	d.title("Three days pass. One payer signs by the letter; the others get a reminder.")
 	invited := d.letters.Received()
 	l, err := d.letterTo(signer, d.letters.Letters(""))
 	if err != nil {
@@ -105,7 +105,7 @@ func (d *demo) remind(ctx context.Context) error {
 func follow(ctx context.Context, l catcher.Letter) error {
 	links := l.Links()
 	if len(links) == 0 {
-		return fmt.Errorf("the letter %q has no link", l.Subject)
+		return fmt.Errorf("the letter %q has no signing link", l.Subject)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, links[0], nil)
 	if err != nil {
@@ -114,11 +114,11 @@ func follow(ctx context.Context, l catcher.Letter) error {
 	browser := &http.Client{Timeout: 10 * time.Second, Transport: transport.WithUserAgent(nil), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := browser.Do(req)
 	if err != nil {
-		return fmt.Errorf("follow the link of a letter: %w", err)
+		return fmt.Errorf("open the signing link of a letter: %w", err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusSeeOther {
-		return fmt.Errorf("the link of a letter answers %s", resp.Status)
+		return fmt.Errorf("the signing link of a letter answers %s", resp.Status)
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (d *demo) quietly(ctx context.Context, want int, args ...string) error {
 }
 
 func (d *demo) whoCanBeDebited(ctx context.Context) error {
-	d.title("A report: each record of the books, who can be debited, and who must act.")
+	d.title("A report: every record, the payers that can be debited, and the findings.")
 	return d.command(ctx, exitDone, "report", "--limit", "5")
 }
 

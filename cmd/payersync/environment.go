@@ -17,10 +17,10 @@ import (
 func (a *app) environmentCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "environment",
-		Short: "Which account of the billing service the ledger belongs to",
-		Long: `A ledger belongs to one account of the billing service: what it holds is never sent to
-another. New credentials of the same account need nothing, as the customers that are
-there tell; a new address of the service is said with move.`,
+		Short: "Show or move the ledger's account of the billing service",
+		Long: `Each ledger is tied to one account of the billing service. payersync refuses to use it
+with another account. You can rotate credentials freely: it recognises the account by
+its customers. If the service's address changes, use move.`,
 		Example: "  payersync environment show\n  payersync environment move --reason 'the service has a new address'",
 	}
 	return subcommands(c, a.environmentShowCmd(), a.environmentMoveCmd(), a.environmentTrustCmd())
@@ -38,9 +38,9 @@ func (a *app) environmentShowCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show",
 		Short: "Show the ledger's account and the configured one, and whether they are the same",
-		Long: `Shows the address and a short hash of the credentials that the ledger was last used
-with, those of the configuration, and whether customers of the ledger are there. It
-reads, and changes nothing.`,
+		Long: `Shows the address and a short hash of the credentials of the ledger's last use, and
+the same of the configuration. It also says whether the service has customers of the
+ledger. The command changes nothing.`,
 		Example: "  payersync environment show",
 		RunE: a.runs(a.openAny, func(ctx context.Context, s *session.Session, _ []string) error {
 			r, found, err := environmentOf(ctx, s)
@@ -91,11 +91,11 @@ func (a *app) environmentMoveCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "move --reason TEXT",
 		Short: "Say that the configured address is the ledger's account, under another name",
-		Long: `Binds the ledger to the account that the configuration names. It is refused where the
+		Long: `Binds the ledger to the account in the configuration. The command refuses if the
 service shows none of the ledger's customers: another account needs a ledger of its
-own. Afterwards nothing is created before the service's list has been read anew, and
-for a while more (lookup.quarantine), as after a restored backup. The audit log keeps
-who moved it and why. Nothing is sent.`,
+own. Afterwards payersync creates nothing until it has read the service's list anew,
+and for some more time (lookup.quarantine), as after a restored backup. The audit log
+keeps your name and the reason. Nothing is sent.`,
 		Example: "  payersync environment move --reason 'the service moved to eu.example.com'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if reason == "" {
@@ -155,11 +155,12 @@ func (a *app) environmentTrustCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "trust --reason TEXT",
 		Short: "Say that what updates have changed is right, so that they go on",
-		Long: `An update replaces a customer as a whole. When customers do not show afterwards what
-they should, no more updates are sent. Where that is not the fault of a setting, this
-lets them go on as they are written now. Another value of update, person_fields,
-address_fields, external_data or read_only under billing.dialect needs no word: it is
-proven anew by the next update. The audit log keeps who said it and why. Nothing is sent.`,
+		Long: `An update replaces a customer as a whole. If a customer does not show the expected
+values afterwards, payersync sends no more updates. If no setting causes this, this
+command lets updates go on in the present format. Other values of update,
+person_fields, address_fields, external_data or read_only under billing.dialect need
+no command: the next update proves them anew. The audit log keeps your name and the
+reason. Nothing is sent.`,
 		Example: "  payersync environment trust --reason 'the service computes the tag with every update'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if reason == "" {

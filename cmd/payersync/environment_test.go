@@ -87,7 +87,7 @@ func TestAnotherAccountGetsNothingOfTheLedger(t *testing.T) {
 	}
 	w.service.Close()
 	w.asClient("fourth-app", nil)
-	if r := w.run("sync"); r.code != exitFailed || !strings.Contains(r.errOut, "cannot be told whether the new credentials reach the account") {
+	if r := w.run("sync"); r.code != exitFailed || !strings.Contains(r.errOut, "cannot find out whether the new credentials belong to the ledger's account") {
 		t.Errorf("with a service that is away it ended with %d:\n%s", r.code, r.errOut)
 	}
 }

@@ -83,7 +83,7 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 	if alone, err := f.server.Alone(ctx); err != nil {
 		return err
 	} else if alone {
-		f.log.Warn("the database waits for no standby: a failover would lose the webhooks that were acknowledged last. Set synchronous_standby_names there")
+		f.log.Warn("the database waits for no standby: a failover would lose the last acknowledged webhooks. Set synchronous_standby_names there")
 	}
 	closeQueue, err := f.openQueue(ctx)
 	if err != nil {
@@ -119,10 +119,10 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 func (f *fleet) removeLeft() {
 	n, err := config.RemoveLeft(f.runtime())
 	if err != nil {
-		f.log.WithError(forLog(err)).Warn("files of accounts that a process left here which was killed cannot be removed; remove them, secrets are among them")
+		f.log.WithError(forLog(err)).Warn("cannot remove files of accounts left by a killed process; remove them, because they contain secrets")
 	}
 	if n > 0 {
-		f.log.WithField("folders", n).Info("files of accounts were removed that a process left here which was killed")
+		f.log.WithField("folders", n).Info("removed files of accounts left by a killed process")
 	}
 }
 
@@ -139,7 +139,7 @@ func (f *fleet) openQueue(ctx context.Context) (done func(), err error) {
 		}
 	}()
 	waits := time.AfterFunc(tellsAfter, func() {
-		f.log.Warn("the node has not started yet: another one makes the queue's tables, or the database confirms nothing because the standby is away that its commits wait for. See that it is there and follows the primary")
+		f.log.Warn("the node has not started yet: another node creates the queue's tables, or the database waits for a standby that is away. Check that the standby runs and follows the primary")
 	})
 	err = f.server.Migrate(ctx, pool, queue.Schema, queue.Migrate, queue.Check)
 	if waits.Stop(); err != nil {
@@ -157,7 +157,7 @@ func (f *fleet) openQueue(ctx context.Context) (done func(), err error) {
 }
 
 // ownsTables warns that one role does both. It works.
-const ownsTables = "the node's role owns the tables, so a statement of it could take away the policies that keep accounts apart. Give ledger.postgres a role of its own, and name the owner in ledger.owner: the guide for many machines has the lines"
+const ownsTables = "the node's role owns the tables, so it could drop the policies that keep accounts apart. Give ledger.postgres a role of its own, and name the owner in ledger.owner; payersync help many-machines has the statements"
 
 // attend reports readiness to the service manager, and then life, until ctx ends, as long as the database
 // answers.

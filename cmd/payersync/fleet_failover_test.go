@@ -95,7 +95,7 @@ func TestANodeThatStartsWhileTheStandbyIsAwaySaysWhatItWaitsFor(t *testing.T) {
 	c.serve(0).stop()
 	pair.Away()
 	p := c.beginOf("payersync", 0)
-	p.logged("the node has not started yet: another one makes the queue's tables, or the database confirms nothing")
+	p.logged("the node has not started yet: another node creates the queue's tables, or the database waits for a standby")
 	pair.Back()
 	p.logged("payersync serves")
 	p.stop()

@@ -230,7 +230,7 @@ func (j *accountJobs) begin(name string) (worker.Job, error) {
 	case j.life.Err() != nil:
 		return worker.Job{}, queue.ErrMore
 	case i < 0:
-		return worker.Job{}, fmt.Errorf("the job %s is not of this node's configuration, which may be newer or older than the one that scheduled it; its next time is the next try", name)
+		return worker.Job{}, fmt.Errorf("the job %s is not in this node's configuration, which may differ from the one that scheduled it; the job is tried again at its next time", name)
 	}
 	j.going.Add(1)
 	return j.jobs[i], nil

@@ -101,7 +101,7 @@ func (f *fleet) pages(w http.ResponseWriter, r *http.Request) {
 		defer f.release(m, true)
 	}
 	if !known || m.inForce.Load().pages == nil {
-		http.Error(w, "No account has its pages at this address: each has its own, which is server.admin_url of its configuration.", http.StatusNotFound)
+		http.Error(w, "No account has its pages at this address: each account has its own in server.admin_url.", http.StatusNotFound)
 		return
 	}
 	f.mu.Lock()

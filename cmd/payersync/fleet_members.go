@@ -46,7 +46,7 @@ type moving struct {
 }
 
 // errNotHere means a job's account cannot be opened on this node.
-var errNotHere = errors.New("the account cannot be opened on this node, whose log says why; its next time is the next try")
+var errNotHere = errors.New("this node cannot open the account, and its log has the reason; its next time is the next try")
 
 // use returns an account, opens it if necessary, and keeps it open until release.
 func (f *fleet) use(ctx context.Context, account int64) (*member, error) {
@@ -93,7 +93,7 @@ func (f *fleet) bringIn(on *moving, row state.AccountInfo) {
 		_, told := f.failed[row.ID]
 		f.failed[row.ID] = f.now()
 		if f.life.Err() == nil && !told {
-			f.entry(row).WithError(forLog(err)).Error("the account cannot be opened; nothing is done for it on this node until that succeeds")
+			f.entry(row).WithError(forLog(err)).Error("cannot open the account; this node does nothing for it until that succeeds")
 		}
 		return
 	}
@@ -275,7 +275,7 @@ func (f *fleet) open(ctx context.Context, row state.AccountInfo) (_ *member, err
 	m.jobs = &accountJobs{
 		queue: f.queue, account: row.ID, ledger: s.Ledger, nudges: make(chan struct{}, 1), paused: row.State != state.AccountActive,
 		lost: func(err error) {
-			s.Log.WithError(err).Warn("the queue did not keep that a delivery waits; the next tick finds it")
+			s.Log.WithError(err).Warn("the queue did not store a waiting delivery; the next tick finds it")
 		},
 		life: life,
 	}
@@ -330,7 +330,7 @@ func (f *fleet) keepLook(ctx context.Context, m *member, l alarmLook) {
 		err = f.server.NoteSummary(ctx, state.AccountSummary{Account: info.ID, LookedAt: l.began, NextLook: next, Needs: r.needsSomebody(), Text: r.text()})
 	}
 	if err != nil && ctx.Err() == nil {
-		f.entry(info).WithError(forLog(err)).Warn("what a look at the account found was not kept; status looks itself")
+		f.entry(info).WithError(forLog(err)).Warn("the result of an account's check was not stored; status checks itself")
 	}
 }
 

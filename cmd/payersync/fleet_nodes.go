@@ -95,12 +95,12 @@ func (f *fleet) tellOfLost(nodes []queue.Node, lost map[string]queue.Node) {
 		}
 		now[n.ID] = n
 		if _, known := lost[n.ID]; !known {
-			f.log.WithFields(logrus.Fields{"node": n.Name, "seen": n.SeenAt}).Error("a node is lost; what it did goes on elsewhere. Start it again, or let it be forgotten: payersync nodes forget NAME")
+			f.log.WithFields(logrus.Fields{"node": n.Name, "seen": n.SeenAt}).Error("a node is lost, and other nodes continue its work. Start it again, or remove it: payersync nodes forget NAME")
 		}
 	}
 	for id, n := range lost {
 		if _, still := now[id]; !still {
-			f.log.WithField("node", n.Name).Info("the node that was lost is back or forgotten")
+			f.log.WithField("node", n.Name).Info("the lost node is back or removed")
 		}
 	}
 	clear(lost)
@@ -201,7 +201,7 @@ func (f *fleet) ready(ctx context.Context) nodeReadiness {
 	out.Accounts.Open, out.Accounts.NotOpen = open, len(unopened)
 	switch {
 	case f.server.Ping(ctx) != nil:
-		out.State, out.Reason = "failing", "the ledgers' database does not answer, or takes no writes: it may be down, or wait for a standby that is away"
+		out.State, out.Reason = "failing", "the ledgers' database does not answer, or accepts no writes: it may be down, or wait for a standby that is away"
 	case !f.queue.Alive():
 		out.State, out.Reason = "failing", "the queue of jobs stands still; the log says more"
 	case out.Accounts.NotOpen > 0:

@@ -240,7 +240,7 @@ func TestNodesAreShownInListsStatusMetricsAndTheLog(t *testing.T) {
 	says(t, c.expect(exitDone, "status"), "1 active, 1 paused", "Node node-b was last seen 14 minutes ago", "payersync nodes forget node-b")
 	c.expect(exitDone, "nodes", "forget", "node-b")
 	says(t, c.expect(exitUsage, "nodes", "forget", "node-b"), "nothing was done")
-	p.logged("is back or forgotten")
+	p.logged("is back or removed")
 	p.signal(syscall.SIGTERM)
 	p.wait()
 	says(t, c.expect(exitDone, "nodes", "list"), "There is no node")

@@ -118,7 +118,7 @@ func (f *fleet) followRows(ctx context.Context) {
 			wrong = forLog(err).Error()
 		}
 		if wrong != told && wrong != "" {
-			f.log.WithField("problem", wrong).Error("the node cannot learn whether accounts have changed; it goes on with those that it knows")
+			f.log.WithField("problem", wrong).Error("the node cannot find out whether accounts have changed; it continues with the known ones")
 		}
 		told = wrong
 		f.trim()
@@ -212,7 +212,7 @@ func (f *fleet) follow(ctx context.Context, row state.AccountInfo) {
 	defer f.mu.Unlock()
 	if delete(f.failed, row.ID); err != nil {
 		f.failed[row.ID] = f.now()
-		f.entry(row).WithError(forLog(err)).Error("what the account's row says is not in force on this node yet; it is tried again")
+		f.entry(row).WithError(forLog(err)).Error("the account's new row is not in force on this node yet; the node tries again")
 	}
 }
 
@@ -233,7 +233,7 @@ func (f *fleet) visit(ctx context.Context, row state.AccountInfo) {
 			err = f.server.LeaveAccount(ctx, row)
 		}
 		if err != nil && ctx.Err() == nil {
-			f.entry(row).WithError(forLog(err)).Error("the schedules of an account that leaves could not be taken back; it is tried again")
+			f.entry(row).WithError(forLog(err)).Error("cannot remove the schedules of a leaving account; the node tries again")
 		}
 		return
 	}

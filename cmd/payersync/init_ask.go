@@ -45,7 +45,7 @@ func (a *app) askWhom(ctx context.Context, f initFlags, s askSample) ([]byte, as
 	at := requestLine.FindIndex(s.mapping)
 	if at == nil { // there is no e-mail address to ask at
 		if len(f.ask) > 0 {
-			return nil, askChoice{}, usage.Errorf("--ask: no column holds e-mail addresses, so nobody can be asked for a mandate; leave it out")
+			return nil, askChoice{}, usage.Errorf("--ask: no column contains e-mail addresses, so payersync cannot ask for mandates; omit --ask")
 		}
 		return s.mapping, askChoice{}, nil
 	}
@@ -101,7 +101,7 @@ func (a *app) chooseWhom(ctx context.Context, f initFlags, s askSample) (askChoi
 		return nobody, nil
 	}
 	offered := connector.Map(choices, func(c askChoice) string { return c.sentence })
-	at, err := a.Chooses(ctx, "Who is asked to sign a direct debit mandate? Nobody is asked before you have seen a plan. A person can decide on each payer later.", offered...)
+	at, err := a.Chooses(ctx, "Which payers do you ask to sign a direct debit mandate? payersync asks nobody before you have seen a plan. You can decide on each payer later.", offered...)
 	if err != nil {
 		return askChoice{}, err
 	}
@@ -119,7 +119,7 @@ func (s *askSample) flagged(asks []string, everybody, nobody askChoice) (askChoi
 		case !isPair && len(asks) == 1 && ask == askNobody:
 			return nobody, nil
 		case !isPair:
-			return askChoice{}, usage.Errorf("--ask %q: write everybody, nobody, COLUMN=VALUE or currency=EUR; only pairs can be given several times", show.Visible(ask))
+			return askChoice{}, usage.Errorf("--ask %q: write everybody, nobody, COLUMN=VALUE or currency=EUR; only COLUMN=VALUE can be repeated", show.Visible(ask))
 		}
 		field, err := s.field(strings.TrimSpace(column))
 		if err != nil {
@@ -360,6 +360,6 @@ func (a *app) tellWhom(chosen askChoice) {
 	}
 	a.Hanging("", fmt.Sprintf("Asked for a mandate: %s. Change it in %s, mandate.request.", chosen.sentence, mappingFile))
 	if chosen.rule == "false" {
-		a.Hanging("", "Begin anew with --ask everybody, or change the rule, to ask all who have an e-mail address; payersync payers ask asks single payers.")
+		a.Hanging("", "To ask all payers with an e-mail address, begin anew with --ask everybody, or change the rule; payersync payers ask asks single payers.")
 	}
 }

@@ -33,7 +33,7 @@ func TestInitAsksWhoIsAskedToSign(t *testing.T) {
 	w := newWorld(t, nil)
 	w.write("Customers Muster Ltd.csv", payingExport())
 	p := w.at(nil, "init", "--csv", w.path("Customers Muster Ltd.csv"), w.path("muster"))
-	p.askedOf("Who is asked to sign")
+	p.askedOf("Which payers do you ask to sign")
 	p.types("2\r")
 	if r := p.wait(); r.code != exitDone {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
@@ -47,7 +47,7 @@ func TestInitOffersAColumnThatSaysDirectDebitUnderAnyName(t *testing.T) {
 	w := newWorld(t, nil)
 	w.write("customers.csv", strings.Replace(strings.ReplaceAll(payingExport(), ",Invoice,", ",Direct Debit,"), "Payment method", "Terms agreed", 1))
 	p := w.at(nil, "init", "--csv", w.path("customers.csv"), "--name", "Muster", w.path("muster"))
-	p.askedOf("Who is asked to sign")
+	p.askedOf("Which payers do you ask to sign")
 	p.types("2\r")
 	if r := p.wait(); r.code != exitDone {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
@@ -110,7 +110,7 @@ func TestInitRefusesAnAskThatItDoesNotUnderstand(t *testing.T) {
 		{[]string{"--source", "xero"}, "Currency=EUR", `there is no column "Currency"`},
 		{[]string{"--source", "xero"}, "IsCustomer=true", "cannot be made a rule of mapping.yaml"},
 		{[]string{"--source", "tryton"}, "currency=EUR", "the currency of this source is not known"},
-		{[]string{"--csv", w.path("bare.csv"), "--name", "Muster"}, "everybody", "no column holds e-mail addresses"},
+		{[]string{"--csv", w.path("bare.csv"), "--name", "Muster"}, "everybody", "no column contains e-mail addresses"},
 	} {
 		dir := w.path(fmt.Sprint("no", i))
 		r := w.run(append(append([]string{"init"}, c.source...), "--ask", c.ask, dir)...)

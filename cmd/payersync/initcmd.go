@@ -45,32 +45,30 @@ func (a *app) initCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write a first set-up: for your own export, another source, or sample data",
-		Long: `Writes what a first try needs into DIR (default: here): payersync.yaml for the sandbox,
-production.yaml for your billing service, each with a ledger of its own, mapping.yaml,
-their schemas for editors, customers.csv to try them on, and a key file that seals
-personal data in the ledgers. With --source it writes what
-that kind of source needs instead, and leaves the data to you. It never replaces a
-file that exists.
+		Long: `Writes the files of a first try into DIR (default: here). payersync.yaml is for the
+sandbox, and production.yaml for your billing service, each with its own ledger. It
+also writes mapping.yaml, schemas for editors, customers.csv as sample data, and a key
+file that seals personal data in the ledgers. With --source it writes the files for
+that kind of source, without data. It never replaces an existing file.
 
-With --csv it looks at your own export: how it was written, every column with three
-of its values and how full it is. It proposes what identifies a customer, who is one,
-and what name, contact and address are made of, each with the reason, and asks three
-questions at most where two readings are about equally likely. It ends with a plan on
-a model of the billing service: nothing leaves this machine. The file stays where it
-is; payersync.yaml names it.
+With --csv it examines your own export: its format, and every column with three values
+and its fill rate. It proposes the identifying columns, the payers, and the columns
+for name, contact and address, each with the reason. If two readings are about equally
+likely, it asks, three questions at most. It ends with a plan on a model of the
+billing service: nothing leaves this machine. The file stays in its place;
+payersync.yaml names it.
 
-With --source sql it does the same for a database of SQLite, PostgreSQL or MariaDB: it
-lists the tables with their rows, asks which one holds the customers, and writes the
-query too. It reads in read-only transactions. The tables of Odoo, Dolibarr, ERPNext,
-GnuCash and LedgerSMB are recognised. The file of --dsn-file holds an address such as
-postgres://USER:PASSWORD@HOST/DATABASE, or is a SQLite database; only you may be able
-to read it. The password goes into a file that payersync.yaml names.
+With --source sql it does the same for a database of SQLite, PostgreSQL or MariaDB. It
+lists the tables with their rows, asks for the table of customers, and writes the
+query. It reads in read-only transactions. It recognises the tables of Odoo, Dolibarr,
+ERPNext, GnuCash and LedgerSMB. The file of --dsn-file contains an address such as
+postgres://USER:PASSWORD@HOST/DATABASE, or is a SQLite database; only you may have
+permission to read it. The password goes into a file that payersync.yaml names.
 
-
-It asks who is to sign a direct debit mandate: everybody with an e-mail address, a
+It asks which payers sign a direct debit mandate: everybody with an e-mail address, a
 group, payment method or currency, or nobody yet. --ask answers it. --yes takes
-everybody; without both and without a terminal nobody is asked, and it says so. Nothing
-is sent before a plan that shows it.`,
+everybody. Without both and without a terminal, payersync asks nobody, and says so.
+Nothing is sent before a plan shows it.`,
 		Example: "  payersync init --csv \"Customers Muster Ltd.csv\" muster\n  payersync init --csv Contacts.csv --source csv-xero --name \"Harbour Books\" harbour\n" +
 			"  payersync init --source sql --dsn-file books.dsn --name \"Harbour Books\" harbour\n  payersync init acme && cd acme\n  payersync init --source xero",
 		Args: cobra.MaximumNArgs(1),
@@ -88,20 +86,20 @@ is sent before a plan that shows it.`,
 				return a.initialiseSQL(cmd.Context(), f)
 			}
 			if f.name != "" || f.yes || len(f.id) > 0 {
-				return usage.Errorf("--name, --id and --yes are for data that init looks at; add --csv FILE or --source sql")
+				return usage.Errorf("--name, --id and --yes are for data that init examines; add --csv FILE or --source sql")
 			}
 			return a.initialise(cmd.Context(), f)
 		},
 	}
-	c.Flags().StringVar(&f.source, "source", "", "kind of source: sql for a database that init looks at, or "+strings.Join(sourceKinds(), ", ")+"; sample data when left out")
+	c.Flags().StringVar(&f.source, "source", "", "kind of source: sql for a database that init looks at, or "+strings.Join(sourceKinds(), ", ")+"; the default is sample data")
 	c.Flags().StringVar(&f.csv, "csv", "", "look at the export `FILE` and propose a set-up for it")
-	c.Flags().StringVar(&f.name, "name", "", "whose customers these are; the `COMPANY` that the file or the database is called by when left out")
+	c.Flags().StringVar(&f.name, "name", "", "the `COMPANY` of these customers; the default is the name of the file or the database")
 	c.Flags().StringSliceVar(&f.id, "id", nil, "the `COLUMN` that identifies a customer, or several with commas")
-	c.Flags().StringArrayVar(&f.ask, "ask", nil, "who is asked for a mandate: everybody, nobody, `COLUMN=VALUE` or currency=EUR; several times for several values")
-	c.Flags().BoolVar(&f.yes, "yes", false, "take what is proposed, and ask nothing")
-	c.Flags().StringVar(&f.dsnFile, "dsn-file", "", "for --source sql: a `FILE` with the address of the database, or a SQLite database; asked for when left out")
-	c.Flags().StringVar(&f.tableName, "table", "", "for --source sql: the table or view with the customers is `NAME`; asked for when left out")
-	c.Flags().StringVar(&f.preset, "preset", "", "for --source sql: the database is that of `PROGRAM`: "+strings.Join(presetNames(), ", ")+"; recognised when left out")
+	c.Flags().StringArrayVar(&f.ask, "ask", nil, "payers to ask for a mandate: everybody, nobody, `COLUMN=VALUE` or currency=EUR; several times for several values")
+	c.Flags().BoolVar(&f.yes, "yes", false, "accept the proposal, and ask nothing")
+	c.Flags().StringVar(&f.dsnFile, "dsn-file", "", "for --source sql: a `FILE` with the address of the database, or a SQLite database; without it, init asks")
+	c.Flags().StringVar(&f.tableName, "table", "", "for --source sql: the table or view with the customers is `NAME`; without it, init asks")
+	c.Flags().StringVar(&f.preset, "preset", "", "for --source sql: the database is that of `PROGRAM`: "+strings.Join(presetNames(), ", ")+"; the default is to recognise it")
 	return c
 }
 
@@ -125,8 +123,8 @@ type firstSource struct {
 
 const (
 	nextExport  = "put your export there as customers.csv             README: how each system exports it"
-	nextConsent = "set the two variables that payersync.yaml names, then: payersync connect quickstart"
-	nextFill    = "fill in the source in payersync.yaml, and set the variable that it names"
+	nextConsent = "set the two variables named in payersync.yaml, then: payersync connect quickstart"
+	nextFill    = "fill in the source in payersync.yaml, and set its variable"
 )
 
 var firstSources = map[string]firstSource{

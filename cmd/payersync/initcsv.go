@@ -72,7 +72,7 @@ func (s *csvSetup) look(ctx context.Context) error {
 	case err != nil:
 		return usage.Errorf("%s", shownLines(err.Error()))
 	case len(found.Rows) == 0:
-		return usage.Errorf("%s has headings in line %d and no row below them that can be used; export it with its customers", s.file(), found.Line)
+		return usage.Errorf("%s has headings in line %d and no usable row below them; export it with its customers", s.file(), found.Line)
 	}
 	s.found, s.count, s.company = found, found.Count, propose.Company(s.csv, found.Above)
 	s.table = propose.Table{Columns: found.Columns, Rows: found.Rows, Part: isPart(found), Totals: found.Totals, Spoilt: csvfile.Spoilt}
@@ -102,7 +102,7 @@ func (s *csvSetup) complete(ctx context.Context) (err error) {
 	s.mapping = s.proposal.File()
 	switch {
 	case preset == "" && s.rule("customer.name") == "":
-		return usage.Errorf("no column of %s holds names, and a customer needs one; export it with the names, or write Name above the column that holds them", s.file())
+		return usage.Errorf("no column of %s contains names, and a customer needs one; export the file with names, or write Name above their column", s.file())
 	case preset == "":
 		return s.fits()
 	}
@@ -130,7 +130,7 @@ func (s *csvSetup) withoutID(ctx context.Context) error {
 		return usage.Errorf("--id %s: %s has no such column; its columns are %s", show.Visible(strings.Join(s.id, ",")), s.file(), show.Visible(strings.Join(s.found.Columns, ", ")))
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "no column of %s identifies a customer for ever, and without that nobody can be kept apart:\n", s.file())
+	fmt.Fprintf(&text, "no column of %s identifies a customer for ever, and payersync cannot tell customers apart without one:\n", s.file())
 	for _, r := range s.proposal.Refused[:min(5, len(s.proposal.Refused))] {
 		fmt.Fprintf(&text, "  %s: %s\n", show.Visible(r.Column), r.Why)
 	}
@@ -140,7 +140,7 @@ func (s *csvSetup) withoutID(ctx context.Context) error {
 	for _, note := range s.proposal.Notes {
 		fmt.Fprintf(&text, "  %s\n", show.Visible(note))
 	}
-	text.WriteString("Export one row per customer, with the customer number of your books, or name a column (or several that do so together) with --id COLUMN[,COLUMN]")
+	text.WriteString("Export one row per customer, with its number in your accounting system. Or name the identifying column (or several together) with --id COLUMN[,COLUMN]")
 	for _, preset := range []string{"xero", "sage"} {
 		if _, err := s.found.Config(ctx, preset); err == nil {
 			fmt.Fprintf(&text, ". It reads like an export of %s: --source csv-%[1]s", preset)

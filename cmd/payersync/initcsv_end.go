@@ -101,7 +101,7 @@ var oddNames = []struct {
 	{"its name is that of a bank", regexp.MustCompile(`(?i)\b(bank|sparkasse|volksbank|raiffeisenbank|banque|banca|banco|building society)\b`)},
 	{"its name is that of a tax or insurance office", regexp.MustCompile(`(?i)\b(finanzamt|finanzkasse|hmrc|hm revenue|tax office|inland revenue|urssaf|tr[eé]sor public|agenzia delle entrate|belastingdienst|agencia tributaria|krankenkasse|customs)\b`)},
 	{"it stands for cash sales or for many customers", regexp.MustCompile(`(?i)\b(cash (sales?|customers?|account)|barverk(auf|äufe)|laufkund\w*|bargeschäft|diverse\w*|sundry|walk-?in|counter sales?|clients? divers|ventes? comptoir|clienti vari|contante|passanten)\b`)},
-	{"its name says that it is not to be used", regexp.MustCompile(`(?i)(\bdo not use\b|\bdon'?t use\b|\bnot in use\b|nicht (mehr )?(verwenden|benutzen)|ne (pas|plus) utiliser|non usare|niet (meer )?gebruiken|no usar|\bdummy\b|\btest ?(kunde|customer|client|account)\b|\bdublette\b|\bduplicate\b|\bzzz)`)},
+	{"its name marks it as unused", regexp.MustCompile(`(?i)(\bdo not use\b|\bdon'?t use\b|\bnot in use\b|nicht (mehr )?(verwenden|benutzen)|ne (pas|plus) utiliser|non usare|niet (meer )?gebruiken|no usar|\bdummy\b|\btest ?(kunde|customer|client|account)\b|\bdublette\b|\bduplicate\b|\bzzz)`)},
 }
 
 // oddRows returns up to ten unusual rows included by the mapping.

@@ -185,18 +185,18 @@ func (s *dataSetup) tell(t trial) error {
 		of = fmt.Sprintf("its first %s", connector.Plural(t.Rows, "row"))
 	}
 	fmt.Fprintf(s.Out, "\nA plan of %s, tried on a model of the billing service on this machine\n", of)
-	s.Hanging("  ", fmt.Sprintf("%s would be created, %d of them asked for a mandate; %s left out, %d held",
+	s.Hanging("  ", fmt.Sprintf("%s would be created, %d of them asked for a mandate; %s excluded, %d on hold",
 		connector.Plural(t.Creates, "customer"), t.Links, connector.Plural(t.Excluded, "row"), t.Held))
 	if t.All != nil {
-		s.Hanging("  ", fmt.Sprintf("All %s, without a plan: %s, %d of them to be asked for a mandate; %d left out, %d held",
+		s.Hanging("  ", fmt.Sprintf("All %s, without a plan: %s, %d of them to be asked for a mandate; %d excluded, %d on hold",
 			connector.Plural(max(s.count, t.All.Customers+t.All.LeftOut+t.All.Held), "row"), connector.Plural(t.All.Customers, "customer"), t.All.Asked, t.All.LeftOut, t.All.Held))
 	}
 	if t.Alike > 0 {
 		s.Hanging("  ", fmt.Sprintf("%d of them look like another customer of the %s", t.Alike, s.what))
 	}
 	for _, h := range t.Reasons {
-		s.Hanging(fmt.Sprintf("  %4d held  ", h.Records), show.Visible(h.Sentence))
-		s.Hanging("             ", "such as: "+show.Visible(h.Example))
+		s.Hanging(fmt.Sprintf("  %4d on hold  ", h.Records), show.Visible(h.Sentence))
+		s.Hanging("                ", "such as: "+show.Visible(h.Example))
 	}
 	if t.Note != "" {
 		s.Hanging("  ", show.Visible(t.Note))

@@ -236,7 +236,7 @@ func TestAPersonAnswersTheQuestionsOfInit(t *testing.T) {
 	p.types("2\r")
 	p.askedOf(`"Zahlungsart" says who pays`)
 	p.types("\r")
-	p.askedOf("Who is asked to sign")
+	p.askedOf("Which payers do you ask to sign")
 	p.types("\r")
 	if r := p.wait(); r.code != exitDone {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
@@ -262,7 +262,7 @@ func TestInitAsksThreeQuestionsAtMost(t *testing.T) {
 		p.askedOf(question)
 		p.types("2\r")
 	}
-	p.askedOf("Who is asked to sign")
+	p.askedOf("Which payers do you ask to sign")
 	p.types("\r")
 	if r := p.wait(); r.code != exitDone {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
@@ -283,7 +283,7 @@ func TestInitAsksWhoseBooksTheseAre(t *testing.T) {
 	p := w.at(nil, "init", "--csv", w.path("customers.csv"), w.path("new"))
 	p.askedOf("Which company's customers are these?")
 	p.types("Bäckerei Grün\r")
-	p.askedOf("Who is asked to sign")
+	p.askedOf("Which payers do you ask to sign")
 	p.types("\r")
 	if r := p.wait(); r.code != exitDone {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
@@ -316,7 +316,7 @@ func TestInitEndsWithWhatItTookForGrantedAndTheRowsThatLookOdd(t *testing.T) {
 	r := w.run("init", "--csv", w.path("odd.csv"), "--yes", "--name", "Muster", w.path("odd"))
 	for _, want := range []string{
 		"Taken for granted", "mapping.yaml:", "Who is a customer? Taken: everybody (12 rows).", "2 of 12 rows have a name in \"Name\" as “cash sales” or “do not use” and are left out.", "mandate.request: whoever has an e-mail address is asked",
-		"line 3: its name is that of a bank", "line 4: its name is that of a tax", "line 5: it stands for cash sales", "line 6: its name says that it is not to be used", "line 7: it has no name", "line 8: it has the same e-mail address as line 2", "line 9: it has the same postal address as line 2",
+		"line 3: its name is that of a bank", "line 4: its name is that of a tax", "line 5: it stands for cash sales", "line 6: its name marks it as unused", "line 7: it has no name", "line 8: it has the same e-mail address as line 2", "line 9: it has the same postal address as line 2",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(r.out), " "), want) {
 			t.Errorf("it ended with %d and does not say %q:\n%s%s", r.code, want, r.out, r.errOut)
@@ -391,15 +391,15 @@ func TestInitSaysWhyAFileCannotBeSetUp(t *testing.T) {
 	}{
 		{[]string{"--csv", w.path("absent.csv")}, "there is no such file; put the export there, or correct its path"},
 		{[]string{"--csv", w.dir}, "it is not a plain file; give the path of the exported CSV file"},
-		{[]string{"--csv", w.path("rowless.csv")}, "has headings in line 1 and no row below them that can be used; export it with its customers"},
-		{[]string{"--csv", w.path("noid.csv")}, "identifies a customer for ever, and without that nobody can be kept apart:\n  Name: its texts are no numbers, and names change\n  E-Mail: people change"},
+		{[]string{"--csv", w.path("rowless.csv")}, "has headings in line 1 and no usable row below them; export it with its customers"},
+		{[]string{"--csv", w.path("noid.csv")}, "identifies a customer for ever, and payersync cannot tell customers apart without one:\n  Name: its texts are no numbers, and names change\n  E-Mail: people change"},
 		{[]string{"--csv", w.path("noid.csv"), "--id", "Nummer"}, "noid.csv has no such column; its columns are Name, Ort, E-Mail"},
-		{[]string{"--csv", w.path("noname.csv")}, "noname.csv holds names, and a customer needs one; export it"},
+		{[]string{"--csv", w.path("noname.csv")}, "noname.csv contains names, and a customer needs one; export the file"},
 		{[]string{"--csv", w.path("xero.csv")}, "It reads like an export of xero: --source csv-xero"},
 		{[]string{"--csv", w.path("customers.csv"), "--source", "csv-sage"}, "Reference"},
 		{[]string{"--csv", w.path("halfxero.csv"), "--source", "csv-xero", "--name", "A Ltd"}, "is no file as --source csv-xero is for: it has no column "},
 		{[]string{"--csv", w.path("customers.csv"), "--source", "xero"}, "--csv reads a file, and --source xero does not"},
-		{[]string{"--csv", w.path("customers.csv"), "--yes"}, "does not say whose customers it holds, the connection keeps their company's name for ever, and --yes asks nothing; add --name COMPANY"},
+		{[]string{"--csv", w.path("customers.csv"), "--yes"}, "does not name the company of its customers, the connection keeps that name for ever, and --yes asks nothing; add --name COMPANY"},
 		{[]string{"--csv", w.path("customers.csv")}, "and standard input is no terminal to ask on; add --name COMPANY"},
 		{[]string{"--csv", w.path("sage50.csv"), "--yes"}, "add --name COMPANY"},
 		{[]string{"--csv", w.path("EXTF_GP_Stamm.csv")}, "add --name COMPANY"},

@@ -98,7 +98,7 @@ func (s *dataSetup) nameIt(ctx context.Context) error {
 		why = "--yes asks nothing"
 	}
 	if why != "" {
-		return usage.Errorf("%s does not say whose customers it holds, the connection keeps their company's name for ever, and %s; add --name COMPANY", s.label, why)
+		return usage.Errorf("%s does not name the company of its customers, the connection keeps that name for ever, and %s; add --name COMPANY", s.label, why)
 	}
 	dir, err := filepath.Abs(s.dir)
 	if err != nil {

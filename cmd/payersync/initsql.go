@@ -98,7 +98,7 @@ func (s *sqlSetup) connect(ctx context.Context) (err error) {
 		return s.unread(ctx, err)
 	}
 	if len(s.tables) == 0 {
-		return usage.Errorf("%s has no table that this user may see; name the database of your books, or let the user read the table of customers", s.label)
+		return usage.Errorf("%s shows no table to this user; name the database of your accounting system, or let the user read the table of customers", s.label)
 	}
 	s.rank()
 	counted := s.tables[:min(mostCounted, len(s.tables))]
@@ -215,7 +215,7 @@ func (s *sqlSetup) customerTable(ctx context.Context) (sqltable.Table, error) {
 				return s.tables[i], nil
 			}
 		}
-		return sqltable.Table{}, usage.Errorf("%s has no table %q that this user may see; it has %s", s.label, show.Visible(s.tableName), s.offered(s.tables))
+		return sqltable.Table{}, usage.Errorf("%s shows no table %q to this user; it has %s", s.label, show.Visible(s.tableName), s.offered(s.tables))
 	}
 	candidates := slices.DeleteFunc(slices.Clone(s.tables), func(t sqltable.Table) bool { return likely(t) == 0 })
 	if len(candidates) == 0 {
@@ -226,7 +226,7 @@ func (s *sqlSetup) customerTable(ctx context.Context) (sqltable.Table, error) {
 		for _, t := range candidates[:min(mostOffered, len(candidates))] {
 			options = append(options, fmt.Sprintf("%s (%s, rows: %s)", t.Name, tableKind(t), rows(t)))
 		}
-		taken, err := s.Chooses(ctx, "Which one holds the customers?", options...)
+		taken, err := s.Chooses(ctx, "Which table contains the customers?", options...)
 		return candidates[taken], err
 	}
 	ahead := likely(candidates[0])
@@ -234,7 +234,7 @@ func (s *sqlSetup) customerTable(ctx context.Context) (sqltable.Table, error) {
 		ahead -= likely(candidates[1])
 	}
 	if likely(candidates[0]) < likelyEnough || ahead < clearlyAhead {
-		return sqltable.Table{}, usage.Errorf("it is not sure which table of %s holds the customers: %s. Add --table NAME", s.label, s.offered(candidates))
+		return sqltable.Table{}, usage.Errorf("several tables of %s may contain the customers: %s. Add --table NAME", s.label, s.offered(candidates))
 	}
 	s.unasked = true
 	return candidates[0], nil
@@ -407,7 +407,7 @@ func (s *sqlSetup) tookTable() {
 		add("id: %s.", key.Why)
 	}
 	if !slices.ContainsFunc(s.chosen.Keys, func(key []string) bool { return slices.Equal(key, s.at.ID) }) {
-		add("id: nothing in the database keeps %s unique. Rows that share a value wait for a person.", id)
+		add("id: nothing in the database keeps %s unique. Rows with the same value wait for a person.", id)
 	}
 	if s.at.UpdatedAt != "" {
 		add("updated_at: %s holds the time of the last edit. Every run still reads all rows; add incremental: true only if every change sets it.", s.at.UpdatedAt)
@@ -439,7 +439,7 @@ func (s *sqlSetup) withoutKey() error {
 	for _, r := range s.proposal.Refused[:min(5, len(s.proposal.Refused))] {
 		fmt.Fprintf(&text, "  %s: %s\n", show.Visible(r.Column), r.Why)
 	}
-	text.WriteString("Choose another table with --table NAME, or name a column (or several that do so together) with --id COLUMN[,COLUMN]")
+	text.WriteString("Choose another table with --table NAME, or name the identifying column (or several together) with --id COLUMN[,COLUMN]")
 	return usage.Errorf("%s", text.String())
 }
 

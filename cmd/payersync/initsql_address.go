@@ -91,7 +91,7 @@ func parseAddress(text string) (sqltable.Config, error) {
 	case c.Database == "" || strings.Contains(c.Database, "/"):
 		return c, errors.New("it names no database; write it behind the host, as in " + addressForms)
 	case c.User == "":
-		return c, errors.New("it names no user; write a user who may read and nothing else, as in " + addressForms)
+		return c, errors.New("it names no user; write a user with read permission only, as in " + addressForms)
 	}
 	return c, addressSettings(&c, u.Query())
 }

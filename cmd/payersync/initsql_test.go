@@ -122,7 +122,7 @@ func TestADatabaseGoesFromInitToCustomers(t *testing.T) {
 				if r.code != exitDone || w.box.Writes() != 0 || strings.Contains(said, sqltabletest.Password) {
 					t.Fatalf("init ended with %d and %d writes:\n%s%s", r.code, w.box.Writes(), r.out, r.errOut)
 				}
-				for _, want := range append(tt.says, "Taken for granted", fmt.Sprintf("%d customers would be created", tt.creates), "0 held") {
+				for _, want := range append(tt.says, "Taken for granted", fmt.Sprintf("%d customers would be created", tt.creates), "0 on hold") {
 					if !strings.Contains(said, want) {
 						t.Errorf("it does not say %q:\n%s%s", want, r.out, r.errOut)
 					}
@@ -216,13 +216,13 @@ func TestAPersonAnswersTheQuestionsOfInitForADatabase(t *testing.T) {
 		return err == nil && modes.Lflag&unix.ECHO == 0 && strings.Contains(p.out.String(), "Password of bookkeeper (it is not shown)") || p.over()
 	})
 	p.types(sqltabletest.Password + "\r")
-	p.askedOf("Which one holds the customers?")
+	p.askedOf("Which table contains the customers?")
 	p.types("2\r")
 	p.askedOf("Which column is the customer's number")
 	p.types("\r")
 	p.askedOf("Which company's customers are these?")
 	p.types("Harbour Books\r")
-	p.askedOf("Who is asked to sign a direct debit mandate?")
+	p.askedOf("Which payers do you ask to sign a direct debit mandate?")
 	p.types("\r")
 	if r := p.wait(); r.code != exitDone || strings.Contains(r.out, sqltabletest.Password) {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
@@ -285,17 +285,17 @@ func TestInitSaysWhyADatabaseCannotBeSetUp(t *testing.T) {
 		{exitUsage, `it sets "options", which payersync does not know`, []string{"--dsn-file", dsn("postgres://u:" + canary + "@host/d?options=-c")}},
 		{exitFailed, "cannot read d: there was no answer from 127.0.0.1 port 1; check host, port and tls, and that it runs", []string{"--dsn-file", dsn("postgres://u:" + canary + "@127.0.0.1:1/d")}},
 		{exitFailed, "there is no such file; put the books there", []string{"--dsn-file", dsn("sqlite:" + w.path("absent.sqlite"))}},
-		{exitUsage, "has no table that this user may see", []string{"--dsn-file", empty.Name}},
+		{exitUsage, "shows no table to this user", []string{"--dsn-file", empty.Name}},
 		{exitUsage, "no table of books.sqlite looks like customers: none with rows has a column for names. It has misc (0). Add --table NAME", []string{"--dsn-file", tables()}},
-		{exitUsage, "it is not sure which table of books.sqlite holds the customers: customers (1), kunden (1). Add --table NAME", []string{"--dsn-file", twins}},
-		{exitUsage, `has no table "clients" that this user may see; it has customers (1), kunden (1)`, []string{"--dsn-file", twins, "--table", "clients"}},
+		{exitUsage, "several tables of books.sqlite may contain the customers: customers (1), kunden (1). Add --table NAME", []string{"--dsn-file", twins}},
+		{exitUsage, `shows no table "clients" to this user; it has customers (1), kunden (1)`, []string{"--dsn-file", twins, "--table", "clients"}},
 		{exitUsage, "customers has no key, and no column of it identifies a customer for ever:", []string{"--dsn-file", keyless, "--table", "Customers"}},
 		{exitUsage, "kunden holds no row; choose another table", []string{"--dsn-file", keyless, "--table", "kunden"}},
 		{exitUsage, "--id number: customers has no such column; its columns are name, city, email", []string{"--dsn-file", keyless, "--table", "customers", "--id", "number"}},
 		{exitUsage, "cannot read customers: ", []string{"--dsn-file", broken, "--table", "customers"}},
 		{exitUsage, `there is no --preset "sage"; it is one of odoo, dolibarr, erpnext, gnucash, ledgersmb`, []string{"--dsn-file", twins, "--preset", "sage"}},
 		{exitUsage, "is no database of Odoo, or this user may not see its tables: res_partner is not there", []string{"--dsn-file", twins, "--preset", "odoo"}},
-		{exitUsage, "does not say whose customers it holds", []string{"--dsn-file", twins, "--table", "kunden", "--yes"}},
+		{exitUsage, "does not name the company of its customers", []string{"--dsn-file", twins, "--table", "kunden", "--yes"}},
 	} {
 		r := w.run(append(append([]string{"init", "--source", "sql"}, tt.args...), w.path("new"))...)
 		if r.code != tt.code || !strings.Contains(r.errOut, tt.want) || strings.Contains(r.out+r.errOut, canary) || exists(w.path("new")) {
@@ -367,7 +367,7 @@ func TestInitPlansAPartOfALargeTableAndCountsAll(t *testing.T) {
 		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000) INSERT INTO customers SELECT i, 'Baker ' || i, 'b' || i || '@baker.example', i % 10 > 0 FROM n")
 	r := w.expect(exitDone, "init", "--source", "sql", "--dsn-file", d.Name, "--name", "Harbour", "--ask", "everybody", w.path("books"))
 	said := strings.Join(strings.Fields(r.out), " ")
-	for _, want := range []string{"A plan of its first 5000 rows", "4500 customers would be created", "All 6000 rows, without a plan: 5400 customers, 5400 of them to be asked for a mandate; 600 left out, 0 held"} {
+	for _, want := range []string{"A plan of its first 5000 rows", "4500 customers would be created", "All 6000 rows, without a plan: 5400 customers, 5400 of them to be asked for a mandate; 600 left out, 0 on hold"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it does not say %q:\n%s", want, r.out)
 		}

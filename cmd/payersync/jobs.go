@@ -196,7 +196,7 @@ func findDuplicatesNow(ctx context.Context, s *session.Session) error {
 // reportJob stores the begin and end of a job, and logs its outcome if the job itself could not.
 func reportJob(s *session.Session, e worker.Event) {
 	if err := noteJob(s, e); err != nil {
-		s.Log.WithField("job", e.Job).WithError(err).Error("the ledger does not show what became of the job")
+		s.Log.WithField("job", e.Job).WithError(err).Error("the ledger does not show the job's outcome")
 	}
 	entry := s.Log.WithFields(logrus.Fields{"job": e.Job, "outcome": e.Outcome})
 	if e.Trigger != "" {

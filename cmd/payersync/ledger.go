@@ -27,12 +27,12 @@ import (
 func (a *app) ledgerCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ledger",
-		Short: "Care for the ledger: backups, a look through it, who is forgotten, a new key",
-		Long: `The ledger is one file that holds what payersync knows, plans and did. Here is what it
-needs over the years: backups, which are made while everything goes on, and putting one
-back; a look whether it is whole; to forget a payer who asks for it, and to hand out what
-it holds about one; to keep what is old no longer; and a new sealing key. None of these
-asks another system. A backup holds no sealing key, which has to be kept elsewhere.`,
+		Short: "Care for the ledger: backups, verification, forgetting payers, a new key",
+		Long: `The ledger is one file with everything that payersync knows, plans and did. These
+commands maintain it: back it up during operation, restore it, verify it, forget a
+payer or export the payer's data on request, erase old data, and change the sealing
+key. None of them asks another system. A backup does not contain the sealing key:
+store it elsewhere.`,
 		Example: "  payersync ledger backup /mnt/backups\n  payersync ledger verify\n  payersync ledger export C0001 --file C0001.json\n  payersync ledger forget C0001 --reason 'ticket 88'",
 	}
 	return subcommands(c, a.ledgerBackupCmd(), a.ledgerRestoreCmd(), a.ledgerVerifyCmd(), a.ledgerForgetCmd(), a.ledgerUnforgetCmd(), a.ledgerExportCmd(), a.ledgerRekeyCmd(), a.ledgerRetainCmd(), a.ledgerCopyCmd())
@@ -54,17 +54,17 @@ func (a *app) ledgerBackupCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup [FILE|FOLDER]",
 		Short: "Make a backup of the ledger while others write to it",
-		Long: `Writes the ledger as it is at one moment to a file, for this user alone, looks through
-what was written, and only then gives it its name. In a folder (backup.folder, unless
-one is named here) the name tells which ledger it is and when, in UTC; the oldest beyond
---keep are removed. Nothing is ever overwritten.
+		Long: `Writes the ledger as of one moment to a file, readable only by you. It verifies the
+file before it gives it its final name. In a folder (backup.folder, unless you name
+another) the name gives the ledger and the time in UTC; --keep removes the oldest
+ones. It never overwrites a file.
 
-With recipients it is encrypted with age (https://age-encryption.org) as it is written:
-nothing lies anywhere in the clear meanwhile. Without, what is sealed in the ledger is
-sealed in the backup, and ids, keys, statuses and times are not.
+With recipients it encrypts the backup with age (https://age-encryption.org) as it
+writes: no plain copy exists at any time. Without recipients, sealed data stays sealed
+in the backup, but ids, keys, statuses and times are readable.
 
-The sealing key is not in the backup. Without it nothing sealed can be read again: keep
-a copy of the key, and not beside the backups.`,
+The backup does not contain the sealing key. Nobody can read sealed data without it:
+keep a copy of the key, apart from the backups.`,
 		Example: "  payersync ledger backup\n  payersync ledger backup /mnt/backups --keep 30\n  payersync ledger backup --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -173,9 +173,9 @@ func (a *app) backup(ctx context.Context, s *session.Session, o backups.Options)
 	if len(res.Removed) > 0 {
 		a.Say("Removed %s of before, to keep %d.", connector.Plural(len(res.Removed), "backup"), o.Keep)
 	}
-	a.Say("The sealing key %s is not in it. Without that key nothing sealed can be read again: keep a copy of it elsewhere.", s.Config.Ledger.KeyFile)
+	a.Say("The sealing key %s is not in it. Nobody can read sealed data without that key: keep a copy of it elsewhere.", s.Config.Ledger.KeyFile)
 	if list := state.ForgottenList(s.Config.Ledger.Path); there(list) {
-		a.Say("Nor is %s: without it an older copy brings back who was forgotten since. Keep a copy of it, too.", list)
+		a.Say("Nor is %s: without it an older copy brings payers back that were forgotten since. Keep a copy of it, too.", list)
 	}
 	for _, w := range res.Warnings {
 		a.Say("Warning: %s", w)
@@ -238,12 +238,12 @@ func (a *app) ledgerVerifyCmd() *cobra.Command {
 	var identity string
 	c := &cobra.Command{
 		Use:   "verify [FILE]",
-		Short: "Look through the ledger, or a backup, and tell all that is wrong",
-		Long: `Runs SQLite's integrity check, looks for rows whose other half is gone, follows the
-chains of the audit log and the mandate history, compares every mandate with its
-history, and opens everything that is sealed. It names rows by their ids and shows no
-personal value. Nothing is changed, and a backup that is encrypted is decrypted as it
-is read, never onto a disk.
+		Short: "Verify the ledger, or a backup, and report all damage",
+		Long: `Runs SQLite's integrity check, and looks for rows that refer to missing rows. It
+follows the chains of the audit log and the mandate history, compares every mandate
+with its history, and opens all sealed data. It names rows by their ids, and shows no
+personal value. It changes nothing. It decrypts an encrypted backup in memory, never
+onto a disk.
 
 Exit status 1 means damage: keep the file as it is, and restore the last good backup.`,
 		Example: "  payersync ledger verify\n  payersync ledger verify /mnt/backups/payersync-k3v7q2ab-20261123T033000Z.db.age --identity key.txt",
@@ -255,7 +255,7 @@ Exit status 1 means damage: keep the file as it is, and restore the last good ba
 			return a.verifyBackup(cmd.Context(), args[0], identity)
 		},
 	}
-	c.Flags().StringVar(&identity, "identity", "", "the secret key of age or ssh in this `FILE`, for a backup that is encrypted")
+	c.Flags().StringVar(&identity, "identity", "", "the secret key of age or ssh in this `FILE`, for an encrypted backup")
 	return c
 }
 
@@ -324,7 +324,7 @@ func (a *app) showVerified(r verifyReport) {
 	}
 	fmt.Fprintf(a.Out, "%s is damaged:\n", r.File)
 	rows := connector.Map(r.Damage, func(d state.Damage) []string { return []string{d.Check, d.Row, d.Problem} })
-	show.Table(a.Out, []string{"Check", "Row", "What is wrong"}, rows)
+	show.Table(a.Out, []string{"Check", "Row", "Damage"}, rows)
 	fmt.Fprintln(a.Out, "\nKeep the file as it is, and restore the last good backup: payersync ledger restore FILE")
 }
 
@@ -354,15 +354,17 @@ func (a *app) ledgerRestoreCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Put a backup in the ledger's place",
-		Long: `Looks through the backup first: that it is whole, opens with the sealing key, is of this
-ledger, and of no newer payersync. Then it is put in the ledger's place in one step;
-what was there is kept beside it, as one set of files whose name is told, and nothing of
-it is changed. A restore that is cut off has not begun, or the next command finishes it.
+		Long: `First verifies the backup: it must be whole, open with the sealing key, and belong to
+this ledger and to no newer payersync. Then it puts the backup in the ledger's place
+in one step. The old files stay beside it, unchanged, under a name that the command
+prints. If the command is interrupted, either nothing has happened, or the next
+command finishes the restore.
 
-It is refused while payersync serve, a run, or any other program has the ledger open.
-The ledger counts as restored from then on: nothing is created before the service's list
-has been read anew, and for a while more (lookup.quarantine), because requests of before
-are not in it. The audit log keeps who restored it and why.`,
+It refuses while payersync serve, a run, or any other program has the ledger open.
+From then on the ledger counts as restored. payersync creates nothing until it has
+read the service's list anew, and for some more time (lookup.quarantine), because
+later requests are missing from the backup. The audit log keeps your name and the
+reason.`,
 		Example: "  payersync ledger restore /mnt/backups/payersync-k3v7q2ab-20261123T033000Z.db --dry-run\n" +
 			"  payersync ledger restore backup.db.age --identity key.txt --reason 'the disk failed'",
 		Args: cobra.ExactArgs(1),
@@ -385,10 +387,10 @@ are not in it. The audit log keeps who restored it and why.`,
 			}, yes)
 		},
 	}
-	c.Flags().StringVar(&identity, "identity", "", "the secret key of age or ssh in this `FILE`, for a backup that is encrypted")
+	c.Flags().StringVar(&identity, "identity", "", "the secret key of age or ssh in this `FILE`, for an encrypted backup")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
-	c.Flags().BoolVar(&another, "another", false, "the backup may be of another ledger than the one that is there")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "look through the backup, say what would be done, and change nothing")
+	c.Flags().BoolVar(&another, "another", false, "the backup may be of another ledger than the present one")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "verify the backup, show the effects, and change nothing")
 	c.Flags().BoolVar(&yes, "yes", false, "restore it without a question")
 	return c
 }
@@ -407,12 +409,12 @@ func (a *app) restore(ctx context.Context, quarantine time.Duration, r state.Res
 	}
 	if report.Finished {
 		report.Done = true
-		a.Say("A restore that had been interrupted was brought to its end, and nothing else was done. What was there is kept in %s.", strings.Join(report.Kept, ", "))
+		a.Say("The command finished an interrupted restore, and did nothing else. The old files are kept in %s.", strings.Join(report.Kept, ", "))
 		return a.Result(report)
 	}
 	a.Say("%s is whole and holds %s.", r.Name, report.Facts)
 	if report.Lost > 0 {
-		a.Say("The ledger that is there has been written to %s since: what they say would be gone.", connector.Plural(int(report.Lost), "time"))
+		a.Say("The present ledger has newer writes, until %s: they would be lost.", connector.Plural(int(report.Lost), "time"))
 	}
 	if r.DryRun {
 		a.Say("Nothing was changed.")
@@ -428,9 +430,9 @@ func (a *app) restore(ctx context.Context, quarantine time.Duration, r state.Res
 		return explainRestore(err)
 	}
 	report.Done = true
-	a.Say("Restored %s. Nothing is created before the service's list has been read anew, and for %s more; payersync sweep looks up what was sent since the backup.", r.Path, quarantine)
+	a.Say("Restored %s. payersync creates nothing until it has read the service's list anew, and for %s more. payersync sweep looks up the requests sent since the backup.", r.Path, quarantine)
 	if len(report.Kept) > 0 {
-		a.Say("What was there is kept in %s; remove it when nobody needs it any more.", strings.Join(report.Kept, ", "))
+		a.Say("The old files are kept in %s; remove them when nobody needs them any more.", strings.Join(report.Kept, ", "))
 	}
 	if err := a.opens(ctx); err != nil { // brings it to the newest schema, too
 		return fmt.Errorf("the backup is in its place and cannot be used: %w", err)
@@ -448,7 +450,7 @@ func explainRestore(err error) error {
 	next := ""
 	switch {
 	case errors.Is(err, state.ErrAnotherLedger):
-		next = "; see that it is the right file, and if it is meant, add --another"
+		next = "; check that it is the right file, and add --another if so"
 	case errors.Is(err, context.Canceled):
 		return err
 	}

@@ -27,19 +27,19 @@ func (a *app) ledgerCopyCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "copy --to|--from ADDRESS --account NAME",
 		Short: "Carry the ledger from its file to an account on a PostgreSQL server, or back",
-		Long: `Carries everything in the ledger to another place: from the file at ledger.path to an
-account on a PostgreSQL server (--to), or from there into a new file (--from). The sealing
-key stays the same. The address is written as env:NAME or file:PATH and holds
-postgres://USER@HOST:PORT/DATABASE; it is never shown.
+		Long: `Copies the whole ledger to another place: from the file at ledger.path to an account
+on a PostgreSQL server (--to), or from there into a new file (--from). The sealing key
+stays the same. Write the address as env:NAME or file:PATH, with the content
+postgres://USER@HOST:PORT/DATABASE; the command never shows it.
 
-All rows are written in one transaction, read back and compared with what left, value by
-value; both hash chains, every mandate and every sealed value are looked through. Only then
-does anything count. The ledger that was left says where it went and opens no more, so that
-there are never two that work; the audit logs of both say who did it.
+It writes all rows in one transaction, reads them back, and compares every value. It
+checks both hash chains, every mandate and every sealed value. Only then does the copy
+become valid. The old ledger then names the new place and does not open any more, so
+only one ledger works. The audit logs of both keep your name.
 
-Stop payersync serve first; while it is at work, or a run is, nothing is done. An account
-must be new, and so must a file. Whatever it is interrupted by, the same command goes on.
-Backups of before know nothing of it: put none of them back beside the ledger that works.`,
+Stop payersync serve first: the command refuses while serve or a run works. The
+account or the file must be new. After an interruption, the same command goes on.
+Never restore an older backup beside the new ledger: it does not know of the move.`,
 		Example: "  payersync ledger copy --to env:LEDGER_DATABASE --account acme\n" +
 			"  payersync ledger copy --from file:database.secret --account acme --reason 'back to one machine' --yes",
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.copyLedger(cmd.Context(), o) },
@@ -60,7 +60,7 @@ type copyReport struct {
 
 func (a *app) copyLedger(ctx context.Context, o ledgerCopying) error {
 	if (o.to == "") == (o.from == "") {
-		return usage.Errorf("it is not said which way; give --to with a server's address, or --from with the one that the ledger comes back from")
+		return usage.Errorf("the direction is missing; give --to with a server's address, or --from with the present one")
 	}
 	cfg, err := a.loadLocal()
 	if err != nil {
@@ -82,7 +82,7 @@ func (a *app) copyLedger(ctx context.Context, o ledgerCopying) error {
 	if o.from != "" {
 		from, to = account, file
 	}
-	a.Say("Everything in the ledger would be carried from %s to %s, and what is left behind would open no more.", from, to)
+	a.Say("The whole ledger would move from %s to %s, and the old one would open no more.", from, to)
 	if yes, err := a.Confirms(ctx, o.yes, "cannot carry the ledger without a yes, so nothing was done", "Shall it be carried?"); err != nil {
 		return err
 	} else if !yes {
@@ -106,7 +106,7 @@ func (a *app) copyLedger(ctx context.Context, o ledgerCopying) error {
 		return explainCopy(err, o.from != "")
 	}
 	if done.Resumed {
-		a.Say("All of it was in %s already, from a command that had been interrupted; it is the ledger now.", show.Visible(done.To))
+		a.Say("All of it was in %s already, from an interrupted command; it is the ledger now.", show.Visible(done.To))
 	} else {
 		a.Say("Carried %s of %s to %s. Every value was read back and is the same, both hash chains hold, and everything sealed opens.",
 			connector.Plural(done.Rows, "row"), connector.Plural(done.Tables, "table"), show.Visible(done.To))
@@ -135,7 +135,7 @@ func explainCopy(err error, back bool) error {
 	case errors.Is(err, state.ErrGoneOn):
 		next = "; that copy stays unused: " + another + ", and say it again"
 	case errors.Is(err, state.ErrDiffers):
-		next = "; the ledger is where it was and goes on: look for what alters rows on the way, a trigger for instance, and say it again"
+		next = "; the ledger stays in its old place and still works. Look for a trigger or the like that alters rows, and start the command again"
 	}
 	return fmt.Errorf("cannot carry the ledger: %w%s", err, next)
 }

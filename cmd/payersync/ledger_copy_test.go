@@ -23,8 +23,8 @@ func TestALedgerIsNotCopiedWithoutAWayThere(t *testing.T) {
 		{"the address in clear", []string{"--to", "postgres://payersync:" + secret + "@127.0.0.1/ledgers", "--account", "acme", "--yes"}, exitUsage, "write env:NAME or file:PATH"},
 		{"a variable that is not set", []string{"--to", "env:NO_SERVER", "--account", "acme", "--yes"}, exitUsage, "the environment variable NO_SERVER is not set"},
 		{"a file that is not there", []string{"--from", "file:/nowhere", "--account", "acme", "--yes"}, exitUsage, "there is no such file"},
-		{"no way", []string{"--account", "acme", "--yes"}, exitUsage, "it is not said which way"},
-		{"both ways", []string{"--to", there, "--from", there, "--account", "acme", "--yes"}, exitUsage, "it is not said which way"},
+		{"no way", []string{"--account", "acme", "--yes"}, exitUsage, "the direction is missing"},
+		{"both ways", []string{"--to", there, "--from", there, "--account", "acme", "--yes"}, exitUsage, "the direction is missing"},
 		{"no account", []string{"--to", there, "--yes"}, exitUsage, "is no name of an account"},
 		{"a name that is none", []string{"--to", there, "--account", "Acme Ltd", "--yes"}, exitUsage, "is no name of an account"},
 		{"no yes", []string{"--to", there, "--account", "acme"}, exitUsage, "without a yes"},
@@ -83,7 +83,7 @@ func TestWhatToDoAboutALedgerThatWasNotCopied(t *testing.T) {
 		{state.ErrNotNew, false, "give --account a name"},
 		{state.ErrNotNew, true, "move what is at ledger.path away"},
 		{state.ErrGoneOn, false, "that copy stays unused"},
-		{state.ErrDiffers, true, "the ledger is where it was"},
+		{state.ErrDiffers, true, "the ledger stays in its old place"},
 	} {
 		if got := explainCopy(tt.err, tt.back).Error(); !strings.Contains(got, tt.err.Error()+"; ") || !strings.Contains(got, tt.next) {
 			t.Errorf("%v: %s", tt.err, got)

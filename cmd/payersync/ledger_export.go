@@ -20,15 +20,16 @@ func (a *app) ledgerExportCmd() *cobra.Command {
 	var connection, file string
 	c := &cobra.Command{
 		Use:   "export RECORD [--file FILE]",
-		Short: "Hand out everything that the ledger holds about one payer",
-		Long: `Writes everything that the ledger holds about one payer as JSON, for a request of that
-person: the record as it was read, what was sent and when, mandates with their history,
-webhooks about them with their bodies, what people did. The record is found by source
-id, key value, billing id or mandate id. The audit log keeps who exported it.
+		Short: "Export all data of one payer in the ledger",
+		Long: `Writes all data of one payer in the ledger as JSON, to answer a request for access. It
+has the record as last read, all sent data with times, mandates with their history,
+webhooks with their bodies, and decisions of people. Name the record by source id, key
+value, billing id or mandate id. The audit log keeps your name.
 
-Left out, and named as such, are the signing link, which is an authority; the bank's code
-for a failed mandate, which is for questions to the billing service alone; and what
-belongs to other people. With --file it is written to a new file that only you can read.`,
+Three things are omitted and named as such. These are the signing link, because its
+owner can sign; the bank's code for a failed mandate, because only the billing service
+can explain it; and data of other people. With --file it writes a new file, readable
+only by you.`,
 		Example: "  payersync ledger export C0001 --file C0001.json\n  payersync ledger export C0001 --output json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,7 +45,7 @@ belongs to other people. With --file it is written to a new file that only you c
 			})
 		},
 	}
-	c.Flags().StringVar(&connection, "connection", "", "the connection, where several have a record of that name")
+	c.Flags().StringVar(&connection, "connection", "", "the connection, if several have the record")
 	c.Flags().StringVarP(&file, "file", "o", "", "write it to this new `FILE`")
 	return c
 }
@@ -74,15 +75,15 @@ func (a *app) exportPayer(ctx context.Context, s *session.Session, id state.Reco
 		return usage.Errorf("%s exists already; name a new file", file)
 	}
 	if err != nil {
-		return fmt.Errorf("write what is held about %s: %w", show.Visible(id.SourceID), err)
+		return fmt.Errorf("write the data of %s: %w", show.Visible(id.SourceID), err)
 	}
 	if err := errors.Join(show.JSON(f, out), f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("write what is held about %s: %w", show.Visible(id.SourceID), err)
+		return fmt.Errorf("write the data of %s: %w", show.Visible(id.SourceID), err)
 	}
-	a.Say("What is held about record %s of %s was written to %s, which only you can read: %s, %s, %s.", show.Visible(id.SourceID), id.Connection, show.Visible(file),
+	a.Say("The data of record %s of %s was written to %s, readable only by you: %s, %s, %s.", show.Visible(id.SourceID), id.Connection, show.Visible(file),
 		connector.Plural(len(held.Changes), "change"), connector.Plural(len(held.Mandates), "mandate"), connector.Plural(len(held.Deliveries), "delivery"))
 	for _, left := range held.LeftOut {
-		a.Say("Left out: %s", left)
+		a.Say("Omitted: %s", left)
 	}
 	return a.Result(map[string]any{"file": file, "source_id": id.SourceID, "left_out": held.LeftOut})
 }

@@ -24,22 +24,22 @@ func (a *app) ledgerForgetCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "forget RECORD --reason TEXT",
 		Short: "Erase the personal values of one payer, and keep them from coming back",
-		Long: `Erases everything personal that the ledger holds about one payer: its record, what it
-was known by, what was sent and applied, webhooks about it, its signing link. Ids,
-statuses, times and what people did stay. The record is found by source id, key value,
-billing id or mandate id.
+		Long: `Erases all personal data of one payer from the ledger: its record, its match features,
+sent and applied values, webhooks, and the signing link. Ids, statuses, times and
+decisions of people stay. Name the record by source id, key value, billing id or
+mandate id.
 
-The next reading of the books does not bring the payer back: a keyed hash of who it was
-is kept, in the ledger and in a file beside it, so that a backup from before does not
-bring it back either. A new record with its number, or with its name and e-mail address,
-is held and told instead. payersync ledger unforget takes it back.
+Later runs do not bring the payer back. A keyed hash of its identity stays in the
+ledger and in a file beside it, so even an older backup does not restore the payer. If
+a new record has its number, or its name and e-mail address, payersync puts it on hold
+and reports it. payersync ledger unforget takes this back.
 
-Nothing is sent and nothing is deleted at the billing service. A mandate that holds is
-cancelled first (payersync mandates cancel), or stays, which --mandate-stays says. While
-a request that was sent may still arrive, the payer cannot be forgotten.
+Nothing is sent, and nothing is deleted at the billing service. First cancel a mandate
+that still holds (payersync mandates cancel), or keep it with --mandate-stays. While a
+sent request may still arrive, you cannot forget the payer.
 
-It shows what would be erased and what remains elsewhere, and asks. A yes is kept with
-its reason in the audit log: write no name into the reason.`,
+The command shows the data to erase and the data that remains elsewhere, and asks. The
+audit log keeps a yes with its reason: write no name into the reason.`,
 		Example: "  payersync ledger forget C0001 --reason 'request of 3 March, ticket 88'\n  payersync ledger forget C0001 --mandate-stays --yes --reason 'ticket 88'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,7 +55,7 @@ its reason in the audit log: write no name into the reason.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&connection, "connection", "", "the connection, where several have a record of that name")
+	c.Flags().StringVar(&connection, "connection", "", "the connection, if several have the record")
 	c.Flags().BoolVar(&stays, "mandate-stays", false, "the payer's mandate stays as it is at the billing service")
 	d.flags(c)
 	return c
@@ -73,7 +73,7 @@ func (a *app) forget(ctx context.Context, s *session.Session, id state.RecordID,
 	}
 	a.sayForget(r)
 	if r.MandateHolds() && !stays {
-		return usage.Errorf("cannot forget %s: its mandate %s still holds (%s), and nobody would be told of it any more; cancel it first with payersync mandates cancel %[2]s, or say that it stays: --mandate-stays",
+		return usage.Errorf("cannot forget %s: its mandate %s still holds (%s), and payersync would report it to nobody any more; cancel it first with payersync mandates cancel %[2]s, or keep it: --mandate-stays",
 			name, show.Visible(r.MandateID), connector.MandateStatus(r.Mandate).Label())
 	}
 	yes, err := a.Confirms(ctx, d.yes, fmt.Sprintf("cannot forget %s without a yes, so nothing was erased", name), "Shall the payer be forgotten?")
@@ -89,19 +89,19 @@ func (a *app) forget(ctx context.Context, s *session.Session, id state.RecordID,
 	}
 	r.Forgotten = true
 	if s.Config.Node != nil {
-		a.Say("Forgotten. The next reading of the books does not bring it back. A backup of the database from before does, when it is put back.")
+		a.Say("Forgotten. Later runs do not bring it back. An older backup of the database does, if somebody restores it.")
 	} else {
-		a.Say("Forgotten. The next reading of the books does not bring it back, nor does a backup, as long as %s stays beside the ledger.", state.ForgottenList(s.Config.Ledger.Path))
+		a.Say("Forgotten. Later runs do not bring it back, nor does a backup, as long as %s stays beside the ledger.", state.ForgottenList(s.Config.Ledger.Path))
 	}
 	if r.FilesLater {
-		a.Say("Another process was reading the ledger, so its files may still hold what was erased in places that are free: the next start cleans them.")
+		a.Say("Another process was reading the ledger, so free pages of its files may still contain the erased data. The next start cleans them.")
 	}
 	return a.Result(r)
 }
 
 func (a *app) sayForget(r office.Forgetting) {
 	a.Say("Record %s of %s: %s.", show.Visible(r.SourceID), r.Connection, orElse(show.Visible(r.Name), "no name is known"))
-	a.Say("Everything personal would be erased that the ledger holds about it: its record, what lists show of it, what was applied, %s, the bodies of %s, %s, its signing link.",
+	a.Say("The command would erase all personal data about it in the ledger: its record, the values in lists, the applied values, %s, the bodies of %s, %s, its signing link.",
 		"what "+connector.Plural(r.Erases.Changes, "change")+" wrote", connector.Plural(r.Erases.Deliveries, "delivery"), "what it is compared with others by")
 	a.Say("Ids, statuses, times and the audit log stay.")
 	for _, alike := range r.Alike {
@@ -133,11 +133,11 @@ func (a *app) ledgerUnforgetCmd() *cobra.Command {
 	var reason, connection string
 	c := &cobra.Command{
 		Use:   "unforget RECORD --reason TEXT",
-		Short: "Let a payer be kept again that was forgotten, or a record that looks like one",
-		Long: `Lets a record be kept again whose payer was forgotten, or a new record that is held
-because it has the number, or the name and the e-mail address, of one that was. Nothing
-that was erased comes back by itself: the next sync reads the books whole, and plans the
-record as it is there. The word is kept with its reason in the audit log.`,
+		Short: "Accept a forgotten payer again, or a new record that matches one",
+		Long: `Accepts a record of a forgotten payer again, or a new record on hold with the number,
+or the name and e-mail address, of a forgotten payer. The command restores no erased
+data. The next run reads the accounting system completely, and plans the record with
+its values there. The audit log keeps the decision with its reason.`,
 		Example: "  payersync ledger unforget C0001 --reason 'a customer again since May'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -157,13 +157,13 @@ record as it is there. The word is kept with its reason in the audit log.`,
 				case err != nil:
 					return fmt.Errorf("cannot let %s be kept again: %w", show.Visible(id.SourceID), err)
 				default:
-					a.Say("Record %s is kept again: the next sync reads the books whole.", show.Visible(id.SourceID))
+					a.Say("Record %s is accepted again: the next run reads the accounting system completely.", show.Visible(id.SourceID))
 				}
 				return a.Result(map[string]any{"connection": id.Connection, "source_id": id.SourceID, "said_before": before})
 			})
 		},
 	}
-	c.Flags().StringVar(&connection, "connection", "", "the connection, where several have a record of that name")
+	c.Flags().StringVar(&connection, "connection", "", "the connection, if several have the record")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	return c
 }

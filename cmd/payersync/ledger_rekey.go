@@ -18,26 +18,27 @@ func (a *app) ledgerRekeyCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rekey [--new-key FILE]",
 		Short: "Give the ledger a new sealing key",
-		Long: `Seals everything in the ledger with a new key, which it makes, or takes from a file, and
-puts in the place of ledger.key_file. The old key is kept beside it as KEY.old: backups
-from before open with it alone. Keep it with them, apart from the ledger, or destroy both.
+		Long: `Seals the whole ledger with a new key. It makes the key, or takes it from a file, and
+puts it in the place of ledger.key_file. The old key stays beside it as KEY.old: older
+backups open only with that key. Keep it with them, apart from the ledger, or destroy
+both.
 
-Stop payersync serve first; while it is at work, or a run is, nothing is done, and they
-do not start meanwhile. Whatever it is interrupted by, the same command goes on. At the
-end every value is opened with the new key, and none is left that the old one opens.
+Stop payersync serve first: the command refuses while serve or a run works, and they
+do not start meanwhile. After an interruption, the same command goes on. At the end
+every value opens with the new key, and none with the old one.
 
-Names and e-mail addresses of the billing service's customers are known by keyed hashes
-alone, which the next sweep makes anew: no new customer is created before that list has
-been read twice.
+The ledger knows names and e-mail addresses of the billing service's customers only by
+keyed hashes. The next sweep makes these anew. payersync creates no new customer until
+it has read that list twice.
 
-After a backup from before was put back together with its own key, --new-key with the
-newer key brings it to that.`,
+If you restored an older backup with its own key, bring it to the newer key with
+--new-key.`,
 		Example: "  payersync ledger rekey\n  payersync ledger rekey --new-key /run/keys/payersync.key --yes",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.newSealingKey(cmd.Context(), newKey, yes)
 		},
 	}
-	c.Flags().StringVar(&newKey, "new-key", "", "a `FILE` with the new key, as payersync init makes one; left out, one is made")
+	c.Flags().StringVar(&newKey, "new-key", "", "a `FILE` with the new key, as payersync init makes one; the default is to make one")
 	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
 	return c
 }
@@ -60,7 +61,7 @@ func (a *app) newSealingKey(ctx context.Context, newKey string, yes bool) error 
 		return err
 	}
 	r := newKeyReport{KeyFile: cfg.Ledger.KeyFile}
-	a.Say("Everything sealed in %s would be sealed with a new key. Backups from before open with the old one alone, which is kept.", show.Visible(cfg.Ledger.Path))
+	a.Say("Everything sealed in %s would be sealed with a new key. Older backups open only with the old one, which is kept.", show.Visible(cfg.Ledger.Path))
 	if yes, err = a.Confirms(ctx, yes, "cannot change the sealing key without a yes, so nothing was done", "Shall the ledger have a new key?"); err != nil {
 		return err
 	}
@@ -79,10 +80,10 @@ func (a *app) newSealingKey(ctx context.Context, newKey string, yes bool) error 
 	}
 	r.Sealed, r.Resumed, r.OldKey, r.Rekeyed = done.Boxes, done.Resumed, done.OldKey, true
 	if done.Resumed {
-		a.Say("A change of the key that was interrupted is done.")
+		a.Say("An interrupted change of the key is finished.")
 	}
 	a.Say("%s opened with the new key in %s, and nothing with the old one.", connector.Plural(done.Boxes, "value"), show.Visible(r.KeyFile))
-	a.Say("The old key is in %s. Backups from before need it: move it to where it is kept for them, apart from the ledger, and copy the new key to where you keep that one. With the last of those backups destroy it.", show.Visible(r.OldKey))
+	a.Say("The old key is in %s. Older backups need it: move it to their keys, apart from the ledger, and copy the new key there too. Destroy the old key with the last of those backups.", show.Visible(r.OldKey))
 	a.Say("The next sync learns anew what payers look like, and sweeps read the service's list, before anything new is created.")
 	return a.Result(r)
 }

@@ -14,21 +14,21 @@ func (a *app) ledgerRetainCmd() *cobra.Command {
 	dry := false
 	c := &cobra.Command{
 		Use:   "retain [--dry-run]",
-		Short: "Keep no longer what is older than the configured retention",
-		Long: `Erases what is personal, decides nothing any more and is older than retention says in
-the configuration: the bodies of webhooks that are done with, and the requests of settled
-changes with the customers before them. Ids, statuses, times, counts, the history of
-mandates, the audit log and the field changes that plans show stay, and so does what is
-still needed: webhooks that were not understood until they are closed,
-requests without an answer, and the newest change of every payer. A change whose details
-are gone cannot be undone.
+		Short: "Erase data older than the configured retention",
+		Long: `Erases personal data that is older than retention in the configuration and has no
+further use: the bodies of finished webhooks, and the requests of finished changes
+with the customers before them. Ids, statuses, times, counts, the history of mandates,
+the audit log and the field changes of plans stay. Data in use stays too: unreadable
+webhooks until you close them, requests without an answer, and the newest change of
+every payer. You cannot undo a change without its details.
 
-payersync serve does it by schedules.retention; this is for those who run commands by
-cron. It writes a little at a time, so it may be interrupted and run beside anything.`,
+payersync serve does this by schedules.retention; use this command if you start
+commands by cron. It writes in small steps, so you may interrupt it, and run it beside
+anything.`,
 		Example: "  payersync ledger retain --dry-run\n  payersync ledger retain",
 		RunE:    a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error { return a.retain(ctx, s, dry) }),
 	}
-	c.Flags().BoolVar(&dry, "dry-run", false, "only say what would be kept no longer")
+	c.Flags().BoolVar(&dry, "dry-run", false, "only show the data to erase")
 	return c
 }
 

@@ -27,9 +27,9 @@ import (
 func (a *app) lettersCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "letters",
-		Short: "Write to payers who have not signed: what is due, what waits, who is not written to",
-		Long: `Letters are sent by payersync serve where letters.sender is payersync: an invitation,
-then reminders by letters.steps, each once. The first letters wait for a person.`,
+		Short: "Write to payers without a signature: due, waiting and stopped letters",
+		Long: `If letters.sender is payersync, payersync serve sends the letters: an invitation, then
+reminders by letters.steps, each once. The first letters wait for your approval.`,
 		Example: "  payersync mandates letters test --to me@harbour.example\n  payersync mandates letters plan\n  payersync mandates letters approve",
 	}
 	return subcommands(c, a.lettersPlanCmd(), a.lettersApproveCmd(), a.lettersSendCmd(), a.lettersPauseCmd(), a.lettersResumeCmd(), a.lettersStopCmd(),
@@ -170,10 +170,10 @@ func (a *app) lettersPlanCmd() *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use:   "plan",
-		Short: "Show which letters are due, which wait for a person, and why others do not leave",
-		Long: `Shows the letters that are due today and those that wait for a person, with what keeps
-letters from leaving. --all lists every payer whose mandate waits for a signature, with
-why its next letter is not due. Nothing is asked, changed or sent.`,
+		Short: "Show the letters due, the letters that wait for approval, and the reasons for the rest",
+		Long: `Shows the letters due today, the letters that wait for approval, and the reasons why
+letters do not leave. --all lists every payer with an unsigned mandate, with the
+reason why its next letter is not due. The command asks, changes and sends nothing.`,
 		Example: "  payersync mandates letters plan\n  payersync mandates letters plan --all --output json | jq '.why'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
@@ -204,7 +204,7 @@ why its next letter is not due. Nothing is asked, changed or sent.`,
 		},
 	}
 	c.Flags().StringVar(&connection, "connection", "", "only this connection")
-	c.Flags().BoolVar(&all, "all", false, "every payer whose mandate waits for a signature")
+	c.Flags().BoolVar(&all, "all", false, "every payer with an unsigned mandate")
 	c.Flags().IntVar(&limit, "limit", 0, "at most so many; 0 for all")
 	return c
 }
@@ -254,7 +254,7 @@ func (h letterHold) next() string {
 	case h.Continue:
 		return "To go on: payersync mandates letters continue --reason TEXT"
 	case h.Code == letters.HoldUnclear:
-		return "See which: payersync mandates letters list --state unclear. Then say of each that it arrived, or have it sent again: payersync mandates letters arrived LETTER, or payersync mandates letters again LETTER."
+		return "List them with payersync mandates letters list --state unclear. Then decide on each. If it arrived: payersync mandates letters arrived LETTER. To send it again: payersync mandates letters again LETTER."
 	case h.Code == letters.HoldJournal:
 		return "How nodes share the folder: payersync help many-machines"
 	case h.Code == letters.HoldLinks:
@@ -321,21 +321,21 @@ func (a *app) lettersApproveCmd() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "approve",
-		Short: "See the letters that wait, and let exactly these go",
-		Long: `Lists the letters that wait together, with why they do and three of them in full, and
-lets exactly these go: when one more comes, or an address changes meanwhile, they are to
-be looked at again. From the next day on, letters of the same templates, sender, mapping
-and books leave without a question, unless a brake is on.
+		Short: "Review the waiting letters, and approve exactly these",
+		Long: `Lists the letters that wait together, with the reasons and three of them in full, and
+approves exactly these. If another letter joins them or an address changes, review
+them again. From the next day on, letters leave without approval as long as the
+templates, sender, mapping and connection stay the same and no brake is on.
 
-A letter that waits by itself, because it could be to the wrong person or begins anew
-about another mandate, is let go with --record alone.`,
+A letter that waits alone, because its recipient is doubtful or it begins anew about
+another mandate, needs --record.`,
 		Example: "  payersync mandates letters approve\n  payersync mandates letters approve --batch 1f0c66a9f3a1b2c4 --yes\n  payersync mandates letters approve --record C0001 --reason 'two shops, one owner'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
 				by := syncer.Operator{Name: actor(), Reason: reason}
 				switch {
 				case len(records) > 0 && batch != "":
-					return usage.Errorf("--batch names letters that wait together, and --record those that wait by themselves: give one of the two")
+					return usage.Errorf("--batch names letters that wait together, and --record single ones: give one of the two")
 				case len(records) > 0:
 					return a.approveAlone(cmd.Context(), s, l, records, connection, yes, by)
 				}
@@ -343,9 +343,9 @@ about another mandate, is let go with --record alone.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&batch, "batch", "", "the `HASH` of the letters that were shown; without it those that are shown now")
+	c.Flags().StringVar(&batch, "batch", "", "the `HASH` of the reviewed letters; without it, those shown now")
 	c.Flags().StringSliceVar(&records, "record", nil, "only the letters to these `RECORD`s, whatever they wait for")
-	c.Flags().StringVar(&connection, "connection", "", "the connection of the records, where two have one of a name")
+	c.Flags().StringVar(&connection, "connection", "", "the connection of the records, if two have one of a name")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
 	return c
@@ -358,10 +358,10 @@ func (a *app) approveLetters(ctx context.Context, l *office.Letters, batch strin
 	}
 	switch {
 	case len(p.Batch.Letters) == 0:
-		a.Say("No letter waits for approval. payersync mandates letters plan shows what is due, and what waits by itself.")
+		a.Say("No letter waits for approval. payersync mandates letters plan shows due and single waiting letters.")
 		return a.Result(approvedReport{})
 	case batch != "" && batch != p.Batch.Hash:
-		return fmt.Errorf("the letters that wait are not those of %s any more: run payersync mandates letters approve, and look at them again", show.Visible(batch))
+		return fmt.Errorf("other letters than those of %s wait now: run payersync mandates letters approve, and review them again", show.Visible(batch))
 	}
 	if !a.JSON() {
 		if err := a.printBatch(ctx, l, p.Batch.Letters); err != nil {
@@ -466,11 +466,11 @@ type sentLetters struct {
 func (a *app) lettersSendCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "send",
-		Short: "Send the letters that are due, once",
-		Long: `Sends the letters that are due and may leave, as payersync serve does every few
-minutes: each after a look at its customer, in the window, at the pace of the
-configuration. What does not leave within five minutes is left to the next call. Two
-processes never send at once.`,
+		Short: "Send the due letters once",
+		Long: `Sends the letters that are due, as payersync serve does every few minutes. It reads
+each customer first, and keeps to the window and pace of the configuration. Letters
+that do not leave within five minutes wait for the next call. Two processes never send
+at the same time.`,
 		Example: "  payersync mandates letters send",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withLetters(cmd.Context(), a.open, func(s *session.Session, l *office.Letters) error {
@@ -527,7 +527,7 @@ func (a *app) showSent(r letters.Result, paused []string) error {
 	_, err := fmt.Fprintf(a.Out, "%s sent, %d refused, %d put off, %d unclear, %d looked at and not sent; %d wait for a person, %d are left.\n",
 		connector.Plural(r.Sent, "letter"), r.Refused, r.Deferred, r.Unclear, r.Kept, r.Waiting, r.Left)
 	if r.Abandoned > 0 {
-		fmt.Fprintf(a.Out, "Of %s an earlier payersync did not live to hear whether it arrived: payersync mandates letters list --state unclear\n", connector.Plural(r.Abandoned, "letter"))
+		fmt.Fprintf(a.Out, "payersync stopped before it knew the outcome of %s: payersync mandates letters list --state unclear\n", connector.Plural(r.Abandoned, "letter"))
 	}
 	a.printHolds(r.Holds)
 	for _, line := range paused {
@@ -567,8 +567,8 @@ func (a *app) lettersPauseCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pause",
 		Short: "Pause all letters, or those of a connection",
-		Long: `From this moment on no letter leaves, until the day of --until or until somebody says
-payersync mandates letters resume. Nothing piles up: a step that is missed is skipped.`,
+		Long: `Stops all letters from now until the day of --until, or until payersync mandates
+letters resume. No letters pile up: payersync skips the missed steps.`,
 		Example: "  payersync mandates letters pause\n  payersync mandates letters pause --until 2027-01-04 --connection acme --reason 'price change'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			day, err := a.dayFlag("until", until)
@@ -610,9 +610,9 @@ func untilDay(d letters.Day) string {
 // toldOptOut says that the sender of the token gets no more letters.
 func (a *app) toldOptOut(said state.OptingOut) error {
 	if said.News {
-		a.Say("Whoever got the letter with this token gets no more of them. --undo with the record takes that back.")
+		a.Say("The recipient of the letter with this token gets no more of them. --undo with the record takes that back.")
 	} else {
-		a.Say("That was said before.")
+		a.Say("That was noted before.")
 	}
 	return a.Result(map[string]bool{"news": said.News})
 }
@@ -628,7 +628,7 @@ func (a *app) lettersResumeCmd() *cobra.Command {
 	var connection, reason string
 	c := &cobra.Command{
 		Use:     "resume",
-		Short:   "Let letters leave again that were paused, or that a brake holds",
+		Short:   "Resume letters after a pause or a brake",
 		Example: "  payersync mandates letters resume\n  payersync mandates letters resume --connection acme",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
@@ -642,13 +642,13 @@ func (a *app) lettersResumeCmd() *cobra.Command {
 				if n == 0 {
 					a.Say("Letters %s were not paused.", ofConnection(connection))
 				} else {
-					a.Say("Letters %s leave again. What was missed is not made up for.", ofConnection(connection))
+					a.Say("Letters %s leave again. Missed steps are not made up for.", ofConnection(connection))
 				}
 				return a.Result(map[string]int{"resumed": n})
 			})
 		},
 	}
-	c.Flags().StringVar(&connection, "connection", "", "the pause of this connection; without it that of all")
+	c.Flags().StringVar(&connection, "connection", "", "the pause of this connection; without it, of all")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	return c
 }
@@ -659,11 +659,12 @@ func (a *app) lettersStopCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stop RECORD",
 		Short: "Stop the letters to one payer, or to one e-mail address",
-		Long: `No letter goes to the payer any more, or with an address instead of a record to that
-address, until the day of --until or for ever. With the subject of an e-mail by which a
-recipient asked for no more letters, "stop" and a token, that is noted as their word. --undo takes back what stops them,
-whoever said so: also that a recipient wants no letters, or that an address was found
-not to exist. The audit log keeps who stopped them; an address is kept as a hash.`,
+		Long: `Stops letters to one payer, or to one address if you name an address, until the day of
+--until or for ever. You may also give the subject of a recipient's e-mail with "stop"
+and a token. The command then notes that the recipient wants no more letters. --undo
+removes all stops of the payer or address, also a recipient's own and those for an
+address that does not exist. The audit log keeps your name; an address is kept as a
+hash.`,
 		Example: "  payersync mandates letters stop C0001 --note 'asked on the telephone'\n  payersync mandates letters stop jo@shop.example --until 2027-01-04\n  payersync mandates letters stop C0001 --undo",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -707,8 +708,8 @@ not to exist. The audit log keeps who stopped them; an address is kept as a hash
 	}
 	c.Flags().StringVar(&until, "until", "", "the first `DATE` on which letters leave again; without it never")
 	c.Flags().StringVar(&note, "note", "", "why, for colleagues and the audit log")
-	c.Flags().StringVar(&connection, "connection", "", "the connection of the record, where two have one of this name")
-	c.Flags().BoolVar(&undo, "undo", false, "take back what stops the letters")
+	c.Flags().StringVar(&connection, "connection", "", "the connection of the record, if two have one of this name")
+	c.Flags().BoolVar(&undo, "undo", false, "take back all stops of the letters")
 	return c
 }
 
@@ -717,16 +718,17 @@ func (a *app) lettersContinueCmd() *cobra.Command {
 	var lost bool
 	c := &cobra.Command{
 		Use:   "continue --reason TEXT",
-		Short: "Go on with letters after a restore, a lost journal or a clock that was set",
-		Long: `After the ledger was put back, while the journal of letters is not there or not in step
-with it, and after a jump of the clock, no letter leaves until a person says so. Look
-first what payersync mandates letters plan says. What the journal tells and the ledger
-does not know counts as sent from then on. The next letters are to be approved.
+		Short: "Resume letters after a restore, a lost journal or a clock change",
+		Long: `Some events stop all letters until you resume them: a restored ledger, if the journal
+of letters is missing or differs, and a jump of the clock. First read payersync
+mandates letters plan. Letters in the journal that the ledger does not know count as
+sent from then on. You must approve the next letters.
 
-Nodes of one database share the journal. A node without it refuses while another node has
-written it within a day. Mount the shared folder there. Only when that folder is lost,
---journal-lost begins a new journal from what the database knows. Letters of which only
-the lost one knew may then be sent again, so read the next letters before you approve.`,
+Nodes of one database share the journal. A node without it refuses while another node
+has written it within a day. Mount the shared folder there. Only if you have lost that
+folder, begin a new journal from the data of the database with --journal-lost.
+payersync may then repeat letters known only to the lost journal, so read the next
+letters before you approve them.`,
 		Example: "  payersync mandates letters continue --reason 'restored after the disk failed'\n  payersync mandates letters continue --journal-lost --reason 'the shared volume is gone'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if strings.TrimSpace(reason) == "" {
@@ -741,13 +743,13 @@ the lost one knew may then be sent again, so read the next letters before you ap
 				if err != nil {
 					return err
 				}
-				a.Say("Letters go on, and the next ones wait for you: payersync mandates letters approve. The journal told of %s that the ledger did not know.", connector.Plural(n, "letter"))
+				a.Say("Letters go on, and the next ones wait for your approval: payersync mandates letters approve. The journal had %s unknown to the ledger.", connector.Plural(n, "letter"))
 				return a.Result(map[string]int{"learnt": n})
 			})
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
-	c.Flags().BoolVar(&lost, "journal-lost", false, "the journal that another node wrote is lost: begin a new one")
+	c.Flags().BoolVar(&lost, "journal-lost", false, "the journal of another node is lost: begin a new one")
 	return c
 }
 
@@ -779,10 +781,10 @@ func (a *app) lettersListCmd() *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the letters that were made, the newest first",
-		Long: `Lists the letters with what became of them. Of an unclear one nobody knows whether it
-arrived, and it is never sent again by itself: say what you found out with payersync
-mandates letters arrived, or have it sent once more with again.`,
+		Short: "List the letters, the newest first",
+		Long: `Lists the letters with their outcomes. An unclear letter may or may not have arrived,
+and payersync never repeats it by itself. If it arrived, say so with payersync
+mandates letters arrived; to send it once more, use again.`,
 		Example: "  payersync mandates letters list --state unclear\n  payersync mandates letters list --output json | jq 'select(.state == \"refused\")'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if in != "" {
@@ -831,7 +833,7 @@ func (a *app) printKept(rows []keptLetter) error {
 		if at.IsZero() {
 			at = r.SendingAt
 		}
-		when := "not sent"
+		when := "stopped"
 		if !at.IsZero() {
 			when = show.Time(at)
 		}
@@ -858,9 +860,9 @@ func oneLetter(ctx context.Context, s *session.Session, text string) (*state.Let
 func (a *app) lettersShowCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show LETTER",
-		Short: "Show one letter as it left, with what became of it",
-		Long: `Shows a letter by its number. Its text has the signing link, which lets whoever has it
-sign: the audit log keeps who looked. The text is kept for 90 days.`,
+		Short: "Show one sent letter with its outcome",
+		Long: `Shows a letter by its number. Its text contains the signing link, and its owner can
+sign with it: the audit log keeps your name. The text is kept for 90 days.`,
 		Example: "  payersync mandates letters show 12",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -896,13 +898,16 @@ sign: the audit log keeps who looked. The text is kept for 90 days.`,
 }
 
 func (a *app) lettersArrivedCmd() *cobra.Command {
-	return a.lettersWordCmd("arrived LETTER", "Say that an unclear letter has arrived", state.WordArrived,
-		"Says of a letter of which nobody knew whether it arrived that it did: the payer said so, or\nthe log of the mail server.", "It counts as sent.")
+	return a.lettersWordCmd("arrived LETTER", "Note that an unclear letter has arrived", state.WordArrived,
+		`Notes that an unclear letter arrived, for example because the payer or the log of the
+mail server says so.`, "It counts as sent.")
 }
 
 func (a *app) lettersAgainCmd() *cobra.Command {
 	return a.lettersWordCmd("again LETTER", "Have an unclear letter sent once more", state.WordAgain,
-		"Has a letter sent once more of which nobody knows whether it arrived, or which the mail\nserver refused or put off too often. The payer may get it twice. It leaves as any other\ndoes, after a look at the customer.", "It is sent once more when its turn comes.")
+		`Sends a letter once more. Its outcome was unclear, or the mail server refused or
+deferred it too often. The payer may get it twice. payersync first reads the customer,
+as for any letter.`, "It is sent once more when its turn comes.")
 }
 
 func (a *app) lettersWordCmd(use, short, word, long, done string) *cobra.Command {
@@ -917,7 +922,7 @@ func (a *app) lettersWordCmd(use, short, word, long, done string) *cobra.Command
 				}
 				err = l.Say(cmd.Context(), letter.ID, word, syncer.Operator{Name: actor()})
 				if errors.Is(err, state.ErrNotUnclear) {
-					return fmt.Errorf("letter %d is %s, and nobody has to decide about it; payersync mandates letters list --state unclear shows those that are", letter.ID, letter.State)
+					return fmt.Errorf("letter %d is %s, and needs no decision; payersync mandates letters list --state unclear shows those that do", letter.ID, letter.State)
 				}
 				if err != nil {
 					return err
@@ -962,7 +967,7 @@ func renewLinks(ctx context.Context, s *session.Session, old []state.RecordID) e
 			return err
 		}
 	}
-	_, err := mandatesOf(s).Fetch(ctx, office.Fetching{Payers: payers, By: syncer.Operator{Name: "schedule", Reason: "their links are too old for the next letter"}})
+	_, err := mandatesOf(s).Fetch(ctx, office.Fetching{Payers: payers, By: syncer.Operator{Name: "schedule", Reason: "their signing links are too old for the next letter"}})
 	switch {
 	case errors.Is(err, office.ErrNotAsked):
 		return nil // they wait for a person, with a finding

@@ -22,14 +22,15 @@ func (a *app) lettersBouncedCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bounced (FILE | ADDRESS | RECORD --undo)",
 		Short: "Note that letters to an address come back",
-		Long: `Takes a delivery report in, as a file with one mail (.eml; - for standard input), or your
-word on an e-mail address. To an address that does not exist, or takes no mail, nothing
-more is sent, and attention list tells of its payers, until the books have another one.
-Of a full mailbox it is only noted: the next letter may arrive.
+		Long: `Reads a delivery report, as a file with one mail (.eml; - for standard input), or
+takes your word about an e-mail address. If the address does not exist or takes no
+mail, payersync sends nothing more to it. attention list reports its payers until the
+accounting system has another address. A full mailbox is only noted: the next letter
+may arrive.
 
-A report is believed of a letter of ours alone, by the Message-ID of the mail that came
-back; of any other nothing is noted. --undo says that the address works after all. The
-audit log keeps who said so; addresses are kept as hashes.`,
+payersync accepts a report only about its own letters, by the Message-ID of the
+returned mail; it ignores all others. --undo notes that the address works after all.
+The audit log keeps your name; addresses are kept as hashes.`,
 		Example: "  payersync mandates letters bounced report.eml\n  payersync mandates letters bounced accounts@bakery.example --reason 'returned by hand'\n  payersync mandates letters bounced C0001 --undo --reason 'they repaired it'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -42,7 +43,7 @@ audit log keeps who said so; addresses are kept as hashes.`,
 			})
 		},
 	}
-	c.Flags().BoolVar(&undo, "undo", false, "the address, or that of the record, works after all")
+	c.Flags().BoolVar(&undo, "undo", false, "the address, or the record's address, works after all")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	return c
 }
@@ -60,7 +61,7 @@ func (a *app) noteBounce(ctx context.Context, s *session.Session, arg string, by
 	if arg != "-" {
 		f, err := os.Open(arg) //nolint:gosec // the caller names the file; anything but a report is refused, and not shown
 		if err != nil {
-			return usage.Errorf("cannot read the report: %q is neither an e-mail address nor a file that can be read: %v", arg, errors.Unwrap(err))
+			return usage.Errorf("cannot read the report: %q is neither an e-mail address nor a readable file: %v", arg, errors.Unwrap(err))
 		}
 		report = f
 	}
@@ -81,7 +82,7 @@ func (a *app) showBounced(got office.Bounced) error {
 
 func (a *app) reviveAddress(ctx context.Context, s *session.Session, arg string, by syncer.Operator) error {
 	if by.Reason == "" {
-		return usage.Errorf("to say that an address works after all takes a reason: --reason 'they repaired it'")
+		return usage.Errorf("noting that an address works after all needs a reason: --reason 'they repaired it'")
 	}
 	bounces := &office.Bounces{Ledger: s.Ledger}
 	var err error
@@ -96,7 +97,7 @@ func (a *app) reviveAddress(ctx context.Context, s *session.Session, arg string,
 	}
 	switch {
 	case errors.Is(err, office.ErrNotBounced):
-		a.Say("Nobody had said that letters to the address come back.")
+		a.Say("No returned letters were noted for the address.")
 		return a.Result(map[string]string{"revived": arg})
 	case errors.Is(err, office.ErrNotWrittenTo):
 		return fmt.Errorf("cannot take it back: %w; name the address itself", err)

@@ -44,7 +44,7 @@ func TestBouncedTakesAReportOrAPersonsWord(t *testing.T) {
 		{[]string{w.path("none.eml")}, exitUsage, "no such file"},
 		{[]string{"ADA@bakery.example", "--reason", "by hand"}, exitDone, "which 1 payer is written to at"},
 		{[]string{"bob@bakery.example"}, exitDone, "No payer is written to at it"},
-		{[]string{"A00001", "--undo"}, exitUsage, "takes a reason"},
+		{[]string{"A00001", "--undo"}, exitUsage, "needs a reason"},
 		{[]string{"A00002", "--undo", "--reason", "x"}, exitFailed, "name the address itself"},
 	} {
 		if r := w.run(append([]string{"mandates", "letters", "bounced"}, step.args...)...); r.code != step.code || !strings.Contains(r.out+r.errOut, step.want) {

@@ -25,8 +25,8 @@ import (
 type letterExample struct{ kind, language string }
 
 func (e *letterExample) flags(c *cobra.Command) {
-	c.Flags().StringVar(&e.kind, "kind", string(letters.Invitation), "which letter: "+strings.Join(kindNames(), ", "))
-	c.Flags().StringVar(&e.language, "language", "", "in which language; default the first of letters.languages")
+	c.Flags().StringVar(&e.kind, "kind", string(letters.Invitation), "letter: "+strings.Join(kindNames(), ", "))
+	c.Flags().StringVar(&e.language, "language", "", "language; default the first of letters.languages")
 }
 
 func kindNames() (names []string) {
@@ -72,9 +72,9 @@ func (a *app) lettersPreviewCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "preview",
 		Short: "Show a letter filled with invented data",
-		Long: `Shows a letter as it would reach a payer, filled with invented data, by the templates that
-are in force: those that come with payersync, or your own in the folder letters.templates.
-A mistake in a template is told with its file, line and column. Nothing is sent.`,
+		Long: `Shows a letter with invented data in its final form. It uses the templates in force:
+those of payersync, or your own in the folder letters.templates. If a template has a
+mistake, the command prints the file, line and column. Nothing is sent.`,
 		Example: "  payersync mandates letters preview\n  payersync mandates letters preview --kind reminder --language de --output json | jq -r .html",
 		RunE: func(_ *cobra.Command, _ []string) error {
 			cfg, err := a.loadLocal()
@@ -98,10 +98,10 @@ func (a *app) lettersTestCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "test",
 		Short: "Send one letter filled with invented data to yourself",
-		Long: `Sends one letter to the address that you name and says what the mail server answered. It
-is filled with invented data, never with a payer's, its subject begins with "Test:", and
-its link leads nowhere. It is sent whoever letters.sender says writes to payers, so that
-all can be tried before anybody is written to.`,
+		Long: `Sends one letter to the address that you name, and prints the answer of the mail
+server. The letter has invented data, never a payer's. Its subject begins with
+"Test:", and its signing link leads nowhere. The command ignores letters.sender, so
+you can test all settings before payers get letters.`,
 		Example: "  payersync mandates letters test --to me@harbour.example\n  payersync mandates letters test --to me@harbour.example --kind last_reminder --language fr",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.load()
@@ -112,7 +112,7 @@ all can be tried before anybody is written to.`,
 		},
 	}
 	example.flags(c)
-	c.Flags().StringVar(&to, "to", "", "who gets it: one address")
+	c.Flags().StringVar(&to, "to", "", "the recipient: one address")
 	_ = c.MarkFlagRequired("to") // the flag is there
 	return c
 }
@@ -170,9 +170,9 @@ func cureOfSending(err error) string {
 	case mail.AtSignIn:
 		return "put letters.smtp.user and password right"
 	case mail.AtSender:
-		return "name a sender in letters.from that this mail server lets you use"
+		return "name a sender in letters.from that this mail server allows"
 	case mail.AtRecipient, mail.AtMessage:
-		return "ask who runs the mail server, or try another address in --to"
+		return "ask the operator of the mail server, or try another address in --to"
 	}
 	return "check letters.smtp: host, port and tls"
 }

@@ -64,7 +64,7 @@ func TestTheSubjectByWhichARecipientAsksForNoMoreLettersIsTaken(t *testing.T) {
 	if r := w.expect(exitDone, "mandates", "letters", "stop", "stop "+token); !strings.Contains(r.errOut, "gets no more of them") {
 		t.Errorf("it says %s", r.errOut)
 	}
-	if r := w.expect(exitDone, "mandates", "letters", "stop", token); !strings.Contains(r.errOut, "said before") {
+	if r := w.expect(exitDone, "mandates", "letters", "stop", token); !strings.Contains(r.errOut, "noted before") {
 		t.Errorf("once more it says %s", r.errOut)
 	}
 	if stops, err := l.LetterStops(t.Context()); err != nil || len(stops) != 1 || stops[0].Why != state.StopOptedOut {

@@ -70,7 +70,7 @@ func TestATestLetterThatIsNotTakenSaysWhatToDo(t *testing.T) {
 		want string
 	}{
 		{mailtest.AtMail, mailtest.Refusal(550, "not yours"), "did not take the sender: 550 not yours; name a sender in letters.from"},
-		{mailtest.AtRcpt, mailtest.Refusal(550, "no such user"), "did not take the recipient: 550 no such user; ask who runs the mail server"},
+		{mailtest.AtRcpt, mailtest.Refusal(550, "no such user"), "did not take the recipient: 550 no such user; ask the operator of the mail server"},
 		{mailtest.AtRcpt, mailtest.Refusal(450, "busy"), "450 busy; try again later"},
 		{mailtest.AtAnswer, mailtest.ErrCut, "look whether it arrived before you try again"},
 	} {
@@ -137,15 +137,15 @@ func TestTheDomainOfTheSenderIsLookedAt(t *testing.T) {
 		check, says    string
 		next           string
 	}{
-		{"no SPF", "m1", with(domain), "letters SPF", "does not say which servers", "v=spf1 include:YOUR-MAIL-PROVIDER -all"},
+		{"no SPF", "m1", with(domain), "letters SPF", "does not name the servers", "v=spf1 include:YOUR-MAIL-PROVIDER -all"},
 		{"two SPF", "m1", with(domain, "v=spf1 -all", "v=spf1 mx -all"), "letters SPF", "has 2 SPF records", "make one record"},
 		{"SPF for all", "m1", with(domain, "v=spf1 +all"), "letters SPF", "every server in the world", "-all"},
-		{"no selector", "", good, "letters DKIM", "is not known", "letters.dkim_selector"},
+		{"no selector", "", good, "letters DKIM", "is not configured", "letters.dkim_selector"},
 		{"no key", "m2", good, "letters DKIM", "there is no key at m2._domainkey." + domain, "publish the TXT record"},
 		{"key taken back", "m1", with("m1._domainkey."+domain, "v=DKIM1; p="), "letters DKIM", "was taken back", "letters.dkim_selector"},
-		{"no DMARC", "m1", with("_dmarc.harbour.example"), "letters DMARC", "does not say what becomes", "_dmarc." + domain + ": v=DMARC1; p=none; rua=mailto:accounts@harbour.example"},
+		{"no DMARC", "m1", with("_dmarc.harbour.example"), "letters DMARC", "has no policy for forged mail", "_dmarc." + domain + ": v=DMARC1; p=none; rua=mailto:accounts@harbour.example"},
 		{"two DMARC", "m1", with("_dmarc.harbour.example", "v=DMARC1; p=none", "v=DMARC1; p=reject"), "letters DMARC", "has 2 records", "remove all but one"},
-		{"DMARC of nothing", "m1", with("_dmarc.harbour.example", "v=DMARC1"), "letters DMARC", "says nothing that receivers know", "p=none"},
+		{"DMARC of nothing", "m1", with("_dmarc.harbour.example", "v=DMARC1"), "letters DMARC", "has no policy known to receivers", "p=none"},
 		{"no DNS", "m1", nil, "letters SPF", "the DNS could not be asked for " + domain + ": server misbehaving", "run payersync check again"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -189,11 +189,11 @@ func TestADNSThatDoesNotAnswerHoldsNobodyUp(t *testing.T) {
 func TestACheckSaysWhoWritesToPayers(t *testing.T) {
 	t.Parallel()
 	for yaml, want := range map[string][]string{
-		"":                  {"payersync writes to nobody; payersync mandates handover lists who has to sign"},
+		"":                  {"payersync sends no letters; payersync mandates handover lists the unsigned payers"},
 		"  sender: service": {"the billing service writes to payers; payersync sends them nothing"},
 		"  sender: payersync": {
-			"payersync writes to payers as accounts@harbour.example, in en, de", "nobody has said that the billing service does not write to payers too", "letters.service_chasing_off: true",
-			"so that payers get nothing", "name in letters.test_to", "harbour.example does not say which servers may send its mail",
+			"payersync writes to payers as accounts@harbour.example, in en, de", "nobody has confirmed that the billing service sends no letters of its own", "letters.service_chasing_off: true",
+			"so payers get nothing", "name in letters.test_to", "harbour.example does not name the servers that may send its mail",
 		},
 	} {
 		w := newWorld(t, people(1))

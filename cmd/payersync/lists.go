@@ -60,9 +60,9 @@ func (a *app) tellMore(more bool, limit int) {
 func (a *app) tellNameless(s *session.Session, sealed bool, bare int) {
 	switch {
 	case sealed:
-		a.Say("Names are left out: they are sealed, and the sealing key %s cannot be read here.", show.Visible(s.Config.Ledger.KeyFile))
+		a.Say("Names are omitted: they are sealed, and payersync cannot read the sealing key %s here.", show.Visible(s.Config.Ledger.KeyFile))
 	case bare > 0:
-		a.Say("%s no name yet: names come with the next reading of everything in the books.", haveOf(bare))
+		a.Say("%s no name yet: the next complete reading of the accounting system adds names.", haveOf(bare))
 	}
 }
 

@@ -130,7 +130,7 @@ func TestRecordsAreRetriedByReason(t *testing.T) {
 	if want := fmt.Sprintf(`"records":%d`, len(rows)); r.code != exitDone || !strings.Contains(r.out, want) {
 		t.Errorf("it ended with %d:\n%s%s", r.code, r.out, r.errOut)
 	}
-	if r := w.run("attention", "retry", "--reason", "rejected", "--note", "said twice"); r.code != exitDone || !strings.Contains(r.errOut, "Of 12 records it was said before.") || w.audited("said twice") {
+	if r := w.run("attention", "retry", "--reason", "rejected", "--note", "said twice"); r.code != exitDone || !strings.Contains(r.errOut, "12 records had this decision before.") || w.audited("said twice") {
 		t.Errorf("said again it ended with %d:\n%s%s", r.code, r.out, r.errOut)
 	}
 	if r := w.run("sync", "--yes"); r.code != exitDone {

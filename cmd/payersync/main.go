@@ -22,7 +22,7 @@ func main() {
 	transport.SetVersion(version)
 	errOut := show.NewScreen(os.Stderr)
 	if err := noCore(); err != nil {
-		fmt.Fprintf(errOut, "payersync: a crash may leave what it knows in a core file: %v\n", err)
+		fmt.Fprintf(errOut, "payersync: a crash may leave secrets in a core file: %v\n", err)
 	}
 	ctx, stop := interruptible(errOut)
 	code := run(ctx, program{Console: &show.Console{In: os.Stdin, Out: show.NewResults(errOut, os.Stdout), ErrOut: errOut}, getenv: os.LookupEnv}, os.Args[1:])

@@ -17,9 +17,9 @@ func (a *app) manCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write a manual page for every command into a folder",
-		Long: `Writes payersync.1 and a page for each command below it into DIR, which is made if it
-is not there. Pages that are there are replaced. They bear the day of SOURCE_DATE_EPOCH
-(seconds since 1970) if that is set, so that those of a release are always the same.`,
+		Long: `Writes payersync.1 and a page for each command into DIR, and creates DIR if needed. It
+replaces existing pages. With SOURCE_DATE_EPOCH (seconds since 1970) they have that
+date, so the pages of a release are always the same.`,
 		Example: "  payersync man /usr/local/share/man/man1 && man payersync-backfill",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

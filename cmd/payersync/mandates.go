@@ -48,11 +48,11 @@ func (a *app) mandatesListCmd() *cobra.Command {
 	var links bool
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List mandates; with --links the signing links of those that wait for a signature",
-		Long: `Lists the mandates that payersync follows. A signing link lets whoever has it sign:
---links shows the links of mandates that wait for a signature, and the audit log
-says who looked. A link that a newer mandate replaced, or that has expired by
-billing.link_valid, is shown to nobody.`,
+		Short: "List mandates; with --links the signing links of unsigned ones",
+		Long: `Lists the mandates that payersync follows. With a signing link anybody can sign.
+--links shows the signing links of unsigned mandates, and the audit log keeps your
+name. payersync never shows a replaced signing link, or an expired one
+(billing.link_valid).`,
 		Example: "  payersync mandates list --state CREATED --links --output json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.Limit = a.limitOf(cmd)
@@ -76,7 +76,7 @@ billing.link_valid, is shown to nobody.`,
 func mandateFlags(c *cobra.Command, f *state.Filter, links *bool) {
 	c.Flags().StringVar(&f.Connection, "connection", "", "only this connection")
 	c.Flags().StringVar(&f.State, "state", "", "only this status, for example CREATED")
-	c.Flags().BoolVar(links, "links", false, "with the signing links; the audit log keeps who looked")
+	c.Flags().BoolVar(links, "links", false, "with the signing links; the audit log keeps your name")
 }
 
 // mandatesIn hands the mandates of a list over, some at a time.
@@ -199,9 +199,9 @@ func (a *app) mandatesExportCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export",
 		Short: "Write the mandates as CSV",
-		Long: `Writes the mandates as CSV for a spreadsheet. Cells that a spreadsheet would take for
-a formula get a leading apostrophe, so the file is not meant to be read back in:
---output json writes them as they are.`,
+		Long: `Writes the mandates as CSV for a spreadsheet. Cells that look like a formula get a
+leading apostrophe, so do not read the file back in: --output json writes the plain
+values.`,
 		Example: "  payersync mandates export > mandates.csv",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withMandates(cmd.Context(), f, links, func(_ *session.Session, each mandatesIn) error {
@@ -248,9 +248,10 @@ func (a *app) mandatesRequestCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "request ID",
 		Short: "Ask for a signing link for one payer, or fetch it again",
-		Long: `Asks the billing service for a signing link for one payer, by source id, key value,
-billing id or mandate id, and prints it. After a cancellation a reason is needed:
-a new mandate takes the payer's new authority. The audit log keeps who asked.`,
+		Long: `Asks the billing service for a signing link for one payer, and prints it. Name the
+payer by source id, key value, billing id or mandate id. After a cancellation you must
+give a reason: a new mandate needs the payer's new consent. The audit log keeps your
+name.`,
 		Example: "  payersync mandates request C0001\n  payersync mandates request C0001 --reason 'changed bank'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -280,9 +281,10 @@ func (a *app) mandatesCancelCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cancel ID --reason TEXT",
 		Short: "Cancel one payer's mandate",
-		Long: `Cancels the current mandate of one payer, by source id, key value, billing id or
-mandate id. Nothing can be collected under it afterwards. At a terminal the command asks
-first, and --yes answers. The audit log keeps who cancelled and why.`,
+		Long: `Cancels the current mandate of one payer. Name the payer by source id, key value,
+billing id or mandate id. Nothing can be debited under the mandate afterwards. At a
+terminal the command asks first, and --yes answers. The audit log keeps your name and
+the reason.`,
 		Example: "  payersync mandates cancel C0001 --reason 'the payer asked us to'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -299,7 +301,7 @@ first, and --yes answers. The audit log keeps who cancelled and why.`,
 				}
 				switch err := mandatesOf(s).Cancel(cmd.Context(), p, syncer.Operator{Name: actor(), Reason: reason}); {
 				case errors.Is(err, office.ErrNoMandate):
-					return fmt.Errorf("cannot cancel: record %s has no mandate; payersync mandates list shows who has", p.SourceID)
+					return fmt.Errorf("cannot cancel: record %s has no mandate; payersync mandates list shows all mandates", p.SourceID)
 				case err != nil:
 					return fmt.Errorf("cannot cancel the mandate of %s: %w", p.SourceID, err)
 				}
@@ -319,10 +321,11 @@ func (a *app) mandatesReinstateCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reinstate ID --reason TEXT",
 		Short: "Bring one payer's cancelled mandate back",
-		Long: `Brings the cancelled mandate of one payer back under its own id, by source id, key
-value, billing id or mandate id, where billing.dialect.reinstate says that the service
-does that. Money can be collected under it again, so ask the payer first. At a terminal
-the command asks first, and --yes answers. The audit log keeps who did it and why.`,
+		Long: `Reinstates the cancelled mandate of one payer under its own id. Name the payer by
+source id, key value, billing id or mandate id. The service must support it
+(billing.dialect.reinstate). Afterwards the payer can be debited again, so ask the
+payer first. At a terminal the command asks first, and --yes answers. The audit log
+keeps your name and the reason.`,
 		Example: "  payersync mandates reinstate C0001 --reason 'the payer called: the bank cancelled it by mistake'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -376,9 +379,9 @@ func (a *app) reinstate(ctx context.Context, s *session.Session, p state.Payer, 
 	status, err := mandatesOf(s).Reinstate(ctx, p, by)
 	switch {
 	case errors.Is(err, office.ErrNoMandate):
-		return fmt.Errorf("cannot reinstate: record %s has no mandate; payersync mandates list shows who has", p.SourceID)
+		return fmt.Errorf("cannot reinstate: record %s has no mandate; payersync mandates list shows all mandates", p.SourceID)
 	case errors.Is(err, syncer.ErrNotCancelled):
-		return fmt.Errorf("cannot reinstate the mandate of %s: %w; payersync payers show %[1]s says where it stands", p.SourceID, err)
+		return fmt.Errorf("cannot reinstate the mandate of %s: %w; payersync payers show %[1]s shows its state", p.SourceID, err)
 	case err != nil:
 		return fmt.Errorf("cannot reinstate the mandate of %s: %w", p.SourceID, err)
 	}

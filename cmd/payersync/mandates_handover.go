@@ -41,16 +41,16 @@ func (a *app) mandatesHandoverCmd() *cobra.Command {
 	var older, sheet string
 	c := &cobra.Command{
 		Use:   "handover",
-		Short: "Write a list of who has to sign, with the links: for mail merge, the post, the telephone",
-		Long: `Writes one line as CSV for every payer whose mandate waits for a signature and whose
-link is here: whom it goes to, the link, since when, how often it was sent, and what is
-next. Who is no payer any more, or whose customer is not certain, is left out. With
---lost it lists instead those whose link nobody has.
+		Short: "Write a list of unsigned payers with their signing links: for mail merge, the post, the telephone",
+		Long: `Writes a CSV file with a line for every payer with an unsigned mandate and a known
+signing link. Each line has the recipient, the signing link, its date, the number of
+times sent, and the next step. It omits excluded records and uncertain customers. With
+--lost it lists instead the payers with a lost signing link.
 
-A link lets whoever has it sign. The audit log keeps who wrote the file, for whom and
-how many. Say what was sent with payersync mandates sent, so that nobody is invited
-twice. Cells that a spreadsheet would take for a formula get a leading apostrophe;
---output json writes them as they are.`,
+Anybody with a signing link can sign. The audit log keeps your name, the payers and
+their number. Note the sent ones with payersync mandates sent, so that no payer is
+invited twice. Cells that look like a formula get a leading apostrophe; --output json
+writes the plain values.`,
 		Example: "  payersync mandates handover > links.csv\n  payersync mandates handover --not-sent --for excel-de > links.csv\n  payersync mandates handover --older 14d --connection acme > call.csv",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if h.NotSent && older != "" || h.Lost && (h.NotSent || older != "") {
@@ -70,10 +70,10 @@ twice. Cells that a spreadsheet would take for a formula get a leading apostroph
 	}
 	f := c.Flags()
 	f.StringVar(&h.Connection, "connection", "", "only this connection")
-	f.BoolVar(&h.NotSent, "not-sent", false, "only whom nobody has sent the link to")
-	f.StringVar(&older, "older", "", "only who has not signed for so long, or since a `DATE`: 14d, 2026-11-20")
-	f.BoolVar(&h.Lost, "lost", false, "those whose link nobody has, with what to do")
-	f.StringVar(&sheet, "for", string(anySheet), "for which spreadsheet: "+joined(spreadsheets)+"; excel-de expects semicolons")
+	f.BoolVar(&h.NotSent, "not-sent", false, "only payers without a sent signing link")
+	f.StringVar(&older, "older", "", "only payers unsigned for so long, or since a `DATE`: 14d, 2026-11-20")
+	f.BoolVar(&h.Lost, "lost", false, "payers with a lost signing link, and the next step")
+	f.StringVar(&sheet, "for", string(anySheet), "the spreadsheet program: "+joined(spreadsheets)+"; excel-de expects semicolons")
 	f.IntVar(&h.Limit, "limit", 0, "at most so many; 0 for all")
 	c.Annotations = map[string]string{takesCSV: ""}
 	return c
@@ -108,9 +108,9 @@ func (a *app) handOver(ctx context.Context, s *session.Session, h office.Handove
 	}
 	switch {
 	case written == 0:
-		a.Say("Nobody is on the list. payersync report shows where everybody stands.")
+		a.Say("Nobody is on the list. payersync report shows the state of all payers.")
 	case h.Lost:
-		a.Say("The links of %s are lost. payersync mandates links --lost fetches them again.", connector.Plural(written, "payer"))
+		a.Say("The signing links of %s are lost. payersync mandates links --lost fetches them again.", connector.Plural(written, "payer"))
 	default:
 		a.Say("%s. When they are sent: payersync mandates sent FILE --on DATE", connector.Plural(written, "link"))
 	}
@@ -121,15 +121,15 @@ func (a *app) mandatesSentCmd() *cobra.Command {
 	var on, reason string
 	c := &cobra.Command{
 		Use:   "sent FILE|ID…",
-		Short: "Say that links were sent by somebody else, so that nobody is invited twice",
-		Long: `Notes that the links of some payers were sent on a day, by post, by mail merge or by
-telephone. FILE is the file of payersync mandates handover, or any CSV with a column
-number, and a column date where the days differ; the separator is a comma or a
+		Short: "Note that you sent signing links yourself, so that no payer is invited twice",
+		Long: `Notes that you sent the signing links of some payers on a day, by post, by mail merge
+or by telephone. FILE is the file of payersync mandates handover, or any CSV with a
+column number, and a column date if the days differ. The separator is a comma or a
 semicolon. ID is a number, source id, billing id or mandate id.
 
-What was noted before is not noted twice. A row that names nobody, a day in the future
-or one before the mandate was there is told with its file and line, and the others are
-noted all the same. The audit log keeps who said so, with the reason.`,
+The command notes each one only once. It reports a row with its file and line if it
+names no payer, or if its day is in the future or before the mandate. It still notes
+the other rows. The audit log keeps your name and the reason.`,
 		Example: "  payersync mandates sent links.csv --on 2026-11-20\n  payersync mandates sent HB-017 HB-018 --on 2026-11-20 --reason 'by post'",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -149,7 +149,7 @@ noted all the same. The audit log keeps who said so, with the reason.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&on, "on", "", "the `DATE` on which they were sent, for rows without a date of their own")
+	c.Flags().StringVar(&on, "on", "", "the `DATE` of sending, for rows without a date of their own")
 	c.Flags().StringVar(&reason, "reason", "", "how or why, for the audit log")
 	return c
 }
@@ -167,7 +167,7 @@ func sendingsOf(args []string, on time.Time) (sendings []office.Sending, problem
 		}
 	}
 	if on.IsZero() {
-		return nil, nil, usage.Errorf("say on which day they were sent: --on 2026-11-20")
+		return nil, nil, usage.Errorf("give the day of sending: --on 2026-11-20")
 	}
 	sendings = append(sendings, connector.Map(args, func(id string) office.Sending { return office.Sending{Number: id, On: on} })...)
 	return sendings, nil, nil

@@ -23,22 +23,21 @@ func (a *app) mandatesLinksCmd() *cobra.Command {
 	var older string
 	c := &cobra.Command{
 		Use:   "links (--lost | --older DAYS)",
-		Short: "Fetch signing links again that were lost, or are old",
-		Long: `Asks the billing service again for the signing link of mandates that wait for a
-signature: with --lost of those whose link nobody has, because its answer was lost, the
-ledger was rebuilt, or it has expired by billing.link_valid; with --older of those whose
-link was last given so long ago, so that the service says whether it is still the same.
-A link is never opened. One that the service refuses to give again is shown to nobody
-any more, and attention list tells of it.
+		Short: "Fetch lost or old signing links again",
+		Long: `Asks the billing service again for the signing links of unsigned mandates. --lost
+selects the lost ones: the answer was lost, the ledger was rebuilt, or the signing
+link expired (billing.link_valid). --older selects those last fetched so long ago, and
+so checks whether they are still the same. payersync never opens a signing link. If
+the service refuses one, payersync shows it no more, and attention list reports it.
 
-What another request gives is said by billing.dialect.link_when_created: the same
-mandate, a new one in the place of the open one (each is asked about then), or
-unknown (all are asked about at once, or --yes is given). Stopped half way, run it
-again: it goes on with those that are still to be fetched. The audit log keeps who asked.`,
+billing.dialect.link_when_created says what another request returns. It is the same
+mandate, or a new mandate in place of the open one (the command asks about each), or
+unknown (it asks about all at once; --yes answers). After an interruption, run it
+again: it goes on with the rest. The audit log keeps your name.`,
 		Example: "  payersync mandates links --lost\n  payersync mandates links --older 30d --connection acme --yes",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if lost == (older != "") {
-				return usage.Errorf("say which links: payersync mandates links --lost, or --older 30d")
+				return usage.Errorf("select the signing links: payersync mandates links --lost, or --older 30d")
 			}
 			if older != "" {
 				var days config.Days
@@ -63,8 +62,8 @@ again: it goes on with those that are still to be fetched. The audit log keeps w
 			})
 		},
 	}
-	c.Flags().BoolVar(&lost, "lost", false, "those whose link nobody has")
-	c.Flags().StringVar(&older, "older", "", "those whose link was given so many days ago, for example 30d")
+	c.Flags().BoolVar(&lost, "lost", false, "the lost signing links")
+	c.Flags().StringVar(&older, "older", "", "the signing links fetched so many days ago, for example 30d")
 	c.Flags().StringVar(&which.Connection, "connection", "", "only this connection")
 	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
 	return c
@@ -78,13 +77,13 @@ func (a *app) chooseLinks(ctx context.Context, acts *office.Mandates, payers []s
 	case asks == office.AskNothing:
 		return payers, nil
 	case asks == office.AskOnce:
-		sure, err := a.Confirms(ctx, yes, fmt.Sprintf("the links of %s would be asked for again", n), fmt.Sprintf("Ask again for the signing links of %s?", n))
+		sure, err := a.Confirms(ctx, yes, fmt.Sprintf("the signing links of %s would be requested again", n), fmt.Sprintf("Ask again for the signing links of %s?", n))
 		if err != nil || !sure {
 			return nil, err
 		}
 		return payers, nil
 	case a.Unasked() != "":
-		return nil, usage.Errorf("billing.dialect.link_when_created says that another request replaces the open mandate, so each of the %s is asked about, and %s: run it on a terminal, or name one with payersync mandates request", n, a.Unasked())
+		return nil, usage.Errorf("billing.dialect.link_when_created says that another request replaces the open mandate, so you must confirm each of the %s, and %s: run it on a terminal, or name one with payersync mandates request", n, a.Unasked())
 	}
 	var chosen []state.Payer
 	for _, p := range payers {

@@ -24,11 +24,11 @@ func (a *app) mandatesShowCmd() *cobra.Command {
 	var support bool
 	c := &cobra.Command{
 		Use:   "show MANDATE",
-		Short: "Show one mandate and what became of it",
-		Long: `Shows one mandate by its id, and every status it was seen in. Where a bank cancelled
-it, the billing service may have given a code that says why. It is for questions to the
-service, and not for payers: --for-support shows it, beside the status that it came with,
-and the audit log keeps who looked. It is kept for thirteen months.`,
+		Short: "Show one mandate and its history",
+		Long: `Shows one mandate by its id, with every status seen. For a mandate cancelled by a
+bank, the billing service may have given a reason code. The code is for questions to
+the service, not for payers. --for-support shows it beside its status, and the audit
+log keeps your name. It is kept for thirteen months.`,
 		Example: "  payersync mandates show m8Qk2\n  payersync mandates show m8Qk2 --for-support",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, args []string) error {
@@ -46,7 +46,7 @@ and the audit log keeps who looked. It is kept for thirteen months.`,
 			return nil
 		}),
 	}
-	c.Flags().BoolVar(&support, "for-support", false, "with the service's codes of why it came to where it is; the audit log keeps who looked")
+	c.Flags().BoolVar(&support, "for-support", false, "with the service's reason codes of its statuses; the audit log keeps your name")
 	c.Flags().BoolVar(&support, "failure-reason", false, "")
 	_ = c.Flags().MarkHidden("failure-reason") // as it was called before
 	return c

@@ -24,9 +24,9 @@ func (a *app) mappingCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "mapping",
 		Short: "Edit a mapping without fear: fields, check, preview, versions",
-		Long: `What an admin needs around mapping.yaml. All of it works on the records that the
-last runs have stored and sends nothing. It asks nobody: the columns of a file are
-looked up in it, those of a database server are the ones that the last run met.`,
+		Long: `Commands to write and check mapping.yaml. They use the records stored by the last
+runs, and send nothing. They ask no other system. They look up columns in the file, or
+use the columns that the last run met on the database server.`,
 		Example: "  payersync mapping fields\n  payersync mapping check && payersync mapping preview",
 	}
 	return subcommands(c, a.mappingFieldsCmd(), a.mappingCheckCmd(), a.mappingPreviewCmd(), a.mappingCoverageCmd(),
@@ -78,7 +78,7 @@ func (a *app) declared(ctx context.Context, s *session.Session, c config.Connect
 	if err == nil || !met || ctx.Err() != nil {
 		return conn, err
 	}
-	a.Say("%s: its columns cannot be looked up, so those that the last run met are used: %v", c.Name, err)
+	a.Say("%s: cannot look up its columns, so those of the last run are used: %v", c.Name, err)
 	return known, nil
 }
 
@@ -89,7 +89,7 @@ func (a *app) stored(ctx context.Context, s *session.Session, c config.Connectio
 		return conn, err
 	}
 	if conn.Mapping, err = session.LoadMapping(c.Mapping, conn.Info, s.Config.Billing.Dialect.Dialect); err != nil && conn.Source == nil && c.Source.OnServer() {
-		a.Say("%s: the columns are those that the last run met; payersync plan %[1]s looks them up again", c.Name)
+		a.Say("%s: the columns are those of the last run; payersync plan %[1]s looks them up again", c.Name)
 	}
 	return conn, err
 }

@@ -25,15 +25,15 @@ func (a *app) mappingCheckCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [CONNECTION]",
 		Short: "Is the mapping right? every mistake, its examples, the keys, the service's rules",
-		Long: `Loads the mapping, tries its examples, and applies it to every stored record: keys
-must be there and differ, and what comes out must be a customer that the billing
-service takes. Names the records that break a rule. Notes tell, by rule, which countries,
-phone numbers and the like were not understood, and which payers share a name or
-an e-mail address. Values that fewer than five records have are counted only,
-unless --show-values is given.
+		Long: `Loads the mapping, tries its examples, and applies it to every stored record. Keys
+must exist and differ, and each result must be a valid customer for the billing
+service. The command names the records that break a rule. Notes list by rule the
+unreadable countries, phone numbers and the like, and the payers with a shared name or
+e-mail address. Values of fewer than five records are only counted, unless you give
+--show-values.
 
-Ends with 2 when the mapping has a mistake, and with 3 when only records break a
-rule; nothing is sent or stored.`,
+Exit status: 2 for a mistake in the mapping, 3 if only records break a rule. Nothing
+is sent or stored.`,
 		Example: "  payersync mapping check && payersync mapping preview\n  payersync mapping check acme --show-values\n  payersync mapping check acme --output json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {

@@ -18,11 +18,11 @@ func (a *app) mappingCoverageCmd() *cobra.Command {
 	var p privacy
 	c := &cobra.Command{
 		Use:   "coverage [CONNECTION]",
-		Short: "Which rules never fire, which targets stay blank, which fields are unused",
-		Long: `Applies the mapping to the stored records and counts what each rule did: a rule
-fires when it gives a text, true, or a list that is not blank. Names the rules and
-their parts that never fired, the source's fields that no rule reads, what was not
-understood, and who shares a name. Ends with 3 when a rule fails for a record.`,
+		Short: "Show rules that never fire, blank targets and unused fields",
+		Long: `Applies the mapping to the stored records, and counts the effects of each rule. A rule
+fires when it gives a text, true, or a list that is not blank. The command names rules
+and parts that never fired, source fields that no rule reads, unreadable values, and
+shared names. Exit status 3: a rule fails for a record.`,
 		Example: "  payersync mapping coverage\n  payersync mapping coverage acme --show-values\n  payersync mapping coverage acme --output json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -82,7 +82,7 @@ func reportCoverage(connection, version string, c mapping.CoverageReport) covera
 }
 
 func (a *app) printCoverage(r coverageReport, p privacy) {
-	fmt.Fprintf(a.Out, "%s: %s that a mapping is asked about: %d are payers, %d fail, the rest is left out\n",
+	fmt.Fprintf(a.Out, "%s: %s read by the mapping: %d are payers, %d fail, the rest is excluded\n",
 		r.Connection, connector.Plural(r.Records, "stored record"), r.Included, r.Failed)
 	var rows [][]string
 	for _, rule := range r.Rules {

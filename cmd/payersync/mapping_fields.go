@@ -21,11 +21,10 @@ func (a *app) mappingFieldsCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fields [CONNECTION]",
 		Short: "List the fields of a source: how to write them, how full they are, examples",
-		Long: `Lists what a mapping may use: the fields that the source declares, how each is
-written in an expression, in how many stored records it is filled, and its most
-common values; then the functions. Values that may belong to one person are
-shortened; those that many records share are shown whole, because they are what
-conditions are made of.`,
+		Long: `Lists the fields that a mapping may use, and then the functions. For each field it
+shows the spelling in an expression, the number of stored records with a value, and
+the most common values. Values that may belong to one person are shortened. Values of
+many records are shown in full, because conditions use them.`,
 		Example: "  payersync mapping fields\n  payersync mapping fields acme --show-values",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -76,7 +75,7 @@ func (a *app) printFields(r fieldsReport) {
 		examples := connector.Map(f.Examples, func(e syncer.FieldExample) string { return e.Value })
 		rows = append(rows, []string{f.Written, string(f.Type), percent(f.Filled, f.Records), strings.Join(examples, " · "), f.Description})
 	}
-	show.Table(a.Out, []string{"Written", "Type", "Filled", "Values", "What it is"}, rows)
+	show.Table(a.Out, []string{"Written", "Type", "Filled", "Values", "Meaning"}, rows)
 	fmt.Fprintln(a.Out, "\nFunctions; mapping/README.md explains them")
 	for _, line := range wrapped(r.Functions, 100) {
 		fmt.Fprintln(a.Out, "  "+line)

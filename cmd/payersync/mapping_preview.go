@@ -29,12 +29,12 @@ func (a *app) mappingPreviewCmd() *cobra.Command {
 	var p previewArgs
 	c := &cobra.Command{
 		Use:   "preview [CONNECTION]",
-		Short: "What would the mapping change? per customer and in all; nothing is sent",
-		Long: `Applies the mapping, or the one that --file names, to the stored records and
-compares what comes out with what was last applied to each customer: how many
-change, in which fields, which are emptied, who is left out or taken in, and
-whether the limits would stop the next sync. Reads the ledger only. Personal
-values are shortened unless --show-values is given.`,
+		Short: "Show the effects of the mapping, per customer and in total; nothing is sent",
+		Long: `Applies the mapping, or the one in --file, to the stored records, and compares the
+results with the last applied values of each customer. It counts changes, changed and
+emptied fields, and newly excluded or included records. It also says whether the
+limits would stop the next run. It reads only the ledger. Personal values are
+shortened, unless you give --show-values.`,
 		Example: "  payersync mapping preview\n  payersync mapping preview acme --file mapping.new.yaml --limit 3\n  payersync mapping preview --source-id C0001 --show-values",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -85,9 +85,9 @@ func (a *app) printPreview(p syncer.Preview, args previewArgs) {
 		a.printGroups(p.Groups, args.privacy)
 		a.printBlanked(p.Blanked, args.privacy)
 		printNamed(a.Out, "Become payers", p.Included)
-		printNamed(a.Out, "Left out from now on; their customers stay in the billing service", p.Dropped)
-		printNamed(a.Out, "No longer held", p.Mended)
-		printNamed(a.Out, "The key would change, so they are held if they are linked", p.KeyChanges)
+		printNamed(a.Out, "Excluded from now on; their customers stay in the billing service", p.Dropped)
+		printNamed(a.Out, "No longer on hold", p.Mended)
+		printNamed(a.Out, "The key would change, so linked ones go on hold", p.KeyChanges)
 		a.printFailures(p.Failures)
 	}
 	if len(p.Customers) > 0 {
@@ -115,8 +115,8 @@ func blastRadius(p syncer.Preview) string {
 		n    int
 		what string
 	}{
-		{p.Creates, "would be created"}, {p.Adopts, "would be adopted"}, {p.Dropped.Count, "left out that were payers"},
-		{fresh, "held that were not"}, {p.KeyChanges.Count, "with another key"}, {p.InFlight, "wait for an answer first"},
+		{p.Creates, "would be created"}, {p.Adopts, "would be linked"}, {p.Dropped.Count, "payers newly excluded"},
+		{fresh, "newly on hold"}, {p.KeyChanges.Count, "with another key"}, {p.InFlight, "wait for an answer first"},
 	} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
@@ -136,7 +136,7 @@ func verdictOf(p syncer.Preview) string {
 	}
 	switch {
 	case p.Records == 0:
-		return "What the next sync would send is not known before records are stored."
+		return "No records are stored yet, so the changes of the next run are unknown."
 	case p.Limits != "":
 		return "The limits would stop it until somebody approves: " + p.Limits
 	case p.Creates+p.Adopts+p.Updates+p.Links == 0:
@@ -196,7 +196,7 @@ func (a *app) printFailures(failures []syncer.Failure) {
 	if len(failures) == 0 {
 		return
 	}
-	fmt.Fprintln(a.Out, "\nHeld, by reason")
+	fmt.Fprintln(a.Out, "\nOn hold, by reason")
 	for _, f := range failures {
 		who := "as before: " + few(f.SourceIDs, f.Count)
 		if f.New > 0 {

@@ -20,9 +20,9 @@ func (a *app) mappingSchemaCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of mapping.yaml or payersync.yaml, for editors",
-		Long: `Prints the JSON Schema by which an editor completes and checks a mapping while you
-type. payersync init writes it beside the files, and a first line into them that
-editors with the YAML language server follow:
+		Long: `Prints the JSON Schema. An editor with the YAML language server uses it to complete
+and check a mapping while you type. payersync init writes it beside the files, with
+this first line in them:
 
   # yaml-language-server: $schema=` + mappingSchemaFile + `
 

@@ -85,7 +85,7 @@ func TestABadEditNeverReplacesAGoodMapping(t *testing.T) {
 		t.Errorf("the runs used %+v, want %s alone", history.Versions, good)
 	}
 	status := w.expect(exitDone, "status").out
-	for _, want := range []string{"The mapping of acme has a mistake since", `unknown function "trimm"; did you mean "trim"?`, "payersync mapping check acme"} {
+	for _, want := range []string{"The mapping of acme has had a mistake since", `unknown function "trimm"; did you mean "trim"?`, "payersync mapping check acme"} {
 		if !strings.Contains(status, want) {
 			t.Errorf("the status does not say %q:\n%s", want, status)
 		}
@@ -117,7 +117,7 @@ func TestAMappingWhoseExamplesFailIsNotUsed(t *testing.T) {
 	w.edit("mapping.yaml", "name: trim(Name)\n  people", "name: upper(trim(Name))\n  people")
 	for _, run := range []string{"sync", "backfill", "plan"} {
 		r := w.expect(exitUsage, run)
-		if !strings.Contains(r.errOut, "mapping.yaml:11:") || !strings.Contains(r.errOut, "what becomes of its examples differs from what they want, in 1 place; payersync mapping check shows them") {
+		if !strings.Contains(r.errOut, "mapping.yaml:11:") || !strings.Contains(r.errOut, "its examples have other results than expected, in 1 place; payersync mapping check shows them") {
 			t.Errorf("%s says:\n%s", run, r.errOut)
 		}
 	}
@@ -145,7 +145,7 @@ func TestAMappingWhoseExamplesFailIsNotUsed(t *testing.T) {
 		t.Errorf("%d writes, want 2 more than %d", w.box.Writes(), good)
 	}
 	status := w.expect(exitDone, "status").out
-	if !strings.Contains(log.String(), "the version before stays in force") || !strings.Contains(status, "The mapping of acme has a mistake since") {
+	if !strings.Contains(log.String(), "the version before stays in force") || !strings.Contains(status, "The mapping of acme has had a mistake since") {
 		t.Errorf("nobody is told:\n%s%s", &log, status)
 	}
 	if told := strings.ToLower(log.String() + status); strings.Contains(told, "jane") {
@@ -299,7 +299,7 @@ func TestMappingCommandsWorkWhileTheFileIsGone(t *testing.T) {
 		if i < len(before) && got.out != before[i] {
 			t.Errorf("payersync %s without the file: %s", strings.Join(command, " "), cmp.Diff(before[i], got.out))
 		}
-		if !strings.Contains(got.errOut, "acme: its columns cannot be looked up, so those that the last run met are used:") || !strings.Contains(got.errOut, "customers.csv") {
+		if !strings.Contains(got.errOut, "acme: cannot look up its columns, so those of the last run are used:") || !strings.Contains(got.errOut, "customers.csv") {
 			t.Errorf("payersync %s does not say whose columns it used:\n%s", strings.Join(command, " "), got.errOut)
 		}
 	}
@@ -331,7 +331,7 @@ func TestMappingCommandsAskNoDatabaseServerOnceARunHasMetIt(t *testing.T) {
 	w.expect(exitDone, "mapping", "check")
 	w.edit("mapping.yaml", "line1: Street", "line1: Quay")
 	if said := w.expect(exitUsage, "mapping", "preview").errOut; !strings.Contains(said, `unknown field "Quay"`) ||
-		!strings.Contains(said, "acme: the columns are those that the last run met; payersync plan acme looks them up again") {
+		!strings.Contains(said, "acme: the columns are those of the last run; payersync plan acme looks them up again") {
 		t.Errorf("a column that is new is refused with\n%s", said)
 	}
 }

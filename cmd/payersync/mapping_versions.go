@@ -40,9 +40,9 @@ func errVersion(prefix string, err error) error {
 func (a *app) mappingHistoryCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "history [CONNECTION]",
-		Short: "List the versions of a mapping that runs have used",
-		Long: `Lists every version of a connection's mapping that a run was bound to, the one used
-last first: who started its first run, when, and how many runs used it.`,
+		Short: "List the versions of a mapping used by runs",
+		Long: `Lists every version of a connection's mapping that a run used, the last one first,
+with the person and time of its first run, and the number of its runs.`,
 		Example: "  payersync mapping history\n  payersync mapping history acme --output json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -88,7 +88,7 @@ func (a *app) history(ctx context.Context, s *session.Session, c config.Connecti
 	case unreadable != nil:
 		return unreadable
 	case !known:
-		fmt.Fprintf(a.Out, "The file as it is now is version %s, which no run has used yet.\n", r.FileHash[:shortHash])
+		fmt.Fprintf(a.Out, "The present file is version %s, not used by a run yet.\n", r.FileHash[:shortHash])
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func (a *app) mappingShowCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "show HASH",
 		Short:   "Print a version of a mapping",
-		Long:    "Prints a version of a mapping as the run that used it read it. Six characters of its hash are enough.",
+		Long:    "Prints a version of a mapping exactly as its run read it. Six characters of its hash are enough.",
 		Example: "  payersync mapping show 1f0c9b > mapping.old.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -123,9 +123,9 @@ func (a *app) mappingDiffCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff A [B]",
 		Short: "Compare two versions of a mapping, or one with a file",
-		Long: `Prints how B differs from A, line by line. A and B are versions, of which six
-characters are enough, or files. Without B it is the file that a connection uses
-which has used A.`,
+		Long: `Prints the differences of B from A, line by line. A and B are files, or versions (six
+characters are enough). Without B, the command compares with the file of a connection
+that has used A.`,
 		Example: "  payersync mapping diff 1f0c9b 88ad02\n  payersync mapping diff 1f0c9b\n  payersync mapping diff 1f0c9b mapping.new.yaml",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, args []string) error {
@@ -205,11 +205,11 @@ func fileOf(ctx context.Context, s *session.Session, v state.MappingVersion, nam
 	}
 	switch slices.Sort(files); len(slices.Compact(files)) {
 	case 0:
-		return "", usage.Errorf("no run of %s has used the mapping version %s; payersync mapping history lists what they used", connectionsNamed(configured), v.Hash[:shortHash])
+		return "", usage.Errorf("no run of %s has used the mapping version %s; payersync mapping history lists the used ones", connectionsNamed(configured), v.Hash[:shortHash])
 	case 1:
 		return files[0], nil
 	}
-	return "", usage.Errorf("the mapping version %s was used by %s, which have different files; name the connection", v.Hash[:shortHash], strings.Join(users, " and "))
+	return "", usage.Errorf("%[2]s used the mapping version %[1]s, and have different files; name the connection", v.Hash[:shortHash], strings.Join(users, " and "))
 }
 
 func connectionsNamed(configured []config.Connection) string {
@@ -221,10 +221,10 @@ func (a *app) mappingRollbackCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rollback HASH [CONNECTION]",
 		Short: "Put an earlier version of a mapping back into its file",
-		Long: `Writes an earlier version into the mapping file of the connection that used it. The
-file as it was stays beside it, as NAME.before-HASH.yaml with its own hash. Nothing
-is sent: the next run plans with the version that was put back, and a change that
-touches many customers waits for approval.`,
+		Long: `Writes an earlier version into the mapping file of its connection. The present file
+stays beside it, as NAME.before-HASH.yaml with its own hash. Nothing is sent: the next
+run plans with the restored version, and a change of many customers waits for
+approval.`,
 		Example: "  payersync mapping history\n  payersync mapping rollback 1f0c9b && payersync mapping preview",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, args []string) error {

@@ -20,14 +20,15 @@ func (a *app) matchFinishCmd(connection *string) *cobra.Command {
 	undo := false
 	c := &cobra.Command{
 		Use:   "finish",
-		Short: "Say that matching is finished: the next runs create the customers that nobody is",
-		Long: `The first run of a connection creates nobody while the billing service has customers
-that belong to no record: each may be one of its payers. Compare them with payersync
-payers match, accept and reject pairs, and then say here that matching is finished.
-Nothing is sent: the next run creates customers for the other records, within the
-limits. Customers that appear in the service later do not stop the connection again.
+		Short: "Finish matching: the next runs create customers for records without a match",
+		Long: `If the billing service has customers that belong to no record, the first run of a
+connection creates no customers: each existing one may be a payer's. Compare them with
+payersync payers match, and accept or reject the matches. Then use this command to
+finish matching. It sends nothing: the next run creates customers for the other
+records, within the limits. Customers that appear in the service later do not stop the
+connection again.
 
---undo takes it back. What was created meanwhile stays; the next creates wait again.`,
+--undo takes it back. The created customers stay; the next ones wait again.`,
 		Example: "  payersync payers match finish --reason 'all 41 compared'\n  payersync payers match finish --connection acme --undo --reason 'too early'",
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error {
 			one, err := s.Config.One(*connection)
@@ -71,9 +72,9 @@ func (a *app) finishMatching(ctx context.Context, s *session.Session, connection
 		return err
 	}
 	if alike > 0 {
-		a.Say("Held because they look like a customer: %s. They stay held until you decide on each.", connector.Plural(alike, "record"))
+		a.Say("On hold for a match: %s. They stay on hold until you decide on each.", connector.Plural(alike, "record"))
 	}
-	sure, err := a.Confirms(ctx, d.yes, "Matching is not finished", fmt.Sprintf("Is matching of %s finished? The next run creates the customers that nobody is.", show.Visible(connection)))
+	sure, err := a.Confirms(ctx, d.yes, "Matching is not finished", fmt.Sprintf("Is matching of %s finished? The next run then creates customers for records without a match.", show.Visible(connection)))
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (a *app) printMatching(ctx context.Context, s *session.Session, r matchingR
 			return err
 		}
 	}
-	a.Say("Nothing is sent yet. What the next run would do: payersync plan %s", show.Visible(r.Connection))
+	a.Say("Nothing is sent yet. To see the next run: payersync plan %s", show.Visible(r.Connection))
 	return nil
 }
 

@@ -313,7 +313,7 @@ func TestAServiceThatHasTheCustomersIsLinkedInSevenCommands(t *testing.T) {
 	if n.linked != records || n.made != f.before/20 || n.customers != f.before+f.before/20 || n.wrong+n.doubled+n.touched > 0 {
 		t.Errorf("want all %d records linked, %d customers made, and nobody wrong, doubled or touched", records, f.before/20)
 	}
-	if r := f.w.expect(exitDone, "sync"); !strings.Contains(r.out, fmt.Sprintf("%d unchanged, 0 created, 0 adopted, 0 updated", records)) {
+	if r := f.w.expect(exitDone, "sync"); !strings.Contains(r.out, fmt.Sprintf("%d unchanged, 0 created, 0 linked, 0 updated", records)) {
 		t.Errorf("the next sync says\n%s", r.out)
 	}
 	var status statusReport

@@ -27,7 +27,7 @@ func warnOfMetrics(log *logrus.Logger, address string) {
 	if err != nil || connector.IsLoopback(host) {
 		return
 	}
-	log.WithField("address", address).Warn("other machines may reach the metrics, which ask for no password: they show the names of connections, how many payers there are and how things go, and nothing personal; let only the monitoring system reach them")
+	log.WithField("address", address).Warn("other machines can reach the metrics, which ask for no password; they show names of connections, numbers of payers and the state of runs, but no personal data; let only the monitoring system reach them")
 }
 
 // metricsFacts reads the ledger's facts for the metrics. It omits removed connections, like status.

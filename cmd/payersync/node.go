@@ -40,7 +40,7 @@ func (n *node) open() (*state.Server, error) {
 		if _, err := config.Load(n.app.config, nil); err != nil {
 			return nil, usage.Error{Err: err}
 		}
-		return nil, usage.Errorf("there are no accounts: %s is the configuration of one account, whose ledger is a file; name that of a node, which has ledger.postgres, with --config", n.app.config)
+		return nil, usage.Errorf("there are no accounts: %s configures one account with a ledger file; name the configuration of a node, with ledger.postgres, by --config", n.app.config)
 	}
 	cfg, err := config.LoadNode(n.app.config, n.app.getenv)
 	if err != nil {
@@ -99,7 +99,7 @@ func (n *node) atWork() error {
 	case err != nil:
 		return err
 	case i.State != state.AccountActive:
-		return fmt.Errorf("cannot do that for account %s: it is %s, and nothing is read or sent for it meanwhile; let it go on first: payersync accounts resume %[1]s", i.Name, i.State)
+		return fmt.Errorf("cannot do that for account %s: it is %s, so payersync reads and sends nothing for it; resume it first: payersync accounts resume %[1]s", i.Name, i.State)
 	}
 	n.watch.Do(func() { n.watching.Go(n.untilPaused) })
 	return nil
@@ -124,7 +124,7 @@ func (n *node) untilPaused() {
 			continue
 		}
 		n.app.interrupt()
-		fmt.Fprintf(n.app.ErrOut, "Stopping: account %s is %s now, said %s. Requests in flight are finished first; what was planned stays, and payersync accounts resume %[1]s lets it go on.\n", i.Name, i.State, show.Visible(i.Author))
+		fmt.Fprintf(n.app.ErrOut, "Stopping: account %s is %s now, said %s. payersync first finishes the requests in flight. The planned changes stay, and payersync accounts resume %[1]s continues.\n", i.Name, i.State, show.Visible(i.Author))
 		return
 	}
 }

@@ -18,9 +18,9 @@ import (
 func (a *app) nodesCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "nodes",
-		Short: "The machines that work for the accounts of a database",
-		Long: `Where several machines share a database, each that runs payersync serve is a node: it works
-for all accounts, and says every ten seconds that it is there.`,
+		Short: "List and forget the machines that serve the accounts of a database",
+		Long: `Several machines may share a database. Each one that runs payersync serve is a node:
+it works for all accounts, and reports every ten seconds.`,
 		Example: "  payersync nodes list",
 	}
 	return subcommands(c, a.nodesListCmd(), a.nodesForgetCmd())
@@ -77,16 +77,15 @@ func nodeRows(ctx context.Context, server *state.Server, accounts []state.Accoun
 
 func (a *app) nodesListCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the nodes: who is there, who leads, what each has open",
-		Long: `Lists the nodes with what each says of itself: its version, since when it runs, when it was
-last seen by the database's clock, how many accounts are open on it, how many could not be
-opened, and how many runs it has under way. The one that leads starts the jobs whose time
-has come; any of them does them. The list warns of a node whose clock differs from the
-database's by five seconds or more.
+		Use: "list", Short: "List the nodes, the leader, and the open accounts of each",
+		Long: `Lists the nodes with their own reports: version, start, last report by the database's
+clock, open accounts, accounts that failed to open, and current runs. The leader
+starts the jobs that are due; any node executes them. The list warns of a node if its
+clock differs from the database's by five seconds or more.
 
-A node that stops goes from the list by itself. One that was not seen for a minute is lost:
-what it did goes on elsewhere. It stays in the list for a day, until a node of its name is
-back, or until payersync nodes forget.`,
+A stopped node leaves the list by itself. A node is lost after a minute without a
+report: other nodes continue its work. It stays in the list for a day, until a node of
+its name returns, or until payersync nodes forget.`,
 		Example: "  payersync nodes list\n  payersync nodes list --output json | jq 'select(.state == \"lost\")'",
 		RunE: a.onServer(func(ctx context.Context, server *state.Server, _ []string) error {
 			accounts, err := server.Accounts(ctx)
@@ -146,8 +145,9 @@ type forgottenNodes struct {
 func (a *app) nodesForgetCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "forget NAME", Short: "Show a lost node no more: it is known, and will not come back",
-		Long: `Takes the lost nodes of a name from the list, so that status and alert rules speak of them no
-more. One that is at work stays there, and one that was not lost after all comes back.`,
+		Long: `Removes the lost nodes of a name from the list, so that status and alert rules do not
+report them any more. A running node stays, and a node that was not really lost
+returns by itself.`,
 		Example: "  payersync nodes forget node-b:8080",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.onServer(func(ctx context.Context, server *state.Server, args []string) error {
@@ -161,7 +161,7 @@ more. One that is at work stays there, and one that was not lost after all comes
 				return err
 			}
 			if n == 0 {
-				return usage.Errorf("no node of the name %q is lost, so nothing was done; payersync nodes list shows those that there are", args[0])
+				return usage.Errorf("no lost node has the name %q, so nothing was done; payersync nodes list shows the nodes", args[0])
 			}
 			a.Say("%s of the name %s is shown no more.", connector.Plural(n, "lost node"), args[0])
 			return a.Result(forgottenNodes{n})

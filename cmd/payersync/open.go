@@ -35,7 +35,7 @@ func (a *app) loadWith(getenv func(string) (string, bool)) (*config.Config, erro
 		return a.node.load(getenv)
 	}
 	if a.account != "" {
-		return nil, usage.Errorf("--account is for the configuration of a node, and %s is that of one account; leave it out, or name another file with --config", a.config)
+		return nil, usage.Errorf("--account is for the configuration of a node, and %s is that of one account; omit it, or name another file with --config", a.config)
 	}
 	cfg, err := config.Load(a.config, getenv)
 	if err != nil {

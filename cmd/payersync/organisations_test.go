@@ -192,7 +192,7 @@ func TestTwoCompaniesOfAVendorOnOneAccountTouchNobodyOfEachOther(t *testing.T) {
 					}
 				}
 				for i, w := range worlds {
-					if r := w.expect(exitDone, "sync", names[i]); !strings.Contains(r.out, "0 created, 0 adopted, 0 updated") {
+					if r := w.expect(exitDone, "sync", names[i]); !strings.Contains(r.out, "0 created, 0 linked, 0 updated") {
 						t.Errorf("another sync of %s says\n%s", names[i], r.out)
 					}
 				}

@@ -32,10 +32,10 @@ func (a *app) pagesCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pages",
 		Short: "Show the pages in a browser on this machine, until Ctrl-C",
-		Long: `Shows in a browser what payersync knows: who can be debited and who cannot, what waits
-for a person, each payer in full. It prints a link that signs you in once. The pages are
-on this machine alone, and run no schedules: they work beside payersync serve, which
-shows the same pages where server.admin says so, and without it.`,
+		Long: `Shows the data of payersync in a browser: who can be debited, open decisions, and each
+payer in full. It prints an address that signs you in once. The pages are on this
+machine alone, and run no schedules. They work with or without payersync serve, which
+shows the same pages at server.admin.`,
 		Example: "  payersync pages\n  payersync pages --listen 127.0.0.1:8070\n  payersync pages link --role viewer    # a link to the pages that serve shows",
 		RunE:    a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error { return a.showPages(ctx, s, listen) }),
 	}
@@ -50,22 +50,22 @@ func (a *app) pagesLinkCmd() *cobra.Command {
 	var connections []string
 	c := &cobra.Command{
 		Use:   "link",
-		Short: "Make a link that signs somebody in to the pages once",
-		Long: `Prints a link to the pages that payersync serve shows at server.admin. It signs one
-person in, once, within ten minutes. A viewer looks; an operator also sees addresses
-and signing links, and acts; an admin may do all. What somebody does is in the audit log
-under the name that is given here. With --connection the pages show that person nothing
-of other connections; the limits of a user hold for links, too.`,
+		Short: "Make a sign-in link to the pages, for one person and one use",
+		Long: `Prints a link to the pages of payersync serve at server.admin. It signs one person in,
+once, within ten minutes. A viewer reads; an operator also sees addresses and signing
+links, and acts; an admin may do all. The audit log records actions under the given
+name. With --connection the pages hide all other connections from that person; the
+limits of a user apply to links to the pages, too.`,
 		Example: "  payersync pages link\n  payersync pages link --user anna --role operator\n  payersync pages link --user carl --role viewer --connection acme",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if user.Role = pages.Role(role); !slices.Contains(pages.Roles, user.Role) {
 				return usage.Errorf("there is no role %q; it is viewer, operator or admin", role)
 			}
 			if strings.TrimSpace(user.Name) == "" {
-				return usage.Errorf("--user is blank; give the name under which the person acts")
+				return usage.Errorf("--user is blank; give the name of the acting person")
 			}
 			if _, err := office.NewUserName(user.Name); errors.Is(err, office.ErrReservedName) && user.Name != actor() {
-				return usage.Errorf("no link was made: %w; give the name of the person", err)
+				return usage.Errorf("no link to the pages was made: %w; give the name of the person", err)
 			}
 			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
 				address, err := adminAddress(s)
@@ -105,7 +105,7 @@ func notUser(ctx context.Context, s *session.Session, to pages.User) error {
 	}
 	user, err := s.Ledger.User(ctx, strings.ToLower(to.Name))
 	if err == nil && user != nil {
-		err = usage.Errorf("no link was made: %s is a user, whose limits are kept with the user and hold for every link; leave --connection out, or change them with payersync pages users limit %[1]s", user.Name)
+		err = usage.Errorf("no link to the pages was made: %s is a user, and the limits of a user apply to every link; omit --connection, or change the limits with payersync pages users limit %[1]s", user.Name)
 	}
 	return err
 }
@@ -114,7 +114,7 @@ func notUser(ctx context.Context, s *session.Session, to pages.User) error {
 func adminAddress(s *session.Session) (string, error) {
 	address := s.Config.Server.AdminAddress()
 	if address == "" {
-		return "", usage.Errorf("payersync serve shows no pages, because server.admin is blank; set it, for example to 127.0.0.1:8070, or use payersync pages, which prints a link of its own")
+		return "", usage.Errorf("payersync serve shows no pages, because server.admin is blank; set it, for example to 127.0.0.1:8070, or use payersync pages, which prints its own sign-in link")
 	}
 	return address, nil
 }
@@ -163,10 +163,10 @@ func settingsOf(c *config.Config) []pages.Setting {
 		{Group: "Billing service", Name: "Requests a second, at most", Value: fmt.Sprint(c.Billing.RatePerSecond)},
 		{Group: "Limits above which a plan waits", Name: "New customers in a run", Value: fmt.Sprint(g.MaxCreates)},
 		{Group: "Limits above which a plan waits", Name: "Changes in a run", Value: fmt.Sprintf("%v, and %d in any case", g.MaxChanges, g.MaxChangesFloor)},
-		{Group: "Limits above which a plan waits", Name: "Payers that would be left out", Value: fmt.Sprint(g.MaxHolds)},
-		{Group: "Limits above which a plan waits", Name: "Payers missing from the books", Value: fmt.Sprint(g.MaxMissing)},
-		{Group: "Likenesses", Name: "The first run waits for matching", Value: map[bool]string{true: "yes", false: "no"}[g.FirstMatching]},
-		{Group: "Likenesses", Name: "Customers that look alike", Value: c.Adoption},
+		{Group: "Limits above which a plan waits", Name: "Payers that would be excluded", Value: fmt.Sprint(g.MaxHolds)},
+		{Group: "Limits above which a plan waits", Name: "Payers removed in the accounting system", Value: fmt.Sprint(g.MaxMissing)},
+		{Group: "Matches", Name: "The first run waits for matching", Value: map[bool]string{true: "yes", false: "no"}[g.FirstMatching]},
+		{Group: "Matches", Name: "Customers that match", Value: c.Adoption},
 		{Group: "Letters", Name: "Sent by", Value: c.Letters.Sender},
 	}
 	if c.Node != nil {

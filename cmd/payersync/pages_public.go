@@ -27,8 +27,7 @@ func mayBePublic(ctx context.Context, s *session.Session) error {
 	if err != nil || len(users) > 0 {
 		return err
 	}
-	return usage.Errorf("the pages at server.admin %s cannot be shown: others reach them, and there is neither a user nor pages.oidc, so nobody is known who may come in; "+
-		"make the first user with payersync pages users invite NAME --role admin, or set pages.oidc", s.Config.Server.Admin)
+	return usage.Errorf("the pages at server.admin %s cannot start: other machines can reach them, and there is neither a user nor pages.oidc; create the first user with payersync pages users invite NAME --role admin, or set pages.oidc", s.Config.Server.Admin)
 }
 
 // checkPages checks whether serve can show the pages.
@@ -38,7 +37,7 @@ func checkPages(ctx context.Context, s *session.Session) []finding {
 		return nil
 	}
 	if why := c.NoPages(); why != "" {
-		return []finding{{Check: "pages", OK: true, Warning: true, Detail: "not shown on this node: " + why, Next: "start a node whose server.admin fits, or change server.admin_url; webhooks and jobs need no pages"}}
+		return []finding{{Check: "pages", OK: true, Warning: true, Detail: "not shown on this node: " + why, Next: "start a node with the fitting server.admin, or change server.admin_url; webhooks and jobs need no pages"}}
 	}
 	err := mayBePublic(ctx, s)
 	if err == nil && c.Server.AdminTLS != nil {
@@ -48,7 +47,7 @@ func checkPages(ctx context.Context, s *session.Session) []finding {
 	if provider := providerOf(s); provider != nil {
 		_, err := provider.Discover(ctx)
 		if err != nil {
-			err = fmt.Errorf("the provider %s does not say where it is: %w; check pages.oidc.issuer and the network", provider.Issuer, err)
+			err = fmt.Errorf("the provider %s does not name its addresses: %w; check pages.oidc.issuer and the network", provider.Issuer, err)
 		}
 		found = append(found, tell("pages.oidc", "the provider answers; the address to register there is "+provider.Address+pages.CallbackPath, err))
 	}
@@ -115,7 +114,7 @@ func newCertificate(files *config.TLS) (*certificate, error) {
 		err = fmt.Errorf("the certificate %s ran out on %s", files.Cert, pair.Leaf.NotAfter.UTC().Format(time.DateOnly))
 	}
 	if err != nil {
-		return nil, usage.Errorf("the pages cannot be shown over TLS: %w; put the certificate and its key where server.admin_tls says", err)
+		return nil, usage.Errorf("cannot show the pages over TLS: %w; put the certificate and its key at the paths in server.admin_tls", err)
 	}
 	return c, nil
 }

@@ -105,7 +105,7 @@ func TestACertificateThatRanOutOrHasAnotherKeyIsRefusedInThreeParts(t *testing.T
 	} {
 		write()
 		_, err := newCertificate(files)
-		if err == nil || !strings.HasPrefix(err.Error(), "the pages cannot be shown over TLS: ") || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "; put the certificate and its key where server.admin_tls says") {
+		if err == nil || !strings.HasPrefix(err.Error(), "cannot show the pages over TLS: ") || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "; put the certificate and its key at the paths in server.admin_tls") {
 			t.Errorf("it is refused with %v, want that it %s", err, why)
 		}
 	}

@@ -249,7 +249,7 @@ func TestPagesAreNotShownWithACertificateThatDoesNotHold(t *testing.T) {
 			w.showOverTLS(c)
 			served, checked := w.expect(exitUsage, "serve"), w.expect(exitFailed, "check")
 			for command, said := range map[string]string{"serve": served.errOut, "check": checked.out} {
-				for _, part := range []string{"the pages cannot be shown over TLS: ", tt.why, "; put the certificate and its key where server.admin_tls says"} {
+				for _, part := range []string{"cannot show the pages over TLS: ", tt.why, "; put the certificate and its key at the paths in server.admin_tls"} {
 					if !strings.Contains(said, part) {
 						t.Errorf("%s does not say %q:\n%s", command, part, said)
 					}

@@ -20,12 +20,12 @@ import (
 func (a *app) pagesUsersCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "users",
-		Short: "Who signs in to the pages with a password",
-		Long: `Users sign in to the pages that payersync serve shows. Each is invited by a link, and
-chooses a password by it that nobody else learns. A viewer looks; an operator also sees
-addresses and signing links, and acts; an admin may do all. A user can be limited to
-connections: the pages show nothing of others then. An admin who sees all connections
-does the same on the pages, under Settings, Users.`,
+		Short: "Manage the users that sign in to the pages with a password",
+		Long: `Users sign in to the pages of payersync serve. You invite a user by a link, and the
+user chooses a password there, unknown to anybody else. A viewer reads; an operator
+also sees addresses and signing links, and acts; an admin may do all. You can limit a
+user to some connections: the pages hide all others. Admins without such limits can do
+the same on the pages, under Settings, Users.`,
 		Example: "  payersync pages users list\n  payersync pages users invite anna --role operator --connection acme",
 	}
 	c.AddCommand(a.usersListCmd(), a.usersInviteCmd(), a.usersRoleCmd(), a.usersLimitCmd(), a.usersRemoveCmd())
@@ -45,8 +45,7 @@ type userRow struct {
 func (a *app) usersListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the users",
-		Long: `Lists who signs in to the pages with a password, with the role, the connections that
-the user is limited to, and since when.`,
+		Long:    "Lists the users with a password, with role, connections and date.",
 		Example: "  payersync pages users list",
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error {
 			users, err := s.Ledger.Users(ctx)
@@ -96,9 +95,9 @@ func (a *app) usersInviteCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "invite NAME",
 		Short: "Invite somebody to choose a password",
-		Long: `Prints a link by which somebody chooses a password, once, within three days. Hand it to
-that person alone: nothing is mailed. For somebody who is a user it leads to another
-password, which ends all logins of before; the role and the limits stay.`,
+		Long: `Prints an invitation. By this link a person chooses a password, once, within three
+days. Give it to that person alone: payersync mails nothing. An existing user sets
+another password with it, and all earlier logins end; role and limits stay.`,
 		Example: "  payersync pages users invite anna --role operator\n  payersync pages users invite bob --connection acme --connection beta",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -149,15 +148,15 @@ func (a *app) usersLimitCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "limit NAME",
 		Short: "Limit a user to connections",
-		Long: `Limits a user to the connections that --connection names, or lets the user see all of
-them. All logins of that person end. Whoever is limited sees nothing of other
-connections on the pages, and neither webhooks, letters, users nor the audit log, which
-are of all connections together; an admin who is limited looks after no users.`,
+		Long: `Limits a user to the connections of --connection, or removes the limits. All logins of
+the user end. A limited user sees nothing of other connections on the pages. Webhooks,
+letters, users and the audit log are hidden too, because they belong to all
+connections; a limited admin does not manage users.`,
 		Example: "  payersync pages users limit anna --connection acme\n  payersync pages users limit anna --all",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if all == (len(connections) > 0) {
-				return usage.Errorf("it is not said what the user may see, so nothing was changed; give --connection NAME, which may be repeated, or --all")
+				return usage.Errorf("the limits are missing, so nothing was changed; give --connection NAME, which may be repeated, or --all")
 			}
 			said := "sees all connections now; all logins of that person have ended."
 			if !all {
@@ -176,7 +175,7 @@ are of all connections together; an admin who is limited looks after no users.`,
 	}
 	c.Flags().StringArrayVar(&connections, "connection", nil, "the connection `NAME`; may be repeated")
 	c.Flags().BoolVar(&all, "all", false, "all connections, also those to come")
-	c.Flags().BoolVar(&evenLast, "even-last", false, "also where nobody else with a password is an admin who sees all")
+	c.Flags().BoolVar(&evenLast, "even-last", false, "also if no other user with a password is an admin without limits")
 	return c
 }
 
@@ -198,7 +197,7 @@ func (a *app) usersRoleCmd() *cobra.Command {
 			}, "has the role "+role+" now; all logins of that person have ended.")
 		},
 	}
-	c.Flags().BoolVar(&evenLast, "even-last", false, "also where nobody else with a password is an admin")
+	c.Flags().BoolVar(&evenLast, "even-last", false, "also if no other user with a password is an admin")
 	return c
 }
 
@@ -207,7 +206,7 @@ func (a *app) usersRemoveCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "remove NAME",
 		Short:   "Remove a user",
-		Long:    "Removes a user, whose logins and invitations end at once. The audit log keeps what was done.",
+		Long:    "Removes a user. All logins and invitations end at once. The audit log keeps your name.",
 		Example: "  payersync pages users remove anna",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -216,7 +215,7 @@ func (a *app) usersRemoveCmd() *cobra.Command {
 			}, "is no user any more; all logins of that person have ended.")
 		},
 	}
-	c.Flags().BoolVar(&evenLast, "even-last", false, "also where nobody else with a password is an admin")
+	c.Flags().BoolVar(&evenLast, "even-last", false, "also if no other user with a password is an admin")
 	return c
 }
 
@@ -234,7 +233,7 @@ func (a *app) changeUserOf(s *session.Session, typed string, do func(office.User
 	case errors.Is(err, office.ErrNoUser), errors.Is(err, office.ErrUserName):
 		return usage.Errorf("there is no user %q, so nothing was changed; payersync pages users list names them", typed)
 	case errors.Is(err, office.ErrLastAdmin):
-		return usage.Errorf("nothing was changed: %w, so that nobody could look after users on the pages; give somebody else the role first, or add --even-last", err)
+		return usage.Errorf("nothing was changed: %w, so nobody could manage users on the pages; first give another user the role, or add --even-last", err)
 	case err == nil:
 		a.Say("%s %s", name, said)
 	}

@@ -5,7 +5,7 @@ import "github.com/spf13/cobra"
 func (a *app) payersCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "payers",
-		Short:   "Show who is where, and say who is who",
+		Short:   "List payers, explain one, and decide on matches",
 		Example: "  payersync payers list --search bakery\n  payersync payers show C0001",
 	}
 	return subcommands(c, a.payersListCmd(), a.payersShowCmd(), a.payersAskCmd(), a.payersMatchCmd(), a.payersAdoptCmd(), a.payersLinkCmd(), a.payersRekeyCmd(), a.payersMergeCmd(), a.payersUnlinkCmd(), a.payersUndoCmd(), a.payersDriftCmd())

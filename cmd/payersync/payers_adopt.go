@@ -22,17 +22,17 @@ func (a *app) payersAdoptCmd() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "adopt ID --reason TEXT",
-		Short: "Say that the customer with a record's key is the record's, although it looks like somebody else",
-		Long: `Shows a record that is held as key_disputed beside the customer in the billing
-service that carries its key, field by field as the customer is and as it would be,
-and asks whether the two are one. A yes is kept with its reason in the audit log,
-for this customer alone; the next sync adopts it, within the limits for plans.
-Nothing is sent before that sync.`,
+		Short: "Link the customer with a record's key, although it looks like somebody else",
+		Long: `Shows a record on hold (key_disputed) beside the customer with its key in the billing
+service. It shows the present and the new value of each field, and asks whether the
+two belong together. The audit log keeps a yes with its reason, for this customer
+alone. The next run links the customer, within the limits for plans. Nothing is sent
+before that run.`,
 		Example: "  payersync payers adopt C0001 --reason 'renamed in March' && payersync sync",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
-				return usage.Errorf("taking a customer over takes a reason: --reason 'renamed in March'")
+				return usage.Errorf("linking a customer needs a reason: --reason 'renamed in March'")
 			}
 			return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
 				return a.adopt(cmd.Context(), s, p, syncer.Operator{Name: actor(), Reason: reason}, yes)
@@ -56,7 +56,7 @@ type adoptReport struct {
 func (a *app) adopt(ctx context.Context, s *session.Session, p state.Payer, by syncer.Operator, yes bool) error {
 	proposal, err := a.attentionOf(s).Propose(ctx, office.Decision{Act: connector.ActAdopt, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}})
 	if errors.Is(err, syncer.ErrNoHolder) {
-		return fmt.Errorf("cannot adopt a customer for %s: %w; payersync payers show says how it stands", show.Visible(p.SourceID), err)
+		return fmt.Errorf("cannot link a customer to %s: %w; payersync payers show prints its state", show.Visible(p.SourceID), err)
 	}
 	if err != nil {
 		return err
@@ -70,24 +70,24 @@ func (a *app) adopt(ctx context.Context, s *session.Session, p state.Payer, by s
 func (a *app) decideOn(ctx context.Context, proposal office.Proposal, by syncer.Operator, yes bool) (err error) {
 	h, p := proposal.Holder, proposal.Record
 	if len(h.Against) > 0 {
-		a.Say("Against it speaks that they differ: %s.", strings.Join(h.Against, ", "))
+		a.Say("These values differ: %s.", strings.Join(h.Against, ", "))
 	}
 	if len(h.Diff) > 0 {
-		a.Say("What the customer has now, and would have:")
+		a.Say("The customer's present and new values:")
 	}
 	for _, d := range h.Diff {
 		a.Say("  %s: %q → %q", d.Path, show.Visible(d.From), show.Visible(d.To))
 	}
 	report := adoptReport{SourceID: p.SourceID, BillingID: h.Customer, Differs: append([]string{}, h.Against...), Diff: append([]connector.FieldChange{}, h.Diff...)}
-	report.Accepted, err = a.Confirms(ctx, yes, fmt.Sprintf("cannot adopt a customer for %s without a yes, so nothing was noted", show.Visible(p.SourceID)), "Is it the record's customer?")
+	report.Accepted, err = a.Confirms(ctx, yes, fmt.Sprintf("cannot link a customer to %s without a yes, so nothing was noted", show.Visible(p.SourceID)), "Is it the record's customer?")
 	if err != nil {
 		return err
 	}
 	if report.Accepted {
 		if err := proposal.Note(ctx, by); err != nil {
-			return fmt.Errorf("cannot adopt a customer for %s: %w; payersync payers show says how it stands", show.Visible(p.SourceID), err)
+			return fmt.Errorf("cannot link a customer to %s: %w; payersync payers show prints its state", show.Visible(p.SourceID), err)
 		}
-		a.Say("The next sync adopts it.")
+		a.Say("The next run links it.")
 	} else {
 		a.Say("Nothing was noted.")
 	}

@@ -22,14 +22,14 @@ func (a *app) payersAskCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ask RECORD…",
 		Short: "Decide whether payers are asked for a mandate, whatever the mapping says",
-		Long: `Decides that payers are asked for a mandate, by source id, key value, billing id or
-mandate id; with --not that they are not asked. The decision comes before the rule
-mandate.request of the mapping. It is in the audit log, and --undo takes it back.
+		Long: `Decides that payersync asks payers for a mandate, or with --not that it does not. Name
+payers by source id, key value, billing id or mandate id. The decision overrides the
+rule mandate.request of the mapping. The audit log keeps it, and --undo takes it back.
 
-Nothing is sent. The next plan shows the signing links that follow, and a sync asks for
-them within the limits. A payer whose mandate was cancelled is not asked again by this:
-payersync mandates request asks at once, with a reason. A link that was asked for before
-stays; payersync mandates letters stop stops letters about it.`,
+Nothing is sent. The next plan shows the resulting signing links, and a run requests
+them within the limits. After a cancelled mandate, use payersync mandates request with
+a reason instead: it asks at once. A signing link from an earlier request stays;
+payersync mandates letters stop stops letters about it.`,
 		Example: "  payersync payers ask C0001 C0002 --reason 'they agreed by phone'\n  payersync payers ask C0003 --not\n  payersync payers ask C0003 --undo",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,10 +55,10 @@ stays; payersync mandates letters stop stops letters about it.`,
 			})
 		},
 	}
-	c.Flags().BoolVar(&not, "not", false, "decide that they are not asked")
+	c.Flags().BoolVar(&not, "not", false, "do not ask them")
 	c.Flags().BoolVar(&undo, "undo", false, "take the decision back: the mapping decides")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
-	c.Flags().StringVar(&connection, "connection", "", "the connection, where several have a record of that name")
+	c.Flags().StringVar(&connection, "connection", "", "the connection, if several have the record")
 	return c
 }
 
@@ -86,7 +86,7 @@ func (a *app) decideAsking(ctx context.Context, s *session.Session, records []st
 		if !w.News {
 			said += ", as before"
 		}
-		a.Say(said+". The next plan shows what follows; nothing was sent.", id)
+		a.Say(said+". The next plan shows the effects; nothing was sent.", id)
 		if d == connector.Ask && w.MandateID != "" {
 			a.Say("  It has mandate %s already. No other one is asked for by itself, also after a cancellation: payersync mandates request asks.", show.Visible(w.MandateID))
 		}

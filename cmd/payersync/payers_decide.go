@@ -40,12 +40,12 @@ func (a *app) matchAcceptCmd(connection *string) *cobra.Command {
 	above := 0
 	c := &cobra.Command{
 		Use:   "accept [RECORD CUSTOMER]",
-		Short: "Say that a record is a customer; the next plan proposes to adopt it",
+		Short: "Accept a match of a record and a customer; the next plan links them",
 		Long: `Notes that a record and a customer of the billing service are the same. Nothing is
-sent: the next plan proposes to adopt the customer, which writes the record's key and
-fields on it, within the limits. With --above it is said of every proposed pair with
-that score or more; 90 is meant for that, and connector/match/README.md says how often
-each level is wrong.`,
+sent: the next plan lists a change that links the customer, and writes the record's
+key and fields on it, within the limits. --above accepts every proposed match with
+that score or more. Use 90; connector/match/README.md gives the error rate of each
+level.`,
 		Example: "  payersync payers match accept C0001 9b2f1c --reason 'same company, old spelling'\n  payersync payers match accept --above 90 --yes",
 		Args:    cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,7 +53,7 @@ each level is wrong.`,
 			case cmd.Flags().Changed("above") == (len(args) == 2), len(args) == 1:
 				return usage.Errorf("name a record and a customer, or a score: payersync payers match accept C0001 9b2f1c, or payersync payers match accept --above %d", match.BulkLevel)
 			case len(args) == 0 && (above < leastBulk || above > 100):
-				return usage.Errorf("--above is a score from %d to 100: below %[1]d something speaks against a pair, or somebody else fits as well, so each one needs a look", leastBulk)
+				return usage.Errorf("--above is a score from %d to 100: below %[1]d something contradicts a match, or another record matches too, so you must decide on each", leastBulk)
 			}
 			return a.withReview(cmd.Context(), *connection, func(ctx context.Context, s *session.Session, r *review) error {
 				if len(args) == 2 {
@@ -63,7 +63,7 @@ each level is wrong.`,
 			})
 		},
 	}
-	c.Flags().IntVar(&above, "above", 0, "accept every proposed pair with this `SCORE` or more")
+	c.Flags().IntVar(&above, "above", 0, "accept every proposed match with this `SCORE` or more")
 	d.flags(c)
 	return c
 }
@@ -73,15 +73,15 @@ func (a *app) matchRejectCmd(connection *string) *cobra.Command {
 	other := ""
 	c := &cobra.Command{
 		Use:   "reject RECORD [CUSTOMER]",
-		Short: "Say that a record is not a customer, or not another record; the pair is shown no more",
-		Long: `Notes that a record and a customer of the billing service are not the same. The pair
-is left out of later lists, and a record that was held because it looks like that
-customer alone is created as new by the next plan. So is one that was held because
-another payer of ours who has left the books looks like it: name its customer. Of a
-record that is linked, it is said of a second customer that looks like it; both stay.
+		Short: "Reject a match of a record and a customer, or of two records",
+		Long: `Notes that a record and a customer of the billing service are not the same. Later
+lists omit this match. If the record is on hold only for this match, the next plan
+creates a new customer for it. The same applies to a match with a removed payer: name
+the customer of that payer. You can also reject a match of a linked record with a
+second customer; both customers stay.
 
-With --record it is said of two records of the same books that look like one payer,
-be there customers of theirs or not.`,
+With --record it rejects the match of two records of one connection, with or without
+customers.`,
 		Example: "  payersync payers match reject C0001 9b2f1c --reason 'father and son' --yes\n  payersync payers match reject C0001 --record C0007 --reason 'two accounts' --yes",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -105,14 +105,14 @@ func (a *app) matchImportCmd(connection *string) *cobra.Command {
 	var d decision
 	c := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Read decisions from a review list that was filled in",
-		Long: `Reads a list that payersync payers match --csv has written, with accept, reject or new
-in the column decision. new says that the record is nobody who is there: it is rejected
-with every customer that has its name or an e-mail address of it, also those that are
-not on the list, and the next plan creates it. What each row shows of the record and of
-the customer is compared with what they are now. When anything is wrong, nothing of the
-file counts, and everything that is wrong is told with file, line and column. Rows that
-say what was decided before are passed over, so a file may be read twice.`,
+		Short: "Read decisions from a completed review list",
+		Long: `Reads a list of payersync payers match --csv, with accept, reject or new in the column
+decision. new says that the record is none of the existing customers. payersync then
+rejects every match with its name or an e-mail address, also those outside the list,
+and the next plan creates a customer. The command compares each row with the present
+values of the record and the customer. If anything is wrong, it accepts nothing of the
+file, and prints each fault with file, line and column. It skips repeated decisions,
+so you may read a file twice.`,
 		Example: "  payersync payers match import who-is-who.csv\n  payersync payers match import who-is-who.csv --reason 'decided with accounting' --yes",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -246,7 +246,7 @@ func (r *review) pick(w saying) (ours, theirs match.Side, column, problem string
 		if linked := r.linked[w.record]; linked != "" {
 			return ours, theirs, "record_id", fmt.Sprintf("record %q is linked to customer %s", w.record, linked)
 		}
-		return ours, theirs, "record_id", fmt.Sprintf("there is no record %q that waits for a customer; payersync payers match lists them", w.record)
+		return ours, theirs, "record_id", fmt.Sprintf("no record %q waits for a customer; payersync payers match lists the records that do", w.record)
 	}
 	customer, has := r.customers[w.customer]
 	if !has {
@@ -377,7 +377,7 @@ func (a *app) printDecided(report decisionReport, connection string, fresh bool)
 	}
 	fmt.Fprintf(a.Out, "%d accepted, %d rejected, %d decided before.\n", report.Accepted, report.Rejected, report.Before)
 	if fresh {
-		a.Say("Nothing is sent yet. What the next run would do: payersync plan %s", connection)
+		a.Say("Nothing is sent yet. To see the next run: payersync plan %s", connection)
 	}
 	return nil
 }

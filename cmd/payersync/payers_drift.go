@@ -20,13 +20,14 @@ func (a *app) payersDriftCmd() *cobra.Command {
 	var f state.Filter
 	c := &cobra.Command{
 		Use:   "drift [ID]",
-		Short: "Show which fields somebody changed in the billing service, theirs and ours",
-		Long: `Shows the payers that need a person because somebody else changed their customer
-(foreign_change), or one payer, and reads each customer: which fields differ, what
-the customer holds and what the record makes of them. Values are printed in full;
-nothing is noted and nothing is sent.
+		Short: "Show drift: fields changed by others in the billing service",
+		Long: `Shows the payers with drift (foreign_change), or one payer: somebody else changed
+their customer. It reads each customer, and prints the differing fields with the
+customer's values and the record's. Values are printed in full; nothing is noted and
+nothing is sent.
 
-take, send and ignore are the three ways out. Each takes a reason for the audit log.`,
+take, send and ignore are the three ways to resolve drift. Each needs a reason for the
+audit log.`,
 		Example: "  payersync payers drift\n  payersync payers drift C0001 --output json\n  payersync payers drift take C0001 --field name --reason 'renamed in March'",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -115,7 +116,7 @@ func (a *app) listDrift(ctx context.Context, s *session.Session, ids []state.Rec
 		a.printDrift(r)
 	}
 	if len(reports) == 0 {
-		a.Say("Nobody needs a person because a customer was changed in the billing service.")
+		a.Say("No payer has drift.")
 		return nil
 	}
 	a.Say("Take theirs, send ours, or leave a part to the billing service:\n  payersync payers drift take|send|ignore ID --reason TEXT")
@@ -204,11 +205,10 @@ func (a *app) driftTakeCmd() *cobra.Command {
 	var fields []string
 	c := &cobra.Command{
 		Use:   "take ID --reason TEXT",
-		Short: "Accept what the customer holds; it stays until our value changes",
-		Long: `Accepts what the customer of one payer holds in the fields that differ, or in those
-that are named. It counts as confirmed: it is not told again and not overwritten,
-until the record gives that field another value, which is then planned as usual.
-Nothing is sent.`,
+		Short: "Accept the customer's values; they stay until ours change",
+		Long: `Accepts the customer's values of one payer, in all differing fields or in those that
+you name. payersync neither reports nor overwrites them, until the record gives that
+field another value. It then plans this change as usual. Nothing is sent.`,
 		Example: "  payersync payers drift take C0001 --field name --reason 'renamed in March'",
 	}
 	c.Flags().StringArrayVar(&fields, "field", nil, "only this field, as payers drift names it; may be given again")
@@ -225,9 +225,10 @@ func (a *app) driftSendCmd() *cobra.Command {
 	return a.driftWay(&cobra.Command{
 		Use:   "send ID --reason TEXT",
 		Short: "Send the record as it is; the next plan shows it",
-		Long: `Lets the next sync send one payer's record as it is, over what somebody changed in
-the billing service and over what was taken or ignored before. The plan shows each
-field before and after, and is held to the limits. Nothing is sent before that.`,
+		Long: `Lets the next run send one payer's record as it is. It overwrites other people's
+changes in the billing service, and cancels earlier decisions to take or ignore drift.
+The plan shows the old and new value of each field, and the limits apply. Nothing is
+sent before that run.`,
 		Example: "  payersync payers drift send C0001 --reason 'a typing mistake' && payersync plan",
 	}, wayOut{connector.ActSendOurs, "send", "Send ours?", "The next sync plans to send ours; payersync plan shows it.", nil})
 }
@@ -238,9 +239,8 @@ func (a *app) driftIgnoreCmd() *cobra.Command {
 		Use:   "ignore ID --part PART --reason TEXT",
 		Short: "Leave a part of one customer to the billing service from now on",
 		Long: `Leaves the name, the people or the addresses of one payer's customer to the billing
-service from now on: nothing of that part is compared or sent for this payer, until
-payers drift send takes it back. For all payers, name what the mapping owns under
-own in the mapping file.`,
+service. payersync does not compare or send that part for this payer, until payers
+drift send takes it back. To decide for all payers, use own in the mapping file.`,
 		Example: "  payersync payers drift ignore C0001 --part people --reason 'they keep their own contacts'",
 	}
 	c.Flags().StringArrayVar(&parts, "part", nil, "name, people or addresses; may be given again")
@@ -248,7 +248,7 @@ own in the mapping file.`,
 		connector.ActIgnore, "ignore", "Leave it to the billing service?", "It is left to the billing service from now on. For all payers: own in the mapping file.",
 		func(d *office.Decision) error {
 			if d.Parts = parts; len(parts) == 0 {
-				return usage.Errorf("name what to ignore: --part name, people or addresses")
+				return usage.Errorf("name a part to ignore: --part name, people or addresses")
 			}
 			return nil
 		},

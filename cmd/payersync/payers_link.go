@@ -20,13 +20,13 @@ func (a *app) payersLinkCmd() *cobra.Command {
 	connection := ""
 	c := &cobra.Command{
 		Use:   "link RECORD CUSTOMER --reason TEXT",
-		Short: "Say whose customer a record is; the next sync adopts it",
-		Long: `Shows a record beside a customer of the billing service that carries no key of ours, or
-the record's, field by field as the customer is and as it would be, and asks whether
-the two are one. A yes is kept with its reason in the audit log; the next sync adopts
-the customer, within the limits for plans. Nothing is sent before that sync.
+		Short: "Say which customer belongs to a record; the next run links it",
+		Long: `Shows a record beside a customer of the billing service without a payersync key, or
+with the record's key. It shows the present and the new value of each field, and asks
+whether the two belong together. The audit log keeps a yes with its reason. The next
+run links the customer, within the limits for plans. Nothing is sent before that run.
 
-To find out who may be who, and to decide on many, use payersync payers match.`,
+To find matches, and to decide on many, use payersync payers match.`,
 		Example: "  payersync payers link C0001 9b2f1c --reason 'told us on the phone' && payersync sync",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,7 +47,7 @@ To find out who may be who, and to decide on many, use payersync payers match.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&connection, "connection", "", "the connection, where several have a record of that name")
+	c.Flags().StringVar(&connection, "connection", "", "the connection, if several have the record")
 	d.flags(c)
 	return c
 }
@@ -57,11 +57,11 @@ func notLinked(sourceID, customer string, err error) error {
 	next := "payersync payers show says how it stands"
 	switch {
 	case errors.Is(err, state.ErrLinkedAlready):
-		next = "payersync payers unlink takes the record off the customer that it has"
+		next = "payersync payers unlink unlinks the record from its present customer"
 	case errors.Is(err, syncer.ErrNoCustomer):
 		next = "look its id up in the billing service, or in payersync payers match"
 	case errors.Is(err, syncer.ErrCarriesAnother):
-		next = "take that key off the customer in the billing service, if it is wrong"
+		next = "remove that key from the customer in the billing service, if it is wrong"
 	}
 	return fmt.Errorf("cannot link %s to %s: %w; %s", show.Visible(sourceID), show.Visible(customer), err, next)
 }

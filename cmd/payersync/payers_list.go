@@ -79,7 +79,7 @@ var payerColumns = []payerColumn{
 		return r.Decision
 	}},
 	{name: "left", title: "Left", cell: func(r state.RecordRow) string { return map[bool]string{true: "yes"}[r.Left] }},
-	{name: "state", title: "In the books", cell: func(r state.RecordRow) string { return r.RecordState }},
+	{name: "state", title: "In the accounting system", cell: func(r state.RecordRow) string { return r.RecordState }},
 	timed("changed", "Changed", func(r state.RecordRow) string { return r.ChangedAt }),
 	{name: "financial", title: "Financial status", personal: true, cell: func(r state.RecordRow) string { return r.Financial.Status }},
 }
@@ -102,21 +102,19 @@ func (a *app) payersListCmd() *cobra.Command {
 	var sort string
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List payers by name and where they stand, or search for one",
-		Long: `Lists payers: the records that were taken for one, with their names, and where each
-stands. With --all it lists every record of the books, those too that are left out or
-cannot be read: one line for each record that was read.
+		Short: "List payers by name and state, or search for one",
+		Long: `Lists payers with their names and states. With --all it lists every record, also
+excluded and unreadable ones.
 
---search looks in every record of the books for words that must all occur in the name,
-the number, the e-mail address or an id, in any order and in part; case and accents do
-not matter. It gives 500 records at most. Names are sealed: without the sealing key they
-are left out. On a narrow terminal the customer, the key and the connection are left out.
+--search finds records with all the given words, in any order and in part, in the
+name, the number, the e-mail address or an id. It ignores case and accents, and prints
+500 records at most. Names are sealed: without the sealing key the list omits them. A
+narrow terminal omits the customer, the key and the connection.
 
---columns takes names of columns, separated by commas:` + `
-` + strings.Join(columnNames()[:8], ", ") + ",\n" + strings.Join(columnNames()[8:], ", ") + `.
-JSON has them all but those of persons (name, email, language, financial), which it has
-where --columns names them. Times are local in tables, and UTC in JSON and CSV. Cells of the
-CSV that a spreadsheet would take for a formula get a leading apostrophe.`,
+--columns takes names of columns, separated by commas:
+` + strings.Join(columnNames()[:8], ", ") + ",\n" + strings.Join(columnNames()[8:], ", ") + `. JSON has all columns. It has those about persons (name, email, language, financial)
+only if --columns names them. Times are local in tables, and UTC in JSON and CSV.
+Cells of the CSV that look like a formula get a leading apostrophe.`,
 		Example: `  payersync payers list --search 'bakery leeds'
   payersync payers list --mandate CREATED --sort since --columns record,name,email,since
   payersync payers list --all --output csv > books.csv`,
@@ -132,15 +130,15 @@ CSV that a spreadsheet would take for a formula get a leading apostrophe.`,
 	}
 	f := c.Flags()
 	f.StringVar(&l.Connection, "connection", "", "only this connection")
-	f.BoolVar(&l.all, "all", false, "every record of the books, also those that are no payers")
+	f.BoolVar(&l.all, "all", false, "every record, also excluded ones")
 	f.StringVar(&l.Text, "search", "", "only records with these `WORDS` in name, number, e-mail address or id")
-	f.StringVar(&l.Link, "state", "", "only this link state (new, creating, linked, missing, conflict, held)")
+	f.StringVar(&l.Link, "state", "", "only this state (new, creating, linked, missing, conflict, held)")
 	f.StringVar(&l.Mandate, "mandate", "", "only this mandate status, for example CREATED, or none")
-	f.StringVar(&l.Reason, "reason", "", "only records that need a person for this reason code")
-	f.StringVar(&l.since, "since", "", "only what changed since this `DATE` or time, or so long ago: 2026-11-20, 36h, 14d")
-	f.StringVar(&l.until, "until", "", "only what changed before this `DATE` or time")
-	f.StringVar(&sort, "sort", string(state.ByRecord), "in which order: "+joined(payerSorts))
-	f.StringSliceVar(&l.columns, "columns", nil, "which columns, separated by commas (default "+strings.Join(usualColumns, ",")+")")
+	f.StringVar(&l.Reason, "reason", "", "only records that need attention for this reason code")
+	f.StringVar(&l.since, "since", "", "only records changed since this `DATE` or time, or so long ago: 2026-11-20, 36h, 14d")
+	f.StringVar(&l.until, "until", "", "only records changed before this `DATE` or time")
+	f.StringVar(&sort, "sort", string(state.ByRecord), "the order: "+joined(payerSorts))
+	f.StringSliceVar(&l.columns, "columns", nil, "the columns, separated by commas (default "+strings.Join(usualColumns, ",")+")")
 	limitFlag(c)
 	c.Annotations = map[string]string{takesCSV: ""}
 	return c
@@ -362,7 +360,7 @@ func (a *app) tellPage(ctx context.Context, s *session.Session, page office.Page
 		others := l.RecordFilter
 		others.Payers, others.Others = false, true
 		if n, err := s.Ledger.CountRecords(ctx, others); err == nil && n > 0 {
-			a.Say("Beside them the books have %s taken for no payer: payersync payers list --all lists every record.", connector.Plural(n, "record"))
+			a.Say("%s excluded besides: payersync payers list --all lists every record.", connector.Plural(n, "record"))
 		}
 	}
 }

@@ -159,7 +159,7 @@ func TestAListSaysThatNamesAreStillToCome(t *testing.T) {
 	w := newWorld(t, rows[:2])
 	w.expect(exitDone, "sync")
 	w.readBefore("A00003")
-	const said = "1 record has no name yet: names come with the next reading of everything in the books."
+	const said = "1 record has no name yet: the next complete reading of the accounting system adds names."
 	for _, args := range [][]string{{"payers", "list", "--all"}, {"payers", "list", "--search", "payer"}} {
 		if r := w.run(args...); r.code != exitDone || !strings.Contains(r.errOut, said) || !strings.Contains(r.out, "Payer 1") {
 			t.Errorf("%v ended with %d and said %q:\n%s", args, r.code, r.errOut, r.out)
@@ -268,8 +268,8 @@ func TestAListOfManyPayersIsWrittenWholeAndInOrder(t *testing.T) {
 		t.Errorf("the heading is %q", cells[0])
 	}
 	table := w.expect(exitDone, "report", "--limit", "0").out // all are planned, and wait for an operator
-	if shown := regexp.MustCompile(`(?m)^ *G +A\d{5} `).FindAllString(table, -1); len(shown) != many || !slices.IsSorted(shown) || strings.Count(table, "What is the matter") != 1 {
-		t.Errorf("a report has %d of %d rows, in order: %v, and its heading %d times", len(shown), many, slices.IsSorted(shown), strings.Count(table, "What is the matter"))
+	if shown := regexp.MustCompile(`(?m)^ *G +A\d{5} `).FindAllString(table, -1); len(shown) != many || !slices.IsSorted(shown) || strings.Count(table, "Finding") != 1 {
+		t.Errorf("a report has %d of %d rows, in order: %v, and its heading %d times", len(shown), many, slices.IsSorted(shown), strings.Count(table, "Finding"))
 	}
 }
 

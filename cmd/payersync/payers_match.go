@@ -25,17 +25,17 @@ func (a *app) payersMatchCmd() *cobra.Command {
 	var connection, file string
 	c := &cobra.Command{
 		Use:   "match",
-		Short: "Who is who: records without a customer, and the customers that they may be",
+		Short: "List matches: records without a customer, and the customers that may be theirs",
 		Long: `Reads every customer of the billing service, compares them with the stored records
-that have none, and lists who may be who, best first: a score from 0 to 100 with its
-reasons, and both sides beside each other, with their values. A plan holds the same
-records. Nothing is sent, and nothing is decided. payersync payers match accept,
-reject and import note what you decide; the next plan then proposes to adopt the
-accepted customers, within the limits, and looks at rejected ones no more.
+without a customer, and lists the matches, best first. Each has a score from 0 to 100
+with its reasons, and the values of both sides. A plan puts the same records on hold.
+This command sends and decides nothing. Note your decisions with payersync payers
+match accept, reject and import. The next plan then links the accepted customers,
+within the limits, and ignores rejected matches.
 
-With --csv the list goes to a new file for a spreadsheet: write accept or reject into
-the column decision, or new for a record that is nobody there, and read it in with
-payersync payers match import. The file holds personal data.`,
+With --csv the list goes to a new file for a spreadsheet. Write accept or reject into
+the column decision, or new for a record without a customer there. Read it with
+payersync payers match import. The file contains personal data.`,
 		Example: "  payersync payers match --limit 20\n  payersync payers match --csv who-is-who.csv",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withReview(cmd.Context(), connection, func(ctx context.Context, s *session.Session, r *review) error {
@@ -54,7 +54,7 @@ payersync payers match import. The file holds personal data.`,
 			})
 		},
 	}
-	c.PersistentFlags().StringVar(&connection, "connection", "", "the records' connection; needed where there are several")
+	c.PersistentFlags().StringVar(&connection, "connection", "", "the records' connection; needed if there are several")
 	c.Flags().StringVar(&file, "csv", "", "write the list to a new `FILE` for a spreadsheet")
 	limitFlag(c)
 	c.AddCommand(a.matchAcceptCmd(&connection), a.matchRejectCmd(&connection), a.matchImportCmd(&connection), a.matchFinishCmd(&connection))
@@ -303,7 +303,7 @@ func (a *app) printBulk(found []match.Suggestion, open int) {
 	}
 	fmt.Fprintf(a.Out, "%s, %d of them from %d on: payersync payers match accept --above %d\n", connector.Plural(open, "record"), bulk, match.BulkLevel, match.BulkLevel)
 	if taken := len(found) - open; taken > 0 {
-		fmt.Fprintf(a.Out, "%s besides: every customer that looks the same is taken.\n", connector.Plural(taken, "record"))
+		fmt.Fprintf(a.Out, "%s besides: all customers that match have a payer.\n", connector.Plural(taken, "record"))
 	}
 	for _, score := range slices.Backward(slices.Sorted(maps.Keys(lacking))) {
 		verb := "lack"

@@ -24,14 +24,16 @@ func (a *app) payersMergeCmd() *cobra.Command {
 	separate := false
 	c := &cobra.Command{
 		Use:   "merge RECORD --into OTHER --reason TEXT",
-		Short: "Say that two records of the same books are one payer; the first is left out",
-		Long: `Says that two records of one connection are the same payer. RECORD is left out from
-the next sync on, as one that the accounting system has merged; OTHER stands for both.
+		Short: "Say that two records of one connection are one payer; the first is excluded",
+		Long: `Says that two records of one connection are the same payer. From the next run on,
+RECORD is excluded, like a record that the accounting system has merged. OTHER stands
+for both.
 
-Where RECORD has a customer and OTHER has none, the customer moves to OTHER with its
-mandate, as payersync payers rekey does it. Where both have one, nothing is removed in
-the billing service: a mandate of RECORD's customer that still holds is told until you
-cancel or close it. --separate takes the word back; a customer that has moved stays.`,
+If RECORD has a customer and OTHER has none, the customer moves to OTHER with its
+mandate, as with payersync payers rekey. If both have one, payersync removes nothing
+in the billing service. It reports a mandate of RECORD's customer that still holds,
+until you cancel or close it. --separate takes the decision back; a moved customer
+stays.`,
 		Example: "  payersync payers merge C0907 --into C0001 --reason 'entered twice'\n  payersync payers merge C0907 --separate --reason 'two branches after all'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,7 +57,7 @@ cancel or close it. --separate takes the word back; a customer that has moved st
 	}
 	c.Flags().StringVar(&into, "into", "", "the `RECORD` that stands for both, of the same connection")
 	c.Flags().BoolVar(&separate, "separate", false, "say that the record is a payer of its own after all")
-	c.Flags().StringVar(&connection, "connection", "", "the connection, where several have a record of that name")
+	c.Flags().StringVar(&connection, "connection", "", "the connection, if several have the record")
 	d.flags(c)
 	return c
 }
@@ -69,11 +71,11 @@ func oneRecord(ctx context.Context, s *session.Session, id, connection string) (
 	found = slices.DeleteFunc(found, func(r state.RecordID) bool { return connection != "" && r.Connection != connection })
 	switch len(found) {
 	case 0:
-		return state.RecordID{}, fmt.Errorf("no record is called %q; payersync plan reads the books anew", show.Visible(id))
+		return state.RecordID{}, fmt.Errorf("no record is called %q; payersync plan reads the accounting system anew", show.Visible(id))
 	case 1:
 		return found[0], nil
 	}
-	return state.RecordID{}, usage.Errorf("%q names %d records; use the id that one alone has, or --connection", show.Visible(id), len(found))
+	return state.RecordID{}, usage.Errorf("%q names %d records; use an id of only one, or --connection", show.Visible(id), len(found))
 }
 
 // mergeReport is the output of `payers merge --output json`.
@@ -91,7 +93,7 @@ func (a *app) merge(ctx context.Context, s *session.Session, r state.RecordID, i
 	proposal, err := a.attentionOf(s).Propose(ctx, office.Decision{Act: connector.ActMerge, Record: r, Other: state.RecordID{Connection: r.Connection, SourceID: into}})
 	m := proposal.Merge
 	if errors.Is(err, syncer.ErrSaidBefore) {
-		a.Say("Record %s is left out already, and %s stands for both.", show.Visible(r.SourceID), show.Visible(into))
+		a.Say("Record %s is excluded already, and %s stands for both.", show.Visible(r.SourceID), show.Visible(into))
 		return a.Result(mergeReport{SourceID: r.SourceID, Into: into, Diff: []connector.FieldChange{}, Accepted: true})
 	}
 	if err != nil {
@@ -101,16 +103,16 @@ func (a *app) merge(ctx context.Context, s *session.Session, r state.RecordID, i
 	if m.Payer != nil {
 		report.BillingID = m.Payer.BillingID
 	}
-	a.Say("Record %s would be left out, and %s stand for both.", show.Visible(r.SourceID), show.Visible(into))
+	a.Say("Record %s would be excluded, and %s stand for both.", show.Visible(r.SourceID), show.Visible(into))
 	switch {
 	case m.Move != nil:
 		report.Diff = append(report.Diff, m.Move.Diff...)
-		a.Say("Its customer %s would be %s's, with its mandate. What the customer has now, and would have:", show.Visible(report.BillingID), show.Visible(into))
+		a.Say("Its customer %s would belong to %s, with its mandate. The customer's present and new values:", show.Visible(report.BillingID), show.Visible(into))
 		for _, f := range m.Move.Diff {
 			a.Say("  %s: %q → %q", f.Path, show.Visible(f.From), show.Visible(f.To))
 		}
 		if len(m.Move.Elsewise) > 0 {
-			a.Say("The customer %s carries that key already. Nothing is sent before that one has another, or none.", show.Visible(strings.Join(m.Move.Elsewise, " and ")))
+			a.Say("The customer %s has that key already. Nothing is sent before it has another key, or none.", show.Visible(strings.Join(m.Move.Elsewise, " and ")))
 		}
 	case report.BillingID != "":
 		a.Say("Its customer %s stays in the billing service, and nothing is sent for it any more.", show.Visible(report.BillingID))
@@ -146,9 +148,9 @@ func notMerged(sourceID string, err error) error {
 	next := "payersync payers show says how each of them stands"
 	switch {
 	case errors.Is(err, state.ErrNoRecord):
-		next = "payersync plan reads the books anew"
+		next = "payersync plan reads the accounting system anew"
 	case errors.Is(err, syncer.ErrNotSent):
-		next = "mend the record that is to stand for both first: payersync payers show says what is the matter with it"
+		next = "first correct the record that stands for both: payersync payers show explains its finding"
 	case errors.Is(err, state.ErrUnlinking):
 		next = "payersync payers unlink --keep takes that back"
 	case errors.Is(err, state.ErrMerged):

@@ -24,14 +24,13 @@ func (a *app) payersRekeyCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rekey RECORD --reason TEXT",
 		Short: "Let a renumbered record keep its customer and mandate",
-		Long: `Says that the customer of a record comes to carry the record's new key: the record
-was renumbered, and is held as key_changed. With --from it is the customer of another
-record, which has left the books because this one took its place.
+		Long: `Moves the customer of a record to the record's new key: the record got a new number,
+and is on hold (key_changed). With --from it is the customer of another record. That
+record was removed, and this one replaces it.
 
-It shows the customer as it is and as it would be, field by field, and asks. A yes is
-kept with its reason in the audit log. The next sync writes the key, within the limits
-for plans; the mandate and its signing link stay as they are. Nothing is sent before
-that sync.`,
+The command shows the present and the new value of each field, and asks. The audit log
+keeps a yes with its reason. The next run writes the key, within the limits for plans;
+the mandate and its signing link stay as they are. Nothing is sent before that run.`,
 		Example: "  payersync payers rekey C0001 --reason 'new numbers since March' && payersync sync\n" +
 			"  payersync payers rekey C0907 --from C0001 --reason 'entered anew in March'",
 		Args: cobra.ExactArgs(1),
@@ -56,7 +55,7 @@ that sync.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&from, "from", "", "the `RECORD` that has the customer, and has left the books")
+	c.Flags().StringVar(&from, "from", "", "the removed `RECORD` that has the customer")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
 	return c
@@ -91,11 +90,11 @@ func recordNamed(ctx context.Context, s *session.Session, id string, p state.Pay
 	found = slices.DeleteFunc(found, func(r state.RecordID) bool { return r == own })
 	switch len(found) {
 	case 0:
-		return own, fmt.Errorf("no record but the one that has the customer is called %q; payersync plan reads the books anew", show.Visible(id))
+		return own, fmt.Errorf("no record but the owner of the customer is called %q; payersync plan reads the accounting system anew", show.Visible(id))
 	case 1:
 		return found[0], nil
 	}
-	return own, usage.Errorf("%q names %d records; use the id that one alone has in its accounting system", show.Visible(id), len(found))
+	return own, usage.Errorf("%q names %d records; use an id of only one in its accounting system", show.Visible(id), len(found))
 }
 
 // rekeyReport is the output of `payers rekey --output json`.
@@ -129,9 +128,9 @@ func (a *app) rekey(ctx context.Context, s *session.Session, p state.Payer, reco
 		a.Say("Its mandate stays with it: %s.", m.Mandate.Label())
 	}
 	if len(m.Elsewise) > 0 {
-		a.Say("The customer %s carries the new key already. Nothing is sent before that one has another, or none.", show.Visible(strings.Join(m.Elsewise, " and ")))
+		a.Say("The customer %s has the new key already. Nothing is sent before it has another key, or none.", show.Visible(strings.Join(m.Elsewise, " and ")))
 	}
-	a.Say("What the customer has now, and would have:")
+	a.Say("The customer's present and new values:")
 	for _, d := range m.Diff {
 		a.Say("  %s: %q → %q", d.Path, show.Visible(d.From), show.Visible(d.To))
 	}
@@ -165,7 +164,7 @@ func notMoved(sourceID string, err error) error {
 	case errors.Is(err, syncer.ErrNotSent):
 		next = "payersync payers show says why"
 	case errors.Is(err, state.ErrNoRecord):
-		next = "payersync plan reads the books anew"
+		next = "payersync plan reads the accounting system anew"
 	case errors.Is(err, state.ErrUnderWay), errors.Is(err, syncer.ErrNothingToMove):
 		return fmt.Errorf("cannot move a customer to %s: %w", show.Visible(sourceID), err)
 	}

@@ -22,14 +22,13 @@ func (a *app) payersShowCmd() *cobra.Command {
 	var connection string
 	c := &cobra.Command{
 		Use:   "show ID",
-		Short: "Explain one payer: record, rules, customer, requests, mandates, what to do",
-		Long: `Explains one payer, found by source id, key value, billing id, mandate id or its whole
-name: its record as it was last read, what each rule of the mapping made of it, the customer
-that comes out, everything that was done for it with its outcome, its mandates,
-where it stands and what to do next. Two connections may have the same id: both are
-explained, or the one that --connection names. Reads the ledger, sends nothing.
-Personal values are shortened unless --show-values is given; signing links and bank
-details are never shown.`,
+		Short: "Explain one payer: record, rules, customer, requests, mandates, next step",
+		Long: `Explains one payer. Name it by source id, key value, billing id, mandate id or its
+whole name. The command shows the record as last read, the results of each mapping
+rule, the customer, all changes with their outcomes, the mandates, the present state
+and the next step. If two connections have the same id, it explains both; --connection
+selects one. It reads the ledger and sends nothing. Personal values are shortened,
+unless you give --show-values; signing links and bank details never appear.`,
 		Example: "  payersync payers show C0001\n  payersync payers show 'Harbour Bakery Ltd'\n  payersync payers show C0001 --show-values --output json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,7 +47,7 @@ details are never shown.`,
 			return connector.Each(found, func(id state.RecordID) error { return a.showPayer(cmd.Context(), s, id, p) })
 		},
 	}
-	c.Flags().StringVar(&connection, "connection", "", "the record's connection; all of them when left out")
+	c.Flags().StringVar(&connection, "connection", "", "the record's connection; the default is all connections")
 	p.flag(c)
 	return c
 }
@@ -117,7 +116,7 @@ func (a *app) printPayer(r office.Payer, whyNot error) {
 	if r.Key.Value != "" {
 		fmt.Fprintf(a.Out, " (%s)", show.Visible(r.Key.String()))
 	}
-	fmt.Fprintf(a.Out, ": %s\n", orElse(string(r.LinkState), "no payer"))
+	fmt.Fprintf(a.Out, ": %s\n", orElse(string(r.LinkState), "excluded"))
 	if r.BillingID != "" {
 		fmt.Fprintf(a.Out, "  customer %s\n", show.Visible(r.BillingID))
 	}
@@ -132,7 +131,7 @@ func (a *app) printPayer(r office.Payer, whyNot error) {
 	}
 	a.printRecord(r.Record)
 	a.printRules(r, whyNot)
-	a.printCustomerAs("The customer that it becomes", r.Customer, r.NotSent)
+	a.printCustomerAs("The resulting customer", r.Customer, r.NotSent)
 	a.printHeldValues(r)
 	if len(r.Accepted) > 0 {
 		fmt.Fprintf(a.Out, "  it may differ until our value changes: %s\n", show.Visible(strings.Join(r.Accepted, ", ")))
@@ -213,9 +212,9 @@ func (a *app) printHeldValues(r office.Payer) {
 		return
 	}
 	if r.Read == nil {
-		fmt.Fprintln(a.Out, "\nWhat was sent to the customer, which was not read since")
+		fmt.Fprintln(a.Out, "\nValues sent to the customer, and not read since")
 	} else {
-		fmt.Fprintf(a.Out, "\nWhat the customer was last read to hold of us, %s\n", show.Time(r.Read.At))
+		fmt.Fprintf(a.Out, "\nValues of payersync in the customer, last read %s\n", show.Time(r.Read.At))
 	}
 	for _, h := range holds {
 		note := ""
@@ -238,7 +237,7 @@ func (a *app) printChanges(changes []state.PastChange) {
 	if len(changes) == 0 {
 		return
 	}
-	fmt.Fprintln(a.Out, "\nWhat was done")
+	fmt.Fprintln(a.Out, "\nChanges")
 	for _, c := range changes {
 		fmt.Fprintf(a.Out, "  %s  %d: %s %s, run %d", show.Time(c.UpdatedAt), c.ID, c.Action, c.State, c.RunID)
 		if c.Attempts > 0 {

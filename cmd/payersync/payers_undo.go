@@ -23,15 +23,16 @@ func (a *app) payersUnlinkCmd() *cobra.Command {
 	keep := false
 	c := &cobra.Command{
 		Use:   "unlink RECORD --reason TEXT",
-		Short: "Say that a record's customer is not its own; the next sync takes the key off it",
-		Long: `Says that the customer which a record is linked to is not its own. The next sync takes
-the record's key off the customer, within the limits for plans, and the two are apart
-when a read has shown that. Everything else on the customer stays, its mandate too: to
-take back what was written on it, undo the adoption instead (payersync payers undo).
+		Short: "Unlink a record from a wrong customer; the next run removes the key",
+		Long: `Says that the customer of a linked record belongs to somebody else. The next run
+removes the record's key from the customer, within the limits for plans. The record
+is unlinked when a read has confirmed that. All other values of the customer stay, and its mandate
+too. To restore its earlier values, undo the change that linked it (payersync payers
+undo).
 
-The record is then held until you say who it is: payersync payers match accept links it
-to another customer, payersync payers match reject with the old customer lets a new one
-be made. Before the sync, --keep takes the word back.`,
+The record is then on hold until you decide. payersync payers match accept links it to
+another customer; payersync payers match reject with the old customer allows a new
+one. Before the run, --keep takes the decision back.`,
 		Example: "  payersync payers unlink C0001 --reason 'it is their sister company' && payersync sync\n  payersync payers unlink C0001 --keep --reason 'it is theirs after all'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,7 +51,7 @@ be made. Before the sync, --keep takes the word back.`,
 			})
 		},
 	}
-	c.Flags().BoolVar(&keep, "keep", false, "take back, before the next sync, that the customer is not the record's")
+	c.Flags().BoolVar(&keep, "keep", false, "take the unlinking back, before the next run")
 	d.flags(c)
 	return c
 }
@@ -67,20 +68,22 @@ func (a *app) payersUndoCmd() *cobra.Command {
 	var d decision
 	c := &cobra.Command{
 		Use:   "undo CHANGE --reason TEXT",
-		Short: "Put a customer back to what it was before a change",
-		Long: `Undoes a change by its number, which payersync payers show names.
+		Short: "Restore a customer to its values before a change",
+		Long: `Undoes a change by its number from payersync payers show.
 
-Where the change adopted a customer, all that was written on it since is taken back,
-field by field: what it changed and the customer still shows comes to be what it was
-before, and what a colleague has changed since stays and is named. The record and the
-customer are then apart, as payersync payers unlink says.
+If the change linked a customer, the undo restores all fields written on it since. It
+restores a field only if the customer still shows the written value; it keeps and
+names later changes of colleagues. The record is then
+unlinked, as with payersync payers
+unlink.
 
-Where the change updated a customer, the fields that it changed come to hold what was
-there before, and keep it until the record's value changes.
+If the change updated a customer, the undo restores the changed fields. They keep the
+old values until the record's value changes.
 
-It shows the customer as it is and as it would be, and asks. A yes is kept with its
-reason in the audit log. The next sync sends it, within the limits for plans. A change
-that made a customer cannot be undone, because nothing is ever deleted.`,
+The command shows the present and the new value of each field, and asks. The audit log
+keeps a yes with its reason. The next run sends it, within the limits for plans. You
+cannot undo a change that created a customer, because payersync never deletes
+anything.`,
 		Example: "  payersync payers show C0001\n  payersync payers undo 17 --reason 'matched the wrong company' && payersync sync",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -129,7 +132,7 @@ func (a *app) undo(ctx context.Context, s *session.Session, id int64, d decision
 	case u.Adoption != nil:
 		return a.unlink(ctx, *u.Adoption, func(ctx context.Context, by syncer.Operator) error { return s.Syncer.SayUnlink(ctx, *u.Adoption, by) }, d)
 	}
-	a.Say("Change %d updated customer %s of record %s. What it would have instead, until the record changes:", id, show.Visible(p.BillingID), show.Visible(p.SourceID))
+	a.Say("Change %d updated customer %s of record %s. Its values after the undo, until the record changes:", id, show.Visible(p.BillingID), show.Visible(p.SourceID))
 	report := undoReport{ChangeID: id, SourceID: p.SourceID, BillingID: p.BillingID, Diff: []connector.FieldChange{}, Kept: []string{}}
 	for _, f := range u.Fields {
 		report.Diff = append(report.Diff, connector.FieldChange{Path: f.Path, From: f.To, To: f.From})
@@ -161,7 +164,7 @@ func (a *app) unlink(ctx context.Context, u syncer.Unlink, note func(context.Con
 		a.Say("A colleague has changed it since, so this stays as it is: %s.", strings.Join(u.Kept, ", "))
 	}
 	if len(u.Diff) > 0 {
-		a.Say("What the customer has now, and would have:")
+		a.Say("The customer's present and new values:")
 	}
 	doing := "unlink the customer of " + show.Visible(p.SourceID)
 	var err error
@@ -171,7 +174,7 @@ func (a *app) unlink(ctx context.Context, u syncer.Unlink, note func(context.Con
 	if err := note(ctx, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
 		return notUndone(doing, err)
 	}
-	return a.undone(report, "The next sync does it. Then say who the record is: payersync payers match.")
+	return a.undone(report, "The next run does it. Then link the record to its customer: payersync payers match.")
 }
 
 // decideUndo shows a customer's values after the undo, and asks; it prints a refusal.

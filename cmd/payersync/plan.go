@@ -22,9 +22,9 @@ func (a *app) planCmd() *cobra.Command {
 		Use:   "plan [NAME…]",
 		Args:  cobra.ArbitraryArgs,
 		Short: "Read, plan, print the difference and send nothing",
-		Long: `Reads the connections' sources and the billing service, decides what a sync would
-do, and prints it. Nothing is created or changed in the billing service. The plan
-is kept: payersync approve lets it go when it is above the limits.`,
+		Long: `Reads the accounting systems and the billing service, decides the changes of a run,
+and prints them. It creates and changes nothing in the billing service. payersync
+keeps the plan: if it is above the limits, approve it with payersync approve.`,
 		Example: "  payersync plan acme\n  payersync plan --output json > plan.json",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return a.runConnections(cmd.Context(), names, func(ctx context.Context, s *session.Session, conn syncer.Connection) (int, error) {
@@ -39,7 +39,7 @@ is kept: payersync approve lets it go when it is above the limits.`,
 			})
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", 50, "print at most so many changes of a connection, and as many held records; 0 prints all, and so does JSON")
+	c.Flags().IntVar(&limit, "limit", 50, "print at most so many changes of a connection, and as many records on hold; 0 prints all, and so does JSON")
 	return c
 }
 
@@ -84,7 +84,8 @@ func (a *app) showPlan(ctx context.Context, s *session.Session, res syncer.Resul
 		return err
 	}
 	if more := held - limit; limit > 0 && more > 0 {
-		fmt.Fprintf(a.Out, "  … and %d more held (--limit 0 prints every one)\n", more)
+		fmt.Fprintf(a.Out, `  … and %d more on hold (--limit 0 prints every one)
+`, more)
 	}
 	if err := a.printNotAsked(ctx, s, res.Connection); err != nil {
 		return err
@@ -135,7 +136,7 @@ func summary(p state.Plan) string {
 	if p.Alike > 0 {
 		alike = fmt.Sprintf(" (%d of them like another payer of ours)", p.Alike)
 	}
-	return fmt.Sprintf("%d to create%s, %d to adopt, %d to update, %s, %d held",
+	return fmt.Sprintf("%d to create%s, %d to link, %d to update, %s, %d on hold",
 		p.Creates, alike, p.Adopts, p.Updates, connector.Plural(p.Links, "signing link"), p.Holds)
 }
 

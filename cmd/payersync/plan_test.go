@@ -29,10 +29,10 @@ type planReport struct {
 func TestAPlanIsPrintedAsOneDocument(t *testing.T) {
 	t.Parallel()
 	for name, rows := range map[string][]row{
-		"nothing":          nil,
-		"held alone":       {{ID: "B1", Email: "nameless@example.org"}},
-		"changes alone":    people(3),
-		"changes and held": append(people(2*office.ChangesRead+3), row{ID: "B1", Email: "<&>"}, row{ID: "B2"}),
+		"nothing":             nil,
+		"held alone":          {{ID: "B1", Email: "nameless@example.org"}},
+		"changes alone":       people(3),
+		"changes and on hold": append(people(2*office.ChangesRead+3), row{ID: "B1", Email: "<&>"}, row{ID: "B2"}),
 	} {
 		w := newWorld(t, rows)
 		r := w.run("plan", "--output", "json")
@@ -101,9 +101,9 @@ func TestAPlanIsPrintedUpToItsLimit(t *testing.T) {
 	for limit, want := range map[string]struct {
 		held int
 		more string
-	}{"1": {1, "  … and 3 more held (--limit 0 prints every one)\n"}, "4": {4, ""}, "0": {4, ""}} {
+	}{"1": {1, "  … and 3 more on hold (--limit 0 prints every one)\n"}, "4": {4, ""}, "0": {4, ""}} {
 		r := w.run("plan", "--limit", limit)
-		if n := strings.Count(r.out, "  hold "); n != want.held || strings.Contains(r.out, "more held") != (want.more != "") || !strings.Contains(r.out, want.more) {
+		if n := strings.Count(r.out, "  hold "); n != want.held || strings.Contains(r.out, "more on hold") != (want.more != "") || !strings.Contains(r.out, want.more) {
 			t.Errorf("up to %s it says:\n%s", limit, r.out)
 		}
 	}

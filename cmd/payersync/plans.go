@@ -20,9 +20,10 @@ import (
 func (a *app) plansCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plans",
-		Short: "Show the plans that wait, what they would do, and reject one",
-		Long: `A plan is what a run would send. One that is above the limits waits for a person:
-payersync approve lets it go, whole or in part, and payersync plans reject says no.`,
+		Short: "Show waiting plans and their changes, and reject one",
+		Long: `A plan lists the changes that a run sends. A plan above the limits waits for a person:
+payersync approve releases it, in whole or in part, and payersync plans reject rejects
+it.`,
 		Example: "  payersync plans list\n  payersync plans show 12\n  payersync plans reject 12 --reason 'the export was wrong'",
 	}
 	return subcommands(c, a.plansListCmd(), a.plansShowCmd(), a.plansRejectCmd())
@@ -34,8 +35,8 @@ func (a *app) plansListCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the plans that wait for approval; --all lists every one",
-		Long: `Lists the plans that wait for a person, and why. With --all it lists every plan that
-was made, also those that were sent, rejected, or superseded by a newer one.`,
+		Long: `Lists the plans that wait for a person, with the reasons. With --all it lists every
+plan, also sent, rejected and superseded ones.`,
 		Example: "  payersync plans list\n  payersync plans list --all --connection acme --output json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
@@ -44,7 +45,7 @@ was made, also those that were sent, rejected, or superseded by a newer one.`,
 		},
 	}
 	c.Flags().StringVar(&connection, "connection", "", "only this connection")
-	c.Flags().BoolVar(&all, "all", false, "every plan that was made, not only those that wait")
+	c.Flags().BoolVar(&all, "all", false, "every plan, not only waiting ones")
 	limitFlag(c)
 	return c
 }
@@ -89,7 +90,7 @@ func (a *app) listPlans(ctx context.Context, s *session.Session, connection stri
 		row = append(row, connector.Map([]int{r.Creates, r.Adopts, r.Updates, r.Links, r.Holds, r.Pending}, func(n int) string { return fmt.Sprint(n) })...)
 		table = append(table, append(row, strings.ReplaceAll(sent, " ", ", "), r.Limits))
 	}
-	a.Rows([]string{"Plan", "Connection", "State", "Made", "Create", "Adopt", "Update", "Links", "Held", "Not sent", "Sent by run", "Above the limits"}, table)
+	a.Rows([]string{"Plan", "Connection", "State", "Made", "Create", "Link", "Update", "Signing links", "On hold", "Unsent", "Sent by run", "Above the limits"}, table)
 	return nil
 }
 
@@ -98,16 +99,16 @@ func (a *app) plansShowCmd() *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use:   "show PLAN",
-		Short: "What would a plan do? in numbers, and change by change",
-		Long: `Shows one plan, by its number or the beginning of its hash: what it would do, the
-limits it is above, who rejected it, whom it would hold or leave out where it is a
-standstill, which fields of customers that exist would change, and the changes that
-were not sent yet with each field before and after.
-Of a plan that was sent or superseded it shows the runs that sent it, and what became
-of each change: sent, refused, failed, put off to a later plan, or replaced. The values
-are kept, sealed, as long as the audit log; forgetting a payer erases its values.
-Reads the ledger only. Personal values are shortened, and names left out beside the
-records, unless --show-values is given.`,
+		Short: "Show the changes of a plan, in numbers and one by one",
+		Long: `Shows one plan, by its number or the beginning of its hash. It shows the intended
+changes, the exceeded limits, and the person that rejected it. For a standstill it
+lists the payers on hold or excluded. It lists the changed fields of existing
+customers, and each change on hold with the old and new value of its fields. For a
+sent or superseded plan it shows its runs, and the outcome of each change: sent,
+refused, failed, put off to a later plan, or replaced. The values are kept, sealed, as
+long as the audit log; forgetting a payer erases its values. The command reads only
+the ledger. It shortens personal values and omits names, unless you give
+--show-values.`,
 		Example: "  payersync plans show 12\n  payersync plans show 12 --limit 0 --show-values\n  payersync plans show 3f9a01bc --output json",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, args []string) error {
@@ -128,7 +129,7 @@ records, unless --show-values is given.`,
 func findPlan(ctx context.Context, s *session.Session, do, id string) (state.Plan, error) {
 	plan, err := s.Ledger.FindPlan(ctx, id)
 	if errors.Is(err, state.ErrPlanNotWaiting) {
-		return plan, fmt.Errorf("cannot %s plan %s: no plan has this number, or a hash that begins with it (8 characters at least); payersync plans list --all shows every one", do, id)
+		return plan, fmt.Errorf("cannot %s plan %s: no plan has this number, or a hash that begins with it (8 characters at least); payersync plans list --all shows all plans", do, id)
 	}
 	return plan, err
 }
@@ -329,7 +330,7 @@ func (a *app) printStored(r office.Plan, rate float64) {
 	}
 	fmt.Fprintln(a.Out, standingOf(r))
 	if r.Pending > 0 {
-		fmt.Fprintf(a.Out, "Not sent yet: %s, %d approved, %d left out\n", connector.Plural(r.Pending, "change"), r.Approved, r.LeftOut)
+		fmt.Fprintf(a.Out, "On hold: %s, %d approved, %d left out of the approval\n", connector.Plural(r.Pending, "change"), r.Approved, r.LeftOut)
 	}
 }
 
@@ -341,7 +342,7 @@ func standingOf(r office.Plan) string {
 			return fmt.Sprintf("It waits: payersync approve %d lets the records go. They are not listed here; it holds no changes.", r.ID)
 		}
 		if r.Lost > 0 {
-			return fmt.Sprintf("It is a standstill: nothing is sent. Put the mapping or the records right, and it is over by itself; or let these payers go, with all that it does: payersync approve %d", r.ID)
+			return fmt.Sprintf("It is a standstill: nothing is sent. Correct the mapping or the records to end it. Or approve it with all its effects on these payers: payersync approve %d", r.ID)
 		}
 		return fmt.Sprintf("It waits: payersync approve %d lets it go, payersync plans reject %[1]d says no.", r.ID)
 	case state.PlanRejected:
@@ -351,7 +352,7 @@ func standingOf(r office.Plan) string {
 	case state.PlanApplied:
 		return "It was carried out."
 	case state.PlanSuperseded:
-		return "It is superseded: a newer plan took its place, and what was not sent went over to that; payersync plans list shows the plans that wait."
+		return "It is superseded: a newer plan replaces it and has its unsent changes; payersync plans list shows the plans that wait."
 	}
 	return fmt.Sprintf("It is within the limits: the next sync makes it anew and sends it: payersync sync %s", r.Connection)
 }
@@ -362,7 +363,7 @@ func (a *app) printPlanned(c state.Change, who string, p privacy) {
 	case c.Approved:
 		said = "  approved"
 	case c.LeftOut:
-		said = "  left out"
+		said = "  left out of the approval"
 	}
 	fmt.Fprintf(a.Out, "  %s %s  (%s)%s\n", a.action(string(c.Does())), who, show.Visible(c.Payer.Key.String()), said)
 	for _, d := range c.Diff {
@@ -376,12 +377,12 @@ func (a *app) plansRejectCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reject PLAN",
 		Short: "Say no to a plan: nothing of it is sent",
-		Long: `Says no to one plan, by its number or the beginning of its hash. Nothing of it is
-sent, what was approved of it included, and it does not wait any more. A sync that
-would do exactly the same sends nothing and asks nobody: it ends incomplete, with
-exit status 3. When what it would do changes, a new plan is made; what was rejected
-and did not change waits there to be approved. payersync approve sends a rejected
-plan all the same. Asks on a terminal; --yes does not. It is in the audit log.`,
+		Long: `Rejects one plan, by its number or the beginning of its hash. payersync sends nothing
+of it, not even its approved part, and the plan waits no more. A run with exactly the
+same changes sends nothing and asks nobody: it ends incomplete, with exit status 3.
+When its changes become others, a new plan is made. The unchanged part of the rejected
+one waits there for approval. payersync approve still sends a rejected plan. At a
+terminal the command asks first; --yes answers. The audit log keeps it.`,
 		Example: "  payersync plans reject 12\n  payersync plans reject 12 --reason 'the export was wrong' --yes",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, args []string) error {
@@ -400,7 +401,7 @@ func (a *app) rejectPlan(ctx context.Context, s *session.Session, id, reason str
 	}
 	switch {
 	case plan.Missing > 0:
-		return fmt.Errorf("cannot reject plan %d: it lets records go that are missing from the source, and without it nothing is sent anyway; put the records back, or let them go: payersync approve %[1]d", plan.ID)
+		return fmt.Errorf("cannot reject plan %d: it accepts removed records, and without approval it sends nothing anyway; restore the records, or accept their removal: payersync approve %[1]d", plan.ID)
 	case plan.Lost > 0 && plan.State == state.PlanWaiting:
 		return fmt.Errorf("cannot reject plan %d: it is a standstill, and nothing is sent anyway; put the mapping or the records right, or let the payers go: payersync approve %[1]d", plan.ID)
 	case plan.State == state.PlanRejected:
@@ -424,9 +425,9 @@ func (a *app) rejectPlan(ctx context.Context, s *session.Session, id, reason str
 	var open *state.ErrRunOpen
 	switch {
 	case errors.Is(err, state.ErrPlanChanged):
-		return fmt.Errorf("cannot reject plan %d: %w; look at what it says now: payersync plans show %[1]d", plan.ID, err)
+		return fmt.Errorf("cannot reject plan %d: %w; review it again: payersync plans show %[1]d", plan.ID, err)
 	case errors.Is(err, state.ErrPlanNotWaiting):
-		return fmt.Errorf("cannot reject plan %d: it is %s by now; payersync plans list shows the plans that wait", plan.ID, plan.State)
+		return fmt.Errorf("cannot reject plan %d: it is %s by now; payersync plans list shows the waiting plans", plan.ID, plan.State)
 	case errors.As(err, &open):
 		return fmt.Errorf("cannot reject plan %d: a run may be sending it: %w", plan.ID, err)
 	case err != nil:

@@ -30,7 +30,7 @@ func TestALedgerThatIsCopiedBackAsAPlainFileDoublesNobody(t *testing.T) {
 	}
 	r := w.run("sync", "--yes")
 	w.expectOnePerRow(rows)
-	if !strings.Contains(r.errOut, "is older than it was: a copy of it was put back") {
+	if !strings.Contains(r.errOut, "is older than before: somebody restored a copy of it") {
 		t.Errorf("nobody is told; the run ended with %d and said\n%s", r.code, r.errOut)
 	}
 	if status := w.expect(exitDone, "status"); !strings.Contains(status.out, "an older copy of the ledger was put back") || strings.Contains(status.errOut, "older") {

@@ -26,7 +26,7 @@ func TestALedgerIsNeverUsedWithAnotherBillingEnvironment(t *testing.T) {
 		said string
 	}{
 		"other host":     {func(w, production *world) { w.edit("payersync.yaml", w.service.URL, production.service.URL) }, exitUsage, "it is another address"},
-		"unknown client": {func(w, _ *world) { w.edit("payersync.yaml", "client_id: sandbox", "client_id: production") }, exitFailed, "cannot be told whether the new credentials reach the account"},
+		"unknown client": {func(w, _ *world) { w.edit("payersync.yaml", "client_id: sandbox", "client_id: production") }, exitFailed, "cannot find out whether the new credentials belong to the ledger's account"},
 	}
 	for name, mistake := range mistakes {
 		t.Run(name, func(t *testing.T) {

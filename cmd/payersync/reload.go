@@ -200,7 +200,7 @@ func (r *reloader) use(ctx context.Context, file *config.Config) (restart []stri
 func (r *reloader) tell(ctx context.Context, wrong string, restart []string) {
 	if wrong != r.noted.Problem || !slices.Equal(restart, r.noted.Restart) {
 		if err := r.note(ctx, wrong, restart); err != nil && ctx.Err() == nil {
-			r.log.WithError(err).Error("the ledger does not show what became of the configuration")
+			r.log.WithError(err).Error("the ledger does not show the outcome of the new configuration")
 		}
 	}
 	entry := r.log.WithField("file", r.config)

@@ -214,7 +214,7 @@ func TestAFileWithAMistakeNeverReplacesAGoodOne(t *testing.T) {
 		{"a secret that is gone", "webhook.secret cannot be read", func() { w.remove("webhook.secret") }, func() { w.write("webhook.secret", webhookSecret+"\n") }},
 		{"a schedule that is none", "cannot be used", func() { w.edit("payersync.yaml", "guards:", "schedules: {sweep: often}\nguards:") }, nil},
 		{"another account", "it is another address", func() { w.edit("payersync.yaml", "/api\n", "/other\n") }, nil},
-		{"credentials that reach nothing", "it cannot be told whether the new credentials reach the account", func() { w.edit("payersync.yaml", "client_id: sandbox", "client_id: somebody") }, nil},
+		{"credentials that reach nothing", "cannot find out whether the new credentials belong to the ledger's account", func() { w.edit("payersync.yaml", "client_id: sandbox", "client_id: somebody") }, nil},
 	}
 	for i, m := range mistakes {
 		m.make()
@@ -326,7 +326,7 @@ func TestAReloadNeverMovesTheLedgerToAnotherAccount(t *testing.T) {
 	w := newWorld(t, people(2))
 	serve := w.serve()
 	w.edit("payersync.yaml", "client_id: sandbox", "client_id: sandbox2")
-	if log := serve.reload(cannotUse); !strings.Contains(log, "no customer is linked yet") {
+	if log := serve.reload(cannotUse); !strings.Contains(log, "no linked customer identifies it yet") {
 		t.Errorf("the log says:\n%s", log)
 	}
 	w.edit("payersync.yaml", "client_id: sandbox2", "client_id: sandbox")

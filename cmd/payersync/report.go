@@ -24,25 +24,26 @@ func (a *app) reportCmd() *cobra.Command {
 	var connection, class string
 	c := &cobra.Command{
 		Use:   "report",
-		Short: "Who can be debited, who cannot yet, why, since when, and who must act",
-		Long: `Puts every record of the books into exactly one class, so that the totals add up to
-the records, and says who must act:
+		Short: "List who can be debited, who cannot yet, the reasons, and who must act",
+		Long: `Puts every record into exactly one class, so that the totals add up to the number of
+records, and says who must act:
 
 ` + classLines() + `
-A table shows how long records have stood where they are, and below it those for which
-somebody must act, the longest first; with --class, all of that class. CSV and JSON have
-every record, in the order of connections and ids. Times are local in tables, and UTC in
-JSON and CSV. JSON is one object: at, connection, rows (without names, as it goes into
-logs), totals (by class and step, with ages of up to 7, 14, 30, 60 and more days), signing
-(days from the link to the signature, in groups of ten or more), notes, not_asked (how many
-payers are not asked for a mandate, by rule of the mapping).
+A table shows the time that records have spent in each class. Below it are the records
+that need attention, the oldest first; with --class, all of that class. CSV and JSON
+have every record, in the order of connections and ids. Times are local in tables, and
+UTC in JSON and CSV. JSON is one object. It has at, connection, and rows (without
+names, as it goes into logs). Its totals go by class and step, with ages of up to 7,
+14, 30, 60 and more days. signing counts the days from the signing link to the
+signature, in groups of ten or more. There are notes, and not_asked: payers not asked
+for a mandate, by rule of the mapping.
 
-Where billing.dialect.financial_status is set, rows end with the customer's financial status
-in the service's own word, and CSV and JSON with when it was seen last; nothing else is done
-with it.
+With billing.dialect.financial_status, rows end with the customer's financial status
+in the service's own word, and CSV and JSON have the time when payersync last read it.
+payersync does nothing else with it.
 
-That somebody can be debited says that a bank has approved the mandate, not that anything
-was collected.`,
+A payer that can be debited has a mandate approved by a bank; this says nothing about
+collected money.`,
 		Example: "  payersync report\n  payersync report --class D --connection acme\n  payersync report --output csv > report.csv",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			class = strings.ToUpper(class)
@@ -174,9 +175,9 @@ type noteOfReport struct {
 
 func notesOf(whole office.Report) (out []noteOfReport) {
 	for _, n := range []noteOfReport{
-		{"left the books or the mapping, with a mandate that still holds", whole.Left},
+		{"removed or excluded, with a mandate that still holds", whole.Left},
 		{fmt.Sprintf("waiting for the bank for more than %d working days", standing.BankDays), whole.Late},
-		{fmt.Sprintf("can be debited, with no news for %d months or more: banks drop instructions that are not used", standing.DormantAfter), whole.Dormant},
+		{fmt.Sprintf("can be debited, without news for %d months or more: banks drop unused instructions", standing.DormantAfter), whole.Dormant},
 	} {
 		if n.Records > 0 {
 			out = append(out, n)
@@ -230,7 +231,7 @@ func (a *app) reportCSV(ctx context.Context, s *session.Session, r *reporting) (
 }
 
 func (a *app) showReport(ctx context.Context, s *session.Session, whole office.Report, r *reporting) error {
-	fmt.Fprintf(a.Out, "Where %s of the books stand, %s\n", connector.Plural(whole.Records, "record"), show.Time(whole.At))
+	fmt.Fprintf(a.Out, "%s of the accounting system, by class, %s\n", connector.Plural(whole.Records, "record"), show.Time(whole.At))
 	fmt.Fprintln(a.Out, payersLine(whole))
 	for i, n := range notesOf(whole) {
 		line := fmt.Sprintf("%s: %s.", connector.Plural(n.Records, "record"), n.Note)
@@ -246,7 +247,7 @@ func (a *app) showReport(ctx context.Context, s *session.Session, whole office.R
 	show.Table(a.Out, append([]string{"Class", "", "Records"}, ageTitles()...), totalCells(whole))
 	fmt.Fprintf(a.Out, "\nWho must act: %s\n", actsLine(whole))
 	if len(whole.Signing) > 0 {
-		fmt.Fprintln(a.Out, "\nDays from the link to the signature, and how many had signed so many days after it was first sent")
+		fmt.Fprintln(a.Out, "\nDays from the signing link to the signature, and the share signed so many days after it was first sent")
 		show.Table(a.Out, []string{"Mandates", "", "Of them signed", "Half of those by day", "Nine of ten by", "Day 1", "3", "7", "14", "30"}, signingCells(whole.Signing))
 	}
 	r.cut()
@@ -337,7 +338,7 @@ func totalCells(whole office.Report) (rows [][]string) {
 func payersLine(whole office.Report) string {
 	line := fmt.Sprintf("%d of %s can be debited.", whole.Reached(office.Active), connector.Plural(whole.Payers, "payer"))
 	if others := whole.Records - whole.Payers; others > 0 {
-		line += fmt.Sprintf(" %s of the books left or were left out, and do not count.", connector.Plural(others, "record"))
+		line += fmt.Sprintf(" %s removed or excluded, and not counted.", connector.Plural(others, "record"))
 	}
 	return line
 }
@@ -366,7 +367,7 @@ func signingCells(all []office.Signing) (rows [][]string) {
 }
 
 func reportCells(some []office.ReportRow) (header []string, rows [][]string) {
-	header = []string{"Class", "Record", "Name", "Mandate", "Since", "Days", "Who must act", "What is the matter", "What to do", "Letters", "Last letter", "Connection", "Financial status"}
+	header = []string{"Class", "Record", "Name", "Mandate", "Since", "Days", "Who must act", "Finding", "What to do", "Letters", "Last letter", "Connection", "Financial status"}
 	for _, row := range some {
 		rows = append(rows, []string{string(row.Class), row.Number, row.Name, string(row.Mandate), office.DayOf(row.Since), fmt.Sprint(row.Days), string(row.Who), row.Sentence, row.Cure,
 			fmt.Sprint(row.Letters), office.DayOf(row.LastLetter), row.Connection, show.Visible(row.Status)})

@@ -63,7 +63,7 @@ func run(ctx context.Context, p program, args []string) int {
 func legible(args []string) error {
 	for i, arg := range args {
 		if connector.Clean(arg) != arg {
-			return usage.Errorf("argument %d holds characters that are no text; write it in UTF-8", i+1)
+			return usage.Errorf("argument %d has characters that are no text; write it in UTF-8", i+1)
 		}
 	}
 	return nil
@@ -109,9 +109,9 @@ Guides, each printed by payersync help TOPIC:
 ` + listOfGuides() + `
 
 Exit status: 0 done · 1 failed · 2 usage or configuration · 3 done, but records
-need attention · 4 waiting for approval · 5 throttled, try again at the printed
-time · 6 another run holds the connection · 7 a standstill: far less is shown than
-is known, or far fewer would be payers · 130 interrupted.`,
+need attention · 4 waiting for approval · 5 throttled, try again at the printed time
+· 6 another run uses the connection · 7 a standstill: far fewer records or payers
+than known · 130 interrupted.`,
 		Version:      versionLine(),
 		SilenceUsage: true, SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -142,7 +142,7 @@ is known, or far fewer would be payers · 130 interrupted.`,
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.config, "config", file, "configuration `FILE` (or PAYERSYNC_CONFIG)")
-	flags.StringVar(&a.account, "account", "", "the account, where the configuration is that of a node and a database keeps several")
+	flags.StringVar(&a.account, "account", "", "the account, with the configuration of a node")
 	flags.StringVar(&a.Output, "output", "table", "how results are printed: table or json")
 	flags.BoolVar(&a.verbose, "verbose", false, "log each decision and request, without a value")
 	root.SetFlagErrorFunc(flagError)

@@ -96,7 +96,7 @@ func TestArgumentsThatAreNoTextAreRefused(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, text := range []string{"K\xf6ln", "C\x001", "\xff"} {
 		r := w.run("attention", "close", "C1", "--reason", text)
-		if r.code != exitUsage || !strings.Contains(r.errOut, "argument 5 holds characters that are no text; write it in UTF-8") {
+		if r.code != exitUsage || !strings.Contains(r.errOut, "argument 5 has characters that are no text; write it in UTF-8") {
 			t.Errorf("%q ended with %d: %s", text, r.code, r.errOut)
 		}
 	}

@@ -188,7 +188,7 @@ func TestASubscriptionThatBrokeOffIsToldUntilItIsMadeAgain(t *testing.T) {
 	w.must(os.Rename(w.path("payersync.key"), w.path("elsewhere")))
 	w.expect(exitDone, "status") // which shows nothing sealed, and needs no key
 	w.must(os.Rename(w.path("elsewhere"), w.path("payersync.key")))
-	if r := w.expect(exitDone, "webhooks", "subscription"); !strings.Contains(r.out, "may sign with one that never came here") {
+	if r := w.expect(exitDone, "webhooks", "subscription"); !strings.Contains(r.out, "may sign with an unknown secret") {
 		t.Errorf("the subscription is shown as: %s", r.out)
 	}
 	w.expect(exitDone, "webhooks", "subscribe")

@@ -44,14 +44,14 @@ func (a *app) sandboxCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sandbox",
 		Short: "Serve a model of the billing service for your own tests",
-		Long: `Serves a model of the billing service on this machine: customers, mandates,
-signing pages and signed webhooks, in memory, gone when it stops. Its page lists
-customers and mandates with buttons to sign, approve and cancel. A mail server
-beside it catches letters to payers: it delivers nothing, and the page shows
-them. The configuration that payersync init writes speaks to both.
+		Long: `Serves a model of the billing service on this machine: customers, mandates, signing
+pages and signed webhooks. It keeps them in memory, until it stops. Its page lists
+customers and mandates with buttons to sign, approve and cancel. A mail server beside
+it catches letters to payers: it delivers nothing, and the page shows them. The
+configuration of payersync init uses both.
 
-A rehearsal: --profile, --switch and --fault make it answer as your own service
-will, or may. Start it again to change them. --mail-fault does the same for
+To rehearse, use --profile, --switch and --fault: the model then answers like your own
+service, or with faults. Start it again to change them. --mail-fault does the same for
 letters.
 
 ` + sandboxHelp(),
@@ -60,10 +60,10 @@ letters.
 	}
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8090", "`ADDRESS` to serve on")
 	c.Flags().StringVar(&f.smtp, "smtp", "127.0.0.1:2525", "`ADDRESS` on this machine to catch letters on; none when empty")
-	c.Flags().StringSliceVar(&f.hosts, "host", nil, "further `NAME` that it answers to, beside localhost and addresses")
-	c.Flags().StringVar(&f.secret, "webhook-secret", quickStartSecret, "what webhooks are signed with; of ed25519 the seed of the key")
+	c.Flags().StringSliceVar(&f.hosts, "host", nil, "further `NAME` of the server, beside localhost and addresses")
+	c.Flags().StringVar(&f.secret, "webhook-secret", quickStartSecret, "the secret that signs webhooks; for ed25519 the seed of the key")
 	c.Flags().DurationVar(&f.latency, "latency", 0, "how long every API request takes")
-	c.Flags().StringVar(&f.profile, "profile", "standard", "whose spelling it starts from: `NAME` is standard or adfin")
+	c.Flags().StringVar(&f.profile, "profile", "standard", "the profile to start from: `NAME` is standard or adfin")
 	c.Flags().StringArrayVar(&f.switches, "switch", nil, "set one switch, `NAME=VALUE`; may be given again")
 	c.Flags().StringArrayVar(&f.faults, "fault", nil, "let requests go wrong, `KIND[,FIELD=VALUE,...]`; may be given again")
 	c.Flags().StringArrayVar(&f.mailFaults, "mail-fault", nil, "let letters go wrong, `KIND[,FIELD=VALUE,...]`; may be given again")

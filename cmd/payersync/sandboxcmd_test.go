@@ -143,7 +143,7 @@ func TestSandboxStartsWithProfileSwitchesFaultsAndCustomers(t *testing.T) {
 		"Not read of " + file + ": the columns Notes.",
 		"Not taken: line 4 has no name",
 		"the status in line 5 is not known",
-		"To begin with there are 3 customers: 1 with a mandate, 1 without a key, 1 whose key another carries too. Rows that were not taken: 1.",
+		"At the start there are 3 customers: 1 with a mandate, 1 without a key, 1 with a key of another customer too. Rows not loaded: 1.",
 		"profile: adfin", "authorize_url: ", "delivery_key: {}",
 	} {
 		if !strings.Contains(said.String(), want) {

@@ -154,7 +154,7 @@ func (a *app) beginWith(ctx context.Context, model *sandbox.Sandbox, path string
 	if n := len(found.Footer); n > 0 {
 		a.Say("Not taken, at the end and like totals: %s.", connector.Plural(n, "row"))
 	}
-	a.Say("To begin with there %s: %d with a mandate, %d without a key, %d whose key another carries too. Rows that were not taken: %d.",
+	a.Say("At the start there %s: %d with a mandate, %d without a key, %d with a key of another customer too. Rows not loaded: %d.",
 		map[bool]string{true: "is ", false: "are "}[begun.customers == 1]+connector.Plural(begun.customers, "customer"), begun.mandates, begun.keyless, begun.twice, begun.left+found.Unfit)
 	return nil
 }

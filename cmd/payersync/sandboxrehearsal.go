@@ -152,10 +152,9 @@ func sandboxHelp() string {
 Views, which last: missing=0.5 (that share of customers is in no list),
 lostPages=0.1, noKeys (lists without externalData), listLag=30s, readLag=30s.
 
-A CSV for --from has the headings name, email, phone, line1, line2, city,
-postcode, country, mandate (CREATED, PENDING, ACTIVE or CANCELLED), and
-externalData.NAME or key for what externalData holds. Rows are taken as they
-are: twice, or without a key.
+A CSV for --from has the headings name, email, phone, line1, line2, city, postcode,
+country, mandate (CREATED, PENDING, ACTIVE or CANCELLED), and externalData.NAME or key
+for the content of externalData. It loads rows as they are: twice, or without a key.
 `)
 	return strings.TrimSuffix(out.String(), "\n")
 }

@@ -24,7 +24,7 @@ func syncNow(ctx context.Context, s *session.Session, c config.Connection, trigg
 		return err
 	}
 	if moved != nil {
-		s.Log.WithFields(logrus.Fields{"connection": c.Name, "moved_to": moved.New}).Info("the books of the connection moved, so it is not run; take it out of the configuration")
+		s.Log.WithFields(logrus.Fields{"connection": c.Name, "moved_to": moved.New}).Info("the connection moved, so it has no runs; remove it from the configuration")
 		return nil
 	}
 	conn, err := connectionInForce(ctx, s, c)

@@ -242,7 +242,7 @@ func TestTablesFitIntoTheTerminal(t *testing.T) {
 			}
 		}
 	}
-	if line := header(w.atWidth(80, nil, "status")); !strings.HasPrefix(line, "Connection  Kind  Started") || strings.Contains(line, "Adopted") || !strings.HasSuffix(line, "Held") {
+	if line := header(w.atWidth(80, nil, "status")); !strings.HasPrefix(line, "Connection  Kind  Started") || strings.Contains(line, "Linked") || !strings.HasSuffix(line, "On hold") {
 		t.Errorf("at 80 columns the runs begin with %q", line)
 	}
 	if whole := w.expect(exitDone, "payers", "list").out; !strings.Contains(whole, rows[0].ID) {
@@ -267,10 +267,10 @@ func TestSentencesAreBrokenBetweenTheirWords(t *testing.T) {
 	w := newWorld(t, people(5))
 	p := w.at(nil, "sync")
 	p.wait()
-	p.sees("Run 1 of acme: complete", "  5 read: 0 unchanged, 5 created, 0 adopted, 0 updated, 0 excluded, 0 held, 0", "  failed; 5 signing links asked for")
+	p.sees("Run 1 of acme: complete", "  5 read: 0 unchanged, 5 created, 0 linked, 0 updated, 0 excluded, 0 on hold, 0", "  failed; 5 signing links asked for")
 	p = w.at(nil, "check")
 	p.wait()
-	p.sees("ok    source acme            5 records: 5 would be customers, 0 would be held,", "                             the rest is excluded")
+	p.sees("ok    source acme            5 records: 5 would be customers, 0 on hold, the")
 }
 
 func TestAQuietRunSpeaksOnlyWhereSomebodyShouldLook(t *testing.T) {

@@ -33,26 +33,27 @@ func (a *app) serveCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "serve",
 		Short: "Run the schedules and the webhook endpoint until stopped",
-		Long: `Runs each connection's sync and the sweep by their schedules, takes webhooks in, and
-reflects them. A schedule that was missed while it was down is made up for once.
-An edited mapping is used from the next run on; one with a mistake is not used at
-all: the version before stays in force, and status shows the mistake.
-A ledger's file is served by one process at a time; commands may run beside it.
-A changed configuration, or secret that it names, is used from the next run on, within
-some seconds, or at once after SIGHUP (kill -HUP): runs at
-work end as they began. One with a mistake is not used: the one before stays in force,
-and status shows the mistake, and what waits for a restart, as addresses do.
+		Long: `Runs the connections and the sweep by their schedules, receives webhooks and processes
+them. It makes up once for schedules that it missed. One process at a time serves a
+ledger's file; commands may run beside it. SIGTERM lets requests in flight finish, 20
+s at most.
+
+A changed mapping applies from the next run on. A changed configuration or secret
+applies from the next run on, within some seconds, or at once after SIGHUP (kill
+-HUP). Active runs finish with the old one. If the new version has a mistake, the
+version before stays in force, and status shows the mistake. status also shows changes
+that need a restart, for example of addresses.
+
 With the configuration of a node (ledger.postgres) it works for all accounts of the
-database, beside as many other nodes as there are: which of them does a job is decided there.
-Under systemd it tells when it is ready, and that it is alive (Type=notify or
-notify-reload, WatchdogSec=).
-SIGTERM lets requests in flight finish, 20 s at most. The log goes to standard error.
-Health: GET /healthz (alive) and /readyz (the ledger can be written to), at
-server.health if that is set, else beside the webhook endpoint.
-Pages for people: at server.admin, off by default; payersync pages link makes a link that
-signs in. Where others reach them, they take TLS, and users or pages.oidc.
-Metrics for Prometheus: GET /metrics at server.metrics, off by default; nothing personal
-is in them, and they ask for no password.`,
+database, beside any number of other nodes: the database distributes the jobs. Under
+systemd it reports its start and that it is alive (Type=notify or notify-reload,
+WatchdogSec=). The log goes to standard error.
+
+Health: GET /healthz (alive) and /readyz (the ledger is writable), at server.health,
+or else beside the webhook endpoint. Pages for people: at server.admin, off by
+default; payersync pages link prints a sign-in link. If other machines reach the
+pages, they need TLS, and users or pages.oidc. Metrics for Prometheus: GET /metrics at
+server.metrics, off by default; they contain no personal data and ask for no password.`,
 		Example: "  payersync serve --config /etc/payersync/payersync.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := a.openAndServe(cmd.Context())

@@ -142,7 +142,7 @@ func TestNothingUnsignedIsTakenIn(t *testing.T) {
 		t.Errorf("the log should tell of each refusal and of no body:\n%s", log)
 	}
 	// serve has written them at its end, whatever its interval.
-	if r := w.expect(exitDone, "webhooks", "list"); !strings.Contains(r.errOut, fmt.Sprintf("Not listed: %d requests to the endpoint, refused in the last 7 days; payersync status says why", len(tests))) {
+	if r := w.expect(exitDone, "webhooks", "list"); !strings.Contains(r.errOut, fmt.Sprintf("Not listed: %d requests to the endpoint, refused in the last 7 days; payersync status has the reason", len(tests))) {
 		t.Errorf("the list says: %s", r.errOut)
 	}
 	if r := w.expect(exitDone, "webhooks", "list", "--output", "json"); r.out != "" {

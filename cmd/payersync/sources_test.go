@@ -108,7 +108,7 @@ func TestCheckCountsNobodyWhoIsNotActive(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := readWhole(t.Context(), billing.Standard(), config.Connection{Name: "acme"}, syncer.Connection{Source: s, Mapping: m})
-	if want := "5 records: 1 would be customers, 0 would be held, the rest is excluded"; found[0].Detail != want {
+	if want := "5 records: 1 would be customers, 0 on hold, the rest is excluded"; found[0].Detail != want {
 		t.Errorf("check says %s\nwant %s", found[0].Detail, want)
 	}
 }

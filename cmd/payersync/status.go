@@ -25,28 +25,28 @@ func (a *app) statusCmd() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show the funnel, the last runs and what needs a person",
-		Long: `Shows how many payers, mandates and webhooks are where, how the last runs ended, and all that
-is the matter, with what to do about it.
+		Short: "Show the funnel, the last runs and the open findings",
+		Long: `Shows the numbers of payers, mandates and webhooks by state, the results of the last
+runs, and all problems with the next step.
 
-With the configuration of a node, where a database keeps many accounts, it shows the nodes
-and the accounts at which somebody should look, each in a line with what is worst; --all
-shows every account, and --account one of them in full. It ends as the worst would: with 0
-where all could be looked at, whatever is the matter.`,
+With the configuration of a node, it shows the nodes, and the accounts with problems,
+each in a line with the worst problem. --all shows every account, and --account one of
+them in full. The exit status is 0 if payersync could check all accounts, whatever the
+problems are.`,
 		Example: "  payersync status\n  payersync status --output json | jq .attention\n  payersync status --config node.yaml --all",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch fleet := a.account == "" && config.IsNode(a.config); {
 			case fleet:
 				return a.statusOfAccounts(cmd.Context(), all)
 			case all:
-				return usage.Errorf("--all shows every account of a database, and this is one account; leave it out, or name the configuration of a node with --config")
+				return usage.Errorf("--all shows every account of a database, and this is one account; omit it, or name the configuration of a node with --config")
 			}
 			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
 				return a.status(cmd, s)
 			})
 		},
 	}
-	c.Flags().BoolVar(&all, "all", false, "of a node's configuration: every account, and not only those at which somebody should look")
+	c.Flags().BoolVar(&all, "all", false, "with a node's configuration: every account, not only those with problems")
 	return c
 }
 
@@ -193,7 +193,7 @@ func (a *app) printStatus(r statusReport) {
 	}
 	a.printCounts("Payers", r.Payers, func(s string) string {
 		if n := r.Left[s]; n > 0 {
-			return fmt.Sprintf("%s (%d left the books)", s, n)
+			return fmt.Sprintf("%s (%d removed)", s, n)
 		}
 		return s
 	})
@@ -207,7 +207,7 @@ func (a *app) printStatus(r statusReport) {
 	}
 	for _, source := range r.Sources {
 		if source.MovedTo != "" {
-			fmt.Fprintf(a.Out, "\n%s is closed: its books moved to %s. Take it out of the configuration.\n", show.Visible(source.Connection), show.Visible(source.MovedTo))
+			fmt.Fprintf(a.Out, "\n%s is closed: it moved to %s. Remove it from the configuration.\n", show.Visible(source.Connection), show.Visible(source.MovedTo))
 		}
 	}
 	for _, c := range r.Consents {
@@ -226,7 +226,7 @@ func (a *app) printStatus(r statusReport) {
 func (a *app) printRuns(r statusReport) {
 	if len(r.Runs) > 0 {
 		fmt.Fprintln(a.Out, "\nLast runs")
-		show.Table(a.Out, []string{"Connection", "Kind", "Started", "Outcome", "Pulled", "Created", "Adopted", "Updated", "Links", "Held", "Failed"}, runRows(r.Runs))
+		show.Table(a.Out, []string{"Connection", "Kind", "Started", "Outcome", "Pulled", "Created", "Linked", "Updated", "Signing links", "On hold", "Failed"}, runRows(r.Runs))
 	}
 	for _, p := range r.Problems {
 		how, reason := "ended incomplete", p.Reason
@@ -270,22 +270,22 @@ func (a *app) printAttention(r statusReport) {
 
 // printReasons prints how many records need a person, by reason.
 func (a *app) printReasons(r statusReport) {
-	fmt.Fprintln(a.Out, "\nNeeds a person")
+	fmt.Fprintln(a.Out, "\nNeeds attention")
 	var rows [][]string
 	for _, reason := range slices.Sorted(maps.Keys(r.Attention)) {
 		next := connector.Reason(reason).Next()
 		if reason == string(connector.ReasonRenumbered) && len(r.pairs) > 0 {
-			next = "Decide on both records of each pair, which are named below."
+			next = "Decide on both records of each match, listed below."
 		}
 		rows = append(rows, []string{fmt.Sprint(r.Attention[reason]), connector.Reason(reason).Sentence(), next})
 	}
-	show.Table(a.Out, []string{"Records", "What is the matter", "What to do"}, rows)
+	show.Table(a.Out, []string{"Records", "Finding", "What to do"}, rows)
 	for i, p := range r.pairs {
 		if i == mostNamed {
 			fmt.Fprintln(a.Out, "There are more: payersync attention list --reason renumbered")
 			break
 		}
-		fmt.Fprintf(a.Out, "Record %s left the books, and record %s may be the same payer: payersync attention show %[2]s\n", show.Visible(p.Old.SourceID), show.Visible(p.New.SourceID))
+		fmt.Fprintf(a.Out, "Record %s was removed, and record %s may be the same payer: payersync attention show %[2]s\n", show.Visible(p.Old.SourceID), show.Visible(p.New.SourceID))
 	}
 }
 

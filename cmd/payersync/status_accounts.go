@@ -72,7 +72,7 @@ func (s accountStatus) worst() string {
 	case s.failed != nil:
 		return s.Problem
 	case len(s.NotOpenOn) > 0:
-		return "It is not open on " + strings.Join(s.NotOpenOn, ", ") + ", whose log says why."
+		return "It is not open on " + strings.Join(s.NotOpenOn, ", ") + "; its log has the reason."
 	case len(s.Conditions) == 0:
 		return ""
 	}
@@ -143,7 +143,7 @@ func problemsOf(nodes []nodeRow) (problems []string) {
 	}
 	for _, n := range nodes {
 		if n.State == queue.Lost {
-			problems = append(problems, fmt.Sprintf("Node %s was last seen %s. What it did goes on elsewhere. Start it again, or let it be forgotten: payersync nodes forget %[1]s", n.Name, show.Ago(n.silence())))
+			problems = append(problems, fmt.Sprintf("Node %s was last seen %s. Other nodes continue its work. Start it again, or remove it: payersync nodes forget %[1]s", n.Name, show.Ago(n.silence())))
 		}
 	}
 	return problems
@@ -265,7 +265,7 @@ func (a *app) printFleet(r fleetStatus, accounts int, all bool) {
 		rows = append(rows, []string{s.Account, string(s.State), show.Visible(s.worst()), run, fmt.Sprint(s.Questions), show.Time(s.SweptAt), show.Time(s.DeliveredAt)})
 	}
 	if len(rows) > 0 {
-		show.Table(a.Out, []string{"Account", "State", "What is the matter", "Last run", "Questions", "Last sweep", "Last webhook"}, rows)
+		show.Table(a.Out, []string{"Account", "State", "Finding", "Last run", "Questions", "Last sweep", "Last webhook"}, rows)
 		fmt.Fprintln(a.Out)
 	}
 	var counts []string
@@ -290,6 +290,6 @@ func (a *app) printFleet(r fleetStatus, accounts int, all bool) {
 		fmt.Fprintf(a.Out, "\n%s\n", show.Visible(p))
 	}
 	if r.Need > 0 {
-		fmt.Fprintln(a.Out, "\npayersync status --account NAME says more of one, and what to do.")
+		fmt.Fprintln(a.Out, "\npayersync status --account NAME explains one account.")
 	}
 }

@@ -118,9 +118,9 @@ func judgeConfigured(hook *config.Webhook, expected *state.Subscription) (state.
 	case !sameAddress(asked.URL, hook.PublicURL):
 		return state.SubscriptionReplaced, fmt.Sprintf(since+"public_url is %s, and the subscription sends to %s.", plainAddress(hook.PublicURL), asked.URL)
 	case len(missing) > 0:
-		return state.SubscriptionReplaced, fmt.Sprintf(since+"events names %s, of which the subscription does not tell.", strings.Join(missing, ", "))
+		return state.SubscriptionReplaced, fmt.Sprintf(since+"events names %s, but the subscription does not.", strings.Join(missing, ", "))
 	case len(more) > 0:
-		return state.SubscriptionReplaced, fmt.Sprintf(since+"the subscription tells of %s, which events does not name any more.", strings.Join(more, ", "))
+		return state.SubscriptionReplaced, fmt.Sprintf(since+"the subscription names %s, but events does not any more.", strings.Join(more, ", "))
 	}
 	return "", ""
 }
@@ -160,9 +160,9 @@ func judgeOthers(expected *state.Subscription, shown []state.Subscription) (stat
 	case sendingTo(shown, expected.URL) != nil:
 		return state.SubscriptionReplaced, "Somebody subscribed anew in place of our webhook subscription. Its deliveries are refused if they are signed with another secret."
 	case len(shown) > 0 && shown[0].Name == subscriptionName:
-		return state.SubscriptionReplaced, fmt.Sprintf("Another installation of payersync, which sends to %s, stands in place of ours: an app has one subscription, so each takes it from the other. Give each an app of its own, or run one.", shown[0].URL)
+		return state.SubscriptionReplaced, fmt.Sprintf("Another installation of payersync, with the address %s, has replaced our subscription. An app has one subscription, so the two replace each other's. Give each an app of its own, or run only one.", shown[0].URL)
 	case len(shown) > 0:
-		return state.SubscriptionReplaced, fmt.Sprintf("Another webhook subscription, which sends to %s, stands in place of ours.", shown[0].URL)
+		return state.SubscriptionReplaced, fmt.Sprintf("Another webhook subscription, with the address %s, has replaced ours.", shown[0].URL)
 	}
 	return state.SubscriptionDeleted, "The webhook subscription is gone from the billing service."
 }
@@ -202,7 +202,7 @@ func asStated(text string) string {
 func plainAddress(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
-		return "an address that cannot be read"
+		return "an unreadable address"
 	}
 	more := ""
 	if u.RawQuery != "" || u.Fragment != "" || u.User != nil {
@@ -226,7 +226,7 @@ func checkSubscription(ctx context.Context, s *session.Session) []finding {
 	case errors.Is(err, billing.ErrNotShown):
 		return []finding{tell(check, fmt.Sprintf("%v: nobody can be told when ours is replaced, disabled or deleted", err), nil)}
 	case err != nil:
-		return []finding{{Check: check, Detail: explainFault(err).Error(), Next: "see what the billing service is told of above: before it answers, nothing is known of the subscription"}}
+		return []finding{{Check: check, Detail: explainFault(err).Error(), Next: "see the finding about the billing service above: without its answer the subscription stays unknown"}}
 	case f.Expected == nil:
 		return []finding{tell(check, "none yet; payersync webhooks subscribe makes one", nil)}
 	}

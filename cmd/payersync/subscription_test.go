@@ -47,7 +47,7 @@ func TestAReplacedDisabledOrDeletedSubscriptionIsToldWithinASweepAndNeverRepaire
 		{"by one that sends elsewhere", func(w *world) error {
 			w.box.ReplaceSubscription("https://elsewhere.example/in?key=hunter2", "customer", "dd-mandate")
 			return nil
-		}, state.SubscriptionReplaced, "sends to https://elsewhere.example/in?…, stands in place of ours"},
+		}, state.SubscriptionReplaced, "with the address https://elsewhere.example/in?…, has replaced ours"},
 		{"by one that sends here", func(w *world) error {
 			w.box.ReplaceSubscription("http://"+w.hooks+"/webhooks/billing", "customer", "dd-mandate")
 			return nil
@@ -156,7 +156,7 @@ func TestAServiceThatShowsNoSubscriptionIsNotTakenForOneThatLostIt(t *testing.T)
 func TestASubscriptionIsShownWithWhoMadeItAndSinceWhenItIsSo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
-	if r := w.expect(exitDone, "webhooks", "subscription"); !strings.Contains(r.out, "nothing that this ledger knows of") || !strings.Contains(r.out, "shows none") {
+	if r := w.expect(exitDone, "webhooks", "subscription"); !strings.Contains(r.out, "nothing known to this ledger") || !strings.Contains(r.out, "shows none") {
 		t.Errorf("before anything it says:\n%s", r.out)
 	}
 	w.expect(exitDone, "sync")
@@ -179,13 +179,13 @@ func TestASubscriptionIsShownWithWhoMadeItAndSinceWhenItIsSo(t *testing.T) {
 	}
 	w.box.ReplaceSubscription("https://elsewhere.example/in?key=hunter2", "customer")
 	r := w.expect(exitDone, "webhooks", "subscription")
-	for _, want := range []string{"What differs: Another webhook subscription, which sends to https://elsewhere.example/in?…", "found just now", "The service: shows that ", "; seen so since ", "by " + first.SubscribedBy[0].Actor + " on "} {
+	for _, want := range []string{"Differences: Another webhook subscription, with the address https://elsewhere.example/in?…", "found just now", "The service: shows that ", "; seen so since ", "by " + first.SubscribedBy[0].Actor + " on "} {
 		if !strings.Contains(r.out, want) || strings.Contains(r.out, "hunter2") {
 			t.Errorf("it does not say %q:\n%s", want, r.out)
 		}
 	}
 	before := w.subscribes()
-	if r := w.expect(exitUsage, "webhooks", "subscribe"); !strings.Contains(r.errOut, "the subscription that sends to https://elsewhere.example/in?… would be replaced") || !strings.Contains(r.errOut, "--yes") || w.subscribes() != before {
+	if r := w.expect(exitUsage, "webhooks", "subscribe"); !strings.Contains(r.errOut, "the subscription to https://elsewhere.example/in?… would be replaced") || !strings.Contains(r.errOut, "--yes") || w.subscribes() != before {
 		t.Errorf("what is somebody else's is replaced without a yes:\n%s", r.errOut)
 	}
 	if r := w.expect(exitDone, "webhooks", "subscribe", "--yes"); !strings.Contains(r.errOut, "Before: ") || !strings.Contains(r.errOut, "After: ") {
@@ -210,8 +210,8 @@ func TestAConfigurationThatNamesSomethingElseThanIsSubscribedIsToldOnceUntilItsE
 		"none known":                 {nil, ""},
 		"as it was asked for":        {asked("https://hooks.example/in", "customer", "DD-Mandate"), ""},
 		"another address":            {asked("https://old.example/in", "customer", "dd-mandate"), "public_url is https://hooks.example/in/, and the subscription sends to https://old.example/in"},
-		"an event more":              {asked("https://hooks.example/in", "customer"), "events names dd-mandate, of which the subscription does not tell"},
-		"an event less":              {asked("https://hooks.example/in", "customer", "dd-mandate", "payment"), "tells of payment, which events does not name any more"},
+		"an event more":              {asked("https://hooks.example/in", "customer"), "events names dd-mandate, but the subscription does not"},
+		"an event less":              {asked("https://hooks.example/in", "customer", "dd-mandate", "payment"), "names payment, but events does not any more"},
 		"from before, and more":      {&state.Subscription{URL: "https://hooks.example/in", Events: []string{"customer", "dd-mandate", "payment"}}, ""},
 		"from before, and one short": {&state.Subscription{URL: "https://hooks.example/in", Events: []string{"customer"}}, "events names dd-mandate"},
 	} {
@@ -247,7 +247,7 @@ func TestAnotherInstallationThatTookTheSubscriptionIsCalledThat(t *testing.T) {
 	t.Parallel()
 	ours := &state.Subscription{ID: "w1", URL: "https://one.example/in"}
 	problem, detail := judgeSubscription(ours, []state.Subscription{{ID: "w2", URL: "https://two.example/in", Name: subscriptionName, Enabled: true}})
-	if problem != state.SubscriptionReplaced || !strings.Contains(detail, "Another installation of payersync, which sends to https://two.example/in") {
+	if problem != state.SubscriptionReplaced || !strings.Contains(detail, "Another installation of payersync, with the address https://two.example/in") {
 		t.Errorf("%s: %s", problem, detail)
 	}
 }

@@ -22,14 +22,13 @@ func (a *app) sweepCmd() *cobra.Command {
 		Use:   "sweep [NAME…]",
 		Args:  cobra.ArbitraryArgs,
 		Short: "Make one reconcile pass over the billing service",
-		Long: `Reads every customer of the billing service once: repairs mandate statuses that no
-webhook told, refreshes the index of keys, and reports customers that are missing,
-changed by somebody else, or carry a key twice. Then it compares all customers, and
-reports payers that have a second one. It changes nothing in the service,
-and ends with exit status 3 when it found one missing or doubled, a payer with a second
-customer, or the webhook subscription replaced, disabled or deleted. That is told and
-never put right by itself.
-The service is one for all connections, so names only have to be known.`,
+		Long: `Reads every customer of the billing service once. It repairs mandate statuses that
+came with no webhook, refreshes the index of keys, and reports customers that are
+missing, have drift, or share a key. Then it compares all customers, and reports
+payers with a second one. It changes nothing in the service. It ends with exit status
+3 for a missing or doubled customer, a payer with a second customer, or a replaced,
+disabled or deleted webhook subscription. payersync reports these, and never repairs
+them by itself. All connections share one service, so the names only have to exist.`,
 		Example: "  payersync sweep\n  payersync sweep --output json",
 		RunE: a.runs(a.open, func(ctx context.Context, s *session.Session, names []string) error {
 			if _, err := s.Config.Named(names); err != nil {
@@ -78,7 +77,7 @@ The service is one for all connections, so names only have to be known.`,
 			return nil
 		}),
 	}
-	a.quietFlag(c, "print only what the sweep before had not found")
+	a.quietFlag(c, "print only findings that the sweep before did not have")
 	return c
 }
 

@@ -26,15 +26,15 @@ func (a *app) syncCmd() *cobra.Command {
 		Use:   "sync [NAME…|RECORD]",
 		Args:  cobra.ArbitraryArgs,
 		Short: "Make one incremental run: read, plan, apply",
-		Long: `Reads what changed in each connection's accounting system, plans, and sends the
-plan unless it is above the limits: then it waits for payersync approve and the
-command ends with exit status 4. Where far fewer records are read than are known,
-or far fewer of them make payers than before, nothing is sent: it ends with exit
-status 7, and payersync approve, or --yes, lets them go. Without names all
-connections run. A sync over unchanged data sends nothing.
+		Long: `Reads the changes in each connection's accounting system, plans, and sends the plan. A
+plan above the limits waits for payersync approve, and the command ends with exit
+status 4. If far fewer records are read than known, or far fewer of them are payers
+than before, nothing is sent. The command then ends with exit status 7; payersync
+approve, or --yes, accepts the change. Without names all connections run. A run over
+unchanged data sends nothing.
 
-With RECORD it reads and plans the record's connection as usual and sends the changes
-of this record alone; the other changes wait for the next sync. The limits hold for
+With RECORD it reads and plans the record's connection as usual, and sends only the
+changes of this record; the other changes wait for the next run. The limits apply to
 the whole plan, and --yes does not lift them here.`,
 		Example: "  payersync sync acme\n  payersync sync C0001    # this record alone\n  */15 * * * * payersync sync --quiet --config payersync.yaml   # as a cron job",
 	})
@@ -68,10 +68,10 @@ func (a *app) syncRecord(ctx context.Context, text string, cfg *config.Config) e
 	}
 	switch len(found) {
 	case 0:
-		return usage.Errorf("%w; nor was a record read that is called so: payersync plan reads the books", cfg.Has(text))
+		return usage.Errorf("%w; nor did payersync read a record with that name: payersync plan reads the accounting system", cfg.Has(text))
 	case 1:
 	default:
-		return usage.Errorf("%q names %d records; use the id that one alone has", show.Visible(text), len(found))
+		return usage.Errorf("%q names %d records; use an id of only one", show.Visible(text), len(found))
 	}
 	record := found[0]
 	return a.eachConnection(ctx, s, []string{record.Connection}, func(c config.Connection) (int, error) {
@@ -120,7 +120,7 @@ func (a *app) showRecordResult(r syncer.Result, record state.RecordID) error {
 	if a.JSON() {
 		return a.showResult(r)
 	}
-	a.Say("Only record %s was to be sent. What else the plan lists waits for the next sync.", show.Visible(record.SourceID))
+	a.Say("Only record %s was to be sent. The other changes of the plan wait for the next run.", show.Visible(record.SourceID))
 	return a.showResult(r)
 }
 
@@ -129,11 +129,11 @@ func (a *app) backfillCmd() *cobra.Command {
 		Use:   "backfill [NAME…]",
 		Args:  cobra.ArbitraryArgs,
 		Short: "Make one full run with progress; resumes where it stopped",
-		Long: `Reads each connection's accounting system whole, plans, and sends the plan. On a
-terminal it asks before it sends a plan above the limits, and before it lets go of
-records that are missing from the source or of payers that would be held or left
-out; with --yes it approves all of that. After Ctrl-C or a power cut, run it again:
-it goes on where it stopped, and no customer is made twice.`,
+		Long: `Reads each connection's accounting system completely, plans, and sends the plan. At a
+terminal it asks before it sends a plan above the limits. It also asks before it
+accepts removed records, or payers that would be excluded or put on hold. --yes
+approves all of that. After Ctrl-C or a power cut, run it again: it continues, and
+creates no customer twice.`,
 		Example: "  payersync backfill acme\n  payersync backfill --yes --output json",
 	})
 }
@@ -142,7 +142,7 @@ it goes on where it stopped, and no customer is made twice.`,
 func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 	var yes bool
 	c.Flags().BoolVar(&yes, "yes", false, "approve the plan even when it is above the limits")
-	a.quietFlag(c, "print only what is new or worse than after the run before")
+	a.quietFlag(c, "print only new or worse findings than in the run before")
 	c.RunE = func(cmd *cobra.Command, names []string) error {
 		return a.runConnections(cmd.Context(), names, func(ctx context.Context, s *session.Session, conn syncer.Connection) (int, error) {
 			res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: kind, Trigger: "manual", Approve: a.fourEyes(ctx, s, a.approver(ctx, yes, s.Config.Billing.RatePerSecond))})
@@ -161,7 +161,7 @@ func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 
 // quietFlag adds the flag to print nothing without news, for cron.
 func (a *app) quietFlag(c *cobra.Command, prints string) {
-	c.Flags().BoolVar(&a.Quiet, "quiet", false, prints+": no progress, and no result of what is done; asks nobody")
+	c.Flags().BoolVar(&a.Quiet, "quiet", false, prints+": no progress and no results; asks nobody")
 }
 
 // runConnections opens everything and hands each named connection to do, all of
@@ -291,20 +291,20 @@ func (a *app) showResult(r syncer.Result) error {
 	outcome := outcomeText(r)
 	end := max(1, strings.IndexAny(outcome+".", ".:;\n"))
 	fmt.Fprintf(a.Out, "Run %d of %s: %s%s\n", r.RunID, r.Connection, a.Toned(toneOf(codeOf(r)), outcome[:end]), outcome[end:])
-	counts := fmt.Sprintf("%d read: %d unchanged, %d created, %d adopted, %d updated, %d excluded, %d held, %d failed",
+	counts := fmt.Sprintf("%d read: %d unchanged, %d created, %d linked, %d updated, %d excluded, %d on hold, %d failed",
 		c.Pulled, c.Unchanged, c.Created, c.Adopted, c.Updated, c.Excluded, c.Held, c.Failed)
 	if c.Waiting > 0 {
 		counts += fmt.Sprintf(", %d still to do", c.Waiting)
 	}
 	a.Hanging("  ", fmt.Sprintf("%s; %s asked for", counts, connector.Plural(c.LinksRequested, "signing link")))
 	if c.OwnEchoes > 0 {
-		a.Hanging("  ", fmt.Sprintf("Of %s nothing but what payersync wrote back itself had changed (own echo).", connector.Plural(c.OwnEchoes, "record")))
+		a.Hanging("  ", fmt.Sprintf("%s changed only by payersync's own write-back (own echo).", connector.Plural(c.OwnEchoes, "record")))
 	}
 	if r.Note != "" && r.Reason == "" { // else the line above says it
 		a.Hanging("  ", r.Note)
 	}
 	if c.Held+c.Failed+r.Attention > 0 {
-		fmt.Fprintln(a.Out, "  Some records need a person: payersync attention list")
+		fmt.Fprintln(a.Out, "  Some records need attention: payersync attention list")
 	}
 	return nil
 }
@@ -330,11 +330,11 @@ func outcomeText(r syncer.Result) string {
 	case errors.As(r.Err, &stands):
 		return "at a standstill. " + stands.Error()
 	case r.Err == nil && r.Outcome == connector.RunIncomplete && !r.RetryAt.IsZero():
-		return fmt.Sprintf("incomplete: %s; run it again at %s to finish what waits until then", r.Reason, show.Time(r.RetryAt))
+		return fmt.Sprintf("incomplete: %s; run it again at %s to finish the waiting changes", r.Reason, show.Time(r.RetryAt))
 	case r.Err == nil && r.Outcome == connector.RunIncomplete && r.Note != "":
 		return "incomplete: " + r.Reason
 	case r.Err == nil && r.Outcome == connector.RunIncomplete:
-		return "incomplete: " + r.Reason + "; run it again to finish what is left"
+		return "incomplete: " + r.Reason + "; run it again to finish the rest"
 	case r.Err == nil:
 		return string(r.Outcome)
 	case errors.Is(r.Err, context.Canceled):

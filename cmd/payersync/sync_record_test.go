@@ -9,7 +9,7 @@ func TestASyncOfOneRecordSendsThatRecordAlone(t *testing.T) {
 	t.Parallel()
 	rows := people(3)
 	w := newWorld(t, rows)
-	if r := w.expect(exitUsage, "sync", "A00002"); !strings.Contains(r.errOut, "there is no connection") || !strings.Contains(r.errOut, "payersync plan reads the books") {
+	if r := w.expect(exitUsage, "sync", "A00002"); !strings.Contains(r.errOut, "there is no connection") || !strings.Contains(r.errOut, "payersync plan reads the accounting system") {
 		t.Errorf("before the books were read it says %s", r.errOut)
 	}
 	w.expect(exitDone, "plan")

@@ -140,7 +140,7 @@ func TestAPlanAboveTheLimitsIsSentOnlyAfterItsApproval(t *testing.T) {
 	}
 	w.expect(exitDone, "sync")
 	w.expectOnePerRow(rows)
-	if again := w.expect(exitFailed, "approve", strconv.FormatInt(plans[0].ID, 10)); !strings.Contains(again.errOut, "payersync status lists the plans that wait") {
+	if again := w.expect(exitFailed, "approve", strconv.FormatInt(plans[0].ID, 10)); !strings.Contains(again.errOut, "payersync status lists the waiting plans") {
 		t.Errorf("a second approval says: %s", again.errOut)
 	}
 }
@@ -181,7 +181,7 @@ func TestRecordsThatCannotBeSentStopNobodyElse(t *testing.T) {
 	}
 	w := newWorld(t, slices.Concat(good, wrong))
 	run := w.expect(exitAttention, "sync")
-	if !strings.Contains(run.out, "complete") || !strings.Contains(run.out, "4 created") || !strings.Contains(run.out, "4 held") {
+	if !strings.Contains(run.out, "complete") || !strings.Contains(run.out, "4 created") || !strings.Contains(run.out, "4 on hold") {
 		t.Errorf("the run says:\n%s", run.out)
 	}
 	w.expectOnePerRow(good)
@@ -319,7 +319,7 @@ func TestCheckNamesEveryPartThatDoesNotWork(t *testing.T) {
 	w := newWorld(t, append(people(3), row{ID: "B1"}))
 	w.expect(exitAttention, "plan")
 	fine := w.expect(exitDone, "check")
-	for _, want := range []string{"whole, both hash chains hold", "4 records: 3 would be customers, 1 would be held", "credentials accepted", "the signature can be verified"} {
+	for _, want := range []string{"whole, both hash chains hold", "4 records: 3 would be customers, 1 on hold", "credentials accepted", "the signature can be verified"} {
 		if !strings.Contains(fine.out, want) {
 			t.Errorf("check does not say %q:\n%s", want, fine.out)
 		}
@@ -460,7 +460,7 @@ func TestACheckMakesNoLedger(t *testing.T) {
 		t.Errorf("%d files became %v, %v", len(before), after, err)
 	}
 	w.edit("payersync.yaml", "billing:\n", "ledger: {path: nowhere/payersync.db, key_file: payersync.key}\nbilling:\n")
-	if r := w.expect(exitFailed, "check"); !strings.Contains(r.out, "FAIL  ledger") || !strings.Contains(r.out, "there is none yet, and it cannot be made") {
+	if r := w.expect(exitFailed, "check"); !strings.Contains(r.out, "FAIL  ledger") || !strings.Contains(r.out, "the folder does not exist, and payersync cannot make it") {
 		t.Errorf("without the ledger's folder it says:\n%s", r.out)
 	}
 }
@@ -489,7 +489,7 @@ func TestACheckComparesTheClocks(t *testing.T) {
 	w = newWorld(t, people(3), func(o *sandbox.Options) {
 		o.Now = func() time.Time { return time.Now().Add(-7 * time.Minute) }
 	})
-	if r := w.expect(exitFailed, "check"); !strings.Contains(r.out, "FAIL  clock") || !strings.Contains(r.out, "ahead of that of the billing service; set it") {
+	if r := w.expect(exitFailed, "check"); !strings.Contains(r.out, "FAIL  clock") || !strings.Contains(r.out, "ahead of that of the billing service, and it may refuse webhooks for their time; set the clock") {
 		t.Errorf("it says:\n%s", r.out)
 	}
 }

@@ -68,7 +68,7 @@ func (m *manager) status(change func()) {
 	change()
 	text := "at work"
 	if m.config != "" {
-		text = "at work by the configuration before: the file has a mistake, which payersync status shows"
+		text = "running with the configuration before: the file has a mistake, which payersync status shows"
 	}
 	text = cmp.Or(m.ledger, text)
 	news := text != m.told
@@ -110,7 +110,7 @@ func (svc *service) attend(ctx context.Context, ledger *state.Ledger) {
 			svc.manager.tell(daemon.SdNotifyWatchdog)
 		}
 		if was && !alive {
-			svc.log.Error("the schedules stand still; the service manager is no longer told that payersync serve is alive")
+			svc.log.Error("the schedules have stopped; payersync serve no longer reports to the service manager that it is alive")
 		}
 		wait := readyEvery
 		if ready {

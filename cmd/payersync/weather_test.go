@@ -91,7 +91,7 @@ func TestCreatesWhoseAnswersAreLostAreFoundByTheSameRun(t *testing.T) {
 	rows := people(20)
 	w := newWorld(t, rows)
 	w.box.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPost, Path: "/api/customers", Skip: 8, Count: 4})
-	if run := w.expect(exitDone, "sync"); !strings.Contains(run.out, "20 created, 0 adopted, 0 updated") {
+	if run := w.expect(exitDone, "sync"); !strings.Contains(run.out, "20 created, 0 linked, 0 updated") {
 		t.Errorf("the run says:\n%s", run.out)
 	}
 	w.expectOnePerRow(rows)

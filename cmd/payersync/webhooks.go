@@ -26,7 +26,7 @@ import (
 func (a *app) webhooksCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "webhooks",
-		Short:   "Subscribe to webhooks, look at what came in, replay, close, test",
+		Short:   "Subscribe to webhooks, list, replay, close and test deliveries",
 		Example: "  payersync webhooks subscribe\n  payersync webhooks list --state quarantined",
 	}
 	return subcommands(c, a.webhooksSubscribeCmd(), a.webhooksSubscriptionCmd(), a.webhooksListCmd(), a.webhooksShapesCmd(), a.webhooksShowCmd(), a.webhooksReplayCmd(), a.webhooksCloseCmd(), a.webhooksTestCmd())
@@ -36,23 +36,23 @@ func (a *app) webhooksSubscribeCmd() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "subscribe",
-		Short: "Tell the billing service where to send webhooks",
-		Long: `Registers billing.webhook.public_url for the configured events. Doing it again
-replaces the subscription; what stands there and what will is shown before. One that
-sends to another address is replaced only after a yes: on a terminal it asks, --yes does
-not.
+		Short: "Subscribe to webhooks of the billing service",
+		Long: `Registers billing.webhook.public_url for the configured events. A repetition replaces
+the subscription; the command first shows the present and the new one. If the present
+one sends to another address, the command asks at a terminal, and --yes does not
+answer.
 
-A new signing secret that the service names is kept in the ledger, sealed, before anything
-else is asked, and is never printed. serve accepts it at once; the one before counts for
-billing.webhook.overlap (24 h) more. It is the same with the delivery key that some services
-want, which billing.webhook.delivery_key has asked of each delivery. Where it was interrupted,
-run it again: no delivery is lost by that.`,
+The ledger keeps a new signing secret of the service, sealed, before any other step;
+it is never printed. serve accepts it at once, and the old one for
+billing.webhook.overlap (24 h) more. The same applies to the delivery key of some
+services (billing.webhook.delivery_key). After an interruption, run it again: no
+delivery is lost.`,
 		Example: "  payersync webhooks subscribe",
 		RunE: a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error {
 			return a.subscribe(ctx, s, yes)
 		}),
 	}
-	c.Flags().BoolVar(&yes, "yes", false, "replace what sends to another address without a question")
+	c.Flags().BoolVar(&yes, "yes", false, "replace a subscription to another address without a question")
 	return c
 }
 
@@ -71,7 +71,7 @@ func (a *app) subscribe(ctx context.Context, s *session.Session, yes bool) (err 
 	}
 	a.sayOfKeys(r, hook)
 	if r.unread != nil {
-		return fmt.Errorf("webhooks are subscribed to, and the secret that the service named cannot be read as billing.webhook.signature says: %w; until that is set right serve asks for deliveries once more that fit no other secret", r.unread)
+		return fmt.Errorf("the subscription exists, but billing.webhook.signature cannot read the service's secret: %w; correct it: until then serve asks for a repetition of each delivery that fits no other secret", r.unread)
 	}
 	return a.Answer(map[string]any{"id": sub.ID, "url": sub.URL, "events": sub.Events, "enabled": sub.Enabled, "before": before, "secret_kept": r.kept}, "Subscribed to %v at %s (subscription %s).\n", sub.Events, sub.URL, show.Visible(sub.ID))
 }
@@ -112,7 +112,7 @@ func subscribeOnPages(s *session.Session) func(context.Context, string) (string,
 	return func(ctx context.Context, by string) (string, error) {
 		_, r, err := subscribeNow(ctx, s, by, func() (bool, error) { return true, nil })
 		if err == nil && r.unread != nil {
-			err = fmt.Errorf("webhooks are subscribed to, and the secret that the service named cannot be read as billing.webhook.signature says: %w", r.unread)
+			err = fmt.Errorf("the subscription exists, but billing.webhook.signature cannot read the service's secret: %w", r.unread)
 		}
 		return "Subscribed to webhooks again.", err
 	}
@@ -121,14 +121,14 @@ func subscribeOnPages(s *session.Session) func(context.Context, string) (string,
 // sayOfKeys names the signing secret and the key of later deliveries.
 func (a *app) sayOfKeys(r *rotation, hook *config.Webhook) {
 	if r.kept {
-		a.Say("The service named a secret. The ledger keeps it, sealed, and serve accepts it at once; one that was named before is accepted until %s.",
+		a.Say("The service named a secret. The ledger keeps it, sealed, and serve accepts it at once; it accepts an earlier secret until %s.",
 			show.Time(a.now().Add(time.Duration(hook.Overlap))))
 	}
 	if r.kept && len(hook.Signature.Secrets) > 0 {
 		a.Say("The secrets of billing.webhook.signature.secrets are accepted for as long as they stand there: remove those of before.")
 	}
 	if len(r.key.Keys) > 0 && hook.Key == nil {
-		a.Say("Deliveries carry a delivery key from now on, which the ledger keeps: delivery_key: {} in billing.webhook has it asked of each.")
+		a.Say("Deliveries have a delivery key from now on, which the ledger keeps: with delivery_key: {} in billing.webhook, serve checks it.")
 	}
 }
 
@@ -140,7 +140,7 @@ func (a *app) webhooksListCmd() *cobra.Command {
 	f := state.Filter{Limit: 50}
 	c := &cobra.Command{
 		Use:     "list",
-		Short:   "List the deliveries that came in, newest first",
+		Short:   "List the received deliveries, newest first",
 		Example: "  payersync webhooks list --state quarantined --output json",
 		RunE: a.runs(a.openReport, func(ctx context.Context, s *session.Session, _ []string) error {
 			if err := oneOf("state", f.State, inboxStates...); err != nil {
@@ -185,7 +185,7 @@ func (a *app) tellRefused(refused []state.Refusals) {
 		n += r.Count
 	}
 	if n > 0 {
-		a.Say("Not listed: %s to the endpoint, refused in the last %d days; payersync status says why, and what to do.", connector.Plural(n, "request"), office.RefusalsShown)
+		a.Say("Not listed: %s to the endpoint, refused in the last %d days; payersync status has the reason and the next step.", connector.Plural(n, "request"), office.RefusalsShown)
 	}
 }
 
@@ -218,7 +218,7 @@ func (a *app) sendTest(ctx context.Context, s *session.Session, local bool) erro
 		_, err = fmt.Fprintf(a.Out, "%s answered %s: signed deliveries arrive.\n", sent.url, sent.text)
 	}
 	if !sent.taken() {
-		return fmt.Errorf("%s answered %s; %s", sent.url, sent.text, cmp.Or(meanings[sent.status], "see the log of payersync serve, and of what stands before it"))
+		return fmt.Errorf("%s answered %s; %s", sent.url, sent.text, cmp.Or(meanings[sent.status], "see the log of payersync serve, and of the proxy before it"))
 	}
 	return err
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // errNoWebhookSecret means neither the service nor the configuration has given a secret.
-var errNoWebhookSecret = usage.Errorf("the webhook endpoint cannot be opened: there is no secret that deliveries are signed with; payersync webhooks subscribe keeps the one that the service names, or set billing.webhook.signature.secrets")
+var errNoWebhookSecret = usage.Errorf("the webhook endpoint cannot start: there is no signing secret; run payersync webhooks subscribe to get one from the service, or set billing.webhook.signature.secrets")
 
 // heldAgainst returns the keys for checking deliveries: the ledger's secrets and delivery keys from
 // rotations, the newest first, and those of the configuration. Our own test deliveries are signed with the
@@ -36,7 +36,7 @@ func heldAgainst(ctx context.Context, ledger *state.Ledger, hook *config.Webhook
 	case len(signature.Secrets) > 0:
 		held.Unknown = held.Unknown || unread != nil // the service signs with it: such deliveries are not junk
 	case unread != nil:
-		return server.Keys{}, usage.Errorf("the secret that the service named cannot be read as billing.webhook.signature says: %w", unread)
+		return server.Keys{}, usage.Errorf("billing.webhook.signature cannot read the service's secret: %w", unread)
 	default:
 		return server.Keys{}, errNoWebhookSecret
 	}
@@ -44,7 +44,7 @@ func heldAgainst(ctx context.Context, ledger *state.Ledger, hook *config.Webhook
 		return server.Keys{}, usage.Error{Err: err}
 	}
 	if err := (billing.DeliveryKey{Keys: kept.DeliveryKeys}).Validate(signature.Secrets); err != nil {
-		return server.Keys{}, usage.Errorf("billing.webhook.signature.secrets holds a delivery key that the service was told: %w", err)
+		return server.Keys{}, usage.Errorf("billing.webhook.signature.secrets contains a delivery key of the service: %w", err)
 	}
 	if hook.Key == nil {
 		return held, nil
@@ -52,7 +52,7 @@ func heldAgainst(ctx context.Context, ledger *state.Ledger, hook *config.Webhook
 	held.Delivery = hook.Key.DeliveryKey
 	held.Delivery.Keys = slices.Concat(kept.DeliveryKeys, hook.Key.Keys)
 	if len(held.Delivery.Keys) == 0 {
-		return server.Keys{}, usage.Errorf("billing.webhook.delivery_key asks for a key, and there is none; payersync webhooks subscribe makes one where the service wants one, or set delivery_key.keys")
+		return server.Keys{}, usage.Errorf("billing.webhook.delivery_key requires a key, and there is none; payersync webhooks subscribe makes one if the service wants one, or set delivery_key.keys")
 	}
 	if err := held.Delivery.Validate(signature.Secrets); err != nil {
 		return server.Keys{}, usage.Errorf("billing.webhook.%w", err)
@@ -110,7 +110,7 @@ func beginRotation(ctx context.Context, s *session.Session, hook *config.Webhook
 func (r *rotation) keep(ctx context.Context, signature billing.Signature) func(connector.Secret) error {
 	return func(secret connector.Secret) error {
 		if err := r.ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.KeepSecret(r.id, secret) }); err != nil {
-			return fmt.Errorf("the service named a new secret, which could not be kept: %w", err)
+			return fmt.Errorf("cannot store the service's new secret: %w", err)
 		}
 		r.kept = true
 		_, r.unread = readableSecrets(signature, []connector.Secret{secret})
@@ -124,7 +124,7 @@ func (r *rotation) failed(ctx context.Context, why error) error {
 	case r.kept:
 		return fmt.Errorf("cannot subscribe to webhooks: %w. The new secret is kept and accepted beside those of before; run payersync webhooks subscribe again", why)
 	case fault == "" || fault == connector.FaultUnknown:
-		return fmt.Errorf("cannot subscribe to webhooks: %w. The service may sign with a new secret that did not come here: until payersync webhooks subscribe has come to its end, serve asks for deliveries that fit no secret once more", why)
+		return fmt.Errorf("cannot subscribe to webhooks: %w. The service may sign with a new secret that never arrived here: until payersync webhooks subscribe succeeds, serve asks for a repetition of each delivery that fits no secret", why)
 	}
 	return errors.Join(fmt.Errorf("cannot subscribe to webhooks: %w", why),
 		r.ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.RefuseRotation(r.id) }))

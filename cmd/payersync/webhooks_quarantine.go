@@ -32,18 +32,18 @@ func (a *app) webhooksShowCmd() *cobra.Command {
 	var whole bool
 	c := &cobra.Command{
 		Use:   "show DELIVERY",
-		Short: "Show one delivery: what became of it, and what it consists of",
-		Long: `Shows one delivery, and for one that was not understood why. Its members are listed
-without their values, as billing.webhook.event_paths would name them: a delivery may
-hold names and addresses. --body prints it as it came, and the audit log keeps who
-looked. The hash at the end of a delivery's key may be left out.`,
+		Short: "Show one delivery with its outcome and members",
+		Long: `Shows one delivery, and the reason of a quarantine. It lists the members without their
+values, because a delivery may contain names and addresses. The paths are written as
+in billing.webhook.event_paths. --body prints the delivery as received, and the audit
+log keeps your name. You may omit the hash at the end of a delivery's key.`,
 		Example: "  payersync webhooks show event:0b6f1c2e",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, args []string) error {
 			return a.showDelivery(ctx, s, args[0], whole)
 		}),
 	}
-	c.Flags().BoolVar(&whole, "body", false, "print the delivery as it came; the audit log keeps who looked")
+	c.Flags().BoolVar(&whole, "body", false, "print the delivery as received; the audit log keeps your name")
 	return c
 }
 
@@ -111,18 +111,17 @@ func (a *app) webhooksReplayCmd() *cobra.Command {
 		Use:   "replay DELIVERY…",
 		Args:  cobra.ArbitraryArgs,
 		Short: "Reflect deliveries again, or understand them anew",
-		Long: `Puts deliveries back into the inbox and reflects them: their customers are read once
-more. One that was not understood is read anew with the present
-billing.webhook.event_paths, and split where that names the list of its events.
-Replaying does no harm, because a delivery is only a
-hint to look. The hash at the end of a delivery's key may be left out.
+		Long: `Processes deliveries again: payersync reads their customers once more. It parses a
+quarantined delivery with the present billing.webhook.event_paths, and splits it if
+they name a list of events. A replay does no harm, because a delivery only causes a
+read. You may omit the hash at the end of a delivery's key.
 
---quarantined reads all anew that were not understood. Those that are now go back to
-the inbox; the others stay where they are, and it says why.`,
+--quarantined parses all quarantined deliveries. Readable ones go back to the inbox;
+the others stay in quarantine, with the reason.`,
 		Example: "  payersync webhooks replay event:0b6f1c2e\n  payersync webhooks replay --quarantined",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if quarantined == (len(args) > 0) {
-				return usage.Errorf("name the deliveries to replay, or all that were not understood with --quarantined")
+				return usage.Errorf("name the deliveries to replay, or all quarantined ones with --quarantined")
 			}
 			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
 				if quarantined {
@@ -139,7 +138,7 @@ the inbox; the others stay where they are, and it says why.`,
 			})
 		},
 	}
-	c.Flags().BoolVar(&quarantined, "quarantined", false, "all that were not understood")
+	c.Flags().BoolVar(&quarantined, "quarantined", false, "all quarantined deliveries")
 	return c
 }
 
@@ -176,10 +175,10 @@ func (a *app) webhooksCloseCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "close DELIVERY… --reason TEXT",
 		Short: "Give up deliveries that nobody can understand",
-		Long: `Closes deliveries that were not understood, or whose customer nobody knows, so that
-they no longer need a person. They stay in the inbox as ignored, and the audit log
-keeps who closed them and why. What they meant is left to the sweep. The hash at the
-end of a delivery's key may be left out.`,
+		Long: `Closes deliveries that are quarantined or have an unknown customer, so that they need
+no more attention. They stay in the inbox as ignored, and the audit log keeps your
+name and the reason. The sweep repairs their effects. You may omit the hash at the end
+of a delivery's key.`,
 		Example: "  payersync webhooks close event:0b6f1c2e --reason 'a test of the provider'",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

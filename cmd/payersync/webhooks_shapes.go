@@ -29,13 +29,13 @@ const (
 func (a *app) webhooksShapesCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "shapes",
-		Short: "Show what deliveries consist of that were not understood, and where their ids seem to be",
-		Long: `Groups the deliveries that were not understood by their shape: which members they have,
-and of what kind. No value is shown. From what the values are in all of them follows
-where customers, mandates, types, event ids and times seem to be: it is printed as
-billing.webhook.event_paths to paste, behind the paths that are configured, with how
-many deliveries speak for it. After the change, payersync webhooks replay --quarantined
-reads them anew.`,
+		Short: "Show the members of quarantined deliveries, and the likely places of their ids",
+		Long: `Groups the quarantined deliveries by their shape: their members and the kinds of
+these. It shows no value. From the values of all of them it infers the places of
+customers, mandates, types, event ids and times. It prints these as
+billing.webhook.event_paths to paste, after the configured paths, with the number of
+deliveries that support each. After the change, payersync webhooks replay
+--quarantined parses them anew.`,
 		Example: "  payersync webhooks shapes\n  payersync webhooks shapes --output json",
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error {
 			r, err := surveyQuarantine(ctx, s)
@@ -113,7 +113,7 @@ func besides(r billing.Surveyed) string {
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{r.Erased, "of no body that is kept"}, {r.Unreadable, "of no JSON object"}, {r.MoreShapes, "of further shapes"}} {
+	}{{r.Erased, "without a stored body"}, {r.Unreadable, "of no JSON object"}, {r.MoreShapes, "of further shapes"}} {
 		if part.n > 0 {
 			text += fmt.Sprintf(" %d %s.", part.n, part.what)
 		}
@@ -123,10 +123,10 @@ func besides(r billing.Surveyed) string {
 
 func (a *app) printProposals(r shapesReport) {
 	if len(r.EventPaths) == 0 {
-		fmt.Fprintln(a.Out, "\nNothing in them speaks surely enough for other paths: no member that the configured paths miss holds an id that the ledger knows in at least half of its deliveries. After a sweep more ids are known.")
+		fmt.Fprintln(a.Out, "\nThe deliveries support no other paths: no unused member contains an id known to the ledger in at least half of its deliveries. After a sweep the ledger knows more ids.")
 		return
 	}
-	fmt.Fprintln(a.Out, "\nWhere their facts seem to be")
+	fmt.Fprintln(a.Out, "\nLikely places of the facts")
 	var rows [][]string
 	for _, p := range r.Proposals {
 		rows = append(rows, []string{p.Key, p.Path, fmt.Sprintf("%d of %d", p.Evidence, p.Deliveries), p.Why})

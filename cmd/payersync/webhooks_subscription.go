@@ -38,12 +38,12 @@ type subscriptionReport struct {
 func (a *app) webhooksSubscriptionCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "subscription",
-		Short: "Show what is subscribed to, by whom and since when, and what differs",
-		Long: `Shows what the configuration names, what was subscribed to, by whom and when, and what
-the service shows now, each since when it has been so. Says what is the matter where they
-differ: another address or other events, disabled, deleted, replaced by somebody or by
-another installation of payersync, or a configuration that has changed since. It asks the
-service, and changes nothing: payersync webhooks subscribe is the only way to renew.`,
+		Short: "Show the subscription, its person and date, and the differences",
+		Long: `Shows the configured subscription, the last one of payersync with its person and time,
+and the present one of the service, each with its date. It names the differences:
+another address or other events, disabled, deleted, replaced by somebody or by another
+installation of payersync, or a changed configuration. It asks the service, and
+changes nothing: only payersync webhooks subscribe renews the subscription.`,
 		Example: "  payersync webhooks subscription\n  payersync webhooks subscription --output json",
 		RunE: a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error {
 			r, err := reportSubscription(ctx, s)
@@ -67,7 +67,7 @@ func reportSubscription(ctx context.Context, s *session.Session) (r subscription
 	f, err := lookAtSubscription(ctx, s)
 	switch {
 	case errors.Is(err, billing.ErrNotShown) && s.Config.Billing.Dialect.WebhookRead == "none":
-		r.NotShown = "dialect.webhook_read is none, so that it is not asked"
+		r.NotShown = "dialect.webhook_read is none, so payersync does not ask for it"
 	case errors.Is(err, billing.ErrNotShown):
 		r.NotShown = err.Error()
 	case err != nil:
@@ -88,7 +88,7 @@ func reportSubscription(ctx context.Context, s *session.Session) (r subscription
 func (a *app) printSubscription(r subscriptionReport) {
 	a.Hanging("Configured:  ", fmt.Sprintf("%s to %s", strings.Join(r.Configured.Events, ", "), r.Configured.URL))
 	if r.Expected == nil {
-		fmt.Fprintln(a.Out, "Subscribed:  nothing that this ledger knows of; payersync webhooks subscribe subscribes")
+		fmt.Fprintln(a.Out, "Subscribed:  nothing known to this ledger; payersync webhooks subscribe subscribes")
 	} else {
 		a.Hanging("Subscribed:  ", inWords(*r.Expected)+subscribedBy(r))
 	}
@@ -106,7 +106,7 @@ func (a *app) printSubscription(r subscriptionReport) {
 		}
 	}
 	if r.Problem == "" {
-		fmt.Fprintln(a.Out, "Nothing differs that is known.")
+		fmt.Fprintln(a.Out, "No difference is known.")
 		return
 	}
 	found := "found just now; the next sweep keeps and tells it"
@@ -114,9 +114,9 @@ func (a *app) printSubscription(r subscriptionReport) {
 		found = "found on " + show.Time(r.Since)
 	}
 	if r.Closed {
-		found += "; a person has said that it is known"
+		found += "; a person has closed it"
 	}
-	fmt.Fprintf(a.Out, "What differs: %s (%s)\nNothing is renewed by itself: payersync webhooks subscribe subscribes again, payersync attention close webhooks --reason TEXT says that it is known.\n", show.Visible(r.Detail), found)
+	fmt.Fprintf(a.Out, "Differences: %s (%s)\npayersync renews nothing by itself. To subscribe again: payersync webhooks subscribe. If you know of it: payersync attention close webhooks --reason TEXT.\n", show.Visible(r.Detail), found)
 }
 
 // secretInWords describes the ledger's secrets; "" if the configuration has them all.
@@ -129,7 +129,7 @@ func secretInWords(r subscriptionReport) string {
 		text = append(text, "one before it is accepted until "+show.Time(r.BeforeUntil))
 	}
 	if r.SecretUnknown {
-		text = append(text, "the service may sign with one that never came here: payersync webhooks subscribe asks for another")
+		text = append(text, "the service may sign with an unknown secret: payersync webhooks subscribe asks for another")
 	}
 	return strings.Join(text, "; ")
 }
@@ -176,7 +176,7 @@ func (a *app) agreesToReplace(ctx context.Context, s *session.Session, yes bool)
 	case errors.Is(err, billing.ErrNotShown):
 		return []state.Subscription{}, true, nil
 	case err != nil:
-		a.Say("What is subscribed now could not be looked at: %v", err)
+		a.Say("payersync could not read the present subscription: %v", err)
 		return []state.Subscription{}, true, nil
 	}
 	foreign := ""
@@ -192,8 +192,8 @@ func (a *app) agreesToReplace(ctx context.Context, s *session.Session, yes bool)
 	if foreign == "" {
 		return f.Shown, true, nil
 	}
-	sure, err = a.Confirms(ctx, yes, fmt.Sprintf("cannot subscribe without a yes: the subscription that sends to %s would be replaced, and gets no more webhooks", foreign),
-		fmt.Sprintf("Replace the subscription that sends to %s? It gets no more webhooks.", foreign))
+	sure, err = a.Confirms(ctx, yes, fmt.Sprintf("cannot subscribe without a yes: the subscription to %s would be replaced, and gets no more webhooks", foreign),
+		fmt.Sprintf("Replace the subscription to %s? It gets no more webhooks.", foreign))
 	if err == nil && !sure {
 		a.Say("Nothing was changed.")
 	}

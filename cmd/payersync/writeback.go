@@ -25,10 +25,10 @@ import (
 func (a *app) writebackCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "writeback",
-		Short: "Write the status of mandates back into one field of the books",
-		Long: `Writes none, asked, signed, active or cancelled into the one field that a connection's
-key writeback names, or tells it to another system. It goes one way, and is off where that
-key is left out.`,
+		Short: "Write the status of mandates back into one field of the accounting system",
+		Long: `Writes none, asked, signed, active or cancelled into one field, named by the
+connection's key writeback, or sends it to another system. It goes one way, and is off
+without that key.`,
 		Example: "  payersync writeback plan\n  payersync writeback approve 3f2a91c07be4d512\n  payersync writeback run",
 	}
 	return subcommands(c, a.writebackPlanCmd(), a.writebackStatusCmd(), a.writebackApproveCmd(), a.writebackRunCmd(), a.writebackTakeCmd())
@@ -103,10 +103,10 @@ func (a *app) writebackPlanCmd() *cobra.Command {
 	connection := ""
 	c := &cobra.Command{
 		Use:   "plan [--connection NAME]",
-		Short: "Show what would be written, before and after, and write nothing",
-		Long: fmt.Sprintf(`Shows for every payer whose field does not say what it should what it would say, and why
-nothing is written where nothing is. Of the first %d the field is read, where the system can
-be read. What waits for a person is let go with the hash that stands below it.`, shownWrites),
+		Short: "Show the planned writes, before and after, and write nothing",
+		Long: fmt.Sprintf(`Shows the planned value for every payer with an outdated field, and the reason for
+each value that is not written. It reads the present value of the first %d fields, if
+the system can be read. Approve the waiting writes with the hash at the end.`, shownWrites),
 		Example: "  payersync writeback plan\n  payersync writeback plan --connection acme --output json",
 		RunE: a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error {
 			return a.eachWriter(ctx, s, connection, func(w writeback.Connection) error { return a.showWritePlan(ctx, s, w) })
@@ -132,7 +132,7 @@ func (a *app) showWritePlan(ctx context.Context, s *session.Session, w writeback
 		rows[n] = writeRowOf(i.In(p))
 	}
 	if err := readWrites(ctx, s, w, rows); err != nil {
-		return fmt.Errorf("cannot read what the fields of %s hold: %w; payersync check tells more", w.Name, err)
+		return fmt.Errorf("cannot read the fields of %s: %w; payersync check tells more", w.Name, err)
 	}
 	if a.JSON() {
 		return a.writeWritePlan(ctx, s, w, p, out, rows)
@@ -247,9 +247,9 @@ func (a *app) writebackApproveCmd() *cobra.Command {
 	reason := ""
 	c := &cobra.Command{
 		Use:   "approve BATCH [--reason TEXT]",
-		Short: "Let go what waits, exactly what a plan showed",
-		Long: `Lets the writes go that payersync writeback plan shows as waiting, by the hash that it
-prints below them. When they are no longer the same, nothing is let go.`,
+		Short: "Approve the waiting writes, exactly as shown in a plan",
+		Long: `Approves the waiting writes of payersync writeback plan, by the hash at its end. If
+they have changed, it approves nothing.`,
 		Example: "  payersync writeback plan\n  payersync writeback approve 3f2a91c07be4d512 --reason \"looked at ten of them\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, args []string) error {
@@ -276,20 +276,21 @@ func (a *app) approveWrites(ctx context.Context, s *session.Session, batch, reas
 		a.Say("%s may be written to. The next run does: payersync writeback run --connection %s", connector.Plural(n, "payer"), w.Name)
 		return a.Result(map[string]any{"connection": w.Name, "batch": batch, "payers": n})
 	}
-	return fmt.Errorf("cannot approve %s: %w, or nothing waits; payersync writeback plan shows what does", show.Visible(batch), writeback.ErrOtherBatch)
+	return fmt.Errorf("cannot approve %s: %w, or nothing waits; payersync writeback plan shows the waiting writes", show.Visible(batch), writeback.ErrOtherBatch)
 }
 
 func (a *app) writebackRunCmd() *cobra.Command {
 	connection := ""
 	c := &cobra.Command{
 		Use:   "run [--connection NAME]",
-		Short: "Write what is due, and find out how earlier writes ended",
-		Long: `Writes the statuses that are due. The field is read right before, where the system can be
-read; a value that somebody else put there stays. First writes, and many of them, wait until
-a person lets them go.
+		Short: "Write the due statuses, and find out the outcome of earlier writes",
+		Long: `Writes the statuses that are due. It reads the field right before, if the system can
+be read, and keeps a value of somebody else. First writes, and large numbers of
+writes, wait for approval.
 
-payersync serve does it by schedules.writeback; this is for those who run commands by cron.
-Exit status: 3 when a person should look at a payer, 4 when writes wait for approval.`,
+payersync serve does this by schedules.writeback; use this command if you start
+commands by cron. Exit status: 3 if a payer needs attention, 4 if writes wait for
+approval.`,
 		Example: "  payersync writeback run\n  payersync sweep; payersync writeback run --connection acme",
 		RunE: a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error {
 			code := exitDone
@@ -344,7 +345,7 @@ func (a *app) printWritten(r writeback.Result) {
 	for _, part := range []struct {
 		n    int
 		text string
-	}{{r.Already, "%d said so already"}, {r.Theirs, "%d left to whoever changed it"}, {r.Refused, "%d refused"}, {r.Later, "%d later"}} {
+	}{{r.Already, "%d said so already"}, {r.Theirs, "%d left to other people's values"}, {r.Refused, "%d refused"}, {r.Later, "%d later"}} {
 		if part.n > 0 {
 			line += ", " + fmt.Sprintf(part.text, part.n)
 		}
@@ -354,7 +355,7 @@ func (a *app) printWritten(r writeback.Result) {
 		a.Hanging("  ", fmt.Sprintf("%s %s: payersync writeback plan --connection %s", r.Why, waitFor(r.Waiting), r.Connection))
 	}
 	if r.Stuck > 0 {
-		a.Hanging("  ", fmt.Sprintf("Of %s a person should look: payersync writeback status --connection %s", connector.Plural(r.Stuck, "payer"), r.Connection))
+		a.Hanging("  ", fmt.Sprintf("Attention needed for %s: payersync writeback status --connection %s", connector.Plural(r.Stuck, "payer"), r.Connection))
 	}
 	if r.Problem != "" {
 		a.Hanging("  ", "It ended early: "+show.Visible(r.Problem)+".")
@@ -374,10 +375,10 @@ func (a *app) writebackStatusCmd() *cobra.Command {
 	connection := ""
 	c := &cobra.Command{
 		Use:   "status [--connection NAME]",
-		Short: "Show how the last run ended, what the fields say, and whom to look at",
-		Long: `Shows from the ledger what was written, how the last run ended, and the payers that a
-person should look at: whose field somebody else changed, who were refused, or written to
-too often. It asks no other system.`,
+		Short: "Show the last run, the fields, and the payers that need attention",
+		Long: `Shows from the ledger the written values, the result of the last run, and the payers
+that need attention. Somebody else changed their field, the system refused the write,
+or payersync wrote too often. The command asks no other system.`,
 		Example: "  payersync writeback status\n  payersync writeback status --output json",
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error {
 			return a.eachWriter(ctx, s, connection, func(w writeback.Connection) error { return a.showWritten(ctx, s, w) })
@@ -453,9 +454,9 @@ func (a *app) writebackTakeCmd() *cobra.Command {
 	connection, reason := "", ""
 	c := &cobra.Command{
 		Use:   "take RECORD --reason TEXT [--connection NAME]",
-		Short: "Give the field of a record back to payersync, that somebody else changed",
-		Long: `Says that what somebody else wrote into the field of a record no longer counts, or that
-what was refused may be tried again. The next plan shows what would be written.`,
+		Short: "Give the field of a record back to payersync after somebody's change",
+		Long: `Notes that another person's value in the field of a record no longer counts, or that a
+refused write may be tried again. The next plan shows the resulting write.`,
 		Example: "  payersync writeback take C0001 --reason \"a slip of the pen\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -480,11 +481,11 @@ what was refused may be tried again. The next plan shows what would be written.`
 						return a.Result(map[string]any{"connection": w.Name, "source_id": args[0], "taken": true})
 					}
 				}
-				return fmt.Errorf("cannot take the field of record %s: nobody else changed it, and nothing was refused; payersync writeback status shows whose field is", show.Visible(args[0]))
+				return fmt.Errorf("cannot take the field of record %s: nobody else changed it, and nothing was refused; payersync writeback status shows the fields", show.Visible(args[0]))
 			})
 		},
 	}
-	c.Flags().StringVar(&connection, "connection", "", "the connection with this `NAME`, where there are several")
+	c.Flags().StringVar(&connection, "connection", "", "the connection with this `NAME`, if there are several")
 	c.Flags().StringVar(&reason, "reason", "", "`TEXT` for the audit log")
 	return c
 }

@@ -24,7 +24,7 @@ func ReadBundle(folder string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	root, err := os.OpenRoot(folder)
 	if err != nil {
-		return nil, fmt.Errorf("the account's files cannot be read: %w; name the folder that %s is in", err, AccountFile)
+		return nil, fmt.Errorf("cannot read the account's files: %w; name the folder of %s", err, AccountFile)
 	}
 	defer func() { _ = root.Close() }()
 	err = fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
@@ -83,7 +83,7 @@ func Unpack(runtime, account string, files map[string][]byte) (u *Unpacked, err 
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the account's files need a folder for a moment: %w; set TMPDIR to one that may be written to", err)
+		return nil, fmt.Errorf("the account's files need a temporary folder: %w; set TMPDIR to a writable one", err)
 	}
 	if err := u.write(files); err != nil {
 		return nil, errors.Join(fmt.Errorf("write the account's files: %w", err), u.Remove())

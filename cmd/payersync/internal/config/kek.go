@@ -14,7 +14,7 @@ import (
 var vaultCiphertext = regexp.MustCompile(`^vault:v[0-9]+:`)
 
 // errVault explains a key-encryption key for earlier versions only.
-var errVault = errors.New("it is a ciphertext of Vault or OpenBao, and this version of payersync no longer opens those. Run payersync accounts rewrap --new-key FILE with the version before, where FILE holds a new key (openssl rand -base64 32); then name FILE in ledger.key_encryption_key of every node")
+var errVault = errors.New("it is a ciphertext of Vault or OpenBao, and this version of payersync no longer opens those. With the version before, run payersync accounts rewrap --new-key FILE, with a new key in FILE (openssl rand -base64 32). Then name FILE in ledger.key_encryption_key of every node")
 
 // parseKEK returns the key-encryption key of a file or variable: 32 bytes in base64. The error gives the
 // reason and the remedy.

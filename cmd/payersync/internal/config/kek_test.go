@@ -24,7 +24,7 @@ func TestAKeyThatVaultOpenedIsRefusedOnceWithTheWayOut(t *testing.T) {
 	} {
 		file := strings.Replace(nodeFile, "ledger:\n", tt.ledger, 1)
 		_, err := LoadNode(filepath.Join(folder(t, map[string]string{"node.yaml": file, "kek": tt.kek}), "node.yaml"), databaseAt(verified))
-		if err == nil || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), "Run payersync accounts rewrap --new-key FILE with the version before") || strings.Contains(err.Error(), "cGF5") {
+		if err == nil || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), "With the version before, run payersync accounts rewrap --new-key FILE") || strings.Contains(err.Error(), "cGF5") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if invalid, ok := err.(*strict.Error); !ok || len(invalid.Problems) != 1 { //nolint:errorlint // it is not wrapped

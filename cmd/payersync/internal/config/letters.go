@@ -87,9 +87,9 @@ func (c *check) letters() {
 		missing bool
 		why     string
 	}{
-		{"smtp", l.SMTP == nil, "name the mail server that takes the letters"},
+		{"smtp", l.SMTP == nil, "name the mail server for the letters"},
 		{"from", l.From == "", "name the sender, for example Harbour Bakery accounts <accounts@harbour.example>"},
-		{"legal", strings.TrimSpace(l.Legal) == "", "write who the sender is, with address and register, as business mail must"},
+		{"legal", strings.TrimSpace(l.Legal) == "", "write the sender's address and register, as business mail must"},
 		{"link_hosts", len(l.LinkHosts) == 0, "list the hosts of signing links, for example [pay.example.com]"},
 	} {
 		if needed.missing && l.Sender == string(letters.SenderPayersync) {
@@ -113,11 +113,11 @@ func (c *check) letters() {
 		c.url(at.Key("stop_url"), l.StopURL)
 	}
 	if l.DKIMSelector != "" && !dkimSelector.MatchString(l.DKIMSelector) {
-		c.report(at.Key("dkim_selector"), "letters.dkim_selector is the name that stands before ._domainkey, for example mail2026")
+		c.report(at.Key("dkim_selector"), "letters.dkim_selector is the name before ._domainkey, for example mail2026")
 	}
 	c.connectionLetters()
 	if c.config.Node != nil && l.Sender == string(letters.SenderPayersync) && !filepath.IsAbs(l.Journal) {
-		c.report(at, "letters.journal names no file with its whole path; the ledger is no file beside which it could be: name one on a disk that all nodes have, below accounts.files of their configuration")
+		c.report(at, "letters.journal needs a file with its whole path, because the ledger is no file; name one on a disk shared by all nodes, below accounts.files of their configuration")
 	}
 	if l.Journal != "" {
 		l.JournalWithin = c.dataFile(at.Key("journal"), &l.Journal)

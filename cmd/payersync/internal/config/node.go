@@ -231,7 +231,7 @@ func LoadAccount(folder string, node *Node, name string, getenv func(string) (st
 		return nil, err
 	}
 	if err := misplaced(AccountFile, data, elsewhere{ofNode, "is the same for all accounts of a machine; it belongs into the configuration of the node, remove it here"},
-		elsewhere{[]strict.Path{{"backup"}, {"schedules", "backup"}}, "is for a ledger that is a file; remove it, and back up the database with what PostgreSQL has for it"}); err != nil {
+		elsewhere{[]strict.Path{{"backup"}, {"schedules", "backup"}}, "is for a ledger file; remove it, and back up the database with the tools of PostgreSQL"}); err != nil {
 		return nil, err
 	}
 	start := defaults()
@@ -275,6 +275,6 @@ func (c *check) dataFile(at strict.Path, path *string) (within connector.Within)
 	if folders == nil {
 		next = "name a folder in accounts.files of the node's configuration, and put it into one of the account's name there"
 	}
-	c.report(at, "%s of account %s is %s, which is no place of the account's on this node; %s", at, c.config.AccountName, written, next)
+	c.report(at, "%s of account %s is %s, outside the account's folder on this node; %s", at, c.config.AccountName, written, next)
 	return connector.Within(c.dir)
 }

@@ -93,7 +93,7 @@ func (c *Config) NoPages() string {
 	case c.Node == nil || s.Admin == "":
 		return ""
 	case s.AdminURL == "" && s.AdminPublic():
-		return "the account has no server.admin_url, so the node does not know under which name to show its pages"
+		return "the account has no server.admin_url, so the node does not know the name of its pages"
 	case s.AdminURL != "" && scheme != s.PagesScheme():
 		return fmt.Sprintf("the account's server.admin_url is %s, and this node shows pages over %s; a node shows pages over https with server.admin_tls or server.admin_proxies", s.AdminURL, s.PagesScheme())
 	}
@@ -105,7 +105,7 @@ func (c *check) adminListener() {
 	s := &c.config.Server
 	at := strict.Path{"server", "admin"}
 	if host, _, err := net.SplitHostPort(s.Admin); err == nil && !connector.IsLoopback(host) && !s.AdminSecure() {
-		c.report(at, "server.admin is %s, which others can reach, and nothing keeps what they type from whoever listens; name a certificate in server.admin_tls, or the proxy that speaks TLS in server.admin_proxies, or choose 127.0.0.1 and reach it through a tunnel, for example ssh -L", s.Admin)
+		c.report(at, "server.admin is %s, which other machines can reach, and the traffic is not encrypted; name a certificate in server.admin_tls, or your TLS proxy in server.admin_proxies, or choose 127.0.0.1 and use a tunnel, for example ssh -L", s.Admin)
 	}
 	if t := s.AdminTLS; t != nil {
 		t.Cert, t.Key = c.path(t.Cert), c.path(t.Key)
@@ -128,10 +128,10 @@ func (c *check) adminAddress() {
 		}
 	case s.AdminURL != "":
 		if u := c.url(url, s.AdminURL); u != nil && (strings.Trim(u.Path, "/") != "" || s.AdminSecure() != (u.Scheme == "https")) {
-			c.report(url, "server.admin_url is %s; it has no path, begins with https:// where there is server.admin_tls or server.admin_proxies, and with http:// where there is not", s.AdminURL)
+			c.report(url, "server.admin_url is %s; it needs no path, and begins with https:// if server.admin_tls or server.admin_proxies is set, else with http://", s.AdminURL)
 		}
 	case c.config.Node == nil && s.AdminPublic() && s.AdminSecure():
-		c.report(at, "server.admin is reached by others, and it is not known by which name, which the pages answer to alone; write it into server.admin_url, for example https://payers.example.com")
+		c.report(at, "other machines can reach server.admin, and the pages need to know their public name; write it into server.admin_url, for example https://payers.example.com")
 	}
 }
 
@@ -150,7 +150,7 @@ func (c *check) oidc() {
 		o.Scopes = []string{"email", "profile"}
 	}
 	if strings.TrimSpace(o.RoleClaim) == "" {
-		c.report(at.Key("role_claim"), "pages.oidc.role_claim is blank; name the claim that decides who may do what, for example groups")
+		c.report(at.Key("role_claim"), "pages.oidc.role_claim is blank; name the claim with the user's role, for example groups")
 	}
 	if len(o.Roles.Viewer)+len(o.Roles.Operator)+len(o.Roles.Admin) == 0 {
 		c.report(at.Key("roles"), "pages.oidc.roles gives nobody a role, so nobody would get in; write, for example: roles: {operator: [accounting], admin: [it]}")

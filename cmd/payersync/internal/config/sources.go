@@ -150,7 +150,7 @@ func (c *check) source(at strict.Path, s *Source) {
 	}
 	s.SQL.Reach = c.config.Reach()
 	if host := s.SQL.Host; c.config.Node != nil && (strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@")) {
-		c.report(at.Key("host"), "%s of account %s is a socket of the machine, where it would be taken for the node itself; name the server and its port", at.Key("host"), c.config.AccountName)
+		c.report(at.Key("host"), "%s of account %s is a socket of this machine, and would connect as the node itself; name the server and its port", at.Key("host"), c.config.AccountName)
 	}
 	for _, a := range []struct{ key, address string }{{"authorize_url", s.AuthorizeURL}, {"token_url", s.TokenURL}} {
 		if a.address != "" {

@@ -101,7 +101,7 @@ func (c *check) billing() {
 	}
 	at = at.Key("webhook")
 	if u := c.url(at.Key("public_url"), b.Webhook.PublicURL); u != nil && strings.Trim(u.Path, "/") == "" {
-		c.report(at.Key("public_url"), "billing.webhook.public_url has no path; add one, for example /webhooks/billing, so that nothing else answers there")
+		c.report(at.Key("public_url"), "billing.webhook.public_url has no path; add one, for example /webhooks/billing, to keep other services off it")
 	}
 	if b.Webhook.Events == nil {
 		b.Webhook.Events = []string{"dd-mandate", "customer"}
@@ -139,7 +139,7 @@ func (c *check) credentials(at strict.Path) {
 	static := b.Dialect.APIAuth == "static"
 	own := "" // why the app's own credentials are needed besides another token for customers
 	if static {
-		own = "; billing.webhook needs it: subscribing takes only a token of the app itself (client credentials), whatever dialect.api_auth is"
+		own = "; billing.webhook needs it: a subscription needs a token of the app itself (client credentials), whatever dialect.api_auth is"
 	}
 	for _, s := range []struct {
 		key    string
@@ -297,7 +297,7 @@ func (c *check) server() {
 		case err != nil || notNumber != nil:
 			c.report(at, "%s must be an address and a port, for example 127.0.0.1:8080", at)
 		case listener.key == "admin" && n == 0:
-			c.report(at, "server.admin has port 0, which is another one at each start, so that no link could lead there; choose one, for example 127.0.0.1:8070")
+			c.report(at, "server.admin has port 0, which changes at each start, so no sign-in link could work; choose one, for example 127.0.0.1:8070")
 		case twice && n != 0:
 			c.report(at, "%s and server.%s have the same address; give each its own port", at, other)
 		}
@@ -386,7 +386,7 @@ func (c *check) readReference(at strict.Path, s *Secret) {
 	switch kind {
 	case "env", "file":
 		if kind == "env" && c.config.Node != nil {
-			c.report(at, "%s is to be read from the environment, which is the same for all accounts; put it into a file beside %s and write file:NAME", at, AccountFile)
+			c.report(at, "%s comes from the environment, which is the same for all accounts; put it into a file beside %s and write file:NAME", at, AccountFile)
 			return
 		}
 		if kind == "file" && !c.ownFile(at, name) {
@@ -407,7 +407,7 @@ func (c *check) readReference(at strict.Path, s *Secret) {
 		}
 	}
 	if value = strings.TrimSpace(value); value == "" {
-		c.report(at, "%s is blank; put the secret where it says", at)
+		c.report(at, "%s is blank; put the secret there", at)
 		return
 	}
 	s.Secret = connector.NewSecret(value)

@@ -40,7 +40,7 @@ func (s *Session) sameAccountAs(ctx context.Context, before *Session) error {
 	}
 	knows, err := s.Ledger.KnowsCustomers(ctx)
 	if err == nil && !knows {
-		err = errors.New("the account of the billing service is another one, and no customer is linked yet by which it could be told again; restart payersync serve, and it is used")
+		err = errors.New("the account of the billing service has changed, and no linked customer identifies it yet; restart payersync serve to use it")
 	}
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func sameAccount(ctx context.Context, r *reconcile.Reconciler, have, want state.
 	found, err := r.Evidence(ctx)
 	switch {
 	case err != nil:
-		return fmt.Errorf("it cannot be told whether the new credentials reach the account that the ledger belongs to: %w; try again, or use the old ones", err)
+		return fmt.Errorf("cannot find out whether the new credentials belong to the ledger's account: %w; try again, or use the old ones", err)
 	case !found.Proves():
 		return &state.ErrOtherAccount{Ledger: have, Config: want, Why: found.String()}
 	}

@@ -16,7 +16,7 @@ const tellOfRestore = `sqlite3 %s "UPDATE ledger SET restored_at = strftime('%%Y
 func (s *Session) FoundText() string {
 	text := s.markText()
 	if n := s.Ledger.Heeded(); n > 0 {
-		text = strings.TrimSpace(fmt.Sprintf("%s %s that had been forgotten was in this copy of the ledger, and was forgotten again.", text, connector.Plural(n, "payer")))
+		text = strings.TrimSpace(fmt.Sprintf("%s %s forgotten earlier was in this copy of the ledger, and was forgotten again.", text, connector.Plural(n, "payer")))
 	}
 	return text
 }
@@ -27,8 +27,7 @@ func (s *Session) markText() string {
 	cannotTell := fmt.Sprintf("so it cannot be told whether the ledger is an older copy. If it is one, say so before anything else: "+tellOfRestore, path)
 	switch s.Ledger.Found() {
 	case state.FoundOlder:
-		return fmt.Sprintf("The ledger %s is older than it was: a copy of it was put back. It counts as restored: nothing is created before the service's list "+
-			"has been read anew, %s from now at the earliest. What was sent since the copy was made is looked up there.", path, time.Duration(s.Config.Lookup.Quarantine))
+		return fmt.Sprintf("The ledger %s is older than before: somebody restored a copy of it. payersync creates nothing until it has read the service's list anew, %s from now at the earliest. It looks up there the requests sent since the copy.", path, time.Duration(s.Config.Lookup.Quarantine))
 	case state.FoundNoMark:
 		return fmt.Sprintf("The file %s.mark was not there or could not be read, and was made anew, %s", path, cannotTell)
 	case state.FoundForeign:

@@ -48,8 +48,7 @@ func MappingForRun(path string, info connector.SourceInfo, d billing.Dialect) (*
 	var differ *strict.Error
 	if err := m.CheckExamples(); errors.As(err, &differ) {
 		first := differ.Problems[0]
-		first.Message, first.Source = fmt.Sprintf("what becomes of its examples differs from what they want, in %s; "+
-			"payersync mapping check shows them: mend the mapping or the examples", connector.Plural(len(differ.Problems), "place")), ""
+		first.Message, first.Source = fmt.Sprintf("its examples have other results than expected, in %s; payersync mapping check shows them: correct the mapping or the examples", connector.Plural(len(differ.Problems), "place")), ""
 		return nil, strict.NewError([]strict.Problem{first})
 	} else if err != nil {
 		return nil, err

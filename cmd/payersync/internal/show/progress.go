@@ -18,9 +18,9 @@ const progressEvery = 5 * time.Second
 var stageNames = map[string]string{
 	"pull": "reading the accounting system", "list": "reading the billing service", "plan": "planning",
 	"customers": "reading customers one by one", "match": "comparing customers", "preview": "previewing",
-	"copy": "copying the ledger, in MiB", "file": "looking through the file", "references": "looking for what is gone", "history": "following the mandate history",
-	"mandates": "comparing mandates with their history", "audit": "following the audit log", "sealed": "opening what is sealed",
-	"send": "sending customers", "verify": "reading back new customers", "links": "asking for signing links", "writes": "writing into the books",
+	"copy": "copying the ledger, in MiB", "file": "looking through the file", "references": "looking for missing rows", "history": "following the mandate history",
+	"mandates": "comparing mandates with their history", "audit": "following the audit log", "sealed": "opening sealed data",
+	"send": "sending customers", "verify": "reading back new customers", "links": "asking for signing links", "writes": "writing into the accounting system",
 	"begin": "starting with customers", "read anew": "reading deliveries anew",
 }
 

@@ -246,7 +246,7 @@ func (c *Console) Fills(ctx context.Context, question, usual string) (string, er
 	case err != nil:
 		return "", err
 	case !strings.HasSuffix(answer, "\n"):
-		return "", usage.Errorf("%s There was no answer; run it again, or add --yes to take what is proposed", question)
+		return "", usage.Errorf("%s There was no answer; run it again, or add --yes to accept the proposal", question)
 	case text == "":
 		return usual, nil
 	default:
