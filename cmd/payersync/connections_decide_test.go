@@ -46,6 +46,10 @@ func TestAPersonDecidesOnEachPairOfAMoveAtATerminal(t *testing.T) {
 	for i, answer := range []string{"2", "9", "3", ""} { // the payer; nothing that is offered; none of them; later
 		p.asks("[1] ", i+1)
 		p.types(answer + "\r")
+		if i == 0 {
+			p.asked()
+			p.types("y\r")
+		}
 	}
 	r := p.wait()
 	if r.code != exitAttention {
@@ -53,6 +57,46 @@ func TestAPersonDecidesOnEachPairOfAMoveAtATerminal(t *testing.T) {
 	}
 	p.sees("Matches: 0 certain, 3 to look at, 0 accepted before.", "Which payer of acme does record 1", "  1  decide later", "  3  none of them: a new payer", "Which one, 1 to 3? [1] 2", "Which one, 1 to 3? [1] 9", `"9" is none of them.`, "Which one, 1 to 3? [1] 3", "1 pair accepted. acme is closed.")
 	w.decidesLike(payers)
+}
+
+// covers F231
+func TestAMoveClosesTheOldConnectionOnlyWhenAPersonSaysSo(t *testing.T) {
+	t.Parallel()
+	const payers = 3
+	w := aCompany(t, payers, 1)
+	w.withQuickBooks(t, payers, 0, func(c *quickbookstest.Customer) {
+		if strings.HasPrefix(c.DisplayName, "Payer 1 ") {
+			atADesk(c)
+		}
+	})
+	w.run("plan", "quickbooks")
+	p := w.at(nil, "connections", "move", "acme", "quickbooks")
+	p.asked()
+	p.types("n\r") // the certain pairs
+	p.asks("[1] ", 1)
+	p.types("2\r")
+	p.asks("[y/N] ", 2)
+	p.types("\r") // to close the old connection
+	r := p.wait()
+	if report := w.moveOf(); r.code != exitDone || report.Moved || report.Accepted != 0 {
+		t.Fatalf("it ended with %d, and the move stands at %+v:\n%s", r.code, report, r.out)
+	}
+	p.sees("Accept the 2 certain pairs? [y/N] n", "Close acme? A pair counts only then, and runs of acme are refused from then on. Undecided so far: 2 payers of acme, 2 records of quickbooks. [y/N]", "acme stays open, so no pair is accepted.", "Nothing was decided.")
+
+	r = w.run("connections", "move", "acme", "quickbooks", "--pair", "A00002=2")
+	if r.code != exitUsage || !strings.Contains(r.errOut, "acme would be closed") || w.moveOf().Moved {
+		t.Errorf("a pair without --yes ended with %d:\n%s", r.code, r.errOut)
+	}
+
+	p = w.at(nil, "connections", "move", "acme", "quickbooks")
+	p.asked()
+	p.types("y\r")
+	p.asks("[y/N] ", 2)
+	p.types("y\r")
+	p.asks("[1] ", 1)
+	p.types("\r")
+	p.wait()
+	p.sees("Close acme? A pair counts only then, and runs of acme are refused from then on. Undecided so far: 1 payer of acme, 1 record of quickbooks. [y/N] y", "2 pairs accepted. acme is closed.")
 }
 
 // filled fills the column decision of a review list, row by row.

@@ -30,6 +30,8 @@ type mover struct {
 	undo  bool
 	above int
 	pairs []string // OLDID=NEWID
+	close bool     // the person agreed to close the old connection
+	stay  bool     // the person keeps the old connection open, so no pair is accepted
 
 	csv, imported string // files of a review list, to write and to read
 }
@@ -46,8 +48,8 @@ matches at once, and decide on each of the others. OLD may be missing from the
 configuration. A run must have read NEW: payersync plan NEW.
 
 If you accept a match, the customer of the payer moves to the new record, with
-mandate, history, letters and decisions. No payer signs again. OLD is closed: its runs
-are refused. This command sends nothing. The next plan of NEW lists the new keys, and
+mandate, history, letters and decisions. No payer signs again. A
+question of its own asks whether OLD is closed, because its runs are then refused. This command sends nothing. The next plan of NEW lists the new keys, and
 writes them within the limits.
 
 A match is certain from a score of 90. --above lowers that to 60 at least, for example
@@ -157,7 +159,7 @@ func (m *mover) move(ctx context.Context) error {
 	if p, err = m.propose(ctx); err != nil {
 		return err
 	}
-	if !m.yes && m.Unasked() == "" {
+	if !m.yes && m.Unasked() == "" && !m.stay {
 		more, err := m.askEach(ctx, p)
 		left = append(left, more...)
 		if err != nil {
@@ -202,11 +204,39 @@ func (m *mover) named(p *office.MoveProposal) ([]state.MovePair, error) {
 
 // finish accepts pairs and prints the new state of the two connections.
 func (m *mover) finish(ctx context.Context, pairs []state.MovePair, p *office.MoveProposal) error {
-	left, err := m.moves.Accept(ctx, p, pairs, m.operator())
+	left, err := m.accept(ctx, p, pairs)
 	if err != nil {
-		return notMovedBooks(m.from, m.to, err)
+		return err
 	}
 	return m.tellNow(ctx, left)
+}
+
+// accept accepts pairs, unless the old connection is still open and the person keeps it so.
+func (m *mover) accept(ctx context.Context, p *office.MoveProposal, pairs []state.MovePair) ([]state.MoveLeft, error) {
+	closes, err := m.closes(ctx, p, pairs)
+	if err != nil || !closes {
+		return nil, err
+	}
+	left, err := m.moves.Accept(ctx, p, pairs, m.operator())
+	if err != nil {
+		return left, notMovedBooks(m.from, m.to, err)
+	}
+	return left, nil
+}
+
+// closes reports whether the old connection is closed, or a person agrees to close it now. The person decides once, on
+// the first pairs that are to be accepted.
+func (m *mover) closes(ctx context.Context, p *office.MoveProposal, pairs []state.MovePair) (bool, error) {
+	if m.close || m.stay || p.Decision != nil || m.yes {
+		return !m.stay, nil
+	}
+	closes, err := m.Confirms(ctx, false, m.from+" would be closed",
+		fmt.Sprintf("Close %s? A pair counts only then, and runs of %[1]s are refused from then on. %s", m.from, p.Undecided(pairs)))
+	m.close, m.stay = closes && err == nil, !closes && err == nil
+	if m.stay {
+		m.Say("%s stays open, so no pair is accepted.", m.from)
+	}
+	return closes, err
 }
 
 // tellNow prints the present state of the two connections.
@@ -264,16 +294,12 @@ func (m *mover) acceptCertain(ctx context.Context, p *office.MoveProposal) ([]st
 	}
 	if len(pairs) > 0 {
 		sure, err := m.Confirms(ctx, m.yes, fmt.Sprintf("%s would be accepted, and %s closed", connector.Plural(len(pairs), "pair"), m.from),
-			fmt.Sprintf("Accept %s, and close %s?", connector.Plural(len(pairs), "pair"), m.from))
+			fmt.Sprintf("Accept the %s?", connector.Plural(len(pairs), "certain pair")))
 		if err != nil || !sure {
 			return nil, err
 		}
 	}
-	left, err := m.moves.Accept(ctx, p, pairs, m.operator())
-	if err != nil {
-		return left, notMovedBooks(m.from, m.to, err)
-	}
-	return left, nil
+	return m.accept(ctx, p, pairs)
 }
 
 // askEach asks about each doubtful record.
@@ -292,9 +318,9 @@ func (m *mover) askEach(ctx context.Context, p *office.MoveProposal) (left []sta
 		case chosen == 0:
 		case chosen <= len(offered):
 			pair, _ := p.Pair(offered[chosen-1].Customer, s.Record)
-			some, err := m.moves.Accept(ctx, p, []state.MovePair{pair}, m.operator())
-			if err != nil {
-				return left, notMovedBooks(m.from, m.to, err)
+			some, err := m.accept(ctx, p, []state.MovePair{pair})
+			if err != nil || m.stay {
+				return left, err
 			}
 			left, taken[pair.Old.SourceID] = append(left, some...), true
 		default:

@@ -54,6 +54,9 @@ func (m *mover) importPairs(ctx context.Context, p *office.MoveProposal) error {
 	}
 	what := fmt.Sprintf("%s to accept and %d to reject", connector.Plural(len(accepts), "pair"), len(rejects))
 	sure, err := m.Confirms(ctx, m.yes, "nothing was noted of "+what, fmt.Sprintf("Take the decisions of the file, %s?", what))
+	if err == nil && sure && len(accepts) > 0 {
+		sure, err = m.closes(ctx, p, accepts)
+	}
 	if err != nil || !sure {
 		return err
 	}

@@ -255,6 +255,15 @@ func (p *MoveProposal) CertainPairs() (out []state.MovePair) {
 	return out
 }
 
+// Undecided says how many records of both connections are undecided when these pairs are accepted.
+func (p *MoveProposal) Undecided(accepting []state.MovePair) string {
+	old, fresh := len(p.old)-len(accepting), len(p.Certain)+len(p.Unsure)-len(accepting)
+	if old <= 0 && fresh <= 0 {
+		return "No record is undecided."
+	}
+	return fmt.Sprintf("Undecided so far: %s of %s, %s of %s.", connector.Plural(max(0, old), "payer"), p.Old, connector.Plural(max(0, fresh), "record"), p.New)
+}
+
 // Accept stores the move and these pairs. It returns the unchanged pairs. It sends nothing: the next plan of
 // the new connection writes the keys.
 func (m *Moves) Accept(ctx context.Context, p *MoveProposal, pairs []state.MovePair, by syncer.Operator) ([]state.MoveLeft, error) {

@@ -44,6 +44,16 @@ type movePage struct {
 	OnlyNew    int
 }
 
+// moveClose asks whether the old connection is to be closed, because no pair counts before.
+type moveClose struct {
+	Old, New, Act, Reason, Count string
+	IDs                          []string
+	Pairs, Undecided             string
+}
+
+// Back is the page of the pairs.
+func (m moveClose) Back() string { return movesPath(m.Old, m.New) }
+
 // movesPath is the page for two connections.
 func movesPath(from, to string) string {
 	return "/connections/move?" + url.Values{"old": {from}, "new": {to}}.Encode()
@@ -159,11 +169,15 @@ func (v *visit) decideMove() error {
 	if err != nil {
 		return notMovedHere(err)
 	}
+	if note == "" { // a page asks whether the connection is to be closed
+		return nil
+	}
 	v.changed()
 	return v.done(note, movesPath(from, to))
 }
 
-// acceptMove accepts the pairs in the form, or rejects one.
+// acceptMove accepts the pairs in the form, or rejects one. Without a note it decided nothing: it showed a page that
+// asks whether the old connection is to be closed.
 func (v *visit) acceptMove(m *office.Moves, from, to, act string, by syncer.Operator) (note string, err error) {
 	found, err := m.Propose(v.Context(), from, to, match.BulkLevel)
 	if err != nil {
@@ -189,6 +203,12 @@ func (v *visit) acceptMove(m *office.Moves, from, to, act string, by syncer.Oper
 	}
 	if typed := v.filled("count"); act == "certain" && typed != strconv.Itoa(len(pairs)) {
 		return "", errNothingDone(fmt.Sprintf("The number that you typed is not the number of selected matches: %d.", len(pairs)), "Go back, check the selection, and type the number.")
+	}
+	if found.Decision == nil && v.filled("close") != "yes" {
+		return "", v.show("moveclose", "Close a connection", moveClose{
+			Old: from, New: to, Act: act, Reason: v.filled("reason"), Count: v.filled("count"), IDs: v.Form["id"],
+			Pairs: connector.Plural(len(pairs), "pair"), Undecided: found.Undecided(pairs),
+		})
 	}
 	left, err := m.Accept(v.Context(), found, pairs, by)
 	if err != nil {

@@ -45,12 +45,20 @@ func TestBooksAreMovedOnThePages(t *testing.T) {
 	holds(t, v.get("/connections/move", http.StatusOK), "<option>old-csv</option>", "Compare")
 	const path = "/connections/move?old=old-csv&new=" + sample
 	page := v.get(path, http.StatusOK)
-	holds(t, page, "Certain matches", "Matches to check", "The Proving Drawer", ">HB002<", ">NB002<", "and close old-csv", `<td data-label="Mandate">`, "HB020")
+	holds(t, page, "Certain matches", "Matches to check", "The Proving Drawer", ">HB002<", ">NB002<", "asks whether old-csv is to be closed", `<td data-label="Mandate">`, "HB020")
 	const at = "/connections/move"
 	all := movePairs("002", "003")
 	holds(t, v.post(at, http.StatusUnprocessableEntity, append(all, "act", "certain", "count", "2")...), "A reason is missing")
 	holds(t, v.post(at, http.StatusUnprocessableEntity, append(all, "act", "certain", "count", "3", "reason", "Xero since May")...), "not the number of selected matches: 2")
-	page = v.post(at, http.StatusOK, append(all, "act", "certain", "count", "2", "reason", "Xero since May")...)
+	accept := append(all, "act", "certain", "count", "2", "reason", "Xero since May")
+	for _, form := range [][]string{accept, append(movePairs("020"), "act", "pair")} {
+		page = v.post(at, http.StatusOK, form...)
+		holds(t, page, "<h1>Close <bdi>old-csv</bdi>?</h1>", "Undecided so far: 3", "payers of old-csv, 3", "records of "+sample)
+		if moved, err := h.ledger.MovedTo(t.Context(), "old-csv"); err != nil || moved != nil {
+			t.Fatalf("it is closed without a yes: %+v, %v", moved, err)
+		}
+	}
+	page = v.post(at, http.StatusOK, append(accept, "close", "yes")...)
 	holds(t, page, "2 pairs accepted. Nothing was sent yet", "old-csv</bdi> is closed", "with the next run", "Take the move back")
 	if got := h.logged(1); !strings.HasPrefix(got, "olga move customer old-csv/HB003 quickstart/NB003") || !strings.HasSuffix(got, ": Xero since May") {
 		t.Errorf("the audit log says %q", got)
@@ -92,5 +100,5 @@ func TestAMoveThatCannotBeMadeSaysWhy(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, v.post("/connections/move", http.StatusConflict, append(movePairs("002"), "act", "pair")...), "Another decision about these connections stands")
+	holds(t, v.post("/connections/move", http.StatusConflict, append(movePairs("002"), "act", "pair", "close", "yes")...), "Another decision about these connections stands")
 }
