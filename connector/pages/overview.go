@@ -195,7 +195,8 @@ func actsPath(who standing.Who) string { return "/mandates/report?who=" + string
 
 // yours describes the reader's work by class or step. The text of a step takes precedence over its class.
 var yours = map[string]string{
-	string(standing.LeftBehind): "were removed and can still be debited", string(standing.Debitable): "can be debited, and need a decision",
+	string(standing.StillActive): "were removed, mandate still active", string(standing.StillSigned): "were removed, mandate may become active",
+	string(standing.CanSign): "were removed, and can still sign", string(standing.Debitable): "can be debited, and need a decision",
 	string(standing.Unlooked): "were active when last read, and need a decision", string(standing.Signed): "have signed, and need a decision",
 	string(standing.LinkLost): "lost their signing link", string(standing.Stopped): "get no letters", string(standing.NotSent): "were not sent their signing link",
 	string(standing.Awaiting): "wait for a signature, and need a decision", string(standing.Cancelled): "cancelled their mandate",
@@ -225,16 +226,18 @@ func (v *visit) waiting(c *office.Count) (out []leads) {
 	if plans == 1 {
 		verb = "waits"
 	}
+	told := false
 	for _, t := range c.Totals { // removed ones come first
+		if t.Class != standing.LeftBehind && !told {
+			told = true
+			add(plans, fmt.Sprintf("%s %s (%s)", connector.Plural(plans, "plan"), verb, connector.Plural(changes, "change")), to)
+		}
 		path := actsPath(standing.You) + "&class=" + string(t.Class)
 		if t.Step != "" {
 			path += "&step=" + string(t.Step)
 		}
 		n := t.Who[standing.You]
 		add(n, number(n)+" "+cmp.Or(yours[string(t.Step)], yours[string(t.Class)]), path)
-		if t.Class == standing.LeftBehind {
-			add(plans, fmt.Sprintf("%s %s (%s)", connector.Plural(plans, "plan"), verb, connector.Plural(changes, "change")), to)
-		}
 	}
 	for _, r := range []connector.Reason{connector.ReasonEventNotUnderstood, connector.ReasonSubscriptionChanged} { // they are of no record
 		n := c.For(r)

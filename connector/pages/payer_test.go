@@ -81,7 +81,24 @@ func TestWhoLeftTheBooksWithAMandateIsToldAtTheTop(t *testing.T) {
 	h.run(true)
 	v := h.enter("otto", pages.Operator)
 	const at = "/payers/quickstart/HB001"
-	holds(t, v.get(at, http.StatusOK), `class="error lead"`, "Removed from the accounting system on", "can still be debited", `class="button danger primary" href="`+at+`/cancel"`)
+	h.recount()
+	for path, says := range map[string]string{"/": "1 were removed, and can still sign", "/todo": "1 can still sign", "/mandates/report": "1 removed payer: 1 can still sign.", at: "can still sign."} {
+		page := v.get(path, http.StatusOK)
+		holds(t, page, says)
+		lacks(t, page, "can still be debited", "mandate still active")
+	}
+	holds(t, v.get(at, http.StatusOK), `class="error lead"`, "Removed from the accounting system on", `class="button danger primary" href="`+at+`/cancel"`)
+	row := must(h.ledger.Records(t.Context(), state.RecordFilter{Among: []state.RecordID{{Connection: sample, SourceID: "HB001"}}}))(t)[0]
+	h.do(func(tx *state.Tx) error {
+		_, err := tx.SaveMandate(connector.Mandate{ID: *row.MandateID, CustomerID: *row.BillingID, Status: connector.MandateActive}, connector.CauseSweep, "1")
+		return err
+	})
+	h.recount()
+	for path, says := range map[string]string{"/": "1 were removed, mandate still active", "/todo": "1 mandate still active", at: "; mandate still active.</strong>"} {
+		page := v.get(path, http.StatusOK)
+		holds(t, page, says)
+		lacks(t, page, "can still sign.</strong>", "1 can still sign")
+	}
 	page := v.post(at+"/close", http.StatusOK, "reason", "pays until March")
 	holds(t, page, "It stays as it is. Nothing was sent.")
 	lacks(t, page, `class="error lead"`)

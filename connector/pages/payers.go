@@ -438,6 +438,7 @@ type shownPayer struct {
 	Next       string // when its next letter comes, or why none does; "" where nobody writes
 	Gone       bool   // it was removed with a valid mandate, not accepted by a person
 	LeftAt     time.Time
+	Still      string // what its mandate still allows
 	Events     []event
 	Sides      []side
 	Changed    bool // others changed the customer
@@ -522,6 +523,7 @@ func (v *visit) shownPayer() (shownPayer, error) {
 	}
 	stands := standing.Of(s.Facts, v.pages.now())
 	s.Gone, s.LeftAt = stands.Class == standing.LeftBehind && !s.Facts.Stays, stands.Since
+	s.Still = stands.Step.Title()
 	s.Letters = letterCount{standing.Times(s.Facts), standing.FirstSent(s.Facts), standing.LastSent(s.Facts)}
 	if s.Stop = standing.StopOf(s.Facts); s.Stop != nil {
 		s.Stopped = stopWords(*s.Stop)

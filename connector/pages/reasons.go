@@ -20,7 +20,7 @@ var matters = map[connector.Reason]string{
 	connector.ReasonKeyUnderWay: "A request for the same number is under way", connector.ReasonCustomerMissing: "The customer no longer exists",
 	connector.ReasonRejected: "The billing service refused the payer", connector.ReasonOutcomeUnknown: "The billing service did not answer", connector.ReasonNoAnswer: "The billing service never answered", connector.ReasonForeignChange: "Someone else changed the customer",
 	connector.ReasonLinkLost: "The signing link is missing", connector.ReasonLinkRefused: "The billing service refused to make a signing link", connector.ReasonMandateCancelled: "The mandate was cancelled",
-	connector.ReasonStatusUnknown: "The mandate has an unknown status", connector.ReasonRecordGone: "Removed from the accounting system", connector.ReasonLeftWithMandate: "Removed, but can still be debited",
+	connector.ReasonStatusUnknown: "The mandate has an unknown status", connector.ReasonRecordGone: "Removed from the accounting system", connector.ReasonLeftWithMandate: "Removed, mandate remains",
 	connector.ReasonForgotten: "May be a forgotten payer", connector.ReasonAddressBounced: "Letters to the e-mail address come back",
 	connector.ReasonEventNotUnderstood: "A delivery could not be read", connector.ReasonTwoWay: "Two systems would write to the same customer",
 	connector.ReasonSubscriptionChanged: "The webhook subscription changed", connector.ReasonGivenUpChanged: "Given up, and changed since",

@@ -68,8 +68,9 @@ func (v *visit) report() error {
 		Left, Late       int
 		Dormant, Bare    int
 		BankDays, Months int
+		Still            []string
 	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(office.Active), Who: who, Ages: boundLabels(office.Ages[:], ">"), Class: class, Step: step, Stage: stage, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
-		Left: c.Number(office.Which{Class: standing.LeftBehind, Who: standing.You}), Late: c.Late, Dormant: c.Dormant, Bare: c.Bare, BankDays: standing.BankDays, Months: standing.DormantAfter}
+		Left: c.Number(office.Which{Class: standing.LeftBehind, Who: standing.You}), Late: c.Late, Dormant: c.Dormant, Bare: c.Bare, BankDays: standing.BankDays, Months: standing.DormantAfter, Still: stillWords(c)}
 	var cannot []int
 	content.Totals, content.Sum, cannot = v.totals(c, class, step)
 	content.Title = listTitle(class, step, stage, who)
@@ -141,6 +142,16 @@ func (v *visit) totals(c *office.Count, class standing.Class, step standing.Step
 	return rows, sum, cannot
 }
 
+// stillWords says how many payers left the accounting system with a mandate that is active, or may become so.
+func stillWords(c *office.Count) (out []string) {
+	for _, step := range standing.LeftBehind.Steps() {
+		if n := c.Number(office.Which{Class: standing.LeftBehind, Step: step, Who: standing.You}); n > 0 {
+			out = append(out, number(n)+" "+step.Title())
+		}
+	}
+	return out
+}
+
 // nextOf returns a payer's next step, without commands that have a button.
 func nextOf(r office.Stood) string {
 	switch {
@@ -171,7 +182,9 @@ func classChip(s standing.Standing) chip {
 		return chip{"✎", upper(s.Class.Title() + ", " + s.Step.Title()), waits}
 	case standing.Unasked:
 		return chip{"–", word, none}
-	case standing.Cancelled, standing.Conflict, standing.LeftBehind:
+	case standing.LeftBehind:
+		return chip{"✕", upper("removed, " + s.Step.Title()), stopped}
+	case standing.Cancelled, standing.Conflict:
 		return chip{"✕", word, stopped}
 	}
 	return chip{"?", word, waits}

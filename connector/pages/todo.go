@@ -25,6 +25,7 @@ type todoRow struct {
 	Title string
 	Who   string
 	Path  string
+	Still []string // how far the mandates of removed records are, with numbers
 }
 
 // todo lists the findings, by reason: a person fixes kinds, not rows.
@@ -53,12 +54,16 @@ func (v *visit) todo() error {
 		Later   int  // put off
 		At      time.Time
 	}{At: v.pages.now(), Yours: c.Number(office.Which{Who: standing.You}), YoursAt: actsPath(standing.You), Else: len(found)+len(c.Plans) > 0}
-	for _, c := range counts {
-		if c.Count+c.PutOff == 0 { // all are told with other records
+	for _, n := range counts {
+		if n.Count+n.PutOff == 0 { // all are told with other records
 			continue
 		}
-		content.Rows = append(content.Rows, todoRow{c, matterWords(c.Reason), whoActs[c.Reason.Who()], todoPath(c.Reason)})
-		content.Total, content.Later = content.Total+c.Count, content.Later+c.PutOff
+		row := todoRow{ReasonCount: n, Title: matterWords(n.Reason), Who: whoActs[n.Reason.Who()], Path: todoPath(n.Reason)}
+		if n.Reason == connector.ReasonLeftWithMandate {
+			row.Still = stillWords(c)
+		}
+		content.Rows = append(content.Rows, row)
+		content.Total, content.Later = content.Total+n.Count, content.Later+n.PutOff
 	}
 	return v.show("todo", "To do", content)
 }

@@ -75,8 +75,12 @@ func (c Class) Title() string {
 // Step is how far a record of a class has come; most classes have none.
 type Step string
 
-// The steps of Awaiting, and after them those of Unasked.
+// The steps of LeftBehind, of Awaiting and of Unasked.
 const (
+	StillActive Step = "active"   // the payer can still be debited
+	StillSigned Step = "signed"   // the bank decides, or the status is not documented
+	CanSign     Step = "can_sign" // the mandate waits for a signature
+
 	LinkLost Step = "link_lost" // nobody has the link, or it is older than its mandate
 	Bounced  Step = "bounced"   // the e-mail address does not exist
 	Stopped  Step = "stopped"   // a person, the payer or a finding about the record stopped letters
@@ -93,6 +97,8 @@ const (
 // Steps returns the steps of a class in the order of a report; nil if it has none.
 func (c Class) Steps() []Step {
 	switch c {
+	case LeftBehind:
+		return []Step{StillActive, StillSigned, CanSign}
 	case Awaiting:
 		return []Step{NotSent, Sent, Stopped, Bounced, LinkLost}
 	case Unasked:
@@ -104,6 +110,12 @@ func (c Class) Steps() []Step {
 // Title returns the step in a few words.
 func (s Step) Title() string {
 	switch s {
+	case StillActive:
+		return "mandate still active"
+	case StillSigned:
+		return "may become active"
+	case CanSign:
+		return "can still sign"
 	case LinkLost:
 		return "signing link lost"
 	case Bounced:
@@ -351,18 +363,29 @@ func leaving(f state.Standing) time.Time {
 
 func leftBehind(f state.Standing) Standing {
 	r := connector.ReasonLeftWithMandate
-	s := Standing{Class: LeftBehind, Who: You, Since: leaving(f), Reason: r, Sentence: r.Sentence(), Cure: r.Next()}
+	s := Standing{Class: LeftBehind, Step: stillOf(f.Mandate.Status), Who: You, Since: leaving(f), Reason: r, Sentence: r.Sentence(), Cure: r.Next()}
 	s.Note = fmt.Sprintf("Its mandate is %s.", f.Mandate.Status.Label())
 	if f.Stays {
 		s.Who, s.Cure = Nobody, "Nothing: a person decided that the mandate stays. A new finding appears if the record returns and is removed again."
 	}
 	if f.GivenUp {
-		s.Sentence = "A person gave the record up, but its mandate stays: it can still be debited."
+		s.Sentence = fmt.Sprintf("A person gave the record up, but its mandate stays: %s.", s.Step.Title())
 		if f.Stays {
 			s.Cure = "If that is intended, nothing. To link it again: payersync attention give-up --undo."
 		}
 	}
 	return s
+}
+
+// stillOf returns the step of a removed record by the status of its mandate.
+func stillOf(status connector.MandateStatus) Step {
+	switch status {
+	case connector.MandateActive:
+		return StillActive
+	case connector.MandateCreated:
+		return CanSign
+	}
+	return StillSigned
 }
 
 func noPayer(f state.Standing) Standing {

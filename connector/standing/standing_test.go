@@ -265,6 +265,12 @@ func TestEveryFactIsInOneClassAndSaysWhoMustAct(t *testing.T) {
 		if (s.Class == standing.LeftBehind) != (f.Left && lives) {
 			t.Fatalf("left: %v, its mandate lives: %v, and it is in class %s", f.Left, lives, s.Class)
 		}
+		if s.Class == standing.LeftBehind && (s.Step == standing.StillActive) != (f.Mandate.Status == connector.MandateActive) {
+			t.Fatalf("its mandate is %s, and its step %q", f.Mandate.Status, s.Step)
+		}
+		if s.Class == standing.LeftBehind && (s.Step == standing.CanSign) != (f.Mandate.Status == connector.MandateCreated) {
+			t.Fatalf("its mandate is %s, and its step %q", f.Mandate.Status, s.Step)
+		}
 		if s.Class == standing.Debitable && (f.Left || f.Contested || f.Missing || f.LinkState != connector.LinkLinked || f.Mandate.Status != connector.MandateActive || now.Sub(f.Mandate.LastSeen) > standing.LookEvery) {
 			t.Fatalf("said to be debitable: %+v", f)
 		}
