@@ -97,8 +97,9 @@ const NoMandate = "none"
 // RecordFilter narrows a list of records. Zero fields do not narrow.
 type RecordFilter struct {
 	Connection string
-	Payers     bool // no records that are no payers
-	Others     bool // no records that are payers
+	Payers     bool // only records that count as payers, or were payers
+	Others     bool // only the others
+	keyless    bool // only records without a key: nothing was made of them yet
 	Bare       bool // only records of which no label was made
 	Link       string
 	Mandate    string    // status, or NoMandate
@@ -202,7 +203,7 @@ func (f RecordFilter) wide() bool {
 
 // Narrows reports whether the filter leaves any record out of a list, or of those in Among.
 func (f RecordFilter) Narrows() bool {
-	return f.Connection != "" || f.Payers || f.Others || f.Bare || f.Link != "" || f.Mandate != "" || f.Reason != "" || f.Told || !f.Stood.IsZero() || !f.Since.IsZero() || !f.Until.IsZero()
+	return f.Connection != "" || f.Payers || f.Others || f.keyless || f.Bare || f.Link != "" || f.Mandate != "" || f.Reason != "" || f.Told || !f.Stood.IsZero() || !f.Since.IsZero() || !f.Until.IsZero()
 }
 
 // byKey returns the rows of a wide filter by key: the payers in the order of their index, and then
@@ -219,15 +220,12 @@ func (l *Ledger) byKey(ctx context.Context, f RecordFilter) (rows []RecordRow, e
 		}
 		rows, err = l.listed(ctx, listedColumns+" (SELECT p.connection AS connection, p.source_id AS source_id FROM payers p"+conditions(where)+" ORDER BY "+order+limitTo+`) o
 			CROSS JOIN `+recordRows+"WHERE r.connection = o.connection AND r.source_id = o.source_id ORDER BY "+order, append(args, limit)...)
-		if err != nil || f.Payers || f.Limit > 0 && len(rows) == f.Limit {
+		if err != nil || f.Limit > 0 && len(rows) == f.Limit {
 			return rows, err
 		}
 		f.After = nil
 	}
-	if f.Payers {
-		return rows, nil
-	}
-	f.Others, f.Sort = true, ByRecord
+	f.keyless, f.Sort = true, ByRecord
 	if f.Limit > 0 {
 		f.Limit -= len(rows)
 	}
@@ -312,8 +310,9 @@ func (f RecordFilter) narrow(now time.Time) (from string, where []string, args [
 		}
 	}
 	add(f.Connection != "", "r.connection = ?", f.Connection)
-	add(f.Payers, "p.connection IS NOT NULL")
-	add(f.Others, "p.connection IS NULL")
+	add(f.Payers, "(p.connection IS NOT NULL OR NOT "+isNoPayer+")")
+	add(f.Others, "(p.connection IS NULL AND "+isNoPayer+")")
+	add(f.keyless, "p.connection IS NULL")
 	add(f.Bare, "NOT EXISTS (SELECT 1 FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id)")
 	add(f.Link != "", "p.link_state = ?", f.Link)
 	add(f.Mandate == NoMandate, "p.connection IS NOT NULL AND m.mandate_id IS NULL")

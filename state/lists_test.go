@@ -123,8 +123,8 @@ func TestAListOfRecordsIsNarrowedByWhatItShows(t *testing.T) {
 		want func(RecordRow) bool
 	}{
 		"connection": {RecordFilter{Connection: "beta"}, func(r RecordRow) bool { return r.Connection == "beta" }},
-		"payers":     {RecordFilter{Payers: true}, payer},
-		"others":     {RecordFilter{Others: true}, func(r RecordRow) bool { return !payer(r) }},
+		"payers":     {RecordFilter{Payers: true}, func(r RecordRow) bool { return payer(r) || !r.Left }},
+		"others":     {RecordFilter{Others: true}, func(r RecordRow) bool { return !payer(r) && r.Left }},
 		"bare":       {RecordFilter{Bare: true}, func(r RecordRow) bool { return r.Label == nil }},
 		"link":       {RecordFilter{Link: "linked"}, func(r RecordRow) bool { return r.LinkState == "linked" }},
 		"mandate":    {RecordFilter{Mandate: "CANCELLED"}, func(r RecordRow) bool { return orBlank(r.MandateStatus) == "CANCELLED" }},

@@ -540,7 +540,7 @@ func (tx *Tx) insertPlan(p *Plan, as PlanState) error {
 
 // countHolds counts the records that wait for a person.
 func (tx *Tx) countHolds(p *Plan) error {
-	return connector.Wrap(tx.row([]any{&p.Holds}, "SELECT count(DISTINCT source_id) FROM attention WHERE connection = ? AND topic IN ('record', 'link')", p.Connection), "count the records that wait for a person")
+	return connector.Wrap(tx.row([]any{&p.Holds}, "SELECT count(DISTINCT h.source_id) FROM attention h WHERE h.connection = ? AND "+keepsOnHold, p.Connection), "count the records that wait for a person")
 }
 
 // partOfPlan is the largest number of changes per statement, because SQLite keeps their old content

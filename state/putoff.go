@@ -65,9 +65,15 @@ const toldRows = `SELECT v.connection AS connection, v.source_id AS source_id, v
 	LEFT JOIN put_off o ON o.connection = v.connection AND o.source_id = v.source_id AND o.reason = v.reason AND o.at >= v.since AND o.until > ?1
 	LEFT JOIN audit w ON w.seq = o.word`
 
+// keepsOnHold is the condition that finding h keeps its record on hold. Findings about a mandate do not.
+const keepsOnHold = "h.topic IN ('record', 'link')"
+
 // told returns the query of the filter, and its values.
 func (l *Ledger) told(f Filter) (query string, args []any) {
 	where := []string{"(v.connection = ?2 OR ?2 = '')", "(v.reason = ?3 OR ?3 = '')"}
+	if f.OnHold {
+		where = append(where, "EXISTS (SELECT 1 FROM attention h WHERE h.connection = v.connection AND h.source_id = v.source_id AND h.reason = v.reason AND "+keepsOnHold+")")
+	}
 	switch f.PutOff {
 	case NotPutOff:
 		where = append(where, "o.until IS NULL")

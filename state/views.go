@@ -100,6 +100,7 @@ type Filter struct {
 	State      string // link state, mandate status, inbox state or reason
 	PutOff     string // of Attention alone: NotPutOff or OnlyPutOff
 	Alone      bool   // of Attention alone: not what is told with another record, as ReasonCount.Paired counts it
+	OnHold     bool   // of Attention alone: only what keeps a record on hold, as Plan.Holds counts it
 	Limit      int
 }
 

@@ -190,5 +190,5 @@ func eachChange(ctx context.Context, s *session.Session, connection string, limi
 
 // eachHeld passes on the reasons for a connection's records on hold.
 func eachHeld(ctx context.Context, s *session.Session, connection string, do func(state.AttentionRow) error) error {
-	return s.Ledger.EachAttention(ctx, state.Filter{Connection: connection}, do)
+	return s.Ledger.EachAttention(ctx, state.Filter{Connection: connection, OnHold: true}, do)
 }
