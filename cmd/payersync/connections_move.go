@@ -257,7 +257,7 @@ func (m *mover) printProposal(p *office.MoveProposal) {
 		rows = append(rows, []string{s.Best.Customer, s.Record, fmt.Sprint(s.Best.Score), s.Best.Theirs.Name, s.Best.Ours.Name, mandateWord(p.Mandates[s.Best.Customer])})
 	}
 	if len(rows) > 0 {
-		m.Rows([]string{"In " + m.from, "In " + m.to, "Score", "Payer", "Record", "Mandate"}, rows)
+		m.Rows([]string{"Old: " + m.from, "New: " + m.to, "Score", "Old name", "New name", "Mandate"}, rows)
 	}
 	for _, s := range p.Unsure {
 		m.printUnsure(s)
@@ -274,8 +274,8 @@ func (m *mover) printProposal(p *office.MoveProposal) {
 // printUnsure prints the possible predecessors of a doubtful record.
 func (m *mover) printUnsure(s match.Suggestion) {
 	for _, c := range s.Offered() {
-		fmt.Fprintf(m.Out, "%3d  record %s, payer %s: %s\n", c.Score, show.Visible(c.Record), show.Visible(c.Customer), show.Visible(c.Why()))
-		m.printSides(*c.Ours, *c.Theirs)
+		fmt.Fprintf(m.Out, "%3d  payer %s, record %s: %s\n", c.Score, show.Visible(c.Customer), show.Visible(c.Record), show.Visible(c.Why()))
+		m.printBeside("Old: "+m.from, "New: "+m.to, *c.Theirs, *c.Ours)
 	}
 }
 

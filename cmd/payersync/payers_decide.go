@@ -44,8 +44,8 @@ func (a *app) matchAcceptCmd(connection *string) *cobra.Command {
 		Long: `Notes that a record and a customer of the billing service are the same. Nothing is
 sent: the next plan lists a change that links the customer, and writes the record's
 key and fields on it, within the limits. --above accepts every proposed match with
-that score or more. Use 90; connector/match/README.md gives the error rate of each
-level.`,
+that score or more, unless another customer or record fits as well. Use 90;
+connector/match/README.md gives the error rate of each level.`,
 		Example: "  payersync payers match accept C0001 9b2f1c --reason 'same company, old spelling'\n  payersync payers match accept --above 90 --yes",
 		Args:    cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -306,7 +306,11 @@ func (a *app) acceptAbove(ctx context.Context, s *session.Session, r *review, sc
 	if err != nil {
 		return err
 	}
-	found = slices.DeleteFunc(found, func(f match.Suggestion) bool { return f.Best == nil || f.Best.Score < score })
+	groups, err := r.groups(ctx, found)
+	if err != nil {
+		return err
+	}
+	found = slices.DeleteFunc(found, func(f match.Suggestion) bool { return !together(f, groups) || f.Best.Score < score })
 	if found, err = r.shown(ctx, found); err != nil {
 		return err
 	}

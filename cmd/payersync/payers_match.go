@@ -16,6 +16,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/match"
+	"payersync/connector/office"
 	"payersync/connector/reconcile"
 	"payersync/connector/syncer"
 	"payersync/state"
@@ -278,19 +279,45 @@ func (a *app) printMatches(ctx context.Context, r *review, found []match.Suggest
 		fmt.Fprintf(a.Out, "  … and more: %s in all (--limit 0 lists every one)\n", connector.Plural(len(found), "record"))
 	}
 	open, err := r.Ledger.MatchCount(ctx, r.conn.Name)
+	if err != nil {
+		return err
+	}
+	groups, err := r.groups(ctx, found)
 	if err == nil {
-		a.printBulk(found, open)
+		a.printBulk(found, open, groups)
 	}
 	return err
 }
 
+// groups returns the group of each record, as the page of matches shows it.
+func (r *review) groups(ctx context.Context, found []match.Suggestion) (map[string]office.Likelihood, error) {
+	return office.GroupsOf(ctx, r.Ledger, r.connections(), r.conn.Name, found)
+}
+
+// connections returns the names of all configured connections.
+func (r *review) connections() (names []string) {
+	for _, c := range r.Config.Connections {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// together reports whether a proposed pair may be accepted with others, without a look at it: nobody else fits.
+func together(s match.Suggestion, groups map[string]office.Likelihood) bool {
+	return s.Best != nil && s.Best.Taken == "" && groups[s.Record] != office.Several
+}
+
 // printBulk prints the number of undecided records, the number of pairs to accept together, and the pairs
 // just short of that.
-func (a *app) printBulk(found []match.Suggestion, open int) {
+func (a *app) printBulk(found []match.Suggestion, open int, groups map[string]office.Likelihood) {
 	bulk, lacking := 0, map[int]int{}
 	words := map[int]string{}
+	in := map[office.Likelihood]int{}
+	for _, g := range groups {
+		in[g]++
+	}
 	for _, s := range found {
-		if s.Best == nil {
+		if !together(s, groups) {
 			continue
 		}
 		if s.Best.Bulk() {
@@ -302,6 +329,7 @@ func (a *app) printBulk(found []match.Suggestion, open int) {
 		}
 	}
 	fmt.Fprintf(a.Out, "%s, %d of them from %d on: payersync payers match accept --above %d\n", connector.Plural(open, "record"), bulk, match.BulkLevel, match.BulkLevel)
+	fmt.Fprintf(a.Out, "Likely the same %d, unclear %d, several matches %d, as on the page Matches.\n", in[office.Likely], in[office.Unclear], in[office.Several])
 	if taken := len(found) - open; taken > 0 {
 		fmt.Fprintf(a.Out, "%s besides: all customers that match have a payer.\n", connector.Plural(taken, "record"))
 	}
@@ -321,6 +349,12 @@ func (a *app) printPair(p match.Pair) {
 }
 
 func (a *app) printSides(ours, theirs match.Side) {
+	a.printBeside("In the books", "In the billing service", ours, theirs)
+}
+
+// printBeside prints two sides with a heading for each.
+func (a *app) printBeside(left, right string, ours, theirs match.Side) {
+	fmt.Fprintf(a.Out, "       %-7s %-38s | %s\n", "", left, right)
 	for _, row := range [][3]string{
 		{"name", ours.Name, theirs.Name}, {"e-mail", ours.Email, theirs.Email}, {"phone", ours.Phone, theirs.Phone},
 		{"place", join(ours.Postcode, ours.City), join(theirs.Postcode, theirs.City)}, {"number", ours.Number, theirs.Number},

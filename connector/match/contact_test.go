@@ -127,3 +127,21 @@ func TestAnAddressHasTheSameKeyHoweverItIsWritten(t *testing.T) {
 		}
 	}
 }
+
+func TestFieldsOfTwoSidesAreComparedAsTheScoreComparesThem(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ got, want bool }{
+		"a phone with the code of the country and without": {EqualPhones("+441650258987", "01650 258987"), true},
+		"one phone of two":                     {EqualPhones("01632 960101, 01650 258987", "+44 1650 258987"), true},
+		"another phone":                        {EqualPhones("+441650258987", "01650 258988"), false},
+		"a text that is no phone, twice":       {EqualPhones("ask Anna", "Ask anna"), true},
+		"a shortened street":                   {EqualStreets("17 Mill Lane", "17 mill ln."), true},
+		"another number in the street":         {EqualStreets("17 Mill Lane", "18 Mill Lane"), false},
+		"a postcode without its space":         {EqualPostcodes("ls6 2km", "LS62KM"), true},
+		"a name in other letters, not another": {EqualTexts("Café Zoë", "CAFE ZOE") && !EqualTexts("Zoë", "Zoë & Co"), true},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: equal is %t", name, c.got)
+		}
+	}
+}

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	side = Side{"Müller; Söhne, \"Bau\"", "anna@gmx.de", "+49 30 1234567", "01067", "Dresden", "DE123456789"}
+	side = Side{Name: "Müller; Söhne, \"Bau\"", Email: "anna@gmx.de", Phone: "+49 30 1234567", Postcode: "01067", City: "Dresden", Number: "DE123456789"}
 	list = []Row{
 		{"R1", "C1", Undecided, 97, "same name; same e-mail", side, side},
 		{"00123", "1E5", Accept, 75, "name equal but for a typo", Side{Name: "=1+1", Email: "@x", Phone: "-1", City: "'quoted"}, Side{Name: "＝cmd", Postcode: "1/2"}},

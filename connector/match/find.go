@@ -32,6 +32,7 @@ type Side struct {
 	Name     string `json:"name,omitempty"`
 	Email    string `json:"email,omitempty"`
 	Phone    string `json:"phone,omitempty"`
+	Street   string `json:"-"` // of the first address
 	Postcode string `json:"postcode,omitempty"`
 	City     string `json:"city,omitempty"`
 	Number   string `json:"company_number,omitempty"`
@@ -528,6 +529,32 @@ func (s *search) pair(f found) Pair {
 // Sides returns a record and a customer as a pair of them is shown.
 func Sides(r Record, c Customer) (ours, theirs Side) { return sideOfRecord(r), sideOfCustomer(c) }
 
+// EqualPhones reports whether two sides have a phone number in common, however it is written.
+func EqualPhones(ours, theirs string) bool {
+	return shareOne(ours, theirs, func(s string) string { return phone(s, "") }, samePhone)
+}
+
+// EqualStreets reports whether two first lines of an address are the same, however they are shortened.
+func EqualStreets(ours, theirs string) bool { return street(ours) == street(theirs) }
+
+// EqualPostcodes reports whether two postcodes are the same, however they are spaced.
+func EqualPostcodes(ours, theirs string) bool { return postcode(ours) == postcode(theirs) }
+
+// EqualTexts reports whether two texts differ in case, accents and spaces at most.
+func EqualTexts(ours, theirs string) bool { return Fold(ours) == Fold(theirs) }
+
+// shareOne reports whether two lists, as a Side holds them, have a value in common.
+func shareOne(ours, theirs string, form func(string) string, same func(a, b string) bool) bool {
+	for a := range strings.SplitSeq(ours, ", ") {
+		for b := range strings.SplitSeq(theirs, ", ") {
+			if x, y := form(a), form(b); x != "" && y != "" && same(x, y) {
+				return true
+			}
+		}
+	}
+	return EqualTexts(ours, theirs)
+}
+
 // Show fills in both sides of every pair of some suggestions.
 func Show(suggestions []Suggestion, records Pages[Record], customers Pages[Customer]) error {
 	ours, theirs := map[string]*Side{}, map[string]*Side{}
@@ -574,7 +601,7 @@ func sideOfRecord(r Record) Side {
 	}
 	side := Side{Name: shown(r.Want.Name), Email: shown(emails...), Phone: shown(phones...), Number: shown(slices.Concat(r.Numbers, Numbers(r.Want.ExternalData))...)}
 	for _, a := range r.Want.Addresses[:min(1, len(r.Want.Addresses))] {
-		side.Postcode, side.City = shown(a.PostCode), shown(a.City)
+		side.Street, side.Postcode, side.City = shown(a.Line1), shown(a.PostCode), shown(a.City)
 	}
 	return side
 }
@@ -582,7 +609,7 @@ func sideOfRecord(r Record) Side {
 func sideOfCustomer(c Customer) Side {
 	side := Side{Name: shown(c.Name), Email: shown(c.Emails...), Phone: shown(c.Phones...), Number: shown(slices.Concat(c.Numbers, Numbers(c.ExternalData))...)}
 	for _, a := range c.Addresses[:min(1, len(c.Addresses))] {
-		side.Postcode, side.City = shown(a.PostCode), shown(a.City)
+		side.Street, side.Postcode, side.City = shown(a.Line1), shown(a.PostCode), shown(a.City)
 	}
 	return side
 }

@@ -82,3 +82,24 @@ func TestAShortListOfMatchesIsThatOfTheMoment(t *testing.T) {
 		}
 	})
 }
+
+// The page and payers match --above put a record into the same group.
+func TestARecordIsNotLikelyWhenAnotherRecordFitsItsCustomer(t *testing.T) {
+	t.Parallel()
+	same := []state.MatchCandidate{{BillingID: "c1", Score: 100, Reasons: "name_same email_same"}}
+	for name, c := range map[string]struct {
+		candidates []state.MatchCandidate
+		claims     int
+		want       Likelihood
+	}{
+		"alone":                   {same, 1, Likely},
+		"another record fits":     {same, 2, Several},
+		"another customer fits":   {append(same[:1:1], state.MatchCandidate{BillingID: "c2", Score: 50}), 1, Several},
+		"only the names are same": {[]state.MatchCandidate{{BillingID: "c1", Score: 70, Reasons: "name_same"}}, 1, Unclear},
+	} {
+		l := Likeness{Candidates: c.candidates}
+		if l.judge(map[string]int{"c1": c.claims}); l.Group != c.want {
+			t.Errorf("%s: it is in the group %s, want %s", name, l.Group, c.want)
+		}
+	}
+}

@@ -63,8 +63,8 @@ type Likelihood string
 // The groups, in display order.
 const (
 	Likely  Likelihood = "likely"  // one customer alone, name and e-mail address are equal, nothing speaks against it, and no other record of ours claims it
-	Unclear Likelihood = "unclear" // one customer alone
-	Several Likelihood = "several" // more than one
+	Unclear Likelihood = "unclear" // one customer alone, for no other record of ours
+	Several Likelihood = "several" // more than one customer, or another record of ours claims the customer
 )
 
 // Likelihoods are all groups, in their order.
@@ -130,7 +130,7 @@ func (m *Matches) Now(ctx context.Context) (Waiting, error) { return m.seen(m.wo
 // workOut returns the waiting records of all connections.
 func (m *Matches) workOut(ctx context.Context) (Waiting, error) {
 	now := Waiting{At: m.Ledger.Now()}
-	claims, err := m.said(ctx)
+	claims, err := decidedClaims(ctx, m.Ledger, m.Connections)
 	if err != nil {
 		return now, err
 	}
@@ -201,20 +201,60 @@ func (l *Likeness) judge(claims map[string]int) {
 	}
 	name, email := match.Equal(l.Candidates[0].Reasons)
 	switch {
-	case len(l.Candidates) > 1:
+	case len(l.Candidates) > 1 || l.Claimed:
 		l.Group = Several
-	case name && email && l.Candidates[0].Score >= leastLikely && !l.Claimed:
+	case name && email && l.Candidates[0].Score >= leastLikely:
 		l.Group = Likely
 	default:
 		l.Group = Unclear
 	}
 }
 
-// said returns how many records each customer was said to be.
-func (m *Matches) said(ctx context.Context) (claims map[string]int, err error) {
+// GroupsOf groups what was found for the records of a connection, as Waiting does. Records that are like taken customers
+// only are in no group.
+func GroupsOf(ctx context.Context, ledger *state.Ledger, connections []string, connection string, found []match.Suggestion) (map[string]Likelihood, error) {
+	claims, err := decidedClaims(ctx, ledger, connections)
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range connections {
+		if other == connection {
+			continue
+		}
+		open, err := ledger.OpenMatches(ctx, other)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range open {
+			for _, c := range o.Candidates {
+				claims[c.BillingID]++
+			}
+		}
+	}
+	for _, s := range found {
+		for _, p := range s.Free() {
+			claims[p.Customer]++
+		}
+	}
+	groups := map[string]Likelihood{}
+	for _, s := range found {
+		l := Likeness{}
+		for _, p := range s.Free() {
+			l.Candidates = append(l.Candidates, state.MatchCandidate{BillingID: p.Customer, Score: p.Score, Reasons: p.Codes})
+		}
+		if len(l.Candidates) > 0 {
+			l.judge(claims)
+			groups[s.Record] = l.Group
+		}
+	}
+	return groups, nil
+}
+
+// decidedClaims returns how many records people have linked to each customer.
+func decidedClaims(ctx context.Context, ledger *state.Ledger, connections []string) (claims map[string]int, err error) {
 	claims = map[string]int{}
-	for _, c := range m.Connections {
-		words, err := m.Ledger.Words(ctx, c)
+	for _, c := range connections {
+		words, err := ledger.Words(ctx, c)
 		if err != nil {
 			return nil, err
 		}

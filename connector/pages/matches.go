@@ -256,11 +256,16 @@ type matchPage struct {
 	Place, Of  int
 	Prev, Next string
 	Reason     string
+	Keep       bool   // the reason is used for the next ones as well
+	Problem    string // why the last decision did not count
 	Back       string
 }
 
 // match shows a record beside a similar customer.
-func (v *visit) match() error {
+func (v *visit) match() error { return v.matchWith("") }
+
+// matchWith shows the pair of the address, and beside it why a decision did not count, with what was typed.
+func (v *visit) matchWith(wrong string) error {
 	m, now, err := v.undecided()
 	if err != nil {
 		return err
@@ -283,6 +288,7 @@ func (v *visit) match() error {
 	p.Customer = one.BillingID
 	if p.May {
 		p.Reason, p.Back = v.pages.logins.GetString(v.Context(), keyWhy), v.lastWords()
+		p.Keep = p.Reason != ""
 	}
 	if at > 0 {
 		p.Prev = matchPath(all[at-1].RecordID)
@@ -312,6 +318,10 @@ func (v *visit) match() error {
 	p.Link = p.May && p.Read
 	v.compare(&p, u, h)
 	m.ReadAhead(all[at+1:])
+	if wrong != "" {
+		p.Problem, p.Reason, p.Keep = wrong, v.filled("reason"), v.filled("keep") != ""
+		return v.showAs(http.StatusUnprocessableEntity, "match", "Same customer?", p)
+	}
 	return v.show("match", "Same customer?", p)
 }
 
@@ -323,9 +333,11 @@ func (v *visit) compare(p *matchPage, u syncer.Unlinked, h syncer.Holder) {
 	for _, f := range []struct {
 		field, ours, theirs string
 		open                bool // to every role
+		equal               func(ours, theirs string) bool
 	}{
-		{"Name", ours.Name, theirs.Name, true}, {"E-mail", ours.Email, theirs.Email, false}, {"Phone", ours.Phone, theirs.Phone, false},
-		{"Postcode", ours.Postcode, theirs.Postcode, false}, {"City", ours.City, theirs.City, false}, {"Company number", ours.Number, theirs.Number, false},
+		{"Name", ours.Name, theirs.Name, true, match.EqualTexts}, {"E-mail", ours.Email, theirs.Email, false, match.EqualTexts}, {"Phone", ours.Phone, theirs.Phone, false, match.EqualPhones},
+		{"Street", ours.Street, theirs.Street, false, match.EqualStreets}, {"Postcode", ours.Postcode, theirs.Postcode, false, match.EqualPostcodes},
+		{"City", ours.City, theirs.City, false, match.EqualTexts}, {"Company number", ours.Number, theirs.Number, false, match.EqualTexts},
 	} {
 		if f.ours+f.theirs == "" {
 			continue
@@ -335,7 +347,7 @@ func (v *visit) compare(p *matchPage, u syncer.Unlinked, h syncer.Holder) {
 		case !p.Read:
 		case f.ours == "" || f.theirs == "":
 			s.Says = chip{"–", "one side is blank", none}
-		case match.Fold(f.ours) == match.Fold(f.theirs):
+		case f.equal(f.ours, f.theirs):
 			s.Says = chip{"✓", "equal", good}
 		case same && f.field == "Name":
 			if s.Says = (chip{"✓", "same, spelt differently", good}); apart != "" {
@@ -408,13 +420,13 @@ func (v *visit) decideMatch() error {
 	if act := v.filled("act"); act != "later" && !slices.ContainsFunc(l.Candidates, func(c state.MatchCandidate) bool { return c.BillingID == customer }) {
 		return problem{Status: http.StatusConflict, Title: "The customer has changed", Sentence: "It was linked to another payer, or no longer matches this one. Nothing was changed.", Next: "Open the payer in the list of matches again."}
 	}
+	if act := v.filled("act"); by.Reason == "" && (act == "same" || act == "not") {
+		return v.matchWith("A reason is missing: the audit log keeps why somebody decided. Nothing was decided.")
+	}
 	v.keepReason(by.Reason)
 	note := ""
 	switch v.filled("act") {
 	case "same":
-		if by.Reason, err = v.reason(); err != nil {
-			return err
-		}
 		err = m.Link(v.Context(), l.RecordID, customer, by)
 		note = "Linked. Nothing was sent yet: the next run writes the key on the customer, within its limits."
 	case "not":
