@@ -100,7 +100,6 @@ func (v *visit) overview() error {
 		Height      int
 		Description string
 		Waiting     []leads
-		Alike       bool    // some look like an existing customer
 		Others      []leads // on how many records each of the others must act
 		ToDo        int
 		Connections []connectionRow
@@ -115,7 +114,6 @@ func (v *visit) overview() error {
 	}
 	content.ToDo = c.Told()
 	content.Waiting = v.waiting(c)
-	content.Alike = v.pages.served["/matches"] && c.For(connector.ReasonLikeness) > 0
 	for _, who := range actors[1:] {
 		if n := c.Number(office.Which{Who: who}); n > 0 {
 			content.Others = append(content.Others, leads{actsPath(who), fmt.Sprintf("%s %s", number(n), actorWords[who])})
@@ -230,6 +228,10 @@ func (v *visit) waiting(c *office.Count) (out []leads) {
 	for _, t := range c.Totals { // removed ones come first
 		if t.Class != standing.LeftBehind && !told {
 			told = true
+			alike := c.For(connector.ReasonLikeness)
+			if v.pages.served["/matches"] { // first, because a plan is approved in full only after the matches
+				add(alike, "Compare "+connector.Plural(alike, "payer")+" with existing customers", "/matches")
+			}
 			add(plans, fmt.Sprintf("%s %s (%s)", connector.Plural(plans, "plan"), verb, connector.Plural(changes, "change")), to)
 		}
 		path := actsPath(standing.You) + "&class=" + string(t.Class)

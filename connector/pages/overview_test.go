@@ -44,9 +44,9 @@ func TestTheOverviewLeadsToTheFirstPayerAndThenSaysWhoCanBeDebited(t *testing.T)
 	page = v.get("/", http.StatusOK)
 	holds(t, page, "<h1>0 of 38 payers can be debited.</h1>", "38 cannot yet: most wait for a signature", "39 read", "/mandates/report?stage=signed", "Show as table")
 	// The page names the party to act on each task, like the list.
-	holds(t, page, "33 were not sent their signing link</a>", `Others must act on the rest: <a href="/mandates/report?who=books">5 for your accounting staff</a>.`, "Everything to do (4)")
+	holds(t, page, "33 were not sent their signing link</a>", `Others must act on the rest: <a href="/mandates/report?who=books">5 for your accounting staff</a>.`, "4 findings to settle")
 	lacks(t, page, "Nothing waits for you", "No payer waits for you")
-	holds(t, v.get("/todo", http.StatusOK), "33 payers wait for you</a>. 4 in this list")
+	holds(t, v.get("/todo", http.StatusOK), "4 findings to settle. ", "33 payers wait for you</a>. ")
 
 	h.activate(3)
 	h.recount()

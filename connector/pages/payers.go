@@ -542,6 +542,12 @@ func (v *visit) shownPayer() (shownPayer, error) {
 	}
 	if s.LinkState == connector.LinkLinked && s.Facts.Unasked.Why == "" {
 		s.Word = standingWords[status]
+		if s.Waits && s.Letters.Times > 0 {
+			s.Word = "The signing link was sent, and the payer has not signed yet. Wait, or call them."
+			if desk := v.pages.cfg.Letters; desk != nil && desk.Desk != nil && desk.Desk.Settings.Test && s.Facts.Handed.Times == 0 {
+				s.Word = "The letters of this test installation do not reach the payer, who has received nothing."
+			}
+		}
 	}
 	if s.Facts.GivenUp {
 		s.Word = "Given up: a person decided that payersync sends nothing for this payer."

@@ -209,7 +209,7 @@ func (v *visit) plannedRow(c state.Change, name string) (plannedRow, error) {
 	case c.Approved:
 		row.Said = chip{"✓", "Approved", good}
 	case c.LeftOut:
-		row.Said = chip{"◷", "Excluded", waits}
+		row.Said = chip{"◷", "Not approved yet", waits}
 	}
 	row.Fields = v.fieldRows(c.Action, c.Diff, c.Payer.Key.Name)
 	for _, f := range row.Fields {

@@ -8,7 +8,7 @@ import (
 
 // matters are the titles of the reasons, in an accountant's words. The full text of the ledger appears with each payer.
 var matters = map[connector.Reason]string{
-	connector.ReasonRecordUnreadable: "The record cannot be read", connector.ReasonMappingFailed: "The mapping does not work for this record",
+	connector.ReasonRecordUnreadable: "Cannot be read, or its number is there twice", connector.ReasonMappingFailed: "The mapping does not work for this record",
 	connector.ReasonKeyBlank: "The number is missing", connector.ReasonKeyShared: "Two records have the same number", connector.ReasonKeyChanged: "The number has changed",
 	connector.ReasonNameMissing: "The name is missing", connector.ReasonEmailMalformed: "The e-mail address is mistyped", connector.ReasonTooManyAddresses: "There is more than one address",
 	connector.ReasonTwoPrimary: "More than one contact is primary", connector.ReasonIllegalText: "A field has characters that cannot be sent",
