@@ -349,7 +349,7 @@ func (a *app) printPair(p match.Pair) {
 }
 
 func (a *app) printSides(ours, theirs match.Side) {
-	a.printBeside("In the books", "In the billing service", ours, theirs)
+	a.printBeside("Accounting system", "In the billing service", ours, theirs)
 }
 
 // printBeside prints two sides with a heading for each.

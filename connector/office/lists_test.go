@@ -203,7 +203,7 @@ func TestASearchGivesNoMoreThanAPersonReads(t *testing.T) {
 		limit, rows int
 		more, cut   bool
 	}{{0, office.MostFound, false, true}, {10_000, office.MostFound, false, true}, {10, 10, true, true}} {
-		for _, f := range []state.RecordFilter{{}, {Others: true}, {Sort: state.ByKey}, {Sort: office.ByName}, {Sort: state.ByKey, Others: true}} {
+		for _, f := range []state.RecordFilter{{}, {Payers: true}, {Sort: state.ByKey}, {Sort: office.ByName}, {Sort: state.ByKey, Payers: true}} {
 			f.Limit = c.limit
 			if got, p := w.page(office.Query{Text: "bake", RecordFilter: f}); len(got) != c.rows || p.More != c.more || p.Cut != c.cut {
 				t.Errorf("%+v: %d rows, more %v, cut %v; want %+v", f, len(got), p.More, p.Cut, c)

@@ -32,8 +32,8 @@ func TestTheTotalsOfAReportAddUpToItsRecords(t *testing.T) {
 		records, left int
 		classes       string
 	}{
-		"":     {9, 1, "A1 D not_sent, A2 D not_sent, A3 D link_lost, A4 D stopped, A5 J , A6 C , A7 F not_asked, B1 D not_sent, B2 G , "},
-		"acme": {7, 1, "A1 D not_sent, A2 D not_sent, A3 D link_lost, A4 D stopped, A5 J , A6 C , A7 F not_asked, "},
+		"":     {9, 1, "A1 D not_sent, A2 D not_sent, A3 D link_lost, A4 D stopped, A5 J can_sign, A6 C , A7 F not_asked, B1 D not_sent, B2 G , "},
+		"acme": {7, 1, "A1 D not_sent, A2 D not_sent, A3 D link_lost, A4 D stopped, A5 J can_sign, A6 C , A7 F not_asked, "},
 		"beta": {2, 0, "B1 D not_sent, B2 G , "},
 	} {
 		r, rows := w.report(connection)

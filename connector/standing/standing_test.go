@@ -165,10 +165,10 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 		{"conflict", active, changes{func(f *state.Standing) { f.LinkState = connector.LinkConflict }}, "H", "", standing.You, 90, "another record's key"},
 		{"moved from another provider", active, changes{status(connector.MandateMigrating, 30)}, "C", "", standing.Bank, 30, "another provider"},
 		{"unknown status", active, changes{status("DORMANT", 1)}, "I", "", standing.You, 1, "documentation does not list"},
-		{"left with a mandate", active, changes{left, told(0, connector.ReasonLeftWithMandate)}, "J", "", standing.You, 3, "still works"},
-		{"left with an open link", waiting, changes{left}, "J", "", standing.You, 90, "awaiting signature"},
-		{"left with an unknown status", active, changes{left, status("DORMANT", 1)}, "J", "", standing.You, 90, "DORMANT"},
-		{"left, and may stay", active, changes{left, func(f *state.Standing) { f.Stays = true }}, "J", "", standing.Nobody, 90, "still works"},
+		{"left with a mandate", active, changes{left, told(0, connector.ReasonLeftWithMandate)}, "J", standing.StillActive, standing.You, 3, "still works"},
+		{"left with an open link", waiting, changes{left}, "J", standing.CanSign, standing.You, 90, "awaiting signature"},
+		{"left with an unknown status", active, changes{left, status("DORMANT", 1)}, "J", standing.StillSigned, standing.You, 90, "DORMANT"},
+		{"left, and may stay", active, changes{left, func(f *state.Standing) { f.Stays = true }}, "J", standing.StillActive, standing.Nobody, 90, "still works"},
 	} {
 		f := c.from()
 		for _, change := range c.with {
