@@ -192,7 +192,7 @@ var Reasons = map[Reason]Explanation{
 	ReasonLeftWithMandate: {"The record is removed or excluded, but its mandate or signing link still works.", "Cancel the mandate with payersync mandates cancel, or put the record back. If both are intended, use payersync attention close with a reason.", []Way{
 		cancel, letStay,
 	}},
-	ReasonAddressBounced: {"A letter to the payer came back: the e-mail address does not exist, or accepts no mail.", "Correct the address in the accounting system: payersync then sends to the new one. If the old one works: payersync mandates letters bounced RECORD --undo.", []Way{
+	ReasonAddressBounced: {"A letter to the payer's e-mail address came back: the address does not exist, or takes no mail.", "Correct the address in the accounting system: payersync then sends to the new one. If the old one works: payersync mandates letters bounced RECORD --undo.", []Way{
 		{ActResume, "payersync mandates letters bounced RECORD --undo --reason TEXT", "The address works. The next letter goes there again.", SendsNothing},
 	}},
 	ReasonEventNotUnderstood: {"payersync could not read a delivery with a correct signature, and keeps it in quarantine.", "Look at it with payersync webhooks show, then replay or close it. The sweep finds the change in any case.", []Way{
