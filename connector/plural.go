@@ -10,7 +10,7 @@ func Plural(n int, thing string) string {
 	switch {
 	case n == 1:
 		return "1 " + thing
-	case strings.HasSuffix(thing, "s"):
+	case strings.HasSuffix(thing, "s"), strings.HasSuffix(thing, "ch"):
 		thing += "e"
 	case strings.HasSuffix(thing, "y") && !strings.HasSuffix(thing, "ay"):
 		thing = strings.TrimSuffix(thing, "y") + "ie"

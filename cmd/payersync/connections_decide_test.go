@@ -81,7 +81,7 @@ func TestAMoveClosesTheOldConnectionOnlyWhenAPersonSaysSo(t *testing.T) {
 	if report := w.moveOf(); r.code != exitDone || report.Moved || report.Accepted != 0 {
 		t.Fatalf("it ended with %d, and the move stands at %+v:\n%s", r.code, report, r.out)
 	}
-	p.sees("Accept the 2 certain pairs? [y/N] n", "Close acme? A pair counts only then, and runs of acme are refused from then on. Undecided so far: 2 payers of acme, 2 records of quickbooks. [y/N]", "acme stays open, so no pair is accepted.", "Nothing was decided.")
+	p.sees("Accept the 2 certain matches? [y/N] n", "Close acme? A match counts only then, and runs of acme are refused from then on. Undecided so far: 2 payers of acme, 2 records of quickbooks. [y/N]", "acme stays open, so no match is accepted.", "Nothing was decided.")
 
 	r = w.run("connections", "move", "acme", "quickbooks", "--pair", "A00002=2")
 	if r.code != exitUsage || !strings.Contains(r.errOut, "acme would be closed") || w.moveOf().Moved {
@@ -96,7 +96,7 @@ func TestAMoveClosesTheOldConnectionOnlyWhenAPersonSaysSo(t *testing.T) {
 	p.asks("[1] ", 1)
 	p.types("\r")
 	p.wait()
-	p.sees("Close acme? A pair counts only then, and runs of acme are refused from then on. Undecided so far: 1 payer of acme, 1 record of quickbooks. [y/N] y", "2 pairs accepted. acme is closed.")
+	p.sees("Close acme? A match counts only then, and runs of acme are refused from then on. Undecided so far: 1 payer of acme, 1 record of quickbooks. [y/N] y", "2 pairs accepted. acme is closed.")
 }
 
 // filled fills the column decision of a review list, row by row.

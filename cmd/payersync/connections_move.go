@@ -231,10 +231,10 @@ func (m *mover) closes(ctx context.Context, p *office.MoveProposal, pairs []stat
 		return !m.stay, nil
 	}
 	closes, err := m.Confirms(ctx, false, m.from+" would be closed",
-		fmt.Sprintf("Close %s? A pair counts only then, and runs of %[1]s are refused from then on. %s", m.from, p.Undecided(pairs)))
+		fmt.Sprintf("Close %s? A match counts only then, and runs of %[1]s are refused from then on. %s", m.from, p.Undecided(pairs)))
 	m.close, m.stay = closes && err == nil, !closes && err == nil
 	if m.stay {
-		m.Say("%s stays open, so no pair is accepted.", m.from)
+		m.Say("%s stays open, so no match is accepted.", m.from)
 	}
 	return closes, err
 }
@@ -294,7 +294,7 @@ func (m *mover) acceptCertain(ctx context.Context, p *office.MoveProposal) ([]st
 	}
 	if len(pairs) > 0 {
 		sure, err := m.Confirms(ctx, m.yes, fmt.Sprintf("%s would be accepted, and %s closed", connector.Plural(len(pairs), "pair"), m.from),
-			fmt.Sprintf("Accept the %s?", connector.Plural(len(pairs), "certain pair")))
+			fmt.Sprintf("Accept the %s?", connector.Plural(len(pairs), "certain match")))
 		if err != nil || !sure {
 			return nil, err
 		}
