@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -44,7 +45,7 @@ type askChoice struct {
 func (a *app) askWhom(ctx context.Context, f initFlags, s askSample) ([]byte, askChoice, error) {
 	at := requestLine.FindIndex(s.mapping)
 	if at == nil { // there is no e-mail address to ask at
-		if len(f.ask) > 0 {
+		if len(f.ask) > 0 && !slices.Equal(f.ask, []string{askNobody}) {
 			return nil, askChoice{}, usage.Errorf("--ask: no column contains e-mail addresses, so payersync cannot ask for mandates; omit --ask")
 		}
 		return s.mapping, askChoice{}, nil
@@ -128,10 +129,11 @@ func (s *askSample) flagged(asks []string, everybody, nobody askChoice) (askChoi
 		if values[field] == nil {
 			order = append(order, field)
 		}
-		if value, err = s.value(field, strings.TrimSpace(value)); err != nil {
+		spelt, err := s.spellings(field, strings.TrimSpace(value))
+		if err != nil {
 			return askChoice{}, err
 		}
-		values[field] = append(values[field], value)
+		values[field] = append(values[field], spelt...)
 	}
 	rule, words := hasEmail, []string{}
 	for _, field := range order {
@@ -158,29 +160,25 @@ func (s *askSample) field(name string) (string, error) {
 	return "", usage.Errorf("--ask: there is no column %q; the columns are %s", show.Visible(name), show.Visible(strings.Join(s.columns, ", ")))
 }
 
-// value returns a value of a column as the rows spell it. It fails for a value that no row has: nobody would be asked,
-// unseen.
-func (s *askSample) value(column, wanted string) (string, error) {
+// spellings returns a value of a column as the rows spell it, in upper and lower case. It fails for a value that no row
+// has: nobody would be asked, unseen.
+func (s *askSample) spellings(column, wanted string) ([]string, error) {
 	at := slices.Index(s.columns, column)
 	if at < 0 || s.rows == nil || wanted == "" {
-		return wanted, nil
+		return []string{wanted}, nil
 	}
-	counts, spelt := map[string]int{}, wanted
+	counts, spelt := map[string]int{}, map[string]bool{}
 	for _, row := range s.rows {
-		if v := strings.TrimSpace(row[at]); v != "" {
-			counts[v]++
-			if strings.EqualFold(v, wanted) && counts[wanted] == 0 {
-				spelt = v
-			}
+		v := strings.TrimSpace(row[at])
+		if counts[v]++; strings.EqualFold(v, wanted) {
+			spelt[v] = true
 		}
 	}
-	if counts[wanted] > 0 {
-		return wanted, nil
+	if len(spelt) == 0 {
+		delete(counts, "")
+		return nil, usage.Errorf("--ask: no row has %q in the column %q; the most frequent values are %s", show.Visible(wanted), show.Visible(column), show.Visible(strings.Join(likeliest(counts), ", ")))
 	}
-	if counts[spelt] == 0 {
-		return "", usage.Errorf("--ask: no row has %q in the column %q; the most frequent values are %s", show.Visible(wanted), show.Visible(column), show.Visible(strings.Join(likeliest(counts), ", ")))
-	}
-	return spelt, nil
+	return slices.Sorted(maps.Keys(spelt)), nil
 }
 
 // currency returns the field with the currency of a customer; "" if unknown.

@@ -60,7 +60,9 @@ func TestInitWritesTheRuleThatAskNames(t *testing.T) {
 	const email = `any(customer.people, .email != "")`
 	w := newWorld(t, nil)
 	w.write("customers.csv", payingExport())
+	w.write("mixed.csv", strings.Replace(payingExport(), ",Invoice,", ",INVOICE,", 2))
 	csv := []string{"--csv", w.path("customers.csv"), "--name", "Muster"}
+	mixed := []string{"--csv", w.path("mixed.csv"), "--name", "Muster"}
 	xero, quickbooks := []string{"--source", "xero"}, []string{"--source", "quickbooks"}
 	for i, c := range []struct {
 		source, more []string
@@ -72,6 +74,7 @@ func TestInitWritesTheRuleThatAskNames(t *testing.T) {
 		{csv, []string{"--ask", "nobody"}, "false"},
 		{csv, []string{"--ask", "Payment method=Invoice"}, email + ` && trim(field("Payment method")) == "Invoice"`},
 		{csv, []string{"--ask", "Payment method=INVOICE"}, email + ` && trim(field("Payment method")) == "Invoice"`},
+		{mixed, []string{"--ask", "Payment method=invoice"}, email + ` && trim(field("Payment method")) in ["INVOICE", "Invoice"]`},
 		{csv, []string{"--ask", "currency=USD", "--ask", "currency=EUR", "--ask", "Payment method=Invoice"}, email + ` && trim(Currency) in ["USD", "EUR"] && trim(field("Payment method")) == "Invoice"`},
 		{xero, nil, "false"},
 		{xero, []string{"--ask", "everybody"}, email},
@@ -91,6 +94,13 @@ func TestInitWritesTheRuleThatAskNames(t *testing.T) {
 			t.Errorf("%v %v does not say who is asked:\n%s", c.source, c.more, r.out)
 		}
 	}
+}
+
+func TestInitTakesNobodyWhereNoColumnHasAddresses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.write("bare.csv", "Number,Name\nC1,Ann Ltd\n")
+	w.expect(exitDone, "init", "--csv", w.path("bare.csv"), "--name", "Muster", "--ask", "nobody", w.path("muster"))
 }
 
 func TestInitRefusesAnAskThatItDoesNotUnderstand(t *testing.T) {

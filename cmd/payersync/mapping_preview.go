@@ -115,7 +115,7 @@ func blastRadius(p syncer.Preview) string {
 		n    int
 		what string
 	}{
-		{p.Creates, "would be created"}, {p.Adopts, "would be linked"}, {p.Dropped.Count, "payers newly excluded"},
+		{p.Creates, "would be created"}, {p.Adopts, "would be linked"}, {p.Links, "would be asked to sign a mandate"}, {p.Dropped.Count, "payers newly excluded"},
 		{fresh, "newly on hold"}, {p.KeyChanges.Count, "with another key"}, {p.InFlight, "wait for an answer first"},
 	} {
 		if part.n > 0 {

@@ -85,7 +85,7 @@ func (g Guards) checks(w state.Weight, linked int) []check {
 	}
 	return []check{
 		{w.Creates, g.MaxCreates, connector.Plural(w.Creates, "customer"), "would be created", func(o *state.Over) *bool { return &o.Creates }},
-		{w.Changes, max(g.MaxChanges.Of(linked), g.MaxChangesFloor), connector.Plural(w.Changes, "existing customer"), "would be changed", func(o *state.Over) *bool { return &o.Changes }},
+		{w.Changes, max(g.MaxChanges.Of(linked), g.MaxChangesFloor), connector.Plural(w.Changes, "change") + " to existing customers", "would be sent, signing links included", func(o *state.Over) *bool { return &o.Changes }},
 		{w.Blanks, g.MaxBlanks, connector.Plural(w.Blanks, "field"), "would be emptied", func(o *state.Over) *bool { return &o.Blanks }},
 		{w.Identity, max(g.MaxIdentity.Of(linked), g.MaxChangesFloor), connector.Plural(w.Identity, "name") + " or e-mail " + addresses, "would change", func(o *state.Over) *bool { return &o.Identity }},
 		{w.Scopes, 0, connector.Plural(w.Scopes, "customer"), "would get the organisation written beside the key that they carry", func(o *state.Over) *bool { return &o.Scopes }},

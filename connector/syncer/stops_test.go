@@ -135,7 +135,7 @@ func TestAPlanIsApprovedWithoutItsStoppedCreates(t *testing.T) {
 		w.books.put(fmt.Sprintf("C%d", i), fmt.Sprintf("Payer %d", i), fmt.Sprintf("p%d@example.com", i))
 	}
 	res, changes := w.plan()
-	if !strings.Contains(res.Plan.Limits, "would be changed") || !strings.Contains(res.Plan.Limits, "until matching is finished") {
+	if !strings.Contains(res.Plan.Limits, "would be sent, signing links included") || !strings.Contains(res.Plan.Limits, "until matching is finished") {
 		t.Fatalf("the plan waits because %q", res.Plan.Limits)
 	}
 	var create int64
