@@ -251,7 +251,7 @@ func TestTheOnlyAccountIsMeantWhereNoneIsNamed(t *testing.T) {
 	f.expect(exitDone, "sync")
 	f.expectOnePerRow(rows)
 	for _, args := range [][]string{{"ledger", "backup", f.dir}, {"ledger", "rekey", "--yes"}, {"ledger", "restore", f.path("dsn")}, {"ledger", "verify", f.path("dsn")}} {
-		says(t, f.expect(exitFailed, args...), "a ledger file", "PostgreSQL")
+		says(t, f.expect(exitFailed, args...), "a ledger that is a file", "PostgreSQL")
 	}
 	f.expect(exitDone, "ledger", "verify")
 	f.expect(exitDone, "check")

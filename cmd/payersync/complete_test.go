@@ -54,7 +54,7 @@ func TestAShellCompletesWhatTheConfigurationAndTheLedgerHold(t *testing.T) {
 		{"sync ", "acme"},
 		{"sync acme ", ""},
 		{"payers list --connection ", "acme"},
-		{"payers list --state ", "new creating linked missing conflict on hold"},
+		{"payers list --state ", "new creating linked missing conflict held"},
 		{"attention list --reason ", reasons},
 		{"attention close X --reason ", ""},
 		{"approve ", "1"},

@@ -303,7 +303,7 @@ func TestStatusShowsTheAccountsAtWhichSomebodyShouldLook(t *testing.T) {
 	if len(r.Problems) > 0 || len(r.Accounts) != 1 || r.Accounts[0].Account != "beta" || len(r.Accounts[0].NotOpenOn) != 1 || r.Accounts[0].NotOpenOn[0] != "node-c" {
 		t.Errorf("with an account that is not open: %+v", r)
 	}
-	says(t, c.expect(exitDone, "status"), "It is not open on node-c, whose log says why.", "3 accounts: 3 active. Somebody should look at 1.")
+	says(t, c.expect(exitDone, "status"), "It is not open on node-c; its log has the reason.", "3 accounts: 3 active. Somebody should look at 1.")
 	c.spoil("gamma")
 	r = status(exitFailed, "--all")
 	if r.Need != 2 || len(r.Accounts) != 3 || r.Accounts[2].Problem == "" || r.Accounts[0].LastRun == nil || r.Accounts[0].LastRun.Outcome != "complete" || r.Accounts[0].SweptAt.IsZero() {

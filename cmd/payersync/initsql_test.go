@@ -228,7 +228,7 @@ func TestAPersonAnswersTheQuestionsOfInitForADatabase(t *testing.T) {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
 	}
 	p.sees("  1  customers (table, rows: 12)", "  2  v_customers (view, rows: 11)", "Proposed for harbour-books", "  11 customers would be created")
-	if said := strings.Join(strings.Fields(p.out.String()), " "); !strings.Contains(said, "id: nothing in the database keeps customer_no unique. Rows that share a value wait for a person.") {
+	if said := strings.Join(strings.Fields(p.out.String()), " "); !strings.Contains(said, "id: nothing in the database keeps customer_no unique. Rows with the same value wait for a person.") {
 		t.Errorf("it does not say that a view has no key:\n%s", said)
 	}
 	query, err := os.ReadFile(w.path("books/customers.sql"))
@@ -367,7 +367,7 @@ func TestInitPlansAPartOfALargeTableAndCountsAll(t *testing.T) {
 		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000) INSERT INTO customers SELECT i, 'Baker ' || i, 'b' || i || '@baker.example', i % 10 > 0 FROM n")
 	r := w.expect(exitDone, "init", "--source", "sql", "--dsn-file", d.Name, "--name", "Harbour", "--ask", "everybody", w.path("books"))
 	said := strings.Join(strings.Fields(r.out), " ")
-	for _, want := range []string{"A plan of its first 5000 rows", "4500 customers would be created", "All 6000 rows, without a plan: 5400 customers, 5400 of them to be asked for a mandate; 600 left out, 0 on hold"} {
+	for _, want := range []string{"A plan of its first 5000 rows", "4500 customers would be created", "All 6000 rows, without a plan: 5400 customers, 5400 of them to be asked for a mandate; 600 excluded, 0 on hold"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it does not say %q:\n%s", want, r.out)
 		}

@@ -123,7 +123,7 @@ func TestARestoredLedgerWaitsForProofBeforeItCreates(t *testing.T) {
 		}
 	}
 	w.expectOnePerRow(rows[:9])
-	if status := w.expect(exitDone, "status"); !strings.Contains(status.out, "put back") {
+	if status := w.expect(exitDone, "status"); !strings.Contains(status.out, "An older copy of the ledger was restored") {
 		t.Errorf("status says\n%s", status.out)
 	}
 	verified := decode[verifyReport](t, w.expect(exitDone, "ledger", "verify", "--output", "json"))

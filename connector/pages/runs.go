@@ -200,7 +200,7 @@ type runSum struct {
 func sumsOf(r *state.RunDetail) []runSum {
 	return []runSum{
 		{"Unchanged", r.Unchanged}, {"Excluded", r.Excluded}, {"Created", r.Created}, {"Linked", r.Adopted}, {"Updated", r.Updated},
-		{"On hold", r.Held}, {"Failed", r.Failed}, {"Still to do", r.Waiting},
+		{"On hold", r.Held}, {"Failed", r.Failed}, {"Open", r.Waiting},
 	}
 }
 
