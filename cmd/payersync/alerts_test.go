@@ -190,7 +190,7 @@ func TestServeTellsOfARunThatFails(t *testing.T) {
 		t.Errorf("the mail reads:\n%s", mail)
 	}
 	eventually(t, "the refusal", func() bool {
-		return strings.Contains(w.expect(exitDone, "status").out, "The alert way pager has refused messages since")
+		return strings.Contains(w.expect(exitDone, "status").out, "The alarm way pager has refused messages since")
 	})
 	errOut := serve.stop().errOut
 	if !strings.Contains(errOut, `"msg":"alarms told"`) || strings.Contains(errOut, "ops@example.org") {

@@ -23,11 +23,11 @@ func TestAListThatLacksTooManyIsAStandstill(t *testing.T) {
 	w.export(people(18)...)
 	for _, command := range [][]string{{"plan"}, {"sweep"}, {"sync", "--yes"}} {
 		r := w.run(command...)
-		if said := r.out + r.errOut; r.code != exitStandstill || !strings.Contains(said, "leaves out 15 of the 15") {
+		if said := r.out + r.errOut; r.code != exitStandstill || !strings.Contains(said, "lacks 15 of the 15") {
 			t.Errorf("payersync %s ended with %d:\n%s", strings.Join(command, " "), r.code, said)
 		}
 	}
-	if r := w.expect(exitDone, "status"); !strings.Contains(r.out, "leaves out 15 of the 15") {
+	if r := w.expect(exitDone, "status"); !strings.Contains(r.out, "lacks 15 of the 15") {
 		t.Errorf("status does not say why the run stopped:\n%s", r.out)
 	}
 	if n := len(w.box.Customers()); n != 15 {

@@ -391,7 +391,7 @@ func TestAMappingEditThatHoldsEverybodyIsTold(t *testing.T) {
 	w := newWorld(t, people(50))
 	w.expect(exitDone, "sync", "--yes")
 	w.write("mapping.yaml", strings.Replace(worldMapping, "lower(trim(Email))", `'"none"'`, 1))
-	const why = "50 of 50 payers would be held, which leaves none."
+	const why = "50 of 50 payers would be on hold, which leaves none."
 	if r := w.expect(exitDone, "mapping", "preview"); !strings.Contains(r.out, why) {
 		t.Errorf("mapping preview says\n%s", r.out)
 	}

@@ -358,7 +358,7 @@ func TestARecipientThatIsRefusedIsToldByTheOthers(t *testing.T) {
 	refused.Fail(mailtest.AtRcpt, mailtest.Refusal(550, "no such user"))
 	d.minutes(3)
 	other.expect(failedSubject, "payersync test: Alarms do not arrive")
-	if text := other.read()[1].text; !strings.Contains(text, "The alert way office has refused messages") || !strings.Contains(text, "550 no such user") || !strings.Contains(text, "payersync alerts test office") {
+	if text := other.read()[1].text; !strings.Contains(text, "The alarm way office has refused messages") || !strings.Contains(text, "550 no such user") || !strings.Contains(text, "payersync alerts test office") {
 		t.Errorf("it is told as\n%s", text)
 	}
 	d.minutes(300)

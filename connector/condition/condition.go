@@ -519,7 +519,7 @@ func (l *look) ways(ctx context.Context) error {
 			how = "has refused messages"
 		}
 		l.add(Condition{Code: WayFailed, Subject: m.Way, Since: m.MadeAt, Urgent: true,
-			Sentence: fmt.Sprintf("The alert way %s %s since %s: %s.", m.Way, how, l.Time(m.MadeAt), m.Problem),
+			Sentence: fmt.Sprintf("The alarm way %s %s since %s: %s.", m.Way, how, l.Time(m.MadeAt), m.Problem),
 			Next:     "payersync keeps the alarms and sends them later. Correct the configuration or the receiving server, then test it:", Commands: []string{"payersync alerts test " + m.Way}})
 	}
 	return err

@@ -499,14 +499,14 @@ func (d *Desk) differs(x Next, now *state.Standing, customer *connector.RemoteCu
 	address := strings.TrimSpace(now.Label.Email)
 	switch {
 	case mail.CheckAddress(address) != nil || d.Ledger.RecipientHash(address) != x.Recipient:
-		return "the books have another e-mail address by now"
+		return "the accounting system has another e-mail address by now"
 	case !slices.ContainsFunc(customer.Emails, func(shown string) bool { return strings.EqualFold(strings.TrimSpace(shown), address) }):
-		return "the billing service has another e-mail address than the books"
+		return "the billing service has another e-mail address than the accounting system"
 	case customer.Mandate.URL != "" && customer.Mandate.URL != link:
-		return "the billing service shows another link"
+		return "the billing service shows another signing link"
 	}
 	if link == "" {
-		return "its link is not here"
+		return "payersync does not have its signing link"
 	}
 	if err := CheckLink(link, d.Settings.LinkHosts); err != nil {
 		return err.Error()

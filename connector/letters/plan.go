@@ -259,7 +259,7 @@ func (d *Desk) batch(p *Plan, b *books) {
 	}
 	slices.Sort(p.Batch.Setups)
 	if len(setups) > 0 {
-		brakes = append(brakes, Brake{WhyApproval, "They are the first with these templates, this sender, this mapping, these books or this ledger."})
+		brakes = append(brakes, Brake{WhyApproval, "They are the first with these templates, this sender, this mapping, this connection or this ledger."})
 	}
 	p.Batch.Why, p.Batch.Hash = brakes, hashOf(p.Batch.Letters)
 }
@@ -604,7 +604,7 @@ func (d *Desk) findHolds(ctx context.Context, p *Plan, b *books, h *history, sou
 		case of.Problem != "":
 			add(HoldMapping, name, false, "The mapping of %s has a mistake.", name)
 		case of.State == "disconnected", p.At.Sub(of.ReadAt) > staleAfter, of.ReadAt.After(p.At.Add(clockBack)):
-			add(HoldSource, name, false, "The books of %s were not read to their end in %s.", name, staleAfter)
+			add(HoldSource, name, false, "The records of %s were not read completely in %s.", name, staleAfter)
 		}
 	}
 	slices.SortStableFunc(p.Holds, func(a, b Hold) int { return strings.Compare(a.Connection, b.Connection) })

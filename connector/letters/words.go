@@ -4,15 +4,15 @@ import "slices"
 
 // sentences say to people why a letter is not sent today.
 var sentences = map[Why]string{
-	WhyNotPayer:    "it is no payer now, or its customer or its link is in doubt",
+	WhyNotPayer:    "the record is excluded now, or its customer or signing link is in doubt",
 	WhyLetBe:       "a person said that nothing is to be done about its mandate",
 	WhyOptedOut:    "the recipient wants no letters",
-	WhyBounced:     "the e-mail address does not exist; correct it in the books",
+	WhyBounced:     "the e-mail address does not exist; correct it in the accounting system",
 	WhyPerson:      "a person stopped it",
 	WhyPaused:      "letters are paused",
 	WhyBrake:       "a brake holds letters until a person says payersync mandates letters resume",
-	WhyOldLink:     "its link is old; payersync mandates links --older 30d fetches it again",
-	WhyNoAddress:   "the books have no e-mail address, or none that can be written to",
+	WhyOldLink:     "its signing link is old; payersync mandates links --older 30d fetches it again",
+	WhyNoAddress:   "the record has no e-mail address, or no valid one",
 	WhyOver:        "no letter is left; somebody should call",
 	WhyRefused:     "the mail server did not take the first letter to this address",
 	WhyGivenUp:     "the mail server put the letter off too often",

@@ -99,8 +99,8 @@ var (
 
 	descRuns      = desc("runs_total", "Runs that have ended, of all processes and times.", "connection", "kind", "outcome")
 	descOpen      = desc("run_open_since_timestamp_seconds", "Since when a run of the connection is under way.", "connection")
-	descOutcome   = desc("run_last_outcome", "1 for how the newest run of the connection ended, plans left out.", "connection", "outcome")
-	descEnded     = desc("run_last_ended_timestamp_seconds", "When the newest run of the connection ended, plans left out.", "connection")
+	descOutcome   = desc("run_last_outcome", "1 for the outcome of the connection's newest run, except plans.", "connection", "outcome")
+	descEnded     = desc("run_last_ended_timestamp_seconds", "When the connection's newest run ended, except plans.", "connection")
 	descComplete  = desc("run_last_complete_timestamp_seconds", "When the newest run of the connection ended that left nothing undone.", "connection")
 	descSpan      = desc("run_last_complete_duration_seconds", "How long the newest run took that left nothing undone.", "connection")
 	descSent      = desc("changes_total", "Requests that change something at the billing service, by what became of them: answered, refused, unsent, or looked (a later look showed that there was no effect).", "connection", "action", "outcome")
@@ -110,10 +110,10 @@ var (
 	descPlanSince = desc("plans_waiting_oldest_timestamp_seconds", "Since when the oldest plan waits for a person.", "connection")
 
 	descPayers    = desc("payers", "Payers, by how they are linked to a customer of the billing service.", "connection", "state")
-	descLeftOut   = desc("payers_left", "Of the payers, records that left the books or that were left out, by how they are linked.", "connection", "state")
+	descLeftOut   = desc("payers_left", "Part of payersync_payers: those whose records were removed or are excluded, by how they are linked.", "connection", "state")
 	descMandates  = desc("mandates", "Mandates, by status as the billing service spells it; only ACTIVE ones can be collected. Statuses that it does not document are together in other when there are many, or their name is odd.", "status")
-	descAttention = desc("attention", "Records, webhooks and subscriptions that need a person now, by reason. Without a connection: those of the webhook endpoint.", "connection", "reason")
-	descPutOff    = desc("attention_put_off", "Records, webhooks and subscriptions that need a person and that somebody put off until later, by reason.", "connection", "reason")
+	descAttention = desc("attention", "Records, webhooks and subscriptions that need attention now, by reason. Without a connection: those of the webhook endpoint.", "connection", "reason")
+	descPutOff    = desc("attention_put_off", "Records, webhooks and subscriptions that need attention, and that somebody put off until later, by reason.", "connection", "reason")
 
 	descInbox     = desc("inbox", "Webhooks that are not settled: received waits to be reflected, parked for a customer that nobody knows yet, quarantined for a person.", "state")
 	descInboxOld  = desc("inbox_oldest_timestamp_seconds", "When the oldest webhook came that is received or parked.")

@@ -27,7 +27,7 @@ var Stages = []Stage{InBooks, InService, Asked, Signed, Active}
 func (s Stage) Title() string {
 	switch s {
 	case InBooks:
-		return "Payers in the books"
+		return "Payers"
 	case InService:
 		return "In the service"
 	case Asked:

@@ -31,7 +31,7 @@ func (h Handover) String() string {
 		parts = append(parts, "connection "+h.Connection)
 	}
 	if h.NotSent {
-		parts = append(parts, "not sent")
+		parts = append(parts, "not invited")
 	}
 	if h.Older > 0 {
 		parts = append(parts, fmt.Sprintf("older than %d days", int(h.Older/(24*time.Hour))))

@@ -151,7 +151,7 @@ func TestWhoWroteAHandoverFileIsInTheAuditLogBeforeALinkIsSeen(t *testing.T) {
 	w := street(t)
 	w.handover(office.Handover{Connection: "acme", NotSent: true})
 	w.handover(office.Handover{Older: 14 * 24 * time.Hour})
-	for _, want := range []string{"adawrite hand-over file2 mandatesconnection acme, not sent", "adawrite hand-over file2 mandatesolder than 14 days"} {
+	for _, want := range []string{"adawrite hand-over file2 mandatesconnection acme, not invited", "adawrite hand-over file2 mandatesolder than 14 days"} {
 		if !w.inFile(want) {
 			t.Errorf("the audit log has no %q", want)
 		}
@@ -256,10 +256,10 @@ func TestWhatWasSentIsNotedOnceAndOnlyWhereItCanBeTrue(t *testing.T) {
 		{"in one connection", office.Sending{Number: "A1", Connection: "acme", On: today}, "1 noted"},
 		{"tomorrow", office.Sending{Number: "A2", On: today.AddDate(0, 0, 1)}, "in the future"},
 		{"before there was a link", office.Sending{Number: "B1", On: today.AddDate(0, 0, -3)}, "before its mandate was there"},
-		{"of a lost link", office.Sending{Number: "A3", On: today}, "its link is lost"},
+		{"of a lost link", office.Sending{Number: "A3", On: today}, "its signing link is lost"},
 		{"of nobody", office.Sending{Number: "A9", On: today}, "no payer with a mandate has this number"},
 		{"of one without a mandate", office.Sending{Number: "A7", On: today}, "no payer with a mandate has this number"},
-		{"of another mandate", office.Sending{MandateID: "m-old", Number: "A2", On: today}, "its link is no more of use"},
+		{"of another mandate", office.Sending{MandateID: "m-old", Number: "A2", On: today}, "its signing link is no longer of use"},
 	} {
 		r, err := office.NoteSent(t.Context(), w.ledger, []office.Sending{c.s}, "ada", "by post")
 		if err != nil {

@@ -117,7 +117,7 @@ type Fetched struct {
 }
 
 // errNoLink means the billing service answered without a link.
-var errNoLink = errors.New("the billing service gave no link")
+var errNoLink = errors.New("the billing service gave no signing link")
 
 // ErrNotAsked means a person's required approval is missing.
 var ErrNotAsked = errors.New("a person has to say yes first")

@@ -115,7 +115,7 @@ func (w *witness) halves(ctx context.Context, told []state.AttentionRow) (err er
 			}
 		}
 		if other == r.New {
-			w.say("Record %s%s is in the books, looks like this payer, and waits for your decision. It has %s.", other.SourceID, name, mandate)
+			w.say("Record %s%s is in the accounting system, looks like this payer, and waits for your decision. It has %s.", other.SourceID, name, mandate)
 			continue
 		}
 		w.say("Record %s%s has %s.", other.SourceID, name, mandate)
@@ -443,10 +443,10 @@ func (w *witness) alike(ctx context.Context, c connector.Customer) error {
 		return err
 	}
 	for _, t := range twins.Left {
-		w.say("Record %s looks like it, has left the books, and has customer %s.", t.SourceID, t.BillingID)
+		w.say("Record %s looks like it, was removed from the accounting system, and has customer %s.", t.SourceID, t.BillingID)
 	}
 	for _, t := range twins.Twice {
-		w.say("Record %s of the same books looks like it.", t.SourceID)
+		w.say("Record %s of the same connection looks like it.", t.SourceID)
 		w.offer(connector.ReasonEnteredTwice, target{Other: state.RecordID{Connection: t.Connection, SourceID: t.SourceID}})
 	}
 	return nil

@@ -190,11 +190,11 @@ func whereItStands(stored state.StoredRecord, r Payer, x mapping.Explanation) (s
 	case stored.Merged:
 		return fmt.Sprintf("A person merged it into record %s, which stands for both.", stored.Record.MergedInto), "payersync payers merge --separate takes that back."
 	case stored.GivenUp:
-		return "A person gave it up: it is left out, and nothing is sent for it.", "payersync attention give-up --undo takes that back."
+		return "A person gave it up, so payersync sends nothing for it.", "payersync attention give-up --undo takes that back."
 	case stored.Facts.Words.Leave != 0:
 		return "Its record has left, and somebody has said that it may stay as it is.", "Nothing. It is told again when it returns and leaves once more, or gets another mandate."
 	case stored.Verdict == state.Excluded:
-		return "Excluded: the mapping says that it is no payer.", "Nothing; or edit include in the mapping, and look with payersync mapping preview."
+		return "Excluded: the mapping does not include it.", "Nothing; or edit include in the mapping, and look with payersync mapping preview."
 	case stored.Verdict == "" || stored.Payer == nil:
 		return "It is not planned yet.", "Run payersync plan."
 	}
@@ -204,7 +204,7 @@ func whereItStands(stored state.StoredRecord, r Payer, x mapping.Explanation) (s
 // standingOfMandate is whereItStands for a payer with nothing left to send.
 func standingOfMandate(stored state.StoredRecord, r Payer, x mapping.Explanation) (stands, next string) {
 	if r.LinkState != connector.LinkLinked {
-		return fmt.Sprintf("Its link is %s.", r.LinkState), "Run payersync sync."
+		return fmt.Sprintf("It is not linked to a customer (%s).", r.LinkState), "Run payersync sync."
 	}
 	status := connector.MandateStatus("")
 	if len(r.History) > 0 {
@@ -215,7 +215,7 @@ func standingOfMandate(stored state.StoredRecord, r Payer, x mapping.Explanation
 	case connector.MandateActive:
 		return stands, "Nothing."
 	case connector.MandateCreated:
-		return stands, "The payer has to sign: payersync mandates export writes the links to send out."
+		return stands, "The payer has to sign: payersync mandates export writes the signing links to send out."
 	case connector.MandatePending:
 		return stands, "Nothing: the bank decides."
 	case connector.MandateMigrating:

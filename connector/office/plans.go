@@ -88,7 +88,7 @@ func EachListed(ctx context.Context, ledger *state.Ledger, plan state.Plan, limi
 
 // outcomeWords are the outcomes of changes as people read them.
 var outcomeWords = map[state.Outcome]string{
-	state.OutcomeWaiting: "not sent yet", state.OutcomeSent: "sent", state.OutcomeUnchanged: "nothing to send", state.OutcomeNoAnswer: "no answer yet",
+	state.OutcomeWaiting: "waiting to be sent", state.OutcomeSent: "sent", state.OutcomeUnchanged: "nothing to send", state.OutcomeNoAnswer: "no answer yet",
 	state.OutcomeRefused: "refused", state.OutcomeFailed: "failed", state.OutcomePutOff: "put off", state.OutcomeReplaced: "replaced",
 }
 
@@ -195,7 +195,7 @@ func EachLost(ctx context.Context, ledger *state.Ledger, plan state.Plan, limit 
 // WhyLost says in words why a plan would lose a payer.
 func WhyLost(l state.LostPayer) string {
 	if l.Verdict == state.Excluded && l.Reason == "" {
-		return "The mapping leaves the record out, or it is gone from the books."
+		return "The mapping excludes the record, or it was removed from the accounting system."
 	}
 	return l.Reason.Sentence()
 }
@@ -311,7 +311,7 @@ func AlikeWords(c state.Change, k state.Lookalike) string {
 		said += ", customer " + k.BillingID
 	}
 	if k.Left {
-		said += ", which has left the books"
+		said += ", which was removed from the accounting system"
 	}
 	return said
 }

@@ -253,7 +253,7 @@ func (by payersBy) find(s Sending, today time.Time) (state.StandingMandate, erro
 	}
 	switch {
 	case len(found) == 0 && s.MandateID != "":
-		return refuse("no payer has the mandate %s now; its link is no more of use: write a new file with payersync mandates handover", s.MandateID)
+		return refuse("no payer has the mandate %s now; its signing link is no longer of use: write a new file with payersync mandates handover", s.MandateID)
 	case len(found) == 0:
 		return refuse("no payer with a mandate has this number; payersync payers list --search finds it")
 	case len(found) > 1:
@@ -266,7 +266,7 @@ func (by payersBy) find(s Sending, today time.Time) (state.StandingMandate, erro
 	case s.On.Before(day(m.FirstSeen)):
 		return refuse("%s is before its mandate was there, on %s; check the date", s.On.Format(time.DateOnly), day(m.FirstSeen).Format(time.DateOnly))
 	case m.Status == connector.MandateCreated && !standing.HoldsLink(m):
-		return refuse("its link is lost, so it cannot have been sent from here; payersync mandates request fetches it again")
+		return refuse("its signing link is lost, so it cannot have been sent from here; payersync mandates request fetches it again")
 	}
 	return m, nil
 }

@@ -89,7 +89,7 @@ func TestWhoHasToSignIsListedHandedOverAndNotedAsSent(t *testing.T) {
 			t.Errorf("%q would be a formula", r[1])
 		}
 	}
-	if log := h.logged(1); log != "anna write hand-over file 33 mandates: not sent: mail merge" {
+	if log := h.logged(1); log != "anna write hand-over file 33 mandates: not invited: mail merge" {
 		t.Errorf("the audit log says %q", log)
 	}
 
@@ -206,7 +206,7 @@ func TestTheReportSumsUpToTheBooks(t *testing.T) {
 	}
 	lacks(t, page, "Export", "@crumb", "style=")
 	page = viewer.get("/mandates/report?class=D&step=not_sent", http.StatusOK)
-	holds(t, page, "Awaiting signature: not sent: 33", "Crumb &amp; Crust Bakery Ltd", "Send the signing link.")
+	holds(t, page, "Awaiting signature: not invited: 33", "Crumb &amp; Crust Bakery Ltd", "Send the signing link.")
 	holds(t, viewer.get("/mandates/report?class=E", http.StatusOK), "No record is in this state.")
 	for _, q := range []string{"class=Z", "class=A&step=not_sent", "step=not_sent", "class=%3Cscript%3E"} {
 		viewer.get("/mandates/report?"+q, http.StatusNotFound)

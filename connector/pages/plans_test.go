@@ -245,7 +245,7 @@ func TestAPlanThatWouldLosePayersNamesThemAndGoesTogether(t *testing.T) {
 	h.run(false)
 	v := h.enter("olaf", pages.Operator)
 	page := v.get("/plans/2", http.StatusOK)
-	holds(t, page, "would be lost", "payersync sends nothing before somebody approves it.", "The mapping leaves the record out, or it is gone from the books.", "Crumb &amp; Crust Bakery Ltd", "Let these 33 payers go")
+	holds(t, page, "would be lost", "payersync sends nothing before somebody approves it.", "The mapping excludes the record, or it was removed from the accounting system.", "Crumb &amp; Crust Bakery Ltd", "Let these 33 payers go")
 	lacks(t, page, "Approve the selected ones", "Reject the plan")
 	holds(t, v.post("/plans/2", http.StatusConflict, "do", "some", "change", "1", "reads", fields(page, "reads")[0]), "need one approval")
 	holds(t, v.post("/plans/2", http.StatusOK, "do", "all", "reads", fields(page, "reads")[0]), "Plan 2 is approved.")

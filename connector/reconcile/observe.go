@@ -78,7 +78,7 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 	}
 	if o.Customer != nil {
 		if err := observeLink(tx, payer, o); err != nil {
-			return seen, fmt.Errorf("observe the link of customer %s: %w", o.CustomerID, err)
+			return seen, fmt.Errorf("observe the signing link of customer %s: %w", o.CustomerID, err)
 		}
 		if err := observeHeld(tx, payer, o); err != nil {
 			return seen, fmt.Errorf("observe what customer %s holds: %w", o.CustomerID, err)

@@ -26,7 +26,7 @@ func (w *world) opens(path string) bool {
 	w.t.Helper()
 	page := w.do("GET", path, "")
 	offers := page.status == http.StatusOK && strings.Contains(page.body, "<button>")
-	if expired := strings.Contains(page.body, "This link has expired"); expired != (page.status == http.StatusGone) || expired && offers {
+	if expired := strings.Contains(page.body, "This signing link has expired"); expired != (page.status == http.StatusGone) || expired && offers {
 		w.t.Errorf("%s answers %d: %s", path, page.status, page.body)
 	}
 	if !offers {

@@ -240,7 +240,7 @@ func (s *Sandbox) replyLink(c *call, r *http.Request, id string) {
 		return
 	}
 	if m := found.latest(); found.noLinks || m != nil && slices.Contains(s.opt.Switches.LinkRefused, m.Status) {
-		c.refuse(http.StatusBadRequest, "NOT_LINKABLE", "No link can be given for this customer.")
+		c.refuse(http.StatusBadRequest, "NOT_LINKABLE", "No signing link can be given for this customer.")
 		return
 	}
 	c.reply(http.StatusOK, s.mandateJSON(s.link(found, redirectURL)))

@@ -121,7 +121,7 @@ func tokenSwitches() []Switch {
 	const g = groupTokens
 	return []Switch{
 		word(g, "token_auth", func(sw *Switches) *string { return &sw.TokenAuth }, "How the token endpoint takes the client's credentials.", "form", "basic", "any"),
-		free(g, "expires_in", func(sw *Switches) *string { return &sw.ExpiresIn }, "", rawNumber, `JSON such as 0, -1 or "3600"; omit leaves it out; empty is true`, "What expires_in says, in raw JSON."),
+		free(g, "expires_in", func(sw *Switches) *string { return &sw.ExpiresIn }, "", rawNumber, `JSON such as 0, -1 or "3600"; omit sends none; empty is true`, "What expires_in says, in raw JSON."),
 		word(g, "api_tokens", func(sw *Switches) *string { return &sw.APITokens }, "Which kind of token customers and mandates take.", "any", ClientCredentials, AuthorizationCode),
 		oneNumber(g, "wrong_token_status", func(sw *Switches) *int { return &sw.WrongTokenStatus }, "The answer to a token of the wrong kind.", 403, 401, 400),
 	}
@@ -168,12 +168,12 @@ func mandateSwitches() []Switch {
 	return []Switch{
 		word(g, "empty_mandate", func(sw *Switches) *string { return &sw.EmptyMandate }, "directDebitMandate of a customer without one.", "absent", "object", "null"),
 		word(g, "failure_reason", func(sw *Switches) *string { return &sw.FailureReason }, "Who shows why a bank cancelled: the mandate alone, or the customer's summary too.", "mandate", "summary"),
-		word(g, "mandate_times", func(sw *Switches) *string { return &sw.MandateTimes }, "lastUpdatedTime in summaries: exact, in whole minutes, or left out.", "exact", "coarse", "missing"),
-		word(g, "mandate_link", func(sw *Switches) *string { return &sw.MandateLink }, "The method of the link call; with put_list GET lists the mandates.", "both", "put", "get", "put_list"),
-		word(g, "link_when_created", func(sw *Switches) *string { return &sw.LinkWhenCreated }, "A link call in CREATED: the same link, a new link, or a new mandate.", "same", "renewed", "new"),
+		word(g, "mandate_times", func(sw *Switches) *string { return &sw.MandateTimes }, "lastUpdatedTime in summaries: exact, in whole minutes, or missing.", "exact", "coarse", "missing"),
+		word(g, "mandate_link", func(sw *Switches) *string { return &sw.MandateLink }, "How a signing link is requested; with put_list GET lists the mandates.", "both", "put", "get", "put_list"),
+		word(g, "link_when_created", func(sw *Switches) *string { return &sw.LinkWhenCreated }, "A request for a signing link in CREATED: the same one, a renewed one, or a new mandate.", "same", "renewed", "new"),
 		word(g, "replaced_mandate", func(sw *Switches) *string { return &sw.ReplacedMandate }, "What becomes of the mandate in CREATED that a new one follows.", "open", "cancelled"),
-		span(g, "link_life", func(sw *Switches) *time.Duration { return &sw.LinkLife }, func(d time.Duration) bool { return d >= 0 }, "a length of time; 0s for ever", "How long a link can be opened."),
-		statuses(g, "link_refused", func(sw *Switches) *[]connector.MandateStatus { return &sw.LinkRefused }, "In these a link call is refused with 400."),
+		span(g, "link_life", func(sw *Switches) *time.Duration { return &sw.LinkLife }, func(d time.Duration) bool { return d >= 0 }, "a length of time; 0s for ever", "How long a signing link can be opened."),
+		statuses(g, "link_refused", func(sw *Switches) *[]connector.MandateStatus { return &sw.LinkRefused }, "In these a request for a signing link is refused with 400."),
 		word(g, "bank_change", func(sw *Switches) *string { return &sw.BankChange }, "A payer changes bank: a new mandate, a new one to sign, or the same one.", "new", "sign", "same"),
 		word(g, "cancel", func(sw *Switches) *string { return &sw.Cancel }, "How the cancel call is written.", "colon", "slash", "query", "body"),
 		statuses(g, "cancel_refused", func(sw *Switches) *[]connector.MandateStatus { return &sw.CancelRefused }, "In these a cancel call is refused with 400."),

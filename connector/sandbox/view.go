@@ -28,7 +28,7 @@ func (v View) Validate() error {
 	var errs []error
 	for _, share := range []float64{v.Missing, v.LostPages} {
 		if !(share >= 0 && share <= 1) { // nor NaN
-			errs = append(errs, fmt.Errorf("sandbox view: the share left out is %v: use a number from 0 to 1", share))
+			errs = append(errs, fmt.Errorf("sandbox view: the missing share is %v: use a number from 0 to 1", share))
 		}
 	}
 	if v.ListLag < 0 || v.ReadLag < 0 {

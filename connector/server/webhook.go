@@ -155,7 +155,7 @@ func (s *Server) current(ctx context.Context) (*Keys, error) {
 func (s *Server) renew(ctx context.Context) (*Keys, error) {
 	keys, err := s.cfg.Renew(context.WithoutCancel(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("read what deliveries are held against: %w", err)
+		return nil, fmt.Errorf("read the keys that check deliveries: %w", err)
 	}
 	return s.hold(keys), nil
 }

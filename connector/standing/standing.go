@@ -125,7 +125,7 @@ func (s Step) Title() string {
 	case Sent:
 		return "sent"
 	case NotSent:
-		return "not sent"
+		return "not invited"
 	case NoPayer:
 		return "excluded"
 	case NotWished:
@@ -400,7 +400,7 @@ func noPayer(f state.Standing) Standing {
 	case f.State != connector.RecordActive:
 		s.Sentence = fmt.Sprintf("It is %s in the accounting system.", f.State)
 	case f.Decision == state.Excluded:
-		s.Sentence = "Excluded: the mapping says that it is no payer."
+		s.Sentence = "Excluded: the mapping does not include it."
 	default:
 		s.Sentence = "The accounting system no longer lists it."
 	}

@@ -15,7 +15,7 @@ var (
 	// ErrNothingToClose means the payer has no finding for an operator to close.
 	ErrNothingToClose = errors.New("nothing is told of it that can be closed")
 	// ErrLeftOut means the record is removed or excluded.
-	ErrLeftOut = errors.New("nothing would be sent for the record in any case: it has left the books, or the mapping leaves it out")
+	ErrLeftOut = errors.New("payersync sends nothing for the record in any case: it was removed, or the mapping excludes it")
 )
 
 // Close notes an operator's decision on a payer's finding, and reports false if it was noted before. For a removed

@@ -111,12 +111,12 @@ func (g Guards) Missing(unseen, known int, partial bool) string {
 // looks the same.
 func (g Guards) Losses(l state.Losses) string {
 	limit := max(g.MaxHolds.Of(l.Of), g.MaxChangesFloor)
-	what := "held or left out"
+	what := "on hold or excluded"
 	switch {
 	case l.LeftOut == 0:
-		what = "held"
+		what = "on hold"
 	case l.Held == 0:
-		what = "left out"
+		what = "excluded"
 	}
 	switch {
 	case l.Lost() > 0 && l.Remain == 0:

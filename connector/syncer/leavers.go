@@ -40,7 +40,7 @@ func (r *run) tellNotShown(ctx context.Context) error {
 
 // leftDetail says how the record of a payer was removed, and what is still valid.
 func leftDetail(c state.Candidate, f protocol.Facts) string {
-	return stillHolds("The mapping leaves the record out", c, f)
+	return stillHolds("The mapping excludes the record", c, f)
 }
 
 // stillHolds is leftDetail; how describes the departure of a record excluded by the mapping.

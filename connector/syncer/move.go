@@ -14,7 +14,7 @@ import (
 var ErrNothingToMove = errors.New("its customer carries the record's key already")
 
 // ErrNotSent means the record cannot be sent in its present form, so none of its values would reach a customer.
-var ErrNotSent = errors.New("the record that is to have the customer is left out, or cannot be sent as it is")
+var ErrNotSent = errors.New("the record that would get the customer is excluded, or payersync cannot send it as it is")
 
 // Move gives a customer a new key because its record was renumbered or replaced by another record.
 type Move struct {

@@ -75,7 +75,7 @@ func (p OldPayer) Beside() match.Customer {
 // interruption. Its errors are those of state.Ledger.MoveBooks.
 func (s *Syncer) MoveBooks(ctx context.Context, conn Connection, from string, pairs []state.MovePair, by Operator) (left []state.MoveLeft, err error) {
 	if by.Reason == "" {
-		return nil, fmt.Errorf("move books: %w", ErrReasonNeeded)
+		return nil, fmt.Errorf("move the connection: %w", ErrReasonNeeded)
 	}
 	pairs = slices.Clone(pairs)
 	for i, p := range pairs {
@@ -157,7 +157,7 @@ func (s *Syncer) tellLeftBehind(ctx context.Context, from, to string) error {
 				c.Facts.Record = protocol.Record{Standing: protocol.Excluded, Key: c.Payer.Key.ID()}
 				n := state.Notice{SourceID: c.Record.SourceID, OfMandate: protocol.Asking(c.Facts).Reason}
 				if n.Reason = protocol.Customer(c.Facts).Reason; n.Reason != "" {
-					n.Detail = stillHolds(fmt.Sprintf("The books moved to %s, and no record there continues the payer", to), c, c.Facts)
+					n.Detail = stillHolds(fmt.Sprintf("The connection moved to %s, and no record there continues the payer", to), c, c.Facts)
 				}
 				if err := tx.TellLeftBehind(from, n); err != nil {
 					return err

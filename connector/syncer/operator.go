@@ -321,7 +321,7 @@ func (s *Syncer) AcceptUndecided(ctx context.Context, h Holder, by Operator) err
 
 func (s *Syncer) sayAccepted(ctx context.Context, h Holder, by Operator, may func(*state.Tx) error) error {
 	if by.Reason == "" {
-		return fmt.Errorf("take a customer over: %w", ErrReasonNeeded)
+		return fmt.Errorf("link a customer: %w", ErrReasonNeeded)
 	}
 	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		if err := may(tx); err != nil {

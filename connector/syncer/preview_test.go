@@ -60,7 +60,7 @@ func TestAPreviewTellsWhatAnEditWouldChange(t *testing.T) {
 		got.Customers[i].BillingID = ""
 	}
 	upper := []syncer.FieldManner{{Path: "name", Manner: syncer.MannerCase}}
-	const canSign = "The mapping leaves the record out, and the payer can still sign: a mandate waits for its signature. Nothing was cancelled."
+	const canSign = "The mapping excludes the record, and the payer can still sign: a mandate waits for its signature. Nothing was cancelled."
 	want := syncer.Preview{
 		Connection: "acme", Records: 5, Linked: 3, Creates: 1, Updates: 2, Held: 2, Links: 1,
 		Limits: "1 field would be emptied (the limit is 0).",

@@ -43,11 +43,11 @@ func linked(t *testing.T, n int) *world {
 func TestAMappingEditThatHoldsEverybodyIsAStandstill(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ old, with, why string }{
-		"everybody is unfit":     {"lower(trim(Email))", `'"no address"'`, "50 of 50 payers would be held, which leaves none."},
-		"everybody is left out":  {`Group == "payer"`, `Group == "customer"`, "50 of 50 payers would be left out, which leaves none."},
-		"everybody has one key":  {"customerNo: No", `customerNo: 'No == "" ? No : "1"'`, "50 of 50 payers would be held, which leaves none."},
-		"most of them":           {`Group == "payer"`, `No >= "C0045"`, "45 of 50 payers would be left out (the limit is 10)."},
-		"some are unfit, one is": {"lower(trim(Email))", `'No < "C0011" ? "no address" : lower(trim(Email))'`, "11 of 50 payers would be held (the limit is 10)."},
+		"everybody is unfit":     {"lower(trim(Email))", `'"no address"'`, "50 of 50 payers would be on hold, which leaves none."},
+		"everybody is left out":  {`Group == "payer"`, `Group == "customer"`, "50 of 50 payers would be excluded, which leaves none."},
+		"everybody has one key":  {"customerNo: No", `customerNo: 'No == "" ? No : "1"'`, "50 of 50 payers would be on hold, which leaves none."},
+		"most of them":           {`Group == "payer"`, `No >= "C0045"`, "45 of 50 payers would be excluded (the limit is 10)."},
+		"some are unfit, one is": {"lower(trim(Email))", `'No < "C0011" ? "no address" : lower(trim(Email))'`, "11 of 50 payers would be on hold (the limit is 10)."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,7 +83,7 @@ func TestWhoeverIsLetGoByAPersonStandsInNobodysWay(t *testing.T) {
 	t.Parallel()
 	for name, approve := range map[string]func(*world) syncer.Result{
 		"by the plan's number": func(w *world) syncer.Result {
-			w.approve(w.losesPayers(w.sync(), "45 of 50 payers would be left out").ID)
+			w.approve(w.losesPayers(w.sync(), "45 of 50 payers would be excluded").ID)
 			return w.sync()
 		},
 		"asked by the run": func(w *world) syncer.Result { return w.run() },
@@ -102,7 +102,7 @@ func TestWhoeverIsLetGoByAPersonStandsInNobodysWay(t *testing.T) {
 			w.mapping = mapped(`Group == "payer"`, `No >= "C0046"`)
 			w.complete(w.sync()) // one more is within the limit
 			w.mapping = mapped(`Group == "payer"`, `No >= "C0060"`)
-			w.losesPayers(w.sync(), "4 of 4 payers would be left out, which leaves none.")
+			w.losesPayers(w.sync(), "4 of 4 payers would be excluded, which leaves none.")
 		})
 	}
 }
@@ -180,7 +180,7 @@ func TestLettingACustomerGoMakesItsPayerCount(t *testing.T) {
 	plan := w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan}).Plan
 	w.approve(plan.ID)
 	w.mapping = mapped(`Group == "payer"`, `No >= "C0025"`)
-	w.losesPayers(w.sync(), "25 of 30 payers would be left out")
+	w.losesPayers(w.sync(), "25 of 30 payers would be excluded")
 }
 
 // What a whole reading did not show, and a person let go, is not counted again.

@@ -36,12 +36,12 @@ func (r *run) learnLikenesses(ctx context.Context) error {
 
 // renumbered describes payers without a record, possibly the same as the record.
 func renumbered(left []state.Twin) string {
-	return fmt.Sprintf("%s left the books and had the same name and the same e-mail address, phone or postcode. No second customer is made before you decide.", named(left))
+	return fmt.Sprintf("%s was removed from the accounting system and had the same name and the same e-mail address, phone or postcode. No second customer is made before you decide.", named(left))
 }
 
 // enteredTwice describes records of the same connection, possibly of the same payer.
 func enteredTwice(twice []state.Twin) string {
-	return fmt.Sprintf("%s of the same books has the same name and e-mail address. Nothing is sent for this record before you decide.", named(twice))
+	return fmt.Sprintf("%s of the same connection has the same name and e-mail address. Nothing is sent for this record before you decide.", named(twice))
 }
 
 // named names records with their customers.

@@ -132,7 +132,7 @@ func Evidence(known state.TwoWay) string {
 	if known.Echoes > 0 {
 		return fmt.Sprintf("changes of %s were on their customers before payersync had sent them", connector.Plural(known.Echoes, "record"))
 	}
-	return fmt.Sprintf("%s a pair of the books' kind that payersync did not write", connector.Plural(known.Customers, "customer")+map[bool]string{true: " carries", false: " carry"}[known.Customers == 1])
+	return fmt.Sprintf("%s a key of this kind of accounting system that payersync did not write", connector.Plural(known.Customers, "customer")+map[bool]string{true: " carries", false: " carry"}[known.Customers == 1])
 }
 
 // saysLinkOnly describes a connection with links only, the reason, and the alternatives.
@@ -141,7 +141,7 @@ func saysLinkOnly(known state.TwoWay) string {
 	if known.Found.IsZero() {
 		return does + "That is so by connections[].two_way: link_only."
 	}
-	return fmt.Sprintf("The billing service has a connection to these books of its own: %s. %s"+WayOutOfTwoWay, Evidence(known), does)
+	return fmt.Sprintf("The billing service has its own connection to this accounting system: %s. %s"+WayOutOfTwoWay, Evidence(known), does)
 }
 
 // withheld returns a decision without its customer change, with the explanation, for a connection with links only.

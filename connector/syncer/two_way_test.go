@@ -76,7 +76,7 @@ func TestBesideTheServicesOwnConnectionCustomersAreLinkedAndNothingElse(t *testi
 			w.books.put("B1", "Southwind", "b@example.com")
 			res := w.xero(syncer.TwoWayAuto)
 			told := res.Note
-			if !strings.Contains(told, "1 customer carries a pair of the books' kind that payersync did not write") || !strings.Contains(told, "connections[].two_way") {
+			if !strings.Contains(told, "1 customer carries a key of this kind of accounting system that payersync did not write") || !strings.Contains(told, "connections[].two_way") {
 				t.Errorf("the run says %q", told)
 			}
 			w.books.put("A1", "Northwind Renamed", "new@example.com")

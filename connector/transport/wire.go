@@ -61,7 +61,7 @@ func CheckProxy(text string) (*url.URL, error) {
 	case err != nil || u.Hostname() == "" || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme):
 		return nil, errors.New("it is no address of a proxy; write it as http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT")
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("it has more than a host and a port; leave out what stands behind them")
+		return nil, errors.New("it has more than a host and a port; remove everything after the port")
 	}
 	return u, nil
 }

@@ -180,7 +180,7 @@ func (r *reader) subject() (t *texttemplate.Template, body int) {
 				break
 			}
 			for _, used := range r.used["Link"] {
-				r.problem(used, 5, "the link does not belong in the subject; give it a paragraph of its own")
+				r.problem(used, 5, "the signing link does not belong in the subject; give it a paragraph of its own")
 			}
 			t = asText(tree)
 		case at == 0:
@@ -228,7 +228,7 @@ func (r *reader) paragraph(from, to int) (paragraph, bool) {
 		return paragraph{}, false
 	}
 	if found := r.used["Link"]; len(found) > links && strings.TrimSpace(r.text[from:to]) != "{{.Link}}" {
-		r.problem(found[links], 5, "the link must stand alone, so that people see where it leads; write {{.Link}} on a line of its own, with an empty line above and below")
+		r.problem(found[links], 5, "the signing link must stand alone, so that people see where it leads; write {{.Link}} on a line of its own, with an empty line above and below")
 	}
 	page := tree.Copy()
 	marked(page.Root)
@@ -428,7 +428,7 @@ func (r *reader) field(at int, names []string, dotted bool) {
 	case name == "Days":
 		r.problem(at, len(name)+1, "the %s has no field Days, because no letter came before it; write it without", title(letters.Kind(r.kind)))
 	case name == "Link" && r.kind == kindOf(ThankYou):
-		r.problem(at, len(name)+1, "the mandate is signed, so there is no link to thank for; write it without")
+		r.problem(at, len(name)+1, "the mandate is signed, so a thank-you has no signing link; write it without")
 	case slices.Contains(all, name):
 		r.problem(at, len(name)+1, "the field %s does not belong here; the %s has %s", name, title(letters.Kind(r.kind)), strings.Join(known, ", "))
 	default:
@@ -445,11 +445,11 @@ func (r *reader) needed() {
 	for _, name := range r.kind.needs() {
 		switch found := r.used[name]; {
 		case len(found) == 0 && name == "Link":
-			r.problem(end, 1, "the letter has no link; write {{.Link}} on a line of its own, with an empty line above and below")
+			r.problem(end, 1, "the letter has no signing link; write {{.Link}} on a line of its own, with an empty line above and below")
 		case len(found) == 0:
 			r.problem(end, 1, "the %s does not tell {{.%s}}, which it must; add it", title(letters.Kind(r.kind)), name)
 		case name == "Link" && len(found) > 1:
-			r.problem(found[1], 5, "the letter has the link twice; remove one of them")
+			r.problem(found[1], 5, "the letter has the signing link twice; remove one of them")
 		}
 	}
 }
