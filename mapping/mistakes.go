@@ -83,12 +83,12 @@ var mistakes = sync.OnceValue(func() []mistake {
 		{re(operand + `\s*(==|!=)\s*(?:nil|null|NULL|None)\b|\b(?:nil|null|NULL|None)\s*(==|!=)\s*` + operand), false, meaning(comparedWithNil), "a field that is missing is blank, never null; ask isBlank"},
 		{re(`\b(?:null|NULL|Null|None)\b`), false, `""`, `nothing is written ""`},
 		{re(operand + `\s*\+\s*(-?\d+)\b`), false, meaning(plusNumber), "what is joined with a text is a text, in quotes"},
-		{re(`^\s*` + numeral + `\s*$`), true, meaning(lone), "a fixed text stands in quotes, and YAML takes another pair around it"},
+		{re(`^\s*` + numeral + `\s*$`), true, meaning(lone), "a fixed text stands in quotes, and YAML needs other quotes around it"},
 
 		// Operands beside each other, and single words.
 		{re(`^` + operand + `$`), true, meaning(asCondition), ""},
 		{re(`^` + operand + `\s*,?\s+` + operand + `$`), true, meaning(beside), ""},
-		{re(`^\s*#?[\pL_][\pL\pN_ ]*$`), true, meaning(unknownWord), "a fixed text stands in quotes, and YAML takes another pair around it"},
+		{re(`^\s*#?[\pL_][\pL\pN_ ]*$`), true, meaning(unknownWord), "a fixed text stands in quotes, and YAML needs other quotes around it"},
 		{re(`(==|!=)\s*([\pL_][\pL\pN_]*)`), false, meaning(unknownValue), "a fixed text stands in quotes"},
 		{re(`[\pL_][\pL\pN_]*`), false, meaning(misspelt), ""},
 	}

@@ -151,7 +151,7 @@ func (r *resolver) name(node *ast.Node, n *ast.IdentifierNode) {
 func (r *resolver) readField(node *ast.Node, field string, at file.Location) {
 	for _, w := range r.written {
 		if w.Field == field && len(w.Values) == 0 {
-			r.fail(at, "%s is what payersync itself writes back into the books, so that each write would come back as a change; read another field, or take writeback out of the connection", field)
+			r.fail(at, "%s is what payersync itself writes back into the accounting system, so that each write would come back as a change; read another field, or take writeback out of the connection", field)
 			return
 		}
 	}

@@ -304,7 +304,7 @@ func (s *Server) adopted(ctx context.Context, tx pgx.Tx, c AccountChange, seal *
 	}
 	if box != nil {
 		if _, err := seal.open(box, place("ledger", "key_check")); err != nil {
-			return 0, fmt.Errorf("cannot adopt account %s: %w. Give the key file that the ledger had before it was carried", c.Name, ErrOtherLedgersKey)
+			return 0, fmt.Errorf("cannot add account %s: %w. Give the key file that the ledger had before it was carried", c.Name, ErrOtherLedgersKey)
 		}
 	}
 	return id, nil

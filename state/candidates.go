@@ -143,7 +143,7 @@ func (tx *Tx) wakeMatches(connection string) error {
 		  AND EXISTS (SELECT 1 FROM match_candidates m WHERE m.connection = c.connection AND m.source_id = c.source_id AND `+openCandidate+`)
 		UNION SELECT a.source_id FROM attention a WHERE a.connection = ?1 AND a.reason = 'likeness'
 		  AND NOT EXISTS (SELECT 1 FROM match_candidates m WHERE m.connection = a.connection AND m.source_id = a.source_id AND `+openCandidate+`))`, connection); err != nil {
-		return fmt.Errorf("look for records whose candidates changed: %w", err)
+		return fmt.Errorf("look for records whose matches changed: %w", err)
 	}
 	return nil
 }

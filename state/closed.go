@@ -111,7 +111,7 @@ func (tx *Tx) IsLetBe(p Payer) (bool, error) {
 }
 
 // ErrNoProblem means that there is no report on the webhook subscription.
-var ErrNoProblem = errors.New("nothing is the matter with the webhook subscription, for all that is known")
+var ErrNoProblem = errors.New("the ledger knows of no problem with the webhook subscription")
 
 // CloseSubscription notes that a person knows the problem of the webhook subscription: another
 // problem is reported again. It reports false when the same was said before, and fails with

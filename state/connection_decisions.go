@@ -46,7 +46,7 @@ type MovedError struct {
 
 // Error names the new connection, and says how to open the connection again.
 func (e *MovedError) Error() string {
-	return fmt.Sprintf("the books of %s moved to %s on %s, so %[1]s is closed; undo with: payersync connections move %[1]s %[2]s --undo", e.Old, e.New, e.At.Format(time.DateOnly))
+	return fmt.Sprintf("connection %s moved to %s on %s and is closed; undo with: payersync connections move %[1]s %[2]s --undo", e.Old, e.New, e.At.Format(time.DateOnly))
 }
 
 // DecideConnections keeps a decision about two connections with an entry in the audit log, and

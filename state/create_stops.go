@@ -39,7 +39,7 @@ func (s CreateStop) Sentence() string {
 		if s.Customers == 1 {
 			look = "looks"
 		}
-		return fmt.Sprintf("%s of %s %s like payers of %s. No customer is created before a person says whether the two read the same books.",
+		return fmt.Sprintf("%s of %s %s like payers of %s. No customer is created before a person says whether the two read the same company.",
 			connector.Plural(s.Customers, "record"), s.Connection, look, s.Other)
 	}
 	exist := "exist in the billing service that belong"
@@ -70,7 +70,7 @@ func (s CreateStop) Commands() []string {
 // Next says how a person can end the stop, with Commands.
 func (s CreateStop) Next() string {
 	if s.Cause == CauseSameBooks {
-		return "If the two read the same books, move the payers; if these are another company's, say so:"
+		return "If the two read the same company, move the payers; if these are another company's, say so:"
 	}
 	return "Compare them with the records, and then finish:"
 }
@@ -79,7 +79,7 @@ func (s CreateStop) Next() string {
 func (s CreateStop) Text() string {
 	c := s.Commands()
 	if s.Cause == CauseSameBooks {
-		return fmt.Sprintf("%s If the two read the same books: %s. If these are another company's: %s.", s.Sentence(), c[0], c[1])
+		return fmt.Sprintf("%s If the two read the same company: %s. If these are another company's: %s.", s.Sentence(), c[0], c[1])
 	}
 	return fmt.Sprintf("%s Compare them with the records: %s. Then finish: %s.", s.Sentence(), c[0], c[1])
 }

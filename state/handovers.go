@@ -17,7 +17,7 @@ func (tx *Tx) NoteHandover(mandateID string, day time.Time, actor string) (news 
 	n, err := tx.count("INSERT INTO handovers (mandate_id, sent_on, noted_at, actor) VALUES (?, ?, ?, ?) ON CONFLICT (mandate_id, sent_on) DO NOTHING",
 		mandateID, day.Format(time.DateOnly), stamp(tx.now), actor)
 	if err != nil {
-		return false, fmt.Errorf("note that the link of mandate %s was sent: %w", mandateID, err)
+		return false, fmt.Errorf("note that the signing link of mandate %s was sent: %w", mandateID, err)
 	}
 	return n > 0, nil
 }

@@ -135,7 +135,7 @@ type HeldField struct {
 const (
 	leftLink    = "The signing link, and the text of letters, which holds it: whoever has it can give the mandate. The billing service shows it to the payer."
 	leftFailure = "The bank's code for why a mandate failed: it is kept for questions to the billing service alone, which can say what it means. payersync mandates show says how it is seen, and notes who did."
-	leftOthers  = "What a customer held that this record was parted from: it is somebody else's."
+	leftOthers  = "Values of a customer that was unlinked from this record: they belong to somebody else."
 )
 
 // Held returns everything that the ledger holds about a record's payer; ErrNoRecord when
@@ -169,7 +169,7 @@ func (l *Ledger) Held(ctx context.Context, id RecordID) (Holding, error) {
 	}
 	for _, part := range []func(context.Context, RecordID, *Holding) error{l.heldPayer, l.heldChanges, l.heldMandates, l.heldLetters, l.heldDeliveries, l.heldIndex, l.heldEntries, l.heldField} {
 		if err := part(ctx, id, &h); err != nil {
-			return h, fmt.Errorf("gather what is held about record %s: %w", id.SourceID, err)
+			return h, fmt.Errorf("gather the personal data of record %s: %w", id.SourceID, err)
 		}
 	}
 	return h, nil

@@ -293,7 +293,7 @@ func (tx *Tx) NoteLettersWaiting(waiting int) error {
 
 // NoteLinksRenewed notes that old links are fetched again now.
 func (tx *Tx) NoteLinksRenewed() error {
-	return connector.Wrap(tx.exec("UPDATE letter_desk SET renewed_at = ?", stamp(tx.now)), "note that old links are fetched again")
+	return connector.Wrap(tx.exec("UPDATE letter_desk SET renewed_at = ?", stamp(tx.now)), "note that old signing links are fetched again")
 }
 
 // GoOnWithLetters notes a person's decision to continue, with this journal, after the known
@@ -338,7 +338,7 @@ func (l *Ledger) LetterSources(ctx context.Context) (map[string]LetterSources, e
 			return err
 		})
 	if err != nil {
-		return nil, fmt.Errorf("read when the books were last read: %w", err)
+		return nil, fmt.Errorf("read when the accounting system was last read: %w", err)
 	}
 	return out, nil
 }

@@ -234,7 +234,7 @@ func (tx *Tx) WakeTwins(connection string, there bool) (int64, error) {
 		WHERE c.connection = ?1 AND c.lane = 'customer' AND c.action = 'create' AND c.state = 'pending'
 		  AND (SELECT count(*) FROM (SELECT 1 FROM likenesses o WHERE o.kind = m.kind AND o.value = m.value LIMIT ?3 + 2) few) BETWEEN 2 AND ?3 + 1
 		UNION SELECT a.source_id FROM attention a WHERE a.connection = ?1 AND (a.reason = 'renumbered' OR a.reason = 'entered_twice'))`, connection, there, mostTwins)
-	return n, connector.Wrap(err, "look for payers that look alike")
+	return n, connector.Wrap(err, "look for matching payers")
 }
 
 // ErrSameRecord means that a record was told apart from itself.

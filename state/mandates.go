@@ -93,7 +93,7 @@ func (tx *Tx) saveSealed(m connector.Mandate) error {
 func (tx *Tx) voidLinks(m connector.Mandate) error {
 	err := tx.exec(`UPDATE mandates SET link = NULL, link_at = NULL, link_refused = 0 WHERE link IS NOT NULL AND mandate_id <> ?1
 		AND billing_id = (SELECT n.billing_id FROM mandates n WHERE n.mandate_id = ?1)`, m.ID)
-	return connector.Wrap(err, "drop the links that mandate %s replaces", m.ID)
+	return connector.Wrap(err, "drop the signing links that mandate %s replaces", m.ID)
 }
 
 // SaveLink seals the signing link of an answer older than a newer read, and reports whether it is
@@ -144,7 +144,7 @@ func (l *Ledger) SigningLink(ctx context.Context, mandateID string) (string, err
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("read the link of mandate %s: %w", mandateID, err)
+		return "", fmt.Errorf("read the signing link of mandate %s: %w", mandateID, err)
 	}
 	text, err := l.seal.open(box, place("mandates", "link", mandateID))
 	return string(text), err
@@ -197,7 +197,7 @@ func (l *Ledger) LinkGiven(ctx context.Context, mandateID string) (time.Time, er
 	var at sql.NullString
 	err := l.queryRow(ctx, "SELECT link_at FROM mandates WHERE mandate_id = ? AND link IS NOT NULL", mandateID).Scan(&at)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return time.Time{}, fmt.Errorf("read when the link of mandate %s was given: %w", mandateID, err)
+		return time.Time{}, fmt.Errorf("read when the signing link of mandate %s was given: %w", mandateID, err)
 	}
 	return parseTime(at)
 }

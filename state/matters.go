@@ -83,7 +83,7 @@ func (l *Ledger) attentionCounts(ctx context.Context) ([]AttentionCount, error) 
 		return []any{&r.Connection, &r.Reason, &r.N, &r.PutOff, &r.Paired, &r.oldest, &r.newest}
 	})
 	if err != nil {
-		return nil, fmt.Errorf("count what needs a person: %w", err)
+		return nil, fmt.Errorf("count the findings: %w", err)
 	}
 	return rows, nil
 }

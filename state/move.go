@@ -17,7 +17,7 @@ var (
 	// it.
 	ErrUnlinking = errors.New("a person said that the customer is not the record's")
 	// ErrInTheBooks means that the customer's record is still a payer of its own.
-	ErrInTheBooks = errors.New("the record that has the customer is still in the books")
+	ErrInTheBooks = errors.New("the record that has the customer is still in the accounting system")
 )
 
 // MoveKey notes a person's decision that a payer's customer gets another key: the present key of

@@ -688,9 +688,9 @@ func Within(n int) string {
 	case 0:
 		return ""
 	case 1:
-		return "1 change of a kind that is within its own limits is not held back."
+		return "1 change of a kind that is within its own limits is not on hold."
 	}
-	return fmt.Sprintf("%d changes of kinds that are within their own limits are not held back.", n)
+	return fmt.Sprintf("%d changes of kinds that are within their own limits are not on hold.", n)
 }
 
 // SetPlanState moves a plan and records the limits it exceeds, in words.
@@ -757,7 +757,7 @@ func (tx *Tx) keepCreates(plan, freed int64) error {
 func (tx *Tx) ApproveOpen(plan int64, actor, limits string) error {
 	return errors.Join(tx.ApproveWithinLimits(plan), tx.SetPlanState(plan, PlanWaiting, limits),
 		tx.letGo(plan), tx.exec("UPDATE plans SET lost = 0 WHERE plan_id = ?", plan),
-		tx.auditPlan(plan, Entry{Actor: actor, Action: "approve part of plan"}, "all but what was left out before"))
+		tx.auditPlan(plan, Entry{Actor: actor, Action: "approve part of plan"}, "all but the changes left out before"))
 }
 
 // ApproveSome lets some pending changes of a plan, by their ids, pass the guards. which describes

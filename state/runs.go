@@ -278,7 +278,7 @@ func (tx *Tx) Findings(connection string, since time.Time) (all, fresh int, err 
 		return nil
 	})
 	if err != nil {
-		return 0, 0, fmt.Errorf("count what needs a person: %w", err)
+		return 0, 0, fmt.Errorf("count the findings: %w", err)
 	}
 	for _, is := range found {
 		if is {

@@ -46,7 +46,7 @@ func (tx *Tx) OtherBooks(connection string) (others []OtherBooks, records int, e
 
 // booksDecided stands as the reason of a plan that waited for a decision about two connections, until the next run
 // looks at its limits.
-const booksDecided = "It is decided how the books belong together. The next run decides on the new customers, within the limits."
+const booksDecided = "It is decided how the two connections belong together. The next run decides on the new customers, within the limits."
 
 // endSameBooks ends the stop of each of two connections that waits for a decision about them.
 func (tx *Tx) endSameBooks(one, other, actor string) error {

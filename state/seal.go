@@ -121,7 +121,7 @@ func newSealer(master []byte) (*sealer, error) {
 	}
 	mac, err := hkdf.Key(sha256.New, master, nil, "payersync likeness", keyBytes)
 	if err != nil {
-		return nil, fmt.Errorf("derive the likeness key: %w", err)
+		return nil, fmt.Errorf("derive the key for the hashes of names and addresses: %w", err)
 	}
 	letters, err := hkdf.Key(sha256.New, master, nil, "payersync letters", keyBytes)
 	if err != nil {

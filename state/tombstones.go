@@ -194,7 +194,7 @@ func (l *Ledger) openTombstones(ctx context.Context, seal *sealer, make bool) (*
 		return fail(errors.Join(err, &OpenError{Path: l.path, Why: "other users of this machine may open " + path, Next: "Run: chmod 600 " + path}))
 	}
 	if err := lockFile(ctx, f); err != nil {
-		return fail(refuse("is held by another process: " + err.Error()))
+		return fail(refuse("is locked by another process: " + err.Error()))
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxTombstones+1))
 	if err != nil {

@@ -39,7 +39,7 @@ const maxForeign = 1000
 func (tx *Tx) ForeignPairs(connection, name string) (out []ForeignPair, err error) {
 	all, err := tx.pairsNamed(connection, name)
 	if err != nil {
-		return nil, fmt.Errorf("look for pairs of others: %w", err)
+		return nil, fmt.Errorf("look for other programs' entries in externalData: %w", err)
 	}
 	for _, f := range all {
 		p, err := tx.PayerByBillingID(f.BillingID)
@@ -117,7 +117,7 @@ func (tx *Tx) FoundTwoWay(t TwoWay) error {
 	if err != nil || n == 0 {
 		return err
 	}
-	why := fmt.Sprintf("%s of the books' kind that payersync did not write", connector.Plural(t.Customers, "pair"))
+	why := fmt.Sprintf("%s in externalData, of the accounting system's kind, that payersync did not write", connector.Plural(t.Customers, "entry"))
 	if t.Echoes > 0 {
 		why = fmt.Sprintf("changes of %s that their customers showed before payersync had sent them", connector.Plural(t.Echoes, "record"))
 	}

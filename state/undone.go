@@ -26,7 +26,7 @@ func (tx *Tx) WhyUndone(connection string) (string, error) {
 		what string
 		how  string
 	}{
-		{unsent, "change", "not sent"}, {unanswered, "request", "without an answer"}, {links, "signing link", "asked for without an answer"},
+		{unsent, "change", "to be sent"}, {unanswered, "request", "without an answer"}, {links, "signing link", "asked for without an answer"},
 		{unconfirmed, "new customer", "not confirmed"}, {again, "record", "to be planned again"},
 	} {
 		if one.n > 0 {

@@ -141,7 +141,7 @@ func (l *Ledger) WritebackField(ctx context.Context, id RecordID, setup string) 
 		err = l.openJSON(box, placeOfWriteback("field", id), &f)
 	}
 	if err != nil {
-		return f, fmt.Errorf("read what the field of record %s held: %w", id.SourceID, err)
+		return f, fmt.Errorf("read the earlier value of the field of record %s: %w", id.SourceID, err)
 	}
 	return f, nil
 }

@@ -113,7 +113,7 @@ func TestACompanyThatChangesItsAccountingSystemKeepsItsPayersAndMandates(t *test
 			t.Errorf("round %d says\n%s", round, r.errOut)
 		}
 		r = w.run("sync", "acme")
-		if r.code == exitDone || !strings.Contains(r.errOut, "the books of acme moved to quickbooks on") {
+		if r.code == exitDone || !strings.Contains(r.errOut, "connection acme moved to quickbooks on") {
 			t.Errorf("a sync of the old books ends with %d:\n%s%s", r.code, r.out, r.errOut)
 		}
 		w.expect(exitDone, "backfill", "quickbooks", "--yes")

@@ -315,7 +315,7 @@ func TestInitEndsWithWhatItTookForGrantedAndTheRowsThatLookOdd(t *testing.T) {
 		"K5,Beech dummy,A,,,\nK6,NULL,B,n@n.example,,\nK7,Cedar Ltd,A,A@ash.example,9 Low Rd,LS1 4AP\nK8,Ash & Co,B,c@ash.example,1 QUAY ST,ls14ap\nK9,Elm Ltd,B,e@elm.example,,LS1 4AP\nK10,Fir Ltd,B,g@fir.example,,LS1 4AP\nK11,Cash Sales,B,,,\nK12,DO NOT USE,B,,,\n")
 	r := w.run("init", "--csv", w.path("odd.csv"), "--yes", "--name", "Muster", w.path("odd"))
 	for _, want := range []string{
-		"Taken for granted", "mapping.yaml:", "Who is a customer? Taken: everybody (12 rows).", "2 of 12 rows have a name in \"Name\" as “cash sales” or “do not use” and are left out.", "mandate.request: whoever has an e-mail address is asked",
+		"Taken for granted", "mapping.yaml:", "Who is a customer? Taken: everybody (12 rows).", "2 of 12 rows have a name in \"Name\" as “cash sales” or “do not use” and are excluded.", "mandate.request: whoever has an e-mail address is asked",
 		"line 3: its name is that of a bank", "line 4: its name is that of a tax", "line 5: it stands for cash sales", "line 6: its name marks it as unused", "line 7: it has no name", "line 8: it has the same e-mail address as line 2", "line 9: it has the same postal address as line 2",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(r.out), " "), want) {

@@ -284,7 +284,7 @@ func TestInitSaysWhyADatabaseCannotBeSetUp(t *testing.T) {
 		{exitUsage, "its sslmode is none that payersync has", []string{"--dsn-file", dsn("postgres://u:" + canary + "@host/d?sslmode=prefer")}},
 		{exitUsage, `it sets "options", which payersync does not know`, []string{"--dsn-file", dsn("postgres://u:" + canary + "@host/d?options=-c")}},
 		{exitFailed, "cannot read d: there was no answer from 127.0.0.1 port 1; check host, port and tls, and that it runs", []string{"--dsn-file", dsn("postgres://u:" + canary + "@127.0.0.1:1/d")}},
-		{exitFailed, "there is no such file; put the books there", []string{"--dsn-file", dsn("sqlite:" + w.path("absent.sqlite"))}},
+		{exitFailed, "there is no such file; put the database there", []string{"--dsn-file", dsn("sqlite:" + w.path("absent.sqlite"))}},
 		{exitUsage, "shows no table to this user", []string{"--dsn-file", empty.Name}},
 		{exitUsage, "no table of books.sqlite looks like customers: none with rows has a column for names. It has misc (0). Add --table NAME", []string{"--dsn-file", tables()}},
 		{exitUsage, "several tables of books.sqlite may contain the customers: customers (1), kunden (1). Add --table NAME", []string{"--dsn-file", twins}},

@@ -412,7 +412,7 @@ func (f *file) readRow(cells []string) {
 func (f *file) take(row Row, line int) {
 	pair := [2]string{row.Record, row.Customer}
 	if first, met := f.pairs[pair]; met {
-		f.wrong(line, "record_id", fmt.Sprintf("the pair stands on line %d already", first))
+		f.wrong(line, "record_id", fmt.Sprintf("the match is on line %d already", first))
 		return
 	}
 	f.pairs[pair] = line

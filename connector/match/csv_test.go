@@ -147,7 +147,7 @@ func TestEveryProblemOfAFileIsToldWithItsPlace(t *testing.T) {
 			`line 2, column check: record_id "123" and customer_id "C1" are not as they were written: a person or a spreadsheet altered one of the three`},
 		{"ids of two rows", head + "R1,C2,accept,90," + check("R1", "C1") + "\n",
 			`line 2, column check: record_id "R1" and customer_id "C2" are not as they were written: a person or a spreadsheet altered one of the three`},
-		{"a row twice", head + row("R1", "C1", "") + row("R1", "C1", "accept"), "line 3, column record_id: the pair stands on line 2 already"},
+		{"a row twice", head + row("R1", "C1", "") + row("R1", "C1", "accept"), "line 3, column record_id: the match is on line 2 already"},
 		{"a customer for two", head + row("R1", "C1", "accept") + row("R2", "C1", "accept"),
 			`line 3, column decision: customer "C1" is accepted for another record on line 2 already`},
 		{"two for a record", head + row("R1", "C1", "accept") + row("R1", "C2", "accept"),
@@ -159,7 +159,7 @@ func TestEveryProblemOfAFileIsToldWithItsPlace(t *testing.T) {
 		{"UTF-16", "\xff\xfer\x00e\x00", `line 1: the file is not UTF-8; save it as "CSV UTF-8"`},
 		{"all at once, after a line that tells", "sep=,\n" + head + row("R1", "C1", "accept") + row("R2", "C1", "accept") + row("R3", "C3", "no") + row("R1", "C1", ""),
 			"line 4, column decision: customer \"C1\" is accepted for another record on line 3 already\n" +
-				"line 5, column decision: \"no\" is no decision; write accept, reject, new or nothing\nline 6, column record_id: the pair stands on line 3 already"},
+				"line 5, column decision: \"no\" is no decision; write accept, reject, new or nothing\nline 6, column record_id: the match is on line 3 already"},
 	}
 	for _, tt := range tests {
 		rows, err := readRows(strings.NewReader(tt.text))

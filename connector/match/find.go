@@ -186,7 +186,7 @@ type near struct {
 // Find looks for the customer of each record. It returns the matches best first, without the records for
 // which it found none. No customer is the Best of two records, and no taken customer is a Best. Find compares
 // records in parts. For each part it keeps the customers that share a rare value with a record, and only a
-// few pairs of each record. So its memory grows with the number of pairs and the size of a part, and not with
+// few pairs of each record. So its memory grows with the number of matches and the size of a part, and not with
 // the lists. It stops early when ctx ends.
 func Find(ctx context.Context, records Pages[Record], customers Pages[Customer], settings Settings) ([]Suggestion, error) {
 	s := newSearch(settings)

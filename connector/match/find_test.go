@@ -48,7 +48,7 @@ func TestATakenCustomerIsShownAndNeverProposed(t *testing.T) {
 	if s.Best != nil || len(s.Others) != 1 || s.Others[0].Taken != "linked to record R9" || s.Others[0].Bulk() || s.Others[0].Score != 100 {
 		t.Errorf("%+v", s)
 	}
-	// And it makes the free one doubtful: the record may be in the books twice.
+	// And it makes the free one doubtful: the record may be in the accounting system twice.
 	s = find(t, []card{anna}, []card{anna, anna}, "C1")["R1"]
 	if s.Best == nil || s.Best.Customer != "C2" || s.Best.Score > customerToo.limit {
 		t.Errorf("%+v", s)

@@ -103,7 +103,7 @@ func TestBulkLevelIsNearlyNeverWrong(t *testing.T) {
 func TestBulkLevelIsNearlyNeverWrongInTheSetHeldOut(t *testing.T) {
 	longtest.Story(t, longtest.Computing)
 	t.Parallel()
-	promised(t, "held out", heldOut)
+	promised(t, "heldout", heldOut)
 }
 
 func TestBulkLevelIsNearlyNeverWrongInASetMadeLast(t *testing.T) {

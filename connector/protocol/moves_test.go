@@ -126,7 +126,7 @@ func (w *world) next(s state, emit func(next state, m move, broken string)) {
 	say := func(n state, m move, broken string) {
 		for i, p := range s.book.payers {
 			if now := n.book.payers[i].link; p.link != 0 && now != p.link && m.kind != restored && (now != 0 || m.kind != acts || m.do != Unlink) {
-				broken = "a link moved by itself"
+				broken = "a payer moved to another customer by itself"
 			}
 		}
 		w.tidy(&n)
@@ -691,9 +691,9 @@ func (s *state) judge(rec byte, step Step, m message) string {
 	case m.op == opUpdate && s.book.payers[1-rec].link == m.customer:
 		return "an update was sent to another payer's customer"
 	case m.op == opLink && s.mandates[m.customer-1] == mandateCancelled:
-		return "a link was asked for although the mandate was cancelled"
+		return "a signing link was asked for although the mandate was cancelled"
 	case m.op == opLink && s.underWay(m):
-		return "a link was asked for again while the first request was under way"
+		return "a signing link was asked for again while the first request was under way"
 	}
 	return ""
 }

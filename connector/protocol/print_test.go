@@ -33,9 +33,9 @@ func (l line) step() string {
 		}
 	}
 	if first == nil {
-		return fmt.Sprintf("**%s**", l.do)
+		return fmt.Sprintf("**`%s`**", l.do)
 	}
-	return fmt.Sprintf("**%s**, after %s", l.do, strings.Join(first, " and "))
+	return fmt.Sprintf("**`%s`**, after %s", l.do, strings.Join(first, " and "))
 }
 
 func (l line) tells() string {
@@ -82,8 +82,8 @@ var words = []struct {
 	{readOtherwise, "a read just now shows the holder without the key", "the holder carries the key"},
 	{disputed, "a read just now shows that the holder looks like another payer, and no person confirmed it", "there is no evidence against the holder, or a person confirmed it"},
 	{alike, "customers without a key look like the record, and no person allowed a new customer", "no customer looks like it, or a person allowed a new customer"},
-	{alikeLeft, "the record looks like a payer of ours that left the books, and no person said that they are two", "no payer that left the books looks like it"},
-	{alikeTwice, "another record of the same books looks like it, and no person said that they are two", "no other record of the same books looks like it"},
+	{alikeLeft, "the record looks like a payer of ours whose record was removed, and no person said that they are two", "no payer with a removed record looks like it"},
+	{alikeTwice, "another record of the connection looks like it, and no person said that they are two", "no other record of the connection looks like it"},
 	{refused, "exactly these values were refused, and no person asked to try again", "these values were not refused"},
 	{worn, "too many tries without a result, and no person asked to try again", "not too many tries"},
 	{young, "the customer is too new for a read to show it", "a read showed the customer"},
@@ -105,12 +105,12 @@ var words = []struct {
 	{cancelled, "the newest mandate is cancelled", "it is not cancelled"},
 	{signed, "it is signed", "it is not signed"},
 	{unsigned, "a mandate waits for its signature", "no mandate was ever seen"},
-	{hasLink, "its link is stored", "its link was never seen"},
+	{hasLink, "its signing link is stored", "its signing link was never seen"},
 	{wished, "the record wants a mandate", "the record wants no mandate"},
 	{asked, "a person has asked since", "no person has asked since"},
 	{letBe, "a person closed it in its present state", "no person closed it in its present state"},
 	{inOrder, "the customer is linked, read, the only one with its key, and belongs to no other payer", "the customer is not in order"},
-	{asking, "an open request for a link, or a restore in doubt", "no open request for a link"},
+	{asking, "an open request for a signing link, or a restore in doubt", "no open request for a signing link"},
 	{askOver, "their time is over", "they may still arrive"},
 	{same, "asking again gives the same mandate", "asking again may make another mandate"},
 	{askRefused, "a request was refused, and no person asked to try again", "no request was refused"},

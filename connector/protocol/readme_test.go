@@ -87,7 +87,7 @@ func TestREADMEDrawsTheArrowsThatAreWalked(t *testing.T) {
 	for _, from := range states {
 		for _, to := range states {
 			if causes := arrows[[2]connector.LinkState{from, to}]; causes != nil {
-				fmt.Fprintf(&b, "| %s | %s | %s |\n", from, to, strings.Join(slices.Sorted(maps.Keys(causes)), ", "))
+				fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", from, to, strings.Join(slices.Sorted(maps.Keys(causes)), ", "))
 			}
 		}
 	}
@@ -95,7 +95,7 @@ func TestREADMEDrawsTheArrowsThatAreWalked(t *testing.T) {
 }
 
 var causes = map[Do]string{
-	ReadList: "a list", ReadCustomer: "a read", Create: "a create is sent", Replay: "a create is sent again", Adopt: "it is adopted",
+	ReadList: "a list", ReadCustomer: "a read", Create: "a create is sent", Replay: "a create is sent again", Adopt: "it is linked",
 	Update: "a read", AskLink: "a read", // which come first
 	Unlink: "it is released",
 }

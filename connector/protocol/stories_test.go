@@ -69,8 +69,8 @@ func TestACreateWithoutAnAnswerHoldsItsKeyWhateverHappens(t *testing.T) {
 			{"its time is over", func(f *Facts) { f.Others[0].Over = 40 }, ReadList, "other's create outlived", connector.ReasonKeyUnderWay, true},
 			{"it had arrived, and a list shows it", func(f *Facts) {
 				f.Index.Since, f.Holders, f.Holder, f.Approved = 50, Free, "c1", Intent{Action: connector.ActionAdopt, Customer: "c1", Hash: "wanted"}
-			}, ReadCustomer, "adopt", "", true},
-			{"the customer carries the key", func(f *Facts) { f.Look = Look{Seq: 51, Shows: Ours, Now: true} }, Adopt, "adopt", "", true},
+			}, ReadCustomer, "key found", "", true},
+			{"the customer carries the key", func(f *Facts) { f.Look = Look{Seq: 51, Shows: Ours, Now: true} }, Adopt, "key found", "", true},
 		})
 	})
 	t.Run("seen from the second, when it never arrived", func(t *testing.T) {
@@ -189,10 +189,10 @@ func TestACustomerThatLooksLikeSomebodyElseIsTakenOverOnAPersonsWord(t *testing.
 	f := included()
 	f.Holders, f.Holder, f.Approved = Free, "c1", Intent{Action: connector.ActionAdopt, Customer: "c1", Hash: "wanted"}
 	play(t, f, []chapter{
-		{"a list shows the key", func(*Facts) {}, ReadCustomer, "adopt", "", true},
+		{"a list shows the key", func(*Facts) {}, ReadCustomer, "key found", "", true},
 		{"the customer looks like somebody else", func(f *Facts) { f.Look = Look{Seq: 21, Shows: Ours, Disputed: true, Now: true} }, Tell, "key disputed", connector.ReasonKeyDisputed, false},
 		{"a person said to try again, which says nothing of who it is", func(f *Facts) { f.Words.Retry = 22 }, Tell, "key disputed", connector.ReasonKeyDisputed, false},
-		{"a person said that it is the record's", func(f *Facts) { f.Words.Adopt = 23 }, Adopt, "adopt", "", true},
+		{"a person said that it is the record's", func(f *Facts) { f.Words.Adopt = 23 }, Adopt, "key found", "", true},
 		{"the key is off by now", func(f *Facts) { f.Look = Look{Seq: 24, Shows: NoKey, Now: true} }, ReadList, "holder not confirmed", connector.ReasonKeyUnsettled, true},
 	})
 }
@@ -239,7 +239,7 @@ func TestARecordThatAPersonGaveUpIsToldOfWhenItIsAnother(t *testing.T) {
 	play(t, f, []chapter{
 		{"a person gives it up while its create may arrive", func(f *Facts) { f.Record = Record{} }, Wait, "create left behind", connector.ReasonOutcomeUnknown, true},
 		{"it changes meanwhile", func(f *Facts) { f.Record.Anew = true }, Wait, "create left behind", connector.ReasonOutcomeUnknown, true},
-		{"the create can arrive no more", func(f *Facts) { f.Attempts = nil }, Tell, "left out, and another by now", connector.ReasonGivenUpChanged, false},
+		{"the create can arrive no more", func(f *Facts) { f.Attempts = nil }, Tell, "excluded, and changed since", connector.ReasonGivenUpChanged, false},
 		{"a person says that it stays given up", func(f *Facts) { f.Record.Anew = false }, Nothing, "record excluded", "", false},
 	})
 }
@@ -252,7 +252,7 @@ func TestAPayerThatLeavesWithAMandateIsToldOnce(t *testing.T) {
 	f.Mandate.Status = connector.MandateCreated
 	const line = "record left, mandate lives"
 	play(t, f, []chapter{
-		{"its link is open", func(*Facts) {}, Nothing, "in step", "", false},
+		{"its signing link is open", func(*Facts) {}, Nothing, "in step", "", false},
 		{"the record is excluded", func(f *Facts) { f.Record = Record{} }, Tell, line, connector.ReasonLeftWithMandate, false},
 		{"the payer signs", func(f *Facts) { f.Mandate.Status = connector.MandateActive }, Tell, line, connector.ReasonLeftWithMandate, false},
 		{"a person says that it may stay", func(f *Facts) { f.Words.Leave = 13 }, Nothing, "record excluded", "", false},

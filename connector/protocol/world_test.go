@@ -204,13 +204,13 @@ const (
 	noEpoch          weakness = "no epoch of restores"
 	clockOrder       weakness = "clock as order"
 	replayLeft       weakness = "replay the create of a record that left"
-	askAgain         weakness = "ask for a link again while the first may arrive"
+	askAgain         weakness = "ask for a signing link again while the first may arrive"
 	answerIsShown    weakness = "an answered update is forgotten at once"
 	lagIsGone        weakness = "a read that may lag behind says who is gone"
-	linkOver         weakness = "an answer moves a link"
+	linkOver         weakness = "an answer moves a payer to another customer"
 	othersForgotten  weakness = "attempts of others are not looked at"
 	linksForgotten   weakness = "a key is free when its customer lost it"
-	noLookBeforeLink weakness = "no look before a link request"
+	noLookBeforeLink weakness = "no look before a request for a signing link"
 	unlinkAtOnce     weakness = "let a customer go while a request may arrive"
 )
 

@@ -40,7 +40,7 @@ func TestWhatIsWithinItsOwnLimitIsSentBesideWhatIsAbove(t *testing.T) {
 	t.Parallel()
 	w := crowded(t, moved)
 	plan := w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
-	const above, within = "25 customers would be created (the limit is 20).", "3 changes of kinds that are within their own limits are not held back."
+	const above, within = "25 customers would be created (the limit is 20).", "3 changes of kinds that are within their own limits are not on hold."
 	if plan.Plan.Limits != above+" "+within || plan.Plan.State != state.PlanWaiting {
 		t.Errorf("the plan is %s, %q", plan.Plan.State, plan.Plan.Limits)
 	}
@@ -124,7 +124,7 @@ func TestANoHoldsBackWhatIsWithinTheLimitsToo(t *testing.T) {
 	for name, no := range map[string]func(w *world) syncer.Result{
 		"asked": func(w *world) syncer.Result {
 			return w.runWith(w.t.Context(), syncer.Options{Kind: connector.RunSync, Approve: func(p state.Plan) (bool, error) {
-				if strings.Contains(p.Limits, "not held back") {
+				if strings.Contains(p.Limits, "not on hold") {
 					w.t.Errorf("a person who is asked is told %q", p.Limits)
 				}
 				return false, nil

@@ -136,11 +136,11 @@ var exports = sync.OnceValue(func() []export {
 
 		{"DATEV, Debitoren/Kreditoren", []string{"konto", "name adressattyp unternehmen"}, all(
 			is(roleID, "konto"), leftOut("diverse konto", "1"), unused("it says which of the names is filled", "adressattyp"), unused("it says what the address is for", "adressart")), []trap{
-			{"DATEV writes suppliers into the same file: their accounts begin with 7, 8 or 9, and are left out.", "konto", regexp.MustCompile(`^[789]`)},
+			{"DATEV writes suppliers into the same file: their accounts begin with 7, 8 or 9, and are excluded.", "konto", regexp.MustCompile(`^[789]`)},
 		}},
 		{"Lexware Office, contacts", []string{"kundennummer", "lieferantennummer", "firmenname"}, all(
 			[]meaning{{heading: "kundennummer", role: roleID, left: []string{""}}}, unused("it is the number of a supplier", "lieferantennummer"), is(roleCompany, "firmenname"), is(roleFirst, "vorname"), is(roleLast, "nachname")), []trap{
-			{"Lexware Office writes suppliers into the same file: they have no Kundennummer, and are left out.", "kundennummer", blankCell},
+			{"Lexware Office writes suppliers into the same file: they have no Kundennummer, and are excluded.", "kundennummer", blankCell},
 		}},
 		{"Lexware, customers", []string{"kundennummer", "matchcode", "anrede"}, all(
 			is(roleID, "kundennummer"), unused("it is a short name for searches", "matchcode"), is(roleCompany, "firma"), is(roleFirst, "vorname"), is(roleLast, "name", "nachname")), nil},
@@ -206,7 +206,7 @@ func odoo(id []meaning) []meaning {
 		is(roleLanguage, "language", "lang"), unused("it is how you sort contacts", "tags", "category id"), unused("it says whether a person or a company", "is company", "company type", "is a company"), unused(taxID, "vat", "tax id"))
 }
 
-var odooTraps = []trap{{text: "Odoo counts as customers who had an invoice: a new customer has rank 0, and is left out until then."}}
+var odooTraps = []trap{{text: "Odoo counts as customers who had an invoice: a new customer has rank 0, and is excluded until then."}}
 
 func zoho(id []meaning) []meaning {
 	return all(id, is(roleName, "display name", "contact name"), is(roleCompany, "company name"), is(roleFirst, "first name"), is(roleLast, "last name"), is(roleEmail, "email id", "email"), is(rolePhone, "phone", "billing phone"), is(roleMobile, "mobile phone"),
@@ -214,7 +214,7 @@ func zoho(id []meaning) []meaning {
 		onlyKept("status", "active"), onlyKept("contact type", "customer"), unused("it says whether a person or a company", "customer sub type"), unused("it is who gets letters at the address", "billing attention"))
 }
 
-var dolibarrTraps = []trap{{text: "Dolibarr writes 1 for customers, 2 for prospects and 3 for both: 0 and 2 are left out."}}
+var dolibarrTraps = []trap{{text: "Dolibarr writes 1 for customers, 2 for prospects and 3 for both: 0 and 2 are excluded."}}
 
 func shop() []meaning {
 	return all(is(roleFirst, "first name"), is(roleLast, "last name"), is(roleEmail, "email"))

@@ -119,7 +119,7 @@ var aside = []struct {
 	why   string
 	words []string
 }{
-	{"bank details stay in your books", []string{"bank", "iban", "bic", "swift", "blz", "bankleitzahl", "bankverbindung", "bankname", "sort code", "kontoinhaber", "konto nr", "bankkonto", "rib", "bankrekening", "rekeningnummer", "cuenta bancaria", "account holder", "kontonummer", "kontonr", "kto nr", "ktonr", "iban nr", "bankbezeichnung", "titulaire du compte", "titolare del conto", "conto corrente", "intestatario conto", "rekeninghouder", "rekening nr", "titular de la cuenta", "numero de cuenta"}},
+	{"bank details stay in your accounting system", []string{"bank", "iban", "bic", "swift", "blz", "bankleitzahl", "bankverbindung", "bankname", "sort code", "kontoinhaber", "konto nr", "bankkonto", "rib", "bankrekening", "rekeningnummer", "cuenta bancaria", "account holder", "kontonummer", "kontonr", "kto nr", "ktonr", "iban nr", "bankbezeichnung", "titulaire du compte", "titolare del conto", "conto corrente", "intestatario conto", "rekeninghouder", "rekening nr", "titular de la cuenta", "numero de cuenta"}},
 	{"it is a fax number", []string{"fax", "telefax", "faxnummer"}},
 	{"tax numbers are not sent", []string{"vat", "tax", "ust", "ustid", "ust id", "ust idnr", "u st id nr", "u st", "umsatzsteuer", "steuernummer", "steuer nr", "tva", "siret", "siren", "partita iva", "p iva", "codice fiscale", "btw", "kvk", "nif", "cif", "iva", "abn", "vat number"}},
 	{"it is a web site", []string{"website", "web site", "web", "url", "www", "homepage", "site web", "sito web", "internet", "webseite", "pagina web"}},

@@ -54,7 +54,7 @@ func (p *proposing) identity() {
 	taken := 0
 	if near := likelyIDs(fit); len(near) > 1 {
 		names := connector.Map(near, func(c *column) string { return fmt.Sprintf("%s (%s)", c.name, c.idFacts()) })
-		taken = p.choose("id", "Which column is the customer's number in your books, and stays with the customer for ever?", false, names...)
+		taken = p.choose("id", "Which column is the customer's number in your accounting system, and stays with the customer for ever?", false, names...)
 	}
 	p.id = fit[taken : taken+1]
 	p.identifyBy(p.id[0].asIDWhy())
@@ -200,7 +200,7 @@ func (c *column) noID() string {
 	case c.spoilt*10 > c.filled:
 		return fmt.Sprintf("a spreadsheet has written %s values as 1.23E+15: two that look equal may have been two", of(c.spoilt, c.filled))
 	case c.has(aside[0].words), c.ibans*2 > c.filled:
-		return "bank details stay in your books"
+		return "bank details stay in your accounting system"
 	case c.emails*2 > c.filled:
 		return "people change their e-mail address"
 	case c.dates*2 > c.filled, c.amounts*2 > c.filled:

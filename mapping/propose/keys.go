@@ -26,7 +26,7 @@ func (p *proposing) byKey() bool {
 	if len(found) == 0 {
 		return false
 	}
-	text := "Which column is the customer's number in your books, and stays with the customer for ever?"
+	text := "Which column is the customer's number in your accounting system, and stays with the customer for ever?"
 	taken := p.choose("id", text, len(found) == 1, options...)
 	p.id = found[taken]
 	p.identifyBy(reasons[taken])

@@ -157,7 +157,7 @@ func (p *proposing) placeholders() (*column, string, string) {
 		return nil, "", ""
 	}
 	return p.take(c, reading{fmt.Sprintf("all but names as “cash sales” and “do not use” (%s rows)", of(c.rows-n, c.rows)), "not (" + strings.Join(are, " || ") + ")",
-		fmt.Sprintf("%s rows have a name in %q as “cash sales” or “do not use” and are left out", of(n, c.rows), c.name), c.rows - n})
+		fmt.Sprintf("%s rows have a name in %q as “cash sales” or “do not use” and are excluded", of(n, c.rows), c.name), c.rows - n})
 }
 
 // suppliers tells debtors and creditors apart by their accounts, as DATEV numbers them.
@@ -178,7 +178,7 @@ func (p *proposing) suppliers() (*column, string, string) {
 	if creditors == 0 && c.meant == nil {
 		return nil, "", ""
 	}
-	customers := reading{fmt.Sprintf("accounts below 7 (%s rows)", of(c.rows-creditors, c.rows)), "trim(" + c.written() + `) < "7"`, fmt.Sprintf("accounts from 7 on are suppliers: %s rows are left out", of(creditors, c.rows)), c.rows - creditors}
+	customers := reading{fmt.Sprintf("accounts below 7 (%s rows)", of(c.rows-creditors, c.rows)), "trim(" + c.written() + `) < "7"`, fmt.Sprintf("accounts from 7 on are suppliers: %s rows are excluded", of(creditors, c.rows)), c.rows - creditors}
 	return p.take(c, customers)
 }
 
@@ -235,7 +235,7 @@ func (p *proposing) leavers() (*column, string, string) {
 	if len(none) > 0 {
 		condition = "(" + condition + " || " + oneOf(c, none) + ")"
 	}
-	why := fmt.Sprintf("%s rows have a day in %q and are left out", of(left, c.rows), c.name)
+	why := fmt.Sprintf("%s rows have a day in %q and are excluded", of(left, c.rows), c.name)
 	return p.take(c, reading{fmt.Sprintf("only rows without a day in %q (%s rows)", c.name, of(c.rows-left, c.rows)), condition, why, c.rows - left})
 }
 
@@ -385,7 +385,7 @@ func (c *column) allBut(values []string) reading {
 	if yes, is := c.isCondition(values); is {
 		condition = map[bool]string{true: "not ", false: ""}[yes] + c.written()
 	}
-	return reading{fmt.Sprintf("all but %s (%s rows)", listed(values), of(c.rows-c.sum(values), c.rows)), condition, fmt.Sprintf("%s rows are left out by %q", of(c.sum(values), c.rows), c.name), c.rows - c.sum(values)}
+	return reading{fmt.Sprintf("all but %s (%s rows)", listed(values), of(c.rows-c.sum(values), c.rows)), condition, fmt.Sprintf("%s rows are excluded by %q", of(c.sum(values), c.rows), c.name), c.rows - c.sum(values)}
 }
 
 // read asks for the right one of several readings of a status.

@@ -277,7 +277,7 @@ func TestWhatIsNoID(t *testing.T) {
 		"e-mail addresses": {rows("Mail;Ort", "a@a.example;X", "b@b.example;X", "c@c.example;X", "d@d.example;X"), "people change their e-mail address"},
 		"doubles":          {rows("Kundennr;Ort", "1;X", "1;X", "1;X", "2;X"), "3 of 4 rows have a value that another row has, too"},
 		"blanks":           {rows("Kundennr;Ort", ";X", ";X", ";X", "2;X"), "3 of 4 rows have none"},
-		"bank accounts":    {rows("Konto Nr.;Ort", "111111;X", "222222;X", "333333;X", "444444;X"), "bank details stay in your books"},
+		"bank accounts":    {rows("Konto Nr.;Ort", "111111;X", "222222;X", "333333;X", "444444;X"), "bank details stay in your accounting system"},
 	} {
 		p := propose.From(tt.table, propose.Said{})
 		if len(p.ID) > 0 || len(p.Refused) == 0 || p.Refused[0].Why != tt.want {

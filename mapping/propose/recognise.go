@@ -70,7 +70,7 @@ func (p *proposing) filters() (out []filter) {
 			r = c.allBut(left)
 		case len(kept) == 1 && kept[0] == "":
 			n := c.rows - c.filled
-			r = reading{fmt.Sprintf("only rows with a blank %q (%s rows)", c.name, of(n, c.rows)), "isBlank(" + c.written() + ")", fmt.Sprintf("%s rows hold something in %q and are left out", of(c.filled, c.rows), c.name), n}
+			r = reading{fmt.Sprintf("only rows with a blank %q (%s rows)", c.name, of(n, c.rows)), "isBlank(" + c.written() + ")", fmt.Sprintf("%s rows hold something in %q and are excluded", of(c.filled, c.rows), c.name), n}
 		case len(kept) > 0:
 			r = c.only(kept)
 		default:

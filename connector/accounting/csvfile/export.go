@@ -78,7 +78,7 @@ func (e *export) openFile() error {
 	}
 	switch {
 	case errors.Is(err, connector.ErrLeadsOut):
-		return e.fail("it leads out of its folder", "put the file itself there, and no link", err)
+		return e.fail("it leads out of its folder", "put the file itself there, and no symbolic link", err)
 	case errors.Is(err, fs.ErrNotExist):
 		return e.fail("there is no such file", "put the export there, or correct its path", err)
 	case errors.Is(err, fs.ErrPermission):

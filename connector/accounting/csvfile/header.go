@@ -33,7 +33,7 @@ func delimiterNamed(name string) (rune, error) {
 	}
 	r, size := utf8.DecodeRuneInString(name)
 	if size != len(name) || strings.ContainsRune("\"\r\n\x00\uFFFD", r) {
-		return 0, fmt.Errorf(`csv source: delimiter %q is not usable; give one character such as ";" or the word tab, or leave it out`, name)
+		return 0, fmt.Errorf(`csv source: delimiter %q is not usable; give one character such as ";" or the word tab, or omit it`, name)
 	}
 	return r, nil
 }

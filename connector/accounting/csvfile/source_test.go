@@ -453,9 +453,9 @@ func TestNewNamesTheKeyThatIsWrong(t *testing.T) {
 		{Config{Path: "x.csv"}, "csv source: id is missing; name the column that identifies a customer, for example id: [AccountNumber]"},
 		{Config{Path: "x.csv", ID: []string{"Id", " *"}}, "csv source: entry 2 of id is blank; name a column of the file or remove the entry"},
 		{Config{Path: "x.csv", Preset: "zero"}, `csv source: preset "zero" is not known (did you mean "xero"?); use one of generic, sage, xero`},
-		{Config{Path: "x.csv", Preset: "xero", Encoding: "utf8"}, `csv source: encoding "utf8" is not known (did you mean "utf-8"?); use one of cp437, cp850, iso-8859-15, macintosh, utf-16be, utf-16le, utf-8, utf-8-twice, windows-1252, or leave it out`},
-		{Config{Path: "x.csv", Preset: "xero", Delimiter: ";;"}, `csv source: delimiter ";;" is not usable; give one character such as ";" or the word tab, or leave it out`},
-		{Config{Path: "x.csv", Preset: "xero", Delimiter: `"`}, `csv source: delimiter "\"" is not usable; give one character such as ";" or the word tab, or leave it out`},
+		{Config{Path: "x.csv", Preset: "xero", Encoding: "utf8"}, `csv source: encoding "utf8" is not known (did you mean "utf-8"?); use one of cp437, cp850, iso-8859-15, macintosh, utf-16be, utf-16le, utf-8, utf-8-twice, windows-1252, or omit it`},
+		{Config{Path: "x.csv", Preset: "xero", Delimiter: ";;"}, `csv source: delimiter ";;" is not usable; give one character such as ";" or the word tab, or omit it`},
+		{Config{Path: "x.csv", Preset: "xero", Delimiter: `"`}, `csv source: delimiter "\"" is not usable; give one character such as ";" or the word tab, or omit it`},
 	}
 	for _, tt := range tests {
 		_, err := New(tt.config)

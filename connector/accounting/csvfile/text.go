@@ -38,7 +38,7 @@ func checkEncoding(name string) error {
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(encodings))
-	return fmt.Errorf("csv source: encoding %q is not known%s; use one of %s, or leave it out",
+	return fmt.Errorf("csv source: encoding %q is not known%s; use one of %s, or omit it",
 		name, didYouMean(name, names), strings.Join(names, ", "))
 }
 

@@ -130,7 +130,7 @@ func New(c Config, d Deps) (*Source, error) {
 	}
 	base, err := url.Parse(cmp.Or(c.BaseURL, address))
 	if err != nil || base.Host == "" || base.RawQuery != "" {
-		return nil, errors.New("quickbooks source: base_url is no address; leave it out, or write https:// and a host")
+		return nil, errors.New("quickbooks source: base_url is no address; omit it, or write https:// and a host")
 	}
 	if c.Company = strings.TrimSpace(c.Company); c.Company == "" || strings.Trim(c.Company, "0123456789") != "" {
 		return nil, errors.New("quickbooks source: company is the company's id and made of digits; payersync connect finds it out")
@@ -139,7 +139,7 @@ func New(c Config, d Deps) (*Source, error) {
 		return nil, fmt.Errorf("quickbooks source: page_size %d is out of range; use 2 to 1000", c.PageSize)
 	}
 	if c.PerMinute < 0 || c.PerDay < 0 || c.Concurrent < 0 {
-		return nil, errors.New("quickbooks source: per_minute, per_day and concurrent are whole numbers above 0; leave them out for Intuit's own limits")
+		return nil, errors.New("quickbooks source: per_minute, per_day and concurrent are whole numbers above 0; omit them for Intuit's own limits")
 	}
 	send := func(r *http.Request) (*http.Response, error) { return d.HTTP.Do(r, transport.Always) }
 	caller := accounting.Caller{System: "QuickBooks", Send: send, Token: d.Token, Limiter: d.Limiter}

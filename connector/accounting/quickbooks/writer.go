@@ -40,7 +40,7 @@ func NewWriter(c Config, w WriteConfig, d Deps) (*Writer, error) {
 	case w.PaymentMethod == "":
 		return nil, errors.New("payment_method: it is blank; name the payment method of customers whose mandate is active")
 	case w.Otherwise == w.PaymentMethod:
-		return nil, errors.New("otherwise: it is the same as payment_method; name another, or leave it out")
+		return nil, errors.New("otherwise: it is the same as payment_method; name another, or omit it")
 	}
 	s, err := New(c, d)
 	if err != nil {

@@ -69,7 +69,7 @@ func TestGnuCashBookOfAnUnknownVersionIsRefused(t *testing.T) {
 		{`UPDATE versions SET table_version = 6000001 WHERE table_name = 'Gnucash'`, "version 6 of GnuCash"},
 		{`UPDATE versions SET table_version = 2006001 WHERE table_name = 'Gnucash'`, "version 2 of GnuCash"},
 		{`DELETE FROM versions`, "version 0 of GnuCash"},
-		{`DROP TABLE versions`, "they are none of GnuCash (SQL logic error: no such table: versions (1)); name the book"},
+		{`DROP TABLE versions`, "it is none of GnuCash (SQL logic error: no such table: versions (1)); name the book"},
 	}
 	for _, tt := range tests {
 		db, c := gnuCashBook(t)

@@ -30,15 +30,15 @@ func (s *Source) lookAtFile() error {
 	why, next := "", ""
 	switch {
 	case errors.Is(err, connector.ErrLeadsOut), s.config.Within != "" && s.leadsBeside():
-		why, next = "it, or what SQLite keeps beside it, leads out of the folder that it must lie in", "put the file itself there, and no link"
+		why, next = "it, or what SQLite keeps beside it, leads out of the folder that it must lie in", "put the file itself there, and no symbolic link"
 	case errors.Is(err, fs.ErrNotExist):
-		why, next = "there is no such file", "put the books there or correct path in the configuration"
+		why, next = "there is no such file", "put the database there or correct path in the configuration"
 	case err != nil:
 		why, next = "this user may not look at it", "allow it to be read by the user that payersync runs as"
 	case !info.Mode().IsRegular():
 		why, next = "it is not a plain file", "give the path of the SQLite file"
 	case info.Size() == 0: // SQLite would read it as a database without tables
-		why, next = "it is empty", "give the path of the books"
+		why, next = "it is empty", "give the path of the database"
 	default:
 		return nil
 	}
@@ -191,7 +191,7 @@ func (s *Source) whatItIs() string {
 	case bytes.HasPrefix(start, []byte("\x1f\x8b")), bytes.Contains(start, []byte("<?xml")):
 		return "it is in GnuCash's XML format; open it in GnuCash and save it as SQLite with File, Save As"
 	case strings.TrimSpace(string(start)) == "":
-		return "it is empty; give the path of the books"
+		return "it is empty; give the path of the database"
 	}
 	return "it is no SQLite database; give the path of one"
 }

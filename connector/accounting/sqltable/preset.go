@@ -33,7 +33,7 @@ func checkGnuCash(ctx context.Context, r *reading) (string, error) {
 		err = r.tx.QueryRowContext(ctx, "SELECT table_version FROM versions WHERE table_name = '"+table+"'").Scan(&n)
 		checked := r.source.check(ctx, err)
 		if connector.FaultOf(checked) == connector.FaultRejected { // the query is ours, and right for a book
-			return 0, fmt.Errorf("cannot read these books: they are none of GnuCash (%w); name the book that GnuCash saved, or leave preset out", err)
+			return 0, fmt.Errorf("cannot read this database: it is none of GnuCash (%w); name the book that GnuCash saved, or leave preset out", err)
 		}
 		return n, checked
 	}
@@ -47,10 +47,10 @@ func checkGnuCash(ctx context.Context, r *reading) (string, error) {
 	}
 	switch {
 	case program < gnuCashFrom || program >= gnuCashBefore:
-		return "", fmt.Errorf("cannot read these books: they were written by version %d of GnuCash, and 4 and 5 are known; use a payersync that knows it",
+		return "", fmt.Errorf("cannot read this database: it was written by version %d of GnuCash, and 4 and 5 are known; use a payersync that knows it",
 			program/1_000_000)
 	case customers != gnuCashCustomers:
-		return "", fmt.Errorf("cannot read these books: their table of customers has layout %d, and %d is known; use a payersync that knows it", customers, gnuCashCustomers)
+		return "", fmt.Errorf("cannot read this database: its table of customers has layout %d, and %d is known; use a payersync that knows it", customers, gnuCashCustomers)
 	}
 	var guid string
 	err = r.tx.QueryRowContext(ctx, "SELECT guid FROM books").Scan(&guid)

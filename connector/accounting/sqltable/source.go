@@ -58,7 +58,7 @@ type Config struct {
 	QueryFile string `yaml:"query_file,omitempty" jsonschema_description:"A file that holds one SELECT, in place of table."`
 
 	// Preset knows one accounting system: its identity and its readable versions.
-	Preset string `yaml:"preset,omitempty" jsonschema:"enum=gnucash" jsonschema_description:"The system whose books these are."`
+	Preset string `yaml:"preset,omitempty" jsonschema:"enum=gnucash" jsonschema_description:"The accounting system that wrote the database."`
 
 	ID     []string `yaml:"id,omitempty" jsonschema_description:"The column that identifies a customer, or several that do so together."`
 	Active string   `yaml:"active,omitempty" jsonschema_description:"A column that is true or 1 for active customers, false or 0 for others."`
@@ -95,7 +95,7 @@ func New(c Config) (*Source, error) {
 	}
 	p, ok := presets[c.Preset]
 	if !ok {
-		return nil, fmt.Errorf("sql source: preset %q is not known; use gnucash, or leave it out", c.Preset)
+		return nil, fmt.Errorf("sql source: preset %q is not known; use gnucash, or omit it", c.Preset)
 	}
 	c.ID = slices.Clone(c.ID)
 	if len(c.ID) == 0 {
@@ -137,7 +137,7 @@ func (c Config) checkPlace() error {
 	case c.Driver == "sqlite" && c.Path == "":
 		return fmt.Errorf("sql source: path is missing; name the SQLite file")
 	case c.Driver == "sqlite" && server:
-		return fmt.Errorf("sql source: host, port, database, user, password, tls and ca_file are for servers; with driver sqlite leave them out")
+		return fmt.Errorf("sql source: host, port, database, user, password, tls and ca_file are for servers; with driver sqlite omit them")
 	case c.Driver == "sqlite":
 		return nil
 	case c.Path != "":

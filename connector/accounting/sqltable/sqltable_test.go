@@ -497,7 +497,7 @@ func TestFilesThatAreNoDatabaseAreExplained(t *testing.T) {
 		{"<?xml version=\"1.0\"?><gnc-v2>" + strings.Repeat(" ", 200), "GnuCash's XML format"},
 		{"\x1f\x8b\x08\x00" + strings.Repeat("z", 200), "GnuCash's XML format"},
 		{strings.Repeat("some other text ", 20), "no SQLite database"},
-		{"", "it is empty; give the path of the books"},
+		{"", "it is empty; give the path of the database"},
 		{"SQLite format 3\x00" + strings.Repeat("\x01", 500), "no SQLite database"},
 	}
 	for _, tt := range tests {

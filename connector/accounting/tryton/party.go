@@ -212,7 +212,7 @@ func read(row json.RawMessage) (p party, problem string) {
 			list += "."
 		}
 		if _, ok := keys[list]; !ok { // its user may not read it: a blank would be a lie
-			return p, fmt.Sprintf("The server left out %s of this party; check what the user may read.", strings.TrimSuffix(list, "."))
+			return p, fmt.Sprintf("The server omitted %s of this party; check what the user may read.", strings.TrimSuffix(list, "."))
 		}
 	}
 	if err := json.Unmarshal(row, &p); err != nil {

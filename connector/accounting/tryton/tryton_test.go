@@ -251,7 +251,7 @@ func TestRowsBecomeRecords(t *testing.T) {
 		{"active of another type", map[string]string{"active": `"yes"`},
 			connector.Record{State: connector.RecordUnknown, Problem: "A field of the party has another type than is known."}},
 		{"addresses left out", map[string]string{"addresses.": ""},
-			connector.Record{State: connector.RecordUnknown, Problem: "The server left out addresses of this party; check what the user may read."}},
+			connector.Record{State: connector.RecordUnknown, Problem: "The server omitted addresses of this party; check what the user may read."}},
 		{"no UTF-8", map[string]string{"name": "\"\xff\""},
 			connector.Record{State: connector.RecordUnknown, Problem: "The party holds characters that are no text."}},
 		{"NUL", map[string]string{"name": `"a\u0000b"`},

@@ -132,14 +132,14 @@ type Source struct {
 func New(c Config, d Deps) (*Source, error) {
 	base, err := url.Parse(cmp.Or(c.BaseURL, "https://api.xero.com"))
 	if err != nil || base.Host == "" || base.RawQuery != "" {
-		return nil, errors.New("xero source: base_url is no address; leave it out, or write https:// and a host")
+		return nil, errors.New("xero source: base_url is no address; omit it, or write https:// and a host")
 	}
 	c.Tenant = strings.ToLower(strings.TrimSpace(c.Tenant))
 	if c.PageSize = cmp.Or(c.PageSize, 500); c.PageSize < 1 || c.PageSize > 1000 {
 		return nil, fmt.Errorf("xero source: page_size %d is out of range; use 1 to 1000", c.PageSize)
 	}
 	if c.PerMinute < 0 || c.PerDay < 0 || c.Concurrent < 0 {
-		return nil, errors.New("xero source: per_minute, per_day and concurrent are whole numbers above 0; leave them out for Xero's own limits")
+		return nil, errors.New("xero source: per_minute, per_day and concurrent are whole numbers above 0; omit them for Xero's own limits")
 	}
 	send := func(r *http.Request) (*http.Response, error) { return d.HTTP.Do(r, transport.Always) }
 	caller := accounting.Caller{System: "Xero", Send: send, Token: d.Token, Limiter: d.Limiter}
