@@ -49,6 +49,7 @@ var readers = map[string]string{
 	"firstTold":       "is a list for people",
 	"toldStatus":      "counts for people",
 	"tellings":        "is a list for people",
+	"told":            "narrows a list for people",
 	"renumberings":    "is a list for people",
 	"PutOff":          "asks whether people are told",
 	"LostMandates":    "is a list for people",
