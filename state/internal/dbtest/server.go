@@ -91,7 +91,7 @@ func begin(text string, ports ...int) (*script, error) {
 	for _, port := range ports {
 		args = append(args, strconv.Itoa(port))
 	}
-	cmd := exec.CommandContext(context.Background(), "sh", append(args, filepath.Dir(initdb))...) //nolint:gosec // of this machine; it ends with the test binary
+	cmd := exec.CommandContext(context.Background(), "sh", append(args, filepath.Dir(initdb))...) // it ends with the test binary
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() == 0 { // a database server refuses to run as root
