@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 )
@@ -55,6 +56,9 @@ wait $server
 cd / && rm -rf "$1"
 `
 
+// takenPorts is the number of ports that a start tries anew.
+const takenPorts = 3
+
 // start sets the server of this test binary up.
 func start() (*running, error) {
 	port, err := freePort()
@@ -62,6 +66,14 @@ func start() (*running, error) {
 		return nil, err
 	}
 	run, err := begin(serve, port)
+	for range takenPorts { // another test may have taken the port in between
+		if err == nil || !strings.Contains(err.Error(), "Address already in use") {
+			break
+		}
+		if port, err = freePort(); err == nil {
+			run, err = begin(serve, port)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
