@@ -214,7 +214,7 @@ func TestTheTableOfMetricsIsWhatIsShown(t *testing.T) {
 	t.Parallel()
 	const file = "../../configs/prometheus/metrics.md"
 	var b strings.Builder
-	b.WriteString("# Metrics\n\nWhat `/metrics` at `server.metrics` shows beside the usual `go_…` and `process_…`. A point in time is in seconds since 1970: its age is `time() - x`. Where a node works for many accounts, what is of one has the label `account`.\n\n" +
+	b.WriteString("# Metrics\n\n`/metrics` at `server.metrics` shows these metrics, and the usual `go_…` and `process_…`. A point in time is in seconds since 1970: its age is `time() - x`. On a node with many accounts, a series about one account has the label `account`.\n\n" +
 		"| metric | type | labels | what it says |\n|---|---|---|---|\n")
 	for _, f := range everything(t) {
 		if !strings.HasPrefix(f.GetName(), "payersync_") {
