@@ -3,7 +3,7 @@
 -- so it keeps only the token's hash, by which a node finds the account of a delivery.
 CREATE TABLE account_hooks (
   account account_id NOT NULL PRIMARY KEY,
-  token   TEXT COLLATE "C" NOT NULL UNIQUE CHECK (length(token) >= 26),
+  token   TEXT COLLATE "C" NOT NULL CHECK (length(token) >= 26),
   FOREIGN KEY (account) REFERENCES accounts (account_id)
 );
 INSERT INTO account_hooks (account, token) SELECT account_id, hook_token FROM accounts;
