@@ -61,6 +61,6 @@ func TestAFormThatDoesNotArriveIsRefusedAsOne(t *testing.T) {
 			}
 		})
 	}
-	h.stranger().post("/signin", http.StatusRequestEntityTooLarge, "name", "anna", "password", strings.Repeat("x", 2<<20))
+	h.stranger().post("/signin", http.StatusRequestEntityTooLarge, "name", "anna", "password", strings.Repeat("x", 1<<20))
 	h.knows("anna", goodPassword) // whom none of these forms has counted against
 }

@@ -411,7 +411,7 @@ func TestHostileTextStaysText(t *testing.T) {
 			t.Logf("%q is escaped otherwise", text)
 		}
 	}
-	anna.post(mappingPath, http.StatusRequestEntityTooLarge, "text", strings.Repeat("x", 2<<20), "opened", "0", "do", "save", "reason", "large")
+	anna.post(mappingPath, http.StatusRequestEntityTooLarge, "text", strings.Repeat("x", 1<<20), "opened", "0", "do", "save", "reason", "large")
 	anna.post(mappingPath, http.StatusBadRequest, "do", "save", "reason", "no text")
 	if h.saves() != 0 {
 		t.Error("something was saved")
