@@ -13,16 +13,15 @@ import (
 	"payersync/cmd/payersync/guides"
 	"payersync/connector"
 	"payersync/connector/sandbox"
+	"payersync/internal/longtest"
 	"payersync/state/statetest"
 )
 
 // TestTheGuideForManyMachinesIsPlayed types the lines of the guide on an empty PostgreSQL. Its three nodes serve two
 // accounts, and go on when one of them is killed.
 func TestTheGuideForManyMachinesIsPlayed(t *testing.T) {
+	longtest.Story(t, longtest.Postgres)
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("it makes a database and runs three nodes, which takes up to a minute")
-	}
 	guide, _ := guides.Find("many-machines")
 	payers := map[string]int{"acme": 3, "beta": 2}
 	c := newGuideCluster(t, payers)
