@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,7 +35,8 @@ var wireCustomers = flag.Int("wire-customers", 400, "customers of one round of B
 // a minimal process of its own.
 //
 // Each figure is the median over the rounds: share_of_bare by wall time, share_sending from the first write that
-// reached the service to the last, before_us/customer until the first, after_us/customer from the last.
+// reached the service to the last, before_us/customer until the first, after_us/customer from the last. The
+// processor's time and the bytes written are those of the backfill alone, its requests included.
 //
 //	go test -run '^$' -bench Wire -benchtime 5x ./connector/syncer -wire-customers 20000
 func BenchmarkWire(b *testing.B) {
@@ -99,9 +101,9 @@ func (w wire) round(b *testing.B, customers int) map[string]float64 {
 	ours := must[*plant](b)(newPlant(b.Context(), b.TempDir(), service.address, nil, customers, w.inFlight))
 	ours.mapping = w.mapping()
 	runtime.GC()
-	began := time.Now()
+	began, before := time.Now(), usedSoFar(b)
 	res := must[syncer.Result](b)(ours.run(b.Context(), connector.RunBackfill))
-	ended := time.Now()
+	ended, after := time.Now(), usedSoFar(b)
 	if res.Counts.Created != customers {
 		b.Fatalf("%+v, want %d created", res.Counts, customers)
 	}
@@ -118,7 +120,29 @@ func (w wire) round(b *testing.B, customers int) map[string]float64 {
 		"share_sending":      bare.Seconds() / saw.Last.Sub(saw.First).Seconds(),
 		"before_us/customer": float64(saw.First.Sub(began).Microseconds()) / n,
 		"after_us/customer":  float64(ended.Sub(saw.Last).Microseconds()) / n,
+		"cpu_us/customer":    float64((after.cpu - before.cpu).Microseconds()) / n,
+		"written_B/customer": float64(after.written-before.written) / n,
 	}
+}
+
+// used is what this process has used of the machine.
+type used struct {
+	cpu     time.Duration // user and system
+	written int64         // bytes given to the system, to disks and to the network
+}
+
+func usedSoFar(b *testing.B) used {
+	b.Helper()
+	var of syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &of); err != nil {
+		b.Fatal(err)
+	}
+	io := string(must[[]byte](b)(os.ReadFile("/proc/self/io")))
+	var read, written int64
+	if _, err := fmt.Sscanf(io, "rchar: %d\nwchar: %d", &read, &written); err != nil {
+		b.Fatalf("/proc/self/io: %v", err)
+	}
+	return used{time.Duration(of.Utime.Nano() + of.Stime.Nano()), written}
 }
 
 // post posts the bodies as a bare loop does, and asks for the links of what was made.
