@@ -240,7 +240,7 @@ func TestALinkIsAskedForUntilItsFirstRequestIsSettled(t *testing.T) {
 			f := d.stored("c1").Facts
 			f.Record = protocol.Record{Standing: protocol.Included, Key: f.Key, Mandate: true}
 			f.Mandate.Approved, f.Look.Now = true, true
-			if step := protocol.Asking(f); step.Do != tt.want {
+			if step := protocol.Decide(f).Mandate; step.Do != tt.want {
 				t.Errorf("next is %s (%s), want %s", step.Do, step.Line, tt.want)
 			}
 		})

@@ -201,15 +201,15 @@ func (w *world) silent(s *state, swept bool) string {
 		if r == claimsNone || r == otherName {
 			continue
 		}
-		f := w.gather(s, rec)
-		class := Class(*f)
+		o := Decide(*w.gather(s, rec))
+		class := o.Class
 		if class == Working && !slices.ContainsFunc(s.book.attempts[:], func(a tried) bool { return a.op == 0 }) {
 			return noRoom
 		}
 		if class == Working || class == Unpassed {
-			return fmt.Sprintf("%s is not served in the end: %s", oneself[rec], Next(*f).Line)
+			return fmt.Sprintf("%s is not served in the end: %s", oneself[rec], o.next().Line)
 		}
-		if len(Reasons(*f)) > 0 {
+		if len(o.Findings) > 0 {
 			continue
 		}
 		if p.link == 0 {

@@ -2,8 +2,8 @@
 //
 // It is a pure function over facts. A fact is a past event, and stays true: a record was read, a request left
 // with these bytes, an answer came, a read begun at this point showed this, a person decided, a ledger was
-// restored. Facts are stored, conclusions are computed: Next, Reasons and Class are computed from Facts each
-// time, and their results are never put back into Facts.
+// restored. Facts are stored, conclusions are computed: Decide computes the Outcome from Facts each time, and
+// no part of it is ever put back into Facts.
 //
 // Two rules carry everything else.
 //

@@ -237,10 +237,10 @@ func TestEveryCombinationOfFactsHasOneLine(t *testing.T) {
 					if seen++; seen%stride != 0 {
 						return
 					}
-					d := decide(f)
-					reached[name][d.customer.Line]++
-					reached[name][d.mandate.Line]++
-					if problem := unlawful(f, d); problem != "" {
+					o := Decide(*f)
+					reached[name][o.Customer.Line]++
+					reached[name][o.Mandate.Line]++
+					if problem := unlawful(f, o); problem != "" {
 						t.Fatalf("%s:\n%+v", problem, *f)
 					}
 				})
@@ -260,8 +260,8 @@ func TestEveryCombinationOfFactsHasOneLine(t *testing.T) {
 }
 
 // unlawful says which law the decision on the facts breaks, in words of its own.
-func unlawful(f *Facts, d decision) string {
-	customer, mandate, next, class := d.customer, d.mandate, d.next(), d.class()
+func unlawful(f *Facts, o Outcome) string {
+	customer, mandate, next, class := o.Customer, o.Mandate, o.next(), o.Class
 	claims := f.Record.Standing == Included && f.Record.Key == f.Key
 	read := f.Look.Now && f.Look.Shows == Ours && f.Look.Seq > f.Doubt.Since
 	creating := slices.ContainsFunc(f.Attempts, func(a Attempt) bool { return a.Action == connector.ActionCreate && a.Open(f.Index.Since) })
@@ -314,24 +314,24 @@ func unlawful(f *Facts, d decision) string {
 	if working != (class == Working) || next.works() != (customer.works() || mandate.works()) {
 		return "the class " + string(class) + " does not go with the step " + next.Line
 	}
-	told := Reasons(*f)
+	told := o.Findings
 	if (customer.Do == Tell || mandate.Do == Tell) && len(told) == 0 {
 		return "a person is not told"
 	}
-	return cmp.Or(leaves(f, told), closes(f, d, told))
+	return cmp.Or(leaves(f, told), closes(f, o, told))
 }
 
 // closes returns the broken law about a person's decisions. Nothing is sent or reported for a mandate left as
 // it is, unless a person requests it or a request may arrive. A given-up record has a finding only if its
 // values changed, and nothing else happens.
-func closes(f *Facts, d decision, told []Notice) string {
-	if f.Words.LetBe != 0 && f.Link.Customer != "" && d.holding&(asked|asking) == 0 {
-		if d.mandate.Do != Nothing || slices.ContainsFunc(told, func(n Notice) bool { return n.Lane == LaneMandate }) {
+func closes(f *Facts, o Outcome, told []Finding) string {
+	if f.Words.LetBe != 0 && f.Link.Customer != "" && o.holding&(asked|asking) == 0 {
+		if o.Mandate.Do != Nothing || slices.ContainsFunc(told, func(n Finding) bool { return n.Lane == LaneMandate }) {
 			return "of a mandate that is let be, something is done or told"
 		}
 	}
-	open := f.Link.Customer == "" && d.holding&creating != 0
-	if f.Record.Anew && !open && (len(told) == 0 || d.customer.Do != Tell) {
+	open := f.Link.Customer == "" && o.holding&creating != 0
+	if f.Record.Anew && !open && (len(told) == 0 || o.Customer.Do != Tell) {
 		return "a record that was given up is another by now, and nobody is told"
 	}
 	return ""
@@ -360,7 +360,7 @@ func releases(f *Facts, customer, mandate Step) string {
 
 // leaves returns the broken law of removed records: a living mandate has one finding, unless a person accepts
 // it, and nothing is sent by itself.
-func leaves(f *Facts, told []Notice) string {
+func leaves(f *Facts, told []Finding) string {
 	out := f.Record.Standing != Included && f.Record.Standing != Unfit
 	alive := f.Mandate.Status != "" && f.Mandate.Status != connector.MandateCancelled
 	n := 0
@@ -400,10 +400,11 @@ func TestEveryReasonOfATableIsExplained(t *testing.T) {
 func TestOfNothingKnownNothingFollows(t *testing.T) {
 	t.Parallel()
 	var f Facts
-	if s := Next(f); s.Do != Nothing {
+	o := Decide(f)
+	if s := o.next(); s.Do != Nothing {
 		t.Errorf("the next step is %s", s.Do)
 	}
-	if class, told := Class(f), Reasons(f); class != Out || told != nil {
-		t.Errorf("it is %s, and a person is told %v", class, told)
+	if o.Class != Out || o.Findings != nil {
+		t.Errorf("it is %s, and a person is told %v", o.Class, o.Findings)
 	}
 }

@@ -602,7 +602,7 @@ func (s *state) close(rec byte, done Do) (Do, string) {
 
 // step asks the protocol, and weakens it.
 func (w *world) step(f *Facts) Step {
-	step := Next(*f)
+	step := Decide(*f).next()
 	switch {
 	case w.weak == replayLeft && step.Line == "create left behind":
 		step.Do = Replay

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Table returns both tables as Markdown, from the lines that Next uses. README.md holds it.
+// Table returns both tables as Markdown, from the lines that Decide uses. README.md holds it.
 func Table() string {
 	var b strings.Builder
 	for _, t := range []struct {

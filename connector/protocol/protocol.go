@@ -76,22 +76,49 @@ func pick(table []line, c conditions) *line {
 // unforeseen applies if no line fits: nothing is sent. A test shows that this never happens.
 var unforeseen = line{name: "unforeseen", do: Wait}
 
-// decision is the conclusion from the facts in both lanes.
-type decision struct {
-	holding           conditions
-	customer, mandate Step
+// Outcome is everything that follows from the facts about one payer.
+type Outcome struct {
+	// Customer and Mandate are the next steps for the payer's customer, and for the customer's mandate.
+	Customer, Mandate Step
+
+	// Findings are what people are told, the most important first, at most one for each lane.
+	Findings []Finding
+
+	// Link says how the payer relates to its customer, in the words of the views.
+	Link connector.LinkState
+
+	// Class is the payer's progress. Counts and the exit status of a run are sums over classes.
+	Class Status
+
+	// Ended are the tickets of this and other payers' attempts that have ended by the facts. An answered
+	// create or link request has ended before: no fact names it.
+	Ended []int64
+
+	holding conditions
 }
 
-func decide(f *Facts) decision {
+// Decide returns what follows from the facts: the next steps, the findings, the class, and the finished
+// attempts. It is the only place where any of these is computed, and it knows an outcome for any facts.
+func Decide(f Facts) Outcome { return decide(&f) }
+
+func decide(f *Facts) Outcome {
 	c := f.conditions()
-	return decision{c, f.customer(pick(customers, c)), f.mandate(pick(mandates, c))}
+	o := Outcome{holding: c, Customer: f.customer(pick(customers, c)), Mandate: f.mandate(pick(mandates, c))}
+	o.Findings, o.Link, o.Class, o.Ended = o.findings(f), o.link(f), o.class(), f.ended()
+	return o
 }
 
-// Customer returns the next step for the payer's customer.
-func Customer(f Facts) Step { return decide(&f).customer }
-
-// Asking returns the next step for the customer's mandate.
-func Asking(f Facts) Step { return decide(&f).mandate }
+// ended returns the tickets of the attempts that have ended.
+func (f *Facts) ended() (out []int64) {
+	for _, attempts := range [...][]Attempt{f.Attempts, f.Others} {
+		for _, a := range attempts {
+			if !f.open(a) {
+				out = append(out, a.Seq)
+			}
+		}
+	}
+	return out
+}
 
 func (f *Facts) customer(l *line) Step {
 	s := Step{Line: l.name, Do: l.do, Reason: l.reason, Customer: f.Link.Customer}
@@ -160,35 +187,42 @@ const (
 	LaneMandate  Lane = "mandate"
 )
 
-// Notice is one finding about a payer.
-type Notice struct {
+// Finding is a message about a payer for a person.
+type Finding struct {
 	Lane   Lane
 	Reason connector.Reason
 }
 
-// Reasons returns the findings about the payer, the most important first, at most one for each lane. A wait
-// without a task for a person is a finding, too, if a request without an answer causes it. A problem of the
-// linked customer and one of the record are both listed.
-func Reasons(f Facts) []Notice {
-	d := decide(&f)
-	customer, mandate := d.customer.Reason, d.mandate.Reason
-	if customer == "" && d.customer.Do != Nothing && d.holding&(wanted|linked|holds) == wanted|linked && f.sent(connector.ActionUpdate) {
+// About returns the reason of the finding in a lane; "" for none.
+func (o Outcome) About(lane Lane) connector.Reason {
+	for _, n := range o.Findings {
+		if n.Lane == lane {
+			return n.Reason
+		}
+	}
+	return ""
+}
+
+// findings returns the findings about the payer. A wait without a task for a person is a finding, too, if a
+// request without an answer causes it. A problem of the linked customer and one of the record are both listed.
+func (o *Outcome) findings(f *Facts) (out []Finding) {
+	customer, mandate := o.Customer.Reason, o.Mandate.Reason
+	if customer == "" && o.Customer.Do != Nothing && o.holding&(wanted|linked|holds) == wanted|linked && f.sent(connector.ActionUpdate) {
 		customer = connector.ReasonOutcomeUnknown
 	}
-	var out []Notice
 	if customer != "" {
-		out = append(out, Notice{LaneOf(customer), customer})
+		out = append(out, Finding{LaneOf(customer), customer})
 	}
 	switch {
-	case d.holding&(unfit|linked) == unfit && customer != f.Record.Reason: // while its create is waited for
-		out = append(out, Notice{LaneRecord, f.Record.Reason})
-	case d.holding&linked != 0 && customer != "" && LaneOf(customer) == LaneRecord:
-		if beside := pick(customers, d.holding&^(left|gone|anew|unfit|rekeyed|rival)).reason; beside != "" && d.holding&(missing|several|otherKey|noKey) != 0 {
-			out = append(out, Notice{LaneCustomer, beside})
+	case o.holding&(unfit|linked) == unfit && customer != f.Record.Reason: // while its create is waited for
+		out = append(out, Finding{LaneRecord, f.Record.Reason})
+	case o.holding&linked != 0 && customer != "" && LaneOf(customer) == LaneRecord:
+		if beside := pick(customers, o.holding&^(left|gone|anew|unfit|rekeyed|rival)).reason; beside != "" && o.holding&(missing|several|otherKey|noKey) != 0 {
+			out = append(out, Finding{LaneCustomer, beside})
 		}
 	}
 	if mandate != "" {
-		out = append(out, Notice{LaneMandate, mandate})
+		out = append(out, Finding{LaneMandate, mandate})
 	}
 	return out
 }
@@ -223,13 +257,38 @@ const (
 	Out      Status = "out"      // the record makes no claim
 )
 
-// LinkState returns how the payer relates to its customer, in the words of the
-// views. It is an output: nothing is decided by it.
-func LinkState(f Facts) connector.LinkState {
-	d := decide(&f)
-	switch c := d.holding; {
+// class returns the payer's progress.
+func (o *Outcome) class() Status {
+	class := Out
+	if o.holding&left == 0 {
+		class = InStep
+	}
+	for _, s := range [...]*Step{&o.Customer, &o.Mandate} {
+		if now := s.status(); now != "" {
+			class = Worse(now, class)
+		}
+	}
+	return class
+}
+
+// status returns the payer's status by the step; "" for none.
+func (s *Step) status() Status {
+	switch s.Do {
+	case Nothing, Later:
+		return ""
+	case Tell:
+		return StatusOf(s.Reason)
+	case Approval:
+		return Unpassed
+	}
+	return Working
+}
+
+// link returns how the payer relates to its customer. It is an output: nothing is decided by it.
+func (o *Outcome) link(f *Facts) connector.LinkState {
+	switch c := o.holding; {
 	case c&linked == 0:
-		return d.unlinked()
+		return o.unlinked()
 	case f.Look.Shows == Missing:
 		return connector.LinkMissing
 	case f.Look.Shows == Unseen || f.Look.Shows == NotYet:
@@ -240,14 +299,14 @@ func LinkState(f Facts) connector.LinkState {
 	return connector.LinkLinked
 }
 
-// unlinked is LinkState for a payer without a customer.
-func (d decision) unlinked() connector.LinkState {
+// unlinked is the link of a payer without a customer.
+func (o *Outcome) unlinked() connector.LinkState {
 	switch {
-	case d.holding&creating != 0:
+	case o.holding&creating != 0:
 		return connector.LinkCreating
-	case d.holding&(several|elsewhere) != 0:
+	case o.holding&(several|elsewhere) != 0:
 		return connector.LinkConflict
-	case d.customer.Do == Tell:
+	case o.Customer.Do == Tell:
 		return connector.LinkHeld
 	}
 	return connector.LinkNew

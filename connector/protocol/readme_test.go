@@ -66,7 +66,7 @@ func TestREADMEDrawsTheArrowsThatAreWalked(t *testing.T) {
 				if before.elsewhere(rec) || after.elsewhere(rec) {
 					continue
 				}
-				from, to := LinkState(*w.gather(before, rec)), LinkState(*w.gather(after, rec))
+				from, to := Decide(*w.gather(before, rec)).Link, Decide(*w.gather(after, rec)).Link
 				if from == to {
 					continue
 				}

@@ -23,15 +23,16 @@ func play(t *testing.T, f Facts, chapters []chapter) {
 	t.Helper()
 	for _, c := range chapters {
 		c.change(&f)
-		ended := Ended(f)
+		ended := Decide(f).Ended
 		gone := func(a Attempt) bool { return slices.Contains(ended, a.Seq) }
 		f.Attempts, f.Others = slices.DeleteFunc(slices.Clone(f.Attempts), gone), slices.DeleteFunc(slices.Clone(f.Others), gone)
-		s := Customer(f)
+		o := Decide(f)
+		s := o.Customer
 		if s.Do != c.do || s.Line != c.line || s.Reason != c.reason {
 			t.Errorf("%s: the step is %s by the line %q and tells %q, want %s by %q and %q", c.what, s.Do, s.Line, s.Reason, c.do, c.line, c.reason)
 		}
-		if working := Class(f) == Working; working != c.working {
-			t.Errorf("%s: it is %s, want working %v", c.what, Class(f), c.working)
+		if working := o.Class == Working; working != c.working {
+			t.Errorf("%s: it is %s, want working %v", c.what, o.Class, c.working)
 		}
 	}
 }
@@ -158,7 +159,7 @@ func TestACancelledMandateIsReplacedOnlyOnAPersonsWord(t *testing.T) {
 		{"the word is used up", func(f *Facts) { f.Mandate.Asked = 19 }, Tell, "cancelled"},
 	} {
 		c.change(&f)
-		if s := Asking(f); s.Do != c.do || s.Line != c.line {
+		if s := Decide(f).Mandate; s.Do != c.do || s.Line != c.line {
 			t.Errorf("%s: the step is %s by the line %q, want %s by %q", c.what, s.Do, s.Line, c.do, c.line)
 		}
 	}
@@ -226,7 +227,7 @@ func TestAMandateThatAPersonLetsBeIsNotToldOfBeforeItIsAnother(t *testing.T) {
 		{"its status is another, of which nobody has said anything", func(f *Facts) { f.Words = Words{}; f.Mandate.Status = "PAUSED" }, Tell, "status not documented", connector.ReasonStatusUnknown},
 	} {
 		c.what(&f)
-		if s := Asking(f); s.Do != c.do || s.Line != c.line || s.Reason != c.reason {
+		if s := Decide(f).Mandate; s.Do != c.do || s.Line != c.line || s.Reason != c.reason {
 			t.Errorf("%s: %s by %q, told %q; want %s by %q, %q", c.name, s.Do, s.Line, s.Reason, c.do, c.line, c.reason)
 		}
 	}

@@ -78,16 +78,16 @@ func TestWhateverSaysThatNobodyMustActEndsByTimeOrARead(t *testing.T) {
 				t.Fatalf("people are told that %q must act, and %q; it has %d ways to end by itself", r.Who(), r.Next(), len(ways))
 			}
 			for i, w := range ways {
-				before := decide(&w.facts)
-				if !slices.ContainsFunc(Reasons(w.facts), func(n Notice) bool { return n.Reason == r }) {
-					t.Errorf("way %d tells %v, not %s", i, Reasons(w.facts), r)
+				before := Decide(w.facts)
+				if !slices.ContainsFunc(before.Findings, func(n Finding) bool { return n.Reason == r }) {
+					t.Errorf("way %d tells %v, not %s", i, before.Findings, r)
 				}
-				if class := before.class(); class != Working {
+				if class := before.Class; class != Working {
 					t.Errorf("way %d counts as %s, want working: a run that leaves it is not complete", i, class)
 				}
 				w.change(&w.facts)
-				if after := decide(&w.facts); after.customer.Line == before.customer.Line && after.mandate.Line == before.mandate.Line {
-					t.Errorf("way %d: neither time nor a read moves %q and %q on", i, before.customer.Line, before.mandate.Line)
+				if after := Decide(w.facts); after.Customer.Line == before.Customer.Line && after.Mandate.Line == before.Mandate.Line {
+					t.Errorf("way %d: neither time nor a read moves %q and %q on", i, before.Customer.Line, before.Mandate.Line)
 				}
 			}
 		})

@@ -396,12 +396,13 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 		return r.spend(ctx, c, why)
 	}
 	k.judge(shown, c.Wanted)
-	switch step := protocol.Customer(k.facts); {
+	next := protocol.Decide(k.facts)
+	switch step := next.Customer; {
 	case step.Do == protocol.Wait, step.Do == protocol.ReadList: // for time or for lists, and for no person: it is planned again
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	case step.Do != protocol.Adopt && step.Reason != "":
 		reason := k.told(step.Reason)
-		return r.hold(ctx, c, protocol.LinkState(k.facts), reason, k.because(reason))
+		return r.hold(ctx, c, next.Link, reason, k.because(reason))
 	case step.Do != protocol.Adopt || step.Customer != c.BillingID: // nobody carries it any more, or another does
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	}
@@ -521,9 +522,10 @@ func (r *run) update(ctx context.Context, c state.Change) error {
 	if err != nil {
 		return err
 	}
-	switch step := protocol.Customer(f); {
+	next := protocol.Decide(f)
+	switch step := next.Customer; {
 	case step.Do == protocol.Tell:
-		return r.hold(ctx, c, protocol.LinkState(f), step.Reason, "")
+		return r.hold(ctx, c, next.Link, step.Reason, "")
 	case f.Record.Standing != protocol.Included: // nobody asks for it any more
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	case step.Do == protocol.Update, step.Do == protocol.Nothing, step.Do == protocol.Later:

@@ -117,7 +117,7 @@ func (r *run) replay(ctx context.Context, c state.Change) error {
 		if err != nil {
 			return err
 		}
-		switch step := protocol.Customer(k.facts); {
+		switch step := protocol.Decide(k.facts).Customer; {
 		case step.Do == protocol.ReadList && looked, k.facts.Holders == protocol.Own:
 			return nil
 		case step.Do == protocol.ReadList, step.Do == protocol.Create && !looked: // as before any other create, the lists must not be too old

@@ -21,9 +21,10 @@ func (r *run) tellNotShown(ctx context.Context) error {
 		if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
 			for _, c := range page {
 				c.Facts.Record = protocol.Record{Standing: protocol.NotShown}
-				n := state.Notice{SourceID: c.Record.SourceID, Stands: c.Stands, OfMandate: protocol.Asking(c.Facts).Reason}
-				n.Awaited = r.awaited(c.Facts, protocol.Asking(c.Facts))
-				if n.Reason = protocol.Customer(c.Facts).Reason; n.Reason != "" {
+				next := protocol.Decide(c.Facts)
+				n := state.Notice{SourceID: c.Record.SourceID, Stands: c.Stands, Reason: next.Customer.Reason, OfMandate: next.Mandate.Reason}
+				n.Awaited = r.awaited(c.Facts, next.Mandate)
+				if n.Reason != "" {
 					n.Detail = leftDetail(c, c.Facts)
 				}
 				if err := tx.TellNotShown(r.id, r.conn.Name, n); err != nil {

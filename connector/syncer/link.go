@@ -33,7 +33,7 @@ func (r *run) applyLink(ctx context.Context, c state.Change) error {
 			return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 		}
 		f.Look.Seq = math.MaxInt64 // it is read before anything is sent
-		if f.Mandate.Rest && protocol.Asking(f).Do == protocol.Wait {
+		if f.Mandate.Rest && protocol.Decide(f).Mandate.Do == protocol.Wait {
 			return r.rest(ctx, c, next)
 		}
 	}
@@ -62,7 +62,7 @@ func (r *run) lookAndRequest(ctx context.Context, c state.Change, known bool) er
 	if shown != nil && f.Mandate.Status == "" { // without an id there is nothing to keep it under
 		f.Mandate.Status = cmp.Or(shown.Status, "not shown")
 	}
-	step := protocol.Asking(f)
+	step := protocol.Decide(f).Mandate
 	switch {
 	case step.Do == protocol.AskLink:
 		return r.requestLink(ctx, c)

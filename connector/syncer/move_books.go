@@ -155,8 +155,9 @@ func (s *Syncer) tellLeftBehind(ctx context.Context, from, to string) error {
 		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
 			for _, c := range page {
 				c.Facts.Record = protocol.Record{Standing: protocol.Excluded, Key: c.Payer.Key.ID()}
-				n := state.Notice{SourceID: c.Record.SourceID, OfMandate: protocol.Asking(c.Facts).Reason}
-				if n.Reason = protocol.Customer(c.Facts).Reason; n.Reason != "" {
+				next := protocol.Decide(c.Facts)
+				n := state.Notice{SourceID: c.Record.SourceID, Reason: next.Customer.Reason, OfMandate: next.Mandate.Reason}
+				if n.Reason != "" {
 					n.Detail = stillHolds(fmt.Sprintf("The connection moved to %s, and no record there continues the payer", to), c, c.Facts)
 				}
 				if err := tx.TellLeftBehind(from, n); err != nil {

@@ -442,7 +442,7 @@ func (r *run) decide(ctx context.Context, s subject) (state.Decision, error) {
 	switch m.Standing {
 	case protocol.Excluded, protocol.Gone:
 		d.Verdict = state.Excluded
-		return tellForgotten(d.Because(protocol.Customer(protocol.Facts{Record: m.Record}).Reason, ""), c), nil
+		return tellForgotten(d.Because(protocol.Decide(protocol.Facts{Record: m.Record}).Customer.Reason, ""), c), nil
 	case protocol.Unfit:
 		return d.Because(m.Reason, m.problem), nil
 	}
@@ -497,15 +497,15 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	}
 	d.Contested = other != ""
 	if p.Seen { // the state follows from the same facts as the finding: a doubled key may be gone
-		d.LinkState = protocol.LinkState(f)
+		d.LinkState = protocol.Decide(f).Link
 	}
 	f.Look.Now, f.Look.Seq = true, math.MaxInt64 // it is read right before
 	if f.Look.Shows == protocol.Unseen {
 		f.Look.Shows = protocol.Ours
 	}
-	asking := protocol.Asking(f)
+	next := protocol.Decide(f)
+	step, asking := next.Customer, next.Mandate
 	d.OfMandate, d.Awaited = asking.Reason, r.awaited(f, asking)
-	step := protocol.Customer(f)
 	if m.Standing == protocol.Excluded || d.Left && step.Do == protocol.Nothing {
 		d.Verdict = state.Excluded
 	}
@@ -520,7 +520,7 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	case protocol.Unlink:
 		return r.decideUnlink(ctx, d, p, seen)
 	case protocol.Tell:
-		return r.tellLinked(ctx, d, c, m, f, step.Reason, other)
+		return r.tellLinked(ctx, d, c, m, f, next, other)
 	case protocol.Update:
 		d.Customer = &state.NewChange{Action: connector.ActionUpdate, Wanted: wanted, BillingID: p.BillingID, Diff: connector.Diff(have, wanted)}
 		r.showBefore(d.Customer, base, seen)
@@ -570,7 +570,8 @@ func (r *run) inTheWay(ctx context.Context, p state.Payer, key connector.Key) (r
 }
 
 // tellLinked reports a linked payer's findings to people. other is the record with the same key.
-func (r *run) tellLinked(ctx context.Context, d state.Decision, c state.Candidate, m rendered, f protocol.Facts, reason connector.Reason, other string) (state.Decision, error) {
+func (r *run) tellLinked(ctx context.Context, d state.Decision, c state.Candidate, m rendered, f protocol.Facts, next protocol.Outcome, other string) (state.Decision, error) {
+	reason := next.Customer.Reason
 	k := keyKnown{key: c.Payer.Key, rival: other}
 	var err error
 	if reason == connector.ReasonKeyDoubled {
@@ -582,10 +583,8 @@ func (r *run) tellLinked(ctx context.Context, d state.Decision, c state.Candidat
 	if d.Topic = state.Topic(protocol.LaneOf(reason)); d.Topic == state.TopicLink {
 		d.Verdict = state.Included
 	}
-	for _, n := range protocol.Reasons(f) {
-		if n.Lane == protocol.LaneCustomer && n.Reason != reason {
-			d.Also = n.Reason
-		}
+	if beside := next.About(protocol.LaneCustomer); beside != reason {
+		d.Also = beside
 	}
 	detail := k.because(reason)
 	switch {
@@ -645,7 +644,8 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, s subject) (state
 			}
 			continue
 		}
-		step := protocol.Customer(k.facts)
+		next := protocol.Decide(k.facts)
+		step := next.Customer
 		if step.Do == protocol.ReadList && !looked && r.id != 0 { // a forecast asks the ledger alone
 			if _, err := r.believeAfter(ctx, k.over); err != nil {
 				return d, err
@@ -656,10 +656,11 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, s subject) (state
 			if err := r.judgeUnseen(ctx, &k, owned); err != nil {
 				return d, err
 			}
-			step = protocol.Customer(k.facts)
+			next = protocol.Decide(k.facts)
+			step = next.Customer
 		}
 		if step.Do != protocol.Adopt && step.Do != protocol.ReadCustomer {
-			return r.linkNew(r.planNew(d, res, step, k), k), nil
+			return r.linkNew(r.planNew(d, res, next, k), k), nil
 		}
 		res.Customer = owned // it is read right before
 		d = included(d, res, connector.ActionAdopt, step.Customer)
@@ -679,7 +680,7 @@ func (r *run) asksOnceAdopted(f protocol.Facts, seen *sight) bool {
 	f.Link.Customer, f.Holders, f.Holder = seen.customer.ID, protocol.Own, seen.customer.ID
 	f.Mandate.Status, f.Mandate.Link = seen.customer.Mandate.Status, seen.customer.Mandate.URL != ""
 	f.Mandate.Approved, f.Mandate.Again = true, r.Settings.again()
-	step := protocol.Asking(f)
+	step := protocol.Decide(f).Mandate
 	return step.Do != protocol.Nothing || step.Reason != ""
 }
 
@@ -694,7 +695,8 @@ func (r *run) baseOfNew(ctx context.Context, c state.Candidate, id string) (*con
 }
 
 // planNew turns the step for a new payer into the plan's decision on its record.
-func (r *run) planNew(d state.Decision, res mapping.Result, step protocol.Step, k keyKnown) state.Decision {
+func (r *run) planNew(d state.Decision, res mapping.Result, next protocol.Outcome, k keyKnown) state.Decision {
+	step := next.Customer
 	if step.Do == protocol.Create {
 		d = included(d, res, connector.ActionCreate, "")
 		if r.Settings.NotCarried != nil {
@@ -709,7 +711,7 @@ func (r *run) planNew(d state.Decision, res mapping.Result, step protocol.Step, 
 	if d.Waits {
 		r.waitsUntil(k.until)
 	}
-	d.LinkState, d.Topic, d.Contested = protocol.LinkState(k.facts), state.Topic(protocol.LaneOf(step.Reason)), k.rival != ""
+	d.LinkState, d.Topic, d.Contested = next.Link, state.Topic(protocol.LaneOf(step.Reason)), k.rival != ""
 	reason := k.told(step.Reason)
 	return d.Because(reason, k.because(reason))
 }

@@ -59,7 +59,7 @@ func (r *run) unlink(ctx context.Context, c state.Change) error {
 		return err
 	}
 	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: c.Payer.BillingID, Hash: f.Record.Hash, Unlinks: true}
-	switch step := protocol.Customer(f); {
+	switch step := protocol.Decide(f).Customer; {
 	case f.Words.Unlink == 0 && c.State == connector.ChangePending: // it was taken back
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	case step.Do != protocol.Unlink:
