@@ -144,6 +144,7 @@ func (tx *Tx) SaveDecisions(run int64, connection, mapping string, decisions ...
 	}
 	var labels []NewLabel
 	var new additions
+	decided := map[conclusion][]string{}
 	for i, d := range decisions {
 		if d.Stands != "" && d.Stands != known[i].stands {
 			if _, err := tx.ReplanRecord(connection, d.SourceID); err != nil {
@@ -157,14 +158,53 @@ func (tx *Tx) SaveDecisions(run int64, connection, mapping string, decisions ...
 		if d.Label != nil {
 			labels = append(labels, *d.Label)
 		}
-		if err := tx.saveDecision(run, connection, mapping, d, known[i], &new); err != nil {
+		as := d.conclusion(known[i].content)
+		decided[as] = append(decided[as], connector.Clean(d.SourceID))
+		if err := tx.saveDecision(run, connection, d, known[i], &new); err != nil {
 			return fmt.Errorf("save the decision on record %s: %w", d.SourceID, err)
 		}
 	}
 	if err := tx.SaveLabels(connection, mapping, labels); err != nil {
 		return err
 	}
+	if err := tx.conclude(connection, mapping, decided); err != nil {
+		return err
+	}
 	return tx.add(new)
+}
+
+// conclusion is what a decision leaves on its record. The records of a page have few different ones.
+type conclusion struct {
+	verdict                 Verdict
+	waits, rests, contested bool
+	class                   protocol.Status
+	unasked                 Unasked
+	content                 string // the hash of the content that was decided on; "" for the record's present one
+}
+
+// conclusion returns what the decision leaves on a record with this present content.
+func (d Decision) conclusion(content string) conclusion {
+	c := conclusion{verdict: d.Verdict, waits: d.Waits, rests: d.rests(), contested: d.Contested, class: d.class(), unasked: d.Unasked}
+	if d.ContentHash != content {
+		c.content = d.ContentHash
+	}
+	return c
+}
+
+// conclude notes on the records of a page what was decided, with one statement for all records with the same conclusion.
+func (tx *Tx) conclude(connection, mapping string, decided map[conclusion][]string) error {
+	for c, ids := range decided {
+		page, err := json.Marshal(ids)
+		if err != nil {
+			return err
+		}
+		if err := tx.exec(`UPDATE source_records SET planned_hash = CASE ?3 WHEN '' THEN content_hash ELSE ?3 END, planned_mapping = ?4, decision = ?5, replan = ?6, rests = ?7,
+			contested = ?8, class = ?9, not_asked = ?10, not_asked_line = ?11, not_asked_condition = ?12 WHERE connection = ?1 AND source_id IN (SELECT value FROM json_each(?2))`,
+			connection, string(page), c.content, mapping, c.verdict, c.waits, c.rests, c.contested, c.class, c.unasked.Why, c.unasked.Line, c.unasked.Condition); err != nil {
+			return fmt.Errorf("note what was decided on records: %w", err)
+		}
+	}
+	return nil
 }
 
 // additions are the rows that a page's decisions add; each statement takes several.
@@ -184,11 +224,12 @@ func (tx *Tx) add(new additions) error {
 
 // before is the ledger's data of a record before a decision.
 type before struct {
-	stands string // as Candidate.Stands
-	payer  bool   // it has one
-	like   string // the digest of what its payer may be known by; "" for nothing, or no payer
-	told   bool   // something of it needs attention
-	open   map[string]openChange
+	content string // the hash of its content
+	stands  string // as Candidate.Stands
+	payer   bool   // it has one
+	like    string // the digest of what its payer may be known by; "" for nothing, or no payer
+	told    bool   // something of it needs attention
+	open    map[string]openChange
 }
 
 // beforehand returns the known data of the records of decisions, in their order.
@@ -201,12 +242,12 @@ func (tx *Tx) beforehand(connection string, decisions []Decision) ([]before, err
 	if err != nil {
 		return nil, err
 	}
-	err = tx.each(`SELECT j.key, `+stands+`, p.source_id IS NOT NULL, coalesce(p.likeness, ''), EXISTS (SELECT 1 FROM attention a WHERE a.connection = ?1 AND a.source_id = j.value)
+	err = tx.each(`SELECT j.key, r.content_hash, `+stands+`, p.source_id IS NOT NULL, coalesce(p.likeness, ''), EXISTS (SELECT 1 FROM attention a WHERE a.connection = ?1 AND a.source_id = j.value)
 		FROM json_each(?2) j CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.value
 		LEFT JOIN payers p ON p.connection = ?1 AND p.source_id = j.value`, []any{connection, string(page)}, func(scan func(...any) error) error {
 		var at int
 		var b before
-		err := scan(&at, &b.stands, &b.payer, &b.like, &b.told)
+		err := scan(&at, &b.content, &b.stands, &b.payer, &b.like, &b.told)
 		known[at] = b
 		return err
 	})
@@ -227,14 +268,9 @@ func (tx *Tx) beforehand(connection string, decisions []Decision) ([]before, err
 	})
 }
 
-// saveDecision stores a decision on a record with these known facts, without its label and new
-// values.
-func (tx *Tx) saveDecision(run int64, connection, mapping string, d Decision, known before, new *additions) error {
-	if err := tx.exec(`UPDATE source_records SET planned_hash = ?, planned_mapping = ?, decision = ?, replan = ?, rests = ?, contested = ?, class = ?,
-		not_asked = ?, not_asked_line = ?, not_asked_condition = ? WHERE connection = ? AND source_id = ?`,
-		d.ContentHash, mapping, d.Verdict, d.Waits, d.rests(), d.Contested, d.class(), d.Unasked.Why, d.Unasked.Line, d.Unasked.Condition, connection, d.SourceID); err != nil {
-		return err
-	}
+// saveDecision stores a decision on a record with these known facts, without its label, its conclusion and
+// new values.
+func (tx *Tx) saveDecision(run int64, connection string, d Decision, known before, new *additions) error {
 	if err := tx.savePayer(connection, d, known, new); err != nil {
 		return err
 	}

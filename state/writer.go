@@ -380,7 +380,7 @@ func (tx *Tx) prepare(query string, args []any) (context.Context, []any, error) 
 // insertRows runs a statement that inserts several rows at a time, each with the values of row from
 // args.
 func (tx *Tx) insertRows(into, row string, args []any, end string) error {
-	const some = 16 // statements are kept by their texts: some lengths and no more
+	const some = 32 // statements are kept by their texts: some lengths and no more
 	for part := range slices.Chunk(args, some*strings.Count(row, "?")) {
 		rows := len(part) / strings.Count(row, "?")
 		if err := tx.exec(into+row+strings.Repeat(", "+row, rows-1)+end, part...); err != nil {
