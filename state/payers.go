@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"payersync/connector"
@@ -250,7 +249,7 @@ func (tx *Tx) SetConfirmed(p Payer) (moved bool, err error) {
 // TakeBack withdraws the reports on a payer's link after a read has shown it whole, and makes the
 // next plan look at held changes.
 func (tx *Tx) TakeBack(p Payer) error {
-	told, err := tx.takeBack(p.Connection, p.SourceID, TopicLink, connector.ReasonKeyRemoved, connector.ReasonOtherKey,
+	told, err := tx.endFinding(p.Connection, p.SourceID, TopicLink, connector.ReasonKeyRemoved, connector.ReasonOtherKey,
 		connector.ReasonKeyDoubled, connector.ReasonCustomerMissing, connector.ReasonOutcomeUnknown)
 	if err == nil && (told != "" && told != connector.ReasonOutcomeUnknown || p.Seen) {
 		_, err = tx.ReplanRecord(p.Connection, p.SourceID)
@@ -359,78 +358,6 @@ func (tx *Tx) lookAgain(p Payer) error {
 // customer, and reads from now on have later tickets.
 func (tx *Tx) Answered(p Payer) error {
 	return tx.exec("UPDATE payers SET answered_at = (SELECT ticket FROM ledger) WHERE connection = ? AND source_id = ?", p.Connection, p.SourceID)
-}
-
-// Topic says which side of a payer needs attention. Each has one row at most.
-type Topic string
-
-// The topics.
-const (
-	TopicRecord  Topic = "record"  // the source record or what the mapping made of it
-	TopicLink    Topic = "link"    // the customer in the billing service
-	TopicMandate Topic = "mandate" // the mandate or its signing link
-)
-
-// SetAttention notes that a person should look at a payer. For an unchanged reason the time stays,
-// and with a blank detail also the earlier detail. While the payer's customer is gone, its other
-// problems are not reported.
-func (tx *Tx) SetAttention(connection, sourceID string, topic Topic, reason connector.Reason, detail string) error {
-	blank := detail == ""
-	if blank {
-		detail = reason.Sentence()
-	}
-	return tx.exec(`INSERT INTO attention (connection, source_id, topic, reason, detail, since)
-		SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE ?3 <> 'link' OR ?4 = 'customer_missing' OR NOT EXISTS (
-		  SELECT 1 FROM payers p WHERE p.connection = ?1 AND p.source_id = ?2 AND `+isMissing+`)
-		ON CONFLICT (connection, source_id, topic) DO UPDATE SET
-		  since = CASE WHEN attention.reason = excluded.reason THEN attention.since ELSE excluded.since END,
-		  detail = CASE WHEN ?7 = 1 AND attention.reason = excluded.reason THEN attention.detail ELSE excluded.detail END,
-		  reason = excluded.reason`,
-		connection, sourceID, topic, reason, detail, stamp(tx.now), blank)
-}
-
-// ClearAttention removes a topic's row when it gives one of the reasons, or any
-// reason when none are named.
-func (tx *Tx) ClearAttention(connection, sourceID string, topic Topic, reasons ...connector.Reason) error {
-	where, args := ofTopic(connection, sourceID, topic, reasons)
-	return tx.exec("DELETE"+where, args...)
-}
-
-// takeBack is ClearAttention, and returns the reason of the row; "" when there was none to remove.
-func (tx *Tx) takeBack(connection, sourceID string, topic Topic, reasons ...connector.Reason) (was connector.Reason, err error) {
-	where, args := ofTopic(connection, sourceID, topic, reasons)
-	err = tx.row([]any{&was}, "SELECT reason"+where, args...)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return "", nil
-	case err == nil:
-		err = tx.exec("DELETE"+where, args...)
-	}
-	return was, err
-}
-
-// ofTopic is the end of a statement about a topic's row, when it gives one of the reasons, or any when none are named.
-func ofTopic(connection, sourceID string, topic Topic, reasons []connector.Reason) (where string, args []any) {
-	where, args = " FROM attention WHERE connection = ? AND source_id = ? AND topic = ?", []any{connection, sourceID, topic}
-	if len(reasons) > 0 {
-		where += " AND reason IN (?" + strings.Repeat(", ?", len(reasons)-1) + ")"
-	}
-	for _, r := range reasons {
-		args = append(args, r)
-	}
-	return where, args
-}
-
-// clearTopics removes the rows of topics, for any reason.
-func (tx *Tx) clearTopics(connection, sourceID string, topics []Topic) error {
-	if len(topics) == 0 {
-		return nil
-	}
-	args := []any{connection, sourceID}
-	for _, t := range topics {
-		args = append(args, t)
-	}
-	return tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic IN (?"+strings.Repeat(", ?", len(topics)-1)+")", args...)
 }
 
 // Accept stores the differences from its record that a person has accepted on the payer's customer,

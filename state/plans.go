@@ -208,7 +208,10 @@ func (tx *Tx) conclude(connection, mapping string, decided map[conclusion][]stri
 }
 
 // additions are the rows that a page's decisions add; each statement takes several.
-type additions struct{ payers, likenesses, changes []any }
+type additions struct {
+	payers, likenesses, changes []any
+	findings                    []findings
+}
 
 func (tx *Tx) add(new additions) error {
 	if err := tx.insertRows("INSERT INTO payers (connection, source_id, key_name, key_value, link_state, updated_at, likeness) VALUES ", "(?, ?, ?, ?, ?, ?, ?)", new.payers, ""); err != nil {
@@ -217,9 +220,12 @@ func (tx *Tx) add(new additions) error {
 	if err := tx.insertLikenesses(new.likenesses); err != nil {
 		return fmt.Errorf("save what payers may be known by: %w", err)
 	}
-	return connector.Wrap(tx.insertRows(`INSERT INTO changes
+	if err := connector.Wrap(tx.insertRows(`INSERT INTO changes
 		(change_id, run_id, connection, source_id, lane, action, change_hash, wanted, wanted_hash, diff, blanks, identity, scopes, unlinks, billing_id, state, updated_at) VALUES `,
-		"(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), 'pending', ?)", new.changes, ""), "save changes")
+		"(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), 'pending', ?)", new.changes, ""), "save changes"); err != nil {
+		return err
+	}
+	return tx.replaceFindings(new.findings...)
 }
 
 // before is the ledger's data of a record before a decision.
@@ -274,41 +280,23 @@ func (tx *Tx) saveDecision(run int64, connection string, d Decision, known befor
 	if err := tx.savePayer(connection, d, known, new); err != nil {
 		return err
 	}
-	if err := tx.saveReason(connection, d, known.told); err != nil {
-		return err
+	if known.told || d.tells() {
+		new.findings = append(new.findings, d.findings(connection))
 	}
 	return tx.replaceChanges(run, connection, d, known.open, new)
 }
 
-// saveReason replaces the reports on a record by those of the decision; anything tells whether
-// there were any.
-func (tx *Tx) saveReason(connection string, d Decision, anything bool) error {
-	told := map[Topic]connector.Reason{TopicMandate: d.OfMandate, TopicLink: d.Also}
+// findings returns those of the decision. They replace all that was told of its record.
+func (d Decision) findings(connection string) findings {
+	by := map[Topic]finding{TopicRecord: {}, TopicLink: {reason: d.Also}, TopicMandate: {d.OfMandate, d.Awaited}}
 	if d.Reason != "" {
-		told[d.Topic] = d.Reason
+		by[d.Topic] = finding{d.Reason, d.Detail}
 	}
-	var blank []Topic
-	for _, topic := range [...]Topic{TopicRecord, TopicLink, TopicMandate} {
-		reason, detail := told[topic], ""
-		if reason == "" {
-			blank = append(blank, topic)
-			continue
-		}
-		switch {
-		case reason == d.Reason:
-			detail = d.Detail
-		case topic == TopicMandate:
-			detail = d.Awaited
-		}
-		if err := tx.SetAttention(connection, d.SourceID, topic, reason, detail); err != nil {
-			return err
-		}
-	}
-	if !anything {
-		return nil
-	}
-	return tx.clearTopics(connection, d.SourceID, blank)
+	return findings{RecordID{connection, d.SourceID}, by}
 }
+
+// tells reports whether the decision has findings.
+func (d Decision) tells() bool { return d.Reason != "" || d.Also != "" || d.OfMandate != "" }
 
 // dropPlanned voids the pending changes of a payer's lanes: none of them was sent, and every plan
 // makes them again. The plans that listed them show them as replaced.
