@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -20,7 +21,12 @@ type fenceKey struct{}
 
 // WithFence returns a context with a fence: no request may be sent once holds returns an error. holds is called right
 // before each request. A process may have been paused before this for any time, without the end of any of its contexts.
+// A fence of ctx holds as well.
 func WithFence(ctx context.Context, holds func() error) context.Context {
+	if outer, ok := ctx.Value(fenceKey{}).(func() error); ok {
+		inner := holds
+		holds = func() error { return cmp.Or(outer(), inner()) }
+	}
 	return context.WithValue(ctx, fenceKey{}, holds)
 }
 

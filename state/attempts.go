@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -37,10 +38,50 @@ func (tx *Tx) beginAttempt(c Change) (Attempt, error) {
 	return tx.begin(sql.NullInt64{Int64: c.ID, Valid: true}, c.Action, p)
 }
 
+// beginAttempts is beginAttempt for the first requests of several creates.
+func (tx *Tx) beginAttempts(creates []Change) ([]Attempt, error) {
+	last, err := tx.nextTickets(len(creates))
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]int64, len(creates))
+	out, place := make([]Attempt, len(creates)), make(map[int64]int, len(creates))
+	var rows []any
+	for i, c := range creates {
+		ids[i], place[c.ID] = c.ID, i
+		out[i].Ticket = last - int64(len(creates)-1-i)
+		rows = append(rows, requestRow(c.ID, connector.ActionCreate, c.Payer, "", out[i].Ticket, tx.now)...)
+	}
+	if err := tx.insertRows(insertAttempts, attemptPlaces, rows, ""); err != nil {
+		return nil, fmt.Errorf("note the requests of creates: %w", err)
+	}
+	asked, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	err = tx.each("SELECT change_id, max(attempt_id) FROM attempts WHERE change_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?)) GROUP BY change_id", []any{string(asked)}, func(scan func(...any) error) error {
+		var change, id int64
+		err := scan(&change, &id)
+		out[place[change]].ID = id
+		return err
+	})
+	return out, connector.Wrap(err, "note the requests of creates")
+}
+
 // BeginRequest notes that a person's request for a payer's signing link is about to leave.
 func (tx *Tx) BeginRequest(p Payer) (Attempt, error) {
 	tx.leads = true
 	return tx.begin(sql.NullInt64{}, connector.ActionLink, p)
+}
+
+const (
+	insertAttempts = "INSERT INTO attempts (change_id, action, connection, source_id, key_name, key_value, billing_id, ticket, sent_at) VALUES "
+	attemptPlaces  = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+// requestRow returns the values of a row of insertAttempts.
+func requestRow(change any, action connector.Action, p Payer, billingID string, ticket int64, at time.Time) []any {
+	return []any{change, action, p.Connection, p.SourceID, p.Key.Name, p.Key.ScopedValue(), billingID, ticket, stamp(at)}
 }
 
 func (tx *Tx) begin(change sql.NullInt64, action connector.Action, p Payer) (Attempt, error) {
@@ -49,8 +90,7 @@ func (tx *Tx) begin(change sql.NullInt64, action connector.Action, p Payer) (Att
 	if a.Ticket, err = tx.nextTicket(); err != nil {
 		return a, err
 	}
-	err = tx.exec("INSERT INTO attempts (change_id, action, connection, source_id, key_name, key_value, billing_id, ticket, sent_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		change, action, p.Connection, p.SourceID, p.Key.Name, p.Key.ScopedValue(), p.BillingID, a.Ticket, stamp(tx.now))
+	err = tx.exec(insertAttempts+attemptPlaces, requestRow(change, action, p, p.BillingID, a.Ticket, tx.now)...)
 	if err == nil {
 		err = tx.row([]any{&a.ID}, "SELECT max(attempt_id) FROM attempts")
 	}

@@ -217,29 +217,6 @@ var ErrKeyDoubled = errors.New("several customers carry the key")
 // ErrKeyTaken means that another payer was created or linked with the same key.
 var ErrKeyTaken = errors.New("another payer has the same key")
 
-// FreezeCreate commits the exact bytes of a create, and the coming request, before they are sent. It fails
-// with ErrKeyFound or ErrKeyTaken when the key has turned up since the plan. It fails with ErrKeyUnderWay
-// while another create with the key may still take effect, judged by the index since a trusted ticket. It
-// fails with ErrAccepted for a record with an accepted match, and with ErrCreatesWait while the connection's
-// creates are stopped.
-func (tx *Tx) FreezeCreate(run int64, c Change, body []byte, since int64) (Attempt, error) {
-	tx.leads = true
-	if err := tx.holds(run); err != nil {
-		return Attempt{}, err
-	}
-	if err := tx.mayCreate(c, since); err != nil {
-		return Attempt{}, err
-	}
-	if err := tx.touch(run, c, "state = 'frozen', body = ?, body_sha256 = ?, frozen_at = ?, attempts = attempts + 1", "state = 'pending'",
-		tx.l.seal.box(body, changePlace("body", c.ID)), sha(body), stamp(tx.now)); err != nil {
-		return Attempt{}, err
-	}
-	if err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, connector.LinkCreating); err != nil {
-		return Attempt{}, err
-	}
-	return tx.beginAttempt(c)
-}
-
 // touch updates a change for a run under a condition, or fails with ErrNotOpen; args are those of
 // set. It writes the run only if another run touched the row last, because the column is in three
 // indexes.
@@ -256,22 +233,6 @@ var ErrNotOpen = errors.New("it is not open any more")
 
 func notOpen(id int64) error { return fmt.Errorf("change %d: %w", id, ErrNotOpen) }
 
-// mayCreate returns why a create may not be sent, or nil. Another payer may have its key, or a
-// customer may carry it. A create of another change with the key may still take effect, judged by
-// the index since a trusted ticket. Or a person has said that the payer's record already is a
-// customer, available or not.
-func (tx *Tx) mayCreate(c Change, since int64) error {
-	p := c.Payer
-	var taken, found, underWay, accepted, stopped bool
-	if err := tx.row([]any{&stopped, &taken, &found, &underWay, &accepted}, "SELECT "+fmt.Sprintf(isStopped, "?3")+", "+isTaken+", "+isFound+`,
-		EXISTS (SELECT 1 FROM attempts WHERE key_name = ?1 AND key_value = ?2 AND action = 'create' AND ended = '' AND (over = 0 OR over >= ?7) AND change_id <> ?8),
-		EXISTS (SELECT 1 FROM words WHERE connection = ?3 AND source_id = ?4 AND word <> 'reject')`,
-		p.Key.Name, p.Key.ScopedValue(), p.Connection, p.SourceID, keyTrait(p.Key), p.BillingID, since, c.ID); err != nil {
-		return fmt.Errorf("look the key up: %w", err)
-	}
-	return errors.Join(when(taken, ErrKeyTaken), when(found, ErrKeyFound), when(underWay, ErrKeyUnderWay), when(accepted, ErrAccepted), when(stopped, ErrCreatesWait))
-}
-
 func when(is bool, err error) error {
 	if is {
 		return err
@@ -282,22 +243,23 @@ func when(is bool, err error) error {
 // keyIsFree fails when another payer has the key of p, or a customer carries it.
 func (tx *Tx) keyIsFree(p Payer) error {
 	var taken, found bool
-	if err := tx.row([]any{&taken, &found}, "SELECT "+isTaken+", "+isFound,
+	if err := tx.row([]any{&taken, &found}, `WITH k AS (SELECT ?1 AS key_name, ?2 AS key_value, ?3 AS connection, ?4 AS source_id, ?5 AS trait, ?6 AS billing_id)
+		SELECT `+isTaken+", "+isFound+" FROM k",
 		p.Key.Name, p.Key.ScopedValue(), p.Connection, p.SourceID, keyTrait(p.Key), p.BillingID); err != nil {
 		return fmt.Errorf("look the key up: %w", err)
 	}
 	return errors.Join(when(taken, ErrKeyTaken), when(found, ErrKeyFound))
 }
 
-// Conditions on the key ?1, ?2 of a payer ?3, ?4, which is ?5 in the index.
+// Conditions on a payer k with its key. Column trait is the key in the index.
 const (
 	// isTaken is the condition that another payer is being created with the key. It also holds if
 	// another payer was linked under the key to a customer not known to be gone, whether or not the
 	// customer carries the key now.
-	isTaken = `EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ?1 AND p.key_value = ?2
-		AND (p.billing_id IS NOT NULL AND NOT ` + isMissing + ` OR ` + isSent + `) AND (p.connection <> ?3 OR p.source_id <> ?4))`
-	// isFound: any customer but its own, ?6, carries it.
-	isFound = "EXISTS (SELECT 1 FROM remote_traits WHERE kind = 'key' AND value = ?5 AND billing_id <> ?6)"
+	isTaken = `EXISTS (SELECT 1 FROM payers p WHERE p.key_name = k.key_name AND p.key_value = k.key_value
+		AND (p.billing_id IS NOT NULL AND NOT ` + isMissing + ` OR ` + isSent + `) AND (p.connection <> k.connection OR p.source_id <> k.source_id))`
+	// isFound: any customer but its own carries it.
+	isFound = "EXISTS (SELECT 1 FROM remote_traits WHERE kind = 'key' AND value = k.trait AND billing_id <> k.billing_id)"
 )
 
 // Confirmable holds the facts about a payer needed before a read may confirm its link.
@@ -621,20 +583,23 @@ func (tx *Tx) Ticket() (int64, error) {
 	return ticket, nil
 }
 
-// nextTicket issues a ticket. It notes the first ticket after a restore, and the time by which all
-// requests before a ticket have arrived.
-func (tx *Tx) nextTicket() (ticket int64, err error) {
-	err = tx.exec(`UPDATE ledger SET ticket = ticket + 1, doubt_of = restored_at,
+// nextTicket issues a ticket.
+func (tx *Tx) nextTicket() (int64, error) { return tx.nextTickets(1) }
+
+// nextTickets issues several tickets in a row, and returns the last. It notes the first ticket after a
+// restore, and the time by which all requests before a ticket have arrived.
+func (tx *Tx) nextTickets(n int) (last int64, err error) {
+	err = tx.exec(`UPDATE ledger SET ticket = ticket + ?2, doubt_of = restored_at,
 		doubt = CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN ticket ELSE doubt END,
-		doubt_over = CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN 0 WHEN doubt > 0 AND doubt_over = 0 AND restored_at <= ? THEN ticket ELSE doubt_over END`,
-		stamp(tx.now.Add(-Arrival)))
+		doubt_over = CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN 0 WHEN doubt > 0 AND doubt_over = 0 AND restored_at <= ?1 THEN ticket ELSE doubt_over END`,
+		stamp(tx.now.Add(-Arrival)), n)
 	if err == nil {
-		err = tx.row([]any{&ticket}, "SELECT ticket FROM ledger")
+		err = tx.row([]any{&last}, "SELECT ticket FROM ledger")
 	}
 	if err != nil {
 		return 0, fmt.Errorf("take a ticket: %w", err)
 	}
-	return ticket, nil
+	return last, nil
 }
 
 // NoteArrived notes the requests that can no longer arrive, as Ticket does, if there are any. It

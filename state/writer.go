@@ -377,13 +377,27 @@ func (tx *Tx) prepare(query string, args []any) (context.Context, []any, error) 
 	return ctx, args, nil
 }
 
+// someRows is how many rows a statement has at most. Statements are kept by their texts: some lengths and no more.
+const someRows = 32
+
 // insertRows runs a statement that inserts several rows at a time, each with the values of row from
 // args.
 func (tx *Tx) insertRows(into, row string, args []any, end string) error {
-	const some = 32 // statements are kept by their texts: some lengths and no more
-	for part := range slices.Chunk(args, some*strings.Count(row, "?")) {
+	for part := range slices.Chunk(args, someRows*strings.Count(row, "?")) {
 		rows := len(part) / strings.Count(row, "?")
 		if err := tx.exec(into+row+strings.Repeat(", "+row, rows-1)+end, part...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// updateRows runs a statement that updates a table by several rows of values at a time, as insertRows
+// does. The columns of the values are g.column1 and so on. fixed are the arguments ?1 and so on of set.
+func (tx *Tx) updateRows(set, row, where string, fixed, args []any) error {
+	for part := range slices.Chunk(args, someRows*strings.Count(row, "?")) {
+		rows := len(part) / strings.Count(row, "?")
+		if err := tx.exec(set+" FROM (VALUES "+row+strings.Repeat(", "+row, rows-1)+") AS g WHERE "+where, slices.Concat(fixed, part)...); err != nil {
 			return err
 		}
 	}

@@ -107,6 +107,7 @@ type walk struct {
 	stage   string // for progress
 	lane    string
 	pending bool // approved planned ones; otherwise those without an answer
+	grouped bool // creates are frozen by the group
 	do      func(context.Context, state.Change) error
 }
 
@@ -133,12 +134,17 @@ func (r *run) walk(ctx context.Context, how walk) error {
 	w := &walker{run: r, walk: how, total: total, sending: sending, last: last}
 	var group errgroup.Group
 	group.SetLimit(r.Settings.Workers)
-	err = w.dispatch(ctx, func(c state.Change) {
+	start := func(do work) {
 		group.Go(func() error {
-			w.finish(connector.Guard(func() error { return how.do(inFlight, c) }))
+			w.finish(connector.Guard(func() error { return do(inFlight) }))
 			return nil
 		})
-	})
+	}
+	if how.grouped {
+		err = w.dispatchGroups(ctx, start)
+	} else {
+		err = w.dispatch(ctx, start)
+	}
 	_ = group.Wait() // workers report to the walker
 	return errors.Join(err, w.stop)
 }
@@ -171,7 +177,10 @@ type walker struct {
 	stop    error // why the run cannot go on
 }
 
-func (w *walker) dispatch(ctx context.Context, start func(state.Change)) error {
+// work carries out one change.
+type work func(context.Context) error
+
+func (w *walker) dispatch(ctx context.Context, start func(work)) error {
 	for after := int64(0); ; {
 		changes, err := w.page(ctx, after)
 		if err != nil || len(changes) == 0 {
@@ -184,16 +193,20 @@ func (w *walker) dispatch(ctx context.Context, start func(state.Change)) error {
 			if w.sending.Err() != nil {
 				return nil
 			}
-			if w.pending && w.opts.Only != "" && c.Payer.SourceID != w.opts.Only {
-				continue // it waits for the next run, as after an interruption
+			if !w.leavesOut(c) {
+				start(func(ctx context.Context) error { return w.do(ctx, c) })
 			}
-			start(c)
 		}
 		if !w.pending {
 			return nil
 		}
 		after = changes[len(changes)-1].ID
 	}
+}
+
+// leavesOut reports whether a change waits for the next run, because this one is for another record alone.
+func (w *walker) leavesOut(c state.Change) bool {
+	return w.pending && w.opts.Only != "" && c.Payer.SourceID != w.opts.Only
 }
 
 // page returns the next changes after change id after. Unanswered changes come in one page: they are ordered by their

@@ -25,23 +25,33 @@ func (r *run) create(ctx context.Context, c state.Change) error {
 	}
 	body, err := r.Billing.CreateBody(c.Wanted)
 	if err != nil {
-		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, "The customer cannot be written in the billing service's form.")
+		return r.unwritable(ctx, c)
 	}
 	var left state.Attempt
-	err = r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		left, err = tx.FreezeCreate(r.id, c, body, r.believed.Load())
 		return err
-	})
-	switch {
-	case errors.Is(err, state.ErrKeyFound), errors.Is(err, state.ErrKeyTaken), errors.Is(err, state.ErrKeyUnderWay), errors.Is(err, state.ErrAccepted):
-		return r.closeWith(ctx, c, connector.ChangeVoid, "", "") // planned again, over the new facts
-	case errors.Is(err, state.ErrCreatesWait): // a person has said so since this run began to send
-		return nil
-	case err != nil:
-		return err
+	}); err != nil {
+		return r.notFrozen(ctx, c, err)
 	}
 	r.noteMade(c)
 	return r.send(ctx, c, attempt{left, body, true})
+}
+
+// unwritable closes a create that has no form in the billing service.
+func (r *run) unwritable(ctx context.Context, c state.Change) error {
+	return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, "The customer cannot be written in the billing service's form.")
+}
+
+// notFrozen handles a create that may not be sent. If the facts have changed since its plan, it is planned again.
+func (r *run) notFrozen(ctx context.Context, c state.Change, err error) error {
+	switch {
+	case errors.Is(err, state.ErrKeyFound), errors.Is(err, state.ErrKeyTaken), errors.Is(err, state.ErrKeyUnderWay), errors.Is(err, state.ErrAccepted):
+		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
+	case errors.Is(err, state.ErrCreatesWait): // a person has said so since this run began to send
+		return nil
+	}
+	return err
 }
 
 // noteMade remembers the payers with a customer created in this run: they cannot have an earlier mandate.
@@ -255,7 +265,10 @@ type attempt struct {
 // send posts the frozen bytes and stores the answer.
 func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
 	made, err := r.Billing.CreateCustomer(ctx, a.body)
-	if err != nil {
+	switch {
+	case errors.Is(err, errLate) && connector.FaultOf(err) == connector.FaultUnavailable: // it never left: see sendFrozen
+		return errLate
+	case err != nil:
 		return errors.Join(r.createFailed(ctx, c, a, err), r.end(ctx, c, a.Attempt, err))
 	}
 	key := c.Payer.Key

@@ -242,7 +242,7 @@ func (r *run) sendAll(ctx context.Context) error {
 	for {
 		started := r.gate.started.Load()
 		r.gate.held.Store(0)
-		if err := r.walk(ctx, walk{stage: "send", lane: state.LaneCustomer, pending: true, do: r.applyCustomer}); err != nil {
+		if err := r.walk(ctx, walk{stage: "send", lane: state.LaneCustomer, pending: true, grouped: true, do: r.applyCustomer}); err != nil {
 			return err
 		}
 		if err := r.resume(ctx); err != nil { // a second try for this run's unknown outcomes

@@ -1,0 +1,126 @@
+package syncer_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/syncer"
+	"payersync/state"
+	"payersync/state/statetest"
+)
+
+// approved are the options of a run that approves its own plan.
+func approved() syncer.Options {
+	return syncer.Options{Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) { return true, nil }}
+}
+
+// creates returns how many creates reached the service.
+func (w *world) creates() int { return len(w.bodies(http.MethodPost, "/api/customers")) }
+
+// expectAll fails the test unless each of n payers got its customer by one create.
+func (w *world) expectAll(n int) {
+	w.t.Helper()
+	if got := len(w.byKey()); got != n || w.creates() != n {
+		w.t.Errorf("%d customers by %d creates, want %d by as many", got, w.creates(), n)
+	}
+}
+
+// attempts counts the requests in the ledger that match a condition.
+func (w *world) attempts(where string) int {
+	w.t.Helper()
+	return strings.Count(statetest.Dump(w.t, w.path, "SELECT attempt_id FROM attempts WHERE "+where), "\n")
+}
+
+func TestAnOrderlyStopInTheMiddleOfAGroupLeavesNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.syncer.Settings.Workers, w.syncer.Settings.Guards.MaxCreates = 4, 1000
+	w.fill(400)
+	ctx, interrupt := context.WithCancel(t.Context())
+	var made atomic.Int64
+	m := meddle(w)
+	m.onMade = func() {
+		if made.Add(1) == 30 {
+			interrupt()
+		}
+	}
+	if res := w.runWith(ctx, approved()); res.Outcome != connector.RunIncomplete || !errors.Is(res.Err, context.Canceled) {
+		t.Errorf("the run ended %s: %v; want it interrupted", res.Outcome, res.Err)
+	}
+	if n := w.attempts("ended = ''"); n != 0 {
+		t.Errorf("%d requests count as under way after the stop", n)
+	}
+	if n := w.attempts("ended = 'unsent'"); n == 0 {
+		t.Error("no create was frozen ahead, so the test shows nothing")
+	}
+	m.onMade = nil
+	w.complete(w.run())
+	w.expectAll(400)
+}
+
+func TestACreateThatCannotLeaveInTimeIsNotSentOnItsOldFreeze(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.slowly(20)
+	w.syncer.Settings.Workers, w.syncer.Settings.LeaveWithin = 8, 100*time.Millisecond
+	w.fill(16)
+	w.complete(w.run())
+	w.expectAll(16)
+	if n := w.attempts("ended = 'unsent'"); n == 0 {
+		t.Error("every create was sent on its first freeze, although the service let them wait")
+	}
+	if n := w.attempts("ended = 'answered' AND action = 'create'"); n != 16 {
+		t.Errorf("%d requests were answered, want 16", n)
+	}
+}
+
+func TestAKillBetweenTheFreezeOfAGroupAndItsRequestsLosesAndDoublesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(300)
+	var dead atomic.Bool
+	if err := w.ledger.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.openWith(func(bool) error {
+		if dead.Load() {
+			return errors.New("the process dies")
+		}
+		return nil
+	})
+	w.syncer.Settings.Guards.MaxCreates = 1000
+	var sent atomic.Int64
+	m := meddle(w)
+	m.onCreate = func([]byte) error {
+		if sent.Add(1) > 20 {
+			dead.Store(true)
+			return unanswered("create customer")
+		}
+		return nil
+	}
+	_ = w.runOf(w.connection())
+	_ = w.ledger.Close()
+	if !dead.Load() {
+		t.Fatal("the process did not die")
+	}
+	w.open()
+	w.syncer.Settings.Guards.MaxCreates = 1000
+	if n := w.attempts("ended = ''"); n == 0 {
+		t.Error("no create was frozen when the process died, so the test shows nothing")
+	}
+	w.run() // what may still arrive is not sent again unseen
+	for range 3 {
+		w.clock.advance(state.Arrival + time.Minute)
+		w.run()
+	}
+	w.complete(w.run())
+	if got := len(w.byKey()); got != 300 {
+		t.Errorf("%d customers, want 300", got)
+	}
+}

@@ -1,0 +1,90 @@
+package state
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"payersync/connector"
+)
+
+// freezeAll freezes creates as one group, each with a body of its own.
+func (d *desk) freezeAll(run int64, changes ...Change) (out []FrozenCreate) {
+	d.t.Helper()
+	group := connector.Map(changes, func(c Change) PlannedCreate { return PlannedCreate{c, []byte(`{"no":"` + c.Payer.SourceID + `"}`)} })
+	d.do(func(tx *Tx) (err error) {
+		out, err = tx.FreezeCreates(run, group, 0)
+		return err
+	})
+	return out
+}
+
+func TestCreatesOfAGroupAreFrozenExceptThoseThatMayNotBeSent(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	before := d.run(acme)
+	older := d.planCreate(before, acme, "older")
+	d.closeRun(before, connector.RunIncomplete)
+	run := d.run(acme)
+	group := []Change{d.planCreate(run, acme, "c1"), d.planCreate(run, acme, "found"), older, d.planCreate(run, acme, "twin"), d.planCreate(run, acme, "said"), d.planCreate(run, acme, "gone")}
+	group[3].Payer.Key = group[0].Payer.Key
+	d.do(func(tx *Tx) error {
+		_, err := tx.SaveRemote(remote("b9", group[1].Payer.Key), 1)
+		return errors.Join(err,
+			tx.exec("INSERT INTO words (connection, source_id, billing_id, word, ticket, said_at) VALUES (?, 'said', 'b8', 'accept', 1, ?)", acme, stamp(tx.now)),
+			tx.exec("UPDATE changes SET state = 'void' WHERE source_id = 'gone'"))
+	})
+	frozen := d.freezeAll(run, group...)
+	for i, want := range []error{nil, ErrKeyFound, nil, ErrKeyTaken, ErrAccepted, ErrNotOpen} {
+		id := group[i].Payer.SourceID
+		if got := frozen[i].Err; !errors.Is(got, want) || want == nil && got != nil {
+			t.Errorf("the create of %s: %v, want %v", id, got, want)
+		}
+		if want != nil {
+			continue
+		}
+		c := d.open(acme, id, LaneCustomer)
+		if string(c.Body) != `{"no":"`+id+`"}` || c.State != connector.ChangeFrozen || c.Attempts != 1 || c.Run != run || c.Payer.LinkState != connector.LinkCreating {
+			t.Errorf("the create of %s is %+v", id, c)
+		}
+		if a := frozen[i].Attempt; one[int64](t, d.Ledger, "SELECT ticket FROM attempts WHERE attempt_id = ? AND change_id = ?", a.ID, c.ID) != a.Ticket {
+			t.Errorf("the create of %s has the attempt %+v", id, a)
+		}
+	}
+	if frozen[2].Attempt.Ticket != frozen[0].Attempt.Ticket+1 {
+		t.Errorf("the tickets are %d and %d, want one after the other", frozen[0].Attempt.Ticket, frozen[2].Attempt.Ticket)
+	}
+}
+
+func TestNobodyWaitsForCreatesThatNeverLeft(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	group := []Change{d.planCreate(run, acme, "c1"), d.planCreate(run, acme, "c2"), d.planCreate(run, acme, "again")}
+	frozen := d.freezeAll(run, group...)
+	var left []SentCreate
+	for i, c := range group {
+		left = append(left, SentCreate{c, frozen[i].Attempt})
+	}
+	d.do(func(tx *Tx) error { // another process has gone on with it
+		_, err := tx.Attempt(run, group[2])
+		return err
+	})
+	d.do(func(tx *Tx) error { return tx.Thaw(left) })
+	for _, c := range group[:2] {
+		now := d.open(acme, c.Payer.SourceID, LaneCustomer)
+		under, err := d.CreatesUnderWay(t.Context(), c.Payer.Key)
+		if err != nil || len(under) > 0 || now.State != connector.ChangePending || now.Attempts != 0 || now.Body != nil || now.Payer.LinkState != connector.LinkNew {
+			t.Errorf("%s is %+v with %d creates under way: %v", c.Payer.SourceID, now, len(under), err)
+		}
+	}
+	if again := d.open(acme, "again", LaneCustomer); again.State != connector.ChangeFrozen || again.Attempts != 2 || len(again.Body) == 0 {
+		t.Errorf("the create that another process has sent is %+v", again)
+	}
+	d.clock.move(time.Minute)
+	for i, f := range d.freezeAll(run, group[:2]...) {
+		if f.Err != nil || f.Attempt.ID <= frozen[i].Attempt.ID {
+			t.Errorf("frozen anew: %+v", f)
+		}
+	}
+}
