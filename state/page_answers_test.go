@@ -28,7 +28,7 @@ func TestWhatWasAskedOfAPageIsGivenOnce(t *testing.T) {
 		if pass, err = tx.BeginPass(); err != nil {
 			return err
 		}
-		if err := tx.AskOfPage(pass, []connector.RemoteCustomer{shown, other}); err != nil {
+		if _, err := tx.AskOfPage(pass, []connector.RemoteCustomer{shown, other}); err != nil {
 			return err
 		}
 		if err := tx.exec("UPDATE payers SET billing_id = 'cus_2' WHERE source_id = 'c1'"); err != nil {
@@ -50,7 +50,8 @@ func TestWhatWasAskedOfAPageIsGivenOnce(t *testing.T) {
 				t.Errorf("asked for the %d. time, the index has ticket %d (%v)", i+1, known.ticket, err)
 			}
 		}
-		return tx.AskOfPage(pass, []connector.RemoteCustomer{shown, other})
+		_, err = tx.AskOfPage(pass, []connector.RemoteCustomer{shown, other})
+		return err
 	})
 	d.do(func(tx *Tx) error {
 		if err := tx.exec("UPDATE payers SET billing_id = 'cus_1' WHERE source_id = 'c1'"); err != nil {

@@ -98,7 +98,7 @@ func TestAPageReadsNoMoreHoweverManyRecordsThereAre(t *testing.T) {
 			return len(found.Unlabelled), err
 		}},
 		{"whose the customers of a page are", func() (int, error) {
-			return page, d.Do(t.Context(), func(tx *Tx) error { return tx.AskOfPage(&Listing{Ticket: 1 << 40}, shown) })
+			return page, d.Do(t.Context(), func(tx *Tx) error { _, err := tx.AskOfPage(&Listing{Ticket: 1 << 40}, shown); return err })
 		}},
 		{"whether creates may leave", func() (int, error) {
 			changes, err := d.Changes(t.Context(), acme, LaneCustomer, true, many/2, page)

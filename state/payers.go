@@ -341,7 +341,7 @@ func (tx *Tx) SetShown(p Payer, applied bool) error {
 		return nil
 	}
 	if err := tx.exec(`UPDATE payers SET shows = ?1, shown_at = (SELECT ticket FROM ledger), confirmed_at = CASE ?1 WHEN '' THEN confirmed_at ELSE (SELECT ticket FROM ledger) END
-		WHERE connection = ?2 AND source_id = ?3 AND (shows <> ?1 OR confirmed_at <= answered_at OR confirmed_at <= (SELECT doubt FROM ledger))`, shows, p.Connection, p.SourceID); err != nil || shows == p.Shows {
+		WHERE connection = ?2 AND source_id = ?3 AND (shows <> ?1 OR `+isDated+`)`, shows, p.Connection, p.SourceID); err != nil || shows == p.Shows {
 		return err
 	}
 	return tx.lookAgain(p)

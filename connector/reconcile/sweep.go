@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"payersync/connector"
@@ -60,7 +61,7 @@ func (r *Reconciler) Pass(ctx context.Context) (PassResult, error) {
 		return res, err
 	}
 	look := r.looker(res, 0)
-	for page, err := range r.Billing.Customers(ctx) {
+	for page, err := range inBlocks(r.Billing.Customers(ctx)) {
 		if err != nil {
 			return res, err
 		}
@@ -92,29 +93,14 @@ func (r *Reconciler) Pass(ctx context.Context) (PassResult, error) {
 // observePage observes the customers of a page. It returns our customers with other values than in the ledger: the list
 // may be old, so only a read of the customer decides.
 func (r *Reconciler) observePage(ctx context.Context, page []connector.RemoteCustomer, res *PassResult) (otherwise []string, err error) {
-	var repaired int
-	err = r.Ledger.Do(ctx, func(tx *state.Tx) error {
-		repaired, otherwise = 0, nil
-		if err := tx.AskOfPage(res.list, page); err != nil {
-			return err
-		}
-		for _, c := range page {
-			res.pairs = res.pairs || len(c.ExternalData) > 0
-			o := OfCustomer(c, res.list.Ticket, connector.CauseSweep, fmt.Sprint(res.list.Pass))
-			o.List = res.list
-			seen, err := Observe(tx, o)
-			if err != nil {
-				return err
-			}
-			repaired += count(seen.Moved)
-			if seen.Otherwise {
-				otherwise = append(otherwise, c.ID)
-			}
-		}
-		return nil
+	var seen observed
+	err = r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		seen, err = observeListed(tx, res.list, page)
+		return err
 	})
-	res.Repaired += repaired
-	return otherwise, err
+	res.Repaired += seen.repaired
+	res.pairs = res.pairs || slices.ContainsFunc(page, func(c connector.RemoteCustomer) bool { return len(c.ExternalData) > 0 })
+	return seen.otherwise, err
 }
 
 func count(b bool) int {

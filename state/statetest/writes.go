@@ -145,7 +145,7 @@ func open(path, settings string) (*sql.DB, error) {
 		if err != nil {
 			return nil, err
 		}
-		return sql.Open("pgx", dsn+" search_path=main")
+		return sql.Open("pgx", dsn+" search_path=main payersync.account=1")
 	}
 	return sql.Open("sqlite", "file:"+path+settings)
 }
