@@ -20,7 +20,7 @@ const benchWriters = 64
 // benchDelivery is a webhook of usual size.
 func benchDelivery(n int64) Delivery {
 	return Delivery{
-		Key: fmt.Sprintf("evt-%012d", n), Type: "dd-mandate", BillingID: fmt.Sprintf("cust-%06d", n%5000), State: connector.InboxReceived,
+		Key: fmt.Sprintf("evt-%012d", n), Type: "dd-mandate", BillingID: fmt.Sprintf("cust-%06d", n*2654435761%5000), State: connector.InboxReceived,
 		Body: fmt.Appendf(nil, `{"eventType":"dd-mandate","customerId":"cust-%06d","mandateId":"mandate-%06d","status":"ACTIVE","occurredAt":"2026-03-02T09:00:00Z"}`, n%5000, n%5000),
 	}
 }

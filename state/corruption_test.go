@@ -57,6 +57,7 @@ var unchecked = []string{
 	"duplicate_customers.score", "duplicate_customers.reasons", "duplicate_customers.since",
 	"mandates.status_since", "mandates.service_time", "mandates.first_seen_at", "mandates.last_seen_at", "mandates.link_at", "mandates.link_refused", "mandates.listed",
 	"inbox.attempts", "inbox.detail", "inbox.next_attempt", "inbox.processed_at", "inbox.repeats", "inbox.mandate_id", "inbox.type_header",
+	"inbox_counts.event_type", "inbox_counts.deliveries", "inbox_counts.first_at", "inbox_counts.last_at",
 	"jobs.begun_at", "jobs.ended_at", "jobs.done_at", "jobs.parked_until", "jobs.problem",
 	"subscription.known", "subscription.known_of", "subscription.expected", "subscription.shown", "subscription.shown_at", "subscription.detail",
 	"subscription.problem_since",

@@ -3,8 +3,10 @@ package state
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"payersync/connector"
@@ -22,28 +24,13 @@ type Delivery struct {
 	Detail     string // why it is quarantined, in plain words
 }
 
-// RepeatDelivery notes a repeat of a delivery and reports whether it waits again. It may be an
-// identical later event of its customer. It goes behind all others, so a read that has begun does
-// not cover it. Waiting deliveries keep their time, so repeats cannot delay them.
-func (tx *Tx) RepeatDelivery(key string) (again bool, err error) {
-	if err := tx.exec(`UPDATE inbox SET repeats = repeats + 1, inbox_id = (SELECT max(inbox_id) + 1 FROM inbox)
-		WHERE delivery_key = ?`, key); err != nil {
-		return false, fmt.Errorf("note that a webhook delivery came again: %w", err)
-	}
-	n, err := tx.count(`UPDATE inbox SET received_at = ?, state = 'received', next_attempt = NULL, attempts = 0, processed_at = NULL
-		WHERE delivery_key = ? AND (billing_id <> '' OR mandate_id <> '') AND state NOT IN ('received', 'parked', 'quarantined')`, stamp(tx.now), key)
-	if err != nil {
-		return false, fmt.Errorf("open a webhook delivery again: %w", err)
-	}
-	return n > 0, nil
-}
-
 // OpenDelivery is a customer with unreflected deliveries, or a mandate for deliveries without a
 // customer.
 type OpenDelivery struct {
 	BillingID string    // "" while only the mandate is known
 	MandateID string    // "" where the customer is known
-	UpTo      int64     // the newest waiting delivery; a read started now covers all up to it
+	IDs       []int64   // of the waiting deliveries; a read started now covers them
+	UpTo      int64     // the newest of them
 	Key       string    // the delivery, as the cause of its changes
 	Attempts  int       // tries of the newest, so that each delivery has its own
 	Known     bool      // the customer is linked to a payer
@@ -61,23 +48,27 @@ const longestWait = time.Hour
 func (l *Ledger) OpenDeliveries(ctx context.Context, gap time.Duration, limit int) ([]OpenDelivery, error) {
 	return collect("read the inbox", func(scan scanner) (d OpenDelivery, err error) {
 		var since sql.NullString
-		err = scan(&d.BillingID, &d.MandateID, &d.UpTo, &d.Key, &d.Attempts, &d.Known, &since)
+		var ids string
+		if err = scan(&d.BillingID, &d.MandateID, &ids, &d.UpTo, &d.Key, &d.Attempts, &d.Known, &since); err == nil {
+			err = json.Unmarshal([]byte(ids), &d.IDs)
+		}
+		slices.Sort(d.IDs)
 		d.Since, _ = parseTime(since) // one that cannot be read keeps nothing from being reflected
 		return d, readError("read the inbox", err)
-	})(l.query(ctx, "SELECT o.billing_id, o.mandate, o.up_to, k.delivery_key, o.attempts, o.known, o.since FROM ("+dueDeliveries+
+	})(l.query(ctx, "SELECT o.billing_id, o.mandate, o.ids, o.up_to, k.delivery_key, o.attempts, o.known, o.since FROM ("+dueDeliveries+
 		") o JOIN inbox k ON k.inbox_id = o.up_to ORDER BY o.first"+limitTo, append(dueArgs(l.Now(), gap), limit)...))
 }
 
 // NextDelivery returns when the next waiting delivery is due; the zero time for none. A past time stands for a delivery
 // that is due now, or when OpenDeliveries no longer holds back a repeat.
 func (l *Ledger) NextDelivery(ctx context.Context) (time.Time, error) {
-	var n int
 	var next sql.NullString
-	err := l.queryRow(ctx, "SELECT count(*), min(coalesce(next_attempt, '')) FROM inbox WHERE state IN ('received', 'parked')").Scan(&n, &next)
+	err := l.queryRow(ctx, `SELECT CASE WHEN EXISTS (SELECT 1 FROM inbox WHERE state IN ('received', 'parked') AND next_attempt IS NULL) THEN ''
+		ELSE (SELECT min(next_attempt) FROM inbox WHERE state IN ('received', 'parked')) END`).Scan(&next)
 	switch {
 	case err != nil:
 		return time.Time{}, fmt.Errorf("look for the next delivery: %w", err)
-	case n == 0:
+	case !next.Valid:
 		return time.Time{}, nil
 	case next.String == "":
 		return l.Now(), nil
@@ -88,7 +79,7 @@ func (l *Ledger) NextDelivery(ctx context.Context) (time.Time, error) {
 // dueDeliveries are the customers with deliveries that are due by dueArgs.
 const dueDeliveries = `
 		  SELECT i.billing_id, CASE i.billing_id WHEN '' THEN i.mandate_id ELSE '' END AS mandate,
-		    max(i.inbox_id) AS up_to, min(i.inbox_id) AS first, min(i.attempts) AS attempts, count(p.billing_id) > 0 AS known,
+		    json_group_array(i.inbox_id) AS ids, max(i.inbox_id) AS up_to, min(i.inbox_id) AS first, min(i.attempts) AS attempts, count(p.billing_id) > 0 AS known,
 		    min(i.received_at) AS since
 		  FROM inbox i LEFT JOIN payers p ON p.billing_id = i.billing_id
 		  WHERE i.state IN ('received', 'parked')
@@ -111,31 +102,39 @@ func (tx *Tx) BeginDrain(d OpenDelivery) (ticket int64, err error) {
 // NameDeliveries assigns the known customer of a mandate to its waiting deliveries, and reports
 // false for an unknown one.
 func (tx *Tx) NameDeliveries(d OpenDelivery) (named bool, err error) {
-	n, err := tx.count(`UPDATE inbox SET billing_id = m.billing_id, state = 'received', attempts = 0, next_attempt = NULL,
-		body = CASE WHEN `+fmt.Sprintf(ofForgotten, "m.billing_id")+` THEN x'' ELSE body END
-		FROM mandates m WHERE m.mandate_id = ? AND inbox.mandate_id = m.mandate_id AND inbox.billing_id = ''
-		AND inbox.state IN ('received', 'parked')`, d.MandateID)
-	if err != nil {
+	var customer string
+	switch err := tx.row([]any{&customer}, "SELECT billing_id FROM mandates WHERE mandate_id = ?", d.MandateID); {
+	case errors.Is(err, sql.ErrNoRows):
+		return false, nil
+	case err != nil:
 		return false, fmt.Errorf("look up the customer of mandate %s: %w", d.MandateID, err)
 	}
-	return n > 0, nil
+	n, err := tx.changeWaiting(d, `billing_id = ?1, attempts = 0, next_attempt = NULL, state = 'received',
+		body = CASE WHEN `+fmt.Sprintf(ofForgotten, "?1")+` THEN x'' ELSE body END`, customer)
+	return n > 0, err
 }
 
-// waitingOf is the condition for the deliveries of an OpenDelivery.
-const waitingOf = "WHERE billing_id = ? AND (billing_id <> '' OR mandate_id = ?) AND inbox_id <= ? AND state IN ('received', 'parked')"
+// changeWaiting changes those deliveries of an OpenDelivery that still wait, and keeps their counts.
+func (tx *Tx) changeWaiting(d OpenDelivery, set string, args ...any) (int64, error) {
+	ids, err := json.Marshal(d.IDs)
+	if err != nil {
+		return 0, fmt.Errorf("list the deliveries of customer %s: %w", d.BillingID, err)
+	}
+	return tx.recounted("inbox_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?))", string(ids), "state IN ('received', 'parked')", set, args...)
+}
 
 // CloseDeliveries marks the waiting deliveries of a customer with their result, up to the newest
 // that a read covered.
 func (tx *Tx) CloseDeliveries(d OpenDelivery, to connector.InboxState, detail string) error {
-	return tx.exec(`UPDATE inbox SET state = ?, processed_at = ?, detail = ?, next_attempt = NULL
-		`+waitingOf, to, stamp(tx.now), detail, d.BillingID, d.MandateID, d.UpTo)
+	_, err := tx.changeWaiting(d, "state = ?, processed_at = ?, detail = ?, next_attempt = NULL", to, stamp(tx.now), detail)
+	return err
 }
 
 // PostponeDeliveries leaves the waiting deliveries of a customer for a later
 // time, parked or received as they shall be called.
 func (tx *Tx) PostponeDeliveries(d OpenDelivery, as connector.InboxState, wait time.Duration) error {
-	return tx.exec(`UPDATE inbox SET state = ?, attempts = attempts + 1, next_attempt = ?
-		`+waitingOf, as, stamp(tx.now.Add(wait)), d.BillingID, d.MandateID, d.UpTo)
+	_, err := tx.changeWaiting(d, "state = ?, attempts = attempts + 1, next_attempt = ?", as, stamp(tx.now.Add(wait)))
+	return err
 }
 
 // StoredDelivery is a delivery as the ledger has it, without its body.
@@ -170,17 +169,22 @@ func (tx *Tx) ReplayDelivery(key string) (bool, error) {
 	if err := tx.exec("UPDATE payers SET drained_at = NULL WHERE billing_id = (SELECT billing_id FROM inbox WHERE delivery_key = ?)", key); err != nil {
 		return false, err
 	}
-	n, err := tx.count(`UPDATE inbox SET state = 'received', next_attempt = NULL, attempts = 0, processed_at = NULL, detail = ''
-		WHERE delivery_key = ? AND (billing_id <> '' OR mandate_id <> '')`, key)
+	n, err := tx.recounted(named, key, "(billing_id <> '' OR mandate_id <> '')",
+		"state = 'received', next_attempt = NULL, attempts = 0, processed_at = NULL, detail = ''")
 	return n > 0, err
 }
+
+// named is the condition of the delivery with a key, and isQuarantined of those that were not understood.
+const (
+	named         = "delivery_key = ?"
+	isQuarantined = "state = 'quarantined'"
+)
 
 // RereadDelivery stores the present meaning of a quarantined delivery, and reports false if it is
 // no longer quarantined. A type that only a header had named is kept.
 func (tx *Tx) RereadDelivery(d Delivery) (bool, error) {
-	n, err := tx.count(`UPDATE inbox SET event_type = CASE WHEN ?1 = '' THEN event_type ELSE ?1 END, billing_id = ?2, mandate_id = ?3, state = ?4, detail = ?5,
-		body = CASE WHEN `+fmt.Sprintf(ofForgotten, "?2")+` THEN x'' ELSE body END
-		WHERE delivery_key = ?6 AND state = 'quarantined'`, d.Type, d.BillingID, d.MandateID, d.State, d.Detail, d.Key)
+	n, err := tx.recounted(named, d.Key, isQuarantined, `event_type = CASE WHEN ?1 = '' THEN event_type ELSE ?1 END, billing_id = ?2, mandate_id = ?3, state = ?4, detail = ?5,
+		body = CASE WHEN `+fmt.Sprintf(ofForgotten, "?2")+` THEN x'' ELSE body END`, d.Type, d.BillingID, d.MandateID, d.State, d.Detail)
 	return n > 0, err
 }
 
@@ -190,8 +194,7 @@ const eventsApart = "Its events are listed by themselves."
 // SplitDelivery stores the events of a quarantined delivery as deliveries of their own, and reports
 // false if it is no longer quarantined. The body goes: its events have their parts of it.
 func (tx *Tx) SplitDelivery(key string, events []Delivery) (bool, error) {
-	n, err := tx.count("UPDATE inbox SET state = 'ignored', processed_at = ?, next_attempt = NULL, detail = ?, body = x'' WHERE delivery_key = ? AND state = 'quarantined'",
-		stamp(tx.now), eventsApart, key)
+	n, err := tx.recounted(named, key, isQuarantined, "state = 'ignored', processed_at = ?, next_attempt = NULL, detail = ?, body = x''", stamp(tx.now), eventsApart)
 	if err != nil || n == 0 {
 		return false, err
 	}
@@ -206,8 +209,7 @@ func (tx *Tx) SplitDelivery(key string, events []Delivery) (bool, error) {
 // DismissDelivery closes a delivery that waits for a person or for an unknown customer, and reports
 // false for any other.
 func (tx *Tx) DismissDelivery(key, detail string) (bool, error) {
-	n, err := tx.count(`UPDATE inbox SET state = 'ignored', processed_at = ?, next_attempt = NULL, detail = ?
-		WHERE delivery_key = ? AND state IN ('quarantined', 'parked')`, stamp(tx.now), detail, key)
+	n, err := tx.recounted(named, key, "state IN ('quarantined', 'parked')", "state = 'ignored', processed_at = ?, next_attempt = NULL, detail = ?", stamp(tx.now), detail)
 	return n > 0, err
 }
 

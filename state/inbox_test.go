@@ -139,7 +139,7 @@ func TestDeliveriesOfOneCustomerAreOneTask(t *testing.T) {
 	quarantined := delivery("evt-9", "")
 	quarantined.State, quarantined.Detail = connector.InboxQuarantined, "The body is not JSON."
 	d.receive(quarantined)
-	want := []OpenDelivery{{BillingID: "b2", UpTo: 3, Key: "evt-2", Since: d.Now()}, {BillingID: "b1", UpTo: 5, Key: "evt-4", Known: true, Since: d.Now()}}
+	want := []OpenDelivery{{BillingID: "b2", IDs: []int64{1, 3}, UpTo: 3, Key: "evt-2", Since: d.Now()}, {BillingID: "b1", IDs: []int64{2, 4, 5}, UpTo: 5, Key: "evt-4", Known: true, Since: d.Now()}}
 	if diff := cmp.Diff(want, d.waiting()); diff != "" {
 		t.Errorf("waiting (-want +got):\n%s", diff)
 	}
@@ -169,7 +169,7 @@ func TestClosingCoversWhatTheReadCoveredAndNoMore(t *testing.T) {
 	d.receive(delivery("evt-4", "b1")) // arrives while the read is under way
 	d.clock.move(time.Second)
 	d.do(func(tx *Tx) error { return tx.CloseDeliveries(covered, connector.InboxReflected, "") })
-	want := []OpenDelivery{{BillingID: "b2", UpTo: 3, Key: "evt-3", Since: began}, {BillingID: "b1", UpTo: 4, Key: "evt-4", Since: began}}
+	want := []OpenDelivery{{BillingID: "b2", IDs: []int64{3}, UpTo: 3, Key: "evt-3", Since: began}, {BillingID: "b1", IDs: []int64{4}, UpTo: 4, Key: "evt-4", Since: began}}
 	if diff := cmp.Diff(want, d.waiting()); diff != "" {
 		t.Errorf("still waiting (-want +got):\n%s", diff)
 	}
@@ -200,8 +200,10 @@ func TestPostponedDeliveriesWaitAndNewOnesDoNot(t *testing.T) {
 	}
 }
 
-// waitingAt is the task that covers b1's deliveries up to the nth.
-func (d *desk) waitingAt(n int64) OpenDelivery { return OpenDelivery{BillingID: "b1", UpTo: n} }
+// waitingAt is the task that covers the nth delivery, of b1.
+func (d *desk) waitingAt(n int64) OpenDelivery {
+	return OpenDelivery{BillingID: "b1", IDs: []int64{n}, UpTo: n}
+}
 
 func TestAReplayedDeliveryWaitsAgain(t *testing.T) {
 	t.Parallel()

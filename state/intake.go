@@ -2,11 +2,14 @@ package state
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+
+	"payersync/connector"
 )
 
 // intake gathers deliveries while the writer is busy. They become one write, so many of them need few
@@ -142,43 +145,28 @@ func (l *Ledger) takeIn(ctx context.Context, all *arrivals) {
 // The caller goes on with RepeatDelivery then.
 func (tx *Tx) Receive(d Delivery) (fresh bool, err error) {
 	a := tx.l.newArrival(d)
-	last, err := tx.lastDelivery()
-	if err == nil {
-		err = tx.insertArrivals([]*arrival{a}, last)
-	}
+	err = tx.insertArrivals([]*arrival{a})
 	return a.taken.Fresh, err
 }
 
 // receive stores deliveries, and notes repeats.
 func (tx *Tx) receive(all []*arrival) error {
-	const some = 16 // statements are kept by their texts: some lengths and no more
-	last, err := tx.lastDelivery()
-	if err != nil {
+	if err := tx.insertArrivals(all); err != nil {
 		return err
 	}
-	for part := range slices.Chunk(all, some) {
-		if err := tx.insertArrivals(part, last); err != nil {
-			return err
-		}
-		last += len(part)
-		for _, a := range part {
-			if a.taken.Fresh {
-				continue
-			}
-			var err error
-			if a.taken.Again, err = tx.RepeatDelivery(a.Key); err != nil {
-				return err
-			}
+	var repeats []*arrival
+	for _, a := range all {
+		if !a.taken.Fresh {
+			repeats = append(repeats, a)
 		}
 	}
-	return nil
+	return tx.repeat(repeats)
 }
 
-// The row that a delivery becomes. It keeps no body of a delivery about a forgotten payer.
-var (
+// The row that a delivery becomes.
+const (
 	insertInbox = "INSERT INTO inbox (inbox_id, delivery_key, received_at, event_type, billing_id, mandate_id, state, detail, type_header, body) VALUES "
-	inboxRow    = "(?, ?, ?, ?, ?, ?, ?, ?, ?, CASE WHEN " + fmt.Sprintf(ofForgotten, "?") +
-		" OR ? = '' AND " + fmt.Sprintf(ofForgotten, "(SELECT billing_id FROM mandates WHERE mandate_id = ?)") + " THEN x'' ELSE ? END)"
+	inboxRow    = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 // lastDelivery returns the highest id of a delivery; 0 where there is none.
@@ -189,31 +177,159 @@ func (tx *Tx) lastDelivery() (last int, err error) {
 	return last, nil
 }
 
-// insertArrivals stores the deliveries with new keys, with ids that follow last, and marks them.
-func (tx *Tx) insertArrivals(all []*arrival, last int) error {
-	args, received := make([]any, 0, 13*len(all)), stamp(tx.now)
-	for i, a := range all {
-		args = append(args, last+1+i, a.Key, received, a.Type, a.BillingID, a.MandateID, a.State, a.Detail, a.TypeHeader, a.BillingID, a.BillingID, a.MandateID, a.box)
+// insertArrivals stores the deliveries with new keys, marks them, and counts them together.
+func (tx *Tx) insertArrivals(all []*arrival) error {
+	last, err := tx.lastDelivery()
+	if err == nil {
+		err = tx.blankForgotten(all)
 	}
-	n, err := tx.count(insertInbox+inboxRow+strings.Repeat(", "+inboxRow, len(all)-1)+" ON CONFLICT (delivery_key) DO NOTHING", args...)
+	if err != nil {
+		return err
+	}
+	next := last + 1
+	for rest := all; len(rest) > 0; {
+		part := rest[:rowsAtOnce(len(rest))]
+		if err := tx.insertSome(part, next); err != nil {
+			return err
+		}
+		rest, next = rest[len(part):], next+len(part)
+	}
+	if !slices.ContainsFunc(all, func(a *arrival) bool { return a.taken.Fresh }) {
+		return nil
+	}
+	return tx.tally(1, "inbox_id > ?", last)
+}
+
+// rowsAtOnce returns how many of n rows the next statement inserts: a power of two, because each
+// length is a statement of its own that stays prepared.
+func rowsAtOnce(n int) int {
+	rows := 64
+	for rows > n {
+		rows /= 2
+	}
+	return rows
+}
+
+// insertSome stores those of some deliveries that have new keys, with ids from next, and marks them.
+func (tx *Tx) insertSome(some []*arrival, next int) error {
+	args, received := make([]any, 0, 10*len(some)), stamp(tx.now)
+	for i, a := range some {
+		args = append(args, next+i, a.Key, received, a.Type, a.BillingID, a.MandateID, string(a.State), a.Detail, a.TypeHeader, a.box)
+	}
+	n, err := tx.count(insertInbox+inboxRow+strings.Repeat(", "+inboxRow, len(some)-1)+" ON CONFLICT (delivery_key) DO NOTHING", args...)
 	if err != nil {
 		return fmt.Errorf("store webhook deliveries: %w", err)
 	}
-	for _, a := range all {
-		a.taken = Taken{Fresh: n == int64(len(all))}
+	for _, a := range some {
+		a.taken = Taken{Fresh: n == int64(len(some))}
 	}
-	if n == 0 || n == int64(len(all)) {
+	if n == 0 || n == int64(len(some)) {
 		return nil
 	}
-	if err := tx.each("SELECT inbox_id FROM inbox WHERE inbox_id > ?", []any{last}, func(scan func(...any) error) error {
+	if err := tx.each("SELECT inbox_id FROM inbox WHERE inbox_id >= ?", []any{next}, func(scan func(...any) error) error {
 		var id int
 		err := scan(&id)
 		if err == nil {
-			all[id-last-1].taken.Fresh = true
+			some[id-next].taken.Fresh = true
 		}
 		return err
 	}); err != nil {
 		return fmt.Errorf("look which webhook deliveries are new: %w", err)
 	}
 	return nil
+}
+
+// blankForgotten removes the bodies of deliveries about forgotten payers: the ledger keeps none of
+// them. It asks once for all deliveries, and only where a payer was forgotten.
+func (tx *Tx) blankForgotten(all []*arrival) error {
+	var some bool
+	if err := tx.row([]any{&some}, "SELECT EXISTS (SELECT 1 FROM source_records WHERE forgotten <> '')"); err != nil || !some {
+		return connector.Wrap(err, "look whether a payer was forgotten")
+	}
+	type subject struct{ Customer, Mandate string }
+	about := make([]subject, len(all))
+	for i, a := range all {
+		about[i] = subject{a.BillingID, a.MandateID}
+	}
+	asked, err := json.Marshal(about)
+	if err != nil {
+		return fmt.Errorf("list the customers of webhook deliveries: %w", err)
+	}
+	return connector.Wrap(tx.each("SELECT CAST(j.key AS BIGINT) FROM json_each(?) j WHERE "+fmt.Sprintf(ofForgotten, "j.value ->> 'Customer'")+
+		" OR j.value ->> 'Customer' = '' AND "+fmt.Sprintf(ofForgotten, "(SELECT m.billing_id FROM mandates m WHERE m.mandate_id = j.value ->> 'Mandate')"),
+		[]any{string(asked)}, func(scan func(...any) error) error {
+			var i int
+			err := scan(&i)
+			if err == nil {
+				all[i].box = []byte{}
+			}
+			return err
+		}), "look which deliveries are about forgotten payers")
+}
+
+// RepeatDelivery notes a repeat of a delivery and reports whether it waits again. It may be an
+// identical later event of its customer. It goes behind all others, so a read that has begun does
+// not cover it. Waiting deliveries keep their time, so repeats cannot delay them.
+func (tx *Tx) RepeatDelivery(key string) (again bool, err error) {
+	a := &arrival{Delivery: Delivery{Key: key}}
+	err = tx.repeat([]*arrival{a})
+	return a.taken.Again, err
+}
+
+// repeat is RepeatDelivery for many deliveries. Of several with one key, the first is marked.
+func (tx *Tx) repeat(all []*arrival) error {
+	if len(all) == 0 {
+		return nil
+	}
+	last, err := tx.lastDelivery()
+	if err != nil {
+		return err
+	}
+	first, keys := map[string]*arrival{}, []string{}
+	type repeats struct{ ID, Times int }
+	came := map[string]repeats{}
+	for i, a := range all {
+		if first[a.Key] == nil {
+			first[a.Key], keys = a, append(keys, a.Key)
+		}
+		came[a.Key] = repeats{last + 1 + i, came[a.Key].Times + 1}
+	}
+	counted, err := json.Marshal(came)
+	if err != nil {
+		return fmt.Errorf("list repeated webhook deliveries: %w", err)
+	}
+	if err := tx.exec(`UPDATE inbox SET repeats = repeats + CAST(j.value ->> 'Times' AS BIGINT), inbox_id = CAST(j.value ->> 'ID' AS BIGINT)
+		FROM json_each(?) j WHERE delivery_key = j.key`, string(counted)); err != nil {
+		return fmt.Errorf("note that webhook deliveries came again: %w", err)
+	}
+	return tx.reopen(keys, first)
+}
+
+// reopen makes settled deliveries wait again, and marks them.
+func (tx *Tx) reopen(keys []string, of map[string]*arrival) error {
+	repeated, err := json.Marshal(keys)
+	if err != nil {
+		return fmt.Errorf("list repeated webhook deliveries: %w", err)
+	}
+	settled := []string{}
+	if err := tx.each(`SELECT i.delivery_key FROM json_each(?) j CROSS JOIN inbox i ON i.delivery_key = j.value
+		WHERE (i.billing_id <> '' OR i.mandate_id <> '') AND i.state NOT IN ('received', 'parked', 'quarantined')`, []any{string(repeated)}, func(scan func(...any) error) error {
+		var key string
+		err := scan(&key)
+		if err == nil {
+			settled, of[key].taken.Again = append(settled, key), true
+		}
+		return err
+	}); err != nil {
+		return fmt.Errorf("look which webhook deliveries wait again: %w", err)
+	}
+	if len(settled) == 0 {
+		return nil
+	}
+	if repeated, err = json.Marshal(settled); err != nil {
+		return fmt.Errorf("list repeated webhook deliveries: %w", err)
+	}
+	_, err = tx.recounted("delivery_key IN (SELECT value FROM json_each(?))", string(repeated), "1 = 1",
+		"received_at = ?, state = 'received', next_attempt = NULL, attempts = 0, processed_at = NULL", stamp(tx.now))
+	return connector.Wrap(err, "open webhook deliveries again")
 }

@@ -316,9 +316,9 @@ func (l *Ledger) countPayers(ctx context.Context, n *Numbers) (err error) {
 }
 
 // countWaiting counts the webhooks that are not settled. Those in quarantine were counted
-// with what needs a person: only the others have an index.
+// with what needs a person.
 func (l *Ledger) countWaiting(ctx context.Context, n *Numbers) (err error) {
-	if n.Waiting, err = l.counts(ctx, "SELECT state, count(*) FROM inbox WHERE state IN ('received', 'parked') GROUP BY state"); err != nil {
+	if n.Waiting, err = l.counts(ctx, "SELECT state, sum(deliveries) FROM inbox_counts WHERE state IN ('received', 'parked') GROUP BY state HAVING sum(deliveries) > 0"); err != nil {
 		return fmt.Errorf("count the inbox: %w", err)
 	}
 	for _, a := range n.Attention {

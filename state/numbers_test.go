@@ -96,7 +96,7 @@ func TestNumbersSayWhatWaitsAndHowLarge(t *testing.T) {
 	odd.State = connector.InboxQuarantined
 	d.receive(odd)
 	d.do(func(tx *Tx) error {
-		return tx.PostponeDeliveries(OpenDelivery{BillingID: "b2", UpTo: 2}, connector.InboxParked, time.Hour)
+		return tx.PostponeDeliveries(OpenDelivery{BillingID: "b2", IDs: []int64{2}, UpTo: 2}, connector.InboxParked, time.Hour)
 	})
 	n := d.countWith(d.NewCounter())
 	want := map[string]int{"received": 1, "parked": 1, "quarantined": 1}

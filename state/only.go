@@ -36,7 +36,7 @@ var ofConnections = map[string]string{
 	"audit":               "(t.action <> '" + MappingSaved + "' OR substr(t.subject, 1, instr(t.subject, ' ') - 1) IN (?))",
 
 	// Webhooks concern the billing service's customers, which need not belong to a payer yet.
-	"inbox": "1 = 0", "v_inbox": "1 = 0", "alarm_messages": "1 = 0",
+	"inbox": "1 = 0", "v_inbox": "1 = 0", "inbox_counts": "1 = 0", "alarm_messages": "1 = 0",
 }
 
 const (

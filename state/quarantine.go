@@ -82,14 +82,12 @@ func (l *Ledger) EventTypes(ctx context.Context) ([]EventType, error) {
 		times [4]sql.NullString
 	}
 	rows, err := list(ctx, l, `
-		WITH RECURSIVE t (name, place) AS (SELECT coalesce(substr(min(event_type), 1, 0), ''), 1 FROM inbox UNION ALL
-		    SELECT (SELECT min(i.event_type) FROM inbox i WHERE i.event_type > t.name), t.place + 1 FROM t WHERE t.name IS NOT NULL AND t.place < ? + 0),
+		WITH t AS (SELECT event_type AS name, sum(deliveries) AS n, min(first_at) AS first, max(last_at) AS last FROM inbox_counts
+		    GROUP BY event_type HAVING sum(deliveries) > 0 ORDER BY 1 LIMIT ? + 0),
 		  q AS (SELECT event_type, count(*) AS n, min(received_at) AS first, max(received_at) AS last FROM inbox i WHERE state = 'quarantined'
 		    AND NOT EXISTS (SELECT 1 FROM put_off o WHERE o.connection = '' AND o.source_id = i.delivery_key AND o.reason = 'event_not_understood' AND o.at >= i.received_at AND o.until > ?) GROUP BY event_type)
-		SELECT t.name, CASE t.name WHEN '' THEN coalesce(q.n, 0) ELSE (SELECT count(*) FROM inbox i WHERE i.event_type = t.name) END,
-		  (SELECT min(received_at) FROM inbox i WHERE i.event_type = t.name), (SELECT max(received_at) FROM inbox i WHERE i.event_type = t.name),
-		  coalesce(q.n, 0), q.first, q.last
-		FROM t LEFT JOIN q ON q.event_type = t.name WHERE t.name IS NOT NULL ORDER BY 3, 1`, []any{maxEventTypes, stamp(l.Now())}, func(r *row) []any {
+		SELECT t.name, CASE t.name WHEN '' THEN coalesce(q.n, 0) ELSE t.n END, t.first, t.last, coalesce(q.n, 0), q.first, q.last
+		FROM t LEFT JOIN q ON q.event_type = t.name ORDER BY 3, 1`, []any{maxEventTypes, stamp(l.Now())}, func(r *row) []any {
 		return []any{&r.Type, &r.Count, &r.times[0], &r.times[1], &r.Quarantined, &r.times[2], &r.times[3]}
 	})
 	if err != nil {

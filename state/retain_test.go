@@ -36,9 +36,10 @@ func (d *desk) past(id string, updates int) {
 				a, err = tx.FreezeUpdate(run, c, []byte("{}"), []byte("{}"))
 			}
 			_, received := tx.Receive(Delivery{Key: fmt.Sprintf("%s-%d", id, i), Type: "customer", BillingID: "b-" + id, Body: []byte(canaryName), State: connector.InboxReceived})
-			return errors.Join(err, tx.EndAttempt(a, AttemptAnswered), tx.CloseDone(run, c), received,
-				tx.CloseDeliveries(OpenDelivery{BillingID: "b-" + id, UpTo: 1 << 40}, connector.InboxReflected, ""))
+			return errors.Join(err, tx.EndAttempt(a, AttemptAnswered), tx.CloseDone(run, c), received)
 		})
+		open := d.waiting()[0]
+		d.do(func(tx *Tx) error { return tx.CloseDeliveries(open, connector.InboxReflected, "") })
 		d.clock.move(day)
 	}
 	d.closeRun(run, connector.RunComplete)

@@ -81,9 +81,8 @@ func TestNodesOfDifferentClocksDecideAlike(t *testing.T) {
 			due  int
 		}{"over": {-time.Second, 1}, "to come": {time.Minute, 0}} {
 			d.receive(delivery(name, "b1"))
-			d.do(func(tx *Tx) error {
-				return tx.PostponeDeliveries(OpenDelivery{BillingID: "b1", UpTo: 100}, connector.InboxReceived, c.wait)
-			})
+			open := d.waiting()[0]
+			d.do(func(tx *Tx) error { return tx.PostponeDeliveries(open, connector.InboxReceived, c.wait) })
 			due, err := d.opts.Server.DueAccounts(t.Context(), gap)
 			if err != nil || len(due) != c.due || len(d.waiting()) != c.due || len(other.waiting()) != c.due {
 				t.Errorf("a delivery whose time is %s: due are %v for the queue, %v here and %v elsewhere, %v", name, due, d.waiting(), other.waiting(), err)

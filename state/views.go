@@ -456,7 +456,7 @@ func (l *Ledger) Funnel(ctx context.Context) (f Funnel, err error) {
 	}{
 		{&f.Mandates, "SELECT status, count(*) FROM mandates GROUP BY status"},
 		{&f.Closed, "SELECT kind, count(*) FROM (" + closedWords + ") w GROUP BY kind"},
-		{&f.Inbox, "SELECT state, count(*) FROM inbox GROUP BY state"},
+		{&f.Inbox, "SELECT state, sum(deliveries) FROM inbox_counts GROUP BY state HAVING sum(deliveries) > 0"},
 	} {
 		if *c.into, err = l.counts(ctx, c.query); err != nil {
 			return f, err
@@ -510,7 +510,7 @@ type Silence struct {
 // Silence counts what sweeps found since the last webhook came.
 func (l *Ledger) Silence(ctx context.Context) (s Silence, err error) {
 	err = l.queryRow(ctx, `SELECT w.last, count(DISTINCT h.cause_id), count(h.seq)
-		FROM (SELECT coalesce(max(received_at), '') AS last FROM inbox) w
+		FROM (SELECT coalesce(max(last_at), '') AS last FROM inbox_counts) w
 		LEFT JOIN mandate_history h ON h.observed_at > w.last AND h.cause = 'sweep' AND h.from_status <> ''
 		GROUP BY w.last`).Scan(&s.Since, &s.Sweeps, &s.Changes)
 	if err != nil {
