@@ -14,11 +14,20 @@ import (
 const countable = `connection = ?1 AND state <> 'deleted' AND planned_hash <> '' AND unreadable = 0`
 
 // UnseenCount returns the number of known records that the run of NoteMissed did not meet, and of
-// all known records.
+// all known records. Before the first plan of a connection it knows none: a reading that failed may
+// have shown them (SaveFirst).
 func (l *Ledger) UnseenCount(ctx context.Context, connection string) (unseen, known int, err error) {
-	err = l.queryRow(ctx, "SELECT count(*) FILTER (WHERE missed = 1), count(*) FROM source_records WHERE "+countable,
+	err = l.queryRow(ctx, "SELECT count(*) FILTER (WHERE missed = 1), count(*) FROM source_records WHERE "+countable+" AND "+wasPlanned,
 		connection).Scan(&unseen, &known)
 	return unseen, known, err
+}
+
+// wasPlanned is the condition that the connection ?1 has a plan.
+const wasPlanned = "EXISTS (SELECT 1 FROM plans WHERE plans.connection = ?1)"
+
+// WasPlanned reports whether a connection ever had a plan.
+func (l *Ledger) WasPlanned(ctx context.Context, connection string) (bool, error) {
+	return single[bool](l.queryRow(ctx, "SELECT "+wasPlanned, connection))
 }
 
 // HoldUnseen makes a separate plan of the records of UnseenCount, which wait for a person. An

@@ -39,6 +39,7 @@ func TestOnlyRecordsThatAPlanLookedAtCanBeMissing(t *testing.T) {
 	bad.Problem = "The line has too few fields."
 	d.save(first, acme, record("never planned", "x"), bad)
 	d.decide(first, acme, Decision{SourceID: bad.SourceID, ContentHash: bad.Hash(), Verdict: Held, Topic: TopicRecord, Reason: connector.ReasonRecordUnreadable})
+	d.finishPlan(first)
 	d.closeRun(first, connector.RunComplete)
 
 	second := d.run(acme)

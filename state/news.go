@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"payersync/connector"
 )
@@ -17,6 +20,7 @@ type News struct {
 	Records    []connector.Record   // those that the ledger does not hold as they are, has missed, or waits for an echo of
 	Bars       map[string]Forgotten // the records to bar that are not barred so
 	Unlabelled []connector.Record   // those whose label is to be made: the ledger does not hold them as they are, or another mapping made it
+	First      []Candidate          // of Records: those that the ledger has never held, as a plan would see them once they are stored
 }
 
 // News returns the new content of a page with labels from this mapping.
@@ -68,6 +72,39 @@ func (l *Ledger) News(ctx context.Context, connection, mapping string, records [
 		if _, held := labelled[id]; !held {
 			out.Bars[id] = how
 		}
+	}
+	out.First, err = l.first(ctx, connection, out.Records, as)
+	return out, err
+}
+
+// first returns those records of a page that the ledger has never held in any form. as is what each one shows, "" for
+// one that the page shows as two things.
+func (l *Ledger) first(ctx context.Context, connection string, records []connector.Record, as map[string]string) ([]Candidate, error) {
+	if len(records) == 0 {
+		return nil, nil
+	}
+	shown := make(map[string]bool, len(records))
+	for _, r := range records {
+		shown[r.SourceID] = true
+	}
+	ids, err := json.Marshal(slices.Collect(maps.Keys(shown)))
+	if err != nil {
+		return nil, err
+	}
+	held, err := l.ids(ctx, "SELECT r.source_id FROM json_each(?2) j CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.value", connection, string(ids))
+	if err != nil {
+		return nil, fmt.Errorf("look which records of a page are new: %w", err)
+	}
+	for _, id := range held {
+		shown[id] = false
+	}
+	var out []Candidate
+	for _, r := range records {
+		hash, _, _ := strings.Cut(as[r.SourceID], " ")
+		if shown[r.SourceID] && hash != "" && r.Data != nil {
+			out = append(out, Candidate{Record: r, ContentHash: hash, Stands: (&factRow{}).stands(payerRow{})})
+		}
+		shown[r.SourceID] = false // a page may show it twice as the same
 	}
 	return out, nil
 }

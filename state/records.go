@@ -83,19 +83,29 @@ func (tx *Tx) saveRecords(connection string, records []connector.Record) (held m
 			}
 			continue
 		}
-		plain, err := json.Marshal(r)
+		row, err := tx.recordRow(connection, r, hashes[i])
 		if err != nil {
-			return nil, fmt.Errorf("record %s: %w", r.SourceID, err)
+			return nil, err
 		}
-		args = append(args, connection, r.SourceID, hashes[i], tx.l.seal.box(plain, place("source_records", "record", connection, r.SourceID)),
-			r.State, r.Problem != "", stamp(r.UpdatedAt), r.Origin, stamp(tx.now))
+		args = append(args, row...)
 	}
-	return held, tx.insertRows(`INSERT INTO source_records
-		(connection, source_id, content_hash, record, state, unreadable, source_time, origin, updated_at) VALUES `, "(?, ?, ?, ?, ?, ?, ?, ?, ?)", args,
+	return held, tx.insertRows("INSERT INTO source_records ("+recordRowColumns+") VALUES ", "(?, ?, ?, ?, ?, ?, ?, ?, ?)", args,
 		` ON CONFLICT (connection, source_id) DO UPDATE SET content_hash = excluded.content_hash, record = excluded.record,
 		  state = excluded.state, unreadable = excluded.unreadable, source_time = excluded.source_time, origin = excluded.origin,
 		  missed = 0, unseen = 0, updated_at = excluded.updated_at
 		WHERE source_records.forgotten = ''`)
+}
+
+const recordRowColumns = "connection, source_id, content_hash, record, state, unreadable, source_time, origin, updated_at"
+
+// recordRow returns the values of recordRowColumns for a record with this content hash.
+func (tx *Tx) recordRow(connection string, r connector.Record, hash string) ([]any, error) {
+	plain, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("record %s: %w", r.SourceID, err)
+	}
+	return []any{connection, r.SourceID, hash, tx.l.seal.box(plain, place("source_records", "record", connection, r.SourceID)),
+		r.State, r.Problem != "", stamp(r.UpdatedAt), r.Origin, stamp(tx.now)}, nil
 }
 
 // DropUnseen drops the open work for records that NoteMissed marked as gone from a snapshot source.

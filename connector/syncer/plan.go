@@ -88,7 +88,7 @@ func (r *run) planAll(ctx context.Context) error {
 		return err
 	}
 	pending, err := r.Ledger.PendingCount(ctx, r.conn.Name, state.LaneCustomer)
-	if err != nil || planned+pending == 0 { // pending: a plan may have been interrupted right here
+	if err != nil || r.first.planned+planned+pending == 0 { // pending: a plan may have been interrupted right here
 		return err
 	}
 	var woken int64
@@ -113,7 +113,7 @@ func (r *run) lookForCustomers(ctx context.Context) error {
 		return err
 	}
 	unlinked, err := r.Ledger.UnlinkedCandidates(ctx, r.conn.Name, r.conn.Mapping.Version(), r.conn.Info.Snapshot)
-	if err != nil || unlinked == 0 {
+	if unlinked += r.first.planned; err != nil || unlinked == 0 {
 		return err
 	}
 	if err := r.believeIndex(ctx, unlinked); err != nil {

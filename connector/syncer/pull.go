@@ -97,6 +97,13 @@ func sentence(err error) string {
 
 // read saves the changes since, and returns the proof of the read.
 func (r *run) read(ctx context.Context, since time.Time) (proof connector.Proof, err error) {
+	r.first = &firstPass{run: r, ids: map[string]bool{}}
+	defer func() {
+		if flushed := r.first.flush(ctx); err == nil { // what was read is kept, also of a reading that ended early
+			err = flushed
+		}
+		r.first.closed = true
+	}()
 	pulled := 0
 	for page, err := range r.conn.Source.Customers(ctx, since) {
 		if err != nil {
@@ -206,9 +213,21 @@ func (r *run) savePage(ctx context.Context, records []connector.Record) error {
 	if len(barred) > 0 {
 		records = slices.DeleteFunc(slices.Clone(records), func(c connector.Record) bool { return barred[c.SourceID] != state.ForgottenNot })
 	}
+	if err := r.first.settle(ctx, records); err != nil {
+		return err
+	}
 	news, err := r.Ledger.News(ctx, r.conn.Name, r.conn.Mapping.Version(), records, barred)
 	if err != nil {
 		return err
+	}
+	taken, err := r.first.take(ctx, news.First)
+	if err != nil {
+		return err
+	}
+	if len(taken) > 0 {
+		r.saved = true
+		isTaken := func(c connector.Record) bool { return taken[c.SourceID] }
+		news.Records, news.Unlabelled = slices.DeleteFunc(news.Records, isTaken), slices.DeleteFunc(news.Unlabelled, isTaken)
 	}
 	if len(news.Records)+len(news.Bars)+len(news.Unlabelled) > 0 {
 		if err := r.saveNews(ctx, news); err != nil {

@@ -5,7 +5,8 @@
 //	plan   one change per payer, with its diff; limits are checked on the whole
 //	apply  freeze the exact bytes (commit) ─▶ send ─▶ confirm (commit)
 //
-// A dry run makes the same plan. A run first sends the requests frozen by an earlier run, with their frozen bytes, and
+// The first readings of a connection plan new records page by page, before they are stored (firstPass); the plan then
+// looks only at the others. A dry run makes the same plan. A run first sends the requests frozen by an earlier run, with their frozen bytes, and
 // only then plans newer values. Other packages read mandates (reconcile), schedule runs (worker), and retry requests
 // within one call (transport).
 package syncer
@@ -212,6 +213,7 @@ type run struct {
 	doubtEnds time.Time       // the last time for requests lost by a restore to arrive; zero for no restore
 	proof     connector.Proof // for Result.Proof; zero until the source was read to its end
 
+	first *firstPass            // plans new records while the source is read
 	saved bool                  // the source had news for the ledger
 	notes func(*state.Tx) error // writes about the reading, see finishPull; nil for none
 	empty state.PlanState       // what the plan of nothing is that is saved when the run is closed; "" for none
@@ -263,7 +265,7 @@ func (s *Syncer) begin(ctx context.Context, conn Connection, opts Options) (*run
 // open opens a run. If the connection's lock proves it, a run still open in the ledger belongs to a dead process.
 // Otherwise its lease decides. Without the lock and without such a run, open returns errNoRun.
 func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, lock *state.Lock) (*run, error) {
-	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), opened: connector.OfThisMachine(), made: connector.NewIDs(), met: connector.NewIDs()}
+	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), opened: connector.OfThisMachine(), made: connector.NewIDs(), met: connector.NewIDs(), first: &firstPass{closed: true}}
 	return r, s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		if err := tx.TakeAccount(s.Account, opts.Actor); err != nil {
 			return err

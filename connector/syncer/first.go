@@ -1,0 +1,158 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"payersync/connector"
+	"payersync/connector/protocol"
+	"payersync/state"
+)
+
+// firstPage is the number of new records stored in one commit, at least.
+const firstPage = 2000
+
+// firstPass plans new records while the source is read. Each record is mapped, decided on, and stored once with its
+// decision, so nothing is stored, read back and changed. It takes only records that nobody can know yet
+// (state.Ledger.Strangers), and records that the mapping leaves out or cannot use. The plan decides on all others from
+// the ledger, by the same functions.
+//
+// No decision looks at records that are not stored yet, as in planRecords: planAll wakes records that turn out to share
+// a key, or to look alike.
+type firstPass struct {
+	run     *run
+	found   int  // new records of the reading
+	planned int  // of them, those stored with a decision
+	open    bool // new records may be planned at once
+	closed  bool // a fact of the ledger or of the service leaves all records to the plan
+
+	page, saving []state.FirstRecord // gathered, and being stored
+	ids          map[string]bool     // of both
+	done         chan error          // the result of storing; nil while nothing is being stored
+}
+
+// take decides on new records of a page. It returns the ids of the records it will store; the caller stores the others
+// for the plan.
+func (p *firstPass) take(ctx context.Context, first []state.Candidate) (map[string]bool, error) {
+	if p.found += len(first); len(first) == 0 || p.closed {
+		return nil, nil
+	}
+	if !p.open {
+		var err error
+		if p.open, err = p.run.plansAtOnce(ctx, p.found); err != nil || !p.open {
+			p.closed = !p.run.probe // of more new records, a list may be the cheaper way
+			return nil, err
+		}
+	}
+	for _, c := range first {
+		p.run.met.Add(c.Record.SourceID)
+	}
+	page, err := p.run.subjects(ctx, first)
+	if err != nil {
+		return nil, err
+	}
+	taken := make(map[string]bool, len(page))
+	for _, s := range page {
+		if s.made.Standing == protocol.Included && !s.stranger {
+			continue
+		}
+		d, err := p.run.decide(ctx, s)
+		if err != nil {
+			return nil, fmt.Errorf("record %s: %w", s.Record.SourceID, err)
+		}
+		p.page = append(p.page, state.FirstRecord{Record: s.Record, Decision: d})
+		p.ids[s.Record.SourceID], taken[s.Record.SourceID] = true, true
+	}
+	if len(p.page) >= firstPage {
+		err = p.store(ctx)
+	}
+	return taken, err
+}
+
+// store begins to store the gathered records, once the records before them are stored.
+func (p *firstPass) store(ctx context.Context) error {
+	if err := p.wait(); err != nil || len(p.page) == 0 {
+		return err
+	}
+	p.saving, p.page, p.done = p.page, nil, make(chan error, 1)
+	go func(page []state.FirstRecord, done chan<- error) {
+		done <- connector.Guard(func() error { return p.run.saveFirst(ctx, page) })
+	}(p.saving, p.done)
+	return nil
+}
+
+// wait returns when nothing is being stored.
+func (p *firstPass) wait() error {
+	if p.done == nil {
+		return nil
+	}
+	err := <-p.done
+	if p.done = nil; err == nil {
+		p.planned += len(p.saving)
+	}
+	for _, f := range p.saving {
+		delete(p.ids, f.Record.SourceID)
+	}
+	p.saving = nil
+	return err
+}
+
+// flush returns when all decided records are stored.
+func (p *firstPass) flush(ctx context.Context) error {
+	if err := p.store(ctx); err != nil {
+		return err
+	}
+	return p.wait()
+}
+
+// settle makes sure that the ledger holds every record that a page shows again.
+func (p *firstPass) settle(ctx context.Context, page []connector.Record) error {
+	for _, c := range page {
+		if p.ids[c.SourceID] {
+			return p.flush(ctx)
+		}
+	}
+	return nil
+}
+
+// saveFirst stores new records with their decisions.
+func (r *run) saveFirst(ctx context.Context, page []state.FirstRecord) error {
+	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
+		return tx.SaveFirst(r.id, r.conn.Name, r.conn.Mapping.Version(), page)
+	}); err != nil || r.opts.Decided == nil {
+		return err
+	}
+	for _, f := range page {
+		r.opts.Decided(r.id, f.Decision)
+	}
+	return nil
+}
+
+// plansAtOnce reports whether n new records may be planned before the source was read to its end. It makes the index
+// proof of absence first. Every refusal leaves the records to the plan, which looks at all facts:
+//
+//   - the connection was planned before, so the guard of missing records must approve the reading first;
+//   - after a restore, lost requests may still arrive;
+//   - the connection only links, because the service has a connection of its own;
+//   - the list is no proof, or a search for each customer costs less than a list;
+//   - the list has free customers, with which records are compared first.
+func (r *run) plansAtOnce(ctx context.Context, n int) (open bool, err error) {
+	if r.doubtEnds.After(r.Ledger.Now()) {
+		return false, nil
+	}
+	if planned, err := r.Ledger.WasPlanned(ctx, r.conn.Name); err != nil || planned {
+		return false, err
+	}
+	if known, err := r.Ledger.TwoWay(ctx, r.conn.Name); err != nil || r.conn.linksOnly(known) {
+		return false, err
+	}
+	if err := errors.Join(r.learnLikenesses(ctx), r.believeIndex(ctx, n)); err != nil || r.noProof != nil || r.probe {
+		return false, err
+	}
+	if r.Settings.Adopt == AdoptExact {
+		return true, nil
+	}
+	free, _, err := r.Ledger.UnmatchedProfiles(ctx, r.conn.Name)
+	return free == 0, err
+}

@@ -1,0 +1,86 @@
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"payersync/connector"
+)
+
+// FirstRecord is a record that the ledger has never held, with the decision on it.
+type FirstRecord struct {
+	Record   connector.Record
+	Decision Decision
+}
+
+// SaveFirst stores different records that the ledger has never held, together with the decisions on them. The result is
+// that of SavePage, SaveLabels and SaveDecisions. A record stored meanwhile is saved without its decision, and the plan
+// of this run decides on it again.
+func (tx *Tx) SaveFirst(run int64, connection, mapping string, first []FirstRecord) error {
+	if err := tx.holds(run); err != nil {
+		return err
+	}
+	held, err := tx.heldOf(connection, first)
+	if err != nil {
+		return fmt.Errorf("look which records are stored by now: %w", err)
+	}
+	var late []connector.Record
+	var labels []NewLabel
+	var records []any
+	var new additions
+	for _, f := range first {
+		d := f.Decision
+		if d.Label != nil {
+			labels = append(labels, *d.Label)
+		}
+		if held[d.SourceID] {
+			late = append(late, f.Record)
+			continue
+		}
+		row, err := tx.recordRow(connection, f.Record, d.ContentHash)
+		if err != nil {
+			return err
+		}
+		as := d.conclusion("")
+		records = append(append(records, row...), d.ContentHash, mapping, as.verdict, as.waits, as.rests, as.contested, as.class, as.unasked.Why, as.unasked.Line, as.unasked.Condition)
+	}
+	if err := tx.insertRows(`INSERT INTO source_records (`+recordRowColumns+`, planned_hash, planned_mapping, decision, replan, rests, contested, class,
+		not_asked, not_asked_line, not_asked_condition) VALUES `, "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", records, ""); err != nil {
+		return fmt.Errorf("save new records: %w", err)
+	}
+	for _, f := range first {
+		if held[f.Decision.SourceID] {
+			continue
+		}
+		if err := tx.saveDecision(run, connection, f.Decision, before{}, &new); err != nil {
+			return fmt.Errorf("save the decision on record %s: %w", f.Decision.SourceID, err)
+		}
+	}
+	if err := tx.SavePage(run, connection, late); err != nil {
+		return err
+	}
+	if err := tx.SaveLabels(connection, mapping, labels); err != nil {
+		return err
+	}
+	return tx.add(new)
+}
+
+// heldOf returns the ids of those records that are stored.
+func (tx *Tx) heldOf(connection string, first []FirstRecord) (map[string]bool, error) {
+	ids := make([]string, len(first))
+	for i, f := range first {
+		ids[i] = f.Decision.SourceID
+	}
+	page, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	held := map[string]bool{}
+	return held, tx.each("SELECT r.source_id FROM json_each(?2) j CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.value", []any{connection, string(page)},
+		func(scan func(...any) error) error {
+			var id string
+			err := scan(&id)
+			held[id] = true
+			return err
+		})
+}
