@@ -282,8 +282,8 @@ func BenchmarkCount(b *testing.B) {
 	}{
 		{benchRecords, `INSERT INTO source_records (connection, source_id, content_hash, record, state, updated_at)
 			SELECT 'acme', 'c-' || n, hex(randomblob(32)), randomblob(900), 'active', ?3 FROM s`},
-		{benchRecords, `INSERT INTO payers (connection, source_id, key_name, key_value, billing_id, link_state, applied, mandate_id, updated_at, seen_at)
-			SELECT 'acme', 'c-' || n, 'acct', 'A' || n, 'cust-' || n, 'linked', randomblob(600), 'm-' || n, ?3, ?2 FROM s`},
+		{benchRecords, `INSERT INTO payers (payer_id, connection, source_id, key_name, key_value, billing_id, link_state, applied, mandate_id, updated_at, seen_at)
+			SELECT n, 'acme', 'c-' || n, 'acct', 'A' || n, 'cust-' || n, 'linked', randomblob(600), 'm-' || n, ?3, ?2 FROM s`},
 		{benchRecords, `INSERT INTO mandates (mandate_id, billing_id, status, status_since, first_seen_at, last_seen_at, link)
 			SELECT 'm-' || n, 'cust-' || n, CASE n % 3 WHEN 0 THEN 'CREATED' ELSE 'ACTIVE' END, ?3, ?3, ?3, randomblob(200 * ?2) FROM s`},
 		{3 * benchRecords, `INSERT INTO attempts (action, connection, source_id, key_name, key_value, billing_id, ticket, sent_at, ended)

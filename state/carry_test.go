@@ -70,7 +70,7 @@ func (d *desk) fillAll(payers int) {
 		{"INSERT INTO letter_stops (scope, why, actor, since) VALUES ('all', 'pause', 'ada', ?)", []any{at}},
 		{`INSERT INTO letters (letter_id, mandate_id, step, kind, connection, source_id, recipient, setup, language, message_id, digest, looked_at, frozen_at, state, body)
 			VALUES (9007199254740993, 'm000', 0, 'invitation', ?1, 'c000', 'h', 's', 'de', 'l1', 'h', ?2, ?2, 'frozen', ?3)`, []any{acme, at, box("letters", "body", "l1")}},
-		{"INSERT INTO likenesses (kind, value, connection, source_id) VALUES ('name', 'h', ?, 'c000')", []any{acme}},
+		{"INSERT INTO likenesses (hash, payer_id) SELECT -9223372036854775800, payer_id FROM payers WHERE connection = ? AND source_id = 'c000'", []any{acme}},
 		{"INSERT INTO login_links (token_hash, person, role, made_at, expires_at, connections) VALUES ('t', 'ada', 'admin', ?1, ?1, '[\"acme\"]')", []any{at}},
 		{"INSERT INTO logins (token_hash, data, expires_at) VALUES ('t', ?, ?)", []any{box("logins", "data", "t"), at}},
 		{"INSERT INTO put_off (connection, source_id, reason, at, until, word) VALUES (?1, 'c000', 'r', ?2, ?2, -1)", []any{acme, at}},

@@ -320,7 +320,7 @@ func (d *desk) fullest() (file []byte) {
 		"INSERT INTO jobs (name, outcome) VALUES ('sweep', 'done'), ('watch', 'failed')",
 		"INSERT INTO foreign_moves (path, change_id) SELECT 'note', max(change_id) FROM changes",
 		"INSERT INTO words (connection, source_id, billing_id, word, ticket, said_at) VALUES ('acme', 'c000', 'b900', 'accept', 3, '"+at+"'), ('acme', 'c001', 'b901', 'spent', 4, '"+at+"')",
-		"INSERT INTO likenesses (kind, value, connection, source_id) VALUES ('name', 'k', 'acme', 'c000')",
+		"INSERT INTO likenesses (hash, payer_id) SELECT 8, payer_id FROM payers WHERE source_id = 'c000'",
 		"INSERT INTO apart (connection, source_id, other_id, said_at) VALUES ('acme', 'c000', 'c001', '"+at+"')",
 		"INSERT INTO alarm_messages (message_id, way, made_at, digest, body) VALUES ('a1', 'mail', '"+at+"', 'd', "+box("alarm_messages", "body", "a1")+")",
 		"INSERT INTO alarm_messages (message_id, way, made_at, digest, sent_at) VALUES ('a2', 'mail', '"+at+"', 'd', '"+at+"')",

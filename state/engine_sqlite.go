@@ -132,14 +132,14 @@ func (e *sqliteFile) migrate(ctx context.Context, l *Ledger) error {
 	return e.noteSchema(ctx, l)
 }
 
-// steps are scripts, but for two.
+// steps are scripts, but for goMigrations.
 func (*sqliteFile) steps(l *Ledger) (*goose.Provider, error) {
 	scripts, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return nil, fmt.Errorf("read the migrations: %w", err)
 	}
 	p, err := goose.NewProvider(goose.DialectSQLite3, l.writer, scripts, goose.WithDisableGlobalRegistry(true),
-		goose.WithGoMigrations(goose.NewGoMigration(6, &goose.GoFunc{RunTx: l.sealMappings}, nil), goose.NewGoMigration(newestInGo, &goose.GoFunc{RunTx: l.moveReasons}, nil)))
+		goose.WithGoMigrations(l.goMigrations()...))
 	return p, connector.Wrap(err, "prepare the migrations")
 }
 

@@ -184,6 +184,9 @@ func (tx *Tx) erase(id RecordID, how Forgotten) error {
 	if err := tx.dropPlanned(id.Connection, id.SourceID, LaneCustomer, LaneMandate); err != nil {
 		return err
 	}
+	if err := tx.dropTraits("p.connection = ? AND p.source_id = ?", id.Connection, id.SourceID); err != nil {
+		return fmt.Errorf("forget the payer of record %s: %w", id.SourceID, err)
+	}
 	record := tx.l.seal.box(plain, place("source_records", "record", id.Connection, id.SourceID))
 	for _, query := range voidMessages { // they are frozen, and may name the payer
 		if err := tx.exec(query); err != nil {
@@ -198,7 +201,6 @@ func (tx *Tx) erase(id RecordID, how Forgotten) error {
 			decision = 'excluded', class = ?7, replan = 1, rests = 0, contested = 0, let_go = 1, lost_by = NULL, given_up_of = '', asking = CASE asking WHEN 'ask' THEN '' ELSE asking END, not_asked = '', updated_at = ?8 WHERE connection = ?1 AND source_id = ?2`,
 			[]any{how, record, blank(id.SourceID).Hash(), connector.RecordDeleted, protocol.Out, stamp(tx.now)}},
 		{"UPDATE labels SET number = (SELECT max(number) + 1 FROM labels), mapping = '', digest = '', label = ?3 WHERE connection = ?1 AND source_id = ?2", []any{tx.l.seal.box([]byte("{}"), placeOfLabel(id))}},
-		{"DELETE FROM likenesses WHERE connection = ?1 AND source_id = ?2", nil},
 		{"DELETE FROM attention WHERE connection = ?1 AND source_id = ?2", nil},
 		{`UPDATE changes SET state = CASE WHEN state = 'frozen' OR state = 'unknown' THEN 'void' ELSE state END, wanted = NULL, wanted_hash = '', change_hash = '', diff = NULL,
 			body = NULL, body_sha256 = '', pre_image = NULL, detail = '' WHERE connection = ?1 AND source_id = ?2`, nil},

@@ -187,7 +187,10 @@ func (l *Ledger) heldPayer(ctx context.Context, id RecordID, h *Holding) error {
 	if h.Payer.Read, err = l.LastRead(ctx, p); err != nil {
 		return err
 	}
-	return l.queryRow(ctx, "SELECT count(*) FROM likenesses WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID).Scan(&h.Hashes)
+	var like likeness
+	err = l.queryRow(ctx, "SELECT likeness FROM payers WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID).Scan(&like)
+	h.Hashes = len(like)
+	return err
 }
 
 func (l *Ledger) heldField(ctx context.Context, id RecordID, h *Holding) error {

@@ -3,12 +3,12 @@ package state
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"payersync/connector"
@@ -21,25 +21,45 @@ type Likeness struct {
 	Emails, Phones, Postcodes []string
 }
 
-// Kinds of likenesses. Traits with a name indicate that two records may be one payer; a name or an
-// e-mail address alone is shown beside a create.
+// traitKind is the kind of a trait, in the low bits of its hash. Traits with a name indicate that two records may
+// be one payer; a name or an e-mail address alone is shown beside a create.
+type traitKind int64
+
 const (
-	likeName         = "name"
-	likeEmail        = "email"
-	likeNameEmail    = "name email"
-	likeNamePhone    = "name phone"
-	likeNamePostcode = "name postcode"
+	likeName traitKind = iota
+	likeEmail
+	likeNameEmail
+	likeNamePhone
+	likeNamePostcode
+
+	kindBits = 7
 )
+
+// String returns the kind as it begins the text of a hash.
+func (k traitKind) String() string {
+	return [...]string{"name", "email", "name email", "name phone", "name postcode"}[k]
+}
+
+// hash is a trait as the ledger keeps it: 61 bits of a keyed hash of its kind and its texts, and the kind in the low
+// bits. Among the 4 million traits of a million payers, one new record meets an equal hash of another text with a
+// probability of 1 in 10^11. Nobody can choose texts with equal hashes, because the hash has a key. An equal hash
+// never links, sends or drops anything: it holds a record until a person has compared the values, or shows a match.
+type hash int64
+
+func (h hash) kind() traitKind { return traitKind(h & kindBits) }
+
+// tells reports whether the trait shows that two payers may be one; a name or an address alone does not.
+func (h hash) tells() bool { return h.kind() >= likeNameEmail }
 
 // mostTwins is the largest number of records with the same name and another trait that still count as one
 // payer. More than that are a customer with many accounts.
 const mostTwins = 5
 
-// traits returns the likeness as keyed hashes, in order.
-func (l *Ledger) traits(k Likeness) []trait {
-	var out []trait
-	add := func(kind string, texts ...string) {
-		out = append(out, trait{kind, l.seal.likeness(kind + "\x00" + strings.Join(texts, "\x00"))})
+// likeness returns the traits as keyed hashes, in order.
+func (l *Ledger) likeness(k Likeness) likeness {
+	out := likeness{}
+	add := func(kind traitKind, texts ...string) {
+		out = append(out, hash(l.seal.likeness64(kind.String()+"\x00"+strings.Join(texts, "\x00"))&^kindBits|int64(kind)))
 	}
 	for _, email := range k.Emails {
 		add(likeEmail, email)
@@ -47,7 +67,7 @@ func (l *Ledger) traits(k Likeness) []trait {
 	if k.Name != "" {
 		add(likeName, k.Name)
 		for _, with := range []struct {
-			kind  string
+			kind  traitKind
 			texts []string
 		}{{likeNameEmail, k.Emails}, {likeNamePhone, k.Phones}, {likeNamePostcode, k.Postcodes}} {
 			for _, text := range with.texts {
@@ -55,63 +75,119 @@ func (l *Ledger) traits(k Likeness) []trait {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b trait) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.value, b.value)) })
+	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// likeness is a Likeness in the ledger's form.
-type likeness struct {
-	traits []trait
-	digest string
+// likeness holds the hashes of a payer's traits, in order. The payer keeps them as a JSON array, and the table
+// likenesses is the index of them. "" stands for traits that are not known.
+type likeness []hash
+
+// text returns the likeness as the payer keeps it.
+func (k likeness) text() string {
+	out := []byte("[")
+	for i, h := range k {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendInt(out, int64(h), 10)
+	}
+	return string(append(out, ']'))
 }
 
-func (l *Ledger) likenessOf(k Likeness) likeness {
-	traits := l.traits(k)
-	h := sha256.New()
-	for _, t := range traits {
-		fmt.Fprintf(h, "%s\x00%s\x00", t.kind, t.value)
+// Scan reads what text returned.
+func (k *likeness) Scan(from any) error {
+	var text sql.NullString
+	if err := text.Scan(from); err != nil {
+		return err
 	}
-	return likeness{traits, hex.EncodeToString(h.Sum(nil)[:8])}
+	*k = nil
+	if text.String == "" {
+		return nil
+	}
+	return json.Unmarshal([]byte(text.String), (*[]hash)(k))
 }
 
 // SaveLikeness replaces the stored traits of a payer.
 func (tx *Tx) SaveLikeness(connection, sourceID string, k Likeness) error {
-	like := tx.l.likenessOf(k)
+	like := tx.l.likeness(k).text()
 	var known string
 	err := tx.row([]any{&known}, "SELECT likeness FROM payers WHERE connection = ? AND source_id = ?", connection, sourceID)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && known == like.digest {
+	if errors.Is(err, sql.ErrNoRows) || err == nil && known == like {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := tx.exec("UPDATE payers SET likeness = ? WHERE connection = ? AND source_id = ?", like.digest, connection, sourceID); err != nil {
-		return err
-	}
-	return tx.renewTraits(connection, sourceID, known != "", like)
+	return tx.renewTraits(connection, sourceID, like)
 }
 
-// renewTraits stores a payer's traits; known tells whether there were any before.
-func (tx *Tx) renewTraits(connection, sourceID string, known bool, like likeness) error {
-	if known {
-		if err := tx.exec("DELETE FROM likenesses WHERE connection = ? AND source_id = ?", connection, sourceID); err != nil {
-			return err
+// renewTraits replaces a payer's traits. Those of a payer that is not in the index yet follow with it.
+func (tx *Tx) renewTraits(connection, sourceID, like string) error {
+	return errors.Join(
+		tx.dropTraits("p.connection = ? AND p.source_id = ?", connection, sourceID),
+		tx.exec("UPDATE payers SET likeness = ? WHERE connection = ? AND source_id = ?", like, connection, sourceID),
+		tx.exec("INSERT INTO likenesses (hash, payer_id) SELECT "+traitHash+`, p.payer_id FROM`+traitsOf("p")+`
+			WHERE p.connection = ? AND p.source_id = ? AND p.payer_id <= (SELECT indexed_to FROM ledger) ON CONFLICT DO NOTHING`, connection, sourceID))
+}
+
+// dropTraits removes payers from the index; the condition picks the payers p. It comes before the write that changes
+// their likeness, by which their rows are found.
+func (tx *Tx) dropTraits(which string, args ...any) error {
+	return tx.exec("DELETE FROM likenesses WHERE (hash, payer_id) IN (SELECT "+traitHash+", p.payer_id FROM"+traitsOf("p")+" WHERE "+which+")", args...)
+}
+
+// traitHash is a hash of the likeness that traitsOf joins.
+const traitHash = "CAST(j.value AS BIGINT)"
+
+// traitsOf joins a payer with each of its hashes: see traitHash.
+func traitsOf(payer string) string {
+	return " payers " + payer + " CROSS JOIN json_each(nullif(" + payer + ".likeness, '')) j "
+}
+
+// nextPayer returns the id of the next inserted payer. An id that was in the index is never given again.
+func (tx *Tx) nextPayer() (int64, error) {
+	if tx.payer == 0 {
+		if err := tx.row([]any{&tx.payer}, "SELECT max(indexed_to, coalesce((SELECT max(payer_id) FROM payers), 0)) FROM ledger"); err != nil {
+			return 0, err
 		}
 	}
-	return tx.insertLikenesses(like.rows(connection, sourceID))
+	tx.payer++
+	return tx.payer, nil
 }
 
-// rows returns the likeness as the rows of a payer that insertLikenesses inserts.
-func (k likeness) rows(connection, sourceID string) (args []any) {
-	for _, t := range k.traits {
-		args = append(args, connection, sourceID, t.kind, t.value)
+// mostIndexed is how many payers one write adds to the index. Each write visits almost every page of a large index,
+// so few large ones write less; a larger one would keep other writers waiting.
+const mostIndexed = 50_000
+
+// IndexLikenesses adds the traits of new payers to the index, in the order of the hashes. A plan saves its payers
+// first, and adds them when all are saved: added page by page, they would cost ten times as much. Until then nobody
+// finds them by a trait, and WakeTwins looks again at the payers that they are like.
+func (l *Ledger) IndexLikenesses(ctx context.Context) error {
+	for {
+		var last, to int64
+		if err := l.queryRow(ctx, "SELECT indexed_to, coalesce((SELECT max(payer_id) FROM payers), 0) FROM ledger").Scan(&to, &last); err != nil {
+			return fmt.Errorf("look for payers without an index of their traits: %w", err)
+		}
+		if last <= to {
+			return nil
+		}
+		if err := l.DoAlone(ctx, (*Tx).indexLikenesses); err != nil {
+			return fmt.Errorf("index the traits of payers: %w", err)
+		}
 	}
-	return args
 }
 
-// insertLikenesses inserts the traits of payers, from likeness.rows.
-func (tx *Tx) insertLikenesses(rows []any) error {
-	return tx.insertRows("INSERT INTO likenesses (connection, source_id, kind, value) VALUES ", "(?, ?, ?, ?)", rows, "")
+// indexLikenesses is one write of IndexLikenesses.
+func (tx *Tx) indexLikenesses() error {
+	var from, last int64
+	if err := tx.row([]any{&from, &last}, "SELECT indexed_to, coalesce((SELECT max(payer_id) FROM payers), 0) FROM ledger"); err != nil || last <= from {
+		return err
+	}
+	to := min(last, from+mostIndexed)
+	return errors.Join(
+		tx.exec("INSERT INTO likenesses (hash, payer_id) SELECT "+traitHash+", p.payer_id FROM"+traitsOf("p")+"WHERE p.payer_id > ? AND p.payer_id <= ? ORDER BY 1 ON CONFLICT DO NOTHING", from, to),
+		tx.exec("UPDATE ledger SET indexed_to = ?", to))
 }
 
 // Unlearnt returns up to limit linked payers without stored traits, because an earlier version
@@ -130,8 +206,8 @@ const (
 		OR EXISTS (SELECT 1 FROM words w WHERE w.connection = ?1 AND w.source_id = ?2 AND w.billing_id = p.billing_id AND w.word = 'reject'))`
 
 	// likeOf joins likeness o with its payer and its record.
-	likeOf = ` likenesses o CROSS JOIN payers p ON p.connection = o.connection AND p.source_id = o.source_id
-		CROSS JOIN source_records r ON r.connection = o.connection AND r.source_id = o.source_id `
+	likeOf = ` likenesses o CROSS JOIN payers p ON p.payer_id = o.payer_id
+		CROSS JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id `
 )
 
 // Twin is another payer of ours that a record may be.
@@ -151,7 +227,7 @@ type Twins struct {
 // nothing.
 func (l *Ledger) Twins(ctx context.Context, connection, sourceID string, k Likeness) (Twins, error) {
 	var out Twins
-	own := l.traits(k)
+	own := l.likeness(k)
 	for _, t := range own {
 		if !t.tells() {
 			continue
@@ -165,7 +241,7 @@ func (l *Ledger) Twins(ctx context.Context, connection, sourceID string, k Liken
 			case f.apart:
 			case f.left && f.mayHave:
 				out.Left = append(out.Left, f.Twin)
-			case !f.left && t.kind == likeNameEmail && f.Connection == connection:
+			case !f.left && t.kind() == likeNameEmail && f.Connection == connection:
 				elsewhere, err := l.elsewhere(ctx, own, f.Twin)
 				if err != nil {
 					return out, err
@@ -185,19 +261,15 @@ func (l *Ledger) Twins(ctx context.Context, connection, sourceID string, k Liken
 	return out, nil
 }
 
-// tells reports whether the trait shows that two payers may be one; a name or an address alone does
-// not.
-func (t trait) tells() bool { return t.kind != likeName && t.kind != likeEmail }
-
 type sharer struct {
 	Twin
 	left, mayHave, apart bool
 }
 
 // sharing returns the other payers with a trait of a record, and none if there are too many.
-func (l *Ledger) sharing(ctx context.Context, connection, sourceID string, t trait) ([]sharer, error) {
+func (l *Ledger) sharing(ctx context.Context, connection, sourceID string, t hash) ([]sharer, error) {
 	found, err := list(ctx, l, `SELECT p.connection, p.source_id, coalesce(p.billing_id, ''), `+hasLeft+`, `+mayHave+`, `+toldApart+` FROM `+likeOf+`
-		WHERE o.kind = ?3 AND o.value = ?4 AND (o.connection <> ?1 OR o.source_id <> ?2)`+limitTo, []any{connection, sourceID, t.kind, t.value, mostTwins + 1},
+		WHERE o.hash = ?3 AND (p.connection <> ?1 OR p.source_id <> ?2)`+limitTo, []any{connection, sourceID, int64(t), mostTwins + 1},
 		func(s *sharer) []any {
 			return []any{&s.Connection, &s.SourceID, &s.BillingID, &s.left, &s.mayHave, &s.apart}
 		})
@@ -208,34 +280,52 @@ func (l *Ledger) sharing(ctx context.Context, connection, sourceID string, t tra
 }
 
 // elsewhere reports whether a payer of the same name has other postcodes than these traits.
-func (l *Ledger) elsewhere(ctx context.Context, own []trait, t Twin) (bool, error) {
-	theirs, err := l.ids(ctx, "SELECT value FROM likenesses WHERE connection = ? AND source_id = ? AND kind = 'name postcode'", t.Connection, t.SourceID)
-	if err != nil || len(theirs) == 0 {
-		return false, err
+func (l *Ledger) elsewhere(ctx context.Context, own likeness, t Twin) (bool, error) {
+	var theirs likeness
+	if err := l.queryRow(ctx, "SELECT likeness FROM payers WHERE connection = ? AND source_id = ?", t.Connection, t.SourceID).Scan(&theirs); err != nil {
+		return false, fmt.Errorf("read the traits of record %s: %w", t.SourceID, err)
 	}
-	known := false
-	for _, o := range own {
-		if o.kind == likeNamePostcode {
-			if slices.Contains(theirs, o.value) {
-				return false, nil
-			}
-			known = true
-		}
-	}
-	return known, nil
+	own, theirs = own.postcodes(), theirs.postcodes()
+	return len(own) > 0 && len(theirs) > 0 && !slices.ContainsFunc(own, func(h hash) bool { return slices.Contains(theirs, h) }), nil
+}
+
+func (k likeness) postcodes() likeness {
+	return slices.DeleteFunc(slices.Clone(k), func(h hash) bool { return h.kind() != likeNamePostcode })
 }
 
 // WakeTwins makes the present plan look again at two kinds of records, and returns their number. The first
 // kind would get a new customer, and shares a name and another trait with a payer decided later or departed
 // since. The second kind is on hold for such a payer, because the payer may be back.
 func (tx *Tx) WakeTwins(connection string, there bool) (int64, error) {
+	many, err := tx.createsMany(connection)
+	if err != nil {
+		return 0, err
+	}
+	alike := `SELECT c.source_id FROM changes c CROSS JOIN` + traitsOf("p") + `
+		WHERE ` + plansCreate + ` AND p.connection = c.connection AND p.source_id = c.source_id AND ` + traitHash + ` & 7 >= 2
+		  AND (SELECT count(*) FROM (SELECT 1 FROM likenesses o WHERE o.hash = ` + traitHash + ` LIMIT ?3 + 2) few) BETWEEN 2 AND ?3 + 1`
+	if many {
+		alike = `SELECT c.source_id FROM (SELECT hash FROM likenesses WHERE hash & 7 >= 2 GROUP BY hash HAVING count(*) BETWEEN 2 AND ?3 + 1) s
+			CROSS JOIN likenesses o ON o.hash = s.hash CROSS JOIN payers p ON p.payer_id = o.payer_id
+			CROSS JOIN changes c ON c.connection = p.connection AND c.source_id = p.source_id WHERE ` + plansCreate
+	}
 	n, err := tx.count(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND (unseen = 0 OR ?2 = 0) AND replan = 0 AND source_id IN (
-		SELECT c.source_id FROM changes c JOIN likenesses m ON m.connection = c.connection AND m.source_id = c.source_id AND m.kind IN ('name email', 'name phone', 'name postcode')
-		WHERE c.connection = ?1 AND c.lane = 'customer' AND c.action = 'create' AND c.state = 'pending'
-		  AND (SELECT count(*) FROM (SELECT 1 FROM likenesses o WHERE o.kind = m.kind AND o.value = m.value LIMIT ?3 + 2) few) BETWEEN 2 AND ?3 + 1
+		`+alike+`
 		UNION SELECT a.source_id FROM attention a WHERE a.connection = ?1 AND (a.reason = 'renumbered' OR a.reason = 'entered_twice'))`, connection, there, mostTwins)
 	return n, connector.Wrap(err, "look for matching payers")
 }
+
+// plansCreate is the condition that change c is a planned create of connection ?1.
+const plansCreate = "c.connection = ?1 AND c.lane = 'customer' AND c.action = 'create' AND c.state = 'pending'"
+
+// createsMany reports whether a plan makes customers for a large part of the payers. Then one pass over the index, in
+// its order, finds those that share a trait sooner than a search for each.
+func (tx *Tx) createsMany(connection string) (many bool, err error) {
+	return many, tx.row([]any{&many}, "SELECT "+largePart+"*(SELECT count(*) FROM changes c WHERE "+plansCreate+") > (SELECT count(*) FROM payers)", connection)
+}
+
+// largePart is the part of the payers for createsMany: one in so many.
+const largePart = "16"
 
 // ErrSameRecord means that a record was told apart from itself.
 var ErrSameRecord = errors.New("the two are one record")
@@ -281,20 +371,16 @@ const isLookalike = `(p.connection <> ?1 OR p.source_id <> ?2) AND NOT ` + toldA
 // both come first, then those whose records have left. For traits of very many payers, it returns
 // only some.
 func (l *Ledger) Lookalikes(ctx context.Context, connection, sourceID string) ([]Lookalike, error) {
-	type row struct {
-		Lookalike
-		kind string
-	}
 	known := map[RecordID]*Lookalike{}
-	for _, kind := range []string{likeNameEmail, likeName, likeEmail} {
-		if err := each(ctx, l, `SELECT o.kind, p.connection, p.source_id, coalesce(p.billing_id, ''), `+hasLeft+`
-			FROM likenesses m CROSS JOIN`+likeOf+`WHERE m.connection = ?1 AND m.source_id = ?2 AND m.kind = ?3 AND o.kind = ?3 AND o.value = m.value AND `+isLookalike+limitTo,
-			[]any{connection, sourceID, kind, mostLookalikes}, func(r *row) []any {
-				return []any{&r.kind, &r.Connection, &r.SourceID, &r.BillingID, &r.Left}
-			}, func(r row) error {
-				id := RecordID{r.Connection, r.SourceID}
+	for _, kind := range []traitKind{likeNameEmail, likeName, likeEmail} {
+		if err := each(ctx, l, `SELECT p.connection, p.source_id, coalesce(p.billing_id, ''), `+hasLeft+`
+			FROM`+traitsOf("m")+`CROSS JOIN`+likeOf+`WHERE m.connection = ?1 AND m.source_id = ?2 AND o.hash = `+traitHash+` AND o.hash & 7 = ?3 AND `+isLookalike+limitTo,
+			[]any{connection, sourceID, int64(kind), mostLookalikes}, func(k *Lookalike) []any {
+				return []any{&k.Connection, &k.SourceID, &k.BillingID, &k.Left}
+			}, func(k Lookalike) error {
+				id := RecordID{k.Connection, k.SourceID}
 				if known[id] == nil {
-					known[id] = &r.Lookalike
+					known[id] = &k
 				}
 				known[id].Name = known[id].Name || kind != likeEmail
 				known[id].Email = known[id].Email || kind != likeName
@@ -324,11 +410,21 @@ func (l *Ledger) Lookalikes(ctx context.Context, connection, sourceID string) ([
 
 // isAlike is the condition that change c creates a customer similar to another payer of ours.
 var isAlike = `c.action = 'create' AND EXISTS (
-	SELECT 1 FROM likenesses m CROSS JOIN` + likeOf + `WHERE m.connection = c.connection AND m.source_id = c.source_id AND (m.kind = 'name' OR m.kind = 'email')
-	  AND o.kind = m.kind AND o.value = m.value AND ` + strings.NewReplacer("?1", "c.connection", "?2", "c.source_id").Replace(isLookalike) + `)`
+	SELECT 1 FROM` + traitsOf("m") + `CROSS JOIN` + likeOf + `WHERE m.connection = c.connection AND m.source_id = c.source_id
+	  AND o.hash = ` + traitHash + ` AND o.hash & 7 <= 1 AND ` + strings.NewReplacer("?1", "c.connection", "?2", "c.source_id").Replace(isLookalike) + `)`
 
 // countAlike counts the customers in a connection's plan that would be new and look like another
 // payer of ours.
 func (tx *Tx) countAlike(connection string) (n int, err error) {
-	return n, tx.row([]any{&n}, "SELECT count(*) FROM changes c WHERE c.connection = ? AND c.lane = 'customer' AND c.state = 'pending' AND "+isAlike, connection)
+	many, err := tx.createsMany(connection)
+	if err != nil {
+		return 0, err
+	}
+	creates := "changes c WHERE " + plansCreate
+	if many {
+		creates = `(SELECT DISTINCT p.connection, p.source_id FROM (SELECT hash FROM likenesses WHERE hash & 7 <= 1 GROUP BY hash HAVING count(*) > 1) s
+			CROSS JOIN likenesses o ON o.hash = s.hash CROSS JOIN payers p ON p.payer_id = o.payer_id) s
+			CROSS JOIN changes c ON c.connection = s.connection AND c.source_id = s.source_id WHERE ` + plansCreate
+	}
+	return n, tx.row([]any{&n}, "SELECT count(*) FROM "+creates+" AND "+isAlike, connection)
 }

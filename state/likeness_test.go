@@ -21,10 +21,19 @@ func (d *desk) known(of map[string]Likeness, linked ...string) {
 		d.save(run, acme, record(id, "x"))
 		d.decide(run, acme, Decision{SourceID: id, ContentHash: record(id, "x").Hash(), Verdict: Included, Key: connector.Key{Name: "no", Value: id}, Likeness: &k})
 	}
+	d.indexTraits()
 	for _, id := range linked {
 		d.do(func(tx *Tx) error {
 			return tx.exec("UPDATE payers SET billing_id = 'b' || source_id WHERE connection = ? AND source_id = ?", acme, id)
 		})
+	}
+}
+
+// indexTraits adds the payers to the index, as the end of a plan does.
+func (d *desk) indexTraits() {
+	d.t.Helper()
+	if err := d.IndexLikenesses(d.t.Context()); err != nil {
+		d.t.Fatal(err)
 	}
 }
 
@@ -196,14 +205,11 @@ func (d *desk) crowd(many int) {
 	d.t.Helper()
 	d.known(map[string]Likeness{"a": {Name: "payer"}})
 	d.do(func(tx *Tx) error {
-		count := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
-		of := tx.l.traits(ofCrowd)
+		const count = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
 		return errors.Join(
 			tx.exec(count+` INSERT INTO source_records (connection, source_id, content_hash, record, state, updated_at, decision)
 				SELECT s.connection, 'm' || i, '', s.record, 'active', '', 'included' FROM n, source_records s WHERE s.source_id = 'a'`, many),
-			tx.exec(count+" INSERT INTO payers (connection, source_id, key_name, key_value, updated_at) SELECT '"+acme+"', 'm' || i, 'no', i, '' FROM n", many),
-			tx.exec(count+" INSERT INTO likenesses (kind, value, connection, source_id) SELECT ?2, ?3, '"+acme+"', 'm' || i FROM n", many, of[0].kind, of[0].value),
-			tx.exec(count+" INSERT INTO likenesses (kind, value, connection, source_id) SELECT ?2, ?3, '"+acme+"', 'm' || i FROM n", many, of[1].kind, of[1].value),
-			tx.exec(count+" INSERT INTO likenesses (kind, value, connection, source_id) SELECT ?2, ?3, '"+acme+"', 'm' || i FROM n", many, of[2].kind, of[2].value))
+			tx.exec(count+" INSERT INTO payers (payer_id, connection, source_id, key_name, key_value, updated_at, likeness) SELECT 1 + i, '"+acme+"', 'm' || i, 'no', i, '', ? FROM n", many, tx.l.likeness(ofCrowd).text()))
 	})
+	d.indexTraits()
 }

@@ -13,8 +13,14 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// newestInGo is the newest migration that is no script.
-const newestInGo = 37
+// goMigrations are the migrations that are no scripts.
+func (l *Ledger) goMigrations() []*goose.Migration {
+	return []*goose.Migration{
+		goose.NewGoMigration(6, &goose.GoFunc{RunTx: l.sealMappings}, nil),
+		goose.NewGoMigration(37, &goose.GoFunc{RunTx: l.moveReasons}, nil),
+		goose.NewGoMigration(97, &goose.GoFunc{RunTx: l.hashLikenesses}, nil),
+	}
+}
 
 // upgrade makes the steps that a schema lacks. newer handles a version above all of them; before is
 // called before the first migration.
@@ -52,7 +58,6 @@ func newestSchema() (newest int64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the migrations: %w", err)
 	}
-	newest = newestInGo
 	for _, s := range scripts {
 		version, err := goose.NumericComponent(s.Name())
 		if err != nil {

@@ -222,15 +222,14 @@ func (tx *Tx) closeConnection(name string) error {
 // the lists of payers. Their records stay, and are planned again when the connection opens.
 func (tx *Tx) dropPayers(connection string) error {
 	return errors.Join(
-		tx.exec(`DELETE FROM likenesses WHERE connection = ?1 AND EXISTS (
-			SELECT 1 FROM payers p WHERE p.connection = ?1 AND p.source_id = likenesses.source_id AND p.billing_id IS NULL)`, connection),
+		tx.dropTraits("p.connection = ? AND p.billing_id IS NULL", connection),
 		tx.exec("DELETE FROM payers WHERE connection = ? AND billing_id IS NULL", connection))
 }
 
 // dropPayer is dropPayers for one record, whose customer has just moved.
 func (tx *Tx) dropPayer(id RecordID) error {
 	return errors.Join(
-		tx.exec("DELETE FROM likenesses WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID),
+		tx.dropTraits("p.connection = ? AND p.source_id = ? AND p.billing_id IS NULL", id.Connection, id.SourceID),
 		tx.exec("DELETE FROM payers WHERE connection = ? AND source_id = ? AND billing_id IS NULL", id.Connection, id.SourceID))
 }
 

@@ -14,7 +14,7 @@ import (
 var ofConnections = map[string]string{
 	"alarms": "t.connection IN (?)", "apart": "t.connection IN (?)", "attempts": "t.connection IN (?)", "attention": "t.connection IN (?)",
 	"changes": "t.connection IN (?)", "connections": "t.name IN (?)", "create_stops": "t.connection IN (?)", "cursors": "t.connection IN (?)", "labels": "t.connection IN (?)",
-	"letter_addresses": "t.connection IN (?)", "letters": "t.connection IN (?)", "likenesses": "t.connection IN (?)", "match_candidates": "t.connection IN (?)", "payers": "t.connection IN (?)",
+	"letter_addresses": "t.connection IN (?)", "letters": "t.connection IN (?)", "match_candidates": "t.connection IN (?)", "payers": "t.connection IN (?)",
 	"plans": "t.connection IN (?)", "put_off": "t.connection IN (?)", "runs": "t.connection IN (?)", "source_records": "t.connection IN (?)",
 	"tokens": "t.connection IN (?)", "two_way": "t.connection IN (?)", "two_way_echoes": "t.connection IN (?)", "unclaimed_keys": "t.connection IN (?)", "words": "t.connection IN (?)",
 	"writeback_approvals": "t.connection IN (?)", "writeback_runs": "t.connection IN (?)", "writebacks": "t.connection IN (?)",
@@ -22,6 +22,7 @@ var ofConnections = map[string]string{
 
 	"connection_decisions": "t.old_connection IN (?) AND t.new_connection IN (?)", "move_pairs": "t.old_connection IN (?) AND t.new_connection IN (?)",
 
+	"likenesses":          "EXISTS (SELECT 1 FROM main.payers o WHERE o.payer_id = t.payer_id AND o.connection IN (?))",
 	"letter_stops":        "t.connection IN ('', ?)", // those of an address, and of all letters, hold for these, too
 	"mandates":            ofCustomers,
 	"duplicate_customers": "EXISTS (SELECT 1 FROM main.payers o WHERE (o.billing_id = t.billing_id OR o.billing_id = t.other_id) AND o.connection IN (?))",

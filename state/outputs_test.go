@@ -50,7 +50,6 @@ var readers = map[string]string{
 	"toldStatus":      "counts for people",
 	"tellings":        "is a list for people",
 	"told":            "narrows a list for people",
-	"renumberings":    "is a list for people",
 	"PutOff":          "asks whether people are told",
 	"LostMandates":    "is a list for people",
 	"payerColumns":    "shows how a payer is linked",

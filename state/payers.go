@@ -199,9 +199,9 @@ func (tx *Tx) Move(p Payer, to connector.Key) error {
 // unsendable key of a held record equals no other. A payer already in this state stays, and a
 // linked one has its customer.
 func (tx *Tx) savePayer(connection string, d Decision, known before, new *additions) error {
-	key, like := d.Key.Indexed(), likeness{}
+	key, like := d.Key.Indexed(), ""
 	if d.Likeness != nil {
-		like = tx.l.likenessOf(*d.Likeness)
+		like = tx.l.likeness(*d.Likeness).text()
 	}
 	switch {
 	case !known.payer && key.Value == "":
@@ -211,9 +211,9 @@ func (tx *Tx) savePayer(connection string, d Decision, known before, new *additi
 		if state == "" || state == connector.LinkLinked {
 			state = connector.LinkNew
 		}
-		new.payers = append(new.payers, connection, d.SourceID, key.Name, key.ScopedValue(), state, stamp(tx.now), like.digest)
-		new.likenesses = append(new.likenesses, like.rows(connection, d.SourceID)...)
-		return nil
+		id, err := tx.nextPayer()
+		new.payers = append(new.payers, id, connection, d.SourceID, key.Name, key.ScopedValue(), state, stamp(tx.now), like)
+		return err
 	}
 	const keyIsFree = "?7 <> '' AND p.billing_id IS NULL"
 	if err := tx.exec(`UPDATE payers AS p SET link_state = coalesce(nullif(?3, ''), p.link_state),
@@ -221,15 +221,14 @@ func (tx *Tx) savePayer(connection string, d Decision, known before, new *additi
 		  stays_at = CASE WHEN ?5 = 1 THEN p.stays_at ELSE 0 END,
 		  stays_with = CASE WHEN ?5 = 1 THEN p.stays_with ELSE '' END,
 		  stays_word = CASE WHEN ?5 = 1 THEN p.stays_word ELSE 0 END,
-		  likeness = CASE WHEN ?8 = '' THEN p.likeness ELSE ?8 END,
 		  key_name = CASE WHEN `+keyIsFree+` AND NOT `+isSent+` THEN ?6 ELSE p.key_name END,
 		  key_value = CASE WHEN `+keyIsFree+` AND NOT `+isSent+` THEN ?7 ELSE p.key_value END
 		WHERE p.connection = ?1 AND p.source_id = ?2 AND (?3 <> '' AND p.link_state <> ?3 OR ?5 = 0 AND p.stays_at <> 0
-		  OR `+keyIsFree+` AND (p.key_name <> ?6 OR p.key_value <> ?7) OR ?8 <> '' AND p.likeness <> ?8)`,
-		connection, d.SourceID, d.LinkState, stamp(tx.now), d.Left, key.Name, key.ScopedValue(), like.digest); err != nil || like.digest == "" || like.digest == known.like {
+		  OR `+keyIsFree+` AND (p.key_name <> ?6 OR p.key_value <> ?7))`,
+		connection, d.SourceID, d.LinkState, stamp(tx.now), d.Left, key.Name, key.ScopedValue()); err != nil || like == "" || like == known.like {
 		return err
 	}
-	return tx.renewTraits(connection, d.SourceID, known.like != "", like)
+	return tx.renewTraits(connection, d.SourceID, like)
 }
 
 // SetLinkState says how a payer relates to its customer; see the package comment of connector.

@@ -209,16 +209,13 @@ func (tx *Tx) conclude(connection, mapping string, decided map[conclusion][]stri
 
 // additions are the rows that a page's decisions add; each statement takes several.
 type additions struct {
-	payers, likenesses, changes []any
-	findings                    []findings
+	payers, changes []any
+	findings        []findings
 }
 
 func (tx *Tx) add(new additions) error {
-	if err := tx.insertRows("INSERT INTO payers (connection, source_id, key_name, key_value, link_state, updated_at, likeness) VALUES ", "(?, ?, ?, ?, ?, ?, ?)", new.payers, ""); err != nil {
+	if err := tx.insertRows("INSERT INTO payers (payer_id, connection, source_id, key_name, key_value, link_state, updated_at, likeness) VALUES ", "(?, ?, ?, ?, ?, ?, ?, ?)", new.payers, ""); err != nil {
 		return fmt.Errorf("save payers: %w", err)
-	}
-	if err := tx.insertLikenesses(new.likenesses); err != nil {
-		return fmt.Errorf("save what payers may be known by: %w", err)
 	}
 	if err := connector.Wrap(tx.insertRows(`INSERT INTO changes
 		(change_id, run_id, connection, source_id, lane, action, change_hash, wanted, wanted_hash, diff, blanks, identity, scopes, unlinks, billing_id, state, updated_at) VALUES `,
@@ -233,7 +230,7 @@ type before struct {
 	content string // the hash of its content
 	stands  string // as Candidate.Stands
 	payer   bool   // it has one
-	like    string // the digest of what its payer may be known by; "" for nothing, or no payer
+	like    string // the likeness of its payer; "" for nothing, or no payer
 	told    bool   // something of it needs attention
 	open    map[string]openChange
 }

@@ -88,11 +88,11 @@ func (l *Ledger) told(f Filter) (query string, args []any) {
 
 // toldNow is the condition that the report v needs a person now: it is not postponed (o), and is
 // not reported with another record.
-const toldNow = "o.until IS NULL AND NOT " + hasSuccessor
+var toldNow = "o.until IS NULL AND NOT " + hasSuccessor
 
 // needsPerson is the query of the records that need a person at a time for a reason, or for any
 // reason if both are "".
-const needsPerson = "SELECT v.connection, v.source_id FROM " + tellings + ` v
+var needsPerson = "SELECT v.connection, v.source_id FROM " + tellings + ` v
 	LEFT JOIN put_off o ON o.connection = v.connection AND o.source_id = v.source_id AND o.reason = v.reason AND o.at >= v.since AND o.until > ?
 	WHERE (v.reason = ? OR ? = '') AND ` + toldNow
 

@@ -113,7 +113,7 @@ func (tx *Tx) reseal(to *sealer) error {
 		return err
 	}
 	for _, query := range []string{
-		"DELETE FROM likenesses", "UPDATE payers SET likeness = ''",
+		"DELETE FROM likenesses", "UPDATE payers SET likeness = ''", "UPDATE ledger SET indexed_to = 0",
 		"UPDATE source_records SET replan = 1 WHERE forgotten = '' AND (decision = 'included' OR decision = 'held')",
 		"DELETE FROM remote_traits WHERE kind <> 'key'", "DELETE FROM remote_profiles", "UPDATE remote_customers SET digest = 'sealed anew' WHERE digest <> ''",
 		"UPDATE passes SET lacking = NULL",

@@ -23,16 +23,16 @@ func (tx *Tx) OtherBooks(connection string) (others []OtherBooks, records int, e
 		WHERE n.connection = ?1 AND NOT `+hasLeft, connection); err != nil {
 		return nil, 0, fmt.Errorf("count the records of %s: %w", connection, err)
 	}
-	err = tx.each(`SELECT o.connection, k.source_kind, k.tenant_id, count(DISTINCT m.source_id) FROM payers n
+	err = tx.each(`SELECT p.connection, k.source_kind, k.tenant_id, count(DISTINCT n.source_id) FROM payers n
 		CROSS JOIN source_records s ON s.connection = n.connection AND s.source_id = n.source_id AND s.decision <> 'excluded' AND s.state = 'active' AND s.unseen = 0
-		CROSS JOIN likenesses m ON m.connection = n.connection AND m.source_id = n.source_id AND m.kind IN ('name email', 'name phone', 'name postcode')
-		CROSS JOIN likenesses o ON o.kind = m.kind AND o.value = m.value AND o.connection <> m.connection
-		CROSS JOIN payers p ON p.connection = o.connection AND p.source_id = o.source_id
-		CROSS JOIN connections k ON k.name = o.connection
+		CROSS JOIN json_each(nullif(n.likeness, '')) j
+		CROSS JOIN likenesses o ON o.hash = `+traitHash+` AND o.hash & 7 >= 2 AND o.payer_id <> n.payer_id
+		CROSS JOIN payers p ON p.payer_id = o.payer_id AND p.connection <> n.connection
+		CROSS JOIN connections k ON k.name = p.connection
 		WHERE n.connection = ?1 AND n.billing_id IS NULL AND `+mayHave+`
-		  AND (SELECT count(*) FROM (SELECT 1 FROM likenesses f WHERE f.kind = m.kind AND f.value = m.value LIMIT ?2 + 2) few) <= ?2 + 1
-		  AND NOT EXISTS (SELECT 1 FROM connection_decisions d WHERE d.old_connection = o.connection AND d.new_connection = ?1 OR d.old_connection = ?1 AND d.new_connection = o.connection)
-		GROUP BY o.connection, k.source_kind, k.tenant_id ORDER BY o.connection`, []any{connection, mostTwins}, func(scan func(...any) error) error {
+		  AND (SELECT count(*) FROM (SELECT 1 FROM likenesses f WHERE f.hash = o.hash LIMIT ?2 + 2) few) <= ?2 + 1
+		  AND NOT EXISTS (SELECT 1 FROM connection_decisions d WHERE d.old_connection = p.connection AND d.new_connection = ?1 OR d.old_connection = ?1 AND d.new_connection = p.connection)
+		GROUP BY p.connection, k.source_kind, k.tenant_id ORDER BY p.connection`, []any{connection, mostTwins}, func(scan func(...any) error) error {
 		var o OtherBooks
 		err := scan(&o.Connection, &o.Kind, &o.Tenant, &o.Records)
 		others = append(others, o)

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -184,10 +185,17 @@ var errOtherKey = errors.New("open a sealed value: it was sealed with another ke
 
 // likeness returns a keyed hash of text for comparing without keeping it: case
 // and spaces are folded away first.
-func (s *sealer) likeness(text string) string {
+func (s *sealer) likeness(text string) string { return hex.EncodeToString(s.mark(text)[:16]) }
+
+// likeness64 returns the first bits of the same hash as a number.
+func (s *sealer) likeness64(text string) int64 {
+	return int64(binary.BigEndian.Uint64(s.mark(text))) //nolint:gosec // its bits are what counts
+}
+
+func (s *sealer) mark(text string) []byte {
 	m := hmac.New(sha256.New, s.mac)
 	m.Write([]byte(folded(text)))
-	return hex.EncodeToString(m.Sum(nil)[:16])
+	return m.Sum(nil)
 }
 
 // folded returns text as it is compared: without regard to case and spaces.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"payersync/connector"
 )
@@ -41,9 +42,9 @@ func (l *Ledger) Strangers(ctx context.Context, connection string, newcomers []N
 		for _, t := range l.shared(n.Customer) {
 			carried.ask(i, t.value)
 		}
-		for _, t := range l.traits(n.Likeness) {
-			if t.tells() {
-				likenesses.ask(i, t.value)
+		for _, h := range l.likeness(n.Likeness) {
+			if h.tells() {
+				likenesses.ask(i, strconv.FormatInt(int64(h), 10))
 			}
 		}
 	}
@@ -60,7 +61,7 @@ func (l *Ledger) Strangers(ctx context.Context, connection string, newcomers []N
 	}{
 		{&ids, "(SELECT 1 FROM words w WHERE w.connection = ?2 AND w.source_id = j.value LIMIT 1) IS NOT NULL OR (SELECT 1 FROM match_candidates m WHERE m.connection = ?2 AND m.source_id = j.value LIMIT 1) IS NOT NULL", []any{connection}},
 		{&carried, "(SELECT 1 FROM remote_traits t WHERE t.kind IN ('key', 'name', 'email') AND t.value = j.value LIMIT 1) IS NOT NULL", nil},
-		{&likenesses, "(SELECT 1 FROM likenesses o WHERE o.kind IN ('name email', 'name phone', 'name postcode') AND o.value = j.value LIMIT 1) IS NOT NULL", nil},
+		{&likenesses, "(SELECT 1 FROM likenesses o WHERE o.hash = " + traitHash + " LIMIT 1) IS NOT NULL", nil},
 	} {
 		if err := l.answer(ctx, known, by.q, by.where, by.args...); err != nil {
 			return nil, err

@@ -28,6 +28,7 @@ func TestOfAStrangerNothingIsToBeAsked(t *testing.T) {
 			run := d.run("other")
 			d.save(run, "other", record("o1", "x"))
 			d.decide(run, "other", Decision{SourceID: "o1", ContentHash: record("o1", "x").Hash(), Verdict: Included, Key: key, Likeness: &k})
+			d.indexTraits()
 		}
 	}
 	tests := map[string]struct {

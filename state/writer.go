@@ -45,6 +45,7 @@ type Tx struct {
 
 	run    int64 // that is known to be open, see holds; 0 for none
 	change int64 // the highest id of a change, see nextChange; 0 before that is known
+	payer  int64 // the highest id of a payer, see nextPayer; 0 before that is known
 
 	listing *Listing    // the list pass with the saved data; nil for a read of one customer
 	ofPage  pageAnswers // see AskOfPage

@@ -87,6 +87,9 @@ func (r *run) planAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := r.Ledger.IndexLikenesses(ctx); err != nil {
+		return err
+	}
 	pending, err := r.Ledger.PendingCount(ctx, r.conn.Name, state.LaneCustomer)
 	if err != nil || r.first.planned+planned+pending == 0 { // pending: a plan may have been interrupted right here
 		return err

@@ -14,12 +14,15 @@ import (
 func likenessOf(c connector.Customer) state.Likeness { return state.Likeness(match.TraitsOf(c)) }
 
 // learnLikenesses stores the matching features of payers linked by an earlier version, from the values last
-// sent to their customers. Their records may be removed.
+// sent to their customers. Their records may be removed. It indexes payers left by an interrupted plan.
 func (r *run) learnLikenesses(ctx context.Context) error {
 	for {
 		payers, err := r.Ledger.Unlearnt(ctx, planPage)
-		if err != nil || len(payers) == 0 {
+		if err != nil {
 			return err
+		}
+		if len(payers) == 0 {
+			return r.Ledger.IndexLikenesses(ctx)
 		}
 		if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
 			for _, p := range payers {
