@@ -12,23 +12,30 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"payersync/connector"
 	"payersync/connector/server"
 )
 
 const (
 	tallyEvery = time.Minute
 	maxTallied = 256 // outcomes of blocks with counters of their own
+
+	mostOwnLines = 100 // a second for new deliveries: a line takes as long as a tenth of storing one
 )
 
 // deliveryLog logs the outcomes of requests to the webhook endpoint. Strangers can send any number of them
-// and must not fill the log. So only a new delivery has a line of its own. Other outcomes have one line for
-// the first of each client block, and one a minute with the number of later ones. No line holds anything of a
-// request.
+// and must not fill the log. So only a new delivery has a line of its own, up to mostOwnLines a second. Other
+// outcomes, and the deliveries beyond those, have one line for the first of each client block, and one a minute
+// with the number of later ones. A delivery that was not understood always has its line. No line holds anything
+// of a request.
 type deliveryLog struct {
 	log *logrus.Logger
 
 	mu    sync.Mutex
 	since map[tallied]int // the number since the last line; a key for each with a line
+
+	second time.Time // the present one, and its lines for new deliveries
+	own    int
 }
 
 // tallied is the key of a counter.
@@ -48,15 +55,26 @@ func newDeliveryLog(log *logrus.Logger) *deliveryLog {
 
 // report takes note of one request.
 func (l *deliveryLog) report(e server.Event) {
-	if e.Outcome == server.Accepted {
+	if e.Outcome == server.Accepted && (e.State == connector.InboxQuarantined || l.ownLine()) {
 		l.log.WithFields(logrus.Fields{"outcome": e.Outcome, "type": e.Type, "state": e.State}).Info("webhook taken in")
 		return
 	}
 	what := tallied{outcome: e.Outcome}
-	if e.Client.IsValid() {
+	if e.Client.IsValid() && e.Outcome != server.Accepted {
 		what.from = e.Client.String()
 	}
 	l.count(what, e.Err)
+}
+
+// ownLine reports whether one more new delivery has a line of its own.
+func (l *deliveryLog) ownLine() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now().Truncate(time.Second); !now.Equal(l.second) {
+		l.second, l.own = now, 0
+	}
+	l.own++
+	return l.own <= mostOwnLines
 }
 
 // reportStop takes note of one request of a recipient of letters. The ledger holds the refusal of
@@ -150,7 +168,7 @@ func (l *deliveryLog) line(what tallied, count int, why error) {
 		entry = entry.WithError(why)
 	}
 	switch what.outcome {
-	case server.Repeated:
+	case server.Accepted, server.Repeated:
 		entry.Info("webhook taken in")
 	case server.Busy, server.NotStored, server.Panicked, server.NotReady:
 		entry.Error("webhook not stored")

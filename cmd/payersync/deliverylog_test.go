@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -76,6 +77,15 @@ func TestWhatComesAgainIsCountedUntilTheMinuteEnds(t *testing.T) {
 		expect()
 		l.report(from("203.0.113.0/24", server.WrongMethod)) // and now it has
 		expect(`warning msg="webhook refused" count=1 error=why from=203.0.113.0/24 outcome=wrong_method`)
+		time.Sleep(tallyEvery)
+		for range mostOwnLines + 3 {
+			l.report(server.Event{Outcome: server.Accepted, Type: "customer", State: "received"})
+		}
+		l.report(server.Event{Outcome: server.Accepted, State: "quarantined"})
+		lines := slices.Repeat([]string{`info msg="webhook taken in" outcome=accepted state=received type=customer`}, mostOwnLines)
+		expect(append(lines, `info msg="webhook taken in" count=1 outcome=accepted`, `info msg="webhook taken in" outcome=accepted state=quarantined type=`)...)
+		time.Sleep(tallyEvery)
+		expect(`info msg="webhook taken in" count=2 outcome=accepted`)
 		stop()
 		synctest.Wait()
 	})

@@ -141,6 +141,30 @@ func ParseEvent(paths EventPaths, h http.Header, body []byte) (Event, error) {
 	return out, nil
 }
 
+// ReadEvent is one event of a delivery: its bytes with their meaning, or the reason why they have none.
+type ReadEvent struct {
+	Body  []byte
+	Event Event
+	Err   error
+}
+
+// ReadEvents reads a verified delivery: its events as SplitEvents returns them, or the delivery as a single event. It
+// parses a single event once.
+func ReadEvents(paths EventPaths, h http.Header, body []byte) []ReadEvent {
+	event, err := ParseEvent(paths, h, body)
+	if err == nil && (event.CustomerID != "" || event.MandateID != "") {
+		return []ReadEvent{{body, event, nil}}
+	}
+	events := SplitEvents(paths, body)
+	if events == nil {
+		return []ReadEvent{{body, event, err}}
+	}
+	return connector.Map(events, func(part json.RawMessage) ReadEvent {
+		event, err := ParseEvent(paths, h, part)
+		return ReadEvent{part, event, err}
+	})
+}
+
 // maxEventsOfOne is how many events one delivery may carry. One with more is quarantined whole.
 const maxEventsOfOne = 500
 

@@ -127,7 +127,7 @@ type finder struct {
 func (f *finder) at(path string) string {
 	key, rest, nested := strings.Cut(path, ".")
 	if !nested || !f.of.has(key) {
-		return f.of.text(key)
+		return scalar(f.of.get(key))
 	}
 	in, known := f.inside[key]
 	if !known {

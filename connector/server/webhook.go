@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -100,13 +99,12 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) Event {
 		return notHeld(w, refusal, err)
 	}
 	keepConnection(r.Context())
-	events := billing.SplitEvents(s.cfg.Events, body)
-	if events == nil {
-		events = []json.RawMessage{body}
-	}
+	events := billing.ReadEvents(s.cfg.Events, r.Header, body)
 	deliveries := make([]state.Delivery, len(events))
 	for i, event := range events {
-		deliveries[i] = s.delivery(r.Header, event, signed)
+		d, eventID := understand(s.cfg.Events, r.Header, event)
+		d.Key = identity(signed, eventID, event.Body)
+		deliveries[i] = d
 	}
 	return s.store(w, r, deliveries)
 }
@@ -232,13 +230,6 @@ func (s *Server) beginLarge(ctx context.Context) bool {
 	}
 }
 
-// delivery makes the inbox row of verified bytes.
-func (s *Server) delivery(h http.Header, body []byte, signed billing.Signed) state.Delivery {
-	d, eventID := Understand(s.cfg.Events, h, body)
-	d.Key = identity(signed, eventID, body)
-	return d
-}
-
 // KeyOf returns the key of verified bytes in the inbox.
 func KeyOf(paths billing.EventPaths, h http.Header, signed billing.Signed, body []byte) string {
 	_, eventID := Understand(paths, h, body)
@@ -249,10 +240,16 @@ func KeyOf(paths billing.EventPaths, h http.Header, signed billing.Signed, body 
 // quarantined: after a refusal the sender would repeat them for ever, or give up the endpoint (fault F38).
 func Understand(paths billing.EventPaths, h http.Header, body []byte) (d state.Delivery, eventID string) {
 	event, err := billing.ParseEvent(paths, h, body)
+	return understand(paths, h, billing.ReadEvent{Body: body, Event: event, Err: err})
+}
+
+// understand is Understand for an event that was read already.
+func understand(paths billing.EventPaths, h http.Header, read billing.ReadEvent) (d state.Delivery, eventID string) {
+	event, err := read.Event, read.Err
 	if err == nil && slices.ContainsFunc([]string{event.Type, event.CustomerID, event.MandateID, event.EventID}, isNoName) {
 		err = errNoName
 	}
-	d.Body = body
+	d.Body = read.Body
 	if header := paths.TypeHeader(h); !isNoName(header) {
 		d.TypeHeader = header
 	}
