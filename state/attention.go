@@ -134,6 +134,11 @@ func (tx *Tx) ClearAttention(connection, sourceID string, topic Topic, reasons .
 	return tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic = ?"+where, args...)
 }
 
+// clearFindings is ClearAttention for records of a connection, as sourceIDs gives them.
+func (tx *Tx) clearFindings(connection, sourceIDs string, topic Topic) error {
+	return tx.exec("DELETE FROM attention WHERE connection = ? AND topic = ? AND source_id IN (SELECT value FROM json_each(?))", connection, topic, sourceIDs)
+}
+
 // endFinding is ClearAttention, and returns the ended reason; "" when there was none to end.
 func (tx *Tx) endFinding(connection, sourceID string, topic Topic, reasons ...connector.Reason) (connector.Reason, error) {
 	told, err := tx.told([]findings{{id: RecordID{connection, sourceID}}})

@@ -347,14 +347,19 @@ func (tx *Tx) LinkPayer(p Payer, billingID string, seen bool) error {
 		to = connector.LinkLinked
 	}
 	return tx.link(p, billingID, nil, "link_state = ?4, updated_at = ?5, seen_at = CASE WHEN ?6 = 1 THEN (SELECT max(ticket, 1) FROM ledger) ELSE 0 END",
-		isFreeFor, to, stamp(tx.now), seen)
+		mayLink, to, stamp(tx.now), seen)
 }
 
-// isFreeFor is the condition that the payer ?1, ?2 may have the customer ?3.
-const isFreeFor = `connection = ?1 AND source_id = ?2 AND (billing_id IS NULL OR billing_id = ?3)
-	AND NOT EXISTS (SELECT 1 FROM payers other WHERE other.billing_id = ?3 AND (other.connection <> ?1 OR other.source_id <> ?2))`
+// isFreeFor is the condition that a row of payers may have a customer.
+func isFreeFor(billingID string) string {
+	return strings.ReplaceAll(`(payers.billing_id IS NULL OR payers.billing_id = $) AND NOT EXISTS (
+		SELECT 1 FROM payers other WHERE other.billing_id = $ AND (other.connection <> payers.connection OR other.source_id <> payers.source_id))`, "$", billingID)
+}
 
-// link links a payer to a customer under a condition, at least isFreeFor, and sets further columns with three
+// mayLink is the condition that the payer ?1, ?2 may have the customer ?3.
+var mayLink = "connection = ?1 AND source_id = ?2 AND " + isFreeFor("?3")
+
+// link links a payer to a customer under a condition, at least mayLink, and sets further columns with three
 // arguments from ?4 on. applied holds our values on the customer; nil if the caller does not know them.
 func (tx *Tx) link(p Payer, billingID string, applied *connector.Customer, set, where string, three ...any) error {
 	key := []any{p.Connection, p.SourceID, billingID}
@@ -396,12 +401,12 @@ func (tx *Tx) link(p Payer, billingID string, applied *connector.Customer, set, 
 // payer. The sent values count as the customer's values until a read confirms them. It fails as
 // LinkPayer does.
 func (tx *Tx) Created(run int64, c Change, billingID string) error {
-	box, err := tx.boxApplied(c.Payer, c.Wanted)
+	box, err := tx.l.boxApplied(c.Payer, c.Wanted)
 	if err != nil {
 		return err
 	}
 	err = tx.link(c.Payer, billingID, &c.Wanted, "link_state = 'creating', seen_at = 0, answered_at = (SELECT ticket FROM ledger), "+asApplied("?4", "?5", "?6"),
-		isFreeFor+" AND NOT "+isForgotten, box, c.Wanted.Hash(), stamp(tx.now))
+		mayLink+" AND NOT "+isForgotten, box, c.Wanted.Hash(), stamp(tx.now))
 	if errors.Is(err, ErrCustomerTaken) { // or the payer was forgotten, of which nothing is kept but its customer
 		err = tx.LinkPayer(c.Payer, billingID, false)
 	}

@@ -143,8 +143,8 @@ func (tx *Tx) freezeAll(run int64, group []PlannedCreate) ([]Attempt, error) {
 	}
 	const set = "UPDATE changes SET state = 'frozen', body = g.column2, body_sha256 = g.column3, attempts = attempts + 1, frozen_at = ?1, updated_at = ?1"
 	if err := errors.Join(
-		tx.updateRows(set, frozenRow, "change_id = g.column1 AND state = 'pending'", []any{stamp(tx.now)}, ours),
-		tx.updateRows(set+", run_id = ?2", frozenRow, "change_id = g.column1 AND state = 'pending'", []any{stamp(tx.now), run}, others),
+		tx.updateRows(errNotTogether, set, frozenRow, "change_id = g.column1 AND state = 'pending'", []any{stamp(tx.now)}, ours),
+		tx.updateRows(errNotTogether, set+", run_id = ?2", frozenRow, "change_id = g.column1 AND state = 'pending'", []any{stamp(tx.now), run}, others),
 	); err != nil {
 		return nil, fmt.Errorf("freeze creates: %w", err)
 	}

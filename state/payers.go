@@ -284,17 +284,17 @@ func asApplied(sealed, hash, at string) string {
 		", shown_at = (SELECT ticket FROM ledger), confirmed_at = (SELECT ticket FROM ledger)"
 }
 
-func (tx *Tx) boxApplied(p Payer, applied connector.Customer) ([]byte, error) {
+func (l *Ledger) boxApplied(p Payer, applied connector.Customer) ([]byte, error) {
 	plain, err := json.Marshal(applied)
 	if err != nil {
 		return nil, err
 	}
-	return tx.l.seal.box(plain, place("payers", "applied", p.Connection, p.SourceID)), nil
+	return l.seal.box(plain, place("payers", "applied", p.Connection, p.SourceID)), nil
 }
 
 // setApplied is SetApplied. It reports false for a forgotten payer and keeps nothing.
 func (tx *Tx) setApplied(p Payer, applied connector.Customer) (kept bool, err error) {
-	box, err := tx.boxApplied(p, applied)
+	box, err := tx.l.boxApplied(p, applied)
 	if err != nil {
 		return false, err
 	}
@@ -309,7 +309,7 @@ func (tx *Tx) SetContactIDs(p Payer, applied connector.Customer) error {
 	if p.Applied == nil || slices.Equal(p.Applied.People, applied.People) {
 		return nil
 	}
-	box, err := tx.boxApplied(p, applied)
+	box, err := tx.l.boxApplied(p, applied)
 	if err != nil {
 		return err
 	}

@@ -148,7 +148,7 @@ func (c *postgresConn) send(ctx context.Context, query string, args []driver.Nam
 	for _, a := range list {
 		tag, err := sent.Exec()
 		a.of.note(a.query, tag.RowsAffected())
-		if err == nil && tag.RowsAffected() == 0 {
+		if err == nil && tag.RowsAffected() < a.rows {
 			err = a.missing
 		}
 		if err != nil {

@@ -254,6 +254,18 @@ func keyTrait(key connector.Key) string { return key.Indexed().ID() }
 // keysNamed returns the prefix of every key of a name in the index.
 func keysNamed(name string) string { return keyTrait(connector.Key{Name: name}) }
 
+// indexEntry is what the index holds of a customer.
+type indexEntry struct {
+	values, digest string
+	traits         []trait
+}
+
+// entryOf returns the index's entry of a customer.
+func (l *Ledger) entryOf(c connector.RemoteCustomer) (e indexEntry, err error) {
+	e.values, e.traits, e.digest, err = l.indexed(c)
+	return e, err
+}
+
 // indexed returns the index's entry of a customer, and a digest of it.
 func (l *Ledger) indexed(c connector.RemoteCustomer) (values string, traits []trait, digest string, err error) {
 	traits = connector.Map(connector.KeysIn(c.ExternalData), func(key connector.Key) trait { return trait{"key", keyTrait(key)} })

@@ -312,7 +312,8 @@ func (tx *Tx) abandon(cause error) error {
 type ahead struct {
 	query   string
 	args    []any
-	missing error // its error when it changes no row; nil if that is no failure
+	rows    int64 // how many it is to change at least
+	missing error // its error when it changes fewer; nil if that is no failure
 	of      *Tx   // which is told how many rows it changed
 }
 
@@ -327,9 +328,14 @@ func (tx *Tx) exec(query string, args ...any) error { return tx.must(nil, query,
 
 // must is exec for a statement that fails with missing when it changes no row.
 func (tx *Tx) must(missing error, query string, args ...any) error {
+	return tx.mustAll(1, missing, query, args...)
+}
+
+// mustAll is exec for a statement that fails with missing when it changes fewer rows.
+func (tx *Tx) mustAll(rows int, missing error, query string, args ...any) error {
 	if !tx.l.below.pipelines() {
 		n, err := tx.count(query, args...)
-		if err == nil && n == 0 {
+		if err == nil && n < int64(rows) {
 			err = missing
 		}
 		return err
@@ -341,7 +347,7 @@ func (tx *Tx) must(missing error, query string, args ...any) error {
 	if err != nil {
 		return err
 	}
-	tx.ahead = append(tx.ahead, ahead{query, args, missing, tx})
+	tx.ahead = append(tx.ahead, ahead{query, args, int64(rows), missing, tx})
 	tx.l.changed++
 	if len(tx.ahead) < mostAhead {
 		return nil
@@ -394,11 +400,12 @@ func (tx *Tx) insertRows(into, row string, args []any, end string) error {
 }
 
 // updateRows runs a statement that updates a table by several rows of values at a time, as insertRows
-// does. The columns of the values are g.column1 and so on. fixed are the arguments ?1 and so on of set.
-func (tx *Tx) updateRows(set, row, where string, fixed, args []any) error {
+// does. The columns of the values are g.column1 and so on. fixed are the arguments ?1 and so on of set. It
+// fails with missing when it does not change a row for each.
+func (tx *Tx) updateRows(missing error, set, row, where string, fixed, args []any) error {
 	for part := range slices.Chunk(args, someRows*strings.Count(row, "?")) {
 		rows := len(part) / strings.Count(row, "?")
-		if err := tx.exec(set+" FROM (VALUES "+row+strings.Repeat(", "+row, rows-1)+") AS g WHERE "+where, slices.Concat(fixed, part)...); err != nil {
+		if err := tx.mustAll(rows, missing, set+" FROM (VALUES "+row+strings.Repeat(", "+row, rows-1)+") AS g WHERE "+where, slices.Concat(fixed, part)...); err != nil {
 			return err
 		}
 	}

@@ -132,11 +132,14 @@ func (r *run) walk(ctx context.Context, how walk) error {
 		total = 0 // how many of these are the record's is not counted
 	}
 	w := &walker{run: r, walk: how, total: total, sending: sending, last: last}
+	w.answers = keepAnswers(func(group []state.CreateAnswer) { w.saveAnswers(ctx, group) })
 	var group errgroup.Group
 	group.SetLimit(r.Settings.Workers)
 	start := func(do work) {
 		group.Go(func() error {
-			w.finish(connector.Guard(func() error { return do(inFlight) }))
+			if err := connector.Guard(func() error { return do(inFlight) }); !errors.Is(err, errKept) {
+				w.finish(err)
+			}
 			return nil
 		})
 	}
@@ -146,6 +149,7 @@ func (r *run) walk(ctx context.Context, how walk) error {
 		err = w.dispatch(ctx, start)
 	}
 	_ = group.Wait() // workers report to the walker
+	w.answers.close()
 	return errors.Join(err, w.stop)
 }
 
@@ -170,6 +174,7 @@ type walker struct {
 	total   int
 	sending context.Context // ended when nothing more leaves, nor is handed out
 	last    func()          // ends it
+	answers *answers        // to creates of a group
 	mu      sync.Mutex
 	done    int
 	silent  int // calls without an answer since the last one with

@@ -264,25 +264,40 @@ type attempt struct {
 
 // send posts the frozen bytes and stores the answer.
 func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
+	made, err := r.post(ctx, c, a)
+	if err != nil || made == nil {
+		return err
+	}
+	return r.saveMade(ctx, c, a.Attempt, *made)
+}
+
+// post posts the frozen bytes and returns the customer in the answer. It returns nil if there is none, or if the answer
+// names another key, with the change closed.
+func (r *run) post(ctx context.Context, c state.Change, a attempt) (*connector.RemoteCustomer, error) {
 	made, err := r.Billing.CreateCustomer(ctx, a.body)
 	switch {
 	case errors.Is(err, errLate) && connector.FaultOf(err) == connector.FaultUnavailable: // it never left: see sendFrozen
-		return errLate
+		return nil, errLate
 	case err != nil:
-		return errors.Join(r.createFailed(ctx, c, a, err), r.end(ctx, c, a.Attempt, err))
+		return nil, errors.Join(r.createFailed(ctx, c, a, err), r.end(ctx, c, a.Attempt, err))
 	}
 	key := c.Payer.Key
 	if carried := connector.KeyIn(made.ExternalData, key.Name); carried.Value != "" && !key.MayBe(carried) {
-		return errors.Join(r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonAnswerMismatch, ""), r.end(ctx, c, a.Attempt, nil))
+		return nil, errors.Join(r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonAnswerMismatch, ""), r.end(ctx, c, a.Attempt, nil))
 	}
 	if connector.KeyIn(made.ExternalData, key.Name) != key {
 		made.ExternalData = c.Wanted.ExternalData // the answer need not repeat the request
 	}
+	return &made, nil
+}
+
+// saveMade stores the customer in the answer to a create.
+func (r *run) saveMade(ctx context.Context, c state.Change, a state.Attempt, made connector.RemoteCustomer) error {
 	return r.record(ctx, c, func(tx *state.Tx) error {
 		if err := tx.Created(r.id, c, made.ID); err != nil {
 			return err
 		}
-		if err := tx.EndAttempt(a.Attempt, state.AttemptAnswered); err != nil {
+		if err := tx.EndAttempt(a, state.AttemptAnswered); err != nil {
 			return err
 		}
 		if err := dropUnasked(tx, c.Payer, made.Mandate); err != nil {

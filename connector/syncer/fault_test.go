@@ -32,6 +32,7 @@ type meddler struct {
 
 	onRead    func(id string, c connector.RemoteCustomer, err error) (connector.RemoteCustomer, error) // after the answer to a GET
 	onCreate  func(body []byte) error                                                                  // instead of the answer, when it is not nil
+	onAnswer  func(*connector.RemoteCustomer)                                                          // changes the answer to a create
 	onMade    func()                                                                                   // after the answer to a create
 	onUpdate  func(id string)                                                                          // before a PUT
 	onRequest func(id string, m connector.Mandate, err error) (connector.Mandate, error)               // after the answer with a signing link
@@ -87,6 +88,9 @@ func (m *meddler) CreateCustomer(ctx context.Context, body []byte) (connector.Re
 	c, err := m.Client.CreateCustomer(ctx, body)
 	if err == nil && m.onMade != nil {
 		m.onMade()
+	}
+	if err == nil && m.onAnswer != nil {
+		m.onAnswer(&c)
 	}
 	return c, err
 }

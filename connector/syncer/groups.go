@@ -141,25 +141,29 @@ func (w *walker) freezes(c state.Change) bool {
 }
 
 // sendFrozen sends a create of a group. If it cannot leave in time after its freeze, it is frozen anew by itself.
-func (r *run) sendFrozen(ctx context.Context, f *frozen) error {
+func (w *walker) sendFrozen(ctx context.Context, f *frozen) error {
 	inTime := func() error {
 		if f.leaves.Over() {
 			return errLate
 		}
 		return nil
 	}
+	var made *connector.RemoteCustomer
 	err := inTime()
 	if err == nil {
-		r.noteMade(f.Change)
-		err = r.send(connector.WithFence(ctx, inTime), f.Change, attempt{f.Attempt, f.body, true})
+		w.noteMade(f.Change)
+		made, err = w.post(connector.WithFence(ctx, inTime), f.Change, attempt{f.Attempt, f.body, true})
 	}
-	if !errors.Is(err, errLate) {
+	switch {
+	case err == nil && made != nil:
+		return w.keep(ctx, f.SentCreate, *made)
+	case !errors.Is(err, errLate):
 		return err
 	}
-	if err := r.thaw(ctx, []state.SentCreate{f.SentCreate}); err != nil {
+	if err := w.thaw(ctx, []state.SentCreate{f.SentCreate}); err != nil {
 		return err
 	}
-	return r.create(ctx, f.Change)
+	return w.create(ctx, f.Change)
 }
 
 // groupSize is how many creates the next group has: as many as leave within groupTime.

@@ -124,3 +124,65 @@ func TestAKillBetweenTheFreezeOfAGroupAndItsRequestsLosesAndDoublesNothing(t *te
 		t.Errorf("%d customers, want 300", got)
 	}
 }
+
+// One answer that names another payer's customer is held, and spoils nobody else's.
+func TestAnAnswerThatDoesNotFitIsHeldAndItsGroupIsStored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.syncer.Settings.Guards.MaxCreates = 100
+	w.books.put("B1", "Northwind", "b@example.com")
+	w.complete(w.run())
+	taken := w.payer("B1").BillingID
+	w.fill(40)
+	var answers atomic.Int64
+	meddle(w).onAnswer = func(c *connector.RemoteCustomer) {
+		if answers.Add(1) == 20 {
+			c.ID = taken
+		}
+	}
+	res := w.run()
+	if res.Counts.Created != 39 || res.Counts.Held != 1 || len(w.attention()) != 1 {
+		t.Errorf("%+v with findings about %v, want 39 created and one held", res.Counts, w.attention())
+	}
+	for id, reason := range w.attention() {
+		if connector.Reason(reason) != connector.ReasonAnswerMismatch || w.payer(id).BillingID != "" {
+			t.Errorf("%s is told as %s with customer %q", id, reason, w.payer(id).BillingID)
+		}
+	}
+}
+
+// No answer counts as stored that is not: the run fails with the ledger, and the next one finds the customers.
+func TestAnswersThatCannotBeStoredStopTheRunAndAreFoundByTheNext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(100)
+	if err := w.ledger.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.openWith(func(bool) error {
+		if w.creates() > 30 {
+			return errors.New("the disk is full")
+		}
+		return nil
+	})
+	w.syncer.Settings.Guards.MaxCreates = 1000
+	if err := w.runOf(w.connection()); err == nil || !strings.Contains(err.Error(), "the disk is full") {
+		t.Errorf("the run ended with %v", err)
+	}
+	made := len(w.byKey())
+	if made == 100 {
+		t.Error("every create was sent although no answer could be stored")
+	}
+	_ = w.ledger.Close()
+	w.open()
+	w.syncer.Settings.Guards.MaxCreates = 1000
+	w.run()
+	for range 3 {
+		w.clock.advance(state.Arrival + time.Minute)
+		w.run()
+	}
+	w.complete(w.run())
+	if got := len(w.byKey()); got != 100 {
+		t.Errorf("%d customers, want 100", got)
+	}
+}

@@ -1,0 +1,144 @@
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"payersync/connector"
+)
+
+// CreateAnswer is the customer in the answer to a create, prepared for the ledger.
+type CreateAnswer struct {
+	SentCreate
+	Made connector.RemoteCustomer
+
+	applied []byte // sealed
+	entry   indexEntry
+}
+
+// PrepareAnswer prepares the customer in the answer to a create for SaveCreated. It takes no turn of the writer.
+func (l *Ledger) PrepareAnswer(sent SentCreate, made connector.RemoteCustomer) (a CreateAnswer, err error) {
+	a = CreateAnswer{SentCreate: sent, Made: made}
+	if a.applied, err = l.boxApplied(sent.Change.Payer, sent.Change.Wanted); err != nil {
+		return a, err
+	}
+	a.entry, err = l.entryOf(made)
+	return a, err
+}
+
+// errNotTogether means a member of a group needs a decision of its own.
+var errNotTogether = errors.New("one of a group is not in the ledger as the others are")
+
+// SaveCreated is Created, EndAttempt and SaveRemote for the answers to creates of one connection that show
+// their key and no mandate. The rest, which the index knows already, is left to the caller. It fails, and
+// keeps nothing, if one of them needs a decision of its own: then each is to be saved alone.
+func (tx *Tx) SaveCreated(run int64, group []CreateAnswer) (rest []CreateAnswer, err error) {
+	if group, rest, err = tx.newToIndex(group); err != nil || len(group) == 0 {
+		return rest, err
+	}
+	connection := group[0].Change.Payer.Connection
+	payers, err := sourceIDs(group, func(a CreateAnswer) Change { return a.Change })
+	if err != nil {
+		return nil, err
+	}
+	attempts, err := json.Marshal(connector.Map(group, func(a CreateAnswer) int64 { return a.Attempt.ID }))
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(
+		tx.linkCreated(connection, group),
+		tx.closeCreated(run, group),
+		tx.exec("UPDATE source_records SET class = ?1 WHERE connection = ?2 AND source_id IN (SELECT value FROM json_each(?3)) AND class <> ?1", classOf(connector.ChangeDone, ""), connection, payers),
+		tx.clearFindings(connection, payers, TopicLink),
+		tx.exec("DELETE FROM words WHERE connection = ? AND source_id IN (SELECT value FROM json_each(?)) AND word <> 'reject'", connection, payers), // a word that they are the same has been carried out
+		tx.exec("UPDATE attempts SET ended = 'answered', end_ticket = (SELECT ticket FROM ledger) WHERE attempt_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?)) AND ended = ''", string(attempts)),
+		tx.insertMade(group),
+	)
+	return rest, connector.Wrap(err, "save the answers to creates")
+}
+
+// newToIndex splits answers into those with a customer that the index does not know, and the rest.
+func (tx *Tx) newToIndex(group []CreateAnswer) (fresh, rest []CreateAnswer, err error) {
+	ids, err := json.Marshal(connector.Map(group, func(a CreateAnswer) string { return connector.Clean(a.Made.ID) }))
+	if err != nil {
+		return nil, nil, err
+	}
+	known := map[string]bool{}
+	if err := tx.each("SELECT c.billing_id FROM json_each(?1) j CROSS JOIN remote_customers c ON c.billing_id = j.value", []any{string(ids)}, func(scan func(...any) error) error {
+		var id string
+		err := scan(&id)
+		known[id] = true
+		return err
+	}); err != nil {
+		return nil, nil, fmt.Errorf("look customers up in the index: %w", err)
+	}
+	for _, a := range group {
+		if id := connector.Clean(a.Made.ID); known[id] {
+			rest = append(rest, a)
+		} else {
+			known[id] = true // a second answer that names it is another matter
+			fresh = append(fresh, a)
+		}
+	}
+	return fresh, rest, nil
+}
+
+// linkCreated links payers to the customers in answers, as Created does for one.
+func (tx *Tx) linkCreated(connection string, group []CreateAnswer) error {
+	var rows []any
+	for _, a := range group {
+		rows = append(rows, a.Change.Payer.SourceID, a.Made.ID, a.applied, a.Change.Wanted.Hash())
+	}
+	return tx.updateRows(errNotTogether,
+		"UPDATE payers SET billing_id = g.column2, link_state = 'creating', seen_at = 0, answered_at = (SELECT ticket FROM ledger), "+asApplied("g.column3", "g.column4", "?2"),
+		"(?, ?, coalesce(?, x''), ?)", "payers.connection = ?1 AND payers.source_id = g.column1 AND "+isFreeFor("g.column2")+" AND NOT "+isForgotten,
+		[]any{connection, stamp(tx.now)}, rows)
+}
+
+// closeCreated closes the changes of answered creates as done.
+func (tx *Tx) closeCreated(run int64, group []CreateAnswer) error {
+	ours, others := []int64{}, []int64{} // that this run touched last, and the rest: see touch
+	for _, a := range group {
+		if a.Change.Run == run {
+			ours = append(ours, a.Change.ID)
+		} else {
+			others = append(others, a.Change.ID)
+		}
+	}
+	const set = "UPDATE changes SET state = 'done', reason = '', detail = '', ended_at = (SELECT ticket FROM ledger), updated_at = ?1"
+	const where = " WHERE change_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?2)) AND " + openStates
+	for _, part := range []struct {
+		ids  []int64
+		set  string
+		more []any
+	}{{ours, set, nil}, {others, set + ", run_id = ?3", []any{run}}} {
+		if len(part.ids) == 0 {
+			continue
+		}
+		ids, err := json.Marshal(part.ids)
+		if err != nil {
+			return err
+		}
+		if err := tx.mustAll(len(part.ids), errNotTogether, part.set+where, append([]any{stamp(tx.now), string(ids)}, part.more...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// insertMade puts new customers of payers into the index.
+func (tx *Tx) insertMade(group []CreateAnswer) error {
+	var customers, traits []any
+	for _, a := range group {
+		customers = append(customers, a.Made.ID, a.entry.values, a.entry.digest, stamp(tx.now), a.Attempt.Ticket, stamp(tx.now))
+		for _, t := range a.entry.traits {
+			if t.kind == "key" { // see saveTraits
+				traits = append(traits, t.kind, t.value, a.Made.ID)
+			}
+		}
+	}
+	return errors.Join(
+		tx.insertRows("INSERT INTO remote_customers (billing_id, key_values, digest, known_pass, listed_at, ticket, read_at) VALUES ", "(?, ?, ?, (SELECT coalesce(max(pass_id), 0) FROM passes), ?, ?, ?)", customers, ""),
+		tx.insertRows("INSERT INTO remote_traits (kind, value, billing_id) VALUES ", "(?, ?, ?)", traits, ""))
+}

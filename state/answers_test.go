@@ -1,0 +1,163 @@
+package state
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"payersync/connector"
+)
+
+// sent plans and freezes a create for each id, as one group.
+func (d *desk) sent(run int64, ids ...string) (out []SentCreate) {
+	d.t.Helper()
+	changes := connector.Map(ids, func(id string) Change { return d.planCreate(run, acme, id) })
+	for i, f := range d.freezeAll(run, changes...) {
+		if f.Err != nil {
+			d.t.Fatal(f.Err)
+		}
+		changes[i].Run = run
+		out = append(out, SentCreate{changes[i], f.Attempt})
+	}
+	return out
+}
+
+// made is the customer in the answer to a create.
+func made(s SentCreate) connector.RemoteCustomer {
+	return remote("b-"+s.Change.Payer.SourceID, s.Change.Payer.Key)
+}
+
+// saveCreated saves answers to creates as a group.
+func (d *desk) saveCreated(run int64, sent []SentCreate, made func(SentCreate) connector.RemoteCustomer) (rest []CreateAnswer, err error) {
+	d.t.Helper()
+	var group []CreateAnswer
+	for _, s := range sent {
+		a, err := d.PrepareAnswer(s, made(s))
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		group = append(group, a)
+	}
+	return rest, d.Do(d.t.Context(), func(tx *Tx) (err error) {
+		rest, err = tx.SaveCreated(run, group)
+		return err
+	})
+}
+
+// outcome is everything the ledger holds of the answer to a create, without the id.
+func (d *desk) outcome(id string) (out []string) {
+	d.t.Helper()
+	for _, query := range []string{
+		"SELECT state || ' ' || reason || ' ' || CAST(run_id AS TEXT) || ' ' || CAST(ended_at AS TEXT) || ' ' || updated_at FROM changes WHERE source_id = ?1",
+		`SELECT coalesce(billing_id, '') || ' ' || link_state || ' ' || CASE applied_hash WHEN shows THEN 'shown' ELSE '' END || ' ' || CAST(seen_at + 10 * answered_at + 100 * shown_at + 1000 * confirmed_at AS TEXT) || ' ' || updated_at
+			FROM payers WHERE source_id = ?1 AND applied IS NOT NULL`,
+		"SELECT class || ' ' || CAST(replan + rests AS TEXT) FROM source_records WHERE source_id = ?1",
+		"SELECT ended || ' ' || CAST(end_ticket AS TEXT) FROM attempts WHERE source_id = ?1",
+		"SELECT key_values || ' ' || CAST(known_pass AS TEXT) || ' ' || listed_at || ' ' || read_at FROM remote_customers WHERE billing_id = 'b-' || ?1",
+		"SELECT kind || ' ' || value FROM remote_traits WHERE billing_id = 'b-' || ?1",
+		"SELECT topic || ' ' || reason FROM attention WHERE source_id = ?1",
+		"SELECT word FROM words WHERE source_id = ?1",
+	} {
+		rows, err := list(d.t.Context(), d.Ledger, query, []any{id}, func(s *string) []any { return []any{s} })
+		if err != nil {
+			d.t.Fatalf("%s: %v", query, err)
+		}
+		out = append(out, strings.ReplaceAll(strings.Join(rows, ", "), id, "ID"))
+	}
+	return out
+}
+
+func TestAnswersOfAGroupMeanWhatTheyMeanOneByOne(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	sent := d.sent(run, "s1", "g1", "g2")
+	for _, s := range sent {
+		d.do(func(tx *Tx) error {
+			return errors.Join(tx.SetAttention(acme, s.Change.Payer.SourceID, TopicLink, connector.ReasonOutcomeUnknown, ""),
+				tx.exec("INSERT INTO words (connection, source_id, billing_id, word, ticket, said_at) VALUES (?, ?, ?, 'accept', 1, ?)", acme, s.Change.Payer.SourceID, "x-"+s.Change.Payer.SourceID, stamp(tx.now)))
+		})
+	}
+	d.do(func(tx *Tx) error {
+		if err := errors.Join(tx.Created(run, sent[0].Change, made(sent[0]).ID), tx.EndAttempt(sent[0].Attempt, AttemptAnswered)); err != nil {
+			return err
+		}
+		_, err := tx.SaveRemote(made(sent[0]), sent[0].Attempt.Ticket)
+		return err
+	})
+	if rest, err := d.saveCreated(run, sent[1:], made); err != nil || len(rest) != 0 {
+		t.Fatalf("%d were left: %v", len(rest), err)
+	}
+	want := strings.Join(d.outcome("s1"), "\n")
+	for _, id := range []string{"g1", "g2"} {
+		if got := strings.Join(d.outcome(id), "\n"); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", id, got, want)
+		}
+	}
+	if p, err := d.Payer(t.Context(), acme, "g1"); err != nil || p.Applied == nil || p.Applied.Hash() != sent[1].Change.Wanted.Hash() {
+		t.Errorf("the payer is %+v: %v", p, err)
+	}
+	again := made(sent[1])
+	d.do(func(tx *Tx) error {
+		known, err := tx.inIndex(again.ID, one[string](t, d.Ledger, "SELECT digest FROM remote_customers WHERE billing_id = ?", again.ID), 99)
+		entry, entryErr := d.entryOf(again)
+		if !known.shows(entry.digest, 99) {
+			t.Errorf("the index holds %+v, want the digest %s", known, entry.digest)
+		}
+		return errors.Join(err, entryErr)
+	})
+}
+
+func TestAGroupOfAnswersLeavesWhatNeedsADecisionOfItsOwn(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		prepare func(d *desk, s SentCreate)
+		made    func(SentCreate) connector.RemoteCustomer
+		rest    int
+		err     error
+	}{
+		{"the index knows the customer", func(d *desk, s SentCreate) {
+			d.do(func(tx *Tx) error { _, err := tx.SaveRemote(made(s), s.Attempt.Ticket+9); return err })
+		}, made, 1, nil},
+		{"two answers name one customer", nil, func(s SentCreate) connector.RemoteCustomer { return remote("b1", s.Change.Payer.Key) }, 1, nil},
+		{"another payer has the customer", func(d *desk, s SentCreate) {
+			d.do(func(tx *Tx) error {
+				return tx.exec("UPDATE payers SET billing_id = ? WHERE source_id = 'other'", made(s).ID)
+			})
+		}, made, 0, errNotTogether},
+		{"the payer has another customer", func(d *desk, _ SentCreate) {
+			d.do(func(tx *Tx) error { return tx.exec("UPDATE payers SET billing_id = 'b9' WHERE source_id = 'c1'") })
+		}, made, 0, errNotTogether},
+		{"the payer was forgotten", func(d *desk, _ SentCreate) {
+			d.do(func(tx *Tx) error {
+				return tx.exec("UPDATE source_records SET forgotten = 'payer' WHERE source_id = 'c1'")
+			})
+		}, made, 0, errNotTogether},
+		{"a person has closed the change", func(d *desk, s SentCreate) {
+			d.do(func(tx *Tx) error {
+				return tx.exec("UPDATE changes SET state = 'held' WHERE change_id = ?", s.Change.ID)
+			})
+		}, made, 0, errNotTogether},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			run := d.run(acme)
+			sent := d.sent(run, "c1", "c2", "other")[:2]
+			if tt.prepare != nil {
+				tt.prepare(d, sent[0])
+			}
+			rest, err := d.saveCreated(run, sent, tt.made)
+			if !errors.Is(err, tt.err) || err == nil && len(rest) != tt.rest {
+				t.Fatalf("%d were left: %v; want %d and %v", len(rest), err, tt.rest, tt.err)
+			}
+			done := one[int](t, d.Ledger, "SELECT count(*) FROM changes WHERE state = 'done'")
+			ended := one[int](t, d.Ledger, "SELECT count(*) FROM attempts WHERE ended <> ''")
+			if want := map[bool]int{true: 1}[tt.err == nil]; done != want || ended != want {
+				t.Errorf("%d changes are done by %d answers, want %d", done, ended, want)
+			}
+		})
+	}
+}
