@@ -486,16 +486,14 @@ func (l *Ledger) SentCreate(ctx context.Context, p Payer) (*connector.Customer, 
 // LeaveUnknown leaves a change open whose request got no answer, and says so on the payer.
 func (tx *Tx) LeaveUnknown(run int64, c Change, detail string) error {
 	const reason = connector.ReasonOutcomeUnknown
-	return errors.Join(tx.moveChange(run, c, connector.ChangeUnknown, reason, detail),
-		tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, c.topic(), reason, detail))
-}
-
-// topic is the side of the payer that the change is about.
-func (c Change) topic() Topic {
-	if c.Lane == LaneMandate {
-		return TopicMandate
+	if err := tx.moveChange(run, c, connector.ChangeUnknown, reason, detail); err != nil {
+		return err
 	}
-	return TopicLink
+	if c.Lane == LaneMandate {
+		tx.Explain(c.Payer, reason, detail)
+		return nil
+	}
+	return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, TopicLink, reason, detail)
 }
 
 // CloseWith closes a change as done, failed, held or void, and says on the payer what a person
@@ -505,22 +503,30 @@ func (tx *Tx) CloseWith(run int64, c Change, to connector.ChangeState, reason co
 	if err := tx.moveChange(run, c, to, reason, detail); err != nil {
 		return err
 	}
-	p, topic := c.Payer, c.topic()
+	p, mandate := c.Payer, c.Lane == LaneMandate
 	if c.Action == connector.ActionCreate && to != connector.ChangeDone {
 		if err := tx.closeCreate(p); err != nil {
 			return err
 		}
 	}
+	if mandate {
+		tx.Explain(p, reason, detail)
+	}
 	switch {
+	case to == connector.ChangeVoid && mandate:
+		_, err := tx.ReplanRecord(p.Connection, p.SourceID)
+		return err
 	case to == connector.ChangeVoid:
 		_, err := tx.ReplanRecord(p.Connection, p.SourceID)
-		return errors.Join(err, tx.ClearAttention(p.Connection, p.SourceID, topic, connector.ReasonOutcomeUnknown))
+		return errors.Join(err, tx.ClearAttention(p.Connection, p.SourceID, TopicLink, connector.ReasonOutcomeUnknown))
+	case reason != "" && mandate:
+		return tx.rest(p, reason)
 	case reason != "":
-		return errors.Join(tx.rest(p, reason), tx.SetAttention(p.Connection, p.SourceID, topic, reason, detail))
-	case topic == TopicLink:
-		return tx.ClearAttention(p.Connection, p.SourceID, topic)
+		return errors.Join(tx.rest(p, reason), tx.SetAttention(p.Connection, p.SourceID, TopicLink, reason, detail))
+	case mandate:
+		return nil
 	}
-	return nil
+	return tx.ClearAttention(p.Connection, p.SourceID, TopicLink)
 }
 
 // closeCreate releases a payer's key after a create without a customer, and drops the planned
@@ -540,6 +546,7 @@ func (tx *Tx) Unsent(c Change, a Attempt) error {
 	if err := tx.EndAttempt(a, AttemptUnsent); err != nil {
 		return err
 	}
+	tx.Touch(c.Payer)
 	return tx.exec("UPDATE changes SET state = 'pending', attempts = attempts - 1 WHERE change_id = ? AND state = 'frozen' AND body IS NULL", c.ID)
 }
 

@@ -264,7 +264,13 @@ func TestALinkRequestIsAttemptedOnceAndMayBeTakenBack(t *testing.T) {
 	if got := d.open(acme, "c1", LaneMandate); got.State != connector.ChangePending || got.Attempts != 0 {
 		t.Errorf("taken back: %s, attempt %d", got.State, got.Attempts)
 	}
-	d.do(func(tx *Tx) error { return tx.CloseWith(run, c, connector.ChangeDone, connector.ReasonLinkLost, "") })
+	d.look("c1", "b1")
+	d.do(func(tx *Tx) error {
+		if _, err := tx.SaveMandate(connector.Mandate{ID: "m1", CustomerID: "b1", Status: connector.MandateCreated}, connector.CauseLink, "1"); err != nil {
+			return err
+		}
+		return errors.Join(tx.SetMandate(acme, "c1", "m1"), tx.CloseWith(run, c, connector.ChangeDone, connector.ReasonLinkLost, ""))
+	})
 	rows, err := d.AttentionOf(t.Context(), acme, "c1")
 	if err != nil || len(rows) != 1 || rows[0].Reason != string(connector.ReasonLinkLost) {
 		t.Errorf("attention is %v, %v; want the lost link", rows, err)

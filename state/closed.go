@@ -102,7 +102,8 @@ func (tx *Tx) LetBe(p Payer, word Entry) (news bool, err error) {
 	if n == 0 {
 		return false, ErrOtherMandate
 	}
-	return true, errors.Join(tx.dropPlanned(p.Connection, p.SourceID, LaneMandate), tx.LookNext(p), tx.ClearAttention(p.Connection, p.SourceID, TopicMandate))
+	tx.Touch(p)
+	return true, errors.Join(tx.dropPlanned(p.Connection, p.SourceID, LaneMandate), tx.LookNext(p))
 }
 
 // IsLetBe reports whether a person decided to leave the payer's mandate as it is.

@@ -58,23 +58,13 @@ func (tx *Tx) TellNotShown(run int64, connection string, n Notice) error {
 
 // tellLeft replaces the reports on a departed record and its mandate by the notice.
 func (tx *Tx) tellLeft(connection string, n Notice) error {
-	for topic, reason := range map[Topic]connector.Reason{TopicRecord: n.Reason, TopicMandate: n.OfMandate} {
-		var err error
-		switch {
-		case reason != "" && topic == TopicMandate:
-			err = tx.SetAttention(connection, n.SourceID, topic, reason, n.Awaited)
-		case reason != "":
-			err = tx.SetAttention(connection, n.SourceID, topic, reason, n.Detail)
-		case topic == TopicRecord:
-			err = tx.ClearAttention(connection, n.SourceID, topic, connector.ReasonLeftWithMandate)
-		default:
-			err = tx.ClearAttention(connection, n.SourceID, topic)
-		}
-		if err != nil {
-			return err
-		}
+	by := map[Topic]finding{TopicMandate: {n.OfMandate, n.Awaited}}
+	if n.Reason != "" {
+		by[TopicRecord] = finding{n.Reason, n.Detail}
+	} else if err := tx.ClearAttention(connection, n.SourceID, TopicRecord, connector.ReasonLeftWithMandate); err != nil {
+		return err
 	}
-	return nil
+	return tx.replaceFindings(findings{RecordID{connection, n.SourceID}, by})
 }
 
 // ErrOtherMandate means that the payer has another mandate by now than a person spoke of.

@@ -132,7 +132,8 @@ func (tx *Tx) RefuseLink(p Payer) error {
 	if err != nil || n == 0 {
 		return err
 	}
-	return errors.Join(tx.SetAttention(p.Connection, p.SourceID, TopicMandate, connector.ReasonLinkRefused, ""), tx.LookNext(p))
+	tx.Touch(p)
+	return tx.LookNext(p)
 }
 
 // SigningLink returns the signing link of a mandate; "" when none is kept. Every

@@ -112,7 +112,8 @@ func (tx *Tx) handOver(from Payer, connection, sourceID string, key connector.Ke
 		if err := tx.dropPlanned(p.Connection, p.SourceID, LaneCustomer, LaneMandate); err != nil {
 			return err
 		}
-		if err := connector.Each([]Topic{TopicRecord, TopicLink}, func(topic Topic) error { return tx.ClearAttention(p.Connection, p.SourceID, topic) }); err != nil {
+		tx.Touch(p)
+		if err := tx.replaceFindings(findings{RecordID{p.Connection, p.SourceID}, map[Topic]finding{TopicRecord: {}, TopicLink: {}}}); err != nil {
 			return err
 		}
 		if _, err := tx.ReplanRecord(p.Connection, p.SourceID); err != nil {

@@ -70,18 +70,14 @@ func (tx *Tx) Unlink(p Payer, detail string) error {
 				p.Connection, p.SourceID, p.BillingID, connector.ReasonUnlinked, stamp(tx.now))
 		},
 	}
-	for _, topic := range []Topic{TopicRecord, TopicLink, TopicMandate} {
-		steps = append(steps, func() error { return tx.ClearAttention(p.Connection, p.SourceID, topic) })
-	}
-	class := protocol.Out
+	told, class := map[Topic]finding{TopicRecord: {}, TopicLink: {}, TopicMandate: {}}, protocol.Out
 	if detail != "" {
-		class = protocol.Held
-		steps = append(steps,
-			func() error { return tx.SetLinkState(p.Connection, p.SourceID, connector.LinkHeld) },
-			func() error {
-				return tx.SetAttention(p.Connection, p.SourceID, TopicLink, connector.ReasonUnlinked, detail)
-			})
+		told[TopicLink], class = finding{connector.ReasonUnlinked, detail}, protocol.Held
+		steps = append(steps, func() error { return tx.SetLinkState(p.Connection, p.SourceID, connector.LinkHeld) })
 	}
+	steps = append(steps, func() error {
+		return tx.replaceFindings(findings{RecordID{p.Connection, p.SourceID}, told})
+	})
 	steps = append(steps, func() error { return tx.setClass(p.Connection, p.SourceID, class) }, func() error { return tx.LookNext(p) })
 	if err := connector.Each(steps, func(step func() error) error { return step() }); err != nil {
 		return fmt.Errorf("unlink customer %s: %w", p.BillingID, err)

@@ -47,6 +47,8 @@ type Tx struct {
 	change int64 // the highest id of a change, see nextChange; 0 before that is known
 	payer  int64 // the highest id of a payer, see nextPayer; 0 before that is known
 
+	touches map[RecordID]*touchedPayer // payers to decide on again, see Touch
+
 	listing *Listing    // the list pass with the saved data; nil for a read of one customer
 	ofPage  pageAnswers // see AskOfPage
 }
@@ -267,7 +269,11 @@ func (tx *Tx) runOne(fn func(*Tx) error) (result, broken error) {
 // attempt runs fn, and waits for those statements of it that it did not wait for.
 func (tx *Tx) attempt(fn func(*Tx) error) error {
 	tx.ofPage = pageAnswers{}
+	tx.touches = nil
 	err := guarded(fn, tx)
+	if err == nil {
+		err = tx.settle()
+	}
 	if err == nil {
 		err = tx.failed // which fn was not told of
 	}

@@ -1,6 +1,10 @@
 package protocol
 
-import "payersync/connector"
+import (
+	"math"
+
+	"payersync/connector"
+)
 
 // Facts are all facts about one payer for one decision. Each field names its source. A missing field keeps
 // its zero value, and no zero value ever allows a request.
@@ -280,6 +284,15 @@ type Doubt struct {
 func (f *Facts) Wanted() bool {
 	claims := f.Record.Standing == Included || f.Record.Standing == Unfit
 	return claims && (f.Record.Key == "" || f.Record.Key == f.Key)
+}
+
+// AsRead turns the facts into those of a plan: the linked customer is read right before anything is sent, and
+// that read ends every request whose time is over.
+func (f *Facts) AsRead() {
+	f.Look.Now, f.Look.Seq = true, math.MaxInt64
+	if f.Look.Shows == Unseen {
+		f.Look.Shows = Ours
+	}
 }
 
 // Open reports whether the attempt may still take effect, or no read has shown its outcome yet. seen is the

@@ -132,10 +132,10 @@ func saveOvertakenLink(tx *state.Tx, p state.Payer, o Observation) error {
 	m := *o.Mandate
 	m.CustomerID = o.CustomerID
 	kept, err := tx.SaveLink(m)
-	if err != nil || !kept {
-		return err
+	if kept {
+		tx.Touch(p)
 	}
-	return tx.ClearAttention(p.Connection, p.SourceID, state.TopicMandate, connector.ReasonLinkLost, connector.ReasonLinkRefused)
+	return err
 }
 
 func saveSeen(tx *state.Tx, o Observation) (fresh bool, err error) {
@@ -302,6 +302,9 @@ func observeMandate(tx *state.Tx, p state.Payer, o Observation) (moved bool, err
 			return true, err
 		}
 	}
+	if known := before == m.Status && p.MandateID == m.ID && m.URL == "" && o.Cause != connector.CauseLink; known {
+		return false, nil
+	}
 	return before != m.Status, explainMandate(tx, p, m)
 }
 
@@ -315,31 +318,20 @@ func lookAtLeaver(tx *state.Tx, p state.Payer) error {
 	return tx.LookNext(p)
 }
 
-// explainMandate reports findings about the mandate on the payer. For a removed record, a cancelled mandate
-// is the desired state. It reports nothing about a mandate accepted by a person.
+// explainMandate makes the write decide again on the payer's mandate. A cancelled mandate ends the report of a removed
+// record with a live one.
 func explainMandate(tx *state.Tx, p state.Payer, m connector.Mandate) error {
-	known, err := tx.IsLetBe(p)
-	switch {
-	case err != nil:
-		return err
-	case known && m.ID != "":
-		return tx.ClearAttention(p.Connection, p.SourceID, state.TopicMandate)
-	case m.Status == connector.MandateCancelled:
-		left, err := tx.HasLeft(p)
-		if err != nil {
-			return err
-		}
-		if left {
-			return errors.Join(tx.ClearAttention(p.Connection, p.SourceID, state.TopicMandate),
-				tx.ClearAttention(p.Connection, p.SourceID, state.TopicRecord, connector.ReasonLeftWithMandate))
-		}
-		return tx.SetAttention(p.Connection, p.SourceID, state.TopicMandate, connector.ReasonMandateCancelled, "")
-	case !m.Status.Known():
-		return tx.SetAttention(p.Connection, p.SourceID, state.TopicMandate, connector.ReasonStatusUnknown, "")
-	case m.Status == connector.MandateCreated && m.URL == "":
-		return tx.ClearAttention(p.Connection, p.SourceID, state.TopicMandate, connector.ReasonMandateCancelled, connector.ReasonStatusUnknown)
+	if tx.Touch(p); m.ID == "" {
+		tx.ShowMandate(p, m.Status)
 	}
-	return tx.ClearAttention(p.Connection, p.SourceID, state.TopicMandate)
+	if m.Status != connector.MandateCancelled {
+		return nil
+	}
+	left, err := tx.HasLeft(p)
+	if err != nil || !left {
+		return err
+	}
+	return tx.ClearAttention(p.Connection, p.SourceID, state.TopicRecord, connector.ReasonLeftWithMandate)
 }
 
 // drifted reports whether a value applied by us is gone from the customer.

@@ -624,23 +624,28 @@ func TestALinkWhoseAnswerWasOvertakenIsNotToldLost(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.link("A1", "c1")
-			w.do(func(tx *state.Tx) error {
-				asked, err := tx.Ticket()
-				if err != nil {
+			var asked int64
+			w.do(func(tx *state.Tx) (err error) {
+				if asked, err = tx.Ticket(); err != nil {
 					return err
 				}
 				read, err := tx.Ticket()
 				if err != nil {
 					return err
 				}
-				for _, id := range []string{"m0", "m1"} { // which reads show after it was asked for
-					if _, err := reconcile.Observe(tx, reconcile.Observation{CustomerID: "c1", Mandate: &connector.Mandate{ID: id, Status: connector.MandateCreated}, Ticket: read, Cause: connector.CauseLink}); err != nil {
+				shown := []connector.Mandate{{ID: "m0", Status: connector.MandateCreated}, {ID: "m1", Status: connector.MandateCreated}}
+				if c.told == connector.ReasonMandateCancelled {
+					shown[1].Status = connector.MandateCancelled
+				}
+				for _, m := range shown { // which reads show after it was asked for
+					if _, err := reconcile.Observe(tx, reconcile.Observation{CustomerID: "c1", Mandate: &m, Ticket: read, Cause: connector.CauseLink}); err != nil {
 						return err
 					}
 				}
-				if err := tx.SetAttention("acme", "A1", state.TopicMandate, c.told, ""); err != nil {
-					return err
-				}
+				return nil
+			})
+			w.do(func(tx *state.Tx) error { return tx.SetAttention("acme", "A1", state.TopicMandate, c.told, "") })
+			w.do(func(tx *state.Tx) error {
 				seen, err := reconcile.Observe(tx, reconcile.Observation{CustomerID: "c1", Mandate: &c.late, Ticket: asked, Cause: connector.CauseLink})
 				if !seen.Stale {
 					t.Error("the answer was not overtaken")

@@ -12,7 +12,7 @@
 //
 // # What is judged
 //
-// Safety, at every request and after every step that could write: S1 to S11, S13, S15 to S19, V2 and V3 of
+// Safety, at every request and after every step that could write: S1 to S11, S13, S15 to S19, V2, V3 and V6 of
 // connector/FAULTS.md; no request is repeated before a read (F58); no cancelled mandate is replaced
 // automatically. Liveness, after the healing: L1 to L4, L6, V5 and S6, and L5 through a record refused by the
 // service; L7 by stories. If others' edits need a person's decision, the oracle predicts the allowed reasons.

@@ -78,6 +78,15 @@ func TestTheOracleCatchesWhatNoVariantDoes(t *testing.T) {
 			clear(w.oracle.keys)
 			w.oracle.check(w.procs[0])
 		}},
+		{"a finding that no fact gives", "V6", func(w *world) {
+			w.payers(1)
+			w.syncs()
+			p := w.procs[0]
+			w.do(p.ledger.Do(context.Background(), func(tx *state.Tx) error {
+				return tx.SetAttention(w.books.connection, w.books.records[0].SourceID, state.TopicMandate, connector.ReasonMandateCancelled, "")
+			}))
+			w.oracle.check(p)
+		}},
 		{"an acknowledged webhook that is lost", "S10", func(w *world) { w.oracle.acknowledged("e1"); w.oracle.check(w.procs[0]) }},
 		{"more creates than were approved", "S13", func(w *world) {
 			r := w.oracle.runBegins(w.procs[0], w.books)

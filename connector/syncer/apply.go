@@ -309,10 +309,9 @@ func (w *walker) count(r refusal) {
 			if _, err := tx.RetryRecord(w.conn.Name, one.sourceID); err != nil {
 				return err
 			}
-			for _, topic := range []state.Topic{state.TopicLink, state.TopicMandate} { // the run tells it once, for all of them
-				if err := tx.ClearAttention(w.conn.Name, one.sourceID, topic, connector.ReasonRejected, connector.ReasonLinkRefused); err != nil {
-					return err
-				}
+			tx.Touch(state.Payer{Connection: w.conn.Name, SourceID: one.sourceID}) // the run tells it once, for all of them
+			if err := tx.ClearAttention(w.conn.Name, one.sourceID, state.TopicLink, connector.ReasonRejected); err != nil {
+				return err
 			}
 		}
 		return nil

@@ -100,7 +100,8 @@ func (r *run) rest(ctx context.Context, c state.Change, next time.Time) error {
 // tellOfMandate says on the payer why a request for a signing link waits.
 func (r *run) tellOfMandate(ctx context.Context, c state.Change, detail string) error {
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
-		return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, state.TopicMandate, connector.ReasonOutcomeUnknown, detail)
+		tx.Explain(c.Payer, connector.ReasonOutcomeUnknown, detail)
+		return nil
 	})
 }
 
@@ -118,10 +119,7 @@ func (r *run) requestLink(ctx context.Context, c state.Change) error {
 	case errors.Is(err, connector.ErrWrongWay): // no record is at fault
 		return errors.Join(err, r.unsent(ctx, c, left))
 	case fault == connector.FaultRejected, fault == connector.FaultNotFound:
-		if err := errors.Join(r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonLinkRefused, ""), r.end(ctx, c, left, err)); err != nil {
-			return err
-		}
-		return refusedAlike(c, err)
+		return errors.Join(r.linkRefused(ctx, c, left, err), refusedAlike(c, err))
 	case fault == connector.FaultUnknown:
 		return r.lookForLost(ctx, c)
 	default:
@@ -138,6 +136,18 @@ func (r *run) requestLink(ctx context.Context, c state.Change) error {
 		}
 		return errors.Join(tx.CloseWith(r.id, c, connector.ChangeDone, "", ""), tx.EndAttempt(left, state.AttemptAnswered))
 	})
+}
+
+// linkRefused closes a request for a signing link that the service refused.
+func (r *run) linkRefused(ctx context.Context, c state.Change, a state.Attempt, refusal error) error {
+	how, _ := endOf(refusal)
+	err := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
+		return errors.Join(tx.EndAttempt(a, how), tx.CloseWith(r.id, c, connector.ChangeFailed, connector.ReasonLinkRefused, ""))
+	})
+	if err == nil {
+		r.tellFailed(c, connector.ReasonLinkRefused)
+	}
+	return err
 }
 
 // unsent returns a request to the queue after an attempt certain to have had no effect.

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -502,10 +501,7 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	if p.Seen { // the state follows from the same facts as the finding: a doubled key may be gone
 		d.LinkState = protocol.Decide(f).Link
 	}
-	f.Look.Now, f.Look.Seq = true, math.MaxInt64 // it is read right before
-	if f.Look.Shows == protocol.Unseen {
-		f.Look.Shows = protocol.Ours
-	}
+	f.AsRead()
 	next := protocol.Decide(f)
 	step, asking := next.Customer, next.Mandate
 	d.OfMandate, d.Awaited = asking.Reason, r.awaited(f, asking)
