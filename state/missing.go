@@ -23,7 +23,7 @@ func (l *Ledger) UnseenCount(ctx context.Context, connection string) (unseen, kn
 }
 
 // wasPlanned is the condition that the connection ?1 has a plan.
-const wasPlanned = "EXISTS (SELECT 1 FROM plans WHERE plans.connection = ?1)"
+const wasPlanned = "EXISTS (SELECT 1 FROM plans WHERE plans.connection = ?1 AND " + isFinished + ")"
 
 // WasPlanned reports whether a connection ever had a plan.
 func (l *Ledger) WasPlanned(ctx context.Context, connection string) (bool, error) {

@@ -47,8 +47,13 @@ func (e Erasure) Sentence() string {
 	return "Its values are no longer kept: they were older than the retention of that time."
 }
 
-// pastColumns are the columns for pastRow of change c.
-const pastColumns = `c.change_id, c.run_id, coalesce(c.plan_id, 0), CASE c.unlinks WHEN 1 THEN 'unlink' ELSE c.action END, c.state, c.approved, c.attempts,
+// pastColumns are the columns for pastRow of change c, which a plan has listed.
+const pastColumns = "c.change_id, c.run_id, c.plan_id, " + morePastColumns
+
+// anyPastColumns are pastColumns for a change that perhaps no plan has listed.
+const anyPastColumns = "c.change_id, c.run_id, coalesce((SELECT q.plan_id FROM plans q WHERE q.plan_id = c.plan_id AND " + isFinished + "), 0), " + morePastColumns
+
+const morePastColumns = `CASE c.unlinks WHEN 1 THEN 'unlink' ELSE c.action END, c.state, c.approved, c.attempts,
 	c.frozen_at, c.updated_at, c.reason, c.detail, c.diff, CASE WHEN c.diff IS NOT NULL OR c.lane = 'mandate' THEN '' WHEN c.change_hash = '' THEN 'forgotten' ELSE 'old' END`
 
 // pastRow is a past change as scanned.
@@ -77,7 +82,7 @@ func (l *Ledger) past(r pastRow) (PastChange, error) {
 // ChangesOf returns every change of a record, oldest first.
 func (l *Ledger) ChangesOf(ctx context.Context, connection, sourceID string) ([]PastChange, error) {
 	out := []PastChange{}
-	err := each(ctx, l, "SELECT "+pastColumns+" FROM changes c WHERE c.connection = ? AND c.source_id = ? ORDER BY c.change_id",
+	err := each(ctx, l, "SELECT "+anyPastColumns+" FROM changes c WHERE c.connection = ? AND c.source_id = ? ORDER BY c.change_id",
 		[]any{connection, sourceID}, (*pastRow).dest, func(r pastRow) error {
 			c, err := l.past(r)
 			out = append(out, c)

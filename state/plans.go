@@ -211,6 +211,8 @@ func (tx *Tx) conclude(connection, mapping string, decided map[conclusion][]stri
 type additions struct {
 	payers, changes []any
 	findings        []findings
+
+	plan int64 // that is to list the changes; 0 before there is one
 }
 
 func (tx *Tx) add(new additions) error {
@@ -218,8 +220,8 @@ func (tx *Tx) add(new additions) error {
 		return fmt.Errorf("save payers: %w", err)
 	}
 	if err := connector.Wrap(tx.insertRows(`INSERT INTO changes
-		(change_id, run_id, connection, source_id, lane, action, change_hash, wanted, wanted_hash, diff, blanks, identity, scopes, unlinks, billing_id, state, updated_at) VALUES `,
-		"(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), 'pending', ?)", new.changes, ""), "save changes"); err != nil {
+		(change_id, plan_id, first_plan, run_id, connection, source_id, lane, action, change_hash, wanted, wanted_hash, diff, blanks, identity, scopes, unlinks, billing_id, state, updated_at) VALUES `,
+		"(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), 'pending', ?)", new.changes, ""), "save changes"); err != nil {
 		return err
 	}
 	return tx.replaceFindings(new.findings...)
@@ -368,8 +370,13 @@ func (tx *Tx) newChange(run int64, connection, sourceID, lane, hash string, c *N
 		}
 		wantedHash = c.Wanted.Hash()
 	}
+	if new.plan == 0 {
+		if new.plan, err = tx.unfinishedPlan(run, connection); err != nil {
+			return err
+		}
+	}
 	new.changes = append(new.changes,
-		id, run, connection, sourceID, lane, c.Action, hash, tx.l.seal.box(wanted, changePlace("wanted", id)), wantedHash,
+		id, new.plan, new.plan, run, connection, sourceID, lane, c.Action, hash, tx.l.seal.box(wanted, changePlace("wanted", id)), wantedHash,
 		tx.l.seal.box(diff, changePlace("diff", id)), w.Blanks, w.Identity, w.Scopes, c.Unlinks, c.BillingID, stamp(tx.now))
 	return nil
 }
@@ -474,6 +481,25 @@ func (p Plan) Standstill() bool { return p.Missing > 0 || p.Lost > 0 }
 // Empty reports whether the plan has nothing to do.
 func (p Plan) Empty() bool { return p.Creates+p.Adopts+p.Updates+p.Links == 0 }
 
+// isFinished is the condition that a plan was finished. Nobody sees an unfinished one: it has the number for the
+// changes of a plan that is being made, so that FinishPlan need not write each of them again.
+const isFinished = "hash <> ''"
+
+// unfinishedPlan returns the number of a connection's unfinished plan, which is higher than those of its other plans.
+func (tx *Tx) unfinishedPlan(run int64, connection string) (plan int64, err error) {
+	if plan, err = tx.keptPlan(connection); plan > 0 || err != nil {
+		return plan, err
+	}
+	p := Plan{Connection: connection, RunID: run, CreatedAt: tx.now}
+	return p.ID, connector.Wrap(tx.insertPlan(&p, PlanDraft), "begin a plan")
+}
+
+// keptPlan is unfinishedPlan without beginning one; 0 for none.
+func (tx *Tx) keptPlan(connection string) (plan int64, err error) {
+	err = tx.row([]any{&plan}, "SELECT coalesce((SELECT CASE hash WHEN '' THEN plan_id ELSE 0 END FROM plans WHERE connection = ? ORDER BY plan_id DESC LIMIT 1), 0)", connection)
+	return plan, err
+}
+
 // FinishPlan gathers the pending changes of a connection, those left by earlier runs included, into
 // one plan of this run. An identical plan reuses the waiting or approved one. tooMany reports
 // whether the plan stands still because of the payers it would lose.
@@ -506,14 +532,11 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string, tooMany func(Los
 	if p.ID, p.State = was.ID, cmp.Or(was.State, p.State); was.State == PlanRejected {
 		p.RejectedBy, p.RejectedAt, p.Rejection = was.RejectedBy, was.RejectedAt, was.Rejection
 	}
-	if err == nil && p.ID == 0 {
-		err = tx.insertPlan(&p, PlanDraft)
+	if err == nil {
+		err = tx.listChanges(&p)
 	}
 	if err != nil {
 		return p, fmt.Errorf("save the plan: %w", err)
-	}
-	if _, err := tx.changePending(connection, "plan_id = ?1, first_plan = coalesce(c.first_plan, c.plan_id, ?1)", "c.plan_id IS DISTINCT FROM ?1", p.ID); err != nil {
-		return p, err
 	}
 	if p.Lost > 0 {
 		if err := tx.noteLost(connection, p.ID); err != nil {
@@ -522,6 +545,27 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string, tooMany func(Los
 	}
 	return p, tx.exec(`UPDATE plans SET state = 'superseded' WHERE connection = ? AND plan_id <> ? AND missing = 0 AND state IN ('draft', 'waiting', 'approved')`,
 		connection, p.ID)
+}
+
+// listChanges saves a plan that is not stored yet, and has it list all pending changes of its connection.
+func (tx *Tx) listChanges(p *Plan) error {
+	kept, err := tx.keptPlan(p.Connection)
+	switch {
+	case err != nil:
+		return err
+	case p.ID == 0 && kept > 0:
+		p.ID = kept
+		err = tx.exec("UPDATE plans SET run_id = ?, hash = ?, mapping_version = ?, created_at = ?, state = 'draft', creates = ?, adopts = ?, updates = ?, links = ?, holds = ?, alike = ?, lost = ? WHERE plan_id = ?",
+			p.RunID, p.Hash, p.Mapping, stamp(p.CreatedAt), p.Creates, p.Adopts, p.Updates, p.Links, p.Holds, p.Alike, p.Lost, p.ID)
+	case p.ID == 0:
+		err = tx.insertPlan(p, PlanDraft)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = tx.changePending(p.Connection, "plan_id = ?1, first_plan = CASE WHEN (SELECT q.hash FROM plans q WHERE q.plan_id = c.plan_id) = '' THEN ?1 ELSE coalesce(c.first_plan, c.plan_id, ?1) END",
+		"c.plan_id IS DISTINCT FROM ?1", p.ID)
+	return err
 }
 
 // PlansNothing reports whether a plan of a connection would be empty and change no open question.
@@ -916,6 +960,8 @@ func (tx *Tx) auditPlan(plan int64, e Entry, words string) error {
 const planColumns = `plan_id, connection, run_id, hash, mapping_version, CASE WHEN state = 'waiting' AND rejected_at IS NOT NULL THEN 'rejected' ELSE state END,
 	created_at, creates, adopts, updates, links, holds, alike, missing, lost, limits, approved_by, approved_at, rejected_by, rejected_at, rejected_why, ` + sentBy
 
+const finishedPlans = " FROM (SELECT * FROM plans WHERE " + isFinished + ") AS plans "
+
 // WaitingPlans returns the plans that wait for approval, oldest first.
 func (l *Ledger) WaitingPlans(ctx context.Context) ([]Plan, error) {
 	return l.plans(ctx, "WHERE state = 'waiting' AND rejected_at IS NULL ORDER BY plan_id")
@@ -955,7 +1001,7 @@ func (l *Ledger) FindPlan(ctx context.Context, id string) (Plan, error) {
 
 // queryPlan returns one plan; the zero plan when there is none.
 func (tx *Tx) queryPlan(where string, args ...any) (Plan, error) {
-	rows, err := tx.query("SELECT "+planColumns+" FROM plans "+where, args...)
+	rows, err := tx.query("SELECT "+planColumns+finishedPlans+where, args...)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -1026,7 +1072,7 @@ func shareOf(p Plan, query func(string, ...any) (*sql.Rows, error)) (s Share, er
 }
 
 func (l *Ledger) plans(ctx context.Context, where string, args ...any) ([]Plan, error) {
-	rows, err := l.query(ctx, "SELECT "+planColumns+" FROM plans "+where, args...)
+	rows, err := l.query(ctx, "SELECT "+planColumns+finishedPlans+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read the plans: %w", err)
 	}

@@ -52,12 +52,70 @@ func TestAPlanOfVeryManyChangesIsGatheredAndApprovedWhole(t *testing.T) {
 		t.Fatalf("the plan creates %d, want %d", plan.Creates, many)
 	}
 	count := func(which string) int { return one[int](t, d.Ledger, "SELECT count(*) FROM changes WHERE "+which) }
-	if of, none := count(fmt.Sprint("plan_id = ", plan.ID)), count("plan_id IS NULL"); of != many || none != 1 {
+	if of, none := count(fmt.Sprint("plan_id = ", plan.ID)), count("plan_id IN (SELECT plan_id FROM plans WHERE hash = '')"); of != many || none != 1 {
 		t.Errorf("%d changes are of the plan and %d of none, want %d and 1", of, none, many)
 	}
 	d.do(func(tx *Tx) error { return tx.Approve(plan.ID, "Olive") })
 	if n, of := count("approved = 1"), count(fmt.Sprint("approved = 1 AND plan_id = ", plan.ID)); n != many || of != many {
 		t.Errorf("%d changes are approved, %d of the plan, want %d", n, of, many)
+	}
+}
+
+// An unfinished plan has a number for its changes, and nobody sees it.
+func TestAnUnfinishedPlanIsSeenByNobody(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ctx := t.Context()
+	first := d.run(acme)
+	d.planCreate(first, acme, "c1")
+	begun := one[int64](t, d.Ledger, "SELECT plan_id FROM changes")
+	unseen := func(id string) {
+		t.Helper()
+		changes, err := d.ChangesOf(ctx, acme, id)
+		if err != nil || len(changes) != 1 || changes[0].Plan != 0 {
+			t.Errorf("the changes of %s are %+v, %v; want one of no plan", id, changes, err)
+		}
+	}
+	unseen("c1")
+	if plans, err := d.StoredPlans(ctx, ""); err != nil || len(plans) > 0 {
+		t.Errorf("there are %+v, %v; want no plan", plans, err)
+	}
+	if _, err := d.FindPlan(ctx, fmt.Sprint(begun)); !errors.Is(err, ErrPlanNotWaiting) {
+		t.Errorf("the unfinished plan is found: %v", err)
+	}
+	if was, err := d.WasPlanned(ctx, acme); err != nil || was {
+		t.Errorf("a connection without a finished plan was planned: %t, %v", was, err)
+	}
+	d.closeRun(first, connector.RunIncomplete)
+	second := d.run(acme)
+	d.planCreate(second, acme, "c2")
+	plan := d.finishPlan(second)
+	if plan.ID != begun || plan.RunID != second || plan.Creates != 2 {
+		t.Errorf("%+v, want plan %d of both creates", plan, begun)
+	}
+	d.closeRun(second, connector.RunComplete)
+
+	third := d.run(acme)
+	d.planCreate(third, acme, "c3")
+	var held Plan
+	d.do(func(tx *Tx) (err error) {
+		held, err = tx.HoldUnseen(third, acme, mapping, 1, "Too many are missing.")
+		return err
+	})
+	d.closeRun(third, connector.RunIncomplete)
+	unseen("c3")
+	last := d.finishPlan(d.run(acme))
+	if last.ID <= held.ID || last.Creates != 3 {
+		t.Errorf("%+v, want a plan of 3 creates newer than %d", last, held.ID)
+	}
+	if n := one[int](t, d.Ledger, "SELECT count(*) FROM changes WHERE source_id = 'c3' AND plan_id = ?1 AND first_plan = ?1", last.ID); n != 1 {
+		t.Error("another plan than the last one lists a change of an unfinished plan")
+	}
+	if n := one[int](t, d.Ledger, "SELECT count(*) FROM changes WHERE source_id <> 'c3' AND plan_id = ?1 AND first_plan = ?2", last.ID, plan.ID); n != 2 {
+		t.Error("the last plan does not list the changes of the plan before")
+	}
+	if plans, err := d.StoredPlans(ctx, ""); err != nil || len(plans) != 3 {
+		t.Errorf("there are %d plans, %v; want 3", len(plans), err)
 	}
 }
 

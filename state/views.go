@@ -336,7 +336,7 @@ func (r RunDetail) AddsUp() bool {
 
 const selectRunDetails = `SELECT r.run_id, r.connection, r.kind, r.trigger, r.started_at, r.finished_at, r.outcome, r.pulled, r.unchanged, r.excluded,
 	r.created, r.adopted, r.updated, r.links_requested, r.held, r.failed, r.waiting, r.holder, r.mapping_version, r.error, r.undone, r.retry_at,
-	coalesce((SELECT max(plan_id) FROM plans p WHERE p.run_id = r.run_id), 0), coalesce(r.sent_plan, 0), r.lease_until FROM runs r `
+	coalesce((SELECT max(plan_id) FROM plans p WHERE p.run_id = r.run_id AND ` + isFinished + `), 0), coalesce(r.sent_plan, 0), r.lease_until FROM runs r `
 
 func (r *RunDetail) dest() []any {
 	return append(r.RunRow.dest(), &r.Waiting, &r.Holder, &r.Mapping, &r.Problem, &r.Undone, &r.RetryAt, &r.Plan, &r.SentPlan, &r.lease)

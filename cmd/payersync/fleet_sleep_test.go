@@ -41,10 +41,10 @@ var sleepStages = []struct {
 	then   func(s *sleep)      // what else is to be seen meanwhile; nil for nothing
 }{
 	{name: "while it reads the books", payers: 1500, at: func(s *sleep) bool {
-		return s.ask("SELECT EXISTS (SELECT FROM main.source_records) AND NOT EXISTS (SELECT FROM main.changes)") == "true"
+		return s.ask("SELECT EXISTS (SELECT FROM main.runs WHERE finished_at IS NULL) AND NOT EXISTS (SELECT FROM main.source_records)") == "true"
 	}},
-	{name: "while it plans", payers: 1500, at: func(s *sleep) bool {
-		return s.ask("SELECT EXISTS (SELECT FROM main.changes WHERE plan_id IS NULL)") == "true"
+	{name: "while it plans", payers: 5000, at: func(s *sleep) bool {
+		return s.ask("SELECT EXISTS (SELECT FROM main.plans WHERE hash = '')") == "true"
 	}},
 	{name: "between the commit of a frozen change and its request", payers: 100, before: func(s *sleep) {
 		s.edit("acme", "account.yaml", "rate_per_second: 100000", "rate_per_second: 5")
