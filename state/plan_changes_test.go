@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -213,21 +214,46 @@ func TestAPageOfAPlanIsReadFromItsIndex(t *testing.T) {
 	t.Parallel()
 	onlyOnSQLite(t, "it reads SQLite's query plan")
 	d := newDesk(t)
-	rows, err := d.reader.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+listedQuery, 1, acme, 1, 0, 26)
+	steps := d.queryPlan(listedQuery, 1, acme, 1, 0, 26)
+	if len(steps) != 2 || steps[0] != "SEARCH c USING INDEX changes_plan (plan_id>?)" {
+		t.Errorf("SQLite reads it so: %q", steps)
+	}
+}
+
+// queryPlan returns how SQLite reads a query.
+func (d *desk) queryPlan(query string, args ...any) (steps []string) {
+	d.t.Helper()
+	rows, err := d.reader.QueryContext(d.t.Context(), "EXPLAIN QUERY PLAN "+query, args...)
 	if err != nil {
-		t.Fatal(err)
+		d.t.Fatal(err)
 	}
 	defer rows.Close()
-	var steps []string
 	for rows.Next() {
 		var id, parent, unused int
 		var step string
 		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
-			t.Fatal(err)
+			d.t.Fatal(err)
 		}
 		steps = append(steps, step)
 	}
-	if len(steps) != 2 || steps[0] != "SEARCH c USING INDEX changes_plan (plan_id>?)" || rows.Err() != nil {
-		t.Errorf("SQLite reads it so: %q, %v", steps, rows.Err())
+	if err := rows.Err(); err != nil {
+		d.t.Fatal(err)
+	}
+	return steps
+}
+
+// A scan of all records has the connection alone as its condition.
+func TestTheEndOfARunReadsTheRecordsThatAreToldAndNoOthers(t *testing.T) {
+	t.Parallel()
+	onlyOnSQLite(t, "it reads SQLite's query plan")
+	d := newDesk(t)
+	for name, steps := range map[string][]string{
+		"findings": d.queryPlan(findingsSince, stamp(d.Now()), acme), "classes": d.queryPlan(toldWithClass, acme),
+	} {
+		for _, step := range steps {
+			if strings.Contains(step, "source_records") && strings.Contains(step, "(connection=?)") {
+				t.Errorf("%s: %s", name, step)
+			}
+		}
 	}
 }

@@ -201,11 +201,18 @@ type Counts struct {
 // countChanged returns for every record with an action of this run, or with an open change, its
 // class, whether the run caused it, and its class otherwise. A customer that a run creates or
 // adopts, and then updates, counts as created. An update with nothing to send changed nothing.
+//
+// The last column says that a record changed after a change of it was carried out. A create that was
+// carried out needs no look at the record's other changes.
 const countChanged = `SELECT c.source_id, c.run_id = ?1, CASE c.state
-    WHEN 'done' THEN CASE (SELECT min(CASE d.action WHEN 'create' THEN 1 WHEN 'adopt' THEN 2 ELSE 3 END) FROM changes d
+    WHEN 'done' THEN CASE WHEN c.action = 'create' THEN 'created' ELSE CASE (SELECT min(CASE d.action WHEN 'create' THEN 1 WHEN 'adopt' THEN 2 ELSE 3 END) FROM changes d
       WHERE d.connection = ?2 AND d.source_id = c.source_id AND d.lane = 'customer' AND d.state = 'done' AND (d.run_id = c.run_id OR d.change_id = c.change_id)) WHEN 1 THEN 'created' WHEN 2 THEN 'adopted'
-        ELSE CASE WHEN c.sent THEN 'updated' ELSE 'unchanged' END END
-    WHEN 'failed' THEN 'failed' WHEN 'held' THEN 'held' ELSE 'waiting' END, r.class, r.missed
+        ELSE CASE WHEN c.sent THEN 'updated' ELSE 'unchanged' END END END
+    WHEN 'failed' THEN 'failed' WHEN 'held' THEN 'held' ELSE 'waiting' END, r.class, r.missed,
+    c.run_id = ?1 AND (r.unseen = 0 OR r.planned_hash <> '') -- DropUnseen has blanked it for a row that is gone
+      AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> (SELECT u.mapping_version FROM runs u WHERE u.run_id = ?1))
+      AND (c.state = 'done' OR EXISTS (SELECT 1 FROM changes d
+        WHERE d.connection = ?2 AND d.source_id = c.source_id AND d.lane = 'customer' AND d.state = 'done' AND d.run_id = ?1))
   FROM (
     SELECT change_id, run_id, source_id, action, state, body IS NOT NULL AS sent FROM changes WHERE run_id = ?1 AND connection = ?2 AND lane = 'customer' AND state <> 'void'
     UNION ALL
@@ -224,7 +231,7 @@ func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcom
 	if err != nil {
 		return counts, outcome, fmt.Errorf("count run %d: %w", run, err)
 	}
-	undone, err := tx.undone(run, again || counts.Waiting > 0, connection)
+	undone, err := tx.undone(again || counts.Waiting > 0, connection)
 	if err != nil {
 		return counts, outcome, err
 	}
@@ -244,20 +251,15 @@ func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcom
 // undone reports whether a later run has work left. It checks known work: records to plan again or
 // behind an older create, unfinished changes, unconfirmed customers, and unfinished signing links
 // of linked payers.
-func (tx *Tx) undone(run int64, known bool, connection string) (undone bool, err error) {
+func (tx *Tx) undone(known bool, connection string) (undone bool, err error) {
 	if known {
 		return true, nil
 	}
 	err = tx.row([]any{&undone}, `SELECT
-		EXISTS (SELECT 1 FROM changes c JOIN runs u ON u.run_id = c.run_id
-			JOIN source_records r ON r.connection = c.connection AND r.source_id = c.source_id
-			WHERE c.connection = ?1 AND c.run_id = ?2 AND c.lane = 'customer' AND c.state = 'done'
-			  AND (r.unseen = 0 OR r.planned_hash <> '') -- DropUnseen has blanked it for a row that is gone
-			  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> u.mapping_version))
-		OR EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.class = 'working' AND r.planned_hash <> '')
+		EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.class = 'working' AND r.planned_hash <> '')
 		OR EXISTS (SELECT 1 FROM payers p WHERE p.connection = ?1 AND `+isUnconfirmed+`)
 		OR EXISTS (SELECT 1 FROM changes c JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
-			WHERE c.connection = ?1 AND `+openStates+` AND (c.lane = 'customer' OR `+inOrder+`))`, connection, run)
+			WHERE c.connection = ?1 AND `+openStates+` AND (c.lane = 'customer' OR `+inOrder+`))`, connection)
 	return undone, err
 }
 
@@ -265,7 +267,7 @@ func (tx *Tx) undone(run int64, known bool, connection string) (undone bool, err
 // since then or later. Conditions that end by themselves are no finding.
 func (tx *Tx) Findings(connection string, since time.Time) (all, fresh int, err error) {
 	found := map[string]bool{}
-	err = tx.each("SELECT source_id, reason, since >= ? FROM "+toldOfRecords+" a WHERE connection = ?", []any{stamp(since), connection}, func(scan func(...any) error) error {
+	err = tx.each(findingsSince, []any{stamp(since), connection}, func(scan func(...any) error) error {
 		var id string
 		var reason connector.Reason
 		var is bool
@@ -314,11 +316,18 @@ type toldRecord struct {
 	missed      bool            // the last whole reading did not show it
 }
 
+// What is told of a connection's records, at the end of each run. Both begin with what is told: there is little of it,
+// beside the records.
+const (
+	findingsSince = "SELECT source_id, reason, since >= ? FROM " + toldOfRecords + " a WHERE connection = ?"
+	toldWithClass = "SELECT a.source_id, a.reason, r.class, r.missed FROM " + toldOfRecords + ` a
+		CROSS JOIN source_records r ON r.connection = a.connection AND r.source_id = a.source_id WHERE a.connection = ?`
+)
+
 // toldStatus returns the connection's records with a report.
 func (tx *Tx) toldStatus(connection string) (map[string]toldRecord, error) {
 	out := map[string]toldRecord{}
-	err := tx.each(`SELECT a.source_id, a.reason, r.class, r.missed FROM `+toldOfRecords+` a
-		JOIN source_records r ON r.connection = a.connection AND r.source_id = a.source_id WHERE a.connection = ?`, []any{connection}, func(scan func(...any) error) error {
+	err := tx.each(toldWithClass, []any{connection}, func(scan func(...any) error) error {
 		var id string
 		var reason connector.Reason
 		var t toldRecord
@@ -335,7 +344,7 @@ func (tx *Tx) toldStatus(connection string) (map[string]toldRecord, error) {
 }
 
 // countRun counts each record once that the run met or acted on. again reports whether any record,
-// met or not, must be planned again.
+// met or not, must be planned again, or changed after the run had carried out a change of it.
 func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Counts, again bool, err error) {
 	changed := map[string]*int{
 		"created": &c.Created, "adopted": &c.Adopted, "updated": &c.Updated, "failed": &c.Failed, "waiting": &c.Waiting, "held": &c.Held, "unchanged": &c.Unchanged,
@@ -360,12 +369,13 @@ func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Coun
 		return c, again, err
 	}
 	var id, how string
-	var taken, missed bool
+	var taken, missed, since bool
 	var class protocol.Status
 	if err := tx.each(countChanged, []any{run, connection}, func(scan func(...any) error) error {
-		if err := scan(&id, &taken, &how, &class, &missed); err != nil {
+		if err := scan(&id, &taken, &how, &class, &missed, &since); err != nil {
 			return err
 		}
+		again = again || since
 		counts := met == nil && !missed || met != nil && met.Has(id)
 		if counts {
 			stands(class, -1) // it is among all that were met, below
@@ -379,7 +389,8 @@ func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Coun
 	}); err != nil {
 		return c, again, err
 	}
-	if again, err = tx.countMet(connection, met, stands); err != nil {
+	replan, err := tx.countMet(connection, met, stands)
+	if again = again || replan; err != nil {
 		return c, again, err
 	}
 	for id, t := range told { // what is told counts in every run until it is settled
