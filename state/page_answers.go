@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"payersync/connector"
 )
@@ -35,8 +37,9 @@ type KnownPayer struct {
 	Financial   string                  // financial status; "" for none
 }
 
-// knownPayers are the payers of the customers that stand as keys in ?1, with the other columns of KnownPayer.
-const knownPayers = "SELECT " + payerColumns + `,
+// knownPayers are the payers of the customers that stand as keys in ?1, with their index entries for a read with the
+// ticket ?2, and the other columns of KnownPayer.
+var knownPayers = "SELECT " + payerColumns + ", " + entryColumns("p.answered_at >= c.ticket", "1 = 1") + `,
 	p.confirmed_at > p.answered_at AND p.confirmed_at > (SELECT doubt FROM ledger),
 	(SELECT count(*) = 1 AND min(t.billing_id) = p.billing_id FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value),
 	CASE WHEN p.seen_at = 0 THEN (SELECT count(*) > 1 FROM payers o WHERE o.key_name = p.key_name AND o.key_value = p.key_value) ELSE 0 = 1 END,
@@ -44,9 +47,9 @@ const knownPayers = "SELECT " + payerColumns + `,
 	(SELECT count(*) > 0 FROM attention a WHERE a.connection = p.connection AND a.source_id = p.source_id AND a.topic <> 'record'),
 	coalesce(m.status, ''), coalesce(m.service_time, ''),
 	m.mandate_id IS NOT NULL AND (m.billing_id <> p.billing_id OR (SELECT count(*) > 0 FROM mandates n WHERE n.billing_id = p.billing_id AND n.link IS NOT NULL AND n.mandate_id <> m.mandate_id)),
-	f.status
-	FROM json_each(?1) j CROSS JOIN payers p ON p.billing_id = j.key
-	LEFT JOIN mandates m ON m.mandate_id = p.mandate_id LEFT JOIN financial_statuses f ON f.billing_id = p.billing_id`
+	fs.status
+	FROM json_each(?1) j CROSS JOIN payers p ON p.billing_id = j.key` + entryTables + `
+	LEFT JOIN mandates m ON m.mandate_id = p.mandate_id LEFT JOIN financial_statuses fs ON fs.billing_id = p.billing_id`
 
 // AskOfPage queries once, for this write, the owner and the index entry of every customer in a
 // list, instead of one query for each. It returns the payers by their customers, without those that
@@ -74,46 +77,64 @@ func (tx *Tx) AskOfPage(s *Listing, page []connector.RemoteCustomer) (map[string
 		delete(a.payers, id)
 		delete(a.digests, id)
 	}
-	ids, err := json.Marshal(a.digests)
+	known, err := tx.knownPayers(&a, s.Ticket)
 	if err != nil {
 		return nil, err
 	}
-	if a.index, err = tx.allInIndex(a.digests, s.Ticket); err != nil {
-		return nil, err
-	}
-	known := make(map[string]*KnownPayer, len(page))
-	if err := tx.each(knownPayers, []any{string(ids)}, func(scan func(...any) error) error {
-		k, err := tx.l.knownPayer(scan)
-		a.payers[k.BillingID] = &k.Payer
-		if err != nil || carriers[keyTrait(k.Key)] > 1 {
-			return err
+	for id, k := range known {
+		if carriers[keyTrait(k.Key)] > 1 {
+			delete(known, id)
 		}
-		i := a.index[k.BillingID]
-		k.Same, k.Late = i.shows(a.digests[k.BillingID], s.Ticket) && i.linked && i.profile == "", i.matters
-		known[k.BillingID] = k
-		return nil
-	}); err != nil {
-		return nil, err
 	}
 	tx.ofPage = a
 	return known, nil
 }
 
-// knownPayer reads a row of knownPayers.
-func (l *Ledger) knownPayer(scan func(...any) error) (*KnownPayer, error) {
+// knownPayers returns the payers of a page's customers, and completes the answers.
+func (tx *Tx) knownPayers(a *pageAnswers, ticket int64) (map[string]*KnownPayer, error) {
+	ids, err := json.Marshal(a.digests)
+	if err != nil {
+		return nil, err
+	}
+	known, others := make(map[string]*KnownPayer, len(a.digests)), maps.Clone(a.digests)
+	a.index = make(map[string]indexed, len(a.digests))
+	if err := tx.each(knownPayers, []any{string(ids), ticket}, func(scan func(...any) error) error {
+		k, entry, err := tx.l.knownPayer(scan)
+		if err != nil {
+			return err
+		}
+		id := k.BillingID
+		k.Same, k.Late = entry.shows(a.digests[id], ticket) && entry.profile == "", entry.matters
+		a.payers[id], a.index[id], known[id] = &k.Payer, entry, k
+		delete(others, id)
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("look for the payers of a page: %w", err)
+	}
+	if len(others) == 0 {
+		return known, nil
+	}
+	rest, err := tx.allInIndex(others, ticket)
+	maps.Copy(a.index, rest)
+	return known, err
+}
+
+// knownPayer reads a row of knownPayers, and the index entry.
+func (l *Ledger) knownPayer(scan func(...any) error) (k *KnownPayer, entry indexed, err error) {
 	var r payerRow
 	var financial []byte
-	k := new(KnownPayer)
-	if err := scan(append(r.dest(), &k.Confirmed, &k.Alone, &k.Shared, &k.Open, &k.Told, &k.Status, &k.ServiceTime, &k.LinkApart, &financial)...); err != nil {
-		return k, err
+	k = new(KnownPayer)
+	if err := scan(slices.Concat(r.dest(), entry.entry(),
+		[]any{&k.Confirmed, &k.Alone, &k.Shared, &k.Open, &k.Told, &k.Status, &k.ServiceTime, &k.LinkApart, &financial})...); err != nil {
+		return k, entry, err
 	}
 	status, err := l.seal.open(financial, placeOfFinancial(r.billingID.String))
 	if err != nil {
-		return k, fmt.Errorf("the financial status of customer %s: %w", r.billingID.String, err)
+		return k, entry, fmt.Errorf("the financial status of customer %s: %w", r.billingID.String, err)
 	}
 	k.Financial = string(status)
 	k.Payer, err = l.payer(r)
-	return k, err
+	return k, entry, err
 }
 
 // Agreed is a payer whose customer a list shows as the ledger knows it, with the key and our values.

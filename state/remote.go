@@ -83,18 +83,29 @@ func (tx *Tx) inIndex(billingID, digest string, ticket int64) (indexed, error) {
 
 // The index entries of customers for a read with the ticket ?2 and a digest each. The ids stand as
 // key, with the digests as value.
-const (
-	inIndex = `SELECT j.key, coalesce(c.ticket, 0), coalesce(c.digest, ''), coalesce(` + isOvertaken + `, false),
-		coalesce(c.ticket <= ` + doubtSince + ` OR c.ticket <= ` + doubtOver + `
-		  OR EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = j.key AND p.answered_at >= c.ticket)
-		  OR EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = j.key AND a.ended = '' AND a.action <> 'create'), false),
-		EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = j.key), coalesce(f.digest, ''), coalesce(f.mandate_status, '') FROM `
-	ofIndex = " AS j LEFT JOIN remote_customers c ON c.billing_id = j.key LEFT JOIN remote_profiles f ON f.billing_id = j.key"
+var (
+	inIndex = "SELECT j.key, " + entryColumns("EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = j.key AND p.answered_at >= c.ticket)",
+		"EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = j.key)") + " FROM "
+	ofIndex = " AS j" + entryTables
 )
 
+// entryColumns are the columns of the index entry of customer j.key, with the conditions that a
+// request was answered since, and that it is a payer's.
+func entryColumns(answered, linked string) string {
+	return "coalesce(c.ticket, 0), coalesce(c.digest, ''), coalesce(" + isOvertaken + `, false),
+		coalesce(c.ticket <= ` + doubtSince + ` OR c.ticket <= ` + doubtOver + ` OR ` + answered + `
+		  OR EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = j.key AND a.ended = '' AND a.action <> 'create'), false),
+		` + linked + ", coalesce(f.digest, ''), coalesce(f.mandate_status, '')"
+}
+
+const entryTables = " LEFT JOIN remote_customers c ON c.billing_id = j.key LEFT JOIN remote_profiles f ON f.billing_id = j.key"
+
 // dest is where a row of them goes.
-func (i *indexed) dest(id *string) []any {
-	return []any{id, &i.ticket, &i.digest, &i.overtaken, &i.matters, &i.linked, &i.profile, &i.mandate}
+func (i *indexed) dest(id *string) []any { return append([]any{id}, i.entry()...) }
+
+// entry is where the columns of entryColumns go.
+func (i *indexed) entry() []any {
+	return []any{&i.ticket, &i.digest, &i.overtaken, &i.matters, &i.linked, &i.profile, &i.mandate}
 }
 
 // allInIndex is inIndex for customers with the digests of what is shown of them.
@@ -671,8 +682,8 @@ func (tx *Tx) MarkRestored() error {
 func (tx *Tx) DoubledKeys() ([]Payer, error) {
 	return collect("", columns("", func(p *Payer) []any { return []any{&p.Connection, &p.SourceID, &p.Key.Name, &p.LinkState} }))(
 		tx.query(`SELECT p.connection, p.source_id, p.key_name, p.link_state FROM payers p
-		WHERE p.billing_id IS NOT NULL AND NOT ` + isMissing + `
-		  AND (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value) > 1`))
+		WHERE p.billing_id IS NOT NULL AND p.key_name || '=' || p.key_value IN (
+		  SELECT t.value FROM remote_traits t WHERE t.kind = 'key' GROUP BY t.value HAVING count(*) > 1) AND NOT ` + isMissing))
 }
 
 // LackingLately returns how many known customers the newest two complete passes did not find in
