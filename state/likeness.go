@@ -305,7 +305,7 @@ func (tx *Tx) WakeTwins(connection string, there bool) (int64, error) {
 		WHERE ` + plansCreate + ` AND p.connection = c.connection AND p.source_id = c.source_id AND ` + traitHash + ` & 7 >= 2
 		  AND (SELECT count(*) FROM (SELECT 1 FROM likenesses o WHERE o.hash = ` + traitHash + ` LIMIT ?3 + 2) few) BETWEEN 2 AND ?3 + 1`
 	if many {
-		alike = `SELECT c.source_id FROM (SELECT hash FROM likenesses WHERE hash & 7 >= 2 GROUP BY hash HAVING count(*) BETWEEN 2 AND ?3 + 1) s
+		alike = `SELECT c.source_id FROM ` + sharedTraits("?3") + `
 			CROSS JOIN likenesses o ON o.hash = s.hash CROSS JOIN payers p ON p.payer_id = o.payer_id
 			CROSS JOIN changes c ON c.connection = p.connection AND c.source_id = p.source_id WHERE ` + plansCreate
 	}
@@ -317,6 +317,11 @@ func (tx *Tx) WakeTwins(connection string, there bool) (int64, error) {
 
 // plansCreate is the condition that change c is a planned create of connection ?1.
 const plansCreate = "c.connection = ?1 AND c.lane = 'customer' AND c.action = 'create' AND c.state = 'pending'"
+
+// sharedTraits are the traits s that at least two payers have, and not too many: mostTwins is a placeholder's value.
+func sharedTraits(mostTwins string) string {
+	return "(SELECT hash FROM likenesses WHERE hash & 7 >= 2 GROUP BY hash HAVING count(*) BETWEEN 2 AND " + mostTwins + " + 1) s"
+}
 
 // createsMany reports whether a plan makes customers for a large part of the payers. Then one pass over the index, in
 // its order, finds those that share a trait sooner than a search for each.

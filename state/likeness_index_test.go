@@ -140,7 +140,12 @@ func TestBothWaysToFindTwinsFindTheSame(t *testing.T) {
 			linked[fmt.Sprint("k", i+1)] = Likeness{Name: fmt.Sprint("payer ", i)}
 		}
 		d.known(linked)
+		run := d.run("other")
+		d.save(run, "other", record("o1", "x"))
+		d.decide(run, "other", Decision{SourceID: "o1", ContentHash: record("o1", "x").Hash(), Verdict: Included, Key: connector.Key{Name: "id", Value: "o1"}, Likeness: &ann})
+		d.indexTraits()
 		var alike int
+		var books []OtherBooks
 		d.do(func(tx *Tx) error {
 			many, err := tx.createsMany(acme)
 			if many != wantMany {
@@ -155,10 +160,19 @@ func TestBothWaysToFindTwinsFindTheSame(t *testing.T) {
 			if err == nil {
 				alike, err = tx.countAlike(acme)
 			}
+			if err == nil {
+				err = tx.exec("UPDATE payers SET billing_id = 'bo1' WHERE source_id = 'o1'")
+			}
+			if err == nil {
+				books, _, err = tx.OtherBooks(acme)
+			}
 			return err
 		})
 		if got := column(t, d.Ledger, "SELECT source_id FROM source_records WHERE replan = 1"); got != "c1 c2 c3" {
 			t.Errorf("beside %d payers, woken are %s", others, got)
+		}
+		if want := []OtherBooks{{Books{"other", "csv", "t1"}, 2}}; !slices.Equal(books, want) {
+			t.Errorf("beside %d payers, other books are %+v, want %+v", others, books, want)
 		}
 		if want := 5 + mostTwins + 2; alike != want { // all but the one with nothing in common
 			t.Errorf("beside %d payers, %d creates look like another payer, want %d", others, alike, want)

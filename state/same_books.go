@@ -23,14 +23,22 @@ func (tx *Tx) OtherBooks(connection string) (others []OtherBooks, records int, e
 		WHERE n.connection = ?1 AND NOT `+hasLeft, connection); err != nil {
 		return nil, 0, fmt.Errorf("count the records of %s: %w", connection, err)
 	}
-	err = tx.each(`SELECT p.connection, k.source_kind, k.tenant_id, count(DISTINCT n.source_id) FROM payers n
-		CROSS JOIN source_records s ON s.connection = n.connection AND s.source_id = n.source_id AND s.decision <> 'excluded' AND s.state = 'active' AND s.unseen = 0
-		CROSS JOIN json_each(nullif(n.likeness, '')) j
-		CROSS JOIN likenesses o ON o.hash = `+traitHash+` AND o.hash & 7 >= 2 AND o.payer_id <> n.payer_id
+	many, err := tx.createsMany(connection)
+	if err != nil {
+		return nil, 0, err
+	}
+	from := `payers n CROSS JOIN json_each(nullif(n.likeness, '')) j
+		CROSS JOIN likenesses o ON o.hash = ` + traitHash + ` AND o.hash & 7 >= 2 AND o.payer_id <> n.payer_id
+		  AND (SELECT count(*) FROM (SELECT 1 FROM likenesses f WHERE f.hash = o.hash LIMIT ?2 + 2) few) <= ?2 + 1`
+	if many {
+		from = sharedTraits("?2") + ` CROSS JOIN likenesses m ON m.hash = s.hash CROSS JOIN payers n ON n.payer_id = m.payer_id
+		CROSS JOIN likenesses o ON o.hash = s.hash AND o.payer_id <> n.payer_id`
+	}
+	err = tx.each(`SELECT p.connection, k.source_kind, k.tenant_id, count(DISTINCT n.source_id) FROM `+from+`
 		CROSS JOIN payers p ON p.payer_id = o.payer_id AND p.connection <> n.connection
 		CROSS JOIN connections k ON k.name = p.connection
+		CROSS JOIN source_records r ON r.connection = n.connection AND r.source_id = n.source_id AND r.decision <> 'excluded' AND r.state = 'active' AND r.unseen = 0
 		WHERE n.connection = ?1 AND n.billing_id IS NULL AND `+mayHave+`
-		  AND (SELECT count(*) FROM (SELECT 1 FROM likenesses f WHERE f.hash = o.hash LIMIT ?2 + 2) few) <= ?2 + 1
 		  AND NOT EXISTS (SELECT 1 FROM connection_decisions d WHERE d.old_connection = p.connection AND d.new_connection = ?1 OR d.old_connection = ?1 AND d.new_connection = p.connection)
 		GROUP BY p.connection, k.source_kind, k.tenant_id ORDER BY p.connection`, []any{connection, mostTwins}, func(scan func(...any) error) error {
 		var o OtherBooks

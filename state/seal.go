@@ -12,11 +12,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	stdhash "hash"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"payersync/state/files"
@@ -34,9 +36,10 @@ type sealer struct {
 	id      [4]byte
 	aead    cipher.AEAD
 	mac     []byte
-	letters []byte // from which the key of letters is made
-	schema  []byte // for fingerprints of schemas
-	away    error  // the reason for a missing key, without which nothing is opened; nil if there is one
+	marks   sync.Pool // of hashes with that key
+	letters []byte    // from which the key of letters is made
+	schema  []byte    // for fingerprints of schemas
+	away    error     // the reason for a missing key, without which nothing is opened; nil if there is one
 }
 
 // keyAwayError means that a key file is not there for this user.
@@ -193,7 +196,12 @@ func (s *sealer) likeness64(text string) int64 {
 }
 
 func (s *sealer) mark(text string) []byte {
-	m := hmac.New(sha256.New, s.mac)
+	m, _ := s.marks.Get().(stdhash.Hash) // kept, because the key alone takes as long as the text
+	if m == nil {
+		m = hmac.New(sha256.New, s.mac)
+	}
+	defer s.marks.Put(m)
+	m.Reset()
 	m.Write([]byte(folded(text)))
 	return m.Sum(nil)
 }
