@@ -90,11 +90,15 @@ func dueArgs(now time.Time, gap time.Duration) []any {
 	return []any{stamp(now), stamp(now.Add(-gap)), stamp(now.Add(longestWait + clockSlack))}
 }
 
-// BeginDrain notes that a read for a customer's deliveries begins now, and
-// returns its ticket.
-func (tx *Tx) BeginDrain(d OpenDelivery) (ticket int64, err error) {
-	if err := tx.exec("UPDATE payers SET drained_at = ? WHERE billing_id = ?", stamp(tx.now), d.BillingID); err != nil {
-		return 0, fmt.Errorf("begin to reflect customer %s: %w", d.BillingID, err)
+// BeginDrain notes that reads of customers for their deliveries begin now, and returns the ticket of
+// all of them.
+func (tx *Tx) BeginDrain(of []OpenDelivery) (ticket int64, err error) {
+	ids, err := json.Marshal(connector.Map(of, func(d OpenDelivery) string { return d.BillingID }))
+	if err == nil {
+		err = tx.exec("UPDATE payers SET drained_at = ?1 WHERE billing_id IN (SELECT value FROM json_each(?2))", stamp(tx.now), string(ids))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("begin to reflect %d customers: %w", len(of), err)
 	}
 	return tx.Ticket()
 }
@@ -116,6 +120,9 @@ func (tx *Tx) NameDeliveries(d OpenDelivery) (named bool, err error) {
 
 // changeWaiting changes those deliveries of an OpenDelivery that still wait, and keeps their counts.
 func (tx *Tx) changeWaiting(d OpenDelivery, set string, args ...any) (int64, error) {
+	if len(d.IDs) == 0 {
+		return 0, nil
+	}
 	ids, err := json.Marshal(d.IDs)
 	if err != nil {
 		return 0, fmt.Errorf("list the deliveries of customer %s: %w", d.BillingID, err)

@@ -241,7 +241,7 @@ func TestADeliveryThatComesAgainDuringAReadIsNotCoveredByIt(t *testing.T) {
 	d.planLinkedPayer("c1", "b1")
 	d.receive(delivery("evt-1", "b1"))
 	read := d.waiting()[0]
-	d.do(func(tx *Tx) error { _, err := tx.BeginDrain(read); return err })
+	d.do(func(tx *Tx) error { _, err := tx.BeginDrain([]OpenDelivery{read}); return err })
 	if d.repeat("evt-1") {
 		t.Error("a delivery that waits is said to wait anew")
 	}
@@ -269,7 +269,7 @@ func TestRepeatsOfOneCustomerShareAReadAndNewsDoesNotWaitForThem(t *testing.T) {
 			t.Fatalf("due are %v, want one customer", open)
 		}
 		d.do(func(tx *Tx) error {
-			_, err := tx.BeginDrain(open[0])
+			_, err := tx.BeginDrain(open[:1])
 			return errors.Join(err, tx.CloseDeliveries(open[0], connector.InboxReflected, ""))
 		})
 	}

@@ -4,18 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"payersync/connector"
 	"payersync/state"
 )
 
-// The settings of Drain: the parking time and tries of a delivery for an unknown customer, the wait of earlier
-// deliveries for another read of their customer, and the number of customers read from the inbox at a time.
+// The settings of Drain: the parking time and tries of a delivery for an unknown customer, the number of customers
+// read from the inbox at a time, and how many of them, or the reads of how long, share their writes.
 const (
-	parkBase  = time.Minute
-	parkTries = 5
-	drainPage = 100
+	parkBase   = time.Minute
+	parkTries  = 5
+	drainPage  = 100
+	drainGroup = 8
+	drainFor   = 250 * time.Millisecond
 )
 
 // RepeatGap is the minimum time between two reads of a customer for earlier deliveries.
@@ -40,103 +43,172 @@ func (r *Reconciler) Drain(ctx context.Context) (DrainResult, error) {
 		if err != nil || len(open) == 0 {
 			return res, err
 		}
-		if err := connector.Each(open, func(d state.OpenDelivery) error { return r.reflect(ctx, d, &res) }); err != nil {
-			return res, err
+		for group := range slices.Chunk(open, drainGroup) {
+			if err := r.reflect(ctx, group, &res); err != nil {
+				return res, err
+			}
 		}
 	}
 }
 
-// reflect settles the waiting deliveries of one customer. For deliveries with only a mandate it first finds the
-// customer; they are handled again with that customer's others.
-func (r *Reconciler) reflect(ctx context.Context, d state.OpenDelivery, res *DrainResult) error {
-	if d.BillingID == "" {
-		named := false
-		err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-			named, err = tx.NameDeliveries(d)
-			return err
-		})
-		if err != nil || named {
-			return err
-		}
-	}
-	if !d.Known {
-		return r.park(ctx, d, res)
-	}
+// reflect settles the waiting deliveries of some customers: it begins in one write, and records what it read in
+// another.
+func (r *Reconciler) reflect(ctx context.Context, group []state.OpenDelivery, res *DrainResult) error {
+	var left []state.OpenDelivery
 	var ticket int64
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		ticket, err = tx.BeginDrain(d)
+		left, ticket, err = begin(tx, group, res)
 		return err
 	}); err != nil {
 		return err
 	}
-	c, err := r.Billing.Customer(ctx, d.BillingID)
-	if connector.FaultOf(err) == connector.FaultNotFound {
-		res.Reflected++
-		return r.Ledger.Do(ctx, func(tx *state.Tx) error { return reflectMissing(tx, d, ticket) })
+	var read []answered
+	for began := r.Ledger.Now(); len(left) > 0; {
+		d := left[0]
+		c, err := r.Billing.Customer(ctx, d.BillingID)
+		missing := connector.FaultOf(err) == connector.FaultNotFound
+		if err != nil && !missing {
+			res.Postponed++
+			return errors.Join(fmt.Errorf("reflect customer %s: %w", d.BillingID, err),
+				r.record(context.WithoutCancel(ctx), read, ticket, res), r.postpone(context.WithoutCancel(ctx), d))
+		}
+		read, left = append(read, answered{d, c, missing}), left[1:]
+		if r.Ledger.Now().Sub(began) >= drainFor {
+			break
+		}
 	}
-	if err != nil {
-		res.Postponed++
-		wait := backoff(d.Attempts)
-		return errors.Join(fmt.Errorf("reflect customer %s: %w", d.BillingID, err),
-			r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
-				return tx.PostponeDeliveries(d, connector.InboxReceived, wait)
-			}))
-	}
-	var seen Seen
-	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		seen, err = reflectRead(tx, d, c, ticket)
-		return err
-	}); err != nil {
+	if err := r.record(ctx, read, ticket, res); err != nil || len(left) == 0 {
 		return err
 	}
-	if seen.Overtaken { // they stay in the inbox and come up once more
+	return r.reflect(ctx, left, res)
+}
+
+// begin returns the deliveries with a customer to read, and the ticket of the reads. For deliveries with only a mandate
+// it finds the customer; they are handled again with that customer's others. It parks those of unknown customers.
+func begin(tx *state.Tx, group []state.OpenDelivery, res *DrainResult) (left []state.OpenDelivery, ticket int64, err error) {
+	for _, d := range group {
+		named := false
+		if d.BillingID == "" {
+			if named, err = tx.NameDeliveries(d); err != nil {
+				return nil, 0, err
+			}
+		}
+		switch {
+		case named:
+		case d.Known:
+			left = append(left, d)
+		default:
+			if err := park(tx, d, res); err != nil {
+				return nil, 0, err
+			}
+		}
+	}
+	if len(left) == 0 {
+		return nil, 0, nil
+	}
+	ticket, err = tx.BeginDrain(left)
+	return left, ticket, err
+}
+
+// answered is a read of the customer of some deliveries.
+type answered struct {
+	of       state.OpenDelivery
+	customer connector.RemoteCustomer
+	missing  bool // the service reports the customer as nonexistent
+}
+
+// record writes what was read. If that fails, it writes each read by itself, so that one customer holds up no other.
+func (r *Reconciler) record(ctx context.Context, read []answered, ticket int64, res *DrainResult) error {
+	if len(read) == 0 {
 		return nil
 	}
-	res.Superseded += count(seen.Stale)
-	res.Reflected += count(!seen.Stale)
-	if !seen.Stale && !d.Since.IsZero() && r.Reflected != nil {
-		r.Reflected(max(0, r.Ledger.Now().Sub(d.Since)))
+	var done DrainResult
+	var waited []time.Duration
+	err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		waited, err = recordReads(tx, read, ticket, &done)
+		return err
+	})
+	if err != nil && len(read) > 1 {
+		return connector.Each(read, func(one answered) error { return r.record(ctx, []answered{one}, ticket, res) })
 	}
-	res.Moved += count(seen.Moved)
+	if err != nil {
+		return err
+	}
+	res.Reflected, res.Superseded, res.Moved = res.Reflected+done.Reflected, res.Superseded+done.Superseded, res.Moved+done.Moved
+	for _, w := range waited {
+		if r.Reflected != nil {
+			r.Reflected(w)
+		}
+	}
 	return nil
 }
 
-func reflectRead(tx *state.Tx, d state.OpenDelivery, c connector.RemoteCustomer, ticket int64) (Seen, error) {
-	seen, err := Observe(tx, OfCustomer(c, ticket, connector.CauseWebhook, d.Key))
-	if err != nil || seen.Overtaken {
-		return seen, err
+// recordReads observes the customers, closes their deliveries together, and returns how long the reflected ones waited.
+// Deliveries whose read was overtaken stay in the inbox and come up once more.
+func recordReads(tx *state.Tx, read []answered, ticket int64, done *DrainResult) (waited []time.Duration, err error) {
+	var shown []connector.RemoteCustomer
+	for _, one := range read {
+		if !one.missing {
+			shown = append(shown, one.customer)
+		}
 	}
-	if seen.Stale {
-		return seen, tx.CloseDeliveries(d, connector.InboxSuperseded, "")
+	if _, err := tx.AskOfPage(&state.Listing{Ticket: ticket}, shown); err != nil {
+		return nil, err
 	}
-	return seen, tx.CloseDeliveries(d, connector.InboxReflected, "")
+	var reflected, superseded, gone state.OpenDelivery
+	for _, one := range read {
+		if one.missing {
+			done.Reflected++
+			switch err := noteMissing(tx, one.of.BillingID, ticket); {
+			case errors.Is(err, state.ErrOvertaken): // they come up once more
+			case errors.Is(err, ErrNotYet):
+				if err := tx.PostponeDeliveries(one.of, connector.InboxReceived, backoff(one.of.Attempts)); err != nil {
+					return nil, err
+				}
+			case err != nil:
+				return nil, err
+			default:
+				gone.IDs = append(gone.IDs, one.of.IDs...)
+			}
+			continue
+		}
+		seen, err := Observe(tx, OfCustomer(one.customer, ticket, connector.CauseWebhook, one.of.Key))
+		switch {
+		case err != nil:
+			return nil, err
+		case seen.Overtaken:
+		case seen.Stale:
+			done.Superseded++
+			superseded.IDs = append(superseded.IDs, one.of.IDs...)
+		default:
+			done.Reflected++
+			done.Moved += count(seen.Moved)
+			reflected.IDs = append(reflected.IDs, one.of.IDs...)
+			if !one.of.Since.IsZero() {
+				waited = append(waited, max(0, tx.Now().Sub(one.of.Since)))
+			}
+		}
+	}
+	return waited, errors.Join(tx.CloseDeliveries(reflected, connector.InboxReflected, ""), tx.CloseDeliveries(superseded, connector.InboxSuperseded, ""),
+		tx.CloseDeliveries(gone, connector.InboxReflected, "the customer no longer exists"))
 }
 
-func reflectMissing(tx *state.Tx, d state.OpenDelivery, ticket int64) error {
-	switch err := noteMissing(tx, d.BillingID, ticket); {
-	case errors.Is(err, state.ErrOvertaken): // they come up once more
-		return nil
-	case errors.Is(err, ErrNotYet):
+// postpone leaves deliveries for a later read, because the service gave no answer.
+func (r *Reconciler) postpone(ctx context.Context, d state.OpenDelivery) error {
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		return tx.PostponeDeliveries(d, connector.InboxReceived, backoff(d.Attempts))
-	case err != nil:
-		return err
-	}
-	return tx.CloseDeliveries(d, connector.InboxReflected, "the customer no longer exists")
+	})
 }
 
 // park keeps deliveries for a customer or a mandate unknown to the ledger: a create may be in flight. After some tries
 // the sweep takes care of them (fault F42).
-func (r *Reconciler) park(ctx context.Context, d state.OpenDelivery, res *DrainResult) error {
+func park(tx *state.Tx, d state.OpenDelivery, res *DrainResult) error {
 	if d.Attempts >= parkTries {
 		res.Ignored++
-		return r.Ledger.Do(ctx, func(tx *state.Tx) error {
-			return tx.CloseDeliveries(d, connector.InboxIgnored, unknownTo(d))
-		})
+		return tx.CloseDeliveries(d, connector.InboxIgnored, unknownTo(d))
 	}
 	res.Parked++
-	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
-		return tx.PostponeDeliveries(d, connector.InboxParked, backoff(d.Attempts))
-	})
+	return tx.PostponeDeliveries(d, connector.InboxParked, backoff(d.Attempts))
 }
 
 // unknownTo says why deliveries were given up.
