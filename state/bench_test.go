@@ -165,7 +165,7 @@ func BenchmarkUnchangedRead(b *testing.B) {
 				met.Add(r.SourceID)
 			}
 		}
-		if err := d.NoteMissed(b.Context(), run, acme, met); err != nil {
+		if _, err := d.NoteMissed(b.Context(), run, acme, met); err != nil {
 			b.Fatal(err)
 		}
 		d.do(func(tx *Tx) error {

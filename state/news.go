@@ -112,8 +112,8 @@ func (l *Ledger) first(ctx context.Context, connection string, records []connect
 // NoteMissed marks the connection's records missing from the run's complete reading. It has no effect of its
 // own: UnseenCount, UnseenRecords and DropUnseen use the marks. A record already marked is not written again.
 // It fails with ErrLeaseLost when the run no longer holds its connection. met is kept only in memory, because
-// a new run begins its reading anew.
-func (l *Ledger) NoteMissed(ctx context.Context, run int64, connection string, met *connector.IDs) error {
+// a new run begins its reading anew. It returns the number of marked records.
+func (l *Ledger) NoteMissed(ctx context.Context, run int64, connection string, met *connector.IDs) (marked int, err error) {
 	var missed []string
 	if err := each(ctx, l, "SELECT source_id FROM source_records WHERE connection = ?", []any{connection}, func(id *string) []any { return []any{id} }, func(id string) error {
 		if !met.Has(id) {
@@ -121,16 +121,16 @@ func (l *Ledger) NoteMissed(ctx context.Context, run int64, connection string, m
 		}
 		return nil
 	}); err != nil {
-		return fmt.Errorf("look for records that were not met: %w", err)
+		return 0, fmt.Errorf("look for records that were not met: %w", err)
 	}
 	if len(missed) == 0 {
-		return nil
+		return 0, nil
 	}
 	page, err := json.Marshal(missed)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return l.Do(ctx, func(tx *Tx) error {
+	return len(missed), l.Do(ctx, func(tx *Tx) error {
 		if err := tx.holds(run); err != nil {
 			return err
 		}

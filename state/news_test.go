@@ -154,13 +154,13 @@ func TestARunThatWasTakenOverMissesNobody(t *testing.T) {
 	d.clock.move(Lease)
 	newer := d.run(acme)
 	d.save(newer, acme, record("b", "as it was0"))
-	if err := d.NoteMissed(t.Context(), older, acme, d.metBy(older)); !errors.Is(err, ErrLeaseLost) {
+	if _, err := d.NoteMissed(t.Context(), older, acme, d.metBy(older)); !errors.Is(err, ErrLeaseLost) {
 		t.Fatalf("the older run ended its reading: %v", err)
 	}
 	d.save(newer, acme, record("a", "as it was0"))
 	d.readWhole(newer)
 	d.do(func(tx *Tx) error { return tx.DropUnseen(newer, acme) })
-	if err := d.NoteMissed(t.Context(), older, acme, d.metBy(older)); !errors.Is(err, ErrLeaseLost) {
+	if _, err := d.NoteMissed(t.Context(), older, acme, d.metBy(older)); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("the older run ended its reading after the newer: %v", err)
 	}
 	if got := d.gone(); got != "" {

@@ -76,6 +76,7 @@ func (d Decision) Because(reason connector.Reason, detail string) Decision {
 type NewChange struct {
 	Action    connector.Action
 	Wanted    connector.Customer
+	Hash      string // of Wanted; "" where it was not computed yet
 	Diff      []connector.FieldChange
 	BillingID string // the customer to adopt or update; "" for a create
 	Seen      bool   // Diff shows what a read showed of the customer before
@@ -84,7 +85,7 @@ type NewChange struct {
 
 // hash identifies the effect of a change; equal hashes are the same change.
 func (c *NewChange) hash(connection, sourceID string) string {
-	parts := []string{string(c.Action), connection, sourceID, c.BillingID, c.Wanted.Hash()}
+	parts := []string{string(c.Action), connection, sourceID, c.BillingID, c.wantedHash()}
 	if c.Seen { // over something else than was shown before, it is another change
 		for _, d := range c.Diff {
 			parts = append(parts, d.Path, d.From, d.To)
@@ -95,6 +96,13 @@ func (c *NewChange) hash(connection, sourceID string) string {
 	}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:])
+}
+
+func (c *NewChange) wantedHash() string {
+	if c.Hash == "" {
+		return c.Wanted.Hash()
+	}
+	return c.Hash
 }
 
 // weigh counts the fields that the change would empty. It also reports whether the change alters a
@@ -368,7 +376,7 @@ func (tx *Tx) newChange(run int64, connection, sourceID, lane, hash string, c *N
 		if err := errors.Join(err, diffErr); err != nil {
 			return err
 		}
-		wantedHash = c.Wanted.Hash()
+		wantedHash = c.wantedHash()
 	}
 	if new.plan == 0 {
 		if new.plan, err = tx.unfinishedPlan(run, connection); err != nil {

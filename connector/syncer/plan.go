@@ -623,7 +623,7 @@ func (r *run) showBefore(c *state.NewChange, base *connector.Customer, seen *sig
 // next step (RULES.md#who-has-the-key). It looks once for another record's expired create.
 func (r *run) decideNew(ctx context.Context, d state.Decision, s subject) (state.Decision, error) {
 	c, res, seen := s.Candidate, s.made.Result, s.seen
-	record := protocol.Record{Standing: protocol.Included, Key: res.Key.ID(), Hash: res.Customer.Hash(), Mandate: res.RequestMandate}
+	record := protocol.Record{Standing: protocol.Included, Key: res.Key.ID(), Hash: s.made.Hash, Mandate: res.RequestMandate}
 	owned := r.conn.Mapping.Owned(res.Customer, connector.Customer{})
 	for looked := false; ; looked = true {
 		k := r.newKey(res.Key, record, c.Facts)
@@ -698,6 +698,7 @@ func (r *run) planNew(d state.Decision, res mapping.Result, next protocol.Outcom
 	step := next.Customer
 	if step.Do == protocol.Create {
 		d = included(d, res, connector.ActionCreate, "")
+		d.Customer.Hash = k.facts.Record.Hash
 		if r.Settings.NotCarried != nil {
 			lost := r.Settings.NotCarried(res.Customer)
 			r.cuts.Store(r.cuts.Load() || len(lost) > 0)

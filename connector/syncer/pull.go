@@ -82,9 +82,11 @@ func (r *run) readAll(ctx context.Context, since time.Time, as state.Reading) (c
 	if err != nil || !since.IsZero() {
 		return proof, as, err
 	}
-	if err := r.Ledger.NoteMissed(ctx, r.id, r.conn.Name, r.met); err != nil {
+	missed, err := r.Ledger.NoteMissed(ctx, r.id, r.conn.Name, r.met)
+	if err != nil {
 		return proof, as, err
 	}
+	r.allMet = missed == 0
 	now, err := r.reading(ctx, true)
 	return proof, as.IfStill(now), err
 }
@@ -151,7 +153,7 @@ func (r *run) finishPull(ctx context.Context, full bool, proof connector.Proof, 
 	notes, noted := r.notesOf(full, proof, as), false
 	err = r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		noted = r.saved || full && last.IsZero() // a plan goes by whether the books were ever read whole
-		if r.conn.Info.Snapshot {
+		if r.conn.Info.Snapshot && !r.allMet {
 			if err := tx.DropUnseen(r.id, r.conn.Name); err != nil {
 				return err
 			}

@@ -213,10 +213,11 @@ type run struct {
 	doubtEnds time.Time       // the last time for requests lost by a restore to arrive; zero for no restore
 	proof     connector.Proof // for Result.Proof; zero until the source was read to its end
 
-	first *firstPass            // plans new records while the source is read
-	saved bool                  // the source had news for the ledger
-	notes func(*state.Tx) error // writes about the reading, see finishPull; nil for none
-	empty state.PlanState       // what the plan of nothing is that is saved when the run is closed; "" for none
+	first  *firstPass            // plans new records while the source is read
+	saved  bool                  // the source had news for the ledger
+	allMet bool                  // a full reading has shown every record of the ledger
+	notes  func(*state.Tx) error // writes about the reading, see finishPull; nil for none
+	empty  state.PlanState       // what the plan of nothing is that is saved when the run is closed; "" for none
 
 	claims *claims // a forecast: the number of records by key; nil to use the ledger
 
