@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"payersync/connector"
+	"payersync/connector/protocol"
 )
 
 // CreateAnswer is the customer in the answer to a create, prepared for the ledger.
@@ -49,7 +50,7 @@ func (tx *Tx) SaveCreated(run int64, group []CreateAnswer) (rest []CreateAnswer,
 	err = errors.Join(
 		tx.linkCreated(connection, group),
 		tx.closeCreated(run, group),
-		tx.exec("UPDATE source_records SET class = ?1 WHERE connection = ?2 AND source_id IN (SELECT value FROM json_each(?3)) AND class <> ?1", classOf(connector.ChangeDone, ""), connection, payers),
+		tx.exec("UPDATE source_records SET class = ?1 WHERE connection = ?2 AND source_id IN (SELECT value FROM json_each(?3)) AND class <> ?1", protocol.ClassOf(false, false, ""), connection, payers),
 		tx.clearFindings(connection, payers, TopicLink),
 		tx.exec("DELETE FROM words WHERE connection = ? AND source_id IN (SELECT value FROM json_each(?)) AND word <> 'reject'", connection, payers), // a word that they are the same has been carried out
 		tx.exec("UPDATE attempts SET ended = 'answered', end_ticket = (SELECT ticket FROM ledger) WHERE attempt_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?)) AND ended = ''", string(attempts)),

@@ -555,20 +555,8 @@ func (tx *Tx) moveChange(run int64, c Change, to connector.ChangeState, reason c
 	if err := tx.touch(run, c, "state = ?, reason = ?, detail = ?, ended_at = (SELECT ticket FROM ledger)", openStates, to, reason, detail); err != nil || c.Lane == LaneMandate {
 		return err
 	}
-	return tx.setClass(c.Payer.Connection, c.Payer.SourceID, classOf(to, reason))
-}
-
-// classOf returns the class of a customer change's record after the change is closed.
-func classOf(to connector.ChangeState, reason connector.Reason) protocol.Status {
-	switch {
-	case to == connector.ChangeDone:
-		return protocol.InStep
-	case to == connector.ChangeFailed:
-		return protocol.Failed
-	case to == connector.ChangeHeld && reason != connector.ReasonKeyUnsettled: // the next list resolves it
-		return protocol.Held
-	}
-	return protocol.Working
+	works := to == connector.ChangeVoid || to == connector.ChangeUnknown
+	return tx.setClass(c.Payer.Connection, c.Payer.SourceID, protocol.ClassOf(false, works, reason))
 }
 
 // OutcomeUnknown reports whether a change of the payer's customer was sent and it is not

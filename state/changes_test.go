@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payersync/connector"
+	"payersync/connector/protocol"
 )
 
 // freeze freezes a create and returns it as the ledger holds it then.
@@ -307,5 +308,36 @@ func TestFindPayersByAnyOfTheirIDs(t *testing.T) {
 func remote(id string, k connector.Key) connector.RemoteCustomer {
 	return connector.RemoteCustomer{
 		ID: id, Name: "Customer " + id, Emails: []string{id + "@example.com"}, ExternalData: map[string]string{k.Name: k.Value}, Raw: json.RawMessage("{}"),
+	}
+}
+
+// What a run leaves on a record counts in the next run as in its own.
+func TestAClosedChangeLeavesTheClassOfItsReason(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		to     connector.ChangeState
+		reason connector.Reason
+		want   protocol.Status
+	}{
+		{connector.ChangeDone, "", protocol.InStep},
+		{connector.ChangeVoid, "", protocol.Working},
+		{connector.ChangeFailed, connector.ReasonRejected, protocol.Failed},
+		{connector.ChangeFailed, connector.ReasonForeignChange, protocol.Held},
+		{connector.ChangeHeld, connector.ReasonAnswerMismatch, protocol.Failed},
+		{connector.ChangeHeld, connector.ReasonKeyDoubled, protocol.Held},
+		{connector.ChangeHeld, connector.ReasonKeyUnderWay, protocol.Working},
+		{connector.ChangeHeld, connector.ReasonKeyUnsettled, protocol.Working},
+	} {
+		t.Run(string(tt.to)+" "+string(tt.reason), func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			run := d.run(acme)
+			c := d.planLinked(run, "c1", "b1", connector.ActionUpdate)
+			d.do(func(tx *Tx) error { return tx.CloseWith(run, c, tt.to, tt.reason, "") })
+			class, err := single[protocol.Status](d.queryRow(t.Context(), "SELECT class FROM source_records WHERE source_id = 'c1'"))
+			if err != nil || class != tt.want {
+				t.Errorf("the record is %q, %v; want %q", class, err, tt.want)
+			}
+		})
 	}
 }

@@ -338,11 +338,7 @@ func (l *Ledger) LeftBehind(ctx context.Context, connection, after string, limit
 
 // TellLeftBehind replaces the reports on a record of LeftBehind by the notice.
 func (tx *Tx) TellLeftBehind(connection string, n Notice) error {
-	class := protocol.Out
-	if n.Reason != "" {
-		class = protocol.Held
-	}
-	return errors.Join(tx.tellLeft(connection, n), tx.setClass(connection, n.SourceID, class))
+	return errors.Join(tx.tellLeft(connection, n), tx.setClass(connection, n.SourceID, protocol.ClassOf(true, false, n.Reason)))
 }
 
 // LinkedPayers returns the payers of a connection that have a customer, by source id.

@@ -248,6 +248,7 @@ func (tx *Tx) SetConfirmed(p Payer) (moved bool, err error) {
 // TakeBack withdraws the reports on a payer's link after a read has shown it whole, and makes the
 // next plan look at held changes.
 func (tx *Tx) TakeBack(p Payer) error {
+	tx.Touch(p)
 	told, err := tx.endFinding(p.Connection, p.SourceID, TopicLink, connector.ReasonKeyRemoved, connector.ReasonOtherKey,
 		connector.ReasonKeyDoubled, connector.ReasonCustomerMissing, connector.ReasonOutcomeUnknown)
 	if err == nil && (told != "" && told != connector.ReasonOutcomeUnknown || p.Seen) {

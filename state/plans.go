@@ -52,17 +52,13 @@ type Decision struct {
 	Unasked     Unasked          // why none is asked for by the mapping's rule or a person's decision
 }
 
-// class returns the record's class, as far as the plan knows.
+// class returns the record's class. What is told of the mandate counts on top of it: see countRun.
 func (d Decision) class() protocol.Status {
-	switch {
-	case d.Verdict == Excluded && d.Reason == "" && d.Customer == nil:
-		return protocol.Out
-	case d.Customer != nil || d.Waits:
-		return protocol.Working
-	case d.Verdict == Held, d.Verdict == Excluded, d.Reason != "" && d.Topic != TopicMandate:
-		return protocol.Held
+	told := d.Reason
+	if d.Topic == TopicMandate {
+		told = ""
 	}
-	return protocol.InStep
+	return protocol.ClassOf(d.Verdict == Excluded, d.Customer != nil || d.Waits, told)
 }
 
 // Because returns the decision with its reason and, in plain words, its detail; a

@@ -269,10 +269,11 @@ func (tx *Tx) Undecided(connection string, sourceIDs []string) error {
 // it by all that is known.
 func (tx *Tx) Hold(p Payer, reason connector.Reason) error {
 	n, err := tx.count("UPDATE source_records SET class = ?, rests = 1 WHERE connection = ? AND source_id = ? AND decision <> 'excluded'",
-		protocol.Held, p.Connection, p.SourceID)
+		protocol.ClassOf(false, false, reason), p.Connection, p.SourceID)
 	if err := errors.Join(err, tx.setSeen(p)); err != nil {
 		return err
 	}
+	tx.Touch(p)
 	if n == 0 {
 		open, err := tx.OutcomeUnknown(p)
 		if err == nil && !open { // an unanswered request is a finding whatever became of the record

@@ -281,9 +281,10 @@ func TestCountsAddUpToTheRecordsPulled(t *testing.T) {
 	d.planCreate(run, acme, "pending")
 	link := d.planLink(run, "unchanged", "b-unchanged")
 	d.do(func(tx *Tx) error { return tx.CloseWith(run, link, connector.ChangeDone, "", "") })
-	for id, v := range map[string]Verdict{"excluded": Excluded, "held": Held} {
+	for id, v := range map[string]Decision{"excluded": {Verdict: Excluded}, "held": {Verdict: Held, Topic: TopicRecord, Reason: connector.ReasonKeyBlank}} {
 		d.save(run, acme, record(id, id))
-		d.decide(run, acme, Decision{SourceID: id, ContentHash: record(id, id).Hash(), Verdict: v})
+		v.SourceID, v.ContentHash = id, record(id, id).Hash()
+		d.decide(run, acme, v)
 	}
 	d.save(run, acme, record("not planned", "x"))
 

@@ -58,7 +58,7 @@ func (tx *Tx) settle() error {
 
 // Settle decides on payers by the facts of the ledger, and stores what follows. It writes nothing where the facts
 // give what is stored: after every write, that is everywhere. It leaves records to the next plan that have changed
-// since the newest one.
+// since the newest one, and customers to the next look whose key another read has shown doubled or gone.
 //
 // Only tests call it: a write settles what it has touched, and the simulation proves that nothing else is left.
 func (tx *Tx) Settle(ids ...RecordID) error { return tx.decideAgain(ids, nil) }
@@ -113,7 +113,7 @@ type payerFacts struct {
 	id    RecordID
 	facts protocol.Facts
 	told  connector.Reason // about the mandate
-	waits bool             // for a plan: the record has changed since the newest one
+	waits bool             // for a plan, as the record has changed since the newest one; or for the look at a key that is doubled or gone
 }
 
 // facts returns the facts about the payers with these records, as a plan takes them.
@@ -150,6 +150,7 @@ func (tx *Tx) facts(ids []RecordID) ([]payerFacts, error) {
 		if known.facts, err = f.facts(payer); err != nil {
 			return err
 		}
+		known.waits = known.waits || f.holders != 1
 		known.facts.Record = verdict.record(known.facts.Key, left, notAsked)
 		known.facts.AsRead()
 		if out = append(out, known); f.open {

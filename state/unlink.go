@@ -70,9 +70,9 @@ func (tx *Tx) Unlink(p Payer, detail string) error {
 				p.Connection, p.SourceID, p.BillingID, connector.ReasonUnlinked, stamp(tx.now))
 		},
 	}
-	told, class := map[Topic]finding{TopicRecord: {}, TopicLink: {}, TopicMandate: {}}, protocol.Out
+	told, class := map[Topic]finding{TopicRecord: {}, TopicLink: {}, TopicMandate: {}}, protocol.ClassOf(true, false, "")
 	if detail != "" {
-		told[TopicLink], class = finding{connector.ReasonUnlinked, detail}, protocol.Held
+		told[TopicLink], class = finding{connector.ReasonUnlinked, detail}, protocol.ClassOf(true, false, connector.ReasonUnlinked)
 		steps = append(steps, func() error { return tx.SetLinkState(p.Connection, p.SourceID, connector.LinkHeld) })
 	}
 	steps = append(steps, func() error {

@@ -259,29 +259,34 @@ const (
 
 // class returns the payer's progress.
 func (o *Outcome) class() Status {
-	class := Out
-	if o.holding&left == 0 {
-		class = InStep
-	}
-	for _, s := range [...]*Step{&o.Customer, &o.Mandate} {
-		if now := s.status(); now != "" {
-			class = Worse(now, class)
-		}
-	}
-	return class
+	gone := o.holding&left != 0
+	return Worse(o.Customer.class(gone), o.Mandate.class(gone))
 }
 
-// status returns the payer's status by the step; "" for none.
-func (s *Step) status() Status {
+func (s *Step) class(gone bool) Status {
 	switch s.Do {
 	case Nothing, Later:
-		return ""
+		return ClassOf(gone, false, "")
 	case Tell:
-		return StatusOf(s.Reason)
+		return ClassOf(gone, false, s.Reason)
 	case Approval:
 		return Unpassed
 	}
-	return Working
+	return ClassOf(gone, true, s.Reason)
+}
+
+// ClassOf returns a payer's class. left says that its record makes no claim, and works that there is something
+// to send, to read or to wait for. told is the reason of its finding; "" for none.
+func ClassOf(left, works bool, told connector.Reason) Status {
+	switch {
+	case works:
+		return Working
+	case told != "":
+		return StatusOf(told)
+	case left:
+		return Out
+	}
+	return InStep
 }
 
 // link returns how the payer relates to its customer. It is an output: nothing is decided by it.

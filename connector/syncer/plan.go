@@ -706,9 +706,7 @@ func (r *run) planNew(d state.Decision, res mapping.Result, next protocol.Outcom
 		}
 		return d
 	}
-	d.Waits = k.open && step.Do != protocol.Tell || // a closed create of it may still arrive
-		step.Reason == connector.ReasonKeyUnsettled // the next list resolves it
-	if d.Waits {
+	if d.Waits = step.Do != protocol.Tell; d.Waits {
 		r.waitsUntil(k.until)
 	}
 	d.LinkState, d.Topic, d.Contested = next.Link, state.Topic(protocol.LaneOf(step.Reason)), k.rival != ""
