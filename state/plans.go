@@ -408,7 +408,9 @@ func (l *Ledger) KeyRival(ctx context.Context, key connector.Key, connection, so
 // left: see Candidates.
 func (tx *Tx) WakeRivals(connection string, there bool) (int64, error) {
 	n, err := tx.count(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND (unseen = 0 OR ?2 = 0) AND replan = 0
-		AND (decision = 'included' OR decision = 'held') AND contested <> EXISTS (
+		AND (decision = 'included' OR decision = 'held') AND (contested = 1 OR source_id IN (
+		  SELECT p.source_id FROM (SELECT key_name, key_value FROM payers GROUP BY key_name, key_value HAVING count(*) > 1) AS shared
+		  CROSS JOIN payers p ON p.key_name = shared.key_name AND p.key_value = shared.key_value AND p.connection = ?1)) AND contested <> EXISTS (
 		  SELECT 1 FROM payers p CROSS JOIN payers o JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND `+rivals+`
 		  WHERE p.connection = source_records.connection AND p.source_id = source_records.source_id)
 		AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = source_records.connection AND c.source_id = source_records.source_id
