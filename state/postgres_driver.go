@@ -147,6 +147,7 @@ func (c *postgresConn) send(ctx context.Context, query string, args []driver.Nam
 	sent := c.Conn.Conn().SendBatch(ctx, batch)
 	for _, a := range list {
 		tag, err := sent.Exec()
+		a.of.l.changed += tag.RowsAffected()
 		a.of.note(a.query, tag.RowsAffected())
 		if err == nil && tag.RowsAffected() < a.rows {
 			err = a.missing

@@ -338,3 +338,21 @@ func TestALedgerThatGrowsHasItsTablesCounted(t *testing.T) {
 		t.Errorf("1,500 records later there are no statistics of %v", got)
 	}
 }
+
+// A page is written by few statements: their rows count, as many as each of them changes.
+func TestRowsThatOneStatementWritesCountForTheStatistics(t *testing.T) {
+	t.Parallel()
+	_, opts := aServer(t, 8)
+	d := ofAccountNamed(t, opts, "acme")
+	hashes := make([]string, 1500)
+	for i := range hashes {
+		hashes[i] = fmt.Sprint("h", i)
+	}
+	d.do(func(tx *Tx) error {
+		return tx.execOf("INSERT INTO mapping_versions (hash, body, author, saved_at) SELECT value, ?2, 'tester', ?3 FROM json_each(?1)", hashes, []byte("text"), stamp(tx.now))
+	})
+	d.do(note("the next write, which comes after that"))
+	if got := rowsOf(t, d.reader, "SELECT relname FROM pg_class WHERE relnamespace = 'main'::regnamespace AND relname = 'mapping_versions' AND reltuples < 0"); len(got) > 0 {
+		t.Errorf("1,500 rows later there are no statistics of %v", got)
+	}
+}

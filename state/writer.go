@@ -354,7 +354,6 @@ func (tx *Tx) mustAll(rows int, missing error, query string, args ...any) error 
 		return err
 	}
 	tx.ahead = append(tx.ahead, ahead{query, args, int64(rows), missing, tx})
-	tx.l.changed++
 	if len(tx.ahead) < mostAhead {
 		return nil
 	}

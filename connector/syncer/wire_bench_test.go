@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/syncer"
+	"payersync/state/statetest"
 )
 
 // The environment by which BenchmarkWire starts its own binary as the service: how long it takes over a write.
@@ -36,7 +38,8 @@ var wireCustomers = flag.Int("wire-customers", 400, "customers of one round of B
 //
 // Each figure is the median over the rounds: share_of_bare by wall time, share_sending from the first write that
 // reached the service to the last, before_us/customer until the first, after_us/customer from the last. The
-// processor's time and the bytes written are those of the backfill alone, its requests included.
+// processor's time and the bytes written are those of the backfill alone, its requests included, and without a
+// database server's. With -engine postgres the ledger is in a server.
 //
 //	go test -run '^$' -bench Wire -benchtime 5x ./connector/syncer -wire-customers 20000
 func BenchmarkWire(b *testing.B) {
@@ -91,15 +94,14 @@ func (w wire) round(b *testing.B, customers int) map[string]float64 {
 		writes *= 2
 	}
 	service := w.serve(b)
-	p := must[*plant](b)(newPlant(b.Context(), b.TempDir(), service.address, nil, customers, w.inFlight))
+	p := w.plant(b, service, customers)
 	bodies := must[[][]byte](b)(p.bodies())
 	bare := w.post(b, service, bodies)
 	service.expect(b, writes)
 	service.stop(b)
 
 	service = w.serve(b)
-	ours := must[*plant](b)(newPlant(b.Context(), b.TempDir(), service.address, nil, customers, w.inFlight))
-	ours.mapping = w.mapping()
+	ours := w.plant(b, service, customers)
 	runtime.GC()
 	began, before := time.Now(), usedSoFar(b)
 	res := must[syncer.Result](b)(ours.run(b.Context(), connector.RunBackfill))
@@ -123,6 +125,16 @@ func (w wire) round(b *testing.B, customers int) map[string]float64 {
 		"cpu_us/customer":    float64((after.cpu - before.cpu).Microseconds()) / n,
 		"written_B/customer": float64(after.written-before.written) / n,
 	}
+}
+
+// plant makes a connector with a new ledger, on the engine of the flag -engine.
+func (w wire) plant(b *testing.B, service *lean, customers int) *plant {
+	b.Helper()
+	folder := b.TempDir()
+	statetest.New(b, filepath.Join(folder, "payersync.db"))
+	p := must[*plant](b)(openPlant(b.Context(), folder, service.address, nil, customers, w.inFlight))
+	p.mapping = w.mapping()
+	return p
 }
 
 // used is what this process has used of the machine.
