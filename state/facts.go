@@ -222,21 +222,21 @@ func (r *factRow) look(p Payer) (protocol.Shows, error) {
 
 // updatesUnderWay returns the requests to a customer, but for its create, whose end is not known.
 func (l *Ledger) updatesUnderWay(ctx context.Context, billingID string) ([]protocol.Attempt, error) {
-	return scanAttempts(l.query(ctx, attemptsAt, billingID))
+	return collect("read the open requests", scanAttempt)(l.query(ctx, attemptsAt, billingID))
 }
 
 // attemptsAt is updatesUnderWay within a write.
 func (tx *Tx) attemptsAt(billingID string) ([]protocol.Attempt, error) {
-	return scanAttempts(tx.query(attemptsAt, billingID))
+	return collect("read the open requests", scanAttempt)(tx.query(attemptsAt, billingID))
 }
 
 const attemptsAt = `SELECT a.ticket, a.over, CASE a.action WHEN 'adopt' THEN 'update' ELSE a.action END, a.billing_id, coalesce(c.wanted_hash, '')
 		FROM attempts a LEFT JOIN changes c ON c.change_id = a.change_id WHERE a.billing_id = ? AND a.ended = '' AND a.action <> 'create' ORDER BY a.attempt_id`
 
-var scanAttempts = collect("read the open requests", func(scan scanner) (a protocol.Attempt, err error) {
+func scanAttempt(scan scanner) (a protocol.Attempt, err error) {
 	err = scan(&a.Seq, &a.Over, &a.Action, &a.Customer, &a.Hash)
 	return a, err
-})
+}
 
 // UpdatesUnderWay returns the wanted customers of updates that may have taken effect at an unknown
 // time, the newest first.
