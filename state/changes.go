@@ -179,6 +179,9 @@ func (l *Ledger) scanChange(scan scanner) (Change, error) {
 	if err != nil {
 		return c, fmt.Errorf("change %d: %w", c.ID, err)
 	}
+	if c.Action == connector.ActionCreate && diff == nil && wanted != nil {
+		c.Diff = connector.Diff(connector.Customer{}, c.Wanted)
+	}
 	if c.Body, err = l.seal.open(body, changePlace("body", c.ID)); err != nil {
 		return c, fmt.Errorf("change %d: %w", c.ID, err)
 	}

@@ -72,11 +72,11 @@ func (d Decision) Because(reason connector.Reason, detail string) Decision {
 type NewChange struct {
 	Action    connector.Action
 	Wanted    connector.Customer
-	Hash      string // of Wanted; "" where it was not computed yet
-	Diff      []connector.FieldChange
-	BillingID string // the customer to adopt or update; "" for a create
-	Seen      bool   // Diff shows what a read showed of the customer before
-	Unlinks   bool   // an update that takes the key off the customer and lets it go: Wanted is blank
+	Hash      string                  // of Wanted; "" where it was not computed yet
+	Diff      []connector.FieldChange // nil for a create of all of Wanted
+	BillingID string                  // the customer to adopt or update; "" for a create
+	Seen      bool                    // Diff shows what a read showed of the customer before
+	Unlinks   bool                    // an update that takes the key off the customer and lets it go: Wanted is blank
 }
 
 // hash identifies the effect of a change; equal hashes are the same change.
@@ -93,6 +93,17 @@ func (c *NewChange) hash(connection, sourceID string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:])
 }
+
+// Fields returns the field changes, also those of a create of all that is wanted.
+func (c *NewChange) Fields() []connector.FieldChange {
+	if c.isWhole() {
+		return connector.Diff(connector.Customer{}, c.Wanted)
+	}
+	return c.Diff
+}
+
+// isWhole reports whether the field changes follow from the wanted customer. They are not stored then.
+func (c *NewChange) isWhole() bool { return c.Action == connector.ActionCreate && c.Diff == nil }
 
 func (c *NewChange) wantedHash() string {
 	if c.Hash == "" {
@@ -368,7 +379,9 @@ func (tx *Tx) newChange(run int64, connection, sourceID, lane, hash string, c *N
 	if lane == LaneCustomer {
 		var err, diffErr error
 		wanted, err = json.Marshal(c.Wanted)
-		diff, diffErr = json.Marshal(c.Diff)
+		if !c.isWhole() {
+			diff, diffErr = json.Marshal(c.Diff)
+		}
 		if err := errors.Join(err, diffErr); err != nil {
 			return err
 		}

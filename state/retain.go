@@ -3,8 +3,11 @@ package state
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
+
+	"payersync/connector"
 )
 
 // Retention says how long what is personal and decides nothing any more is kept. Ids, statuses,
@@ -140,7 +143,39 @@ func (tx *Tx) eraseDetails(cut string) (int64, error) {
 	if err := tx.exec("DELETE FROM foreign_moves WHERE change_id IN "+some, cut, retainBatch); err != nil {
 		return 0, err
 	}
+	if err := tx.storeFields(some, cut, retainBatch); err != nil {
+		return 0, err
+	}
 	return tx.count("UPDATE changes SET wanted = NULL, body = NULL, body_sha256 = '', pre_image = NULL WHERE change_id IN "+some, cut, retainBatch)
+}
+
+// storeFields stores the field changes of creates that set all of the wanted customer: they are
+// kept longer.
+func (tx *Tx) storeFields(which string, args ...any) error {
+	wanted := map[int64]connector.Customer{}
+	if err := tx.each("SELECT change_id, wanted FROM changes WHERE action = 'create' AND diff IS NULL AND wanted IS NOT NULL AND change_id IN "+which, args, func(scan func(...any) error) error {
+		var id int64
+		var box []byte
+		var c connector.Customer
+		if err := scan(&id, &box); err != nil {
+			return err
+		}
+		err := tx.l.openJSON(box, changePlace("wanted", id), &c)
+		wanted[id] = c
+		return err
+	}); err != nil {
+		return fmt.Errorf("read what was wanted: %w", err)
+	}
+	for id, c := range wanted {
+		plain, err := json.Marshal(connector.Diff(connector.Customer{}, c))
+		if err != nil {
+			return err
+		}
+		if err := tx.exec("UPDATE changes SET diff = ? WHERE change_id = ?", tx.l.seal.box(plain, changePlace("diff", id)), id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (tx *Tx) eraseLetters(cut string) (int64, error) {

@@ -19,12 +19,12 @@ func (d *desk) past(id string, updates int) {
 		r, want := personalRecord(id), personalCustomer(id)
 		want.Name = fmt.Sprintf("%s %d", canaryName, i)
 		r.Data = []byte(fmt.Sprintf(`{"name":%q}`, want.Name))
-		action := connector.ActionUpdate
+		change := &NewChange{Action: connector.ActionUpdate, Wanted: want, Diff: connector.Diff(connector.Customer{}, want)}
 		if i == 0 {
-			action = connector.ActionCreate
+			change = &NewChange{Action: connector.ActionCreate, Wanted: want}
 		}
 		d.save(run, acme, r)
-		d.decide(run, acme, included(r, &NewChange{Action: action, Wanted: want, Diff: connector.Diff(connector.Customer{}, want)}))
+		d.decide(run, acme, included(r, change))
 		c := d.open(acme, id, LaneCustomer)
 		d.do(func(tx *Tx) error {
 			var a Attempt

@@ -248,6 +248,7 @@ func TestChangesOfARecordAreToldWithTheirOutcome(t *testing.T) {
 	want := []PastChange{{
 		ID: made.ID, RunID: run, Action: connector.ActionCreate, State: connector.ChangeFailed, Attempts: 1,
 		FrozenAt: d.Now(), UpdatedAt: d.Now(), Reason: connector.ReasonRejected, Detail: "The name is too long.",
+		Diff: connector.Diff(connector.Customer{}, customer("c1", "c1")),
 	}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("changes (-want +got, %v):\n%s", err, diff)

@@ -20,7 +20,7 @@ func decisionsTo(log *logrus.Logger) func(int64, state.Decision) {
 	return func(run int64, d state.Decision) {
 		fields := logrus.Fields{"run": run, "record": d.SourceID, "verdict": string(d.Verdict), "action": "none"}
 		if c := d.Customer; c != nil {
-			paths := connector.Map(c.Diff, func(f connector.FieldChange) string { return f.Path })
+			paths := connector.Map(c.Fields(), func(f connector.FieldChange) string { return f.Path })
 			fields["action"], fields["fields"] = string(c.Action), strings.Join(paths, " ")
 			if c.BillingID != "" {
 				fields["customer"] = c.BillingID

@@ -702,7 +702,9 @@ func (r *run) planNew(d state.Decision, res mapping.Result, next protocol.Outcom
 		if r.Settings.NotCarried != nil {
 			lost := r.Settings.NotCarried(res.Customer)
 			r.cuts.Store(r.cuts.Load() || len(lost) > 0)
-			d.Customer.Diff = slices.DeleteFunc(d.Customer.Diff, func(f connector.FieldChange) bool { return slices.Contains(lost, f.Path) })
+			if len(lost) > 0 {
+				d.Customer.Diff = slices.DeleteFunc(d.Customer.Fields(), func(f connector.FieldChange) bool { return slices.Contains(lost, f.Path) })
+			}
 		}
 		return d
 	}
@@ -716,7 +718,10 @@ func (r *run) planNew(d state.Decision, res mapping.Result, next protocol.Outcom
 
 func included(d state.Decision, res mapping.Result, action connector.Action, id string) state.Decision {
 	d.Verdict, d.LinkState = state.Included, connector.LinkNew
-	d.Customer = &state.NewChange{Action: action, Wanted: res.Customer, BillingID: id, Diff: connector.Diff(connector.Customer{}, res.Customer)}
+	d.Customer = &state.NewChange{Action: action, Wanted: res.Customer, BillingID: id}
+	if action != connector.ActionCreate {
+		d.Customer.Diff = connector.Diff(connector.Customer{}, res.Customer)
+	}
 	d.Link = res.RequestMandate
 	return d
 }

@@ -546,7 +546,7 @@ func (f *forecast) customer(ctx context.Context, sourceID string) (CustomerPrevi
 		}
 	}
 	if d.Customer != nil {
-		c.Action, c.Diff, c.BillingID = d.Customer.Action, d.Customer.Diff, d.Customer.BillingID
+		c.Action, c.Diff, c.BillingID = d.Customer.Action, d.Customer.Fields(), d.Customer.BillingID
 	}
 	return c, nil
 }
