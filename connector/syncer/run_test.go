@@ -404,11 +404,12 @@ func TestAnInterruptedRunIsTakenUpByTheNext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fill(200)
+	w.slowly(500) // so most requests are still to come
 	ctx, cancel := context.WithCancel(context.Background())
 	res := w.runWith(ctx, syncer.Options{
 		Kind: connector.RunBackfill, Approve: func(state.Plan) (bool, error) { return true, nil },
 		Progress: func(p syncer.Progress) {
-			if p.Stage == "send" && p.Done == 50 {
+			if p.Stage == "send" && p.Done == 20 {
 				cancel()
 			}
 		},
@@ -417,6 +418,7 @@ func TestAnInterruptedRunIsTakenUpByTheNext(t *testing.T) {
 		t.Fatalf("outcome %s, %v; want incomplete and cancelled", res.Outcome, res.Err)
 	}
 	made := w.service.Writes()
+	w.slowly(0)
 	w.complete(w.runWith(context.Background(), syncer.Options{Kind: connector.RunSync}))
 	if n := len(w.byKey()); n != 200 {
 		t.Errorf("%d customers, want 200 (%d before the interruption)", n, made)
