@@ -11,7 +11,7 @@ import (
 
 // CreateAnswer is the customer in the answer to a create, prepared for the ledger.
 type CreateAnswer struct {
-	SentCreate
+	Sent
 	Made connector.RemoteCustomer
 
 	applied []byte // sealed
@@ -19,8 +19,8 @@ type CreateAnswer struct {
 }
 
 // PrepareAnswer prepares the customer in the answer to a create for SaveCreated. It takes no turn of the writer.
-func (l *Ledger) PrepareAnswer(sent SentCreate, made connector.RemoteCustomer) (a CreateAnswer, err error) {
-	a = CreateAnswer{SentCreate: sent, Made: made}
+func (l *Ledger) PrepareAnswer(sent Sent, made connector.RemoteCustomer) (a CreateAnswer, err error) {
+	a = CreateAnswer{Sent: sent, Made: made}
 	if a.applied, err = l.boxApplied(sent.Change.Payer, sent.Change.Wanted); err != nil {
 		return a, err
 	}
@@ -49,7 +49,7 @@ func (tx *Tx) SaveCreated(run int64, group []CreateAnswer) (rest []CreateAnswer,
 	}
 	err = errors.Join(
 		tx.linkCreated(connection, group),
-		tx.closeCreated(run, group),
+		tx.moveAll(run, connector.Map(group, func(a CreateAnswer) Change { return a.Change }), "state = 'done', reason = '', detail = '', ended_at = (SELECT ticket FROM ledger)", openStates),
 		tx.exec("UPDATE source_records SET class = ?1 WHERE connection = ?2 AND source_id IN (SELECT value FROM json_each(?3)) AND class <> ?1", protocol.ClassOf(false, false, ""), connection, payers),
 		tx.clearFindings(connection, payers, TopicLink),
 		tx.exec("DELETE FROM words WHERE connection = ? AND source_id IN (SELECT value FROM json_each(?)) AND word <> 'reject'", connection, payers), // a word that they are the same has been carried out
@@ -95,37 +95,6 @@ func (tx *Tx) linkCreated(connection string, group []CreateAnswer) error {
 		"UPDATE payers SET billing_id = g.column2, link_state = 'creating', seen_at = 0, answered_at = (SELECT ticket FROM ledger), "+asApplied("g.column3", "g.column4", "?2"),
 		"(?, ?, coalesce(?, x''), ?)", "payers.connection = ?1 AND payers.source_id = g.column1 AND "+isFreeFor("g.column2")+" AND NOT "+isForgotten,
 		[]any{connection, stamp(tx.now)}, rows)
-}
-
-// closeCreated closes the changes of answered creates as done.
-func (tx *Tx) closeCreated(run int64, group []CreateAnswer) error {
-	ours, others := []int64{}, []int64{} // that this run touched last, and the rest: see touch
-	for _, a := range group {
-		if a.Change.Run == run {
-			ours = append(ours, a.Change.ID)
-		} else {
-			others = append(others, a.Change.ID)
-		}
-	}
-	const set = "UPDATE changes SET state = 'done', reason = '', detail = '', ended_at = (SELECT ticket FROM ledger), updated_at = ?1"
-	const where = " WHERE change_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?2)) AND " + openStates
-	for _, part := range []struct {
-		ids  []int64
-		set  string
-		more []any
-	}{{ours, set, nil}, {others, set + ", run_id = ?3", []any{run}}} {
-		if len(part.ids) == 0 {
-			continue
-		}
-		ids, err := json.Marshal(part.ids)
-		if err != nil {
-			return err
-		}
-		if err := tx.mustAll(len(part.ids), errNotTogether, part.set+where, append([]any{stamp(tx.now), string(ids)}, part.more...)...); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // insertMade puts new customers of payers into the index.

@@ -9,7 +9,7 @@ import (
 )
 
 // sent plans and freezes a create for each id, as one group.
-func (d *desk) sent(run int64, ids ...string) (out []SentCreate) {
+func (d *desk) sent(run int64, ids ...string) (out []Sent) {
 	d.t.Helper()
 	changes := connector.Map(ids, func(id string) Change { return d.planCreate(run, acme, id) })
 	for i, f := range d.freezeAll(run, changes...) {
@@ -17,18 +17,18 @@ func (d *desk) sent(run int64, ids ...string) (out []SentCreate) {
 			d.t.Fatal(f.Err)
 		}
 		changes[i].Run = run
-		out = append(out, SentCreate{changes[i], f.Attempt})
+		out = append(out, Sent{changes[i], f.Attempt})
 	}
 	return out
 }
 
 // made is the customer in the answer to a create.
-func made(s SentCreate) connector.RemoteCustomer {
+func made(s Sent) connector.RemoteCustomer {
 	return remote("b-"+s.Change.Payer.SourceID, s.Change.Payer.Key)
 }
 
 // saveCreated saves answers to creates as a group.
-func (d *desk) saveCreated(run int64, sent []SentCreate, made func(SentCreate) connector.RemoteCustomer) (rest []CreateAnswer, err error) {
+func (d *desk) saveCreated(run int64, sent []Sent, made func(Sent) connector.RemoteCustomer) (rest []CreateAnswer, err error) {
 	d.t.Helper()
 	var group []CreateAnswer
 	for _, s := range sent {
@@ -112,29 +112,29 @@ func TestAGroupOfAnswersLeavesWhatNeedsADecisionOfItsOwn(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name    string
-		prepare func(d *desk, s SentCreate)
-		made    func(SentCreate) connector.RemoteCustomer
+		prepare func(d *desk, s Sent)
+		made    func(Sent) connector.RemoteCustomer
 		rest    int
 		err     error
 	}{
-		{"the index knows the customer", func(d *desk, s SentCreate) {
+		{"the index knows the customer", func(d *desk, s Sent) {
 			d.do(func(tx *Tx) error { _, err := tx.SaveRemote(made(s), s.Attempt.Ticket+9); return err })
 		}, made, 1, nil},
-		{"two answers name one customer", nil, func(s SentCreate) connector.RemoteCustomer { return remote("b1", s.Change.Payer.Key) }, 1, nil},
-		{"another payer has the customer", func(d *desk, s SentCreate) {
+		{"two answers name one customer", nil, func(s Sent) connector.RemoteCustomer { return remote("b1", s.Change.Payer.Key) }, 1, nil},
+		{"another payer has the customer", func(d *desk, s Sent) {
 			d.do(func(tx *Tx) error {
 				return tx.exec("UPDATE payers SET billing_id = ? WHERE source_id = 'other'", made(s).ID)
 			})
 		}, made, 0, errNotTogether},
-		{"the payer has another customer", func(d *desk, _ SentCreate) {
+		{"the payer has another customer", func(d *desk, _ Sent) {
 			d.do(func(tx *Tx) error { return tx.exec("UPDATE payers SET billing_id = 'b9' WHERE source_id = 'c1'") })
 		}, made, 0, errNotTogether},
-		{"the payer was forgotten", func(d *desk, _ SentCreate) {
+		{"the payer was forgotten", func(d *desk, _ Sent) {
 			d.do(func(tx *Tx) error {
 				return tx.exec("UPDATE source_records SET forgotten = 'payer' WHERE source_id = 'c1'")
 			})
 		}, made, 0, errNotTogether},
-		{"a person has closed the change", func(d *desk, s SentCreate) {
+		{"a person has closed the change", func(d *desk, s Sent) {
 			d.do(func(tx *Tx) error {
 				return tx.exec("UPDATE changes SET state = 'held' WHERE change_id = ?", s.Change.ID)
 			})

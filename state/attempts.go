@@ -32,28 +32,34 @@ const (
 // beginAttempt notes that the request of a change is about to leave.
 func (tx *Tx) beginAttempt(c Change) (Attempt, error) {
 	p := c.Payer
-	if c.Action == connector.ActionCreate {
-		p.BillingID = ""
-	}
+	p.BillingID = c.customer()
 	return tx.begin(sql.NullInt64{Int64: c.ID, Valid: true}, c.Action, p)
 }
 
-// beginAttempts is beginAttempt for the first requests of several creates.
-func (tx *Tx) beginAttempts(creates []Change) ([]Attempt, error) {
-	last, err := tx.nextTickets(len(creates))
+// customer returns the customer that the request of a change is for; "" for a create.
+func (c Change) customer() string {
+	if c.Action == connector.ActionCreate {
+		return ""
+	}
+	return c.Payer.BillingID
+}
+
+// beginAttempts is beginAttempt for several changes.
+func (tx *Tx) beginAttempts(changes []Change) ([]Attempt, error) {
+	last, err := tx.nextTickets(len(changes))
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]int64, len(creates))
-	out, place := make([]Attempt, len(creates)), make(map[int64]int, len(creates))
+	ids := make([]int64, len(changes))
+	out, place := make([]Attempt, len(changes)), make(map[int64]int, len(changes))
 	var rows []any
-	for i, c := range creates {
+	for i, c := range changes {
 		ids[i], place[c.ID] = c.ID, i
-		out[i].Ticket = last - int64(len(creates)-1-i)
-		rows = append(rows, requestRow(c.ID, connector.ActionCreate, c.Payer, "", out[i].Ticket, tx.now)...)
+		out[i].Ticket = last - int64(len(changes)-1-i)
+		rows = append(rows, requestRow(c.ID, c.Action, c.Payer, c.customer(), out[i].Ticket, tx.now)...)
 	}
 	if err := tx.insertRows(insertAttempts, attemptPlaces, rows, ""); err != nil {
-		return nil, fmt.Errorf("note the requests of creates: %w", err)
+		return nil, fmt.Errorf("note the requests of a group: %w", err)
 	}
 	asked, err := json.Marshal(ids)
 	if err != nil {
@@ -65,7 +71,7 @@ func (tx *Tx) beginAttempts(creates []Change) ([]Attempt, error) {
 		out[place[change]].ID = id
 		return err
 	})
-	return out, connector.Wrap(err, "note the requests of creates")
+	return out, connector.Wrap(err, "note the requests of a group")
 }
 
 // BeginRequest notes that a person's request for a payer's signing link is about to leave.

@@ -14,8 +14,8 @@ type PlannedCreate struct {
 	Body   []byte
 }
 
-// FrozenCreate is what FreezeCreates did with one create: its coming request, or why it may not be sent.
-type FrozenCreate struct {
+// Frozen is what FreezeCreates or FreezeLinks did with one change: its coming request, or why it may not be sent.
+type Frozen struct {
 	Attempt Attempt
 	Err     error
 }
@@ -35,7 +35,7 @@ func (tx *Tx) FreezeCreate(run int64, c Change, body []byte, since int64) (Attem
 // may still take effect, judged by the index since a trusted ticket. It fails with ErrAccepted for a record
 // with an accepted match, with ErrCreatesWait while the connection's creates are stopped, and with
 // ErrNotOpen if it is planned no more. The others of its group are frozen all the same.
-func (tx *Tx) FreezeCreates(run int64, group []PlannedCreate, since int64) ([]FrozenCreate, error) {
+func (tx *Tx) FreezeCreates(run int64, group []PlannedCreate, since int64) ([]Frozen, error) {
 	tx.leads = true
 	if err := tx.holds(run); err != nil {
 		return nil, err
@@ -82,12 +82,12 @@ func (f createFacts) err(change int64) error {
 }
 
 // mayCreate finds out which creates may be sent, with one query. Of several with one key, only the first may.
-func (tx *Tx) mayCreate(group []PlannedCreate, since int64) ([]FrozenCreate, error) {
+func (tx *Tx) mayCreate(group []PlannedCreate, since int64) ([]Frozen, error) {
 	facts, err := tx.createFacts(group, since)
 	if err != nil {
 		return nil, fmt.Errorf("look the keys up: %w", err)
 	}
-	out, sent := make([]FrozenCreate, len(group)), make(map[connector.Key]bool, len(group))
+	out, sent := make([]Frozen, len(group)), make(map[connector.Key]bool, len(group))
 	for i, c := range group {
 		key, f := c.Change.Payer.Key, facts[c.Change.ID]
 		if sent[key] {
@@ -162,23 +162,23 @@ func (tx *Tx) freezeAll(run int64, group []PlannedCreate) ([]Attempt, error) {
 // frozenRow is a row of values about a frozen change: its id, body and checksum.
 const frozenRow = "(CAST(? AS BIGINT), coalesce(?, x''), ?)"
 
-// SentCreate is a create and its request that was about to leave.
-type SentCreate struct {
+// Sent is a change and its request that is about to leave.
+type Sent struct {
 	Change  Change
 	Attempt Attempt
 }
 
-// Thaw takes the freeze of creates of one connection back, if their requests certainly never left: they
-// are planned again, and nobody has to wait for them. A create that another process has continued stays.
-func (tx *Tx) Thaw(group []SentCreate) error {
+// Thaw takes the first freeze of creates and link requests of one connection back, if they certainly never
+// left: they are planned again, and nobody has to wait for them. One that another process has continued stays.
+func (tx *Tx) Thaw(group []Sent) error {
 	if len(group) == 0 {
 		return nil
 	}
-	attempts, err := json.Marshal(connector.Map(group, func(s SentCreate) int64 { return s.Attempt.ID }))
+	attempts, err := json.Marshal(connector.Map(group, func(s Sent) int64 { return s.Attempt.ID }))
 	if err != nil {
 		return err
 	}
-	payers, err := sourceIDs(group, func(s SentCreate) Change { return s.Change })
+	payers, err := sourceIDs(group, func(s Sent) Change { return s.Change })
 	if err != nil {
 		return err
 	}
@@ -186,15 +186,96 @@ func (tx *Tx) Thaw(group []SentCreate) error {
 	now := stamp(tx.now)
 	return connector.Wrap(errors.Join(
 		tx.exec(`UPDATE changes SET state = 'pending', body = NULL, body_sha256 = '', frozen_at = NULL, attempts = 0, updated_at = ?
-			WHERE state = 'frozen' AND action = 'create' AND attempts = 1 AND change_id IN (SELECT change_id FROM attempts WHERE `+ofGroup+`)`, now, string(attempts)),
+			WHERE state = 'frozen' AND (action = 'create' OR action = 'link') AND attempts = 1 AND change_id IN (SELECT change_id FROM attempts WHERE `+ofGroup+`)`, now, string(attempts)),
 		tx.exec("UPDATE attempts SET ended = 'unsent', end_ticket = (SELECT ticket FROM ledger) WHERE "+ofGroup, string(attempts)),
 		tx.exec(`UPDATE payers AS p SET link_state = 'new', updated_at = ? WHERE p.connection = ? AND p.billing_id IS NULL AND p.link_state = 'creating'
 			AND p.source_id IN (SELECT value FROM json_each(?)) AND NOT `+isSent, now, group[0].Change.Payer.Connection, payers),
-	), "take back the freeze of creates")
+	), "take back the freeze of requests")
 }
 
 // sourceIDs returns the source ids of changes, as a statement takes them.
 func sourceIDs[E any](group []E, change func(E) Change) (string, error) {
 	ids, err := json.Marshal(connector.Map(group, func(e E) string { return connector.Clean(change(e).Payer.SourceID) }))
 	return string(ids), err
+}
+
+// FreezeLinks commits that planned requests for signing links of one connection are about to be sent. The
+// result has the order of the group. One that is planned no more fails with ErrNotOpen, and the others of its
+// group are frozen all the same.
+func (tx *Tx) FreezeLinks(run int64, group []Change) ([]Frozen, error) {
+	tx.leads = true
+	if err := tx.holds(run); err != nil {
+		return nil, err
+	}
+	open, err := tx.pendingOf(group)
+	if err != nil {
+		return nil, fmt.Errorf("freeze requests for signing links: %w", err)
+	}
+	var may []Change
+	out := make([]Frozen, len(group))
+	for i, c := range group {
+		if open[c.ID] {
+			may = append(may, c)
+		} else {
+			out[i].Err = notOpen(c.ID)
+		}
+	}
+	if len(may) == 0 {
+		return out, nil
+	}
+	if err := tx.moveAll(run, may, "state = 'frozen', attempts = attempts + 1", "state = 'pending'"); err != nil {
+		return nil, fmt.Errorf("freeze requests for signing links: %w", err)
+	}
+	attempts, err := tx.beginAttempts(may)
+	for i := range out {
+		if err == nil && out[i].Err == nil {
+			out[i].Attempt, attempts = attempts[0], attempts[1:]
+		}
+	}
+	return out, err
+}
+
+// pendingOf returns which changes are planned and not sent.
+func (tx *Tx) pendingOf(group []Change) (map[int64]bool, error) {
+	ids, err := json.Marshal(connector.Map(group, func(c Change) int64 { return c.ID }))
+	if err != nil {
+		return nil, err
+	}
+	out := map[int64]bool{}
+	return out, tx.each("SELECT c.change_id FROM json_each(?) j CROSS JOIN changes c ON c.change_id = CAST(j.value AS BIGINT) WHERE c.state = 'pending'", []any{string(ids)}, func(scan func(...any) error) error {
+		var id int64
+		err := scan(&id)
+		out[id] = true
+		return err
+	})
+}
+
+// moveAll is touch for several changes with the same values. It fails with errNotTogether if one does not meet the condition.
+func (tx *Tx) moveAll(run int64, group []Change, set, where string) error {
+	ours, others := []int64{}, []int64{} // that this run touched last, and the rest
+	for _, c := range group {
+		if c.Run == run {
+			ours = append(ours, c.ID)
+		} else {
+			others = append(others, c.ID)
+		}
+	}
+	for _, part := range []struct {
+		ids  []int64
+		set  string
+		more []any
+	}{{ours, set, nil}, {others, set + ", run_id = ?3", []any{run}}} {
+		if len(part.ids) == 0 {
+			continue
+		}
+		ids, err := json.Marshal(part.ids)
+		if err != nil {
+			return err
+		}
+		query := "UPDATE changes SET " + part.set + ", updated_at = ?1 WHERE change_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?2)) AND " + where
+		if err := tx.mustAll(len(part.ids), errNotTogether, query, append([]any{stamp(tx.now), string(ids)}, part.more...)...); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // freezeAll freezes creates as one group, each with a body of its own.
-func (d *desk) freezeAll(run int64, changes ...Change) (out []FrozenCreate) {
+func (d *desk) freezeAll(run int64, changes ...Change) (out []Frozen) {
 	d.t.Helper()
 	group := connector.Map(changes, func(c Change) PlannedCreate { return PlannedCreate{c, []byte(`{"no":"` + c.Payer.SourceID + `"}`)} })
 	d.do(func(tx *Tx) (err error) {
@@ -62,9 +62,9 @@ func TestNobodyWaitsForCreatesThatNeverLeft(t *testing.T) {
 	run := d.run(acme)
 	group := []Change{d.planCreate(run, acme, "c1"), d.planCreate(run, acme, "c2"), d.planCreate(run, acme, "again")}
 	frozen := d.freezeAll(run, group...)
-	var left []SentCreate
+	var left []Sent
 	for i, c := range group {
-		left = append(left, SentCreate{c, frozen[i].Attempt})
+		left = append(left, Sent{c, frozen[i].Attempt})
 	}
 	d.do(func(tx *Tx) error { // another process has gone on with it
 		_, err := tx.Attempt(run, group[2])
@@ -86,5 +86,43 @@ func TestNobodyWaitsForCreatesThatNeverLeft(t *testing.T) {
 		if f.Err != nil || f.Attempt.ID <= frozen[i].Attempt.ID {
 			t.Errorf("frozen anew: %+v", f)
 		}
+	}
+}
+
+func TestLinkRequestsOfAGroupAreFrozenExceptThoseThatAreNotPlanned(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	var group []Change
+	for _, id := range []string{"c1", "c2", "gone"} {
+		r := record(id, id)
+		d.save(run, acme, r)
+		v := included(r, nil)
+		v.Link = true
+		d.decide(run, acme, v)
+		d.link(acme, id, "b-"+id)
+		group = append(group, d.open(acme, id, LaneMandate))
+	}
+	d.do(func(tx *Tx) error { return tx.exec("UPDATE changes SET state = 'void' WHERE source_id = 'gone'") })
+	var frozen []Frozen
+	freeze := func() {
+		d.do(func(tx *Tx) (err error) {
+			frozen, err = tx.FreezeLinks(run, group)
+			return err
+		})
+	}
+	freeze()
+	for i, want := range []error{nil, nil, ErrNotOpen} {
+		if got := frozen[i].Err; !errors.Is(got, want) || want == nil && got != nil {
+			t.Fatalf("the request for %s: %v, want %v", group[i].Payer.SourceID, got, want)
+		}
+	}
+	c := d.open(acme, "c1", LaneMandate)
+	if for1 := one[string](t, d.Ledger, "SELECT action || ' ' || billing_id FROM attempts WHERE attempt_id = ?", frozen[0].Attempt.ID); c.State != connector.ChangeFrozen || c.Attempts != 1 || for1 != "link b-c1" {
+		t.Errorf("the request is %+v, sent as %q", c, for1)
+	}
+	d.do(func(tx *Tx) error { return tx.Thaw([]Sent{{group[0], frozen[0].Attempt}}) })
+	if c := d.open(acme, "c1", LaneMandate); c.State != connector.ChangePending || c.Attempts != 0 || c.Payer.BillingID != "b-c1" {
+		t.Errorf("the request that never left is %+v", c)
 	}
 }

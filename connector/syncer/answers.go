@@ -11,21 +11,21 @@ import (
 	"payersync/state"
 )
 
-// gatherTime is how long the answer to a create waits for others before it is stored, unless somebody waits for it.
+// gatherTime is how long an answer waits for others before it is stored, unless somebody waits for it.
 const gatherTime = 4 * time.Millisecond
 
-// errKept means the answer to a create is stored later: the walker is told then.
+// errKept means the answer is stored later: the walker is told then.
 var errKept = errors.New("the answer is stored with others")
 
-// answers gathers the answers to creates and stores them by the group, so no worker waits for a commit.
-type answers struct {
-	in   chan state.CreateAnswer
+// answers gathers the answers to requests of one kind and stores them by the group, so no worker waits for a commit.
+type answers[A any] struct {
+	in   chan A
 	over chan struct{} // closed once all are stored
 }
 
 // keepAnswers returns an empty collection of answers. save stores a group of them.
-func keepAnswers(save func([]state.CreateAnswer)) *answers {
-	a := &answers{in: make(chan state.CreateAnswer, mostFrozen), over: make(chan struct{})}
+func keepAnswers[A any](save func([]A)) *answers[A] {
+	a := &answers[A]{in: make(chan A, mostFrozen), over: make(chan struct{})}
 	go func() {
 		defer close(a.over)
 		for first := range a.in {
@@ -36,8 +36,8 @@ func keepAnswers(save func([]state.CreateAnswer)) *answers {
 }
 
 // gather returns the first answer and those that follow soon.
-func (a *answers) gather(first state.CreateAnswer) []state.CreateAnswer {
-	group, enough := []state.CreateAnswer{first}, time.NewTimer(gatherTime)
+func (a *answers[A]) gather(first A) []A {
+	group, enough := []A{first}, time.NewTimer(gatherTime)
 	defer enough.Stop()
 	for len(group) < mostFrozen {
 		select {
@@ -54,14 +54,14 @@ func (a *answers) gather(first state.CreateAnswer) []state.CreateAnswer {
 }
 
 // close waits until all answers are stored, or their errors reported.
-func (a *answers) close() {
+func (a *answers[A]) close() {
 	close(a.in)
 	<-a.over
 }
 
 // keep hands the answer to a create over to be stored with others. An answer with more than the customer and its key is
 // stored at once.
-func (w *walker) keep(ctx context.Context, sent state.SentCreate, made connector.RemoteCustomer) error {
+func (w *walker) keep(ctx context.Context, sent state.Sent, made connector.RemoteCustomer) error {
 	if made.Mandate != nil || connector.KeyIn(made.ExternalData, sent.Change.Payer.Key.Name) != sent.Change.Payer.Key {
 		return w.saveMade(ctx, sent.Change, sent.Attempt, made)
 	}
@@ -70,7 +70,7 @@ func (w *walker) keep(ctx context.Context, sent state.SentCreate, made connector
 		return err
 	}
 	w.heard()
-	w.answers.in <- a
+	w.creates.in <- a
 	return errKept
 }
 
@@ -81,26 +81,53 @@ func (w *walker) heard() {
 	w.silent, w.alike = 0, nil
 }
 
-// saveAnswers stores answers together. If one of them does not fit the others, each is stored alone.
-func (w *walker) saveAnswers(ctx context.Context, group []state.CreateAnswer) {
+// saveCreates stores answers to creates together. If one of them does not fit the others, each is stored alone.
+func (w *walker) saveCreates(ctx context.Context, group []state.CreateAnswer) {
 	rest := group
 	err := w.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) (err error) {
 		rest, err = tx.SaveCreated(w.id, group)
 		return err
 	})
+	if err != nil {
+		rest = group
+	}
+	saveRest(w, len(group), rest, err, func(a state.CreateAnswer) error { return w.saveMade(ctx, a.Change, a.Attempt, a.Made) })
+}
+
+// linkAnswer is the mandate in the answer to a request for a signing link.
+type linkAnswer struct {
+	state.Sent
+	mandate connector.Mandate
+}
+
+// saveLinks is saveCreates for the answers to requests for signing links.
+func (w *walker) saveLinks(ctx context.Context, group []linkAnswer) {
+	ctx = context.WithoutCancel(ctx)
+	save := func(group ...linkAnswer) error {
+		return w.Ledger.Do(ctx, func(tx *state.Tx) error {
+			return connector.Each(group, func(a linkAnswer) error { return w.saveLink(tx, a.Sent, a.mandate) })
+		})
+	}
+	var rest []linkAnswer
+	err := save(group...)
+	if err != nil {
+		rest = group
+	}
+	saveRest(w, len(group), rest, err, func(a linkAnswer) error { return save(a) })
+}
+
+// saveRest stores the rest of so many answers one by one. err is why the group could not be stored.
+func saveRest[A any](w *walker, all int, rest []A, err error, save func(A) error) {
 	if state.Unwritable(err) {
 		w.finish(err)
 		return
 	}
-	if err != nil {
-		rest = group
-	}
-	w.stored(len(group) - len(rest))
+	w.stored(all - len(rest))
 	var alone errgroup.Group
 	alone.SetLimit(max(w.Settings.Workers, 1))
 	for _, a := range rest {
 		alone.Go(func() error {
-			w.finish(connector.Guard(func() error { return w.saveMade(ctx, a.Change, a.Attempt, a.Made) }))
+			w.finish(connector.Guard(func() error { return save(a) }))
 			return nil
 		})
 	}
@@ -109,11 +136,10 @@ func (w *walker) saveAnswers(ctx context.Context, group []state.CreateAnswer) {
 
 // stored notes that so many answers are durable.
 func (w *walker) stored(n int) {
-	if n == 0 {
-		return
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.done += n
-	w.progress(w.stage, w.done, w.total)
+	for range n { // each is reported, as if it were alone
+		w.done++
+		w.progress(w.stage, w.done, w.total)
+	}
 }

@@ -40,7 +40,7 @@ func (r *run) apply(ctx context.Context) error {
 	if err := r.sendAll(ctx); err != nil {
 		return err
 	}
-	if err := r.walk(ctx, walk{stage: "links", lane: state.LaneMandate, pending: true, do: r.applyLink}); err != nil {
+	if err := r.walk(ctx, walk{stage: "links", lane: state.LaneMandate, pending: true, grouped: true, do: r.applyLink}); err != nil {
 		return err
 	}
 	if err := r.heldBack(ctx); err != nil || r.plan.Limits != "" || r.opts.Only != "" { // the rest waits
@@ -107,7 +107,7 @@ type walk struct {
 	stage   string // for progress
 	lane    string
 	pending bool // approved planned ones; otherwise those without an answer
-	grouped bool // creates are frozen by the group
+	grouped bool // requests are frozen by the group
 	do      func(context.Context, state.Change) error
 }
 
@@ -132,7 +132,8 @@ func (r *run) walk(ctx context.Context, how walk) error {
 		total = 0 // how many of these are the record's is not counted
 	}
 	w := &walker{run: r, walk: how, total: total, sending: sending, last: last}
-	w.answers = keepAnswers(func(group []state.CreateAnswer) { w.saveAnswers(ctx, group) })
+	w.creates = keepAnswers(func(group []state.CreateAnswer) { w.saveCreates(ctx, group) })
+	w.links = keepAnswers(func(group []linkAnswer) { w.saveLinks(ctx, group) })
 	var group errgroup.Group
 	group.SetLimit(r.Settings.Workers)
 	start := func(do work) {
@@ -149,7 +150,8 @@ func (r *run) walk(ctx context.Context, how walk) error {
 		err = w.dispatch(ctx, start)
 	}
 	_ = group.Wait() // workers report to the walker
-	w.answers.close()
+	w.creates.close()
+	w.links.close()
 	return errors.Join(err, w.stop)
 }
 
@@ -174,7 +176,8 @@ type walker struct {
 	total   int
 	sending context.Context // ended when nothing more leaves, nor is handed out
 	last    func()          // ends it
-	answers *answers        // to creates of a group
+	creates *answers[state.CreateAnswer]
+	links   *answers[linkAnswer]
 	mu      sync.Mutex
 	done    int
 	silent  int // calls without an answer since the last one with
@@ -595,6 +598,11 @@ func (r *run) gatherLinked(ctx context.Context, c state.Change) (protocol.Facts,
 	if err != nil {
 		return protocol.Facts{}, err
 	}
+	return r.factsOf(ctx, stored)
+}
+
+// factsOf is gatherLinked for a record read before.
+func (r *run) factsOf(ctx context.Context, stored state.StoredRecord) (protocol.Facts, error) {
 	m, err := r.render(stored.Candidate)
 	if err != nil {
 		return protocol.Facts{}, err

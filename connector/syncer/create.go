@@ -276,7 +276,7 @@ func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
 func (r *run) post(ctx context.Context, c state.Change, a attempt) (*connector.RemoteCustomer, error) {
 	made, err := r.Billing.CreateCustomer(ctx, a.body)
 	switch {
-	case errors.Is(err, errLate) && connector.FaultOf(err) == connector.FaultUnavailable: // it never left: see sendFrozen
+	case errors.Is(err, errLate) && connector.FaultOf(err) == connector.FaultUnavailable: // it never left: see inTime
 		return nil, errLate
 	case err != nil:
 		return nil, errors.Join(r.createFailed(ctx, c, a, err), r.end(ctx, c, a.Attempt, err))

@@ -9,33 +9,33 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/protocol"
 	"payersync/state"
 )
 
 const (
-	mostFrozen = 256                    // creates frozen by one write at most
+	mostFrozen = 256                    // requests frozen by one write at most
 	groupTime  = 500 * time.Millisecond // in which a group leaves; the one behind it is frozen meanwhile
 	leaveTime  = 30 * time.Second       // see Settings.LeaveWithin
 )
 
-// errLate means a create did not leave soon after its freeze, so the stored time of its request is wrong.
+// errLate means a request did not leave soon after its freeze, so the stored time of its request is wrong.
 var errLate = errors.New("the request was not sent in time after its freeze")
 
-// frozen is a create of a group that was frozen together.
+// frozen is a request of a group that was frozen together.
 type frozen struct {
-	state.SentCreate
-	body   []byte
+	state.Sent
 	leaves *connector.Lease // over once it may not leave any more
 }
 
-// job is one change of a group: a frozen create, or other work.
+// job is one change of a group: a frozen request, or other work.
 type job struct {
-	create *frozen // nil for other work
+	frozen *frozen // nil for other work
 	do     work
 }
 
-// dispatchGroups is dispatch with creates frozen by the group. The next group is frozen while the one before is sent.
-// An orderly stop takes back the freeze of creates that have not left.
+// dispatchGroups is dispatch with requests frozen by the group. The next group is frozen while the one before is sent.
+// An orderly stop takes back the freeze of those that have not left.
 func (w *walker) dispatchGroups(ctx context.Context, start func(work)) error {
 	groups, freezing := make(chan []job), make(chan error, 1)
 	size := newGroupSize(w.Settings.Workers)
@@ -43,7 +43,7 @@ func (w *walker) dispatchGroups(ctx context.Context, start func(work)) error {
 		defer close(groups)
 		freezing <- connector.Guard(func() error { return w.freezeGroups(ctx, size, groups) })
 	}()
-	var left []state.SentCreate
+	var left []state.Sent
 	for group := range groups {
 		began, n := connector.OfThisMachine(), 0
 		for _, j := range group {
@@ -51,8 +51,8 @@ func (w *walker) dispatchGroups(ctx context.Context, start func(work)) error {
 			case ctx.Err() == nil && w.sending.Err() == nil:
 				start(j.do)
 				n++
-			case j.create != nil:
-				left = append(left, j.create.SentCreate)
+			case j.frozen != nil:
+				left = append(left, j.frozen.Sent)
 			}
 		}
 		size.adapt(n, connector.OfThisMachine().Sub(began))
@@ -64,15 +64,15 @@ func (w *walker) dispatchGroups(ctx context.Context, start func(work)) error {
 	return err
 }
 
-// thaw takes back the freeze of creates that have not left.
-func (r *run) thaw(ctx context.Context, left []state.SentCreate) error {
+// thaw takes back the freeze of requests that have not left.
+func (r *run) thaw(ctx context.Context, left []state.Sent) error {
 	if len(left) == 0 {
 		return nil
 	}
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.Thaw(left) })
 }
 
-// freezeGroups freezes the creates of the walk, group by group, until the walk ends or is stopped.
+// freezeGroups freezes the requests of the walk, group by group, until the walk ends or is stopped.
 func (w *walker) freezeGroups(ctx context.Context, size *groupSize, groups chan<- []job) error {
 	for after := int64(0); ctx.Err() == nil && w.sending.Err() == nil; {
 		changes, err := w.page(ctx, after)
@@ -95,78 +95,154 @@ func (w *walker) freezeGroups(ctx context.Context, size *groupSize, groups chan<
 	return nil
 }
 
-// freezeGroup freezes the creates among changes together.
+// freezeGroup freezes together what nothing but a freeze comes before. The rest of the changes is other work.
 func (w *walker) freezeGroup(ctx context.Context, changes []state.Change) ([]job, error) {
 	var out []job
 	var creates []state.PlannedCreate
+	var links []state.Change
 	for _, c := range changes {
-		if !w.freezes(c) {
-			out = append(out, job{do: func(ctx context.Context) error { return w.do(ctx, c) }})
-			continue
-		}
-		body, err := w.Billing.CreateBody(c.Wanted)
-		if err != nil {
+		switch body, err := w.bodyOf(c); {
+		case err != nil:
 			out = append(out, job{do: func(ctx context.Context) error { return w.unwritable(ctx, c) }})
-			continue
+		case body != nil:
+			creates = append(creates, state.PlannedCreate{Change: c, Body: body})
+		case c.Action == connector.ActionLink && c.Payer.BillingID != "" && w.madeHere(c):
+			links = append(links, c)
+		default:
+			out = append(out, job{do: func(ctx context.Context) error { return w.do(ctx, c) }})
 		}
-		creates = append(creates, state.PlannedCreate{Change: c, Body: body})
 	}
-	if len(creates) == 0 {
-		return out, nil
+	made, err := w.freezeCreates(ctx, creates)
+	if err != nil {
+		return nil, err
 	}
-	var done []state.FrozenCreate
+	asked, err := w.freezeLinks(ctx, links)
+	return slices.Concat(out, made, asked), err
+}
+
+// bodyOf returns the bytes of a create that nothing but its freeze comes before, and nil for another change: see
+// applyCustomer and create.
+func (w *walker) bodyOf(c state.Change) ([]byte, error) {
+	if c.Action != connector.ActionCreate || w.noProof != nil || w.linkOnly || w.probe {
+		return nil, nil
+	}
+	return w.Billing.CreateBody(c.Wanted)
+}
+
+func (w *walker) freezeCreates(ctx context.Context, creates []state.PlannedCreate) ([]job, error) {
+	changes := connector.Map(creates, func(c state.PlannedCreate) state.Change { return c.Change })
+	return w.freeze(ctx, changes,
+		func(tx *state.Tx) ([]state.Frozen, error) { return tx.FreezeCreates(w.id, creates, w.believed.Load()) },
+		func(ctx context.Context, i int, f *frozen) error { return w.sendCreate(ctx, f, creates[i].Body) })
+}
+
+// freezeLinks freezes requests for the signing links of customers made in this run: they have no mandate, so their
+// facts are read together, and the customers are not. The other requests are decided one by one.
+func (w *walker) freezeLinks(ctx context.Context, changes []state.Change) (out []job, err error) {
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	ids := connector.Map(changes, func(c state.Change) string { return c.Payer.SourceID })
+	stored, err := w.Ledger.StoredRecordsOf(ctx, w.conn.Name, w.conn.Mapping.Version(), ids)
+	if err != nil {
+		return nil, err
+	}
+	var ask []state.Change
+	for _, c := range changes {
+		record, there := stored[c.Payer.SourceID]
+		var next protocol.Outcome
+		if there {
+			facts, _, err := w.linkFacts(ctx, c, record)
+			if err != nil {
+				return nil, err
+			}
+			next = protocol.Decide(facts)
+		}
+		if next.Mandate.Do == protocol.AskLink {
+			ask = append(ask, c)
+		} else {
+			out = append(out, job{do: func(ctx context.Context) error { return w.do(ctx, c) }})
+		}
+	}
+	frozen, err := w.freeze(ctx, ask,
+		func(tx *state.Tx) ([]state.Frozen, error) { return tx.FreezeLinks(w.id, ask) },
+		func(ctx context.Context, _ int, f *frozen) error { return w.sendLink(ctx, f) })
+	return slices.Concat(out, frozen), err
+}
+
+// freeze freezes changes by one write and returns the work of sending them. send sends one by its place.
+func (w *walker) freeze(ctx context.Context, changes []state.Change, write func(*state.Tx) ([]state.Frozen, error), send func(context.Context, int, *frozen) error) ([]job, error) {
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	var done []state.Frozen
 	leaves := connector.NewLease(cmp.Or(w.Settings.LeaveWithin, leaveTime), connector.OfThisMachine())
 	if err := w.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		done, err = tx.FreezeCreates(w.id, creates, w.believed.Load())
+		done, err = write(tx)
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	for i, one := range done {
-		c := creates[i].Change
-		if one.Err != nil {
-			out = append(out, job{do: func(ctx context.Context) error { return w.notFrozen(ctx, c, one.Err) }})
+	out := make([]job, len(changes))
+	for i, c := range changes {
+		if err := done[i].Err; err != nil {
+			out[i].do = func(ctx context.Context) error { return w.notFrozen(ctx, c, err) }
 			continue
 		}
 		c.Run = w.id
-		f := &frozen{state.SentCreate{Change: c, Attempt: one.Attempt}, creates[i].Body, leaves}
-		out = append(out, job{f, func(ctx context.Context) error { return w.sendFrozen(ctx, f) }})
+		f := &frozen{state.Sent{Change: c, Attempt: done[i].Attempt}, leaves}
+		out[i] = job{f, func(ctx context.Context) error {
+			return w.inTime(ctx, f, func(ctx context.Context) error { return send(ctx, i, f) })
+		}}
 	}
 	return out, nil
 }
 
-// freezes reports whether a change is a create that nothing but its freeze comes before: see applyCustomer and create.
-func (w *walker) freezes(c state.Change) bool {
-	return c.Action == connector.ActionCreate && c.State == connector.ChangePending && w.noProof == nil && !w.linkOnly && !w.probe
-}
-
-// sendFrozen sends a create of a group. If it cannot leave in time after its freeze, it is frozen anew by itself.
-func (w *walker) sendFrozen(ctx context.Context, f *frozen) error {
-	inTime := func() error {
+// inTime calls send with a fence for the time of a freeze. If the request cannot leave in time, it is frozen anew by
+// itself.
+func (w *walker) inTime(ctx context.Context, f *frozen, send func(context.Context) error) error {
+	holds := func() error {
 		if f.leaves.Over() {
 			return errLate
 		}
 		return nil
 	}
-	var made *connector.RemoteCustomer
-	err := inTime()
+	err := holds()
 	if err == nil {
-		w.noteMade(f.Change)
-		made, err = w.post(connector.WithFence(ctx, inTime), f.Change, attempt{f.Attempt, f.body, true})
+		err = send(connector.WithFence(ctx, holds))
 	}
-	switch {
-	case err == nil && made != nil:
-		return w.keep(ctx, f.SentCreate, *made)
-	case !errors.Is(err, errLate):
+	if !errors.Is(err, errLate) {
 		return err
 	}
-	if err := w.thaw(ctx, []state.SentCreate{f.SentCreate}); err != nil {
+	if err := w.thaw(ctx, []state.Sent{f.Sent}); err != nil {
 		return err
 	}
-	return w.create(ctx, f.Change)
+	return w.do(ctx, f.Change)
 }
 
-// groupSize is how many creates the next group has: as many as leave within groupTime.
+func (w *walker) sendCreate(ctx context.Context, f *frozen, body []byte) error {
+	w.noteMade(f.Change)
+	made, err := w.post(ctx, f.Change, attempt{f.Attempt, body, true})
+	if err != nil || made == nil {
+		return err
+	}
+	return w.keep(ctx, f.Sent, *made)
+}
+
+func (w *walker) sendLink(ctx context.Context, f *frozen) error {
+	mandate, err := w.askLink(ctx, f.Change, f.Attempt)
+	switch {
+	case errors.Is(err, connector.ErrTokenRenewed): // see applyLink
+		return w.lookAndRequest(ctx, f.Change, false)
+	case err != nil || mandate == nil:
+		return err
+	}
+	w.heard()
+	w.links.in <- linkAnswer{f.Sent, *mandate}
+	return errKept
+}
+
+// groupSize is how many requests the next group has: as many as leave within groupTime.
 type groupSize struct{ n atomic.Int64 }
 
 func newGroupSize(inFlight int) *groupSize {

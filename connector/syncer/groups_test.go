@@ -186,3 +186,32 @@ func TestAnswersThatCannotBeStoredStopTheRunAndAreFoundByTheNext(t *testing.T) {
 		t.Errorf("%d customers, want 100", got)
 	}
 }
+
+func TestAnOrderlyStopAmongLinkRequestsAsksNobodyTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.syncer.Settings.Workers, w.syncer.Settings.Guards.MaxCreates = 4, 1000
+	w.fill(200)
+	ctx, interrupt := context.WithCancel(t.Context())
+	var asked atomic.Int64
+	m := meddle(w)
+	m.onRequest = func(_ string, mandate connector.Mandate, err error) (connector.Mandate, error) {
+		if asked.Add(1) == 30 {
+			interrupt()
+		}
+		return mandate, err
+	}
+	if res := w.runWith(ctx, approved()); res.Outcome != connector.RunIncomplete || !errors.Is(res.Err, context.Canceled) {
+		t.Errorf("the run ended %s: %v; want it interrupted", res.Outcome, res.Err)
+	}
+	if n := w.attempts("ended = '' AND action = 'link'"); n != 0 {
+		t.Errorf("%d requests count as under way after the stop", n)
+	}
+	if n := w.attempts("ended = 'unsent' AND action = 'link'"); n == 0 {
+		t.Error("no request was frozen ahead, so the test shows nothing")
+	}
+	res := w.complete(w.run())
+	if n := w.linkRequests(); n != 200 || len(w.attention()) != 0 {
+		t.Errorf("%d links were asked for, with findings about %v; want 200 and none (%+v)", n, w.attention(), res.Counts)
+	}
+}

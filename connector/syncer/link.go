@@ -82,10 +82,22 @@ func (r *run) lookAndRequest(ctx context.Context, c state.Change, known bool) er
 // gatherLink gathers the facts about a payer's mandate after a plan has approved its link request. next is the earliest
 // time to ask again after requests without an answer.
 func (r *run) gatherLink(ctx context.Context, c state.Change) (f protocol.Facts, next time.Time, err error) {
-	if f, err = r.gatherLinked(ctx, c); err != nil {
+	stored, err := r.Ledger.StoredRecord(ctx, c.Payer.Connection, c.Payer.SourceID, r.conn.Mapping.Version())
+	if err != nil {
 		return f, next, err
 	}
-	sent, err := r.Ledger.LinkAttempts(ctx, c, f.Words.Retry)
+	return r.linkFacts(ctx, c, stored)
+}
+
+// linkFacts is gatherLink for a record read before.
+func (r *run) linkFacts(ctx context.Context, c state.Change, stored state.StoredRecord) (f protocol.Facts, next time.Time, err error) {
+	if f, err = r.factsOf(ctx, stored); err != nil {
+		return f, next, err
+	}
+	var sent []time.Time
+	if c.Attempts > 0 {
+		sent, err = r.Ledger.LinkAttempts(ctx, c, f.Words.Retry)
+	}
 	next = protocol.NextTry(sent)
 	f.Mandate.Approved, f.Mandate.Again, f.Mandate.Rest = true, r.Settings.again(), r.Ledger.Now().Before(next)
 	return f, next, err
@@ -113,29 +125,42 @@ func (r *run) requestLink(ctx context.Context, c state.Change) error {
 	}); err != nil {
 		return err
 	}
-	mandate, err := r.Billing.RequestMandateLink(ctx, c.Payer.BillingID)
-	switch fault := connector.FaultOf(err); {
-	case fault == "":
-	case errors.Is(err, connector.ErrWrongWay): // no record is at fault
-		return errors.Join(err, r.unsent(ctx, c, left))
-	case fault == connector.FaultRejected, fault == connector.FaultNotFound:
-		return errors.Join(r.linkRefused(ctx, c, left, err), refusedAlike(c, err))
-	case fault == connector.FaultUnknown:
-		return r.lookForLost(ctx, c)
-	default:
-		return errors.Join(err, r.unsent(ctx, c, left))
-	}
-	if err != nil {
+	mandate, err := r.askLink(ctx, c, left)
+	if err != nil || mandate == nil {
 		return err
 	}
-	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
-		if _, err := reconcile.Observe(tx, reconcile.Observation{
-			CustomerID: c.Payer.BillingID, Mandate: &mandate, Ticket: left.Ticket, Cause: connector.CauseLink, CauseID: r.cause(),
-		}); err != nil {
-			return err
-		}
-		return errors.Join(tx.CloseWith(r.id, c, connector.ChangeDone, "", ""), tx.EndAttempt(left, state.AttemptAnswered))
-	})
+	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return r.saveLink(tx, state.Sent{Change: c, Attempt: left}, *mandate) })
+}
+
+// askLink sends a frozen request for a signing link and returns the mandate in the answer. It returns nil if there is
+// none, with the outcome stored.
+func (r *run) askLink(ctx context.Context, c state.Change, left state.Attempt) (*connector.Mandate, error) {
+	mandate, err := r.Billing.RequestMandateLink(ctx, c.Payer.BillingID)
+	switch fault := connector.FaultOf(err); {
+	case err == nil:
+		return &mandate, nil
+	case fault == "":
+		return nil, err
+	case errors.Is(err, errLate) && fault == connector.FaultUnavailable: // it never left: see inTime
+		return nil, errLate
+	case errors.Is(err, connector.ErrWrongWay): // no record is at fault
+		return nil, errors.Join(err, r.unsent(ctx, c, left))
+	case fault == connector.FaultRejected, fault == connector.FaultNotFound:
+		return nil, errors.Join(r.linkRefused(ctx, c, left, err), refusedAlike(c, err))
+	case fault == connector.FaultUnknown:
+		return nil, r.lookForLost(ctx, c)
+	}
+	return nil, errors.Join(err, r.unsent(ctx, c, left))
+}
+
+// saveLink stores the mandate in the answer to a request for a signing link.
+func (r *run) saveLink(tx *state.Tx, sent state.Sent, mandate connector.Mandate) error {
+	if _, err := reconcile.Observe(tx, reconcile.Observation{
+		CustomerID: sent.Change.Payer.BillingID, Mandate: &mandate, Ticket: sent.Attempt.Ticket, Cause: connector.CauseLink, CauseID: r.cause(),
+	}); err != nil {
+		return err
+	}
+	return errors.Join(tx.CloseWith(r.id, sent.Change, connector.ChangeDone, "", ""), tx.EndAttempt(sent.Attempt, state.AttemptAnswered))
 }
 
 // linkRefused closes a request for a signing link that the service refused.

@@ -89,7 +89,7 @@ type Settings struct {
 	SameMandate bool                              // asking for a link again gives the same mandate while it waits for a signature, so a lost link is fetched again
 	NotCarried  func(connector.Customer) []string // paths without a place in a new customer of the service; may be nil
 	Grace       time.Duration                     // how long requests in flight may finish after an interruption; default 20 s
-	LeaveWithin time.Duration                     // how long after its freeze in a group a create may leave; default 30 s
+	LeaveWithin time.Duration                     // how long after its freeze in a group a request may leave; default 30 s
 }
 
 // again returns the effect of a repeated link request.
