@@ -369,10 +369,10 @@ func TestAFullDiskFailsClosedAndRecovers(t *testing.T) {
 	}
 }
 
-// receiveBig stores a delivery that needs new pages.
+// receiveBig stores a delivery that needs new pages, also where migrations left free ones.
 func receiveBig(key string) func(*Tx) error {
 	return func(tx *Tx) error {
-		_, err := tx.Receive(Delivery{Key: key, Body: make([]byte, 6000), State: connector.InboxReceived})
+		_, err := tx.Receive(Delivery{Key: key, Body: make([]byte, 100_000), State: connector.InboxReceived})
 		return err
 	}
 }
