@@ -3,6 +3,7 @@ package connector
 import (
 	"hash/maphash"
 	"slices"
+	"strings"
 )
 
 // IDs is a set of ids. It keeps 96 bits of keyed hashes of each, sorted: a million ids take about 17 MB, regardless of
@@ -11,7 +12,11 @@ type IDs struct {
 	seeds   [2]maphash.Seed
 	buckets [1024][]idHash // by the first bits of the hash, so that little moves when one is put in
 	count   int
+	few     []string // the first of them, up to fewIDs
 }
+
+// fewIDs is how many ids a set keeps whole.
+const fewIDs = 256
 
 // idHash is the set's hash of an id.
 type idHash [3]uint32
@@ -26,7 +31,9 @@ func (s *IDs) Add(id string) (added bool) {
 	hash, bucket, at, found := s.find(id)
 	if !found {
 		*bucket = slices.Insert(*bucket, at, hash)
-		s.count++
+		if s.count++; s.count <= fewIDs {
+			s.few = append(s.few, strings.Clone(id))
+		}
 	}
 	return !found
 }
@@ -36,6 +43,9 @@ func (s *IDs) Has(id string) bool {
 	_, _, _, found := s.find(id)
 	return found
 }
+
+// Few returns the ids of a small set in the order in which they came, and reports whether the set is small.
+func (s *IDs) Few() (ids []string, small bool) { return s.few, s.count <= fewIDs }
 
 // Len returns how many ids there are.
 func (s *IDs) Len() int { return s.count }

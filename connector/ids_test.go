@@ -3,6 +3,7 @@ package connector
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -60,5 +61,24 @@ func BenchmarkIDs(b *testing.B) {
 		if ids.Len() != million {
 			b.Fatal(ids.Len())
 		}
+	}
+}
+
+func TestASmallSetGivesItsIDs(t *testing.T) {
+	t.Parallel()
+	ids := NewIDs()
+	var want []string
+	for i := range 256 {
+		id := fmt.Sprint("id ", i)
+		ids.Add(id)
+		ids.Add(id)
+		want = append(want, id)
+	}
+	if got, small := ids.Few(); !small || !slices.Equal(got, want) {
+		t.Errorf("%d ids, small %v", len(got), small)
+	}
+	ids.Add("one more")
+	if _, small := ids.Few(); small {
+		t.Error("257 ids are few")
 	}
 }

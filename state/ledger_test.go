@@ -156,11 +156,30 @@ func (d *desk) run(connection string) (id int64) {
 	return id
 }
 
-// closeRun closes a run of acme and returns its counts.
+// closeRun closes a run of acme and returns its counts. They are the same where the run also met so many ids that it
+// reads all records.
 func (d *desk) closeRun(run int64, outcome connector.RunOutcome) (c Counts, got connector.RunOutcome) {
 	d.t.Helper()
+	met := d.metBy(run)
 	d.do(func(tx *Tx) (err error) {
-		c, got, err = tx.CloseRun(run, acme, outcome, "", d.metBy(run))
+		few, again, err := tx.countRun(run, acme, met)
+		if err != nil {
+			return err
+		}
+		for i := 0; ; i++ {
+			if _, small := met.Few(); !small {
+				break
+			}
+			met.Add(fmt.Sprint("met, and not in the ledger: ", i))
+		}
+		many, againOfMany, err := tx.countRun(run, acme, met)
+		if few != many || again != againOfMany {
+			d.t.Errorf("few records count %+v, %v; among many the same count %+v, %v", few, again, many, againOfMany)
+		}
+		return err
+	})
+	d.do(func(tx *Tx) (err error) {
+		c, got, err = tx.CloseRun(run, acme, outcome, "", met)
 		return err
 	})
 	return c, got

@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -408,6 +409,9 @@ func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Coun
 // missed. again reports whether any record, met or not, needs another plan.
 func (tx *Tx) countMet(connection string, met *connector.IDs, stands func(protocol.Status, int)) (again bool, err error) {
 	if met != nil {
+		if ids, small := met.Few(); small {
+			return tx.countFew(connection, ids, met, stands)
+		}
 		err = tx.each("SELECT source_id, class, replan FROM source_records WHERE connection = ?", []any{connection}, func(scan func(...any) error) error {
 			var id string
 			var class protocol.Status
@@ -431,6 +435,33 @@ func (tx *Tx) countMet(connection string, met *connector.IDs, stands func(protoc
 	for i, class := range classes {
 		stands(class, of[i])
 	}
+	return again, err
+}
+
+// The queries of countFew. Neither reads the other records of the connection.
+const (
+	classesOf   = "SELECT r.source_id, r.class FROM json_each(?2) j CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.value"
+	anyToReplan = "SELECT EXISTS (SELECT 1 FROM source_records WHERE connection = ? AND replan = 1)"
+)
+
+// countFew is countMet for a run that met few records.
+func (tx *Tx) countFew(connection string, ids []string, met *connector.IDs, stands func(protocol.Status, int)) (again bool, err error) {
+	page, err := json.Marshal(ids)
+	if err != nil {
+		return false, err
+	}
+	if err := tx.each(classesOf, []any{connection, string(page)}, func(scan func(...any) error) error {
+		var id string
+		var class protocol.Status
+		err := scan(&id, &class)
+		if met.Has(id) {
+			stands(class, 1)
+		}
+		return err
+	}); err != nil {
+		return false, err
+	}
+	err = tx.row([]any{&again}, anyToReplan, connection)
 	return again, err
 }
 
