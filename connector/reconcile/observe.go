@@ -63,7 +63,12 @@ func Observe(tx *state.Tx, o Observation) (Seen, error) {
 		}
 	}
 	seen.Drifted = seen.Ours && o.Customer != nil && drifted(payer, *o.Customer)
-	fresh, err := saveSeen(tx, o)
+	var fresh bool
+	if o.Customer != nil {
+		fresh, err = tx.SaveRemote(*o.Customer, o.Ticket)
+	} else {
+		fresh, err = tx.TouchRemote(o.CustomerID, o.Ticket)
+	}
 	if seen.Overtaken = errors.Is(err, state.ErrOvertaken); err != nil && !seen.Overtaken {
 		return Seen{}, fmt.Errorf("observe customer %s: %w", o.CustomerID, err)
 	}
@@ -136,13 +141,6 @@ func saveOvertakenLink(tx *state.Tx, p state.Payer, o Observation) error {
 		tx.Touch(p)
 	}
 	return err
-}
-
-func saveSeen(tx *state.Tx, o Observation) (fresh bool, err error) {
-	if o.Customer == nil {
-		return tx.TouchRemote(o.CustomerID, o.Ticket)
-	}
-	return tx.SaveRemote(*o.Customer, o.Ticket)
 }
 
 // observeLink updates the payer's link state from the customer's key.
@@ -228,30 +226,28 @@ func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 // observeHeld notes our values on a customer: those applied last, those of another update with an unknown time of
 // effect, or neither. The answer to a create is not a read, and a list may be incomplete.
 func observeHeld(tx *state.Tx, p state.Payer, o Observation) error {
-	if o.Cause == connector.CauseCreate {
+	values, applied := p.Applied, p.Applied != nil && holds(p.Applied, *o.Customer)
+	if o.Cause == connector.CauseCreate || o.List != nil && !applied {
 		return nil
 	}
-	applied := p.Applied != nil && holds(p.Applied, *o.Customer)
-	switch {
-	case o.List != nil && applied:
-		return errors.Join(tx.SetShown(p, true), tx.SetRead(p, differences(p.Applied, *o.Customer)))
-	case o.List != nil:
-		return nil
-	case p.Applied == nil:
-		return tx.LookedAt(p, o.Ticket, false)
-	case applied:
-		return errors.Join(tx.SetShown(p, true), tx.SetRead(p, differences(p.Applied, *o.Customer)), tx.LookedAt(p, o.Ticket, true), tx.SetContactIDs(p, p.Applied.WithIDs(o.Customer.People)))
+	held := state.HeldValues{Applied: applied}
+	if o.List == nil {
+		held.Ticket = o.Ticket
 	}
-	sent, err := tx.UpdatesUnderWay(p.BillingID)
-	if err != nil {
-		return err
-	}
-	for i := range sent {
-		if holds(&sent[i], *o.Customer) {
-			return errors.Join(tx.SetHeld(p, sent[i].WithIDs(o.Customer.People)), KeepRead(tx, p, sent[i], *o.Customer), tx.LookedAt(p, o.Ticket, false))
+	if values != nil && !applied {
+		sent, err := tx.UpdatesUnderWay(p.BillingID)
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(sent, func(c connector.Customer) bool { return holds(&c, *o.Customer) }); i >= 0 {
+			values, held.Instead = &sent[i], true
 		}
 	}
-	return errors.Join(tx.SetShown(p, false), tx.SetRead(p, differences(p.Applied, *o.Customer)), tx.LookedAt(p, o.Ticket, false))
+	if values != nil {
+		shown := values.WithIDs(o.Customer.People)
+		held.Differs, held.Values = differences(values, *o.Customer), &shown
+	}
+	return tx.SaveHeld(p, held)
 }
 
 // observeFinancial keeps the financial status for display. It ignores answers to a create, because they may be from
@@ -280,7 +276,7 @@ func observeMandate(tx *state.Tx, p state.Payer, o Observation) (moved bool, err
 		return false, nil
 	}
 	if m.ID == "" { // nothing to keep it under, but a person should know
-		return false, explainMandate(tx, p, m)
+		return false, explainMandate(tx, p, m, false)
 	}
 	before, err := tx.SaveMandate(m, o.Cause, o.CauseID)
 	if err != nil {
@@ -289,12 +285,10 @@ func observeMandate(tx *state.Tx, p state.Payer, o Observation) (moved bool, err
 	if err := tx.SetMandate(p.Connection, p.SourceID, m.ID); err != nil {
 		return false, err
 	}
-	if before != m.Status || p.MandateID != m.ID {
+	changed := before != m.Status || p.MandateID != m.ID
+	if changed {
 		if err := tx.VoidLetters(p.Connection, p.SourceID); err != nil { // before anything else is known of it
 			return false, err
-		}
-		if err := lookAtLeaver(tx, p); err != nil {
-			return true, err
 		}
 	}
 	if before == "" && m.Status == connector.MandateCreated && m.URL == "" { // somebody has its link, or nobody: the next plan tells
@@ -302,36 +296,31 @@ func observeMandate(tx *state.Tx, p state.Payer, o Observation) (moved bool, err
 			return true, err
 		}
 	}
-	if known := before == m.Status && p.MandateID == m.ID && m.URL == "" && o.Cause != connector.CauseLink; known {
+	if !changed && m.URL == "" && o.Cause != connector.CauseLink {
 		return false, nil
 	}
-	return before != m.Status, explainMandate(tx, p, m)
+	return before != m.Status, explainMandate(tx, p, m, changed)
 }
 
-// lookAtLeaver makes the next plan check a removed record, to report a live mandate or one waiting for its
-// signature.
-func lookAtLeaver(tx *state.Tx, p state.Payer) error {
-	left, err := tx.HasLeft(p)
-	if err != nil || !left {
-		return err
-	}
-	return tx.LookNext(p)
-}
-
-// explainMandate makes the write decide again on the payer's mandate. A cancelled mandate ends the report of a removed
-// record with a live one.
-func explainMandate(tx *state.Tx, p state.Payer, m connector.Mandate) error {
+// explainMandate makes the write decide again on the payer's mandate. If the mandate changed, the next plan checks a
+// removed record, to report a live mandate or one waiting for its signature. A cancelled one ends the report of a live
+// one.
+func explainMandate(tx *state.Tx, p state.Payer, m connector.Mandate, changed bool) error {
 	if tx.Touch(p); m.ID == "" {
 		tx.ShowMandate(p, m.Status)
 	}
-	if m.Status != connector.MandateCancelled {
+	cancelled := m.Status == connector.MandateCancelled
+	if !changed && !cancelled {
 		return nil
 	}
 	left, err := tx.HasLeft(p)
-	if err != nil || !left {
-		return err
+	if err == nil && left && changed {
+		err = tx.LookNext(p)
 	}
-	return tx.ClearAttention(p.Connection, p.SourceID, state.TopicRecord, connector.ReasonLeftWithMandate)
+	if err == nil && left && cancelled {
+		err = tx.ClearAttention(p.Connection, p.SourceID, state.TopicRecord, connector.ReasonLeftWithMandate)
+	}
+	return err
 }
 
 // drifted reports whether a value applied by us is gone from the customer.
