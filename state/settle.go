@@ -80,7 +80,13 @@ func (tx *Tx) decideAgain(ids []RecordID, touches map[RecordID]*touchedPayer) er
 			}
 			next := finding{reason: protocol.Decide(known.facts).About(protocol.LaneMandate)}
 			detail, explained := t.says(next.reason)
-			if next.reason == known.told && detail == "" || onlyRunsKnow(next.reason) && !explained {
+			if onlyRunsKnow(next.reason) && !explained {
+				if known.told == "" || onlyRunsKnow(known.told) {
+					continue
+				}
+				next.reason = "" // what is told, for example of a former mandate, follows from no fact any more
+			}
+			if next.reason == known.told && detail == "" {
 				continue
 			}
 			next.detail = detail

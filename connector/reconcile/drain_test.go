@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -73,4 +74,23 @@ func BenchmarkDrain(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*customers), "us/customer")
+}
+
+func TestAFindingAboutAFormerMandateEndsWhenAnotherIsShown(t *testing.T) {
+	t.Parallel()
+	for _, status := range []connector.MandateStatus{connector.MandateCancelled, "PAUSED"} {
+		w := newWorld(t)
+		w.link("A1", "c1")
+		for i, m := range []connector.Mandate{{ID: "m1", Status: status}, {ID: "m2", Status: connector.MandateCreated}} {
+			w.billing.put("c1", "A1", m.ID, m.Status)
+			w.receive(fmt.Sprint("d", i), "c1")
+			w.now = w.now.Add(10 * time.Second)
+			if _, err := w.rec.Drain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if told := w.reasons()["A1"]; (told != "") != (i == 0) {
+				t.Errorf("after %s of %s people are told %q", m.ID, m.Status, told)
+			}
+		}
+	}
 }
