@@ -222,20 +222,6 @@ func (r *run) tellWaiting(ctx context.Context, c state.Change, reason connector.
 	})
 }
 
-// believeAfter makes sure the index is proven by lists later than ticket. Workers take turns: the others find the
-// proof, or the failure to get one in this run.
-func (r *run) believeAfter(ctx context.Context, ticket int64) (proof bool, err error) {
-	r.believing.Lock()
-	defer r.believing.Unlock()
-	if r.noProof != nil {
-		return false, nil
-	}
-	if _, err := r.Reconciler.Believe(ctx, ticket); err != nil {
-		return false, r.without(err)
-	}
-	return true, r.noteBelieved(ctx)
-}
-
 // takeFound links a payer to the customer with the key of its unanswered create. If certain, the sent values count as
 // confirmed, as after an answer: a later edit by a colleague is reported and not overwritten. After a restore it is not
 // certain, because requests unknown to the ledger may have changed the customer. An index entry is not a read of the

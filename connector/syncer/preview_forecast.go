@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"maps"
 	"runtime"
 	"slices"
@@ -54,34 +53,6 @@ type changeGroup struct {
 	ChangeGroup
 	order int
 }
-
-// claims counts the records of each key. It keeps a 64-bit hash of each key: among a million keys, a collision occurs
-// in one of 30 million forecasts.
-type claims struct {
-	seed      maphash.Seed
-	by        map[uint64]int
-	elsewhere map[uint64]int // records outside the forecast; not in by until it is complete
-}
-
-func newClaims() *claims {
-	return &claims{seed: maphash.MakeSeed(), by: map[uint64]int{}, elsewhere: map[uint64]int{}}
-}
-
-// hash returns the stored hash of a key; 0 for a key without a value, because nobody claims it.
-func (c *claims) hash(key connector.Key) uint64 {
-	if key.Value == "" {
-		return 0
-	}
-	return maphash.Comparable(c.seed, key)
-}
-
-func (c *claims) add(hash uint64, n int) {
-	if hash != 0 {
-		c.by[hash] += n
-	}
-}
-
-func (c *claims) of(key connector.Key) int { return c.by[c.hash(key)] }
 
 // errEnough ends the reading of records before their last.
 var errEnough = errors.New("enough records were read")
@@ -505,48 +476,3 @@ func (f *forecast) tellBlanked(ctx context.Context, p *Preview) error {
 }
 
 func (f *forecast) full(n int) bool { return f.limit > 0 && n >= f.limit }
-
-func (f *forecast) tellCustomers(ctx context.Context, p *Preview, sourceID string) error {
-	p.Customers = []CustomerPreview{}
-	for i := range f.all {
-		e := &f.all[i]
-		if asked := e.sourceID == sourceID; !asked && (sourceID != "" || !e.moves() || f.full(len(p.Customers))) {
-			continue
-		}
-		c, err := f.customer(ctx, e.sourceID)
-		if err != nil {
-			return err
-		}
-		p.Customers = append(p.Customers, c)
-	}
-	return nil
-}
-
-// moves reports whether the mapping would change anything for the record.
-func (e *foreseen) moves() bool {
-	dropped := e.now == state.Excluded && (e.was == state.Included || e.was == state.Held)
-	return e.action != "" || dropped || e.rekeyed || e.now == state.Held && e.was != state.Held
-}
-
-// customer decides on one record again, with its values.
-func (f *forecast) customer(ctx context.Context, sourceID string) (CustomerPreview, error) {
-	r, err := f.Ledger.StoredRecord(ctx, f.conn.Name, sourceID, f.conn.Mapping.Version())
-	if err != nil {
-		return CustomerPreview{}, err
-	}
-	d, err := f.foreseeOne(ctx, r)
-	if err != nil {
-		return CustomerPreview{}, fmt.Errorf("record %s: %w", sourceID, err)
-	}
-	c := CustomerPreview{SourceID: sourceID, Key: d.Key, Verdict: d.Verdict, Link: r.AsksForLink(d), Reason: d.Reason, Detail: d.Detail, Also: d.Also, OfMandate: d.OfMandate}
-	if r.Payer != nil {
-		c.BillingID = r.Payer.BillingID
-		if c.Key.Value == "" {
-			c.Key = r.Payer.Key
-		}
-	}
-	if d.Customer != nil {
-		c.Action, c.Diff, c.BillingID = d.Customer.Action, d.Customer.Fields(), d.Customer.BillingID
-	}
-	return c, nil
-}

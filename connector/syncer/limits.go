@@ -1,6 +1,8 @@
 package syncer
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -146,4 +148,138 @@ func (e *Standstill) Error() string {
 	}
 	return fmt.Sprintf("%s None of them counts as gone, and nothing was planned. See what the connected user may read or what was exported; "+
 		"if they are meant to be gone, let them go: payersync approve %d", e.Plan.Limits, e.Plan.ID)
+}
+
+// guard checks the plan against the limits. A plan above them needs approval and waits until then. If the operator has
+// enabled it and nobody has rejected the plan, kinds of change within their own limits go ahead. Changes left out by a
+// person always wait. A rejected plan is not offered again. If the plan would lose too many payers, all of it waits and
+// the run stands still.
+func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
+	linked := 0
+	if plan.Open.Changes+plan.Open.Identity > 0 { // of nothing, the share is nothing
+		var err error
+		if linked, err = r.Ledger.LinkedCount(ctx, r.conn.Name); err != nil {
+			return plan, err
+		}
+	}
+	var err error
+	if plan.Stops, err = r.stopsOf(ctx, plan); err != nil {
+		return plan, err
+	}
+	waits := strings.TrimSpace(state.LeftOut(plan.Open.LeftOut) + " " + state.StopsText(plan.Stops)) // regardless of the limits
+	plan.Limits = strings.TrimSpace(r.Settings.Guards.stops(plan.Losses, plan.Open, linked) + " " + state.StopsText(plan.Stops))
+	if plan.Lost > 0 && (r.opts.Approve == nil || r.opts.Kind == connector.RunPlan) {
+		return plan, r.standStill(ctx, plan)
+	}
+	if plan.State == state.PlanRejected {
+		r.tell(Rejected(plan))
+		return plan, nil
+	}
+	if r.opts.Approve == nil {
+		if err := r.letWithin(ctx, &plan, linked); err != nil {
+			return plan, err
+		}
+	}
+	if r.opts.Kind == connector.RunPlan {
+		switch {
+		case plan.Limits != "":
+			plan.State = state.PlanWaiting
+		case plan.State == state.PlanWaiting:
+			plan.State = state.PlanDraft // the limits were raised
+		}
+		return plan, r.setPlan(ctx, plan, plan.State)
+	}
+	if plan.Limits == "" {
+		return plan, r.Ledger.DoAlone(ctx, func(tx *state.Tx) error { return tx.ApproveWithinLimits(plan.ID) })
+	}
+	if plan.Limits == waits { // everything else is within the limits
+		return plan, r.Ledger.DoAlone(ctx, func(tx *state.Tx) error {
+			return errors.Join(tx.ApproveWithinLimits(plan.ID), tx.SetPlanState(plan.ID, state.PlanWaiting, waits))
+		})
+	}
+	return r.ask(ctx, plan, waits)
+}
+
+// ask asks for approval of a plan above the limits. Without approval the plan waits. With approval, only the changes on
+// hold for other reasons wait.
+func (r *run) ask(ctx context.Context, plan state.Plan, waits string) (state.Plan, error) {
+	if r.opts.Approve == nil {
+		return plan, r.setPlan(ctx, plan, state.PlanWaiting)
+	}
+	approved, err := r.opts.Approve(plan)
+	if err != nil {
+		return plan, err
+	}
+	switch {
+	case !approved && plan.Lost > 0:
+		return plan, r.standStill(ctx, plan)
+	case !approved:
+		return plan, r.setPlan(ctx, plan, state.PlanWaiting)
+	case plan.Lost > 0:
+		r.tell(fmt.Sprintf("%s They were let go, as plan %d says.", r.Settings.Guards.Losses(plan.Losses), plan.ID))
+	}
+	if waits != "" {
+		plan.Limits = waits
+		return plan, r.Ledger.DoAlone(ctx, func(tx *state.Tx) error { return tx.ApproveOpen(plan.ID, r.opts.Actor, waits) })
+	}
+	if err := r.Ledger.DoAlone(ctx, func(tx *state.Tx) error {
+		// Refused changes planned again make the same plan as one approved earlier.
+		if err := tx.SetPlanState(plan.ID, state.PlanWaiting, plan.Limits); err != nil {
+			return err
+		}
+		return tx.Approve(plan.ID, r.opts.Actor)
+	}); err != nil {
+		return plan, err
+	}
+	plan.State, plan.Limits = state.PlanApproved, ""
+	return plan, nil
+}
+
+// standStill leaves a plan to a person because it would lose too many payers.
+func (r *run) standStill(ctx context.Context, plan state.Plan) error {
+	plan.State = state.PlanWaiting
+	if err := r.setPlan(ctx, plan, plan.State); err != nil {
+		return err
+	}
+	r.plan = &plan
+	return &Standstill{plan}
+}
+
+// letWithin releases the changes of a plan above the limits if their kind is within its own limit and the operator has
+// enabled it. It notes this beside the limits. A run in plan mode only adds the note.
+func (r *run) letWithin(ctx context.Context, plan *state.Plan, linked int) error {
+	over := r.Settings.Guards.Over(plan.Open, linked)
+	if !r.Settings.Guards.HoldOnlyAbove || over == (state.Over{}) {
+		return nil
+	}
+	return r.Ledger.DoAlone(ctx, func(tx *state.Tx) error {
+		n, err := tx.WithinCount(plan.ID, over)
+		if err != nil || n == 0 {
+			return err
+		}
+		plan.Limits += " " + state.Within(n)
+		if r.opts.Kind == connector.RunPlan {
+			return nil
+		}
+		return tx.ApproveWithin(plan.ID, over)
+	})
+}
+
+// Rejected describes the effect of a rejected plan.
+func Rejected(p state.Plan) string {
+	return fmt.Sprintf("Plan %d was rejected by %s: nothing of it is sent while it says the same. See it with payersync plans show %[1]d; payersync approve %[1]d sends it all the same.", p.ID, p.RejectedBy)
+}
+
+// released reports whether something of the plan was approved, though the plan waits.
+func (r *run) released(ctx context.Context) (bool, error) {
+	customers, err := r.Ledger.ReleasedCount(ctx, r.conn.Name, state.LaneCustomer)
+	if err != nil || customers > 0 {
+		return customers > 0, err
+	}
+	links, err := r.Ledger.ReleasedCount(ctx, r.conn.Name, state.LaneMandate)
+	return links > 0, err
+}
+
+func (r *run) setPlan(ctx context.Context, plan state.Plan, to state.PlanState) error {
+	return r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SetPlanState(plan.ID, to, plan.Limits) })
 }
