@@ -142,7 +142,7 @@ const traitHash = "CAST(j.value AS BIGINT)"
 
 // traitsOf joins a payer with each of its hashes: see traitHash.
 func traitsOf(payer string) string {
-	return " payers " + payer + " CROSS JOIN json_each(nullif(" + payer + ".likeness, '')) j "
+	return fmt.Sprintf(" payers %[1]s CROSS JOIN json_each(nullif(%[1]s.likeness, '')) j ", payer)
 }
 
 // nextPayer returns the id of the next inserted payer. An id that was in the index is never given again.

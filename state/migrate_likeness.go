@@ -19,7 +19,7 @@ import (
 func (l *Ledger) hashLikenesses(ctx context.Context, tx *sql.Tx) error {
 	exec := func(statement string) error {
 		_, err := tx.ExecContext(ctx, statement)
-		return connector.Wrap(err, "hash the likenesses of payers")
+		return connector.Wrap(err, "hash the traits of payers")
 	}
 	if err := connector.Each([]string{
 		"ALTER TABLE payers ADD COLUMN payer_id INTEGER NOT NULL DEFAULT 0",
@@ -38,7 +38,7 @@ func (l *Ledger) hashLikenesses(ctx context.Context, tx *sql.Tx) error {
 			return err
 		}
 		if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM payers WHERE rowid > ?)", last+some).Scan(&found); err != nil {
-			return fmt.Errorf("hash the likenesses of payers: %w", err)
+			return fmt.Errorf("hash the traits of payers: %w", err)
 		}
 	}
 	if err := connector.Each([]string{

@@ -12,8 +12,7 @@ import (
 )
 
 // Touch notes that a write has changed a fact about a payer. At its end, the write decides again and stores the
-// findings
-// about the mandate. The others need the mapping: a plan writes them, and the event that knows them.
+// findings about the mandate. The others need the mapping: a plan writes them, and the event that knows them.
 func (tx *Tx) Touch(p Payer) { tx.touched(p) }
 
 // Explain is Touch, and gives the words for a reason. They are the finding's detail if the facts give that reason.
