@@ -175,14 +175,16 @@ func (f *Facts) ofCustomer() conditions {
 	here := shown && f.Look.Holds == f.Record.Hash
 	lost := f.Doubt.open(f.readAt())
 	// A restore may hide that a difference is of our own making. A difference seen before the restore is not.
-	known := f.Link.ConfirmedAt > f.Doubt.Since || f.Look.Since > f.Link.ConfirmedAt && f.Look.Since <= f.Doubt.Since
+	known := func(since int64) bool {
+		return since > f.Doubt.Since || f.Look.Since > since && f.Look.Since <= f.Doubt.Since
+	}
 	c := young.when(f.Look.Shows == NotYet) |
 		missing.when(f.Look.Shows == Missing) |
 		otherKey.when(f.Look.Shows == OtherKey) |
 		noKey.when(f.Look.Shows == NoKey) |
 		holds.when(here) |
-		confirmed.when(f.Link.Confirmed == f.Record.Hash && known && f.Words.Retry <= f.Look.Since) |
-		shownOtherwise.when(f.Link.Answered == f.Record.Hash && f.Link.AnsweredAt > f.Doubt.Since && !here && f.Words.Retry <= f.Look.Since && (!f.Look.Unmoved || f.Worn != 0 && f.Words.Retry <= f.Worn)) |
+		confirmed.when(f.Link.Confirmed == f.Record.Hash && known(f.Link.ConfirmedAt) && f.Words.Retry <= f.Look.Since) |
+		shownOtherwise.when(f.Link.Answered == f.Record.Hash && known(f.Link.AnsweredAt) && !here && f.Words.Retry <= f.Look.Since && (!f.Look.Unmoved || f.Worn != 0 && f.Words.Retry <= f.Worn)) |
 		older.when(lost) |
 		olderOver.when(lost && f.Doubt.Over != 0)
 	for _, a := range f.Attempts {

@@ -408,3 +408,30 @@ func TestOfNothingKnownNothingFollows(t *testing.T) {
 		t.Errorf("it is %s, and a person is told %v", o.Class, o.Findings)
 	}
 }
+
+// A colleague changed a customer right after its create, and a read showed it before the ledger was lost. After the
+// restore, the change is still the colleague's: it must not be overwritten without a word.
+func TestAChangeByOthersSeenBeforeARestoreIsStillToldAfterIt(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		since int64 // ticket of the first read that showed the change
+		want  Do
+	}{
+		{"seen before the restore", beforeRestore, Tell},
+		{"seen after it", early, Update}, // a lost request of ours may have made it
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			next := Decide(Facts{
+				Key: "K", Record: Record{Standing: Included, Key: "K", Hash: "wanted"}, Holders: Own, Holder: "c",
+				Link: Link{Customer: "c", Answered: "wanted", AnsweredAt: beforeRestore - 1}, Doubt: Doubt{Since: restoredAt, Over: early},
+				Look:     Look{Seq: lateLook, Shows: Ours, Since: tt.since, Now: true},
+				Approved: Intent{Action: connector.ActionUpdate, Customer: "c", Hash: "wanted"},
+			})
+			if next.Customer.Do != tt.want {
+				t.Errorf("next: %+v, want %s", next.Customer, tt.want)
+			}
+		})
+	}
+}

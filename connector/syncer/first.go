@@ -2,7 +2,6 @@ package syncer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"payersync/connector"
@@ -135,7 +134,7 @@ func (r *run) saveFirst(ctx context.Context, page []state.FirstRecord) error {
 //   - the connection was planned before, so the guard of missing records must approve the reading first;
 //   - after a restore, lost requests may still arrive;
 //   - the connection only links, because the service has a connection of its own;
-//   - the list is no proof, or a search for each customer costs less than a list;
+//   - the list cannot be read or is no proof, or a search for each customer costs less than a list;
 //   - the list has free customers, with which records are compared first.
 func (r *run) plansAtOnce(ctx context.Context, n int) (open bool, err error) {
 	if r.doubtEnds.After(r.Ledger.Now()) {
@@ -147,8 +146,11 @@ func (r *run) plansAtOnce(ctx context.Context, n int) (open bool, err error) {
 	if known, err := r.Ledger.TwoWay(ctx, r.conn.Name); err != nil || r.conn.linksOnly(known) {
 		return false, err
 	}
-	if err := errors.Join(r.learnLikenesses(ctx), r.believeIndex(ctx, n)); err != nil || r.noProof != nil || r.probe {
+	if err := r.learnLikenesses(ctx); err != nil {
 		return false, err
+	}
+	if err := r.believeIndex(ctx, n); err != nil || r.noProof != nil || r.probe {
+		return false, context.Cause(ctx) // the plan asks again, and reports the error: the source is read all the same
 	}
 	if r.Settings.Adopt == AdoptExact {
 		return true, nil
