@@ -45,6 +45,7 @@ var readers = map[string]string{
 	"SetLinkOnly":     "says who is decided on once more, by facts",
 	"countChanged":    "counts",
 	"countMet":        "counts",
+	"classesOf":       "counts",
 	"payerCounts":     "counts for people",
 	"OpenMatches":     "is a list for people",
 	"tellOpenMatches": "ends what people are told once they decide",

@@ -131,6 +131,7 @@ func TestAPartIsSentOnceThoughThePowerIsCut(t *testing.T) {
 	res := w.sync()
 	w.approvePart(res.Plan, "C0001 customer", "C0002 customer", "C0003 customer")
 	w.restart()
+	w.slowly(20) // so the cut comes between two requests
 	w.syncer.Settings.Workers = 1
 	ctx, cut := context.WithCancel(t.Context())
 	w.syncer.Settings.Grace = 0
