@@ -5,8 +5,8 @@ package configs
 
 import "embed"
 
-// FS holds the files of this folder by their slash-separated paths, for example
-// "quickstart/customers.csv".
+// FS holds the files that the program writes for its users, by their slash-separated paths, for example
+// "quickstart/customers.csv". The other files of this folder are shipped beside the program.
 //
-//go:embed README.md payersync.example.yaml node.example.yaml quickstart mappings sql deploy
+//go:embed quickstart mappings sql
 var FS embed.FS

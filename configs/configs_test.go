@@ -145,12 +145,12 @@ func TestQuickStartNamesNobodyReal(t *testing.T) {
 
 func TestReadmeNamesEveryShippedFile(t *testing.T) {
 	t.Parallel()
-	readme, err := fs.ReadFile(configs.FS, "README.md")
+	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = fs.WalkDir(configs.FS, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || path == "README.md" {
+	err = fs.WalkDir(os.DirFS("."), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || path == "README.md" || strings.HasSuffix(path, ".go") {
 			return err
 		}
 		if strings.HasPrefix(path, "quickstart/") {
