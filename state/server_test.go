@@ -294,7 +294,7 @@ func TestAnOlderNodeWorksWithNewerTablesWhileTheyBearIt(t *testing.T) {
 	s, opts := aServer(t, 8)
 	ofAccountNamed(t, opts, "acme").do(note("before"))
 	for _, statement := range []string{
-		"INSERT INTO main.goose_db_version (version_id, is_applied) VALUES (99, true)",
+		"INSERT INTO main.goose_db_version (version_id, is_applied) VALUES (9999, true)",
 		"ALTER TABLE main.audit ADD COLUMN of_the_newer text NOT NULL DEFAULT ''",
 	} {
 		if _, err := s.write.Exec(t.Context(), statement); err != nil {
@@ -315,10 +315,10 @@ func TestAnOlderNodeWorksWithNewerTablesWhileTheyBearIt(t *testing.T) {
 	if err := again(); err != nil {
 		t.Errorf("with tables that only have more: %v", err)
 	}
-	if _, err := s.write.Exec(t.Context(), "CREATE OR REPLACE FUNCTION main.oldest_schema() RETURNS bigint IMMUTABLE PARALLEL SAFE LANGUAGE sql AS 'SELECT 99::bigint'"); err != nil {
+	if _, err := s.write.Exec(t.Context(), "CREATE OR REPLACE FUNCTION main.oldest_schema() RETURNS bigint IMMUTABLE PARALLEL SAFE LANGUAGE sql AS 'SELECT 9999::bigint'"); err != nil {
 		t.Fatal(err)
 	}
-	if err := again(); !errors.Is(err, ErrServer) || !strings.Contains(err.Error(), "version 99") {
+	if err := again(); !errors.Is(err, ErrServer) || !strings.Contains(err.Error(), "version 9999") {
 		t.Errorf("with tables that have less, it said %v", err)
 	}
 }
