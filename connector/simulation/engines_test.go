@@ -24,15 +24,16 @@ func TestBothEnginesTellTheSameStories(t *testing.T) {
 		t.Fatalf("of %d seeds %d were played on a file, %d on a server", *both, onFile.Worlds, onServer.Worlds)
 	}
 	for _, seed := range slices.Sorted(maps.Keys(onFile.Stories)) {
-		if server := onServer.Stories[seed]; server != onFile.Stories[seed] && !toldAgain(t, seed, server, "-shrink=false", "-engine", "sqlite") {
-			t.Errorf("seed %d: on a file %s; on a server %s; again: go test ./connector/simulation -run TestSimulation -as-file -seed %d -v -engine sqlite, and postgres", seed, onFile.Stories[seed], server, seed)
+		file, server := onFile.Stories[seed], onServer.Stories[seed]
+		if file != server && !toldAgain(t, seed, server, "-shrink=false", "-engine", "sqlite") && !toldAgain(t, seed, file, "-shrink=false", "-engine", "postgres", "-as-file") {
+			t.Errorf("seed %d: on a file %s; on a server %s; again: go test ./connector/simulation -run TestSimulation -as-file -seed %d -v -engine sqlite, and postgres", seed, file, server, seed)
 		}
 	}
 	t.Logf("%d seeds", *both)
 }
 
 // toldAgain reports whether a seed also has a story with these arguments. One in some hundreds has several,
-// because concurrent pages of a list do not always have one order.
+// because concurrent pages of a list, and answers that are stored together, do not always have one order.
 func toldAgain(t *testing.T, seed uint64, story string, arguments ...string) bool {
 	t.Helper()
 	for range 30 {
