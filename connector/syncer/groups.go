@@ -198,18 +198,12 @@ func (w *walker) freeze(ctx context.Context, changes []state.Change, write func(
 	return out, nil
 }
 
-// inTime calls send with a fence for the time of a freeze. If the request cannot leave in time, it is frozen anew by
-// itself.
+// inTime calls send while the request may leave. If it cannot leave in time, it is frozen anew by itself. Every
+// request that send makes on the freeze has the fence of the freeze, and no other one.
 func (w *walker) inTime(ctx context.Context, f *frozen, send func(context.Context) error) error {
-	holds := func() error {
-		if f.leaves.Over() {
-			return errLate
-		}
-		return nil
-	}
-	err := holds()
+	err := f.inTime()
 	if err == nil {
-		err = send(connector.WithFence(ctx, holds))
+		err = send(ctx)
 	}
 	if !errors.Is(err, errLate) {
 		return err
@@ -220,9 +214,22 @@ func (w *walker) inTime(ctx context.Context, f *frozen, send func(context.Contex
 	return w.do(ctx, f.Change)
 }
 
+// inTime returns errLate once the request may not leave any more.
+func (f *frozen) inTime() error {
+	if f.leaves.Over() {
+		return errLate
+	}
+	return nil
+}
+
+// fence returns a context for the frozen request alone: a later look at its outcome may come at any time.
+func (f *frozen) fence(ctx context.Context) context.Context {
+	return connector.WithFence(ctx, f.inTime)
+}
+
 func (w *walker) sendCreate(ctx context.Context, f *frozen, body []byte) error {
 	w.noteMade(f.Change)
-	made, err := w.post(ctx, f.Change, attempt{f.Attempt, body, true})
+	made, err := w.post(f.fence(ctx), f.Change, attempt{f.Attempt, body, true})
 	if err != nil || made == nil {
 		return err
 	}
@@ -230,7 +237,7 @@ func (w *walker) sendCreate(ctx context.Context, f *frozen, body []byte) error {
 }
 
 func (w *walker) sendLink(ctx context.Context, f *frozen) error {
-	mandate, err := w.askLink(ctx, f.Change, f.Attempt)
+	mandate, err := w.askLink(ctx, f.fence(ctx), f.Change, f.Attempt)
 	switch {
 	case errors.Is(err, connector.ErrTokenRenewed): // see applyLink
 		return w.lookAndRequest(ctx, f.Change, false)

@@ -125,7 +125,7 @@ func (r *run) requestLink(ctx context.Context, c state.Change) error {
 	}); err != nil {
 		return err
 	}
-	mandate, err := r.askLink(ctx, c, left)
+	mandate, err := r.askLink(ctx, ctx, c, left)
 	if err != nil || mandate == nil {
 		return err
 	}
@@ -133,9 +133,9 @@ func (r *run) requestLink(ctx context.Context, c state.Change) error {
 }
 
 // askLink sends a frozen request for a signing link and returns the mandate in the answer. It returns nil if there is
-// none, with the outcome stored.
-func (r *run) askLink(ctx context.Context, c state.Change, left state.Attempt) (*connector.Mandate, error) {
-	mandate, err := r.Billing.RequestMandateLink(ctx, c.Payer.BillingID)
+// none, with the outcome stored. sending is the context of the request, and ctx that of what follows it.
+func (r *run) askLink(ctx, sending context.Context, c state.Change, left state.Attempt) (*connector.Mandate, error) {
+	mandate, err := r.Billing.RequestMandateLink(sending, c.Payer.BillingID)
 	switch fault := connector.FaultOf(err); {
 	case err == nil:
 		return &mandate, nil
