@@ -290,6 +290,8 @@ func BenchmarkCount(b *testing.B) {
 			SELECT CASE n % 2 WHEN 0 THEN 'link' ELSE 'create' END, 'acme', 'c-' || n, 'acct', 'A' || n, 'cust-' || n, ?2, ?3, CASE n % 1000 WHEN 0 THEN '' ELSE 'answered' END FROM s`},
 		{3 * benchRecords, `INSERT INTO inbox (delivery_key, received_at, event_type, billing_id, body, state)
 			SELECT 'event:' || n, ?3, 'dd-mandate', 'cust-' || n, randomblob(300 * ?2), CASE n % 1000 WHEN 0 THEN 'received' ELSE 'reflected' END FROM s`},
+		{2, `INSERT INTO inbox_counts (event_type, state, deliveries, first_at, last_at)
+			SELECT 'dd-mandate', state, count(*), ?3, ?3 FROM inbox JOIN s ON n = ?2 GROUP BY state`},
 		{benchRecords / 2, `INSERT INTO runs (connection, kind, trigger, mapping_version, holder, lease_until, started_at, finished_at, outcome)
 			SELECT connection, kind, trigger, mapping_version, holder, ?3, ?3, ?3, 'complete' FROM runs JOIN s WHERE run_id = ?2`},
 	} {
