@@ -65,6 +65,9 @@ func (tx *Tx) SaveFirst(run int64, connection, mapping string, first []FirstReco
 	return tx.add(new)
 }
 
+// storedOf is the query for those of the ids ?2 that connection ?1 has a record of.
+const storedOf = "SELECT r.source_id FROM json_each(?2) j CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.value"
+
 // heldOf returns the ids of those records that are stored.
 func (tx *Tx) heldOf(connection string, first []FirstRecord) (map[string]bool, error) {
 	ids := make([]string, len(first))
@@ -76,7 +79,7 @@ func (tx *Tx) heldOf(connection string, first []FirstRecord) (map[string]bool, e
 		return nil, err
 	}
 	held := map[string]bool{}
-	return held, tx.each("SELECT r.source_id FROM json_each(?2) j CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.value", []any{connection, string(page)},
+	return held, tx.each(storedOf, []any{connection, string(page)},
 		func(scan func(...any) error) error {
 			var id string
 			err := scan(&id)

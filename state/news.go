@@ -77,8 +77,8 @@ func (l *Ledger) News(ctx context.Context, connection, mapping string, records [
 	return out, err
 }
 
-// first returns those records of a page that the ledger has never held in any form. as is what each one shows, "" for
-// one that the page shows as two things.
+// first returns the records of a page that the ledger has never held. as holds the content hash of each record; it is ""
+// for a record that the page shows twice with different contents.
 func (l *Ledger) first(ctx context.Context, connection string, records []connector.Record, as map[string]string) ([]Candidate, error) {
 	if len(records) == 0 {
 		return nil, nil
@@ -91,7 +91,7 @@ func (l *Ledger) first(ctx context.Context, connection string, records []connect
 	if err != nil {
 		return nil, err
 	}
-	held, err := l.ids(ctx, "SELECT r.source_id FROM json_each(?2) j CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.value", connection, string(ids))
+	held, err := l.ids(ctx, storedOf, connection, string(ids))
 	if err != nil {
 		return nil, fmt.Errorf("look which records of a page are new: %w", err)
 	}

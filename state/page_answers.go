@@ -144,9 +144,8 @@ type Agreed struct {
 	StatusShown  bool   // the list shows the financial status as it is known
 }
 
-// SaveAgreed does for all these payers what a list's entry does for each: it confirms a link that no
-// read has shown before, and notes a sighting that matters. It writes nothing about customers that
-// were seen before.
+// SaveAgreed confirms the links of these payers that no read has shown before, and stores when their
+// customers were last seen, if a decision needs it. It writes nothing about customers seen before.
 func (tx *Tx) SaveAgreed(s *Listing, agreed []Agreed) error {
 	var late, unconfirmed []string
 	for _, k := range agreed {

@@ -56,8 +56,8 @@ func (tx *Tx) settle() error {
 }
 
 // Settle decides on payers by the facts of the ledger, and stores what follows. It writes nothing where the facts
-// give what is stored: after every write, that is everywhere. It leaves records to the next plan that have changed
-// since the newest one, and customers to the next look whose key another read has shown doubled or gone.
+// give what is stored: after every write, that is everywhere. It skips records that have changed since the newest
+// plan: the next plan decides on them. It skips customers whose key is doubled or gone: the next read does.
 //
 // Only tests call it: a write settles what it has touched, and the simulation proves that nothing else is left.
 func (tx *Tx) Settle(ids ...RecordID) error { return tx.decideAgain(ids, nil) }

@@ -98,8 +98,7 @@ func valuesAgree(k *state.KnownPayer, c connector.RemoteCustomer) bool {
 	return k.Applied == nil && k.Seen || k.Applied != nil && holds(k.Applied, c)
 }
 
-// mandateAgrees reports whether the list shows no mandate, or the payer's current one in the status that is known, of
-// which nothing is told.
+// mandateAgrees reports whether the list shows no mandate, or the payer's current mandate with the status in the ledger.
 func mandateAgrees(k *state.KnownPayer, m *connector.Mandate) bool {
 	if m == nil {
 		return true

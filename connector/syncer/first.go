@@ -17,8 +17,8 @@ const firstPage = 2000
 // (state.Ledger.Strangers), and records that the mapping leaves out or cannot use. The plan decides on all others from
 // the ledger, by the same functions.
 //
-// No decision looks at records that are not stored yet, as in planRecords: planAll wakes records that turn out to share
-// a key, or to look alike.
+// As in planRecords, no decision looks at records that are not stored yet. Afterwards, planAll decides again on records
+// that share a key or look alike.
 type firstPass struct {
 	run     *run
 	found   int  // new records of the reading
@@ -129,7 +129,7 @@ func (r *run) saveFirst(ctx context.Context, page []state.FirstRecord) error {
 }
 
 // plansAtOnce reports whether n new records may be planned before the source was read to its end. It makes the index
-// proof of absence first. Every refusal leaves the records to the plan, which looks at all facts:
+// proof of absence first. The plan decides on the records later, with all facts, if one of these is true:
 //
 //   - the connection was planned before, so the guard of missing records must approve the reading first;
 //   - after a restore, lost requests may still arrive;
