@@ -275,8 +275,8 @@ func (s *Step) class(gone bool) Status {
 	return ClassOf(gone, true, s.Reason)
 }
 
-// ClassOf returns a payer's class. left means that its record makes no claim. works means that a run has
-// something to send, to read or to wait for. told is the reason of the finding, "" for none.
+// ClassOf returns a payer's class. Its record makes no claim if left is true. A run has something to send, to
+// read or to wait for if works is true. The finding's reason is told, "" for none.
 func ClassOf(left, works bool, told connector.Reason) Status {
 	switch {
 	case works:
