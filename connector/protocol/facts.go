@@ -286,8 +286,8 @@ func (f *Facts) Wanted() bool {
 	return claims && (f.Record.Key == "" || f.Record.Key == f.Key)
 }
 
-// AsRead turns the facts into those of a plan. A run reads the linked customer right before it sends anything.
-// That read ends every request whose time is over.
+// AsRead turns the facts into those of a plan. A run reads the linked customer right before it sends anything, and
+// the read ends every request whose time is over.
 func (f *Facts) AsRead() {
 	f.Look.Now, f.Look.Seq = true, math.MaxInt64
 	if f.Look.Shows == Unseen {
