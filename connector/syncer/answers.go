@@ -11,8 +11,10 @@ import (
 	"payersync/state"
 )
 
-// gatherTime is how long an answer waits for others before it is stored, unless somebody waits for it.
-const gatherTime = 4 * time.Millisecond
+// gatherTime is how long an answer waits for others before it is stored, unless somebody waits for it. Every commit
+// writes the same dozen pages again, however few answers it stores. A process that dies loses the answers that wait,
+// and the next run looks for their customers before it sends anything again.
+const gatherTime = 25 * time.Millisecond
 
 // errKept means the answer is stored later: the walker is told then.
 var errKept = errors.New("the answer is stored with others")
