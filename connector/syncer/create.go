@@ -264,6 +264,8 @@ func (r *run) post(ctx context.Context, c state.Change, a attempt) (*connector.R
 	switch {
 	case errors.Is(err, errLate) && connector.FaultOf(err) == connector.FaultUnavailable: // it never left: see inTime
 		return nil, errLate
+	case connector.FaultOf(err) == connector.FaultUnavailable: // it never left: nobody waits for it
+		return nil, errors.Join(err, r.thaw(ctx, []state.Sent{{Change: c, Attempt: a.Attempt}}))
 	case err != nil:
 		return nil, errors.Join(r.createFailed(ctx, c, a, err), r.end(ctx, c, a.Attempt, err))
 	}

@@ -64,6 +64,42 @@ func TestAnOrderlyStopInTheMiddleOfAGroupLeavesNobodyWaiting(t *testing.T) {
 	w.expectAll(400)
 }
 
+// Requests wait for the limit of the rate when a person stops the run. They have not left, so nobody has to wait for
+// them.
+func TestAStopTakesBackWhatWaitsForTheLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.slowly(20)
+	w.syncer.Settings.Workers, w.syncer.Settings.Guards.MaxCreates = 8, 1000
+	w.fill(60)
+	ctx, interrupt := context.WithCancel(t.Context())
+	var made atomic.Int64
+	m := meddle(w)
+	m.onMade = func() {
+		if made.Add(1) == 3 {
+			interrupt()
+		}
+	}
+	if res := w.runWith(ctx, approved()); res.Outcome != connector.RunIncomplete || !errors.Is(res.Err, context.Canceled) {
+		t.Errorf("the run ended %s: %v; want it interrupted", res.Outcome, res.Err)
+	}
+	for what, query := range map[string]string{
+		"creates count as sent without an answer":     "SELECT source_id FROM changes WHERE action = 'create' AND state = 'frozen'",
+		"payers count as creating without a customer": "SELECT source_id FROM payers WHERE link_state = 'creating' AND billing_id IS NULL",
+	} {
+		if n := strings.Count(statetest.Dump(t, w.path, query), "\n"); n != 0 {
+			t.Errorf("%d %s after the stop", n, what)
+		}
+	}
+	if n := w.attempts("ended = 'unsent'"); n < 8 {
+		t.Errorf("%d requests were taken back: none waited for the limit, so the test shows nothing", n)
+	}
+	m.onMade = nil
+	w.slowly(0)
+	w.complete(w.run())
+	w.expectAll(60)
+}
+
 func TestACreateThatCannotLeaveInTimeIsNotSentOnItsOldFreeze(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
