@@ -297,7 +297,7 @@ func TestAnAccountantFindsAPayerAndItsLinkInABrowser(t *testing.T) {
 		h.signIn(b, "anna", pages.Operator)
 		b.reads("payers can be debited")
 		b.open("/payers")
-		b.fill("#text", "crust")
+		b.fill("#find", "crust")
 		b.press("form[role=search] button")
 		b.reads("Crumb & Crust Bakery Ltd")
 		if strings.Contains(b.path(), "crust") {

@@ -18,7 +18,7 @@ func TestPeopleReadTheGuidesOnThePages(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	v := h.enter("vera", pages.Viewer)
-	holds(t, v.get("/", http.StatusOK), `<a href="/help">Help</a>`)
+	holds(t, v.get("/", http.StatusOK), `<a href="/help">`, "Help</a>")
 	holds(t, v.get("/help", http.StatusOK), `<a href="/help/letters">Letters</a>`, "for accountants")
 	holds(t, v.get("/help/pages", http.StatusOK), "<h1>The pages</h1>", `<a href="/help/letters">`)
 	holds(t, v.get("/help/letters", http.StatusOK), "<li>Then</li>", "&lt;accounts@harbour.example&gt;")

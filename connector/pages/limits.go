@@ -120,7 +120,17 @@ func (p *Pages) look(ctx context.Context, codes ...condition.Code) ([]condition.
 	return found, err
 }
 
-// nav returns the navigation entries with a served page.
-func (p *Pages) nav() []entry {
-	return slices.DeleteFunc(slices.Clone(nav), func(e entry) bool { return e.Path != "/" && !p.served[e.Path] })
+// nav returns the navigation entries with a served page, and how much waits on each by the last count.
+func (v *visit) nav() []entry {
+	entries := slices.DeleteFunc(slices.Clone(nav), func(e entry) bool { return e.Path != "/" && !v.pages.served[e.Path] })
+	waiting := map[string]int{}
+	if c, err := v.pages.cfg.Standings.Latest(v.Context()); err == nil { // without a count, the menu has no numbers
+		waiting["/todo"] = c.Told()
+		waiting["/plans"] = len(v.waitingPlans(c))
+	}
+	for i, e := range entries {
+		entries[i].Here = v.URL.Path == e.Path || e.Path != "/" && strings.HasPrefix(v.URL.Path, e.Path+"/")
+		entries[i].Count = waiting[e.Path]
+	}
+	return entries
 }

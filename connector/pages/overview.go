@@ -203,6 +203,11 @@ var yours = map[string]string{
 	string(standing.Unknown): "have an unknown status",
 }
 
+// waitingPlans returns the plans of a count that wait for approval, of the reader's connections.
+func (v *visit) waitingPlans(c *office.Count) []state.Plan {
+	return connector.Filter(c.Plans, func(p state.Plan) bool { return slices.Contains(v.pages.cfg.Connections, p.Connection) })
+}
+
 // waiting returns the reader's work, most urgent first. It counts each record in one line.
 func (v *visit) waiting(c *office.Count) (out []leads) {
 	add := func(n int, words, path string) {
@@ -211,10 +216,8 @@ func (v *visit) waiting(c *office.Count) (out []leads) {
 		}
 	}
 	plans, changes := 0, 0
-	for _, p := range c.Plans {
-		if slices.Contains(v.pages.cfg.Connections, p.Connection) {
-			plans, changes = plans+1, changes+p.Creates+p.Adopts+p.Updates+p.Links
-		}
+	for _, p := range v.waitingPlans(c) {
+		plans, changes = plans+1, changes+p.Creates+p.Adopts+p.Updates+p.Links
 	}
 	to := "/todo"
 	if v.pages.served["/plans"] {

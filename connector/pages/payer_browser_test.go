@@ -35,7 +35,7 @@ func TestAPayerIsSeenToInABrowser(t *testing.T) {
 		shows("list")
 		b.open("/payers?mandate=CREATED&person=&days=")
 		b.reads("Awaiting signature")
-		b.fill("#text", "crust")
+		b.fill("#find", "crust")
 		b.press("form[role=search] button")
 		b.reads("Crumb & Crust Bakery Ltd")
 		if strings.Contains(b.path(), "crust") {

@@ -27,7 +27,7 @@ var web embed.FS
 // assets are the files used by pages. Their names contain a hash of the content, so browsers cache them permanently.
 var assets, assetNames = func() (files map[string][]byte, names map[string]string) {
 	files, names = map[string][]byte{}, map[string]string{}
-	for _, name := range []string{"style.css", "pages.js"} {
+	for _, name := range []string{"style.css", "pages.js", "icon.svg"} {
 		data, err := fs.ReadFile(web, "web/"+name)
 		if err != nil {
 			panic(err) // it was embedded
@@ -48,7 +48,7 @@ func asset(w http.ResponseWriter, r *http.Request) {
 	}
 	h := w.Header()
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
-	h.Set("Content-Type", map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}[path.Ext(r.PathValue("name"))])
+	h.Set("Content-Type", map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}[path.Ext(r.PathValue("name"))])
 	_, _ = w.Write(data)
 }
 
@@ -74,6 +74,7 @@ var functions = template.FuncMap{
 	"seconds":    office.Roughly,
 	"lasted":     lasted,
 	"why":        why,
+	"did":        did,
 	"date":       func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
 	"letterKind": letterKind,
 	"cut":        cut,
@@ -119,6 +120,7 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 type shown struct {
 	Title   string
 	Nav     []entry
+	Search  bool   // the page has a search for payers in its head
 	User    *User  // nil for nobody
 	Only    string // the connections that the person sees alone; "" for all
 	Note    string // the result of the last act
@@ -127,34 +129,32 @@ type shown struct {
 
 // entry is an entry of the navigation.
 type entry struct {
-	Path, Label string
-	Here        bool
+	Path, Label, Icon string
+	Here              bool
+	Count             int // of what waits there; 0 for nothing, or not counted yet
 }
 
 // nav are the entries of the navigation, in fixed order.
 var nav = []entry{
-	{Path: "/", Label: "Overview"},
-	{Path: "/payers", Label: "Payers"},
-	{Path: "/mandates", Label: "Mandates"},
-	{Path: "/todo", Label: "To do"},
-	{Path: "/plans", Label: "Plans"},
-	{Path: "/runs", Label: "Runs"},
-	{Path: "/mapping", Label: "Mapping"},
-	{Path: "/webhooks", Label: "Webhooks"},
-	{Path: "/settings", Label: "Settings"},
-	{Path: "/help", Label: "Help"},
+	{Path: "/", Label: "Overview", Icon: "overview"},
+	{Path: "/payers", Label: "Payers", Icon: "payers"},
+	{Path: "/mandates", Label: "Mandates", Icon: "mandates"},
+	{Path: "/todo", Label: "To do", Icon: "todo"},
+	{Path: "/plans", Label: "Plans", Icon: "plans"},
+	{Path: "/runs", Label: "Runs", Icon: "runs"},
+	{Path: "/mapping", Label: "Mapping", Icon: "mapping"},
+	{Path: "/webhooks", Label: "Webhooks", Icon: "webhooks"},
+	{Path: "/settings", Label: "Settings", Icon: "settings"},
+	{Path: "/help", Label: "Help", Icon: "help"},
 }
 
 // render answers with a page. It renders the whole page before sending the first byte, so no visitor sees half a page.
 func (p *Pages) render(w http.ResponseWriter, v *visit, status int, name, title string, content any) {
 	s := shown{Title: title, Content: content}
 	if v != nil {
-		s.User, s.Nav, s.Note = &v.User, v.pages.nav(), v.note()
+		s.User, s.Nav, s.Note, s.Search = &v.User, v.nav(), v.note(), v.pages.served["/payers"]
 		if v.pages.limited {
 			s.Only = strings.Join(v.pages.cfg.Connections, ", ")
-		}
-		for i, e := range s.Nav {
-			s.Nav[i].Here = v.URL.Path == e.Path || e.Path != "/" && strings.HasPrefix(v.URL.Path, e.Path+"/")
 		}
 	}
 	var page bytes.Buffer
