@@ -69,7 +69,7 @@ func TestWhoHasToSignIsListedHandedOverAndNotedAsSent(t *testing.T) {
 	h.run(true)
 	page := h.settled(viewer, "/mandates", "33 payers have to sign")
 	holds(t, page, "a…@<wbr>crumbandcrust.example", `href="/payers/quickstart/HB001"`, "Not invited", "Fewer than 10 mandates were signed")
-	lacks(t, page, "accounts@", "checkbox", "Hand-over file", "/sign/", "01632")
+	lacks(t, page, "accounts@", `class="tick"`, "Hand-over file", "/sign/", "01632")
 	page = anna.get("/mandates", http.StatusOK)
 	holds(t, page, "accounts@<wbr>crumbandcrust.example", "=Equal Parts Bakehouse", "Note as sent", "Hand-over file")
 	lacks(t, page, "/sign/")

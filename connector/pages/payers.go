@@ -66,7 +66,7 @@ func (v *visit) payers() error {
 		rows[i] = v.payerRow(r)
 	}
 	content := payersShown{
-		Rows: rows, Text: q.Text, Search: v.filled("s"), By: v.filled("by"), Orders: v.orders(), Many: len(v.pages.cfg.Connections) > 1,
+		Rows: rows, Text: q.Text, Search: v.filled("s"), By: v.filled("by"), Sorts: v.sorts(), Many: len(v.pages.cfg.Connections) > 1,
 		Narrowed: q.Text != "" || q.After != nil || v.narrowed() != "", Cut: found.Cut, Pager: v.page(next),
 	}
 	if v.User.Role.May(Operator) {
@@ -86,7 +86,7 @@ type payersShown struct {
 	Search   string // its id; "" for none
 	By       string
 	Filters  []filter
-	Orders   map[string]choice
+	Sorts    []choice
 	Many     bool // more than one connection
 	Narrowed bool
 	Cut      bool // there are more than a search gives
@@ -195,10 +195,10 @@ func (v *visit) filters() (out []filter, err error) {
 	return out, err
 }
 
-func (v *visit) orders() map[string]choice {
-	out := map[string]choice{}
-	for name := range payerOrders {
-		out[cmp.Or(name, "number")] = choice{Path: v.with("by", name, "after", ""), Here: v.filled("by") == name}
+// sorts returns the links to the list in each order.
+func (v *visit) sorts() (out []choice) {
+	for _, by := range []choice{{Label: "number"}, {Label: "name", Path: "name"}, {Label: "mandate", Path: "mandate"}, {Label: "longest unchanged", Path: "days"}} {
+		out = append(out, choice{Label: by.Label, Path: v.with("by", by.Path, "after", ""), Here: v.filled("by") == by.Path})
 	}
 	return out
 }

@@ -50,6 +50,20 @@ func wrongOf(rows []state.RunDetail) (out []state.RunDetail) {
 	return connector.Filter(rows, func(r state.RunDetail) bool { return !r.AddsUp() })
 }
 
+// done is a count of a run that is not 0.
+type done struct {
+	Count int
+	Word  string
+}
+
+// did returns what became of the records of a run, without the counts of 0.
+func did(r state.RunDetail) []done {
+	return connector.Filter([]done{
+		{r.Unchanged, "unchanged"}, {r.Excluded, "excluded"}, {r.Created, "created"}, {r.Adopted, "linked"}, {r.Updated, "updated"},
+		{r.Held, "on hold"}, {r.Failed, "failed"}, {r.Waiting, "open"}, {r.LinksRequested, "to sign"},
+	}, func(d done) bool { return d.Count > 0 })
+}
+
 // stripRuns is how many runs the strip shows.
 const stripRuns = 30
 
