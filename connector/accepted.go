@@ -85,19 +85,18 @@ func (c Customer) PathBefore(path string, accepted []Accepted) string {
 // with is With, and leaves nothing out.
 func (c Customer) with(accepted []Accepted) Customer {
 	out := Customer{Name: c.Name, People: slices.Clone(c.People), Addresses: slices.Clone(c.Addresses), ExternalData: maps.Clone(c.ExternalData)}
-	fields := out.fields()
 	for _, a := range accepted {
 		switch {
 		case a.Ignored:
 			out.drop(a.Path)
 		case a.Holds(c):
-			for path, field := range fields {
-				if path == a.Path {
-					*field = a.Theirs
+			out.eachField(func(in fieldPath, text *string) {
+				if path := in.String(); path == a.Path {
+					*text = a.Theirs
 				} else if strings.HasPrefix(path, a.Path+".") {
-					*field = ""
+					*text = ""
 				}
-			}
+			})
 			if _, ours := c.ExternalData[external(a.Path)]; ours {
 				out.ExternalData[external(a.Path)] = a.Theirs
 			}

@@ -5,9 +5,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/mail"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -220,11 +220,11 @@ func (c Customer) Problems() []Problem {
 	if n := c.primaries(); n > 1 {
 		add(ReasonTwoPrimary, "%d contacts are marked as primary.", n)
 	}
-	for path, text := range c.texts() {
+	c.eachText(func(in fieldPath, text string) {
 		if !cleanText(text) {
-			add(ReasonIllegalText, "The field %s has characters that the billing service does not accept: control characters or broken text.", path)
+			add(ReasonIllegalText, "The field %s has characters that the billing service does not accept: control characters or broken text.", in)
 		}
-	}
+	})
 	slices.SortStableFunc(out, func(a, b Problem) int { return strings.Compare(a.Detail, b.Detail) })
 	return out
 }
@@ -242,32 +242,54 @@ func (c Customer) primaries() (n int) {
 // texts returns every text of the customer by its path.
 func (c Customer) texts() map[string]string {
 	out := map[string]string{}
-	for path, field := range c.fields() {
-		out[path] = *field
-	}
-	for k, v := range c.ExternalData {
-		out["externalData."+k] = v
-	}
+	c.eachText(func(in fieldPath, text string) { out[in.String()] = text })
 	return out
 }
 
-// fields returns the fields of the customer by their paths, without externalData.
-func (c *Customer) fields() map[string]*string {
-	out := map[string]*string{"name": &c.Name}
+// eachText calls do for every text of the customer.
+func (c Customer) eachText(do func(in fieldPath, text string)) {
+	c.eachField(func(in fieldPath, text *string) { do(in, *text) })
+	for k, v := range c.ExternalData {
+		do(fieldPath{name: "externalData." + k}, v)
+	}
+}
+
+// fieldPath is the path of a field. Most looks at a field need no text of it.
+type fieldPath struct {
+	list string // "people" or "addresses"; "" outside a list
+	at   int
+	name string
+}
+
+// String returns the path as a text.
+func (p fieldPath) String() string {
+	if p.list == "" {
+		return p.name
+	}
+	return p.list + "[" + strconv.Itoa(p.at) + "]." + p.name
+}
+
+// eachField calls do for the fields of the customer, without externalData.
+func (c *Customer) eachField(do func(in fieldPath, text *string)) {
+	do(fieldPath{name: "name"}, &c.Name)
 	for i := range c.People {
-		p, at := &c.People[i], fmt.Sprintf("people[%d].", i)
-		maps.Copy(out, map[string]*string{
-			at + "name": &p.Name, at + "firstName": &p.FirstName, at + "lastName": &p.LastName,
-			at + "email": &p.Email, at + "phone": &p.Phone, at + "primary": &p.Primary, at + "communication": &p.Communication,
-		})
+		p := &c.People[i]
+		for _, f := range [...]struct {
+			name string
+			text *string
+		}{{"name", &p.Name}, {"firstName", &p.FirstName}, {"lastName", &p.LastName}, {"email", &p.Email}, {"phone", &p.Phone}, {"primary", &p.Primary}, {"communication", &p.Communication}} {
+			do(fieldPath{"people", i, f.name}, f.text)
+		}
 	}
 	for i := range c.Addresses {
-		a, at := &c.Addresses[i], fmt.Sprintf("addresses[%d].", i)
-		maps.Copy(out, map[string]*string{
-			at + "line1": &a.Line1, at + "city": &a.City, at + "postCode": &a.PostCode, at + "country": &a.Country,
-		})
+		a := &c.Addresses[i]
+		for _, f := range [...]struct {
+			name string
+			text *string
+		}{{"line1", &a.Line1}, {"city", &a.City}, {"postCode", &a.PostCode}, {"country", &a.Country}} {
+			do(fieldPath{"addresses", i, f.name}, f.text)
+		}
 	}
-	return out
 }
 
 func cleanText(s string) bool {

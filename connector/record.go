@@ -3,6 +3,7 @@ package connector
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"slices"
@@ -23,11 +24,16 @@ type Record struct {
 // Hash returns the SHA-256, in hex, of all parts of the record relevant to a plan: state, survivor, problem and data.
 // It ignores Origin and UpdatedAt, so a row moved within its file counts as unchanged.
 func (r Record) Hash() string {
-	h := sha256.New()
+	text := make([]byte, 0, 64+base64.StdEncoding.EncodedLen(len(r.Data)))
 	for _, part := range [][]byte{[]byte(r.State), []byte(r.MergedInto), []byte(r.Problem), r.Data} {
-		_ = json.NewEncoder(h).Encode(part)
+		if part == nil { // as JSON writes bytes, without its cost
+			text = append(text, "null\n"...)
+			continue
+		}
+		text = append(base64.StdEncoding.AppendEncode(append(text, '"'), part), "\"\n"...)
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // Without returns the record without the irrelevant parts. The result has the same form whether or not they were

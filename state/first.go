@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"payersync/connector"
@@ -11,6 +12,22 @@ import (
 type FirstRecord struct {
 	Record   connector.Record
 	Decision Decision
+
+	box []byte // the record, sealed
+}
+
+// NewFirst seals a record and its decision for SaveFirst. The only writer then need not do so for all, one by one.
+func (l *Ledger) NewFirst(connection string, r connector.Record, d Decision) (*FirstRecord, error) {
+	f := &FirstRecord{Record: r, Decision: d}
+	var err, label, wanted error
+	f.box, err = l.boxRecord(connection, r)
+	if d.Label != nil {
+		f.Decision.Label, label = l.boxLabel(connection, *d.Label)
+	}
+	if d.Customer != nil {
+		d.Customer.plain, wanted = json.Marshal(d.Customer.Wanted)
+	}
+	return f, errors.Join(err, label, wanted)
 }
 
 // SaveFirst stores different records that the ledger has never held, together with the decisions on them. The result is
@@ -37,10 +54,7 @@ func (tx *Tx) SaveFirst(run int64, connection, mapping string, first []FirstReco
 			late = append(late, f.Record)
 			continue
 		}
-		row, err := tx.recordRow(connection, f.Record, d.ContentHash)
-		if err != nil {
-			return err
-		}
+		row := tx.recordRow(connection, f.Record, d.ContentHash, f.box)
 		as := d.conclusion("")
 		records = append(append(records, row...), d.ContentHash, mapping, as.verdict, as.waits, as.rests, as.contested, as.class, as.unasked.Why, as.unasked.Line, as.unasked.Condition)
 	}

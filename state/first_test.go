@@ -17,7 +17,7 @@ func firstPages() (out []FirstRecord) {
 			Likeness: &Likeness{Name: "ada", Emails: []string{id + "@example.com"}}, Label: &NewLabel{SourceID: id, Label: connector.Label{Name: "Ada " + id}},
 			Customer: &NewChange{Action: connector.ActionCreate, Wanted: customer(id, "Ada")}}
 		decide(&d)
-		out = append(out, FirstRecord{r, d})
+		out = append(out, FirstRecord{Record: r, Decision: d})
 	}
 	for i := range 40 {
 		add(fmt.Sprintf("c%02d", i), func(*Decision) {})
@@ -38,13 +38,27 @@ func firstPages() (out []FirstRecord) {
 	return out
 }
 
+// saveFirst stores new records with their decisions.
+func (d *desk) saveFirst(run int64, page []FirstRecord) {
+	d.t.Helper()
+	sealed := make([]FirstRecord, len(page))
+	for i, f := range page {
+		one, err := d.NewFirst(acme, f.Record, f.Decision)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		sealed[i] = *one
+	}
+	d.do(func(tx *Tx) error { return tx.SaveFirst(run, acme, mapping, sealed) })
+}
+
 // A record stored with its decision is as one that was stored, read back and decided on.
 func TestAFirstRecordIsStoredAsIfItHadBeenPlannedLater(t *testing.T) {
 	t.Parallel()
 	first := firstPages()
 	once, twice := newDesk(t), newDesk(t)
 	run, other := once.run(acme), twice.run(acme)
-	once.do(func(tx *Tx) error { return tx.SaveFirst(run, acme, mapping, first) })
+	once.saveFirst(run, first)
 	for _, f := range first {
 		twice.save(other, acme, f.Record)
 		twice.decide(other, acme, f.Decision)
@@ -84,7 +98,7 @@ func TestAFirstRecordThatIsStoredByNowIsPlannedLater(t *testing.T) {
 	d := newDesk(t)
 	run, first := d.run(acme), firstPages()[:3]
 	d.do(func(tx *Tx) error { return tx.Bar(acme, "c01", ForgottenPayer) })
-	d.do(func(tx *Tx) error { return tx.SaveFirst(run, acme, mapping, first) })
+	d.saveFirst(run, first)
 	if n := one[int](t, d.Ledger, "SELECT count(*) FROM changes"); n != 2 {
 		t.Errorf("%d changes are planned, want 2", n)
 	}

@@ -2,12 +2,11 @@ package state
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"payersync/connector"
@@ -18,6 +17,9 @@ type NewLabel struct {
 	SourceID string
 	Label    connector.Label
 	Keep     bool // only if it has none yet: the record no longer names the payer
+
+	box    []byte // the label, sealed; nil until boxLabel
+	digest string
 }
 
 // RecordID names a source record.
@@ -43,17 +45,16 @@ func (tx *Tx) SaveLabels(connection, mapping string, labels []NewLabel) error {
 	for part := range untilRepeated(labels, func(n NewLabel) string { return n.SourceID }) {
 		var keep, renew []any
 		for _, n := range part {
-			plain, err := json.Marshal(n.Label)
+			sealed, err := tx.l.boxLabel(connection, n)
 			if err != nil {
 				return err
 			}
 			last++
-			at := placeOfLabel(RecordID{connection, n.SourceID})
 			rows := &renew
 			if n.Keep {
 				rows = &keep
 			}
-			*rows = append(*rows, last, connection, n.SourceID, labelForm+mapping, tx.l.seal.digest(plain, at), tx.l.seal.box(plain, at))
+			*rows = append(*rows, last, connection, n.SourceID, labelForm+mapping, sealed.digest, sealed.box)
 		}
 		const into, row = "INSERT INTO labels AS b (number, connection, source_id, mapping, digest, label) VALUES ", "(?, ?, ?, ?, ?, ?)"
 		if err := errors.Join(
@@ -68,14 +69,27 @@ func (tx *Tx) SaveLabels(connection, mapping string, labels []NewLabel) error {
 	return nil
 }
 
+// boxLabel seals a label that is not sealed yet.
+func (l *Ledger) boxLabel(connection string, n NewLabel) (*NewLabel, error) {
+	if n.box != nil {
+		return &n, nil
+	}
+	plain, err := json.Marshal(n.Label)
+	if err != nil {
+		return nil, fmt.Errorf("the label of record %s: %w", n.SourceID, err)
+	}
+	at := placeOfLabel(RecordID{connection, n.SourceID})
+	n.box, n.digest = l.seal.box(plain, at), l.seal.digest(plain, at)
+	return &n, nil
+}
+
 // digest returns a keyed hash of plain in its place: it reveals a change, and nothing about two rows.
 func (s *sealer) digest(plain, place []byte) string {
-	m := hmac.New(sha256.New, s.mac)
+	var text []byte
 	for _, part := range [][]byte{place, plain} {
-		fmt.Fprintf(m, "%d ", len(part))
-		m.Write(part)
+		text = append(append(strconv.AppendInt(text, int64(len(part)), 10), ' '), part...)
 	}
-	return hex.EncodeToString(m.Sum(nil)[:16])
+	return hex.EncodeToString(s.sum(text)[:16])
 }
 
 func placeOfLabel(id RecordID) []byte { return place("labels", "label", id.Connection, id.SourceID) }

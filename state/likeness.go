@@ -19,6 +19,14 @@ import (
 type Likeness struct {
 	Name                      string
 	Emails, Phones, Postcodes []string
+
+	hashes likeness // of the traits; nil until Hashed
+}
+
+// Hashed returns a likeness that keeps its hashes, for a caller that passes it on several times.
+func (l *Ledger) Hashed(k Likeness) Likeness {
+	k.hashes = l.likeness(k)
+	return k
 }
 
 // traitKind is the kind of a trait, in the low bits of its hash. Traits with a name indicate that two records may
@@ -57,6 +65,9 @@ const mostTwins = 5
 
 // likeness returns the traits as keyed hashes, in order.
 func (l *Ledger) likeness(k Likeness) likeness {
+	if k.hashes != nil {
+		return k.hashes
+	}
 	out := likeness{}
 	add := func(kind traitKind, texts ...string) {
 		out = append(out, hash(l.seal.likeness64(kind.String()+"\x00"+strings.Join(texts, "\x00"))&^kindBits|int64(kind)))

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -77,6 +78,8 @@ type NewChange struct {
 	BillingID string                  // the customer to adopt or update; "" for a create
 	Seen      bool                    // Diff shows what a read showed of the customer before
 	Unlinks   bool                    // an update that takes the key off the customer and lets it go: Wanted is blank
+
+	plain []byte // Wanted as JSON; nil until it is made
 }
 
 // hash identifies the effect of a change; equal hashes are the same change.
@@ -378,7 +381,9 @@ func (tx *Tx) newChange(run int64, connection, sourceID, lane, hash string, c *N
 	var wantedHash string
 	if lane == LaneCustomer {
 		var err, diffErr error
-		wanted, err = json.Marshal(c.Wanted)
+		if wanted = c.plain; wanted == nil {
+			wanted, err = json.Marshal(c.Wanted)
+		}
 		if !c.isWhole() {
 			diff, diffErr = json.Marshal(c.Diff)
 		}
@@ -399,7 +404,7 @@ func (tx *Tx) newChange(run int64, connection, sourceID, lane, hash string, c *N
 }
 
 func changePlace(column string, id int64) []byte {
-	return place("changes", column, fmt.Sprint(id))
+	return place("changes", column, strconv.FormatInt(id, 10))
 }
 
 // rivals is the condition that payer o claims the key of payer p by a record s of its own. The

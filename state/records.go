@@ -83,11 +83,11 @@ func (tx *Tx) saveRecords(connection string, records []connector.Record) (held m
 			}
 			continue
 		}
-		row, err := tx.recordRow(connection, r, hashes[i])
+		box, err := tx.l.boxRecord(connection, r)
 		if err != nil {
 			return nil, err
 		}
-		args = append(args, row...)
+		args = append(args, tx.recordRow(connection, r, hashes[i], box)...)
 	}
 	return held, tx.insertRows("INSERT INTO source_records ("+recordRowColumns+") VALUES ", "(?, ?, ?, ?, ?, ?, ?, ?, ?)", args,
 		` ON CONFLICT (connection, source_id) DO UPDATE SET content_hash = excluded.content_hash, record = excluded.record,
@@ -99,13 +99,17 @@ func (tx *Tx) saveRecords(connection string, records []connector.Record) (held m
 const recordRowColumns = "connection, source_id, content_hash, record, state, unreadable, source_time, origin, updated_at"
 
 // recordRow returns the values of recordRowColumns for a record with this content hash.
-func (tx *Tx) recordRow(connection string, r connector.Record, hash string) ([]any, error) {
+func (tx *Tx) recordRow(connection string, r connector.Record, hash string, box []byte) []any {
+	return []any{connection, r.SourceID, hash, box, r.State, r.Problem != "", stamp(r.UpdatedAt), r.Origin, stamp(tx.now)}
+}
+
+// boxRecord seals a record.
+func (l *Ledger) boxRecord(connection string, r connector.Record) ([]byte, error) {
 	plain, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("record %s: %w", r.SourceID, err)
 	}
-	return []any{connection, r.SourceID, hash, tx.l.seal.box(plain, place("source_records", "record", connection, r.SourceID)),
-		r.State, r.Problem != "", stamp(r.UpdatedAt), r.Origin, stamp(tx.now)}, nil
+	return l.seal.box(plain, place("source_records", "record", connection, r.SourceID)), nil
 }
 
 // DropUnseen drops the open work for records that NoteMissed marked as gone from a snapshot source.

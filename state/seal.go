@@ -195,14 +195,17 @@ func (s *sealer) likeness64(text string) int64 {
 	return int64(binary.BigEndian.Uint64(s.mark(text))) //nolint:gosec // its bits are what counts
 }
 
-func (s *sealer) mark(text string) []byte {
+func (s *sealer) mark(text string) []byte { return s.sum([]byte(folded(text))) }
+
+// sum returns the keyed hash of a text.
+func (s *sealer) sum(text []byte) []byte {
 	m, _ := s.marks.Get().(stdhash.Hash) // kept, because the key alone takes as long as the text
 	if m == nil {
 		m = hmac.New(sha256.New, s.mac)
 	}
 	defer s.marks.Put(m)
 	m.Reset()
-	m.Write([]byte(folded(text)))
+	m.Write(text)
 	return m.Sum(nil)
 }
 

@@ -39,11 +39,11 @@ var (
 
 // Fold writes a text without case and marks: Müller and MULLER are one, and so are Groß and gross.
 func Fold(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) {
+	if isPlain(s) {
 		return strings.ToLower(s) // the same, but faster
 	}
 	s = foldCase.String(norm.NFKC.String(s))
-	if !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) {
+	if isPlain(s) {
 		return s
 	}
 	s = strings.Map(func(r rune) rune {
@@ -57,13 +57,25 @@ func Fold(s string) string {
 
 func newWord(s string) word {
 	text := Fold(s)
+	if isPlain(s) { // the same, but faster
+		return word{text: text, bare: digraphs.Replace(text), counts: countsSomething(text), asIs: s}
+	}
 	return word{
 		text:   text,
 		bare:   digraphs.Replace(text),
 		marked: strings.ContainsAny(strings.ToLower(norm.NFC.String(s)), "äöüåæøœ"),
-		counts: strings.ContainsAny(text, "0123456789") || slices.Contains(romans, text),
+		counts: countsSomething(text),
 		asIs:   s,
 	}
+}
+
+func countsSomething(text string) bool {
+	return strings.ContainsAny(text, "0123456789") || slices.Contains(romans, text)
+}
+
+// isPlain reports whether a text has plain Latin characters alone.
+func isPlain(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 var romans = []string{"ii", "iii", "iv", "vi", "vii", "viii", "ix", "xi", "xii"}

@@ -421,6 +421,12 @@ func (w *witness) key(ctx context.Context, key connector.Key) error {
 	return err
 }
 
+// likenessOf returns a payer's traits in the ledger's form.
+func likenessOf(c connector.Customer) state.Likeness {
+	t := match.TraitsOf(c)
+	return state.Likeness{Name: t.Name, Emails: t.Emails, Phones: t.Phones, Postcodes: t.Postcodes}
+}
+
 // alike names the records and customers similar to the record.
 func (w *witness) alike(ctx context.Context, c connector.Customer) error {
 	if w.m.BillingID != "" || c.Name == "" {
@@ -438,7 +444,7 @@ func (w *witness) alike(ctx context.Context, c connector.Customer) error {
 	for _, c := range customers {
 		w.offer(connector.ReasonLikeness, target{Customer: c})
 	}
-	twins, err := w.ledger.Twins(ctx, w.id.Connection, w.id.SourceID, state.Likeness(match.TraitsOf(c)))
+	twins, err := w.ledger.Twins(ctx, w.id.Connection, w.id.SourceID, likenessOf(c))
 	if err != nil {
 		return err
 	}

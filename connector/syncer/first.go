@@ -2,7 +2,6 @@ package syncer
 
 import (
 	"context"
-	"fmt"
 
 	"payersync/connector"
 	"payersync/connector/protocol"
@@ -51,17 +50,24 @@ func (p *firstPass) take(ctx context.Context, first []state.Candidate) (map[stri
 	if err != nil {
 		return nil, err
 	}
+	if err := inParts(page, func(s *subject) error {
+		if s.made.Standing == protocol.Included && !s.stranger {
+			return nil
+		}
+		d, err := p.run.decide(ctx, *s)
+		if err == nil {
+			s.first, err = p.run.Ledger.NewFirst(p.run.conn.Name, s.Record, d)
+		}
+		return err
+	}); err != nil {
+		return nil, err
+	}
 	taken := make(map[string]bool, len(page))
 	for _, s := range page {
-		if s.made.Standing == protocol.Included && !s.stranger {
-			continue
+		if s.first != nil {
+			p.page = append(p.page, *s.first)
+			p.ids[s.Record.SourceID], taken[s.Record.SourceID] = true, true
 		}
-		d, err := p.run.decide(ctx, s)
-		if err != nil {
-			return nil, fmt.Errorf("record %s: %w", s.Record.SourceID, err)
-		}
-		p.page = append(p.page, state.FirstRecord{Record: s.Record, Decision: d})
-		p.ids[s.Record.SourceID], taken[s.Record.SourceID] = true, true
 	}
 	if len(p.page) >= firstPage {
 		err = p.store(ctx)

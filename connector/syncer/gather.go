@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"payersync/connector"
 	"payersync/connector/protocol"
 	"payersync/mapping"
@@ -31,37 +33,58 @@ type subject struct {
 	like     *state.Likeness // the payer's traits; nil if not stored
 	seen     *sight          // a read of the customer to link or update; nil if there was none
 	stranger bool            // a new record without any match: see state.Ledger.Strangers
+
+	first *state.FirstRecord // as firstPass stores it; nil for a record left to the plan
 }
 
 // subjects renders the candidates of a page open to planning. In one query, it asks which new candidates match a known
 // payer or customer.
 func (r *run) subjects(ctx context.Context, candidates []state.Candidate) ([]subject, error) {
 	page := make([]subject, 0, len(candidates))
+	for _, c := range candidates {
+		if r.isThere(c) && (r.noProof == nil || c.Payer != nil && c.Payer.BillingID != "") {
+			page = append(page, subject{Candidate: c})
+		}
+	}
+	if err := inParts(page, func(s *subject) (err error) {
+		if s.made, err = r.render(s.Candidate); err == nil && s.made.Standing == protocol.Included {
+			s.like = new(r.likenessOf(s.made.Customer))
+		}
+		return err
+	}); err != nil {
+		return nil, err
+	}
 	var newcomers []state.Newcomer
 	var at []int
-	for _, c := range candidates {
-		if !r.isThere(c) || r.noProof != nil && (c.Payer == nil || c.Payer.BillingID == "") {
-			continue
+	for i, s := range page {
+		if s.Payer == nil && s.like != nil {
+			newcomers = append(newcomers, state.Newcomer{SourceID: s.Record.SourceID, Key: s.made.Result.Key, Customer: s.made.Customer, Likeness: *s.like})
+			at = append(at, i)
 		}
-		m, err := r.render(c)
-		if err != nil {
-			return nil, fmt.Errorf("record %s: %w", c.Record.SourceID, err)
-		}
-		s := subject{Candidate: c, made: m}
-		if m.Standing == protocol.Included {
-			s.like = new(likenessOf(m.Customer))
-		}
-		if c.Payer == nil && s.like != nil {
-			newcomers = append(newcomers, state.Newcomer{SourceID: c.Record.SourceID, Key: m.Result.Key, Customer: m.Customer, Likeness: *s.like})
-			at = append(at, len(page))
-		}
-		page = append(page, s)
 	}
 	strangers, err := r.Ledger.Strangers(ctx, r.conn.Name, newcomers)
 	for i, is := range strangers {
 		page[at[i]].stranger = is
 	}
 	return page, err
+}
+
+// inParts calls do for every subject of a page. Two goroutines share the page, so do must suit both.
+func inParts(page []subject, do func(*subject) error) error {
+	var group errgroup.Group
+	for part := range slices.Chunk(page, len(page)/2+1) {
+		group.Go(func() error {
+			return connector.Guard(func() error {
+				for i := range part {
+					if err := do(&part[i]); err != nil {
+						return fmt.Errorf("record %s: %w", part[i].Record.SourceID, err)
+					}
+				}
+				return nil
+			})
+		})
+	}
+	return group.Wait()
 }
 
 // rendered is the result of the mapping for a record.

@@ -207,7 +207,7 @@ func (r *run) gatherAlike(ctx context.Context, sourceID string, want connector.C
 	if err != nil {
 		return err
 	}
-	k.twins, err = r.Ledger.Twins(ctx, r.conn.Name, sourceID, likenessOf(want))
+	k.twins, err = r.Ledger.Twins(ctx, r.conn.Name, sourceID, r.likenessOf(want))
 	k.facts.AlikeLeft, k.facts.AlikeTwice = len(k.twins.Left) > 0, len(k.twins.Twice) > 0
 	return err
 }

@@ -11,7 +11,10 @@ import (
 )
 
 // likenessOf returns a payer's traits in the ledger's form.
-func likenessOf(c connector.Customer) state.Likeness { return state.Likeness(match.TraitsOf(c)) }
+func (r *run) likenessOf(c connector.Customer) state.Likeness {
+	t := match.TraitsOf(c)
+	return r.Ledger.Hashed(state.Likeness{Name: t.Name, Emails: t.Emails, Phones: t.Phones, Postcodes: t.Postcodes})
+}
 
 // learnLikenesses stores the matching features of payers linked by an earlier version, from the values last
 // sent to their customers. Their records may be removed. It indexes payers left by an interrupted plan.
@@ -26,7 +29,7 @@ func (r *run) learnLikenesses(ctx context.Context) error {
 		}
 		if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
 			for _, p := range payers {
-				if err := tx.SaveLikeness(p.Connection, p.SourceID, likenessOf(*p.Applied)); err != nil {
+				if err := tx.SaveLikeness(p.Connection, p.SourceID, r.likenessOf(*p.Applied)); err != nil {
 					return err
 				}
 			}
