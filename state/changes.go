@@ -53,7 +53,7 @@ func (c Change) Does() connector.Action {
 	return c.Action
 }
 
-const changeColumns = `c.change_id, c.run_id, c.lane, c.action, c.wanted, c.diff, c.billing_id, c.body, c.body_sha256, c.pre_image, c.state, c.attempts, c.updated_at, c.approved, c.left_out, c.unlinks, ` + payerColumns
+var changeColumns = `c.change_id, c.run_id, c.lane, c.action, c.wanted, c.diff, c.billing_id, c.body, c.body_sha256, c.pre_image, c.state, c.attempts, c.updated_at, ` + approvedAs("c") + `, c.left_out, c.unlinks, ` + payerColumns
 
 // openStates is the condition of the indexes over open changes. Queries that repeat it verbatim, or
 // ask for one of its states, use the index; all others scan every change ever made.
@@ -73,17 +73,17 @@ func (l *Ledger) Changes(ctx context.Context, connection, lane string, pending b
 // Released returns up to limit unsent changes of a connection's lane, approved by the limits or by
 // a person, after change id after, in order.
 func (l *Ledger) Released(ctx context.Context, connection, lane string, after int64, limit int) ([]Change, error) {
-	return l.changes(ctx, "c.lane = ? AND c.state = 'pending' AND c.approved = 1 AND NOT "+waitsForPerson+" AND c.change_id > ? ORDER BY c.change_id"+limitTo, connection, lane, after, limit)
+	return l.changes(ctx, "c.lane = ? AND c.state = 'pending' AND "+isApproved+" AND NOT "+waitsForPerson+" AND c.change_id > ? ORDER BY c.change_id"+limitTo, connection, lane, after, limit)
 }
 
 // LinkReleased reports whether a plan has released an unsent request for the payer's signing link.
 func (tx *Tx) LinkReleased(p Payer) (bool, error) {
-	return txSingle[bool](tx, "SELECT EXISTS (SELECT 1 FROM changes WHERE connection = ? AND source_id = ? AND lane = 'mandate' AND state = 'pending' AND approved = 1)", p.Connection, p.SourceID)
+	return txSingle[bool](tx, "SELECT EXISTS (SELECT 1 FROM changes c WHERE c.connection = ? AND c.source_id = ? AND c.lane = 'mandate' AND c.state = 'pending' AND "+isApproved+")", p.Connection, p.SourceID)
 }
 
 // ReleasedCount returns how many changes Released would go through.
 func (l *Ledger) ReleasedCount(ctx context.Context, connection, lane string) (int, error) {
-	return single[int](l.queryRow(ctx, "SELECT count(*) FROM changes c WHERE c.connection = ? AND c.lane = ? AND c.state = 'pending' AND c.approved = 1 AND NOT "+waitsForPerson, connection, lane))
+	return single[int](l.queryRow(ctx, "SELECT count(*) FROM changes c WHERE c.connection = ? AND c.lane = ? AND c.state = 'pending' AND "+isApproved+" AND NOT "+waitsForPerson, connection, lane))
 }
 
 // PlanChanges returns up to limit unsent changes of a plan's lane, after change id after, in order.

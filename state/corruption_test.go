@@ -41,7 +41,7 @@ var unchecked = []string{
 	"attention.reason", "attention.detail", "attention.since",
 	"plans.hash", "plans.mapping_version", "plans.created_at", "plans.creates", "plans.adopts", "plans.updates", "plans.links", "plans.holds",
 	"plans.alike", "plans.limits", "plans.approved_by", "plans.approved_at", "plans.rejected_by", "plans.rejected_at", "plans.rejected_why",
-	"plans.lost", "plans.missing",
+	"plans.lost", "plans.missing", "plans.released",
 	"changes.change_hash", "changes.wanted_hash", "changes.blanks", "changes.identity", "changes.approved", "changes.left_out", "changes.billing_id",
 	"changes.attempts", "changes.frozen_at", "changes.reason", "changes.detail", "changes.updated_at", "changes.ended_at", "changes.scopes",
 	"changes.unlinks",

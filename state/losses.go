@@ -29,8 +29,8 @@ const (
 	// factColumns. It filters on a customer, so no server begins with all linked payers.
 	counts = `r.let_go = 0 AND (
 		(SELECT count(*) > 0 FROM payers y WHERE y.connection = r.connection AND y.source_id = r.source_id AND coalesce(y.billing_id, '') <> '')
-		OR (SELECT count(*) > 0 FROM changes y WHERE y.connection = r.connection AND y.source_id = r.source_id AND y.lane = 'customer'
-			AND y.approved = 1 AND (y.state = 'pending' OR y.state = 'void')))` // void: by this very decision
+		OR (SELECT count(*) > 0 FROM changes c WHERE c.connection = r.connection AND c.source_id = r.source_id AND c.lane = 'customer'
+			AND ` + isApproved + ` AND (c.state = 'pending' OR c.state = 'void')))`  // void: by this very decision
 	// lost is the condition that the payer of record r is lost by the newest decision. A payer
 	// waiting for time or an answer is decided again by itself, and records missing from a complete
 	// reading have a guard of their own.

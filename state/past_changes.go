@@ -48,12 +48,12 @@ func (e Erasure) Sentence() string {
 }
 
 // pastColumns are the columns for pastRow of change c, which a plan has listed.
-const pastColumns = "c.change_id, c.run_id, c.plan_id, " + morePastColumns
+var pastColumns = "c.change_id, c.run_id, c.plan_id, " + morePastColumns
 
 // anyPastColumns are pastColumns for a change that perhaps no plan has listed.
-const anyPastColumns = "c.change_id, c.run_id, coalesce((SELECT q.plan_id FROM plans q WHERE q.plan_id = c.plan_id AND " + isFinished + "), 0), " + morePastColumns
+var anyPastColumns = "c.change_id, c.run_id, coalesce((SELECT q.plan_id FROM plans q WHERE q.plan_id = c.plan_id AND " + isFinished + "), 0), " + morePastColumns
 
-const morePastColumns = `CASE c.unlinks WHEN 1 THEN 'unlink' ELSE c.action END, c.state, c.approved, c.attempts,
+var morePastColumns = `CASE c.unlinks WHEN 1 THEN 'unlink' ELSE c.action END, c.state, ` + approvedAs("c") + `, c.attempts,
 	c.frozen_at, c.updated_at, c.reason, c.detail, c.diff, CASE WHEN c.diff IS NULL AND c.action = 'create' THEN c.wanted END,
 	CASE WHEN c.diff IS NOT NULL OR c.lane = 'mandate' OR c.action = 'create' AND c.wanted IS NOT NULL THEN '' WHEN c.change_hash = '' THEN 'forgotten' ELSE 'old' END`
 

@@ -86,7 +86,7 @@ type PlanPlace struct{ Plan, Change int64 }
 // because SQLite would then read all changes of the connection.
 const listedBy = `c.plan_id >= ?1 AND CASE WHEN c.plan_id = ?1 THEN c.state <> 'pending' ELSE c.first_plan <= ?1 AND c.connection = ?2 END`
 
-const listedQuery = "SELECT " + pastColumns + `, c.connection, c.source_id, coalesce(c.billing_id, ''), c.left_out, p.key_name, p.key_value
+var listedQuery = "SELECT " + pastColumns + `, c.connection, c.source_id, coalesce(c.billing_id, ''), c.left_out, p.key_name, p.key_value
 	FROM changes c LEFT JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
 	WHERE ` + listedBy + " AND (c.plan_id, c.change_id) > (?3, ?4) ORDER BY c.plan_id, c.change_id LIMIT ?5"
 

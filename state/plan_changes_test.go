@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -215,7 +216,7 @@ func TestAPageOfAPlanIsReadFromItsIndex(t *testing.T) {
 	onlyOnSQLite(t, "it reads SQLite's query plan")
 	d := newDesk(t)
 	steps := d.queryPlan(listedQuery, 1, acme, 1, 0, 26)
-	if len(steps) != 2 || steps[0] != "SEARCH c USING INDEX changes_plan (plan_id>?)" {
+	if steps[0] != "SEARCH c USING INDEX changes_plan (plan_id>?)" || slices.ContainsFunc(steps, func(s string) bool { return strings.HasPrefix(s, "SCAN") || strings.Contains(s, "B-TREE") }) {
 		t.Errorf("SQLite reads it so: %q", steps)
 	}
 }

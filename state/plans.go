@@ -587,7 +587,14 @@ func (tx *Tx) listChanges(p *Plan) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.changePending(p.Connection, "plan_id = ?1, first_plan = CASE WHEN (SELECT q.hash FROM plans q WHERE q.plan_id = c.plan_id) = '' THEN ?1 ELSE coalesce(c.first_plan, c.plan_id, ?1) END",
+	var moves bool
+	if err := tx.row([]any{&moves}, "SELECT EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND state = 'pending' AND plan_id IS DISTINCT FROM ?2)", p.Connection, p.ID); err != nil || !moves {
+		return err
+	}
+	if err := tx.approveEach(p.ID); err != nil {
+		return err
+	}
+	_, err = tx.changePending(p.Connection, "approved = "+approvedAs("c")+", plan_id = ?1, first_plan = CASE WHEN (SELECT q.hash FROM plans q WHERE q.plan_id = c.plan_id) = '' THEN ?1 ELSE coalesce(c.first_plan, c.plan_id, ?1) END",
 		"c.plan_id IS DISTINCT FROM ?1", p.ID)
 	return err
 }
@@ -711,7 +718,7 @@ func hashOf(mapping string, changes [][sha256.Size]byte) string {
 
 // isOpen is the condition that a pending change has no decision of a person and does not wait for
 // one on all creates: the limits decide on it.
-const isOpen = "c.approved = 0 AND c.left_out = 0 AND NOT " + waitsForPerson
+const isOpen = "NOT " + isApproved + " AND c.left_out = 0 AND NOT " + waitsForPerson
 
 // touches is the condition that change c affects an existing customer. A link for a payer that this
 // plan creates belongs to the create. So does the first update of a customer from an unanswered
@@ -729,7 +736,7 @@ func (tx *Tx) weighPlan(p *Plan) error {
 		       count(*) FILTER (WHERE `+isOpen+` AND `+touches+`),
 		       coalesce(sum(CASE WHEN `+isOpen+` THEN blanks ELSE 0 END), 0),
 		       count(*) FILTER (WHERE `+isOpen+` AND identity = 1), count(*) FILTER (WHERE `+isOpen+` AND scopes = 1),
-		       count(*) FILTER (WHERE approved = 0 AND left_out = 1)
+		       count(*) FILTER (WHERE left_out = 1 AND NOT `+isApproved+`)
 		FROM changes c WHERE connection = ? AND state = 'pending'`, p.Connection); err != nil {
 		return err
 	}
@@ -743,7 +750,7 @@ func (tx *Tx) weighPlan(p *Plan) error {
 // ApproveWithinLimits notes that a plan is within the limits. A later run sends its remaining
 // changes without approval. Changes left out by a person keep waiting.
 func (tx *Tx) ApproveWithinLimits(plan int64) error {
-	_, err := tx.changePlan(plan, "approved = 1", isOpen)
+	_, err := tx.approve(plan, "c.left_out = 0 AND NOT "+waitsForPerson)
 	return err
 }
 
@@ -807,7 +814,7 @@ func (tx *Tx) Approve(plan int64, actor string) error {
 	if n == 0 {
 		return ErrPlanNotWaiting
 	}
-	freed, err := tx.changePlan(plan, "approved = 1", "c.approved = 0 AND NOT "+waitsForPerson)
+	freed, err := tx.approve(plan, "NOT "+waitsForPerson)
 	if err != nil {
 		return err
 	}
@@ -875,7 +882,7 @@ func (tx *Tx) ApproveSome(plan int64, changes []int64, actor, which string) erro
 	if n != int64(len(changes)) {
 		return ErrPlanChanged
 	}
-	if n, err = tx.changePlan(plan, "left_out = 1", "c.approved = 0 AND NOT "+waitsForPerson); err != nil {
+	if n, err = tx.changePlan(plan, "left_out = 1", "NOT "+isApproved+" AND NOT "+waitsForPerson); err != nil {
 		return err
 	}
 	if err := tx.leaveWaiting(plan, LeftOut(int(n))); err != nil {
@@ -962,6 +969,9 @@ func (tx *Tx) Reject(plan int64, actor, why string) error {
 	}
 	if n == 0 {
 		return ErrPlanNotWaiting
+	}
+	if err := tx.approveEach(plan); err != nil {
+		return err
 	}
 	if _, err := tx.changePending(connection, "approved = 0, left_out = 1", "c.plan_id = ?1", plan); err != nil {
 		return err
@@ -1066,8 +1076,8 @@ func (tx *Tx) StillReads(plan int64, reads string) error {
 }
 
 func shareOf(p Plan, query func(string, ...any) (*sql.Rows, error)) (s Share, err error) {
-	rows, err := query(`SELECT change_id, change_hash, approved, left_out FROM changes
-		WHERE connection = ? AND plan_id = ? AND state = 'pending' ORDER BY change_id`, p.Connection, p.ID)
+	rows, err := query("SELECT c.change_id, c.change_hash, "+approvedAs("c")+`, c.left_out FROM changes c
+		WHERE c.connection = ? AND c.plan_id = ? AND c.state = 'pending' ORDER BY c.change_id`, p.Connection, p.ID)
 	if err != nil {
 		return s, fmt.Errorf("read the changes of plan %d: %w", p.ID, err)
 	}

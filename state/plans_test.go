@@ -51,12 +51,12 @@ func TestAPlanOfVeryManyChangesIsGatheredAndApprovedWhole(t *testing.T) {
 	if plan.Creates != many {
 		t.Fatalf("the plan creates %d, want %d", plan.Creates, many)
 	}
-	count := func(which string) int { return one[int](t, d.Ledger, "SELECT count(*) FROM changes WHERE "+which) }
+	count := func(which string) int { return one[int](t, d.Ledger, "SELECT count(*) FROM changes c WHERE "+which) }
 	if of, none := count(fmt.Sprint("plan_id = ", plan.ID)), count("plan_id IN (SELECT plan_id FROM plans WHERE hash = '')"); of != many || none != 1 {
 		t.Errorf("%d changes are of the plan and %d of none, want %d and 1", of, none, many)
 	}
 	d.do(func(tx *Tx) error { return tx.Approve(plan.ID, "Olive") })
-	if n, of := count("approved = 1"), count(fmt.Sprint("approved = 1 AND plan_id = ", plan.ID)); n != many || of != many {
+	if n, of := count(isApproved), count(isApproved+fmt.Sprint(" AND plan_id = ", plan.ID)); n != many || of != many {
 		t.Errorf("%d changes are approved, %d of the plan, want %d", n, of, many)
 	}
 }

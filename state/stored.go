@@ -54,7 +54,9 @@ func (r *openRow) change() openChange {
 	return openChange{state: connector.ChangeState(r.state.String), approved: r.approved.Bool, leftOut: r.leftOut.Bool, hash: r.hash.String}
 }
 
-const openColumns = "%[1]s.state, %[1]s.approved, %[1]s.left_out, %[1]s.change_hash"
+func openColumns(as string) string {
+	return fmt.Sprintf("%[1]s.state, %[2]s, %[1]s.left_out, %[1]s.change_hash", as, approvedAs(as))
+}
 
 // openChangeOf joins the open change of a record's lane; there is at most one.
 func openChangeOf(as, lane string) string {
@@ -68,7 +70,7 @@ var (
 
 	storedColumns = recordColumns + ", " + payerColumns + ", " + factColumns + `, r.decision, ` + counts + `,
 	r.planned_hash = r.content_hash AND r.planned_mapping = ?2 AND r.replan = 0 AND r.rests = 0,
-	` + fmt.Sprintf(openColumns, "oc") + ", " + fmt.Sprintf(openColumns, "om") + `,
+	` + openColumns("oc") + ", " + openColumns("om") + `,
 	CASE WHEN oc.action = 'adopt' AND oc.state = 'pending' THEN oc.billing_id ELSE '' END, p.applied IS NULL AND (SELECT count(*) > 0 FROM changes m
 	  WHERE m.connection = r.connection AND m.source_id = r.source_id AND m.action = 'create' AND m.state = 'done' AND m.change_id > p.parted)`
 )
