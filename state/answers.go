@@ -43,20 +43,28 @@ func (tx *Tx) SaveCreated(run int64, group []CreateAnswer) (rest []CreateAnswer,
 	if err != nil {
 		return nil, err
 	}
-	attempts, err := json.Marshal(connector.Map(group, func(a CreateAnswer) int64 { return a.Attempt.ID }))
-	if err != nil {
-		return nil, err
-	}
 	err = errors.Join(
 		tx.linkCreated(connection, group),
-		tx.moveAll(run, connector.Map(group, func(a CreateAnswer) Change { return a.Change }), "state = 'done', reason = '', detail = '', ended_at = (SELECT ticket FROM ledger)", openStates),
+		tx.moveAll(run, connector.Map(group, func(a CreateAnswer) Change { return a.Change }), doneTogether, openStates),
 		tx.exec("UPDATE source_records SET class = ?1 WHERE connection = ?2 AND source_id IN (SELECT value FROM json_each(?3)) AND class <> ?1", protocol.ClassOf(false, false, ""), connection, payers),
 		tx.clearFindings(connection, payers, TopicLink),
 		tx.exec("DELETE FROM words WHERE connection = ? AND source_id IN (SELECT value FROM json_each(?)) AND word <> 'reject'", connection, payers), // a word that they are the same has been carried out
-		tx.exec("UPDATE attempts SET ended = 'answered', end_ticket = (SELECT ticket FROM ledger) WHERE attempt_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?)) AND ended = ''", string(attempts)),
+		tx.answeredAll(connector.Map(group, func(a CreateAnswer) Sent { return a.Sent })),
 		tx.insertMade(group),
 	)
 	return rest, connector.Wrap(err, "save the answers to creates")
+}
+
+// doneTogether closes the changes of a group as done.
+const doneTogether = "state = 'done', reason = '', detail = '', ended_at = (SELECT ticket FROM ledger)"
+
+// answeredAll notes that requests of creates or for signing links were answered.
+func (tx *Tx) answeredAll(group []Sent) error {
+	attempts, err := json.Marshal(connector.Map(group, func(s Sent) int64 { return s.Attempt.ID }))
+	if err != nil {
+		return err
+	}
+	return tx.exec("UPDATE attempts SET ended = 'answered', end_ticket = (SELECT ticket FROM ledger) WHERE attempt_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?)) AND ended = ''", string(attempts))
 }
 
 // newToIndex splits answers into those with a customer that the index does not know, and the rest.

@@ -161,3 +161,157 @@ func TestAGroupOfAnswersLeavesWhatNeedsADecisionOfItsOwn(t *testing.T) {
 		})
 	}
 }
+
+// requested plans and freezes a request for a signing link for each id, as one group, of customers that a list has shown.
+func (d *desk) requested(run int64, ids ...string) (out []Sent) {
+	d.t.Helper()
+	changes := connector.Map(ids, func(id string) Change {
+		c := d.planLink(run, id, "b-"+id)
+		d.do(func(tx *Tx) error {
+			_, err := tx.SaveRemote(remote("b-"+id, c.Payer.Key), 1)
+			return err
+		})
+		c.Payer = d.payerOf(acme, id)
+		return c
+	})
+	d.do(func(tx *Tx) error {
+		frozen, err := tx.FreezeLinks(run, changes)
+		for i, f := range frozen {
+			changes[i].Run = run
+			out, err = append(out, Sent{changes[i], f.Attempt}), errors.Join(err, f.Err)
+		}
+		return err
+	})
+	return out
+}
+
+// linkOutcome is everything the ledger holds of the answer to a request for a signing link, without the id.
+func (d *desk) linkOutcome(id string) string {
+	d.t.Helper()
+	var out []string
+	for _, query := range []string{
+		"SELECT state || ' ' || reason || ' ' || CAST(run_id AS TEXT) || ' ' || CAST(ended_at AS TEXT) || ' ' || updated_at FROM changes WHERE source_id = ?1",
+		"SELECT mandate_id || ' ' || link_state || ' ' || updated_at FROM payers WHERE source_id = ?1",
+		"SELECT class || ' ' || CAST(replan + rests AS TEXT) FROM source_records WHERE source_id = ?1",
+		"SELECT ended || ' ' || CAST(end_ticket AS TEXT) FROM attempts WHERE source_id = ?1",
+		"SELECT CASE c.ticket WHEN a.ticket THEN 'raised' ELSE '' END FROM remote_customers c JOIN attempts a ON a.billing_id = c.billing_id WHERE c.billing_id = 'b-' || ?1",
+		`SELECT mandate_id || ' ' || status || ' ' || status_since || ' ' || service_time || ' ' || first_seen_at || ' ' || last_seen_at || ' ' || CASE WHEN link IS NULL THEN '' ELSE link_at END || ' ' || CAST(link_refused AS TEXT)
+			FROM mandates WHERE billing_id = 'b-' || ?1`,
+		"SELECT mandate_id || ' ' || from_status || ' ' || to_status || ' ' || service_time || ' ' || observed_at || ' ' || cause || ' ' || cause_id FROM mandate_history WHERE billing_id = 'b-' || ?1",
+		"SELECT topic || ' ' || reason FROM attention WHERE source_id = ?1",
+	} {
+		rows, err := list(d.t.Context(), d.Ledger, query, []any{id}, func(s *string) []any { return []any{s} })
+		if err != nil {
+			d.t.Fatalf("%s: %v", query, err)
+		}
+		out = append(out, strings.ReplaceAll(strings.Join(rows, ", "), id, "ID"))
+	}
+	return strings.Join(out, "\n")
+}
+
+// saveLinked saves answers to requests for signing links as a group.
+func (d *desk) saveLinked(run int64, sent []Sent, mandates ...connector.Mandate) (rest []LinkAnswer, err error) {
+	d.t.Helper()
+	var group []LinkAnswer
+	for i, s := range sent {
+		group = append(group, d.PrepareLink(s, mandates[i]))
+	}
+	return rest, d.Do(d.t.Context(), func(tx *Tx) (err error) {
+		rest, err = tx.SaveLinked(run, "run 1", group)
+		return err
+	})
+}
+
+func TestLinkAnswersOfAGroupMeanWhatTheyMeanOneByOne(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	sent := d.requested(run, "s1", "g1", "g2")
+	mandate := func(id string) connector.Mandate {
+		m := signing("m-"+id, "b-"+id, "https://sign.example.com/"+id)
+		m.ServiceTime = "2026-11-20T10:00:00"
+		return m
+	}
+	d.do(func(tx *Tx) error {
+		m, p := mandate("s1"), sent[0].Change.Payer
+		if fresh, err := tx.TouchRemote(p.BillingID, sent[0].Attempt.Ticket); err != nil || !fresh {
+			return errors.Join(err, errors.New("a newer read is known"))
+		}
+		if _, err := tx.SaveMandate(m, connector.CauseLink, "run 1"); err != nil {
+			return err
+		}
+		tx.Touch(p)
+		return errors.Join(tx.SetMandate(acme, p.SourceID, m.ID), tx.VoidLetters(acme, p.SourceID),
+			tx.CloseWith(run, sent[0].Change, connector.ChangeDone, "", ""), tx.EndAttempt(sent[0].Attempt, AttemptAnswered))
+	})
+	if rest, err := d.saveLinked(run, sent[1:], mandate("g1"), mandate("g2")); err != nil || len(rest) != 0 {
+		t.Fatalf("%d were left: %v", len(rest), err)
+	}
+	want := d.linkOutcome("s1")
+	for _, id := range []string{"g1", "g2"} {
+		if got := d.linkOutcome(id); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", id, got, want)
+		}
+		if link, err := d.SigningLink(t.Context(), "m-"+id); err != nil || link != mandate(id).URL {
+			t.Errorf("%s has the link %q: %v", id, link, err)
+		}
+	}
+	if damage, err := d.Verify(t.Context(), nil); err != nil || len(damage) != 0 {
+		t.Errorf("the ledger is %+v: %v", damage, err)
+	}
+}
+
+func TestALinkAnswerThatIsNotAPayersFirstMandateIsLeft(t *testing.T) {
+	t.Parallel()
+	link := func(id string) connector.Mandate { return signing("m-"+id, "b-"+id, "https://sign.example.com/"+id) }
+	for name, c := range map[string]struct {
+		before func(*desk, Sent)
+		answer func(m *connector.Mandate)
+	}{
+		"it shows no link":        {answer: func(m *connector.Mandate) { m.URL = "" }},
+		"it shows no id":          {answer: func(m *connector.Mandate) { m.ID = "" }},
+		"it shows another status": {answer: func(m *connector.Mandate) { m.Status = connector.MandateActive }},
+		"it shows a reason":       {answer: func(m *connector.Mandate) { m.FailureReason = connector.NewSecret("AC04") }},
+		"another answer names it": {answer: func(m *connector.Mandate) { m.ID = "m-other" }},
+		"the payer has a mandate": {before: func(d *desk, s Sent) { d.see("c1", link("old")) }},
+		"the customer has one": {before: func(d *desk, s Sent) {
+			d.do(func(tx *Tx) error {
+				_, err := tx.SaveMandate(signing("m-old", "b-c1", "l"), connector.CauseSweep, "1")
+				return err
+			})
+		}},
+		"a newer read is known": {before: func(d *desk, s Sent) { d.do(func(tx *Tx) error { return tx.RaiseRemote("b-c1", s.Attempt.Ticket+1) }) }},
+		"the record is gone": {before: func(d *desk, s Sent) {
+			d.do(func(tx *Tx) error { return tx.exec("UPDATE source_records SET unseen = 1 WHERE source_id = 'c1'") })
+		}},
+		"only the record's id stays": {before: func(d *desk, s Sent) {
+			d.do(func(tx *Tx) error {
+				return tx.exec("UPDATE source_records SET forgotten = 'other' WHERE source_id = 'c1'")
+			})
+		}},
+		"the payer has another customer": {before: func(d *desk, s Sent) {
+			d.do(func(tx *Tx) error { return tx.exec("UPDATE payers SET billing_id = 'b-new' WHERE source_id = 'c1'") })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			run := d.run(acme)
+			sent := d.requested(run, "other", "c1")
+			if c.before != nil {
+				c.before(d, sent[1])
+			}
+			m := link("c1")
+			if c.answer != nil {
+				c.answer(&m)
+			}
+			rest, err := d.saveLinked(run, sent, link("other"), m)
+			if err != nil || len(rest) != 1 || rest[0].Change.ID != sent[1].Change.ID {
+				t.Errorf("%d are left: %v; want this one alone", len(rest), err)
+			}
+			if got := column(t, d.Ledger, "SELECT source_id FROM changes WHERE state = 'done'"); strings.TrimSpace(got) != "other" {
+				t.Errorf("done are %q, want the other one", got)
+			}
+		})
+	}
+}

@@ -80,17 +80,22 @@ type transition struct {
 	causeID                        string
 }
 
-func (tx *Tx) appendHistory(t transition) error {
-	prev, err := tx.chainHead("SELECT hash FROM mandate_history ORDER BY seq DESC LIMIT 1")
+// appendHistory appends lines to the mandate history.
+func (tx *Tx) appendHistory(lines ...transition) error {
+	head, err := tx.chainHead("SELECT hash FROM mandate_history ORDER BY seq DESC LIMIT 1")
 	if err != nil {
 		return fmt.Errorf("read the mandate history: %w", err)
 	}
-	values, err := linked(prev, t.mandate, t.customer, t.from, t.to, t.serviceTime, stamp(tx.now), t.cause, t.causeID)
-	if err != nil {
-		return err
+	var rows []any
+	for _, t := range lines {
+		values, err := linked(head, t.mandate, t.customer, t.from, t.to, t.serviceTime, stamp(tx.now), t.cause, t.causeID)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, values...)
+		head, _ = rows[len(rows)-1].(string)
 	}
-	return tx.exec(`INSERT INTO mandate_history
+	return tx.insertRows(`INSERT INTO mandate_history
 		(mandate_id, billing_id, from_status, to_status, service_time, observed_at, cause, cause_id, prev_hash, hash)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		values...)
+		VALUES `, "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows, "")
 }

@@ -121,7 +121,12 @@ func (tx *Tx) keepLatestLink(m connector.Mandate) error {
 // another customer keeps none, because its owner is uncertain.
 func (tx *Tx) keepingLink(m connector.Mandate, where string) (query string, args []any) {
 	return "UPDATE mandates SET link = ?, link_at = ?, link_refused = 0 WHERE mandate_id = ? AND billing_id = ? AND NOT " + fmt.Sprintf(ofForgotten, "mandates.billing_id") + " " + where,
-		[]any{tx.l.seal.box([]byte(m.URL), place("mandates", "link", m.ID)), stamp(tx.now), m.ID, m.CustomerID}
+		[]any{tx.l.boxLink(m), stamp(tx.now), m.ID, m.CustomerID}
+}
+
+// boxLink seals the signing link of a mandate.
+func (l *Ledger) boxLink(m connector.Mandate) []byte {
+	return l.seal.box([]byte(m.URL), place("mandates", "link", m.ID))
 }
 
 // RefuseLink stores that the billing service refuses to return the signing link of a payer's mandate again.

@@ -96,26 +96,19 @@ func (w *walker) saveCreates(ctx context.Context, group []state.CreateAnswer) {
 	saveRest(w, len(group), rest, err, func(a state.CreateAnswer) error { return w.saveMade(ctx, a.Change, a.Attempt, a.Made) })
 }
 
-// linkAnswer is the mandate in the answer to a request for a signing link.
-type linkAnswer struct {
-	state.Sent
-	mandate connector.Mandate
-}
-
 // saveLinks is saveCreates for the answers to requests for signing links.
-func (w *walker) saveLinks(ctx context.Context, group []linkAnswer) {
-	ctx = context.WithoutCancel(ctx)
-	save := func(group ...linkAnswer) error {
-		return w.Ledger.Do(ctx, func(tx *state.Tx) error {
-			return connector.Each(group, func(a linkAnswer) error { return w.saveLink(tx, a.Sent, a.mandate) })
-		})
-	}
-	var rest []linkAnswer
-	err := save(group...)
+func (w *walker) saveLinks(ctx context.Context, group []state.LinkAnswer) {
+	ctx, rest := context.WithoutCancel(ctx), group
+	err := w.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+		rest, err = tx.SaveLinked(w.id, w.cause(), group)
+		return err
+	})
 	if err != nil {
 		rest = group
 	}
-	saveRest(w, len(group), rest, err, func(a linkAnswer) error { return save(a) })
+	saveRest(w, len(group), rest, err, func(a state.LinkAnswer) error {
+		return w.Ledger.Do(ctx, func(tx *state.Tx) error { return w.saveLink(tx, a.Sent, a.Mandate) })
+	})
 }
 
 // saveRest stores the rest of so many answers one by one. err is why the group could not be stored.

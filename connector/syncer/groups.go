@@ -245,7 +245,7 @@ func (w *walker) sendLink(ctx context.Context, f *frozen) error {
 		return err
 	}
 	w.heard()
-	w.links.in <- linkAnswer{f.Sent, *mandate}
+	w.links.in <- w.Ledger.PrepareLink(f.Sent, *mandate)
 	return errKept
 }
 

@@ -45,7 +45,7 @@ func (r *run) walk(ctx context.Context, how walk) error {
 	}
 	w := &walker{run: r, walk: how, total: total, sending: sending, last: last}
 	w.creates = keepAnswers(func(group []state.CreateAnswer) { w.saveCreates(ctx, group) })
-	w.links = keepAnswers(func(group []linkAnswer) { w.saveLinks(ctx, group) })
+	w.links = keepAnswers(func(group []state.LinkAnswer) { w.saveLinks(ctx, group) })
 	var group errgroup.Group
 	group.SetLimit(r.Settings.Workers)
 	start := func(do work) {
@@ -89,7 +89,7 @@ type walker struct {
 	sending context.Context // ended when nothing more leaves, nor is handed out
 	last    func()          // ends it
 	creates *answers[state.CreateAnswer]
-	links   *answers[linkAnswer]
+	links   *answers[state.LinkAnswer]
 	mu      sync.Mutex
 	done    int
 	silent  int // calls without an answer since the last one with
