@@ -75,7 +75,7 @@ func openSQLite(t *testing.T) *sql.DB {
 }
 
 // rowsOf returns what a query gives, the columns of a row with a space between them.
-func rowsOf(t *testing.T, db *sql.DB, query string, args ...any) (out []string) {
+func rowsOf(t testing.TB, db *sql.DB, query string, args ...any) (out []string) {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), query, args...)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -85,10 +86,9 @@ func (e *sqliteFile) open(ctx context.Context, l *Ledger) (err error) {
 			return err
 		}
 	}
-	if l.writer, err = sql.Open("sqlite", e.with("&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_pragma=cache_size(-16000)&_pragma=wal_autocheckpoint(8000)&_txlock=immediate")); err != nil {
-		return fmt.Errorf("open the ledger: %w", err)
+	if l.writer, err = openWriter(e); err != nil {
+		return err
 	}
-	l.writer.SetMaxOpenConns(1)
 	// Each commit invalidates a reader's cache. A page of a plan visits as many places of an index
 	// as it has records, and should read none of them twice. A reader that nobody uses is closed,
 	// see below.
@@ -110,26 +110,90 @@ func (e *sqliteFile) open(ctx context.Context, l *Ledger) (err error) {
 	return l.markFile(ctx)
 }
 
+// openWriter opens the connection that writes the file.
+func openWriter(e *sqliteFile) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", e.with("&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_pragma=cache_size(-16000)&_pragma=wal_autocheckpoint(8000)&_txlock=immediate"))
+	if err != nil {
+		return nil, fmt.Errorf("open the ledger: %w", err)
+	}
+	db.SetMaxOpenConns(1)
+	return db, nil
+}
+
 func (e *sqliteFile) migrate(ctx context.Context, l *Ledger) error {
 	p, err := e.steps(l)
 	if err != nil {
 		return err
 	}
 	migrated := false
-	if err := upgrade(ctx, p, func(current, target int64) error {
-		return &OpenError{
-			Path: l.path, Why: fmt.Sprintf("its schema is version %d, this payersync knows up to %d", current, target),
-			Next: "Use the payersync that wrote it, or a newer one.",
-		}
-	}, func() error {
+	before := func() error {
 		if migrated = true; l.seal.away != nil { // what is made new may be sealed
 			return l.seal.away
 		}
 		return l.Sound(ctx)
-	}); err != nil || !migrated {
+	}
+	newer := func(current, target int64) error {
+		return &OpenError{
+			Path: l.path, Why: fmt.Sprintf("its schema is version %d, this payersync knows up to %d", current, target),
+			Next: "Use the payersync that wrote it, or a newer one.",
+		}
+	}
+	versions := func(ctx context.Context) (current, target int64, err error) { return sqliteVersions(ctx, p, l.writer) }
+	if err := upgrade(ctx, versions, func(ctx context.Context, current int64) error { return e.up(ctx, p, l, current) }, newer, before); err != nil || !migrated {
 		return err
 	}
 	return e.noteSchema(ctx, l)
+}
+
+// sqliteVersions are p.GetVersions. During a long migration, the present version is the one before it.
+func sqliteVersions(ctx context.Context, p *goose.Provider, db *sql.DB) (current, target int64, err error) {
+	for range 2 { // another process may begin or end a long migration between two queries
+		at, found, err := unfinished(ctx, db)
+		if err != nil {
+			return 0, 0, err
+		}
+		if current, target, err = p.GetVersions(ctx); err != nil {
+			return 0, 0, err
+		}
+		if found && longMigrationOf(at.version) != nil {
+			return at.version - 1, target, nil
+		}
+		if current <= target {
+			break
+		}
+	}
+	return current, target, nil
+}
+
+// up makes the migrations after a version.
+func (e *sqliteFile) up(ctx context.Context, p *goose.Provider, l *Ledger, current int64) error {
+	if current < clearUntil {
+		if _, err := p.UpTo(ctx, clearUntil); err != nil {
+			return err
+		}
+	}
+	return e.spilling(ctx, l.writer, func() error { return upFrom(ctx, p, l, current) })
+}
+
+// clearUntil is the migration that seals the texts that earlier ledgers kept in clear. No temporary file holds them.
+const clearUntil = 6
+
+// spilling lets SQLite keep its temporary data in files in the ledger's folder while do works. A statement that
+// changes all rows of a table keeps their earlier content until its end, which in memory takes more than 1 GB for a
+// million payers. The files hold pages and keys of the ledger, and have no name.
+func (e *sqliteFile) spilling(ctx context.Context, db *sql.DB, do func() error) (err error) {
+	set := func(ctx context.Context, setting string) error {
+		_, err := db.ExecContext(ctx, "PRAGMA "+setting)
+		return connector.Wrap(err, "prepare the migrations")
+	}
+	if err := set(ctx, "temp_store_directory = '"+strings.ReplaceAll(filepath.Dir(e.path), "'", "''")+"'"); err != nil {
+		return err
+	}
+	if err := set(ctx, "temp_store = 1"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, set(context.WithoutCancel(ctx), "temp_store = 2")) }()
+	return do()
 }
 
 // steps are scripts, but for goMigrations.

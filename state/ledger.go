@@ -49,6 +49,9 @@ type Options struct {
 	// is not. nil for nobody.
 	Committing func() (ended func(error))
 
+	// Migrating is called during a long migration, each time with how much percent of it is done. nil for nobody.
+	Migrating func(percent int)
+
 	// Commit is for tests with crashes and full disks: it is called before (done is false) and
 	// after every commit. An error before simulates an error of SQLite, and nothing is kept. An
 	// error after simulates a process that died with the commit on disk. nil simulates nothing.
@@ -88,6 +91,7 @@ type Ledger struct {
 	asked     func(done bool) error // Options.Commit
 	watched   func() func(error)    // Options.Committing
 	look      func(context.Context) // Options.Look
+	migrating func(percent int)     // Options.Migrating
 
 	intake  *intake
 	queue   chan *write
@@ -133,7 +137,7 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 		return nil, errors.Join(err, folder.Close())
 	}
 	l := &Ledger{
-		below: below, path: path, folder: folder, seal: seal, keyFile: opts.KeyFile, rekeying: opts.rekeying, carrying: opts.carrying, now: opts.Now, asked: opts.Commit, look: opts.Look, watched: opts.Committing,
+		below: below, path: path, folder: folder, seal: seal, keyFile: opts.KeyFile, rekeying: opts.rekeying, carrying: opts.carrying, now: opts.Now, asked: opts.Commit, look: opts.Look, watched: opts.Committing, migrating: opts.Migrating,
 		stmts: map[string]*sql.Stmt{}, reads: &statements{of: map[string]*sql.Stmt{}},
 		intake: new(intake), queue: make(chan *write, 4*maxBatch), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
@@ -145,6 +149,9 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	}
 	if l.watched == nil {
 		l.watched = func() func(error) { return func(error) {} }
+	}
+	if l.migrating == nil {
+		l.migrating = func(int) {}
 	}
 	if l.look == nil {
 		l.look = func(context.Context) {}

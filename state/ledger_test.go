@@ -646,7 +646,7 @@ func readFile(t testing.TB, path string) []byte {
 	return b
 }
 
-func chmod(t *testing.T, path string, mode fs.FileMode) {
+func chmod(t testing.TB, path string, mode fs.FileMode) {
 	t.Helper()
 	if err := os.Chmod(path, mode); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -234,37 +233,6 @@ func TestTheTraitsOfAnEarlierVersionAreKept(t *testing.T) {
 	}
 	if got := one[bool](t, d.Ledger, "SELECT indexed_to = (SELECT max(payer_id) FROM payers) FROM ledger"); !got {
 		t.Error("the index does not count as whole")
-	}
-}
-
-// The process may be killed between the two migrations, or in the middle of the first, of which nothing is kept then.
-func TestTheMigrationOfTraitsGoesOnAfterAnInterruption(t *testing.T) {
-	t.Parallel()
-	for version, want := range map[int64]int{96: 0, 97: 1} {
-		d := ofVersion(t, version)
-		db := rawDB(t, d.opts.Path)
-		if version == 96 {
-			tx, err := db.BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join((&Ledger{}).hashLikenesses(t.Context(), tx), tx.Rollback()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := len(rowsOf(t, db, "SELECT 1 FROM sqlite_master WHERE name = 'earlier_likenesses'")); got != want {
-			t.Errorf("version %d has %d earlier tables, want %d", version, got, want)
-		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
-		d.Ledger = d.opens(FoundInStep)
-		if got := rowsOf(t, d.reader, "SELECT 1 FROM sqlite_master WHERE name = 'earlier_likenesses'"); len(got) > 0 {
-			t.Errorf("after version %d, the earlier table is still there", version)
-		}
-		if got := one[int](t, d.Ledger, "SELECT indexed_to FROM ledger"); got != 2 {
-			t.Errorf("after version %d, %d payers are indexed, want 2", version, got)
-		}
 	}
 }
 

@@ -18,14 +18,16 @@ func (l *Ledger) goMigrations() []*goose.Migration {
 	return []*goose.Migration{
 		goose.NewGoMigration(6, &goose.GoFunc{RunTx: l.sealMappings}, nil),
 		goose.NewGoMigration(37, &goose.GoFunc{RunTx: l.moveReasons}, nil),
-		goose.NewGoMigration(97, &goose.GoFunc{RunTx: l.hashLikenesses}, nil),
+		goose.NewGoMigration(97, &goose.GoFunc{RunTx: longMigrationOf(97).whole}, nil),
 	}
 }
 
-// upgrade makes the steps that a schema lacks. newer handles a version above all of them; before is
-// called before the first migration.
-func upgrade(ctx context.Context, p *goose.Provider, newer func(current, target int64) error, before func() error) error {
-	current, target, err := p.GetVersions(ctx)
+// upgrade makes the migrations that a schema lacks. versions returns its version and the newest one, and up makes the
+// migrations after the present one. newer handles a version above all of them; before is called before the first
+// migration.
+func upgrade(ctx context.Context, versions func(context.Context) (current, target int64, err error), up func(ctx context.Context, current int64) error,
+	newer func(current, target int64) error, before func() error) error {
+	current, target, err := versions(ctx)
 	if err != nil {
 		return fmt.Errorf("read the ledger's schema version: %w", err)
 	}
@@ -39,13 +41,13 @@ func upgrade(ctx context.Context, p *goose.Provider, newer func(current, target 
 	}
 	for current < target {
 		was := current
-		_, err := p.Up(ctx)
+		err := up(ctx, current)
 		if err == nil {
 			return nil
 		}
 		// Another process may have made this step in the meantime.
 		var unread error
-		if current, _, unread = p.GetVersions(ctx); unread != nil || current == was {
+		if current, _, unread = versions(ctx); unread != nil || current == was {
 			return fmt.Errorf("migrate the ledger: %w", err)
 		}
 	}

@@ -42,7 +42,8 @@ func (o schemaObject) String() string {
 
 // schema is the schema in a SQLite file.
 type schema struct {
-	version int64 // that the file claims
+	version int64          // that the file claims; of an unfinished migration the one that it leads to
+	long    *longMigration // that is unfinished; nil for none
 	objects []schemaObject
 }
 
@@ -64,7 +65,13 @@ func readSchema(ctx context.Context, db books) (s schema, err error) {
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil || !s.hasTable(versionTable) {
 		return s, err
 	}
-	err = db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM "+versionTable).Scan(&s.version)
+	if err := db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM "+versionTable).Scan(&s.version); err != nil || !s.hasTable(unfinishedTable) {
+		return s, err
+	}
+	u, found, err := unfinished(ctx, db)
+	if m := longMigrationOf(u.version); found && m != nil { // or one of a newer payersync
+		s.version, s.long = m.version, m
+	}
 	return s, err
 }
 
@@ -193,29 +200,35 @@ func spaceLength(text string) int {
 // madeSchemas are those that the migrations make, by their version.
 var madeSchemas struct {
 	sync.Mutex
-	of map[int64][]schemaObject
+	of map[schemaVersion][]schemaObject
 }
 
-// madeSchema returns the schema that the migrations up to version make.
-func madeSchema(ctx context.Context, version int64) ([]schemaObject, error) {
+// schemaVersion is a version, or the unfinished long migration to it.
+type schemaVersion struct {
+	version int64
+	long    *longMigration
+}
+
+// madeSchema returns the schema that the migrations up to a version make.
+func madeSchema(ctx context.Context, of schemaVersion) ([]schemaObject, error) {
 	madeSchemas.Lock()
 	defer madeSchemas.Unlock()
-	if made, ok := madeSchemas.of[version]; ok {
+	if made, ok := madeSchemas.of[of]; ok {
 		return made, nil
 	}
-	made, err := makeSchema(ctx, version)
+	made, err := makeSchema(ctx, of)
 	if err != nil {
-		return nil, fmt.Errorf("make the schema of version %d: %w", version, err)
+		return nil, fmt.Errorf("make the schema of version %d: %w", of.version, err)
 	}
 	if madeSchemas.of == nil {
-		madeSchemas.of = map[int64][]schemaObject{}
+		madeSchemas.of = map[schemaVersion][]schemaObject{}
 	}
-	madeSchemas.of[version] = made
+	madeSchemas.of[of] = made
 	return made, nil
 }
 
 // makeSchema runs the migrations in a database in memory.
-func makeSchema(ctx context.Context, version int64) (made []schemaObject, err error) {
+func makeSchema(ctx context.Context, of schemaVersion) (made []schemaObject, err error) {
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
 		return nil, err
@@ -229,8 +242,17 @@ func makeSchema(ctx context.Context, version int64) (made []schemaObject, err er
 	if _, err := steps.GetDBVersion(ctx); err != nil { // which makes the table of versions
 		return nil, err
 	}
-	if version > 0 {
-		if _, err := steps.UpTo(ctx, version); err != nil {
+	last := of.version
+	if of.long != nil {
+		last--
+	}
+	if last > 0 {
+		if _, err := steps.UpTo(ctx, last); err != nil {
+			return nil, err
+		}
+	}
+	if of.long != nil {
+		if err := inTransaction(ctx, db, func(tx *sql.Tx) error { _, _, err := of.long.start(ctx, tx); return err }); err != nil {
 			return nil, err
 		}
 	}
@@ -279,7 +301,7 @@ func checkSchema(ctx context.Context, db books, seal *sealer, known string) (fin
 	}
 	fingerprint = found.fingerprint(seal, newest)
 	if fingerprint == "" || fingerprint != known {
-		made, err := madeSchema(ctx, max(found.version, 0))
+		made, err := madeSchema(ctx, schemaVersion{max(found.version, 0), found.long})
 		if err != nil {
 			return "", err
 		}

@@ -244,11 +244,11 @@ func TestEveryVersionOfTheSchemaIsMadeAndIsItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, version := range []int64{0, 1, 12, newest} {
-		made, err := madeSchema(context.Background(), version)
+		made, err := madeSchema(context.Background(), schemaVersion{version: version})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strange := (schema{version, made}).compare(made); len(strange) > 0 || len(made) == 0 {
+		if strange := (schema{version: version, objects: made}).compare(made); len(strange) > 0 || len(made) == 0 {
 			t.Errorf("version %d: %v", version, strange)
 		}
 	}

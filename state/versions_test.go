@@ -54,7 +54,7 @@ func firstRows(s *sealer) (statements []string, args [][]any) {
 
 // ofVersion makes a ledger's file as the payersync of a schema version left it: filled by the
 // first, and brought as far as that one.
-func ofVersion(t *testing.T, version int64) *desk {
+func ofVersion(t testing.TB, version int64) *desk {
 	t.Helper()
 	onlyOnSQLite(t, "older versions had a file only")
 	d := &desk{t: t, opts: newOptions(t, newClock())}

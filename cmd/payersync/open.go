@@ -8,7 +8,9 @@ import (
 
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -44,9 +46,17 @@ func (a *app) loadWith(getenv func(string) (string, bool)) (*config.Config, erro
 	return cfg, nil
 }
 
-// ledgerOptions are the options for opening a ledger.
+// ledgerOptions are the options for opening a ledger. A long migration shows its progress.
 func (a *app) ledgerOptions() state.Options {
-	return state.Options{Now: a.now, Server: a.node.connected()}
+	progress := show.NewProgress(a.ErrOut, a.now)
+	return state.Options{Now: a.now, Server: a.node.connected(), Migrating: func(percent int) {
+		if a.Quiet {
+			return
+		}
+		if progress.Show(syncer.Progress{Stage: "migrate", Done: percent, Total: 100}); percent == 100 {
+			progress.End()
+		}
+	}}
 }
 
 // openLedger opens the ledger alone, for commands without requests to other systems.

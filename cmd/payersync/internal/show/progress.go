@@ -21,7 +21,7 @@ var stageNames = map[string]string{
 	"copy": "copying the ledger, in MiB", "file": "looking through the file", "references": "looking for missing rows", "history": "following the mandate history",
 	"mandates": "comparing mandates with their history", "audit": "following the audit log", "sealed": "opening sealed data",
 	"send": "sending customers", "verify": "reading back new customers", "links": "asking for signing links", "writes": "writing into the accounting system",
-	"begin": "starting with customers", "read anew": "reading deliveries anew",
+	"migrate": "bringing the ledger to the new schema, in percent", "begin": "starting with customers", "read anew": "reading deliveries anew",
 }
 
 // Progress shows how far work is: a bar on a terminal, a line every few seconds
