@@ -224,7 +224,12 @@ func checkSession(ctx context.Context, conn *pgx.Conn) error {
 
 // migrate makes the tables, or brings them up to date.
 func (s *Server) migrate(ctx context.Context, owner *pgxpool.Pool) error {
-	db := stdlib.OpenDBFromPool(owner)
+	patient, err := withoutLimits(ctx, owner)
+	if err != nil {
+		return err
+	}
+	defer patient.Close()
+	db := stdlib.OpenDBFromPool(patient)
 	defer func() { _ = db.Close() }()
 	// If two processes created it at once, one would fail.
 	if _, err := db.ExecContext(ctx, fmt.Sprintf("DO $$ BEGIN PERFORM pg_advisory_xact_lock(%d); CREATE SCHEMA IF NOT EXISTS %s; END $$", writersLock, postgresSchema)); err != nil {
@@ -234,7 +239,22 @@ func (s *Server) migrate(ctx context.Context, owner *pgxpool.Pool) error {
 	if err != nil {
 		return err
 	}
-	return upgrade(ctx, p, func(current, target int64) error { return knowsTables(ctx, db, current, target) }, func() error { return nil })
+	return upgrade(ctx, p.GetVersions, func(ctx context.Context, _ int64) error { _, err := p.Up(ctx); return err }, func(current, target int64) error { return knowsTables(ctx, db, current, target) }, func() error { return nil })
+}
+
+// withoutLimits returns connections like those of a pool, for migrations: one of a million payers takes longer than other
+// statements may.
+func withoutLimits(ctx context.Context, like *pgxpool.Pool) (*pgxpool.Pool, error) {
+	config := like.Config()
+	check := config.AfterConnect
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if err := check(ctx, conn); err != nil {
+			return err
+		}
+		_, err := conn.Exec(ctx, "SELECT set_config('statement_timeout', '0', false), set_config('idle_in_transaction_session_timeout', '0', false)")
+		return err
+	}
+	return pgxpool.NewWithConfig(ctx, config)
 }
 
 // knowsTables refuses tables of a newer version that this program does not work with.

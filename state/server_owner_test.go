@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"payersync/internal/longtest"
@@ -172,4 +173,22 @@ func TestADatabaseWithOneRoleMovesToTwo(t *testing.T) {
 	refuse("tables that are too old", ServerOptions{Address: node}, "ledger.owner")
 	other, _ := twoRoles(t)
 	refuse("an owner of another database", ServerOptions{Address: node, Owner: other}, "another database")
+}
+
+// A statement of a migration may take minutes for a million payers.
+func TestMigrationsHaveNoTimeLimit(t *testing.T) {
+	t.Parallel()
+	owner, node := twoRoles(t)
+	s := openRoles(t, ServerOptions{Address: node, Owner: owner})
+	patient, err := withoutLimits(t.Context(), s.write)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer patient.Close()
+	for pool, want := range map[*pgxpool.Pool]string{patient: "0 0", s.write: "1min 10s"} {
+		var got string
+		if err := pool.QueryRow(t.Context(), "SELECT current_setting('statement_timeout') || ' ' || current_setting('idle_in_transaction_session_timeout')").Scan(&got); err != nil || got != want {
+			t.Errorf("the limits are %q, %v, want %q", got, err, want)
+		}
+	}
 }
