@@ -295,7 +295,7 @@ func TestWhatCannotBeDoneIsSaidAndNotDoneByHalfInABrowser(t *testing.T) {
 			}
 			for _, path := range []string{"/", "/payers", "/mandates", "/payers/quickstart/HB001"} { // reading goes on
 				b.open(path)
-				b.reads("Payers", "Sign out")
+				b.reads("payersync", "Sign out")
 			}
 			ended()
 			b.press("form[action$='/request'] button")

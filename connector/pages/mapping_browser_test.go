@@ -30,6 +30,9 @@ func TestAnAdminEditsTheMappingInABrowser(t *testing.T) {
 				}
 				b.picture("mapping-" + name + "-" + l.String())
 			}
+			if l.width < 960 {
+				b.do(chromedp.Click("label.menu"))
+			}
 			b.press(`header nav a[href="/mapping"]`)
 			b.reads("Mapping of quickstart", "is in force since", "Nothing would change for all", "% filled")
 			shot("opened")

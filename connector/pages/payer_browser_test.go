@@ -65,7 +65,7 @@ func TestAPayerIsSeenToInABrowser(t *testing.T) {
 		b.press("a[href$='/resume']")
 		b.press("main form button")
 		b.reads("payersync sends letters to this payer again")
-		b.do(chromedp.Click("main details summary"))
+		b.do(chromedp.Click("details:has(form[action$='/raw']) summary"))
 		b.press("form[action$='/raw'] button")
 		b.reads("Record as it was read", "Maureen Tideswell")
 		shows("raw")

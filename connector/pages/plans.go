@@ -64,6 +64,15 @@ type planGroup struct {
 	First       string // leads to the first page; "" on it
 }
 
+// foldedFrom is how many rows of a group are folded away, so that a whole plan fits a phone.
+const foldedFrom = 11
+
+// Open reports whether the rows of the group are shown at once: those to look at first, new ones, a few, and a page of
+// its own.
+func (g planGroup) Open() bool {
+	return g.Kind == state.GroupWatch || g.Count < foldedFrom || g.First != "" || slices.ContainsFunc(g.Rows, func(r plannedRow) bool { return r.New })
+}
+
 // Bare reports whether a change has no earlier state.
 func (g planGroup) Bare() bool { return g.Kind == state.GroupCreate || g.Kind == state.GroupLink }
 
