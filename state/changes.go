@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/protocol"
 )
 
 // Lanes of a payer's changes: at most one change is open in each.
@@ -558,8 +557,8 @@ func (tx *Tx) moveChange(run int64, c Change, to connector.ChangeState, reason c
 	if err := tx.touch(run, c, "state = ?, reason = ?, detail = ?, ended_at = (SELECT ticket FROM ledger)", openStates, to, reason, detail); err != nil || c.Lane == LaneMandate {
 		return err
 	}
-	works := to == connector.ChangeVoid || to == connector.ChangeUnknown
-	return tx.setClass(c.Payer.Connection, c.Payer.SourceID, protocol.ClassOf(false, works, reason))
+	tx.touched(RecordID{c.Payer.Connection, c.Payer.SourceID}).ended = reason
+	return nil
 }
 
 // OutcomeUnknown reports whether a change of the payer's customer was sent and it is not

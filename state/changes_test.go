@@ -333,7 +333,12 @@ func TestAClosedChangeLeavesTheClassOfItsReason(t *testing.T) {
 			d := newDesk(t)
 			run := d.run(acme)
 			c := d.planLinked(run, "c1", "b1", connector.ActionUpdate)
-			d.do(func(tx *Tx) error { return tx.CloseWith(run, c, tt.to, tt.reason, "") })
+			d.do(func(tx *Tx) error {
+				if tt.to == connector.ChangeDone {
+					return tx.CloseDone(run, c)
+				}
+				return tx.CloseWith(run, c, tt.to, tt.reason, "")
+			})
 			class, err := single[protocol.Status](d.queryRow(t.Context(), "SELECT class FROM source_records WHERE source_id = 'c1'"))
 			if err != nil || class != tt.want {
 				t.Errorf("the record is %q, %v; want %q", class, err, tt.want)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"payersync/connector"
-	"payersync/connector/protocol"
 )
 
 // said appends a person's decision to the audit log and returns its line number, which its effects
@@ -40,8 +39,8 @@ func (tx *Tx) GiveUp(id RecordID, of string, word Entry) (news bool, err error) 
 		return false, err
 	}
 	// A plan does not ask about this loss, because a person decided it.
-	if err := tx.exec("UPDATE source_records SET given_up = ?, given_up_of = ?, replan = 1, decision = 'excluded', let_go = 1, class = ? WHERE connection = ? AND source_id = ?",
-		seq, of, protocol.Out, id.Connection, id.SourceID); err != nil {
+	if err := tx.exec("UPDATE source_records SET given_up = ?, given_up_of = ?, replan = 1, decision = 'excluded', let_go = 1 WHERE connection = ? AND source_id = ?",
+		seq, of, id.Connection, id.SourceID); err != nil {
 		return false, fmt.Errorf("give record %s up: %w", id.SourceID, err)
 	}
 	if err := tx.exec("UPDATE payers SET stays_at = ?, stays_with = coalesce(mandate_id, ''), stays_word = ?, updated_at = ? WHERE connection = ? AND source_id = ? AND billing_id IS NOT NULL",
@@ -51,6 +50,7 @@ func (tx *Tx) GiveUp(id RecordID, of string, word Entry) (news bool, err error) 
 	if err := tx.dropPlanned(id.Connection, id.SourceID, LaneCustomer, LaneMandate); err != nil {
 		return false, err
 	}
+	tx.touched(id)
 	// An unanswered request is reported whatever a person decides; the next plan knows more.
 	return true, tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND reason <> ?", id.Connection, id.SourceID, connector.ReasonOutcomeUnknown)
 }

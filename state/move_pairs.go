@@ -255,7 +255,6 @@ func (tx *Tx) takePair(d ConnectionDecision, p MovePair) error {
 	return errors.Join(
 		tx.exec("INSERT INTO move_pairs (old_connection, old_id, new_connection, new_id, billing_id, old_key_name, old_key_value, actor, decided_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			p.Old.Connection, p.Old.SourceID, p.New.Connection, p.New.SourceID, from.BillingID, from.Key.Name, from.Key.ScopedValue(), d.Actor, stamp(tx.now)),
-		tx.setClass(p.Old.Connection, p.Old.SourceID, protocol.Out),
 		tx.dropPayer(p.Old),
 		tx.Audit(Entry{Actor: d.Actor, Action: "move customer", Subject: p.Old.text() + " " + p.New.text() + " " + from.BillingID, Reason: d.Reason}))
 }
@@ -286,7 +285,7 @@ func (tx *Tx) takePairBack(d ConnectionDecision, p MovePair) error {
 	return errors.Join(
 		tx.handOver(from, p.Old.Connection, p.Old.SourceID, back),
 		tx.exec("UPDATE payers SET key_name = ?, key_value = ? WHERE connection = ? AND source_id = ?", key.Name, key.ScopedValue(), p.New.Connection, p.New.SourceID),
-		tx.exec("UPDATE source_records SET decision = 'none', class = ?, let_go = 1 WHERE connection = ? AND source_id = ?", protocol.Working, p.New.Connection, p.New.SourceID),
+		tx.exec("UPDATE source_records SET decision = 'none', let_go = 1 WHERE connection = ? AND source_id = ?", p.New.Connection, p.New.SourceID),
 		tx.exec("DELETE FROM move_pairs WHERE old_connection = ? AND old_id = ?", p.Old.Connection, p.Old.SourceID),
 		tx.Audit(Entry{Actor: d.Actor, Action: "move customer back", Subject: p.New.text() + " " + p.Old.text() + " " + from.BillingID, Reason: d.Reason}))
 }
@@ -338,7 +337,8 @@ func (l *Ledger) LeftBehind(ctx context.Context, connection, after string, limit
 
 // TellLeftBehind replaces the reports on a record of LeftBehind by the notice.
 func (tx *Tx) TellLeftBehind(connection string, n Notice) error {
-	return errors.Join(tx.tellLeft(connection, n), tx.setClass(connection, n.SourceID, protocol.ClassOf(true, false, n.Reason)))
+	tx.touched(RecordID{connection, n.SourceID})
+	return tx.tellLeft(connection, n)
 }
 
 // LinkedPayers returns the payers of a connection that have a customer, by source id.

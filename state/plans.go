@@ -51,6 +51,7 @@ type Decision struct {
 	Customer    *NewChange       // the change of the customer; nil for none
 	Link        bool             // a signing link is to be asked for
 	Unasked     Unasked          // why none is asked for by the mapping's rule or a person's decision
+	Facts       PlanFacts        // by which it was decided
 }
 
 // class returns the record's class. What is told of the mandate counts on top of it: see countRun.
@@ -168,15 +169,13 @@ func (tx *Tx) SaveDecisions(run int64, connection, mapping string, decisions ...
 			if _, err := tx.ReplanRecord(connection, d.SourceID); err != nil {
 				return err
 			}
-			if err := tx.setClass(connection, d.SourceID, protocol.Working); err != nil {
-				return err
-			}
+			tx.touched(RecordID{connection, d.SourceID})
 			continue
 		}
 		if d.Label != nil {
 			labels = append(labels, *d.Label)
 		}
-		as := d.conclusion(known[i].content)
+		as := d.conclusion(known[i].content, known[i].wanted)
 		decided[as] = append(decided[as], connector.Clean(d.SourceID))
 		if err := tx.saveDecision(run, connection, d, known[i], &new); err != nil {
 			return fmt.Errorf("save the decision on record %s: %w", d.SourceID, err)
@@ -197,12 +196,17 @@ type conclusion struct {
 	waits, rests, contested bool
 	class                   protocol.Status
 	unasked                 Unasked
+	facts                   PlanFacts
 	content                 string // the hash of the content that was decided on; "" for the record's present one
 }
 
-// conclusion returns what the decision leaves on a record with this present content.
-func (d Decision) conclusion(content string) conclusion {
-	c := conclusion{verdict: d.Verdict, waits: d.Waits, rests: d.rests(), contested: d.Contested, class: d.class(), unasked: d.Unasked}
+// conclusion returns what the decision leaves on a record with this present content. newest is the wanted hash of its
+// newest change.
+func (d Decision) conclusion(content, newest string) conclusion {
+	c := conclusion{verdict: d.Verdict, waits: d.Waits, rests: d.rests(), contested: d.Contested, class: d.class(), unasked: d.Unasked, facts: d.Facts}
+	if d.Customer != nil || d.Facts.hash == newest {
+		c.facts.hash = ""
+	}
 	if d.ContentHash != content {
 		c.content = d.ContentHash
 	}
@@ -217,8 +221,8 @@ func (tx *Tx) conclude(connection, mapping string, decided map[conclusion][]stri
 			return err
 		}
 		if err := tx.exec(`UPDATE source_records SET planned_hash = CASE ?3 WHEN '' THEN content_hash ELSE ?3 END, planned_mapping = ?4, decision = ?5, replan = ?6, rests = ?7,
-			contested = ?8, class = ?9, not_asked = ?10, not_asked_line = ?11, not_asked_condition = ?12 WHERE connection = ?1 AND source_id IN (SELECT value FROM json_each(?2))`,
-			connection, string(page), c.content, mapping, c.verdict, c.waits, c.rests, c.contested, c.class, c.unasked.Why, c.unasked.Line, c.unasked.Condition); err != nil {
+			contested = ?8, class = ?9, not_asked = ?10, not_asked_line = ?11, not_asked_condition = ?12, unfit = ?13, wanted_hash = ?14, plan_flags = ?15 WHERE connection = ?1 AND source_id IN (SELECT value FROM json_each(?2))`,
+			connection, string(page), c.content, mapping, c.verdict, c.waits, c.rests, c.contested, c.class, c.unasked.Why, c.unasked.Line, c.unasked.Condition, c.facts.unfit, c.facts.hash, c.facts.flags); err != nil {
 			return fmt.Errorf("note what was decided on records: %w", err)
 		}
 	}
@@ -249,6 +253,7 @@ func (tx *Tx) add(new additions) error {
 type before struct {
 	content string // the hash of its content
 	stands  string // as Candidate.Stands
+	wanted  string // the wanted hash of its newest change; "" for none
 	payer   bool   // it has one
 	like    string // the likeness of its payer; "" for nothing, or no payer
 	told    bool   // something of it needs attention
@@ -265,12 +270,12 @@ func (tx *Tx) beforehand(connection string, decisions []Decision) ([]before, err
 	if err != nil {
 		return nil, err
 	}
-	err = tx.each(`SELECT j.key, r.content_hash, `+stands+`, p.source_id IS NOT NULL, coalesce(p.likeness, ''), EXISTS (SELECT 1 FROM attention a WHERE a.connection = ?1 AND a.source_id = j.value)
+	err = tx.each(`SELECT j.key, r.content_hash, `+stands+`, coalesce(`+newestWanted+`, ''), p.source_id IS NOT NULL, coalesce(p.likeness, ''), EXISTS (SELECT 1 FROM attention a WHERE a.connection = ?1 AND a.source_id = j.value)
 		FROM json_each(?2) j CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.value
 		LEFT JOIN payers p ON p.connection = ?1 AND p.source_id = j.value`, []any{connection, string(page)}, func(scan func(...any) error) error {
 		var at int
 		var b before
-		err := scan(&at, &b.content, &b.stands, &b.payer, &b.like, &b.told)
+		err := scan(&at, &b.content, &b.stands, &b.wanted, &b.payer, &b.like, &b.told)
 		known[at] = b
 		return err
 	})

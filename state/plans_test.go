@@ -145,8 +145,11 @@ func (d *desk) planLink(run int64, id, billingID string) Change {
 	d.save(run, acme, r)
 	v := included(r, nil)
 	v.Link = true
+	v.Facts.hash = customer(id, id).Hash()
 	d.decide(run, acme, v)
 	d.link(acme, id, billingID)
+	p := d.payerOf(acme, id)
+	d.do(func(tx *Tx) error { return tx.SetApplied(p, customer(id, id)) })
 	return d.open(acme, id, LaneMandate)
 }
 

@@ -250,20 +250,13 @@ func (tx *Tx) ReplanLost(connection string) error {
 		SELECT p.source_id FROM payers p WHERE p.connection = ?1 AND `+inOrder+` AND `+lostLink+`)`, connection)
 }
 
-// setClass stores the class of a record, for counts.
-func (tx *Tx) setClass(connection, sourceID string, class protocol.Status) error {
-	return tx.exec("UPDATE source_records SET class = ? WHERE connection = ? AND source_id = ? AND class <> ?", class, connection, sourceID, class)
-}
-
 // Undecided marks records of a connection for planning that a plan could not decide on.
 func (tx *Tx) Undecided(connection string, sourceIDs []string) error {
 	for _, id := range sourceIDs {
 		if _, err := tx.ReplanRecord(connection, id); err != nil {
 			return err
 		}
-		if err := tx.setClass(connection, id, protocol.Working); err != nil {
-			return err
-		}
+		tx.touched(RecordID{connection, id})
 	}
 	return nil
 }
@@ -272,8 +265,7 @@ func (tx *Tx) Undecided(connection string, sourceIDs []string) error {
 // and reports this to a person, unless the mapping leaves the record out. The next plan decides on
 // it by all that is known.
 func (tx *Tx) Hold(p Payer, reason connector.Reason) error {
-	n, err := tx.count("UPDATE source_records SET class = ?, rests = 1 WHERE connection = ? AND source_id = ? AND decision <> 'excluded'",
-		protocol.ClassOf(false, false, reason), p.Connection, p.SourceID)
+	n, err := tx.count("UPDATE source_records SET rests = 1 WHERE connection = ? AND source_id = ? AND decision <> 'excluded'", p.Connection, p.SourceID)
 	if err := errors.Join(err, tx.setSeen(p)); err != nil {
 		return err
 	}

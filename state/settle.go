@@ -2,8 +2,10 @@ package state
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -11,26 +13,30 @@ import (
 	"payersync/connector/protocol"
 )
 
-// Touch notes that a write has changed a fact about a payer. At its end, the write decides again and stores the
-// findings about the mandate. The others need the mapping: a plan writes them, and the event that knows them.
-func (tx *Tx) Touch(p Payer) { tx.touched(p) }
+// Touch notes that a write has changed a fact about a payer. At its end, the write decides again and stores what
+// follows: the class of its record, and the findings about the mandate. The other findings need the mapping: a plan
+// writes them, and the event that knows them.
+func (tx *Tx) Touch(p Payer) { tx.touched(RecordID{p.Connection, p.SourceID}) }
 
 // Explain is Touch, and gives the words for a reason. They are the finding's detail if the facts give that reason.
 func (tx *Tx) Explain(p Payer, reason connector.Reason, detail string) {
-	tx.touched(p).details[reason] = detail
+	tx.touched(RecordID{p.Connection, p.SourceID}).details[reason] = detail
 }
 
 // ShowMandate is Touch for a mandate status of which nothing is stored, because the service gave the mandate no id.
-func (tx *Tx) ShowMandate(p Payer, status connector.MandateStatus) { tx.touched(p).status = status }
+func (tx *Tx) ShowMandate(p Payer, status connector.MandateStatus) {
+	tx.touched(RecordID{p.Connection, p.SourceID}).status = status
+}
 
 // touchedPayer is what a write has said about a payer.
 type touchedPayer struct {
 	details map[connector.Reason]string
 	status  connector.MandateStatus // see ShowMandate; "" for none
+	ended   connector.Reason        // why a change of the customer has ended
+
 }
 
-func (tx *Tx) touched(p Payer) *touchedPayer {
-	id := RecordID{p.Connection, p.SourceID}
+func (tx *Tx) touched(id RecordID) *touchedPayer {
 	t := tx.touches[id]
 	if t == nil {
 		t = &touchedPayer{details: map[connector.Reason]string{}}
@@ -55,12 +61,22 @@ func (tx *Tx) settle() error {
 	return tx.decideAgain(ids, touches)
 }
 
-// Settle decides on payers by the facts of the ledger, and stores what follows. It writes nothing where the facts
-// give what is stored: after every write, that is everywhere. It skips records that have changed since the newest
-// plan: the next plan decides on them. It skips customers whose key is doubled or gone: the next read does.
+// Settle decides on all records by the facts of the ledger, and stores what follows. It writes nothing where the facts give
+// what is stored: after every write, that is everywhere. It skips records that wait for a plan: see payerFacts.waits.
+// It returns the differences in words.
 //
 // Only tests call it: a write settles what it has touched, and the simulation proves that nothing else is left.
-func (tx *Tx) Settle(ids ...RecordID) error { return tx.decideAgain(ids, nil) }
+func (tx *Tx) Settle() (differences []string, err error) {
+	ids, err := collect("list the records", func(scan scanner) (id RecordID, err error) {
+		err = scan(&id.Connection, &id.SourceID)
+		return id, err
+	})(tx.query("SELECT connection, source_id FROM source_records ORDER BY connection, source_id"))
+	if err == nil {
+		err = tx.decideAgain(ids, nil)
+	}
+	differences, tx.differences = tx.differences, nil
+	return differences, err
+}
 
 func (tx *Tx) decideAgain(ids []RecordID, touches map[RecordID]*touchedPayer) error {
 	for page := range slices.Chunk(ids, maxBatch) {
@@ -69,6 +85,7 @@ func (tx *Tx) decideAgain(ids []RecordID, touches map[RecordID]*touchedPayer) er
 			return fmt.Errorf("gather what is known of payers: %w", err)
 		}
 		var sets []findings
+		var classes []any
 		for _, known := range all {
 			t := touches[known.id]
 			if t == nil && known.waits {
@@ -77,25 +94,64 @@ func (tx *Tx) decideAgain(ids []RecordID, touches map[RecordID]*touchedPayer) er
 			if t != nil && t.status != "" && known.facts.Mandate.Status == "" {
 				known.facts.Mandate.Status = t.status
 			}
-			next := finding{reason: protocol.Decide(known.facts).About(protocol.LaneMandate)}
-			detail, explained := t.says(next.reason)
-			if onlyRunsKnow(next.reason) && !explained {
-				if known.told == "" || onlyRunsKnow(known.told) {
-					continue
-				}
-				next.reason = "" // what is told, for example of a former mandate, follows from no fact any more
+			next := protocol.Decide(known.facts)
+			if class := known.progress(next, t); class != known.class {
+				classes = append(classes, known.id.Connection, known.id.SourceID, class)
+				tx.differ(t, "%s is %q, and not %q: %s", known.id.SourceID, class, known.class, next.Customer.Line)
 			}
-			if next.reason == known.told && detail == "" {
-				continue
+			if set, differs := known.ofMandate(next.About(protocol.LaneMandate), t); differs {
+				sets = append(sets, set)
+				tx.differ(t, "%s has the finding %q, and not %q", known.id.SourceID, set.by[TopicMandate].reason, known.told)
 			}
-			next.detail = detail
-			sets = append(sets, findings{known.id, map[Topic]finding{TopicMandate: next}})
 		}
-		if err := tx.replaceFindings(sets...); err != nil {
+		if err := errors.Join(tx.setClasses(classes), tx.replaceFindings(sets...)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// differ notes a difference for Settle.
+func (tx *Tx) differ(t *touchedPayer, format string, args ...any) {
+	if t == nil {
+		tx.differences = append(tx.differences, fmt.Sprintf(format, args...))
+	}
+}
+
+// setClasses stores the classes of records: their connection, source id and class.
+func (tx *Tx) setClasses(rows []any) error {
+	return connector.Wrap(tx.updateRows(nil, "UPDATE source_records SET class = g.column3", "(?, ?, ?)",
+		"source_records.connection = g.column1 AND source_records.source_id = g.column2", nil, rows), "store how records stand")
+}
+
+// progress returns the class of the record. If the facts give no finding, the reason of a change that has just ended
+// counts: its act knew more, for example by a read of a customer that is not linked.
+func (k payerFacts) progress(next protocol.Outcome, t *touchedPayer) protocol.Status {
+	class := next.Progress()
+	claims := k.facts.Record.Standing == protocol.Included || k.facts.Record.Standing == protocol.Unfit
+	switch {
+	case claims && k.replan:
+		return protocol.Working
+	case t != nil && t.ended != "" && (k.beyond || next.Customer.Reason == ""):
+		return protocol.ClassOf(false, false, t.ended)
+	case k.beyond:
+		return k.class
+	case k.plan.flags.has(flagWithheld) && class == protocol.Working:
+		return protocol.ClassOf(false, false, connector.ReasonTwoWay)
+	}
+	return class
+}
+
+// ofMandate returns the finding about the mandate, and whether it differs from the stored one.
+func (k payerFacts) ofMandate(reason connector.Reason, t *touchedPayer) (set findings, differs bool) {
+	detail, explained := t.says(reason)
+	if onlyRunsKnow(reason) && !explained {
+		if k.told == "" || onlyRunsKnow(k.told) {
+			return set, false
+		}
+		reason = "" // what is told, for example of a former mandate, follows from no fact any more
+	}
+	return findings{k.id, map[Topic]finding{TopicMandate: {reason, detail}}}, reason != k.told || detail != ""
 }
 
 // onlyRunsKnow reports whether the ledger lacks a fact for a finding, so only an event or a plan gives it. A request
@@ -113,15 +169,46 @@ func (t *touchedPayer) says(r connector.Reason) (detail string, explained bool) 
 	return detail, explained
 }
 
-// payerFacts are the facts about a payer, as its newest plan and all events since have left them.
+// payerFacts are the facts about a record and its payer, as its newest plan and all events since have left them.
 type payerFacts struct {
 	id    RecordID
 	facts protocol.Facts
-	told  connector.Reason // about the mandate
-	waits bool             // for a plan, as the record has changed since the newest one; or for the look at a key that is doubled or gone
+	plan  PlanFacts
+
+	told   connector.Reason // about the mandate
+	class  protocol.Status
+	replan bool // the next plan decides on the record
+	beyond bool // the facts about customers that are not linked are with a run
+	waits  bool // for a plan: the record or its surroundings have changed since the newest one
 }
 
-// facts returns the facts about the payers with these records, as a plan takes them.
+// settleColumns give what a decision needs beyond factColumns: the facts of the newest plan, the state of a create, and
+// the stored conclusions.
+const settleColumns = `r.decision, r.unfit, CASE r.wanted_hash WHEN '' THEN coalesce(` + newestWanted + `, '') ELSE r.wanted_hash END, r.plan_flags,
+	r.state <> 'active' OR r.same_as <> '', r.unseen = 1, r.forgotten <> '', r.not_asked, r.replan = 1,
+	r.planned_hash <> r.content_hash OR r.replan = 1, r.contested = 1,
+	(SELECT count(*) > 0 FROM changes u WHERE u.connection = r.connection AND u.source_id = r.source_id AND u.lane = 'customer' AND u.action = 'create' AND (u.state = 'frozen' OR u.state = 'unknown')),
+	CASE WHEN p.billing_id IS NULL THEN (SELECT count(*) > 0 FROM words w WHERE w.connection = r.connection AND w.source_id = r.source_id AND w.word <> 'reject') ELSE false END,
+	CASE WHEN p.billing_id IS NULL THEN (SELECT count(*) > 0 FROM attempts a WHERE a.key_name = p.key_name AND a.key_value = p.key_value AND a.action = 'create' AND a.ended = ''
+		AND (a.connection <> p.connection OR a.source_id <> p.source_id)) ELSE false END,
+	CASE WHEN p.billing_id IS NULL THEN (SELECT count(*) > 0 FROM payers q WHERE q.key_name = p.key_name AND q.key_value = p.key_value AND q.billing_id IS NOT NULL
+		AND NOT EXISTS (SELECT 1 FROM remote_customers g WHERE g.billing_id = q.billing_id AND g.digest = '')) ELSE false END,
+	r.class, coalesce(h.reason, '')`
+
+// newestWanted is the hash of the wanted customer of the newest change of record r.
+const newestWanted = `(SELECT n.wanted_hash FROM changes n WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = 'customer'
+	AND n.change_id > coalesce(p.parted, 0) ORDER BY n.change_id DESC LIMIT 1)`
+
+// settleRow is a row of settleColumns.
+type settleRow struct {
+	decision                              Verdict
+	notAsked                              connector.WhyUnasked
+	gone, unseen, forgotten               bool
+	stale, contested                      bool
+	creating, accepted, underWay, another bool
+}
+
+// facts returns the facts about records and their payers, as a plan takes them.
 func (tx *Tx) facts(ids []RecordID) ([]payerFacts, error) {
 	asked := make([]RecordID, len(ids))
 	for i, id := range ids {
@@ -133,31 +220,23 @@ func (tx *Tx) facts(ids []RecordID) ([]payerFacts, error) {
 	}
 	var out []payerFacts
 	var open []int
-	err = tx.each(`SELECT j.key, r.decision, `+hasLeft+`, r.planned_hash <> r.content_hash OR r.replan = 1 OR r.unseen = 1, r.not_asked, coalesce(h.reason, ''), `+payerColumns+", "+factColumns+`
+	err = tx.each(`SELECT j.key, `+settleColumns+`, `+payerColumns+", "+factColumns+`
 		FROM json_each(?1) j CROSS JOIN source_records r ON r.connection = j.value ->> 'Connection' AND r.source_id = j.value ->> 'SourceID'`+factFrom+`
 		LEFT JOIN attention h ON h.connection = r.connection AND h.source_id = r.source_id AND h.topic = 'mandate'`, []any{string(page)}, func(scan func(...any) error) error {
 		var at int
-		var verdict Verdict
-		var left bool
-		var notAsked connector.WhyUnasked
 		var known payerFacts
+		var s settleRow
 		var p payerRow
 		var f factRow
-		if err := scan(slices.Concat([]any{&at, &verdict, &left, &known.waits, &notAsked, &known.told}, p.dest(), f.dest())...); err != nil || !p.connection.Valid {
-			return err
-		}
-		p.applied, p.accepted = nil, nil // no fact is in them
-		payer, err := tx.l.payer(p)
-		if err != nil {
+		own := []any{&at, &s.decision, &known.plan.unfit, &known.plan.hash, &known.plan.flags, &s.gone, &s.unseen, &s.forgotten, &s.notAsked, &known.replan, &s.stale, &s.contested,
+			&s.creating, &s.accepted, &s.underWay, &s.another, &known.class, &known.told}
+		if err := scan(slices.Concat(own, p.dest(), f.dest())...); err != nil {
 			return err
 		}
 		known.id = ids[at]
-		if known.facts, err = f.facts(payer); err != nil {
+		if err := tx.decided(&known, s, p, f); err != nil {
 			return err
 		}
-		known.waits = known.waits || f.holders != 1
-		known.facts.Record = verdict.record(known.facts.Key, left, notAsked)
-		known.facts.AsRead()
 		if out = append(out, known); f.open {
 			open = append(open, len(out)-1)
 		}
@@ -171,13 +250,54 @@ func (tx *Tx) facts(ids []RecordID) ([]payerFacts, error) {
 	return out, err
 }
 
-// record returns what the newest plan made of a record, for the mandate of its payer.
-func (v Verdict) record(key string, left bool, notAsked connector.WhyUnasked) protocol.Record {
-	switch {
-	case left:
-		return protocol.Record{Standing: protocol.NotShown}
-	case v == Included:
-		return protocol.Record{Standing: protocol.Included, Key: key, Mandate: notAsked == ""}
+// decided puts the facts of a row together.
+func (tx *Tx) decided(known *payerFacts, s settleRow, p payerRow, f factRow) error {
+	if p.connection.Valid {
+		p.applied, p.accepted = nil, nil // no fact is in them
+		payer, err := tx.l.payer(p)
+		if err != nil {
+			return err
+		}
+		if known.facts, err = f.facts(payer); err != nil {
+			return err
+		}
 	}
-	return protocol.Record{Standing: protocol.Unfit}
+	facts := &known.facts
+	if f.rival.Valid {
+		facts.Rival = protocol.RivalRecord
+	}
+	linked := facts.Link.Customer != ""
+	known.plan.addTo(facts, s.standing(known.plan), s.notAsked == "")
+	facts.Index = protocol.Index{Since: math.MaxInt64, Now: true}
+	if s.creating {
+		facts.Attempts = []protocol.Attempt{{Action: connector.ActionCreate}}
+	}
+	if s.another && facts.Rival == protocol.NoRival {
+		facts.Rival = protocol.RivalLink
+	}
+	facts.AsPlanned()
+	facts.AsRead()
+	keyMatters := !linked && (facts.Record.Standing == protocol.Included || s.creating)
+	known.beyond = known.plan.flags == noPlan && s.decision == Held || s.forgotten ||
+		keyMatters && (f.holders > 0 || s.accepted || s.underWay || known.plan.flags.has(flagHolders))
+	known.waits = s.stale || s.unseen || known.beyond || linked && f.holders != 1 || s.contested != (facts.Rival == protocol.RivalRecord) ||
+		f.last.state == connector.ChangeHeld
+	return nil
+}
+
+// standing returns the standing of a record by its newest plan and its state.
+func (s settleRow) standing(p PlanFacts) protocol.Standing {
+	switch {
+	case s.unseen:
+		return protocol.NotShown
+	case s.decision == Excluded && s.gone:
+		return protocol.Gone
+	case s.decision == Excluded, s.decision == "none":
+		return protocol.Excluded
+	case p.unfit != "":
+		return protocol.Unfit
+	case s.gone:
+		return protocol.Gone
+	}
+	return protocol.Included
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"payersync/connector"
-	"payersync/connector/protocol"
 )
 
 // Unlink is a person's decision that a payer's customer is not its own.
@@ -70,15 +69,15 @@ func (tx *Tx) Unlink(p Payer, detail string) error {
 				p.Connection, p.SourceID, p.BillingID, connector.ReasonUnlinked, stamp(tx.now))
 		},
 	}
-	told, class := map[Topic]finding{TopicRecord: {}, TopicLink: {}, TopicMandate: {}}, protocol.ClassOf(true, false, "")
+	told := map[Topic]finding{TopicRecord: {}, TopicLink: {}, TopicMandate: {}}
 	if detail != "" {
-		told[TopicLink], class = finding{connector.ReasonUnlinked, detail}, protocol.ClassOf(true, false, connector.ReasonUnlinked)
+		told[TopicLink], tx.touched(RecordID{p.Connection, p.SourceID}).ended = finding{connector.ReasonUnlinked, detail}, connector.ReasonUnlinked
 		steps = append(steps, func() error { return tx.SetLinkState(p.Connection, p.SourceID, connector.LinkHeld) })
 	}
 	steps = append(steps, func() error {
 		return tx.replaceFindings(findings{RecordID{p.Connection, p.SourceID}, told})
 	})
-	steps = append(steps, func() error { return tx.setClass(p.Connection, p.SourceID, class) }, func() error { return tx.LookNext(p) })
+	steps = append(steps, func() error { return tx.LookNext(p) })
 	if err := connector.Each(steps, func(step func() error) error { return step() }); err != nil {
 		return fmt.Errorf("unlink customer %s: %w", p.BillingID, err)
 	}

@@ -47,7 +47,8 @@ type Tx struct {
 	change int64 // the highest id of a change, see nextChange; 0 before that is known
 	payer  int64 // the highest id of a payer, see nextPayer; 0 before that is known
 
-	touches map[RecordID]*touchedPayer // payers to decide on again, see Touch
+	touches     map[RecordID]*touchedPayer // payers to decide on again, see Touch
+	differences []string                   // see Settle
 
 	listing *Listing    // the list pass with the saved data; nil for a read of one customer
 	ofPage  pageAnswers // see AskOfPage

@@ -286,6 +286,18 @@ func (f *Facts) Wanted() bool {
 	return claims && (f.Record.Key == "" || f.Record.Key == f.Key)
 }
 
+// AsPlanned adds the change that a plan would let go to the facts: the limits decide on it later.
+func (f *Facts) AsPlanned() {
+	f.Approved = Intent{Action: connector.ActionCreate, Hash: f.Record.Hash}
+	switch {
+	case f.Link.Customer != "":
+		f.Approved.Action, f.Approved.Customer, f.Approved.Unlinks = connector.ActionUpdate, f.Link.Customer, f.Words.Unlink != 0
+	case f.Holders == Free:
+		f.Approved.Action, f.Approved.Customer = connector.ActionAdopt, f.Holder
+	}
+	f.Mandate.Approved = true
+}
+
 // AsRead turns the facts into those of a plan. A run reads the linked customer right before it sends anything, and
 // the read ends every request whose time is over.
 func (f *Facts) AsRead() {

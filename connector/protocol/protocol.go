@@ -259,9 +259,11 @@ const (
 
 // class returns the payer's progress.
 func (o *Outcome) class() Status {
-	gone := o.holding&left != 0
-	return Worse(o.Customer.class(gone), o.Mandate.class(gone))
+	return Worse(o.Progress(), o.Mandate.class(o.holding&left != 0))
 }
+
+// Progress returns the class of the record and its customer alone. The counts of a run add the findings about mandates.
+func (o *Outcome) Progress() Status { return o.Customer.class(o.holding&left != 0) }
 
 func (s *Step) class(gone bool) Status {
 	switch s.Do {

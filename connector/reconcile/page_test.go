@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payersync/connector"
+	"payersync/connector/protocol"
 	"payersync/connector/reconcile"
 	"payersync/state"
 	"payersync/state/statetest"
@@ -84,7 +85,8 @@ func (w *world) made(sourceID, billingID string, answer connector.RemoteCustomer
 			return err
 		}
 		key := connector.Key{Name: "no", Value: sourceID}
-		if err := tx.SaveDecisions(w.run, "acme", "m1", state.Decision{SourceID: sourceID, ContentHash: record.Hash(), Verdict: state.Included, Key: key}); err != nil {
+		planned := protocol.Facts{Key: key.ID(), Record: protocol.Record{Standing: protocol.Included, Key: key.ID(), Hash: sent(sourceID).Hash()}}
+		if err := tx.SaveDecisions(w.run, "acme", "m1", state.Decision{SourceID: sourceID, ContentHash: record.Hash(), Verdict: state.Included, Key: key, Facts: state.FactsOfPlan(planned, false)}); err != nil {
 			return err
 		}
 		p := state.Payer{Connection: "acme", SourceID: sourceID, Key: key}

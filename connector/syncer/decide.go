@@ -58,7 +58,8 @@ func (r *run) decidePage(ctx context.Context, candidates []state.Candidate) ([]s
 // decide returns the decision on one record.
 func (r *run) decide(ctx context.Context, s subject) (state.Decision, error) {
 	c, m := s.Candidate, s.made
-	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Stands: c.Stands, Verdict: state.Held, Topic: state.TopicRecord, Key: m.Result.Key, Likeness: s.like}
+	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Stands: c.Stands, Verdict: state.Held, Topic: state.TopicRecord, Key: m.Result.Key, Likeness: s.like,
+		Facts: state.FactsOfPlan(protocol.Facts{Key: m.Record.Key, Record: m.Record}, false)}
 	if m.Standing == protocol.Included {
 		d.Unasked = state.Unasked(m.Unasked)
 	}
@@ -117,15 +118,14 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	if m.Standing == protocol.Included {
 		f.Record.Hash = wanted.Hash()
 	}
-	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: p.BillingID, Hash: f.Record.Hash} // the change the plan would allow
-	f.Approved.Unlinks = f.Words.Unlink != 0
-	f.Mandate.Approved, f.Mandate.Again = true, r.Settings.again()
+	f.AsPlanned()
+	f.Mandate.Again = r.Settings.again()
 	d.Left = m.Standing == protocol.Excluded || m.Standing == protocol.Gone
 	other, err := r.contest(ctx, &f, c, m)
 	if err != nil {
 		return d, err
 	}
-	d.Contested = other != ""
+	d.Contested, d.Facts = other != "", state.FactsOfPlan(f, p.MovesTo(m.Result.Key))
 	if p.Seen { // the state follows from the same facts as the finding: a doubled key may be gone
 		d.LinkState = protocol.Decide(f).Link
 	}
@@ -231,6 +231,7 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, s subject) (state
 			}
 			continue
 		}
+		d.Facts = state.FactsOfPlan(k.facts, false)
 		next := protocol.Decide(k.facts)
 		step := next.Customer
 		if step.Do == protocol.ReadList && !looked && r.id != 0 { // a forecast asks the ledger alone

@@ -51,19 +51,18 @@ func (r *run) gather(ctx context.Context, sourceID string, want connector.Custom
 	if err := r.gatherAlike(ctx, sourceID, want, k); err != nil {
 		return err
 	}
-	if k.facts.Holders == protocol.Free {
-		k.facts.Approved.Action, k.facts.Approved.Customer = connector.ActionAdopt, k.facts.Holder
-	}
+	k.facts.AsPlanned()
 	return nil
 }
 
 // newKey is gatherKey for a record without matching facts. It notes the planned action, so the step can name it.
 func (r *run) newKey(key connector.Key, record protocol.Record, known protocol.Facts) keyKnown {
-	return keyKnown{key: key, facts: protocol.Facts{
+	k := keyKnown{key: key, facts: protocol.Facts{
 		Key: key.ID(), Record: record, Index: protocol.Index{Since: max(r.believed.Load(), 1), Now: true},
 		Words: known.Words, Refusal: known.Refusal, Worn: known.Worn,
-		Approved: protocol.Intent{Action: connector.ActionCreate, Hash: record.Hash},
 	}}
+	k.facts.AsPlanned()
+	return k
 }
 
 func (r *run) gatherRival(ctx context.Context, sourceID string, k *keyKnown) (err error) {

@@ -146,7 +146,7 @@ func saysLinkOnly(known state.TwoWay) string {
 
 // withheld returns a decision without its customer change, with the explanation, for a connection with links only.
 func (r *run) withheld(d state.Decision, does, next string) state.Decision {
-	d.Customer = nil
+	d.Customer, d.Facts = nil, d.Facts.WithheldUpdates()
 	return d.Because(connector.ReasonTwoWay, strings.TrimSpace(fmt.Sprintf("%s is withheld, because this connection links only. %s", does, next)))
 }
 
@@ -157,7 +157,7 @@ func (r *run) linkNew(d state.Decision, k keyKnown) state.Decision {
 		return d
 	}
 	if d.Customer.Action == connector.ActionAdopt && !k.byWord && !k.unscoped {
-		d.Customer.Diff, d.Customer.Seen = nil, true
+		d.Customer.Diff, d.Customer.Seen, d.Facts = nil, true, d.Facts.WithheldUpdates()
 		return d
 	}
 	d.Verdict, d.Topic, d.LinkState, d.Link = state.Held, state.TopicRecord, "", false
