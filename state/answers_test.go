@@ -162,10 +162,10 @@ func TestAGroupOfAnswersLeavesWhatNeedsADecisionOfItsOwn(t *testing.T) {
 	}
 }
 
-// requested plans and freezes a request for a signing link for each id, as one group, of customers that a list has shown.
-func (d *desk) requested(run int64, ids ...string) (out []Sent) {
+// plannedLinks plans a request for a signing link for each id, of customers that a list has shown.
+func (d *desk) plannedLinks(run int64, ids ...string) []Change {
 	d.t.Helper()
-	changes := connector.Map(ids, func(id string) Change {
+	return connector.Map(ids, func(id string) Change {
 		c := d.planLink(run, id, "b-"+id)
 		d.do(func(tx *Tx) error {
 			_, err := tx.SaveRemote(remote("b-"+id, c.Payer.Key), 1)
@@ -174,8 +174,14 @@ func (d *desk) requested(run int64, ids ...string) (out []Sent) {
 		c.Payer = d.payerOf(acme, id)
 		return c
 	})
+}
+
+// requested is plannedLinks, and freezes the requests as one group.
+func (d *desk) requested(run int64, ids ...string) (out []Sent) {
+	d.t.Helper()
+	changes := d.plannedLinks(run, ids...)
 	d.do(func(tx *Tx) error {
-		frozen, err := tx.FreezeLinks(run, changes)
+		frozen, err := tx.FreezeLinks(run, changes, asksLink)
 		for i, f := range frozen {
 			changes[i].Run = run
 			out, err = append(out, Sent{changes[i], f.Attempt}), errors.Join(err, f.Err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"payersync/connector"
+	"payersync/connector/protocol"
 )
 
 // PlannedCreate is a planned create and the exact bytes of its request.
@@ -199,10 +200,14 @@ func sourceIDs[E any](group []E, change func(E) Change) (string, error) {
 	return string(ids), err
 }
 
+// ErrLookFirst means that a request for a signing link needs a look at its record or its customer before.
+var ErrLookFirst = errors.New("the ledger alone does not decide on the request")
+
 // FreezeLinks commits that planned requests for signing links of one connection are about to be sent. The
-// result has the order of the group. One that is planned no more fails with ErrNotOpen, and the others of its
-// group are frozen all the same.
-func (tx *Tx) FreezeLinks(run int64, group []Change) ([]Frozen, error) {
+// result has the order of the group. One that is planned no more fails with ErrNotOpen. One fails with
+// ErrLookFirst if next, by the facts of the ledger, does not say to send it, or if its record has changed
+// since the plan. The others of the group are frozen all the same.
+func (tx *Tx) FreezeLinks(run int64, group []Change, next func(protocol.Facts) protocol.Do) ([]Frozen, error) {
 	tx.leads = true
 	if err := tx.holds(run); err != nil {
 		return nil, err
@@ -211,13 +216,20 @@ func (tx *Tx) FreezeLinks(run int64, group []Change) ([]Frozen, error) {
 	if err != nil {
 		return nil, fmt.Errorf("freeze requests for signing links: %w", err)
 	}
+	sends, err := tx.decideLinks(group, next)
+	if err != nil {
+		return nil, fmt.Errorf("decide on requests for signing links: %w", err)
+	}
 	var may []Change
 	out := make([]Frozen, len(group))
 	for i, c := range group {
-		if open[c.ID] {
-			may = append(may, c)
-		} else {
+		switch {
+		case !open[c.ID]:
 			out[i].Err = notOpen(c.ID)
+		case !sends[RecordID{c.Payer.Connection, c.Payer.SourceID}]:
+			out[i].Err = ErrLookFirst
+		default:
+			may = append(may, c)
 		}
 	}
 	if len(may) == 0 {
@@ -231,6 +243,16 @@ func (tx *Tx) FreezeLinks(run int64, group []Change) ([]Frozen, error) {
 		if err == nil && out[i].Err == nil {
 			out[i].Attempt, attempts = attempts[0], attempts[1:]
 		}
+	}
+	return out, err
+}
+
+// decideLinks returns the payers of requests that are to be sent by the facts of the ledger.
+func (tx *Tx) decideLinks(group []Change, next func(protocol.Facts) protocol.Do) (map[RecordID]bool, error) {
+	all, err := tx.facts(connector.Map(group, func(c Change) RecordID { return RecordID{c.Payer.Connection, c.Payer.SourceID} }))
+	out := make(map[RecordID]bool, len(all))
+	for _, known := range all {
+		out[known.id] = known.shown && !known.waits && next(known.facts) == protocol.AskLink
 	}
 	return out, err
 }

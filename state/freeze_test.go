@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/protocol"
 )
 
 // freezeAll freezes creates as one group, each with a body of its own.
@@ -89,30 +90,29 @@ func TestNobodyWaitsForCreatesThatNeverLeft(t *testing.T) {
 	}
 }
 
+// asksLink decides to send every request for a signing link.
+func asksLink(protocol.Facts) protocol.Do { return protocol.AskLink }
+
 func TestLinkRequestsOfAGroupAreFrozenExceptThoseThatAreNotPlanned(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	run := d.run(acme)
-	var group []Change
-	for _, id := range []string{"c1", "c2", "gone"} {
-		r := record(id, id)
-		d.save(run, acme, r)
-		v := included(r, nil)
-		v.Link = true
-		d.decide(run, acme, v)
-		d.link(acme, id, "b-"+id)
-		group = append(group, d.open(acme, id, LaneMandate))
-	}
+	group := d.plannedLinks(run, "c1", "c2", "gone", "edited", "doubled")
+	d.save(run, acme, record("edited", "another name"))
+	d.do(func(tx *Tx) error {
+		_, err := tx.SaveRemote(remote("b-other", group[4].Payer.Key), 1)
+		return err
+	})
 	d.do(func(tx *Tx) error { return tx.exec("UPDATE changes SET state = 'void' WHERE source_id = 'gone'") })
 	var frozen []Frozen
 	freeze := func() {
 		d.do(func(tx *Tx) (err error) {
-			frozen, err = tx.FreezeLinks(run, group)
+			frozen, err = tx.FreezeLinks(run, group, asksLink)
 			return err
 		})
 	}
 	freeze()
-	for i, want := range []error{nil, nil, ErrNotOpen} {
+	for i, want := range []error{nil, nil, ErrNotOpen, ErrLookFirst, ErrLookFirst} {
 		if got := frozen[i].Err; !errors.Is(got, want) || want == nil && got != nil {
 			t.Fatalf("the request for %s: %v, want %v", group[i].Payer.SourceID, got, want)
 		}
@@ -124,5 +124,26 @@ func TestLinkRequestsOfAGroupAreFrozenExceptThoseThatAreNotPlanned(t *testing.T)
 	d.do(func(tx *Tx) error { return tx.Thaw([]Sent{{group[0], frozen[0].Attempt}}) })
 	if c := d.open(acme, "c1", LaneMandate); c.State != connector.ChangePending || c.Attempts != 0 || c.Payer.BillingID != "b-c1" {
 		t.Errorf("the request that never left is %+v", c)
+	}
+}
+
+func TestALinkRequestIsNotFrozenIfTheFactsOfTheLedgerSayOtherwise(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	group := d.plannedLinks(run, "c1", "c2")
+	d.see("c2", signing("m-1", "b-c2", "https://sign.example.com/1"))
+	d.do(func(tx *Tx) error {
+		frozen, err := tx.FreezeLinks(run, group, func(f protocol.Facts) protocol.Do {
+			f.Look.Now, f.Mandate.Approved = true, true
+			return protocol.Decide(f).Mandate.Do
+		})
+		if err == nil && (frozen[0].Err != nil || !errors.Is(frozen[1].Err, ErrLookFirst)) {
+			t.Errorf("frozen are %+v", frozen)
+		}
+		return err
+	})
+	if c := d.open(acme, "c2", LaneMandate); c.State != connector.ChangePending {
+		t.Errorf("the request of a payer with a mandate is %s", c.State)
 	}
 }

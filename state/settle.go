@@ -180,6 +180,7 @@ type payerFacts struct {
 	replan bool // the next plan decides on the record
 	beyond bool // the facts about customers that are not linked are with a run
 	waits  bool // for a plan: the record or its surroundings have changed since the newest one
+	shown  bool // the index knows the customer
 }
 
 // settleColumns give what a decision needs beyond factColumns: the facts of the newest plan, the state of a create, and
@@ -262,6 +263,7 @@ func (tx *Tx) decided(known *payerFacts, s settleRow, p payerRow, f factRow) err
 			return err
 		}
 	}
+	known.shown = f.ticket.Valid
 	facts := &known.facts
 	if f.rival.Valid {
 		facts.Rival = protocol.RivalRecord

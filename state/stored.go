@@ -107,21 +107,6 @@ func (l *Ledger) StoredRecord(ctx context.Context, connection, sourceID, mapping
 	return found[0], nil
 }
 
-// StoredRecordsOf is StoredRecord for several records, by their source ids. It leaves out those that are not there.
-func (l *Ledger) StoredRecordsOf(ctx context.Context, connection, mapping string, ids []string) (map[string]StoredRecord, error) {
-	asked, err := json.Marshal(connector.Map(ids, connector.Clean))
-	if err != nil {
-		return nil, err
-	}
-	found, err := l.stored(ctx, connection, "SELECT "+storedColumns+storedFrom+"WHERE r.connection = ?1 AND r.source_id IN (SELECT value FROM json_each(?3))",
-		connection, mapping, string(asked))
-	out := make(map[string]StoredRecord, len(found))
-	for _, r := range found {
-		out[r.Record.SourceID] = r
-	}
-	return out, err
-}
-
 func (l *Ledger) stored(ctx context.Context, connection, query string, args ...any) ([]StoredRecord, error) {
 	out, err := collect("read the stored records", func(scan scanner) (StoredRecord, error) { return l.scanStored(scan, connection) })(l.query(ctx, query, args...))
 	if err != nil {

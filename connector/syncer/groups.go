@@ -106,7 +106,7 @@ func (w *walker) freezeGroup(ctx context.Context, changes []state.Change) ([]job
 			out = append(out, job{do: func(ctx context.Context) error { return w.unwritable(ctx, c) }})
 		case body != nil:
 			creates = append(creates, state.PlannedCreate{Change: c, Body: body})
-		case c.Action == connector.ActionLink && c.Payer.BillingID != "" && w.madeHere(c):
+		case c.Action == connector.ActionLink && c.Attempts == 0 && c.Payer.BillingID != "" && w.madeHere(c):
 			links = append(links, c)
 		default:
 			out = append(out, job{do: func(ctx context.Context) error { return w.do(ctx, c) }})
@@ -136,38 +136,16 @@ func (w *walker) freezeCreates(ctx context.Context, creates []state.PlannedCreat
 		func(ctx context.Context, i int, f *frozen) error { return w.sendCreate(ctx, f, creates[i].Body) })
 }
 
-// freezeLinks freezes requests for the signing links of customers made in this run: they have no mandate, so their
-// facts are read together, and the customers are not. The other requests are decided one by one.
-func (w *walker) freezeLinks(ctx context.Context, changes []state.Change) (out []job, err error) {
-	if len(changes) == 0 {
-		return nil, nil
+// freezeLinks freezes requests for the signing links of customers made in this run: they have no mandate, so the facts
+// of the ledger decide, and the customers are not read. The other requests are decided one by one.
+func (w *walker) freezeLinks(ctx context.Context, changes []state.Change) ([]job, error) {
+	next := func(f protocol.Facts) protocol.Do {
+		f.Mandate.Approved, f.Mandate.Again, f.Mandate.Rest = true, w.Settings.again(), false
+		return protocol.Decide(f).Mandate.Do
 	}
-	ids := connector.Map(changes, func(c state.Change) string { return c.Payer.SourceID })
-	stored, err := w.Ledger.StoredRecordsOf(ctx, w.conn.Name, w.conn.Mapping.Version(), ids)
-	if err != nil {
-		return nil, err
-	}
-	var ask []state.Change
-	for _, c := range changes {
-		record, there := stored[c.Payer.SourceID]
-		var next protocol.Outcome
-		if there {
-			facts, _, err := w.linkFacts(ctx, c, record)
-			if err != nil {
-				return nil, err
-			}
-			next = protocol.Decide(facts)
-		}
-		if next.Mandate.Do == protocol.AskLink {
-			ask = append(ask, c)
-		} else {
-			out = append(out, job{do: func(ctx context.Context) error { return w.do(ctx, c) }})
-		}
-	}
-	frozen, err := w.freeze(ctx, ask,
-		func(tx *state.Tx) ([]state.Frozen, error) { return tx.FreezeLinks(w.id, ask) },
+	return w.freeze(ctx, changes,
+		func(tx *state.Tx) ([]state.Frozen, error) { return tx.FreezeLinks(w.id, changes, next) },
 		func(ctx context.Context, _ int, f *frozen) error { return w.sendLink(ctx, f) })
-	return slices.Concat(out, frozen), err
 }
 
 // freeze freezes changes by one write and returns the work of sending them. send sends one by its place.
@@ -185,7 +163,10 @@ func (w *walker) freeze(ctx context.Context, changes []state.Change, write func(
 	}
 	out := make([]job, len(changes))
 	for i, c := range changes {
-		if err := done[i].Err; err != nil {
+		if err := done[i].Err; errors.Is(err, state.ErrLookFirst) {
+			out[i].do = func(ctx context.Context) error { return w.do(ctx, c) }
+			continue
+		} else if err != nil {
 			out[i].do = func(ctx context.Context) error { return w.notFrozen(ctx, c, err) }
 			continue
 		}
