@@ -70,9 +70,9 @@ func (l *Ledger) Changes(ctx context.Context, connection, lane string, pending b
 }
 
 // Released returns up to limit unsent changes of a connection's lane, approved by the limits or by
-// a person, after change id after, in order.
+// a person, after change id after, in order. It does not list the fields of a create.
 func (l *Ledger) Released(ctx context.Context, connection, lane string, after int64, limit int) ([]Change, error) {
-	return l.changes(ctx, "c.lane = ? AND c.state = 'pending' AND "+isApproved+" AND NOT "+waitsForPerson+" AND c.change_id > ? ORDER BY c.change_id"+limitTo, connection, lane, after, limit)
+	return l.changesToSend(ctx, "c.lane = ? AND c.state = 'pending' AND "+isApproved+" AND NOT "+waitsForPerson+" AND c.change_id > ? ORDER BY c.change_id"+limitTo, connection, lane, after, limit)
 }
 
 // LinkReleased reports whether a plan has released an unsent request for the payer's signing link.
@@ -137,8 +137,19 @@ func (l *Ledger) PlanGroupChanges(ctx context.Context, p Plan, g PlanGroup, afte
 	return l.changes(ctx, "c.state = 'pending' AND c.plan_id = ? AND "+groupIn(p)+" = ? AND c.change_id > ? ORDER BY c.change_id"+limitTo, p.Connection, p.ID, g, after, limit)
 }
 
-// changes returns the open changes of a connection that a condition picks, in its order.
+// changes is changesToSend, with the fields of creates, which are not stored.
 func (l *Ledger) changes(ctx context.Context, which, connection string, args ...any) ([]Change, error) {
+	out, err := l.changesToSend(ctx, which, connection, args...)
+	for i, c := range out {
+		if c.Action == connector.ActionCreate && c.Diff == nil {
+			out[i].Diff = connector.Diff(connector.Customer{}, c.Wanted)
+		}
+	}
+	return out, err
+}
+
+// changesToSend returns the open changes of a connection that a condition picks, in its order.
+func (l *Ledger) changesToSend(ctx context.Context, which, connection string, args ...any) ([]Change, error) {
 	return collect("read the changes", l.scanChange)(l.query(ctx, `SELECT `+changeColumns+`
 		FROM changes c JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
 		WHERE c.connection = ? AND `+openStates+` AND `+which, append([]any{connection}, args...)...))
@@ -177,9 +188,6 @@ func (l *Ledger) scanChange(scan scanner) (Change, error) {
 		l.openJSON(diff, changePlace("diff", c.ID), &c.Diff))
 	if err != nil {
 		return c, fmt.Errorf("change %d: %w", c.ID, err)
-	}
-	if c.Action == connector.ActionCreate && diff == nil && wanted != nil {
-		c.Diff = connector.Diff(connector.Customer{}, c.Wanted)
 	}
 	if c.Body, err = l.seal.open(body, changePlace("body", c.ID)); err != nil {
 		return c, fmt.Errorf("change %d: %w", c.ID, err)
