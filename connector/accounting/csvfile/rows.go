@@ -34,7 +34,8 @@ func (s *strayMark) Error() string { return fmt.Sprintf("stray quotation mark in
 // before a delimiter or the end of a line. A mark inside such a cell is written twice. In any other cell a
 // mark with text on both sides is text.
 //
-// Every other mark is stray, and ends the reading: it may belong to a cell with lines like rows in its text.
+// Every other mark is stray, and ends the reading: it may belong to a cell with lines like rows in its text. So does a
+// mark that opens a cell with as many delimiters in its lines as rows have: the rows behind it may have become its text.
 type rowReader struct {
 	in    *bufio.Reader
 	comma string
@@ -217,7 +218,7 @@ func (r *rowReader) cell(b byte, end ending) (ending, error) {
 
 // quotedCell reads the rest of a cell behind its first mark.
 func (r *rowReader) quotedCell() (ending, error) {
-	opened := r.line
+	opened, commas := r.line, 0
 	for {
 		b, end, err := r.char()
 		switch {
@@ -228,16 +229,20 @@ func (r *rowReader) quotedCell() (ending, error) {
 			never.cut = r.last != '\n'
 			return inside, never
 		case end == endOfCell:
+			commas++
 			r.keep([]byte(r.comma)...)
 			continue
 		case b != '"':
 			r.keep(b)
 			continue
 		}
+		last := r.line
 		if b, end, err = r.char(); err != nil {
 			return inside, err
 		}
 		switch {
+		case end != inside && r.holdsRows(last-opened, commas):
+			return inside, r.stray(opened, false)
 		case end != inside:
 			r.quoted, r.plain = r.begun, 0
 			return end, nil
@@ -246,6 +251,15 @@ func (r *rowReader) quotedCell() (ending, error) {
 		}
 		r.keep('"')
 	}
+}
+
+// fewestColumns is the number of columns from which a row is told from text by its delimiters. The text of an address
+// may well have three in a line.
+const fewestColumns = 5
+
+// holdsRows reports whether the text of a cell with so many line breaks and delimiters may be rows of the file.
+func (r *rowReader) holdsRows(breaks, commas int) bool {
+	return r.width >= fewestColumns && breaks > 0 && commas >= breaks*(r.width-1)
 }
 
 // keep makes text part of the current row.

@@ -237,6 +237,40 @@ func TestWhatAMarkOutOfPlaceLeavesOpenIsOneRecordAndNotACompleteRead(t *testing.
 	}
 }
 
+// Two marks out of place make the rows between them one cell, and each of them alone follows the rules.
+func TestRowsThatBecameTheTextOfACellAreNotACompleteRead(t *testing.T) {
+	t.Parallel()
+	const header = "Id,Name,City,Postcode,Status\nA1,Ann,Leeds,LS1,Active\n"
+	for _, tt := range []struct {
+		name, rows string
+		line       int // of the mark; 0 if the file is whole
+	}{
+		{"rows between two marks", "B1,\"Bob,Leeds,LS2,Active\nC1,Cat,Leeds,LS3,Active\nD1,Dan\",Leeds,LS4,Active\n", 3},
+		{"two rows", "B1,\"Bob,Leeds,LS2,Active\nC1,Cat\",Leeds,LS3,Active\n", 3},
+		{"marks at the end of rows", "B1,Bob,Leeds,LS2,\"Active\nC1,Cat,Leeds,LS3,Active\"\n", 3},
+		{"a text of two lines", "B1,\"Bob, of Bob, Bob & Co\nLeeds\",Leeds,LS2,Active\n", 0},
+		{"a text with many delimiters in one line", "B1,\"a, b, c, d, e, f\",Leeds,LS2,Active\n", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			records, err := collect(t.Context(), source(t, header+tt.rows+"E1,Eve,Leeds,LS5,Active\n"))
+			ids := connector.Map(records, func(r connector.Record) string { return r.SourceID })
+			if tt.line == 0 {
+				if want := []string{"A1", "B1", "E1"}; err != nil || !slices.Equal(ids, want) {
+					t.Errorf("read are %q, %v, want %q", ids, err, want)
+				}
+				return
+			}
+			if want := []string{"A1", fmt.Sprintf("line %d", tt.line)}; !slices.Equal(ids, want) {
+				t.Errorf("read are %q, want %q", ids, want)
+			}
+			if want := fmt.Sprintf("line %d has a quotation mark in the wrong place", tt.line); !errors.Is(err, accounting.ErrUndecided) || !strings.Contains(err.Error(), want) {
+				t.Errorf("the read ends with %v, want %q", err, want)
+			}
+		})
+	}
+}
+
 func TestProblemHoldsNoPersonalValue(t *testing.T) {
 	t.Parallel()
 	s := configured(t, Config{Preset: "xero", Path: write(t, "ContactName,AccountNumber,EmailAddress\n"+
