@@ -231,10 +231,7 @@ func noteJob(s *session.Session, e worker.Event) error {
 	if e.Job == worker.DrainName || e.Outcome == worker.Skipped {
 		return nil
 	}
-	end := state.JobEnd{Outcome: string(e.Outcome), Until: e.Until}
-	if e.Err != nil {
-		end.Problem = e.Err.Error()
-	}
+	end := state.JobEnd{Outcome: string(e.Outcome), Until: e.Until, Problem: connector.ProblemOf(e.Err)}
 	ctx, cancel := context.WithTimeout(context.Background(), noteTimeout)
 	defer cancel()
 	return s.Ledger.Do(ctx, func(tx *state.Tx) error {

@@ -24,7 +24,7 @@ func (r *run) close(ctx context.Context, outcome connector.RunOutcome, err error
 	res := Result{RunID: r.id, Connection: r.conn.Name, Kind: r.opts.Kind, Plan: r.plan, Proof: r.proof, Note: r.note, Err: err, RetryAt: retryAt(err)}
 	problem := r.note
 	if err != nil {
-		outcome, problem = outcomeOf(err), err.Error()
+		outcome, problem = outcomeOf(err), connector.ProblemOf(err)
 		res.Problem = problem
 	}
 	closeErr := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) (closing error) {

@@ -417,6 +417,10 @@ func TestAnInterruptedRunIsTakenUpByTheNext(t *testing.T) {
 	if res.Outcome != connector.RunIncomplete || !errors.Is(res.Err, context.Canceled) {
 		t.Fatalf("outcome %s, %v; want incomplete and cancelled", res.Outcome, res.Err)
 	}
+	problems, err := w.ledger.RunProblems(t.Context())
+	if want := "it was stopped before its end"; err != nil || len(problems) != 1 || problems[0].Problem != want || problems[0].Reason != want || res.Reason != want {
+		t.Errorf("the run's problem is %+v, %v, and its reason %q; want %q", problems, err, res.Reason, want)
+	}
 	made := w.service.Writes()
 	w.slowly(0)
 	w.complete(w.runWith(context.Background(), syncer.Options{Kind: connector.RunSync}))

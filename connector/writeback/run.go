@@ -86,7 +86,7 @@ func (r *Run) run(ctx context.Context) error {
 	r.result.Waiting, r.result.Why, r.result.Batch, r.result.Stuck = p.Count(Waits), p.Why, p.Batch, p.Stuck()
 	r.result.Later = p.Count(Later) + p.Count(Due) + p.Count(Look) + p.Count(Unclear)
 	if r.result.Err = end; end != nil {
-		r.result.Problem = end.Error()
+		r.result.Problem = connector.ProblemOf(end)
 	}
 	return r.note(after, func(tx *state.Tx) error {
 		return tx.NoteWriteback(state.WritebackRun{Connection: r.Name, Written: r.result.Written, Waiting: r.result.Waiting, Stuck: r.result.Stuck, Problem: r.result.Problem})
