@@ -26,31 +26,55 @@ var accountCommand = regexp.MustCompile(`\bpayersync (?:` + strings.Join([]strin
 	`writeback (?:approve|plan|run|status|take)`,
 }, "|") + `)\b`)
 
+// configCommand matches like accountCommand a command line of payersync that reads a configuration.
+var configCommand = regexp.MustCompile(accountCommand.String() + `|\bpayersync (?:serve|healthcheck|accounts (?:apply|erase|key|list|pause|resume|rewrap|show)|nodes (?:forget|list))\b`)
+
 // NameAccount returns text with `--account NAME` in each command line that works on one account. People get the result
 // on nodes, where a database has many accounts. Without an account it returns text unchanged. It never names an
 // account twice.
 func NameAccount(text, account string) string {
-	if account == "" || !strings.Contains(text, "payersync ") {
+	return addFlag(text, accountCommand, "--account", account)
+}
+
+// NameConfig returns text with `--config FILE` in each command line that reads a configuration. People get the result
+// if they named the file themselves: the command lines then run as they stand. Without a file, and for one that no
+// shell takes in single quotes, it returns text unchanged.
+func NameConfig(text, file string) string {
+	if strings.ContainsAny(file, "'\"\\<>&") || Clean(file) != file {
+		return text
+	}
+	if file != "" && !plainArgument.MatchString(file) {
+		file = "'" + file + "'"
+	}
+	return addFlag(text, configCommand, "--config", file)
+}
+
+// plainArgument matches an argument that a shell takes without quotes.
+var plainArgument = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// addFlag adds a flag and its value to each command line in a text, behind the name of the command.
+func addFlag(text string, command *regexp.Regexp, flag, value string) string {
+	if value == "" || !strings.Contains(text, "payersync ") {
 		return text
 	}
 	var out strings.Builder
 	at := 0
-	for _, found := range accountCommand.FindAllStringIndex(text, -1) {
+	for _, found := range command.FindAllStringIndex(text, -1) {
 		out.WriteString(text[at:found[1]])
 		at = found[1]
-		if !namesAccount(text[at:]) {
-			out.WriteString(" --account " + account)
+		if !hasFlag(text[at:], flag) {
+			out.WriteString(" " + flag + " " + value)
 		}
 	}
 	return out.String() + text[at:]
 }
 
-// namesAccount reports whether the rest of a command line names its account already, or needs none.
-func namesAccount(rest string) bool {
+// hasFlag reports whether the rest of a command line has a flag already, or needs none.
+func hasFlag(rest, flag string) bool {
 	line := rest
 	if end := strings.IndexAny(rest, "\n\"<"); end >= 0 { // the end of a line, of a JSON string, or of an element of a page
 		line = rest[:end]
 	}
 	line, _, _ = strings.Cut(line, "payersync ")
-	return strings.HasPrefix(line, "-") || strings.HasPrefix(line, " --help") || strings.Contains(line, " --account")
+	return strings.HasPrefix(line, "-") || strings.HasPrefix(line, " --help") || strings.Contains(line, " "+flag)
 }

@@ -34,3 +34,23 @@ func TestACommandLineNamesItsAccount(t *testing.T) {
 		}
 	}
 }
+
+func TestACommandLineNamesTheConfigurationThatItsUserNamed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ text, file, want string }{
+		{"run payersync plans show 3, or payersync approve 3", "", "run payersync plans show 3, or payersync approve 3"},
+		{"run payersync plans show 3, or payersync approve 3", "a/b.yaml", "run payersync plans show --config a/b.yaml 3, or payersync approve --config a/b.yaml 3"},
+		{"payersync sync --config a.yaml", "b.yaml", "payersync sync --config a.yaml"},
+		{"payersync sync --account acme", "node.yaml", "payersync sync --config node.yaml --account acme"},
+		{"payersync accounts resume acme", "node.yaml", "payersync accounts resume --config node.yaml acme"},
+		{"payersync serve", "my books.yaml", "payersync serve --config 'my books.yaml'"},
+		{"payersync init acme; payersync demo", "a.yaml", "payersync init acme; payersync demo"},
+		{`{"next":"payersync plan"}`, "it's.yaml", `{"next":"payersync plan"}`},
+		{`{"next":"payersync plan"}`, `C:\books.yaml`, `{"next":"payersync plan"}`},
+	} {
+		got := connector.NameConfig(c.text, c.file)
+		if got != c.want || connector.NameConfig(got, c.file) != c.want {
+			t.Errorf("with %s, %q became %q, want %q", c.file, c.text, got, c.want)
+		}
+	}
+}

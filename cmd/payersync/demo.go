@@ -150,7 +150,7 @@ func (d *demo) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: log, ErrOut: log}, getenv: d.getenv, clock: d.clock.now}, d.args("serve"))
+	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: log, ErrOut: log}, getenv: d.environ, clock: d.clock.now}, []string{"serve"})
 	if err := log.Close(); err != nil {
 		return err
 	}
@@ -160,8 +160,13 @@ func (d *demo) serve(ctx context.Context) error {
 	return nil
 }
 
-func (d *demo) args(args ...string) []string {
-	return append(args, "--config", filepath.Join(d.dir, "payersync.yaml"))
+// environ returns a variable of the demonstration's commands, which find its configuration. The hints that they print
+// stay short.
+func (d *demo) environ(name string) (string, bool) {
+	if name == "PAYERSYNC_CONFIG" {
+		return filepath.Join(d.dir, configFile), true
+	}
+	return d.getenv(name)
 }
 
 // play walks through the demonstration.
@@ -198,7 +203,7 @@ func (d *demo) run(ctx context.Context, out, errOut io.Writer, want int, args ..
 
 // try runs a command and returns its exit code.
 func (d *demo) try(ctx context.Context, out, errOut io.Writer, args []string) int {
-	return run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: out, ErrOut: errOut}, getenv: d.getenv, clock: d.clock.now}, d.args(args...))
+	return run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: out, ErrOut: errOut}, getenv: d.environ, clock: d.clock.now}, args)
 }
 
 func (d *demo) showPlan(ctx context.Context) error {

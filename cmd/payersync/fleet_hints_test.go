@@ -24,6 +24,9 @@ import (
 // takeNoAccount are the commands of all accounts, of nodes, and of no ledger.
 var takeNoAccount = []string{"accounts", "nodes", "serve", "healthcheck", "init", "demo", "sandbox", "version", "man", "help", "completion"}
 
+// readNoConfiguration are the commands without a configuration.
+var readNoConfiguration = []string{"init", "demo", "sandbox", "version", "man", "help", "completion"}
+
 // TestHintsKnowEveryCommandOfAnAccount fails for a command that connector.NameAccount does not know, and for one that it
 // knows and that takes no account.
 func TestHintsKnowEveryCommandOfAnAccount(t *testing.T) {
@@ -38,6 +41,30 @@ func TestHintsKnowEveryCommandOfAnAccount(t *testing.T) {
 		}
 		if got := connector.NameAccount(c.CommandPath(), "acme"); got != want {
 			t.Errorf("%s is shown as %q, want %q", c.CommandPath(), got, want)
+		}
+		want = c.CommandPath()
+		if !slices.Contains(readNoConfiguration, strings.Fields(want)[1]) {
+			want += " --config acme.yaml"
+		}
+		if got := connector.NameConfig(c.CommandPath(), "acme.yaml"); got != want {
+			t.Errorf("%s is shown as %q, want %q", c.CommandPath(), got, want)
+		}
+	}
+}
+
+// A person who named the configuration can run each printed command line as it stands.
+func TestHintsNameTheConfigurationThatThePersonNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(30))
+	for _, args := range [][]string{{"status"}, {"status", "--output", "json"}, {"backfill"}, {"plans", "list"}, {"attention", "list"}} {
+		r := w.commandIn(t.Context(), append(args, "--config", w.path("payersync.yaml"))...)
+		for _, found := range regexp.MustCompile(`payersync (?:status|approve|plans show|backfill|sync|attention (?:list|show))\b.{0,12}`).FindAllString(r.out+r.errOut, -1) {
+			if !strings.Contains(found, " --config ") {
+				t.Errorf("%v prints %q", args, found)
+			}
+		}
+		if args[0] == "backfill" && !strings.Contains(r.out+r.errOut, "--config "+w.path("payersync.yaml")) {
+			t.Errorf("%v names no configuration:\n%s%s", args, r.out, r.errOut)
 		}
 	}
 }

@@ -110,8 +110,8 @@ func (w *world) startWith(in io.Reader, args ...string) *process {
 // process returns a payersync with the installation's configuration, still without streams.
 func (w *world) process(args ...string) *process {
 	p := &process{t: w.t, args: strings.Join(args, " "), ended: make(chan struct{})}
-	p.cmd = exec.CommandContext(w.t.Context(), "payersync", append(args, "--config", w.path("payersync.yaml"))...)
-	p.cmd.Env, p.cmd.WaitDelay = os.Environ(), patience // of what holds its streams when it has ended
+	p.cmd = exec.CommandContext(w.t.Context(), "payersync", args...)
+	p.cmd.Env, p.cmd.WaitDelay = append(os.Environ(), "PAYERSYNC_CONFIG="+w.path("payersync.yaml")), patience // of what holds its streams when it has ended
 	for name, value := range w.env {
 		p.cmd.Env = append(p.cmd.Env, name+"="+value)
 	}

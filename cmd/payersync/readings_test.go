@@ -320,8 +320,11 @@ func (w *world) commandIn(ctx context.Context, args ...string) result {
 		if value, ok := w.env[name]; ok {
 			return value, ok
 		}
+		if name == "PAYERSYNC_CONFIG" {
+			return w.path("payersync.yaml"), true
+		}
 		return os.LookupEnv(name)
 	}}
-	code := run(ctx, p, append(slices.Clone(args), "--config", w.path("payersync.yaml")))
+	code := run(ctx, p, slices.Clone(args))
 	return result{code, out.String(), errOut.String()}
 }

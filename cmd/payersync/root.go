@@ -24,6 +24,7 @@ type app struct {
 	program
 	now     func() time.Time
 	config  string // --config
+	given   string // the same if the user named it, "" otherwise
 	account string // --account
 	node    *node  // the opened account of a shared database
 
@@ -41,7 +42,7 @@ func run(ctx context.Context, p program, args []string) int {
 	}
 	a.Plain = a.plain()
 	defer func() { a.node.close() }()
-	named, flush := a.NameAccounts(func() string { return a.node.account() })
+	named, flush := a.NameFlags(func() show.Flags { return show.Flags{Account: a.node.account(), Config: a.given} })
 	defer flush()
 	a.Console = named
 	ctx, a.interrupt = context.WithCancel(ctx)
@@ -123,6 +124,9 @@ than known · 130 interrupted.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			a.node = &node{app: a, ctx: c.Context}
+			if c.Flags().Changed("config") {
+				a.given = a.config
+			}
 			if err := shortEnough(c, "reason", "note"); err != nil {
 				return err
 			}

@@ -8,21 +8,32 @@ import (
 	"payersync/connector"
 )
 
-// named is a stream that adds the account of a node to the command lines in a text.
+// named is a stream that adds flags to the command lines in a text.
 type named struct {
 	io.Writer
-	account func() string // "" while there is none
+	flags func() Flags
 
 	mu   *sync.Mutex
 	held *[]byte // the end of the text so far, which may be the beginning of a command line
 }
 
-// NameAccounts lets the results and the narration of a console name an account in the command lines of payersync.
-// flush writes the end of a text without a line break.
-func (c *Console) NameAccounts(account func() string) (out *Console, flush func()) {
+// Flags are those that command lines need to work on what the present command works on.
+type Flags struct {
+	Account string // of a node; "" for none
+	Config  string // the configuration that the user named; "" for none
+}
+
+// in returns a text with these flags in its command lines.
+func (f Flags) in(text string) string {
+	return connector.NameConfig(connector.NameAccount(text, f.Account), f.Config)
+}
+
+// NameFlags lets the results and the narration of a console add flags to the command lines of payersync. flush writes
+// the end of a text without a line break.
+func (c *Console) NameFlags(flags func() Flags) (out *Console, flush func()) {
 	with := *c
-	results := named{c.Out, account, new(sync.Mutex), new([]byte)}
-	narration := named{c.ErrOut, account, new(sync.Mutex), new([]byte)}
+	results := named{c.Out, flags, new(sync.Mutex), new([]byte)}
+	narration := named{c.ErrOut, flags, new(sync.Mutex), new([]byte)}
 	with.Out, with.ErrOut = results, narration
 	return &with, func() {
 		results.flush()
@@ -37,7 +48,7 @@ const longestHeld = 64
 func (n named) Write(p []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.account() == "" && len(*n.held) == 0 {
+	if n.flags() == (Flags{}) && len(*n.held) == 0 {
 		return n.Writer.Write(p)
 	}
 	text := string(append(*n.held, p...))
@@ -46,7 +57,7 @@ func (n named) Write(p []byte) (int, error) {
 		end = at
 	}
 	*n.held = []byte(text[end:])
-	if _, err := io.WriteString(n.Writer, connector.NameAccount(text[:end], n.account())); err != nil {
+	if _, err := io.WriteString(n.Writer, n.flags().in(text[:end])); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -55,7 +66,7 @@ func (n named) Write(p []byte) (int, error) {
 func (n named) flush() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	_, _ = io.WriteString(n.Writer, connector.NameAccount(string(*n.held), n.account())) // Write reports a broken stream
+	_, _ = io.WriteString(n.Writer, n.flags().in(string(*n.held))) // Write reports a broken stream
 	*n.held = nil
 }
 
@@ -67,10 +78,10 @@ func below(stream any) any {
 	return stream
 }
 
-// nameAccount returns a text as a stream will show it. Texts need this before they are broken into lines.
-func nameAccount(stream any, text string) string {
+// withFlags returns a text as a stream will show it. Texts need this before they are broken into lines.
+func withFlags(stream any, text string) string {
 	if n, is := stream.(named); is {
-		return connector.NameAccount(text, n.account())
+		return n.flags().in(text)
 	}
 	return text
 }

@@ -132,7 +132,7 @@ func (p *Pages) Write(w io.Writer, header []string, rows [][]string) {
 	style := table.StyleLight
 	style.Options = table.OptionsNoBordersAndSeparators
 	style.Format.Header = 0
-	rows = nameAccounts(w, rows)
+	rows = rowsWithFlags(w, rows)
 	columns, wide, goesOn := columnsOf(w), widths(header, rows), slices.Equal(header, p.header)
 	if goesOn {
 		for i, n := range p.wide {
@@ -164,19 +164,19 @@ func (p *Pages) Write(w io.Writer, header []string, rows [][]string) {
 // Fits reports whether a table is no wider than the terminal it would go to.
 func Fits(w io.Writer, header []string, rows [][]string) bool {
 	columns := columnsOf(w)
-	return columns == 0 || fits(columns, widths(header, nameAccounts(w, rows)))
+	return columns == 0 || fits(columns, widths(header, rowsWithFlags(w, rows)))
 }
 
-// nameAccounts returns the rows of a table as a stream will show their command lines.
-func nameAccounts(stream any, rows [][]string) [][]string {
-	if n, is := stream.(named); !is || n.account() == "" {
+// rowsWithFlags returns the rows of a table as a stream will show their command lines.
+func rowsWithFlags(stream any, rows [][]string) [][]string {
+	if n, is := stream.(named); !is || n.flags() == (Flags{}) {
 		return rows
 	}
 	out := make([][]string, len(rows))
 	for i, row := range rows {
 		out[i] = make([]string, len(row))
 		for j, cell := range row {
-			out[i][j] = nameAccount(stream, cell)
+			out[i][j] = withFlags(stream, cell)
 		}
 	}
 	return out
@@ -289,7 +289,7 @@ func (c *Console) Hanging(lead, line string) { fmt.Fprintln(c.Out, hung(c.Out, l
 // hung returns a line as a stream shows it: on a terminal, what does not fit goes on below
 // the text.
 func hung(stream any, lead, line string) string {
-	line = nameAccount(stream, line)
+	line = withFlags(stream, line)
 	indent := text.StringWidthWithoutEscSequences(lead)
 	if columns := columnsOf(stream); columns >= 2*indent && columns > 0 && !strings.Contains(line, "\n") {
 		line = strings.ReplaceAll(text.WrapSoft(line, columns-indent), "\n", "\n"+strings.Repeat(" ", indent))

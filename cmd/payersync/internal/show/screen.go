@@ -295,10 +295,10 @@ func (c *Console) answer(ctx context.Context, question, prompt string, read func
 		}
 		defer func() { _ = tty.Close() }()
 		on = NewScreen(tty)
-		_, _ = io.WriteString(on, nameAccount(c.ErrOut, strings.Join(c.said, "")))
+		_, _ = io.WriteString(on, withFlags(c.ErrOut, strings.Join(c.said, "")))
 	}
 	c.said = nil
-	return on.ask(ctx, nameAccount(c.ErrOut, question)+prompt, func() string { return read(c.In) })
+	return on.ask(ctx, withFlags(c.ErrOut, question)+prompt, func() string { return read(c.In) })
 }
 
 // ask writes a question and waits for the answer on the same line, without other output meanwhile. An
