@@ -140,7 +140,7 @@ func (c *cluster) beginOf(program string, node int) *process {
 	if p.cmd.Path, err = exec.LookPath(program); err != nil {
 		c.t.Fatal(err)
 	}
-	p.cmd.Args[len(p.cmd.Args)-1] = filepath.Join(c.dir, fmt.Sprintf("node%d.yaml", node))
+	p.configure(filepath.Join(c.dir, fmt.Sprintf("node%d.yaml", node)))
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errOut
 	if err := p.begin(); err != nil {
 		c.t.Fatal(err)

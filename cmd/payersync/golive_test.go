@@ -39,7 +39,7 @@ func TestFromTheSandboxToTheBillingServiceNothingIsRefusedAndNothingStays(t *tes
 		t.Helper()
 		p := w.process(args...)
 		p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errOut
-		p.cmd.Args[len(p.cmd.Args)-1] = w.path("production.yaml")
+		p.configure(w.path("production.yaml"))
 		if err := p.begin(); err != nil {
 			t.Fatal(err)
 		}

@@ -173,7 +173,7 @@ func TestAMessyExportGoesFromInitToCustomers(t *testing.T) {
 	}
 
 	p := w.process("backfill", "--yes")
-	p.cmd.Args[len(p.cmd.Args)-1] = w.pointed(dir)
+	p.configure(w.pointed(dir))
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errOut
 	if err := p.begin(); err != nil {
 		t.Fatal(err)

@@ -59,7 +59,7 @@ func (w *world) addressOf(d sqltabletest.Database) string {
 func (w *world) with(config string, args ...string) result {
 	w.t.Helper()
 	p := w.process(args...)
-	p.cmd.Args[len(p.cmd.Args)-1] = config
+	p.configure(config)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errOut
 	if err := p.begin(); err != nil {
 		w.t.Fatal(err)

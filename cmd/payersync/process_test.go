@@ -118,6 +118,9 @@ func (w *world) process(args ...string) *process {
 	return p
 }
 
+// configure names another configuration.
+func (p *process) configure(path string) { p.cmd.Env = append(p.cmd.Env, "PAYERSYNC_CONFIG="+path) }
+
 // begin starts the process. The test's end ends it too.
 func (p *process) begin() error {
 	if err := p.cmd.Start(); err != nil {
