@@ -59,9 +59,11 @@ func (a *app) finishMatching(ctx context.Context, s *session.Session, connection
 	if err != nil {
 		return err
 	}
+	counted := 0
 	for _, stop := range stops {
 		if stop.Cause == state.CauseFirstMatching {
 			a.Say("%s", stop.Sentence())
+			counted = stop.Records
 		}
 	}
 	alike := 0
@@ -71,7 +73,10 @@ func (a *app) finishMatching(ctx context.Context, s *session.Session, connection
 	}); err != nil {
 		return err
 	}
-	if alike > 0 {
+	switch {
+	case alike > 0 && alike == counted: // the sentence before says how many
+		a.Say("These records stay on hold until you decide on each.")
+	case alike > 0:
 		a.Say("On hold for a match: %s. They stay on hold until you decide on each.", connector.Plural(alike, "record"))
 	}
 	sure, err := a.Confirms(ctx, d.yes, "Matching is not finished", fmt.Sprintf("Is matching of %s finished? The next run then creates customers for records without a match.", show.Visible(connection)))
