@@ -178,6 +178,18 @@ func (r StoredRecord) AsksForLink(d Decision) bool {
 	return d.Link || r.InFlight && r.link.state == connector.ChangePending
 }
 
+// UnaskedBy returns why a plan with this decision does not ask the record's payer for a mandate; the zero value if it
+// does, or if the payer has a mandate or a request under way. UnaskedCounts counts the same after the plan.
+func (r StoredRecord) UnaskedBy(d Decision) Unasked {
+	if d.Verdict != Included || r.Payer != nil && r.Payer.MandateID != "" || r.link.state != "" && r.link.state != connector.ChangePending {
+		return Unasked{}
+	}
+	if d.Unasked.Why != connector.UnaskedRule {
+		return Unasked{Why: d.Unasked.Why}
+	}
+	return d.Unasked
+}
+
 // Plus returns the sum of two weights.
 func (w Weight) Plus(o Weight) Weight {
 	return Weight{w.Creates + o.Creates, w.Changes + o.Changes, w.Blanks + o.Blanks, w.Identity + o.Identity, w.LeftOut + o.LeftOut, w.Scopes + o.Scopes}

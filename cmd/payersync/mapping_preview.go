@@ -13,6 +13,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -33,8 +34,8 @@ func (a *app) mappingPreviewCmd() *cobra.Command {
 		Long: `Applies the mapping, or the one in --file, to the stored records, and compares the
 results with the last applied values of each customer. It counts changes, changed and
 emptied fields, and newly excluded or included records. It also says whether the
-limits would stop the next run. It reads only the ledger. Personal values are
-shortened, unless you give --show-values.`,
+limits would stop the next run, and how many payers would not be asked for a mandate.
+It reads only the ledger. Personal values are shortened, unless you give --show-values.`,
 		Example: "  payersync mapping preview\n  payersync mapping preview acme --file mapping.new.yaml --limit 3\n  payersync mapping preview --source-id C0001 --show-values",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -71,16 +72,22 @@ func (a *app) preview(ctx context.Context, s *session.Session, c config.Connecti
 	if args.sourceID != "" && len(p.Customers) == 0 && p.Records > 0 {
 		return fmt.Errorf("cannot preview %q: no stored record of %s has this source id; payersync payers list shows them", args.sourceID, c.Name)
 	}
+	unasked := office.ExplainUnasked(p.NotAsked, map[string]string{p.Mapping: string(conn.Mapping.Text())}, func(string) string { return c.Mapping })
 	if a.JSON() {
-		return show.JSON(a.Out, args.Preview(p))
+		return show.JSON(a.Out, struct {
+			syncer.Preview
+			NotAsked []office.NotAsked `json:"not_asked"`
+		}{args.Preview(p), unasked})
 	}
-	a.printPreview(p, args)
-	return nil
+	return a.printPreview(p, unasked, args)
 }
 
-func (a *app) printPreview(p syncer.Preview, args previewArgs) {
+func (a *app) printPreview(p syncer.Preview, unasked []office.NotAsked, args previewArgs) error {
 	fmt.Fprintf(a.Out, "%s: %s\n%s\n", p.Connection, blastRadius(p), verdictOf(p))
 	if args.sourceID == "" {
+		if err := connector.Each(unasked, a.printUnasked); err != nil {
+			return err
+		}
 		a.printFieldCounts(p.Fields)
 		a.printGroups(p.Groups, args.privacy)
 		a.printBlanked(p.Blanked, args.privacy)
@@ -96,6 +103,7 @@ func (a *app) printPreview(p syncer.Preview, args previewArgs) {
 	for _, c := range p.Customers {
 		a.printCustomer(c, args.privacy)
 	}
+	return nil
 }
 
 // blastRadius sums up a mapping's changes in one line.

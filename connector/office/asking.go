@@ -33,25 +33,32 @@ func NotAskedBy(ctx context.Context, ledger *state.Ledger, connection string, fi
 	if err != nil {
 		return nil, err
 	}
-	out := make([]NotAsked, len(counts))
 	texts := map[string]string{}
+	for _, c := range counts {
+		if _, known := texts[c.Mapping]; known || c.Why != connector.UnaskedRule {
+			continue
+		}
+		if texts[c.Mapping], err = mappingText(ctx, ledger, c.Mapping); err != nil {
+			return nil, err
+		}
+	}
+	return ExplainUnasked(counts, texts, files), nil
+}
+
+// ExplainUnasked returns counts of payers that are not asked with the rules in words. texts are those of the mappings, by
+// their versions.
+func ExplainUnasked(counts []state.UnaskedCount, texts map[string]string, files MappingFiles) []NotAsked {
+	out := make([]NotAsked, len(counts))
 	for i, c := range counts {
 		n := NotAsked{Connection: c.Connection, Why: c.Why, Payers: c.Payers}
 		if c.Why == connector.UnaskedRule {
-			text, known := texts[c.Mapping]
-			if !known {
-				if text, err = mappingText(ctx, ledger, c.Mapping); err != nil {
-					return nil, err
-				}
-				texts[c.Mapping] = text
-			}
 			n.File, n.Line = fileOf(files, c.Connection), c.Line
-			n.Condition = mapping.AskingCondition([]byte(text), c.Condition)
+			n.Condition = mapping.AskingCondition([]byte(texts[c.Mapping]), c.Condition)
 		}
 		n.Sentence = n.sentence()
 		out[i] = n
 	}
-	return out, nil
+	return out
 }
 
 // mappingText returns the text of a mapping version; "" if unreadable.

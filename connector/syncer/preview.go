@@ -33,6 +33,8 @@ type Preview struct {
 	InFlight  int `json:"in_flight"` // sent without a definite answer: their bytes come first
 	Links     int `json:"links"`     // signing links to request
 
+	NotAsked []state.UnaskedCount `json:"-"` // payers without a mandate that the mapping does not ask for one, by reason
+
 	Weight state.Weight `json:"-"`
 	Limits string       `json:"limits"` // the guards that would stop it, in words; "" for none
 

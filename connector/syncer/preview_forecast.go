@@ -42,6 +42,7 @@ type outcome struct {
 	group    *changeGroup // set for existing customers with changes
 	weight   state.Weight
 	link     bool
+	unasked  state.Unasked // why its payer, without a mandate, is not asked for one
 	linked   bool
 	rekeyed  bool
 	inFlight bool
@@ -146,7 +147,7 @@ func (f *forecast) foreseeOne(ctx context.Context, r state.StoredRecord) (state.
 func (f *forecast) entry(r state.StoredRecord, d state.Decision) foreseen {
 	o := outcome{
 		was: r.Verdict, now: d.Verdict, reason: d.Reason, weight: r.Weigh(d),
-		link: r.AsksForLink(d), inFlight: r.InFlight, counts: r.Counts, waits: d.Waits,
+		link: r.AsksForLink(d), unasked: r.UnaskedBy(d), inFlight: r.InFlight, counts: r.Counts, waits: d.Waits,
 	}
 	if p := r.Payer; p != nil {
 		o.linked = p.BillingID != ""
@@ -264,10 +265,13 @@ func (f *forecast) add(ctx context.Context) (Preview, error) {
 	for _, named := range []*Named{&p.Included, &p.Dropped, &p.Mended, &p.KeyChanges} {
 		named.SourceIDs = []string{}
 	}
-	failures := map[connector.Reason]*Failure{}
+	failures, unasked := map[connector.Reason]*Failure{}, map[state.Unasked]int{}
 	for i := range f.all {
 		e := &f.all[i]
 		p.count(e)
+		if e.unasked.Why != "" {
+			unasked[e.unasked]++
+		}
 		f.compare(&p, e)
 		if e.reason != "" && !e.inFlight {
 			f.addFailure(failures, e)
@@ -281,13 +285,28 @@ func (f *forecast) add(ctx context.Context) (Preview, error) {
 	if p.Stops, err = f.stopsOf(ctx, state.Plan{Creates: p.Creates}); err != nil {
 		return p, err
 	}
-	p.Fields, p.Groups = f.fieldCounts(), f.largestGroups()
+	p.Fields, p.Groups, p.NotAsked = f.fieldCounts(), f.largestGroups(), f.unaskedCounts(unasked)
 	for _, failure := range slices.SortedFunc(maps.Values(failures), func(a, b *Failure) int {
 		return cmp.Or(cmp.Compare(b.New, a.New), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Reason, b.Reason))
 	}) {
 		p.Failures = append(p.Failures, *failure)
 	}
 	return p, nil
+}
+
+// unaskedCounts returns how many payers are not asked for a mandate, by the reasons, most first.
+func (f *forecast) unaskedCounts(of map[state.Unasked]int) (out []state.UnaskedCount) {
+	for why, n := range of {
+		c := state.UnaskedCount{Connection: f.conn.Name, Unasked: why, Payers: n}
+		if why.Why == connector.UnaskedRule {
+			c.Mapping = f.conn.Mapping.Version()
+		}
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b state.UnaskedCount) int {
+		return cmp.Or(cmp.Compare(b.Payers, a.Payers), cmp.Compare(a.Why, b.Why), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Condition, b.Condition))
+	})
+	return out
 }
 
 // losses counts like FinishPlan after the decisions are saved.

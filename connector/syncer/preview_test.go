@@ -447,3 +447,23 @@ func TestAPreviewOfTheFirstRecordsLooksAtThoseAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestAPreviewSaysWhichPayersAreNotAsked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill(6)
+	for i, email := range []string{"", "", "ann@example.com"} {
+		no := fmt.Sprint(20 + i)
+		w.books.putAs(no, map[string]string{"No": no, "Name": "Payer " + no, "Email": email, "Postcode": "LS1 4AP", "Group": "payer"})
+	}
+	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	for _, text := range []string{standardMapping, strings.Replace(standardMapping, `request: customer.people[0].email != ""`, "request: false", 1)} {
+		w.mapping = text
+		got := w.preview(syncer.PreviewOptions{})
+		w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+		plan, err := w.ledger.UnaskedCounts(t.Context(), "acme")
+		if diff := cmp.Diff(plan, got.NotAsked); err != nil || len(plan) == 0 || diff != "" {
+			t.Errorf("payers that are not asked, %v (-plan +preview):\n%s\nwith\n%s", err, diff, text)
+		}
+	}
+}
