@@ -89,10 +89,11 @@ type UnaskedCount struct {
 
 // UnaskedCounts returns how many payers are not asked, and why, of one connection or of all for "".
 func (l *Ledger) UnaskedCounts(ctx context.Context, connection string) ([]UnaskedCount, error) {
-	out, err := list(ctx, l, `SELECT r.connection, CASE r.not_asked WHEN 'rule' THEN r.planned_mapping ELSE '' END, r.not_asked,
-		CASE r.not_asked WHEN 'rule' THEN r.not_asked_line ELSE 0 END, CASE r.not_asked WHEN 'rule' THEN r.not_asked_condition ELSE 0 END, count(*)
+	out, err := list(ctx, l, `SELECT connection, coalesce((SELECT max(v.hash) FROM mapping_versions v WHERE substr(v.hash, 1, 16) = tag), tag), not_asked, line, condition, payers FROM (
+		SELECT r.connection AS connection, CASE r.not_asked WHEN 'rule' THEN substr(r.planned_mapping, 1, 16) ELSE '' END AS tag, r.not_asked AS not_asked,
+		CASE r.not_asked WHEN 'rule' THEN r.not_asked_line ELSE 0 END AS line, CASE r.not_asked WHEN 'rule' THEN r.not_asked_condition ELSE 0 END AS condition, count(*) AS payers
 		FROM source_records r WHERE r.not_asked <> '' AND (?1 = '' OR r.connection = ?1) AND `+isUnasked+`
-		GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 6 DESC, 3, 4, 5, 2`, []any{connection},
+		GROUP BY 1, 2, 3, 4, 5) AS unasked ORDER BY 1, 6 DESC, 3, 4, 5, 2`, []any{connection},
 		func(c *UnaskedCount) []any {
 			return []any{&c.Connection, &c.Mapping, &c.Why, &c.Line, &c.Condition, &c.Payers}
 		})

@@ -56,7 +56,7 @@ func (tx *Tx) SaveFirst(run int64, connection, mapping string, first []FirstReco
 		}
 		row := tx.recordRow(connection, f.Record, d.ContentHash, f.box)
 		as := d.conclusion("", "")
-		records = append(append(records, row...), d.ContentHash, mapping, as.verdict, as.waits, as.rests, as.contested, as.class, as.unasked.Why, as.unasked.Line, as.unasked.Condition, as.facts.unfit, as.facts.hash, as.facts.flags)
+		records = append(append(records, row...), sameContent, mappingTag(mapping), as.verdict, as.waits, as.rests, as.contested, as.class, as.unasked.Why, as.unasked.Line, as.unasked.Condition, as.facts.unfit, as.facts.hash, as.facts.flags)
 	}
 	if err := tx.insertRows(`INSERT INTO source_records (`+recordRowColumns+`, planned_hash, planned_mapping, decision, replan, rests, contested, class,
 		not_asked, not_asked_line, not_asked_condition, unfit, wanted_hash, plan_flags) VALUES `, "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", records, ""); err != nil {

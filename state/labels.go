@@ -54,7 +54,7 @@ func (tx *Tx) SaveLabels(connection, mapping string, labels []NewLabel) error {
 			if n.Keep {
 				rows = &keep
 			}
-			*rows = append(*rows, last, connection, n.SourceID, labelForm+mapping, sealed.digest, sealed.box)
+			*rows = append(*rows, last, connection, n.SourceID, labelForm+mappingTag(mapping), sealed.digest, sealed.box)
 		}
 		const into, row = "INSERT INTO labels AS b (number, connection, source_id, mapping, digest, label) VALUES ", "(?, ?, ?, ?, ?, ?)"
 		if err := errors.Join(

@@ -47,10 +47,10 @@ func (l *Ledger) News(ctx context.Context, connection, mapping string, records [
 		id       string
 		labelled bool
 	}
-	found, err := list(ctx, l, `SELECT j.key, EXISTS (SELECT 1 FROM labels b WHERE b.connection = ?1 AND b.source_id = j.key AND b.mapping = ?3) FROM json_each(?2) j
+	found, err := list(ctx, l, `SELECT j.key, EXISTS (SELECT 1 FROM labels b WHERE b.connection = ?1 AND b.source_id = j.key AND b.mapping IN (?3, ?4)) FROM json_each(?2) j
 		CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.key AND `+asStored+` = j.value AND r.missed = 0 AND r.unseen = 0
 		WHERE NOT EXISTS (SELECT 1 FROM writebacks w WHERE w.connection = ?1 AND w.source_id = j.key AND w.echo = 1)`,
-		[]any{connection, string(asked), labelForm + mapping}, func(r *row) []any { return []any{&r.id, &r.labelled} })
+		[]any{connection, string(asked), labelForm + mapping, labelForm + mappingTag(mapping)}, func(r *row) []any { return []any{&r.id, &r.labelled} })
 	if err != nil {
 		return News{}, fmt.Errorf("look for what is new in a page: %w", err)
 	}

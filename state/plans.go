@@ -220,9 +220,9 @@ func (tx *Tx) conclude(connection, mapping string, decided map[conclusion][]stri
 		if err != nil {
 			return err
 		}
-		if err := tx.exec(`UPDATE source_records SET planned_hash = CASE ?3 WHEN '' THEN content_hash ELSE ?3 END, planned_mapping = ?4, decision = ?5, replan = ?6, rests = ?7,
+		if err := tx.exec(`UPDATE source_records SET planned_hash = CASE ?3 WHEN '' THEN '`+sameContent+`' ELSE ?3 END, planned_mapping = ?4, decision = ?5, replan = ?6, rests = ?7,
 			contested = ?8, class = ?9, not_asked = ?10, not_asked_line = ?11, not_asked_condition = ?12, unfit = ?13, wanted_hash = ?14, plan_flags = ?15 WHERE connection = ?1 AND source_id IN (SELECT value FROM json_each(?2))`,
-			connection, string(page), c.content, mapping, c.verdict, c.waits, c.rests, c.contested, c.class, c.unasked.Why, c.unasked.Line, c.unasked.Condition, c.facts.unfit, c.facts.hash, c.facts.flags); err != nil {
+			connection, string(page), c.content, mappingTag(mapping), c.verdict, c.waits, c.rests, c.contested, c.class, c.unasked.Why, c.unasked.Line, c.unasked.Condition, c.facts.unfit, c.facts.hash, c.facts.flags); err != nil {
 			return fmt.Errorf("note what was decided on records: %w", err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"payersync/connector"
 	"payersync/connector/protocol"
@@ -91,6 +92,7 @@ func (tx *Tx) saveRecords(connection string, records []connector.Record) (held m
 	}
 	return held, tx.insertRows("INSERT INTO source_records ("+recordRowColumns+") VALUES ", "(?, ?, ?, ?, ?, ?, ?, ?, ?)", args,
 		` ON CONFLICT (connection, source_id) DO UPDATE SET content_hash = excluded.content_hash, record = excluded.record,
+		  planned_hash = CASE source_records.planned_hash WHEN '`+sameContent+`' THEN source_records.content_hash ELSE source_records.planned_hash END,
 		  state = excluded.state, unreadable = excluded.unreadable, source_time = excluded.source_time, origin = excluded.origin,
 		  missed = 0, unseen = 0, updated_at = excluded.updated_at
 		WHERE source_records.forgotten = ''`)
@@ -105,7 +107,14 @@ func (tx *Tx) recordRow(connection string, r connector.Record, hash string, box 
 
 // boxRecord seals a record.
 func (l *Ledger) boxRecord(connection string, r connector.Record) ([]byte, error) {
-	plain, err := json.Marshal(r)
+	plain, err := json.Marshal(struct { // as connector.Record, without the id of its place and without blanks
+		State      connector.RecordState
+		MergedInto string    `json:",omitempty"`
+		UpdatedAt  time.Time `json:",omitzero"`
+		Data       json.RawMessage
+		Origin     string `json:",omitempty"`
+		Problem    string `json:",omitempty"`
+	}{r.State, r.MergedInto, r.UpdatedAt, r.Data, r.Origin, r.Problem})
 	if err != nil {
 		return nil, fmt.Errorf("record %s: %w", r.SourceID, err)
 	}
@@ -166,7 +175,7 @@ type Candidate struct {
 // person unlinked their customers.
 func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, there bool, after string, limit int) ([]Candidate, error) {
 	return l.candidates(ctx, connection, `r.source_id > ?2 AND (r.unseen = 0 OR ?3 = 0 OR p.unlink_at > 0)
-		  AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?4 OR r.replan = 1 OR r.rests = 1)
+		  AND (NOT `+isPlanned+` OR NOT `+plannedWith("?4")+` OR r.replan = 1 OR r.rests = 1)
 		  AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = r.connection AND c.source_id = r.source_id
 		                  AND c.lane = 'customer' AND c.state <> 'pending' AND `+openStates+`)`, after, there, mapping, limit)
 }
@@ -239,7 +248,7 @@ func (l *Ledger) scanCandidate(scan scanner, connection string, more ...any) (Ca
 func (l *Ledger) UnlinkedCandidates(ctx context.Context, connection, mapping string, there bool) (int, error) {
 	return single[int](l.queryRow(ctx, `
 		SELECT count(*) FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
-		WHERE r.connection = ?1 AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> ?2 OR r.replan = 1 OR r.rests = 1)
+		WHERE r.connection = ?1 AND (NOT `+isPlanned+` OR NOT `+plannedWith("?2")+` OR r.replan = 1 OR r.rests = 1)
 		  AND p.billing_id IS NULL AND (r.unseen = 0 OR ?3 = 0)`, connection, mapping, there))
 }
 

@@ -205,13 +205,13 @@ type Counts struct {
 //
 // The last column says that a record changed after a change of it was carried out. A create that was
 // carried out needs no look at the record's other changes.
-const countChanged = `SELECT c.source_id, c.run_id = ?1, CASE c.state
+var countChanged = `SELECT c.source_id, c.run_id = ?1, CASE c.state
     WHEN 'done' THEN CASE WHEN c.action = 'create' THEN 'created' ELSE CASE (SELECT min(CASE d.action WHEN 'create' THEN 1 WHEN 'adopt' THEN 2 ELSE 3 END) FROM changes d
       WHERE d.connection = ?2 AND d.source_id = c.source_id AND d.lane = 'customer' AND d.state = 'done' AND (d.run_id = c.run_id OR d.change_id = c.change_id)) WHEN 1 THEN 'created' WHEN 2 THEN 'adopted'
         ELSE CASE WHEN c.sent THEN 'updated' ELSE 'unchanged' END END END
     WHEN 'failed' THEN 'failed' WHEN 'held' THEN 'held' ELSE 'waiting' END, r.class, r.missed,
     c.run_id = ?1 AND (r.unseen = 0 OR r.planned_hash <> '') -- DropUnseen has blanked it for a row that is gone
-      AND (r.planned_hash <> r.content_hash OR r.planned_mapping <> (SELECT u.mapping_version FROM runs u WHERE u.run_id = ?1))
+      AND (NOT ` + isPlanned + ` OR NOT EXISTS (SELECT 1 FROM runs u WHERE u.run_id = ?1 AND ` + plannedWith("u.mapping_version") + `))
       AND (c.state = 'done' OR EXISTS (SELECT 1 FROM changes d
         WHERE d.connection = ?2 AND d.source_id = c.source_id AND d.lane = 'customer' AND d.state = 'done' AND d.run_id = ?1))
   FROM (

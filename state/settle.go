@@ -187,7 +187,7 @@ type payerFacts struct {
 // the stored conclusions.
 const settleColumns = `r.decision, r.unfit, CASE r.wanted_hash WHEN '' THEN coalesce(` + newestWanted + `, '') ELSE r.wanted_hash END, r.plan_flags,
 	r.state <> 'active' OR r.same_as <> '', r.unseen = 1, r.forgotten <> '', r.not_asked, r.replan = 1,
-	r.planned_hash <> r.content_hash OR r.replan = 1, r.contested = 1,
+	NOT ` + isPlanned + ` OR r.replan = 1, r.contested = 1,
 	(SELECT count(*) > 0 FROM changes u WHERE u.connection = r.connection AND u.source_id = r.source_id AND u.lane = 'customer' AND u.action = 'create' AND (u.state = 'frozen' OR u.state = 'unknown')),
 	CASE WHEN p.billing_id IS NULL THEN (SELECT count(*) > 0 FROM words w WHERE w.connection = r.connection AND w.source_id = r.source_id AND w.word <> 'reject') ELSE false END,
 	CASE WHEN p.billing_id IS NULL THEN (SELECT count(*) > 0 FROM attempts a WHERE a.key_name = p.key_name AND a.key_value = p.key_value AND a.action = 'create' AND a.ended = ''

@@ -111,6 +111,7 @@ func (l *Ledger) openRecord(connection, id string, box []byte) (r connector.Reco
 	if err := json.Unmarshal(plain, &r); err != nil {
 		return r, fmt.Errorf("record %s: %w", id, err)
 	}
+	r.SourceID = id // which newer boxes do not repeat
 	return r, nil
 }
 

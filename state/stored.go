@@ -69,7 +69,7 @@ var (
 	storedFrom = " FROM source_records r " + factFrom + openChangeOf("oc", LaneCustomer) + openChangeOf("om", LaneMandate)
 
 	storedColumns = recordColumns + ", " + payerColumns + ", " + factColumns + `, r.decision, ` + counts + `,
-	r.planned_hash = r.content_hash AND r.planned_mapping = ?2 AND r.replan = 0 AND r.rests = 0,
+	` + isPlanned + ` AND ` + plannedWith("?2") + ` AND r.replan = 0 AND r.rests = 0,
 	` + openColumns("oc") + ", " + openColumns("om") + `,
 	CASE WHEN oc.action = 'adopt' AND oc.state = 'pending' THEN oc.billing_id ELSE '' END, p.applied IS NULL AND (SELECT count(*) > 0 FROM changes m
 	  WHERE m.connection = r.connection AND m.source_id = r.source_id AND m.action = 'create' AND m.state = 'done' AND m.change_id > p.parted)`

@@ -63,7 +63,7 @@ func (r *run) decide(ctx context.Context, s subject) (state.Decision, error) {
 	if m.Standing == protocol.Included {
 		d.Unasked = state.Unasked(m.Unasked)
 	}
-	if c.LabelledBy != r.conn.Mapping.Version() && r.id != 0 { // a forecast notes nothing
+	if !c.MadeWith(r.conn.Mapping.Version()) && r.id != 0 { // a forecast notes nothing
 		d.Label = new(r.label(c.Record))
 	}
 	if c.Payer != nil && c.Payer.BillingID != "" {
