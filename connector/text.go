@@ -17,7 +17,7 @@ const shownOfUnfit = 64
 // Clean returns text as every database keeps it: a U+0000, and what is no UTF-8, is shown as
 // U+FFFD.
 func Clean(text string) string {
-	if isClean(text) {
+	if IsClean(text) {
 		return text
 	}
 	return strings.ReplaceAll(strings.ToValidUTF8(text, string(utf8.RuneError)), "\x00", string(utf8.RuneError))
@@ -32,13 +32,14 @@ func Harmless(r rune) rune {
 	return r
 }
 
-func isClean(text string) bool { return strings.IndexByte(text, 0) < 0 && utf8.ValidString(text) }
+// IsClean reports whether Clean returns text as it is.
+func IsClean(text string) bool { return strings.IndexByte(text, 0) < 0 && utf8.ValidString(text) }
 
 // Indexed returns text in a form fit for storage and lookup in every database. A text longer than MaxIndexed, or
 // changed by Clean, is replaced by its beginning and its hash, so it stays unique. An unstorable value therefore stops
 // no other record, and is never confused with another.
 func Indexed(text string) string {
-	if len(text) <= MaxIndexed && isClean(text) {
+	if len(text) <= MaxIndexed && IsClean(text) {
 		return text
 	}
 	sum := sha256.Sum256([]byte(text))

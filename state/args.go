@@ -16,6 +16,16 @@ func bound(args []any) ([]any, error) {
 	}
 	out := make([]any, len(args))
 	for i, arg := range args {
+		switch v := arg.(type) { // by far the most are fit as they are
+		case nil, int64, []byte:
+			out[i] = arg
+			continue
+		case string:
+			if out[i] = arg; !connector.IsClean(v) {
+				out[i] = connector.Clean(v)
+			}
+			continue
+		}
 		value, err := driver.DefaultParameterConverter.ConvertValue(arg)
 		if err != nil {
 			return nil, fmt.Errorf("argument %d of a ledger statement: %w", i+1, err)

@@ -43,7 +43,7 @@ func (tx *Tx) SaveFirst(run int64, connection, mapping string, first []FirstReco
 	}
 	var late []connector.Record
 	var labels []NewLabel
-	var records []any
+	groups := map[conclusion][]any{} // the records of a page have few different conclusions
 	var new additions
 	for _, f := range first {
 		d := f.Decision
@@ -54,13 +54,15 @@ func (tx *Tx) SaveFirst(run int64, connection, mapping string, first []FirstReco
 			late = append(late, f.Record)
 			continue
 		}
-		row := tx.recordRow(connection, f.Record, d.ContentHash, f.box)
-		as := d.conclusion("", "")
-		records = append(append(records, row...), sameContent, mappingTag(mapping), as.verdict, as.waits, as.rests, as.contested, as.class, as.unasked.Why, as.unasked.Line, as.unasked.Condition, as.facts.unfit, as.facts.hash, as.facts.flags)
+		as := d.conclusion(d.ContentHash, "")
+		groups[as] = append(groups[as], recordRow(f.Record, d.ContentHash, f.box)...)
 	}
-	if err := tx.insertRows(`INSERT INTO source_records (`+recordRowColumns+`, planned_hash, planned_mapping, decision, replan, rests, contested, class,
-		not_asked, not_asked_line, not_asked_condition, unfit, wanted_hash, plan_flags) VALUES `, "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", records, ""); err != nil {
-		return fmt.Errorf("save new records: %w", err)
+	for as, records := range groups {
+		if err := tx.insertRows(`INSERT INTO source_records (connection, updated_at, planned_hash, planned_mapping, decision, replan, rests, contested, class,
+			not_asked, not_asked_line, not_asked_condition, unfit, wanted_hash, plan_flags, `+recordRowColumns+") VALUES ", "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?, ?, ?, ?, ?, ?, ?)", records, "",
+			connection, stamp(tx.now), sameContent, mappingTag(mapping), as.verdict, as.waits, as.rests, as.contested, as.class, as.unasked.Why, as.unasked.Line, as.unasked.Condition, as.facts.unfit, as.facts.hash, as.facts.flags); err != nil {
+			return fmt.Errorf("save new records: %w", err)
+		}
 	}
 	for _, f := range first {
 		if held[f.Decision.SourceID] {
@@ -76,7 +78,7 @@ func (tx *Tx) SaveFirst(run int64, connection, mapping string, first []FirstReco
 	if err := tx.SaveLabels(connection, mapping, labels); err != nil {
 		return err
 	}
-	return tx.add(new)
+	return tx.add(run, connection, new)
 }
 
 // storedOf is the query for those of the ids ?2 that connection ?1 has a record of.

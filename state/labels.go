@@ -54,15 +54,15 @@ func (tx *Tx) SaveLabels(connection, mapping string, labels []NewLabel) error {
 			if n.Keep {
 				rows = &keep
 			}
-			*rows = append(*rows, last, connection, n.SourceID, labelForm+mappingTag(mapping), sealed.digest, sealed.box)
+			*rows = append(*rows, last, n.SourceID, sealed.digest, sealed.box)
 		}
-		const into, row = "INSERT INTO labels AS b (number, connection, source_id, mapping, digest, label) VALUES ", "(?, ?, ?, ?, ?, ?)"
+		const into, row = "INSERT INTO labels AS b (connection, mapping, number, source_id, digest, label) VALUES ", "(?1, ?2, ?, ?, ?, ?)"
 		if err := errors.Join(
-			tx.insertRows(into, row, keep, " ON CONFLICT (connection, source_id) DO NOTHING"),
+			tx.insertRows(into, row, keep, " ON CONFLICT (connection, source_id) DO NOTHING", connection, labelForm+mappingTag(mapping)),
 			tx.insertRows(into, row, renew, ` ON CONFLICT (connection, source_id) DO UPDATE SET mapping = excluded.mapping, digest = excluded.digest,
 			  number = CASE WHEN b.digest = excluded.digest THEN b.number ELSE excluded.number END,
 			  label = CASE WHEN b.digest = excluded.digest THEN b.label ELSE excluded.label END
-			WHERE b.mapping <> excluded.mapping OR b.digest <> excluded.digest`)); err != nil {
+			WHERE b.mapping <> excluded.mapping OR b.digest <> excluded.digest`, connection, labelForm+mappingTag(mapping))); err != nil {
 			return fmt.Errorf("save labels of records: %w", err)
 		}
 	}

@@ -78,7 +78,7 @@ func (tx *Tx) handOver(from Payer, connection, sourceID string, key connector.Ke
 				return err
 			}
 			var new additions
-			return errors.Join(tx.savePayer(connection, d, known[0], &new), tx.add(new))
+			return errors.Join(tx.savePayer(connection, d, known[0], &new), tx.add(0, connection, new))
 		},
 		func() error {
 			return tx.exec(`UPDATE payers SET billing_id = ?1, moves_name = ?2, moves_value = ?3, updated_at = ?4,

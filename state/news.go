@@ -98,11 +98,12 @@ func (l *Ledger) first(ctx context.Context, connection string, records []connect
 	for _, id := range held {
 		shown[id] = false
 	}
-	var out []Candidate
+	out := make([]Candidate, 0, len(records)-len(held))
+	stands := (&factRow{}).stands(payerRow{})
 	for _, r := range records {
 		hash, _, _ := strings.Cut(as[r.SourceID], " ")
 		if shown[r.SourceID] && hash != "" && r.Data != nil {
-			out = append(out, Candidate{Record: r, ContentHash: hash, Stands: (&factRow{}).stands(payerRow{})})
+			out = append(out, Candidate{Record: r, ContentHash: hash, Stands: stands})
 		}
 		shown[r.SourceID] = false // a page may show it twice as the same
 	}

@@ -212,7 +212,7 @@ func (tx *Tx) savePayer(connection string, d Decision, known before, new *additi
 			state = connector.LinkNew
 		}
 		id, err := tx.nextPayer()
-		new.payers = append(new.payers, id, connection, d.SourceID, key.Name, key.ScopedValue(), state, stamp(tx.now), like)
+		new.payers = append(new.payers, id, d.SourceID, key.Name, key.ScopedValue(), string(state), like)
 		return err
 	}
 	const keyIsFree = "?7 <> '' AND p.billing_id IS NULL"

@@ -187,7 +187,7 @@ func (tx *Tx) SaveDecisions(run int64, connection, mapping string, decisions ...
 	if err := tx.conclude(connection, mapping, decided); err != nil {
 		return err
 	}
-	return tx.add(new)
+	return tx.add(run, connection, new)
 }
 
 // conclusion is what a decision leaves on its record. The records of a page have few different ones.
@@ -237,13 +237,14 @@ type additions struct {
 	plan int64 // that is to list the changes; 0 before there is one
 }
 
-func (tx *Tx) add(new additions) error {
-	if err := tx.insertRows("INSERT INTO payers (payer_id, connection, source_id, key_name, key_value, link_state, updated_at, likeness) VALUES ", "(?, ?, ?, ?, ?, ?, ?, ?)", new.payers, ""); err != nil {
+func (tx *Tx) add(run int64, connection string, new additions) error {
+	if err := tx.insertRows("INSERT INTO payers (connection, updated_at, payer_id, source_id, key_name, key_value, link_state, likeness) VALUES ", "(?1, ?2, ?, ?, ?, ?, ?, ?)", new.payers, "",
+		connection, stamp(tx.now)); err != nil {
 		return fmt.Errorf("save payers: %w", err)
 	}
 	if err := connector.Wrap(tx.insertRows(`INSERT INTO changes
-		(change_id, plan_id, first_plan, run_id, connection, source_id, lane, action, change_hash, wanted, wanted_hash, diff, blanks, identity, scopes, unlinks, billing_id, state, updated_at) VALUES `,
-		"(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), 'pending', ?)", new.changes, ""), "save changes"); err != nil {
+		(plan_id, run_id, connection, updated_at, first_plan, state, change_id, source_id, lane, action, change_hash, wanted, wanted_hash, diff, blanks, identity, scopes, unlinks, billing_id) VALUES `,
+		"(?1, ?2, ?3, ?4, ?1, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''))", new.changes, "", new.plan, run, connection, stamp(tx.now)), "save changes"); err != nil {
 		return err
 	}
 	return tx.replaceFindings(new.findings...)
@@ -403,8 +404,8 @@ func (tx *Tx) newChange(run int64, connection, sourceID, lane, hash string, c *N
 		}
 	}
 	new.changes = append(new.changes,
-		id, new.plan, new.plan, run, connection, sourceID, lane, c.Action, hash, tx.l.seal.box(wanted, changePlace("wanted", id)), wantedHash,
-		tx.l.seal.box(diff, changePlace("diff", id)), w.Blanks, w.Identity, w.Scopes, c.Unlinks, c.BillingID, stamp(tx.now))
+		id, sourceID, lane, string(c.Action), hash, tx.l.seal.box(wanted, changePlace("wanted", id)), wantedHash,
+		tx.l.seal.box(diff, changePlace("diff", id)), w.Blanks, w.Identity, w.Scopes, c.Unlinks, c.BillingID)
 	return nil
 }
 

@@ -358,7 +358,7 @@ func TestALaneHasOneOpenChange(t *testing.T) {
 			}
 			err := d.Do(t.Context(), func(tx *Tx) error {
 				var new additions
-				return errors.Join(tx.newChange(run, acme, "c1", LaneCustomer, "other", &NewChange{Action: connector.ActionCreate}, &new), tx.add(new))
+				return errors.Join(tx.newChange(run, acme, "c1", LaneCustomer, "other", &NewChange{Action: connector.ActionCreate}, &new), tx.add(run, acme, new))
 			})
 			if err == nil {
 				t.Error("a second open change was accepted")

@@ -88,21 +88,21 @@ func (tx *Tx) saveRecords(connection string, records []connector.Record) (held m
 		if err != nil {
 			return nil, err
 		}
-		args = append(args, tx.recordRow(connection, r, hashes[i], box)...)
+		args = append(args, recordRow(r, hashes[i], box)...)
 	}
-	return held, tx.insertRows("INSERT INTO source_records ("+recordRowColumns+") VALUES ", "(?, ?, ?, ?, ?, ?, ?, ?, ?)", args,
+	return held, tx.insertRows("INSERT INTO source_records (connection, updated_at, "+recordRowColumns+") VALUES ", "(?1, ?2, ?, ?, ?, ?, ?, ?, ?)", args,
 		` ON CONFLICT (connection, source_id) DO UPDATE SET content_hash = excluded.content_hash, record = excluded.record,
 		  planned_hash = CASE source_records.planned_hash WHEN '`+sameContent+`' THEN source_records.content_hash ELSE source_records.planned_hash END,
 		  state = excluded.state, unreadable = excluded.unreadable, source_time = excluded.source_time, origin = excluded.origin,
 		  missed = 0, unseen = 0, updated_at = excluded.updated_at
-		WHERE source_records.forgotten = ''`)
+		WHERE source_records.forgotten = ''`, connection, stamp(tx.now))
 }
 
-const recordRowColumns = "connection, source_id, content_hash, record, state, unreadable, source_time, origin, updated_at"
+const recordRowColumns = "source_id, content_hash, record, state, unreadable, source_time, origin"
 
 // recordRow returns the values of recordRowColumns for a record with this content hash.
-func (tx *Tx) recordRow(connection string, r connector.Record, hash string, box []byte) []any {
-	return []any{connection, r.SourceID, hash, box, r.State, r.Problem != "", stamp(r.UpdatedAt), r.Origin, stamp(tx.now)}
+func recordRow(r connector.Record, hash string, box []byte) []any {
+	return []any{r.SourceID, hash, box, string(r.State), r.Problem != "", stamp(r.UpdatedAt), r.Origin}
 }
 
 // boxRecord seals a record.

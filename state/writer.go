@@ -394,11 +394,12 @@ func (tx *Tx) prepare(query string, args []any) (context.Context, []any, error) 
 const someRows = 32
 
 // insertRows runs a statement that inserts several rows at a time, each with the values of row from
-// args.
-func (tx *Tx) insertRows(into, row string, args []any, end string) error {
-	for part := range slices.Chunk(args, someRows*strings.Count(row, "?")) {
-		rows := len(part) / strings.Count(row, "?")
-		if err := tx.exec(into+row+strings.Repeat(", "+row, rows-1)+end, part...); err != nil {
+// args. fixed are its arguments ?1 and so on, which all rows share, and which come first in the row.
+func (tx *Tx) insertRows(into, row string, args []any, end string, fixed ...any) error {
+	each := strings.Count(row, "?,") + strings.Count(row, "?)")
+	for part := range slices.Chunk(args, someRows*each) {
+		rows := len(part) / each
+		if err := tx.exec(into+row+strings.Repeat(", "+row, rows-1)+end, slices.Concat(fixed, part)...); err != nil {
 			return err
 		}
 	}

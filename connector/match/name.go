@@ -58,11 +58,11 @@ func Fold(s string) string {
 func newWord(s string) word {
 	text := Fold(s)
 	if isPlain(s) { // the same, but faster
-		return word{text: text, bare: digraphs.Replace(text), counts: countsSomething(text), asIs: s}
+		return word{text: text, bare: bareOf(text), counts: countsSomething(text), asIs: s}
 	}
 	return word{
 		text:   text,
-		bare:   digraphs.Replace(text),
+		bare:   bareOf(text),
 		marked: strings.ContainsAny(strings.ToLower(norm.NFC.String(s)), "äöüåæøœ"),
 		counts: countsSomething(text),
 		asIs:   s,
@@ -71,6 +71,14 @@ func newWord(s string) word {
 
 func countsSomething(text string) bool {
 	return strings.ContainsAny(text, "0123456789") || slices.Contains(romans, text)
+}
+
+// bareOf returns a folded text with one letter for each of the digraphs, which few words have.
+func bareOf(text string) string {
+	if strings.Contains(text, "ae") || strings.Contains(text, "oe") || strings.Contains(text, "ue") || strings.Contains(text, "aa") {
+		return digraphs.Replace(text)
+	}
+	return text
 }
 
 // isPlain reports whether a text has plain Latin characters alone.
@@ -90,14 +98,14 @@ func words(s string) []word {
 	var out []word
 	var letters []rune
 	end := func() {
-		if letters == nil {
+		if len(letters) == 0 {
 			return
 		}
 		w := newWord(string(letters))
 		if slices.Contains(ands, w.text) {
 			w = and
 		}
-		out, letters = append(out, w), nil
+		out, letters = append(out, w), letters[:0]
 	}
 	for _, r := range s {
 		switch {

@@ -80,7 +80,7 @@ func (p *firstPass) store(ctx context.Context) error {
 	if err := p.wait(); err != nil || len(p.page) == 0 {
 		return err
 	}
-	p.saving, p.page, p.done = p.page, nil, make(chan error, 1)
+	p.saving, p.page, p.done = p.page, make([]state.FirstRecord, 0, len(p.page)), make(chan error, 1)
 	go func(page []state.FirstRecord, done chan<- error) {
 		done <- connector.Guard(func() error { return p.run.saveFirst(ctx, page) })
 	}(p.saving, p.done)
