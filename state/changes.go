@@ -160,6 +160,12 @@ func (l *Ledger) PendingCount(ctx context.Context, connection, lane string) (int
 	return single[int](l.queryRow(ctx, "SELECT count(*) FROM changes WHERE connection = ? AND lane = ? AND state = 'pending'", connection, lane))
 }
 
+// UnfinishedCount returns how many of the pending changes no finished plan of the connection has listed.
+func (l *Ledger) UnfinishedCount(ctx context.Context, connection string) (int, error) {
+	return single[int](l.queryRow(ctx, `SELECT count(*) FROM plans p CROSS JOIN changes c ON c.plan_id = p.plan_id
+		WHERE p.connection = ? AND p.hash = '' AND c.state = 'pending'`, connection))
+}
+
 // UnansweredCount returns how many changes of the connection were sent, or may have been,
 // and have no definite answer.
 func (l *Ledger) UnansweredCount(ctx context.Context, connection, lane string) (int, error) {

@@ -140,8 +140,10 @@ func (r *run) saveFirst(ctx context.Context, page []state.FirstRecord) error {
 //   - the connection was planned before, so the guard of missing records must approve the reading first;
 //   - after a restore, lost requests may still arrive;
 //   - the connection only links, because the service has a connection of its own;
-//   - the list cannot be read or is no proof, or a search for each customer costs less than a list;
-//   - the list has free customers, with which records are compared first.
+//   - the list cannot be read or is no proof, or a search for each customer costs less than a list.
+//
+// Once the source is read, all records are compared with the free customers of the list. The plan decides again on
+// those that look like one (state.Tx.SaveMatchCandidates).
 func (r *run) plansAtOnce(ctx context.Context, n int) (open bool, err error) {
 	if r.doubtEnds.After(r.Ledger.Now()) {
 		return false, nil
@@ -158,9 +160,5 @@ func (r *run) plansAtOnce(ctx context.Context, n int) (open bool, err error) {
 	if err := r.believeIndex(ctx, n); err != nil || r.noProof != nil || r.probe {
 		return false, context.Cause(ctx) // the plan asks again, and reports the error: the source is read all the same
 	}
-	if r.Settings.Adopt == AdoptExact {
-		return true, nil
-	}
-	free, _, err := r.Ledger.UnmatchedProfiles(ctx, r.conn.Name)
-	return free == 0, err
+	return true, nil
 }

@@ -87,17 +87,34 @@ func TestAFirstReadingFindsWhatItsPagesShare(t *testing.T) {
 	}
 }
 
-// Free customers of the service are compared with the records first.
-func TestAFirstReadingLeavesRecordsToThePlanWhileCustomersAreFree(t *testing.T) {
+// Records are planned while they are read, also beside free customers of the service. Before anything is sent, all of
+// them are compared with these customers, also those that an interrupted run planned.
+func TestAFirstReadingIsComparedWithFreeCustomersBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.fill(3)
-	w.books.broken = errors.New("the connection was reset")
-	if _, err := w.service.Add([]byte(`{"name":"Somebody else","people":[{"email":"else@example.com"}]}`)); err != nil {
-		t.Fatal(err)
-	}
-	if w.run(); w.pending() != 0 {
-		t.Errorf("%d creates were planned before the reading was whole", w.pending())
+	for _, interrupted := range []bool{false, true} {
+		w := newWorld(t)
+		id := w.add(bakery)
+		w.fill(99)
+		if interrupted {
+			w.books.broken = errors.New("the connection was reset")
+			w.run()
+			w.found("C0000") // a person compares them meanwhile
+		}
+		w.books.put("A1", "Peterson Transport Ltd", "") // no name and no address of it is the same
+		w.books.records[0], w.books.records[99] = w.books.records[99], w.books.records[0]
+		if interrupted {
+			if w.run(); w.pending() != 100 || w.service.Writes() != 0 {
+				t.Errorf("%d creates were planned, and %d requests sent", w.pending(), w.service.Writes())
+			}
+			w.books.broken = nil
+		}
+		w.run()
+		if diff := cmp.Diff(map[string]string{"A1": string(connector.ReasonLikeness)}, w.attention()); diff != "" {
+			t.Errorf("interrupted %t: attention (-want +got):\n%s", interrupted, diff)
+		}
+		if n := len(w.service.Customers()); n != 100 {
+			t.Errorf("interrupted %t: there are %d customers beside %s, want 99", interrupted, n-1, id)
+		}
 	}
 }
 

@@ -105,7 +105,11 @@ func (r *run) lookForCustomers(ctx context.Context) error {
 		return err
 	}
 	unlinked, err := r.Ledger.UnlinkedCandidates(ctx, r.conn.Name, r.conn.Mapping.Version(), r.conn.Info.Snapshot)
-	if unlinked += r.first.planned; err != nil || unlinked == 0 {
+	if err != nil {
+		return err
+	}
+	begun, err := r.Ledger.UnfinishedCount(ctx, r.conn.Name) // also by a run that ended before it compared them
+	if unlinked += max(r.first.planned, begun); err != nil || unlinked == 0 {
 		return err
 	}
 	if err := r.believeIndex(ctx, unlinked); err != nil {
