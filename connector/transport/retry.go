@@ -78,7 +78,8 @@ func (c *call) wait(shortest, longest time.Duration, n int, resp *http.Response)
 }
 
 // RetryAfter returns the earliest next attempt by the answer's Retry-After header: now at the earliest, a day
-// from now at the latest, and the zero time without a valid header. It understands both forms.
+// from now at the latest, and the zero time without a valid header. It understands both forms, and a moment in
+// seconds since 1970, which some services send in place of a number of seconds.
 func RetryAfter(resp *http.Response, now time.Time) time.Time {
 	if resp == nil {
 		return time.Time{}
@@ -91,11 +92,18 @@ func RetryAfter(resp *http.Response, now time.Time) time.Time {
 		return time.Time{}
 	}
 	seconds, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || seconds > int64(maxRetryAfter/time.Second) {
+	switch {
+	case err != nil:
 		return now.Add(maxRetryAfter)
+	case seconds >= leastEpoch:
+		return bounded(time.Unix(seconds, 0), now)
 	}
-	return now.Add(time.Duration(seconds) * time.Second)
+	return now.Add(min(time.Duration(seconds)*time.Second, maxRetryAfter))
 }
+
+// leastEpoch is the smallest Retry-After that is a moment since 1970, here of the year 2001: no service asks for a
+// pause of thirty years.
+const leastEpoch = 1_000_000_000
 
 func bounded(date, now time.Time) time.Time {
 	switch latest := now.Add(maxRetryAfter); {

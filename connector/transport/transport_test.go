@@ -197,6 +197,8 @@ func TestRetryAfterIsReadLenientlyAndBounded(t *testing.T) {
 		"Sun, 01 Mar 2020 09:01:00 GMT":  now,
 		"Sun, 01 Mar 2099 09:01:00 GMT":  now.Add(24 * time.Hour),
 		"1000000000000":                  now.Add(24 * time.Hour),
+		"1772355645":                     now.Add(45 * time.Second),
+		"999999999":                      now.Add(24 * time.Hour),
 		"":                               {},
 		"-1":                             {},
 		"1.5":                            {},
