@@ -23,6 +23,10 @@ const (
 // token, and nothing was changed.
 var ErrTokenRenewed = errors.New("the access token was renewed")
 
+// ErrNeverTried is the cause if no attempt was made to send a request, so its bytes are nowhere. A request that was
+// refused for its token, or failed to connect, was tried.
+var ErrNeverTried = errors.New("no attempt was made to send it")
+
 // ErrWrongWay is the cause if the service has the object and refuses this form of request. A setting for the spelling
 // of requests is wrong, not a record.
 var ErrWrongWay = errors.New("it does not accept requests of this form")

@@ -49,6 +49,9 @@ func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 		return nil, noToken{c.tokenError(r, err)}
 	}
 	resp, err := c.sendWith(ctx, r, token)
+	if failed := (*transport.Error)(nil); errors.As(err, &failed) && !failed.Tried {
+		err = errors.Join(connector.ErrNeverTried, err)
+	}
 	if err == nil && resp.StatusCode == http.StatusUnauthorized {
 		if token, err = r.by.token(ctx, token); err != nil {
 			return nil, noToken{c.tokenError(r, err)}

@@ -60,6 +60,7 @@ var regressions = []struct {
 	{301089, "a create was sent again at once after a restore in the same instant"},
 	{63000554, "a create that was refused after it had been looked for was taken up again for good"},
 	{474581085598, "a create that never left was sent a day later without new lists"},
+	{20001395, "a create that was refused for its token was taken back, and sent with other bytes later"},
 	{435734387255, "a link was asked for again without a look, because the fence of its freeze stopped the look"},
 }
 

@@ -262,9 +262,9 @@ func (r *run) send(ctx context.Context, c state.Change, a attempt) error {
 func (r *run) post(ctx context.Context, c state.Change, a attempt) (*connector.RemoteCustomer, error) {
 	made, err := r.Billing.CreateCustomer(ctx, a.body)
 	switch {
-	case errors.Is(err, errLate) && connector.FaultOf(err) == connector.FaultUnavailable: // it never left: see inTime
+	case errors.Is(err, errLate) && errors.Is(err, connector.ErrNeverTried): // see inTime
 		return nil, errLate
-	case connector.FaultOf(err) == connector.FaultUnavailable: // it never left: nobody waits for it
+	case errors.Is(err, connector.ErrNeverTried): // nobody waits for it
 		return nil, errors.Join(err, r.thaw(ctx, []state.Sent{{Change: c, Attempt: a.Attempt}}))
 	case err != nil:
 		return nil, errors.Join(r.createFailed(ctx, c, a, err), r.end(ctx, c, a.Attempt, err))

@@ -28,6 +28,7 @@ type call struct {
 	repeat   Repeat
 	caller   context.Context // for waiting for an answer; a request's own ends when sending stops
 	attempts int
+	tried    bool // some attempt has passed the limits
 	sent     bool // some attempt may have reached the server and has no definite answer
 }
 
@@ -51,6 +52,7 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, c.client.turnedAway(err)
 	}
+	c.tried = true
 	if c.attempts == 1 {
 		c.client.budget.earn() // a rejected call has sent nothing
 	}
@@ -179,7 +181,7 @@ func (c *call) failure(err error) *Error {
 	if errors.As(err, &last) {
 		*out = *last
 	}
-	out.Sent, out.Attempts = c.sent, c.attempts
+	out.Tried, out.Sent, out.Attempts = c.tried, c.sent, c.attempts
 	return out
 }
 

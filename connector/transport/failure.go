@@ -49,6 +49,7 @@ var sentences = map[Reason]string{
 type Error struct {
 	Reason   Reason
 	Sent     bool      // the request may have reached the server; false when it certainly did not
+	Tried    bool      // an attempt passed the limits; without one, the request is nowhere
 	Attempts int       // how often it was tried
 	Got      string    // the received part of the last awaited answer
 	RetryAt  time.Time // when the open circuit lets a probe through; zero for other reasons
