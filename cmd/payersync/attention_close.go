@@ -252,7 +252,7 @@ before it gives their records up.`,
 // givenUpFor are the reasons that giving a record up ends.
 func givenUpFor() []connector.Reason {
 	return slices.DeleteFunc(reasons(), func(r connector.Reason) bool {
-		return !slices.ContainsFunc(r.Ways(), func(w connector.Way) bool { return strings.HasPrefix(w.Command, "payersync attention give-up ") })
+		return !slices.ContainsFunc(r.Ways(), func(w connector.Way) bool { return w.Act == connector.ActGiveUp || w.Act == connector.ActTakeUp })
 	})
 }
 

@@ -35,9 +35,7 @@ effect. It reads the ledger, and sends nothing.`,
 					return err
 				}
 				for i, m := range matters {
-					if len(matters) > 1 {
-						inConnection(cmd.Root(), &m)
-					}
+					m := withCommands(cmd.Root(), m, len(matters) > 1)
 					if a.JSON() {
 						if err := show.JSON(a.Out, m); err != nil {
 							return err
@@ -91,20 +89,7 @@ func (a *app) mattersOf(ctx context.Context, s *session.Session, id, connection 
 	return []office.Matter{office.MatterOfDelivery(*d)}, nil
 }
 
-// inConnection adds the connection to the commands for a record if another one has the same id, and the
-// command has the flag.
-func inConnection(root *cobra.Command, m *office.Matter) {
-	for _, t := range m.Told {
-		for i := range t.Ways {
-			c, _, err := root.Find(strings.Fields(t.Ways[i].Command)[1:])
-			if err == nil && (c.Flags().Lookup("connection") != nil || c.InheritedFlags().Lookup("connection") != nil) {
-				t.Ways[i].Command += " --connection " + m.Connection
-			}
-		}
-	}
-}
-
-func (a *app) printMatter(m office.Matter) {
+func (a *app) printMatter(m shownMatter) {
 	title := "Delivery " + m.SourceID
 	switch {
 	case m.Connection != "":
@@ -118,9 +103,7 @@ func (a *app) printMatter(m office.Matter) {
 	}
 	for _, t := range m.Told {
 		fmt.Fprintf(a.Out, "\n! %s (%s, since %s)\n  %s\n", show.Visible(t.Detail), t.Reason, show.Stored(t.Since), t.Next)
-		for _, w := range t.Ways {
-			fmt.Fprintf(a.Out, "\n  %s\n      %s %s\n", show.Visible(w.Command), w.Does, w.Sends.Sentence())
-		}
+		a.printWays(t.Ways)
 	}
 	if len(m.Evidence) > 0 {
 		fmt.Fprintln(a.Out, "\nFacts in the ledger")

@@ -3,8 +3,6 @@ package main
 import (
 	"strings"
 	"testing"
-
-	"payersync/connector/office"
 )
 
 // covers F260
@@ -26,7 +24,7 @@ func TestTheTerminalNamesBothRecordsOfARenumberedPayer(t *testing.T) {
 				t.Errorf("attention show %s leaves %s open:\n%s", id, placeholder, r.out)
 			}
 		}
-		for _, told := range decode[office.Matter](t, s.do([]string{"attention", "show", id, "--output", "json"}, exitDone)).Told {
+		for _, told := range decode[shownMatter](t, s.do([]string{"attention", "show", id, "--output", "json"}, exitDone)).Told {
 			for _, w := range told.Ways {
 				ways[id] = append(ways[id], w.Command)
 			}

@@ -42,7 +42,7 @@ func TestEveryReasonHasAWayOutOnThePages(t *testing.T) {
 func settlesOnPages(t *testing.T, reason connector.Reason, at int, way connector.Way) {
 	s := newStage(t)
 	id := situations[reason](s)
-	if before := beforehand[way.Command]; before != nil {
+	if before := beforehand[way.Act]; before != nil {
 		before(s)
 	}
 	other := s.untouched()
@@ -77,7 +77,7 @@ func settlesOnPages(t *testing.T, reason connector.Reason, at int, way connector
 	if n := s.box.Writes() - writes; n > 0 && way.Sends != connector.SendsNow {
 		t.Errorf("the page sent %d requests", n)
 	}
-	if way.Sends != connector.SendsNow && strings.Contains(way.Command, "TEXT") && !s.audited(why) {
+	if way.Sends != connector.SendsNow && way.Why && !s.audited(why) {
 		t.Errorf("the audit log does not say %q", why)
 	}
 	s.settle(t, reason, id)

@@ -374,10 +374,10 @@ var situations = map[connector.Reason]func(*stage) string{
 
 // beforehand is what a person does in the service, or in the configuration, before a way is
 // taken: what was in the way is put right.
-var beforehand = map[string]func(*stage){
-	"payersync attention retry RECORD":  func(s *stage) { s.box.ClearFaults() },
-	"payersync mandates request RECORD": func(s *stage) { s.box.ClearFaults() },
-	"payersync webhooks replay DELIVERY": func(s *stage) {
+var beforehand = map[connector.Act]func(*stage){
+	connector.ActRetry:   func(s *stage) { s.box.ClearFaults() },
+	connector.ActRequest: func(s *stage) { s.box.ClearFaults() },
+	connector.ActReplay: func(s *stage) {
 		s.edit("payersync.yaml", "    signature:", "    event_paths: {customer_id: [about.who]}\n    signature:")
 	},
 }
@@ -465,17 +465,17 @@ func settles(t *testing.T, reason connector.Reason, at int, way connector.Way) {
 	if told := s.told(id); !slices.Contains(told, string(reason)) {
 		t.Fatalf("%s is told %v, want %s", id, told, reason)
 	}
-	matter := decode[office.Matter](t, s.do([]string{"attention", "show", id, "--output", "json"}, exitDone))
-	var out *office.WayOut
+	matter := decode[shownMatter](t, s.do([]string{"attention", "show", id, "--output", "json"}, exitDone))
+	var out *shownWay
 	for _, told := range matter.Told {
 		if told.Reason == reason {
 			out = &told.Ways[at]
 		}
 	}
 	if out == nil || out.Does != way.Does || out.Sends != way.Sends {
-		t.Fatalf("attention show does not name the way %q: %+v", way.Command, matter.Told)
+		t.Fatalf("attention show does not name the way %q: %+v", way.Act, matter.Told)
 	}
-	if before := beforehand[way.Command]; before != nil {
+	if before := beforehand[way.Act]; before != nil {
 		before(s)
 	}
 	other := s.untouched()

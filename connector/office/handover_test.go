@@ -109,7 +109,7 @@ func TestAHandoverFileHoldsWhoMaySignAndNobodyElse(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	lost := w.handover(office.Handover{Lost: true})[0]
-	if !strings.Contains(lost.Note, "payersync mandates links --lost") || !lost.LinkSince.IsZero() {
+	if !strings.Contains(lost.Note, "Fetch the signing link again") || !lost.LinkSince.IsZero() {
 		t.Errorf("a lost link is told as %+v", lost)
 	}
 }

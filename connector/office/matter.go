@@ -3,7 +3,6 @@ package office
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -40,11 +39,12 @@ type Telling struct {
 
 // WayOut is a way out with the ids of its record.
 type WayOut struct {
-	Command string          `json:"command"`
-	Does    string          `json:"does"`
-	Sends   connector.Sends `json:"sends"`
+	Does  string          `json:"does"`
+	Sends connector.Sends `json:"sends"`
 
-	Decision Decision `json:"-"` // the same as the command; blank if a person must add the rest
+	Decision Decision `json:"-"` // an id that a person must add is blank
+	Delivery string   `json:"-"` // the key of a delivery that it is about
+	Why      bool     `json:"-"` // the person must give a reason
 }
 
 // MatterOf returns the finding about a record, from the ledger alone.
@@ -146,7 +146,7 @@ func bothHalves(t Telling, pairs []state.Renumbering) Telling {
 		first = append(first, w)
 	}
 	t.Ways = slices.Concat(first, last)
-	t.Next = fmt.Sprintf("Record %s may be the same payer under a new number. Decide on both at once; the first command moves the customer and its mandate to the new record.", strings.Join(names, " or "))
+	t.Next = fmt.Sprintf("Record %s may be the same payer under a new number. Decide on both at once; the first way moves the customer and its mandate to the new record.", strings.Join(names, " or "))
 	return t
 }
 
@@ -190,13 +190,13 @@ func NextFor(row state.AttentionRow, pairs []state.Renumbering) string {
 	r, id := connector.Reason(row.Reason), state.RecordID{Connection: row.Connection, SourceID: row.SourceID}
 	for _, p := range pairs {
 		if r == connector.ReasonRenumbered && p.New == id || r == connector.ReasonLeftWithMandate && p.Old == id {
-			return inSentence(connector.ReasonRenumbered.Next(), target{Record: p.New, Other: p.Old, Customer: p.BillingID}.words())
+			return fmt.Sprintf("Record %s was removed, and record %s may be the same payer. %s", p.Old.SourceID, p.New.SourceID, connector.ReasonRenumbered.Next())
 		}
 	}
 	return r.Next()
 }
 
-// target holds the values for the open words of a way out's command.
+// target holds the ids that a way out is about.
 type target struct {
 	Record, Other state.RecordID
 	Customer      string
@@ -213,9 +213,6 @@ func tellings(told []state.AttentionRow, about target, of func(connector.Reason)
 		if of != nil {
 			others = of(r)
 		}
-		if len(others) == 1 {
-			t.Next = inSentence(t.Next, about.with(others[0]).words())
-		}
 		for _, w := range r.Ways() {
 			t.Ways = append(t.Ways, waysOut(w, about, others)...)
 		}
@@ -224,11 +221,13 @@ func tellings(told []state.AttentionRow, about target, of func(connector.Reason)
 	return out
 }
 
-// waysOut returns one way for each of others; without any, one with the words left open.
+// waysOut returns one way for each of others; without any, one with the ids left open.
 func waysOut(w connector.Way, about target, others []target) (out []WayOut) {
 	for _, other := range others {
 		way := wayOut(w, about.with(other))
-		if !slices.ContainsFunc(out, func(o WayOut) bool { return o.Command == way.Command }) {
+		if !slices.ContainsFunc(out, func(o WayOut) bool {
+			return o.Decision.Other == way.Decision.Other && o.Decision.Customer == way.Decision.Customer
+		}) {
 			out = append(out, way)
 		}
 	}
@@ -239,13 +238,11 @@ func waysOut(w connector.Way, about target, others []target) (out []WayOut) {
 }
 
 func wayOut(w connector.Way, about target) WayOut {
-	words := about.words()
-	words["TEXT"] = "why"
-	out := WayOut{Command: filled(w.Command, words), Does: w.Does, Sends: w.Sends, Decision: Decision{Act: w.Act, Record: about.Record}}
-	if strings.Contains(w.Command, "OTHER") || strings.Contains(w.Command, "OLD") {
+	out := WayOut{Does: w.Does, Sends: w.Sends, Why: w.Why, Delivery: about.Delivery, Decision: Decision{Act: w.Act, Record: about.Record}}
+	if w.Act.OnOther() {
 		out.Decision.Other = about.Other
 	}
-	if strings.Contains(w.Command, "CUSTOMER") {
+	if w.Act.OnCustomer() {
 		out.Decision.Customer = about.Customer
 	}
 	return out
@@ -256,47 +253,6 @@ func (t target) with(other target) target {
 	t.Other, t.Customer = other.Other, other.Customer
 	return t
 }
-
-// words are the values for the words in capitals.
-func (t target) words() map[string]string {
-	words := map[string]string{}
-	for word, id := range map[string]string{"RECORD": t.Record.SourceID, "OTHER": t.Other.SourceID, "OLD": t.Other.SourceID, "CUSTOMER": t.Customer, "DELIVERY": t.Delivery} {
-		if id != "" {
-			words[word] = id
-		}
-	}
-	return words
-}
-
-// capitals matches the words in capitals standing for ids.
-var capitals = regexp.MustCompile(`\b(RECORD|OTHER|OLD|CUSTOMER)\b`)
-
-// inSentence replaces the capital words in a sentence about commands with ids.
-func inSentence(text string, known map[string]string) string {
-	return capitals.ReplaceAllStringFunc(text, func(word string) string {
-		if id := known[word]; id != "" && plain.MatchString(id) {
-			return id
-		}
-		return word
-	})
-}
-
-// filled puts words in the places of a command, as a shell takes them.
-func filled(command string, known map[string]string) string {
-	parts := strings.Fields(command)
-	for i, part := range parts {
-		switch value, ok := known[part]; {
-		case !ok:
-		case value == "why" || !plain.MatchString(value):
-			parts[i] = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
-		default:
-			parts[i] = value
-		}
-	}
-	return strings.Join(parts, " ")
-}
-
-var plain = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=][A-Za-z0-9_./:@%+=-]*$`)
 
 // witness gathers the ledger's evidence for a finding about a record.
 type witness struct {

@@ -398,7 +398,7 @@ var ownLabels = map[connector.Reason]map[connector.Act]string{
 // tellings returns the findings about a payer, with the possible actions.
 func (v *visit) tellings(s shownPayer) (out []telling, err error) {
 	for i, t := range s.Matter.Told {
-		shown := telling{Reason: t.Reason, Detail: plainDetail(t.Detail), Cure: cure(t.Reason)}
+		shown := telling{Reason: t.Reason, Detail: plainDetail(t.Detail), Cure: t.Reason.Next()}
 		if t.Reason == connector.ReasonRenumbered || t.Reason == connector.ReasonLeftWithMandate {
 			if shown.Pairs, err = v.pairsOf(s.Matter.Renumberings); err != nil {
 				return nil, err
@@ -408,7 +408,7 @@ func (v *visit) tellings(s shownPayer) (out []telling, err error) {
 			shown.Offers = v.waysOf(s, t, len(shown.Pairs) > 0)
 		}
 		if len(shown.Pairs) > 0 {
-			shown.Cure = cure(connector.ReasonRenumbered)
+			shown.Cure = connector.ReasonRenumbered.Next()
 		} else if i == 0 && len(shown.Offers) > 0 {
 			shown.Offers[0].Primary = true
 		}

@@ -38,39 +38,6 @@ var decided = map[connector.Reason]leads{
 	connector.ReasonEventNotUnderstood: {"/webhooks", "Look at the webhooks"}, connector.ReasonSubscriptionChanged: {"/webhooks", "Look at the webhooks"},
 }
 
-// cures tell users of the pages how to settle a reason, without the commands in the ledger's text.
-var cures = map[connector.Reason]string{
-	connector.ReasonKeyChanged:          "Restore the old number in the accounting system, or let the customer take the new one.",
-	connector.ReasonLikeness:            "Compare the two, then accept or reject the match.",
-	connector.ReasonRenumbered:          "Compare both records. If they are one payer, the new record keeps the customer and the mandate, and the payer does not sign again.",
-	connector.ReasonEnteredTwice:        "Remove one of the two in the accounting system, or decide here: one payer or two.",
-	connector.ReasonDuplicateCustomer:   "Compare the two customers in the billing service, and delete the wrong one there. If they are two payers, decide so here. If the other customer is the right one, unlink this one and link the other.",
-	connector.ReasonKeyDisputed:         "Compare the two. If they are one payer, link the customer. If not, correct the number of one of them, or give the record up.",
-	connector.ReasonUnlinked:            "Link the right customer, or create a new one.",
-	connector.ReasonAnswerMismatch:      "Ask the billing service for the cause, then try again.",
-	connector.ReasonNoAnswer:            "Ask the billing service why, then try again. Until then the record is on hold.",
-	connector.ReasonRejected:            "Correct the record: payersync sends it again when it changes. If the record was not the cause, try again.",
-	connector.ReasonForeignChange:       "Compare both sides. Then keep their value, send ours, or leave a field to the billing service.",
-	connector.ReasonLinkLost:            "Fetch the signing link again.",
-	connector.ReasonLinkRefused:         "Check the customer in the billing service, and request the signing link again.",
-	connector.ReasonMandateCancelled:    "Agree on a new mandate with the payer, then request a signing link.",
-	connector.ReasonRecordGone:          "If that is intended, leave it as it is. Otherwise put the record back in the accounting system.",
-	connector.ReasonLeftWithMandate:     "Cancel the mandate, or put the record back in the accounting system. If both are intended, leave it as it is.",
-	connector.ReasonForgotten:           "Decide: is it the forgotten payer, or another one?",
-	connector.ReasonAddressBounced:      "Correct the address in the accounting system: payersync then sends to the new one. If the old one works, allow letters again.",
-	connector.ReasonEventNotUnderstood:  "Look at the delivery. Then read it again or close it. The sweep finds the change in any case.",
-	connector.ReasonSubscriptionChanged: "Find out who changed it, and subscribe again. Until then only the sweep finds changes.",
-	connector.ReasonGivenUpChanged:      "Link the payer again, or confirm the decision.",
-}
-
-// cure returns the next step for a reason.
-func cure(r connector.Reason) string {
-	if text := cures[r]; text != "" {
-		return text
-	}
-	return r.Next()
-}
-
 // plainDetail returns the ledger's text about a payer without sentences about commands, because the page has buttons.
 func plainDetail(detail string) string {
 	var kept []string

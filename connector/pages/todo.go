@@ -167,7 +167,7 @@ func (v *visit) told() error {
 		Rows     []toldRow
 		Pager    pager
 		At       time.Time
-	}{Reason: r, Title: matterWords(r), Sentence: r.Sentence(), Cure: cure(r), Who: whoActs[r.Who()], Acts: actsOn(r), Others: waysOnPages(r), Later: later, Toggle: v.with("after", "", "later", map[bool]string{false: "1", true: ""}[later]), Pager: v.page(next), At: v.pages.now()}
+	}{Reason: r, Title: matterWords(r), Sentence: r.Sentence(), Cure: r.Next(), Who: whoActs[r.Who()], Acts: actsOn(r), Others: waysOnPages(r), Later: later, Toggle: v.with("after", "", "later", map[bool]string{false: "1", true: ""}[later]), Pager: v.page(next), At: v.pages.now()}
 	if content.May = v.User.Role.May(Operator) && v.pages.cfg.Attention != nil; !content.May {
 		content.Acts = acts{}
 	}
@@ -436,7 +436,7 @@ func (v *visit) exportTold() error {
 			return err
 		}
 		for i, row := range rows {
-			cells = append(cells, []string{some[i].Connection, some[i].SourceID, row.Number, row.Name, string(r), row.Detail, row.Since, cure(r)})
+			cells = append(cells, []string{some[i].Connection, some[i].SourceID, row.Number, row.Name, string(r), row.Detail, row.Since, r.Next()})
 		}
 	}
 	if err := v.ledger().Do(v.Context(), func(tx *state.Tx) error {

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/show"
+	"payersync/connector"
+	"payersync/connector/office"
+)
+
+// actCommands are the commands that perform acts. RECORD, OTHER, CUSTOMER and DELIVERY stand for the ids of the act,
+// ANOTHER and PART for what the person adds.
+var actCommands = map[connector.Act]string{
+	connector.ActAccept:            "payers match accept RECORD CUSTOMER",
+	connector.ActAdopt:             "payers adopt RECORD",
+	connector.ActCancel:            "mandates cancel RECORD",
+	connector.ActClose:             "attention close RECORD",
+	connector.ActCloseDelivery:     "webhooks close DELIVERY",
+	connector.ActCloseSubscription: "attention close webhooks",
+	connector.ActForget:            "ledger forget RECORD --yes",
+	connector.ActGiveUp:            "attention give-up RECORD",
+	connector.ActIgnore:            "payers drift ignore RECORD --part PART",
+	connector.ActLink:              "payers match accept RECORD ANOTHER",
+	connector.ActMerge:             "payers merge RECORD --into OTHER",
+	connector.ActReject:            "payers match reject RECORD CUSTOMER",
+	connector.ActRekey:             "payers rekey RECORD",
+	connector.ActReplay:            "webhooks replay DELIVERY",
+	connector.ActRequest:           "mandates request RECORD",
+	connector.ActResume:            "mandates letters bounced RECORD --undo",
+	connector.ActRetry:             "attention retry RECORD",
+	connector.ActSendOurs:          "payers drift send RECORD",
+	connector.ActSubscribe:         "webhooks subscribe",
+	connector.ActTakeOver:          "payers rekey RECORD --from OTHER",
+	connector.ActTakeTheirs:        "payers drift take RECORD",
+	connector.ActTakeUp:            "attention give-up RECORD --undo",
+	connector.ActTellApart:         "payers match reject RECORD --record OTHER",
+	connector.ActUnforget:          "ledger unforget RECORD",
+	connector.ActUnlink:            "payers unlink RECORD",
+}
+
+// commandOf returns the command line of a way out, as a shell takes it. A word in capitals stands for an id that the
+// person must add.
+func commandOf(w office.WayOut) string {
+	ids := map[string]string{"RECORD": w.Decision.Record.SourceID, "OTHER": w.Decision.Other.SourceID, "CUSTOMER": w.Decision.Customer, "DELIVERY": w.Delivery}
+	words := strings.Fields("payersync " + actCommands[w.Decision.Act])
+	for i, word := range words {
+		if id := ids[word]; id != "" {
+			words[i] = shellWord(id)
+		}
+	}
+	if w.Why {
+		words = append(words, "--reason", "'why'")
+	}
+	return strings.Join(words, " ")
+}
+
+// plainWord matches a word that a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=][A-Za-z0-9_./:@%+=-]*$`)
+
+// shellWord returns a text as one word of a shell.
+func shellWord(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// shownMatter is a matter with the commands of its ways out.
+type shownMatter struct {
+	office.Matter
+	Told []shownTelling `json:"told"`
+}
+
+// shownTelling is a finding with the commands of its ways out.
+type shownTelling struct {
+	office.Telling
+	Ways []shownWay `json:"ways"`
+}
+
+// shownWay is a way out with its command.
+type shownWay struct {
+	Command string `json:"command"`
+	office.WayOut
+}
+
+// withCommands adds the commands to the ways out of a matter. With apart, they also name the connection, because
+// another connection has a record with the same id.
+func withCommands(root *cobra.Command, m office.Matter, apart bool) shownMatter {
+	out := shownMatter{Matter: m, Told: []shownTelling{}}
+	for _, t := range m.Told {
+		told := shownTelling{Telling: t, Ways: []shownWay{}}
+		for _, w := range t.Ways {
+			command := commandOf(w)
+			if apart {
+				command = inConnection(root, command, m.Connection)
+			}
+			told.Ways = append(told.Ways, shownWay{command, w})
+		}
+		out.Told = append(out.Told, told)
+	}
+	return out
+}
+
+// inConnection adds the connection to a command that has the flag.
+func inConnection(root *cobra.Command, command, connection string) string {
+	c, _, err := root.Find(strings.Fields(command)[1:])
+	if err != nil || c.Flags().Lookup("connection") == nil && c.InheritedFlags().Lookup("connection") == nil {
+		return command
+	}
+	return command + " --connection " + connection
+}
+
+// printWays prints the ways out of a finding.
+func (a *app) printWays(ways []shownWay) {
+	for _, w := range ways {
+		fmt.Fprintf(a.Out, "\n  %s\n      %s %s\n", show.Visible(w.Command), w.Does, w.Sends.Sentence())
+	}
+}
