@@ -44,7 +44,7 @@ func (tx *Tx) SaveFirst(run int64, connection, mapping string, first []FirstReco
 	var late []connector.Record
 	var labels []NewLabel
 	groups := map[conclusion][]any{} // the records of a page have few different conclusions
-	var new additions
+	new := additions{payers: make([]any, 0, 6*len(first)), changes: make([]any, 0, 13*len(first))}
 	for _, f := range first {
 		d := f.Decision
 		if d.Label != nil {
@@ -55,6 +55,9 @@ func (tx *Tx) SaveFirst(run int64, connection, mapping string, first []FirstReco
 			continue
 		}
 		as := d.conclusion(d.ContentHash, "")
+		if groups[as] == nil {
+			groups[as] = make([]any, 0, 7*len(first))
+		}
 		groups[as] = append(groups[as], recordRow(f.Record, d.ContentHash, f.box)...)
 	}
 	for as, records := range groups {
