@@ -217,6 +217,6 @@ var ErrKeyUnderWay = errors.New("a create with the same key may still arrive")
 // LastUnanswered returns when the last unanswered request about a record's customer that may still
 // arrive was sent; the zero time for none.
 func (l *Ledger) LastUnanswered(ctx context.Context, connection, sourceID string) (time.Time, error) {
-	return l.time(ctx, `SELECT max(a.sent_at) FROM attempts a JOIN changes c ON c.change_id = a.change_id
+	return l.time(ctx, `SELECT max(a.sent_at) FROM changes c CROSS JOIN attempts a ON a.change_id = c.change_id
 		WHERE c.connection = ? AND c.source_id = ? AND a.action <> 'link' AND a.ended = '' AND a.over = 0`, connection, sourceID)
 }
