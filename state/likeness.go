@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -196,10 +197,23 @@ func (tx *Tx) indexLikenesses() error {
 		return err
 	}
 	to := min(last, from+mostIndexed)
-	return errors.Join(
-		tx.exec("INSERT INTO likenesses (hash, payer_id) SELECT "+traitHash+", p.payer_id FROM"+traitsOf("p")+"WHERE p.payer_id > ? AND p.payer_id <= ? ORDER BY 1 ON CONFLICT DO NOTHING", from, to),
-		tx.exec("UPDATE ledger SET indexed_to = ?", to))
+	for part := range int64(indexParts) {
+		least := math.MinInt64 + part*(math.MaxInt64/indexParts*2+1)
+		most := least + math.MaxInt64/indexParts*2
+		if part == indexParts-1 {
+			most = math.MaxInt64
+		}
+		if err := tx.exec("INSERT INTO likenesses (hash, payer_id) SELECT "+traitHash+", p.payer_id FROM"+traitsOf("p")+
+			"WHERE p.payer_id > ? AND p.payer_id <= ? AND "+traitHash+" BETWEEN ? AND ? ORDER BY 1 ON CONFLICT DO NOTHING", from, to, least, most); err != nil {
+			return err
+		}
+	}
+	return tx.exec("UPDATE ledger SET indexed_to = ?", to)
 }
+
+// indexParts is in how many statements a write adds to the index, each to a part of the hashes. SQLite keeps all pages
+// that a statement changes in memory until its end: of a million payers, those of the whole index are 130 MB.
+const indexParts = 4
 
 // Unlearnt returns up to limit linked payers without stored traits, because an earlier version
 // linked them.
