@@ -282,14 +282,13 @@ const (
 type Confirmable struct {
 	Holders int  // customers of the index that carry the payer's key
 	Taken   bool // another payer is being created with it, or has a customer with it
-	Open    bool // a change of the payer's customer was sent, and it is not known whether it took effect
 }
 
 // Confirmable returns the facts about a payer needed before a read may confirm its link.
 func (tx *Tx) Confirmable(p Payer) (c Confirmable, err error) {
-	err = tx.row([]any{&c.Holders, &c.Taken, &c.Open}, `SELECT (SELECT count(*) FROM remote_traits WHERE kind = 'key' AND value = ?5),
+	err = tx.row([]any{&c.Holders, &c.Taken}, `SELECT (SELECT count(*) FROM remote_traits WHERE kind = 'key' AND value = ?5),
 		EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ?3 AND p.key_value = ?4
-		  AND (`+isSent+` OR `+isUnconfirmed+` OR `+inOrder+`) AND (p.connection <> ?1 OR p.source_id <> ?2)), `+isUnknown,
+		  AND (`+isSent+` OR `+isUnconfirmed+` OR `+inOrder+`) AND (p.connection <> ?1 OR p.source_id <> ?2))`,
 		p.Connection, p.SourceID, p.Key.Name, p.Key.ScopedValue(), keyTrait(p.Key))
 	return c, err
 }
@@ -513,15 +512,15 @@ func (tx *Tx) LeaveUnknown(run int64, c Change, detail string) error {
 }
 
 // CloseWith closes a change as done, failed, held or void, and says on the payer what a person
-// should know of it; "" for nothing. A create that will never be sent again releases the payer's
-// key. A void one is planned again.
+// should know of it; "" for nothing. A create that will never be sent again drops the planned signing
+// link. A void one is planned again.
 func (tx *Tx) CloseWith(run int64, c Change, to connector.ChangeState, reason connector.Reason, detail string) error {
 	if err := tx.moveChange(run, c, to, reason, detail); err != nil {
 		return err
 	}
 	p, mandate := c.Payer, c.Lane == LaneMandate
 	if c.Action == connector.ActionCreate && to != connector.ChangeDone {
-		if err := tx.closeCreate(p); err != nil {
+		if err := tx.dropPlanned(p.Connection, p.SourceID, LaneMandate); err != nil {
 			return err
 		}
 	}
@@ -543,18 +542,6 @@ func (tx *Tx) CloseWith(run int64, c Change, to connector.ChangeState, reason co
 		return nil
 	}
 	return tx.ClearAttention(p.Connection, p.SourceID, TopicLink)
-}
-
-// closeCreate releases a payer's key after a create without a customer, and drops the planned
-// signing link.
-func (tx *Tx) closeCreate(p Payer) error {
-	if err := tx.exec(`UPDATE payers SET link_state = 'new', updated_at = ?
-		WHERE connection = ? AND source_id = ? AND billing_id IS NULL`,
-		stamp(tx.now), p.Connection, p.SourceID); err != nil {
-		return err
-	}
-	return tx.exec(`UPDATE changes SET state = 'void', updated_at = ?
-		WHERE connection = ? AND source_id = ? AND lane = 'mandate' AND state = 'pending'`, stamp(tx.now), p.Connection, p.SourceID)
 }
 
 // Unsent takes back an attempt of a change that certainly never left.

@@ -205,9 +205,12 @@ func TestACreateThatEndsWithoutACustomerGivesItsKeyFree(t *testing.T) {
 				}
 				return tx.CloseWith(run, c, to, connector.ReasonRejected, "Refused.")
 			})
-			wantLink, wantPending := connector.LinkNew, 0
-			if to == connector.ChangeUnknown {
+			wantLink, wantPending := connector.LinkHeld, 0 // the service refused it
+			switch to {
+			case connector.ChangeUnknown:
 				wantLink, wantPending = connector.LinkCreating, 1
+			case connector.ChangeVoid:
+				wantLink = connector.LinkNew
 			}
 			if got := d.payerOf(acme, "c1").LinkState; got != wantLink {
 				t.Errorf("the payer is %s, want %s", got, wantLink)

@@ -231,30 +231,29 @@ func (tx *Tx) savePayer(connection string, d Decision, known before, new *additi
 	return tx.renewTraits(connection, d.SourceID, like)
 }
 
-// SetLinkState says how a payer relates to its customer; see the package comment of connector.
-func (tx *Tx) SetLinkState(connection, sourceID string, to connector.LinkState) error {
-	return tx.exec("UPDATE payers SET link_state = ?, updated_at = ? WHERE connection = ? AND source_id = ? AND link_state <> ?",
-		to, stamp(tx.now), connection, sourceID, to)
-}
-
-// SetConfirmed records that a read has shown the payer's customer with its key, and reports whether
-// the link is new or restored.
-func (tx *Tx) SetConfirmed(p Payer) (moved bool, err error) {
-	n, err := tx.count(`UPDATE payers SET link_state = 'linked', seen_at = CASE seen_at WHEN 0 THEN (SELECT max(ticket, 1) FROM ledger) ELSE seen_at END, updated_at = ?
-		WHERE connection = ? AND source_id = ? AND link_state <> 'linked'`, stamp(tx.now), p.Connection, p.SourceID)
-	return n > 0, err
-}
-
-// TakeBack withdraws the reports on a payer's link after a read has shown it whole, and makes the
-// next plan look at held changes.
-func (tx *Tx) TakeBack(p Payer) error {
+// SetConfirmed records that a read has shown the payer's customer with its key. The end of the write settles the link.
+func (tx *Tx) SetConfirmed(p Payer) error {
 	tx.Touch(p)
+	return tx.setSeen(p)
+}
+
+// takeBack withdraws the reports on a payer's link, because by the facts it is linked now. An open request is reported
+// in their place. The next plan looks at held changes.
+func (tx *Tx) takeBack(k payerFacts) error {
+	p := Payer{Connection: k.id.Connection, SourceID: k.id.SourceID}
 	told, err := tx.endFinding(p.Connection, p.SourceID, TopicLink, connector.ReasonKeyRemoved, connector.ReasonOtherKey,
 		connector.ReasonKeyDoubled, connector.ReasonCustomerMissing, connector.ReasonOutcomeUnknown)
-	if err == nil && (told != "" && told != connector.ReasonOutcomeUnknown || p.Seen) {
+	if err == nil && (told != "" && told != connector.ReasonOutcomeUnknown || k.link != connector.LinkCreating) {
 		_, err = tx.ReplanRecord(p.Connection, p.SourceID)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	open, err := tx.OutcomeUnknown(p)
+	if err != nil || !open {
+		return err
+	}
+	return tx.SetAttention(p.Connection, p.SourceID, TopicLink, connector.ReasonOutcomeUnknown, "") // the finding in its place is over
 }
 
 // setSeen records a read of the payer's customer.

@@ -39,7 +39,7 @@ func TestWhatACustomerWasReadToHoldIsKeptUntilItIsNewsNoMore(t *testing.T) {
 		if _, err := tx.SaveRemote(connector.RemoteCustomer{ID: "b-c1", Name: canaryName, ExternalData: map[string]string{"acct": "c1"}}, ticket); err != nil {
 			return err
 		}
-		if _, err := tx.SetConfirmed(payer()); err != nil {
+		if err := tx.SetConfirmed(payer()); err != nil {
 			return err
 		}
 		return tx.SetRead(payer(), differs)

@@ -278,7 +278,7 @@ func (tx *Tx) Hold(p Payer, reason connector.Reason) error {
 	if err := errors.Join(err, tx.setSeen(p)); err != nil {
 		return err
 	}
-	tx.Touch(p)
+	tx.HoldLink(p, "", reason)
 	if n == 0 {
 		open, err := tx.OutcomeUnknown(p)
 		if err == nil && !open { // an unanswered request is a finding whatever became of the record

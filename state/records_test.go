@@ -322,10 +322,9 @@ func TestDropUnseenForgetsPlansAndKeepsCustomers(t *testing.T) {
 	d.planCreate(first, acme, "gone")
 	sent := d.planCreate(first, acme, "sent")
 	d.do(func(tx *Tx) error { _, err := tx.FreezeCreate(first, sent, []byte("{}"), 0); return err })
-	d.do(func(tx *Tx) error { // its key is doubled meanwhile
-		err := tx.SetLinkState(acme, "sent", connector.LinkConflict)
-		return err
-	})
+	d.do(func(tx *Tx) error {
+		return tx.exec("UPDATE payers SET link_state = 'conflict' WHERE source_id = 'sent'")
+	}) // its key is doubled meanwhile
 	d.planLinked(first, "linked", "b1", connector.ActionUpdate)
 	for _, id := range []string{"stays", "gone", "linked", "sent"} {
 		d.do(func(tx *Tx) error { return tx.SetAttention(acme, id, TopicRecord, connector.ReasonEmailMalformed, "") })

@@ -166,11 +166,38 @@ func (tx *Tx) saveNews(c connector.RemoteCustomer, values, digest string, traits
 		return false, fmt.Errorf("save a customer to the index: %w", err)
 	}
 	if known.digest != "" {
-		if err := tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", c.ID); err != nil {
+		if err := errors.Join(tx.touchKeys(c.ID, traits), tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", c.ID)); err != nil {
 			return false, fmt.Errorf("save a customer to the index: %w", err)
 		}
 	}
-	return true, errors.Join(tx.saveTraits(c.ID, traits, known.linked), tx.saveProfile(c, known, traits))
+	return true, errors.Join(tx.saveTraits(c.ID, traits, known.linked), tx.touchKeys(c.ID, nil), tx.saveProfile(c, known, traits))
+}
+
+// touchKeys is Touch for the linked payers of the keys that the index has of a customer. It omits the keys among traits.
+func (tx *Tx) touchKeys(billingID string, but []trait) error {
+	var keys []string
+	if err := tx.each("SELECT value FROM remote_traits WHERE billing_id = ? AND kind = 'key'", []any{billingID}, func(scan func(...any) error) error {
+		var key string
+		err := scan(&key)
+		if !slices.ContainsFunc(but, func(t trait) bool { return t.kind == "key" && t.value == key }) {
+			keys = append(keys, key)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	for _, key := range keys {
+		name, value, _ := strings.Cut(key, "=")
+		if err := tx.each("SELECT connection, source_id FROM payers WHERE key_name = ? AND key_value = ? AND billing_id IS NOT NULL", []any{name, value}, func(scan func(...any) error) error {
+			var id RecordID
+			err := scan(&id.Connection, &id.SourceID)
+			tx.touched(id)
+			return err
+		}); err != nil {
+			return fmt.Errorf("look whose key a customer carries: %w", err)
+		}
+	}
+	return nil
 }
 
 // The reference for read tickets after a restore: see protocol.Doubt.
@@ -361,7 +388,7 @@ func (tx *Tx) ForgetRemote(billingID string, ticket int64) (bool, error) {
 	if err != nil || n == 0 {
 		return false, err
 	}
-	return true, errors.Join(tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", billingID), tx.exec("DELETE FROM remote_profiles WHERE billing_id = ?", billingID))
+	return true, errors.Join(tx.touchKeys(billingID, nil), tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", billingID), tx.exec("DELETE FROM remote_profiles WHERE billing_id = ?", billingID))
 }
 
 // Lacking is a customer of the index, known at the start of a complete pass and missing from its

@@ -154,7 +154,7 @@ func TestDoubledKeysAreShown(t *testing.T) {
 	d.saveRemote(remote("b9", key("c1")), 1)
 	d.do(func(tx *Tx) error {
 		doubled, err := tx.DoubledKeys()
-		if err != nil || len(doubled) != 1 || doubled[0].SourceID != "c1" || doubled[0].LinkState != connector.LinkLinked {
+		if err != nil || len(doubled) != 1 || doubled[0].SourceID != "c1" || doubled[0].LinkState != connector.LinkConflict {
 			t.Errorf("doubled are %+v, %v; want c1", doubled, err)
 		}
 		if n, err := tx.KeyCount(key("c1")); n != 2 || err != nil {

@@ -107,7 +107,7 @@ func (d *desk) fillPayer(run int64, i int) {
 			Body: []byte(`{"name":"` + canaryName + `","email":"` + canaryEmail + `","bankAccountNumber":"` + canaryBank + `"}`),
 		})
 		return errors.Join(err, err2, err3, tx.SaveFinancial(billingID, canaryReason), tx.SetMandate(acme, id, m.ID), tx.Audit(Entry{Actor: "ada", Action: "show link", Subject: m.ID, Reason: "asked by phone"}),
-			tx.SetAttention(acme, id, TopicMandate, connector.ReasonLinkLost, ""))
+			tx.SetAttention(acme, id, TopicRecord, connector.ReasonLinkLost, "")) // no fact says so: a later write would end it as a topic of the mandate
 	})
 }
 

@@ -14,13 +14,20 @@ import (
 )
 
 // Touch notes that a write has changed a fact about a payer. At its end, the write decides again and stores what
-// follows: the class of its record, and the findings about the mandate. The other findings need the mapping: a plan
-// writes them, and the event that knows them.
+// follows: the class of its record, the state of its link, and the findings about the mandate. A plan, and the event that
+// knows them, write the other findings.
 func (tx *Tx) Touch(p Payer) { tx.touched(RecordID{p.Connection, p.SourceID}) }
 
 // Explain is Touch, and gives the words for a reason. They are the finding's detail if the facts give that reason.
 func (tx *Tx) Explain(p Payer, reason connector.Reason, detail string) {
 	tx.touched(RecordID{p.Connection, p.SourceID}).details[reason] = detail
+}
+
+// HoldLink is Touch for a payer whose customer its event has seen, with a problem that the ledger may not show: the
+// customer may not be linked. to is the state of the link by all facts of the event.
+func (tx *Tx) HoldLink(p Payer, to connector.LinkState, reason connector.Reason) {
+	t := tx.touched(RecordID{p.Connection, p.SourceID})
+	t.link, t.ended = to, reason
 }
 
 // ShowMandate is Touch for a mandate status of which nothing is stored, because the service gave the mandate no id.
@@ -33,6 +40,7 @@ type touchedPayer struct {
 	details map[connector.Reason]string
 	status  connector.MandateStatus // see ShowMandate; "" for none
 	ended   connector.Reason        // why a change of the customer has ended
+	link    connector.LinkState     // see HoldLink; "" for none
 
 }
 
@@ -85,7 +93,8 @@ func (tx *Tx) decideAgain(ids []RecordID, touches map[RecordID]*touchedPayer) er
 			return fmt.Errorf("gather what is known of payers: %w", err)
 		}
 		var sets []findings
-		var classes []any
+		var classes, links []any
+		var mended []payerFacts
 		for _, known := range all {
 			t := touches[known.id]
 			if t == nil && known.waits {
@@ -99,12 +108,19 @@ func (tx *Tx) decideAgain(ids []RecordID, touches map[RecordID]*touchedPayer) er
 				classes = append(classes, known.id.Connection, known.id.SourceID, class)
 				tx.differ(t, "%s is %q, and not %q: %s", known.id.SourceID, class, known.class, next.Customer.Line)
 			}
+			if link := known.linkBy(next, t); link != known.link {
+				links = append(links, known.id.Connection, known.id.SourceID, link)
+				if link == connector.LinkLinked && (t == nil || t.ended == "") {
+					mended = append(mended, known)
+				}
+				tx.differ(t, "the link of %s is %q, and not %q: %s", known.id.SourceID, link, known.link, next.Customer.Line)
+			}
 			if set, differs := known.ofMandate(next.About(protocol.LaneMandate), t); differs {
 				sets = append(sets, set)
 				tx.differ(t, "%s has the finding %q, and not %q", known.id.SourceID, set.by[TopicMandate].reason, known.told)
 			}
 		}
-		if err := errors.Join(tx.setClasses(classes), tx.replaceFindings(sets...)); err != nil {
+		if err := errors.Join(tx.setClasses(classes), tx.setLinks(links), connector.Each(mended, tx.takeBack), tx.replaceFindings(sets...)); err != nil {
 			return err
 		}
 	}
@@ -124,6 +140,29 @@ func (tx *Tx) setClasses(rows []any) error {
 		"source_records.connection = g.column1 AND source_records.source_id = g.column2", nil, rows), "store how records stand")
 }
 
+// setLinks stores how payers relate to their customers: their connection, source id and link state.
+func (tx *Tx) setLinks(rows []any) error {
+	return connector.Wrap(tx.updateRows(nil, "UPDATE payers SET link_state = g.column3, updated_at = ?1", "(?, ?, ?)",
+		"payers.connection = g.column1 AND payers.source_id = g.column2", []any{stamp(tx.now)}, rows), "store how payers are linked")
+}
+
+// linkBy returns the state of the payer's link. A link that no read has confirmed counts as being created.
+func (k payerFacts) linkBy(next protocol.Outcome, t *touchedPayer) connector.LinkState {
+	switch {
+	case k.link == "": // the record has no payer
+		return ""
+	case t != nil && t.link != "" && (k.beyond || next.Customer.Reason == ""):
+		return t.link
+	case k.beyond && k.link == connector.LinkCreating && len(k.facts.Attempts) == 0:
+		return connector.LinkNew
+	case k.beyond:
+		return k.link
+	case k.unconfirmed && next.Link == connector.LinkLinked:
+		return connector.LinkCreating
+	}
+	return next.Link
+}
+
 // progress returns the class of the record. If the facts give no finding, the reason of a change that has just ended
 // counts: its act knew more, for example by a read of a customer that is not linked.
 func (k payerFacts) progress(next protocol.Outcome, t *touchedPayer) protocol.Status {
@@ -132,7 +171,7 @@ func (k payerFacts) progress(next protocol.Outcome, t *touchedPayer) protocol.St
 	switch {
 	case claims && k.replan:
 		return protocol.Working
-	case t != nil && t.ended != "" && (k.beyond || next.Customer.Reason == ""):
+	case claims && t != nil && t.ended != "" && (k.beyond || next.Customer.Reason == ""):
 		return protocol.ClassOf(false, false, t.ended)
 	case k.beyond:
 		return k.class
@@ -175,12 +214,14 @@ type payerFacts struct {
 	facts protocol.Facts
 	plan  PlanFacts
 
-	told   connector.Reason // about the mandate
-	class  protocol.Status
-	replan bool // the next plan decides on the record
-	beyond bool // the facts about customers that are not linked are with a run
-	waits  bool // for a plan: the record or its surroundings have changed since the newest one
-	shown  bool // the index knows the customer
+	told        connector.Reason // about the mandate
+	class       protocol.Status
+	link        connector.LinkState // "" for a record without a payer
+	replan      bool                // the next plan decides on the record
+	beyond      bool                // the facts about customers that are not linked are with a run
+	unconfirmed bool                // no read has shown the linked customer yet
+	waits       bool                // for a plan: the record or its surroundings have changed since the newest one
+	shown       bool                // the index knows the customer, and no other one with its key
 }
 
 // settleColumns give what a decision needs beyond factColumns: the facts of the newest plan, the state of a create, and
@@ -262,8 +303,9 @@ func (tx *Tx) decided(known *payerFacts, s settleRow, p payerRow, f factRow) err
 		if known.facts, err = f.facts(payer); err != nil {
 			return err
 		}
+		known.link, known.unconfirmed = payer.LinkState, payer.BillingID != "" && !payer.Seen
 	}
-	known.shown = f.ticket.Valid
+	known.shown = f.ticket.Valid && f.holders == 1
 	facts := &known.facts
 	if f.rival.Valid {
 		facts.Rival = protocol.RivalRecord
@@ -282,7 +324,7 @@ func (tx *Tx) decided(known *payerFacts, s settleRow, p payerRow, f factRow) err
 	keyMatters := !linked && (facts.Record.Standing == protocol.Included || s.creating)
 	known.beyond = known.plan.flags == noPlan && s.decision == Held || s.forgotten ||
 		keyMatters && (f.holders > 0 || s.accepted || s.underWay || known.plan.flags.has(flagHolders))
-	known.waits = s.stale || s.unseen || known.beyond || linked && f.holders != 1 || s.contested != (facts.Rival == protocol.RivalRecord) ||
+	known.waits = s.stale || s.unseen || known.beyond || s.contested != (facts.Rival == protocol.RivalRecord) ||
 		f.last.state == connector.ChangeHeld
 	return nil
 }

@@ -71,8 +71,8 @@ func (tx *Tx) Unlink(p Payer, detail string) error {
 	}
 	told := map[Topic]finding{TopicRecord: {}, TopicLink: {}, TopicMandate: {}}
 	if detail != "" {
-		told[TopicLink], tx.touched(RecordID{p.Connection, p.SourceID}).ended = finding{connector.ReasonUnlinked, detail}, connector.ReasonUnlinked
-		steps = append(steps, func() error { return tx.SetLinkState(p.Connection, p.SourceID, connector.LinkHeld) })
+		told[TopicLink] = finding{connector.ReasonUnlinked, detail}
+		tx.HoldLink(p, connector.LinkHeld, connector.ReasonUnlinked)
 	}
 	steps = append(steps, func() error {
 		return tx.replaceFindings(findings{RecordID{p.Connection, p.SourceID}, told})

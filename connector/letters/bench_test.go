@@ -74,7 +74,7 @@ func benchPayer(tx *state.Tx, run int64, n int) error {
 		return err
 	}
 	p.BillingID = customer
-	if _, err := tx.SetConfirmed(p); err != nil {
+	if err := tx.SetConfirmed(p); err != nil {
 		return err
 	}
 	if _, err := tx.SaveMandate(connector.Mandate{ID: mandate, CustomerID: customer, Status: connector.MandateCreated, URL: "https://localhost/s/" + mandate}, connector.CauseLink, "1"); err != nil {

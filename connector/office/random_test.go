@@ -86,8 +86,7 @@ func (w *world) happen(r *rand.Rand, connection string, p placed) {
 				return err
 			}
 			_, err = tx.ForgetRemote(payer.BillingID, ticket)
-			stateErr := tx.SetLinkState(connection, p.id, oneIn(r, connector.LinkMissing, connector.LinkLinked, connector.LinkConflict))
-			return errors.Join(err, stateErr)
+			return err
 		case what == 8 && linked: // another mandate, of which the link may not be known
 			m := connector.Mandate{ID: "n-" + p.id, CustomerID: payer.BillingID, Status: oneIn[connector.MandateStatus](r, "CREATED", "ACTIVE"), URL: oneIn(r, "", "https://pay.example.com/sign/n")}
 			_, err := tx.SaveMandate(m, connector.CauseSweep, "1")

@@ -213,14 +213,7 @@ func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
 	if may.Taken {
 		return conflict(tx, p, connector.ReasonOtherKey)
 	}
-	moved, err := tx.SetConfirmed(p)
-	if err != nil || !moved {
-		return err
-	}
-	if err := tx.TakeBack(p); err != nil || !may.Open {
-		return err
-	}
-	return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown, "") // the finding in its place is over
+	return tx.SetConfirmed(p)
 }
 
 // observeHeld notes our values on a customer: those applied last, those of another update with an unknown time of
@@ -260,8 +253,9 @@ func observeFinancial(tx *state.Tx, o Observation) error {
 }
 
 func conflict(tx *state.Tx, p state.Payer, reason connector.Reason) error {
-	err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkConflict)
-	return errors.Join(err, tx.Hold(p, reason))
+	err := tx.Hold(p, reason)
+	tx.HoldLink(p, connector.LinkConflict, reason)
+	return err
 }
 
 // observeMandate writes the mandate and reports whether its status moved. A
@@ -404,6 +398,5 @@ func Missing(tx *state.Tx, p state.Payer, ticket int64) error {
 	if fresh, err := tx.ForgetRemote(p.BillingID, ticket); err != nil || !fresh {
 		return notYetIf(err)
 	}
-	err := tx.SetLinkState(p.Connection, p.SourceID, connector.LinkMissing)
-	return errors.Join(err, tx.Hold(p, connector.ReasonCustomerMissing))
+	return tx.Hold(p, connector.ReasonCustomerMissing)
 }

@@ -152,8 +152,8 @@ func (r *run) cause() string { return fmt.Sprintf("run %d", r.id) }
 // the reason's own sentence.
 func (r *run) hold(ctx context.Context, c state.Change, link connector.LinkState, reason connector.Reason, detail string) error {
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
-		err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, link)
-		return errors.Join(err, tx.CloseWith(r.id, c, connector.ChangeHeld, reason, detail))
+		tx.HoldLink(c.Payer, link, reason)
+		return tx.CloseWith(r.id, c, connector.ChangeHeld, reason, detail)
 	})
 }
 

@@ -70,10 +70,11 @@ func (r *run) decide(ctx context.Context, s subject) (state.Decision, error) {
 		d, err := r.decideLinked(ctx, d, c, m, s.seen)
 		return tellForgotten(d, c), err
 	}
-	switch m.Standing {
+	next := protocol.Decide(protocol.Facts{Key: m.Record.Key, Record: m.Record})
+	switch d.LinkState = next.Link; m.Standing {
 	case protocol.Excluded, protocol.Gone:
 		d.Verdict = state.Excluded
-		return tellForgotten(d.Because(protocol.Decide(protocol.Facts{Record: m.Record}).Customer.Reason, ""), c), nil
+		return tellForgotten(d.Because(next.Customer.Reason, ""), c), nil
 	case protocol.Unfit:
 		return d.Because(m.Reason, m.problem), nil
 	}

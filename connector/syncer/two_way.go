@@ -160,7 +160,7 @@ func (r *run) linkNew(d state.Decision, k keyKnown) state.Decision {
 		d.Customer.Diff, d.Customer.Seen, d.Facts = nil, true, d.Facts.WithheldUpdates()
 		return d
 	}
-	d.Verdict, d.Topic, d.LinkState, d.Link = state.Held, state.TopicRecord, "", false
+	d.Verdict, d.Topic, d.Link = state.Held, state.TopicRecord, false
 	if d.Customer.Action == connector.ActionAdopt {
 		return r.withheld(d, "Writing the key on customer "+d.Customer.BillingID, "")
 	}

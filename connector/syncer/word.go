@@ -47,8 +47,8 @@ func (r *run) confirmBare(ctx context.Context, c state.Change, before connector.
 // again.
 func (r *run) spend(ctx context.Context, c state.Change, why connector.Reason) error {
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
-		err := tx.SetLinkState(c.Payer.Connection, c.Payer.SourceID, connector.LinkHeld)
-		return errors.Join(err, tx.SpendWord(c.Payer.Connection, c.Payer.SourceID, c.BillingID, why),
+		tx.HoldLink(c.Payer, connector.LinkHeld, why)
+		return errors.Join(tx.SpendWord(c.Payer.Connection, c.Payer.SourceID, c.BillingID, why),
 			tx.CloseWith(r.id, c, connector.ChangeHeld, why, wordSpent(c.BillingID, why)))
 	})
 }
