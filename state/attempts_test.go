@@ -140,3 +140,13 @@ func TestAnUpdateThatMayTakeEffectAfterALaterOneHasNotEnded(t *testing.T) {
 		})
 	}
 }
+
+func TestRequestsUnderWayAreSearchedAmongThoseWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	onlyOnSQLite(t, "it reads SQLite's query plan")
+	d := newDesk(t)
+	steps := d.queryPlan("SELECT 1 FROM attempts WHERE "+hasArrived, stamp(d.Now()))
+	if len(steps) != 1 || steps[0] != "SEARCH attempts USING INDEX attempts_open (over=?)" {
+		t.Errorf("SQLite reads them so: %q", steps)
+	}
+}

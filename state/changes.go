@@ -573,6 +573,10 @@ func (tx *Tx) OutcomeUnknown(p Payer) (bool, error) {
 // payer without a link could never sign.
 const Arrival = 15 * time.Minute
 
+// hasArrived is the condition that a request without an end has left before ?1, or waits for nothing, and nobody has
+// noted yet that it can arrive no more.
+const hasArrived = "ended = '' AND over = 0 AND (sent_at <= ?1 OR action = 'link')"
+
 // Ticket returns the next read ticket. A later ticket means a later read, in every process with the ledger.
 // It also marks the requests that can no longer arrive, so a read with this ticket shows their result.
 func (tx *Tx) Ticket() (int64, error) {
@@ -580,7 +584,7 @@ func (tx *Tx) Ticket() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := tx.exec("UPDATE attempts SET over = ? WHERE ended = '' AND over = 0 AND (sent_at <= ? OR action = 'link')", ticket-1, stamp(tx.now.Add(-Arrival))); err != nil {
+	if err := tx.exec("UPDATE attempts SET over = ?2 WHERE "+hasArrived, stamp(tx.now.Add(-Arrival)), ticket-1); err != nil {
 		return 0, fmt.Errorf("note which requests can arrive no more: %w", err)
 	}
 	return ticket, nil
@@ -609,7 +613,7 @@ func (tx *Tx) nextTickets(n int) (last int64, err error) {
 // takes a ticket only then, and writes nothing otherwise.
 func (l *Ledger) NoteArrived(ctx context.Context) error {
 	var due bool
-	if err := l.queryRow(ctx, `SELECT EXISTS (SELECT 1 FROM attempts WHERE ended = '' AND over = 0 AND (sent_at <= ?1 OR action = 'link'))
+	if err := l.queryRow(ctx, `SELECT EXISTS (SELECT 1 FROM attempts WHERE `+hasArrived+`)
 		OR restored_at IS DISTINCT FROM doubt_of OR (doubt > 0 AND doubt_over = 0 AND restored_at <= ?1) FROM ledger`, stamp(l.Now().Add(-Arrival))).Scan(&due); err != nil {
 		return fmt.Errorf("look for requests that can arrive no more: %w", err)
 	}
