@@ -113,7 +113,7 @@ func (tx *Tx) decideAgain(ids []RecordID, touches map[RecordID]*touchedPayer) er
 				if link == connector.LinkLinked && (t == nil || t.ended == "") {
 					mended = append(mended, known)
 				}
-				tx.differ(t, "the link of %s is %q, and not %q: %s", known.id.SourceID, link, known.link, next.Customer.Line)
+				tx.differ(t, "the payer of %s is %q, and not %q: %s", known.id.SourceID, link, known.link, next.Customer.Line)
 			}
 			if set, differs := known.ofMandate(next.About(protocol.LaneMandate), t); differs {
 				sets = append(sets, set)
