@@ -51,6 +51,7 @@ func (tx *Tx) SaveCreated(run int64, group []CreateAnswer) (rest []CreateAnswer,
 		tx.exec("DELETE FROM words WHERE connection = ? AND source_id IN (SELECT value FROM json_each(?)) AND word <> 'reject'", connection, payers), // a word that they are the same has been carried out
 		tx.answeredAll(connector.Map(group, func(a CreateAnswer) Sent { return a.Sent })),
 		tx.insertMade(group),
+		tx.touchDoubled(group),
 	)
 	return rest, connector.Wrap(err, "save the answers to creates")
 }
@@ -119,4 +120,20 @@ func (tx *Tx) insertMade(group []CreateAnswer) error {
 	return errors.Join(
 		tx.insertRows("INSERT INTO remote_customers (billing_id, key_values, digest, known_pass, listed_at, ticket, read_at) VALUES ", "(?, ?, ?, (SELECT coalesce(max(pass_id), 0) FROM passes), ?, ?, ?)", customers, ""),
 		tx.insertRows("INSERT INTO remote_traits (kind, value, billing_id) VALUES ", "(?, ?, ?)", traits, ""))
+}
+
+// touchDoubled is Touch for the linked payers with the key of a new customer, if the index shows it on another one too.
+func (tx *Tx) touchDoubled(group []CreateAnswer) error {
+	made, err := json.Marshal(connector.Map(group, func(a CreateAnswer) string { return connector.Clean(a.Made.ID) }))
+	if err != nil {
+		return err
+	}
+	return tx.each(`SELECT q.connection, q.source_id FROM json_each(?1) j CROSS JOIN payers p ON p.billing_id = j.value
+		CROSS JOIN payers q ON q.key_name = p.key_name AND q.key_value = p.key_value AND q.billing_id IS NOT NULL
+		WHERE (SELECT count(*) > 1 FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value)`, []any{string(made)}, func(scan func(...any) error) error {
+		var id RecordID
+		err := scan(&id.Connection, &id.SourceID)
+		tx.touched(id)
+		return err
+	})
 }

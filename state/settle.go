@@ -220,7 +220,7 @@ type payerFacts struct {
 	replan      bool                // the next plan decides on the record
 	beyond      bool                // the facts about customers that are not linked are with a run
 	unconfirmed bool                // no read has shown the linked customer yet
-	waits       bool                // for a plan: the record or its surroundings have changed since the newest one
+	waits       bool                // for a plan: the record or its surroundings have changed since the newest one, or the ledger was restored
 	shown       bool                // the index knows the customer, and no other one with its key
 }
 
@@ -325,7 +325,7 @@ func (tx *Tx) decided(known *payerFacts, s settleRow, p payerRow, f factRow) err
 	known.beyond = known.plan.flags == noPlan && s.decision == Held || s.forgotten ||
 		keyMatters && (f.holders > 0 || s.accepted || s.underWay || known.plan.flags.has(flagHolders))
 	known.waits = s.stale || s.unseen || known.beyond || s.contested != (facts.Rival == protocol.RivalRecord) ||
-		f.last.state == connector.ChangeHeld
+		f.last.state == connector.ChangeHeld || facts.Doubt.Since != 0 && facts.Doubt.Over == 0
 	return nil
 }
 

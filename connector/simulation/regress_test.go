@@ -69,6 +69,7 @@ var amendedRegressions = []struct {
 	seed uint64
 	was  string
 }{
+	{30000011, "a created customer doubled a key, and the class of its payer stayed in step"},
 	{67112, "a link whose answer had been overtaken was told lost for good"},
 	{70070, "an adoption was left to a person for good, because the lists were older than a create that nobody had answered"},
 	{70001880, "an update of a new customer that lost its key for a while was never sent again"},
