@@ -233,7 +233,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	})
 	expectKeys(t, w.expect(exitDone, "mapping", "preview", "--output", "json"), []string{
 		"connection", "mapping_version", "records", "linked", "creates", "adopts", "updates", "unchanged", "excluded", "held", "in_flight", "links",
-		"limits", "fields", "blanked", "groups", "included", "dropped", "mended", "failures", "key_changes", "customers",
+		"limits", "fields", "blanked", "groups", "included", "dropped", "mended", "failures", "key_changes", "customers", "not_asked",
 	})
 	expectKeys(t, w.expect(exitDone, "mapping", "coverage", "--output", "json"), []string{
 		"connection", "mapping_version", "records", "included", "failed", "rules", "never_fired", "unused_fields", "not_understood", "shared",
