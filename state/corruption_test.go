@@ -25,6 +25,7 @@ var unchecked = []string{
 	"ledger.ticket", "ledger.restored_at", "ledger.identity", "ledger.commits", "ledger.put_back_at", "ledger.billing_address",
 	"ledger.billing_credentials", "ledger.config_problem", "ledger.config_problem_since", "ledger.restart_needed", "ledger.clock_back_at", "ledger.carried", "ledger.carried_at", "ledger.carried_place",
 	"ledger.doubt", "ledger.doubt_of", "ledger.doubt_over", "ledger.indexed_to",
+	"source_records.unfit", "source_records.wanted_hash", "source_records.plan_flags",
 	"connections.source_kind", "connections.tenant_id", "connections.tenant_name", "connections.parked_until", "connections.updated_at",
 	"connections.described", "connections.proved_at", "connections.proved_by", "connections.mapping_problem", "connections.mapping_problem_since",
 	"mapping_versions.author", "mapping_versions.saved_at",

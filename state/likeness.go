@@ -204,7 +204,7 @@ func (tx *Tx) indexLikenesses() error {
 			most = math.MaxInt64
 		}
 		if err := tx.exec("INSERT INTO likenesses (hash, payer_id) SELECT "+traitHash+", p.payer_id FROM"+traitsOf("p")+
-			"WHERE p.payer_id > ? AND p.payer_id <= ? AND "+traitHash+" BETWEEN ? AND ? ORDER BY 1 ON CONFLICT DO NOTHING", from, to, least, most); err != nil {
+			"WHERE p.payer_id > ? AND p.payer_id <= ? AND "+traitHash+" >= ? AND "+traitHash+" <= ? ORDER BY 1 ON CONFLICT DO NOTHING", from, to, least, most); err != nil {
 			return err
 		}
 	}
