@@ -68,9 +68,16 @@ type place struct {
 
 // Latest returns the last count. It fails with ErrCounting while there is none yet.
 func (s *Standings) Latest(ctx context.Context) (*Count, error) {
-	return s.counts.latest(ctx, 0, func(ctx context.Context) (*Count, error) {
-		return CountNow(ctx, s.Ledger, time.Duration(s.valid.Load()))
-	})
+	return s.counts.latest(ctx, 0, s.count)
+}
+
+// AtHand is Latest for callers that do not wait for a count under way.
+func (s *Standings) AtHand(ctx context.Context) (*Count, error) {
+	return s.counts.latest(ctx, -1, s.count)
+}
+
+func (s *Standings) count(ctx context.Context) (*Count, error) {
+	return CountNow(ctx, s.Ledger, time.Duration(s.valid.Load()))
 }
 
 // Renew makes the next Latest count again after an action by a person.

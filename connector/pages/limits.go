@@ -124,7 +124,7 @@ func (p *Pages) look(ctx context.Context, codes ...condition.Code) ([]condition.
 func (v *visit) nav() []entry {
 	entries := slices.DeleteFunc(slices.Clone(nav), func(e entry) bool { return e.Path != "/" && !v.pages.served[e.Path] })
 	waiting := map[string]int{}
-	if c, err := v.pages.cfg.Standings.Latest(v.Context()); err == nil { // without a count, the menu has no numbers
+	if c, err := v.pages.cfg.Standings.AtHand(v.Context()); err == nil { // without a count, the menu has no numbers
 		waiting["/todo"] = c.Told()
 		waiting["/plans"] = len(v.waitingPlans(c))
 	}
