@@ -116,7 +116,7 @@ func sqliteColumns(t *testing.T, db *sql.DB) []string {
 
 func serverColumns(t *testing.T, db *sql.DB) []string {
 	return rowsOf(t, db, `SELECT table_name || '.' || column_name, CASE data_type WHEN 'bigint' THEN 'INTEGER' WHEN 'bytea' THEN 'BLOB' WHEN 'text' THEN 'TEXT' ELSE data_type END,
-		CASE is_nullable WHEN 'NO' THEN 'NOT NULL' ELSE '' END, replace(regexp_replace(coalesce(column_default, ''), '::(text|bytea|bigint)$', ''), '''\x''', '''''')
+		CASE is_nullable WHEN 'NO' THEN 'NOT NULL' ELSE '' END, replace(regexp_replace(regexp_replace(coalesce(column_default, ''), '^''(-[0-9]+)''::integer$', '\1'), '::(text|bytea|bigint)$', ''), '''\x''', '''''')
 		FROM information_schema.columns WHERE table_schema = 'main' AND table_name IN (SELECT relname FROM pg_class WHERE relkind = 'r') AND table_name NOT LIKE 'goose_%' AND table_name NOT IN ('accounts', 'account_files', 'account_hooks') AND column_name <> 'account'`)
 }
 
