@@ -127,7 +127,7 @@ func (tx *Tx) LookedFor(c Change) error {
 // the comparison. Then the applied values no longer count as shown, and the next plan compares everything.
 func (tx *Tx) LookedAt(p Payer, ticket int64, applied bool) error {
 	const outlived = "a.billing_id = ?1 AND a.ended = '' AND a.action <> 'create' AND a.over > 0 AND a.over < ?2"
-	n := int64(0)
+	var n, ended int64
 	var err error
 	if applied {
 		n, err = tx.count(`UPDATE payers SET shows = '', confirmed_at = 0 WHERE connection = ?3 AND source_id = ?4 AND EXISTS (
@@ -135,7 +135,10 @@ func (tx *Tx) LookedAt(p Payer, ticket int64, applied bool) error {
 			p.BillingID, ticket, p.Connection, p.SourceID)
 	}
 	if err == nil {
-		err = tx.exec("UPDATE attempts AS a SET ended = 'looked', end_ticket = ?2 WHERE "+outlived, p.BillingID, ticket)
+		ended, err = tx.count("UPDATE attempts AS a SET ended = 'looked', end_ticket = ?2 WHERE "+outlived, p.BillingID, ticket)
+	}
+	if ended > 0 {
+		tx.Touch(p)
 	}
 	if err == nil && n > 0 {
 		err = tx.lookAgain(p)

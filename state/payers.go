@@ -300,6 +300,9 @@ func (tx *Tx) setApplied(p Payer, applied connector.Customer) (kept bool, err er
 	}
 	n, err := tx.count("UPDATE payers SET "+asApplied("?3", "?4", "?5")+" WHERE connection = ?1 AND source_id = ?2 AND NOT "+isForgotten,
 		p.Connection, p.SourceID, box, applied.Hash(), stamp(tx.now))
+	if n > 0 {
+		tx.Touch(p)
+	}
 	return n > 0, err
 }
 
@@ -339,8 +342,12 @@ func (tx *Tx) SetShown(p Payer, applied bool) error {
 	if shows == "" && p.Shows == "" {
 		return nil
 	}
-	if err := tx.exec(`UPDATE payers SET shows = ?1, shown_at = (SELECT ticket FROM ledger), confirmed_at = CASE ?1 WHEN '' THEN confirmed_at ELSE (SELECT ticket FROM ledger) END
-		WHERE connection = ?2 AND source_id = ?3 AND (shows <> ?1 OR `+isDated+`)`, shows, p.Connection, p.SourceID); err != nil || shows == p.Shows {
+	n, err := tx.count(`UPDATE payers SET shows = ?1, shown_at = (SELECT ticket FROM ledger), confirmed_at = CASE ?1 WHEN '' THEN confirmed_at ELSE (SELECT ticket FROM ledger) END
+		WHERE connection = ?2 AND source_id = ?3 AND (shows <> ?1 OR `+isDated+`)`, shows, p.Connection, p.SourceID)
+	if n > 0 {
+		tx.Touch(p)
+	}
+	if err != nil || shows == p.Shows {
 		return err
 	}
 	return tx.lookAgain(p)

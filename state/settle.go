@@ -325,7 +325,7 @@ func (tx *Tx) decided(known *payerFacts, s settleRow, p payerRow, f factRow) err
 	known.beyond = known.plan.flags == noPlan && s.decision == Held || s.forgotten ||
 		keyMatters && (f.holders > 0 || s.accepted || s.underWay || known.plan.flags.has(flagHolders))
 	known.waits = s.stale || s.unseen || known.beyond || s.contested != (facts.Rival == protocol.RivalRecord) ||
-		f.last.state == connector.ChangeHeld || facts.Doubt.Since != 0 && facts.Doubt.Over == 0
+		f.last.state == connector.ChangeHeld || facts.Doubt.Since != 0 && facts.Doubt.Over == 0 || !linked && f.holders > 0
 	return nil
 }
 

@@ -61,6 +61,7 @@ var regressions = []struct {
 	{63000554, "a create that was refused after it had been looked for was taken up again for good"},
 	{474581085598, "a create that never left was sent a day later without new lists"},
 	{20001395, "a create that was refused for its token was taken back, and sent with other bytes later"},
+	{1014995819543, "a sweep showed the values of an update, and the class of the record went on as working"},
 	{435734387255, "a link was asked for again without a look, because the fence of its freeze stopped the look"},
 }
 
