@@ -110,8 +110,13 @@ func (tx *Tx) decideAgain(ids []RecordID, touches map[RecordID]*touchedPayer) er
 			}
 			if link := known.linkBy(next, t); link != known.link {
 				links = append(links, known.id.Connection, known.id.SourceID, link)
-				if link == connector.LinkLinked && (t == nil || t.ended == "") {
+				switch {
+				case link == connector.LinkLinked && (t == nil || t.ended == ""):
 					mended = append(mended, known)
+				case link == connector.LinkConflict && t != nil: // the next plan tells
+					if err := tx.LookNext(Payer{Connection: known.id.Connection, SourceID: known.id.SourceID}); err != nil {
+						return err
+					}
 				}
 				tx.differ(t, "the payer of %s is %q, and not %q: %s", known.id.SourceID, link, known.link, next.Customer.Line)
 			}
@@ -220,7 +225,7 @@ type payerFacts struct {
 	replan      bool                // the next plan decides on the record
 	beyond      bool                // the facts about customers that are not linked are with a run
 	unconfirmed bool                // no read has shown the linked customer yet
-	waits       bool                // for a plan: the record or its surroundings have changed since the newest one, or the ledger was restored
+	waits       bool                // for a plan: the record or its surroundings have changed since the newest one, a request is under way, or the ledger was restored
 	shown       bool                // the index knows the customer, and no other one with its key
 }
 
@@ -325,7 +330,7 @@ func (tx *Tx) decided(known *payerFacts, s settleRow, p payerRow, f factRow) err
 	known.beyond = known.plan.flags == noPlan && s.decision == Held || s.forgotten ||
 		keyMatters && (f.holders > 0 || s.accepted || s.underWay || known.plan.flags.has(flagHolders))
 	known.waits = s.stale || s.unseen || known.beyond || s.contested != (facts.Rival == protocol.RivalRecord) ||
-		f.last.state == connector.ChangeHeld || facts.Doubt.Since != 0 && facts.Doubt.Over == 0 || !linked && f.holders > 0
+		f.last.state == connector.ChangeHeld || facts.Doubt.Since != 0 && facts.Doubt.Over == 0 || !linked && f.holders > 0 || f.open
 	return nil
 }
 

@@ -62,6 +62,7 @@ var regressions = []struct {
 	{474581085598, "a create that never left was sent a day later without new lists"},
 	{20001395, "a create that was refused for its token was taken back, and sent with other bytes later"},
 	{1014995819543, "a sweep showed the values of an update, and the class of the record went on as working"},
+	{51001238, "a link came to be in conflict by a read, and a run was complete without a word of it"},
 	{435734387255, "a link was asked for again without a look, because the fence of its freeze stopped the look"},
 }
 
