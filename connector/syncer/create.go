@@ -263,7 +263,7 @@ func (r *run) post(ctx context.Context, c state.Change, a attempt) (*connector.R
 	made, err := r.Billing.CreateCustomer(ctx, a.body)
 	switch {
 	case errors.Is(err, errLate) && errors.Is(err, connector.ErrNeverTried): // see inTime
-		return nil, errLate
+		return nil, err
 	case errors.Is(err, connector.ErrNeverTried): // nobody waits for it
 		return nil, errors.Join(err, r.thaw(ctx, []state.Sent{{Change: c, Attempt: a.Attempt}}))
 	case err != nil:

@@ -179,15 +179,13 @@ func (w *walker) freeze(ctx context.Context, changes []state.Change, write func(
 	return out, nil
 }
 
-// inTime calls send while the request may leave. If it cannot leave in time, it is frozen anew by itself. Every
-// request that send makes on the freeze has the fence of the freeze, and no other one.
+// inTime calls send while the request may leave. A request that is too late and was never tried is frozen anew by
+// itself. Every request that send makes on the freeze has the fence of the freeze, and no other one.
 func (w *walker) inTime(ctx context.Context, f *frozen, send func(context.Context) error) error {
-	err := f.inTime()
-	if err == nil {
-		err = send(ctx)
-	}
-	if !errors.Is(err, errLate) {
-		return err
+	if f.inTime() == nil {
+		if err := send(ctx); !errors.Is(err, errLate) || !errors.Is(err, connector.ErrNeverTried) {
+			return err
+		}
 	}
 	if err := w.thaw(ctx, []state.Sent{f.Sent}); err != nil {
 		return err

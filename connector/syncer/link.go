@@ -141,8 +141,8 @@ func (r *run) askLink(ctx, sending context.Context, c state.Change, left state.A
 		return &mandate, nil
 	case fault == "":
 		return nil, err
-	case errors.Is(err, errLate) && fault == connector.FaultUnavailable: // it never left: see inTime
-		return nil, errLate
+	case errors.Is(err, errLate) && errors.Is(err, connector.ErrNeverTried): // see inTime
+		return nil, err
 	case errors.Is(err, connector.ErrWrongWay): // no record is at fault
 		return nil, errors.Join(err, r.unsent(ctx, c, left))
 	case fault == connector.FaultRejected, fault == connector.FaultNotFound:
