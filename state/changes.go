@@ -573,8 +573,8 @@ func (tx *Tx) OutcomeUnknown(p Payer) (bool, error) {
 // payer without a link could never sign.
 const Arrival = 15 * time.Minute
 
-// hasArrived is the condition that a request without an end has left before ?1, or waits for nothing, and nobody has
-// noted yet that it can arrive no more.
+// hasArrived is the condition that a request without an end can arrive no more, and that this is not stored yet. A
+// request for a signing link waits for nothing. Any other one left at ?1 or before.
 const hasArrived = "ended = '' AND over = 0 AND (sent_at <= ?1 OR action = 'link')"
 
 // Ticket returns the next read ticket. A later ticket means a later read, in every process with the ledger.

@@ -24,7 +24,7 @@ type Likeness struct {
 	hashes likeness // of the traits; nil until Hashed
 }
 
-// Hashed returns a likeness that keeps its hashes, for a caller that passes it on several times.
+// Hashed returns the likeness with its hashes. Callers that use it several times compute them once.
 func (l *Ledger) Hashed(k Likeness) Likeness {
 	k.hashes = l.likeness(k)
 	return k

@@ -77,8 +77,8 @@ func (l *Ledger) News(ctx context.Context, connection, mapping string, records [
 	return out, err
 }
 
-// first returns the records of a page that the ledger has never held. as holds the content hash of each record; it is ""
-// for a record that the page shows twice with different contents.
+// first returns the records of a page that the ledger has never held. The map as holds the content hash of each record.
+// The hash is "" if the page shows the record twice with different contents.
 func (l *Ledger) first(ctx context.Context, connection string, records []connector.Record, as map[string]string) ([]Candidate, error) {
 	if len(records) == 0 {
 		return nil, nil

@@ -23,8 +23,8 @@ func (tx *Tx) Explain(p Payer, reason connector.Reason, detail string) {
 	tx.touched(RecordID{p.Connection, p.SourceID}).details[reason] = detail
 }
 
-// HoldLink is Touch for a payer whose customer its event has seen, with a problem that the ledger may not show: the
-// customer may not be linked. to is the state of the link by all facts of the event.
+// HoldLink is Touch for an event that has found a problem with a payer's customer. The ledger may not show that problem,
+// because the customer may not be linked. The event gives the state of the link and the reason.
 func (tx *Tx) HoldLink(p Payer, to connector.LinkState, reason connector.Reason) {
 	t := tx.touched(RecordID{p.Connection, p.SourceID})
 	t.link, t.ended = to, reason
@@ -41,7 +41,6 @@ type touchedPayer struct {
 	status  connector.MandateStatus // see ShowMandate; "" for none
 	ended   connector.Reason        // why a change of the customer has ended
 	link    connector.LinkState     // see HoldLink; "" for none
-
 }
 
 func (tx *Tx) touched(id RecordID) *touchedPayer {
@@ -69,9 +68,8 @@ func (tx *Tx) settle() error {
 	return tx.decideAgain(ids, touches)
 }
 
-// Settle decides on all records by the facts of the ledger, and stores what follows. It writes nothing where the facts give
-// what is stored: after every write, that is everywhere. It skips records that wait for a plan: see payerFacts.waits.
-// It returns the differences in words.
+// Settle decides on all records by the facts of the ledger, stores what follows, and returns the differences in words.
+// There should be none after a write. It skips records that wait for a plan: see payerFacts.waits.
 //
 // Only tests call it: a write settles what it has touched, and the simulation proves that nothing else is left.
 func (tx *Tx) Settle() (differences []string, err error) {
@@ -169,7 +167,7 @@ func (k payerFacts) linkBy(next protocol.Outcome, t *touchedPayer) connector.Lin
 }
 
 // progress returns the class of the record. If the facts give no finding, the reason of a change that has just ended
-// counts: its act knew more, for example by a read of a customer that is not linked.
+// counts. The run may have read a customer that is not linked, and then knows more than the ledger.
 func (k payerFacts) progress(next protocol.Outcome, t *touchedPayer) protocol.Status {
 	class := next.Progress()
 	claims := k.facts.Record.Standing == protocol.Included || k.facts.Record.Standing == protocol.Unfit
