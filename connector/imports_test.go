@@ -45,6 +45,7 @@ var arrows = []arrow{
 	{"connector/mail", "connector", ""},
 	{"connector/mail/mailtest", "connector connector/mail", ""},
 	{"connector/match", "connector connector/sheet", ""},
+	{"connector/heap", "", ""},
 	{"connector/metrics", "connector connector/reconcile connector/server connector/transport state", "state/statetest"},
 	{"connector/protocol", "connector", ""},
 	{"connector/queue", "connector connector/worker", "state/statetest"}, // what a job does, and to which ledger, is left to whoever configures it
@@ -58,7 +59,7 @@ var arrows = []arrow{
 	{"connector/standing", "connector state", ""},
 	{"connector/server", "connector state mapping connector/reconcile connector/billing connector/condition connector/worker", "connector/transport state/statetest"},
 	{"connector/simulation", "*", ""},
-	{"connector/syncer", "connector mapping state connector/match connector/protocol connector/reconcile connector/accounting", "connector/billing connector/transport state/statetest"},
+	{"connector/syncer", "connector mapping state connector/match connector/protocol connector/reconcile connector/accounting", "connector/billing connector/heap connector/transport state/statetest"},
 	{"connector/transport", "connector", ""},
 	{"connector/webhook", "connector connector/transport", ""},
 	{"connector/writeback", "connector connector/webhook state", "connector/transport state/statetest"},

@@ -13,6 +13,7 @@ import (
 	_ "time/tzdata" // schedules name time zones, and not every machine knows them
 
 	"payersync/cmd/payersync/internal/show"
+	"payersync/connector/heap"
 	"payersync/connector/transport"
 )
 
@@ -20,6 +21,9 @@ func main() {
 	// Everything made from here on is for this user alone (fault F96).
 	syscall.Umask(0o077)
 	transport.SetVersion(version)
+	if os.Getenv("GOGC") == "" {
+		heap.Pace()
+	}
 	errOut := show.NewScreen(os.Stderr)
 	if err := noCore(); err != nil {
 		fmt.Fprintf(errOut, "payersync: a crash may leave secrets in a core file: %v\n", err)

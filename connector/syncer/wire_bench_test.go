@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/heap"
 	"payersync/connector/syncer"
 	"payersync/state/statetest"
 )
@@ -43,6 +44,7 @@ var wireCustomers = flag.Int("wire-customers", 400, "customers of one round of B
 //
 //	go test -run '^$' -bench Wire -benchtime 5x ./connector/syncer -wire-customers 20000
 func BenchmarkWire(b *testing.B) {
+	heap.Pace() // as the program does
 	for _, w := range []wire{
 		{latency: 5 * time.Millisecond, inFlight: 8},
 		{latency: 5 * time.Millisecond, inFlight: 32},
