@@ -10,18 +10,18 @@ import (
 // sandbox, version, man, help, completion) take no account. TestHintsKnowEveryCommandOfAnAccount compares it with the
 // command tree.
 var accountCommand = regexp.MustCompile(`\bpayersync (?:` + strings.Join([]string{
-	`approve`, `audit`, `backfill`, `check`, `connect`, `plan`, `report`, `status`, `sweep`, `sync`,
+	`audit`, `backfill`, `check`, `connect`, `report`, `status`, `sweep`, `sync`,
 	`alerts (?:list|send|test)`,
 	`attention (?:close|give-up|list|retry|show)`,
 	`connections (?:move|separate)`,
 	`environment (?:move|show|trust)`,
 	`ledger (?:backup|copy|export|forget|rekey|restore|retain|unforget|verify)`,
 	`mandates (?:cancel|export|handover|links|list|reinstate|request|sent|show)`,
-	`mandates letters (?:again|approve|arrived|bounced|continue|list|pause|plan|preview|resume|send|show|stop|test)`,
+	`letters (?:again|approve|arrived|bounced|continue|list|pause|plan|preview|resume|send|show|stop|test)`,
 	`mapping (?:check|coverage|diff|fields|history|preview|rollback|schema|show)`,
 	`pages(?: (?:link|users (?:invite|limit|list|remove|role)))?`,
 	`payers (?:adopt|ask|drift(?: (?:ignore|send|take))?|link|list|match(?: (?:accept|finish|import|reject))?|merge|rekey|show|undo|unlink)`,
-	`plans (?:list|reject|show)`,
+	`plan(?: (?:approve|list|reject|show))?`,
 	`webhooks (?:close|list|replay|send-test|shapes|show|subscribe|subscription)`,
 	`writeback (?:approve|plan|run|status|take)`,
 }, "|") + `)\b`)

@@ -11,11 +11,11 @@ func TestACommandLineNamesItsAccount(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                          "",
 		"payersync keeps the link.": "payersync keeps the link.",
-		"run payersync plans show 3, or payersync approve 3":        "run payersync plans show --account acme 3, or payersync approve --account acme 3",
+		"run payersync plan show 3, or payersync plan approve 3":    "run payersync plan show --account acme 3, or payersync plan approve --account acme 3",
 		"payersync payers match accept A c1":                        "payersync payers match accept --account acme A c1",
 		"the payersync ledger, payersync payers match.":             "the payersync ledger, payersync payers match --account acme.",
 		"payersync webhooks send-test":                              "payersync webhooks send-test --account acme",
-		"<code>payersync mandates letters plan</code> or <b>":       "<code>payersync mandates letters plan --account acme</code> or <b>",
+		"<code>payersync letters plan</code> or <b>":                "<code>payersync letters plan --account acme</code> or <b>",
 		`{"next":"payersync plan","detail":"leave out --account"}`:  `{"next":"payersync plan --account acme","detail":"leave out --account"}`,
 		"payersync ledger copy --to file:database --account beta":   "payersync ledger copy --to file:database --account beta",
 		"see payersync attention retry --help":                      "see payersync attention retry --help",
@@ -38,8 +38,8 @@ func TestACommandLineNamesItsAccount(t *testing.T) {
 func TestACommandLineNamesTheConfigurationThatItsUserNamed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, file, want string }{
-		{"run payersync plans show 3, or payersync approve 3", "", "run payersync plans show 3, or payersync approve 3"},
-		{"run payersync plans show 3, or payersync approve 3", "a/b.yaml", "run payersync plans show --config a/b.yaml 3, or payersync approve --config a/b.yaml 3"},
+		{"run payersync plan show 3, or payersync plan approve 3", "", "run payersync plan show 3, or payersync plan approve 3"},
+		{"run payersync plan show 3, or payersync plan approve 3", "a/b.yaml", "run payersync plan show --config a/b.yaml 3, or payersync plan approve --config a/b.yaml 3"},
 		{"payersync sync --config a.yaml", "b.yaml", "payersync sync --config a.yaml"},
 		{"payersync sync --account acme", "node.yaml", "payersync sync --config node.yaml --account acme"},
 		{"payersync accounts resume acme", "node.yaml", "payersync accounts resume --config node.yaml acme"},

@@ -268,7 +268,7 @@ func TestTheOnlyAccountIsMeantWhereNoneIsNamed(t *testing.T) {
 	says(t, f.expect(exitDone, "accounts", "pause", "harbour", "--reason", "a holiday"), "is paused")
 	f.export(foreigners(3)...)
 	sent := f.box.Writes()
-	for _, args := range [][]string{{"sync"}, {"backfill", "--yes"}, {"plan"}, {"sweep"}, {"webhooks", "subscribe", "--yes"}, {"webhooks", "send-test"}, {"connect", "books"}, {"mandates", "letters", "test", "--to", "me@harbour.example"}, {"alerts", "send"}, {"environment", "show"}} {
+	for _, args := range [][]string{{"sync"}, {"backfill", "--yes"}, {"plan"}, {"sweep"}, {"webhooks", "subscribe", "--yes"}, {"webhooks", "send-test"}, {"connect", "books"}, {"letters", "test", "--to", "me@harbour.example"}, {"alerts", "send"}, {"environment", "show"}} {
 		says(t, f.expect(exitFailed, args...), "for account harbour: it is paused", "payersync accounts resume harbour")
 	}
 	if n := f.box.Writes() - sent; n > 0 {

@@ -30,7 +30,7 @@ var actCommands = map[connector.Act]string{
 	connector.ActRekey:             "payers rekey RECORD",
 	connector.ActReplay:            "webhooks replay DELIVERY",
 	connector.ActRequest:           "mandates request RECORD",
-	connector.ActResume:            "mandates letters bounced RECORD --undo",
+	connector.ActResume:            "letters bounced RECORD --undo",
 	connector.ActRetry:             "attention retry RECORD",
 	connector.ActSendOurs:          "payers drift send RECORD",
 	connector.ActSubscribe:         "webhooks subscribe",

@@ -58,11 +58,11 @@ other changes stay on hold, even within the limits. They are released when you a
 them, or replaced when the record changes again. --only create creates customers
 without signing links; add --only link for these.`,
 		Example: `  payersync status          # shows the plans that wait
-  payersync plans show 12   # what it would do
-  payersync approve 12
-  payersync approve 12 --only create --only link
-  payersync approve 12 --record C0001 --record C0002
-  payersync approve 12 --except name --except people.email
+  payersync plan show 12   # what it would do
+  payersync plan approve 12
+  payersync plan approve 12 --only create --only link
+  payersync plan approve 12 --record C0001 --record C0002
+  payersync plan approve 12 --except name --except people.email
   payersync sync`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -123,7 +123,7 @@ func notApproved(err error, asked string, plan int64) error {
 	case errors.Is(err, office.ErrSameEyes):
 		return fmt.Errorf("cannot approve plan %d: %w, as pages.four_eyes says; ask another person with permission to approve", plan, err)
 	case errors.Is(err, state.ErrPlanChanged):
-		return fmt.Errorf("cannot approve plan %d: %w; review it again: payersync plans show %[1]d", plan, err)
+		return fmt.Errorf("cannot approve plan %d: %w; review it again: payersync plan show %[1]d", plan, err)
 	}
 	return err
 }
@@ -188,7 +188,7 @@ func (p planPart) add(to *choice, c state.Change) {
 func (p planPart) check(plan office.Plan, of choice) error {
 	for _, id := range p.records {
 		if !of.met["--record "+id] {
-			return fmt.Errorf("cannot approve part of plan %d: it has no unsent change of record %q; payersync plans show %[1]d --limit 0 lists its changes", plan.ID, id)
+			return fmt.Errorf("cannot approve part of plan %d: it has no unsent change of record %q; payersync plan show %[1]d --limit 0 lists its changes", plan.ID, id)
 		}
 	}
 	for _, field := range p.except {
@@ -201,7 +201,7 @@ func (p planPart) check(plan office.Plan, of choice) error {
 		}
 	}
 	if len(of.ids) == 0 {
-		return fmt.Errorf("cannot approve part of plan %d: %s leaves no unsent change; payersync plans show %[1]d lists them", plan.ID, p)
+		return fmt.Errorf("cannot approve part of plan %d: %s leaves no unsent change; payersync plan show %[1]d lists them", plan.ID, p)
 	}
 	return nil
 }

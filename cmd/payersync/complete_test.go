@@ -35,7 +35,7 @@ func TestAShellCompletesWhatTheConfigurationAndTheLedgerHold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(30))
 	w.remove("payersync.db")
-	if got := w.completed("approve", ""); got != nil {
+	if got := w.completed("plan", "approve", ""); got != nil {
 		t.Errorf("without a ledger there are the plans %q", got)
 	}
 	if _, err := os.Stat(w.path("payersync.db")); err == nil {
@@ -57,10 +57,10 @@ func TestAShellCompletesWhatTheConfigurationAndTheLedgerHold(t *testing.T) {
 		{"payers list --state ", "new creating linked missing conflict held"},
 		{"attention list --reason ", reasons},
 		{"attention close X --reason ", ""},
-		{"approve ", "1"},
-		{"approve 1 ", ""},
-		{"approve 1 --only ", "create adopt update link"},
-		{"plans show ", "1"},
+		{"plan approve ", "1"},
+		{"plan approve 1 ", ""},
+		{"plan approve 1 --only ", "create adopt update link"},
+		{"plan show ", "1"},
 		{"mapping diff ", version},
 		{"mapping diff " + version + " ", ""},
 		{"mapping rollback ", version},

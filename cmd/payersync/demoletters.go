@@ -23,14 +23,14 @@ var (
 // seen them.
 func (d *demo) invite(ctx context.Context) error {
 	d.title("Letters: payers with a signing link and no signature get one. The first letters wait for approval.")
-	if err := d.command(ctx, exitDone, "mandates", "letters", "plan", "--limit", "3"); err != nil {
+	if err := d.command(ctx, exitDone, "letters", "plan", "--limit", "3"); err != nil {
 		return err
 	}
 	fmt.Fprintln(d.Out, "\n   approve lists them all, and shows three in full")
-	if err := d.run(ctx, io.Discard, d.Out, exitDone, "mandates", "letters", "approve", "--yes"); err != nil {
+	if err := d.run(ctx, io.Discard, d.Out, exitDone, "letters", "approve", "--yes"); err != nil {
 		return err
 	}
-	if err := d.run(ctx, d.Out, io.Discard, exitDone, "mandates", "letters", "send"); err != nil {
+	if err := d.run(ctx, d.Out, io.Discard, exitDone, "letters", "send"); err != nil {
 		return err
 	}
 	fmt.Fprintf(d.Out, "\n   The mail server has caught %s. Some of their subjects:\n", connector.Plural(d.letters.Received(), "letter"))
@@ -78,7 +78,7 @@ func (d *demo) remind(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := d.run(ctx, d.Out, io.Discard, exitDone, "mandates", "letters", "send"); err != nil {
+	if err := d.run(ctx, d.Out, io.Discard, exitDone, "letters", "send"); err != nil {
 		return err
 	}
 	reminders := d.letters.Letters("")[:d.letters.Received()-invited]
@@ -138,7 +138,7 @@ func (d *demo) passHalf(ctx context.Context, letters bool) error {
 	if !letters {
 		return nil
 	}
-	return d.quietly(ctx, exitDone, "mandates", "letters", "send")
+	return d.quietly(ctx, exitDone, "letters", "send")
 }
 
 // quietly is command, without showing it.

@@ -56,9 +56,9 @@ func TestHintsKnowEveryCommandOfAnAccount(t *testing.T) {
 func TestHintsNameTheConfigurationThatThePersonNamed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(30))
-	for _, args := range [][]string{{"status"}, {"status", "--output", "json"}, {"backfill"}, {"plans", "list"}, {"attention", "list"}} {
+	for _, args := range [][]string{{"status"}, {"status", "--output", "json"}, {"backfill"}, {"plan", "list"}, {"attention", "list"}} {
 		r := w.commandIn(t.Context(), append(args, "--config", w.path("payersync.yaml"))...)
-		for _, found := range regexp.MustCompile(`payersync (?:status|approve|plans show|backfill|sync|attention (?:list|show))\b.{0,12}`).FindAllString(r.out+r.errOut, -1) {
+		for _, found := range regexp.MustCompile(`payersync (?:status|approve|plan show|backfill|sync|attention (?:list|show))\b.{0,12}`).FindAllString(r.out+r.errOut, -1) {
 			if !strings.Contains(found, " --config ") {
 				t.Errorf("%v prints %q", args, found)
 			}
@@ -118,12 +118,12 @@ func TestCommandLinesOnNodesNameTheirAccount(t *testing.T) {
 		return r.out + "\n" + r.errOut
 	}
 	call(exitApproval, "sync")
-	approve := regexp.MustCompile(`payersync approve --account acme \d+`).FindString(call(exitApproval, "sync"))
+	approve := regexp.MustCompile(`payersync plan approve --account acme \d+`).FindString(call(exitApproval, "sync"))
 	if approve == "" {
 		t.Errorf("no line of the plan says how to approve it:\n%s", shown["sync"])
-		approve = "payersync approve 1 --account acme"
+		approve = "payersync plan approve 1 --account acme"
 	}
-	call(exitDone, "plans", "show", "1")
+	call(exitDone, "plan", "show", "1")
 	call(exitDone, "status")
 	call(exitDone, "alerts", "list")
 	call(exitDone, "alerts", "list", "--output", "json")
@@ -138,7 +138,7 @@ func TestCommandLinesOnNodesNameTheirAccount(t *testing.T) {
 	call(exitDone, "attention", "show", "A00002")
 	call(exitDone, "attention", "show", "A00002", "--output", "json")
 	call(exitDone, "payers", "show", "A00002")
-	call(exitFailed, "approve", "99")
+	call(exitFailed, "plan", "approve", "99")
 	call(exitDone, "report")
 	call(exitDone, "accounts", "list")
 	c.expect(exitDone, "accounts", "pause", "acme", "--reason", "a holiday")

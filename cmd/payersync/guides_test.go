@@ -42,13 +42,13 @@ var guideWalks = []guideWalk{
 	{guide: "first-hour", ends: map[string]int{"payersync plan": exitApproval, "payersync backfill": exitAttention}},
 	{guide: "pages", before: withPages, others: map[string]string{"payersync pages\n": "clicks_test.go"}},
 	{guide: "letters", before: backfilled, others: map[string]string{
-		"payersync mandates letters plan": "testdata/script/letters.txtar", "payersync mandates letters approve": "testdata/script/letters.txtar",
-		"payersync mandates letters pause": "testdata/script/letters.txtar", "payersync mandates letters resume": "testdata/script/letters.txtar",
-		"payersync mandates letters list": "testdata/script/letters.txtar", "payersync mandates letters preview": "testdata/script/letters-templates.txtar",
-		"payersync mandates letters test": "testdata/script/letters-templates.txtar",
+		"payersync letters plan": "testdata/script/letters.txtar", "payersync letters approve": "testdata/script/letters.txtar",
+		"payersync letters pause": "testdata/script/letters.txtar", "payersync letters resume": "testdata/script/letters.txtar",
+		"payersync letters list": "testdata/script/letters.txtar", "payersync letters preview": "testdata/script/letters-templates.txtar",
+		"payersync letters test": "testdata/script/letters-templates.txtar",
 	}},
 	{guide: "mapping", before: backfilled, ends: map[string]int{"payersync mapping check": exitAttention, "payersync sync": exitAttention}, others: map[string]string{
-		"payersync approve": "testdata/script/plans.txtar", "payersync plans reject": "testdata/script/plans.txtar",
+		"payersync plan approve": "testdata/script/plans.txtar", "payersync plan reject": "testdata/script/plans.txtar",
 	}},
 	{guide: "billing", before: backfilled, ends: map[string]int{"payersync plan": exitAttention}, others: map[string]string{"payersync webhooks send-test": "testdata/script/adfin.txtar"}},
 	{guide: "operations", before: append(slices.Clone(backfilled), "mkdir -m 700 backups")},

@@ -41,7 +41,7 @@ func (w *world) expectNobody(when string) {
 	}
 	for _, args := range [][]string{
 		{"payers", "show", "A00002", "--show-values"}, {"payers", "show", "A00002", "--show-values", "--output", "json"}, {"payers", "list"}, {"payers", "list", "--search", "Quibblethorpe"},
-		{"plans", "list"}, {"attention", "list"}, {"mandates", "list"}, {"webhooks", "list"}, {"status"}, {"ledger", "export", "A00002", "--output", "json"}, {"ledger", "export", "A00001", "--output", "json"}, {"ledger", "export", "A00003", "--output", "json"},
+		{"plan", "list"}, {"attention", "list"}, {"mandates", "list"}, {"webhooks", "list"}, {"status"}, {"ledger", "export", "A00002", "--output", "json"}, {"ledger", "export", "A00001", "--output", "json"}, {"ledger", "export", "A00003", "--output", "json"},
 		{"mapping", "preview", "--show-values"}, {"plan"},
 	} {
 		r := w.run(args...)

@@ -30,7 +30,7 @@ func (a *app) lettersCmd() *cobra.Command {
 		Short: "Write to payers without a signature: due, waiting and stopped letters",
 		Long: `If letters.sender is payersync, payersync serve sends the letters: an invitation, then
 reminders by letters.steps, each once. The first letters wait for your approval.`,
-		Example: "  payersync mandates letters test --to me@harbour.example\n  payersync mandates letters plan\n  payersync mandates letters approve",
+		Example: "  payersync letters test --to me@harbour.example\n  payersync letters plan\n  payersync letters approve",
 	}
 	return subcommands(c, a.lettersPlanCmd(), a.lettersApproveCmd(), a.lettersSendCmd(), a.lettersPauseCmd(), a.lettersResumeCmd(), a.lettersStopCmd(),
 		a.lettersContinueCmd(), a.lettersListCmd(), a.lettersShowCmd(), a.lettersArrivedCmd(), a.lettersAgainCmd(), a.lettersPreviewCmd(), a.lettersTestCmd(), a.lettersBouncedCmd())
@@ -108,7 +108,7 @@ type letterHold struct {
 	Code       letters.HoldCode `json:"code"`
 	Connection string           `json:"connection"`
 	Sentence   string           `json:"sentence"`
-	Continue   bool             `json:"continue"` // a person has to say payersync mandates letters continue
+	Continue   bool             `json:"continue"` // a person has to say payersync letters continue
 }
 
 type letterBatch struct {
@@ -174,7 +174,7 @@ func (a *app) lettersPlanCmd() *cobra.Command {
 		Long: `Shows the letters due today, the letters that wait for approval, and the reasons why
 letters do not leave. --all lists every payer with an unsigned mandate, with the
 reason why its next letter is not due. The command asks, changes and sends nothing.`,
-		Example: "  payersync mandates letters plan\n  payersync mandates letters plan --all --output json | jq '.why'",
+		Example: "  payersync letters plan\n  payersync letters plan --all --output json | jq '.why'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
 				if err := s.Config.Has(connection); err != nil {
@@ -225,7 +225,7 @@ func (a *app) printLetterPlan(ctx context.Context, l *office.Letters, p letterPl
 		fmt.Fprintln(a.Out, show.Visible(s))
 	}
 	if p.Waits.Letters > 0 {
-		fmt.Fprintf(a.Out, "%s together: %s To see and approve them: payersync mandates letters approve\n", waitTogether(p.Waits.Letters), strings.Join(p.Waits.Why, " "))
+		fmt.Fprintf(a.Out, "%s together: %s To see and approve them: payersync letters approve\n", waitTogether(p.Waits.Letters), strings.Join(p.Waits.Why, " "))
 	}
 	return nil
 }
@@ -252,9 +252,9 @@ func (a *app) printHold(h letterHold) {
 func (h letterHold) next() string {
 	switch {
 	case h.Continue:
-		return "To go on: payersync mandates letters continue --reason TEXT"
+		return "To go on: payersync letters continue --reason TEXT"
 	case h.Code == letters.HoldUnclear:
-		return "List them with payersync mandates letters list --state unclear. Then decide on each. If it arrived: payersync mandates letters arrived LETTER. To send it again: payersync mandates letters again LETTER."
+		return "List them with payersync letters list --state unclear. Then decide on each. If it arrived: payersync letters arrived LETTER. To send it again: payersync letters again LETTER."
 	case h.Code == letters.HoldJournal:
 		return "How nodes share the folder: payersync help many-machines"
 	case h.Code == letters.HoldLinks:
@@ -273,7 +273,7 @@ func (h letterHold) next() string {
 func pausesOf(ctx context.Context, l *office.Letters) (out []string, err error) {
 	stops, err := l.Pauses(ctx)
 	for _, stop := range stops {
-		line, resume := "Letters "+ofConnection(stop.Connection)+" are paused", "payersync mandates letters resume"
+		line, resume := "Letters "+ofConnection(stop.Connection)+" are paused", "payersync letters resume"
 		if stop.UntilOn != "" {
 			line += " until " + stop.UntilOn
 		}
@@ -329,7 +329,7 @@ templates, sender, mapping and connection stay the same and no brake is on.
 
 A letter that waits alone, because its recipient is doubtful or it begins anew about
 another mandate, needs --record.`,
-		Example: "  payersync mandates letters approve\n  payersync mandates letters approve --batch 1f0c66a9f3a1b2c4 --yes\n  payersync mandates letters approve --record C0001 --reason 'two shops, one owner'",
+		Example: "  payersync letters approve\n  payersync letters approve --batch 1f0c66a9f3a1b2c4 --yes\n  payersync letters approve --record C0001 --reason 'two shops, one owner'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
 				by := syncer.Operator{Name: actor(), Reason: reason}
@@ -358,10 +358,10 @@ func (a *app) approveLetters(ctx context.Context, l *office.Letters, batch strin
 	}
 	switch {
 	case len(p.Batch.Letters) == 0:
-		a.Say("No letter waits for approval. payersync mandates letters plan shows due and single waiting letters.")
+		a.Say("No letter waits for approval. payersync letters plan shows due and single waiting letters.")
 		return a.Result(approvedReport{})
 	case batch != "" && batch != p.Batch.Hash:
-		return fmt.Errorf("other letters than those of %s wait now: run payersync mandates letters approve, and review them again", show.Visible(batch))
+		return fmt.Errorf("other letters than those of %s wait now: run payersync letters approve, and review them again", show.Visible(batch))
 	}
 	if !a.JSON() {
 		if err := a.printBatch(ctx, l, p.Batch.Letters); err != nil {
@@ -378,7 +378,7 @@ func (a *app) approveLetters(ctx context.Context, l *office.Letters, batch strin
 	}
 	approved, err := l.Approve(ctx, p.Batch.Hash, by)
 	if errors.Is(err, letters.ErrChanged) {
-		return fmt.Errorf("the letters have changed while you looked at them, and none was let go: run payersync mandates letters approve again")
+		return fmt.Errorf("the letters have changed while you looked at them, and none was let go: run payersync letters approve again")
 	}
 	if err != nil {
 		return err
@@ -423,7 +423,7 @@ func (a *app) approveAlone(ctx context.Context, s *session.Session, l *office.Le
 			return err
 		}
 		if len(p.Alone([]state.RecordID{id}).Letters) == 0 {
-			return fmt.Errorf("no letter to %s waits for a person; payersync mandates letters plan --all shows why", show.Visible(name))
+			return fmt.Errorf("no letter to %s waits for a person; payersync letters plan --all shows why", show.Visible(name))
 		}
 		ids = append(ids, id)
 	}
@@ -471,7 +471,7 @@ func (a *app) lettersSendCmd() *cobra.Command {
 each customer first, and keeps to the window and pace of the configuration. Letters
 that do not leave within five minutes wait for the next call. Two processes never send
 at the same time.`,
-		Example: "  payersync mandates letters send",
+		Example: "  payersync letters send",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withLetters(cmd.Context(), a.open, func(s *session.Session, l *office.Letters) error {
 				l.Desk.Report = func(e letters.Event) {
@@ -527,7 +527,7 @@ func (a *app) showSent(r letters.Result, paused []string) error {
 	_, err := fmt.Fprintf(a.Out, "%s sent, %d refused, %d put off, %d unclear, %d looked at and not sent; %d wait for a person, %d are left.\n",
 		connector.Plural(r.Sent, "letter"), r.Refused, r.Deferred, r.Unclear, r.Kept, r.Waiting, r.Left)
 	if r.Abandoned > 0 {
-		fmt.Fprintf(a.Out, "payersync stopped before it knew the outcome of %s: payersync mandates letters list --state unclear\n", connector.Plural(r.Abandoned, "letter"))
+		fmt.Fprintf(a.Out, "payersync stopped before it knew the outcome of %s: payersync letters list --state unclear\n", connector.Plural(r.Abandoned, "letter"))
 	}
 	a.printHolds(r.Holds)
 	for _, line := range paused {
@@ -569,7 +569,7 @@ func (a *app) lettersPauseCmd() *cobra.Command {
 		Short: "Pause all letters, or those of a connection",
 		Long: `Stops all letters from now until the day of --until, or until payersync mandates
 letters resume. No letters pile up: payersync skips the missed steps.`,
-		Example: "  payersync mandates letters pause\n  payersync mandates letters pause --until 2027-01-04 --connection acme --reason 'price change'",
+		Example: "  payersync letters pause\n  payersync letters pause --until 2027-01-04 --connection acme --reason 'price change'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			day, err := a.dayFlag("until", until)
 			if err != nil {
@@ -582,7 +582,7 @@ letters resume. No letters pile up: payersync skips the missed steps.`,
 				if err := l.Pause(cmd.Context(), connection, day, syncer.Operator{Name: actor(), Reason: reason}); err != nil {
 					return err
 				}
-				a.Say("Letters %s are paused%s. To go on: payersync mandates letters resume", ofConnection(connection), untilDay(day))
+				a.Say("Letters %s are paused%s. To go on: payersync letters resume", ofConnection(connection), untilDay(day))
 				return a.Result(map[string]string{"connection": connection, "until": dayText(day)})
 			})
 		},
@@ -629,7 +629,7 @@ func (a *app) lettersResumeCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "resume",
 		Short:   "Resume letters after a pause or a brake",
-		Example: "  payersync mandates letters resume\n  payersync mandates letters resume --connection acme",
+		Example: "  payersync letters resume\n  payersync letters resume --connection acme",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
 				if err := s.Config.Has(connection); err != nil {
@@ -665,7 +665,7 @@ and a token. The command then notes that the recipient wants no more letters. --
 removes all stops of the payer or address, also a recipient's own and those for an
 address that does not exist. The audit log keeps your name; an address is kept as a
 hash.`,
-		Example: "  payersync mandates letters stop C0001 --note 'asked on the telephone'\n  payersync mandates letters stop jo@shop.example --until 2027-01-04\n  payersync mandates letters stop C0001 --undo",
+		Example: "  payersync letters stop C0001 --note 'asked on the telephone'\n  payersync letters stop jo@shop.example --until 2027-01-04\n  payersync letters stop C0001 --undo",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			day, err := a.dayFlag("until", until)
@@ -721,7 +721,7 @@ func (a *app) lettersContinueCmd() *cobra.Command {
 		Short: "Resume letters after a restore, a lost journal or a clock change",
 		Long: `Some events stop all letters until you resume them: a restored ledger, if the journal
 of letters is missing or differs, and a jump of the clock. First read payersync
-mandates letters plan. Letters in the journal that the ledger does not know count as
+letters plan. Letters in the journal that the ledger does not know count as
 sent from then on. You must approve the next letters.
 
 Nodes of one database share the journal. A node without it refuses while another node
@@ -729,7 +729,7 @@ has written it within a day. Mount the shared folder there. Only if you have los
 folder, begin a new journal from the data of the database with --journal-lost.
 payersync may then repeat letters known only to the lost journal, so read the next
 letters before you approve them.`,
-		Example: "  payersync mandates letters continue --reason 'restored after the disk failed'\n  payersync mandates letters continue --journal-lost --reason 'the shared volume is gone'",
+		Example: "  payersync letters continue --reason 'restored after the disk failed'\n  payersync letters continue --journal-lost --reason 'the shared volume is gone'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if strings.TrimSpace(reason) == "" {
 				return usage.Errorf("going on takes a reason: --reason 'restored after the disk failed'")
@@ -743,7 +743,7 @@ letters before you approve them.`,
 				if err != nil {
 					return err
 				}
-				a.Say("Letters go on, and the next ones wait for your approval: payersync mandates letters approve. The journal had %s unknown to the ledger.", connector.Plural(n, "letter"))
+				a.Say("Letters go on, and the next ones wait for your approval: payersync letters approve. The journal had %s unknown to the ledger.", connector.Plural(n, "letter"))
 				return a.Result(map[string]int{"learnt": n})
 			})
 		},
@@ -784,8 +784,8 @@ func (a *app) lettersListCmd() *cobra.Command {
 		Short: "List the letters, the newest first",
 		Long: `Lists the letters with their outcomes. An unclear letter may or may not have arrived,
 and payersync never repeats it by itself. If it arrived, say so with payersync
-mandates letters arrived; to send it once more, use again.`,
-		Example: "  payersync mandates letters list --state unclear\n  payersync mandates letters list --output json | jq 'select(.state == \"refused\")'",
+letters arrived; to send it once more, use again.`,
+		Example: "  payersync letters list --state unclear\n  payersync letters list --output json | jq 'select(.state == \"refused\")'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if in != "" {
 				if err := oneOf("state", in, letterStates...); err != nil {
@@ -848,11 +848,11 @@ func (a *app) printKept(rows []keptLetter) error {
 func oneLetter(ctx context.Context, s *session.Session, text string) (*state.Letter, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return nil, usage.Errorf("%q is no number of a letter; payersync mandates letters list shows them", text)
+		return nil, usage.Errorf("%q is no number of a letter; payersync letters list shows them", text)
 	}
 	l, err := s.Ledger.LetterByID(ctx, id)
 	if err == nil && l == nil {
-		err = fmt.Errorf("there is no letter %d; payersync mandates letters list shows them", id)
+		err = fmt.Errorf("there is no letter %d; payersync letters list shows them", id)
 	}
 	return l, err
 }
@@ -863,7 +863,7 @@ func (a *app) lettersShowCmd() *cobra.Command {
 		Short: "Show one sent letter with its outcome",
 		Long: `Shows a letter by its number. Its text contains the signing link, and its owner can
 sign with it: the audit log keeps your name. The text is kept for 90 days.`,
-		Example: "  payersync mandates letters show 12",
+		Example: "  payersync letters show 12",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
@@ -912,7 +912,7 @@ as for any letter.`, "It is sent once more when its turn comes.")
 
 func (a *app) lettersWordCmd(use, short, word, long, done string) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Long: long + " The audit log keeps who said so.", Example: "  payersync mandates letters list --state unclear\n  payersync mandates letters " + word + " 12",
+		Use: use, Short: short, Long: long + " The audit log keeps who said so.", Example: "  payersync letters list --state unclear\n  payersync letters " + word + " 12",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
@@ -922,7 +922,7 @@ func (a *app) lettersWordCmd(use, short, word, long, done string) *cobra.Command
 				}
 				err = l.Say(cmd.Context(), letter.ID, word, syncer.Operator{Name: actor()})
 				if errors.Is(err, state.ErrNotUnclear) {
-					return fmt.Errorf("letter %d is %s, and needs no decision; payersync mandates letters list --state unclear shows those that do", letter.ID, letter.State)
+					return fmt.Errorf("letter %d is %s, and needs no decision; payersync letters list --state unclear shows those that do", letter.ID, letter.State)
 				}
 				if err != nil {
 					return err

@@ -31,7 +31,7 @@ may arrive.
 payersync accepts a report only about its own letters, by the Message-ID of the
 returned mail; it ignores all others. --undo notes that the address works after all.
 The audit log keeps your name; addresses are kept as hashes.`,
-		Example: "  payersync mandates letters bounced report.eml\n  payersync mandates letters bounced accounts@bakery.example --reason 'returned by hand'\n  payersync mandates letters bounced C0001 --undo --reason 'they repaired it'",
+		Example: "  payersync letters bounced report.eml\n  payersync letters bounced accounts@bakery.example --reason 'returned by hand'\n  payersync letters bounced C0001 --undo --reason 'they repaired it'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			by := syncer.Operator{Name: actor(), Reason: reason}
@@ -68,7 +68,7 @@ func (a *app) noteBounce(ctx context.Context, s *session.Session, arg string, by
 	got, err := bounces.Report(ctx, report, by)
 	err = errors.Join(err, report.Close())
 	if office.NoReport(err) {
-		return usage.Errorf("cannot use the report: %v; if you know the address, name it: payersync mandates letters bounced ADDRESS", err)
+		return usage.Errorf("cannot use the report: %v; if you know the address, name it: payersync letters bounced ADDRESS", err)
 	}
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func TestBouncedTakesAReportOrAPersonsWord(t *testing.T) {
 		{[]string{"A00001", "--undo"}, exitUsage, "needs a reason"},
 		{[]string{"A00002", "--undo", "--reason", "x"}, exitFailed, "name the address itself"},
 	} {
-		if r := w.run(append([]string{"mandates", "letters", "bounced"}, step.args...)...); r.code != step.code || !strings.Contains(r.out+r.errOut, step.want) {
+		if r := w.run(append([]string{"letters", "bounced"}, step.args...)...); r.code != step.code || !strings.Contains(r.out+r.errOut, step.want) {
 			t.Errorf("%q ended with %d:\n%s%s", step.args, r.code, r.out, r.errOut)
 		}
 	}
@@ -57,7 +57,7 @@ func TestBouncedTakesAReportOrAPersonsWord(t *testing.T) {
 	if !w.audited("by hand") {
 		t.Error("the audit log does not say who said so")
 	}
-	w.expect(exitDone, "mandates", "letters", "bounced", "ada@bakery.example", "--undo", "--reason", "repaired")
+	w.expect(exitDone, "letters", "bounced", "ada@bakery.example", "--undo", "--reason", "repaired")
 	if r := w.run("attention", "list"); strings.Contains(r.out, connector.ReasonAddressBounced.Sentence()) {
 		t.Errorf("taken back it is told still:\n%s", r.out)
 	}

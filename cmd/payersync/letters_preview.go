@@ -59,7 +59,7 @@ func (e letterExample) write(cfg *config.Config) (templates.Letter, *templates.S
 	return letter, set, err
 }
 
-// letterReport is the output of `mandates letters preview --output json`; its keys are public.
+// letterReport is the output of `letters preview --output json`; its keys are public.
 type letterReport struct {
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
@@ -75,7 +75,7 @@ func (a *app) lettersPreviewCmd() *cobra.Command {
 		Long: `Shows a letter with invented data in its final form. It uses the templates in force:
 those of payersync, or your own in the folder letters.templates. If a template has a
 mistake, the command prints the file, line and column. Nothing is sent.`,
-		Example: "  payersync mandates letters preview\n  payersync mandates letters preview --kind reminder --language de --output json | jq -r .html",
+		Example: "  payersync letters preview\n  payersync letters preview --kind reminder --language de --output json | jq -r .html",
 		RunE: func(_ *cobra.Command, _ []string) error {
 			cfg, err := a.loadLocal()
 			if err != nil {
@@ -102,7 +102,7 @@ func (a *app) lettersTestCmd() *cobra.Command {
 server. The letter has invented data, never a payer's. Its subject begins with
 "Test:", and its signing link leads nowhere. The command ignores letters.sender, so
 you can test all settings before payers get letters.`,
-		Example: "  payersync mandates letters test --to me@harbour.example\n  payersync mandates letters test --to me@harbour.example --kind last_reminder --language fr",
+		Example: "  payersync letters test --to me@harbour.example\n  payersync letters test --to me@harbour.example --kind last_reminder --language fr",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.load()
 			if err != nil {

@@ -15,12 +15,12 @@ func TestLettersThatAreHeldEndWithAStatusAndTheNextStep(t *testing.T) {
 		code   int
 		next   string
 	}{
-		"unclear letters":             {letters.Result{Holds: []letters.Hold{{Code: letters.HoldUnclear, Text: "Of 5 letters nobody knows."}}}, exitAttention, "payersync mandates letters list --state unclear"},
+		"unclear letters":             {letters.Result{Holds: []letters.Hold{{Code: letters.HoldUnclear, Text: "Of 5 letters nobody knows."}}}, exitAttention, "payersync letters list --state unclear"},
 		"a mistake":                   {letters.Result{Holds: []letters.Hold{{Code: letters.HoldMapping, Connection: "acme", Text: "It has a mistake."}}}, exitAttention, "payersync mapping check acme"},
 		"old books":                   {letters.Result{Holds: []letters.Hold{{Code: letters.HoldSource, Connection: "acme", Text: "They were not read."}}}, exitAttention, "payersync sync acme"},
 		"an old list":                 {letters.Result{Holds: []letters.Hold{{Code: letters.HoldSweep, Text: "It was not read."}}}, exitAttention, "payersync sweep"},
 		"a folder that is not shared": {letters.Result{Holds: []letters.Hold{{Code: letters.HoldJournal, Text: "It is not shared."}}}, exitAttention, "payersync help many-machines"},
-		"a restore":                   {letters.Result{Holds: []letters.Hold{{Code: letters.HoldRestored, Text: "It was put back.", Person: true}}}, exitApproval, "payersync mandates letters continue --reason TEXT"},
+		"a restore":                   {letters.Result{Holds: []letters.Hold{{Code: letters.HoldRestored, Text: "It was put back.", Person: true}}}, exitApproval, "payersync letters continue --reason TEXT"},
 		"no sender":                   {letters.Result{Holds: []letters.Hold{{Code: letters.HoldSender, Text: "payersync does not write."}}}, exitDone, ""},
 		"nothing":                     {letters.Result{Sent: 3}, exitDone, ""},
 	} {

@@ -61,10 +61,10 @@ func TestTheSubjectByWhichARecipientAsksForNoMoreLettersIsTaken(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	token := l.StopToken(w.mandateOf("A00001").ID)
-	if r := w.expect(exitDone, "mandates", "letters", "stop", "stop "+token); !strings.Contains(r.errOut, "gets no more of them") {
+	if r := w.expect(exitDone, "letters", "stop", "stop "+token); !strings.Contains(r.errOut, "gets no more of them") {
 		t.Errorf("it says %s", r.errOut)
 	}
-	if r := w.expect(exitDone, "mandates", "letters", "stop", token); !strings.Contains(r.errOut, "noted before") {
+	if r := w.expect(exitDone, "letters", "stop", token); !strings.Contains(r.errOut, "noted before") {
 		t.Errorf("once more it says %s", r.errOut)
 	}
 	if stops, err := l.LetterStops(t.Context()); err != nil || len(stops) != 1 || stops[0].Why != state.StopOptedOut {

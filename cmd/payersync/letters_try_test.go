@@ -34,7 +34,7 @@ func TestATestLetterReachesWhoeverIsNamedWithNobodysData(t *testing.T) {
 	w := newWorld(t, people(2))
 	box := mailtest.New(t, mail.NoTLS)
 	w.letters(box.Address, "")
-	if r := w.expect(exitDone, "mandates", "letters", "test", "--to", "me@harbour.example", "--kind", "reminder", "--language", "de"); !strings.Contains(r.out, "The mail server took the letter: ") {
+	if r := w.expect(exitDone, "letters", "test", "--to", "me@harbour.example", "--kind", "reminder", "--language", "de"); !strings.Contains(r.out, "The mail server took the letter: ") {
 		t.Errorf("it says %s", r.out)
 	}
 	got := box.Received()
@@ -51,17 +51,17 @@ func TestATestLetterReachesWhoeverIsNamedWithNobodysData(t *testing.T) {
 func TestATestLetterThatIsNotTakenSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
-	if r := w.expect(exitUsage, "mandates", "letters", "test", "--to", "me@harbour.example"); !strings.Contains(r.errOut, "add letters.smtp and letters.from") {
+	if r := w.expect(exitUsage, "letters", "test", "--to", "me@harbour.example"); !strings.Contains(r.errOut, "add letters.smtp and letters.from") {
 		t.Errorf("without a mail server it says %s", r.errOut)
 	}
 	box := mailtest.New(t, mail.NoTLS)
 	w.letters(box.Address, "")
 	for to, want := range map[string]string{"me": "write one bare address", "a@example.org,b@example.org": "it is more than one address"} {
-		if r := w.expect(exitUsage, "mandates", "letters", "test", "--to", to); !strings.Contains(r.errOut, want) {
+		if r := w.expect(exitUsage, "letters", "test", "--to", to); !strings.Contains(r.errOut, want) {
 			t.Errorf("of --to %s it says %s", to, r.errOut)
 		}
 	}
-	if r := w.expect(exitUsage, "mandates", "letters", "test", "--to", "me@harbour.example", "--language", "fr"); !strings.Contains(r.errOut, "letters.languages has en, de") {
+	if r := w.expect(exitUsage, "letters", "test", "--to", "me@harbour.example", "--language", "fr"); !strings.Contains(r.errOut, "letters.languages has en, de") {
 		t.Errorf("of a language that there is none of it says %s", r.errOut)
 	}
 	for _, tt := range []struct {
@@ -75,7 +75,7 @@ func TestATestLetterThatIsNotTakenSaysWhatToDo(t *testing.T) {
 		{mailtest.AtAnswer, mailtest.ErrCut, "look whether it arrived before you try again"},
 	} {
 		box.Fail(tt.step, tt.err)
-		if r := w.expect(exitFailed, "mandates", "letters", "test", "--to", "me@harbour.example"); !strings.Contains(r.errOut, "the test letter was not handed over") || !strings.Contains(r.errOut, tt.want) {
+		if r := w.expect(exitFailed, "letters", "test", "--to", "me@harbour.example"); !strings.Contains(r.errOut, "the test letter was not handed over") || !strings.Contains(r.errOut, tt.want) {
 			t.Errorf("it says %s, want %s", r.errOut, tt.want)
 		}
 		box.Fail(tt.step, nil)
@@ -85,19 +85,19 @@ func TestATestLetterThatIsNotTakenSaysWhatToDo(t *testing.T) {
 func TestAPreviewShowsTheLetterInForce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
-	if r := w.expect(exitDone, "mandates", "letters", "preview"); !strings.HasPrefix(r.out, "Subject: Your company: your direct debit mandate\n\nHello Maureen Tideswell,\n") {
+	if r := w.expect(exitDone, "letters", "preview"); !strings.HasPrefix(r.out, "Subject: Your company: your direct debit mandate\n\nHello Maureen Tideswell,\n") {
 		t.Errorf("before anything is set up it shows\n%s", r.out)
 	}
 	w.letters("127.0.0.1:2525", "  templates: letters")
 	w.must(os.Mkdir(w.path("letters"), 0o700))
 	w.write("letters/invitation.de.txt", "Subject: Ihr Mandat\n\nMoin{{with .Contact}} {{.}}{{end}},\n\n{{.Link}}\n\n{{.Sender}}\n")
 	var got letterReport
-	r := w.expect(exitDone, "mandates", "letters", "preview", "--language", "de", "--output", "json")
+	r := w.expect(exitDone, "letters", "preview", "--language", "de", "--output", "json")
 	if err := json.Unmarshal([]byte(r.out), &got); err != nil || got.Subject != "Ihr Mandat" || !strings.HasPrefix(got.Text, "Moin Maureen Tideswell,\n") || !strings.Contains(got.HTML, "<p>Moin Maureen Tideswell,</p>") || got.Version == "" {
 		t.Errorf("of an own template it shows %+v, %v", got, err)
 	}
 	w.write("letters/invitation.de.txt", "Subject: Ihr Mandat\n\nHier: {{.Lnik}}\n\n{{.Sender}}\n")
-	if r := w.expect(exitUsage, "mandates", "letters", "preview"); !strings.Contains(r.errOut, "invitation.de.txt:3:9: there is no field Lnik; did you mean {{.Link}}?") {
+	if r := w.expect(exitUsage, "letters", "preview"); !strings.Contains(r.errOut, "invitation.de.txt:3:9: there is no field Lnik; did you mean {{.Link}}?") {
 		t.Errorf("of a wrong template it says\n%s", r.errOut)
 	}
 }

@@ -37,6 +37,9 @@ date, so the pages of a release are always the same.`,
 			}
 			root := cmd.Root()
 			root.DisableAutoGenTag = true
+			for _, c := range root.Commands() {
+				c.Hidden = false // a page for each command
+			}
 			if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Date: &built, Source: "payersync " + version, Manual: "payersync"}, args[0]); err != nil {
 				return fmt.Errorf("cannot write manual pages into %s: %w; choose another folder", args[0], err)
 			}

@@ -27,7 +27,7 @@ func (a *app) mandatesCmd() *cobra.Command {
 		Short:   "List, show, ask for, hand over and cancel direct debit mandates",
 		Example: "  payersync mandates list --state CREATED --links\n  payersync mandates request C0001 --reason 'new bank account'",
 	}
-	return subcommands(c, a.mandatesListCmd(), a.mandatesShowCmd(), a.mandatesRequestCmd(), a.mandatesLinksCmd(), a.mandatesCancelCmd(), a.mandatesReinstateCmd(), a.mandatesExportCmd(), a.mandatesHandoverCmd(), a.mandatesSentCmd(), a.lettersCmd())
+	return subcommands(c, a.mandatesListCmd(), a.mandatesShowCmd(), a.mandatesRequestCmd(), a.mandatesLinksCmd(), a.mandatesCancelCmd(), a.mandatesReinstateCmd(), a.mandatesExportCmd(), a.mandatesHandoverCmd(), a.mandatesSentCmd())
 }
 
 // mandatesOf returns the acts on mandates.

@@ -42,7 +42,7 @@ func TestEverybodySaysOfFirstMatchingWhatTheMatchListSays(t *testing.T) {
 	t.Parallel()
 	w := matchingWorld(t, 24, 3)
 	const counted = "27 customers exist in the billing service that belong to no record yet, and 24 records look like one of them"
-	for _, args := range [][]string{{"plan"}, {"payers", "match"}, {"status"}, {"mapping", "preview"}, {"plans", "list"}} {
+	for _, args := range [][]string{{"plan"}, {"payers", "match"}, {"status"}, {"mapping", "preview"}, {"plan", "list"}} {
 		if r := w.run(args...); !strings.Contains(r.out+r.errOut, counted) {
 			t.Errorf("payersync %s does not say %q:\n%s%s", strings.Join(args, " "), counted, r.out, r.errOut)
 		}
@@ -61,7 +61,7 @@ func TestEverybodySaysOfFirstMatchingWhatTheMatchListSays(t *testing.T) {
 	}
 	w.expect(exitDone, "payers", "match", "accept", "--above", "88", "--yes")
 	const left = "3 customers exist in the billing service that belong to no record yet, and no record looks like one of them"
-	for _, args := range [][]string{{"payers", "match"}, {"status"}, {"plans", "list"}, {"mapping", "preview"}} {
+	for _, args := range [][]string{{"payers", "match"}, {"status"}, {"plan", "list"}, {"mapping", "preview"}} {
 		if r := w.run(args...); !strings.Contains(r.out+r.errOut, left) {
 			t.Errorf("after all were accepted, payersync %s does not say %q:\n%s%s", strings.Join(args, " "), left, r.out, r.errOut)
 		}

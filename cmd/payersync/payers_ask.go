@@ -29,7 +29,7 @@ rule mandate.request of the mapping. The audit log keeps it, and --undo takes it
 Nothing is sent. The next plan shows the resulting signing links, and a run requests
 them within the limits. After a cancelled mandate, use payersync mandates request with
 a reason instead: it asks at once. A signing link from an earlier request stays;
-payersync mandates letters stop stops letters about it.`,
+payersync letters stop stops letters about it.`,
 		Example: "  payersync payers ask C0001 C0002 --reason 'they agreed by phone'\n  payersync payers ask C0003 --not\n  payersync payers ask C0003 --undo",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

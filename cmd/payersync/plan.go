@@ -24,8 +24,9 @@ func (a *app) planCmd() *cobra.Command {
 		Short: "Read, plan, print the difference and send nothing",
 		Long: `Reads the accounting systems and the billing service, decides the changes of a run,
 and prints them. It creates and changes nothing in the billing service. payersync
-keeps the plan: if it is above the limits, approve it with payersync approve.`,
-		Example: "  payersync plan acme\n  payersync plan --output json > plan.json",
+keeps the plan. A plan above the limits waits for a person: payersync plan approve
+releases it, in whole or in part, and payersync plan reject rejects it.`,
+		Example: "  payersync plan acme\n  payersync plan show 12\n  payersync plan reject 12 --reason 'the export was wrong'",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return a.runConnections(cmd.Context(), names, func(ctx context.Context, s *session.Session, conn syncer.Connection) (int, error) {
 				res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: connector.RunPlan, Trigger: "manual"})
@@ -39,6 +40,7 @@ keeps the plan: if it is above the limits, approve it with payersync approve.`,
 			})
 		},
 	}
+	c.AddCommand(a.plansListCmd(), a.plansShowCmd(), a.approveCmd(), a.plansRejectCmd())
 	c.Flags().IntVar(&limit, "limit", 50, "print at most so many changes of a connection, and as many records on hold; 0 prints all, and so does JSON")
 	return c
 }
@@ -100,7 +102,7 @@ func (a *app) showPlan(ctx context.Context, s *session.Session, res syncer.Resul
 	case res.Plan.WaitsForDecision():
 		fmt.Fprintln(a.Out, res.Plan.Limits)
 	case res.Plan.Limits != "" && res.Plan.State != state.PlanRejected:
-		fmt.Fprintf(a.Out, "Above the limits: %s\nIt waits until: payersync approve %d\n", res.Plan.Limits, res.Plan.ID)
+		fmt.Fprintf(a.Out, "Above the limits: %s\nIt waits until: payersync plan approve %d\n", res.Plan.Limits, res.Plan.ID)
 	}
 	return nil
 }

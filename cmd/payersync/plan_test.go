@@ -153,7 +153,7 @@ func TestAPlanSaysHowLongItTakesToSend(t *testing.T) {
 	}
 	w := newWorld(t, people(40))
 	w.edit("payersync.yaml", "rate_per_second: 100000", "rate_per_second: 2")
-	for _, args := range [][]string{{"plan"}, {"plans", "show", "1"}} {
+	for _, args := range [][]string{{"plan"}, {"plan", "show", "1"}} {
 		if r := w.run(args...); !strings.Contains(r.out, "Sending takes about") {
 			t.Errorf("%q does not say how long sending takes:\n%s", args, r.out)
 		}

@@ -17,18 +17,6 @@ import (
 	"payersync/state"
 )
 
-func (a *app) plansCmd() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "plans",
-		Short: "Show waiting plans and their changes, and reject one",
-		Long: `A plan lists the changes that a run sends. A plan above the limits waits for a person:
-payersync approve releases it, in whole or in part, and payersync plans reject rejects
-it.`,
-		Example: "  payersync plans list\n  payersync plans show 12\n  payersync plans reject 12 --reason 'the export was wrong'",
-	}
-	return subcommands(c, a.plansListCmd(), a.plansShowCmd(), a.plansRejectCmd())
-}
-
 func (a *app) plansListCmd() *cobra.Command {
 	var connection string
 	var all bool
@@ -37,7 +25,7 @@ func (a *app) plansListCmd() *cobra.Command {
 		Short: "List the plans that wait for approval; --all lists every one",
 		Long: `Lists the plans that wait for a person, with the reasons. With --all it lists every
 plan, also sent, rejected and superseded ones.`,
-		Example: "  payersync plans list\n  payersync plans list --all --connection acme --output json",
+		Example: "  payersync plan list\n  payersync plan list --all --connection acme --output json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
 				return a.listPlans(cmd.Context(), s, connection, all, a.limitOf(cmd))
@@ -78,7 +66,7 @@ func (a *app) listPlans(ctx context.Context, s *session.Session, connection stri
 		}
 	}
 	if rejected > 0 {
-		a.Say("Beside them: %s; payersync plans list --all", connector.Plural(rejected, "rejected plan"))
+		a.Say("Beside them: %s; payersync plan list --all", connector.Plural(rejected, "rejected plan"))
 	}
 	if a.JSON() {
 		return show.Lines(a.Out, rows)
@@ -109,7 +97,7 @@ refused, failed, put off to a later plan, or replaced. The values are kept, seal
 long as the audit log; forgetting a payer erases its values. The command reads only
 the ledger. It shortens personal values and omits names, unless you give
 --show-values.`,
-		Example: "  payersync plans show 12\n  payersync plans show 12 --limit 0 --show-values\n  payersync plans show 3f9a01bc --output json",
+		Example: "  payersync plan show 12\n  payersync plan show 12 --limit 0 --show-values\n  payersync plan show 3f9a01bc --output json",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, args []string) error {
 			plan, err := findPlan(ctx, s, "show", args[0])
@@ -129,12 +117,12 @@ the ledger. It shortens personal values and omits names, unless you give
 func findPlan(ctx context.Context, s *session.Session, do, id string) (state.Plan, error) {
 	plan, err := s.Ledger.FindPlan(ctx, id)
 	if errors.Is(err, state.ErrPlanNotWaiting) {
-		return plan, fmt.Errorf("cannot %s plan %s: no plan has this number, or a hash that begins with it (8 characters at least); payersync plans list --all shows all plans", do, id)
+		return plan, fmt.Errorf("cannot %s plan %s: no plan has this number, or a hash that begins with it (8 characters at least); payersync plan list --all shows all plans", do, id)
 	}
 	return plan, err
 }
 
-// plannedChange is one change in `plans show --output json`.
+// plannedChange is one change in `plan show --output json`.
 type plannedChange struct {
 	changeReport
 	Approved bool             `json:"approved"`
@@ -339,20 +327,20 @@ func standingOf(r office.Plan) string {
 	switch r.State {
 	case state.PlanWaiting:
 		if r.Missing > 0 {
-			return fmt.Sprintf("It waits: payersync approve %d lets the records go. They are not listed here; it holds no changes.", r.ID)
+			return fmt.Sprintf("It waits: payersync plan approve %d lets the records go. They are not listed here; it holds no changes.", r.ID)
 		}
 		if r.Lost > 0 {
-			return fmt.Sprintf("It is a standstill: nothing is sent. Correct the mapping or the records to end it. Or approve it with all its effects on these payers: payersync approve %d", r.ID)
+			return fmt.Sprintf("It is a standstill: nothing is sent. Correct the mapping or the records to end it. Or approve it with all its effects on these payers: payersync plan approve %d", r.ID)
 		}
-		return fmt.Sprintf("It waits: payersync approve %d lets it go, payersync plans reject %[1]d says no.", r.ID)
+		return fmt.Sprintf("It waits: payersync plan approve %d lets it go, payersync plan reject %[1]d says no.", r.ID)
 	case state.PlanRejected:
-		return fmt.Sprintf("It is rejected: nothing of it is sent while it says the same. payersync approve %d sends it all the same.", r.ID)
+		return fmt.Sprintf("It is rejected: nothing of it is sent while it says the same. payersync plan approve %d sends it all the same.", r.ID)
 	case state.PlanApproved:
 		return fmt.Sprintf("It is approved: the next sync goes on with it: payersync sync %s", r.Connection)
 	case state.PlanApplied:
 		return "It was carried out."
 	case state.PlanSuperseded:
-		return "It is superseded: a newer plan replaces it and has its unsent changes; payersync plans list shows the plans that wait."
+		return "It is superseded: a newer plan replaces it and has its unsent changes; payersync plan list shows the plans that wait."
 	}
 	return fmt.Sprintf("It is within the limits: the next sync makes it anew and sends it: payersync sync %s", r.Connection)
 }
@@ -381,9 +369,9 @@ func (a *app) plansRejectCmd() *cobra.Command {
 of it, not even its approved part, and the plan waits no more. A run with exactly the
 same changes sends nothing and asks nobody: it ends incomplete, with exit status 3.
 When its changes become others, a new plan is made. The unchanged part of the rejected
-one waits there for approval. payersync approve still sends a rejected plan. At a
+one waits there for approval. payersync plan approve still sends a rejected plan. At a
 terminal the command asks first; --yes answers. The audit log keeps it.`,
-		Example: "  payersync plans reject 12\n  payersync plans reject 12 --reason 'the export was wrong' --yes",
+		Example: "  payersync plan reject 12\n  payersync plan reject 12 --reason 'the export was wrong' --yes",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, args []string) error {
 			return a.rejectPlan(ctx, s, args[0], reason, yes)
@@ -401,11 +389,11 @@ func (a *app) rejectPlan(ctx context.Context, s *session.Session, id, reason str
 	}
 	switch {
 	case plan.Missing > 0:
-		return fmt.Errorf("cannot reject plan %d: it accepts removed records, and without approval it sends nothing anyway; restore the records, or accept their removal: payersync approve %[1]d", plan.ID)
+		return fmt.Errorf("cannot reject plan %d: it accepts removed records, and without approval it sends nothing anyway; restore the records, or accept their removal: payersync plan approve %[1]d", plan.ID)
 	case plan.Lost > 0 && plan.State == state.PlanWaiting:
-		return fmt.Errorf("cannot reject plan %d: it is a standstill, and nothing is sent anyway; put the mapping or the records right, or let the payers go: payersync approve %[1]d", plan.ID)
+		return fmt.Errorf("cannot reject plan %d: it is a standstill, and nothing is sent anyway; put the mapping or the records right, or let the payers go: payersync plan approve %[1]d", plan.ID)
 	case plan.State == state.PlanRejected:
-		return fmt.Errorf("cannot reject plan %d: %s rejected it already; payersync plans show %[1]d tells when and why", plan.ID, plan.RejectedBy)
+		return fmt.Errorf("cannot reject plan %d: %s rejected it already; payersync plan show %[1]d tells when and why", plan.ID, plan.RejectedBy)
 	case !yes && a.Unasked() == "":
 		a.Say("Plan %d of %s: %s.", plan.ID, plan.Connection, summary(plan))
 	}
@@ -425,9 +413,9 @@ func (a *app) rejectPlan(ctx context.Context, s *session.Session, id, reason str
 	var open *state.ErrRunOpen
 	switch {
 	case errors.Is(err, state.ErrPlanChanged):
-		return fmt.Errorf("cannot reject plan %d: %w; review it again: payersync plans show %[1]d", plan.ID, err)
+		return fmt.Errorf("cannot reject plan %d: %w; review it again: payersync plan show %[1]d", plan.ID, err)
 	case errors.Is(err, state.ErrPlanNotWaiting):
-		return fmt.Errorf("cannot reject plan %d: it is %s by now; payersync plans list shows the waiting plans", plan.ID, plan.State)
+		return fmt.Errorf("cannot reject plan %d: it is %s by now; payersync plan list shows the waiting plans", plan.ID, plan.State)
 	case errors.As(err, &open):
 		return fmt.Errorf("cannot reject plan %d: a run may be sending it: %w", plan.ID, err)
 	case err != nil:
@@ -436,5 +424,5 @@ func (a *app) rejectPlan(ctx context.Context, s *session.Session, id, reason str
 	if plan, err = s.Ledger.FindPlan(ctx, fmt.Sprint(plan.ID)); err != nil {
 		return err
 	}
-	return a.Answer(plan, "Plan %d is rejected: %s.\nNothing of it is sent while it says the same; payersync approve %[1]d sends it all the same.\n", plan.ID, summary(plan))
+	return a.Answer(plan, "Plan %d is rejected: %s.\nNothing of it is sent while it says the same; payersync plan approve %[1]d sends it all the same.\n", plan.ID, summary(plan))
 }

@@ -71,7 +71,7 @@ func TestALedgerOfANewerPayersyncIsRefused(t *testing.T) {
 	}
 	w := newWorld(t, people(3))
 	w.write("payersync.db", string(newer))
-	for _, args := range append(speaking, []string{"status"}, []string{"approve", "1"}) {
+	for _, args := range append(speaking, []string{"status"}, []string{"plan", "approve", "1"}) {
 		refused := w.run(args...)
 		if refused.code != exitFailed || !strings.Contains(refused.errOut, "its schema is version 9999, this payersync knows up to ") ||
 			!strings.Contains(refused.errOut, "Use the payersync that wrote it, or a newer one.") {

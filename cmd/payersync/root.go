@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
@@ -48,6 +49,10 @@ func run(ctx context.Context, p program, args []string) int {
 	ctx, a.interrupt = context.WithCancel(ctx)
 	defer a.interrupt()
 	root := a.root()
+	args, from, to := presentNames(args)
+	if from != "" {
+		fmt.Fprintf(a.ErrOut, "payersync %s is now payersync %s.\n", from, to)
+	}
 	root.SetArgs(args)
 	root.SetIn(p.In)
 	root.SetOut(a.Out)
@@ -93,6 +98,9 @@ func (a *app) report(err error) {
 		}
 	}
 }
+
+// manyMachines is the group of commands that are listed only beside the configuration of a node.
+const manyMachines = "Many machines"
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
@@ -152,10 +160,32 @@ than known · 130 interrupted.`,
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().Bool("version", false, "print the version")
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(
-		a.demoCmd(), a.initCmd(), a.checkCmd(), a.connectCmd(), a.connectionsCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.plansCmd(), a.approveCmd(), a.serveCmd(), a.sweepCmd(), a.environmentCmd(),
-		a.statusCmd(), a.reportCmd(), a.auditCmd(), a.alertsCmd(), a.payersCmd(), a.mappingCmd(), a.mandatesCmd(), a.ledgerCmd(), a.accountsCmd(), a.nodesCmd(), a.attentionCmd(), a.webhooksCmd(), a.writebackCmd(), a.sandboxCmd(), a.pagesCmd(), a.versionCmd(), a.healthcheckCmd(), a.completionCmd(), a.manCmd(),
-	)
+	for _, g := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Begin", []*cobra.Command{a.demoCmd(), a.initCmd(), a.checkCmd(), a.connectCmd()}},
+		{"Every day", []*cobra.Command{a.statusCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.reportCmd(), a.payersCmd(), a.mandatesCmd(), a.lettersCmd()}},
+		{"Decide", []*cobra.Command{a.attentionCmd(), a.connectionsCmd()}},
+		{"Set up", []*cobra.Command{a.mappingCmd(), a.pagesCmd(), a.webhooksCmd(), a.alertsCmd(), a.writebackCmd(), a.environmentCmd(), a.sandboxCmd()}},
+		{"Look after", []*cobra.Command{a.serveCmd(), a.sweepCmd(), a.ledgerCmd(), a.auditCmd()}},
+		{manyMachines, []*cobra.Command{a.accountsCmd(), a.nodesCmd()}},
+	} {
+		hidden := g.title == manyMachines && !config.IsNode(file)
+		if !hidden {
+			root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
+		}
+		for _, c := range g.commands {
+			if c.Hidden = hidden; !hidden {
+				c.GroupID = g.title
+			}
+			root.AddCommand(c)
+		}
+	}
+	for _, c := range []*cobra.Command{a.versionCmd(), a.healthcheckCmd(), a.completionCmd(), a.manCmd()} { // for programs and packages
+		c.Hidden = true
+		root.AddCommand(c)
+	}
 	root.SetHelpCommand(a.helpCmd(root))
 	a.completions(root)
 	for _, c := range root.Commands() {

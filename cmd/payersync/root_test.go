@@ -105,7 +105,7 @@ func TestArgumentsThatAreNoTextAreRefused(t *testing.T) {
 func TestAReasonIsRefusedThatIsLongerThanThePagesTake(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	for _, args := range [][]string{{"attention", "close", "C1", "--reason"}, {"mandates", "cancel", "C1", "--reason"}, {"mandates", "letters", "stop", "C1", "--note"}} {
+	for _, args := range [][]string{{"attention", "close", "C1", "--reason"}, {"mandates", "cancel", "C1", "--reason"}, {"letters", "stop", "C1", "--note"}} {
 		r := w.run(append(args, strings.Repeat("ü", office.LongestReason+1))...)
 		if r.code != exitUsage || !strings.Contains(r.errOut, "a reason has at most 500 letters; say it shorter") {
 			t.Errorf("%s ended with %d: %s", args, r.code, r.errOut)

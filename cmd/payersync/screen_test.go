@@ -198,11 +198,11 @@ func TestWhereNobodyCanBeAskedACommandSaysSoAndDoesNotWait(t *testing.T) {
 	if r := w.at(alone(&told), "backfill").wait(); r.code != exitApproval || w.box.Writes() != 0 {
 		t.Errorf("it ended with %d and %d writes:\n%s", r.code, w.box.Writes(), r.out)
 	}
-	if text := told.String(); !strings.Contains(text, "You were not asked: standard error is no terminal to ask on, and there is no /dev/tty. payersync approve 1 lets the plan go; with --yes") {
+	if text := told.String(); !strings.Contains(text, "You were not asked: standard error is no terminal to ask on, and there is no /dev/tty. payersync plan approve 1 lets the plan go; with --yes") {
 		t.Errorf("it says:\n%s", text)
 	}
 	told.take()
-	if r := w.at(alone(&told), "plans", "reject", "1").wait(); r.code != exitUsage || !strings.Contains(told.String(), "there is no /dev/tty; add --yes") {
+	if r := w.at(alone(&told), "plan", "reject", "1").wait(); r.code != exitUsage || !strings.Contains(told.String(), "there is no /dev/tty; add --yes") {
 		t.Errorf("it ended with %d:\n%s", r.code, &told)
 	}
 }
@@ -229,7 +229,7 @@ func TestTablesFitIntoTheTerminal(t *testing.T) {
 	rows[0].ID = "A-number-that-is-so-long-that-nobody-would-type-it-and-no-terminal-shows-it-whole"
 	w := newWorld(t, rows)
 	w.expect(exitAttention, "sync")
-	for _, args := range [][]string{{"status"}, {"attention", "list"}, {"payers", "list"}, {"plans", "list", "--all"}, {"mandates", "list"}, {"mapping", "history"}, {"mapping", "coverage"}} {
+	for _, args := range [][]string{{"status"}, {"attention", "list"}, {"payers", "list"}, {"plan", "list", "--all"}, {"mandates", "list"}, {"mapping", "history"}, {"mapping", "coverage"}} {
 		for _, columns := range []int{60, 80, 200} {
 			p := w.atWidth(uint16(columns), nil, args...)
 			if r := p.wait(); r.code != exitDone {

@@ -205,7 +205,7 @@ func (w *world) showOthers() (shown []showing) {
 	}
 	mandate := w.mandateOf("A00003").ID
 	for _, args := range [][]string{ // whatever they come to
-		{"payers", "show", "Z1"}, {"payers", "drift"}, {"payers", "match"}, {"payers", "match", "--output", "json"}, {"plans", "list"}, {"plans", "list", "--output", "json"},
+		{"payers", "show", "Z1"}, {"payers", "drift"}, {"payers", "match"}, {"payers", "match", "--output", "json"}, {"plan", "list"}, {"plan", "list", "--output", "json"},
 		{"mandates", "show", mandate}, {"mandates", "show", mandate, "--output", "json"}, {"mapping", "check"}, {"mapping", "show"}, {"mapping", "diff"},
 		{"environment", "show"}, {"webhooks", "list", "--output", "json"}, {"attention", "close", "Q2"}, {"payers", "link", "Q3"},
 	} {

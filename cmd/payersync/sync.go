@@ -27,7 +27,7 @@ func (a *app) syncCmd() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		Short: "Make one incremental run: read, plan, apply",
 		Long: `Reads the changes in each connection's accounting system, plans, and sends the plan. A
-plan above the limits waits for payersync approve, and the command ends with exit
+plan above the limits waits for payersync plan approve, and the command ends with exit
 status 4. If far fewer records are read than known, or far fewer of them are payers
 than before, nothing is sent. The command then ends with exit status 7; payersync
 approve, or --yes, accepts the change. Without names all connections run. A run over
@@ -48,7 +48,7 @@ the whole plan, and --yes does not lift them here.`,
 			return whole(cmd, args)
 		}
 		if cmd.Flags().Changed("yes") {
-			return usage.Errorf("--yes is for whole connections; for one record, payersync plans show names its change and payersync approve lets it go")
+			return usage.Errorf("--yes is for whole connections; for one record, payersync plan show names its change and payersync plan approve lets it go")
 		}
 		return a.syncRecord(cmd.Context(), args[0], cfg)
 	}
@@ -151,7 +151,7 @@ func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 			}
 			code := codeOf(res)
 			if why := a.Unasked(); why != "" && show.IsTerminal(a.In) && (code == exitApproval && !res.Plan.WaitsForDecision() || code == exitStandstill && res.Plan != nil) {
-				a.Say("You were not asked: %s. payersync approve %d lets the plan go; with --yes this command does it by itself.", why, res.Plan.ID)
+				a.Say("You were not asked: %s. payersync plan approve %d lets the plan go; with --yes this command does it by itself.", why, res.Plan.ID)
 			}
 			return code, a.showResult(res)
 		})
@@ -326,7 +326,7 @@ func outcomeText(r syncer.Result) string {
 	case r.Outcome == connector.RunAwaitingApproval && r.Plan.WaitsForDecision():
 		return fmt.Sprintf("%s of plan %d wait for a person. %s", connector.Plural(r.Plan.Creates, "new customer"), r.Plan.ID, r.Plan.Limits)
 	case r.Outcome == connector.RunAwaitingApproval:
-		return fmt.Sprintf("plan %d waits for approval. %s\n  payersync approve %d", r.Plan.ID, r.Plan.Limits, r.Plan.ID)
+		return fmt.Sprintf("plan %d waits for approval. %s\n  payersync plan approve %d", r.Plan.ID, r.Plan.Limits, r.Plan.ID)
 	case errors.As(r.Err, &stands):
 		return "at a standstill. " + stands.Error()
 	case r.Err == nil && r.Outcome == connector.RunIncomplete && !r.RetryAt.IsZero():

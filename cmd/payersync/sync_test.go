@@ -108,7 +108,7 @@ func TestAPlanAboveTheLimitsIsAmongThoseThatWait(t *testing.T) {
 	}
 	w.edit("payersync.yaml", "max_creates: 25", "max_creates: 20")
 	plan := decode[planReport](t, w.expect(exitApproval, "plan", "--output", "json")).Plan
-	w.expect(exitDone, "approve", fmt.Sprint(plan.ID))
+	w.expect(exitDone, "plan", "approve", fmt.Sprint(plan.ID))
 	w.expect(exitDone, "plan")
 	if got := waiting(); len(got) != 0 {
 		t.Errorf("after the approval these wait: %+v", got)
@@ -123,7 +123,7 @@ func TestAPlanAboveTheLimitsIsSentOnlyAfterItsApproval(t *testing.T) {
 	rows := people(25)
 	w := newWorld(t, rows)
 	held := w.expect(exitApproval, "sync")
-	if !strings.Contains(held.out, "25 customers would be created (the limit is 20).") || !strings.Contains(held.out, "payersync approve ") {
+	if !strings.Contains(held.out, "25 customers would be created (the limit is 20).") || !strings.Contains(held.out, "payersync plan approve ") {
 		t.Errorf("the run that waits says:\n%s", held.out)
 	}
 	if n := w.box.Writes(); n != 0 {
@@ -134,13 +134,13 @@ func TestAPlanAboveTheLimitsIsSentOnlyAfterItsApproval(t *testing.T) {
 		t.Fatalf("plans that wait = %+v", plans)
 	}
 
-	w.expect(exitDone, "approve", plans[0].Hash[:12])
+	w.expect(exitDone, "plan", "approve", plans[0].Hash[:12])
 	if n := w.box.Writes(); n != 0 {
 		t.Errorf("%d writes by the approval alone", n)
 	}
 	w.expect(exitDone, "sync")
 	w.expectOnePerRow(rows)
-	if again := w.expect(exitFailed, "approve", strconv.FormatInt(plans[0].ID, 10)); !strings.Contains(again.errOut, "payersync status lists the waiting plans") {
+	if again := w.expect(exitFailed, "plan", "approve", strconv.FormatInt(plans[0].ID, 10)); !strings.Contains(again.errOut, "payersync status lists the waiting plans") {
 		t.Errorf("a second approval says: %s", again.errOut)
 	}
 }
@@ -149,7 +149,7 @@ func TestAnApprovalDoesNotCoverWhatALaterPlanAdds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(25))
 	w.expect(exitApproval, "sync")
-	w.expect(exitDone, "approve", "1")
+	w.expect(exitDone, "plan", "approve", "1")
 	rows := people(60)
 	w.export(rows...)
 	w.expect(exitApproval, "sync")
@@ -262,7 +262,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	expectKeys(t, w.expect(exitDone, "attention", "list", "--closed", "--output", "json"), []string{"kind", "connection", "source_id", "at", "by", "why"})
 	expectKeys(t, w.expect(exitDone, "mandates", "cancel", "A00001", "--reason", "asked to", "--output", "json"), []string{"source_id", "mandate_id"})
 	held := []string{
-		"exported_at", "connection", "source_id", "forgotten", "record", "label", "payer", "attention", "changes", "requests", "mandates", "letters", "letter_stops", "deliveries", "index", "words", "keyed_hashes", "audit", "left_out",
+		"exported_at", "connection", "source_id", "forgotten", "record", "label", "payer", "attention", "changes", "requests", "letters", "letter_stops", "deliveries", "index", "words", "keyed_hashes", "audit", "left_out",
 	}
 	expectKeys(t, w.expect(exitDone, "ledger", "export", "A00002", "--output", "json"), held)
 	expectKeys(t, w.expect(exitDone, "ledger", "retain", "--dry-run", "--output", "json"), []string{"webhook_bodies", "change_details", "letter_texts", "letters", "failure_reasons", "letter_approvals", "letters_told", "webhook_refusals", "webhook_bodies_days", "change_details_days", "dry_run"})
@@ -410,7 +410,7 @@ func TestAMappingEditThatHoldsEverybodyIsTold(t *testing.T) {
 		t.Errorf("the log says\n%s", log)
 	}
 	for _, command := range [][]string{{"sync"}, {"plan"}} {
-		if r := w.expect(exitStandstill, command...); !strings.Contains(r.out, why) || !strings.Contains(r.out, "payersync approve") {
+		if r := w.expect(exitStandstill, command...); !strings.Contains(r.out, why) || !strings.Contains(r.out, "payersync plan approve") {
 			t.Errorf("%s says\n%s%s", command, r.out, r.errOut)
 		}
 	}
@@ -422,7 +422,7 @@ func TestAMappingEditThatHoldsEverybodyIsTold(t *testing.T) {
 		t.Errorf("approvals %+v", status.Approvals)
 	}
 	plan := fmt.Sprint(status.Approvals[0].ID)
-	for _, command := range [][]string{{"plans", "reject", plan, "--yes"}, {"approve", plan, "--only", "update"}} {
+	for _, command := range [][]string{{"plan", "reject", plan, "--yes"}, {"plan", "approve", plan, "--only", "update"}} {
 		if r := w.expect(exitFailed, command...); !strings.Contains(r.errOut, "standstill") {
 			t.Errorf("%s says %s", command, r.errOut)
 		}

@@ -358,7 +358,7 @@ func (l *look) plans(ctx context.Context) error {
 func waiting(p state.Plan, subject string, since time.Time, format func(time.Time) string) Condition {
 	c := Condition{Code: Standstill, Subject: subject, Connection: p.Connection, Since: since, Urgent: true,
 		Sentence: fmt.Sprintf("%s has been at a standstill since %s: %s", p.Connection, format(p.CreatedAt), p.Limits)}
-	show, approve := fmt.Sprintf("payersync plans show %d", p.ID), fmt.Sprintf("payersync approve %d", p.ID)
+	show, approve := fmt.Sprintf("payersync plan show %d", p.ID), fmt.Sprintf("payersync plan approve %d", p.ID)
 	switch {
 	case p.Missing > 0:
 		c.Next, c.Commands = "If these removals are intended, approve the plan:", []string{approve}
@@ -451,7 +451,7 @@ func (l *look) letters(ctx context.Context) error {
 	if unclear > 0 {
 		l.add(Condition{Code: LettersUnclear, Since: first, Count: unclear,
 			Sentence: fmt.Sprintf("payersync does not know whether %s arrived, and does not send them again by itself.", connector.Plural(unclear, "letter")),
-			Next:     "Find out, and record the result with arrived, or send again with again.", Commands: []string{"payersync mandates letters list --state unclear"}})
+			Next:     "Find out, and record the result with arrived, or send again with again.", Commands: []string{"payersync letters list --state unclear"}})
 	}
 	return nil
 }
@@ -463,7 +463,7 @@ func (l *look) lettersHeld(ctx context.Context) error {
 	}
 	if desk.Brake != "" {
 		l.add(Condition{Code: LettersHeld, Subject: "hold", Since: desk.BrakeSince, Urgent: true, Sentence: "Letters to payers are on hold. " + desk.Brake,
-			Next: "The plan of letters shows what to do.", Commands: []string{"payersync mandates letters plan"}})
+			Next: "The plan of letters shows what to do.", Commands: []string{"payersync letters plan"}})
 	}
 	stops, err := l.ledger.LetterStops(ctx)
 	if err != nil {
@@ -472,12 +472,12 @@ func (l *look) lettersHeld(ctx context.Context) error {
 	for _, s := range stops {
 		if s.Why == state.StopBrake {
 			l.add(Condition{Code: LettersHeld, Subject: fmt.Sprintf("stop %d", s.ID), Since: s.Since, Urgent: true, Sentence: "Letters to payers are on hold. " + s.Note,
-				Next: "Find the cause, then resume the letters.", Commands: []string{"payersync mandates letters resume"}})
+				Next: "Find the cause, then resume the letters.", Commands: []string{"payersync letters resume"}})
 		}
 	}
 	if desk.Waiting > 0 {
 		l.add(Condition{Code: LettersWait, Since: desk.WaitsSince, Count: desk.Waiting, Sentence: fmt.Sprintf("%s to payers wait for a decision.", connector.Plural(desk.Waiting, "letter")),
-			Next: "The plan of letters shows the reason for each: approval, or a new signing link.", Commands: []string{"payersync mandates letters plan", "payersync mandates letters approve"}})
+			Next: "The plan of letters shows the reason for each: approval, or a new signing link.", Commands: []string{"payersync letters plan", "payersync letters approve"}})
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ type NotSharedError struct {
 
 // Error says what is wrong, and what to do.
 func (e *NotSharedError) Error() string {
-	return fmt.Sprintf("node %s does not have the journal of letters that node %s wrote at %s, so the folder of %s is not shared between them; mount the shared folder on %[1]s too, or, if that journal is lost, run payersync mandates letters continue --journal-lost --reason TEXT here",
+	return fmt.Sprintf("node %s does not have the journal of letters that node %s wrote at %s, so the folder of %s is not shared between them; mount the shared folder on %[1]s too, or, if that journal is lost, run payersync letters continue --journal-lost --reason TEXT here",
 		e.Node, e.Other, e.At.UTC().Format(time.RFC3339), e.Journal)
 }
 

@@ -36,7 +36,7 @@ type Hold struct {
 	Code       HoldCode
 	Connection string // "" for all
 	Text       string
-	Person     bool // only a person ends it: payersync mandates letters continue
+	Person     bool // only a person ends it: payersync letters continue
 }
 
 // HoldCode is the kind of a hold. It is a public interface: JSON output uses it.

@@ -548,10 +548,10 @@ func awaiting(f state.Standing) Standing {
 		s.Step, s.Who, s.Cure = Sent, Payer, "Wait, or call the payer."
 		s.Sentence = fmt.Sprintf("The payer was sent the signing link %s, and has not signed.", often(times))
 	default:
-		s.Step, s.Who, s.Sentence, s.Cure = NotSent, You, "Nobody has sent the signing link to the payer.", "See payersync mandates letters plan for the date of the letter, or send it yourself: payersync mandates handover."
+		s.Step, s.Who, s.Sentence, s.Cure = NotSent, You, "Nobody has sent the signing link to the payer.", "See payersync letters plan for the date of the letter, or send it yourself: payersync mandates handover."
 	}
 	if f.Letters.Unclear > 0 {
-		s.Note = fmt.Sprintf("payersync does not know whether %s arrived: payersync mandates letters list --state unclear.", connector.Plural(f.Letters.Unclear, "letter"))
+		s.Note = fmt.Sprintf("payersync does not know whether %s arrived: payersync letters list --state unclear.", connector.Plural(f.Letters.Unclear, "letter"))
 	}
 	return s
 }

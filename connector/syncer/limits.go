@@ -143,11 +143,11 @@ type Standstill struct{ Plan state.Plan }
 // Error says what is missing, and what a person may do about it.
 func (e *Standstill) Error() string {
 	if e.Plan.Lost > 0 {
-		return fmt.Sprintf("%s Nothing is sent. See whom and why: payersync plans show %d; put the mapping or the records right, "+
-			"or if it is meant, let them go: payersync approve %[2]d", e.Plan.Limits, e.Plan.ID)
+		return fmt.Sprintf("%s Nothing is sent. See whom and why: payersync plan show %d; put the mapping or the records right, "+
+			"or if it is meant, let them go: payersync plan approve %[2]d", e.Plan.Limits, e.Plan.ID)
 	}
 	return fmt.Sprintf("%s None of them counts as gone, and nothing was planned. See what the connected user may read or what was exported; "+
-		"if they are meant to be gone, let them go: payersync approve %d", e.Plan.Limits, e.Plan.ID)
+		"if they are meant to be gone, let them go: payersync plan approve %d", e.Plan.Limits, e.Plan.ID)
 }
 
 // guard checks the plan against the limits. A plan above them needs approval and waits until then. If the operator has
@@ -267,7 +267,7 @@ func (r *run) letWithin(ctx context.Context, plan *state.Plan, linked int) error
 
 // Rejected describes the effect of a rejected plan.
 func Rejected(p state.Plan) string {
-	return fmt.Sprintf("Plan %d was rejected by %s: nothing of it is sent while it says the same. See it with payersync plans show %[1]d; payersync approve %[1]d sends it all the same.", p.ID, p.RejectedBy)
+	return fmt.Sprintf("Plan %d was rejected by %s: nothing of it is sent while it says the same. See it with payersync plan show %[1]d; payersync plan approve %[1]d sends it all the same.", p.ID, p.RejectedBy)
 }
 
 // released reports whether something of the plan was approved, though the plan waits.

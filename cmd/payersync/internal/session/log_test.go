@@ -69,10 +69,10 @@ func TestACommandLineInALogNamesTheAccountOfTheLine(t *testing.T) {
 	for name, write := range map[string]func(*logrus.Logger){
 		"of an account": func(log *logrus.Logger) {
 			log.AddHook(ofAccount("acme"))
-			log.WithError(errors.New("it waits: payersync approve 7")).Warn("see payersync plans show 7")
+			log.WithError(errors.New("it waits: payersync plan approve 7")).Warn("see payersync plan show 7")
 		},
 		"of a node": func(log *logrus.Logger) {
-			log.WithField("account", "acme").WithError(errors.New("it waits: payersync approve 7")).Warn("see payersync plans show 7")
+			log.WithField("account", "acme").WithError(errors.New("it waits: payersync plan approve 7")).Warn("see payersync plan show 7")
 		},
 	} {
 		var out bytes.Buffer
@@ -82,7 +82,7 @@ func TestACommandLineInALogNamesTheAccountOfTheLine(t *testing.T) {
 		}
 		write(log)
 		log.Warn("see payersync nodes list")
-		for _, want := range []string{"payersync approve --account acme 7", "payersync plans show --account acme 7", "see payersync nodes list"} {
+		for _, want := range []string{"payersync plan approve --account acme 7", "payersync plan show --account acme 7", "see payersync nodes list"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("the log %s does not say %q:\n%s", name, want, out.String())
 			}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// formerCommands are the earlier names of commands, and their present ones. Scripts that use an earlier name go on to
+// work, and are told the present name.
+var formerCommands = map[string]string{
+	"approve":          "plan approve",
+	"plans":            "plan list",
+	"plans list":       "plan list",
+	"plans reject":     "plan reject",
+	"plans show":       "plan show",
+	"mandates letters": "letters",
+}
+
+// presentNames replaces an earlier name of a command among arguments. It returns both names, or "" for a present name.
+func presentNames(args []string) (present []string, from, to string) {
+	at := placesOfWords(args)
+	if len(at) > 0 && args[at[0]] == "help" {
+		at = at[1:]
+	}
+	for n := min(len(at), 3); n > 0; n-- {
+		name := strings.Join(pick(args, at[:n]), " ")
+		if to, ok := formerCommands[name]; ok {
+			present = slices.Clone(args[:at[0]])
+			present = append(present, strings.Fields(to)...)
+			for i := at[0]; i < len(args); i++ {
+				if !slices.Contains(at[:n], i) {
+					present = append(present, args[i])
+				}
+			}
+			return present, name, to
+		}
+	}
+	return args, "", ""
+}
+
+// placesOfWords returns the places of the first arguments that are no flags. Only the flags of all commands come before the
+// name of a command, or within it.
+func placesOfWords(args []string) (at []int) {
+	for i := 0; i < len(args) && len(at) < 4; i++ {
+		switch arg := args[i]; {
+		case arg == "--":
+			return at
+		case arg == "--config", arg == "--account", arg == "--output":
+			i++
+		case !strings.HasPrefix(arg, "-"):
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// pick returns the arguments at the places.
+func pick(args []string, at []int) (out []string) {
+	for _, i := range at {
+		out = append(out, args[i])
+	}
+	return out
+}
