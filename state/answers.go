@@ -31,7 +31,7 @@ func (l *Ledger) PrepareAnswer(sent Sent, made connector.RemoteCustomer) (a Crea
 // errNotTogether means a member of a group needs a decision of its own.
 var errNotTogether = errors.New("one of a group is not in the ledger as the others are")
 
-// SaveCreated is Created, EndAttempt and SaveRemote for the answers to creates of one connection that show
+// SaveCreated is Created, EndAttempt and Reflect for the answers to creates of one connection that show
 // their key and no mandate. The rest, which the index knows already, is left to the caller. It fails, and
 // keeps nothing, if one of them needs a decision of its own: then each is to be saved alone.
 func (tx *Tx) SaveCreated(run int64, group []CreateAnswer) (rest []CreateAnswer, err error) {

@@ -99,12 +99,11 @@ func TestAnswersOfAGroupMeanWhatTheyMeanOneByOne(t *testing.T) {
 	}
 	again := made(sent[1])
 	d.do(func(tx *Tx) error {
-		known, err := tx.inIndex(again.ID, one[string](t, d.Ledger, "SELECT digest FROM remote_customers WHERE billing_id = ?", again.ID), 99)
-		entry, entryErr := d.entryOf(again)
-		if !known.shows(entry.digest, 99) {
-			t.Errorf("the index holds %+v, want the digest %s", known, entry.digest)
+		known, err := tx.Known(Observation{CustomerID: again.ID, Customer: &again, Ticket: 99})
+		if err == nil && !known[0].Same {
+			t.Errorf("the index holds %+v, want %+v", known[0].index, known[0].entry)
 		}
-		return errors.Join(err, entryErr)
+		return err
 	})
 }
 
@@ -240,7 +239,7 @@ func TestLinkAnswersOfAGroupMeanWhatTheyMeanOneByOne(t *testing.T) {
 	}
 	d.do(func(tx *Tx) error {
 		m, p := mandate("s1"), sent[0].Change.Payer
-		if fresh, err := tx.TouchRemote(p.BillingID, sent[0].Attempt.Ticket); err != nil || !fresh {
+		if fresh, err := tx.see(Observation{CustomerID: p.BillingID, Ticket: sent[0].Attempt.Ticket}); err != nil || !fresh {
 			return errors.Join(err, errors.New("a newer read is known"))
 		}
 		if _, err := tx.SaveMandate(m, connector.CauseLink, "run 1"); err != nil {
@@ -286,7 +285,11 @@ func TestALinkAnswerThatIsNotAPayersFirstMandateIsLeft(t *testing.T) {
 				return err
 			})
 		}},
-		"a newer read is known": {before: func(d *desk, s Sent) { d.do(func(tx *Tx) error { return tx.RaiseRemote("b-c1", s.Attempt.Ticket+1) }) }},
+		"a newer read is known": {before: func(d *desk, s Sent) {
+			d.do(func(tx *Tx) error {
+				return second(tx.see(Observation{CustomerID: "b-c1", Ticket: s.Attempt.Ticket + 1}))
+			})
+		}},
 		"the record is gone": {before: func(d *desk, s Sent) {
 			d.do(func(tx *Tx) error { return tx.exec("UPDATE source_records SET unseen = 1 WHERE source_id = 'c1'") })
 		}},

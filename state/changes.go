@@ -278,21 +278,6 @@ const (
 	isFound = "EXISTS (SELECT 1 FROM remote_traits WHERE kind = 'key' AND value = k.trait AND billing_id <> k.billing_id)"
 )
 
-// Confirmable holds the facts about a payer needed before a read may confirm its link.
-type Confirmable struct {
-	Holders int  // customers of the index that carry the payer's key
-	Taken   bool // another payer is being created with it, or has a customer with it
-}
-
-// Confirmable returns the facts about a payer needed before a read may confirm its link.
-func (tx *Tx) Confirmable(p Payer) (c Confirmable, err error) {
-	err = tx.row([]any{&c.Holders, &c.Taken}, `SELECT (SELECT count(*) FROM remote_traits WHERE kind = 'key' AND value = ?5),
-		EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ?3 AND p.key_value = ?4
-		  AND (`+isSent+` OR `+isUnconfirmed+` OR `+inOrder+`) AND (p.connection <> ?1 OR p.source_id <> ?2))`,
-		p.Connection, p.SourceID, p.Key.Name, p.Key.ScopedValue(), keyTrait(p.Key))
-	return c, err
-}
-
 // isUnknown: a change of the customer of payer ?1, ?2 was sent, and it is not known whether it took effect.
 const isUnknown = "EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND source_id = ?2 AND lane = 'customer' AND state = 'unknown')"
 
@@ -361,7 +346,7 @@ func (tx *Tx) LinkPayer(p Payer, billingID string, seen bool) error {
 	if seen {
 		to = connector.LinkLinked
 	}
-	return tx.link(p, billingID, nil, "link_state = ?4, updated_at = ?5, seen_at = CASE WHEN ?6 = 1 THEN (SELECT max(ticket, 1) FROM ledger) ELSE 0 END",
+	return tx.link(p, billingID, "link_state = ?4, updated_at = ?5, seen_at = CASE WHEN ?6 = 1 THEN (SELECT max(ticket, 1) FROM ledger) ELSE 0 END",
 		mayLink, to, stamp(tx.now), seen)
 }
 
@@ -375,26 +360,14 @@ func isFreeFor(billingID string) string {
 var mayLink = "connection = ?1 AND source_id = ?2 AND " + isFreeFor("?3")
 
 // link links a payer to a customer under a condition, at least mayLink, and sets further columns with three
-// arguments from ?4 on. applied holds our values on the customer; nil if the caller does not know them.
-func (tx *Tx) link(p Payer, billingID string, applied *connector.Customer, set, where string, three ...any) error {
+// arguments from ?4 on.
+func (tx *Tx) link(p Payer, billingID string, set, where string, three ...any) error {
 	key := []any{p.Connection, p.SourceID, billingID}
 	if err := tx.exec("UPDATE payers SET billing_id = ?3, "+set+" WHERE "+where, append(key, three...)...); err != nil {
 		return err
 	}
 	var told bool
-	var now payerRow
-	err := tx.row(append(now.dest(), &told), "SELECT "+strings.ReplaceAll(payerColumns, "p.", "")+`,
-		EXISTS (SELECT 1 FROM words WHERE connection = ?1 AND source_id = ?2 AND word <> 'reject') FROM payers WHERE billing_id = ?3 AND `+where, key...)
-	if err == nil {
-		if applied != nil {
-			now.applied = nil // it need not be opened: it was sealed a moment ago
-		}
-		var linked Payer
-		if linked, err = tx.l.payer(now); applied != nil {
-			linked.Applied = applied
-		}
-		tx.ofPage = pageAnswers{payers: map[string]*Payer{linked.BillingID: &linked}} // whoever looks at the customer next asks for it
-	}
+	err := tx.row([]any{&told}, "SELECT EXISTS (SELECT 1 FROM words WHERE connection = ?1 AND source_id = ?2 AND word <> 'reject') FROM payers WHERE billing_id = ?3 AND "+where, key...)
 	switch {
 	case err == nil && told: // a word that they are the same has been carried out
 		return tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND word <> 'reject'", p.Connection, p.SourceID)
@@ -420,7 +393,7 @@ func (tx *Tx) Created(run int64, c Change, billingID string) error {
 	if err != nil {
 		return err
 	}
-	err = tx.link(c.Payer, billingID, &c.Wanted, "link_state = 'creating', seen_at = 0, answered_at = (SELECT ticket FROM ledger), "+asApplied("?4", "?5", "?6"),
+	err = tx.link(c.Payer, billingID, "link_state = 'creating', seen_at = 0, answered_at = (SELECT ticket FROM ledger), "+asApplied("?4", "?5", "?6"),
 		mayLink+" AND NOT "+isForgotten, box, c.Wanted.Hash(), stamp(tx.now))
 	if errors.Is(err, ErrCustomerTaken) { // or the payer was forgotten, of which nothing is kept but its customer
 		err = tx.LinkPayer(c.Payer, billingID, false)

@@ -19,33 +19,11 @@ func placeOfFinancial(billingID string) []byte {
 	return place("financial_statuses", "status", billingID)
 }
 
-// SaveFinancial stores the financial status of our customer from a read. The caller makes sure that
-// no later read was applied. It keeps none for forgotten payers and for customers without a payer.
-// It is no change of the customer: nothing else moves with it.
+// SaveFinancial stores the financial status of our customer from a read. It keeps none for forgotten payers and for
+// customers without a payer. It is no change of the customer: nothing else moves with it.
 func (tx *Tx) SaveFinancial(billingID, status string) error {
-	var ours bool
-	if err := tx.row([]any{&ours}, "SELECT EXISTS (SELECT 1 FROM payers WHERE billing_id = ?1) AND NOT "+fmt.Sprintf(ofForgotten, "?1"), billingID); err != nil || !ours {
-		return err
-	}
-	var box []byte
-	err := tx.row([]any{&box}, "SELECT status FROM financial_statuses WHERE billing_id = ?", billingID)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return fmt.Errorf("look for a financial status: %w", err)
-	}
-	if box != nil {
-		known, err := tx.l.seal.open(box, placeOfFinancial(billingID))
-		if err != nil {
-			return fmt.Errorf("the financial status of customer %s: %w", billingID, err)
-		}
-		if string(known) == status && tx.listing != nil {
-			tx.listing.statuses.Add(billingID)
-			return nil
-		}
-		if string(known) == status {
-			return tx.exec("UPDATE financial_statuses SET seen_at = ? WHERE billing_id = ?", stamp(tx.now), billingID)
-		}
-	}
-	return tx.exec(`INSERT INTO financial_statuses (billing_id, status, seen_at) VALUES (?, ?, ?)
+	return tx.exec(`INSERT INTO financial_statuses (billing_id, status, seen_at)
+		SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM payers WHERE billing_id = ?1) AND NOT `+fmt.Sprintf(ofForgotten, "?1")+`
 		ON CONFLICT (billing_id) DO UPDATE SET status = excluded.status, seen_at = excluded.seen_at`,
 		billingID, tx.l.seal.box([]byte(status), placeOfFinancial(billingID)), stamp(tx.now))
 }

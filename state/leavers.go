@@ -16,15 +16,6 @@ const hasLeft = "(r.decision = 'excluded' OR r.state <> 'active' OR r.unseen = 1
 // it up or ran `ledger forget` for its payer.
 const isNoPayer = "(" + hasLeft + " OR r.forgotten <> '' OR r.given_up <> 0)"
 
-// HasLeft reports whether the payer's record is excluded, gone or not shown any more.
-func (tx *Tx) HasLeft(p Payer) (left bool, err error) {
-	err = tx.row([]any{&left}, "SELECT EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ? AND r.source_id = ? AND "+hasLeft+")", p.Connection, p.SourceID)
-	if err != nil {
-		return false, fmt.Errorf("look whether record %s has left: %w", p.SourceID, err)
-	}
-	return left, nil
-}
-
 // NotShown returns up to limit records after source id after, in order, with a mandate and missing
 // from the newest complete reading.
 func (l *Ledger) NotShown(ctx context.Context, connection, after string, limit int) ([]Candidate, error) {

@@ -29,12 +29,19 @@ func (l *Ledger) UndocumentedStatuses(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(statuses, func(s string) bool { return connector.MandateStatus(s).Known() }), err
 }
 
-// SaveMandate stores an observed mandate and, if its status changed, a line of history. It returns the status
-// before, "" for a mandate that is new. An unchanged mandate in a list writes nothing.
+// SaveMandate stores a mandate, and returns the status before.
+//
+// Only tests call it: Reflect stores observed mandates.
 func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID string) (before connector.MandateStatus, err error) {
 	if before, err = tx.MandateStatus(m.ID); err != nil {
 		return "", fmt.Errorf("read mandate %s: %w", m.ID, err)
 	}
+	return before, tx.saveMandate(m, before, true, cause, causeID)
+}
+
+// saveMandate stores an observed mandate and, if its status changed, a line of history. before is its status, "" for a
+// new mandate. An unchanged mandate in a list writes nothing. apart says that the customer may have another link.
+func (tx *Tx) saveMandate(m connector.Mandate, before connector.MandateStatus, apart bool, cause connector.Cause, causeID string) (err error) {
 	now := stamp(tx.now)
 	if before == m.Status {
 		if tx.listing != nil {
@@ -43,26 +50,26 @@ func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID st
 		err = tx.exec("UPDATE mandates SET last_seen_at = ?1, service_time = CASE WHEN ?2 <> '' THEN ?2 ELSE service_time END WHERE mandate_id = ?3 AND (?4 = 0 OR ?2 <> '' AND ?2 <> service_time)",
 			now, m.ServiceTime, m.ID, tx.listing != nil)
 		if err != nil {
-			return before, fmt.Errorf("save mandate %s: %w", m.ID, err)
+			return fmt.Errorf("save mandate %s: %w", m.ID, err)
 		}
 		if m.URL, err = tx.newLink(m); err != nil {
-			return before, err
+			return err
 		}
-		return before, tx.saveSealed(m)
+		return tx.saveSealed(m, apart)
 	}
 	if err := tx.exec(`INSERT INTO mandates (mandate_id, billing_id, status, status_since, service_time, first_seen_at, last_seen_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (mandate_id) DO UPDATE SET status = excluded.status, status_since = excluded.status_since,
 		  service_time = excluded.service_time, last_seen_at = excluded.last_seen_at`,
 		m.ID, m.CustomerID, m.Status, now, m.ServiceTime, now, now); err != nil {
-		return before, fmt.Errorf("save mandate %s: %w", m.ID, err)
+		return fmt.Errorf("save mandate %s: %w", m.ID, err)
 	}
 	if err := tx.appendHistory(transition{
 		mandate: m.ID, customer: m.CustomerID, serviceTime: m.ServiceTime, from: before, to: m.Status, cause: cause, causeID: causeID,
 	}); err != nil {
-		return before, fmt.Errorf("save the history of mandate %s: %w", m.ID, err)
+		return fmt.Errorf("save the history of mandate %s: %w", m.ID, err)
 	}
-	return before, tx.saveSealed(m)
+	return tx.saveSealed(m, true)
 }
 
 // newLink returns the signing link from a read of a mandate; "" for a link that a list shows and
@@ -84,8 +91,16 @@ func (tx *Tx) newLink(m connector.Mandate) (string, error) {
 
 // saveSealed keeps what nobody may read in the file: the link, and the reason of a
 // failure. A reason stays with the status that it came with.
-func (tx *Tx) saveSealed(m connector.Mandate) error {
-	return connector.Each([]func(connector.Mandate) error{tx.voidLinks, tx.keepLatestLink, tx.keepReason}, func(keep func(connector.Mandate) error) error { return keep(m) })
+func (tx *Tx) saveSealed(m connector.Mandate, apart bool) error {
+	if apart {
+		if err := tx.voidLinks(m); err != nil {
+			return err
+		}
+	}
+	if err := tx.keepLatestLink(m); err != nil {
+		return err
+	}
+	return tx.keepReason(m)
 }
 
 // voidLinks drops the links of a customer's other mandates: m is its latest, and a customer

@@ -31,10 +31,12 @@ func TestAPageReadsNoMoreHoweverManyRecordsThereAre(t *testing.T) {
 		t.Fatalf("%d plans, %v", len(plans), err)
 	}
 	records := make([]connector.Record, page)
-	shown := make([]connector.RemoteCustomer, page)
+	shown := make([]Observation, page)
 	newcomers := make([]Newcomer, page)
 	for i := range page {
-		records[i], shown[i] = benchRecord(many/2+i), remoteOf(many/4+i)
+		records[i] = benchRecord(many/2 + i)
+		c := remoteOf(many/4 + i)
+		shown[i] = Observation{CustomerID: c.ID, Customer: &c, Ticket: 1 << 40, List: newListing(1, 1<<40)}
 		id := records[i].SourceID
 		newcomers[i] = Newcomer{SourceID: id, Key: connector.Key{Name: "acct", Value: id}, Customer: customer(id, id), Likeness: *likenessOf(i)}
 	}
@@ -98,7 +100,7 @@ func TestAPageReadsNoMoreHoweverManyRecordsThereAre(t *testing.T) {
 			return len(found.Unlabelled), err
 		}},
 		{"whose the customers of a page are", func() (int, error) {
-			return page, d.Do(t.Context(), func(tx *Tx) error { _, err := tx.AskOfPage(&Listing{Ticket: 1 << 40}, shown); return err })
+			return page, d.Do(t.Context(), func(tx *Tx) error { return second(tx.Known(shown...)) })
 		}},
 		{"whether creates may leave", func() (int, error) {
 			changes, err := d.Changes(t.Context(), acme, LaneCustomer, true, many/2, page)

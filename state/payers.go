@@ -164,12 +164,6 @@ func (tx *Tx) MadeWithin(p Payer, within time.Duration) (bool, error) {
 // PayerByBillingID returns the payer linked to a customer; ErrNoPayer when there
 // is none.
 func (tx *Tx) PayerByBillingID(billingID string) (Payer, error) {
-	if p, asked := tx.ofPage.payer(billingID); asked {
-		if p == nil {
-			return Payer{}, ErrNoPayer
-		}
-		return *p, nil
-	}
 	var r payerRow
 	err := tx.row(r.dest(), "SELECT "+payerColumns+" FROM payers p WHERE p.billing_id = ?", billingID)
 	if errors.Is(err, sql.ErrNoRows) {

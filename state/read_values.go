@@ -50,29 +50,6 @@ type HeldValues struct {
 	Instead bool                    // it shows the values of another update, which may have arrived late
 	Values  *connector.Customer     // those of the two that it shows, with the service's ids of the contacts
 	Differs []connector.FieldChange // what it holds otherwise than was sent
-	Ticket  int64                   // of the read; 0 for a list, which shows no end of a request and no ids
-}
-
-// SaveHeld keeps what was shown of our values. When it is news, the next plan looks at the record.
-func (tx *Tx) SaveHeld(p Payer, h HeldValues) (err error) {
-	switch {
-	case p.Applied == nil:
-	case h.Instead:
-		err = tx.SetHeld(p, *h.Values)
-		p.ReadDigest = "" // it belongs to the values applied before
-	default:
-		err = tx.SetShown(p, h.Applied)
-	}
-	if p.Applied != nil {
-		err = errors.Join(err, tx.SetRead(p, h.Differs))
-	}
-	if h.Ticket != 0 {
-		err = errors.Join(err, tx.LookedAt(p, h.Ticket, h.Applied))
-	}
-	if h.Applied && h.Ticket != 0 {
-		err = errors.Join(err, tx.SetContactIDs(p, *h.Values))
-	}
-	return err
 }
 
 // lastRead is the expression for when customer c of the index was last read or listed.

@@ -270,15 +270,15 @@ func (tx *Tx) Undecided(connection string, sourceIDs []string) error {
 	return nil
 }
 
-// Hold notes the state of a payer's customer from a read, and its problem. It holds the record back
-// and reports this to a person, unless the mapping leaves the record out. The next plan decides on
-// it by all that is known.
-func (tx *Tx) Hold(p Payer, reason connector.Reason) error {
+// Hold notes the state of a payer's link from a read, and its problem. The state is "" if it follows from the facts. It
+// holds the record back and reports this to a person, unless the mapping leaves the record out. The next plan decides
+// on it by all that is known.
+func (tx *Tx) Hold(p Payer, to connector.LinkState, reason connector.Reason) error {
 	n, err := tx.count("UPDATE source_records SET rests = 1 WHERE connection = ? AND source_id = ? AND decision <> 'excluded'", p.Connection, p.SourceID)
 	if err := errors.Join(err, tx.setSeen(p)); err != nil {
 		return err
 	}
-	tx.HoldLink(p, "", reason)
+	tx.HoldLink(p, to, reason)
 	if n == 0 {
 		open, err := tx.OutcomeUnknown(p)
 		if err == nil && !open { // an unanswered request is a finding whatever became of the record

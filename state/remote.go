@@ -22,30 +22,48 @@ import (
 // again.
 var ErrOvertaken = errors.New("a reading of the whole list began after this read of the customer")
 
-// SaveRemote keeps what a read showed of a customer in the index: its key values, and keyed hashes
-// of its names and e-mail addresses. It reports false and keeps nothing when a later read was
-// already applied, and fails with ErrOvertaken when that is possible. A list, see ShownBy, may
-// leave externalData out, or be an old one, so it takes no key away: see Unshown. An unchanged
-// customer writes nothing, unless the time of the sighting matters.
-func (tx *Tx) SaveRemote(c connector.RemoteCustomer, ticket int64) (bool, error) {
-	if tx.listing != nil {
-		return tx.saveListed(c, tx.listing)
+// saveShown keeps what an observation showed of a customer in the index: its key values, and keyed hashes of its names
+// and e-mail addresses. A list may leave externalData out, or be an old one, so it takes no key away: see Unshown. A
+// list that shows the customer unchanged writes nothing, unless the time of the sighting matters.
+func (tx *Tx) saveShown(k *Known) error {
+	if k.Customer == nil {
+		return tx.exec(touched, k.Ticket, k.CustomerID, k.Ticket)
 	}
-	values, traits, digest, err := tx.l.indexed(c)
-	if err != nil {
-		return false, err
+	c, e, s := *k.Customer, k.entry, sighting{ticket: k.Ticket}
+	same := k.index.shows(e.digest, k.Ticket)
+	if k.List == nil {
+		s.readAt = tx.now.UTC().Format(layout)
+	} else {
+		bare := len(c.ExternalData) == 0
+		var pairs map[string]string
+		var err error
+		if !same {
+			pairs, err = parsePairs(k.index.pairs)
+		}
+		if err == nil && hidden(pairs, c.ExternalData) {
+			bare, c.ExternalData = true, merged(pairs, c.ExternalData)
+			e, err = tx.l.entryOf(c)
+			same = k.index.shows(e.digest, k.Ticket)
+		}
+		if k.List.add(c.ID, bare); err != nil {
+			return err
+		}
 	}
-	known, err := tx.inIndex(c.ID, digest, ticket)
-	if err != nil || known.overtaken {
-		return false, errors.Join(err, when(known.overtaken, ErrOvertaken))
+	switch {
+	case k.Stale:
+		return nil
+	case !same:
+		return connector.Wrap(tx.saveNews(c, e, s, k.index), "save a customer to the index")
 	}
-	sight := sighting{ticket: ticket, readAt: tx.now.UTC().Format(layout)}
-	if known.shows(digest, ticket) {
-		return true, errors.Join(tx.saveProfile(c, known, traits),
-			tx.exec("UPDATE remote_customers SET listed_at = ?1, ticket = ?2, read_at = max(read_at, ?3) WHERE billing_id = ?4",
-				stamp(tx.now), ticket, sight.readAt, c.ID))
+	if !k.index.linked && k.index.profile == "" { // it was linked until now, and only its keys were kept
+		if err := errors.Join(tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", c.ID), tx.saveTraits(c.ID, e.traits, false)); err != nil {
+			return err
+		}
 	}
-	return tx.saveNews(c, values, digest, traits, sight, known)
+	if err := tx.saveProfile(c, k.index, e.traits); err != nil || k.List != nil && !k.index.matters {
+		return err
+	}
+	return tx.exec("UPDATE remote_customers SET listed_at = ?1, ticket = ?2, read_at = max(read_at, ?3) WHERE billing_id = ?4", stamp(tx.now), k.Ticket, s.readAt, c.ID)
 }
 
 // isOvertaken is the condition that a later list pass may have shown the customer of c unchanged
@@ -54,8 +72,10 @@ const isOvertaken = "c.digest <> '' AND c.ticket <= ?2 AND ?2 < (SELECT ticket F
 
 // indexed is a customer's entry in the index; zero for none.
 type indexed struct {
+	exists    bool
 	ticket    int64
 	digest    string
+	pairs     string // externalData as JSON
 	overtaken bool   // see isOvertaken
 	matters   bool   // it matters when it was seen last: after a restore, an answer of ours, or a request whose end is not known
 	linked    bool   // it is a payer's
@@ -68,31 +88,10 @@ func (i indexed) shows(digest string, ticket int64) bool {
 	return i.digest == digest && i.ticket <= ticket
 }
 
-// inIndex returns the index's data of a customer for a read with a ticket and a digest.
-func (tx *Tx) inIndex(billingID, digest string, ticket int64) (indexed, error) {
-	if known, asked := tx.ofPage.indexed(billingID, digest); asked {
-		return known, nil
-	}
-	var id string
-	var i indexed
-	if err := tx.row(i.dest(&id), inIndex+"(SELECT ?1 AS key, ?3 AS value)"+ofIndex, billingID, ticket, digest); err != nil {
-		return i, fmt.Errorf("look a customer up in the index: %w", err)
-	}
-	return i, nil
-}
-
-// The index entries of customers for a read with the ticket ?2 and a digest each. The ids stand as
-// key, with the digests as value.
-var (
-	inIndex = "SELECT j.key, " + entryColumns("EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = j.key AND p.answered_at >= c.ticket)",
-		"EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = j.key)") + " FROM "
-	ofIndex = " AS j" + entryTables
-)
-
-// entryColumns are the columns of the index entry of customer j.key, with the conditions that a
-// request was answered since, and that it is a payer's.
+// entryColumns are the columns of the index entry of customer j.key for a read with the ticket ?2, with the conditions
+// that a request was answered since, and that it is a payer's.
 func entryColumns(answered, linked string) string {
-	return "coalesce(c.ticket, 0), coalesce(c.digest, ''), coalesce(" + isOvertaken + `, false),
+	return "c.billing_id IS NOT NULL, coalesce(c.ticket, 0), coalesce(c.digest, ''), coalesce(c.key_values, ''), coalesce(" + isOvertaken + `, false),
 		coalesce(c.ticket <= ` + doubtSince + ` OR c.ticket <= ` + doubtOver + ` OR ` + answered + `
 		  OR EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = j.key AND a.ended = '' AND a.action <> 'create'), false),
 		` + linked + ", coalesce(f.digest, ''), coalesce(f.mandate_status, '')"
@@ -100,77 +99,22 @@ func entryColumns(answered, linked string) string {
 
 const entryTables = " LEFT JOIN remote_customers c ON c.billing_id = j.key LEFT JOIN remote_profiles f ON f.billing_id = j.key"
 
-// dest is where a row of them goes.
-func (i *indexed) dest(id *string) []any { return append([]any{id}, i.entry()...) }
-
 // entry is where the columns of entryColumns go.
 func (i *indexed) entry() []any {
-	return []any{&i.ticket, &i.digest, &i.overtaken, &i.matters, &i.linked, &i.profile, &i.mandate}
+	return []any{&i.exists, &i.ticket, &i.digest, &i.pairs, &i.overtaken, &i.matters, &i.linked, &i.profile, &i.mandate}
 }
 
-// allInIndex is inIndex for customers with the digests of what is shown of them.
-func (tx *Tx) allInIndex(digests map[string]string, ticket int64) (map[string]indexed, error) {
-	shown, err := json.Marshal(digests)
-	if err != nil {
-		return nil, err
-	}
-	found := make(map[string]indexed, len(digests))
-	err = tx.each(inIndex+"json_each(?1)"+ofIndex, []any{string(shown), ticket}, func(scan func(...any) error) error {
-		var id string
-		var i indexed
-		err := scan(i.dest(&id)...)
-		found[id] = i
+// saveNews writes a read's differences from the index.
+func (tx *Tx) saveNews(c connector.RemoteCustomer, e indexEntry, s sighting, known indexed) error {
+	if err := tx.saveSight(c.ID, e.values, e.digest, s); err != nil {
 		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("look customers up in the index: %w", err)
-	}
-	return found, nil
-}
-
-// saveListed is SaveRemote for a list's entry.
-func (tx *Tx) saveListed(c connector.RemoteCustomer, s *Listing) (bool, error) {
-	bare := len(c.ExternalData) == 0
-	defer func() { s.add(c.ID, bare) }()
-	values, traits, digest, err := tx.l.indexed(c)
-	if err != nil {
-		return false, err
-	}
-	known, err := tx.inIndex(c.ID, digest, s.Ticket)
-	if err != nil || known.shows(digest, s.Ticket) {
-		return err == nil, errors.Join(err, tx.seenAgain(c, s.Ticket, known, traits)) // as nearly every customer of a list does
-	}
-	pairs, err := tx.knownPairs(c.ID)
-	if err != nil {
-		return false, err
-	}
-	if hidden(pairs, c.ExternalData) {
-		bare = true
-		c.ExternalData = merged(pairs, c.ExternalData)
-		if values, traits, digest, err = tx.l.indexed(c); err != nil {
-			return false, err
-		}
-		if known.shows(digest, s.Ticket) {
-			return true, tx.seenAgain(c, s.Ticket, known, traits)
-		}
-	}
-	return tx.saveNews(c, values, digest, traits, sighting{ticket: s.Ticket}, known)
-}
-
-// saveNews writes a read's differences from the index, unless the index is newer.
-func (tx *Tx) saveNews(c connector.RemoteCustomer, values, digest string, traits []trait, s sighting, known indexed) (bool, error) {
-	if known.ticket > s.ticket {
-		return false, nil
-	}
-	if err := tx.saveSight(c.ID, values, digest, s); err != nil {
-		return false, fmt.Errorf("save a customer to the index: %w", err)
 	}
 	if known.digest != "" {
-		if err := errors.Join(tx.touchKeys(c.ID, traits), tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", c.ID)); err != nil {
-			return false, fmt.Errorf("save a customer to the index: %w", err)
+		if err := errors.Join(tx.touchKeys(c.ID, e.traits), tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", c.ID)); err != nil {
+			return err
 		}
 	}
-	return true, errors.Join(tx.saveTraits(c.ID, traits, known.linked), tx.touchKeys(c.ID, nil), tx.saveProfile(c, known, traits))
+	return errors.Join(tx.saveTraits(c.ID, e.traits, known.linked), tx.touchKeys(c.ID, nil), tx.saveProfile(c, known, e.traits))
 }
 
 // touchKeys is Touch for the linked payers of the keys that the index has of a customer. It omits the keys among traits.
@@ -205,20 +149,6 @@ const (
 	doubtSince = "(SELECT CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN ticket ELSE doubt END FROM ledger)"
 	doubtOver  = "(SELECT CASE WHEN restored_at IS DISTINCT FROM doubt_of THEN 0 ELSE doubt_over END FROM ledger)"
 )
-
-// seenAgain notes that a list showed a customer exactly as the index holds it, if the late sighting
-// matters. Its profile may be another all the same: the digest knows no phones and no addresses.
-func (tx *Tx) seenAgain(c connector.RemoteCustomer, ticket int64, known indexed, traits []trait) error {
-	if !known.linked && known.profile == "" { // it was linked until now, and only its keys were kept
-		if err := errors.Join(tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", c.ID), tx.saveTraits(c.ID, traits, false)); err != nil {
-			return err
-		}
-	}
-	if err := tx.saveProfile(c, known, traits); err != nil || !known.matters {
-		return err
-	}
-	return tx.exec("UPDATE remote_customers SET listed_at = ?, ticket = ? WHERE billing_id = ?", stamp(tx.now), ticket, c.ID)
-}
 
 // hidden reports whether some of the known pairs are not shown as they were.
 func hidden(known, shown map[string]string) bool {
@@ -256,31 +186,21 @@ func (tx *Tx) saveSight(billingID, values, digest string, s sighting) error {
 		billingID, values, digest, stamp(tx.now), s.ticket, s.readAt)
 }
 
-const indexedPairs = "SELECT key_values FROM remote_customers WHERE billing_id = ?"
-
 // Pairs returns the externalData that the index holds of a customer.
 func (l *Ledger) Pairs(ctx context.Context, billingID string) (map[string]string, error) {
 	var known string
-	err := l.queryRow(ctx, indexedPairs, billingID).Scan(&known)
-	return parsePairs(known, err)
-}
-
-// knownPairs is Pairs within a transaction.
-func (tx *Tx) knownPairs(billingID string) (map[string]string, error) {
-	var known string
-	err := tx.row([]any{&known}, indexedPairs, billingID)
-	return parsePairs(known, err)
-}
-
-func parsePairs(known string, err error) (map[string]string, error) {
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
+	err := l.queryRow(ctx, "SELECT key_values FROM remote_customers WHERE billing_id = ?", billingID).Scan(&known)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("look a customer up in the index: %w", err)
 	}
-	var pairs map[string]string
-	return pairs, json.Unmarshal([]byte(known), &pairs)
+	return parsePairs(known)
+}
+
+func parsePairs(known string) (pairs map[string]string, err error) {
+	if known != "" {
+		err = json.Unmarshal([]byte(known), &pairs)
+	}
+	return pairs, err
 }
 
 type trait struct{ kind, value string }
@@ -355,18 +275,7 @@ func (tx *Tx) saveTraits(billingID string, traits []trait, linked bool) error {
 	return nil
 }
 
-// TouchRemote notes that a read showed a part of a customer. It reports false when a later read was
-// already applied.
-func (tx *Tx) TouchRemote(billingID string, ticket int64) (bool, error) {
-	n, err := tx.count(touched, ticket, billingID, ticket)
-	return n > 0, err
-}
-
-// RaiseRemote is TouchRemote for callers that need not know about later reads.
-func (tx *Tx) RaiseRemote(billingID string, ticket int64) error {
-	return tx.exec(touched, ticket, billingID, ticket)
-}
-
+// touched notes that a read has shown a part of a customer.
 const touched = "UPDATE remote_customers SET ticket = ? WHERE billing_id = ? AND ticket <= ?"
 
 // KeyCount returns how many customers of the index carry the key.

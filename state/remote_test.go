@@ -114,7 +114,7 @@ func TestAReadThatStartedEarlierNeverOverwritesALaterOne(t *testing.T) {
 			ticket int64
 			want   bool
 		}{{"b1", 6, false}, {"b1", 7, true}, {"b1", 9, true}, {"b1", 8, false}, {"nobody", 99, false}} {
-			if got, err := tx.TouchRemote(s.id, s.ticket); got != s.want || err != nil {
+			if got, err := tx.see(Observation{CustomerID: s.id, Ticket: s.ticket}); got != s.want || err != nil {
 				t.Errorf("touching %s with ticket %d: %v, %v; want %v", s.id, s.ticket, got, err, s.want)
 			}
 		}

@@ -138,7 +138,7 @@ func TestARecordIsSettledUntilSomethingMayHaveChanged(t *testing.T) {
 		"a word of ours": {func(d *desk, _ int64) { d.retry("c1") }, false},
 		"a doubled key": {func(d *desk, _ int64) {
 			d.do(func(tx *Tx) error {
-				return tx.Hold(Payer{Connection: acme, SourceID: "c1"}, connector.ReasonKeyDoubled)
+				return tx.Hold(Payer{Connection: acme, SourceID: "c1"}, connector.LinkConflict, connector.ReasonKeyDoubled)
 			})
 		}, false},
 		"what a person is told": {func(d *desk, _ int64) { d.attend("c1", connector.ReasonKeyDoubled) }, true},

@@ -50,8 +50,7 @@ type Tx struct {
 	touches     map[RecordID]*touchedPayer // payers to decide on again, see Touch
 	differences []string                   // see Settle
 
-	listing *Listing    // the list pass with the saved data; nil for a read of one customer
-	ofPage  pageAnswers // see AskOfPage
+	listing *Listing // the list pass with the saved data; nil for a read of one customer
 }
 
 // Now returns the instant that every row of this write carries.
@@ -269,7 +268,6 @@ func (tx *Tx) runOne(fn func(*Tx) error) (result, broken error) {
 
 // attempt runs fn, and waits for those statements of it that it did not wait for.
 func (tx *Tx) attempt(fn func(*Tx) error) error {
-	tx.ofPage = pageAnswers{}
 	tx.touches = nil
 	err := guarded(fn, tx)
 	if err == nil {

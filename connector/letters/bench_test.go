@@ -70,11 +70,12 @@ func benchPayer(tx *state.Tx, run int64, n int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.SaveRemote(connector.RemoteCustomer{ID: customer, ExternalData: k.Pairs()}, int64(n)+1); err != nil {
+	p.BillingID = customer
+	known, err := tx.Known(state.Observation{CustomerID: customer, Customer: &connector.RemoteCustomer{ID: customer, ExternalData: k.Pairs()}, Ticket: int64(n) + 1})
+	if err != nil {
 		return err
 	}
-	p.BillingID = customer
-	if err := tx.SetConfirmed(p); err != nil {
+	if err := tx.Reflect(known[0], state.Reflection{Confirmed: true}); err != nil {
 		return err
 	}
 	if _, err := tx.SaveMandate(connector.Mandate{ID: mandate, CustomerID: customer, Status: connector.MandateCreated, URL: "https://localhost/s/" + mandate}, connector.CauseLink, "1"); err != nil {

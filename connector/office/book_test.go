@@ -74,10 +74,12 @@ func (w *world) bookOne(tx *state.Tx, run int64, connection string, p placed) er
 	if err := tx.LinkPayer(payer, billing, true); err != nil {
 		return err
 	}
-	done := tx.ShownBy(list)
-	_, err = tx.SaveRemote(connector.RemoteCustomer{ID: billing, ExternalData: map[string]string{key.Name: key.Value}}, list.Ticket)
-	done()
+	shown := connector.RemoteCustomer{ID: billing, ExternalData: map[string]string{key.Name: key.Value}}
+	known, err := tx.Known(state.Observation{CustomerID: billing, Customer: &shown, Ticket: list.Ticket, List: list})
 	if err != nil {
+		return err
+	}
+	if err := tx.Reflect(known[0], state.Reflection{}); err != nil {
 		return err
 	}
 	if p.people != nil {

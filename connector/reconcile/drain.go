@@ -146,46 +146,43 @@ func (r *Reconciler) record(ctx context.Context, read []answered, ticket int64, 
 // recordReads observes the customers, closes their deliveries together, and returns how long the reflected ones waited.
 // Deliveries whose read was overtaken stay in the inbox and come up once more.
 func recordReads(tx *state.Tx, read []answered, ticket int64, done *DrainResult) (waited []time.Duration, err error) {
-	var shown []connector.RemoteCustomer
-	for _, one := range read {
-		if !one.missing {
-			shown = append(shown, one.customer)
-		}
-	}
-	if _, err := tx.AskOfPage(&state.Listing{Ticket: ticket}, shown); err != nil {
-		return nil, err
-	}
+	var shown []Observation
+	var of []state.OpenDelivery
 	var reflected, superseded, gone state.OpenDelivery
 	for _, one := range read {
-		if one.missing {
-			done.Reflected++
-			switch err := noteMissing(tx, one.of.BillingID, ticket); {
-			case errors.Is(err, state.ErrOvertaken): // they come up once more
-			case errors.Is(err, ErrNotYet):
-				if err := tx.PostponeDeliveries(one.of, connector.InboxReceived, backoff(one.of.Attempts)); err != nil {
-					return nil, err
-				}
-			case err != nil:
-				return nil, err
-			default:
-				gone.IDs = append(gone.IDs, one.of.IDs...)
-			}
+		if !one.missing {
+			shown, of = append(shown, OfCustomer(one.customer, ticket, connector.CauseWebhook, one.of.Key)), append(of, one.of)
 			continue
 		}
-		seen, err := Observe(tx, OfCustomer(one.customer, ticket, connector.CauseWebhook, one.of.Key))
-		switch {
+		done.Reflected++
+		switch err := noteMissing(tx, one.of.BillingID, ticket); {
+		case errors.Is(err, state.ErrOvertaken): // they come up once more
+		case errors.Is(err, ErrNotYet):
+			if err := tx.PostponeDeliveries(one.of, connector.InboxReceived, backoff(one.of.Attempts)); err != nil {
+				return nil, err
+			}
 		case err != nil:
 			return nil, err
+		default:
+			gone.IDs = append(gone.IDs, one.of.IDs...)
+		}
+	}
+	all, err := observeAll(tx, shown)
+	if err != nil {
+		return nil, err
+	}
+	for i, seen := range all {
+		switch {
 		case seen.Overtaken:
 		case seen.Stale:
 			done.Superseded++
-			superseded.IDs = append(superseded.IDs, one.of.IDs...)
+			superseded.IDs = append(superseded.IDs, of[i].IDs...)
 		default:
 			done.Reflected++
 			done.Moved += count(seen.Moved)
-			reflected.IDs = append(reflected.IDs, one.of.IDs...)
-			if !one.of.Since.IsZero() {
-				waited = append(waited, max(0, tx.Now().Sub(one.of.Since)))
+			reflected.IDs = append(reflected.IDs, of[i].IDs...)
+			if !of[i].Since.IsZero() {
+				waited = append(waited, max(0, tx.Now().Sub(of[i].Since)))
 			}
 		}
 	}

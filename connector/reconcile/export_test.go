@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"fmt"
 
 	"payersync/connector"
 	"payersync/state"
@@ -20,12 +19,14 @@ func (r *Reconciler) ObserveList(ctx context.Context, pages [][]connector.Remote
 		if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 			observe := observeEach
 			if together {
-				observe = observeListed
+				observe = observeAll
 			}
-			res, err := observe(tx, list, page)
-			repaired += res.repaired
-			for _, id := range res.otherwise {
-				otherwise[id] = true
+			shown := listed(list, page)
+			all, err := observe(tx, shown)
+			for i, seen := range all {
+				if repaired += count(seen.Moved); seen.Otherwise {
+					otherwise[shown[i].CustomerID] = true
+				}
 			}
 			return err
 		}); err != nil {
@@ -44,31 +45,30 @@ func (r *Reconciler) ObserveList(ctx context.Context, pages [][]connector.Remote
 	})
 }
 
-func observeEach(tx *state.Tx, list *state.Listing, page []connector.RemoteCustomer) (res observed, err error) {
-	for _, c := range page {
-		o := OfCustomer(c, list.Ticket, connector.CauseSweep, fmt.Sprint(list.Pass))
-		o.List = list
+func observeEach(tx *state.Tx, shown []Observation) (all []Seen, err error) {
+	for _, o := range shown {
 		seen, err := Observe(tx, o)
 		if err != nil {
-			return res, err
+			return nil, err
 		}
-		res.repaired += count(seen.Moved)
-		if seen.Otherwise {
-			res.otherwise = append(res.otherwise, c.ID)
-		}
+		all = append(all, seen)
 	}
-	return res, nil
+	return all, nil
 }
 
 // Agreeing returns how many customers of a page are as the ledger knows them. It writes nothing.
 func (r *Reconciler) Agreeing(ctx context.Context, page []connector.RemoteCustomer) (n int, err error) {
 	return n, r.Ledger.Do(ctx, func(tx *state.Tx) error {
-		known, err := tx.AskOfPage(&state.Listing{Ticket: 1 << 40}, page)
-		for _, c := range page {
-			if k := known[c.ID]; k != nil && agrees(k, c) {
-				n++
+		known, err := tx.Known(listed(&state.Listing{Ticket: 1 << 40}, page)...)
+		for _, k := range known {
+			if k != nil {
+				news, _ := compare(k)
+				n += count(agrees(k, news))
 			}
 		}
 		return err
 	})
 }
+
+// Compare is compare, for tests.
+var Compare = compare

@@ -13,23 +13,13 @@ package reconcile
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"payersync/connector"
 	"payersync/state"
 )
 
 // Observation is the result of one read, or one answer, about a customer.
-type Observation struct {
-	CustomerID string
-	Customer   *connector.RemoteCustomer // the customer whole; nil when only a mandate was shown
-	Mandate    *connector.Mandate        // the latest mandate; nil when none was shown
-	Ticket     int64                     // taken before the read
-	List       *state.Listing            // the list pass it belongs to; nil for a single read
-	Cause      connector.Cause
-	CauseID    string // run, delivery or pass
-}
+type Observation = state.Observation
 
 // OfCustomer makes an observation of a whole customer.
 func OfCustomer(c connector.RemoteCustomer, ticket int64, cause connector.Cause, causeID string) Observation {
@@ -50,324 +40,49 @@ type Seen struct {
 // Observe writes one observation to the ledger: the index of customers, the payer's link, the mandate with its history,
 // and the findings. It writes all news of existing customers; Missing is its counterpart.
 func Observe(tx *state.Tx, o Observation) (Seen, error) {
-	payer, err := tx.PayerByBillingID(o.CustomerID)
-	if err != nil && !errors.Is(err, state.ErrNoPayer) {
+	known, err := tx.Known(o)
+	if err != nil {
 		return Seen{}, err
 	}
-	seen := Seen{Ours: err == nil}
-	defer tx.ShownBy(o.List)()
-	if seen.Ours && o.List != nil {
-		if seen.Otherwise, err = otherwise(tx, payer, o); err != nil || seen.Otherwise {
-			o.List.Add(o.CustomerID)
-			return seen, err
-		}
-	}
-	seen.Drifted = seen.Ours && o.Customer != nil && drifted(payer, *o.Customer)
-	var fresh bool
-	if o.Customer != nil {
-		fresh, err = tx.SaveRemote(*o.Customer, o.Ticket)
-	} else {
-		fresh, err = tx.TouchRemote(o.CustomerID, o.Ticket)
-	}
-	if seen.Overtaken = errors.Is(err, state.ErrOvertaken); err != nil && !seen.Overtaken {
-		return Seen{}, fmt.Errorf("observe customer %s: %w", o.CustomerID, err)
-	}
-	if !fresh {
-		return Seen{Stale: true, Overtaken: seen.Overtaken}, saveOvertakenLink(tx, payer, o)
-	}
-	if !seen.Ours {
-		if o.Customer == nil {
-			return seen, nil
-		}
-		return seen, tx.LookNextAt(o.Customer.ExternalData)
-	}
-	if o.Customer != nil {
-		if err := observeLink(tx, payer, o); err != nil {
-			return seen, fmt.Errorf("observe the signing link of customer %s: %w", o.CustomerID, err)
-		}
-		if err := observeHeld(tx, payer, o); err != nil {
-			return seen, fmt.Errorf("observe what customer %s holds: %w", o.CustomerID, err)
-		}
-		if err := observeFinancial(tx, o); err != nil {
-			return seen, fmt.Errorf("observe the financial status of customer %s: %w", o.CustomerID, err)
-		}
-	}
-	if seen.Moved, err = observeMandate(tx, payer, o); err != nil {
-		return seen, fmt.Errorf("observe the mandate of customer %s: %w", o.CustomerID, err)
-	}
-	return seen, noteNews(tx, payer, o, seen)
+	news, seen := compare(known[0])
+	return seen, tx.Reflect(known[0], news)
 }
 
-// noteNews notes news from a list about a customer of ours, so no older read can override it.
-func noteNews(tx *state.Tx, p state.Payer, o Observation, seen Seen) error {
-	if o.List == nil || !seen.Moved && p.Seen && p.LinkState == connector.LinkLinked && p.Shows == p.AppliedHash && (o.Mandate == nil || o.Mandate.ID == p.MandateID) {
-		return nil
-	}
-	return tx.RaiseRemote(o.CustomerID, o.Ticket)
-}
-
-// otherwise reports whether a list shows a customer of ours in another state than the ledger: its key, the values
-// applied, or its mandate, except normal progress. A newly created customer has no other state yet.
-func otherwise(tx *state.Tx, p state.Payer, o Observation) (bool, error) {
-	carried := o.Customer.ExternalData
-	if !p.Seen {
-		return false, nil
-	}
-	ordered, err := tx.InOrder(p)
-	switch {
-	case err != nil:
-		return false, err
-	case !ordered, len(carried) > 0 && connector.KeyIn(carried, p.Key.Name) != p.Key, drifted(p, *o.Customer):
-		return true, nil
-	case o.Mandate == nil || p.MandateID == "":
-		return false, nil
-	case o.Mandate.ID != p.MandateID:
-		return true, nil
-	}
-	known, err := tx.MandateStatus(p.MandateID)
-	return !known.LeadsTo(o.Mandate.Status), err
-}
-
-// saveOvertakenLink keeps the signing link of an answer overtaken by a newer read, because it is the only copy. It ends
-// the findings about a lost or refused link.
-func saveOvertakenLink(tx *state.Tx, p state.Payer, o Observation) error {
-	if o.Mandate == nil {
-		return nil
-	}
-	m := *o.Mandate
-	m.CustomerID = o.CustomerID
-	kept, err := tx.SaveLink(m)
-	if kept {
-		tx.Touch(p)
-	}
-	return err
-}
-
-// observeLink updates the payer's link state from the customer's key.
-func observeLink(tx *state.Tx, p state.Payer, o Observation) error {
-	carried := connector.KeyIn(o.Customer.ExternalData, p.Key.Name)
-	if carried != p.Key {
-		var err error
-		if p, err = moved(tx, p, o.Customer.ExternalData); err != nil {
-			return err
-		}
-		carried = connector.KeyIn(o.Customer.ExternalData, p.Key.Name)
-	}
-	young := false
-	if !p.Seen && len(o.Customer.ExternalData) == 0 {
-		var err error
-		if young, err = tx.MadeWithin(p, state.Arrival); err != nil {
-			return err
-		}
-	}
-	switch {
-	case p.Unlink.At != 0 && carried != p.Key: // a person unlinked it
-		return nil
-	case carried == p.Key:
-		return confirmLink(tx, p, o.Cause)
-	case young:
-		// The service may fill it in later: not confirmed, not refuted.
-		return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown,
-			"The new customer exists but does not show this record's key yet. It is looked at again.")
-	case o.List != nil && len(o.Customer.ExternalData) == 0:
-		return nil // a list may leave it out; only a read of the customer itself refutes a link
-	case carried.Value != "":
-		return conflict(tx, p, connector.ReasonOtherKey)
-	default:
-		return conflict(tx, p, connector.ReasonKeyRemoved)
-	}
-}
-
-// moved returns the payer with the customer's key, if this was the payer's future key and an update of ours wrote it.
-func moved(tx *state.Tx, p state.Payer, shown map[string]string) (state.Payer, error) {
-	for _, name := range []string{p.Key.Name, p.Moves.Name} {
-		key := connector.KeyIn(shown, name)
-		if !p.MovesTo(key) {
-			continue
-		}
-		if wrote, err := tx.Wrote(p.BillingID, key); err != nil || !wrote {
-			return p, err
-		}
-		err := tx.Move(p, key)
-		p.Key, p.Moves = key, connector.Key{}
-		return p, err
-	}
-	return p, nil
-}
-
-// confirmLink links a payer after a read of the customer with its key. The answer to a create is not such a read: the
-// service may answer from memory with a long deleted customer (fault F08).
-func confirmLink(tx *state.Tx, p state.Payer, cause connector.Cause) error {
-	if cause == connector.CauseCreate || p.Seen && p.LinkState == connector.LinkLinked { // it was said before
-		return nil
-	}
-	may, err := tx.Confirmable(p)
-	if err != nil || may.Holders > 1 {
-		return err
-	}
-	if p.Moves.Value != "" { // the plan's finding about its new key stays
-		if holders, err := tx.KeyCount(p.Moves); err != nil || holders > 0 {
-			return err
-		}
-	}
-	if may.Taken {
-		return conflict(tx, p, connector.ReasonOtherKey)
-	}
-	return tx.SetConfirmed(p)
-}
-
-// observeHeld notes our values on a customer: those applied last, those of another update with an unknown time of
-// effect, or neither. The answer to a create is not a read, and a list may be incomplete.
-func observeHeld(tx *state.Tx, p state.Payer, o Observation) error {
-	values, applied := p.Applied, p.Applied != nil && holds(p.Applied, *o.Customer)
-	if o.Cause == connector.CauseCreate || o.List != nil && !applied {
-		return nil
-	}
-	held := state.HeldValues{Applied: applied}
-	if o.List == nil {
-		held.Ticket = o.Ticket
-	}
-	if values != nil && !applied {
-		sent, err := tx.UpdatesUnderWay(p.BillingID)
-		if err != nil {
-			return err
-		}
-		if i := slices.IndexFunc(sent, func(c connector.Customer) bool { return holds(&c, *o.Customer) }); i >= 0 {
-			values, held.Instead = &sent[i], true
-		}
-	}
-	if values != nil {
-		shown := values.WithIDs(o.Customer.People)
-		held.Differs, held.Values = differences(values, *o.Customer), &shown
-	}
-	return tx.SaveHeld(p, held)
-}
-
-// observeFinancial keeps the financial status for display. It ignores answers to a create, because they may be from
-// memory, and answers without a status.
-func observeFinancial(tx *state.Tx, o Observation) error {
-	if o.Customer.Financial == "" || o.Cause == connector.CauseCreate {
-		return nil
-	}
-	return tx.SaveFinancial(o.CustomerID, o.Customer.Financial)
-}
-
-func conflict(tx *state.Tx, p state.Payer, reason connector.Reason) error {
-	err := tx.Hold(p, reason)
-	tx.HoldLink(p, connector.LinkConflict, reason)
-	return err
-}
-
-// observeMandate writes the mandate and reports whether its status moved. A
-// summary without an id could speak of any mandate and is not written.
-func observeMandate(tx *state.Tx, p state.Payer, o Observation) (moved bool, err error) {
-	if o.Mandate == nil {
-		return false, nil
-	}
-	m := *o.Mandate
-	m.CustomerID = o.CustomerID
-	if m.Status == "" {
-		return false, nil
-	}
-	if m.ID == "" { // nothing to keep it under, but a person should know
-		return false, explainMandate(tx, p, m, false)
-	}
-	before, err := tx.SaveMandate(m, o.Cause, o.CauseID)
+// observeAll is Observe for several observations, of one list pass or of single reads with the same ticket. Nearly all
+// customers of a list are as the ledger knows them, and are written together, before the others.
+func observeAll(tx *state.Tx, observed []Observation) (seen []Seen, err error) {
+	known, err := tx.Known(observed...)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	if err := tx.SetMandate(p.Connection, p.SourceID, m.ID); err != nil {
-		return false, err
+	seen = make([]Seen, len(observed))
+	var agreed []state.Agreed
+	var rest []int
+	for i, k := range known {
+		if k != nil && k.List != nil {
+			if news, _ := compare(k); agrees(k, news) {
+				agreed = append(agreed, state.Agreed{Known: k, News: news})
+				continue
+			}
+		}
+		rest = append(rest, i)
 	}
-	changed := before != m.Status || p.MandateID != m.ID
-	if changed {
-		if err := tx.VoidLetters(p.Connection, p.SourceID); err != nil { // before anything else is known of it
-			return false, err
+	if err := tx.SaveAgreed(agreed); err != nil {
+		return nil, err
+	}
+	for _, i := range rest {
+		if known[i] == nil {
+			seen[i], err = Observe(tx, observed[i])
+		} else {
+			var news state.Reflection
+			news, seen[i] = compare(known[i])
+			err = tx.Reflect(known[i], news)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
-	if before == "" && m.Status == connector.MandateCreated && m.URL == "" { // somebody has its link, or nobody: the next plan tells
-		if err := tx.LookNext(p); err != nil {
-			return true, err
-		}
-	}
-	if !changed && m.URL == "" && o.Cause != connector.CauseLink {
-		return false, nil
-	}
-	return before != m.Status, explainMandate(tx, p, m, changed)
-}
-
-// explainMandate makes the write decide again on the payer's mandate. If the mandate changed, the next plan checks a
-// removed record, to report a live mandate or one waiting for its signature. A cancelled one ends the report of a live
-// one.
-func explainMandate(tx *state.Tx, p state.Payer, m connector.Mandate, changed bool) error {
-	if tx.Touch(p); m.ID == "" {
-		tx.ShowMandate(p, m.Status)
-	}
-	cancelled := m.Status == connector.MandateCancelled
-	if !changed && !cancelled {
-		return nil
-	}
-	left, err := tx.HasLeft(p)
-	if err == nil && left && changed {
-		err = tx.LookNext(p)
-	}
-	if err == nil && left && cancelled {
-		err = tx.ClearAttention(p.Connection, p.SourceID, state.TopicRecord, connector.ReasonLeftWithMandate)
-	}
-	return err
-}
-
-// drifted reports whether a value applied by us is gone from the customer.
-func drifted(p state.Payer, c connector.RemoteCustomer) bool {
-	return p.Applied != nil && !holds(p.Applied, c)
-}
-
-// holds reports whether a customer shows all our values, in any form of the service. It ignores names of contacts,
-// because the service may split them.
-func holds(ours *connector.Customer, c connector.RemoteCustomer) bool {
-	for _, person := range ours.People {
-		if !shows(c.Emails, person.Email, strings.EqualFold) || !shows(c.Phones, person.Phone, connector.SameForm) {
-			return false
-		}
-	}
-	if !flagged(ours.People, c.People) {
-		return false
-	}
-	for _, address := range ours.Addresses {
-		if !slices.ContainsFunc(c.Addresses, func(a connector.Address) bool { return sameAddress(address, a) }) {
-			return false
-		}
-	}
-	for name, value := range ours.ExternalData {
-		if len(c.ExternalData) > 0 && c.ExternalData[name] != value { // a list may leave them out
-			return false
-		}
-	}
-	return ours.Name == "" || connector.SameForm(ours.Name, c.Name) // blank: linked by a mapping without a rule for it
-}
-
-// flagged reports whether the contacts have our flags. It matches contacts by e-mail address. A flag not shown counts
-// as equal.
-func flagged(ours, shown []connector.Person) bool {
-	differs := func(ours, shown string) bool { return ours != "" && shown != "" && ours != shown }
-	for _, p := range ours {
-		if p.Email != "" && slices.ContainsFunc(shown, func(s connector.Person) bool { return strings.EqualFold(s.Email, p.Email) }) &&
-			!slices.ContainsFunc(shown, func(s connector.Person) bool {
-				return strings.EqualFold(s.Email, p.Email) && !differs(p.Primary, s.Primary) && !differs(p.Communication, s.Communication)
-			}) {
-			return false
-		}
-	}
-	return true
-}
-
-// sameAddress compares the contents of both spellings of an address; one has no country.
-func sameAddress(ours, theirs connector.Address) bool {
-	return connector.SameForm(ours.Line1, theirs.Line1) && connector.SameForm(ours.City, theirs.City) && connector.SameForm(ours.PostCode, theirs.PostCode)
-}
-
-func shows(list []string, text string, same func(a, b string) bool) bool {
-	return text == "" || slices.ContainsFunc(list, func(shown string) bool { return same(shown, text) })
+	return seen, nil
 }
 
 // readLag is the time after a create's answer during which reads may still miss its customer, because of replica lag.
@@ -398,5 +113,5 @@ func Missing(tx *state.Tx, p state.Payer, ticket int64) error {
 	if fresh, err := tx.ForgetRemote(p.BillingID, ticket); err != nil || !fresh {
 		return notYetIf(err)
 	}
-	return tx.Hold(p, connector.ReasonCustomerMissing)
+	return tx.Hold(p, "", connector.ReasonCustomerMissing)
 }

@@ -93,14 +93,20 @@ func (r *Reconciler) Pass(ctx context.Context) (PassResult, error) {
 // observePage observes the customers of a page. It returns our customers with other values than in the ledger: the list
 // may be old, so only a read of the customer decides.
 func (r *Reconciler) observePage(ctx context.Context, page []connector.RemoteCustomer, res *PassResult) (otherwise []string, err error) {
-	var seen observed
+	shown := listed(res.list, page)
+	var all []Seen
 	err = r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		seen, err = observeListed(tx, res.list, page)
+		all, err = observeAll(tx, shown)
 		return err
 	})
-	res.Repaired += seen.repaired
+	for i, seen := range all {
+		res.Repaired += count(seen.Moved)
+		if seen.Otherwise {
+			otherwise = append(otherwise, shown[i].CustomerID)
+		}
+	}
 	res.pairs = res.pairs || slices.ContainsFunc(page, func(c connector.RemoteCustomer) bool { return len(c.ExternalData) > 0 })
-	return seen.otherwise, err
+	return otherwise, err
 }
 
 func count(b bool) int {
@@ -139,7 +145,7 @@ func (r *Reconciler) Sweep(ctx context.Context) (SweepResult, error) {
 func holdDoubled(tx *state.Tx) (n int, err error) {
 	doubled, err := tx.DoubledKeys()
 	for _, p := range doubled {
-		if err := conflict(tx, p, connector.ReasonKeyDoubled); err != nil {
+		if err := tx.Hold(p, connector.LinkConflict, connector.ReasonKeyDoubled); err != nil {
 			return 0, err
 		}
 		givenUp, err := tx.IsGivenUp(p)

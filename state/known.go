@@ -1,0 +1,279 @@
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"payersync/connector"
+)
+
+// Observation is the result of one read, or one answer, about a customer.
+type Observation struct {
+	CustomerID string
+	Customer   *connector.RemoteCustomer // the customer whole; nil when only a mandate was shown
+	Mandate    *connector.Mandate        // the latest mandate; nil when none was shown
+	Ticket     int64                     // taken before the read
+	List       *Listing                  // the list pass it belongs to; nil for a single read
+	Cause      connector.Cause
+	CauseID    string // run, delivery or pass
+}
+
+// Known is an observation, and what the ledger knows of its customer and of the customer's payer.
+type Known struct {
+	Observation
+	Payer      // zero for a customer without a payer
+	Ours  bool // the customer is linked to the payer
+
+	Stale     bool // a later read was, or may have been, applied already
+	Overtaken bool // it is stale because a list pass has begun since
+	Same      bool // the index holds what was shown, from an older read, and no profile
+	Late      bool // it matters when the customer was seen last
+
+	Confirmed bool // a read has shown our values since the last answer, and since a restore
+	Alone     bool // the customer, and no other, carries the key
+	Told      bool // something is told of the customer or its mandate
+	UnderWay  bool // a request to the customer, but for its create, has no known end; asked for a single read only
+
+	// These are asked of payers whose link no read has confirmed, or that are in conflict.
+	Others bool // another customer carries the key
+	Taken  bool // another payer is being created with the key, or has an unconfirmed customer
+	Next   bool // another customer carries the key that this one will get
+	Young  bool // the customer was made within Arrival
+	Open   bool // a change of the customer is open
+
+	Moved connector.Key        // the key that the customer shows and our newest update wrote, if the payer moves to it; then Others and Taken are about it
+	Sent  []connector.Customer // wanted by updates that may have taken effect at an unknown time, the newest first
+
+	Status      connector.MandateStatus // of the mandate shown; "" for a new one
+	ServiceTime string                  // the service's time of it
+	LinkApart   bool                    // the mandate is another customer's, or another of the customer's has a signing link
+	Financial   string                  // financial status; "" for none
+
+	entry indexEntry // of what is shown
+	index indexed    // as it was before
+}
+
+// known are the columns of Known for the customers that stand as keys in ?1 with the mandates that they show. ?2 is the
+// ticket of the read, ?3 the beginning of Arrival, and ?4 is 1 for single reads.
+var known = "SELECT j.key, " + payerColumns + ", " + entryColumns("p.answered_at >= c.ticket", "p.billing_id IS NOT NULL") + `,
+	coalesce(p.confirmed_at > p.answered_at AND p.confirmed_at > (SELECT doubt FROM ledger), false),
+	p.billing_id IS NOT NULL AND (SELECT count(*) = 1 AND min(t.billing_id) = p.billing_id FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value),
+	(SELECT count(*) > 0 FROM attention a WHERE a.connection = p.connection AND a.source_id = p.source_id AND a.topic <> 'record'),
+	CASE WHEN ?4 = 1 THEN (SELECT count(*) > 0 FROM attempts a WHERE a.billing_id = p.billing_id AND a.ended = '' AND a.action <> 'create') ELSE false END,
+	CASE WHEN ` + unsettled + ` THEN (SELECT count(*) > 0 FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value AND t.billing_id <> p.billing_id) ELSE false END,
+	CASE WHEN ` + unsettled + ` THEN (SELECT count(*) > 0 FROM payers o WHERE o.key_name = p.key_name AND o.key_value = p.key_value AND ` + takes + `) ELSE false END,
+	CASE WHEN ` + unsettled + ` AND p.moves_value <> '' THEN (SELECT count(*) > 0 FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.moves_name || '=' || p.moves_value AND t.billing_id <> p.billing_id) ELSE false END,
+	CASE WHEN p.seen_at = 0 THEN (SELECT count(*) > 0 FROM changes n WHERE n.connection = p.connection AND n.source_id = p.source_id AND n.lane = 'customer' AND n.action = 'create' AND n.state = 'done' AND n.updated_at >= ?3) ELSE false END,
+	CASE WHEN p.seen_at = 0 THEN (SELECT count(*) > 0 FROM changes WHERE connection = p.connection AND source_id = p.source_id AND lane = 'customer' AND ` + openStates + `) ELSE false END,
+	coalesce(m.status, ''), coalesce(m.service_time, ''),
+	coalesce(m.billing_id <> p.billing_id OR (SELECT count(*) > 0 FROM mandates n WHERE n.billing_id = p.billing_id AND n.link IS NOT NULL AND n.mandate_id <> m.mandate_id), false),
+	fs.status
+	FROM json_each(?1) j LEFT JOIN payers p ON p.billing_id = j.key` + entryTables + `
+	LEFT JOIN mandates m ON m.mandate_id = j.value LEFT JOIN financial_statuses fs ON fs.billing_id = p.billing_id`
+
+const (
+	// unsettled: no read has confirmed the link of payer p, or it is in conflict.
+	unsettled = "(p.seen_at = 0 OR p.link_state <> 'linked')"
+	// takes: payer o, and not p, is being created, or has an unconfirmed customer.
+	takes = `(o.billing_id IS NOT NULL AND o.seen_at = 0 OR EXISTS (SELECT 1 FROM changes u WHERE u.connection = o.connection AND u.source_id = o.source_id
+		AND u.lane = 'customer' AND (u.action = 'create' OR u.action = 'adopt') AND (u.state = 'frozen' OR u.state = 'unknown')))
+		AND (o.connection <> p.connection OR o.source_id <> p.source_id)`
+)
+
+// Known returns what the ledger knows of observed customers, with one query. They belong to one list pass, or to single
+// reads with the same ticket. It returns nil for each of several that is to be asked for alone, because writing one of
+// the others may change the answer: a customer that is there twice, or a payer whose key others have or will have.
+func (tx *Tx) Known(observed ...Observation) ([]*Known, error) {
+	if len(observed) == 0 {
+		return nil, nil
+	}
+	out, several := make([]*Known, len(observed)), len(observed) > 1
+	at, asked, carriers := make(map[string]int, len(observed)), make(map[string]string, len(observed)), map[string]int{}
+	for i, o := range observed {
+		k, id := &Known{Observation: o}, connector.Clean(o.CustomerID)
+		if o.Customer != nil {
+			var err error
+			if k.entry, err = tx.l.entryOf(*o.Customer); err != nil {
+				return nil, err
+			}
+		}
+		for _, t := range k.entry.traits {
+			if t.kind == "key" {
+				carriers[t.value]++
+			}
+		}
+		if first, again := at[id]; again {
+			out[first] = nil
+			continue
+		}
+		if at[id], asked[id] = i, ""; o.Mandate != nil {
+			asked[id] = connector.Clean(o.Mandate.ID)
+		}
+		if !several || id == o.CustomerID {
+			out[i] = k
+		}
+	}
+	page, err := json.Marshal(asked)
+	if err != nil {
+		return nil, err
+	}
+	single := observed[0].List == nil
+	err = tx.each(known, []any{string(page), observed[0].Ticket, stamp(tx.now.Add(-Arrival)), single}, func(scan func(...any) error) error {
+		var id string
+		var r payerRow
+		var k Known
+		var financial []byte
+		if err := scan(slices.Concat([]any{&id}, r.dest(), k.index.entry(), []any{&k.Confirmed, &k.Alone, &k.Told, &k.UnderWay,
+			&k.Others, &k.Taken, &k.Next, &k.Young, &k.Open, &k.Status, &k.ServiceTime, &k.LinkApart, &financial})...); err != nil {
+			return err
+		}
+		i := at[id]
+		if out[i] == nil {
+			return nil
+		}
+		k.Observation, k.entry = out[i].Observation, out[i].entry
+		out[i] = &k
+		return tx.l.know(&k, r, financial)
+	})
+	for i, k := range out {
+		if err == nil && k != nil {
+			err = tx.knowSent(k)
+		}
+		if k != nil && k.Ours && several && (carriers[keyTrait(k.Key)] > 1 || k.Others || k.Taken || k.Moves.Value != "" || k.Moved.Value != "") {
+			out[i] = nil
+		}
+	}
+	return out, connector.Wrap(err, "look what is known of a customer")
+}
+
+// know completes what a row of known says.
+func (l *Ledger) know(k *Known, r payerRow, financial []byte) (err error) {
+	k.Overtaken = k.index.overtaken && k.List == nil && k.Customer != nil
+	k.Stale = k.Overtaken || k.index.ticket > k.Ticket || k.Customer == nil && !k.index.exists
+	k.Same = k.index.shows(k.entry.digest, k.Ticket) && k.index.profile == ""
+	if k.Late, k.Ours = k.index.matters, r.billingID.Valid; !k.Ours {
+		return nil
+	}
+	if k.Payer, err = l.payer(r); err != nil {
+		return err
+	}
+	status, err := l.seal.open(financial, placeOfFinancial(k.BillingID))
+	k.Financial = string(status)
+	return connector.Wrap(err, "the financial status of customer %s", k.BillingID)
+}
+
+// knowSent adds the updates of the customer that matter: those with an unknown end, and the newest one if the customer
+// shows a key to which its payer may move.
+func (tx *Tx) knowSent(k *Known) error {
+	key := k.coming()
+	if !k.UnderWay && key.Value == "" {
+		return nil
+	}
+	first := true
+	if err := tx.each(sentUpdates, []any{k.BillingID}, func(scan func(...any) error) error {
+		var id int64
+		var box []byte
+		var open bool
+		var wanted connector.Customer
+		if err := scan(&id, &box, &open); err != nil {
+			return err
+		}
+		if err := tx.l.openJSON(box, changePlace("wanted", id), &wanted); err != nil {
+			return readError(fmt.Sprintf("change %d", id), err)
+		}
+		if first && key.Value != "" && connector.KeyIn(wanted.ExternalData, key.Name) == key {
+			k.Moved = key
+		}
+		if first = false; open {
+			k.Sent = append(k.Sent, wanted)
+		}
+		return nil
+	}); err != nil || k.Moved.Value == "" {
+		return err
+	}
+	return tx.row([]any{&k.Others, &k.Taken}, `SELECT EXISTS (SELECT 1 FROM remote_traits WHERE kind = 'key' AND value = ?1 AND billing_id <> p.billing_id),
+		EXISTS (SELECT 1 FROM payers o WHERE o.key_name = ?2 AND o.key_value = ?3 AND `+takes+`) FROM payers p WHERE p.billing_id = ?4`,
+		keyTrait(key), key.Name, key.ScopedValue(), k.BillingID)
+}
+
+// coming returns the key that the customer shows in place of its payer's, if the payer may move to it.
+func (k *Known) coming() connector.Key {
+	if k.Customer == nil || connector.KeyIn(k.Customer.ExternalData, k.Key.Name) == k.Key {
+		return connector.Key{}
+	}
+	for _, name := range []string{k.Key.Name, k.Moves.Name} {
+		if key := connector.KeyIn(k.Customer.ExternalData, name); k.MovesTo(key) {
+			return key
+		}
+	}
+	return connector.Key{}
+}
+
+// sentUpdates are the sent updates of a customer, the newest first, and whether their end is unknown.
+const sentUpdates = `SELECT c.change_id, c.wanted, (SELECT count(*) > 0 FROM attempts e WHERE e.change_id = c.change_id AND e.billing_id = ?1 AND e.action <> 'create' AND e.ended = '')
+	FROM changes c WHERE c.lane = 'customer' AND c.change_id IN (SELECT a.change_id FROM attempts a WHERE a.billing_id = ?1 AND a.action <> 'create') ORDER BY c.change_id DESC`
+
+// Agreed is a customer of ours that a list shows as the ledger knows it, with the key and our values.
+type Agreed struct {
+	*Known
+	News Reflection
+}
+
+// SaveAgreed confirms the links of these payers that no read has shown before, and stores when their
+// customers were last seen, if a decision needs it. It writes nothing about customers seen before, except values in
+// another form than sent, and a new financial status.
+func (tx *Tx) SaveAgreed(agreed []Agreed) error {
+	if len(agreed) == 0 {
+		return nil
+	}
+	var late, unconfirmed []string
+	for _, k := range agreed {
+		k.List.Add(k.BillingID)
+		if k.News.Mandate != nil {
+			k.List.mandates.Add(k.News.Mandate.ID)
+		}
+		if err := tx.saveFinancial(k.Known, k.News); err != nil {
+			return err
+		}
+		if k.Applied != nil {
+			if err := tx.SetRead(k.Payer, k.News.Held.Differs); err != nil {
+				return err
+			}
+		}
+		if k.Late {
+			late = append(late, k.BillingID)
+		}
+		if !k.Seen || !k.Confirmed && k.Applied != nil {
+			unconfirmed = append(unconfirmed, k.BillingID)
+		}
+	}
+	now := stamp(tx.now)
+	return connector.Wrap(errors.Join(
+		tx.execOf("UPDATE remote_customers SET listed_at = ?2, ticket = ?3 WHERE billing_id IN (SELECT value FROM json_each(?1))", late, now, agreed[0].Ticket),
+		tx.execOf(confirmed, unconfirmed, now)), "save what a list shows as it is known")
+}
+
+// confirmed confirms the links of the customers in ?1 that no read has shown, and our values on all of them.
+const confirmed = `UPDATE payers SET link_state = CASE seen_at WHEN 0 THEN 'linked' ELSE link_state END, updated_at = CASE seen_at WHEN 0 THEN ?2 ELSE updated_at END,
+	  seen_at = CASE seen_at WHEN 0 THEN (SELECT max(ticket, 1) FROM ledger) ELSE seen_at END,
+	  shown_at = CASE WHEN ` + isDated + ` THEN (SELECT ticket FROM ledger) ELSE shown_at END,
+	  confirmed_at = CASE WHEN ` + isDated + ` THEN (SELECT ticket FROM ledger) ELSE confirmed_at END
+	WHERE billing_id IN (SELECT value FROM json_each(?1))`
+
+// isDated is the condition that what a read showed of our values counts no more: they were changed, or a restore forgot
+// it.
+const isDated = "(confirmed_at <= answered_at OR confirmed_at <= (SELECT doubt FROM ledger))"
+
+// execOf executes a statement for ids as its first argument; for none it does nothing.
+func (tx *Tx) execOf(query string, ids []string, args ...any) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	page, err := json.Marshal(ids)
+	if err != nil {
+		return err
+	}
+	return tx.exec(query, append([]any{string(page)}, args...)...)
+}
