@@ -20,7 +20,7 @@ var accountCommand = regexp.MustCompile(`\bpayersync (?:` + strings.Join([]strin
 	`letters (?:again|approve|arrived|bounced|continue|list|pause|plan|preview|resume|send|show|stop|test)`,
 	`mapping (?:check|coverage|diff|fields|history|preview|rollback|schema|show)`,
 	`pages(?: (?:link|users (?:invite|limit|list|remove|role)))?`,
-	`payers (?:adopt|ask|drift(?: (?:ignore|send|take))?|link|list|match(?: (?:accept|finish|import|reject))?|merge|rekey|show|undo|unlink)`,
+	`payers (?:ask|different|drift(?: (?:ignore|send|take))?|list|match(?: (?:finish|import))?|moved|same|show|undo)`,
 	`plan(?: (?:approve|list|reject|show))?`,
 	`webhooks (?:close|list|replay|send-test|shapes|show|subscribe|subscription)`,
 	`writeback (?:approve|plan|run|status|take)`,

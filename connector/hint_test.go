@@ -12,7 +12,7 @@ func TestACommandLineNamesItsAccount(t *testing.T) {
 		"":                          "",
 		"payersync keeps the link.": "payersync keeps the link.",
 		"run payersync plan show 3, or payersync plan approve 3":    "run payersync plan show --account acme 3, or payersync plan approve --account acme 3",
-		"payersync payers match accept A c1":                        "payersync payers match accept --account acme A c1",
+		"payersync payers same A c1":                                "payersync payers same --account acme A c1",
 		"the payersync ledger, payersync payers match.":             "the payersync ledger, payersync payers match --account acme.",
 		"payersync webhooks send-test":                              "payersync webhooks send-test --account acme",
 		"<code>payersync letters plan</code> or <b>":                "<code>payersync letters plan --account acme</code> or <b>",

@@ -203,7 +203,7 @@ func TestOtherWordsAreFound(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"Harbour Books", "payersync payers adopt RECORD", "You leave changes out of an approval.", "no payer has this mandate",
+		"Harbour Books", "payersync payers same RECORD", "You leave changes out of an approval.", "no payer has this mandate",
 		"the lock is held by another process", "the key is the pair in externalData", "--pair OLD=NEW", "the signing link", "payersync alerts list",
 		"v_runs.held", "a link to sign in",
 	} {

@@ -32,7 +32,7 @@ func TestServeFindsASecondCustomerAtNightAndEveryRunEndsWithIt(t *testing.T) {
 			t.Errorf("%v does not show it:\n%s", args, r.out)
 		}
 	}
-	s.do([]string{"payers", "match", "reject", id, s.second(), "--reason", "two accounts", "--yes"}, exitDone)
+	s.do([]string{"payers", "different", id, s.second(), "--reason", "two accounts", "--yes"}, exitDone)
 	s.do([]string{"sweep"}, exitDone)
 	s.do([]string{"sync", "--yes"}, exitDone)
 }

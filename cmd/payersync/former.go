@@ -8,12 +8,19 @@ import (
 // formerCommands are the earlier names of commands, and their present ones. Scripts that use an earlier name go on to
 // work, and are told the present name.
 var formerCommands = map[string]string{
-	"approve":          "plan approve",
-	"plans":            "plan list",
-	"plans list":       "plan list",
-	"plans reject":     "plan reject",
-	"plans show":       "plan show",
-	"mandates letters": "letters",
+	"approve":             "plan approve",
+	"payers adopt":        "payers same",
+	"payers link":         "payers same",
+	"payers match accept": "payers same",
+	"payers match reject": "payers different",
+	"payers merge":        "payers same",
+	"payers rekey":        "payers moved",
+	"payers unlink":       "payers different",
+	"plans":               "plan list",
+	"plans list":          "plan list",
+	"plans reject":        "plan reject",
+	"plans show":          "plan show",
+	"mandates letters":    "letters",
 }
 
 // presentNames replaces an earlier name of a command among arguments. It returns both names, or "" for a present name.

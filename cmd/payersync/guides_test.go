@@ -58,8 +58,8 @@ var guideWalks = []guideWalk{
 	{guide: "matching", before: backfilled, others: map[string]string{
 		"payersync plan": "testdata/script/match.txtar", "payersync payers match": "testdata/script/match.txtar", "payersync backfill": "testdata/script/match.txtar",
 		"payersync sync": "testdata/script/connections.txtar", "payersync connections": "testdata/script/connections.txtar",
-		"payersync payers rekey": "testdata/script/rekey.txtar", "payersync payers undo": "testdata/script/undo.txtar",
-		"payersync payers unlink": "testdata/script/link.txtar", "payersync payers link": "testdata/script/link.txtar",
+		"payersync payers moved": "testdata/script/rekey.txtar", "payersync payers undo": "testdata/script/undo.txtar",
+		"payersync payers different": "testdata/script/link.txtar", "payersync payers same": "testdata/script/link.txtar",
 	}},
 }
 

@@ -121,7 +121,7 @@ func notForgotten(name string, err error) error {
 	case errors.Is(err, state.ErrUnderWay):
 		next = fmt.Sprintf("let payersync sync bring it to its end, or wait %s and sync then", state.Arrival)
 	case errors.Is(err, state.ErrUnlinking):
-		next = "let payersync sync carry that out, or take it back: payersync payers unlink --keep"
+		next = "let payersync sync carry that out, or take it back: payersync payers different --keep"
 	}
 	if next == "" {
 		return fmt.Errorf("cannot forget %s: %w", name, err)

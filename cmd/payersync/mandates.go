@@ -353,7 +353,7 @@ func (a *app) warnOfSuccessor(ctx context.Context, s *session.Session, p state.P
 	found, err := s.Ledger.RenumberingsOf(ctx, id)
 	for _, r := range found {
 		if r.Old == id {
-			a.Say("Record %s may be the same payer under a new number, and would have to sign anew. To move the mandate there instead: payersync payers rekey %[1]s --from %s --reason TEXT", show.Visible(r.New.SourceID), show.Visible(p.SourceID))
+			a.Say("Record %s may be the same payer under a new number, and would have to sign anew. To move the mandate there instead: payersync payers moved %[1]s --from %s --reason TEXT", show.Visible(r.New.SourceID), show.Visible(p.SourceID))
 		}
 	}
 	return err

@@ -406,14 +406,14 @@ func TestADisputedCustomerIsAdoptedOnAPersonsWordAlone(t *testing.T) {
 		return *id
 	}
 	w.expect(exitAttention, "sync")
-	for _, args := range [][]string{{"payers", "adopt", "A00001"}, {"payers", "adopt", "A00001", "--reason", "renamed"}} { // no reason; nobody to ask
+	for _, args := range [][]string{{"payers", "same", "A00001"}, {"payers", "same", "A00001", "--reason", "renamed"}} { // no reason; nobody to ask
 		w.expect(exitUsage, args...)
 		w.expect(exitAttention, "sync")
 		if got := linkedTo(); got != "" {
 			t.Fatalf("A00001 is linked to %s, want nobody", got)
 		}
 	}
-	report := decode[adoptReport](t, w.expect(exitDone, "payers", "adopt", "A00001", "--reason", "renamed", "--yes", "--output", "json"))
+	report := decode[adoptReport](t, w.expect(exitDone, "payers", "same", "A00001", "--reason", "renamed", "--yes", "--output", "json"))
 	if !report.Accepted || report.BillingID != theirs || len(report.Diff) == 0 || len(report.Differs) == 0 {
 		t.Errorf("the report is %+v", report)
 	}

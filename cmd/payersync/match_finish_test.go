@@ -59,7 +59,7 @@ func TestEverybodySaysOfFirstMatchingWhatTheMatchListSays(t *testing.T) {
 			t.Errorf("the list does not say %q:\n%s", says, list)
 		}
 	}
-	w.expect(exitDone, "payers", "match", "accept", "--above", "88", "--yes")
+	w.expect(exitDone, "payers", "same", "--above", "88", "--yes")
 	const left = "3 customers exist in the billing service that belong to no record yet, and no record looks like one of them"
 	for _, args := range [][]string{{"payers", "match"}, {"status"}, {"plan", "list"}, {"mapping", "preview"}} {
 		if r := w.run(args...); !strings.Contains(r.out+r.errOut, left) {

@@ -299,7 +299,7 @@ func TestAServiceThatHasTheCustomersIsLinkedInSevenCommands(t *testing.T) {
 	}
 	file := f.w.path("who-is-who.csv")
 	took(exitDone, "payers", "match", "--limit", "5")
-	took(exitDone, "payers", "match", "accept", "--above", "90", "--yes")
+	took(exitDone, "payers", "same", "--above", "90", "--yes")
 	took(exitDone, "payers", "match", "--csv", file)
 	accepted, rejected := f.decide(file)
 	took(exitDone, "payers", "match", "import", file, "--yes")
@@ -359,7 +359,7 @@ func TestEveryWrongMatchIsUndoneAndTheServiceIsAsItWas(t *testing.T) {
 	f.w.run("plan")
 	records := slices.Sorted(maps.Keys(wrong))
 	for _, record := range records {
-		f.w.expect(exitDone, "payers", "match", "accept", record, wrong[record], "--yes")
+		f.w.expect(exitDone, "payers", "same", record, wrong[record], "--reason", "looks right", "--yes")
 	}
 	f.w.expect(exitDone, "payers", "match", "finish", "--yes")
 	f.w.expect(exitAttention, "backfill", "--yes")
@@ -389,7 +389,7 @@ func TestEveryWrongMatchIsUndoneAndTheServiceIsAsItWas(t *testing.T) {
 		}
 	}
 	for _, record := range records {
-		f.w.expect(exitDone, "payers", "match", "accept", record, right[record], "--yes")
+		f.w.expect(exitDone, "payers", "same", record, right[record], "--reason", "looked at", "--yes")
 	}
 	f.w.expect(exitAttention, "backfill", "--yes")
 	carriers := map[string][]string{}

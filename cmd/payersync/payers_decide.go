@@ -35,70 +35,72 @@ func (d *decision) flags(c *cobra.Command) {
 	c.Flags().StringVar(&d.reason, "reason", "", "why, for the audit log")
 }
 
-func (a *app) matchAcceptCmd(connection *string) *cobra.Command {
-	var d decision
-	above := 0
+// differentFlags are what a person says with payers different.
+type differentFlags struct {
+	decision
+	connection string
+	record     string
+	keep       bool
+}
+
+func (a *app) payersDifferentCmd() *cobra.Command {
+	var f differentFlags
 	c := &cobra.Command{
-		Use:   "accept [RECORD CUSTOMER]",
-		Short: "Accept a match of a record and a customer; the next plan links them",
-		Long: `Notes that a record and a customer of the billing service are the same. Nothing is
-sent: the next plan lists a change that links the customer, and writes the record's
-key and fields on it, within the limits. --above accepts every proposed match with
-that score or more, unless another customer or record fits as well. Use 90;
-connector/match/README.md gives the error rate of each level.`,
-		Example: "  payersync payers match accept C0001 9b2f1c --reason 'same company, old spelling'\n  payersync payers match accept --above 90 --yes",
-		Args:    cobra.MaximumNArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case cmd.Flags().Changed("above") == (len(args) == 2), len(args) == 1:
-				return usage.Errorf("name a record and a customer, or a score: payersync payers match accept C0001 9b2f1c, or payersync payers match accept --above %d", match.BulkLevel)
-			case len(args) == 0 && (above < leastBulk || above > 100):
-				return usage.Errorf("--above is a score from %d to 100: below %[1]d something contradicts a match, or another record matches too, so you must decide on each", leastBulk)
-			}
-			return a.withReview(cmd.Context(), *connection, func(ctx context.Context, s *session.Session, r *review) error {
-				if len(args) == 2 {
-					return a.decideOne(ctx, s, r, pair{args[0], args[1]}, state.WordAccept, d)
-				}
-				return a.acceptAbove(ctx, s, r, above, d)
-			})
-		},
+		Use:   "different RECORD [CUSTOMER]",
+		Short: "Say that a record and a customer, or two records, are different payers",
+		Long: `RECORD CUSTOMER: the two are not the same. Later lists omit this match. If the record
+is on hold only for this match, the next plan creates a new customer for it. The same
+applies to a match with a removed payer: name the customer of that payer. You can also
+reject a match of a linked record with a second customer; both customers stay.
+
+RECORD --record OTHER: the same for two records of one connection, with or without
+customers.
+
+RECORD alone: its linked customer belongs to somebody else. The next run removes the
+record's key from the customer, within the limits for plans. The record is unlinked
+when a read has confirmed that. All other values of the customer stay, and its mandate
+too. To restore its earlier values, undo the change that linked it (payersync payers
+undo). The record is then on hold until you decide: payersync payers same links it to
+another customer, and payersync payers different with the old customer allows a new
+one. Before the run, --keep takes the decision back.`,
+		Example: "  payersync payers different C0001 9b2f1c --reason 'father and son' --yes\n" +
+			"  payersync payers different C0001 --record C0007 --reason 'two accounts' --yes\n" +
+			"  payersync payers different C0001 --reason 'it is their sister company' && payersync sync\n" +
+			"  payersync payers different C0001 --keep --reason 'it is theirs after all'",
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.different(cmd.Context(), args, f) },
 	}
-	c.Flags().IntVar(&above, "above", 0, "accept every proposed match with this `SCORE` or more")
-	d.flags(c)
+	c.Flags().StringVar(&f.record, "record", "", "the other record's source `ID`, of the same connection")
+	c.Flags().BoolVar(&f.keep, "keep", false, "take the unlinking back, before the next run")
+	c.Flags().StringVar(&f.connection, "connection", "", "the records' connection; needed if there are several")
+	f.flags(c)
 	return c
 }
 
-func (a *app) matchRejectCmd(connection *string) *cobra.Command {
-	var d decision
-	other := ""
-	c := &cobra.Command{
-		Use:   "reject RECORD [CUSTOMER]",
-		Short: "Reject a match of a record and a customer, or of two records",
-		Long: `Notes that a record and a customer of the billing service are not the same. Later
-lists omit this match. If the record is on hold only for this match, the next plan
-creates a new customer for it. The same applies to a match with a removed payer: name
-the customer of that payer. You can also reject a match of a linked record with a
-second customer; both customers stay.
-
-With --record it rejects the match of two records of one connection, with or without
-customers.`,
-		Example: "  payersync payers match reject C0001 9b2f1c --reason 'father and son' --yes\n  payersync payers match reject C0001 --record C0007 --reason 'two accounts' --yes",
-		Args:    cobra.RangeArgs(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case (len(args) == 2) == (other != ""):
-				return usage.Errorf("name a record and a customer, or two records: payersync payers match reject C0001 9b2f1c, or payersync payers match reject C0001 --record C0007")
-			case other != "":
-				return a.tellApart(cmd.Context(), *connection, args[0], other, d)
-			}
-			return a.withReview(cmd.Context(), *connection, func(ctx context.Context, s *session.Session, r *review) error {
-				return a.decideOne(ctx, s, r, pair{args[0], args[1]}, state.WordReject, d)
-			})
-		},
+// different performs what the arguments and flags of payers different say.
+func (a *app) different(ctx context.Context, args []string, f differentFlags) error {
+	switch {
+	case len(args) == 2 && (f.record != "" || f.keep), f.record != "" && f.keep:
+		return usage.Errorf("name a record and a customer, two records, or a linked record: payersync payers different C0001 9b2f1c, payersync payers different C0001 --record C0007, or payersync payers different C0001")
+	case len(args) == 2:
+		return a.withReview(ctx, f.connection, func(ctx context.Context, s *session.Session, r *review) error {
+			return a.decideOne(ctx, s, r, pair{args[0], args[1]}, state.WordReject, f.decision)
+		})
+	case f.record != "":
+		return a.tellApart(ctx, f.connection, args[0], f.record, f.decision)
+	case f.reason == "":
+		return usage.Errorf("unlinking a customer takes a reason: --reason 'it is their sister company'")
 	}
-	c.Flags().StringVar(&other, "record", "", "the other record's source `ID`, of the same connection")
-	d.flags(c)
-	return c
+	return a.withPayer(ctx, args[0], func(s *session.Session, p state.Payer) error {
+		if f.keep {
+			return a.keepCustomer(ctx, s, p, f.decision)
+		}
+		proposal, err := a.attentionOf(s).Propose(ctx, office.Decision{Act: connector.ActUnlink, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}})
+		if err != nil {
+			return notUndone("unlink the customer of "+show.Visible(p.SourceID), err)
+		}
+		return a.unlink(ctx, *proposal.Unlink, proposal.Note, f.decision)
+	})
 }
 
 func (a *app) matchImportCmd(connection *string) *cobra.Command {

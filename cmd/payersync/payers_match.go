@@ -31,8 +31,8 @@ func (a *app) payersMatchCmd() *cobra.Command {
 without a customer, and lists the matches, best first. Each has a score from 0 to 100
 with its reasons, and the values of both sides. A plan puts the same records on hold.
 This command sends and decides nothing. Note your decisions with payersync payers
-match accept, reject and import. The next plan then links the accepted customers,
-within the limits, and ignores rejected matches.
+same, payersync payers different and payersync payers match import. The next plan then
+links the accepted customers, within the limits, and ignores rejected matches.
 
 With --csv the list goes to a new file for a spreadsheet. Write accept or reject into
 the column decision, or new for a record without a customer there. Read it with
@@ -58,7 +58,7 @@ payersync payers match import. The file contains personal data.`,
 	c.PersistentFlags().StringVar(&connection, "connection", "", "the records' connection; needed if there are several")
 	c.Flags().StringVar(&file, "csv", "", "write the list to a new `FILE` for a spreadsheet")
 	limitFlag(c)
-	c.AddCommand(a.matchAcceptCmd(&connection), a.matchRejectCmd(&connection), a.matchImportCmd(&connection), a.matchFinishCmd(&connection))
+	c.AddCommand(a.matchImportCmd(&connection), a.matchFinishCmd(&connection))
 	return c
 }
 
@@ -328,7 +328,7 @@ func (a *app) printBulk(found []match.Suggestion, open int, groups map[string]of
 			words[s.Best.Score] = cmp.Or(words[s.Best.Score], lacks)
 		}
 	}
-	fmt.Fprintf(a.Out, "%s, %d of them from %d on: payersync payers match accept --above %d\n", connector.Plural(open, "record"), bulk, match.BulkLevel, match.BulkLevel)
+	fmt.Fprintf(a.Out, "%s, %d of them from %d on: payersync payers same --above %d\n", connector.Plural(open, "record"), bulk, match.BulkLevel, match.BulkLevel)
 	fmt.Fprintf(a.Out, "Likely the same %d, unclear %d, several matches %d, as on the page Matches.\n", in[office.Likely], in[office.Unclear], in[office.Several])
 	if taken := len(found) - open; taken > 0 {
 		fmt.Fprintf(a.Out, "%s besides: all customers that match have a payer.\n", connector.Plural(taken, "record"))

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
@@ -17,50 +15,6 @@ import (
 	"payersync/connector/syncer"
 	"payersync/state"
 )
-
-func (a *app) payersMergeCmd() *cobra.Command {
-	var d decision
-	var into, connection string
-	separate := false
-	c := &cobra.Command{
-		Use:   "merge RECORD --into OTHER --reason TEXT",
-		Short: "Say that two records of one connection are one payer; the first is excluded",
-		Long: `Says that two records of one connection are the same payer. From the next run on,
-RECORD is excluded, like a record that the accounting system has merged. OTHER stands
-for both.
-
-If RECORD has a customer and OTHER has none, the customer moves to OTHER with its
-mandate, as with payersync payers rekey. If both have one, payersync removes nothing
-in the billing service. It reports a mandate of RECORD's customer that still holds,
-until you cancel or close it. --separate takes the decision back; a moved customer
-stays.`,
-		Example: "  payersync payers merge C0907 --into C0001 --reason 'entered twice'\n  payersync payers merge C0907 --separate --reason 'two branches after all'",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case d.reason == "":
-				return usage.Errorf("merging records takes a reason: --reason 'entered twice'")
-			case separate == (into != ""):
-				return usage.Errorf("name the record that stands for both: payersync payers merge C0907 --into C0001; or --separate, to take that back")
-			}
-			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
-				r, err := oneRecord(cmd.Context(), s, args[0], connection)
-				if err != nil {
-					return err
-				}
-				if separate {
-					return a.separate(cmd.Context(), s, r, d)
-				}
-				return a.merge(cmd.Context(), s, r, into, d)
-			})
-		},
-	}
-	c.Flags().StringVar(&into, "into", "", "the `RECORD` that stands for both, of the same connection")
-	c.Flags().BoolVar(&separate, "separate", false, "say that the record is a payer of its own after all")
-	c.Flags().StringVar(&connection, "connection", "", "the connection, if several have the record")
-	d.flags(c)
-	return c
-}
 
 // oneRecord finds the one record of an id, in a connection if one is given.
 func oneRecord(ctx context.Context, s *session.Session, id, connection string) (state.RecordID, error) {
@@ -78,7 +32,7 @@ func oneRecord(ctx context.Context, s *session.Session, id, connection string) (
 	return state.RecordID{}, usage.Errorf("%q names %d records; use an id of only one, or --connection", show.Visible(id), len(found))
 }
 
-// mergeReport is the output of `payers merge --output json`.
+// mergeReport is the output of `payers same --into --output json`.
 type mergeReport struct {
 	SourceID  string                  `json:"source_id"`
 	Into      string                  `json:"into"`       // "" when it is taken back
@@ -152,9 +106,9 @@ func notMerged(sourceID string, err error) error {
 	case errors.Is(err, syncer.ErrNotSent):
 		next = "first correct the record that stands for both: payersync payers show explains its finding"
 	case errors.Is(err, state.ErrUnlinking):
-		next = "payersync payers unlink --keep takes that back"
+		next = "payersync payers different --keep takes that back"
 	case errors.Is(err, state.ErrMerged):
-		next = "payersync payers merge --separate takes that back"
+		next = "payersync payers same --separate takes that back"
 	}
 	return fmt.Errorf("cannot merge %s: %w; %s", show.Visible(sourceID), err, next)
 }

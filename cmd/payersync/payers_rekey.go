@@ -18,11 +18,11 @@ import (
 	"payersync/state"
 )
 
-func (a *app) payersRekeyCmd() *cobra.Command {
+func (a *app) payersMovedCmd() *cobra.Command {
 	var from, reason string
 	var yes bool
 	c := &cobra.Command{
-		Use:   "rekey RECORD --reason TEXT",
+		Use:   "moved RECORD --reason TEXT",
 		Short: "Let a renumbered record keep its customer and mandate",
 		Long: `Moves the customer of a record to the record's new key: the record got a new number,
 and is on hold (key_changed). With --from it is the customer of another record. That
@@ -31,8 +31,8 @@ record was removed, and this one replaces it.
 The command shows the present and the new value of each field, and asks. The audit log
 keeps a yes with its reason. The next run writes the key, within the limits for plans;
 the mandate and its signing link stay as they are. Nothing is sent before that run.`,
-		Example: "  payersync payers rekey C0001 --reason 'new numbers since March' && payersync sync\n" +
-			"  payersync payers rekey C0907 --from C0001 --reason 'entered anew in March'",
+		Example: "  payersync payers moved C0001 --reason 'new numbers since March' && payersync sync\n" +
+			"  payersync payers moved C0907 --from C0001 --reason 'entered anew in March'",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
@@ -97,7 +97,7 @@ func recordNamed(ctx context.Context, s *session.Session, id string, p state.Pay
 	return own, usage.Errorf("%q names %d records; use an id of only one in its accounting system", show.Visible(id), len(found))
 }
 
-// rekeyReport is the output of `payers rekey --output json`.
+// rekeyReport is the output of `payers moved --output json`.
 type rekeyReport struct {
 	SourceID  string                  `json:"source_id"` // the future record of the customer
 	From      string                  `json:"from"`      // its present record
@@ -158,7 +158,7 @@ func notMoved(sourceID string, err error) error {
 	next := "payersync payers show says how each of them stands"
 	switch {
 	case errors.Is(err, state.ErrUnlinking):
-		next = "payersync payers unlink --keep takes that back"
+		next = "payersync payers different --keep takes that back"
 	case errors.Is(err, state.ErrInTheBooks):
 		next = "archive or delete it there, sync, and say it again"
 	case errors.Is(err, syncer.ErrNotSent):

@@ -13,48 +13,9 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
-
-func (a *app) payersUnlinkCmd() *cobra.Command {
-	var d decision
-	keep := false
-	c := &cobra.Command{
-		Use:   "unlink RECORD --reason TEXT",
-		Short: "Unlink a record from a wrong customer; the next run removes the key",
-		Long: `Says that the customer of a linked record belongs to somebody else. The next run
-removes the record's key from the customer, within the limits for plans. The record
-is unlinked when a read has confirmed that. All other values of the customer stay, and its mandate
-too. To restore its earlier values, undo the change that linked it (payersync payers
-undo).
-
-The record is then on hold until you decide. payersync payers match accept links it to
-another customer; payersync payers match reject with the old customer allows a new
-one. Before the run, --keep takes the decision back.`,
-		Example: "  payersync payers unlink C0001 --reason 'it is their sister company' && payersync sync\n  payersync payers unlink C0001 --keep --reason 'it is theirs after all'",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if d.reason == "" {
-				return usage.Errorf("unlinking a customer takes a reason: --reason 'it is their sister company'")
-			}
-			return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
-				if keep {
-					return a.keepCustomer(cmd.Context(), s, p, d)
-				}
-				proposal, err := a.attentionOf(s).Propose(cmd.Context(), office.Decision{Act: connector.ActUnlink, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}})
-				if err != nil {
-					return notUndone("unlink the customer of "+show.Visible(p.SourceID), err)
-				}
-				return a.unlink(cmd.Context(), *proposal.Unlink, proposal.Note, d)
-			})
-		},
-	}
-	c.Flags().BoolVar(&keep, "keep", false, "take the unlinking back, before the next run")
-	d.flags(c)
-	return c
-}
 
 func (a *app) keepCustomer(ctx context.Context, s *session.Session, p state.Payer, d decision) error {
 	if err := s.Syncer.TakeUnlinkBack(ctx, p, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
@@ -103,7 +64,7 @@ anything.`,
 	return c
 }
 
-// undoReport is the output of `payers undo` and `payers unlink` with --output json.
+// undoReport is the output of `payers undo` and `payers different` with --output json.
 type undoReport struct {
 	ChangeID  int64                   `json:"change_id,omitempty"`
 	SourceID  string                  `json:"source_id"`
@@ -201,7 +162,7 @@ func notUndone(doing string, err error) error {
 	case errors.Is(err, state.ErrNoChange), errors.Is(err, state.ErrNoPayer):
 		next = "payersync payers show names the changes of a record"
 	case errors.Is(err, syncer.ErrNothingBefore), errors.Is(err, syncer.ErrNeverSent), errors.Is(err, syncer.ErrNotKept):
-		next = "payersync payers unlink takes the record's key off its customer"
+		next = "payersync payers different takes the record's key off its customer"
 	case errors.Is(err, state.ErrNotMovable), errors.Is(err, syncer.ErrNotItsCustomer), errors.Is(err, syncer.ErrNothingToUndo),
 		errors.Is(err, state.ErrNotUnlinking), errors.Is(err, syncer.ErrNothingToCompare):
 		next = "payersync payers show says how the record stands"

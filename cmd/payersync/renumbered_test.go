@@ -14,7 +14,7 @@ func TestTheTerminalNamesBothRecordsOfARenumberedPayer(t *testing.T) {
 	s.reads(old, otherRow)
 	customer := s.customer("Matter Ltd").ID
 	s.reads(renumbered, otherRow)
-	rekey, reject := "payersync payers rekey K9007 --from K2007 --reason", "payersync payers match reject K9007 "+customer
+	rekey, reject := "payersync payers moved K9007 --from K2007 --reason", "payersync payers different K9007 "+customer
 
 	ways := map[string][]string{}
 	for _, id := range []string{"K2007", "K9007"} {
@@ -45,7 +45,7 @@ func TestTheTerminalNamesBothRecordsOfARenumberedPayer(t *testing.T) {
 			t.Errorf("%s does not name both records:\n%s", command, out)
 		}
 	}
-	if r := s.do([]string{"mandates", "cancel", "K2007", "--reason", "they left", "--yes"}, exitDone); !strings.Contains(r.errOut, "payersync payers rekey K9007 --from K2007") {
+	if r := s.do([]string{"mandates", "cancel", "K2007", "--reason", "they left", "--yes"}, exitDone); !strings.Contains(r.errOut, "payersync payers moved K9007 --from K2007") {
 		t.Errorf("before it cancels the mandate it says %s", r.errOut)
 	}
 }

@@ -207,7 +207,7 @@ func (w *world) showOthers() (shown []showing) {
 	for _, args := range [][]string{ // whatever they come to
 		{"payers", "show", "Z1"}, {"payers", "drift"}, {"payers", "match"}, {"payers", "match", "--output", "json"}, {"plan", "list"}, {"plan", "list", "--output", "json"},
 		{"mandates", "show", mandate}, {"mandates", "show", mandate, "--output", "json"}, {"mapping", "check"}, {"mapping", "show"}, {"mapping", "diff"},
-		{"environment", "show"}, {"webhooks", "list", "--output", "json"}, {"attention", "close", "Q2"}, {"payers", "link", "Q3"},
+		{"environment", "show"}, {"webhooks", "list", "--output", "json"}, {"attention", "close", "Q2"}, {"payers", "same", "Q3"},
 	} {
 		args = append(args, "--verbose")
 		r := w.run(args...)

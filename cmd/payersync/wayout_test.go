@@ -226,7 +226,7 @@ var situations = map[connector.Reason]func(*stage) string{
 	},
 	connector.ReasonUnlinked: func(s *stage) string {
 		s.reads(matterRow, otherRow)
-		s.do([]string{"payers", "unlink", "M1", "--reason", "matched by mistake", "--yes"}, exitDone)
+		s.do([]string{"payers", "different", "M1", "--reason", "matched by mistake", "--yes"}, exitDone)
 		return s.again()
 	},
 	connector.ReasonAnswerMismatch: func(s *stage) string {
@@ -322,7 +322,7 @@ var situations = map[connector.Reason]func(*stage) string{
 		s.reads(matterRow, row{ID: "M2", Name: "Second", Email: "second@example.org", Street: "3 Row"}, otherRow)
 		s.must(s.box.PayerCancel(s.mandateOf("M1").ID))
 		s.swept()
-		s.do([]string{"payers", "merge", "M1", "--into", "M2", "--reason", "one payer", "--yes"}, exitDone)
+		s.do([]string{"payers", "same", "M1", "--into", "M2", "--reason", "one payer", "--yes"}, exitDone)
 		return s.again()
 	},
 	connector.ReasonLeftWithMandate: func(s *stage) string {

@@ -184,11 +184,11 @@ func whereItStands(stored state.StoredRecord, r Payer, x mapping.Explanation) (s
 	case waiting >= 0:
 		return fmt.Sprintf("Its %s is planned and may be sent.", r.Changes[waiting].Action), "Run payersync sync, or wait for the schedule."
 	case stored.Facts.Words.Unlink != 0:
-		return "A person said that its customer is not its own.", "Run payersync sync, which takes the record's key off it; payersync payers unlink --keep takes the word back."
+		return "A person said that its customer is not its own.", "Run payersync sync, which takes the record's key off it; payersync payers different --keep takes the word back."
 	case stored.Forgotten != state.ForgottenNot:
 		return "Its payer was forgotten: nothing but ids, statuses and times is kept of it, and nothing is sent for it.", "payersync ledger unforget takes that back."
 	case stored.Merged:
-		return fmt.Sprintf("A person merged it into record %s, which stands for both.", stored.Record.MergedInto), "payersync payers merge --separate takes that back."
+		return fmt.Sprintf("A person merged it into record %s, which stands for both.", stored.Record.MergedInto), "payersync payers same --separate takes that back."
 	case stored.GivenUp:
 		return "A person gave it up, so payersync sends nothing for it.", "payersync attention give-up --undo takes that back."
 	case stored.Facts.Words.Leave != 0:

@@ -73,7 +73,7 @@ func TestARenumberedPayerIsOneTaskWithBothRecordsSideBySide(t *testing.T) {
 		if i, j := strings.Index(page, takeOver), strings.Index(page, oldRecord+"/cancel"); j >= 0 && j < i {
 			t.Errorf("%s offers to cancel the mandate first:\n%s", path, page)
 		}
-		lacks(t, page, "danger primary", "payersync payers rekey RECORD", "Keep the mandate, or cancel it?")
+		lacks(t, page, "danger primary", "payersync payers moved RECORD", "Keep the mandate, or cancel it?")
 	}
 	holds(t, v.get(oldRecord+"/cancel", http.StatusOK), "The record HB901 Crumb &amp; Crust Bakery Ltd may be this payer under a new number.", takeOver)
 	page = h.enter("vera", pages.Viewer).get(newRecord, http.StatusOK)

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/match"
+	"payersync/connector/office"
+	"payersync/connector/syncer"
+	"payersync/state"
+)
+
+// sameFlags are what a person says with payers same.
+type sameFlags struct {
+	decision
+	connection string
+	into       string
+	separate   bool
+	above      int
+}
+
+func (a *app) payersSameCmd() *cobra.Command {
+	var f sameFlags
+	c := &cobra.Command{
+		Use:   "same [RECORD [CUSTOMER]] --reason TEXT",
+		Short: "Say that a record and a customer, or two records, are the same payer",
+		Long: `RECORD CUSTOMER: the customer of the billing service belongs to the record. It has no
+payersync key, or the record's.
+
+RECORD alone: the record is on hold (key_disputed), because the customer with its key
+looks like somebody else. The customer is the record's all the same.
+
+Both show the present and the new value of each field, and ask. The next run links the
+customer, within the limits for plans. --above accepts every proposed match with that
+score or more, unless another customer or record fits as well. Use 90;
+connector/match/README.md gives the error rate of each level.
+
+RECORD --into OTHER: two records of one connection are the same payer. From the next
+run on, RECORD is excluded, like a record that the accounting system has merged. OTHER
+stands for both. If RECORD has a customer and OTHER has none, the customer moves to
+OTHER with its mandate. If both have one, payersync removes nothing in the billing
+service. It reports a mandate of RECORD's customer that still holds, until you cancel
+or close it. --separate takes the decision back; a moved customer stays.
+
+Nothing is sent before the next run. The audit log keeps each yes with its reason.`,
+		Example: "  payersync payers same C0001 9b2f1c --reason 'told us on the phone' && payersync sync\n" +
+			"  payersync payers same C0001 --reason 'renamed in March'\n" +
+			"  payersync payers same --above 90 --yes\n" +
+			"  payersync payers same C0907 --into C0001 --reason 'entered twice'\n" +
+			"  payersync payers same C0907 --separate --reason 'two branches after all'",
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.same(cmd.Context(), args, f, cmd.Flags().Changed("above"))
+		},
+	}
+	c.Flags().IntVar(&f.above, "above", 0, "accept every proposed match with this `SCORE` or more")
+	c.Flags().StringVar(&f.into, "into", "", "the `RECORD` that stands for both, of the same connection")
+	c.Flags().BoolVar(&f.separate, "separate", false, "say that the record is a payer of its own after all")
+	c.Flags().StringVar(&f.connection, "connection", "", "the connection, if several have the record")
+	f.flags(c)
+	return c
+}
+
+// same performs what the arguments and flags of payers same say.
+func (a *app) same(ctx context.Context, args []string, f sameFlags, many bool) error {
+	records := f.into != "" || f.separate
+	switch {
+	case many != (len(args) == 0), records && len(args) != 1, f.separate && f.into != "":
+		return usage.Errorf("name a record and its customer, a record on hold, two records, or a score: payersync payers same C0001 9b2f1c, payersync payers same C0001, payersync payers same C0907 --into C0001, or payersync payers same --above %d", match.BulkLevel)
+	case many && (f.above < leastBulk || f.above > 100):
+		return usage.Errorf("--above is a score from %d to 100: below %[1]d something contradicts a match, or another record matches too, so you must decide on each", leastBulk)
+	case many:
+		return a.withReview(ctx, f.connection, func(ctx context.Context, s *session.Session, r *review) error {
+			return a.acceptAbove(ctx, s, r, f.above, f.decision)
+		})
+	case f.reason == "" && records:
+		return usage.Errorf("merging records takes a reason: --reason 'entered twice'")
+	case f.reason == "":
+		return usage.Errorf("linking a customer takes a reason: --reason 'renamed in March'")
+	case len(args) == 1 && !records:
+		return a.withPayer(ctx, args[0], func(s *session.Session, p state.Payer) error {
+			return a.adopt(ctx, s, p, syncer.Operator{Name: actor(), Reason: f.reason}, f.yes)
+		})
+	}
+	return a.with(ctx, a.open, func(s *session.Session) error {
+		r, err := oneRecord(ctx, s, args[0], f.connection)
+		switch {
+		case err != nil:
+			return err
+		case f.separate:
+			return a.separate(ctx, s, r, f.decision)
+		case records:
+			return a.merge(ctx, s, r, f.into, f.decision)
+		}
+		return a.link(ctx, s, r, args[1], f.decision)
+	})
+}
+
+// link proposes the customer that a person names for a record.
+func (a *app) link(ctx context.Context, s *session.Session, r state.RecordID, customer string, d decision) error {
+	proposal, err := a.attentionOf(s).Propose(ctx, office.Decision{Act: connector.ActLink, Record: r, Customer: customer})
+	if err != nil {
+		return notLinked(r.SourceID, customer, err)
+	}
+	a.Say("Record %s, and customer %s.", show.Visible(r.SourceID), show.Visible(proposal.Customer))
+	return a.decideOn(ctx, proposal, syncer.Operator{Name: actor(), Reason: d.reason}, d.yes)
+}
+
+// adoptReport is the output of `payers same --output json` about a customer.
+type adoptReport struct {
+	SourceID  string                  `json:"source_id"`
+	BillingID string                  `json:"billing_id"`
+	Differs   []string                `json:"differs"`
+	Diff      []connector.FieldChange `json:"diff"`
+	Accepted  bool                    `json:"accepted"`
+}
+
+func (a *app) adopt(ctx context.Context, s *session.Session, p state.Payer, by syncer.Operator, yes bool) error {
+	proposal, err := a.attentionOf(s).Propose(ctx, office.Decision{Act: connector.ActAdopt, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}})
+	if errors.Is(err, syncer.ErrNoHolder) {
+		return fmt.Errorf("cannot link a customer to %s: %w; payersync payers show prints its state", show.Visible(p.SourceID), err)
+	}
+	if err != nil {
+		return err
+	}
+	a.Say("Customer %s carries %s, the key of record %s.", show.Visible(proposal.Customer), show.Visible(p.Key.String()), show.Visible(p.SourceID))
+	return a.decideOn(ctx, proposal, by, yes)
+}
+
+// decideOn shows a record's values beside those of a customer, asks whether the two are one, and
+// notes a yes.
+func (a *app) decideOn(ctx context.Context, proposal office.Proposal, by syncer.Operator, yes bool) (err error) {
+	h, p := proposal.Holder, proposal.Record
+	if len(h.Against) > 0 {
+		a.Say("These values differ: %s.", strings.Join(h.Against, ", "))
+	}
+	if len(h.Diff) > 0 {
+		a.Say("The customer's present and new values:")
+	}
+	for _, d := range h.Diff {
+		a.Say("  %s: %q → %q", d.Path, show.Visible(d.From), show.Visible(d.To))
+	}
+	report := adoptReport{SourceID: p.SourceID, BillingID: h.Customer, Differs: append([]string{}, h.Against...), Diff: append([]connector.FieldChange{}, h.Diff...)}
+	report.Accepted, err = a.Confirms(ctx, yes, fmt.Sprintf("cannot link a customer to %s without a yes, so nothing was noted", show.Visible(p.SourceID)), "Is it the record's customer?")
+	if err != nil {
+		return err
+	}
+	if report.Accepted {
+		if err := proposal.Note(ctx, by); err != nil {
+			return fmt.Errorf("cannot link a customer to %s: %w; payersync payers show prints its state", show.Visible(p.SourceID), err)
+		}
+		a.Say("The next run links it.")
+	} else {
+		a.Say("Nothing was noted.")
+	}
+	return a.Result(report)
+}
+
+// notLinked says why a record is not linked to a customer, and what to do.
+func notLinked(sourceID, customer string, err error) error {
+	next := "payersync payers show says how it stands"
+	switch {
+	case errors.Is(err, state.ErrLinkedAlready):
+		next = "payersync payers different unlinks the record from its present customer"
+	case errors.Is(err, syncer.ErrNoCustomer):
+		next = "look its id up in the billing service, or in payersync payers match"
+	case errors.Is(err, syncer.ErrCarriesAnother):
+		next = "remove that key from the customer in the billing service, if it is wrong"
+	}
+	return fmt.Errorf("cannot link %s to %s: %w; %s", show.Visible(sourceID), show.Visible(customer), err, next)
+}
