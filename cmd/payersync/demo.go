@@ -25,48 +25,61 @@ import (
 )
 
 func (a *app) demoCmd() *cobra.Command {
-	var keep bool
+	var f demoFlags
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "See the whole job on an embedded sandbox, no account needed",
 		Long: `Starts a model of the billing service on this machine, and writes a first set-up into
 a temporary folder. Then it runs the real commands: plan, backfill, signing links,
 webhooks (one twice, one out of order, one lost), and a sweep. A second run sends
-nothing. Letters go to payers without a signature, and a reminder three days later. A
-report shows which payers can be debited. The demo has its own clock. Nothing leaves
-this machine: it catches the letters.`,
-		Example: "  payersync demo\n  payersync demo --keep    # leaves the ledger and the servers up to look around",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), keep) },
+nothing. Letters go to payers without a signature, and a reminder three days later.
+Nothing leaves this machine: the demo catches the letters, and has its own clock.
+
+At the end it shows the results and the address of the pages. At a terminal it stays up
+until Ctrl-C, and then removes the folder. --script prints each command with its output,
+and ends at once.`,
+		Example: "  payersync demo\n  payersync demo --script | less\n  payersync demo --keep    # keeps the ledger for other commands",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), f) },
 	}
-	c.Flags().BoolVar(&keep, "keep", false, "leave the ledger and the servers up until Ctrl-C")
+	c.Flags().BoolVar(&f.script, "script", false, "print each command with its output, and end at once")
+	c.Flags().BoolVar(&f.keep, "keep", false, "stay up until Ctrl-C also without a terminal, and keep the folder")
 	return c
 }
+
+// demoFlags say how a demonstration is shown.
+type demoFlags struct{ script, keep bool }
 
 // demo is one demonstration under way.
 type demo struct {
 	*app
-	dir     string
-	clock   *demoClock
-	model   *sandbox.Sandbox
-	letters *catcher.Catcher
-	hooks   string // serve's address for webhooks
-	admin   string // serve's address for pages
-	step    int
-	servers sync.WaitGroup
-	broken  chan error // why a server ended before the demo did
+	dir      string
+	steps    io.Writer // takes the commands with their output
+	clock    *demoClock
+	model    *sandbox.Sandbox
+	letters  *catcher.Catcher
+	hooks    string // serve's address for webhooks
+	admin    string // serve's address for pages
+	step     int
+	webhooks int // delivered so far
+	servers  sync.WaitGroup
+	broken   chan error // why a server ended before the demo did
 }
 
-func (a *app) demo(ctx context.Context, keep bool) error {
+func (a *app) demo(ctx context.Context, f demoFlags) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	dir, err := os.MkdirTemp("", "payersync-demo-")
 	if err != nil {
 		return fmt.Errorf("make a folder for the demo: %w", err)
 	}
-	if !keep {
+	if !f.keep {
 		defer func() { _ = os.RemoveAll(dir) }() // leftovers are in a temporary folder
 	}
-	d := &demo{app: a, dir: dir, clock: newDemoClock(), broken: make(chan error, 2)}
+	d := &demo{app: a, dir: dir, steps: io.Discard, clock: newDemoClock(), broken: make(chan error, 2)}
+	if f.script {
+		d.steps = a.Out
+	}
 	listener, mail, err := d.prepare(ctx)
 	if err != nil {
 		return err
@@ -74,13 +87,17 @@ func (a *app) demo(ctx context.Context, keep bool) error {
 	d.inBackground(func() error { return d.letters.Serve(ctx, mail) })
 	d.inBackground(func() error { return server.Serve(ctx, listener, server.NewHTTPServer(d.model)) })
 	err = d.play(ctx)
-	if err == nil && keep {
+	stays := f.keep || !f.script && show.IsTerminal(a.In) && show.IsTerminal(a.Out)
+	if err == nil && stays {
 		err = d.catchUp(ctx)
 	}
-	if err == nil && keep {
-		err = d.inviteToLook(ctx, listener.Addr())
+	if err == nil {
+		err = d.results(ctx)
 	}
-	if err == nil && keep {
+	if err == nil && stays {
+		err = d.inviteToLook(ctx, listener.Addr(), f.keep)
+	}
+	if err == nil && stays {
 		err = d.model.Run(ctx) // from here on webhooks go by themselves
 	}
 	stop()
@@ -184,17 +201,20 @@ func (d *demo) play(ctx context.Context) error {
 // title begins a step.
 func (d *demo) title(text string) {
 	d.step++
-	fmt.Fprintf(d.Out, "\n── %d. %s\n", d.step, text)
+	fmt.Fprintf(d.steps, "\n── %d. %s\n", d.step, text)
+	if d.steps == io.Discard && show.IsTerminal(d.ErrOut) {
+		fmt.Fprintf(d.ErrOut, "%2d. %s\n", d.step, text)
+	}
 }
 
 // command runs a command as if typed by a person, and fails unless it ends with the expected exit code.
 func (d *demo) command(ctx context.Context, want int, args ...string) error {
-	return d.run(ctx, d.Out, d.Out, want, args...)
+	return d.run(ctx, d.steps, d.steps, want, args...)
 }
 
 // run is command, with its results and its narration apart.
 func (d *demo) run(ctx context.Context, out, errOut io.Writer, want int, args ...string) error {
-	fmt.Fprintf(d.Out, "\n$ payersync %s\n", strings.Join(args, " "))
+	fmt.Fprintf(d.steps, "\n$ payersync %s\n", strings.Join(args, " "))
 	if code := d.try(ctx, out, errOut, args); code != want {
 		return fmt.Errorf("payersync %s ended with exit status %d, not %d", args[0], code, want)
 	}
@@ -207,12 +227,12 @@ func (d *demo) try(ctx context.Context, out, errOut io.Writer, args []string) in
 }
 
 func (d *demo) showPlan(ctx context.Context) error {
-	d.title("A plan: customers.csv has 40 messy rows. The plan shows the changes; nothing is sent.")
+	d.title("A plan: 40 messy rows; it shows the changes, and sends nothing.")
 	return d.command(ctx, exitApproval, "plan", "--limit", "3")
 }
 
 func (d *demo) backfill(ctx context.Context) error {
-	d.title("A backfill: one customer per row; an invalid row does not stop the others.")
+	d.title("A backfill: one customer per row; an invalid row stops no other.")
 	if err := d.command(ctx, exitAttention, "backfill", "--yes"); err != nil {
 		return err
 	}
@@ -247,7 +267,7 @@ func (d *demo) mandates(ctx context.Context) error {
 		if act.do != nil {
 			return act.do
 		}
-		fmt.Fprintf(d.Out, "   %s\n", act.what)
+		fmt.Fprintf(d.steps, "   %s\n", act.what)
 	}
 	if err := d.disturb(who); err != nil {
 		return err
@@ -302,7 +322,7 @@ func (d *demo) disturb(who []string) error {
 	queue.Swap(signed, active)
 	queue.Drop(lost)
 	queue.Duplicate(find(who[3], 0))
-	fmt.Fprintln(d.Out, "   on their way, the first payer's two webhooks change places, the third's is lost, the fourth's comes twice")
+	fmt.Fprintln(d.steps, "   on their way, the first payer's two webhooks change places, the third's is lost, the fourth's comes twice")
 	return nil
 }
 
@@ -315,7 +335,8 @@ func (d *demo) deliver(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("deliver the webhooks: %w", err)
 	}
-	fmt.Fprintf(d.Out, "   %s delivered\n", connector.Plural(sent, "webhook"))
+	d.webhooks += sent
+	fmt.Fprintf(d.steps, "   %s delivered\n", connector.Plural(sent, "webhook"))
 	return d.until(ctx, "the webhooks to be reflected", func() bool {
 		report, err := d.report(ctx)
 		return err == nil && report.Inbox["received"] == 0
@@ -373,35 +394,70 @@ func (d *demo) secondRun(ctx context.Context) error {
 	if n := d.model.Writes() - before; n != 0 {
 		return fmt.Errorf("the second run sent %d writes", n)
 	}
-	fmt.Fprintln(d.Out, "   the service saw 0 writes")
+	fmt.Fprintln(d.steps, "   the service saw 0 writes")
 	return nil
 }
 
 func (d *demo) end(ctx context.Context) error {
 	d.title("Where everything stands.")
-	if err := d.command(ctx, exitDone, "status"); err != nil {
+	return d.command(ctx, exitDone, "status")
+}
+
+// results shows on one screen what the demonstration has done.
+func (d *demo) results(ctx context.Context) error {
+	now, err := d.report(ctx)
+	if err != nil {
 		return err
 	}
-	fmt.Fprint(d.Out, "\nThat was the whole job. To look further: payersync demo --keep, or payersync init to begin your own.\n")
+	var needs bytes.Buffer
+	if code := d.try(ctx, &needs, io.Discard, []string{"attention", "list", "--output", "json"}); code != exitDone {
+		return fmt.Errorf("payersync attention list ended with exit status %d", code)
+	}
+	links := 0
+	for _, c := range d.model.Customers() {
+		links += len(c.Mandates)
+	}
+	fmt.Fprintf(d.Out, `
+The demo is done. From 40 messy rows of an accounting system:
+
+  %3d records read; %d excluded by the mapping
+  %3d customers created in the billing service, each once
+  %3d signing links asked for; %d without an e-mail address was not asked
+  %3d webhooks taken, one of them twice; a sweep found the lost one
+    0 writes by a second run over the same data
+  %3d letters caught: invitations in three languages, and reminders
+
+  %3d of %d payers can be debited: %s
+  %3d need somebody: payersync attention list names each with its ways out
+`, now.Standing.Records, now.Standing.Records-now.Standing.Payers, len(d.model.Customers()), links, len(d.model.Customers())-links,
+		d.webhooks, d.letters.Received(), now.Standing.Can, now.Standing.Payers, mandatesInWords(now), bytes.Count(needs.Bytes(), []byte("\n")))
 	return nil
 }
 
-func (d *demo) inviteToLook(ctx context.Context, service net.Addr) error {
+// mandatesInWords counts the other mandates by what they wait for.
+func mandatesInWords(r statusReport) string {
+	waits := r.Mandates
+	return fmt.Sprintf("%d must sign, %d wait for the bank, %d cancelled", waits["CREATED"], waits["PENDING"], waits["CANCELLED"])
+}
+
+func (d *demo) inviteToLook(ctx context.Context, service net.Addr, keep bool) error {
 	var link bytes.Buffer
 	if code := d.try(ctx, &link, io.Discard, []string{"pages", "link"}); code != exitDone {
 		return fmt.Errorf("payersync pages link ended with exit status %d", code)
 	}
 	config := filepath.Join(d.dir, "payersync.yaml")
 	fmt.Fprintf(d.Out, `
-The servers stay up until Ctrl-C; the ledger stays in
+Open the pages; this address signs in once, within ten minutes:
   %s
-See the state of all payers; this address signs in once, within ten minutes:
-  %s
-Sign, approve and cancel mandates in a browser: http://%s
-Read the letters, and sign from them:           http://%s/letters
-Look around in another terminal:
+Sign as a payer, and approve as the bank:  http://%s
+Read the letters:                          http://%[2]s/letters
+In another terminal:
   payersync status --config %s
-  payersync payers show HB001 --config %s
-`, d.dir, strings.TrimSpace(link.String()), service, service, config, config)
+`, strings.TrimSpace(link.String()), service, config)
+	if keep {
+		fmt.Fprintf(d.Out, "Ctrl-C ends the demo; %s stays.\n", d.dir)
+	} else {
+		fmt.Fprintln(d.Out, "Ctrl-C ends the demo and removes its folder. To begin your own: payersync init")
+	}
 	return nil
 }

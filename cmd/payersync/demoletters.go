@@ -22,24 +22,24 @@ var (
 // invite writes to the payers with a signing link and no signature. The first letters wait until a person has
 // seen them.
 func (d *demo) invite(ctx context.Context) error {
-	d.title("Letters: payers with a signing link and no signature get one. The first letters wait for approval.")
+	d.title("Letters: payers without a signature get one, after an approval.")
 	if err := d.command(ctx, exitDone, "letters", "plan", "--limit", "3"); err != nil {
 		return err
 	}
-	fmt.Fprintln(d.Out, "\n   approve lists them all, and shows three in full")
-	if err := d.run(ctx, io.Discard, d.Out, exitDone, "letters", "approve", "--yes"); err != nil {
+	fmt.Fprintln(d.steps, "\n   approve lists them all, and shows three in full")
+	if err := d.run(ctx, io.Discard, d.steps, exitDone, "letters", "approve", "--yes"); err != nil {
 		return err
 	}
-	if err := d.run(ctx, d.Out, io.Discard, exitDone, "letters", "send"); err != nil {
+	if err := d.run(ctx, d.steps, io.Discard, exitDone, "letters", "send"); err != nil {
 		return err
 	}
-	fmt.Fprintf(d.Out, "\n   The mail server has caught %s. Some of their subjects:\n", connector.Plural(d.letters.Received(), "letter"))
+	fmt.Fprintf(d.steps, "\n   The mail server has caught %s. Some of their subjects:\n", connector.Plural(d.letters.Received(), "letter"))
 	for _, number := range readers {
 		l, err := d.letterTo(number, d.letters.Letters(""))
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(d.Out, "   %s  %s\n", number, l.Subject)
+		fmt.Fprintf(d.steps, "   %s  %s\n", number, l.Subject)
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func (d *demo) letterTo(number string, among []catcher.Letter) (catcher.Letter, 
 // remind lets one payer sign by the link in the letter, and three days pass: the others
 // are reminded.
 func (d *demo) remind(ctx context.Context) error {
-	d.title("Three days pass. One payer signs by the letter; the others get a reminder.")
+	d.title("Three days pass. One payer signs; the others get a reminder.")
 	invited := d.letters.Received()
 	l, err := d.letterTo(signer, d.letters.Letters(""))
 	if err != nil {
@@ -69,7 +69,7 @@ func (d *demo) remind(ctx context.Context) error {
 	if err := follow(ctx, l); err != nil {
 		return err
 	}
-	fmt.Fprintf(d.Out, "   %s signs\n", signer)
+	fmt.Fprintf(d.steps, "   %s signs\n", signer)
 	if err := d.deliver(ctx); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (d *demo) remind(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := d.run(ctx, d.Out, io.Discard, exitDone, "letters", "send"); err != nil {
+	if err := d.run(ctx, d.steps, io.Discard, exitDone, "letters", "send"); err != nil {
 		return err
 	}
 	reminders := d.letters.Letters("")[:d.letters.Received()-invited]
@@ -92,12 +92,12 @@ func (d *demo) remind(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(d.Out, "\n   %s got none. The one to %s:\n\n", signer, readers[0])
+	fmt.Fprintf(d.steps, "\n   %s got none. The one to %s:\n\n", signer, readers[0])
 	said, _, _ := strings.Cut(first.Text, "\n\n--------") // the sender's details follow below
 	for line := range strings.Lines(said) {
-		fmt.Fprintf(d.Out, "   │ %s", line)
+		fmt.Fprintf(d.steps, "   │ %s", line)
 	}
-	fmt.Fprintln(d.Out)
+	fmt.Fprintln(d.steps)
 	return nil
 }
 
@@ -157,7 +157,6 @@ func (d *demo) whoCanBeDebited(ctx context.Context) error {
 
 // catchUp lets the days until now pass.
 func (d *demo) catchUp(ctx context.Context) error {
-	fmt.Fprintln(d.Out, "\nThe days until today pass.")
 	for d.clock.now().Before(time.Now().Add(-12 * time.Hour)) {
 		if err := d.passHalf(ctx, true); err != nil {
 			return err
