@@ -74,7 +74,7 @@ func TestAnswersOfAGroupMeanWhatTheyMeanOneByOne(t *testing.T) {
 	sent := d.sent(run, "s1", "g1", "g2")
 	for _, s := range sent {
 		d.do(func(tx *Tx) error {
-			return errors.Join(tx.SetAttention(acme, s.Change.Payer.SourceID, TopicLink, connector.ReasonOutcomeUnknown, ""),
+			return errors.Join(tx.tell(acme, s.Change.Payer.SourceID, TopicLink, connector.ReasonOutcomeUnknown, ""),
 				tx.exec("INSERT INTO words (connection, source_id, billing_id, word, ticket, said_at) VALUES (?, ?, ?, 'accept', 1, ?)", acme, s.Change.Payer.SourceID, "x-"+s.Change.Payer.SourceID, stamp(tx.now)))
 		})
 	}

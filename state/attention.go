@@ -18,6 +18,12 @@ const (
 	TopicMandate Topic = "mandate" // the mandate or its signing link
 )
 
+// topics are those of a record, in the order of their importance.
+var topics = [...]Topic{TopicRecord, TopicLink, TopicMandate}
+
+// at returns the place of a topic in topics.
+func (t Topic) at() int { return slices.Index(topics[:], t) }
+
 // finding is what people are told about one topic of a record; the zero value is nothing.
 type finding struct {
 	reason connector.Reason
@@ -31,8 +37,8 @@ type findings struct {
 }
 
 // replaceFindings makes each set the findings about its record, and is the only writer of new ones. For an
-// unchanged reason the time stays, and with a blank detail also the earlier detail. While the payer's customer
-// is gone, its other problems are not reported. Nothing is written for unchanged findings.
+// unchanged reason the time stays, and with a blank detail also the earlier detail. Nothing is written for unchanged
+// findings.
 func (tx *Tx) replaceFindings(sets ...findings) error {
 	for page := range slices.Chunk(sets, maxBatch) {
 		var rows []any
@@ -41,14 +47,14 @@ func (tx *Tx) replaceFindings(sets ...findings) error {
 			return fmt.Errorf("look what people are told: %w", err)
 		}
 		for i, set := range page {
-			for _, topic := range [...]Topic{TopicRecord, TopicLink, TopicMandate} {
+			for _, topic := range topics {
 				next, named := set.by[topic]
-				was := told[i].by[topic]
+				was := told[i][topic]
 				switch {
-				case !named, next.reason == "" && was.reason == "", topic == TopicLink && told[i].silenced(next.reason):
+				case !named, next.reason == "" && was.reason == "":
 					continue
 				case next.reason == "":
-					if err := tx.ClearAttention(set.id.Connection, set.id.SourceID, topic); err != nil {
+					if err := tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic = ?", set.id.Connection, set.id.SourceID, topic); err != nil {
 						return err
 					}
 					continue
@@ -72,19 +78,8 @@ func (tx *Tx) replaceFindings(sets ...findings) error {
 	return nil
 }
 
-// toldOf is what people are told about a record now.
-type toldOf struct {
-	by      map[Topic]finding
-	missing bool // the customer of its payer is gone
-}
-
-// silenced reports whether a finding about the customer is not reported, because the customer is gone.
-func (t toldOf) silenced(r connector.Reason) bool {
-	return t.missing && r != "" && r != connector.ReasonCustomerMissing
-}
-
 // told returns what people are told about the records of the sets, in their order.
-func (tx *Tx) told(sets []findings) ([]toldOf, error) {
+func (tx *Tx) told(sets []findings) ([]map[Topic]finding, error) {
 	ids := make([]RecordID, len(sets))
 	for i, s := range sets {
 		ids[i] = RecordID{connector.Clean(s.id.Connection), connector.Clean(s.id.SourceID)}
@@ -93,60 +88,24 @@ func (tx *Tx) told(sets []findings) ([]toldOf, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]toldOf, len(sets))
-	return out, tx.each(`SELECT j.key, p.billing_id IS NOT NULL AND `+isMissing+`, coalesce(a.topic, ''), coalesce(a.reason, ''), coalesce(a.detail, '')
-		FROM json_each(?1) j LEFT JOIN payers p ON p.connection = j.value ->> 'Connection' AND p.source_id = j.value ->> 'SourceID'
-		LEFT JOIN attention a ON a.connection = j.value ->> 'Connection' AND a.source_id = j.value ->> 'SourceID'`, []any{string(page)}, func(scan func(...any) error) error {
+	out := make([]map[Topic]finding, len(sets))
+	return out, tx.each(`SELECT j.key, a.topic, a.reason, a.detail
+		FROM json_each(?1) j CROSS JOIN attention a ON a.connection = j.value ->> 'Connection' AND a.source_id = j.value ->> 'SourceID'`, []any{string(page)}, func(scan func(...any) error) error {
 		var at int
-		var missing bool
 		var topic Topic
 		var f finding
-		if err := scan(&at, &missing, &topic, &f.reason, &f.detail); err != nil {
+		if err := scan(&at, &topic, &f.reason, &f.detail); err != nil {
 			return err
 		}
-		if out[at].missing = missing; topic == "" {
-			return nil
+		if out[at] == nil {
+			out[at] = map[Topic]finding{}
 		}
-		if out[at].by == nil {
-			out[at].by = map[Topic]finding{}
-		}
-		out[at].by[topic] = f
+		out[at][topic] = f
 		return nil
 	})
 }
 
-// SetAttention notes that a person should look at a payer; see replaceFindings.
-func (tx *Tx) SetAttention(connection, sourceID string, topic Topic, reason connector.Reason, detail string) error {
-	return tx.replaceFindings(findings{RecordID{connection, sourceID}, map[Topic]finding{topic: {reason, detail}}})
-}
-
-// ClearAttention ends a topic's finding when it gives one of the reasons, or any reason when none are named. It
-// waits for no answer.
-func (tx *Tx) ClearAttention(connection, sourceID string, topic Topic, reasons ...connector.Reason) error {
-	where, args := "", []any{connection, sourceID, topic}
-	for i, r := range reasons {
-		where += [...]string{" AND reason IN (?", ", ?"}[min(i, 1)]
-		args = append(args, r)
-	}
-	if where != "" {
-		where += ")"
-	}
-	return tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic = ?"+where, args...)
-}
-
-// clearFindings is ClearAttention for records of a connection, as sourceIDs gives them.
+// clearFindings ends the findings about a topic of records of a connection, as sourceIDs gives them.
 func (tx *Tx) clearFindings(connection, sourceIDs string, topic Topic) error {
 	return tx.exec("DELETE FROM attention WHERE connection = ? AND topic = ? AND source_id IN (SELECT value FROM json_each(?))", connection, topic, sourceIDs)
-}
-
-// endFinding is ClearAttention, and returns the ended reason; "" when there was none to end.
-func (tx *Tx) endFinding(connection, sourceID string, topic Topic, reasons ...connector.Reason) (connector.Reason, error) {
-	told, err := tx.told([]findings{{id: RecordID{connection, sourceID}}})
-	if err != nil {
-		return "", fmt.Errorf("look what people are told: %w", err)
-	}
-	if was := told[0].by[topic].reason; slices.Contains(reasons, was) {
-		return was, tx.ClearAttention(connection, sourceID, topic)
-	}
-	return "", nil
 }

@@ -70,17 +70,19 @@ func (l *Ledger) OpenMatches(ctx context.Context, connection string) (out []Open
 // tellOpenMatches updates the finding about a record's open matches after a decision: the finding ends with
 // the last open match, and returns when a decision is taken back. The next run has the same result.
 func (tx *Tx) tellOpenMatches(connection, sourceID string) error {
-	var open, told bool
+	var open bool
+	var told connector.Reason
 	if err := tx.row([]any{&open, &told}, `SELECT
 		EXISTS (SELECT 1 FROM match_candidates m WHERE m.connection = ?1 AND m.source_id = ?2 AND `+openCandidate+`),
-		EXISTS (SELECT 1 FROM attention WHERE connection = ?1 AND source_id = ?2 AND topic = 'link')`, connection, sourceID); err != nil {
+		coalesce((SELECT reason FROM attention WHERE connection = ?1 AND source_id = ?2 AND topic = 'link'), '')`, connection, sourceID); err != nil {
 		return fmt.Errorf("look for open matches of record %s: %w", sourceID, err)
 	}
+	p := RecordID{connection, sourceID}.payer()
 	switch {
-	case !open:
-		return tx.ClearAttention(connection, sourceID, TopicLink, connector.ReasonLikeness)
-	case !told:
-		return tx.SetAttention(connection, sourceID, TopicLink, connector.ReasonLikeness, "")
+	case !open && told == connector.ReasonLikeness:
+		tx.Explain(p, TopicLink, "", "")
+	case open && told == "":
+		tx.Explain(p, TopicLink, connector.ReasonLikeness, "")
 	}
 	return nil
 }

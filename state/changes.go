@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/protocol"
 )
 
 // Lanes of a payer's changes: at most one change is open in each.
@@ -278,9 +279,6 @@ const (
 	isFound = "EXISTS (SELECT 1 FROM remote_traits WHERE kind = 'key' AND value = k.trait AND billing_id <> k.billing_id)"
 )
 
-// isUnknown: a change of the customer of payer ?1, ?2 was sent, and it is not known whether it took effect.
-const isUnknown = "EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND source_id = ?2 AND lane = 'customer' AND state = 'unknown')"
-
 // FreezeUpdate commits the exact bytes of an update, the customer as fetched before, and the
 // intention to send. An update may be frozen anew after another read; the bytes of a create never
 // change. It fails with ErrKeyDoubled when the key has turned up twice. If the update writes the
@@ -428,13 +426,19 @@ func (tx *Tx) CloseConfirmed(run int64, c Change, foreign []string, detail strin
 		return fmt.Errorf("look what moves with every update: %w", err)
 	}
 	if told {
-		return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, TopicLink, connector.ReasonForeignChange, detail)
+		tx.Explain(c.Payer, TopicLink, connector.ReasonForeignChange, detail)
+		return nil
 	}
 	// Earlier reports close now, unless the customer differs from our values.
-	return tx.exec(`DELETE FROM attention WHERE topic = 'link' AND reason = 'foreign_change' AND EXISTS (
-		SELECT 1 FROM changes c JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id AND p.shows = p.applied_hash WHERE c.connection = attention.connection AND c.source_id = attention.source_id AND c.lane = 'customer'
+	return tx.each(`SELECT a.connection, a.source_id FROM attention a JOIN changes c ON c.connection = a.connection AND c.source_id = a.source_id AND c.lane = 'customer'
+		WHERE a.topic = 'link' AND a.reason = 'foreign_change' AND c.state = 'done'
 		AND c.change_id = (SELECT max(n.change_id) FROM changes n WHERE n.connection = c.connection AND n.source_id = c.source_id AND n.lane = 'customer' AND n.body IS NOT NULL)
-		AND c.state = 'done' AND NOT EXISTS (SELECT 1 FROM foreign_moves m WHERE m.change_id = c.change_id AND NOT ` + movesAlways + `))`)
+		AND NOT EXISTS (SELECT 1 FROM foreign_moves m WHERE m.change_id = c.change_id AND NOT `+movesAlways+`)`, nil, func(scan func(...any) error) error {
+		var p Payer
+		err := scan(&p.Connection, &p.SourceID)
+		tx.Explain(p, TopicLink, "", "")
+		return err
+	})
 }
 
 // movesAlways is the condition that the field of m moves with every update, such as a revision or a
@@ -477,11 +481,8 @@ func (tx *Tx) LeaveUnknown(run int64, c Change, detail string) error {
 	if err := tx.moveChange(run, c, connector.ChangeUnknown, reason, detail); err != nil {
 		return err
 	}
-	if c.Lane == LaneMandate {
-		tx.Explain(c.Payer, reason, detail)
-		return nil
-	}
-	return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, TopicLink, reason, detail)
+	tx.Explain(c.Payer, c.topic(reason), reason, detail)
+	return nil
 }
 
 // CloseWith closes a change as done, failed, held or void, and says on the payer what a person
@@ -491,30 +492,32 @@ func (tx *Tx) CloseWith(run int64, c Change, to connector.ChangeState, reason co
 	if err := tx.moveChange(run, c, to, reason, detail); err != nil {
 		return err
 	}
-	p, mandate := c.Payer, c.Lane == LaneMandate
+	p := c.Payer
 	if c.Action == connector.ActionCreate && to != connector.ChangeDone {
 		if err := tx.dropPlanned(p.Connection, p.SourceID, LaneMandate); err != nil {
 			return err
 		}
 	}
-	if mandate {
-		tx.Explain(p, reason, detail)
-	}
-	switch {
-	case to == connector.ChangeVoid && mandate:
+	if to == connector.ChangeVoid {
 		_, err := tx.ReplanRecord(p.Connection, p.SourceID)
 		return err
-	case to == connector.ChangeVoid:
-		_, err := tx.ReplanRecord(p.Connection, p.SourceID)
-		return errors.Join(err, tx.ClearAttention(p.Connection, p.SourceID, TopicLink, connector.ReasonOutcomeUnknown))
-	case reason != "" && mandate:
-		return tx.rest(p, reason)
-	case reason != "":
-		return errors.Join(tx.rest(p, reason), tx.SetAttention(p.Connection, p.SourceID, TopicLink, reason, detail))
-	case mandate:
+	}
+	tx.Explain(p, c.topic(reason), reason, detail)
+	if reason == "" {
 		return nil
 	}
-	return tx.ClearAttention(p.Connection, p.SourceID, TopicLink)
+	return tx.rest(p, reason)
+}
+
+// topic returns the topic of a reason that the change ends with, or waits for.
+func (c Change) topic(reason connector.Reason) Topic {
+	switch {
+	case c.Lane == LaneMandate:
+		return TopicMandate
+	case reason == "":
+		return TopicLink
+	}
+	return Topic(protocol.LaneOf(reason))
 }
 
 // Unsent takes back an attempt of a change that certainly never left.
@@ -533,12 +536,6 @@ func (tx *Tx) moveChange(run int64, c Change, to connector.ChangeState, reason c
 	}
 	tx.touched(RecordID{c.Payer.Connection, c.Payer.SourceID}).ended = reason
 	return nil
-}
-
-// OutcomeUnknown reports whether a change of the payer's customer was sent and it is not
-// known whether it took effect.
-func (tx *Tx) OutcomeUnknown(p Payer) (bool, error) {
-	return txSingle[bool](tx, "SELECT "+isUnknown, p.Connection, p.SourceID)
 }
 
 // Arrival is how long after a request has left it may still arrive and take effect. A request for a

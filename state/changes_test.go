@@ -159,7 +159,7 @@ func TestAnAnsweredCreateIsAppliedAndWaitsForARead(t *testing.T) {
 	run := d.run(acme)
 	c, _ := d.freeze(run, d.planCreate(run, acme, "c1"), "{}")
 	d.do(func(tx *Tx) error {
-		if err := tx.SetAttention(acme, "c1", TopicLink, connector.ReasonOutcomeUnknown, ""); err != nil {
+		if err := tx.tell(acme, "c1", TopicLink, connector.ReasonOutcomeUnknown, ""); err != nil {
 			return err
 		}
 		if err := tx.LinkPayer(c.Payer, "b1", false); err != nil {

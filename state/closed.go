@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"payersync/connector"
 )
 
 // said appends a person's decision to the audit log and returns its line number, which its effects
@@ -50,9 +48,8 @@ func (tx *Tx) GiveUp(id RecordID, of string, word Entry) (news bool, err error) 
 	if err := tx.dropPlanned(id.Connection, id.SourceID, LaneCustomer, LaneMandate); err != nil {
 		return false, err
 	}
-	tx.touched(id)
-	// An unanswered request is reported whatever a person decides; the next plan knows more.
-	return true, tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND reason <> ?", id.Connection, id.SourceID, connector.ReasonOutcomeUnknown)
+	tx.Explain(id.payer(), TopicRecord, "", "")
+	return true, nil
 }
 
 // TakeUp revokes GiveUp: the next plan decides on the record again. It reports false when the
@@ -62,8 +59,8 @@ func (tx *Tx) TakeUp(id RecordID, word Entry) (news bool, err error) {
 	if err != nil || n == 0 {
 		return false, err
 	}
-	return true, errors.Join(tx.Audit(word),
-		tx.ClearAttention(id.Connection, id.SourceID, TopicRecord, connector.ReasonGivenUpChanged))
+	tx.Explain(id.payer(), TopicRecord, "", "")
+	return true, tx.Audit(word)
 }
 
 // IsGivenUp reports whether a person has given up the payer's record.

@@ -28,6 +28,9 @@ type RecordID struct {
 	SourceID   string
 }
 
+// payer returns the payer of the record, with nothing but its id.
+func (r RecordID) payer() Payer { return Payer{Connection: r.Connection, SourceID: r.SourceID} }
+
 // labelForm precedes a label's mapping. It changes with the content of labels, so the next reading renews the
 // old ones.
 const labelForm = "2 "

@@ -33,8 +33,7 @@ type Notice struct {
 }
 
 // TellNotShown replaces the reports on a missing record and its mandate by the notice, unless the
-// record was read or its customer seen otherwise since. Other reports from before its departure
-// stay.
+// record was read or its customer seen otherwise since.
 func (tx *Tx) TellNotShown(run int64, connection string, n Notice) error {
 	if err := tx.holds(run); err != nil {
 		return err
@@ -44,18 +43,15 @@ func (tx *Tx) TellNotShown(run int64, connection string, n Notice) error {
 		WHERE r.connection = ?1 AND r.source_id = ?2 AND r.unseen = 1 AND ?3 = `+stands+`)`, connection, n.SourceID, n.Stands); err != nil || !same {
 		return err
 	}
-	return tx.tellLeft(connection, n)
+	tx.tellLeft(connection, n)
+	return nil
 }
 
 // tellLeft replaces the reports on a departed record and its mandate by the notice.
-func (tx *Tx) tellLeft(connection string, n Notice) error {
-	by := map[Topic]finding{TopicMandate: {n.OfMandate, n.Awaited}}
-	if n.Reason != "" {
-		by[TopicRecord] = finding{n.Reason, n.Detail}
-	} else if err := tx.ClearAttention(connection, n.SourceID, TopicRecord, connector.ReasonLeftWithMandate); err != nil {
-		return err
-	}
-	return tx.replaceFindings(findings{RecordID{connection, n.SourceID}, by})
+func (tx *Tx) tellLeft(connection string, n Notice) {
+	p := RecordID{connection, n.SourceID}.payer()
+	tx.Explain(p, TopicMandate, n.OfMandate, n.Awaited)
+	tx.Explain(p, TopicRecord, n.Reason, n.Detail)
 }
 
 // ErrOtherMandate means that the payer has another mandate by now than a person spoke of.
@@ -80,7 +76,8 @@ func (tx *Tx) LetStay(p Payer, word Entry) error {
 	if n == 0 {
 		return ErrOtherMandate
 	}
-	return errors.Join(tx.LookNext(p), tx.ClearAttention(p.Connection, p.SourceID, TopicRecord, connector.ReasonLeftWithMandate, connector.ReasonRecordGone))
+	tx.Touch(p)
+	return tx.LookNext(p)
 }
 
 // returned deletes a permission to stay: the payer's record is there again.

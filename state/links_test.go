@@ -73,7 +73,7 @@ func TestALinkThatComesWhileItsLossIsDecidedOnIsNotToldLost(t *testing.T) {
 				t.Fatalf("%d records are decided on", len(found))
 			}
 			c.meanwhile(d)
-			d.do(func(tx *Tx) error { return tx.ClearAttention(acme, "c1", TopicMandate) })
+			d.do(func(tx *Tx) error { return tx.tell(acme, "c1", TopicMandate, "", "") })
 			d.decide(d.run(acme), acme, Decision{SourceID: "c1", ContentHash: found[0].ContentHash, Stands: found[0].Stands, Verdict: Included, Key: found[0].Payer.Key, OfMandate: c.reason})
 			rows, err := d.AttentionOf(t.Context(), acme, "c1")
 			if err != nil || (len(rows) > 0) != c.told {

@@ -281,7 +281,7 @@ func TestAMandateOfAPayerIsShownWithIt(t *testing.T) {
 	d.planLinkedPayer("c1", "b1")
 	d.mandate(connector.Mandate{Status: connector.MandatePending}, connector.CauseWebhook)
 	d.do(func(tx *Tx) error {
-		return errors.Join(tx.SetMandate(acme, "c1", "m1"), tx.SetAttention(acme, "c1", TopicMandate, connector.ReasonStatusUnknown, ""))
+		return errors.Join(tx.SetMandate(acme, "c1", "m1"), tx.tell(acme, "c1", TopicMandate, connector.ReasonStatusUnknown, ""))
 	})
 	payers, err := d.Payers(t.Context(), Filter{Connection: acme, State: "linked"})
 	if err != nil || len(payers) != 1 || *payers[0].MandateStatus != "PENDING" || *payers[0].MandateID != "m1" || *payers[0].AttentionReason != "status_unknown" {

@@ -112,10 +112,8 @@ func (tx *Tx) handOver(from Payer, connection, sourceID string, key connector.Ke
 		if err := tx.dropPlanned(p.Connection, p.SourceID, LaneCustomer, LaneMandate); err != nil {
 			return err
 		}
-		tx.Touch(p)
-		if err := tx.replaceFindings(findings{RecordID{p.Connection, p.SourceID}, map[Topic]finding{TopicRecord: {}, TopicLink: {}}}); err != nil {
-			return err
-		}
+		tx.Explain(p, TopicRecord, "", "")
+		tx.Explain(p, TopicLink, "", "")
 		if _, err := tx.ReplanRecord(p.Connection, p.SourceID); err != nil {
 			return err
 		}

@@ -337,8 +337,8 @@ func (l *Ledger) LeftBehind(ctx context.Context, connection, after string, limit
 
 // TellLeftBehind replaces the reports on a record of LeftBehind by the notice.
 func (tx *Tx) TellLeftBehind(connection string, n Notice) error {
-	tx.touched(RecordID{connection, n.SourceID})
-	return tx.tellLeft(connection, n)
+	tx.tellLeft(connection, n)
+	return nil
 }
 
 // LinkedPayers returns the payers of a connection that have a customer, by source id.

@@ -13,9 +13,7 @@ import (
 // Conclusions are stored for display: findings, the state of a link, and the class of a record. Nothing
 // decides by them, except the readers here.
 var readers = map[string]string{
-	"ClearAttention":  "takes a telling back",
 	"replaceFindings": "keeps since when a telling stays",
-	"GiveUp":          "takes tellings back",
 	"CloseConfirmed":  "takes tellings back",
 	"DropUnseen":      "takes back what was told of records that are gone",
 	"settleColumns":   "writes only news",

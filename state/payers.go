@@ -231,23 +231,17 @@ func (tx *Tx) SetConfirmed(p Payer) error {
 	return tx.setSeen(p)
 }
 
-// takeBack withdraws the reports on a payer's link, because by the facts it is linked now. An open request is reported
-// in their place. The next plan looks at held changes.
+// takeBack makes the next plan look at the held changes of a payer, because by the facts it is linked now.
 func (tx *Tx) takeBack(k payerFacts) error {
-	p := Payer{Connection: k.id.Connection, SourceID: k.id.SourceID}
-	told, err := tx.endFinding(p.Connection, p.SourceID, TopicLink, connector.ReasonKeyRemoved, connector.ReasonOtherKey,
-		connector.ReasonKeyDoubled, connector.ReasonCustomerMissing, connector.ReasonOutcomeUnknown)
-	if err == nil && (told != "" && told != connector.ReasonOutcomeUnknown || k.link != connector.LinkCreating) {
-		_, err = tx.ReplanRecord(p.Connection, p.SourceID)
+	switch k.told[TopicLink.at()] {
+	case connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonKeyDoubled, connector.ReasonCustomerMissing:
+	default:
+		if k.link == connector.LinkCreating {
+			return nil
+		}
 	}
-	if err != nil {
-		return err
-	}
-	open, err := tx.OutcomeUnknown(p)
-	if err != nil || !open {
-		return err
-	}
-	return tx.SetAttention(p.Connection, p.SourceID, TopicLink, connector.ReasonOutcomeUnknown, "") // the finding in its place is over
+	_, err := tx.ReplanRecord(k.id.Connection, k.id.SourceID)
+	return err
 }
 
 // setSeen records a read of the payer's customer.

@@ -242,7 +242,7 @@ func TestAttentionKeepsItsTimeWhileTheReasonStays(t *testing.T) {
 	run := d.run(acme)
 	d.planCreate(run, acme, "c1")
 	say := func(r connector.Reason, detail string) AttentionRow {
-		d.do(func(tx *Tx) error { return tx.SetAttention(acme, "c1", TopicMandate, r, detail) })
+		d.do(func(tx *Tx) error { return tx.tell(acme, "c1", TopicMandate, r, detail) })
 		rows, err := d.AttentionOf(t.Context(), acme, "c1")
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("%v, %v", rows, err)
@@ -257,9 +257,9 @@ func TestAttentionKeepsItsTimeWhileTheReasonStays(t *testing.T) {
 	if other := say(connector.ReasonLinkLost, ""); other.Since == first.Since {
 		t.Error("another reason kept the time of the first")
 	}
-	d.do(func(tx *Tx) error { return tx.ClearAttention(acme, "c1", TopicMandate, connector.ReasonLinkRefused) })
+	d.do(func(tx *Tx) error { return tx.tell(acme, "c1", TopicLink, "", "") })
 	if rows, err := d.AttentionOf(t.Context(), acme, "c1"); err != nil || len(rows) != 1 {
-		t.Errorf("clearing a reason that is not given left %v, %v", rows, err)
+		t.Errorf("no finding about the link left %v, %v", rows, err)
 	}
 }
 
@@ -285,7 +285,10 @@ func TestNothingElseIsToldOfACustomerThatIsMissing(t *testing.T) {
 	d := newDesk(t)
 	d.planLinkedPayer("c1", "b1")
 	say := func(r connector.Reason) string {
-		d.do(func(tx *Tx) error { return tx.SetAttention(acme, "c1", TopicLink, r, "") })
+		d.do(func(tx *Tx) error {
+			tx.Explain(Payer{Connection: acme, SourceID: "c1"}, TopicLink, r, "")
+			return nil
+		})
 		rows, err := d.AttentionOf(t.Context(), acme, "c1")
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("%v, %v", rows, err)
@@ -603,7 +606,8 @@ func TestADecisionIsNotStoredOverWhatAReadHasShownSince(t *testing.T) {
 			p := d.payerOf(acme, "c1")
 			if meanwhile != nil {
 				d.do(func(tx *Tx) error {
-					return errors.Join(meanwhile(tx, p), tx.SetAttention(acme, "c1", TopicLink, connector.ReasonCustomerMissing, ""))
+					tx.Explain(p, TopicLink, connector.ReasonForeignChange, "")
+					return meanwhile(tx, p)
 				})
 			}
 			d.decide(run, acme, decision)

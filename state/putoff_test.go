@@ -15,7 +15,7 @@ func TestWhatIsPutOffIsToldWhenItsTimeHasComeOrTheReasonReturns(t *testing.T) {
 	who := RecordID{acme, one[string](t, d.Ledger, "SELECT min(source_id) FROM source_records")}
 	told := func() {
 		d.do(func(tx *Tx) error {
-			return tx.SetAttention(who.Connection, who.SourceID, TopicRecord, connector.ReasonRejected, "")
+			return tx.tell(who.Connection, who.SourceID, TopicRecord, connector.ReasonRejected, "")
 		})
 	}
 	put := func() (news bool) {
@@ -60,7 +60,7 @@ func TestWhatIsPutOffIsToldWhenItsTimeHasComeOrTheReasonReturns(t *testing.T) {
 	told()
 	expect("told once more of the same", 0, 1)
 	d.clock.move(time.Minute)
-	d.do(func(tx *Tx) error { return tx.ClearAttention(who.Connection, who.SourceID, TopicRecord) })
+	d.do(func(tx *Tx) error { return tx.tell(who.Connection, who.SourceID, TopicRecord, "", "") })
 	told()
 	expect("gone and back", 1, 0)
 	d.clock.move(time.Minute)
@@ -89,7 +89,7 @@ func TestAPageHasWhatIsToldTwiceOfOneRecordInOneRow(t *testing.T) {
 	d.do(func(tx *Tx) error {
 		for _, id := range ids {
 			for topic, detail := range map[Topic]string{TopicRecord: "first", TopicLink: "second"} {
-				if err := tx.SetAttention(acme, id, topic, connector.ReasonRejected, detail); err != nil {
+				if err := tx.tell(acme, id, topic, connector.ReasonRejected, detail); err != nil {
 					return err
 				}
 			}
@@ -122,7 +122,7 @@ func TestEveryCountOfWhatNeedsAPersonAgreesWithItsList(t *testing.T) {
 	reason := connector.ReasonRejected
 	d.do(func(tx *Tx) error {
 		for _, id := range ids[:4] {
-			if err := tx.SetAttention(id.Connection, id.SourceID, TopicRecord, reason, ""); err != nil {
+			if err := tx.tell(id.Connection, id.SourceID, TopicRecord, reason, ""); err != nil {
 				return err
 			}
 		}

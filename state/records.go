@@ -131,9 +131,16 @@ func (tx *Tx) DropUnseen(run int64, connection string) error {
 	const unseen = `EXISTS (SELECT 1 FROM source_records r WHERE r.connection = %[1]s.connection AND r.source_id = %[1]s.source_id AND r.missed = 1)`
 	const known = `EXISTS (SELECT 1 FROM payers p WHERE p.connection = %[1]s.connection AND p.source_id = %[1]s.source_id AND (p.billing_id IS NOT NULL
 		OR EXISTS (SELECT 1 FROM changes c WHERE c.connection = p.connection AND c.source_id = p.source_id AND c.lane = 'customer' AND c.state <> 'pending' AND ` + openStates + `)))`
+	if err := tx.each("SELECT source_id FROM attention WHERE connection = ? AND "+fmt.Sprintf(unseen, "attention")+" AND NOT "+fmt.Sprintf(known, "attention"), []any{connection}, func(scan func(...any) error) error {
+		id := RecordID{Connection: connection}
+		err := scan(&id.SourceID)
+		tx.touched(id)
+		return err
+	}); err != nil {
+		return fmt.Errorf("look what was told of rows that are gone: %w", err)
+	}
 	for _, query := range []string{
 		`UPDATE changes SET state = 'void', updated_at = ?2 WHERE connection = ?1 AND state = 'pending' AND unlinks = 0 AND ` + fmt.Sprintf(unseen, "changes"),
-		`DELETE FROM attention WHERE connection = ?1 AND ?2 <> '' AND ` + fmt.Sprintf(unseen, "attention") + ` AND NOT ` + fmt.Sprintf(known, "attention"),
 		`UPDATE source_records SET planned_hash = '', replan = 0, rests = 0, decision = CASE WHEN ` + fmt.Sprintf(known, "source_records") + ` THEN decision ELSE 'none' END
 			WHERE connection = ?1 AND missed = 1 AND (planned_hash <> '' OR replan = 1 OR rests = 1) AND ?2 <> ''`,
 		"UPDATE source_records SET unseen = 1 WHERE connection = ?1 AND missed = 1 AND unseen = 0 AND ?2 <> ''",
@@ -270,23 +277,11 @@ func (tx *Tx) Undecided(connection string, sourceIDs []string) error {
 	return nil
 }
 
-// Hold notes the state of a payer's link from a read, and its problem. The state is "" if it follows from the facts. It
-// holds the record back and reports this to a person, unless the mapping leaves the record out. The next plan decides
-// on it by all that is known.
+// Hold notes that a read has shown a problem of a payer's customer, and the state of its link; "" if that follows from the
+// facts. The next plan decides on the record by all that is known.
 func (tx *Tx) Hold(p Payer, to connector.LinkState, reason connector.Reason) error {
-	n, err := tx.count("UPDATE source_records SET rests = 1 WHERE connection = ? AND source_id = ? AND decision <> 'excluded'", p.Connection, p.SourceID)
-	if err := errors.Join(err, tx.setSeen(p)); err != nil {
-		return err
-	}
 	tx.HoldLink(p, to, reason)
-	if n == 0 {
-		open, err := tx.OutcomeUnknown(p)
-		if err == nil && !open { // an unanswered request is a finding whatever became of the record
-			err = tx.ClearAttention(p.Connection, p.SourceID, TopicLink)
-		}
-		return errors.Join(err, tx.LookNext(p))
-	}
-	return tx.SetAttention(p.Connection, p.SourceID, TopicLink, reason, "")
+	return errors.Join(tx.LookNext(p), tx.setSeen(p))
 }
 
 // LookNext makes the next plan look at a payer's record. Unlike ReplanRecord it keeps no

@@ -327,7 +327,7 @@ func TestDropUnseenForgetsPlansAndKeepsCustomers(t *testing.T) {
 	}) // its key is doubled meanwhile
 	d.planLinked(first, "linked", "b1", connector.ActionUpdate)
 	for _, id := range []string{"stays", "gone", "linked", "sent"} {
-		d.do(func(tx *Tx) error { return tx.SetAttention(acme, id, TopicRecord, connector.ReasonEmailMalformed, "") })
+		d.do(func(tx *Tx) error { return tx.tell(acme, id, TopicRecord, connector.ReasonEmailMalformed, "") })
 	}
 	d.closeRun(first, connector.RunIncomplete)
 

@@ -78,8 +78,7 @@ func (tx *Tx) reflectLink(k *Known, r Reflection) error {
 	}
 	switch {
 	case r.Young:
-		return tx.SetAttention(k.Connection, k.SourceID, TopicLink, connector.ReasonOutcomeUnknown,
-			"The new customer exists but does not show this record's key yet. It is looked at again.")
+		tx.Explain(k.Payer, TopicLink, connector.ReasonOutcomeUnknown, "The new customer exists but does not show this record's key yet. It is looked at again.")
 	case r.Conflict != "":
 		return tx.Hold(k.Payer, connector.LinkConflict, r.Conflict)
 	case r.Confirmed:
@@ -137,8 +136,7 @@ func (tx *Tx) saveHeld(k *Known, h HeldValues) error {
 }
 
 // reflectMandate stores the mandate, and makes the write decide again on it. The next plan looks at a removed record if
-// its mandate changed, to report a live mandate or one that waits for its signature. A cancelled one ends the report of
-// a live one.
+// its mandate changed, to report a live mandate or one that waits for its signature.
 func (tx *Tx) reflectMandate(k *Known, r Reflection) error {
 	p, m := k.Payer, r.Mandate
 	if r.News {
@@ -164,13 +162,10 @@ func (tx *Tx) reflectMandate(k *Known, r Reflection) error {
 			return err
 		}
 	}
-	if !r.Explains {
-		return nil
+	if r.Explains {
+		tx.Touch(p)
 	}
-	if tx.Touch(p); m.Status != connector.MandateCancelled {
-		return nil
-	}
-	return tx.ClearAttention(p.Connection, p.SourceID, TopicRecord, connector.ReasonLeftWithMandate)
+	return nil
 }
 
 // changeMandate makes a mandate the payer's current one, with its new status: it gives up letters about another one.

@@ -19,10 +19,10 @@ func TestARecordAndThePayerThatItMayBeAreOneRenumbering(t *testing.T) {
 		if err := tx.exec("UPDATE source_records SET state = 'archived' WHERE source_id = 'k2007'"); err != nil {
 			return err
 		}
-		if err := tx.SetAttention(acme, "k2007", TopicRecord, connector.ReasonLeftWithMandate, "It left."); err != nil {
+		if err := tx.tell(acme, "k2007", TopicRecord, connector.ReasonLeftWithMandate, "It left."); err != nil {
 			return err
 		}
-		return tx.SetAttention(acme, "k9007", TopicRecord, connector.ReasonRenumbered, "It may be k2007.")
+		return tx.tell(acme, "k9007", TopicRecord, connector.ReasonRenumbered, "It may be k2007.")
 	})
 	want := []Renumbering{{RecordID{acme, "k9007"}, RecordID{acme, "k2007"}, "bk2007"}}
 	told := func(alone, paired int) {

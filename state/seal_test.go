@@ -65,6 +65,13 @@ func (d *desk) fill(payers int) {
 	d.do(func(tx *Tx) error { return tx.FinishPass(list) })
 	d.finishPlan(run)
 	d.do(func(tx *Tx) error { return tx.SetCursor(acme, "customers", "2026-03-02T09:00:00Z", run) })
+	linked, err := d.LinkedPayers(d.t.Context(), acme)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, p := range linked {
+		d.do(func(tx *Tx) error { return tx.tell(acme, p.SourceID, TopicRecord, connector.ReasonLinkLost, "") })
+	}
 }
 
 // fillPayer makes one payer, its mandate and its webhook; what becomes of it
@@ -106,8 +113,7 @@ func (d *desk) fillPayer(run int64, i int) {
 			Key: fmt.Sprintf("evt-%03d", i), Type: "dd-mandate", BillingID: billingID, State: connector.InboxReceived,
 			Body: []byte(`{"name":"` + canaryName + `","email":"` + canaryEmail + `","bankAccountNumber":"` + canaryBank + `"}`),
 		})
-		return errors.Join(err, err2, err3, tx.SaveFinancial(billingID, canaryReason), tx.SetMandate(acme, id, m.ID), tx.Audit(Entry{Actor: "ada", Action: "show link", Subject: m.ID, Reason: "asked by phone"}),
-			tx.SetAttention(acme, id, TopicRecord, connector.ReasonLinkLost, "")) // no fact says so: a later write would end it as a topic of the mandate
+		return errors.Join(err, err2, err3, tx.SaveFinancial(billingID, canaryReason), tx.SetMandate(acme, id, m.ID), tx.Audit(Entry{Actor: "ada", Action: "show link", Subject: m.ID, Reason: "asked by phone"}))
 	})
 }
 

@@ -14,13 +14,14 @@ import (
 )
 
 // Touch notes that a write has changed a fact about a payer. At its end, the write decides again and stores what
-// follows: the class of its record, the state of its link, and the findings about the mandate. A plan, and the event that
-// knows them, write the other findings.
+// follows: the class of its record, the state of its link, and the findings.
 func (tx *Tx) Touch(p Payer) { tx.touched(RecordID{p.Connection, p.SourceID}) }
 
-// Explain is Touch, and gives the words for a reason. They are the finding's detail if the facts give that reason.
-func (tx *Tx) Explain(p Payer, reason connector.Reason, detail string) {
-	tx.touched(RecordID{p.Connection, p.SourceID}).details[reason] = detail
+// Explain is Touch, and says what an event has found about a topic; a blank reason means that nothing is found any more.
+// The words are the finding's detail if the facts give the same reason. See payerFacts.finding for facts that the ledger
+// lacks.
+func (tx *Tx) Explain(p Payer, topic Topic, reason connector.Reason, detail string) {
+	tx.touched(RecordID{p.Connection, p.SourceID}).said[topic] = finding{reason, detail}
 }
 
 // HoldLink is Touch for an event that has found a problem with a payer's customer. The ledger may not show that problem,
@@ -37,16 +38,16 @@ func (tx *Tx) ShowMandate(p Payer, status connector.MandateStatus) {
 
 // touchedPayer is what a write has said about a payer.
 type touchedPayer struct {
-	details map[connector.Reason]string
-	status  connector.MandateStatus // see ShowMandate; "" for none
-	ended   connector.Reason        // why a change of the customer has ended
-	link    connector.LinkState     // see HoldLink; "" for none
+	said   map[Topic]finding       // see Explain
+	status connector.MandateStatus // see ShowMandate; "" for none
+	ended  connector.Reason        // why a change of the customer has ended
+	link   connector.LinkState     // see HoldLink; "" for none
 }
 
 func (tx *Tx) touched(id RecordID) *touchedPayer {
 	t := tx.touches[id]
 	if t == nil {
-		t = &touchedPayer{details: map[connector.Reason]string{}}
+		t = &touchedPayer{said: map[Topic]finding{}}
 		if tx.touches == nil {
 			tx.touches = map[RecordID]*touchedPayer{}
 		}
@@ -118,9 +119,11 @@ func (tx *Tx) decideAgain(ids []RecordID, touches map[RecordID]*touchedPayer) er
 				}
 				tx.differ(t, "the payer of %s is %q, and not %q: %s", known.id.SourceID, link, known.link, next.Customer.Line)
 			}
-			if set, differs := known.ofMandate(next.About(protocol.LaneMandate), t); differs {
+			if set, changed := known.findings(next, t); len(set.by) > 0 {
 				sets = append(sets, set)
-				tx.differ(t, "%s has the finding %q, and not %q", known.id.SourceID, set.by[TopicMandate].reason, known.told)
+				for _, topic := range changed {
+					tx.differ(t, "%s has the finding %q about the %s, and not %q: %s", known.id.SourceID, set.by[topic].reason, topic, known.told[topic.at()], next.Customer.Line)
+				}
 			}
 		}
 		if err := errors.Join(tx.setClasses(classes), tx.setLinks(links), connector.Each(mended, tx.takeBack), tx.replaceFindings(sets...)); err != nil {
@@ -184,31 +187,67 @@ func (k payerFacts) progress(next protocol.Outcome, t *touchedPayer) protocol.St
 	return class
 }
 
-// ofMandate returns the finding about the mandate, and whether it differs from the stored one.
-func (k payerFacts) ofMandate(reason connector.Reason, t *touchedPayer) (set findings, differs bool) {
-	detail, explained := t.says(reason)
-	if onlyRunsKnow(reason) && !explained {
-		if k.told == "" || onlyRunsKnow(k.told) {
-			return set, false
+// findings returns the findings about the payer that differ from the stored ones or have words, and the topics that
+// differ.
+func (k payerFacts) findings(next protocol.Outcome, t *touchedPayer) (set findings, changed []Topic) {
+	set = findings{k.id, map[Topic]finding{}}
+	for i, topic := range topics {
+		f := k.finding(topic, k.gives(topic, next), t)
+		if f.reason != k.told[i] {
+			changed = append(changed, topic)
 		}
-		reason = "" // what is told, for example of a former mandate, follows from no fact any more
+		if f.reason != k.told[i] || f.detail != "" {
+			set.by[topic] = f
+		}
 	}
-	return findings{k.id, map[Topic]finding{TopicMandate: {reason, detail}}}, reason != k.told || detail != ""
+	return set, changed
 }
 
-// onlyRunsKnow reports whether the ledger lacks a fact for a finding, so only an event or a plan gives it. A request
-// of this moment has no answer yet, and is no finding before its run says so. A lost link may be asked for again by a
-// setting of the run (Settings.SameMandate of package syncer).
+// gives returns the reason of a finding by the facts. A change without a known outcome is one of them.
+func (k payerFacts) gives(topic Topic, next protocol.Outcome) connector.Reason {
+	given := next.About(protocol.Lane(topic))
+	if given == "" && topic == TopicLink && k.unanswered {
+		return connector.ReasonOutcomeUnknown
+	}
+	return given
+}
+
+// finding returns the finding about one topic. given is the reason by the facts, and it counts if the ledger has all
+// facts. It has them about mandates. About a record and its customer, a run or a person may know more: then the finding is
+// the one that the event explains, or stays as the newest plan or an earlier event has left it.
+func (k payerFacts) finding(topic Topic, given connector.Reason, t *touchedPayer) finding {
+	told := finding{reason: k.told[topic.at()]}
+	said, explained := t.says(topic)
+	beyond := topic != TopicMandate && k.beyond
+	switch {
+	case explained && (said.reason == given || beyond || topic != TopicMandate && (given == "" || said.reason == "" && k.replan)):
+		return said
+	case beyond, given == "" && k.keeps(told.reason), onlyRunsKnow(given) && (told.reason == "" || onlyRunsKnow(told.reason) || topic == TopicLink && k.creating):
+		return told
+	case given == connector.ReasonLinkLost:
+		return finding{}
+	}
+	return finding{reason: given}
+}
+
+// onlyRunsKnow reports whether a run says when a reason by the facts becomes a finding. A request of this moment has no
+// answer yet, and a run knows best why an unanswered create waits. A lost link may be asked for again by a setting of the run (Settings.SameMandate of package syncer).
 func onlyRunsKnow(r connector.Reason) bool {
 	return r == connector.ReasonOutcomeUnknown || r == connector.ReasonLinkLost
 }
 
-// says returns the words for a reason, and whether the write gave that reason.
-func (t *touchedPayer) says(r connector.Reason) (detail string, explained bool) {
+// keeps reports whether a finding stays though no fact gives it: others changed the customer during an update, the
+// connection only links, or the new customer could not be read back.
+func (k payerFacts) keeps(told connector.Reason) bool {
+	return told == connector.ReasonForeignChange || told == connector.ReasonTwoWay || told == connector.ReasonOutcomeUnknown && k.unconfirmed
+}
+
+// says returns what the write has explained about a topic, and whether it has.
+func (t *touchedPayer) says(topic Topic) (f finding, explained bool) {
 	if t != nil {
-		detail, explained = t.details[r]
+		f, explained = t.said[topic]
 	}
-	return detail, explained
+	return f, explained
 }
 
 // payerFacts are the facts about a record and its payer, as its newest plan and all events since have left them.
@@ -217,12 +256,14 @@ type payerFacts struct {
 	facts protocol.Facts
 	plan  PlanFacts
 
-	told        connector.Reason // about the mandate
+	told        [len(topics)]connector.Reason
 	class       protocol.Status
 	link        connector.LinkState // "" for a record without a payer
 	replan      bool                // the next plan decides on the record
 	beyond      bool                // the facts about customers that are not linked are with a run
 	unconfirmed bool                // no read has shown the linked customer yet
+	creating    bool                // a create was sent, and has no answer
+	unanswered  bool                // the outcome of the customer's open change is unknown
 	waits       bool                // for a plan: the record or its surroundings have changed since the newest one, a request is under way, or the ledger was restored
 	shown       bool                // the index knows the customer, and no other one with its key
 }
@@ -232,13 +273,13 @@ type payerFacts struct {
 const settleColumns = `r.decision, r.unfit, CASE r.wanted_hash WHEN '' THEN coalesce(` + newestWanted + `, '') ELSE r.wanted_hash END, r.plan_flags,
 	r.state <> 'active' OR r.same_as <> '', r.unseen = 1, r.forgotten <> '', r.not_asked, r.replan = 1,
 	NOT ` + isPlanned + ` OR r.replan = 1, r.contested = 1,
-	(SELECT count(*) > 0 FROM changes u WHERE u.connection = r.connection AND u.source_id = r.source_id AND u.lane = 'customer' AND u.action = 'create' AND (u.state = 'frozen' OR u.state = 'unknown')),
+	(SELECT coalesce(max(u.action || ' ' || u.state), '') FROM changes u WHERE u.connection = r.connection AND u.source_id = r.source_id AND u.lane = 'customer' AND (u.state = 'frozen' OR u.state = 'unknown')),
 	CASE WHEN p.billing_id IS NULL THEN (SELECT count(*) > 0 FROM words w WHERE w.connection = r.connection AND w.source_id = r.source_id AND w.word <> 'reject') ELSE false END,
 	CASE WHEN p.billing_id IS NULL THEN (SELECT count(*) > 0 FROM attempts a WHERE a.key_name = p.key_name AND a.key_value = p.key_value AND a.action = 'create' AND a.ended = ''
 		AND (a.connection <> p.connection OR a.source_id <> p.source_id)) ELSE false END,
 	CASE WHEN p.billing_id IS NULL THEN (SELECT count(*) > 0 FROM payers q WHERE q.key_name = p.key_name AND q.key_value = p.key_value AND q.billing_id IS NOT NULL
 		AND NOT EXISTS (SELECT 1 FROM remote_customers g WHERE g.billing_id = q.billing_id AND g.digest = '')) ELSE false END,
-	r.class, coalesce(h.reason, '')`
+	r.class, coalesce(hr.reason, ''), coalesce(hl.reason, ''), coalesce(hm.reason, '')`
 
 // newestWanted is the hash of the wanted customer of the newest change of record r.
 const newestWanted = `(SELECT n.wanted_hash FROM changes n WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = 'customer'
@@ -246,11 +287,12 @@ const newestWanted = `(SELECT n.wanted_hash FROM changes n WHERE n.connection = 
 
 // settleRow is a row of settleColumns.
 type settleRow struct {
-	decision                              Verdict
-	notAsked                              connector.WhyUnasked
-	gone, unseen, forgotten               bool
-	stale, contested                      bool
-	creating, accepted, underWay, another bool
+	decision                    Verdict
+	notAsked                    connector.WhyUnasked
+	gone, unseen, forgotten     bool
+	stale, contested            bool
+	sent                        string // the action and the state of the customer's open change that was sent; "" for none
+	accepted, underWay, another bool
 }
 
 // facts returns the facts about records and their payers, as a plan takes them.
@@ -267,14 +309,16 @@ func (tx *Tx) facts(ids []RecordID) ([]payerFacts, error) {
 	var open []int
 	err = tx.each(`SELECT j.key, `+settleColumns+`, `+payerColumns+", "+factColumns+`
 		FROM json_each(?1) j CROSS JOIN source_records r ON r.connection = j.value ->> 'Connection' AND r.source_id = j.value ->> 'SourceID'`+factFrom+`
-		LEFT JOIN attention h ON h.connection = r.connection AND h.source_id = r.source_id AND h.topic = 'mandate'`, []any{string(page)}, func(scan func(...any) error) error {
+		LEFT JOIN attention hr ON hr.connection = r.connection AND hr.source_id = r.source_id AND hr.topic = 'record'
+		LEFT JOIN attention hl ON hl.connection = r.connection AND hl.source_id = r.source_id AND hl.topic = 'link'
+		LEFT JOIN attention hm ON hm.connection = r.connection AND hm.source_id = r.source_id AND hm.topic = 'mandate'`, []any{string(page)}, func(scan func(...any) error) error {
 		var at int
 		var known payerFacts
 		var s settleRow
 		var p payerRow
 		var f factRow
 		own := []any{&at, &s.decision, &known.plan.unfit, &known.plan.hash, &known.plan.flags, &s.gone, &s.unseen, &s.forgotten, &s.notAsked, &known.replan, &s.stale, &s.contested,
-			&s.creating, &s.accepted, &s.underWay, &s.another, &known.class, &known.told}
+			&s.sent, &s.accepted, &s.underWay, &s.another, &known.class, &known.told[0], &known.told[1], &known.told[2]}
 		if err := scan(slices.Concat(own, p.dest(), f.dest())...); err != nil {
 			return err
 		}
@@ -308,6 +352,7 @@ func (tx *Tx) decided(known *payerFacts, s settleRow, p payerRow, f factRow) err
 		}
 		known.link, known.unconfirmed = payer.LinkState, payer.BillingID != "" && !payer.Seen
 	}
+	known.unanswered = s.sent != ""
 	known.shown = f.ticket.Valid && f.holders == 1
 	facts := &known.facts
 	if f.rival.Valid {
@@ -316,7 +361,8 @@ func (tx *Tx) decided(known *payerFacts, s settleRow, p payerRow, f factRow) err
 	linked := facts.Link.Customer != ""
 	known.plan.addTo(facts, s.standing(known.plan), s.notAsked == "")
 	facts.Index = protocol.Index{Since: math.MaxInt64, Now: true}
-	if s.creating {
+	known.creating = strings.HasPrefix(s.sent, string(connector.ActionCreate))
+	if known.creating {
 		facts.Attempts = []protocol.Attempt{{Action: connector.ActionCreate}}
 	}
 	if s.another && facts.Rival == protocol.NoRival {
@@ -324,7 +370,7 @@ func (tx *Tx) decided(known *payerFacts, s settleRow, p payerRow, f factRow) err
 	}
 	facts.AsPlanned()
 	facts.AsRead()
-	keyMatters := !linked && (facts.Record.Standing == protocol.Included || s.creating)
+	keyMatters := !linked && (facts.Record.Standing == protocol.Included || known.creating)
 	known.beyond = known.plan.flags == noPlan && s.decision == Held || s.forgotten ||
 		keyMatters && (f.holders > 0 || s.accepted || s.underWay || known.plan.flags.has(flagHolders))
 	known.waits = s.stale || s.unseen || known.beyond || s.contested != (facts.Rival == protocol.RivalRecord) ||

@@ -172,7 +172,7 @@ func (d *desk) retry(id string) {
 }
 
 func (d *desk) attend(id string, reason connector.Reason) {
-	d.do(func(tx *Tx) error { return tx.SetAttention(acme, id, TopicLink, reason, "") })
+	d.do(func(tx *Tx) error { return tx.tell(acme, id, TopicLink, reason, "") })
 }
 
 func TestStoredRecordsLeaveOutWhatTheLastCompleteReadDidNotShow(t *testing.T) {

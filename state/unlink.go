@@ -69,14 +69,11 @@ func (tx *Tx) Unlink(p Payer, detail string) error {
 				p.Connection, p.SourceID, p.BillingID, connector.ReasonUnlinked, stamp(tx.now))
 		},
 	}
-	told := map[Topic]finding{TopicRecord: {}, TopicLink: {}, TopicMandate: {}}
+	tx.Touch(p)
 	if detail != "" {
-		told[TopicLink] = finding{connector.ReasonUnlinked, detail}
 		tx.HoldLink(p, connector.LinkHeld, connector.ReasonUnlinked)
+		tx.Explain(p, TopicLink, connector.ReasonUnlinked, detail)
 	}
-	steps = append(steps, func() error {
-		return tx.replaceFindings(findings{RecordID{p.Connection, p.SourceID}, told})
-	})
 	steps = append(steps, func() error { return tx.LookNext(p) })
 	if err := connector.Each(steps, func(step func() error) error { return step() }); err != nil {
 		return fmt.Errorf("unlink customer %s: %w", p.BillingID, err)

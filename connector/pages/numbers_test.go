@@ -49,8 +49,12 @@ func (h *house) happens(r *rand.Rand, row, other state.RecordRow) {
 	}
 	word := state.Entry{Actor: "ada", Action: "say", Subject: id.SourceID, Reason: "as it happens"}
 	what := r.IntN(12)
-	if what == 0 {
+	switch {
+	case what == 0:
 		_ = must(h.ledger.Forget(context.Background(), id, word))(h.t)
+		return
+	case what >= 7 && what < 10:
+		h.tells(r, id, word)
 		return
 	}
 	h.do(func(tx *state.Tx) error {
@@ -65,30 +69,29 @@ func (h *house) happens(r *rand.Rand, row, other state.RecordRow) {
 		case what < 6 && mandate != "":
 			_, err := tx.SaveMandate(connector.Mandate{ID: mandate, CustomerID: *row.BillingID, Status: pick[connector.MandateStatus](r, "PENDING", "ACTIVE", "CANCELLED", "DORMANT")}, connector.CauseSweep, "1")
 			return err
-		case what == 6 && mandate != "":
+		case what < 7 && mandate != "":
 			_, err := tx.NoteHandover(mandate, h.ledger.Now(), "ada")
 			return err
-		case what < 10:
-			return h.tells(tx, r, id, word)
 		}
 		return nil
 	})
 }
 
 // tells says that something is the matter with a record, of one topic or of two, and puts it off perhaps.
-func (h *house) tells(tx *state.Tx, r *rand.Rand, id state.RecordID, word state.Entry) error {
+func (h *house) tells(r *rand.Rand, id state.RecordID, word state.Entry) {
 	reason := pick(r, slices.Sorted(maps.Keys(connector.Reasons))...)
-	topics := pick(r, []state.Topic{state.TopicRecord}, []state.Topic{state.TopicLink}, []state.Topic{state.TopicMandate}, []state.Topic{state.TopicLink, state.TopicMandate})
-	for _, topic := range topics {
-		if err := tx.SetAttention(id.Connection, id.SourceID, topic, reason, "Something is the matter."); err != nil {
-			return err
+	h.do(func(tx *state.Tx) error {
+		for _, topic := range pick(r, []state.Topic{state.TopicRecord}, []state.Topic{state.TopicLink}, []state.Topic{state.TopicRecord, state.TopicLink}) {
+			tx.Explain(state.Payer{Connection: id.Connection, SourceID: id.SourceID}, topic, reason, "Something is the matter.")
 		}
-	}
+		return nil
+	})
 	if r.IntN(3) == 0 {
-		_, err := tx.PutOff(id, reason, h.ledger.Now().Add(48*time.Hour), word)
-		return err
+		h.do(func(tx *state.Tx) error {
+			_, err := tx.PutOff(id, reason, h.ledger.Now().Add(48*time.Hour), word)
+			return err
+		})
 	}
-	return nil
 }
 
 // numbered returns the links of a page that a number belongs to, with the number.

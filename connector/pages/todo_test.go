@@ -70,9 +70,7 @@ func TestARefusedPayerIsTriedAgainAloneOrWithAllTheOthers(t *testing.T) {
 	records := must(h.ledger.Records(t.Context(), state.RecordFilter{Payers: true, Limit: 3}))(t)
 	h.do(func(tx *state.Tx) error {
 		for _, r := range records {
-			if err := tx.SetAttention(r.Connection, r.SourceID, state.TopicLink, connector.ReasonRejected, "Refused: the name is too long."); err != nil {
-				return err
-			}
+			tx.Explain(state.Payer{Connection: r.Connection, SourceID: r.SourceID}, state.TopicLink, connector.ReasonRejected, "Refused: the name is too long.")
 		}
 		return nil
 	})

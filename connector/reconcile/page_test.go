@@ -193,7 +193,8 @@ func (w *world) live(sourceID, billingID string, before []string) {
 			read(c)
 		case "told":
 			w.do(func(tx *state.Tx) error {
-				return tx.SetAttention("acme", sourceID, state.TopicLink, connector.ReasonOutcomeUnknown, "")
+				tx.Explain(state.Payer{Connection: "acme", SourceID: sourceID}, state.TopicLink, connector.ReasonOutcomeUnknown, "")
+				return nil
 			})
 		case "answered":
 			w.do(func(tx *state.Tx) error {

@@ -644,7 +644,20 @@ func TestALinkWhoseAnswerWasOvertakenIsNotToldLost(t *testing.T) {
 				}
 				return nil
 			})
-			w.do(func(tx *state.Tx) error { return tx.SetAttention("acme", "A1", state.TopicMandate, c.told, "") })
+			p, err := w.ledger.Payer(t.Context(), "acme", "A1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.do(func(tx *state.Tx) error {
+				tx.Explain(p, state.TopicMandate, c.told, "")
+				if c.told == connector.ReasonLinkRefused {
+					return tx.RefuseLink(p)
+				}
+				return nil
+			})
+			if told := w.reasons()["A1"]; told != string(c.told) {
+				t.Fatalf("before the answer, told %q", told)
+			}
 			w.do(func(tx *state.Tx) error {
 				seen, err := reconcile.Observe(tx, reconcile.Observation{CustomerID: "c1", Mandate: &c.late, Ticket: asked, Cause: connector.CauseLink})
 				if !seen.Stale {

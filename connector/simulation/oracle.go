@@ -886,8 +886,8 @@ func (o *oracle) judgeTold(p *process, b *books, record connector.Record, any bo
 	}
 }
 
-// judgeSettled checks V6: a decision from the facts of the ledger gives what is stored. For findings about mandates that
-// always holds. The class of a record and the state of a link may wait for the next read or plan while troubles last.
+// judgeSettled checks V6: a decision from the facts of the ledger gives what is stored. For findings that always holds. The
+// class of a record and the state of a link may wait for the next read or plan while troubles last.
 func (o *oracle) judgeSettled(p *process) {
 	if err := p.ledger.Do(context.Background(), func(tx *state.Tx) error {
 		differences, err := tx.Settle()

@@ -83,7 +83,8 @@ func TestTheOracleCatchesWhatNoVariantDoes(t *testing.T) {
 			w.syncs()
 			p := w.procs[0]
 			w.do(p.ledger.Do(context.Background(), func(tx *state.Tx) error {
-				return tx.SetAttention(w.books.connection, w.books.records[0].SourceID, state.TopicMandate, connector.ReasonMandateCancelled, "")
+				tx.Explain(state.Payer{Connection: w.books.connection, SourceID: w.books.records[0].SourceID}, state.TopicRecord, connector.ReasonMandateCancelled, "")
+				return nil
 			}))
 			w.oracle.check(p)
 		}},

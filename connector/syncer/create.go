@@ -218,7 +218,8 @@ func (r *run) tellWaiting(ctx context.Context, c state.Change, reason connector.
 		detail = fmt.Sprintf("The customer was sent %s and never answered for. It is sent again when all that was sent must have arrived.", connector.Plural(c.Attempts, "time"))
 	}
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
-		return tx.SetAttention(c.Payer.Connection, c.Payer.SourceID, state.TopicLink, reason, detail)
+		tx.Explain(c.Payer, state.Topic(protocol.LaneOf(reason)), reason, detail)
+		return nil
 	})
 }
 

@@ -205,7 +205,7 @@ func (s *Syncer) accept(ctx context.Context, d Drift, more []connector.Accepted,
 		case seen.Stale:
 			return ErrReadMeanwhile
 		case !seen.Drifted:
-			err = tx.ClearAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonForeignChange)
+			tx.Explain(p, state.TopicLink, "", "")
 		}
 		return errors.Join(err, tx.Audit(state.Entry{Actor: by.Name, Action: action, Subject: p.SourceID + " " + p.BillingID + " " + pathsOf(more), Reason: by.Reason}))
 	})

@@ -132,7 +132,8 @@ func unread(tx *state.Tx, p state.Payer) error {
 	if err != nil || now.Seen {
 		return err
 	}
-	return tx.SetAttention(p.Connection, p.SourceID, state.TopicLink, connector.ReasonOutcomeUnknown, "The new customer could not be read back yet. It is looked at again.")
+	tx.Explain(p, state.TopicLink, connector.ReasonOutcomeUnknown, "The new customer could not be read back yet. It is looked at again.")
+	return nil
 }
 
 // believeIndex makes the index proof of absence before n customers count as nonexistent. The last list may be a day

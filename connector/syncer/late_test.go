@@ -200,8 +200,8 @@ func TestAnAnswerThatComesLateMovesNoLink(t *testing.T) {
 	if got := w.payer("A1").BillingID; got != other {
 		t.Errorf("A1 is linked to %q, want %q still", got, other)
 	}
-	if got := w.attention()["A1"]; got != string(connector.ReasonKeyDoubled) {
-		t.Errorf("A1 needs a person for %q, want key_doubled", got)
+	if got := w.attention()["A1"]; got != string(connector.ReasonKeyRemoved) { // its own customer does not carry the key
+		t.Errorf("A1 needs a person for %q, want key_removed", got)
 	}
 }
 

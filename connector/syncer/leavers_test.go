@@ -149,12 +149,12 @@ func TestOfAPayerThatHasLeftNothingIsToldOnceItsMandateIsCancelled(t *testing.T)
 			if err := w.syncer.CancelMandate(t.Context(), w.billing, w.payer("A1"), syncer.Operator{Name: "Ann", Reason: "it has left"}); err != nil {
 				t.Fatal(err)
 			}
-			w.told("", "right after it was cancelled")
-			w.complete(w.run())
 			want := connector.Reason("")
 			if how == "archived" {
 				want = connector.ReasonRecordGone
 			}
+			w.told(want, "right after it was cancelled")
+			w.complete(w.run())
 			w.told(want, "after the next run")
 			if want != "" {
 				w.letStay()

@@ -112,7 +112,7 @@ func (r *run) rest(ctx context.Context, c state.Change, next time.Time) error {
 // tellOfMandate says on the payer why a request for a signing link waits.
 func (r *run) tellOfMandate(ctx context.Context, c state.Change, detail string) error {
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
-		tx.Explain(c.Payer, connector.ReasonOutcomeUnknown, detail)
+		tx.Explain(c.Payer, state.TopicMandate, connector.ReasonOutcomeUnknown, detail)
 		return nil
 	})
 }

@@ -225,9 +225,6 @@ func (w *walker) count(r refusal) {
 				return err
 			}
 			tx.Touch(state.Payer{Connection: w.conn.Name, SourceID: one.sourceID}) // the run tells it once, for all of them
-			if err := tx.ClearAttention(w.conn.Name, one.sourceID, state.TopicLink, connector.ReasonRejected); err != nil {
-				return err
-			}
 		}
 		return nil
 	})
