@@ -218,6 +218,12 @@ func (e *expression) config() *conf.Config {
 		env[varCustomer] = customerView{}
 	}
 	config := conf.New(env)
+	restrict(config)
+	return config
+}
+
+// restrict leaves the functions of mapping files, and no others.
+func restrict(config *conf.Config) {
 	config.MaxNodes = maxNodes
 	config.DisableIfOperator = true
 	for _, f := range builtin.Builtins {
@@ -232,7 +238,6 @@ func (e *expression) config() *conf.Config {
 	for name, f := range hidden {
 		config.Functions[name] = f.register(name)
 	}
-	return config
 }
 
 // visit is a function for ast.Walk to call on every node, children first.

@@ -146,6 +146,16 @@ func (d *Doc) Node(path Path) *yaml.Node {
 	return node
 }
 
+// Keys returns the keys of the block at path, in the order of the file.
+func (d *Doc) Keys(path Path) (keys []string) {
+	if node := d.Node(path); node != nil && node.Kind == yaml.MappingNode {
+		for i := 0; i < len(node.Content); i += 2 {
+			keys = append(keys, node.Content[i].Value)
+		}
+	}
+	return keys
+}
+
 // child returns the key node (nil in a list) and the value node of one step.
 func (d *Doc) child(node *yaml.Node, step string) (key, value *yaml.Node) {
 	if node == nil {
