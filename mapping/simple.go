@@ -211,15 +211,25 @@ type CustomerField struct {
 	Line     int    // of the rule in the file; 0 without a rule
 	Text     string // the rule as it is written
 	Rule     Simple
+	Forms    []string // that fit the field, the likeliest first
 	Required bool
 
 	path strict.Path
 }
 
+// forms are the forms of fields by the last step of their path.
+var forms = map[string][]string{
+	"email":    {"lower(firstEmail(…))"},
+	"to":       {"lower(firstEmail(…))"},
+	"phone":    {"phone(…)"},
+	"postCode": {"postcode(…)"},
+	"country":  {"country(…)"},
+}
+
 // CustomerFields returns the fields of a mapping file in reading order, also those without a rule. Conditions, and lists
 // made by one expression, are rules by hand. The error is a *strict.Error for a file that is no mapping.
 func CustomerFields(data []byte) ([]CustomerField, error) {
-	_, doc, err := strict.Load("mapping", data, mappingFile{})
+	file, doc, err := strict.Load("mapping", data, mappingFile{})
 	if doc == nil {
 		return nil, err
 	}
@@ -236,7 +246,22 @@ func CustomerFields(data []byte) ([]CustomerField, error) {
 	}
 	l.add(strict.Path{"mandate", "to"})
 	l.add(strict.Path{"mandate", "language"})
+	l.addPhoneForm(file.Region)
 	return l.fields, nil
+}
+
+// addPhoneForm adds the form of phone numbers in the customer's own country, or in the region of the file.
+func (l *listing) addPhoneForm(region string) {
+	at := slices.IndexFunc(l.fields, func(f CustomerField) bool { return f.Path == "customer.addresses[0].country" })
+	if at < 0 || region == "" || l.fields[at].Rule.Kind != Column {
+		return
+	}
+	local := "phone(" + Slot + ", default(" + l.fields[at].Text + ", " + literal(region) + "))"
+	for i, f := range l.fields {
+		if len(f.Forms) > 0 && f.Forms[0] == "phone("+Slot+")" {
+			l.fields[i].Forms = []string{local, f.Forms[0]}
+		}
+	}
 }
 
 // listing collects the fields of a mapping file.
@@ -268,8 +293,8 @@ func (l *listing) elements(path strict.Path, names []string) {
 }
 
 func (l *listing) add(path strict.Path) {
-	f := CustomerField{Path: path.String(), path: path}
 	last := path[len(path)-1]
+	f := CustomerField{Path: path.String(), path: path, Forms: forms[last]}
 	f.Required = path[0] == "key" || f.Path == "customer.name"
 	if node := l.doc.Node(path); node != nil {
 		f.Line, f.Text = l.doc.Line(path), node.Value

@@ -64,6 +64,31 @@ func TestAPartIsAColumnOrAnotherExpression(t *testing.T) {
 	}
 }
 
+func TestAFieldOffersTheFormsThatFitIt(t *testing.T) {
+	t.Parallel()
+	for region, want := range map[string][]string{
+		"":             {"phone(…)"},
+		"region: NL\n": {`phone(…, default(country(Land), "NL"))`, "phone(…)"},
+	} {
+		fields, err := CustomerFields([]byte("version: 1\nsource: csv\n" + region + "key: {no: No}\ncustomer:\n  name: Name\n  addresses: [{country: country(Land)}]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range fields {
+			switch f.Path {
+			case "customer.people[0].phone":
+				if diff := cmp.Diff(want, f.Forms); diff != "" {
+					t.Errorf("with %q:\n%s", region, diff)
+				}
+			case "customer.name":
+				if f.Forms != nil || !f.Required {
+					t.Errorf("the name has %q", f.Forms)
+				}
+			}
+		}
+	}
+}
+
 // mappingFiles returns the shipped mappings and proposed ones, as files of Linux and of Windows.
 func mappingFiles(t testing.TB) map[string][]byte {
 	t.Helper()

@@ -200,9 +200,13 @@ func (m *Mappings) Save(ctx context.Context, connection, opened, text string, by
 // maxMapping is one byte more than a mapping may have.
 const maxMapping = strict.MaxSize + 1
 
-// LineEnds returns a text with the line ends of another one, by its first line.
+// LineEnds returns a text with the line ends of another one: all of them for an equal text, otherwise that of its first
+// line.
 func LineEnds(text, like string) string {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
+	if text == strings.ReplaceAll(like, "\r\n", "\n") {
+		return like // its lines may end in both ways
+	}
 	if first, _, more := strings.Cut(like, "\n"); more && strings.HasSuffix(first, "\r") {
 		return strings.ReplaceAll(text, "\n", "\r\n")
 	}
