@@ -66,7 +66,11 @@ type mappingPage struct {
 	Opened                 string // the version being edited
 	Rows                   int
 	Lines                  []gutterLine
-	MayEdit, Raw           bool // the user may edit; may see values of records
+	MayEdit, Raw           bool           // the user may edit; may see values of records
+	AsText                 bool           // the text is shown, and not the table
+	Table                  *fieldsTab     // nil where the text is shown
+	Open                   string         // the path of the field with an open form
+	Refused                mapping.Simple // what was chosen in it and cannot be written
 
 	InForce    state.MappingVersion // zero before the first run
 	Saved      state.Entry          // the author of the file's present text; zero if unknown
@@ -147,14 +151,18 @@ func (v *visit) theMapping() (office.MappingText, error) {
 	return now, nil
 }
 
-// mapping shows the mapping of a connection: the file, or the text being counted. For an admin, the editor may hold an
-// earlier version instead.
-func (v *visit) mapping() error {
+// mapping shows the mapping of a connection as a table of its fields.
+func (v *visit) mapping() error { return v.openMapping(false) }
+
+// openMapping shows the mapping of a connection: the file, or the text being counted. For an admin, the editor may hold
+// an earlier version instead.
+func (v *visit) openMapping(asText bool) error {
 	now, err := v.theMapping()
 	if err != nil {
 		return err
 	}
 	p := v.newMappingPage(now)
+	p.AsText = asText
 	p.Record = v.filled("record")
 	if version := v.filled("version"); version != "" && p.MayEdit {
 		found, err := v.versionOf(version)
@@ -206,7 +214,12 @@ func (v *visit) showMapping(p *mappingPage, now office.MappingText) error {
 		return err
 	}
 	v.mark(p, checked.Mistakes)
-	if err := v.addFields(p); err != nil {
+	if p.AsText {
+		err = v.addFields(p)
+	} else {
+		err = v.addFieldsTab(p, checked)
+	}
+	if err != nil {
 		return err
 	}
 	if checked.Mapping != nil {
@@ -295,6 +308,7 @@ type forecast struct {
 	Groups []forecastGroup
 	NotNow int // would not be sent, and were before
 	Sum    int
+	Of     int // customers, now or then
 }
 
 // forecastRow holds the changes for one payer.
@@ -315,6 +329,7 @@ func (v *visit) forecastOf(p syncer.Preview, keyName string) (*forecast, error) 
 	for _, failure := range p.Failures {
 		f.NotNow += failure.New
 	}
+	f.Of = p.Records - p.Excluded + p.Dropped.Count
 	f.Sum = p.Creates + p.Adopts + p.Updates + p.Dropped.Count + f.NotNow
 	for _, g := range p.Groups {
 		what := connector.Map(g.Changes, func(c syncer.FieldManner) string { return office.FieldWord(c.Path) + " " + string(c.Manner) })
@@ -392,8 +407,21 @@ func (v *visit) editMapping() error {
 	if opened := v.filled("opened"); opened != "" {
 		p.Opened = opened
 	}
+	p.AsText = v.PostFormValue("tab") != "fields"
+	if !p.AsText {
+		if err := v.applyFields(p); err != nil {
+			return err
+		}
+	}
 	do, which, _ := strings.Cut(v.filled("do"), " ")
+	if p.Problem != "" {
+		return v.showMapping(p, now)
+	}
 	switch do {
+	case "text", "fields":
+		p.AsText = do == "text"
+	case "open":
+		p.Open = which
 	case "cure":
 		if p.Text, err = v.cured(p, which); err != nil {
 			return err
@@ -458,9 +486,9 @@ func (v *visit) saveMapping(p *mappingPage) (done bool, err error) {
 		if len(p.Sharing) > 0 {
 			note += " It is the mapping of " + strings.Join(p.Sharing, ", ") + ", too."
 		}
-		return true, v.done(note, p.Path)
+		return true, v.done(note, p.address())
 	case errors.Is(err, office.ErrMappingSame):
-		return true, v.done("The file has this text already. Nothing was changed.", p.Path)
+		return true, v.done("The file has this text already. Nothing was changed.", p.address())
 	case errors.Is(err, office.ErrMappingMoved):
 		return false, v.meet(p)
 	case errors.Is(err, office.ErrMappingOthers):
@@ -478,6 +506,14 @@ func (v *visit) saveMapping(p *mappingPage) (done bool, err error) {
 		return false, nil
 	}
 	return false, err
+}
+
+// address returns the address of the shown tab.
+func (p *mappingPage) address() string {
+	if p.AsText {
+		return p.Path + "/text"
+	}
+	return p.Path
 }
 
 // meet shows a text saved in the meantime beside the typed text. Saving again overwrites it.

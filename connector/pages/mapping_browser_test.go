@@ -34,7 +34,10 @@ func TestAnAdminEditsTheMappingInABrowser(t *testing.T) {
 				b.do(chromedp.Click("label.menu"))
 			}
 			b.press(`header nav a[href="/mapping"]`)
-			b.reads("Mapping of quickstart", "is in force since", "Nothing would change for all", "% filled")
+			b.reads("Mapping of quickstart", "is in force since", "Nothing would change for all", "Contact, otherwise Name")
+			shot("table")
+			b.press(`.choices button[value="text"]`)
+			b.reads("Fields of the records", "% filled")
 			shot("opened")
 
 			b.types(strings.Replace(upper, "upper(trim(Name))", "upper(trim(Nmae))", 1))
@@ -84,13 +87,65 @@ func TestAnAdminEditsTheMappingInABrowser(t *testing.T) {
 	}
 }
 
+// A bookkeeper changes two rules without an expression: another column, and the first of two. The check says how many
+// customers would change, and leads to them. No page is longer than eight screens of a phone.
+func TestABookkeeperChangesRulesWithoutCodeInABrowser(t *testing.T) {
+	for _, l := range ways() {
+		t.Run(l.String(), func(t *testing.T) {
+			h := newHouse(t)
+			h.run(true)
+			h.withoutExamples()
+			was := h.text()
+			b := h.browse(l)
+			h.signIn(b, "anna", pages.Admin)
+			shot := func(name string) {
+				t.Helper()
+				b.sound(name + " at " + l.String())
+				b.picture("fields-" + name + "-" + l.String())
+				if screens := ask(b, chromedp.Evaluate[float64](`document.documentElement.scrollHeight / 844`)); l.width < 400 && screens > 8 {
+					t.Errorf("%s has %.1f screens", name, screens)
+				}
+			}
+			b.open(mappingPath)
+			b.reads("Would change none of", "Contact, otherwise Name", "HB001")
+			b.do(chromedp.SetValue(`select[name="column customer.people[0].phone"]`, "Second City"))
+			b.press(`#edit button[value="check"]`)
+			b.reads("Would change ", "Changed and not saved")
+			shot("checked")
+			b.do(chromedp.Click(`#result a`))
+			if !strings.HasSuffix(b.path(), "#tried") {
+				t.Errorf("the result leads to %s", b.path())
+			}
+			b.press(`button[value="open customer.people[0].email"]`)
+			b.reads("Kind of rule", "first e-mail address")
+			shot("column")
+			b.do(chromedp.SetValue("#kind", "first"))
+			b.do(chromedp.SetValue(`.ruleform select[name="part"]:nth-of-type(2)`, "Contact"))
+			shot("first")
+			b.press(`.ruleform button[value="check"]`)
+			b.reads("Email, otherwise Contact")
+			b.press(`#field-scope button`)
+			b.reads("Difference to the file", "coalesce(Email, Contact)")
+			shot("line")
+			b.press(`.choices button[value="fields"]`)
+			b.fill("#reason", "by form")
+			b.press(`button[value="save"]`)
+			b.reads("Saved as version")
+			want := strings.Replace(was, "phone: trim(Phone)", `phone: trim(field("Second City"))`, 1)
+			if want = strings.Replace(want, "firstEmail(Email)", "firstEmail(coalesce(Email, Contact))", 1); h.text() != want {
+				t.Errorf("the file is\n%s", h.text())
+			}
+		})
+	}
+}
+
 // A click on a field writes its name, and what is typed is checked by itself.
 func TestWhatIsTypedIsCheckedByItself(t *testing.T) {
 	h := newHouse(t)
 	h.run(true)
 	b := h.browse(look{width: 1280})
 	h.signIn(b, "anna", pages.Admin)
-	b.open(mappingPath)
+	b.open(mappingPath + "/text")
 	b.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("text").setSelectionRange(0, 0); 0`))
 	b.do(chromedp.Click("#fields button.insert"))
 	b.do(chromedp.WaitVisible("#problem"))

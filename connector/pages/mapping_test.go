@@ -98,6 +98,8 @@ func TestAMappingIsMendedTriedAndSaved(t *testing.T) {
 	h.run(true)
 	anna := h.enter("anna", pages.Admin)
 	page := anna.get("/mapping", http.StatusOK)
+	holds(t, page, "Mapping of", "is in force since", "Nothing would change for all", "Save")
+	page = anna.get(mappingPath+"/text", http.StatusOK)
 	holds(t, page, "Mapping of", "is in force since", `<li id="line-1">`, "% filled", "Nothing would change for all", "Save")
 	was := h.text()
 	bad := strings.Replace(was, "name: trim(Name)", "name: trim(Nmae)", 1)
@@ -323,7 +325,7 @@ func TestAllRecordsAreCountedInTheBackground(t *testing.T) {
 		page = anna.get(mappingPath+"/preview/"+hash, http.StatusOK)
 	}
 	holds(t, page, "A run would wait for approval:", "not saved", "would change")
-	holds(t, anna.get(mappingPath+"?text="+hash, http.StatusOK), "upper(trim(Name))", "changed and not saved")
+	holds(t, anna.get(mappingPath+"/text?text="+hash, http.StatusOK), "upper(trim(Name))", "changed and not saved")
 	anna.post(mappingPath+"/preview/"+hash, http.StatusOK, "do", "cancel")
 	h.run(true) // the books are read again
 	page = anna.get(mappingPath+"/preview/"+hash, http.StatusOK)
@@ -343,8 +345,8 @@ func TestWhoMayNotEditAMappingChangesNothing(t *testing.T) {
 			eve.post(mappingPath, http.StatusForbidden, "text", was+"# eve\n", "opened", office.HashOfMapping([]byte(was)), "do", do, "reason", "mine")
 		}
 		eve.post(mappingPath+"/preview/"+strings.Repeat("0", 64), http.StatusForbidden, "do", "cancel")
-		page := eve.get(mappingPath, http.StatusOK)
-		for _, not := range []string{"<textarea", "Save</button>", `name="opened"`} {
+		page := eve.get(mappingPath, http.StatusOK) + eve.get(mappingPath+"/text", http.StatusOK)
+		for _, not := range []string{"<textarea", "<select", "Save</button>", `name="opened"`} {
 			if strings.Contains(page, not) {
 				t.Errorf("the %s is shown %s", role, not)
 			}
@@ -355,7 +357,7 @@ func TestWhoMayNotEditAMappingChangesNothing(t *testing.T) {
 		t.Error("it was saved, or said to be")
 	}
 	for _, name := range []string{"..%2f..%2fetc%2fpasswd", "%2fetc%2fpasswd", "mapping.yaml", "%00", "..%5c" + sample} {
-		for _, tail := range []string{"", "/quality", "/versions"} {
+		for _, tail := range []string{"", "/text", "/quality", "/versions"} {
 			if status, _ := h.enter("anna", pages.Admin).send(http.MethodGet, "/mapping/"+name+tail, nil); status != http.StatusNotFound {
 				t.Errorf("/mapping/%s%s is answered %d", name, tail, status)
 			}
@@ -370,11 +372,11 @@ func TestAViewerSeesNobodysValues(t *testing.T) {
 	h.write(h.mappingFile(), inCapitals(h.text()))
 	for role, sees := range map[pages.Role]bool{pages.Viewer: false, pages.Operator: true, pages.Admin: true} {
 		who := h.enter("vera the "+string(role), role)
-		page := who.get(mappingPath+"?record=HB003", http.StatusOK) + who.get(mappingPath+"/quality", http.StatusOK)
+		page := who.get(mappingPath+"/text?record=HB003", http.StatusOK) + who.get(mappingPath+"/quality", http.StatusOK)
 		if strings.Contains(page, "Rule by rule for <bdi>HB003") != sees {
 			t.Errorf("the %s is shown a record: %t", role, !sees)
 		}
-		shown := who.get(mappingPath, http.StatusOK)
+		shown := who.get(mappingPath, http.StatusOK) + who.get(mappingPath+"/text", http.StatusOK)
 		if strings.Contains(shown, "accounts@") && !sees {
 			t.Errorf("the %s is shown an e-mail address:\n%s", role, shown)
 		}

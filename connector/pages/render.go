@@ -78,6 +78,8 @@ var functions = template.FuncMap{
 	"date":       func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
 	"letterKind": letterKind,
 	"cut":        cut,
+
+	"mappingTabs": func(path, here string) []tab { return mappingTabs(path, here, false) },
 }
 
 // cut shortens somebody's text to one line.

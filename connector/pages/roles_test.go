@@ -57,6 +57,7 @@ var access = map[string]struct {
 	"GET /mapping":                              {path: "/mapping", role: pages.Viewer},
 	"GET /mapping/{connection}":                 {path: "/mapping/quickstart", role: pages.Viewer},
 	"POST /mapping/{connection}":                {path: "/mapping/quickstart", role: pages.Admin},
+	"GET /mapping/{connection}/text":            {path: "/mapping/quickstart/text", role: pages.Viewer},
 	"GET /mapping/{connection}/quality":         {path: "/mapping/quickstart/quality", role: pages.Viewer},
 	"GET /mapping/{connection}/versions":        {path: "/mapping/quickstart/versions", role: pages.Viewer},
 	"GET /mapping/{connection}/preview/{hash}":  {path: "/mapping/quickstart/preview/0", role: pages.Admin},

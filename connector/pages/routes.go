@@ -96,6 +96,7 @@ var all = []route{
 	{"GET /mapping", Viewer, theirs, (*visit).mappings},
 	{"GET /mapping/{connection}", Viewer, theirs, (*visit).mapping},
 	{"POST /mapping/{connection}", Admin, theirs, (*visit).editMapping},
+	{"GET /mapping/{connection}/text", Viewer, theirs, (*visit).mappingText},
 	{"GET /mapping/{connection}/quality", Viewer, theirs, (*visit).quality},
 	{"GET /mapping/{connection}/versions", Viewer, theirs, (*visit).versions},
 	{"GET /mapping/{connection}/preview/{hash}", Admin, theirs, (*visit).mappingCount},

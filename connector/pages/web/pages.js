@@ -61,6 +61,7 @@ if (text) {
       if (now !== asked || !next || !lines) return;
       gutter.replaceChildren(...lines.children);
       tried.replaceWith(next);
+      document.getElementById("result").replaceWith(page.getElementById("result"));
       document.getElementById("problem")?.remove();
       const problem = page.getElementById("problem");
       if (problem) document.querySelector("h1").after(problem);
