@@ -72,7 +72,17 @@ var variants = []variant{
 	}},
 	{name: "creates of others do not count", seed: 10, breaks: []string{"S1", "S3"}, amends: true, trigger: keylessAttempts},
 	{name: "what was told is told for good", seed: 100, breaks: []string{"V5"}, amends: true, trigger: staleTellings},
+	{name: "a class is not settled", seed: 2, breaks: []string{"V6"}, trigger: staleClasses},
+	{name: "a finding about a customer is not settled", seed: 16, breaks: []string{"V6"}, amends: true, trigger: lostTellings},
 }
+
+// staleClasses undoes the class that the end of a write stores.
+const staleClasses = `CREATE TRIGGER stale_classes AFTER UPDATE OF class ON source_records WHEN new.planned_hash = old.planned_hash AND new.replan = old.replan
+	BEGIN UPDATE source_records SET class = old.class WHERE connection = new.connection AND source_id = new.source_id; END`
+
+// lostTellings loses that a customer is missing.
+const lostTellings = `CREATE TRIGGER lost_tellings BEFORE INSERT ON attention WHEN new.reason = 'customer_missing'
+	BEGIN SELECT raise(IGNORE); END`
 
 // staleTellings reports a removed key for good.
 const staleTellings = `CREATE TRIGGER stale_tellings BEFORE DELETE ON attention WHEN old.reason = 'key_removed'
