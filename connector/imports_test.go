@@ -51,7 +51,7 @@ var arrows = []arrow{
 	{"connector/queue", "connector connector/worker", "state/statetest"}, // what a job does, and to which ledger, is left to whoever configures it
 	{"connector/reconcile", "connector state", "connector/billing connector/protocol connector/transport state/statetest"},
 	{"connector/letters/bounce", "connector/mail", ""},
-	{"connector/office", "connector connector/letters/bounce connector/sheet mapping mapping/propose state connector/match connector/standing connector/syncer connector/reconcile mapping/strict state/files connector/letters", "connector/accounting connector/billing connector/condition connector/sandbox connector/transport state/statetest"},
+	{"connector/office", "connector connector/letters/bounce connector/sheet mapping mapping/propose state connector/match connector/standing connector/syncer connector/reconcile mapping/strict state/files connector/letters connector/condition", "connector/accounting connector/billing connector/sandbox connector/transport state/statetest"},
 	{"connector/pages", "connector connector/match connector/billing connector/condition connector/letters connector/office connector/reconcile connector/sheet connector/standing connector/syncer mapping state mapping/strict", "configs connector/accounting connector/accounting/csvfile connector/billing connector/sandbox connector/transport state/statetest connector/letters/templates connector/mail connector/mail/mailtest"},
 	{"connector/sandbox", "connector connector/sandbox/catcher", ""},
 	{"connector/sandbox/catcher", "", ""},

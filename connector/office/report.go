@@ -25,6 +25,7 @@ type ReportRow struct {
 	SourceID   string                  `json:"source_id"`
 	state.Financial
 	MandateID string `json:"-"`
+	Task      Task   `json:"-"` // "" for none
 }
 
 // Ages are the bounds of how many days a record has stood somewhere: up to each of them, and
@@ -171,7 +172,7 @@ func (t *Total) add(s standing.Standing, now time.Time) {
 func reportRow(f state.Standing, now time.Time) ReportRow {
 	s := standing.Of(f, now)
 	row := ReportRow{Standing: s, Number: f.Key.Value, Mandate: f.Mandate.Status, Days: s.Days(now), Letters: standing.Times(f), LastLetter: standing.LastSent(f),
-		Connection: f.Connection, SourceID: f.SourceID, Financial: f.Financial, MandateID: f.Mandate.ID}
+		Connection: f.Connection, SourceID: f.SourceID, Financial: f.Financial, MandateID: f.Mandate.ID, Task: taskOf(f, s)}
 	if f.Label != nil {
 		row.Name = f.Label.Name
 		row.Number = cmp.Or(row.Number, f.Label.Number)

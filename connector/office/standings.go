@@ -64,6 +64,7 @@ type place struct {
 	since    time.Time
 	replaced bool // its mandate is in the place of an earlier one
 	acts     bool // somebody must act, or a mandate should have ended
+	task     Task
 }
 
 // Latest returns the last count. It fails with ErrCounting while there is none yet.
@@ -105,9 +106,10 @@ func CountNow(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*
 		}
 	})
 	err = ledger.EachOutline(ctx, func(f state.Standing) error {
-		s := standing.Of(standing.WithoutExpired(f, g.At, valid), g.At)
+		f = standing.WithoutExpired(f, g.At, valid)
+		s := standing.Of(f, g.At)
 		g.add(s)
-		c.places = append(c.places, place{f.RecordID, s.Class, s.Step, s.Who, s.Since, replacing[f.Mandate.ID], acts(s)})
+		c.places = append(c.places, place{f.RecordID, s.Class, s.Step, s.Who, s.Since, replacing[f.Mandate.ID], acts(s), taskOf(f, s)})
 		return nil
 	})
 	slices.SortFunc(c.places, place.compare)
@@ -140,6 +142,7 @@ type Which struct {
 	Class      standing.Class
 	Step       standing.Step
 	Who        standing.Who // must act
+	Task       Task
 	Stage      Stage
 	Connection string
 	Days       int  // the minimum of days in the class
@@ -148,7 +151,7 @@ type Which struct {
 }
 
 func (w Which) takes(p place, now time.Time) bool {
-	return (w.Class == "" || p.class == w.Class) && w.Stage.Has(p.class, p.step) && (w.Step == "" || p.step == w.Step) && (w.Who == "" || p.who == w.Who) && (w.Connection == "" || p.Connection == w.Connection) &&
+	return (w.Class == "" || p.class == w.Class) && w.Stage.Has(p.class, p.step) && (w.Step == "" || p.step == w.Step) && (w.Who == "" || p.who == w.Who) && (w.Task == "" || p.task == w.Task) && (w.Connection == "" || p.Connection == w.Connection) &&
 		(!w.Replaced || p.replaced) && (!w.Acts || p.acts) && now.Sub(p.since) >= time.Duration(w.Days)*24*time.Hour
 }
 
@@ -197,7 +200,7 @@ func (s *Standings) Page(ctx context.Context, c *Count, w Which, after string, l
 		}
 		facts := standing.WithoutExpired(*f, now, valid)
 		row := Stood{ReportRow: reportRow(facts, now)}
-		if row.Class != p.class || w.Step != "" && row.Step != w.Step || w.Who != "" && row.Who != w.Who || !w.Stage.Has(row.Class, row.Step) || w.Acts && !acts(row.Standing) {
+		if row.Class != p.class || w.Step != "" && row.Step != w.Step || w.Who != "" && row.Who != w.Who || w.Task != "" && row.Task != w.Task || !w.Stage.Has(row.Class, row.Step) || w.Acts && !acts(row.Standing) {
 			continue
 		}
 		row.Handover = handoverRow(facts, row.Standing, now)

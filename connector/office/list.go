@@ -1,0 +1,191 @@
+package office
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"payersync/connector"
+	"payersync/connector/condition"
+	"payersync/connector/standing"
+	"payersync/state"
+)
+
+// Kind is a kind of items that need somebody.
+type Kind string
+
+// The kinds, in display order.
+const (
+	KindCondition Kind = "condition" // a problem of the installation
+	KindMatch     Kind = "match"     // records that may be existing customers
+	KindPlan      Kind = "plan"      // that wait for approval
+	KindFinding   Kind = "finding"   // about records
+	KindPayer     Kind = "payer"     // payers without a finding, with a task for somebody
+	KindLetter    Kind = "letter"
+	KindWriteback Kind = "writeback"
+	KindDelivery  Kind = "delivery" // in quarantine
+)
+
+var kinds = []Kind{KindCondition, KindMatch, KindPlan, KindFinding, KindPayer, KindLetter, KindWriteback, KindDelivery}
+
+// Line counts the items of one kind that need somebody for the same cause. Status and the overview show the same
+// lines in the same order.
+type Line struct {
+	Kind       Kind          `json:"kind"`
+	Subject    string        `json:"subject"`    // the reason, the task, or the code of the condition
+	Connection string        `json:"connection"` // "" where it is of none, or of all
+	Title      string        `json:"title"`      // of each item, in a few words
+	Detail     string        `json:"detail,omitempty"`
+	Count      int           `json:"count"`
+	Who        connector.Who `json:"who"` // must act
+	Next       string        `json:"next"`
+	Otherwise  string        `json:"otherwise"`      // what happens if nobody acts
+	Since      time.Time     `json:"since,omitzero"` // of the oldest item
+	Urgent     bool          `json:"urgent"`
+
+	Condition *condition.Condition `json:"-"` // nil if the line is about something else
+}
+
+// whos are the parties to act, in display order.
+var whos = []connector.Who{connector.WhoYou, connector.WhoBooks, connector.WhoService, connector.WhoOperator, connector.WhoNobody}
+
+// compare orders the urgent lines first, then by who must act, by kind, and by number.
+func (l Line) compare(o Line) int {
+	late := map[bool]int{true: 0, false: 1}
+	return cmp.Or(cmp.Compare(late[l.Urgent], late[o.Urgent]), cmp.Compare(slices.Index(whos, l.Who), slices.Index(whos, o.Who)),
+		cmp.Compare(slices.Index(kinds, l.Kind), slices.Index(kinds, o.Kind)), cmp.Compare(o.Count, l.Count),
+		cmp.Compare(l.Subject, o.Subject), cmp.Compare(l.Connection, o.Connection))
+}
+
+// ListedConditions are the conditions that List takes. It counts records by their findings, so the codes about
+// records are left out.
+var ListedConditions = slices.DeleteFunc(slices.Clone(condition.Codes), func(c condition.Code) bool {
+	return c == condition.Attention || c == condition.MandateCancelled || c == condition.MandateUnknown || c == condition.SubscriptionChanged
+})
+
+// List returns everything that needs somebody: what the count found, and these conditions of the installation.
+// Plans of connections without has are left out; nil is for all connections.
+func (c *Count) List(found []condition.Condition, has func(string) bool) []Line {
+	lines := []Line{}
+	for _, r := range c.Reasons {
+		if r.Count > 0 {
+			lines = append(lines, lineOfReason(r))
+		}
+	}
+	lines = append(lines, c.taskLines()...)
+	if plans := connector.Filter(c.Plans, func(p state.Plan) bool { return has == nil || has(p.Connection) }); len(plans) > 0 {
+		lines = append(lines, lineOfPlans(plans))
+	}
+	for _, f := range found {
+		switch f.Code {
+		case condition.Attention, condition.MandateCancelled, condition.MandateUnknown, condition.SubscriptionChanged: // their findings are counted
+		case condition.PlanWaits, condition.Standstill:
+			mark(lines, KindPlan, f)
+		case condition.EventsUnclear:
+			mark(lines, KindDelivery, f)
+		default:
+			lines = append(lines, lineOfCondition(f))
+		}
+	}
+	slices.SortStableFunc(lines, Line.compare)
+	return lines
+}
+
+// Items returns how many items of these kinds a list has; of all kinds without any.
+func Items(lines []Line, of ...Kind) (n int) {
+	for _, l := range lines {
+		if len(of) == 0 || slices.Contains(of, l.Kind) {
+			n += l.Count
+		}
+	}
+	return n
+}
+
+// mark adds an urgent condition to the line that counts its items.
+func mark(lines []Line, kind Kind, f condition.Condition) {
+	for i := range lines {
+		if lines[i].Kind == kind && f.Urgent {
+			lines[i].Urgent, lines[i].Detail = true, cmp.Or(lines[i].Detail, f.Sentence)
+		}
+	}
+}
+
+func lineOfReason(r state.ReasonCount) Line {
+	kind := KindFinding
+	switch r.Reason {
+	case connector.ReasonLikeness:
+		kind = KindMatch
+	case connector.ReasonEventNotUnderstood:
+		kind = KindDelivery
+	}
+	return Line{Kind: kind, Subject: string(r.Reason), Title: ReasonTitle(r.Reason), Count: r.Count, Who: r.Reason.Who(), Next: r.Reason.Next(), Otherwise: reasonOtherwise(r.Reason), Since: r.Oldest,
+		Urgent: r.Reason == connector.ReasonLeftWithMandate || r.Reason == connector.ReasonDuplicateCustomer}
+}
+
+func lineOfPlans(plans []state.Plan) Line {
+	l := Line{Kind: KindPlan, Subject: string(condition.PlanWaits), Title: condition.PlanWaits.Title(), Count: len(plans), Who: connector.WhoYou, Since: plans[0].CreatedAt,
+		Next: "Look at the changes, then approve or reject them.", Otherwise: "payersync sends none of these changes."}
+	for _, p := range plans {
+		if p.CreatedAt.Before(l.Since) {
+			l.Since = p.CreatedAt
+		}
+	}
+	return l
+}
+
+func lineOfCondition(f condition.Condition) Line {
+	of := conditionFacts[f.Code]
+	l := Line{Kind: cmp.Or(of.kind, KindCondition), Subject: string(f.Code), Connection: f.Connection, Title: f.Code.Title(), Detail: f.Sentence, Count: 1, Who: of.who, Next: f.Next, Otherwise: of.otherwise, Since: f.Since, Urgent: f.Urgent, Condition: &f}
+	if l.Kind != KindCondition {
+		l.Count = max(1, f.Count)
+	}
+	return l
+}
+
+// Task is a step or class of readiness in which payers need somebody, although no finding says so.
+type Task string
+
+// Tasks are all tasks, in display order.
+var Tasks = []Task{
+	Task(standing.StillActive), Task(standing.StillSigned), Task(standing.CanSign), Task(standing.NotSent), Task(standing.Stopped), Task(standing.Bounced), Task(standing.LinkLost),
+	Task(standing.Refused), Task(standing.NoEmail), Task(standing.NotWished), Task(standing.NoPayer), Task(standing.UnderWay), Task(standing.Sent), Task(standing.Cancelled), Task(standing.Conflict),
+	Task(standing.Unknown), Task(standing.Debitable), Task(standing.Unlooked), Task(standing.Signed), Task(standing.Absent),
+}
+
+// taskOf returns the task on a record; "" if nobody here must act, or a finding says so.
+func taskOf(f state.Standing, s standing.Standing) Task {
+	if s.Who != standing.You && s.Who != standing.Books && s.Who != standing.Operator {
+		return ""
+	}
+	for _, told := range f.Told {
+		if s.Reason != "" && told.Reason == s.Reason {
+			return ""
+		}
+	}
+	return Task(cmp.Or(string(s.Step), string(s.Class)))
+}
+
+// taskLines counts the records with a task.
+func (c *Count) taskLines() []Line {
+	at := map[Task]int{}
+	var lines []Line
+	for _, p := range c.places {
+		if p.task == "" {
+			continue
+		}
+		i, ok := at[p.task]
+		if !ok {
+			i, at[p.task] = len(lines), len(lines)
+			of := taskFacts[p.task]
+			lines = append(lines, Line{Kind: KindPayer, Subject: string(p.task), Title: cmp.Or(of.title, string(p.task)), Who: connector.Who(p.who), Next: of.next, Otherwise: cmp.Or(of.otherwise, notDebited), Since: p.since})
+		}
+		lines[i].Count++
+		if p.since.Before(lines[i].Since) {
+			lines[i].Since = p.since
+		}
+		if who := connector.Who(p.who); slices.Index(whos, who) < slices.Index(whos, lines[i].Who) {
+			lines[i].Who = who
+		}
+	}
+	return lines
+}
