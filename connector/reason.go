@@ -237,6 +237,23 @@ const (
 	WhoNobody   Who = "nobody"   // it ends by itself
 )
 
+// Title names the party.
+func (w Who) Title() string {
+	switch w {
+	case WhoYou:
+		return "You"
+	case WhoBooks:
+		return "Your accounting staff"
+	case WhoService:
+		return "You, in the billing service"
+	case WhoOperator:
+		return "The operator of payersync"
+	case WhoNobody:
+		return "Nobody: it resolves by itself"
+	}
+	return string(w)
+}
+
 // acts assigns to every reason the party able to end it.
 var acts = map[Reason]Who{
 	ReasonRecordUnreadable: WhoBooks, ReasonMappingFailed: WhoOperator, ReasonKeyBlank: WhoBooks, ReasonKeyShared: WhoBooks, ReasonKeyChanged: WhoBooks,

@@ -201,7 +201,7 @@ func (b *browser) press() (int, string, error) {
 		}
 	}
 	if len(links) == 0 || b.random.IntN(20) == 0 {
-		menu := []string{"/", "/payers", "/mandates", "/todo", "/plans", "/runs", "/webhooks", "/mapping/acme"}
+		menu := []string{"/", "/payers", "/mandates", "/plans", "/runs", "/webhooks", "/mapping/acme"}
 		return b.send(http.MethodGet, menu[b.random.IntN(len(menu))], nil)
 	}
 	return b.send(http.MethodGet, html.UnescapeString(links[b.random.IntN(len(links))][1]), nil)

@@ -145,7 +145,7 @@ func TestCommandLinesOnNodesNameTheirAccount(t *testing.T) {
 	shown["sync of a paused account"] = c.expect(exitFailed, "sync", "--account", "acme").errOut
 	c.expect(exitDone, "accounts", "resume", "acme")
 	c.onPages("acme", func(r *reader) {
-		for _, page := range []string{"/", "/payers", "/payers/acme/A00002", "/todo", "/plans", "/plans/1", "/runs", "/mapping", "/webhooks", "/settings"} {
+		for _, page := range []string{"/", "/payers", "/payers/acme/A00002", "/todo/email_malformed", "/plans", "/plans/1", "/runs", "/mapping", "/webhooks", "/settings"} {
 			shown["the page "+page] = r.get(page)
 		}
 	})

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,7 +22,7 @@ import (
 )
 
 func (a *app) reportCmd() *cobra.Command {
-	var connection, class string
+	var connection, class, task string
 	c := &cobra.Command{
 		Use:   "report",
 		Short: "List who can be debited, who cannot yet, the reasons, and who must act",
@@ -30,13 +31,14 @@ records, and says who must act:
 
 ` + classLines() + `
 A table shows the time that records have spent in each class. Below it are the records
-that need attention, the oldest first; with --class, all of that class. CSV and JSON
-have every record, in the order of connections and ids. Times are local in tables, and
-UTC in JSON and CSV. JSON is one object. It has at, connection, and rows (without
-names, as it goes into logs). Its totals go by class and step, with ages of up to 7,
-14, 30, 60 and more days. signing counts the days from the signing link to the
-signature, in groups of ten or more. There are notes, and not_asked: payers not asked
-for a mandate, by rule of the mapping.
+that need attention, the oldest first; with --class, all of that class. With --task, it
+has the records of one line of payersync status. CSV and JSON have every record, in the
+order of connections and ids. Times are local in tables, and UTC in JSON and CSV. JSON
+is one object. It has at, connection, and rows (without names, as it goes into logs).
+Its totals go by class and step, with ages of up to 7, 14, 30, 60 and more days.
+signing counts the days from the signing link to the signature, in groups of ten or
+more. There are notes, and not_asked: payers not asked for a mandate, by rule of the
+mapping.
 
 With billing.dialect.financial_status, rows end with the customer's financial status
 in the service's own word, and CSV and JSON have the time when payersync last read it.
@@ -47,10 +49,10 @@ collected money.`,
 		Example: "  payersync report\n  payersync report --class D --connection acme\n  payersync report --output csv > report.csv",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			class = strings.ToUpper(class)
-			if err := oneOf("class", class, standing.Classes...); err != nil {
+			if err := errors.Join(oneOf("class", class, standing.Classes...), oneOf("task", task, office.Tasks...)); err != nil {
 				return err
 			}
-			r := reporting{on: office.ReportOn{Connection: connection}, class: standing.Class(class), limit: a.limitOf(cmd)}
+			r := reporting{on: office.ReportOn{Connection: connection}, class: standing.Class(class), task: office.Task(task), limit: a.limitOf(cmd)}
 			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
 				r.on.Valid = s.Config.Billing.LinkValid.Length()
 				return a.printReport(cmd.Context(), s, &r)
@@ -59,6 +61,7 @@ collected money.`,
 	}
 	c.Flags().StringVar(&connection, "connection", "", "only this connection")
 	c.Flags().StringVar(&class, "class", "", "only the records of this class: "+joined(standing.Classes))
+	c.Flags().StringVar(&task, "task", "", "only the records with this task: "+joined(office.Tasks))
 	limitFlag(c)
 	c.Annotations = map[string]string{takesCSV: ""}
 	return c
@@ -77,6 +80,7 @@ func classLines() string {
 type reporting struct {
 	on    office.ReportOn
 	class standing.Class
+	task  office.Task
 	limit int // 0 for none
 
 	kept []keptRow // of a table
@@ -93,8 +97,8 @@ type keptRow struct {
 
 // lists reports whether a row is listed.
 func (r *reporting) lists(row office.ReportRow, table bool) bool {
-	if r.class != "" || !table {
-		return r.class == "" || row.Class == r.class
+	if r.class != "" || r.task != "" || !table {
+		return (r.class == "" || row.Class == r.class) && (r.task == "" || row.Task == r.task)
 	}
 	return row.Who != standing.Nobody || row.Class == standing.LeftBehind
 }

@@ -25,9 +25,11 @@ func (a *app) statusCmd() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show the funnel, the last runs and the open findings",
-		Long: `Shows the numbers of payers, mandates and webhooks by state, the results of the last
-runs, and all problems with the next step.
+		Short: "Show the funnel, the last runs, and everything that needs somebody",
+		Long: `Shows the numbers of payers, mandates and webhooks by state, and the results of the
+last runs. A list has everything that needs somebody: who must act, what happens
+otherwise, and the command that lists the items. The overview of the pages shows the
+same list.
 
 With the configuration of a node, it shows the nodes, and the accounts with problems,
 each in a line with the worst problem. --all shows every account, and --account one of
@@ -68,6 +70,7 @@ type statusReport struct {
 	NotAsked  []office.NotAsked      `json:"not_asked"` // the number of payers not asked for a mandate, by rule
 
 	Conditions []condition.Condition `json:"conditions"` // all problems, those of the keys above included
+	List       []needLine            `json:"list"`       // everything that needs somebody
 
 	PutBack      time.Time               `json:"put_back_at,omitzero"` // when the ledger was found to be an older copy, a week ago at most
 	Subscription state.SubscriptionFacts `json:"subscription"`         // as the last sweep found it
@@ -81,7 +84,7 @@ type standingReport struct {
 	Payers  int                  `json:"payers"` // records neither removed nor excluded
 	Can     int                  `json:"can_be_debited"`
 	Who     map[standing.Who]int `json:"who"` // must act
-	report  office.Report
+	count   *office.Count
 }
 
 func (a *app) status(cmd *cobra.Command, s *session.Session) error {
@@ -101,6 +104,7 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 			return err
 		}
 	}
+	r.List = needLines(r.Standing.count, r.Conditions, s)
 	for _, c := range r.Conditions {
 		if c.Code == condition.PutBack {
 			r.PutBack = c.Since
@@ -119,7 +123,7 @@ func (r *statusReport) readPayers(ctx context.Context, s *session.Session) error
 	if err != nil {
 		return err
 	}
-	r.Standing = standingReport{count.Records, count.Payers, count.Reached(office.Active), count.Acts(), count.Report}
+	r.Standing = standingReport{count.Records, count.Payers, count.Reached(office.Active), count.Acts(), count}
 	if r.Funnel, err = s.Ledger.Funnel(ctx); err != nil {
 		return err
 	}
@@ -185,11 +189,11 @@ func (r *statusReport) readWebhooks(ctx context.Context, s *session.Session, sin
 
 func (a *app) printStatus(r statusReport) {
 	if r.Standing.Records > 0 {
-		fmt.Fprintln(a.Out, payersLine(r.Standing.report))
+		fmt.Fprintln(a.Out, payersLine(r.Standing.count.Report))
 		for _, n := range r.NotAsked {
 			_ = a.printUnasked(n)
 		}
-		fmt.Fprintf(a.Out, "Who must act: %s\n\n", actsLine(r.Standing.report))
+		fmt.Fprintln(a.Out)
 	}
 	a.printCounts("Payers", r.Payers, func(s string) string {
 		if n := r.Left[s]; n > 0 {
@@ -200,7 +204,9 @@ func (a *app) printStatus(r statusReport) {
 	a.printCounts("Mandates", r.Mandates, func(s string) string { return connector.MandateStatus(s).Label() })
 	a.printCounts("Webhooks", r.Inbox, func(s string) string { return s })
 	a.printRuns(r)
-	a.printAttention(r)
+	a.printNeeds(r.List)
+	a.printPairs(r)
+	a.printPutOff(r)
 	if rows := refusedRows(r.Refusals); len(rows) > 0 {
 		fmt.Fprintf(a.Out, "\nWebhook requests refused in the last %d days\n", office.RefusalsShown)
 		show.Table(a.Out, []string{"Day", "Requests", "Why", "What to do"}, rows)
@@ -213,11 +219,6 @@ func (a *app) printStatus(r statusReport) {
 	for _, c := range r.Consents {
 		if _, bad := condition.Consent(c, a.now()); !bad {
 			fmt.Fprintf(a.Out, "\n%s\n", show.Visible(consentText(c)))
-		}
-	}
-	for _, c := range r.Conditions {
-		if c.Code != condition.Attention && c.Code != condition.MandateCancelled && c.Code != condition.MandateUnknown { // which are counted above
-			a.printCondition(c)
 		}
 	}
 }
@@ -251,11 +252,8 @@ func (a *app) printRuns(r statusReport) {
 	}
 }
 
-// printAttention prints the findings, and people's decisions in place of some.
-func (a *app) printAttention(r statusReport) {
-	if len(r.Attention) > 0 {
-		a.printReasons(r)
-	}
+// printPutOff prints people's decisions in place of findings.
+func (a *app) printPutOff(r statusReport) {
 	if n := sum(r.PutOff); n > 0 {
 		fmt.Fprintf(a.Out, "\nPut off by a person until later, beside these: %s: payersync attention list --later\n", connector.Plural(n, "record"))
 	}
@@ -268,24 +266,14 @@ func (a *app) printAttention(r statusReport) {
 	}
 }
 
-// printReasons prints how many records need a person, by reason.
-func (a *app) printReasons(r statusReport) {
-	fmt.Fprintln(a.Out, "\nNeeds attention")
-	var rows [][]string
-	for _, reason := range slices.Sorted(maps.Keys(r.Attention)) {
-		next := connector.Reason(reason).Next()
-		if reason == string(connector.ReasonRenumbered) && len(r.pairs) > 0 {
-			next = "Decide on both records of each match, listed below."
-		}
-		rows = append(rows, []string{fmt.Sprint(r.Attention[reason]), connector.Reason(reason).Sentence(), next})
-	}
-	show.Table(a.Out, []string{"Records", "Finding", "What to do"}, rows)
+// printPairs prints the first payers possibly there under a new number.
+func (a *app) printPairs(r statusReport) {
 	for i, p := range r.pairs {
 		if i == mostNamed {
 			fmt.Fprintln(a.Out, "There are more: payersync attention list --reason renumbered")
 			break
 		}
-		fmt.Fprintf(a.Out, "Record %s was removed, and record %s may be the same payer: payersync attention show %[2]s\n", show.Visible(p.Old.SourceID), show.Visible(p.New.SourceID))
+		fmt.Fprintf(a.Out, "\nRecord %s was removed, and record %s may be the same payer: payersync attention show %[2]s\n", show.Visible(p.Old.SourceID), show.Visible(p.New.SourceID))
 	}
 }
 
@@ -302,23 +290,6 @@ func refusedRows(counts []state.Refusals) (rows [][]string) {
 		rows = append(rows, []string{r.Day, fmt.Sprint(r.Count), r.Why, r.Next})
 	}
 	return rows
-}
-
-// printCondition prints a problem and the next step.
-func (a *app) printCondition(c condition.Condition) {
-	text := c.Sentence
-	switch {
-	case c.Detail != "":
-		text += "\n" + c.Detail
-	case len(c.Commands) == 0:
-		text = c.Text()
-	case c.Next != "":
-		text += "\n" + c.Next
-	}
-	fmt.Fprintf(a.Out, "\n%s\n", shownLines(text))
-	for _, command := range c.Commands {
-		fmt.Fprintf(a.Out, "  %s\n", show.Visible(command))
-	}
 }
 
 // consentText says until when a consent holds.

@@ -14,6 +14,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/condition"
+	"payersync/connector/office"
 	"payersync/connector/queue"
 	"payersync/state"
 )
@@ -223,7 +224,7 @@ func (s *accountStatus) read(ctx context.Context, ledger *state.Ledger) error {
 			s.LastRun = &run
 		}
 	}
-	if s.Questions, err = questions(ctx, ledger); err != nil {
+	if s.Questions, err = office.Questions(ctx, ledger); err != nil {
 		return err
 	}
 	if s.SweptAt, err = ledger.LastPass(ctx); err != nil {
@@ -231,19 +232,6 @@ func (s *accountStatus) read(ctx context.Context, ledger *state.Ledger) error {
 	}
 	s.DeliveredAt, err = lastDelivery(ctx, ledger)
 	return err
-}
-
-// questions counts the tasks for a person.
-func questions(ctx context.Context, ledger *state.Ledger) (n int, err error) {
-	counts, err := ledger.ReasonCounts(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for _, c := range counts {
-		n += c.Count
-	}
-	plans, err := ledger.WaitingPlans(ctx)
-	return n + len(plans), err
 }
 
 // lastDelivery returns when the last webhook came; zero for never.

@@ -281,7 +281,14 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 		append(facts, "file", "path", "dry_run", "done", "there", "lost_commits", "kept", "finished"))
 
 	status := w.expect(exitDone, "status", "--output", "json")
-	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "closed", "put_off", "left", "mappings", "problems", "rejected", "sources", "consents", "silence", "subscription", "webhook_refusals", "config", "jobs", "conditions", "served", "standing", "not_asked"})
+	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "closed", "put_off", "left", "mappings", "problems", "rejected", "sources", "consents", "silence", "subscription", "webhook_refusals", "config", "jobs", "conditions", "served", "standing", "not_asked", "list"})
+	for _, line := range decode[struct{ List []map[string]any }](t, status).List {
+		for _, key := range []string{"kind", "subject", "connection", "title", "count", "who", "next", "otherwise", "urgent", "commands"} {
+			if _, has := line[key]; !has {
+				t.Errorf("a line of the list has no %s: %v", key, line)
+			}
+		}
+	}
 	var runs struct{ Runs []map[string]any }
 	if err := json.Unmarshal([]byte(status.out), &runs); err != nil || len(runs.Runs) != 1 {
 		t.Fatalf("%d runs, want the last of the one connection (%v)", len(runs.Runs), err)

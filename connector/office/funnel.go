@@ -3,7 +3,6 @@ package office
 import (
 	"context"
 
-	"payersync/connector"
 	"payersync/connector/standing"
 	"payersync/state"
 )
@@ -105,18 +104,4 @@ func deskOf(ctx context.Context, ledger *state.Ledger) (d Desk, err error) {
 	}
 	d.Sources, err = ledger.Sources(ctx)
 	return d, err
-}
-
-// For returns how many records need a person for a reason now.
-func (d Desk) For(reason connector.Reason) int {
-	r, _ := connector.Find(d.Reasons, func(r state.ReasonCount) bool { return r.Reason == reason })
-	return r.Count
-}
-
-// Told returns how many records need a person now, counted once for each reason.
-func (d Desk) Told() (n int) {
-	for _, r := range d.Reasons {
-		n += r.Count
-	}
-	return n
 }

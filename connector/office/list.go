@@ -2,7 +2,10 @@ package office
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"payersync/connector"
@@ -43,7 +46,7 @@ type Line struct {
 	Since      time.Time     `json:"since,omitzero"` // of the oldest item
 	Urgent     bool          `json:"urgent"`
 
-	Condition *condition.Condition `json:"-"` // nil if the line is about something else
+	Conditions []condition.Condition `json:"-"` // about its items
 }
 
 // whos are the parties to act, in display order.
@@ -60,7 +63,7 @@ func (l Line) compare(o Line) int {
 // ListedConditions are the conditions that List takes. It counts records by their findings, so the codes about
 // records are left out.
 var ListedConditions = slices.DeleteFunc(slices.Clone(condition.Codes), func(c condition.Code) bool {
-	return c == condition.Attention || c == condition.MandateCancelled || c == condition.MandateUnknown || c == condition.SubscriptionChanged
+	return c == condition.Attention || c == condition.MandateCancelled || c == condition.MandateUnknown
 })
 
 // List returns everything that needs somebody: what the count found, and these conditions of the installation.
@@ -69,7 +72,11 @@ func (c *Count) List(found []condition.Condition, has func(string) bool) []Line 
 	lines := []Line{}
 	for _, r := range c.Reasons {
 		if r.Count > 0 {
-			lines = append(lines, lineOfReason(r))
+			l := lineOfReason(r)
+			if r.Reason == connector.ReasonLeftWithMandate {
+				l.Detail = strings.Join(c.Still(), ", ")
+			}
+			lines = append(lines, l)
 		}
 	}
 	lines = append(lines, c.taskLines()...)
@@ -78,13 +85,9 @@ func (c *Count) List(found []condition.Condition, has func(string) bool) []Line 
 	}
 	for _, f := range found {
 		switch f.Code {
-		case condition.Attention, condition.MandateCancelled, condition.MandateUnknown, condition.SubscriptionChanged: // their findings are counted
-		case condition.PlanWaits, condition.Standstill:
-			mark(lines, KindPlan, f)
-		case condition.EventsUnclear:
-			mark(lines, KindDelivery, f)
+		case condition.Attention, condition.MandateCancelled, condition.MandateUnknown: // their findings are counted
 		default:
-			lines = append(lines, lineOfCondition(f))
+			lines = tell(lines, f)
 		}
 	}
 	slices.SortStableFunc(lines, Line.compare)
@@ -101,13 +104,33 @@ func Items(lines []Line, of ...Kind) (n int) {
 	return n
 }
 
-// mark adds an urgent condition to the line that counts its items.
-func mark(lines []Line, kind Kind, f condition.Condition) {
-	for i := range lines {
-		if lines[i].Kind == kind && f.Urgent {
-			lines[i].Urgent, lines[i].Detail = true, cmp.Or(lines[i].Detail, f.Sentence)
-		}
+// Questions returns how many findings and plans need a person.
+func Questions(ctx context.Context, ledger *state.Ledger) (int, error) {
+	c := &Count{}
+	var err error
+	if c.Reasons, err = ledger.ReasonCounts(ctx); err != nil {
+		return 0, err
 	}
+	c.Plans, err = ledger.WaitingPlans(ctx)
+	return Items(c.List(nil, nil)), err
+}
+
+// countedBy are the lines that count the items of a condition.
+var countedBy = map[condition.Code]string{
+	condition.PlanWaits: string(condition.PlanWaits), condition.Standstill: string(condition.PlanWaits),
+	condition.EventsUnclear: string(connector.ReasonEventNotUnderstood), condition.SubscriptionChanged: string(connector.ReasonSubscriptionChanged),
+}
+
+// tell adds a condition to the line that counts its items, or as a line of its own.
+func tell(lines []Line, f condition.Condition) []Line {
+	i := slices.IndexFunc(lines, func(l Line) bool { return l.Subject == countedBy[f.Code] })
+	if i < 0 {
+		return append(lines, lineOfCondition(f))
+	}
+	l := &lines[i]
+	l.Urgent, l.Detail = l.Urgent || f.Urgent, strings.TrimPrefix(l.Detail+"\n"+f.Sentence, "\n")
+	l.Next, l.Conditions = cmp.Or(f.Next, l.Next), append(l.Conditions, f)
+	return lines
 }
 
 func lineOfReason(r state.ReasonCount) Line {
@@ -124,7 +147,7 @@ func lineOfReason(r state.ReasonCount) Line {
 
 func lineOfPlans(plans []state.Plan) Line {
 	l := Line{Kind: KindPlan, Subject: string(condition.PlanWaits), Title: condition.PlanWaits.Title(), Count: len(plans), Who: connector.WhoYou, Since: plans[0].CreatedAt,
-		Next: "Look at the changes, then approve or reject them.", Otherwise: "payersync sends none of these changes."}
+		Next: "Look at the changes, then approve or reject them.", Otherwise: notApproved}
 	for _, p := range plans {
 		if p.CreatedAt.Before(l.Since) {
 			l.Since = p.CreatedAt
@@ -135,11 +158,21 @@ func lineOfPlans(plans []state.Plan) Line {
 
 func lineOfCondition(f condition.Condition) Line {
 	of := conditionFacts[f.Code]
-	l := Line{Kind: cmp.Or(of.kind, KindCondition), Subject: string(f.Code), Connection: f.Connection, Title: f.Code.Title(), Detail: f.Sentence, Count: 1, Who: of.who, Next: f.Next, Otherwise: of.otherwise, Since: f.Since, Urgent: f.Urgent, Condition: &f}
+	l := Line{Kind: cmp.Or(of.kind, KindCondition), Subject: cmp.Or(countedBy[f.Code], string(f.Code)), Connection: f.Connection, Title: f.Code.Title(), Detail: f.Sentence, Count: 1, Who: of.who, Next: f.Next, Otherwise: of.otherwise, Since: f.Since, Urgent: f.Urgent, Conditions: []condition.Condition{f}}
 	if l.Kind != KindCondition {
 		l.Count = max(1, f.Count)
 	}
 	return l
+}
+
+// Still says how many payers left the accounting system with a mandate that is active, or may become so.
+func (c *Count) Still() (out []string) {
+	for _, step := range standing.LeftBehind.Steps() {
+		if n := c.Number(Which{Class: standing.LeftBehind, Step: step, Who: standing.You}); n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", n, step.Title()))
+		}
+	}
+	return out
 }
 
 // Task is a step or class of readiness in which payers need somebody, although no finding says so.
@@ -151,6 +184,9 @@ var Tasks = []Task{
 	Task(standing.Refused), Task(standing.NoEmail), Task(standing.NotWished), Task(standing.NoPayer), Task(standing.UnderWay), Task(standing.Sent), Task(standing.Cancelled), Task(standing.Conflict),
 	Task(standing.Unknown), Task(standing.Debitable), Task(standing.Unlooked), Task(standing.Signed), Task(standing.Absent),
 }
+
+// Title returns the task in a few words.
+func (t Task) Title() string { return cmp.Or(taskFacts[t].title, string(t)) }
 
 // taskOf returns the task on a record; "" if nobody here must act, or a finding says so.
 func taskOf(f state.Standing, s standing.Standing) Task {
@@ -177,7 +213,7 @@ func (c *Count) taskLines() []Line {
 		if !ok {
 			i, at[p.task] = len(lines), len(lines)
 			of := taskFacts[p.task]
-			lines = append(lines, Line{Kind: KindPayer, Subject: string(p.task), Title: cmp.Or(of.title, string(p.task)), Who: connector.Who(p.who), Next: of.next, Otherwise: cmp.Or(of.otherwise, notDebited), Since: p.since})
+			lines = append(lines, Line{Kind: KindPayer, Subject: string(p.task), Title: p.task.Title(), Who: connector.Who(p.who), Next: of.next, Otherwise: cmp.Or(of.otherwise, notDebited), Since: p.since})
 		}
 		lines[i].Count++
 		if p.since.Before(lines[i].Since) {

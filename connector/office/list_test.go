@@ -76,12 +76,12 @@ func TestEveryLineSaysWhoMustActAndWhatHappensOtherwise(t *testing.T) {
 		if l.Title == "" || l.Who == "" || l.Otherwise == "" || l.Count == 0 || l.Kind != office.KindCondition && l.Kind != office.KindLetter && l.Kind != office.KindWriteback && l.Next == "" {
 			t.Errorf("a line lacks a part: %+v", l)
 		}
-		if l.Kind == office.KindPlan && (l.Count != 1 || !l.Urgent || l.Detail != "It is so.") {
+		if l.Kind == office.KindPlan && (l.Count != 1 || !l.Urgent || l.Detail != "It is so.\nIt is so.") {
 			t.Errorf("the line of plans is %+v", l)
 		}
 	}
-	// The conditions of waiting plans and of unread deliveries are told by the lines that count these.
-	if want := len(connector.Reasons) + 1 + len(found) - 3; len(lines) != want {
+	// The conditions of waiting plans, unread deliveries and the subscription are told by the lines that count these.
+	if want := len(connector.Reasons) + 1 + len(found) - 4; len(lines) != want {
 		t.Errorf("%d lines, want %d", len(lines), want)
 	}
 	known := map[string]bool{}

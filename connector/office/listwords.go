@@ -35,6 +35,7 @@ func ReasonTitle(r connector.Reason) string { return cmp.Or(reasonTitles[r], r.S
 const (
 	notDebited  = "They cannot be debited."
 	notSent     = "payersync sends nothing for them."
+	notApproved = "payersync sends none of these changes."
 	byItself    = "payersync goes on by itself."
 	noNews      = "Changes in the accounting system are not sent."
 	sweepOnly   = "Only the sweep finds changes, and later."
@@ -49,7 +50,7 @@ func reasonOtherwise(r connector.Reason) string {
 	case connector.ReasonDuplicateCustomer:
 		return "They may be charged twice."
 	case connector.ReasonLeftWithMandate:
-		return "They can still be debited, or sign."
+		return "Their mandates can still be used."
 	case connector.ReasonRecordGone:
 		return "Their customers stay in the billing service."
 	case connector.ReasonForeignChange:
@@ -73,7 +74,7 @@ var taskFacts = map[Task]struct{ title, next, otherwise string }{
 	Task(standing.StillActive): {"Removed, mandate still active", "Cancel the mandate, or let it stay.", "They can still be debited."},
 	Task(standing.StillSigned): {"Removed, mandate may become active", "Cancel the mandate, or let it stay.", "They may become debitable."},
 	Task(standing.CanSign):     {"Removed, and can still sign", "Cancel the mandate, or let it stay.", "They can still sign."},
-	Task(standing.NotSent):     {"Not sent the signing link", "Send them their signing links.", "They cannot sign."},
+	Task(standing.NotSent):     {"The signing link was never sent", "Send them their signing links.", "They cannot sign."},
 	Task(standing.Stopped):     {"Letters to the payer are stopped", "Call the payer, or allow letters again.", "They get no letters."},
 	Task(standing.Bounced):     {"The letter came back", "Correct the address in the accounting system.", "They get no letters."},
 	Task(standing.LinkLost):    {"The signing link is missing", "Fetch the signing links again.", "They cannot sign."},
@@ -89,7 +90,7 @@ var taskFacts = map[Task]struct{ title, next, otherwise string }{
 	Task(standing.Debitable):   {"Can be debited, and needs a decision", "Look at each payer.", "They stay as they are."},
 	Task(standing.Unlooked):    {"Active when last read, and not read since", "Let the sweep run.", "Nobody knows whether they can be debited."},
 	Task(standing.Signed):      {"Signed, and needs a decision", "Look at each payer.", "They stay as they are."},
-	Task(standing.Absent):      {"Not in the billing service yet", "The next run sends them, once its plan is approved.", ""},
+	Task(standing.Absent):      {"Not in the billing service yet", "The next run decides on them.", ""},
 }
 
 // conditionFacts are the kind of a condition's items, who must act, and what happens if nobody does.
@@ -98,31 +99,35 @@ var conditionFacts = map[condition.Code]struct {
 	who       connector.Who
 	otherwise string
 }{
-	condition.LedgerUnwritable:   {"", connector.WhoOperator, "payersync does nothing."},
-	condition.PutBack:            {"", connector.WhoOperator, "Requests sent since that copy are unknown."},
-	condition.WayFailed:          {"", connector.WhoOperator, "Nobody gets these alarms."},
-	condition.SourceDisconnected: {"", connector.WhoOperator, noNews},
-	condition.SourceParked:       {"", connector.WhoNobody, byItself},
-	condition.ConsentBroken:      {"", connector.WhoOperator, noNews},
-	condition.ConsentLapsing:     {"", connector.WhoOperator, "The consent expires, and payersync cannot read."},
-	condition.WebhooksSilent:     {"", connector.WhoOperator, sweepOnly},
-	condition.RotationUnfinished: {"", connector.WhoOperator, mayLoseNews},
-	condition.UpdatesHeld:        {"", connector.WhoOperator, "payersync changes no customer."},
-	condition.EventTypeUnknown:   {"", connector.WhoOperator, mayLoseNews},
-	condition.TwoWay:             {"", connector.WhoOperator, "payersync creates and changes no customer of this connection."},
-	condition.RunFailed:          {"", connector.WhoOperator, noNews},
-	condition.RunIncomplete:      {"", connector.WhoNobody, byItself},
-	condition.JobFailed:          {"", connector.WhoOperator, "The work of this job is not done."},
-	condition.JobOverdue:         {"", connector.WhoOperator, "The work of this job is not done."},
-	condition.ConfigWrong:        {"", connector.WhoOperator, "The previous configuration stays in force."},
-	condition.RestartNeeded:      {"", connector.WhoOperator, "The previous configuration stays in force."},
-	condition.MappingWrong:       {"", connector.WhoOperator, "The previous mapping stays in force."},
-	condition.PlanRejected:       {"", connector.WhoYou, "payersync does not send these changes."},
-	condition.CreatesWait:        {"", connector.WhoYou, "payersync creates no customer."},
-	condition.RequestsUnanswered: {"", connector.WhoNobody, byItself},
-	condition.LettersHeld:        {"", connector.WhoYou, "Payers get no letters."},
-	condition.LettersWait:        {KindLetter, connector.WhoYou, "payersync does not send these letters."},
-	condition.LettersUnclear:     {KindLetter, connector.WhoYou, "payersync does not send them again."},
-	condition.WritebackWaits:     {KindWriteback, connector.WhoYou, "The accounting system shows the old status."},
-	condition.WritebackStuck:     {KindWriteback, connector.WhoYou, "The accounting system shows the old status."},
+	condition.LedgerUnwritable:    {"", connector.WhoOperator, "payersync does nothing."},
+	condition.PutBack:             {"", connector.WhoOperator, "Requests sent since that copy are unknown."},
+	condition.WayFailed:           {"", connector.WhoOperator, "Nobody gets these alarms."},
+	condition.SourceDisconnected:  {"", connector.WhoOperator, noNews},
+	condition.SourceParked:        {"", connector.WhoNobody, byItself},
+	condition.ConsentBroken:       {"", connector.WhoOperator, noNews},
+	condition.ConsentLapsing:      {"", connector.WhoOperator, "The consent expires, and payersync cannot read."},
+	condition.WebhooksSilent:      {"", connector.WhoOperator, sweepOnly},
+	condition.SubscriptionChanged: {KindFinding, connector.WhoOperator, sweepOnly},
+	condition.EventsUnclear:       {KindDelivery, connector.WhoOperator, sweepOnly},
+	condition.RotationUnfinished:  {"", connector.WhoOperator, mayLoseNews},
+	condition.UpdatesHeld:         {"", connector.WhoOperator, "payersync changes no customer."},
+	condition.EventTypeUnknown:    {"", connector.WhoOperator, mayLoseNews},
+	condition.TwoWay:              {"", connector.WhoOperator, "payersync creates and changes no customer of this connection."},
+	condition.RunFailed:           {"", connector.WhoOperator, noNews},
+	condition.RunIncomplete:       {"", connector.WhoNobody, byItself},
+	condition.JobFailed:           {"", connector.WhoOperator, "The work of this job is not done."},
+	condition.JobOverdue:          {"", connector.WhoOperator, "The work of this job is not done."},
+	condition.ConfigWrong:         {"", connector.WhoOperator, "The previous configuration stays in force."},
+	condition.RestartNeeded:       {"", connector.WhoOperator, "The previous configuration stays in force."},
+	condition.MappingWrong:        {"", connector.WhoOperator, "The previous mapping stays in force."},
+	condition.PlanWaits:           {KindPlan, connector.WhoYou, notApproved},
+	condition.Standstill:          {KindPlan, connector.WhoYou, notApproved},
+	condition.PlanRejected:        {"", connector.WhoYou, "payersync does not send these changes."},
+	condition.CreatesWait:         {"", connector.WhoYou, "payersync creates no customer."},
+	condition.RequestsUnanswered:  {"", connector.WhoNobody, byItself},
+	condition.LettersHeld:         {"", connector.WhoYou, "Payers get no letters."},
+	condition.LettersWait:         {KindLetter, connector.WhoYou, "payersync does not send these letters."},
+	condition.LettersUnclear:      {KindLetter, connector.WhoYou, "payersync does not send them again."},
+	condition.WritebackWaits:      {KindWriteback, connector.WhoYou, "The accounting system shows the old status."},
+	condition.WritebackStuck:      {KindWriteback, connector.WhoYou, "The accounting system shows the old status."},
 }

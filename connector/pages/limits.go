@@ -125,11 +125,12 @@ func (v *visit) nav() []entry {
 	entries := slices.DeleteFunc(slices.Clone(nav), func(e entry) bool { return e.Path != "/" && !v.pages.served[e.Path] })
 	waiting := map[string]int{}
 	if c, err := v.pages.cfg.Standings.AtHand(v.Context()); err == nil { // without a count, the menu has no numbers
-		waiting["/todo"] = c.Told()
-		waiting["/plans"] = len(v.waitingPlans(c))
+		lines := c.List(nil, v.reads)
+		waiting["/plans"] = office.Items(lines, office.KindPlan)
+		waiting["/"] = office.Items(lines) - waiting["/plans"]
 	}
 	for i, e := range entries {
-		entries[i].Here = v.URL.Path == e.Path || e.Path != "/" && strings.HasPrefix(v.URL.Path, e.Path+"/")
+		entries[i].Here = v.URL.Path == e.Path || e.Path != "/" && strings.HasPrefix(v.URL.Path, e.Path+"/") || e.Path == "/" && strings.HasPrefix(v.URL.Path, "/todo/")
 		entries[i].Count = waiting[e.Path]
 	}
 	return entries

@@ -344,7 +344,7 @@ func (v *visit) forecastOf(p syncer.Preview, keyName string) (*forecast, error) 
 		row := forecastRow{Who: payerName{p.Connection, c.SourceID, labels[ids[i]].Name}, Does: does[c.Action]}
 		switch {
 		case c.Verdict == state.Held:
-			row.Does = "would be on hold: " + strings.ToLower(cmp.Or(matters[c.Reason], "it needs attention"))
+			row.Does = "would be on hold: " + strings.ToLower(office.ReasonTitle(c.Reason))
 		case c.Verdict == state.Excluded:
 			row.Does = "would be excluded"
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"payersync/connector"
@@ -12,15 +13,6 @@ import (
 	"payersync/connector/standing"
 	"payersync/state"
 )
-
-// warned are the conditions above the headline. Payers and plans waiting for a person are counted below it.
-var warned = slices.DeleteFunc(slices.Clone(condition.Codes), func(c condition.Code) bool {
-	switch c {
-	case condition.Attention, condition.MandateCancelled, condition.MandateUnknown, condition.PlanWaits:
-		return true
-	}
-	return false
-})
 
 // settled are the pages to examine or settle a condition.
 var settled = map[condition.Code]leads{
@@ -38,10 +30,12 @@ var settled = map[condition.Code]leads{
 // leads is a link in words.
 type leads struct{ Path, Label string }
 
-// warning is a condition with the page to settle it.
-type warning struct {
-	condition.Condition
-	On leads // zero if only a command settles it
+// needRow is a line of the list of what needs somebody.
+type needRow struct {
+	office.Line
+	Path     string   // of exactly its items; "" for none
+	On       leads    // the page to settle it; zero for none
+	Commands []string // where no page does
 }
 
 // stage is a bar of the funnel.
@@ -85,7 +79,7 @@ func (v *visit) overview() error {
 	if c == nil {
 		return err
 	}
-	found, err := v.pages.look(v.Context(), warned...)
+	needs, err := v.needs(c)
 	if err != nil {
 		return err
 	}
@@ -95,29 +89,24 @@ func (v *visit) overview() error {
 		Payers, Can int
 		Cannot      int
 		Most        string
-		Warnings    []warning
+		Needs       []needRow
+		PutOff      []leads // findings that people postponed
 		Stages      []stage
 		Height      int
 		Description string
-		Waiting     []leads
-		Others      []leads // on how many records each of the others must act
-		ToDo        int
 		Connections []connectionRow
 		Steps       []setUp
-	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(office.Active), Height: len(office.Stages) * funnelStep}
+	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(office.Active), Height: len(office.Stages) * funnelStep, Needs: needs}
 	content.Cannot = c.Payers - content.Can
 	content.Most = mostWords(c, content.Cannot)
-	content.Warnings = v.warnings(found)
+	for _, r := range c.Reasons {
+		if r.PutOff > 0 {
+			content.PutOff = append(content.PutOff, leads{todoPath(r.Reason) + "?later=1", number(r.PutOff) + " " + office.ReasonTitle(r.Reason)})
+		}
+	}
 	content.Stages = funnel(c)
 	for _, s := range content.Stages {
 		content.Description += fmt.Sprintf("%s: %s. ", s.Title, number(s.Count))
-	}
-	content.ToDo = c.Told()
-	content.Waiting = v.waiting(c)
-	for _, who := range actors[1:] {
-		if n := c.Number(office.Which{Who: who}); n > 0 {
-			content.Others = append(content.Others, leads{actsPath(who), fmt.Sprintf("%s %s", number(n), actorWords[who])})
-		}
 	}
 	if content.Connections, err = v.connections(c); err != nil {
 		return err
@@ -130,16 +119,42 @@ func (v *visit) overview() error {
 	return v.show("overview", "Overview", content)
 }
 
-// warnings returns the conditions in the order found, with the pages to settle them.
-func (v *visit) warnings(found []condition.Condition) (out []warning) {
-	for _, c := range found {
-		w := warning{Condition: c}
-		if on, ok := settled[c.Code]; ok && (v.pages.served[on.Path] || len(on.Path) > len("/todo/") && on.Path[:6] == "/todo/") {
-			w.On = on
-		}
-		out = append(out, w)
+// reads reports whether the user sees a connection, and the configuration has it.
+func (v *visit) reads(connection string) bool {
+	return slices.Contains(v.pages.cfg.Connections, connection)
+}
+
+// needs returns the list of what needs somebody, with the page of each line.
+func (v *visit) needs(c *office.Count) ([]needRow, error) {
+	found, err := v.pages.look(v.Context(), office.ListedConditions...)
+	if err != nil {
+		return nil, err
 	}
-	return out
+	return connector.Map(c.List(found, v.reads), v.needRow), nil
+}
+
+// needRow returns a line with its page.
+func (v *visit) needRow(l office.Line) needRow {
+	row := needRow{Line: l}
+	switch l.Kind {
+	case office.KindPayer:
+		row.Path = "/mandates/report?task=" + l.Subject
+	case office.KindPlan:
+		row.Path = "/plans?show=waiting"
+	case office.KindFinding, office.KindMatch, office.KindDelivery:
+		row.Path, row.On = todoPath(connector.Reason(l.Subject)), decided[connector.Reason(l.Subject)]
+	default:
+		row.On = settled[condition.Code(l.Subject)]
+	}
+	if !v.pages.served[row.On.Path] && !strings.HasPrefix(row.On.Path, "/todo/") {
+		row.On = leads{}
+	}
+	if row.Path == "" && row.On.Path == "" {
+		for _, c := range l.Conditions {
+			row.Commands = append(row.Commands, c.Commands...)
+		}
+	}
+	return row
 }
 
 // mostWords names the main cause of payers not debitable.
@@ -177,80 +192,12 @@ func funnel(c *office.Count) (out []stage) {
 	return out
 }
 
-// unsignedFor is the number of days without a signature before a person should act.
-const unsignedFor = 14
-
 // actors are the parties to act on payers, in display order.
 var actors = []standing.Who{standing.You, standing.Books, standing.Operator, standing.Payer, standing.Bank}
 
 // actorWords are the actors' names after a number.
 var actorWords = map[standing.Who]string{
 	standing.You: "for you", standing.Books: "for your accounting staff", standing.Operator: "for the operator of payersync", standing.Payer: "for the payer", standing.Bank: "for the bank",
-}
-
-// actsPath returns the address of the list of records waiting for a party.
-func actsPath(who standing.Who) string { return "/mandates/report?who=" + string(who) }
-
-// yours describes the reader's work by class or step. The text of a step takes precedence over its class.
-var yours = map[string]string{
-	string(standing.StillActive): "were removed, mandate still active", string(standing.StillSigned): "were removed, mandate may become active",
-	string(standing.CanSign): "were removed, and can still sign", string(standing.Debitable): "can be debited, and need a decision",
-	string(standing.Unlooked): "were active when last read, and need a decision", string(standing.Signed): "have signed, and need a decision",
-	string(standing.LinkLost): "lost their signing link", string(standing.Stopped): "get no letters", string(standing.NotSent): "were not sent their signing link",
-	string(standing.Awaiting): "wait for a signature, and need a decision", string(standing.Cancelled): "cancelled their mandate",
-	string(standing.NoPayer): "are excluded, and need a decision", string(standing.Unasked): "have no mandate, and need a decision",
-	string(standing.Absent): "are not in the billing service, and need a decision", string(standing.Conflict): "may belong to another customer or record",
-	string(standing.Unknown): "have an unknown status",
-}
-
-// waitingPlans returns the plans of a count that wait for approval, of the reader's connections.
-func (v *visit) waitingPlans(c *office.Count) []state.Plan {
-	return connector.Filter(c.Plans, func(p state.Plan) bool { return slices.Contains(v.pages.cfg.Connections, p.Connection) })
-}
-
-// waiting returns the reader's work, most urgent first. It counts each record in one line.
-func (v *visit) waiting(c *office.Count) (out []leads) {
-	add := func(n int, words, path string) {
-		if n > 0 {
-			out = append(out, leads{path, words})
-		}
-	}
-	plans, changes := 0, 0
-	for _, p := range v.waitingPlans(c) {
-		plans, changes = plans+1, changes+p.Creates+p.Adopts+p.Updates+p.Links
-	}
-	to := "/todo"
-	if v.pages.served["/plans"] {
-		to = "/plans"
-	}
-	verb := "wait"
-	if plans == 1 {
-		verb = "waits"
-	}
-	told := false
-	for _, t := range c.Totals { // removed ones come first
-		if t.Class != standing.LeftBehind && !told {
-			told = true
-			alike := c.For(connector.ReasonLikeness)
-			if v.pages.served["/matches"] { // first, because a plan is approved in full only after the matches
-				add(alike, "Compare "+connector.Plural(alike, "payer")+" with existing customers", "/matches")
-			}
-			add(plans, fmt.Sprintf("%s %s (%s)", connector.Plural(plans, "plan"), verb, connector.Plural(changes, "change")), to)
-		}
-		path := actsPath(standing.You) + "&class=" + string(t.Class)
-		if t.Step != "" {
-			path += "&step=" + string(t.Step)
-		}
-		n := t.Who[standing.You]
-		add(n, number(n)+" "+cmp.Or(yours[string(t.Step)], yours[string(t.Class)]), path)
-	}
-	for _, r := range []connector.Reason{connector.ReasonEventNotUnderstood, connector.ReasonSubscriptionChanged} { // they are of no record
-		n := c.For(r)
-		add(n, fmt.Sprintf("%s %s", number(n), map[bool]string{true: "deliveries are in quarantine", false: "webhook subscription was changed"}[r == connector.ReasonEventNotUnderstood]), todoPath(r))
-	}
-	late := c.Number(office.Which{Class: standing.Awaiting, Days: unsignedFor})
-	add(late, fmt.Sprintf("%s unsigned for %d days", number(late), unsignedFor), "/mandates?show=14")
-	return out
 }
 
 // connections returns the state of each connection.

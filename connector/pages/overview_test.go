@@ -43,10 +43,8 @@ func TestTheOverviewLeadsToTheFirstPayerAndThenSaysWhoCanBeDebited(t *testing.T)
 	h.recount()
 	page = v.get("/", http.StatusOK)
 	holds(t, page, "<h1>0 of 38 payers can be debited.</h1>", "38 cannot yet: most wait for a signature", "39 read", "/mandates/report?stage=signed", "Show as table")
-	// The page names the party to act on each task, like the list.
-	holds(t, page, "33 were not sent their signing link</a>", `Others must act on the rest: <a href="/mandates/report?who=books">5 for your accounting staff</a>.`, "4 findings to settle")
-	lacks(t, page, "Nothing waits for you", "No payer waits for you")
-	holds(t, v.get("/todo", http.StatusOK), "4 findings to settle. ", "33 payers wait for you</a>. ")
+	holds(t, page, `Overview <span class="count">38</span>`, `<span class="many">33</span><div><strong><a href="/mandates/report?task=not_sent">The signing link was never sent</a>`, "Otherwise: They cannot sign.", "Your accounting staff, since")
+	lacks(t, page, "Nothing needs anybody")
 
 	h.activate(3)
 	h.recount()
@@ -62,19 +60,16 @@ func TestTheOverviewLeadsToTheFirstPayerAndThenSaysWhoCanBeDebited(t *testing.T)
 	}
 }
 
-func TestWarningsStandAboveTheHeadlineAndLeadToWhereTheyAreSettled(t *testing.T) {
+func TestAProblemOfTheInstallationLeadsToWhereItIsSettled(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(true)
 	v := h.enter("anna", pages.Viewer)
-	if page := v.get("/", http.StatusOK); strings.Contains(page, `class="warning"`) || strings.Contains(page, `class="error"`) {
-		t.Errorf("nothing is the matter, and it warns:\n%s", page)
-	}
+	lacks(t, v.get("/", http.StatusOK), `class="urgent"`, "/webhooks\">Look")
 	h.receive(state.Delivery{Key: "event:e1#1", Type: "odd", State: connector.InboxQuarantined, Detail: "It names no customer.", Body: []byte(`{}`)})
-	page := v.get("/", http.StatusOK)
-	at, headline := strings.Index(page, `<a href="/webhooks">Look at the webhooks</a>`), strings.Index(page, "<h1>")
-	if at < 0 || at > headline {
-		t.Errorf("the warning is at %d, the headline at %d:\n%s", at, headline, page)
+	for range 2 { // before the next count, and after it
+		holds(t, v.get("/", http.StatusOK), `<a class="button" href="/webhooks">Look at the webhooks</a>`, "payersync could not read 1 delivery")
+		h.recount()
 	}
 }
 

@@ -82,7 +82,7 @@ func TestWhoLeftTheBooksWithAMandateIsToldAtTheTop(t *testing.T) {
 	v := h.enter("otto", pages.Operator)
 	const at = "/payers/quickstart/HB001"
 	h.recount()
-	for path, says := range map[string]string{"/": "1 were removed, and can still sign", "/todo": "1 can still sign", "/mandates/report": "1 removed payer: 1 can still sign.", at: "can still sign."} {
+	for path, says := range map[string]string{"/": "1 can still sign", "/mandates/report": "1 removed payer: 1 can still sign.", at: "can still sign."} {
 		page := v.get(path, http.StatusOK)
 		holds(t, page, says)
 		lacks(t, page, "can still be debited", "mandate still active")
@@ -94,7 +94,7 @@ func TestWhoLeftTheBooksWithAMandateIsToldAtTheTop(t *testing.T) {
 		return err
 	})
 	h.recount()
-	for path, says := range map[string]string{"/": "1 were removed, mandate still active", "/todo": "1 mandate still active", at: "; mandate still active.</strong>"} {
+	for path, says := range map[string]string{"/": "1 mandate still active", at: "; mandate still active.</strong>"} {
 		page := v.get(path, http.StatusOK)
 		holds(t, page, says)
 		lacks(t, page, "can still sign.</strong>", "1 can still sign")

@@ -180,7 +180,7 @@ func (v *visit) filters() (out []filter, err error) {
 		if c.Count == 0 {
 			continue // they were put off, or are told with another record
 		}
-		person.Options = append(person.Options, option{Value: string(c.Reason), Label: matterWords(c.Reason) + " (" + number(c.Count) + ")"})
+		person.Options = append(person.Options, option{Value: string(c.Reason), Label: office.ReasonTitle(c.Reason) + " (" + number(c.Count) + ")"})
 	}
 	days := filter{Name: "days", Label: "Unchanged for", All: "Any time"}
 	for _, n := range stood {

@@ -22,10 +22,13 @@ func (v *visit) plans() error {
 	if err != nil {
 		return err
 	}
+	only := v.filled("show") == "waiting"
 	after, _ := strconv.ParseInt(v.filled("after"), 10, 64)
-	others, err := v.ledger().PlanPage(v.Context(), after, rowsShown+1)
-	if err != nil {
-		return err
+	var others []state.Plan
+	if !only {
+		if others, err = v.ledger().PlanPage(v.Context(), after, rowsShown+1); err != nil {
+			return err
+		}
 	}
 	next := ""
 	if len(others) > rowsShown {
@@ -34,8 +37,9 @@ func (v *visit) plans() error {
 	}
 	return v.show("plans", "Plans", struct {
 		Waiting, Others []state.Plan
+		Only            bool // the waiting ones
 		Pager           pager
-	}{waiting, others, v.page(next)})
+	}{waiting, others, only, v.page(next)})
 }
 
 // planPage is one plan as its page shows it.

@@ -141,7 +141,6 @@ var nav = []entry{
 	{Path: "/", Label: "Overview", Icon: "overview"},
 	{Path: "/payers", Label: "Payers", Icon: "payers"},
 	{Path: "/mandates", Label: "Mandates", Icon: "mandates"},
-	{Path: "/todo", Label: "To do", Icon: "todo"},
 	{Path: "/plans", Label: "Plans", Icon: "plans"},
 	{Path: "/runs", Label: "Runs", Icon: "runs"},
 	{Path: "/mapping", Label: "Mapping", Icon: "mapping"},

@@ -37,8 +37,8 @@ type actsRow struct {
 // report lists debitable and other payers, with the reason and since when.
 func (v *visit) report() error {
 	class, step, ok := classOf(v)
-	stage, who := office.Stage(v.filled("stage")), standing.Who(v.filled("who"))
-	if !ok || who != "" && !slices.Contains(actors, who) || stage != "" && !slices.Contains(office.Stages, stage) {
+	stage, who, task := office.Stage(v.filled("stage")), standing.Who(v.filled("who")), office.Task(v.filled("task"))
+	if !ok || task != "" && !slices.Contains(office.Tasks, task) || who != "" && !slices.Contains(actors, who) || stage != "" && !slices.Contains(office.Stages, stage) {
 		return notFound
 	}
 	c, err := v.counted()
@@ -58,6 +58,7 @@ func (v *visit) report() error {
 		Class            standing.Class
 		Step             standing.Step
 		Stage            office.Stage
+		Task             office.Task
 		Title            string // of the list
 		Listed           int
 		NotAsked         []office.NotAsked
@@ -69,17 +70,19 @@ func (v *visit) report() error {
 		Dormant, Bare    int
 		BankDays, Months int
 		Still            []string
-	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(office.Active), Who: who, Ages: boundLabels(office.Ages[:], ">"), Class: class, Step: step, Stage: stage, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
-		Left: c.Number(office.Which{Class: standing.LeftBehind, Who: standing.You}), Late: c.Late, Dormant: c.Dormant, Bare: c.Bare, BankDays: standing.BankDays, Months: standing.DormantAfter, Still: stillWords(c)}
+	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(office.Active), Who: who, Ages: boundLabels(office.Ages[:], ">"), Class: class, Step: step, Stage: stage, Task: task, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
+		Left: c.Number(office.Which{Class: standing.LeftBehind, Who: standing.You}), Late: c.Late, Dormant: c.Dormant, Bare: c.Bare, BankDays: standing.BankDays, Months: standing.DormantAfter, Still: c.Still()}
 	var cannot []int
 	content.Totals, content.Sum, cannot = v.totals(c, class, step)
-	content.Title = listTitle(class, step, stage, who)
+	if content.Title = listTitle(class, step, stage, who); task != "" {
+		content.Title = task.Title()
+	}
 	for _, a := range actors {
 		if n := c.Number(office.Which{Who: a}); n > 0 || a == who {
-			content.Acts = append(content.Acts, actsRow{leads{v.with("who", string(a), "class", "", "step", "", "stage", "", "after", ""), number(n) + " " + actorWords[a]}, a == who})
+			content.Acts = append(content.Acts, actsRow{leads{v.with("who", string(a), "class", "", "step", "", "stage", "", "task", "", "after", ""), number(n) + " " + actorWords[a]}, a == who})
 		}
 	}
-	which := office.Which{Class: class, Step: step, Stage: stage, Who: who, Acts: class == "" && stage == "" && who == ""}
+	which := office.Which{Class: class, Step: step, Stage: stage, Who: who, Task: task, Acts: class == "" && stage == "" && who == "" && task == ""}
 	content.Listed = c.Number(which)
 	about := "Days in the same state, for payers that cannot be debited."
 	if class != "" {
@@ -136,20 +139,10 @@ func (v *visit) totals(c *office.Count, class standing.Class, step standing.Step
 		}
 		sum.Records += t.Records
 		if t.Records > 0 || here {
-			rows = append(rows, totalRow{t.Class, upper(t.Title), t.Records, t.Ages[:], v.with("class", string(t.Class), "step", string(t.Step), "stage", "", "who", "", "after", ""), here && (step != "" || t.Step == "")})
+			rows = append(rows, totalRow{t.Class, upper(t.Title), t.Records, t.Ages[:], v.with("class", string(t.Class), "step", string(t.Step), "stage", "", "who", "", "task", "", "after", ""), here && (step != "" || t.Step == "")})
 		}
 	}
 	return rows, sum, cannot
-}
-
-// stillWords says how many payers left the accounting system with a mandate that is active, or may become so.
-func stillWords(c *office.Count) (out []string) {
-	for _, step := range standing.LeftBehind.Steps() {
-		if n := c.Number(office.Which{Class: standing.LeftBehind, Step: step, Who: standing.You}); n > 0 {
-			out = append(out, number(n)+" "+step.Title())
-		}
-	}
-	return out
 }
 
 // nextOf returns a payer's next step, without commands that have a button.

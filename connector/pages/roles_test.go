@@ -32,7 +32,6 @@ var access = map[string]struct {
 	"GET /payers/{connection}/{id}/{act}":       {path: "/payers/quickstart/HB001/cancel", role: pages.Operator},
 	"POST /payers/{connection}/{id}/{act}":      {path: "/payers/quickstart/HB001/cancel", role: pages.Operator},
 	"GET /{$}":                                  {path: "/", role: pages.Viewer},
-	"GET /todo":                                 {path: "/todo", role: pages.Viewer},
 	"GET /todo/{reason}":                        {path: "/todo/email_malformed", role: pages.Viewer},
 	"POST /todo/{reason}":                       {path: "/todo/likeness", role: pages.Operator},
 	"GET /todo/{reason}/export":                 {path: "/todo/likeness/export", role: pages.Operator, file: true},

@@ -24,7 +24,6 @@ type route struct {
 // all are the addresses for signed-in users. No other address exists; the test of roles has a row for each.
 var all = []route{
 	{"GET /{$}", Viewer, theirs, (*visit).overview},
-	{"GET /todo", Viewer, theirs, (*visit).todo},
 	{"GET /todo/{reason}", Viewer, theirs, (*visit).told},
 	{"POST /todo/{reason}", Operator, theirs, (*visit).settle},
 	{"GET /todo/{reason}/export", Operator, theirs, (*visit).exportTold},

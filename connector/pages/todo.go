@@ -11,65 +11,9 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/office"
-	"payersync/connector/standing"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
-
-// helpers are the parties able to end a reason, in display order.
-var helpers = []connector.Who{connector.WhoYou, connector.WhoBooks, connector.WhoService, connector.WhoOperator, connector.WhoNobody}
-
-// todoRow is a group of records with the same reason.
-type todoRow struct {
-	state.ReasonCount
-	Title string
-	Who   string
-	Path  string
-	Still []string // how far the mandates of removed records are, with numbers
-}
-
-// todo lists the findings, by reason: a person fixes kinds, not rows.
-func (v *visit) todo() error {
-	counts, err := v.ledger().ReasonCounts(v.Context())
-	if err != nil {
-		return err
-	}
-	slices.SortStableFunc(counts, func(a, b state.ReasonCount) int {
-		return cmp.Or(cmp.Compare(slices.Index(helpers, a.Reason.Who()), slices.Index(helpers, b.Reason.Who())), cmp.Compare(b.Count, a.Count))
-	})
-	c, err := v.counted()
-	if c == nil {
-		return err
-	}
-	found, err := v.pages.look(v.Context(), warned...)
-	if err != nil {
-		return err
-	}
-	content := struct {
-		Rows    []todoRow
-		Total   int
-		Yours   int // records for the reader to act on, as in the report
-		YoursAt string
-		Else    bool // the overview lists other tasks
-		Later   int  // put off
-		At      time.Time
-	}{At: v.pages.now(), Yours: c.Number(office.Which{Who: standing.You}), YoursAt: actsPath(standing.You), Else: len(found)+len(c.Plans) > 0}
-	for _, n := range counts {
-		if n.Count+n.PutOff == 0 { // all are told with other records
-			continue
-		}
-		row := todoRow{ReasonCount: n, Title: matterWords(n.Reason), Who: whoActs[n.Reason.Who()], Path: todoPath(n.Reason)}
-		if n.Reason == connector.ReasonLeftWithMandate {
-			row.Still = stillWords(c)
-		}
-		content.Rows = append(content.Rows, row)
-		content.Total, content.Later = content.Total+n.Count, content.Later+n.PutOff
-	}
-	return v.show("todo", "To do", content)
-}
-
-// matterWords describes a finding in a few words.
-func matterWords(r connector.Reason) string { return cmp.Or(matters[r], r.Sentence(), string(r)) }
 
 func todoPath(r connector.Reason) string { return "/todo/" + string(r) }
 
@@ -167,7 +111,7 @@ func (v *visit) told() error {
 		Rows     []toldRow
 		Pager    pager
 		At       time.Time
-	}{Reason: r, Title: matterWords(r), Sentence: r.Sentence(), Cure: r.Next(), Who: whoActs[r.Who()], Acts: actsOn(r), Others: waysOnPages(r), Later: later, Toggle: v.with("after", "", "later", map[bool]string{false: "1", true: ""}[later]), Pager: v.page(next), At: v.pages.now()}
+	}{Reason: r, Title: office.ReasonTitle(r), Sentence: r.Sentence(), Cure: r.Next(), Who: r.Who().Title(), Acts: actsOn(r), Others: waysOnPages(r), Later: later, Toggle: v.with("after", "", "later", map[bool]string{false: "1", true: ""}[later]), Pager: v.page(next), At: v.pages.now()}
 	if content.May = v.User.Role.May(Operator) && v.pages.cfg.Attention != nil; !content.May {
 		content.Acts = acts{}
 	}
@@ -298,6 +242,7 @@ func (v *visit) settle() error {
 	switch act {
 	case "later":
 		until, n, err := desk.Later(v.Context(), r, records, by)
+		v.changed()
 		if err != nil {
 			return err
 		}
@@ -307,6 +252,7 @@ func (v *visit) settle() error {
 		return v.done(fmt.Sprintf("Postponed until %s: %s. Nothing was sent. The finding is shown again then.", until.UTC().Format("2 Jan 2006 15:04 UTC"), connector.Plural(n, "payer")), todoPath(r))
 	case "now":
 		n, err := desk.TellNow(v.Context(), r, records, by)
+		v.changed()
 		if err != nil {
 			return err
 		}

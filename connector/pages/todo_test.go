@@ -14,11 +14,10 @@ import (
 	"payersync/state"
 )
 
-func TestNothingToDoSaysWhenItWasLookedAt(t *testing.T) {
+func TestAFindingThatNobodyHasSaysSo(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	v := h.enter("vera", pages.Viewer)
-	holds(t, v.get("/todo", http.StatusOK), "Nothing waits for you. Last looked")
 	holds(t, v.get("/todo/likeness", http.StatusOK), "No record has this finding.")
 	holds(t, v.get("/todo/nonsense", http.StatusNotFound), "There is no such finding")
 }
@@ -36,7 +35,7 @@ func TestWhatWaitsIsGroupedByReasonAndGivenUpByWhoeverMay(t *testing.T) {
 	h := newHouse(t)
 	h.run(true)
 	viewer, operator := h.enter("vera", pages.Viewer), h.enter("olga", pages.Operator)
-	page := viewer.get("/todo", http.StatusOK)
+	page := viewer.get("/", http.StatusOK)
 	holds(t, page, `<a href="/todo/email_malformed">The e-mail address is mistyped</a>`, "Your accounting staff")
 	page = viewer.get("/todo/email_malformed", http.StatusOK)
 	holds(t, page, "An e-mail address is not well formed.", "Correct the e-mail address in the accounting system.")
@@ -95,7 +94,7 @@ func TestAGroupIsExportedForWhoKeepsTheBooksAndRunsNoFormula(t *testing.T) {
 	h.books([]byte(header + row("=1+1", `"=HYPERLINK(""x"")"`) + row("A2", "<script>alert(1)</script>") + row("A3", strings.Repeat("\u202eä", 120))))
 	h.run(true)
 	operator := h.enter("olga", pages.Operator)
-	for _, m := range regexp.MustCompile(`href="/todo/(\w+)"`).FindAllStringSubmatch(operator.get("/todo", http.StatusOK), -1) {
+	for _, m := range regexp.MustCompile(`href="/todo/(\w+)"`).FindAllStringSubmatch(operator.get("/", http.StatusOK), -1) {
 		page := operator.get("/todo/"+m[1], http.StatusOK)
 		file := operator.get("/todo/"+m[1]+"/export", http.StatusOK)
 		if strings.Contains(page, "<script>alert") {
@@ -156,7 +155,7 @@ func TestSomethingIsPutOffWithANoteAndShownAgain(t *testing.T) {
 	if got := h.logged(1); got != "olga put off "+id+", email_malformed: she calls on Friday" {
 		t.Errorf("the audit log says %q", got)
 	}
-	holds(t, v.get("/todo", http.StatusOK), "and 1 put off")
+	holds(t, v.get("/", http.StatusOK), `Postponed: <a href="/todo/email_malformed?later=1">1 The e-mail address is mistyped</a>`)
 	page = v.get(group+"?later=1", http.StatusOK)
 	holds(t, page, "put off until", "she calls on Friday", "olga", "Show again now")
 	if got := ticked(page); len(got) != 1 || got[0] != id {

@@ -298,6 +298,13 @@ func hung(stream any, lead, line string) string {
 	return lead + line
 }
 
+// Below prints a text below others, indented so far. On a terminal a long line wraps.
+func (c *Console) Below(indent int, text string) {
+	for row := range strings.Lines(text) {
+		_, _ = io.WriteString(c.Out, hung(c.Out, strings.Repeat(" ", indent), Visible(strings.TrimSuffix(row, "\n")))+"\n")
+	}
+}
+
 // Rows prints the rows of a list, or says there are none.
 func (c *Console) Rows(header []string, rows [][]string) {
 	if len(rows) == 0 {

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"payersync/cmd/payersync/internal/session"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/connector"
+	"payersync/connector/condition"
+	"payersync/connector/office"
+)
+
+// needLine is a line of the list of what needs somebody, with the commands that list its items, or end its cause. Its
+// keys are public.
+type needLine struct {
+	office.Line
+	Commands []string `json:"commands"`
+}
+
+// needLines returns the list of what needs somebody.
+func needLines(count *office.Count, found []condition.Condition, s *session.Session) []needLine {
+	lines := count.List(found, func(connection string) bool { return s.Config.Has(connection) == nil })
+	return connector.Map(lines, func(l office.Line) needLine { return needLine{l, needCommands(l)} })
+}
+
+// readNeeds reads the ledger, and returns the list of what needs somebody.
+func (a *app) readNeeds(ctx context.Context, s *session.Session) ([]needLine, error) {
+	count, err := office.CountNow(ctx, s.Ledger, s.Config.Billing.LinkValid.Length())
+	if err != nil {
+		return nil, err
+	}
+	found, err := condition.Look(ctx, s.Ledger, a.expected(s), office.ListedConditions...)
+	return needLines(count, found, s), err
+}
+
+// needCommands returns the commands that list exactly the items of a line, or end its cause.
+func needCommands(l office.Line) (commands []string) {
+	switch l.Kind {
+	case office.KindPayer:
+		return []string{"payersync report --task " + l.Subject}
+	case office.KindPlan:
+		commands = []string{"payersync plan list"}
+	case office.KindFinding, office.KindMatch, office.KindDelivery:
+		commands = []string{"payersync attention list --reason " + l.Subject}
+	}
+	for _, c := range l.Conditions {
+		commands = append(commands, c.Commands...)
+	}
+	return append([]string{}, commands...)
+}
+
+// printNeeds prints the list of what needs somebody.
+func (a *app) printNeeds(lines []needLine) {
+	if len(lines) == 0 {
+		fmt.Fprintln(a.Out, "\nNothing needs anybody.")
+		return
+	}
+	fmt.Fprintln(a.Out, "\nNeeds somebody")
+	for _, l := range lines {
+		a.printNeed(l)
+	}
+}
+
+// printNeed prints a line of the list.
+func (a *app) printNeed(l needLine) {
+	mark, number, since := " ", fmt.Sprint(l.Count), ""
+	if l.Urgent {
+		mark = "!"
+	}
+	if l.Kind == office.KindCondition {
+		number = ""
+	}
+	if !l.Since.IsZero() {
+		since = ", since " + show.Time(l.Since)
+	}
+	head := show.Visible(fmt.Sprintf("%s%5s  %s%s", mark, number, l.Title, inBrackets(l.Connection)))
+	if l.Urgent {
+		head = a.Toned(show.Bad, head)
+	}
+	fmt.Fprintf(a.Out, "\n%s\n", head)
+	a.Below(needIndent, l.Detail)
+	for _, c := range l.Conditions {
+		a.Below(needIndent, c.Detail)
+	}
+	a.Below(needIndent, l.Next)
+	a.Below(needIndent, l.Who.Title()+since+". Otherwise: "+l.Otherwise)
+	for _, command := range l.Commands {
+		fmt.Fprintf(a.Out, "  %s\n", show.Visible(command))
+	}
+}
+
+// needIndent is the column of the text below a line of the list.
+const needIndent = 8
+
+func inBrackets(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
+}
