@@ -10,7 +10,7 @@ import (
 // sandbox, version, man, help, completion) take no account. TestHintsKnowEveryCommandOfAnAccount compares it with the
 // command tree.
 var accountCommand = regexp.MustCompile(`\bpayersync (?:` + strings.Join([]string{
-	`audit`, `backfill`, `check`, `connect`, `report`, `status`, `sweep`, `sync`,
+	`audit`, `backfill`, `check`, `connect`, `report`, `status`, `sweep`, `sync`, `todo`,
 	`alerts (?:list|send|test)`,
 	`attention (?:close|give-up|list|retry|show)`,
 	`connections (?:move|separate)`,

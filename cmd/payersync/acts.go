@@ -42,20 +42,34 @@ var actCommands = map[connector.Act]string{
 	connector.ActUnlink:            "payers different RECORD",
 }
 
-// commandOf returns the command line of a way out, as a shell takes it. A word in capitals stands for an id that the
-// person must add.
-func commandOf(w office.WayOut) string {
+// wordsOf returns the words of the command of a way out. A word in capitals stands for an id that the person must add,
+// and why for the reason.
+func wordsOf(w office.WayOut) []string {
 	ids := map[string]string{"RECORD": w.Decision.Record.SourceID, "OTHER": w.Decision.Other.SourceID, "CUSTOMER": w.Decision.Customer, "DELIVERY": w.Delivery}
 	words := strings.Fields("payersync " + actCommands[w.Decision.Act])
 	for i, word := range words {
 		if id := ids[word]; id != "" {
-			words[i] = shellWord(id)
+			words[i] = id
 		}
 	}
 	if w.Why {
-		words = append(words, "--reason", "'why'")
+		words = append(words, "--reason", "why")
 	}
-	return strings.Join(words, " ")
+	return words
+}
+
+// commandLine returns the words of a command as a shell takes them.
+func commandLine(words []string) string {
+	line := connector.Map(words, shellWord)
+	for i, word := range words {
+		switch {
+		case strings.HasPrefix(word, "--"):
+			line[i] = word
+		case word == "why" && words[i-1] == "--reason":
+			line[i] = "'why'"
+		}
+	}
+	return strings.Join(line, " ")
 }
 
 // plainWord matches a word that a shell takes as it is.
@@ -85,6 +99,8 @@ type shownTelling struct {
 type shownWay struct {
 	Command string `json:"command"`
 	office.WayOut
+
+	words []string // of the command
 }
 
 // withCommands adds the commands to the ways out of a matter. With apart, they also name the connection, because
@@ -94,11 +110,11 @@ func withCommands(root *cobra.Command, m office.Matter, apart bool) shownMatter 
 	for _, t := range m.Told {
 		told := shownTelling{Telling: t, Ways: []shownWay{}}
 		for _, w := range t.Ways {
-			command := commandOf(w)
+			words := wordsOf(w)
 			if apart {
-				command = inConnection(root, command, m.Connection)
+				words = inConnection(root, words, m.Connection)
 			}
-			told.Ways = append(told.Ways, shownWay{command, w})
+			told.Ways = append(told.Ways, shownWay{commandLine(words), w, words})
 		}
 		out.Told = append(out.Told, told)
 	}
@@ -106,12 +122,12 @@ func withCommands(root *cobra.Command, m office.Matter, apart bool) shownMatter 
 }
 
 // inConnection adds the connection to a command that has the flag.
-func inConnection(root *cobra.Command, command, connection string) string {
-	c, _, err := root.Find(strings.Fields(command)[1:])
+func inConnection(root *cobra.Command, words []string, connection string) []string {
+	c, _, err := root.Find(words[1:])
 	if err != nil || c.Flags().Lookup("connection") == nil && c.InheritedFlags().Lookup("connection") == nil {
-		return command
+		return words
 	}
-	return command + " --connection " + connection
+	return append(words, "--connection", connection)
 }
 
 // printWays prints the ways out of a finding.

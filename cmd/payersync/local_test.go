@@ -121,6 +121,7 @@ var needs = map[string]struct{ args, what string }{
 	"payersync sandbox":               {"", ""}, // it has no configuration
 	"payersync serve":                 {"", needsSecrets},
 	"payersync status":                {"", needsNothing},
+	"payersync todo":                  {"", needsNothing},
 	"payersync sweep":                 {"", needsSecrets},
 	"payersync sync":                  {"", needsSecrets},
 	"payersync version":               {"", needsNothing},

@@ -60,6 +60,7 @@ func (a *app) printNeeds(lines []needLine) {
 	for _, l := range lines {
 		a.printNeed(l)
 	}
+	fmt.Fprintln(a.Out, "\nTo decide on them one after the other: payersync todo")
 }
 
 // printNeed prints a line of the list.

@@ -116,6 +116,9 @@ func TestStatusAndTheOverviewShowTheSameListAndEachLineOpensExactlyItsItems(t *t
 			}
 		}
 	})
+	if r := s.do([]string{"todo", "--output", "json"}, exitDone); len(decodeLines[needLine](t, r)) != len(status.List) {
+		t.Errorf("todo lists something else:\n%s", r.out)
+	}
 }
 
 // counted returns how many items the first command of a line lists; -1 for a condition.

@@ -24,10 +24,11 @@ import (
 type app struct {
 	program
 	now     func() time.Time
-	config  string // --config
-	given   string // the same if the user named it, "" otherwise
-	account string // --account
-	node    *node  // the opened account of a shared database
+	config  string        // --config
+	given   string        // the same if the user named it, "" otherwise
+	account string        // --account
+	streams *show.Console // as the process has them
+	node    *node         // the opened account of a shared database
 
 	interrupt context.CancelFunc // ends the command as Ctrl-C does
 
@@ -42,6 +43,7 @@ func run(ctx context.Context, p program, args []string) int {
 		a.now = time.Now
 	}
 	a.Plain = a.plain()
+	a.streams = a.Console
 	defer func() { a.node.close() }()
 	named, flush := a.NameFlags(func() show.Flags { return show.Flags{Account: a.node.account(), Config: a.given} })
 	defer flush()
@@ -165,7 +167,7 @@ than known · 130 interrupted.`,
 		commands []*cobra.Command
 	}{
 		{"Begin", []*cobra.Command{a.demoCmd(), a.initCmd(), a.checkCmd(), a.connectCmd()}},
-		{"Every day", []*cobra.Command{a.statusCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.reportCmd(), a.payersCmd(), a.mandatesCmd(), a.lettersCmd()}},
+		{"Every day", []*cobra.Command{a.statusCmd(), a.todoCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.reportCmd(), a.payersCmd(), a.mandatesCmd(), a.lettersCmd()}},
 		{"Decide", []*cobra.Command{a.attentionCmd(), a.connectionsCmd()}},
 		{"Set up", []*cobra.Command{a.mappingCmd(), a.pagesCmd(), a.webhooksCmd(), a.alertsCmd(), a.writebackCmd(), a.environmentCmd(), a.sandboxCmd()}},
 		{"Look after", []*cobra.Command{a.serveCmd(), a.sweepCmd(), a.ledgerCmd(), a.auditCmd()}},

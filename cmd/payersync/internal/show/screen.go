@@ -254,6 +254,17 @@ func (c *Console) Fills(ctx context.Context, question, usual string) (string, er
 	}
 }
 
+// Reads asks for a text, perhaps one of these keys. It reports true if the input ended; the error says why there is
+// no answer.
+func (c *Console) Reads(ctx context.Context, question, keys string) (answer string, ended bool, err error) {
+	prompt := " "
+	if keys != "" {
+		prompt = " [" + keys + "] "
+	}
+	answer, err = c.answer(ctx, question, prompt, readLine)
+	return strings.TrimSpace(answer), !strings.HasSuffix(answer, "\n"), err
+}
+
 // Hides asks for a secret, without showing it on the terminal. A blank line means none; the error says why
 // there is no answer.
 func (c *Console) Hides(ctx context.Context, question string) (string, error) {
