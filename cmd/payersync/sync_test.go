@@ -262,7 +262,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	expectKeys(t, w.expect(exitDone, "attention", "list", "--closed", "--output", "json"), []string{"kind", "connection", "source_id", "at", "by", "why"})
 	expectKeys(t, w.expect(exitDone, "mandates", "cancel", "A00001", "--reason", "asked to", "--output", "json"), []string{"source_id", "mandate_id"})
 	held := []string{
-		"exported_at", "connection", "source_id", "forgotten", "record", "label", "payer", "attention", "changes", "requests", "letters", "letter_stops", "deliveries", "index", "words", "keyed_hashes", "audit", "left_out",
+		"exported_at", "connection", "source_id", "forgotten", "record", "label", "payer", "attention", "changes", "requests", "mandates", "letters", "letter_stops", "deliveries", "index", "words", "keyed_hashes", "audit", "left_out",
 	}
 	expectKeys(t, w.expect(exitDone, "ledger", "export", "A00002", "--output", "json"), held)
 	expectKeys(t, w.expect(exitDone, "ledger", "retain", "--dry-run", "--output", "json"), []string{"webhook_bodies", "change_details", "letter_texts", "letters", "failure_reasons", "letter_approvals", "letters_told", "webhook_refusals", "webhook_bodies_days", "change_details_days", "dry_run"})
