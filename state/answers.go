@@ -112,8 +112,8 @@ func (tx *Tx) insertMade(group []CreateAnswer) error {
 	for _, a := range group {
 		customers = append(customers, a.Made.ID, a.entry.values, a.entry.digest, stamp(tx.now), a.Attempt.Ticket, stamp(tx.now))
 		for _, t := range a.entry.traits {
-			if t.kind == "key" { // see saveTraits
-				traits = append(traits, t.kind, t.value, a.Made.ID)
+			if t.Kind == "key" { // see saveTraits
+				traits = append(traits, t.Kind, t.Value, a.Made.ID)
 			}
 		}
 	}

@@ -1,10 +1,12 @@
 package state
 
 import (
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"payersync/connector"
 )
@@ -36,12 +38,12 @@ type Known struct {
 	Told      bool // something is told of the customer or its mandate
 	UnderWay  bool // a request to the customer, but for its create, has no known end; asked for a single read only
 
-	// These are asked of payers whose link no read has confirmed, or that are in conflict.
-	Others bool // another customer carries the key
-	Taken  bool // another payer is being created with the key, or has an unconfirmed customer
-	Next   bool // another customer carries the key that this one will get
-	Young  bool // the customer was made within Arrival
-	Open   bool // a change of the customer is open
+	// These are numbers, and asked of payers whose link no read has confirmed, or that are in conflict.
+	Others int // other customers that carry the key
+	Taken  int // other payers that are being created with the key, or have an unconfirmed customer
+	Next   int // other customers that carry the key that this one will get
+	Young  int // creates that made the customer within Arrival
+	Open   int // open changes of the customer
 
 	Moved connector.Key        // the key that the customer shows and our newest update wrote, if the payer moves to it; then Others and Taken are about it
 	Sent  []connector.Customer // wanted by updates that may have taken effect at an unknown time, the newest first
@@ -51,36 +53,33 @@ type Known struct {
 	LinkApart   bool                    // the mandate is another customer's, or another of the customer's has a signing link
 	Financial   string                  // financial status; "" for none
 
-	entry indexEntry // of what is shown
-	index indexed    // as it was before
+	entry indexEntry        // of what is shown, with what a list may have left out
+	pairs map[string]string // the externalData in it
+	bare  bool              // a list shows the customer without externalData, or without some that is known
+	index indexed           // as it was before
 }
 
 // known are the columns of Known for the customers that stand as keys in ?1 with the mandates that they show. ?2 is the
 // ticket of the read, ?3 the beginning of Arrival, and ?4 is 1 for single reads.
-var known = "SELECT j.key, " + payerColumns + ", " + entryColumns("p.answered_at >= c.ticket", "p.billing_id IS NOT NULL") + `,
+var known = "SELECT j.key, " + payerColumns + ", " + entryColumns + `,
 	coalesce(p.confirmed_at > p.answered_at AND p.confirmed_at > (SELECT doubt FROM ledger), false),
 	p.billing_id IS NOT NULL AND (SELECT count(*) = 1 AND min(t.billing_id) = p.billing_id FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value),
 	(SELECT count(*) > 0 FROM attention a WHERE a.connection = p.connection AND a.source_id = p.source_id AND a.topic <> 'record'),
 	CASE WHEN ?4 = 1 THEN (SELECT count(*) > 0 FROM attempts a WHERE a.billing_id = p.billing_id AND a.ended = '' AND a.action <> 'create') ELSE false END,
-	CASE WHEN ` + unsettled + ` THEN (SELECT count(*) > 0 FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value AND t.billing_id <> p.billing_id) ELSE false END,
-	CASE WHEN ` + unsettled + ` THEN (SELECT count(*) > 0 FROM payers o WHERE o.key_name = p.key_name AND o.key_value = p.key_value AND ` + takes + `) ELSE false END,
-	CASE WHEN ` + unsettled + ` AND p.moves_value <> '' THEN (SELECT count(*) > 0 FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.moves_name || '=' || p.moves_value AND t.billing_id <> p.billing_id) ELSE false END,
-	CASE WHEN p.seen_at = 0 THEN (SELECT count(*) > 0 FROM changes n WHERE n.connection = p.connection AND n.source_id = p.source_id AND n.lane = 'customer' AND n.action = 'create' AND n.state = 'done' AND n.updated_at >= ?3) ELSE false END,
-	CASE WHEN p.seen_at = 0 THEN (SELECT count(*) > 0 FROM changes WHERE connection = p.connection AND source_id = p.source_id AND lane = 'customer' AND ` + openStates + `) ELSE false END,
+	CASE WHEN p.seen_at = 0 OR p.link_state <> 'linked' THEN
+	  (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value AND t.billing_id <> p.billing_id) || ' ' ||
+	  (SELECT count(*) FROM payers o WHERE o.key_name = p.key_name AND o.key_value = p.key_value AND ` + takes + `) || ' ' ||
+	  (SELECT count(*) FROM remote_traits t WHERE p.moves_value <> '' AND t.kind = 'key' AND t.value = p.moves_name || '=' || p.moves_value AND t.billing_id <> p.billing_id) || ' ' ||
+	  (SELECT count(*) FROM changes n WHERE n.connection = p.connection AND n.source_id = p.source_id AND n.lane = 'customer' AND n.action = 'create' AND n.state = 'done' AND n.updated_at >= ?3) || ' ' ||
+	  (SELECT count(*) FROM changes WHERE connection = p.connection AND source_id = p.source_id AND lane = 'customer' AND ` + openStates + `) END,
 	coalesce(m.status, ''), coalesce(m.service_time, ''),
 	coalesce(m.billing_id <> p.billing_id OR (SELECT count(*) > 0 FROM mandates n WHERE n.billing_id = p.billing_id AND n.link IS NOT NULL AND n.mandate_id <> m.mandate_id), false),
 	fs.status
 	FROM json_each(?1) j LEFT JOIN payers p ON p.billing_id = j.key` + entryTables + `
 	LEFT JOIN mandates m ON m.mandate_id = j.value LEFT JOIN financial_statuses fs ON fs.billing_id = p.billing_id`
 
-const (
-	// unsettled: no read has confirmed the link of payer p, or it is in conflict.
-	unsettled = "(p.seen_at = 0 OR p.link_state <> 'linked')"
-	// takes: payer o, and not p, is being created, or has an unconfirmed customer.
-	takes = `(o.billing_id IS NOT NULL AND o.seen_at = 0 OR EXISTS (SELECT 1 FROM changes u WHERE u.connection = o.connection AND u.source_id = o.source_id
-		AND u.lane = 'customer' AND (u.action = 'create' OR u.action = 'adopt') AND (u.state = 'frozen' OR u.state = 'unknown')))
-		AND (o.connection <> p.connection OR o.source_id <> p.source_id)`
-)
+// takes is the condition that payer o, and not p, is being created, or has an unconfirmed customer.
+var takes = "(" + strings.ReplaceAll(isUnconfirmed+" OR "+isSent, "p.", "o.") + ") AND (o.connection <> p.connection OR o.source_id <> p.source_id)"
 
 // Known returns what the ledger knows of observed customers, with one query. They belong to one list pass, or to single
 // reads with the same ticket. It returns nil for each of several that is to be asked for alone, because writing one of
@@ -99,10 +98,8 @@ func (tx *Tx) Known(observed ...Observation) ([]*Known, error) {
 				return nil, err
 			}
 		}
-		for _, t := range k.entry.traits {
-			if t.kind == "key" {
-				carriers[t.value]++
-			}
+		for _, key := range k.entry.keys {
+			carriers[key.ID()]++
 		}
 		if first, again := at[id]; again {
 			out[first] = nil
@@ -119,29 +116,33 @@ func (tx *Tx) Known(observed ...Observation) ([]*Known, error) {
 	if err != nil {
 		return nil, err
 	}
-	single := observed[0].List == nil
-	err = tx.each(known, []any{string(page), observed[0].Ticket, stamp(tx.now.Add(-Arrival)), single}, func(scan func(...any) error) error {
-		var id string
-		var r payerRow
-		var k Known
-		var financial []byte
-		if err := scan(slices.Concat([]any{&id}, r.dest(), k.index.entry(), []any{&k.Confirmed, &k.Alone, &k.Told, &k.UnderWay,
-			&k.Others, &k.Taken, &k.Next, &k.Young, &k.Open, &k.Status, &k.ServiceTime, &k.LinkApart, &financial})...); err != nil {
+	var id string
+	var row Known
+	var r payerRow
+	var unsettled sql.NullString
+	var financial []byte
+	dest := slices.Concat([]any{&id}, r.dest(), row.index.entry(), []any{&row.Confirmed, &row.Alone, &row.Told, &row.UnderWay, &unsettled, &row.Status, &row.ServiceTime, &row.LinkApart, &financial})
+	err = tx.each(known, []any{string(page), observed[0].Ticket, stamp(tx.now.Add(-Arrival)), observed[0].List == nil}, func(scan func(...any) error) error {
+		if err := scan(dest...); err != nil {
 			return err
 		}
-		i := at[id]
-		if out[i] == nil {
+		k := out[at[id]]
+		if k == nil {
 			return nil
 		}
-		k.Observation, k.entry = out[i].Observation, out[i].entry
-		out[i] = &k
-		return tx.l.know(&k, r, financial)
+		row.Observation, row.entry = k.Observation, k.entry
+		if *k = row; unsettled.Valid {
+			if _, err := fmt.Sscan(unsettled.String, &k.Others, &k.Taken, &k.Next, &k.Young, &k.Open); err != nil {
+				return err
+			}
+		}
+		return tx.l.know(k, r, financial)
 	})
 	for i, k := range out {
 		if err == nil && k != nil {
-			err = tx.knowSent(k)
+			err = errors.Join(tx.knowIndex(k), tx.knowSent(k))
 		}
-		if k != nil && k.Ours && several && (carriers[keyTrait(k.Key)] > 1 || k.Others || k.Taken || k.Moves.Value != "" || k.Moved.Value != "") {
+		if k != nil && k.Ours && several && (carriers[keyTrait(k.Key)] > 1 || k.Others+k.Taken > 0 || k.Moves.Value != "" || k.Moved.Value != "") {
 			out[i] = nil
 		}
 	}
@@ -151,8 +152,7 @@ func (tx *Tx) Known(observed ...Observation) ([]*Known, error) {
 // know completes what a row of known says.
 func (l *Ledger) know(k *Known, r payerRow, financial []byte) (err error) {
 	k.Overtaken = k.index.overtaken && k.List == nil && k.Customer != nil
-	k.Stale = k.Overtaken || k.index.ticket > k.Ticket || k.Customer == nil && !k.index.exists
-	k.Same = k.index.shows(k.entry.digest, k.Ticket) && k.index.profile == ""
+	k.Stale = k.Overtaken || k.index.ticket > k.Ticket || k.Customer == nil && k.index.ticket < 0
 	if k.Late, k.Ours = k.index.matters, r.billingID.Valid; !k.Ours {
 		return nil
 	}
@@ -162,6 +162,37 @@ func (l *Ledger) know(k *Known, r payerRow, financial []byte) (err error) {
 	status, err := l.seal.open(financial, placeOfFinancial(k.BillingID))
 	k.Financial = string(status)
 	return connector.Wrap(err, "the financial status of customer %s", k.BillingID)
+}
+
+// knowIndex compares what is shown with the index. A list may leave externalData out, or be an old one, so it takes no
+// key away: see Unshown.
+func (tx *Tx) knowIndex(k *Known) error {
+	if k.Customer == nil {
+		return nil
+	}
+	k.pairs, k.bare = k.Customer.ExternalData, len(k.Customer.ExternalData) == 0
+	if k.index.shows(k.entry.digest, k.Ticket) {
+		k.Same = k.index.profile == ""
+		return nil
+	}
+	var text string
+	if k.index.ticket >= 0 {
+		if err := tx.row([]any{&text}, "SELECT key_values FROM remote_customers WHERE billing_id = ?", k.CustomerID); err != nil {
+			return err
+		}
+	}
+	known, err := parsePairs(text)
+	if err != nil {
+		return err
+	}
+	if k.index.keys = keysIn(known); k.List == nil || !hidden(known, k.pairs) {
+		return nil
+	}
+	k.pairs, k.bare = merged(known, k.pairs), true
+	c := *k.Customer
+	c.ExternalData = k.pairs
+	k.entry, err = tx.l.entryOf(c)
+	return err
 }
 
 // knowSent adds the updates of the customer that matter: those with an unknown end, and the newest one if the customer
@@ -193,8 +224,8 @@ func (tx *Tx) knowSent(k *Known) error {
 	}); err != nil || k.Moved.Value == "" {
 		return err
 	}
-	return tx.row([]any{&k.Others, &k.Taken}, `SELECT EXISTS (SELECT 1 FROM remote_traits WHERE kind = 'key' AND value = ?1 AND billing_id <> p.billing_id),
-		EXISTS (SELECT 1 FROM payers o WHERE o.key_name = ?2 AND o.key_value = ?3 AND `+takes+`) FROM payers p WHERE p.billing_id = ?4`,
+	return tx.row([]any{&k.Others, &k.Taken}, `SELECT (SELECT count(*) FROM remote_traits WHERE kind = 'key' AND value = ?1 AND billing_id <> p.billing_id),
+		(SELECT count(*) FROM payers o WHERE o.key_name = ?2 AND o.key_value = ?3 AND `+takes+`) FROM payers p WHERE p.billing_id = ?4`,
 		keyTrait(key), key.Name, key.ScopedValue(), k.BillingID)
 }
 

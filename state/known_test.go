@@ -7,9 +7,9 @@ import (
 	"payersync/connector"
 )
 
-// SaveRemote stores what a read, or the list of ShownBy, showed of a customer. It reports whether no later read is known.
+// SaveRemote stores what a read showed of a customer in the index. It reports whether no later read is known.
 func (tx *Tx) SaveRemote(c connector.RemoteCustomer, ticket int64) (fresh bool, err error) {
-	return tx.see(Observation{CustomerID: c.ID, Customer: &c, Ticket: ticket, List: tx.listing})
+	return tx.see(Observation{CustomerID: c.ID, Customer: &c, Mandate: c.Mandate, Ticket: ticket})
 }
 
 // see stores an observation in the index.

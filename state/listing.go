@@ -61,13 +61,6 @@ func newListing(pass, ticket int64) *Listing {
 	return &Listing{Pass: pass, Ticket: ticket, shown: connector.NewIDs(), bare: connector.NewIDs(), mandates: connector.NewIDs(), statuses: connector.NewIDs()}
 }
 
-// ShownBy attributes all saves until done is called to a list pass; nil means a read of one
-// customer.
-func (tx *Tx) ShownBy(s *Listing) (done func()) {
-	tx.listing = s
-	return func() { tx.listing = nil }
-}
-
 // Add records that the list showed a customer, without its values.
 func (s *Listing) Add(billingID string) { s.add(billingID, false) }
 

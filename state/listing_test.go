@@ -57,9 +57,7 @@ func TestAListThatAnotherOvertookAtItsEndSaysOfNoMandateThatItShowedIt(t *testin
 		s := d.startList("b1")
 		if shows {
 			d.do(func(tx *Tx) error {
-				defer tx.ShownBy(s)()
-				_, err := tx.SaveMandate(m, connector.CauseSweep, "1")
-				return err
+				return tx.saveMandate(&Known{Observation: Observation{List: s, Cause: connector.CauseSweep, CauseID: "1"}, Status: m.Status}, m)
 			})
 		}
 		return s
@@ -99,9 +97,12 @@ func TestAListMarksEveryRowThatItShows(t *testing.T) {
 	}
 	show := func(s *Listing, mandates []connector.Mandate) {
 		d.do(func(tx *Tx) error {
-			defer tx.ShownBy(s)()
 			for _, m := range mandates {
-				if _, err := tx.SaveMandate(m, connector.CauseSweep, "1"); err != nil {
+				k := &Known{Observation: Observation{List: s, Cause: connector.CauseSweep, CauseID: "1"}}
+				if s != nil {
+					k.Status = m.Status
+				}
+				if err := tx.saveMandate(k, m); err != nil {
 					return err
 				}
 			}

@@ -11,17 +11,6 @@ import (
 	"payersync/connector"
 )
 
-// MandateStatus returns the status the ledger holds of a mandate; "" when it
-// knows none.
-func (tx *Tx) MandateStatus(id string) (connector.MandateStatus, error) {
-	var s connector.MandateStatus
-	err := tx.row([]any{&s}, "SELECT status FROM mandates WHERE mandate_id = ?", id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-	return s, err
-}
-
 // UndocumentedStatuses returns the statuses of mandates in the ledger that connector.MandateStatuses does not
 // list, sorted. It reads every mandate.
 func (l *Ledger) UndocumentedStatuses(ctx context.Context) ([]string, error) {
@@ -29,55 +18,53 @@ func (l *Ledger) UndocumentedStatuses(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(statuses, func(s string) bool { return connector.MandateStatus(s).Known() }), err
 }
 
-// SaveMandate stores a mandate, and returns the status before.
+// SaveMandate stores a mandate, and returns its status before; "" for a new one.
 //
 // Only tests call it: Reflect stores observed mandates.
 func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID string) (before connector.MandateStatus, err error) {
-	if before, err = tx.MandateStatus(m.ID); err != nil {
+	err = tx.row([]any{&before}, "SELECT status FROM mandates WHERE mandate_id = ?", m.ID)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return "", fmt.Errorf("read mandate %s: %w", m.ID, err)
 	}
-	return before, tx.saveMandate(m, before, true, cause, causeID)
+	return before, tx.saveMandate(&Known{Observation: Observation{Cause: cause, CauseID: causeID}, Status: before, LinkApart: true}, m)
 }
 
-// saveMandate stores an observed mandate and, if its status changed, a line of history. before is its status, "" for a
-// new mandate. An unchanged mandate in a list writes nothing. apart says that the customer may have another link.
-func (tx *Tx) saveMandate(m connector.Mandate, before connector.MandateStatus, apart bool, cause connector.Cause, causeID string) (err error) {
+// saveMandate stores an observed mandate and, if its status changed, a line of history. An unchanged mandate in a list
+// writes nothing.
+func (tx *Tx) saveMandate(k *Known, m connector.Mandate) (err error) {
 	now := stamp(tx.now)
-	if before == m.Status {
-		if tx.listing != nil {
-			tx.listing.mandates.Add(m.ID)
+	if k.Status == m.Status {
+		if k.List != nil {
+			k.List.mandates.Add(m.ID)
 		}
-		err = tx.exec("UPDATE mandates SET last_seen_at = ?1, service_time = CASE WHEN ?2 <> '' THEN ?2 ELSE service_time END WHERE mandate_id = ?3 AND (?4 = 0 OR ?2 <> '' AND ?2 <> service_time)",
-			now, m.ServiceTime, m.ID, tx.listing != nil)
-		if err != nil {
+		if err := tx.exec("UPDATE mandates SET last_seen_at = ?1, service_time = CASE WHEN ?2 <> '' THEN ?2 ELSE service_time END WHERE mandate_id = ?3 AND (?4 = 0 OR ?2 <> '' AND ?2 <> service_time)",
+			now, m.ServiceTime, m.ID, k.List != nil); err != nil {
 			return fmt.Errorf("save mandate %s: %w", m.ID, err)
 		}
-		if m.URL, err = tx.newLink(m); err != nil {
-			return err
+		if k.List != nil && m.URL != "" {
+			if m.URL, err = tx.newLink(m); err != nil {
+				return err
+			}
 		}
-		return tx.saveSealed(m, apart)
-	}
-	if err := tx.exec(`INSERT INTO mandates (mandate_id, billing_id, status, status_since, service_time, first_seen_at, last_seen_at)
+	} else if err := errors.Join(tx.exec(`INSERT INTO mandates (mandate_id, billing_id, status, status_since, service_time, first_seen_at, last_seen_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (mandate_id) DO UPDATE SET status = excluded.status, status_since = excluded.status_since,
 		  service_time = excluded.service_time, last_seen_at = excluded.last_seen_at`,
-		m.ID, m.CustomerID, m.Status, now, m.ServiceTime, now, now); err != nil {
-		return fmt.Errorf("save mandate %s: %w", m.ID, err)
+		m.ID, m.CustomerID, m.Status, now, m.ServiceTime, now, now), tx.appendHistory(transition{
+		mandate: m.ID, customer: m.CustomerID, serviceTime: m.ServiceTime, from: k.Status, to: m.Status, cause: k.Cause, causeID: k.CauseID,
+	})); err != nil {
+		return fmt.Errorf("save mandate %s and its history: %w", m.ID, err)
 	}
-	if err := tx.appendHistory(transition{
-		mandate: m.ID, customer: m.CustomerID, serviceTime: m.ServiceTime, from: before, to: m.Status, cause: cause, causeID: causeID,
-	}); err != nil {
-		return fmt.Errorf("save the history of mandate %s: %w", m.ID, err)
+	if k.Status != m.Status || k.LinkApart {
+		if err := tx.voidLinks(m); err != nil {
+			return err
+		}
 	}
-	return tx.saveSealed(m, true)
+	return errors.Join(tx.keepLatestLink(m), tx.keepReason(m)) // a reason stays with the status that it came with
 }
 
-// newLink returns the signing link from a read of a mandate; "" for a link that a list shows and
-// the ledger already keeps.
+// newLink returns the signing link that a list shows; "" if the ledger keeps the same one already.
 func (tx *Tx) newLink(m connector.Mandate) (string, error) {
-	if tx.listing == nil || m.URL == "" {
-		return m.URL, nil
-	}
 	var box []byte
 	if err := tx.row([]any{&box}, "SELECT link FROM mandates WHERE mandate_id = ?", m.ID); err != nil || box == nil {
 		return m.URL, err
@@ -87,20 +74,6 @@ func (tx *Tx) newLink(m connector.Mandate) (string, error) {
 		return "", nil
 	}
 	return m.URL, err
-}
-
-// saveSealed keeps what nobody may read in the file: the link, and the reason of a
-// failure. A reason stays with the status that it came with.
-func (tx *Tx) saveSealed(m connector.Mandate, apart bool) error {
-	if apart {
-		if err := tx.voidLinks(m); err != nil {
-			return err
-		}
-	}
-	if err := tx.keepLatestLink(m); err != nil {
-		return err
-	}
-	return tx.keepReason(m)
 }
 
 // voidLinks drops the links of a customer's other mandates: m is its latest, and a customer

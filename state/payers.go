@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"payersync/connector"
@@ -256,12 +255,6 @@ func (tx *Tx) SetMandate(connection, sourceID, id string) error {
 		id, stamp(tx.now), connection, sourceID, id)
 }
 
-// SetApplied records our values on the customer, as a read has shown them.
-func (tx *Tx) SetApplied(p Payer, applied connector.Customer) error {
-	_, err := tx.setApplied(p, applied)
-	return err
-}
-
 // isForgotten is the condition that nothing but the id is kept of a row of payers.
 const isForgotten = "EXISTS (SELECT 1 FROM source_records f WHERE f.connection = payers.connection AND f.source_id = payers.source_id AND f.forgotten <> '')"
 
@@ -280,48 +273,18 @@ func (l *Ledger) boxApplied(p Payer, applied connector.Customer) ([]byte, error)
 	return l.seal.box(plain, place("payers", "applied", p.Connection, p.SourceID)), nil
 }
 
-// setApplied is SetApplied. It reports false for a forgotten payer and keeps nothing.
-func (tx *Tx) setApplied(p Payer, applied connector.Customer) (kept bool, err error) {
+// SetApplied records our values on the customer, as a read has shown them. It keeps nothing of a forgotten payer.
+func (tx *Tx) SetApplied(p Payer, applied connector.Customer) error {
 	box, err := tx.l.boxApplied(p, applied)
 	if err != nil {
-		return false, err
+		return err
 	}
-	n, err := tx.count("UPDATE payers SET "+asApplied("?3", "?4", "?5")+" WHERE connection = ?1 AND source_id = ?2 AND NOT "+isForgotten,
+	tx.Touch(p)
+	return tx.exec("UPDATE payers SET "+asApplied("?3", "?4", "?5")+" WHERE connection = ?1 AND source_id = ?2 AND NOT "+isForgotten,
 		p.Connection, p.SourceID, box, applied.Hash(), stamp(tx.now))
-	if n > 0 {
-		tx.Touch(p)
-	}
-	return n > 0, err
 }
 
-// SetContactIDs stores the service's ids of a customer's contacts, if applied has others than the
-// known ids. The rest of applied is p.Applied.
-func (tx *Tx) SetContactIDs(p Payer, applied connector.Customer) error {
-	if p.Applied == nil || slices.Equal(p.Applied.People, applied.People) {
-		return nil
-	}
-	box, err := tx.l.boxApplied(p, applied)
-	if err != nil {
-		return err
-	}
-	return tx.exec("UPDATE payers SET applied = ?3 WHERE connection = ?1 AND source_id = ?2 AND applied_hash = ?4 AND NOT "+isForgotten,
-		p.Connection, p.SourceID, box, applied.Hash())
-}
-
-// SetHeld records our values on the customer from a read, and SetShown whether it showed the last
-// applied ones. When either is news, the next plan looks at the record.
-func (tx *Tx) SetHeld(p Payer, held connector.Customer) error {
-	if p.AppliedHash == held.Hash() {
-		return tx.SetShown(p, true)
-	}
-	kept, err := tx.setApplied(p, held)
-	if err != nil || !kept {
-		return err
-	}
-	return tx.lookAgain(p)
-}
-
-// SetShown is described at SetHeld.
+// SetShown records whether a read showed the values applied last. When it is news, the next plan looks at the record.
 func (tx *Tx) SetShown(p Payer, applied bool) error {
 	shows := ""
 	if applied {

@@ -570,9 +570,12 @@ func TestTheKeyOfAPayerWithACustomerNeverChanges(t *testing.T) {
 func TestADecisionIsNotStoredOverWhatAReadHasShownSince(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]func(*Tx, Payer) error{
-		"nothing":        nil,
-		"another value":  func(tx *Tx, p Payer) error { return tx.SetShown(p, false) },
-		"an older value": func(tx *Tx, p Payer) error { return tx.SetHeld(p, customer("c1", "Old")) },
+		"nothing":       nil,
+		"another value": func(tx *Tx, p Payer) error { return tx.SetShown(p, false) },
+		"an older value": func(tx *Tx, p Payer) error {
+			values := customer("c1", "Old")
+			return tx.saveHeld(&Known{Payer: p}, HeldValues{Instead: true, Values: &values})
+		},
 		"a doubled key": func(tx *Tx, p Payer) error {
 			_, err := tx.SaveRemote(connector.RemoteCustomer{ID: "b2", Name: "Other", ExternalData: map[string]string{"acct": "c1"}}, 1)
 			return err

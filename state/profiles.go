@@ -35,56 +35,45 @@ func (l *Ledger) profileOf(c connector.RemoteCustomer) (body []byte, digest stri
 	return body, l.seal.digest(append(pairs, body...), placeOfProfile(c.ID)), err
 }
 
-// saveProfile stores a customer's profile from a read. It stores none for linked customers, and for customers
+// saveProfile stores the profile of an observed customer. It stores none for linked customers, and for customers
 // possibly of a forgotten payer.
-func (tx *Tx) saveProfile(c connector.RemoteCustomer, known indexed, traits []trait) error {
-	if known.linked {
-		if known.profile == "" {
+func (tx *Tx) saveProfile(k *Known) error {
+	if k.Ours {
+		if k.index.profile == "" {
 			return nil
 		}
-		return tx.exec("DELETE FROM remote_profiles WHERE billing_id = ?", c.ID)
+		return tx.exec("DELETE FROM remote_profiles WHERE billing_id = ?", k.CustomerID)
 	}
+	c := *k.Customer
+	c.ExternalData = k.pairs
 	body, digest, err := tx.l.profileOf(c)
 	if err != nil {
 		return err
 	}
-	mandate := known.mandate
-	if c.Mandate != nil {
-		mandate = string(c.Mandate.Status)
+	mandate := k.index.mandate
+	if k.Mandate != nil {
+		mandate = string(k.Mandate.Status)
 	}
-	if digest == known.profile {
-		if mandate == known.mandate {
+	if digest == k.index.profile {
+		if mandate == k.index.mandate {
 			return nil
 		}
-		return tx.exec("UPDATE remote_profiles SET mandate_status = ? WHERE billing_id = ?", mandate, c.ID)
+		return tx.exec("UPDATE remote_profiles SET mandate_status = ? WHERE billing_id = ?", mandate, k.CustomerID)
 	}
-	if kept, err := tx.keepsTraits(traits); err != nil || !kept {
+	shown, err := json.Marshal(k.entry.traits)
+	if err != nil {
 		return err
 	}
-	return connector.Wrap(tx.exec(`INSERT INTO remote_profiles (billing_id, profile, digest, mandate_status, saved) VALUES (?1, ?2, ?3, ?4,
-		1 + max(coalesce((SELECT max(saved) FROM remote_profiles), 0), coalesce((SELECT max(matched_to) FROM connections), 0)))
+	return tx.exec(`INSERT INTO remote_profiles (billing_id, profile, digest, mandate_status, saved) SELECT ?2, ?3, ?4, ?5,
+		1 + max(coalesce((SELECT max(saved) FROM remote_profiles), 0), coalesce((SELECT max(matched_to) FROM connections), 0)) WHERE NOT `+ofForgottenKey+`
 		ON CONFLICT (billing_id) DO UPDATE SET profile = excluded.profile, digest = excluded.digest, mandate_status = excluded.mandate_status, saved = excluded.saved`,
-		c.ID, tx.l.seal.box(body, placeOfProfile(c.ID)), digest, mandate), "save the profile of a customer")
+		string(shown), k.CustomerID, tx.l.seal.box(body, placeOfProfile(k.CustomerID)), digest, mandate)
 }
 
-// keepsTraits reports whether the index may keep more of a customer than its keys. It may not if
-// one of them is a forgotten payer's key, because that payer may turn out to own the customer.
-func (tx *Tx) keepsTraits(traits []trait) (bool, error) {
-	for _, t := range traits {
-		if t.kind != "key" {
-			continue
-		}
-		var forgotten bool
-		if err := tx.row([]any{&forgotten}, `SELECT EXISTS (SELECT 1 FROM source_records r INDEXED BY source_records_forgotten JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
-			WHERE r.forgotten <> '' AND p.key_name || '=' || p.key_value = ?)`, t.value); err != nil {
-			return false, fmt.Errorf("save a customer to the index: %w", err)
-		}
-		if forgotten {
-			return false, nil
-		}
-	}
-	return true, nil
-}
+// ofForgottenKey is the condition that one of the traits in ?1 is the key of a forgotten payer. Then the index may keep
+// only the keys of the customer, because that payer may turn out to own it.
+const ofForgottenKey = `EXISTS (SELECT 1 FROM source_records r INDEXED BY source_records_forgotten JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
+	WHERE r.forgotten <> '' AND p.key_name || '=' || p.key_value IN (SELECT t.value ->> 'Value' FROM json_each(?1) t WHERE t.value ->> 'Kind' = 'key'))`
 
 // profilePage is how many profiles are read at once.
 const profilePage = 500

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,23 +26,23 @@ func placeOfRead(p Payer) []byte {
 // SetRead stores the values of a payer's customer that differ from the sent ones in a read; none for an equal
 // customer. A read without changes writes nothing.
 func (tx *Tx) SetRead(p Payer, differs []connector.FieldChange) error {
-	var box []byte
-	digest := ""
-	if len(differs) > 0 {
-		plain, err := json.Marshal(differs)
-		if err != nil {
-			return err
-		}
-		at := placeOfRead(p)
-		if digest = tx.l.seal.digest(plain, at); digest != p.ReadDigest {
-			box = tx.l.seal.box(plain, at)
-		}
+	box, digest, err := tx.l.boxRead(p, differs)
+	if err != nil || digest == p.ReadDigest {
+		return err
 	}
-	if digest == p.ReadDigest {
-		return nil
+	return tx.exec("UPDATE payers SET read_values = ?, read_digest = ? WHERE connection = ? AND source_id = ? AND NOT "+isForgotten, box, digest, p.Connection, p.SourceID)
+}
+
+// boxRead seals the values that differ in a read, if they are not known. The digest is "" for none.
+func (l *Ledger) boxRead(p Payer, differs []connector.FieldChange) (box []byte, digest string, err error) {
+	if len(differs) == 0 {
+		return nil, "", nil
 	}
-	return connector.Wrap(tx.exec("UPDATE payers SET read_values = ?, read_digest = ? WHERE connection = ? AND source_id = ? AND NOT "+isForgotten,
-		box, digest, p.Connection, p.SourceID), "keep what customer %s holds", p.BillingID)
+	plain, err := json.Marshal(differs)
+	if digest = l.seal.digest(plain, placeOfRead(p)); digest != p.ReadDigest {
+		box = l.seal.box(plain, placeOfRead(p))
+	}
+	return box, digest, err
 }
 
 // HeldValues are what a read or a list showed of our values on a payer's customer.
@@ -50,6 +51,47 @@ type HeldValues struct {
 	Instead bool                    // it shows the values of another update, which may have arrived late
 	Values  *connector.Customer     // those of the two that it shows, with the service's ids of the contacts
 	Differs []connector.FieldChange // what it holds otherwise than was sent
+}
+
+// saveHeld stores what an observation shows of our values on a customer. When it is news, the next plan looks at the
+// record. The ids of contacts are no news, and a list shows none.
+func (tx *Tx) saveHeld(k *Known, h HeldValues) error {
+	p := k.Payer
+	box, digest, err := tx.l.boxRead(p, h.Differs)
+	if err != nil {
+		return err
+	}
+	hash, shows, at := p.AppliedHash, "", any(nil)
+	var applied []byte
+	if h.Instead {
+		hash = h.Values.Hash()
+	}
+	if h.Applied || h.Instead {
+		shows = hash
+	}
+	if hash != p.AppliedHash || h.Applied && k.List == nil && !slices.Equal(p.Applied.People, h.Values.People) {
+		if applied, err = tx.l.boxApplied(p, *h.Values); err != nil {
+			return err
+		}
+	}
+	if hash != p.AppliedHash {
+		at = stamp(tx.now)
+	}
+	looked := hash != p.AppliedHash || shows != p.Shows || shows != "" && !k.Confirmed
+	if !looked && applied == nil && digest == p.ReadDigest {
+		return nil
+	}
+	if err := tx.exec(`UPDATE payers SET applied = coalesce(?3, applied), applied_hash = ?4, shows = ?5,
+		  read_values = CASE WHEN read_digest = ?6 THEN read_values ELSE ?7 END, read_digest = ?6, updated_at = coalesce(?9, updated_at),
+		  shown_at = CASE WHEN ?8 = 1 THEN (SELECT ticket FROM ledger) ELSE shown_at END,
+		  confirmed_at = CASE WHEN ?8 = 1 AND ?5 <> '' THEN (SELECT ticket FROM ledger) ELSE confirmed_at END
+		WHERE connection = ?1 AND source_id = ?2 AND NOT `+isForgotten, p.Connection, p.SourceID, applied, hash, shows, digest, box, looked, at); err != nil || !looked {
+		return err
+	}
+	if tx.Touch(p); hash == p.AppliedHash && shows == p.Shows {
+		return nil
+	}
+	return tx.lookAgain(p)
 }
 
 // lastRead is the expression for when customer c of the index was last read or listed.

@@ -290,10 +290,10 @@ func (tx *Tx) LookNext(p Payer) error {
 	return tx.exec("UPDATE source_records SET rests = 1 WHERE connection = ? AND source_id = ? AND rests = 0", p.Connection, p.SourceID)
 }
 
-// LookNextAt makes the next plan look at the unlinked records with one of these keys, because a
+// lookNextAt makes the next plan look at the unlinked records with one of these keys, in their indexed form, because a
 // customer with the key was seen.
-func (tx *Tx) LookNextAt(pairs map[string]string) error {
-	for _, key := range connector.KeysIn(pairs) {
+func (tx *Tx) lookNextAt(keys []connector.Key) error {
+	for _, key := range keys {
 		if err := tx.exec(`UPDATE source_records SET rests = 1 WHERE rests = 0 AND decision <> 'excluded' AND (connection, source_id) IN (
 			SELECT p.connection, p.source_id FROM payers p WHERE p.key_name = ?1 AND p.billing_id IS NULL
 			AND (p.key_value = ?2 OR p.key_value > ?2 || char(31) AND p.key_value < ?2 || char(32)))`, key.Name, key.ScopedValue()); err != nil {

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 
 	"payersync/connector"
@@ -33,7 +32,6 @@ func (tx *Tx) Reflect(k *Known, r Reflection) error {
 		k.List.Add(k.CustomerID)
 		return nil
 	}
-	defer tx.ShownBy(k.List)()
 	err := tx.reflectIndex(k, r)
 	if err == nil && k.Ours && !k.Stale {
 		err = tx.reflectLink(k, r)
@@ -64,7 +62,7 @@ func (tx *Tx) reflectIndex(k *Known, r Reflection) error {
 		}
 		return err
 	case !k.Ours && !k.Stale && k.Customer != nil:
-		return tx.LookNextAt(k.Customer.ExternalData)
+		return tx.lookNextAt(k.entry.keys)
 	}
 	return nil
 }
@@ -87,21 +85,19 @@ func (tx *Tx) reflectLink(k *Known, r Reflection) error {
 	return nil
 }
 
-// reflectHeld stores what the customer shows of our values, and its financial status. When its values are news, the next
-// plan looks at the record.
-func (tx *Tx) reflectHeld(k *Known, r Reflection) (err error) {
-	if h := r.Held; h != nil && k.Applied != nil {
-		if err = tx.saveHeld(k, *h); err != nil {
+// reflectHeld stores what the customer shows of our values, and its financial status.
+func (tx *Tx) reflectHeld(k *Known, r Reflection) error {
+	if r.Held != nil && k.Applied != nil {
+		if err := tx.saveHeld(k, *r.Held); err != nil {
 			return err
 		}
 	}
-	if r.Held != nil && k.List == nil && k.UnderWay {
-		err = tx.LookedAt(k.Payer, k.Ticket, r.Held.Applied)
+	if r.Held != nil && k.UnderWay {
+		if err := tx.LookedAt(k.Payer, k.Ticket, r.Held.Applied); err != nil {
+			return err
+		}
 	}
-	if err == nil && r.Held != nil && r.Held.Applied && k.List == nil {
-		err = tx.SetContactIDs(k.Payer, *r.Held.Values)
-	}
-	return errors.Join(err, tx.saveFinancial(k, r))
+	return tx.saveFinancial(k, r)
 }
 
 // saveFinancial stores the financial status, or that it was shown again.
@@ -118,23 +114,6 @@ func (tx *Tx) saveFinancial(k *Known, r Reflection) error {
 	return tx.exec("UPDATE financial_statuses SET seen_at = ? WHERE billing_id = ?", stamp(tx.now), k.CustomerID)
 }
 
-// saveHeld keeps what the customer shows of the values that were applied.
-func (tx *Tx) saveHeld(k *Known, h HeldValues) error {
-	p := k.Payer
-	switch {
-	case h.Instead:
-		if err := tx.SetHeld(p, *h.Values); err != nil {
-			return err
-		}
-		p.ReadDigest = "" // it belongs to the values applied before
-	case !h.Applied || p.Shows != p.AppliedHash || !k.Confirmed:
-		if err := tx.SetShown(p, h.Applied); err != nil {
-			return err
-		}
-	}
-	return tx.SetRead(p, h.Differs)
-}
-
 // reflectMandate stores the mandate, and makes the write decide again on it. The next plan looks at a removed record if
 // its mandate changed, to report a live mandate or one that waits for its signature.
 func (tx *Tx) reflectMandate(k *Known, r Reflection) error {
@@ -149,7 +128,7 @@ func (tx *Tx) reflectMandate(k *Known, r Reflection) error {
 	}
 	if m.ID == "" {
 		tx.ShowMandate(p, m.Status)
-	} else if err := tx.saveMandate(*m, k.Status, k.LinkApart, k.Cause, k.CauseID); err != nil {
+	} else if err := tx.saveMandate(k, *m); err != nil {
 		return err
 	}
 	if r.Changed {

@@ -23,47 +23,57 @@ import (
 var ErrOvertaken = errors.New("a reading of the whole list began after this read of the customer")
 
 // saveShown keeps what an observation showed of a customer in the index: its key values, and keyed hashes of its names
-// and e-mail addresses. A list may leave externalData out, or be an old one, so it takes no key away: see Unshown. A
-// list that shows the customer unchanged writes nothing, unless the time of the sighting matters.
+// and e-mail addresses. A list that shows the customer unchanged writes nothing, unless the time of the sighting matters.
 func (tx *Tx) saveShown(k *Known) error {
-	if k.Customer == nil {
-		return tx.exec(touched, k.Ticket, k.CustomerID, k.Ticket)
-	}
-	c, e, s := *k.Customer, k.entry, sighting{ticket: k.Ticket}
-	same := k.index.shows(e.digest, k.Ticket)
-	if k.List == nil {
-		s.readAt = tx.now.UTC().Format(layout)
-	} else {
-		bare := len(c.ExternalData) == 0
-		var pairs map[string]string
-		var err error
-		if !same {
-			pairs, err = parsePairs(k.index.pairs)
-		}
-		if err == nil && hidden(pairs, c.ExternalData) {
-			bare, c.ExternalData = true, merged(pairs, c.ExternalData)
-			e, err = tx.l.entryOf(c)
-			same = k.index.shows(e.digest, k.Ticket)
-		}
-		if k.List.add(c.ID, bare); err != nil {
-			return err
-		}
-	}
+	readAt := ""
 	switch {
-	case k.Stale:
-		return nil
-	case !same:
-		return connector.Wrap(tx.saveNews(c, e, s, k.index), "save a customer to the index")
+	case k.Customer == nil:
+		return tx.exec(touched, k.Ticket, k.CustomerID, k.Ticket)
+	case k.List == nil:
+		readAt = tx.now.UTC().Format(layout)
+	default:
+		k.List.add(k.CustomerID, k.bare)
 	}
-	if !k.index.linked && k.index.profile == "" { // it was linked until now, and only its keys were kept
-		if err := errors.Join(tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", c.ID), tx.saveTraits(c.ID, e.traits, false)); err != nil {
+	if k.Stale {
+		return nil
+	}
+	same := k.index.shows(k.entry.digest, k.Ticket)
+	if !same {
+		if err := errors.Join(tx.touchKeys(k.index.keys, k.entry.keys), tx.exec(`INSERT INTO remote_customers (billing_id, key_values, digest, known_pass, listed_at, ticket, read_at)
+			VALUES (?1, ?2, ?3, (SELECT coalesce(max(pass_id), 0) FROM passes), ?4, ?5, ?6)
+			ON CONFLICT (billing_id) DO UPDATE SET key_values = excluded.key_values, digest = excluded.digest,
+			  known_pass = CASE remote_customers.digest WHEN '' THEN excluded.known_pass ELSE remote_customers.known_pass END,
+			  listed_at = excluded.listed_at, ticket = excluded.ticket, read_at = max(remote_customers.read_at, excluded.read_at)`,
+			k.CustomerID, k.entry.values, k.entry.digest, stamp(tx.now), k.Ticket, readAt)); err != nil {
+			return fmt.Errorf("save a customer to the index: %w", err)
+		}
+	} else if k.List == nil || k.index.matters {
+		if err := tx.exec("UPDATE remote_customers SET listed_at = ?1, ticket = ?2, read_at = max(read_at, ?3) WHERE billing_id = ?4", stamp(tx.now), k.Ticket, readAt, k.CustomerID); err != nil {
 			return err
 		}
 	}
-	if err := tx.saveProfile(c, k.index, e.traits); err != nil || k.List != nil && !k.index.matters {
+	if !same || !k.Ours && k.index.profile == "" { // or it was linked until now, and only its keys were kept
+		if err := tx.saveTraits(k); err != nil {
+			return err
+		}
+	}
+	return tx.saveProfile(k)
+}
+
+// saveTraits replaces the traits of a customer. The index keeps only the keys of a linked customer: no new payer is
+// compared with it, and its other traits would be most of the rows of a backfill.
+func (tx *Tx) saveTraits(k *Known) error {
+	if k.index.digest != "" {
+		if err := tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", k.CustomerID); err != nil {
+			return err
+		}
+	}
+	shown, err := json.Marshal(k.entry.traits)
+	if err != nil || len(k.entry.traits) == 0 {
 		return err
 	}
-	return tx.exec("UPDATE remote_customers SET listed_at = ?1, ticket = ?2, read_at = max(read_at, ?3) WHERE billing_id = ?4", stamp(tx.now), k.Ticket, s.readAt, c.ID)
+	return tx.exec(`INSERT INTO remote_traits (kind, value, billing_id) SELECT j.value ->> 'Kind', j.value ->> 'Value', ?2 FROM json_each(?1) j
+		WHERE j.value ->> 'Kind' = 'key' OR ?3 = 0 AND NOT `+ofForgottenKey, string(shown), k.CustomerID, k.Ours)
 }
 
 // isOvertaken is the condition that a later list pass may have shown the customer of c unchanged
@@ -72,15 +82,13 @@ const isOvertaken = "c.digest <> '' AND c.ticket <= ?2 AND ?2 < (SELECT ticket F
 
 // indexed is a customer's entry in the index; zero for none.
 type indexed struct {
-	exists    bool
-	ticket    int64
+	ticket    int64 // -1 for no entry
 	digest    string
-	pairs     string // externalData as JSON
-	overtaken bool   // see isOvertaken
-	matters   bool   // it matters when it was seen last: after a restore, an answer of ours, or a request whose end is not known
-	linked    bool   // it is a payer's
-	profile   string // digest of its profile; "" for none
-	mandate   string // status that stands with the profile; "" for none
+	keys      []connector.Key // in it, if the customer is shown otherwise
+	overtaken bool            // see isOvertaken
+	matters   bool            // it matters when it was seen last: after a restore, an answer of ours, or a request whose end is not known
+	profile   string          // digest of its profile; "" for none
+	mandate   string          // status that stands with the profile; "" for none
 }
 
 // shows reports whether a read with a ticket equals the index's entry of a customer.
@@ -88,60 +96,40 @@ func (i indexed) shows(digest string, ticket int64) bool {
 	return i.digest == digest && i.ticket <= ticket
 }
 
-// entryColumns are the columns of the index entry of customer j.key for a read with the ticket ?2, with the conditions
-// that a request was answered since, and that it is a payer's.
-func entryColumns(answered, linked string) string {
-	return "c.billing_id IS NOT NULL, coalesce(c.ticket, 0), coalesce(c.digest, ''), coalesce(c.key_values, ''), coalesce(" + isOvertaken + `, false),
-		coalesce(c.ticket <= ` + doubtSince + ` OR c.ticket <= ` + doubtOver + ` OR ` + answered + `
-		  OR EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = j.key AND a.ended = '' AND a.action <> 'create'), false),
-		` + linked + ", coalesce(f.digest, ''), coalesce(f.mandate_status, '')"
-}
+// entryColumns are the columns of the index entry of customer j.key, of payer p if any, for a read with the ticket ?2.
+const entryColumns = "coalesce(c.ticket, -1), coalesce(c.digest, ''), coalesce(" + isOvertaken + `, false),
+	coalesce(c.ticket <= ` + doubtSince + ` OR c.ticket <= ` + doubtOver + ` OR p.answered_at >= c.ticket
+	  OR EXISTS (SELECT 1 FROM attempts a WHERE a.billing_id = j.key AND a.ended = '' AND a.action <> 'create'), false),
+	coalesce(f.digest, ''), coalesce(f.mandate_status, '')`
 
 const entryTables = " LEFT JOIN remote_customers c ON c.billing_id = j.key LEFT JOIN remote_profiles f ON f.billing_id = j.key"
 
 // entry is where the columns of entryColumns go.
 func (i *indexed) entry() []any {
-	return []any{&i.exists, &i.ticket, &i.digest, &i.pairs, &i.overtaken, &i.matters, &i.linked, &i.profile, &i.mandate}
+	return []any{&i.ticket, &i.digest, &i.overtaken, &i.matters, &i.profile, &i.mandate}
 }
 
-// saveNews writes a read's differences from the index.
-func (tx *Tx) saveNews(c connector.RemoteCustomer, e indexEntry, s sighting, known indexed) error {
-	if err := tx.saveSight(c.ID, e.values, e.digest, s); err != nil {
+// touchKeys is Touch for the linked payers with one of the keys, in their indexed form.
+func (tx *Tx) touchKeys(keys ...[]connector.Key) error {
+	type key struct{ Name, Value string }
+	var asked []key
+	for _, k := range slices.Concat(keys...) {
+		asked = append(asked, key{k.Name, k.ScopedValue()})
+	}
+	if len(asked) == 0 {
+		return nil
+	}
+	page, err := json.Marshal(asked)
+	if err != nil {
 		return err
 	}
-	if known.digest != "" {
-		if err := errors.Join(tx.touchKeys(c.ID, e.traits), tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", c.ID)); err != nil {
-			return err
-		}
-	}
-	return errors.Join(tx.saveTraits(c.ID, e.traits, known.linked), tx.touchKeys(c.ID, nil), tx.saveProfile(c, known, e.traits))
-}
-
-// touchKeys is Touch for the linked payers of the keys that the index has of a customer. It omits the keys among traits.
-func (tx *Tx) touchKeys(billingID string, but []trait) error {
-	var keys []string
-	if err := tx.each("SELECT value FROM remote_traits WHERE billing_id = ? AND kind = 'key'", []any{billingID}, func(scan func(...any) error) error {
-		var key string
-		err := scan(&key)
-		if !slices.ContainsFunc(but, func(t trait) bool { return t.kind == "key" && t.value == key }) {
-			keys = append(keys, key)
-		}
+	return tx.each(`SELECT p.connection, p.source_id FROM json_each(?1) j CROSS JOIN payers p
+		ON p.key_name = j.value ->> 'Name' AND p.key_value = j.value ->> 'Value' WHERE p.billing_id IS NOT NULL`, []any{string(page)}, func(scan func(...any) error) error {
+		var id RecordID
+		err := scan(&id.Connection, &id.SourceID)
+		tx.touched(id)
 		return err
-	}); err != nil {
-		return err
-	}
-	for _, key := range keys {
-		name, value, _ := strings.Cut(key, "=")
-		if err := tx.each("SELECT connection, source_id FROM payers WHERE key_name = ? AND key_value = ? AND billing_id IS NOT NULL", []any{name, value}, func(scan func(...any) error) error {
-			var id RecordID
-			err := scan(&id.Connection, &id.SourceID)
-			tx.touched(id)
-			return err
-		}); err != nil {
-			return fmt.Errorf("look whose key a customer carries: %w", err)
-		}
-	}
-	return nil
+	})
 }
 
 // The reference for read tickets after a restore: see protocol.Doubt.
@@ -171,21 +159,6 @@ func merged(known, shown map[string]string) map[string]string {
 	return out
 }
 
-// sighting is how a read came to show a customer.
-type sighting struct {
-	ticket int64
-	readAt string // when a single read showed it, "" for a list
-}
-
-func (tx *Tx) saveSight(billingID, values, digest string, s sighting) error {
-	return tx.exec(`INSERT INTO remote_customers (billing_id, key_values, digest, known_pass, listed_at, ticket, read_at)
-		VALUES (?1, ?2, ?3, (SELECT coalesce(max(pass_id), 0) FROM passes), ?4, ?5, ?6)
-		ON CONFLICT (billing_id) DO UPDATE SET key_values = excluded.key_values, digest = excluded.digest,
-		  known_pass = CASE remote_customers.digest WHEN '' THEN excluded.known_pass ELSE remote_customers.known_pass END,
-		  listed_at = excluded.listed_at, ticket = excluded.ticket, read_at = max(remote_customers.read_at, excluded.read_at)`,
-		billingID, values, digest, stamp(tx.now), s.ticket, s.readAt)
-}
-
 // Pairs returns the externalData that the index holds of a customer.
 func (l *Ledger) Pairs(ctx context.Context, billingID string) (map[string]string, error) {
 	var known string
@@ -203,7 +176,7 @@ func parsePairs(known string) (pairs map[string]string, err error) {
 	return pairs, err
 }
 
-type trait struct{ kind, value string }
+type trait struct{ Kind, Value string }
 
 // keyTrait returns a key as the index holds it: of what strangers put into externalData, however
 // long it is.
@@ -212,67 +185,43 @@ func keyTrait(key connector.Key) string { return key.Indexed().ID() }
 // keysNamed returns the prefix of every key of a name in the index.
 func keysNamed(name string) string { return keyTrait(connector.Key{Name: name}) }
 
+// keysIn returns the keys among externalData, in their indexed form.
+func keysIn(pairs map[string]string) []connector.Key {
+	return connector.Map(connector.KeysIn(pairs), connector.Key.Indexed)
+}
+
 // indexEntry is what the index holds of a customer.
 type indexEntry struct {
 	values, digest string
-	traits         []trait
+	keys           []connector.Key
+	traits         []trait // with the keys
 }
 
-// entryOf returns the index's entry of a customer.
-func (l *Ledger) entryOf(c connector.RemoteCustomer) (e indexEntry, err error) {
-	e.values, e.traits, e.digest, err = l.indexed(c)
-	return e, err
-}
-
-// indexed returns the index's entry of a customer, and a digest of it.
-func (l *Ledger) indexed(c connector.RemoteCustomer) (values string, traits []trait, digest string, err error) {
-	traits = connector.Map(connector.KeysIn(c.ExternalData), func(key connector.Key) trait { return trait{"key", keyTrait(key)} })
-	if c.Name != "" {
-		traits = append(traits, trait{"name", l.seal.likeness(c.Name)})
+// entryOf returns the index's entry of a customer, with a digest of it.
+func (l *Ledger) entryOf(c connector.RemoteCustomer) (indexEntry, error) {
+	e := indexEntry{keys: keysIn(c.ExternalData)}
+	for _, key := range e.keys {
+		e.traits = append(e.traits, trait{"key", key.ID()})
 	}
-	for _, e := range c.Emails {
-		if e != "" {
-			traits = append(traits, trait{"email", l.seal.likeness(e)})
+	if c.Name != "" {
+		e.traits = append(e.traits, trait{"name", l.seal.likeness(c.Name)})
+	}
+	for _, email := range c.Emails {
+		if email != "" {
+			e.traits = append(e.traits, trait{"email", l.seal.likeness(email)})
 		}
 	}
-	slices.SortFunc(traits, func(a, b trait) int {
-		return strings.Compare(a.kind+"\x00"+a.value, b.kind+"\x00"+b.value)
+	slices.SortFunc(e.traits, func(a, b trait) int {
+		return strings.Compare(a.Kind+"\x00"+a.Value, b.Kind+"\x00"+b.Value)
 	})
-	traits = slices.Compact(traits)
+	e.traits = slices.Compact(e.traits)
 	h := sha256.New()
-	for _, t := range traits {
-		fmt.Fprintf(h, "%s\x00%s\x00", t.kind, t.value)
+	for _, t := range e.traits {
+		fmt.Fprintf(h, "%s\x00%s\x00", t.Kind, t.Value)
 	}
 	b, err := json.Marshal(c.ExternalData)
-	return string(b), traits, hex.EncodeToString(h.Sum(nil)), err
-}
-
-// saveTraits inserts a few traits with each statement. The index keeps only the keys of a linked
-// customer. No new payer is compared with it, and its other traits would be most of the rows of a
-// backfill.
-func (tx *Tx) saveTraits(billingID string, traits []trait, linked bool) error {
-	if !linked {
-		kept, err := tx.keepsTraits(traits)
-		if err != nil {
-			return err
-		}
-		linked = !kept
-	}
-	if linked {
-		traits = slices.DeleteFunc(traits, func(t trait) bool { return t.kind != "key" })
-	}
-	const few = 8
-	for part := range slices.Chunk(traits, few) {
-		var args []any
-		for _, t := range part {
-			args = append(args, t.kind, t.value, billingID)
-		}
-		if err := tx.exec("INSERT INTO remote_traits (kind, value, billing_id) VALUES (?, ?, ?)"+
-			strings.Repeat(", (?, ?, ?)", len(part)-1), args...); err != nil {
-			return fmt.Errorf("save a customer to the index: %w", err)
-		}
-	}
-	return nil
+	e.values, e.digest = string(b), hex.EncodeToString(h.Sum(nil))
+	return e, err
 }
 
 // touched notes that a read has shown a part of a customer.
@@ -288,8 +237,14 @@ func (tx *Tx) KeyCount(key connector.Key) (int, error) {
 // itself stays, so an older list cannot bring the customer back.
 func (tx *Tx) ForgetRemote(billingID string, ticket int64) (bool, error) {
 	var overtaken bool
-	if err := tx.row([]any{&overtaken}, "SELECT EXISTS (SELECT 1 FROM remote_customers c WHERE c.billing_id = ?1 AND "+isOvertaken+")", billingID, ticket); err != nil || overtaken {
+	var known string
+	err := tx.row([]any{&known, &overtaken}, "SELECT c.key_values, coalesce("+isOvertaken+", false) FROM remote_customers c WHERE c.billing_id = ?1", billingID, ticket)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) || overtaken {
 		return false, errors.Join(err, when(overtaken, ErrOvertaken))
+	}
+	pairs, err := parsePairs(known)
+	if err != nil {
+		return false, err
 	}
 	n, err := tx.count(`INSERT INTO remote_customers (billing_id, key_values, digest, listed_at, ticket) VALUES (?, '{}', '', ?, ?)
 		ON CONFLICT (billing_id) DO UPDATE SET key_values = '{}', digest = '', ticket = excluded.ticket
@@ -297,7 +252,7 @@ func (tx *Tx) ForgetRemote(billingID string, ticket int64) (bool, error) {
 	if err != nil || n == 0 {
 		return false, err
 	}
-	return true, errors.Join(tx.touchKeys(billingID, nil), tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", billingID), tx.exec("DELETE FROM remote_profiles WHERE billing_id = ?", billingID))
+	return true, errors.Join(tx.touchKeys(keysIn(pairs)), tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", billingID), tx.exec("DELETE FROM remote_profiles WHERE billing_id = ?", billingID))
 }
 
 // Lacking is a customer of the index, known at the start of a complete pass and missing from its
@@ -430,7 +385,7 @@ func (l *Ledger) AllAlike(ctx context.Context, c connector.Customer, keyName, co
 			AND NOT EXISTS (SELECT 1 FROM remote_traits k WHERE k.billing_id = t.billing_id AND k.kind = 'key'
 			                AND substr(k.value, 1, length(?3)) = ?3 AND NOT (`+unclaimed+`))
 			AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = ?4 AND w.source_id = ?5 AND w.billing_id = t.billing_id AND w.word = 'reject')
-			ORDER BY t.billing_id`+limitTo, t.kind, t.value, keysNamed(keyName), connection, sourceID, some)
+			ORDER BY t.billing_id`+limitTo, t.Kind, t.Value, keysNamed(keyName), connection, sourceID, some)
 		if err != nil {
 			return nil, err
 		}

@@ -29,8 +29,7 @@ func (d *desk) saveRemote(c connector.RemoteCustomer, ticket int64) (fresh bool)
 func (d *desk) saveListed(c connector.RemoteCustomer, s *Listing) (fresh bool) {
 	d.t.Helper()
 	d.do(func(tx *Tx) (err error) {
-		defer tx.ShownBy(s)()
-		fresh, err = tx.SaveRemote(c, s.Ticket)
+		fresh, err = tx.see(Observation{CustomerID: c.ID, Customer: &c, Ticket: s.Ticket, List: s})
 		return err
 	})
 	return fresh

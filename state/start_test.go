@@ -50,9 +50,8 @@ func benchPayer(tx *Tx, run int64, list *Listing, i int, customer string) error 
 		func() error { return tx.LinkPayer(p, customer, true) },
 		func() error { return tx.SetApplied(p, wanted) },
 		func() error {
-			defer tx.ShownBy(list)()
-			_, err := tx.SaveRemote(connector.RemoteCustomer{ID: customer, Name: wanted.Name, Emails: []string{canaryEmail}, ExternalData: map[string]string{"acct": r.SourceID}}, list.Ticket)
-			return err
+			shown := connector.RemoteCustomer{ID: customer, Name: wanted.Name, Emails: []string{canaryEmail}, ExternalData: map[string]string{"acct": r.SourceID}}
+			return second(tx.see(Observation{CustomerID: customer, Customer: &shown, Ticket: list.Ticket, List: list}))
 		},
 		func() error { _, err := tx.SaveMandate(m, connector.CauseLink, "run 1"); return err },
 		func() error { _, err := tx.SaveMandate(signed, connector.CauseWebhook, delivery.Key); return err },

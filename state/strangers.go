@@ -40,7 +40,7 @@ func (l *Ledger) Strangers(ctx context.Context, connection string, newcomers []N
 			carried.ask(i, keyTrait(n.Key.Unscoped()))
 		}
 		for _, t := range l.shared(n.Customer) {
-			carried.ask(i, t.value)
+			carried.ask(i, t.Value)
 		}
 		for _, h := range l.likeness(n.Likeness) {
 			if h.tells() {

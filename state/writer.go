@@ -50,7 +50,6 @@ type Tx struct {
 	touches     map[RecordID]*touchedPayer // payers to decide on again, see Touch
 	differences []string                   // see Settle
 
-	listing *Listing // the list pass with the saved data; nil for a read of one customer
 }
 
 // Now returns the instant that every row of this write carries.

@@ -84,7 +84,7 @@ func (w *world) bookOne(tx *state.Tx, run int64, connection string, p placed) er
 	}
 	if p.people != nil {
 		payer.BillingID = billing
-		if err := tx.SetHeld(payer, connector.Customer{Name: p.label.Name, People: p.people, ExternalData: map[string]string{key.Name: key.Value}}); err != nil {
+		if err := tx.SetApplied(payer, connector.Customer{Name: p.label.Name, People: p.people, ExternalData: map[string]string{key.Name: key.Value}}); err != nil {
 			return err
 		}
 	}

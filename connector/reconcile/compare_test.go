@@ -51,9 +51,9 @@ func TestWhatFollowsFromAnObservation(t *testing.T) {
 		"a customer that is nobody's":                 {[]func(*state.Known){func(k *state.Known) { k.Ours, k.Payer = false, state.Payer{} }}, news{}, reconcile.Seen{}},
 		"the first read confirms the link":            {[]func(*state.Known){unconfirmed}, news{Confirmed: true, Held: held}, reconcile.Seen{Ours: true}},
 		"the answer to a create is no read":           {[]func(*state.Known){unconfirmed, func(k *state.Known) { k.Cause = connector.CauseCreate }, show(func(c *connector.RemoteCustomer) { c.Financial = "GOOD" })}, news{}, reconcile.Seen{Ours: true}},
-		"another customer carries the key":            {[]func(*state.Known){unconfirmed, func(k *state.Known) { k.Others = true }}, news{Held: held}, reconcile.Seen{Ours: true}},
-		"another payer is being created with the key": {[]func(*state.Known){unconfirmed, func(k *state.Known) { k.Taken = true }}, news{Conflict: connector.ReasonOtherKey, Held: held}, reconcile.Seen{Ours: true}},
-		"another customer carries the future key":     {[]func(*state.Known){unconfirmed, func(k *state.Known) { k.Moves, k.Next = next, true }}, news{Held: held}, reconcile.Seen{Ours: true}},
+		"another customer carries the key":            {[]func(*state.Known){unconfirmed, func(k *state.Known) { k.Others = 1 }}, news{Held: held}, reconcile.Seen{Ours: true}},
+		"another payer is being created with the key": {[]func(*state.Known){unconfirmed, func(k *state.Known) { k.Taken = 1 }}, news{Conflict: connector.ReasonOtherKey, Held: held}, reconcile.Seen{Ours: true}},
+		"another customer carries the future key":     {[]func(*state.Known){unconfirmed, func(k *state.Known) { k.Moves, k.Next = next, 1 }}, news{Held: held}, reconcile.Seen{Ours: true}},
 		"the customer carries both keys":              {[]func(*state.Known){unconfirmed, func(k *state.Known) { k.Moves = next; k.Customer.ExternalData["acct"] = "9" }}, news{Held: held}, reconcile.Seen{Ours: true}},
 		"an update of ours wrote the future key": {[]func(*state.Known){func(k *state.Known) {
 			k.LinkState, k.Moves, k.Moved, k.Applied.ExternalData = connector.LinkConflict, next, next, next.Pairs()
@@ -61,7 +61,7 @@ func TestWhatFollowsFromAnObservation(t *testing.T) {
 		}}, news{Moved: next, Confirmed: true, Held: held}, reconcile.Seen{Ours: true}},
 		"another key":                           {[]func(*state.Known){otherKey}, news{Conflict: connector.ReasonOtherKey, Held: other}, reconcile.Seen{Ours: true, Drifted: true}},
 		"no key":                                {[]func(*state.Known){bare}, news{Conflict: connector.ReasonKeyRemoved, Held: held}, reconcile.Seen{Ours: true}},
-		"no key of a new customer":              {[]func(*state.Known){unconfirmed, bare, func(k *state.Known) { k.Young = true }}, news{Young: true, Held: held}, reconcile.Seen{Ours: true}},
+		"no key of a new customer":              {[]func(*state.Known){unconfirmed, bare, func(k *state.Known) { k.Young = 1 }}, news{Young: true, Held: held}, reconcile.Seen{Ours: true}},
 		"no key in a list":                      {[]func(*state.Known){bare, list}, news{Held: held}, reconcile.Seen{Ours: true}},
 		"no key after a person has unlinked it": {[]func(*state.Known){bare, func(k *state.Known) { k.Unlink.At = 3 }}, news{Held: held}, reconcile.Seen{Ours: true}},
 		"another name":                          {[]func(*state.Known){otherName}, news{Held: other}, reconcile.Seen{Ours: true, Drifted: true}},

@@ -16,6 +16,26 @@ func KeepRead(tx *state.Tx, p state.Payer, sent connector.Customer, c connector.
 	return tx.SetRead(p, differences(&sent, c))
 }
 
+// compareHeld compares our values with the customer's: those applied last, those of another update with an unknown time
+// of effect, or neither. A list may be incomplete.
+func compareHeld(k *state.Known, applied bool) *state.HeldValues {
+	if k.List != nil && !applied {
+		return nil
+	}
+	held, values := &state.HeldValues{Applied: applied}, k.Applied
+	if values == nil {
+		return held
+	}
+	if !applied {
+		if i := slices.IndexFunc(k.Sent, func(c connector.Customer) bool { return holds(&c, *k.Customer) }); i >= 0 {
+			values, held.Instead = &k.Sent[i], true
+		}
+	}
+	shown := values.WithIDs(k.Customer.People)
+	held.Differs, held.Values = differences(values, *k.Customer), &shown
+	return held
+}
+
 // differences returns the sent fields with other values on the customer: the path, the value sent, and the value read.
 // A value in the service's own form is equal. It ignores names of contacts, because the service may split them.
 func differences(sent *connector.Customer, c connector.RemoteCustomer) []connector.FieldChange {
@@ -112,4 +132,52 @@ func valuesAsRead(sent, shown []string, same func(a, b string) bool) []string {
 		}
 	}
 	return out
+}
+
+// holds reports whether a customer shows all our values, in any form of the service. It ignores names of contacts,
+// because the service may split them.
+func holds(ours *connector.Customer, c connector.RemoteCustomer) bool {
+	for _, person := range ours.People {
+		if !shows(c.Emails, person.Email, strings.EqualFold) || !shows(c.Phones, person.Phone, connector.SameForm) {
+			return false
+		}
+	}
+	if !flagged(ours.People, c.People) {
+		return false
+	}
+	for _, address := range ours.Addresses {
+		if !slices.ContainsFunc(c.Addresses, func(a connector.Address) bool { return sameAddress(address, a) }) {
+			return false
+		}
+	}
+	for name, value := range ours.ExternalData {
+		if len(c.ExternalData) > 0 && c.ExternalData[name] != value { // a list may leave them out
+			return false
+		}
+	}
+	return ours.Name == "" || connector.SameForm(ours.Name, c.Name) // blank: linked by a mapping without a rule for it
+}
+
+// flagged reports whether the contacts have our flags. It matches contacts by e-mail address. A flag not shown counts
+// as equal.
+func flagged(ours, shown []connector.Person) bool {
+	differs := func(ours, shown string) bool { return ours != "" && shown != "" && ours != shown }
+	for _, p := range ours {
+		if p.Email != "" && slices.ContainsFunc(shown, func(s connector.Person) bool { return strings.EqualFold(s.Email, p.Email) }) &&
+			!slices.ContainsFunc(shown, func(s connector.Person) bool {
+				return strings.EqualFold(s.Email, p.Email) && !differs(p.Primary, s.Primary) && !differs(p.Communication, s.Communication)
+			}) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameAddress compares the contents of both spellings of an address; one has no country.
+func sameAddress(ours, theirs connector.Address) bool {
+	return connector.SameForm(ours.Line1, theirs.Line1) && connector.SameForm(ours.City, theirs.City) && connector.SameForm(ours.PostCode, theirs.PostCode)
+}
+
+func shows(list []string, text string, same func(a, b string) bool) bool {
+	return text == "" || slices.ContainsFunc(list, func(shown string) bool { return same(shown, text) })
 }

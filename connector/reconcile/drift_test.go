@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"payersync/connector"
-	"payersync/state"
 )
 
 // covers F04, F11
@@ -43,7 +42,7 @@ func TestDriftIsAnythingOfOursThatIsGone(t *testing.T) {
 	} {
 		c := same()
 		tt.edit(&c)
-		if got := drifted(state.Payer{Applied: &applied}, c); got != tt.want {
+		if got := !holds(&applied, c); got != tt.want {
 			t.Errorf("%s: drifted is %t, want %t", tt.name, got, tt.want)
 		}
 	}
