@@ -61,10 +61,10 @@ func (s CreateStop) Commands() []string {
 	if s.Cause == CauseSameBooks {
 		return []string{
 			fmt.Sprintf("payersync connections move %s %s", s.Other, s.Connection),
-			fmt.Sprintf("payersync connections separate %s %s --reason TEXT", s.Other, s.Connection),
+			fmt.Sprintf("payersync connections move --separate %s %s --reason TEXT", s.Other, s.Connection),
 		}
 	}
-	return []string{"payersync payers match --connection " + s.Connection, "payersync payers match finish --connection " + s.Connection}
+	return []string{"payersync payers match --connection " + s.Connection, "payersync payers match --finish --connection " + s.Connection}
 }
 
 // Next says how a person can end the stop, with Commands.

@@ -29,8 +29,9 @@ commands work on one account: name it with --account. payersync status shows all
 accounts, and payersync nodes the machines.`,
 		Example: "  payersync accounts apply ./accounts\n  payersync accounts list\n  payersync status --account acme",
 	}
-	return subcommands(c, a.accountsListCmd(), a.accountsShowCmd(), a.accountsApplyCmd(),
-		a.accountsStateCmd("pause", state.AccountPaused), a.accountsStateCmd("resume", state.AccountActive), a.accountsKeyCmd(), a.accountsRewrapCmd(), a.accountsEraseCmd())
+	return subcommands(c, also(a.accountsListCmd(), "show", a.accountsShowCmd()), a.accountsApplyCmd(),
+		also(a.accountsStateCmd(state.AccountPaused), "undo", a.accountsStateCmd(state.AccountActive)),
+		also(a.accountsKeyCmd(), "rewrap", a.accountsRewrapCmd()), a.accountsEraseCmd())
 }
 
 // accountRow is an account as lists show it.
@@ -91,7 +92,7 @@ of the last one.`,
 	}
 }
 
-// accountReport is the output of `accounts show --output json`.
+// accountReport is the output of `accounts list --show --output json`.
 type accountReport struct {
 	accountRow
 	Files    []string `json:"files"`
@@ -104,7 +105,7 @@ func (a *app) accountsShowCmd() *cobra.Command {
 		Use: "show NAME", Short: "Show an account, and the path of its webhooks",
 		Long: `Shows one account and the names of its files. The secret path of its webhooks appears
 only with --show-token. The path signs nothing, but keep it private all the same.`,
-		Example: "  payersync accounts show acme\n  payersync accounts show acme --show-token",
+		Example: "  payersync accounts list --show acme\n  payersync accounts list --show acme --show-token",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.onServer(func(ctx context.Context, server *state.Server, args []string) error {
 			i, err := server.Account(ctx, args[0])
@@ -150,21 +151,21 @@ func (a *app) showAccount(r accountReport) error {
 	return nil
 }
 
-func (a *app) accountsStateCmd(use string, to state.AccountState) *cobra.Command {
-	short, long := "Do nothing more for an account, until resume", `Nodes stop reading and sending for the account within seconds. They keep its webhooks,
-and process them after payersync accounts resume. Commands that read or send for the
+func (a *app) accountsStateCmd(to state.AccountState) *cobra.Command {
+	call, short, long := "pause", "Do nothing more for an account, until --undo", `Nodes stop reading and sending for the account within seconds. They keep its webhooks,
+and process them after payersync accounts pause --undo. Commands that read or send for the
 account refuse to start, and running ones stop as if interrupted. Commands that only
 show its ledger still work, and so do other accounts. payersync check still checks the
 account, and says whether it could run. The account's audit log keeps your name and
 the reason.`
 	if to == state.AccountActive {
-		short, long = "Resume a paused account", `Everything is done for the account again, beginning with the webhooks that came
+		call, short, long = "pause --undo", "Resume a paused account", `Everything is done for the account again, beginning with the webhooks that came
 meanwhile. The account's audit log keeps who resumed it and why.`
 	}
 	var reason string
 	c := &cobra.Command{
-		Use: use + " NAME", Short: short, Long: long,
-		Example: "  payersync accounts " + use + " acme --reason 'as agreed on the phone'",
+		Use: "pause NAME", Short: short, Long: long,
+		Example: "  payersync accounts " + call + " acme --reason 'as agreed on the phone'",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.onServer(func(ctx context.Context, server *state.Server, args []string) error {
 			i, err := server.SetState(ctx, args[0], to, state.Entry{Actor: actor(), Reason: reason})
@@ -261,7 +262,7 @@ account: remove the file after use.`,
 	return c
 }
 
-// rewrapReport is the output of `accounts rewrap --output json`.
+// rewrapReport is the output of `accounts key --rewrap --output json`.
 type rewrapReport struct {
 	Accounts int  `json:"accounts"`
 	Done     bool `json:"rewrapped"`
@@ -278,7 +279,7 @@ every node the new key, and restart it. Keep the old key for older backups of th
 database: only that key opens their accounts.
 
 A key is 32 random bytes in base64, in a file readable only by you.`,
-		Example: "  (umask 077; openssl rand -base64 32 > kek.new)\n  payersync accounts rewrap --new-key kek.new",
+		Example: "  (umask 077; openssl rand -base64 32 > kek.new)\n  payersync accounts key --rewrap --new-key kek.new",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				return usage.Errorf("name the file with the new key: --new-key FILE")

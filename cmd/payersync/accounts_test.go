@@ -257,19 +257,19 @@ func TestTheOnlyAccountIsMeantWhereNoneIsNamed(t *testing.T) {
 	f.expect(exitDone, "check")
 	says(t, f.expect(exitUsage, "mapping", "rollback", hashOf([]byte(worldMapping))[:shortHash]), "payersync accounts apply")
 
-	shown := f.expect(exitDone, "accounts", "show", "harbour")
+	shown := f.expect(exitDone, "accounts", "list", "--show", "harbour")
 	says(t, shown, "account.yaml, mapping.yaml, secrets/client")
 	if strings.Contains(shown.out, "/webhooks/") {
 		t.Errorf("the path of webhooks is shown: %s", shown.out)
 	}
-	if r := decode[accountReport](t, f.expect(exitDone, "accounts", "show", "harbour", "--show-token", "--output", "json")); len(r.Webhooks) < len("/webhooks/")+26 || r.State != "active" {
+	if r := decode[accountReport](t, f.expect(exitDone, "accounts", "list", "--show", "harbour", "--show-token", "--output", "json")); len(r.Webhooks) < len("/webhooks/")+26 || r.State != "active" {
 		t.Errorf("got %+v", r)
 	}
 	says(t, f.expect(exitDone, "accounts", "pause", "harbour", "--reason", "a holiday"), "is paused")
 	f.export(foreigners(3)...)
 	sent := f.box.Writes()
-	for _, args := range [][]string{{"sync"}, {"backfill", "--yes"}, {"plan"}, {"sweep"}, {"webhooks", "subscribe", "--yes"}, {"webhooks", "send-test"}, {"connect", "books"}, {"letters", "test", "--to", "me@harbour.example"}, {"alerts", "send"}, {"environment", "show"}} {
-		says(t, f.expect(exitFailed, args...), "for account harbour: it is paused", "payersync accounts resume harbour")
+	for _, args := range [][]string{{"sync"}, {"backfill", "--yes"}, {"plan"}, {"sweep"}, {"webhooks", "subscribe", "--yes"}, {"webhooks", "subscribe", "--test"}, {"connect", "books"}, {"letters", "preview", "--test", "--to", "me@harbour.example"}, {"alerts", "send"}, {"environment"}} {
+		says(t, f.expect(exitFailed, args...), "for account harbour: it is paused", "payersync accounts pause --undo harbour")
 	}
 	if n := f.box.Writes() - sent; n > 0 {
 		t.Errorf("%d writes left for an account that is paused", n)
@@ -278,7 +278,7 @@ func TestTheOnlyAccountIsMeantWhereNoneIsNamed(t *testing.T) {
 	f.expect(exitDone, "check")
 	f.expect(exitDone, "ledger", "export", "A00001", "--output", "json")
 	f.export(rows...)
-	says(t, f.expect(exitDone, "accounts", "resume", "harbour"), "is active")
+	says(t, f.expect(exitDone, "accounts", "pause", "--undo", "harbour"), "is active")
 	says(t, f.expect(exitFailed, "accounts", "pause", "nobody"), "none of that name")
 }
 
@@ -288,7 +288,7 @@ func TestAKeyInVaultIsRefusedWithTheWayOutAndNothingIsChanged(t *testing.T) {
 	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, people(1)), "fjord": newWorld(t, people(1))})
 	f.expect(exitDone, "accounts", "apply", f.folders, "--yes")
 	f.write("kek.vault", "vault:v1:AAAA\n")
-	says(t, f.expect(exitFailed, "accounts", "rewrap", "--new-key", f.path("kek.vault"), "--yes"), "no longer opens those")
+	says(t, f.expect(exitFailed, "accounts", "key", "--rewrap", "--new-key", f.path("kek.vault"), "--yes"), "no longer opens those")
 	f.expect(exitDone, "status", "--account", "harbour")
 	f.write("kek", "vault:v1:AAAA\n")
 	for _, args := range [][]string{{"status", "--account", "harbour"}, {"sync", "--account", "harbour"}, {"serve"}, {"accounts", "list"}, {"accounts", "apply", f.folders, "--yes"}} {
@@ -303,8 +303,8 @@ func TestAccountsGoOnWithAnotherKeyEncryptionKeyAlone(t *testing.T) {
 	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, people(1)), "fjord": newWorld(t, people(1))})
 	f.expect(exitDone, "accounts", "apply", f.folders, "--yes")
 	f.write("kek.new", secondKEK)
-	says(t, f.expect(exitUsage, "accounts", "rewrap", "--new-key", f.path("kek.new")), "without a yes", "add --yes")
-	keepsSecret(t, f.expect(exitDone, "accounts", "rewrap", "--new-key", f.path("kek.new"), "--yes"))
+	says(t, f.expect(exitUsage, "accounts", "key", "--rewrap", "--new-key", f.path("kek.new")), "without a yes", "add --yes")
+	keepsSecret(t, f.expect(exitDone, "accounts", "key", "--rewrap", "--new-key", f.path("kek.new"), "--yes"))
 	says(t, f.expect(exitFailed, "status", "--account", "harbour"), "cannot open the keys of accounts", "is wrapped with the key", "Name the file of the other")
 	all := f.expect(exitFailed, "status", "--output", "json")
 	keepsSecret(t, all)
@@ -317,7 +317,7 @@ func TestAccountsGoOnWithAnotherKeyEncryptionKeyAlone(t *testing.T) {
 	says(t, f.expect(exitUsage, "accounts", "erase", "harbour", "--confirm", "fjord"), "nothing was done")
 	f.expect(exitDone, "accounts", "erase", "harbour", "--confirm", "harbour", "--reason", "the contract ended")
 	says(t, f.expect(exitFailed, "status", "--account", "harbour"), "It was erased")
-	says(t, f.expect(exitDone, "accounts", "show", "harbour"), "leaving", "the account was erased")
+	says(t, f.expect(exitDone, "accounts", "list", "--show", "harbour"), "leaving", "the account was erased")
 	f.expect(exitDone, "sync", "--account", "fjord")
 	if r := decode[fleetStatus](t, f.expect(exitDone, "status", "--all", "--output", "json")); r.Counts["leaving"] != 1 || len(r.Accounts) != 2 || r.Accounts[0].LastRun == nil {
 		t.Errorf("after one was erased all accounts are %+v", r)

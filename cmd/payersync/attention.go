@@ -23,9 +23,9 @@ func (a *app) attentionCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "attention",
 		Short:   "Show the records that need attention, and the ways to resolve each finding",
-		Example: "  payersync attention list\n  payersync attention show C0001\n  payersync attention retry C0001 && payersync sync\n  payersync attention close C0002 --reason 'it pays until March'\n  payersync attention give-up C0003 --reason 'a test record'",
+		Example: "  payersync attention list\n  payersync attention show C0001\n  payersync attention retry C0001 && payersync sync\n  payersync attention close C0002 --reason 'it pays until March'\n  payersync attention close --give-up C0003 --reason 'a test record'",
 	}
-	return subcommands(c, a.attentionListCmd(), a.attentionShowCmd(), a.attentionRetryCmd(), a.attentionCloseCmd(), a.attentionGiveUpCmd())
+	return subcommands(c, a.attentionListCmd(), a.attentionShowCmd(), a.attentionRetryCmd(), also(a.attentionCloseCmd(), "give-up", a.attentionGiveUpCmd()))
 }
 
 func (a *app) attentionListCmd() *cobra.Command {
@@ -211,7 +211,7 @@ func (a *app) retry(ctx context.Context, s *session.Session, connections []confi
 	news, err := a.attentionOf(s).Retry(ctx, names, sourceID, syncer.Operator{Name: actor(), Reason: note})
 	switch {
 	case errors.Is(err, office.ErrGivenUp):
-		return fmt.Errorf("cannot retry %s: %w; payersync attention give-up %[1]s --undo takes that back", show.Visible(sourceID), err)
+		return fmt.Errorf("cannot retry %s: %w; payersync attention close --give-up %[1]s --undo takes that back", show.Visible(sourceID), err)
 	case errors.Is(err, office.ErrNoSuchRecord):
 		return fmt.Errorf("cannot retry %q: %w; payersync attention list shows them", sourceID, err)
 	case err != nil:

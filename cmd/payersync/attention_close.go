@@ -130,7 +130,7 @@ the mandate, its status or the last request for a signing link changes.
 Nothing is sent, and the mandates stay as they are. The audit log keeps your name and
 the reason. payersync attention list --closed shows closed findings. With
 --reason-code the command lists all findings with that code and asks before it closes
-them. To connect a record never, use payersync attention give-up. Other findings end
+them. To connect a record never, use payersync attention close --give-up. Other findings end
 when you correct their cause: payersync attention show names the ways.`,
 		Example: "  payersync attention close C0002 C0003 --reason 'they pay until March'\n  payersync attention close --reason-code mandate_cancelled --reason 'they pay by card now'",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -219,7 +219,7 @@ If the mapping makes other values of a record later, payersync reports it
 The audit log keeps your name and the reason. payersync attention list --closed shows
 the records. With --reason-code the command lists all findings with that code and asks
 before it gives their records up.`,
-		Example: "  payersync attention give-up C0003 --reason 'a test record'\n  payersync attention give-up --reason-code email_malformed --reason 'they pay in cash'\n  payersync attention give-up C0003 --undo --reason 'it pays after all'",
+		Example: "  payersync attention close --give-up C0003 --reason 'a test record'\n  payersync attention close --give-up --reason-code email_malformed --reason 'they pay in cash'\n  payersync attention close --give-up C0003 --undo --reason 'it pays after all'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := "give-up"
 			if undo {

@@ -43,7 +43,7 @@ func TestAProbePrintsWhatToPasteAndKeepsTheProof(t *testing.T) {
 	if !w.audited("not as the configuration says: billing.dialect.update") || !w.audited("nothing is otherwise than the configuration says") {
 		t.Error("the audit log does not say what came of it")
 	}
-	w.expect(exitDone, "payers", "match", "finish", "--yes")
+	w.expect(exitDone, "payers", "match", "--finish", "--yes")
 	w.expect(exitDone, "backfill", "--yes")
 	var ours string
 	for _, c := range w.box.Customers() {

@@ -126,7 +126,7 @@ func (a *app) nextOnTheWay(ctx context.Context, s *session.Session) string {
 	if local, err := a.deliverTest(ctx, s, true); err == nil && local.taken() {
 		return "serve takes the same delivery at " + s.Config.Server.Webhooks + ", so look at the name, the certificate and the proxy in between"
 	}
-	return "serve does not take the same delivery at " + s.Config.Server.Webhooks + " either: see its log, and payersync webhooks send-test --local"
+	return "serve does not take the same delivery at " + s.Config.Server.Webhooks + " either: see its log, and payersync webhooks subscribe --test --local"
 }
 
 // sentTest is a test delivery after sending.

@@ -71,15 +71,15 @@ func (a *app) completions(root *cobra.Command) {
 		"mandates list --state":   words(connector.MandateStatuses...),
 		"mandates handover --for": words(spreadsheets...),
 		"letters list --state":    words(letterStates...),
-		"letters preview --kind":  words(templates.Kinds...), "letters test --kind": words(templates.Kinds...),
+		"letters preview --kind":  words(templates.Kinds...),
 		"report --class":          words(standing.Classes...),
 		"webhooks list --state":   words("received", "reflected", "superseded", "parked", "quarantined", "ignored"),
 		"attention list --reason": reasonCodes, "attention retry --reason": reasonCodes,
-		"attention close --reason-code": explained(closable()), "attention give-up --reason-code": explained(givenUpFor()),
+		"attention close --reason-code": explained(slices.Compact(slices.Sorted(slices.Values(append(closable(), givenUpFor()...))))),
 	}
 	for _, c := range append(commandsBelow(root), root) {
-		placeholders := strings.Fields(c.Use)[1:]
 		c.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			placeholders := strings.Fields(useOf(cmd))[1:]
 			placeholder := ""
 			if at := min(len(args), len(placeholders)-1); at >= 0 && (at == len(args) || strings.Contains(placeholders[at], "…")) {
 				placeholder = placeholders[at]

@@ -507,7 +507,7 @@ func TestTheMappingCommandsAskTheAccountingSystemNothing(t *testing.T) {
 	}
 	w.edit("xero.yaml", "{xeroTenantId: tenant}", "{organisation: tenant}")
 	for _, args := range [][]string{
-		{"mapping", "fields", "books"}, {"mapping", "coverage", "books"}, {"mapping", "check", "books"}, {"mapping", "preview", "books"},
+		{"mapping", "fields", "books"}, {"mapping", "check", "--coverage", "books"}, {"mapping", "check", "books"}, {"mapping", "preview", "books"},
 		{"mapping", "rollback", version, "books"},
 	} {
 		w.expect(exitDone, args...)

@@ -20,9 +20,9 @@ func (a *app) connectionsCmd() *cobra.Command {
 		Long: `A new connection may read the same company as an old one, for example after a change
 of the accounting system, or another company. Until you say which, payersync creates
 no customer for a new record that matches a payer of the old connection.`,
-		Example: "  payersync connections move acme-csv acme\n  payersync connections separate acme-csv acme --reason 'the sister company'",
+		Example: "  payersync connections move acme-csv acme\n  payersync connections move --separate acme-csv acme --reason 'the sister company'",
 	}
-	return subcommands(c, a.connectionsMoveCmd(), a.connectionsSeparateCmd())
+	return subcommands(c, also(a.connectionsMoveCmd(), "separate", a.connectionsSeparateCmd()))
 }
 
 func (a *app) connectionsSeparateCmd() *cobra.Command {
@@ -35,8 +35,8 @@ func (a *app) connectionsSeparateCmd() *cobra.Command {
 The next plan of NEW creates customers for its records as usual. OLD may be missing
 from the configuration. Nothing is sent, and the audit log keeps the decision. --undo
 takes it back.`,
-		Example: `  payersync connections separate acme-csv acme --reason 'the sister company'
-  payersync connections separate acme-csv acme --undo --reason 'they are the same company'`,
+		Example: `  payersync connections move --separate acme-csv acme --reason 'the sister company'
+  payersync connections move --separate acme-csv acme --undo --reason 'they are the same company'`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
@@ -56,7 +56,7 @@ takes it back.`,
 	return c
 }
 
-// separateReport is the output of `connections separate --output json`.
+// separateReport is the output of `connections move --separate --output json`.
 type separateReport struct {
 	Old      string              `json:"old"`
 	New      string              `json:"new"`

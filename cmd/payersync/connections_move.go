@@ -492,7 +492,7 @@ func notMovedBooks(from, to string, err error) error {
 	case errors.Is(err, state.ErrRunning):
 		next = "; try again when it has ended"
 	case errors.Is(err, state.ErrConnectionDecided):
-		next = fmt.Sprintf("; payersync connections separate %s %s --undo takes back that they are separate", from, to)
+		next = fmt.Sprintf("; payersync connections move --separate %s %s --undo takes back that they are separate", from, to)
 	}
 	return fmt.Errorf("cannot move connection %s to %s: %w%s", show.Visible(from), show.Visible(to), err, next)
 }

@@ -21,12 +21,12 @@ func (a *app) environmentCmd() *cobra.Command {
 		Long: `Each ledger is tied to one account of the billing service. payersync refuses to use it
 with another account. You can rotate credentials freely: it recognises the account by
 its customers. If the service's address changes, use move.`,
-		Example: "  payersync environment show\n  payersync environment move --reason 'the service has a new address'",
+		Example: "  payersync environment\n  payersync environment move --reason 'the service has a new address'",
 	}
-	return subcommands(c, a.environmentShowCmd(), a.environmentMoveCmd(), a.environmentTrustCmd())
+	return shows(subcommands(c, also(a.environmentMoveCmd(), "trust", a.environmentTrustCmd())), a.environmentShowCmd())
 }
 
-// environmentReport is the output of `environment show --output json`.
+// environmentReport is the output of `environment --output json`.
 type environmentReport struct {
 	Ledger        state.Account `json:"ledger"` // blank before the first run
 	Configuration state.Account `json:"configuration"`
@@ -41,7 +41,7 @@ func (a *app) environmentShowCmd() *cobra.Command {
 		Long: `Shows the address and a short hash of the credentials of the ledger's last use, and
 the same of the configuration. It also says whether the service has customers of the
 ledger. The command changes nothing.`,
-		Example: "  payersync environment show",
+		Example: "  payersync environment",
 		RunE: a.runs(a.openAny, func(ctx context.Context, s *session.Session, _ []string) error {
 			r, found, err := environmentOf(ctx, s)
 			if err != nil {
@@ -144,7 +144,7 @@ func (a *app) moveEnvironment(ctx context.Context, s *session.Session, reason st
 	return a.Result(r)
 }
 
-// trustReport is the output of `environment trust --output json`.
+// trustReport is the output of `environment move --trust --output json`.
 type trustReport struct {
 	Way  string   `json:"way"`  // the settings of the update format
 	Lost []string `json:"lost"` // paths damaged by updates; none unless updates are stopped
@@ -161,7 +161,7 @@ command lets updates go on in the present format. Other values of update,
 person_fields, address_fields, external_data or read_only under billing.dialect need
 no command: the next update proves them anew. The audit log keeps your name and the
 reason. Nothing is sent.`,
-		Example: "  payersync environment trust --reason 'the service computes the tag with every update'",
+		Example: "  payersync environment move --trust --reason 'the service computes the tag with every update'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if reason == "" {
 				return usage.Errorf("trusting updates takes a reason: --reason 'the service computes the tag with every update'")

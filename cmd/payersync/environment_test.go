@@ -55,13 +55,13 @@ func TestNewCredentialsOfTheSameAccountNeedNobody(t *testing.T) {
 	if r := w.run("check"); !strings.Contains(r.out, "credentials accepted") {
 		t.Errorf("check with new credentials says\n%s%s", r.out, r.errOut)
 	}
-	if r := decode[environmentReport](t, w.expect(exitDone, "environment", "show", "--output", "json")); r.Same || !strings.Contains(r.Evidence, "is there under its id with our key") {
+	if r := decode[environmentReport](t, w.expect(exitDone, "environment", "--output", "json")); r.Same || !strings.Contains(r.Evidence, "is there under its id with our key") {
 		t.Errorf("after a check with new credentials: %+v, want them not noted yet", r)
 	}
 	w.export(people(4)...)
 	w.expect(exitDone, "sync")
 	w.expectOnePerRow(people(4))
-	if r := decode[environmentReport](t, w.expect(exitDone, "environment", "show", "--output", "json")); !r.Same {
+	if r := decode[environmentReport](t, w.expect(exitDone, "environment", "--output", "json")); !r.Same {
 		t.Errorf("after a run with new credentials: %+v", r)
 	}
 }
@@ -111,7 +111,7 @@ func TestANewAddressIsSaidWithAReason(t *testing.T) {
 	}
 	w.expect(exitDone, "environment", "move", "--reason", "it has a new name", "--yes")
 	w.expect(exitDone, "sync")
-	if r := w.expect(exitDone, "environment", "show"); !strings.Contains(r.out, "The same address and credentials are configured.") {
+	if r := w.expect(exitDone, "environment"); !strings.Contains(r.out, "The same address and credentials are configured.") {
 		t.Errorf("after the move:\n%s", r.out)
 	}
 	w.expectOnePerRow(people(3))
@@ -185,7 +185,7 @@ func TestALedgerOfAnEarlierVersionKnowsNoToken(t *testing.T) {
 			t.Errorf("%s %s was sent to tell the account", r.Method, r.Path)
 		}
 	}
-	if r := decode[environmentReport](t, w.expect(exitDone, "environment", "show", "--output", "json")); r.Ledger != have {
+	if r := decode[environmentReport](t, w.expect(exitDone, "environment", "--output", "json")); r.Ledger != have {
 		t.Errorf("after a run the ledger belongs to %+v, want %+v", r.Ledger, have)
 	}
 }

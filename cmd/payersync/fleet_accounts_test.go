@@ -60,7 +60,7 @@ func TestAPauseStopsTheRunAtWorkWhichGoesOnAfterResume(t *testing.T) {
 	if made := len(w.box.Customers()); made >= payers["acme"] {
 		t.Errorf("%d customers were made before the account went on", made)
 	}
-	c.expect(exitDone, "accounts", "resume", "acme")
+	c.expect(exitDone, "accounts", "pause", "--undo", "acme")
 	patiently(t, "all payers", func() bool { return len(w.box.Customers()) == payers["acme"] })
 	c.awaitMandates(payers)
 	c.expectOnce(payers)
@@ -92,7 +92,7 @@ func TestAPauseStopsTheCommandAtWorkAsCtrlCDoes(t *testing.T) {
 		t.Errorf("%d customers were made before the account went on", made)
 	}
 	says(t, c.expect(exitFailed, "backfill", "--yes"), "it is paused")
-	c.expect(exitDone, "accounts", "resume", "acme")
+	c.expect(exitDone, "accounts", "pause", "--undo", "acme")
 	c.expect(exitDone, "backfill", "--yes")
 	c.expectOnce(map[string]int{"acme": 60})
 }

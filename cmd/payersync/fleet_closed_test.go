@@ -127,7 +127,7 @@ func TestChangedSettingsOfAClosedAccountAreInForce(t *testing.T) {
 	}
 	c.expect(exitDone, "accounts", "pause", "beta", "--reason", "a holiday")
 	eventually(t, "the schedules of a paused account to be gone", func() bool { return schedule("beta") == "none" })
-	c.expect(exitDone, "accounts", "resume", "beta")
+	c.expect(exitDone, "accounts", "pause", "--undo", "beta")
 	eventually(t, "them to be back", func() bool { return schedule("beta") == "7 5 * * *" })
 	c.expect(exitDone, "accounts", "erase", "beta", "--confirm", "beta")
 	eventually(t, "the schedules of an erased account to be gone", func() bool { return schedule("beta") == "none" })

@@ -143,7 +143,7 @@ func TestCommandLinesOnNodesNameTheirAccount(t *testing.T) {
 	call(exitDone, "accounts", "list")
 	c.expect(exitDone, "accounts", "pause", "acme", "--reason", "a holiday")
 	shown["sync of a paused account"] = c.expect(exitFailed, "sync", "--account", "acme").errOut
-	c.expect(exitDone, "accounts", "resume", "acme")
+	c.expect(exitDone, "accounts", "pause", "--undo", "acme")
 	c.onPages("acme", func(r *reader) {
 		for _, page := range []string{"/", "/payers", "/payers/acme/A00002", "/todo/email_malformed", "/plans", "/plans/1", "/runs", "/mapping", "/webhooks", "/settings"} {
 			shown["the page "+page] = r.get(page)
@@ -163,7 +163,7 @@ func TestCommandLinesOnNodesNameTheirAccount(t *testing.T) {
 	if commands < 10 {
 		t.Errorf("only %d command lines were looked at: %v", commands, shown)
 	}
-	giveUp := regexp.MustCompile(`payersync attention give-up --account acme A00002`).FindString(shown["attention show A00002"])
+	giveUp := regexp.MustCompile(`payersync attention close --account acme --give-up A00002`).FindString(shown["attention show A00002"])
 	if giveUp == "" {
 		t.Fatalf("the finding has no way out:\n%s", shown["attention show A00002"])
 	}

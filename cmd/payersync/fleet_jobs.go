@@ -19,7 +19,7 @@ import (
 const nudgeWithin = 5 * time.Second
 
 // errPaused says why nothing begins for an account.
-var errPaused = errors.New("the account is paused, and nothing is read or sent for it meanwhile; payersync accounts resume lets it go on")
+var errPaused = errors.New("the account is paused, and nothing is read or sent for it meanwhile; payersync accounts pause --undo lets it go on")
 
 // accountJobs are one account's jobs in the queue shared by all nodes. The rows of the queue hold the
 // schedule; this node's configuration of the account decides on the work. It is safe for concurrent use.

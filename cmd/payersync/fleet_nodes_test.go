@@ -171,7 +171,7 @@ func TestANodeSaysThatItLacksTheNewestFilesOfAnAccount(t *testing.T) {
 	c.apply()
 	p := c.serve(0)
 	c.write("kek.new", secondKEK)
-	c.expect(exitDone, "accounts", "rewrap", "--new-key", filepath.Join(c.dir, "kek.new"), "--yes")
+	c.expect(exitDone, "accounts", "key", "--rewrap", "--new-key", filepath.Join(c.dir, "kek.new"), "--yes")
 	c.write("kek", secondKEK)
 	c.configure("acme", "0 4 * * *")
 	c.apply()

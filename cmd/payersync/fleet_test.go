@@ -153,7 +153,7 @@ func (c *cluster) token(name string) string {
 	c.t.Helper()
 	return decode[struct {
 		Path string `json:"webhooks_path"`
-	}](c.t, c.expect(exitDone, "accounts", "show", name, "--show-token", "--output", "json")).Path
+	}](c.t, c.expect(exitDone, "accounts", "list", "--show", name, "--show-token", "--output", "json")).Path
 }
 
 // deliver sends a delivery signed by an account's service to a node.

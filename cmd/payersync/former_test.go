@@ -19,6 +19,9 @@ func TestAnEarlierNameOfACommandStandsForThePresentOne(t *testing.T) {
 		{"mandates letters", "letters"},
 		{"help approve", "help plan approve"},
 		{"help mandates letters plan", "help letters plan"},
+		{"payers drift take C0001 --field name", "payers drift --take C0001 --field name"},
+		{"--config x.yaml environment show", "--config x.yaml environment"},
+		{"mandates letters again 12", "letters send --again 12"},
 		{"plan approve 12", "plan approve 12"},
 		{"mandates list letters", "mandates list letters"},
 		{"--config approve plan", "--config approve plan"},
@@ -37,8 +40,13 @@ func TestEachPresentNameIsACommandAndNoEarlierOneIs(t *testing.T) {
 	t.Parallel()
 	a := &app{program: program{Console: &show.Console{Out: io.Discard, ErrOut: io.Discard}, getenv: func(string) (string, bool) { return "", false }}}
 	for from, to := range formerCommands {
-		if c, rest, err := a.root().Find(strings.Fields(to)); err != nil || len(rest) > 0 || c.Hidden {
+		to, way, _ := strings.Cut(to, " --")
+		c, rest, err := a.root().Find(strings.Fields(to))
+		switch {
+		case err != nil || len(rest) > 0:
 			t.Errorf("%q is now %q, and that is no command.", from, to)
+		case way != "" && c.Flags().Lookup(way) == nil:
+			t.Errorf("%q is now %q with --%s, and that is no flag.", from, to, way)
 		}
 		if c, rest, err := a.root().Find(strings.Fields(from)); err == nil && len(rest) == 0 && c != a.root() {
 			t.Errorf("%q is an earlier name, and a command too.", from)

@@ -43,14 +43,14 @@ var guideWalks = []guideWalk{
 	{guide: "pages", before: withPages, others: map[string]string{"payersync pages\n": "clicks_test.go"}},
 	{guide: "letters", before: backfilled, others: map[string]string{
 		"payersync letters plan": "testdata/script/letters.txtar", "payersync letters approve": "testdata/script/letters.txtar",
-		"payersync letters pause": "testdata/script/letters.txtar", "payersync letters resume": "testdata/script/letters.txtar",
+		"payersync letters pause": "testdata/script/letters.txtar", "payersync letters pause --undo": "testdata/script/letters.txtar",
 		"payersync letters list": "testdata/script/letters.txtar", "payersync letters preview": "testdata/script/letters-templates.txtar",
-		"payersync letters test": "testdata/script/letters-templates.txtar",
+		"payersync letters preview --test": "testdata/script/letters-templates.txtar",
 	}},
 	{guide: "mapping", before: backfilled, ends: map[string]int{"payersync mapping check": exitAttention, "payersync sync": exitAttention}, others: map[string]string{
 		"payersync plan approve": "testdata/script/plans.txtar", "payersync plan reject": "testdata/script/plans.txtar",
 	}},
-	{guide: "billing", before: backfilled, ends: map[string]int{"payersync plan": exitAttention}, others: map[string]string{"payersync webhooks send-test": "testdata/script/adfin.txtar"}},
+	{guide: "billing", before: backfilled, ends: map[string]int{"payersync plan": exitAttention}, others: map[string]string{"payersync webhooks subscribe --test": "testdata/script/adfin.txtar"}},
 	{guide: "operations", before: append(slices.Clone(backfilled), "mkdir -m 700 backups")},
 	{guide: "privacy", before: backfilled},
 	{guide: "how-it-works", before: backfilled, ends: map[string]int{"payersync plan": exitAttention, "payersync sync": exitAttention}},

@@ -35,7 +35,7 @@ key. None of them asks another system. A backup does not contain the sealing key
 store it elsewhere.`,
 		Example: "  payersync ledger backup /mnt/backups\n  payersync ledger verify\n  payersync ledger export C0001 --file C0001.json\n  payersync ledger forget C0001 --reason 'ticket 88'",
 	}
-	return subcommands(c, a.ledgerBackupCmd(), a.ledgerRestoreCmd(), a.ledgerVerifyCmd(), a.ledgerForgetCmd(), a.ledgerUnforgetCmd(), a.ledgerExportCmd(), a.ledgerRekeyCmd(), a.ledgerRetainCmd(), a.ledgerCopyCmd())
+	return subcommands(c, a.ledgerBackupCmd(), a.ledgerRestoreCmd(), a.ledgerVerifyCmd(), also(a.ledgerForgetCmd(), "undo", a.ledgerUnforgetCmd()), a.ledgerExportCmd(), a.ledgerRekeyCmd(), a.ledgerRetainCmd(), a.ledgerCopyCmd())
 }
 
 // backupJob is a backup's name among the jobs of serve, whoever makes it.

@@ -32,7 +32,7 @@ mandate id.
 Later runs do not bring the payer back. A keyed hash of its identity stays in the
 ledger and in a file beside it, so even an older backup does not restore the payer. If
 a new record has its number, or its name and e-mail address, payersync puts it on hold
-and reports it. payersync ledger unforget takes this back.
+and reports it. payersync ledger forget --undo takes this back.
 
 Nothing is sent, and nothing is deleted at the billing service. First cancel a mandate
 that still holds (payersync mandates cancel), or keep it with --mandate-stays. While a
@@ -66,7 +66,7 @@ func (a *app) forget(ctx context.Context, s *session.Session, id state.RecordID,
 	r, err := office.ForgetOf(ctx, s.Ledger, id)
 	switch {
 	case errors.Is(err, state.ErrForgotten):
-		a.Say("The payer of record %s was forgotten before, and nothing is left to erase; payersync ledger unforget takes it back.", name)
+		a.Say("The payer of record %s was forgotten before, and nothing is left to erase; payersync ledger forget --undo takes it back.", name)
 		return a.Result(r)
 	case err != nil:
 		return notForgotten(name, err)
@@ -138,7 +138,7 @@ func (a *app) ledgerUnforgetCmd() *cobra.Command {
 or the name and e-mail address, of a forgotten payer. The command restores no erased
 data. The next run reads the accounting system completely, and plans the record with
 its values there. The audit log keeps the decision with its reason.`,
-		Example: "  payersync ledger unforget C0001 --reason 'a customer again since May'",
+		Example: "  payersync ledger forget --undo C0001 --reason 'a customer again since May'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if strings.TrimSpace(reason) == "" {

@@ -117,7 +117,7 @@ func TestAPayerWhoWasForgottenDoesNotComeBack(t *testing.T) {
 	}
 	w.expectOnePerRow(rows) // nothing is deleted at the service
 
-	w.expect(exitDone, "ledger", "unforget", "A00002", "--reason", "a customer again")
+	w.expect(exitDone, "ledger", "forget", "--undo", "A00002", "--reason", "a customer again")
 	w.run("sync", "--yes")
 	if r := w.expect(exitDone, "payers", "list", "--search", "Quibblethorpe"); !strings.Contains(r.out, "A00002") {
 		t.Errorf("after that was taken back she is not found:\n%s%s", r.out, r.errOut)
@@ -152,7 +152,7 @@ func TestARecordLikeAForgottenPayerIsTold(t *testing.T) {
 	if n := len(w.requests(isWrite)); n != sent {
 		t.Errorf("%d requests were sent", n-sent)
 	}
-	w.expect(exitDone, "ledger", "unforget", "A00099", "--reason", "she is back")
+	w.expect(exitDone, "ledger", "forget", "--undo", "A00099", "--reason", "she is back")
 	w.run("sync", "--yes")
 	if n := len(w.requests(isWrite)) - sent; n == 0 {
 		t.Error("a person said that the new record is kept, and it is not sent")

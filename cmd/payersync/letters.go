@@ -30,10 +30,11 @@ func (a *app) lettersCmd() *cobra.Command {
 		Short: "Write to payers without a signature: due, waiting and stopped letters",
 		Long: `If letters.sender is payersync, payersync serve sends the letters: an invitation, then
 reminders by letters.steps, each once. The first letters wait for your approval.`,
-		Example: "  payersync letters test --to me@harbour.example\n  payersync letters plan\n  payersync letters approve",
+		Example: "  payersync letters preview --test --to me@harbour.example\n  payersync letters plan\n  payersync letters approve",
 	}
-	return subcommands(c, a.lettersPlanCmd(), a.lettersApproveCmd(), a.lettersSendCmd(), a.lettersPauseCmd(), a.lettersResumeCmd(), a.lettersStopCmd(),
-		a.lettersContinueCmd(), a.lettersListCmd(), a.lettersShowCmd(), a.lettersArrivedCmd(), a.lettersAgainCmd(), a.lettersPreviewCmd(), a.lettersTestCmd(), a.lettersBouncedCmd())
+	return subcommands(c, a.lettersPlanCmd(), a.lettersApproveCmd(), also(a.lettersSendCmd(), "again", a.lettersAgainCmd()),
+		also(a.lettersPauseCmd(), "undo", a.lettersResumeCmd()), a.lettersStopCmd(), a.lettersContinueCmd(), a.lettersListCmd(), a.lettersShowCmd(),
+		a.lettersArrivedCmd(), also(a.lettersPreviewCmd(), "test", a.lettersTestCmd()), a.lettersBouncedCmd())
 }
 
 // deskOf returns the sender of letters by the configuration.
@@ -254,7 +255,7 @@ func (h letterHold) next() string {
 	case h.Continue:
 		return "To go on: payersync letters continue --reason TEXT"
 	case h.Code == letters.HoldUnclear:
-		return "List them with payersync letters list --state unclear. Then decide on each. If it arrived: payersync letters arrived LETTER. To send it again: payersync letters again LETTER."
+		return "List them with payersync letters list --state unclear. Then decide on each. If it arrived: payersync letters arrived LETTER. To send it again: payersync letters send --again LETTER."
 	case h.Code == letters.HoldJournal:
 		return "How nodes share the folder: payersync help many-machines"
 	case h.Code == letters.HoldLinks:
@@ -273,7 +274,7 @@ func (h letterHold) next() string {
 func pausesOf(ctx context.Context, l *office.Letters) (out []string, err error) {
 	stops, err := l.Pauses(ctx)
 	for _, stop := range stops {
-		line, resume := "Letters "+ofConnection(stop.Connection)+" are paused", "payersync letters resume"
+		line, resume := "Letters "+ofConnection(stop.Connection)+" are paused", "payersync letters pause --undo"
 		if stop.UntilOn != "" {
 			line += " until " + stop.UntilOn
 		}
@@ -582,7 +583,7 @@ letters resume. No letters pile up: payersync skips the missed steps.`,
 				if err := l.Pause(cmd.Context(), connection, day, syncer.Operator{Name: actor(), Reason: reason}); err != nil {
 					return err
 				}
-				a.Say("Letters %s are paused%s. To go on: payersync letters resume", ofConnection(connection), untilDay(day))
+				a.Say("Letters %s are paused%s. To go on: payersync letters pause --undo", ofConnection(connection), untilDay(day))
 				return a.Result(map[string]string{"connection": connection, "until": dayText(day)})
 			})
 		},
@@ -629,7 +630,7 @@ func (a *app) lettersResumeCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "resume",
 		Short:   "Resume letters after a pause or a brake",
-		Example: "  payersync letters resume\n  payersync letters resume --connection acme",
+		Example: "  payersync letters pause --undo\n  payersync letters pause --undo --connection acme",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
 				if err := s.Config.Has(connection); err != nil {
@@ -898,21 +899,21 @@ sign with it: the audit log keeps your name. The text is kept for 90 days.`,
 }
 
 func (a *app) lettersArrivedCmd() *cobra.Command {
-	return a.lettersWordCmd("arrived LETTER", "Note that an unclear letter has arrived", state.WordArrived,
+	return a.lettersWordCmd("arrived", "Note that an unclear letter has arrived", state.WordArrived,
 		`Notes that an unclear letter arrived, for example because the payer or the log of the
 mail server says so.`, "It counts as sent.")
 }
 
 func (a *app) lettersAgainCmd() *cobra.Command {
-	return a.lettersWordCmd("again LETTER", "Have an unclear letter sent once more", state.WordAgain,
+	return a.lettersWordCmd("send --again", "Have an unclear letter sent once more", state.WordAgain,
 		`Sends a letter once more. Its outcome was unclear, or the mail server refused or
 deferred it too often. The payer may get it twice. payersync first reads the customer,
 as for any letter.`, "It is sent once more when its turn comes.")
 }
 
-func (a *app) lettersWordCmd(use, short, word, long, done string) *cobra.Command {
+func (a *app) lettersWordCmd(call, short, word, long, done string) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Long: long + " The audit log keeps who said so.", Example: "  payersync letters list --state unclear\n  payersync letters " + word + " 12",
+		Use: call + " LETTER", Short: short, Long: long + " The audit log keeps who said so.", Example: "  payersync letters list --state unclear\n  payersync letters " + call + " 12",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {

@@ -102,8 +102,11 @@ func (a *app) lettersTestCmd() *cobra.Command {
 server. The letter has invented data, never a payer's. Its subject begins with
 "Test:", and its signing link leads nowhere. The command ignores letters.sender, so
 you can test all settings before payers get letters.`,
-		Example: "  payersync letters test --to me@harbour.example\n  payersync letters test --to me@harbour.example --kind last_reminder --language fr",
+		Example: "  payersync letters preview --test --to me@harbour.example\n  payersync letters preview --test --to me@harbour.example --kind last_reminder --language fr",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if to == "" {
+				return usage.Errorf("name the recipient of the test letter: --to me@harbour.example")
+			}
 			cfg, err := a.load()
 			if err != nil {
 				return err
@@ -113,7 +116,6 @@ you can test all settings before payers get letters.`,
 	}
 	example.flags(c)
 	c.Flags().StringVar(&to, "to", "", "the recipient: one address")
-	_ = c.MarkFlagRequired("to") // the flag is there
 	return c
 }
 

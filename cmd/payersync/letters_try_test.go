@@ -34,7 +34,7 @@ func TestATestLetterReachesWhoeverIsNamedWithNobodysData(t *testing.T) {
 	w := newWorld(t, people(2))
 	box := mailtest.New(t, mail.NoTLS)
 	w.letters(box.Address, "")
-	if r := w.expect(exitDone, "letters", "test", "--to", "me@harbour.example", "--kind", "reminder", "--language", "de"); !strings.Contains(r.out, "The mail server took the letter: ") {
+	if r := w.expect(exitDone, "letters", "preview", "--test", "--to", "me@harbour.example", "--kind", "reminder", "--language", "de"); !strings.Contains(r.out, "The mail server took the letter: ") {
 		t.Errorf("it says %s", r.out)
 	}
 	got := box.Received()
@@ -51,17 +51,17 @@ func TestATestLetterReachesWhoeverIsNamedWithNobodysData(t *testing.T) {
 func TestATestLetterThatIsNotTakenSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
-	if r := w.expect(exitUsage, "letters", "test", "--to", "me@harbour.example"); !strings.Contains(r.errOut, "add letters.smtp and letters.from") {
+	if r := w.expect(exitUsage, "letters", "preview", "--test", "--to", "me@harbour.example"); !strings.Contains(r.errOut, "add letters.smtp and letters.from") {
 		t.Errorf("without a mail server it says %s", r.errOut)
 	}
 	box := mailtest.New(t, mail.NoTLS)
 	w.letters(box.Address, "")
 	for to, want := range map[string]string{"me": "write one bare address", "a@example.org,b@example.org": "it is more than one address"} {
-		if r := w.expect(exitUsage, "letters", "test", "--to", to); !strings.Contains(r.errOut, want) {
+		if r := w.expect(exitUsage, "letters", "preview", "--test", "--to", to); !strings.Contains(r.errOut, want) {
 			t.Errorf("of --to %s it says %s", to, r.errOut)
 		}
 	}
-	if r := w.expect(exitUsage, "letters", "test", "--to", "me@harbour.example", "--language", "fr"); !strings.Contains(r.errOut, "letters.languages has en, de") {
+	if r := w.expect(exitUsage, "letters", "preview", "--test", "--to", "me@harbour.example", "--language", "fr"); !strings.Contains(r.errOut, "letters.languages has en, de") {
 		t.Errorf("of a language that there is none of it says %s", r.errOut)
 	}
 	for _, tt := range []struct {
@@ -75,7 +75,7 @@ func TestATestLetterThatIsNotTakenSaysWhatToDo(t *testing.T) {
 		{mailtest.AtAnswer, mailtest.ErrCut, "look whether it arrived before you try again"},
 	} {
 		box.Fail(tt.step, tt.err)
-		if r := w.expect(exitFailed, "letters", "test", "--to", "me@harbour.example"); !strings.Contains(r.errOut, "the test letter was not handed over") || !strings.Contains(r.errOut, tt.want) {
+		if r := w.expect(exitFailed, "letters", "preview", "--test", "--to", "me@harbour.example"); !strings.Contains(r.errOut, "the test letter was not handed over") || !strings.Contains(r.errOut, tt.want) {
 			t.Errorf("it says %s, want %s", r.errOut, tt.want)
 		}
 		box.Fail(tt.step, nil)

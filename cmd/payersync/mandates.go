@@ -27,7 +27,7 @@ func (a *app) mandatesCmd() *cobra.Command {
 		Short:   "List, show, ask for, hand over and cancel direct debit mandates",
 		Example: "  payersync mandates list --state CREATED --links\n  payersync mandates request C0001 --reason 'new bank account'",
 	}
-	return subcommands(c, a.mandatesListCmd(), a.mandatesShowCmd(), a.mandatesRequestCmd(), a.mandatesLinksCmd(), a.mandatesCancelCmd(), a.mandatesReinstateCmd(), a.mandatesExportCmd(), a.mandatesHandoverCmd(), a.mandatesSentCmd())
+	return subcommands(c, also(a.mandatesListCmd(), "export", a.mandatesExportCmd()), a.mandatesShowCmd(), a.mandatesRequestCmd(), a.mandatesLinksCmd(), a.mandatesCancelCmd(), a.mandatesReinstateCmd(), also(a.mandatesHandoverCmd(), "sent", a.mandatesSentCmd()))
 }
 
 // mandatesOf returns the acts on mandates.
@@ -202,7 +202,7 @@ func (a *app) mandatesExportCmd() *cobra.Command {
 		Long: `Writes the mandates as CSV for a spreadsheet. Cells that look like a formula get a
 leading apostrophe, so do not read the file back in: --output json writes the plain
 values.`,
-		Example: "  payersync mandates export > mandates.csv",
+		Example: "  payersync mandates list --export > mandates.csv",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withMandates(cmd.Context(), f, links, func(_ *session.Session, each mandatesIn) error {
 				if a.JSON() {

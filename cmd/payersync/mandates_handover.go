@@ -48,7 +48,7 @@ times sent, and the next step. It omits excluded records and uncertain customers
 --lost it lists instead the payers with a lost signing link.
 
 Anybody with a signing link can sign. The audit log keeps your name, the payers and
-their number. Note the sent ones with payersync mandates sent, so that no payer is
+their number. Note the sent ones with payersync mandates handover --sent, so that no payer is
 invited twice. Cells that look like a formula get a leading apostrophe; --output json
 writes the plain values.`,
 		Example: "  payersync mandates handover > links.csv\n  payersync mandates handover --not-sent --for excel-de > links.csv\n  payersync mandates handover --older 14d --connection acme > call.csv",
@@ -112,7 +112,7 @@ func (a *app) handOver(ctx context.Context, s *session.Session, h office.Handove
 	case h.Lost:
 		a.Say("The signing links of %s are lost. payersync mandates links --lost fetches them again.", connector.Plural(written, "payer"))
 	default:
-		a.Say("%s. When they are sent: payersync mandates sent FILE --on DATE", connector.Plural(written, "link"))
+		a.Say("%s. When they are sent: payersync mandates handover --sent FILE --on DATE", connector.Plural(written, "link"))
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ semicolon. ID is a number, source id, billing id or mandate id.
 The command notes each one only once. It reports a row with its file and line if it
 names no payer, or if its day is in the future or before the mandate. It still notes
 the other rows. The audit log keeps your name and the reason.`,
-		Example: "  payersync mandates sent links.csv --on 2026-11-20\n  payersync mandates sent HB-017 HB-018 --on 2026-11-20 --reason 'by post'",
+		Example: "  payersync mandates handover --sent links.csv --on 2026-11-20\n  payersync mandates handover --sent HB-017 HB-018 --on 2026-11-20 --reason 'by post'",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var day time.Time

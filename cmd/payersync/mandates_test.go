@@ -41,7 +41,7 @@ func TestASigningLinkIsShownOnlyOnDemandAndAudited(t *testing.T) {
 	w.expect(exitDone, "sync")
 	link := w.mandateOf("A00001").URL
 	for _, args := range [][]string{
-		{"mandates", "list"}, {"mandates", "list", "--output", "json"}, {"mandates", "export"}, {"payers", "show", "A00001"},
+		{"mandates", "list"}, {"mandates", "list", "--output", "json"}, {"mandates", "list", "--export"}, {"payers", "show", "A00001"},
 		{"payers", "show", "A00001", "--output", "json"}, {"status"}, {"sweep"},
 	} {
 		if r := w.expect(exitDone, args...); strings.Contains(r.out+r.errOut, "/sign/") {
@@ -52,7 +52,7 @@ func TestASigningLinkIsShownOnlyOnDemandAndAudited(t *testing.T) {
 		t.Error("the audit log has somebody look before anybody did")
 	}
 	for _, args := range [][]string{
-		{"mandates", "list", "--links"}, {"mandates", "list", "--links", "--output", "json"}, {"mandates", "export", "--links"},
+		{"mandates", "list", "--links"}, {"mandates", "list", "--links", "--output", "json"}, {"mandates", "list", "--export", "--links"},
 	} {
 		if r := w.expect(exitDone, args...); !strings.Contains(r.out, link) {
 			t.Errorf("%s does not show %s:\n%s", args, link, r.out)
@@ -73,7 +73,7 @@ func TestWhyABankCancelledIsShownOnDemandOnly(t *testing.T) {
 	said := []result{w.expect(exitDone, "sweep", "--verbose")}
 	for _, args := range [][]string{
 		{"status"}, {"status", "--output", "json"}, {"payers", "show", "A00001", "--show-values"}, {"payers", "show", "A00001", "--output", "json"},
-		{"mandates", "list", "--output", "json"}, {"mandates", "export"}, {"attention", "list"}, {"mandates", "show", m.ID}, {"mandates", "show", m.ID, "--output", "json"},
+		{"mandates", "list", "--output", "json"}, {"mandates", "list", "--export"}, {"attention", "list"}, {"mandates", "show", m.ID}, {"mandates", "show", m.ID, "--output", "json"},
 	} {
 		said = append(said, w.expect(exitDone, args...))
 	}
@@ -256,7 +256,7 @@ func TestTheMandateExportIsSafeInASpreadsheet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, []row{{ID: "=1+1", Name: "Formula", Email: "formula@example.org"}, {ID: "A,1", Name: "Comma", Email: "comma@example.org"}})
 	w.expect(exitDone, "sync")
-	records, err := csv.NewReader(strings.NewReader(w.expect(exitDone, "mandates", "export").out)).ReadAll()
+	records, err := csv.NewReader(strings.NewReader(w.expect(exitDone, "mandates", "list", "--export").out)).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,7 +373,7 @@ func TestAMisspeltFilterIsRefused(t *testing.T) {
 		{[]string{"attention", "list", "--reason", "email"}, "--reason is one of address_bounced, "},
 		{[]string{"payers", "list", "--connection", "acne"}, `there is no connection "acne"; the configuration has acme`},
 		{[]string{"mandates", "list", "--connection", "acne"}, `there is no connection "acne"`},
-		{[]string{"mandates", "export", "--connection", "acne"}, `there is no connection "acne"`},
+		{[]string{"mandates", "list", "--export", "--connection", "acne"}, `there is no connection "acne"`},
 		{[]string{"attention", "list", "--connection", "acne"}, `there is no connection "acne"`},
 	} {
 		if r := w.expect(exitUsage, tt.args...); !strings.Contains(r.errOut, tt.want) || r.out != "" {

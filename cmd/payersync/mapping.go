@@ -29,8 +29,8 @@ runs, and send nothing. They ask no other system. They look up columns in the fi
 use the columns that the last run met on the database server.`,
 		Example: "  payersync mapping fields\n  payersync mapping check && payersync mapping preview",
 	}
-	return subcommands(c, a.mappingFieldsCmd(), a.mappingCheckCmd(), a.mappingPreviewCmd(), a.mappingCoverageCmd(),
-		a.mappingHistoryCmd(), a.mappingShowCmd(), a.mappingDiffCmd(), a.mappingRollbackCmd(), a.mappingSchemaCmd())
+	return subcommands(c, also(a.mappingFieldsCmd(), "schema", a.mappingSchemaCmd()), also(a.mappingCheckCmd(), "coverage", a.mappingCoverageCmd()), a.mappingPreviewCmd(),
+		also(also(a.mappingHistoryCmd(), "show", a.mappingShowCmd()), "diff", a.mappingDiffCmd()), a.mappingRollbackCmd())
 }
 
 // mappingSession opens the resources of the mapping commands: the ledger, and a syncer without the billing

@@ -23,7 +23,7 @@ func (a *app) mappingCoverageCmd() *cobra.Command {
 fires when it gives a text, true, or a list that is not blank. The command names rules
 and parts that never fired, source fields that no rule reads, unreadable values, and
 shared names. Exit status 3: a rule fails for a record.`,
-		Example: "  payersync mapping coverage\n  payersync mapping coverage acme --show-values\n  payersync mapping coverage acme --output json",
+		Example: "  payersync mapping check --coverage\n  payersync mapping check --coverage acme --show-values\n  payersync mapping check --coverage acme --output json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return a.eachMapping(cmd.Context(), names, func(s *session.Session, c config.Connection) (int, error) {
@@ -35,7 +35,7 @@ shared names. Exit status 3: a rule fails for a record.`,
 	return c
 }
 
-// coverageReport is the output of `mapping coverage --output json` for a connection.
+// coverageReport is the output of `mapping check --coverage --output json` for a connection.
 type coverageReport struct {
 	Connection   string                 `json:"connection"`
 	Mapping      string                 `json:"mapping_version"`

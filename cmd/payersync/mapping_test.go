@@ -285,7 +285,7 @@ func TestMappingCommandsWorkWhileTheFileIsGone(t *testing.T) {
 	version := decode[historyReport](t, w.expect(exitDone, "mapping", "history", "--output", "json")).FileHash
 	w.edit("mapping.yaml", "name: trim(Name)\n  people", "name: upper(Name)\n  people")
 	commands := [][]string{
-		{"mapping", "fields"}, {"mapping", "check"}, {"mapping", "preview"}, {"mapping", "coverage"}, {"payers", "show", "A00002"}, {"mapping", "rollback", version},
+		{"mapping", "fields"}, {"mapping", "check"}, {"mapping", "preview"}, {"mapping", "check", "--coverage"}, {"payers", "show", "A00002"}, {"mapping", "rollback", version},
 	}
 	var before []string
 	for _, command := range commands[:len(commands)-1] {

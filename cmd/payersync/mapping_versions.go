@@ -98,7 +98,7 @@ func (a *app) mappingShowCmd() *cobra.Command {
 		Use:     "show HASH",
 		Short:   "Print a version of a mapping",
 		Long:    "Prints a version of a mapping exactly as its run read it. Six characters of its hash are enough.",
-		Example: "  payersync mapping show 1f0c9b > mapping.old.yaml",
+		Example: "  payersync mapping history --show 1f0c9b > mapping.old.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
@@ -126,7 +126,7 @@ func (a *app) mappingDiffCmd() *cobra.Command {
 		Long: `Prints the differences of B from A, line by line. A and B are files, or versions (six
 characters are enough). Without B, the command compares with the file of a connection
 that has used A.`,
-		Example: "  payersync mapping diff 1f0c9b 88ad02\n  payersync mapping diff 1f0c9b\n  payersync mapping diff 1f0c9b mapping.new.yaml",
+		Example: "  payersync mapping history --diff 1f0c9b 88ad02\n  payersync mapping history --diff 1f0c9b\n  payersync mapping history --diff 1f0c9b mapping.new.yaml",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, args []string) error {
 			return a.diff(ctx, s, args)
@@ -242,7 +242,7 @@ type rollbackReport struct {
 
 func (a *app) rollback(ctx context.Context, s *session.Session, prefix string, names []string) error {
 	if s.Config.Node != nil {
-		return usage.Errorf("cannot put a mapping back: the database keeps the account's files; put it into the account's folder, with payersync mapping show %s, and run payersync accounts apply", prefix)
+		return usage.Errorf("cannot put a mapping back: the database keeps the account's files; put it into the account's folder, with payersync mapping history --show %s, and run payersync accounts apply", prefix)
 	}
 	v, err := s.Ledger.FindMapping(ctx, prefix)
 	if err != nil {

@@ -29,7 +29,7 @@ records, within the limits. Customers that appear in the service later do not st
 connection again.
 
 --undo takes it back. The created customers stay; the next ones wait again.`,
-		Example: "  payersync payers match finish --reason 'all 41 compared'\n  payersync payers match finish --connection acme --undo --reason 'too early'",
+		Example: "  payersync payers match --finish --reason 'all 41 compared'\n  payersync payers match --finish --connection acme --undo --reason 'too early'",
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error {
 			one, err := s.Config.One(*connection)
 			if err != nil {
@@ -46,7 +46,7 @@ connection again.
 	return c
 }
 
-// matchingReport is the output of `payers match finish --output json`.
+// matchingReport is the output of `payers match --finish --output json`.
 type matchingReport struct {
 	Connection string             `json:"connection"`
 	Finished   bool               `json:"finished"`

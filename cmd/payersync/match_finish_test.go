@@ -48,7 +48,7 @@ func TestEverybodySaysOfFirstMatchingWhatTheMatchListSays(t *testing.T) {
 		}
 	}
 	preview := w.expect(exitDone, "mapping", "preview").out
-	if !strings.Contains(preview, "No new customer would be created: "+counted) || !strings.Contains(preview, "payersync payers match finish --connection acme") {
+	if !strings.Contains(preview, "No new customer would be created: "+counted) || !strings.Contains(preview, "payersync payers match --finish --connection acme") {
 		t.Errorf("a preview does not say how to go on:\n%s", preview)
 	}
 
@@ -66,7 +66,7 @@ func TestEverybodySaysOfFirstMatchingWhatTheMatchListSays(t *testing.T) {
 			t.Errorf("after all were accepted, payersync %s does not say %q:\n%s%s", strings.Join(args, " "), left, r.out, r.errOut)
 		}
 	}
-	w.expect(exitDone, "payers", "match", "finish", "--yes")
+	w.expect(exitDone, "payers", "match", "--finish", "--yes")
 	w.expect(exitDone, "sync", "--yes")
 	linked := 0
 	for _, c := range w.box.Customers() {

@@ -302,8 +302,8 @@ func TestAServiceThatHasTheCustomersIsLinkedInSevenCommands(t *testing.T) {
 	took(exitDone, "payers", "same", "--above", "90", "--yes")
 	took(exitDone, "payers", "match", "--csv", file)
 	accepted, rejected := f.decide(file)
-	took(exitDone, "payers", "match", "import", file, "--yes")
-	took(exitDone, "payers", "match", "finish", "--yes")
+	took(exitDone, "payers", "match", "--import", file, "--yes")
+	took(exitDone, "payers", "match", "--finish", "--yes")
 	took(exitDone, "backfill", "--yes")
 
 	n := f.count(strangers)
@@ -361,7 +361,7 @@ func TestEveryWrongMatchIsUndoneAndTheServiceIsAsItWas(t *testing.T) {
 	for _, record := range records {
 		f.w.expect(exitDone, "payers", "same", record, wrong[record], "--reason", "looks right", "--yes")
 	}
-	f.w.expect(exitDone, "payers", "match", "finish", "--yes")
+	f.w.expect(exitDone, "payers", "match", "--finish", "--yes")
 	f.w.expect(exitAttention, "backfill", "--yes")
 	for _, record := range records {
 		if key := f.members()[wrong[record]]["externalData"]; fmt.Sprint(key) != "map[accountNumber:"+record+"]" {

@@ -99,7 +99,7 @@ func (n *node) atWork() error {
 	case err != nil:
 		return err
 	case i.State != state.AccountActive:
-		return fmt.Errorf("cannot do that for account %s: it is %s, so payersync reads and sends nothing for it; resume it first: payersync accounts resume %[1]s", i.Name, i.State)
+		return fmt.Errorf("cannot do that for account %s: it is %s, so payersync reads and sends nothing for it; resume it first: payersync accounts pause --undo %[1]s", i.Name, i.State)
 	}
 	n.watch.Do(func() { n.watching.Go(n.untilPaused) })
 	return nil
@@ -124,7 +124,7 @@ func (n *node) untilPaused() {
 			continue
 		}
 		n.app.interrupt()
-		fmt.Fprintf(n.app.ErrOut, "Stopping: account %s is %s now, said %s. payersync first finishes the requests in flight. The planned changes stay, and payersync accounts resume %[1]s continues.\n", i.Name, i.State, show.Visible(i.Author))
+		fmt.Fprintf(n.app.ErrOut, "Stopping: account %s is %s now, said %s. payersync first finishes the requests in flight. The planned changes stay, and payersync accounts pause --undo %[1]s continues.\n", i.Name, i.State, show.Visible(i.Author))
 		return
 	}
 }

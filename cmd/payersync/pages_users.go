@@ -26,10 +26,9 @@ user chooses a password there, unknown to anybody else. A viewer reads; an opera
 also sees addresses and signing links, and acts; an admin may do all. You can limit a
 user to some connections: the pages hide all others. Admins without such limits can do
 the same on the pages, under Settings, Users.`,
-		Example: "  payersync pages users list\n  payersync pages users invite anna --role operator --connection acme",
+		Example: "  payersync pages users\n  payersync pages users invite anna --role operator --connection acme",
 	}
-	c.AddCommand(a.usersListCmd(), a.usersInviteCmd(), a.usersRoleCmd(), a.usersLimitCmd(), a.usersRemoveCmd())
-	return c
+	return shows(subcommands(c, a.usersInviteCmd(), a.usersRoleCmd(), a.usersLimitCmd(), a.usersRemoveCmd()), a.usersListCmd())
 }
 
 // userRow is a user as the list shows it.
@@ -46,7 +45,7 @@ func (a *app) usersListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the users",
 		Long:    "Lists the users with a password, with role, connections and date.",
-		Example: "  payersync pages users list",
+		Example: "  payersync pages users",
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error {
 			users, err := s.Ledger.Users(ctx)
 			if err != nil {
@@ -231,7 +230,7 @@ func (a *app) changeUserOf(s *session.Session, typed string, do func(office.User
 	}
 	switch {
 	case errors.Is(err, office.ErrNoUser), errors.Is(err, office.ErrUserName):
-		return usage.Errorf("there is no user %q, so nothing was changed; payersync pages users list names them", typed)
+		return usage.Errorf("there is no user %q, so nothing was changed; payersync pages users names them", typed)
 	case errors.Is(err, office.ErrLastAdmin):
 		return usage.Errorf("nothing was changed: %w, so nobody could manage users on the pages; first give another user the role, or add --even-last", err)
 	case err == nil:

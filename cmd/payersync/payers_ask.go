@@ -76,7 +76,7 @@ func (a *app) decideAsking(ctx context.Context, s *session.Session, records []st
 		id := show.Visible(w.SourceID)
 		switch {
 		case errors.Is(w.Err, state.ErrNoRecord):
-			return fmt.Errorf("cannot decide on record %s: its payer was forgotten; payersync ledger unforget takes that back", id)
+			return fmt.Errorf("cannot decide on record %s: its payer was forgotten; payersync ledger forget --undo takes that back", id)
 		case w.Err != nil:
 			return fmt.Errorf("cannot decide on record %s: %w", id, w.Err)
 		}

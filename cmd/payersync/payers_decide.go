@@ -115,7 +115,7 @@ and the next plan creates a customer. The command compares each row with the pre
 values of the record and the customer. If anything is wrong, it accepts nothing of the
 file, and prints each fault with file, line and column. It skips repeated decisions,
 so you may read a file twice.`,
-		Example: "  payersync payers match import who-is-who.csv\n  payersync payers match import who-is-who.csv --reason 'decided with accounting' --yes",
+		Example: "  payersync payers match --import who-is-who.csv\n  payersync payers match --import who-is-who.csv --reason 'decided with accounting' --yes",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			sheet, err := readMatches(args[0])

@@ -28,7 +28,7 @@ nothing is sent.
 
 take, send and ignore are the three ways to resolve drift. Each needs a reason for the
 audit log.`,
-		Example: "  payersync payers drift\n  payersync payers drift C0001 --output json\n  payersync payers drift take C0001 --field name --reason 'renamed in March'",
+		Example: "  payersync payers drift\n  payersync payers drift C0001 --output json\n  payersync payers drift --take C0001 --field name --reason 'renamed in March'",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
@@ -61,7 +61,6 @@ audit log.`,
 	}
 	c.Flags().StringVar(&f.Connection, "connection", "", "only this connection")
 	limitFlag(c)
-	c.AddCommand(a.driftTakeCmd(), a.driftSendCmd(), a.driftIgnoreCmd())
 	return c
 }
 
@@ -119,7 +118,7 @@ func (a *app) listDrift(ctx context.Context, s *session.Session, ids []state.Rec
 		a.Say("No payer has drift.")
 		return nil
 	}
-	a.Say("Take theirs, send ours, or leave a part to the billing service:\n  payersync payers drift take|send|ignore ID --reason TEXT")
+	a.Say("Take theirs, send ours, or leave a part to the billing service:\n  payersync payers drift --take|--send|--ignore ID --reason TEXT")
 	return nil
 }
 
@@ -209,7 +208,7 @@ func (a *app) driftTakeCmd() *cobra.Command {
 		Long: `Accepts the customer's values of one payer, in all differing fields or in those that
 you name. payersync neither reports nor overwrites them, until the record gives that
 field another value. It then plans this change as usual. Nothing is sent.`,
-		Example: "  payersync payers drift take C0001 --field name --reason 'renamed in March'",
+		Example: "  payersync payers drift --take C0001 --field name --reason 'renamed in March'",
 	}
 	c.Flags().StringArrayVar(&fields, "field", nil, "only this field, as payers drift names it; may be given again")
 	return a.driftWay(c, wayOut{
@@ -229,7 +228,7 @@ func (a *app) driftSendCmd() *cobra.Command {
 changes in the billing service, and cancels earlier decisions to take or ignore drift.
 The plan shows the old and new value of each field, and the limits apply. Nothing is
 sent before that run.`,
-		Example: "  payersync payers drift send C0001 --reason 'a typing mistake' && payersync plan",
+		Example: "  payersync payers drift --send C0001 --reason 'a typing mistake' && payersync plan",
 	}, wayOut{connector.ActSendOurs, "send", "Send ours?", "The next sync plans to send ours; payersync plan shows it.", nil})
 }
 
@@ -241,7 +240,7 @@ func (a *app) driftIgnoreCmd() *cobra.Command {
 		Long: `Leaves the name, the people or the addresses of one payer's customer to the billing
 service. payersync does not compare or send that part for this payer, until payers
 drift send takes it back. To decide for all payers, use own in the mapping file.`,
-		Example: "  payersync payers drift ignore C0001 --part people --reason 'they keep their own contacts'",
+		Example: "  payersync payers drift --ignore C0001 --part people --reason 'they keep their own contacts'",
 	}
 	c.Flags().StringArrayVar(&parts, "part", nil, "name, people or addresses; may be given again")
 	return a.driftWay(c, wayOut{

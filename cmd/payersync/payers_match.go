@@ -31,12 +31,12 @@ func (a *app) payersMatchCmd() *cobra.Command {
 without a customer, and lists the matches, best first. Each has a score from 0 to 100
 with its reasons, and the values of both sides. A plan puts the same records on hold.
 This command sends and decides nothing. Note your decisions with payersync payers
-same, payersync payers different and payersync payers match import. The next plan then
+same, payersync payers different and payersync payers match --import. The next plan then
 links the accepted customers, within the limits, and ignores rejected matches.
 
 With --csv the list goes to a new file for a spreadsheet. Write accept or reject into
 the column decision, or new for a record without a customer there. Read it with
-payersync payers match import. The file contains personal data.`,
+payersync payers match --import. The file contains personal data.`,
 		Example: "  payersync payers match --limit 20\n  payersync payers match --csv who-is-who.csv",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withReview(cmd.Context(), connection, func(ctx context.Context, s *session.Session, r *review) error {
@@ -55,11 +55,10 @@ payersync payers match import. The file contains personal data.`,
 			})
 		},
 	}
-	c.PersistentFlags().StringVar(&connection, "connection", "", "the records' connection; needed if there are several")
+	c.Flags().StringVar(&connection, "connection", "", "the records' connection; needed if there are several")
 	c.Flags().StringVar(&file, "csv", "", "write the list to a new `FILE` for a spreadsheet")
 	limitFlag(c)
-	c.AddCommand(a.matchImportCmd(&connection), a.matchFinishCmd(&connection))
-	return c
+	return also(also(c, "import", a.matchImportCmd(&connection)), "finish", a.matchFinishCmd(&connection))
 }
 
 // review holds the present data for a review list.
@@ -373,7 +372,7 @@ func (a *app) writeMatches(ctx context.Context, r *review, file string, found []
 	if err != nil {
 		return err
 	}
-	return a.writeReviewList(file, match.Rows(shown, true), "payersync payers match import "+file)
+	return a.writeReviewList(file, match.Rows(shown, true), "payersync payers match --import "+file)
 }
 
 // record returns one of those without a customer.

@@ -281,7 +281,7 @@ func TestAChangedFileAndAChangedSecretAreSeenWithoutASignal(t *testing.T) {
 	if status, _ := post(t, w.delivery(event("old", "c1"))); status != http.StatusUnauthorized {
 		t.Errorf("a delivery with the secret before was answered %d", status)
 	}
-	w.expect(exitDone, "webhooks", "send-test", "--local")
+	w.expect(exitDone, "webhooks", "subscribe", "--test", "--local")
 	log := serve.stop().errOut
 	if strings.Contains(log, `"level":"debug"`) || strings.Contains(log, "another-secret") || strings.Contains(log, "hunter2") {
 		t.Errorf("it logs:\n%s", log)

@@ -167,9 +167,9 @@ func TestASecretThatTheServiceNamesIsSealedInTheLedgerAndNotPrinted(t *testing.T
 	}
 	stop := w.serving()
 	defer stop()
-	w.expect(exitDone, "webhooks", "send-test", "--local")
+	w.expect(exitDone, "webhooks", "subscribe", "--test", "--local")
 	w.expect(exitDone, "webhooks", "subscribe") // and once more while it serves
-	w.expect(exitDone, "webhooks", "send-test", "--local")
+	w.expect(exitDone, "webhooks", "subscribe", "--test", "--local")
 }
 
 // A person who leaves in the middle has lost nothing, and is told what to do.
@@ -188,7 +188,7 @@ func TestASubscriptionThatBrokeOffIsToldUntilItIsMadeAgain(t *testing.T) {
 	w.must(os.Rename(w.path("payersync.key"), w.path("elsewhere")))
 	w.expect(exitDone, "status") // which shows nothing sealed, and needs no key
 	w.must(os.Rename(w.path("elsewhere"), w.path("payersync.key")))
-	if r := w.expect(exitDone, "webhooks", "subscription"); !strings.Contains(r.out, "may sign with an unknown secret") {
+	if r := w.expect(exitDone, "webhooks", "subscribe", "--show"); !strings.Contains(r.out, "may sign with an unknown secret") {
 		t.Errorf("the subscription is shown as: %s", r.out)
 	}
 	w.expect(exitDone, "webhooks", "subscribe")

@@ -229,7 +229,7 @@ func TestTablesFitIntoTheTerminal(t *testing.T) {
 	rows[0].ID = "A-number-that-is-so-long-that-nobody-would-type-it-and-no-terminal-shows-it-whole"
 	w := newWorld(t, rows)
 	w.expect(exitAttention, "sync")
-	for _, args := range [][]string{{"status"}, {"attention", "list"}, {"payers", "list"}, {"plan", "list", "--all"}, {"mandates", "list"}, {"mapping", "history"}, {"mapping", "coverage"}} {
+	for _, args := range [][]string{{"status"}, {"attention", "list"}, {"payers", "list"}, {"plan", "list", "--all"}, {"mandates", "list"}, {"mapping", "history"}, {"mapping", "check", "--coverage"}} {
 		for _, columns := range []int{60, 80, 200} {
 			p := w.atWidth(uint16(columns), nil, args...)
 			if r := p.wait(); r.code != exitDone {

@@ -195,9 +195,9 @@ func (w *world) showOthers() (shown []showing) {
 		{"payers", "list", "--all", "--sort", "name", "--columns", "name,email"},
 		{"payers", "show", "Q1"}, {"payers", "show", "Q1", "--output", "json"},
 		{"payers", "show", "Q1", "--show-values"}, {"mapping", "fields"}, {"mapping", "fields", "--output", "json"}, {"mapping", "preview"},
-		{"mapping", "preview", "--output", "json"}, {"mapping", "coverage"}, {"mapping", "history"}, {"attention", "list"}, {"attention", "list", "--output", "json"},
-		{"attention", "retry", "Q2"}, {"mandates", "list"}, {"mandates", "list", "--output", "json"}, {"mandates", "export"},
-		{"mandates", "cancel", "A00003", "--reason", "asked to"}, {"webhooks", "list"}, {"webhooks", "send-test"}, {"webhooks", "replay", "event:quoting"},
+		{"mapping", "preview", "--output", "json"}, {"mapping", "check", "--coverage"}, {"mapping", "history"}, {"attention", "list"}, {"attention", "list", "--output", "json"},
+		{"attention", "retry", "Q2"}, {"mandates", "list"}, {"mandates", "list", "--output", "json"}, {"mandates", "list", "--export"},
+		{"mandates", "cancel", "A00003", "--reason", "asked to"}, {"webhooks", "list"}, {"webhooks", "subscribe", "--test"}, {"webhooks", "replay", "event:quoting"},
 		{"webhooks", "show", "event:quoting"}, {"webhooks", "show", "event:quoting", "--output", "json"},
 		{"check", "--output", "json"},
 	} {
@@ -206,8 +206,8 @@ func (w *world) showOthers() (shown []showing) {
 	mandate := w.mandateOf("A00003").ID
 	for _, args := range [][]string{ // whatever they come to
 		{"payers", "show", "Z1"}, {"payers", "drift"}, {"payers", "match"}, {"payers", "match", "--output", "json"}, {"plan", "list"}, {"plan", "list", "--output", "json"},
-		{"mandates", "show", mandate}, {"mandates", "show", mandate, "--output", "json"}, {"mapping", "check"}, {"mapping", "show"}, {"mapping", "diff"},
-		{"environment", "show"}, {"webhooks", "list", "--output", "json"}, {"attention", "close", "Q2"}, {"payers", "same", "Q3"},
+		{"mandates", "show", mandate}, {"mandates", "show", mandate, "--output", "json"}, {"mapping", "check"}, {"mapping", "history", "--show"}, {"mapping", "history", "--diff"},
+		{"environment"}, {"webhooks", "list", "--output", "json"}, {"attention", "close", "Q2"}, {"payers", "same", "Q3"},
 	} {
 		args = append(args, "--verbose")
 		r := w.run(args...)

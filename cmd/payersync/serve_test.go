@@ -390,7 +390,7 @@ func TestQuarantinedDeliveriesCanBeSeenReplayedAndClosed(t *testing.T) {
 	if whole := w.expect(exitDone, "webhooks", "show", "event:odd", "--body").out; !strings.Contains(whole, odd) {
 		t.Errorf("show --body prints:\n%s", whole)
 	}
-	if r := w.expect(exitDone, "webhooks", "shapes"); !strings.Contains(r.out, `customer_id: ["customerId", `) || !strings.Contains(r.out, `"payload.debtor"]`) || strings.Contains(r.out, "Jane") {
+	if r := w.expect(exitDone, "webhooks", "list", "--shapes"); !strings.Contains(r.out, `customer_id: ["customerId", `) || !strings.Contains(r.out, `"payload.debtor"]`) || strings.Contains(r.out, "Jane") {
 		t.Errorf("shapes prints:\n%s", r.out)
 	}
 	if r := w.expect(exitFailed, "webhooks", "replay", "event:odd"); !strings.Contains(r.errOut, "name its members in billing.webhook.event_paths") {
@@ -483,12 +483,12 @@ func TestHealthcheckAndTestDeliveryAskARunningServe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
 	w.expect(exitFailed, "healthcheck")
-	if r := w.expect(exitFailed, "webhooks", "send-test", "--local"); !strings.Contains(r.errOut, "is payersync serve running?") {
+	if r := w.expect(exitFailed, "webhooks", "subscribe", "--test", "--local"); !strings.Contains(r.errOut, "is payersync serve running?") {
 		t.Errorf("without a serve it says: %s", r.errOut)
 	}
 	serve := w.serve()
 	w.expect(exitDone, "healthcheck")
-	for _, args := range [][]string{{"webhooks", "send-test", "--local"}, {"webhooks", "send-test"}} {
+	for _, args := range [][]string{{"webhooks", "subscribe", "--test", "--local"}, {"webhooks", "subscribe", "--test"}} {
 		if r := w.expect(exitDone, args...); !strings.Contains(r.out, "signed deliveries arrive") {
 			t.Errorf("%s says %s", args, r.out)
 		}
@@ -497,10 +497,10 @@ func TestHealthcheckAndTestDeliveryAskARunningServe(t *testing.T) {
 		t.Errorf("stored: %+v", stored)
 	}
 	w.write("webhook.secret", "another-secret-that-is-32-bytes-long\n")
-	if r := w.expect(exitFailed, "webhooks", "send-test", "--local"); !strings.Contains(r.errOut, "that is the answer to another secret") {
+	if r := w.expect(exitFailed, "webhooks", "subscribe", "--test", "--local"); !strings.Contains(r.errOut, "that is the answer to another secret") {
 		t.Errorf("with another secret it says: %s", r.errOut)
 	}
-	if r := w.expect(exitFailed, "webhooks", "send-test", "--local", "--output", "json"); !strings.Contains(r.out, `"status":401`) {
+	if r := w.expect(exitFailed, "webhooks", "subscribe", "--test", "--local", "--output", "json"); !strings.Contains(r.out, `"status":401`) {
 		t.Errorf("with another secret it prints: %s", r.out)
 	}
 	serve.stop()

@@ -156,7 +156,7 @@ func TestAServiceThatShowsNoSubscriptionIsNotTakenForOneThatLostIt(t *testing.T)
 func TestASubscriptionIsShownWithWhoMadeItAndSinceWhenItIsSo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
-	if r := w.expect(exitDone, "webhooks", "subscription"); !strings.Contains(r.out, "nothing known to this ledger") || !strings.Contains(r.out, "shows none") {
+	if r := w.expect(exitDone, "webhooks", "subscribe", "--show"); !strings.Contains(r.out, "nothing known to this ledger") || !strings.Contains(r.out, "shows none") {
 		t.Errorf("before anything it says:\n%s", r.out)
 	}
 	w.expect(exitDone, "sync")
@@ -166,7 +166,7 @@ func TestASubscriptionIsShownWithWhoMadeItAndSinceWhenItIsSo(t *testing.T) {
 	w.expect(exitDone, "sweep")
 	show := func() subscriptionReport {
 		t.Helper()
-		return decode[subscriptionReport](t, w.expect(exitDone, "webhooks", "subscription", "--output", "json"))
+		return decode[subscriptionReport](t, w.expect(exitDone, "webhooks", "subscribe", "--show", "--output", "json"))
 	}
 	first := show()
 	if first.Expected == nil || len(first.SubscribedBy) != 1 || first.SubscribedBy[0].ID != first.Expected.ID || first.SubscribedBy[0].Actor == "" || first.Problem != "" ||
@@ -178,7 +178,7 @@ func TestASubscriptionIsShownWithWhoMadeItAndSinceWhenItIsSo(t *testing.T) {
 		t.Errorf("what stays is so since %s, want %s", again.Shown[0].SeenSince, first.Shown[0].SeenSince)
 	}
 	w.box.ReplaceSubscription("https://elsewhere.example/in?key=hunter2", "customer")
-	r := w.expect(exitDone, "webhooks", "subscription")
+	r := w.expect(exitDone, "webhooks", "subscribe", "--show")
 	for _, want := range []string{"Differences: Another webhook subscription, with the address https://elsewhere.example/in?…", "found just now", "The service: shows that ", "; seen so since ", "by " + first.SubscribedBy[0].Actor + " on "} {
 		if !strings.Contains(r.out, want) || strings.Contains(r.out, "hunter2") {
 			t.Errorf("it does not say %q:\n%s", want, r.out)

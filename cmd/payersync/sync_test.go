@@ -235,7 +235,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 		"connection", "mapping_version", "records", "linked", "creates", "adopts", "updates", "unchanged", "excluded", "held", "in_flight", "links",
 		"limits", "fields", "blanked", "groups", "included", "dropped", "mended", "failures", "key_changes", "customers", "not_asked",
 	})
-	expectKeys(t, w.expect(exitDone, "mapping", "coverage", "--output", "json"), []string{
+	expectKeys(t, w.expect(exitDone, "mapping", "check", "--coverage", "--output", "json"), []string{
 		"connection", "mapping_version", "records", "included", "failed", "rules", "never_fired", "unused_fields", "not_understood", "shared",
 	})
 	expectKeys(t, w.expect(exitDone, "mapping", "history", "--output", "json"), []string{"connection", "file", "file_hash", "versions"})
@@ -258,7 +258,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	}
 	expectKeys(t, w.expect(exitDone, "attention", "retry", "A00001", "--output", "json"), []string{"source_id"})
 	word := []string{"connection", "source_id", "mandate_id", "said_before"}
-	expectKeys(t, w.expect(exitDone, "attention", "give-up", "B1", "--reason", "a test", "--output", "json"), word)
+	expectKeys(t, w.expect(exitDone, "attention", "close", "--give-up", "B1", "--reason", "a test", "--output", "json"), word)
 	expectKeys(t, w.expect(exitDone, "attention", "list", "--closed", "--output", "json"), []string{"kind", "connection", "source_id", "at", "by", "why"})
 	expectKeys(t, w.expect(exitDone, "mandates", "cancel", "A00001", "--reason", "asked to", "--output", "json"), []string{"source_id", "mandate_id"})
 	held := []string{
@@ -268,7 +268,7 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	expectKeys(t, w.expect(exitDone, "ledger", "retain", "--dry-run", "--output", "json"), []string{"webhook_bodies", "change_details", "letter_texts", "letters", "failure_reasons", "letter_approvals", "letters_told", "webhook_refusals", "webhook_bodies_days", "change_details_days", "dry_run"})
 	forgotten := []string{"connection", "source_id", "billing_id", "mandate_id", "mandate_status", "erases", "alike", "elsewhere", "forgotten", "files_later", "said_before"}
 	expectKeys(t, w.expect(exitDone, "ledger", "forget", "A00002", "--mandate-stays", "--reason", "ticket 88", "--yes", "--output", "json"), forgotten)
-	expectKeys(t, w.expect(exitDone, "ledger", "unforget", "A00002", "--reason", "a mistake", "--output", "json"), []string{"connection", "source_id", "said_before"})
+	expectKeys(t, w.expect(exitDone, "ledger", "forget", "--undo", "A00002", "--reason", "a mistake", "--output", "json"), []string{"connection", "source_id", "said_before"})
 	expectKeys(t, w.expect(exitDone, "ledger", "rekey", "--yes", "--output", "json"), []string{"sealed_values", "resumed", "key_file", "old_key_file", "rekeyed"})
 	expectKeys(t, w.expect(exitDone, "version", "--output", "json"), []string{"version", "commit", "go"})
 	expectKeys(t, w.expect(exitDone, "check", "--output", "json"), []string{"check", "ok", "warning", "detail", "next"})

@@ -135,7 +135,7 @@ func (w *todoWalk) showFinding(ctx context.Context, row state.AttentionRow, r co
 				choices = append(choices, todoChoice{words: way.words, does: way.Does + " " + way.Sends.Sentence()})
 			}
 		}
-		name(choices)
+		name(w.root, choices)
 		return nil
 	})
 }
@@ -167,12 +167,12 @@ func (w *todoWalk) choices(commands []string) (out []todoChoice) {
 		}
 		out = append(out, todoChoice{words: words, does: does})
 	}
-	name(out)
+	name(w.root, out)
 	return out
 }
 
 // name gives each choice a letter: the first free one of its verb.
-func name(choices []todoChoice) {
+func name(root *cobra.Command, choices []todoChoice) {
 	taken := "sq"
 	for i, c := range choices {
 		verb := ""
@@ -182,7 +182,7 @@ func name(choices []todoChoice) {
 			}
 			verb = word + verb // the last word of a command says what it does
 		}
-		for _, letter := range []byte(verb + "abcdefghijklmnoprtuvwxyz") {
+		for _, letter := range []byte(wayOf(root, c.words) + verb + "abcdefghijklmnoprtuvwxyz") {
 			if letter >= 'a' && letter <= 'z' && strings.IndexByte(taken, letter) < 0 {
 				choices[i].key, taken = letter, taken+string(letter)
 				break

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 
+	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/state"
 )
@@ -50,7 +52,7 @@ func TestTodoWalksThroughTheListAndDoesWhatItIsAnswered(t *testing.T) {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
 	}
 	p.sees("── 1 of 2", "     2  The signing link was never sent", "  r  payersync report --task not_sent", "\"x\" is none of the answers.", "── 2 of 2", "     1  The e-mail address is mistyped",
-		"acme, record A00002 Payer 2", "  g  payersync attention give-up A00002 --reason 'why'", "Nothing was done.", "$ payersync attention give-up A00002 --reason 'the account is closed'", "This was the whole list.")
+		"acme, record A00002 Payer 2", "  g  payersync attention close --give-up A00002 --reason 'why'", "Nothing was done.", "$ payersync attention close --give-up A00002 --reason 'the account is closed'", "This was the whole list.")
 	if !w.givenUp("A00002") || !w.audited("the account is closed") {
 		t.Error("the answer was not carried out")
 	}
@@ -110,7 +112,7 @@ func TestEachAnswerOfAnItemHasALetterOfItsOwn(t *testing.T) {
 		for _, way := range r.Ways() {
 			choices = append(choices, todoChoice{words: strings.Fields("payersync " + actCommands[way.Act])})
 		}
-		name(choices)
+		name((&app{program: program{Console: &show.Console{}, getenv: os.LookupEnv}}).root(), choices)
 		taken := map[byte]bool{'s': true, 'q': true, '?': true}
 		for _, c := range choices {
 			if c.key == 0 || taken[c.key] {

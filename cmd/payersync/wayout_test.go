@@ -257,7 +257,7 @@ var situations = map[connector.Reason]func(*stage) string{
 		first := with(matterRow, "K1")
 		first.ID = "M0"
 		s.reads(first, with(otherRow, "K9"))
-		s.do([]string{"attention", "give-up", "M0", "--reason", "a test record"}, exitDone) // and its request may arrive all the same
+		s.do([]string{"attention", "close", "--give-up", "M0", "--reason", "a test record"}, exitDone) // and its request may arrive all the same
 		second := with(matterRow, "K1")
 		second.Name, second.Email = "Second", "second@example.org"
 		return s.reads(first, second, with(otherRow, "K9"))
@@ -366,7 +366,7 @@ var situations = map[connector.Reason]func(*stage) string{
 	},
 	connector.ReasonGivenUpChanged: func(s *stage) string {
 		s.reads(row{ID: "M1", Name: "Matter Ltd", Email: "matter(at)example.org"}, otherRow)
-		s.do([]string{"attention", "give-up", "M1", "--reason", "nobody mends it"}, exitDone)
+		s.do([]string{"attention", "close", "--give-up", "M1", "--reason", "nobody mends it"}, exitDone)
 		s.again()
 		return s.reads(matterRow, otherRow)
 	},

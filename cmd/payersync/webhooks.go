@@ -29,7 +29,8 @@ func (a *app) webhooksCmd() *cobra.Command {
 		Short:   "Subscribe to webhooks, list, replay, close and test deliveries",
 		Example: "  payersync webhooks subscribe\n  payersync webhooks list --state quarantined",
 	}
-	return subcommands(c, a.webhooksSubscribeCmd(), a.webhooksSubscriptionCmd(), a.webhooksListCmd(), a.webhooksShapesCmd(), a.webhooksShowCmd(), a.webhooksReplayCmd(), a.webhooksCloseCmd(), a.webhooksTestCmd())
+	return subcommands(c, also(also(a.webhooksSubscribeCmd(), "show", a.webhooksSubscriptionCmd()), "test", a.webhooksTestCmd()),
+		also(a.webhooksListCmd(), "shapes", a.webhooksShapesCmd()), a.webhooksShowCmd(), a.webhooksReplayCmd(), a.webhooksCloseCmd())
 }
 
 func (a *app) webhooksSubscribeCmd() *cobra.Command {
@@ -85,7 +86,7 @@ func subscribeNow(ctx context.Context, s *session.Session, by string, agrees fun
 	case err != nil:
 		return sub, nil, err
 	case lock == nil:
-		return sub, nil, errors.New("cannot subscribe to webhooks: another payersync does so just now; let it come to its end, and see payersync webhooks subscription")
+		return sub, nil, errors.New("cannot subscribe to webhooks: another payersync does so just now; let it come to its end, and see payersync webhooks subscribe --show")
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
 	if sure, err := agrees(); err != nil || !sure {
@@ -197,7 +198,7 @@ func (a *app) webhooksTestCmd() *cobra.Command {
 		Long: `Signs a harmless delivery with the configured secret and sends it to
 billing.webhook.public_url, or with --local straight to server.webhooks. It shows
 whether the endpoint is reached, the signature is right and the inbox takes it.`,
-		Example: "  payersync webhooks send-test --local",
+		Example: "  payersync webhooks subscribe --test --local",
 		RunE:    a.runs(a.openWithSecrets, func(ctx context.Context, s *session.Session, _ []string) error { return a.sendTest(ctx, s, local) }),
 	}
 	c.Flags().BoolVar(&local, "local", false, "send to server.webhooks on this machine, past any proxy")

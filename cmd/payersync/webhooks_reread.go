@@ -71,7 +71,7 @@ func (a *app) replayQuarantined(ctx context.Context, s *session.Session) error {
 		fmt.Fprintf(a.Out, "  %d: %s\n", reason.Deliveries, show.Visible(reason.Reason))
 	}
 	if r.Stay > 0 {
-		fmt.Fprintln(a.Out, "See payersync webhooks shapes for the others, or give them up with payersync webhooks close.")
+		fmt.Fprintln(a.Out, "See payersync webhooks list --shapes for the others, or give them up with payersync webhooks close.")
 	}
 	return a.showDrained(r.DrainResult)
 }

@@ -15,7 +15,7 @@ import (
 	"payersync/state"
 )
 
-// shapesReport is the output of `webhooks shapes --output json`; its keys are public.
+// shapesReport is the output of `webhooks list --shapes --output json`; its keys are public.
 type shapesReport struct {
 	billing.Surveyed
 	EventPaths map[string][]string `json:"event_paths"` // to set below billing.webhook.event_paths
@@ -36,7 +36,7 @@ customers, mandates, types, event ids and times. It prints these as
 billing.webhook.event_paths to paste, after the configured paths, with the number of
 deliveries that support each. After the change, payersync webhooks replay
 --quarantined parses them anew.`,
-		Example: "  payersync webhooks shapes\n  payersync webhooks shapes --output json",
+		Example: "  payersync webhooks list --shapes\n  payersync webhooks list --shapes --output json",
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error {
 			r, err := surveyQuarantine(ctx, s)
 			if err != nil {

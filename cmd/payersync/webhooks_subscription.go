@@ -17,7 +17,7 @@ import (
 	"payersync/state"
 )
 
-// subscriptionReport is the output of `webhooks subscription --output json`; its keys are public.
+// subscriptionReport is the output of `webhooks subscribe --show --output json`; its keys are public.
 type subscriptionReport struct {
 	Configured   state.Asked               `json:"configured"`
 	Expected     *state.Subscription       `json:"expected"`      // as it was made, or seen first; null while none is known
@@ -44,7 +44,7 @@ and the present one of the service, each with its date. It names the differences
 another address or other events, disabled, deleted, replaced by somebody or by another
 installation of payersync, or a changed configuration. It asks the service, and
 changes nothing: only payersync webhooks subscribe renews the subscription.`,
-		Example: "  payersync webhooks subscription\n  payersync webhooks subscription --output json",
+		Example: "  payersync webhooks subscribe --show\n  payersync webhooks subscribe --show --output json",
 		RunE: a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error {
 			r, err := reportSubscription(ctx, s)
 			if err != nil {

@@ -31,7 +31,7 @@ connection's key writeback, or sends it to another system. It goes one way, and 
 without that key.`,
 		Example: "  payersync writeback plan\n  payersync writeback approve 3f2a91c07be4d512\n  payersync writeback run",
 	}
-	return subcommands(c, a.writebackPlanCmd(), a.writebackStatusCmd(), a.writebackApproveCmd(), a.writebackRunCmd(), a.writebackTakeCmd())
+	return shows(subcommands(c, a.writebackPlanCmd(), a.writebackApproveCmd(), a.writebackRunCmd(), a.writebackTakeCmd()), a.writebackStatusCmd())
 }
 
 // writers opens the writers of the connections with a write-back: of one by its name, or of all.
@@ -355,14 +355,14 @@ func (a *app) printWritten(r writeback.Result) {
 		a.Hanging("  ", fmt.Sprintf("%s %s: payersync writeback plan --connection %s", r.Why, waitFor(r.Waiting), r.Connection))
 	}
 	if r.Stuck > 0 {
-		a.Hanging("  ", fmt.Sprintf("Attention needed for %s: payersync writeback status --connection %s", connector.Plural(r.Stuck, "payer"), r.Connection))
+		a.Hanging("  ", fmt.Sprintf("Attention needed for %s: payersync writeback --connection %s", connector.Plural(r.Stuck, "payer"), r.Connection))
 	}
 	if r.Problem != "" {
 		a.Hanging("  ", "It ended early: "+show.Visible(r.Problem)+".")
 	}
 }
 
-// writeStatus is a connection in `writeback status`; its keys are public.
+// writeStatus is a connection in `writeback`; its keys are public.
 type writeStatus struct {
 	state.WritebackRun
 	Payers int            `json:"payers"`
@@ -379,7 +379,7 @@ func (a *app) writebackStatusCmd() *cobra.Command {
 		Long: `Shows from the ledger the written values, the result of the last run, and the payers
 that need attention. Somebody else changed their field, the system refused the write,
 or payersync wrote too often. The command asks no other system.`,
-		Example: "  payersync writeback status\n  payersync writeback status --output json",
+		Example: "  payersync writeback\n  payersync writeback --output json",
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error {
 			return a.eachWriter(ctx, s, connection, func(w writeback.Connection) error { return a.showWritten(ctx, s, w) })
 		}),
@@ -481,7 +481,7 @@ refused write may be tried again. The next plan shows the resulting write.`,
 						return a.Result(map[string]any{"connection": w.Name, "source_id": args[0], "taken": true})
 					}
 				}
-				return fmt.Errorf("cannot take the field of record %s: nobody else changed it, and nothing was refused; payersync writeback status shows the fields", show.Visible(args[0]))
+				return fmt.Errorf("cannot take the field of record %s: nobody else changed it, and nothing was refused; payersync writeback shows the fields", show.Visible(args[0]))
 			})
 		},
 	}

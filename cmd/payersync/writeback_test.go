@@ -126,7 +126,7 @@ func TestStatusesGoBackIntoTheBooksAndNothingComesOfIt(t *testing.T) {
 	if counts.OwnEchoes != 6 || counts.Unchanged != 6 || w.box.Writes() != writes {
 		t.Errorf("the sync behind it: %+v, and %d requests that write", counts, w.box.Writes()-writes)
 	}
-	status := decode[writeStatus](t, w.expect(exitDone, "writeback", "status", "--output", "json"))
+	status := decode[writeStatus](t, w.expect(exitDone, "writeback", "--output", "json"))
 	if status.Echoes != 6 || status.Says["asked"] != 6 || len(status.Look) != 0 {
 		t.Errorf("the status is %+v", status)
 	}
@@ -153,7 +153,7 @@ func TestWriteBackIsOffUnlessItIsConfigured(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
 	w.expect(exitDone, "sync")
-	for _, args := range [][]string{{"writeback", "plan"}, {"writeback", "run"}, {"writeback", "status"}} {
+	for _, args := range [][]string{{"writeback", "plan"}, {"writeback", "run"}, {"writeback"}} {
 		if r := w.expect(exitDone, args...); !strings.Contains(r.errOut, "No connection writes back") {
 			t.Errorf("%v said:\n%s", args, r.errOut)
 		}

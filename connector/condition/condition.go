@@ -174,7 +174,7 @@ func (l *look) updates(ctx context.Context) error {
 	l.add(Condition{Code: UpdatesHeld, Since: doubts[len(doubts)-1].At, Urgent: true,
 		Sentence: fmt.Sprintf("Updates are on hold: after an update, customers did not show the expected %s.", syncer.JoinPaths(lost)),
 		Next:     syncer.WayOutOfDoubt(lost) + ".",
-		Commands: []string{"payersync check --probe --allow-writes CUSTOMER", "payersync environment trust --reason TEXT"}})
+		Commands: []string{"payersync check --probe --allow-writes CUSTOMER", "payersync environment move --trust --reason TEXT"}})
 	return nil
 }
 
@@ -406,7 +406,7 @@ func (l *look) writebacks(ctx context.Context) error {
 		if r.Stuck > 0 {
 			l.add(Condition{Code: WritebackStuck, Subject: r.Connection, Connection: r.Connection, Since: r.StuckAt, Count: r.Stuck,
 				Sentence: fmt.Sprintf("payersync does not write back mandate statuses of %s of %s. Someone changed the field, the system refused the value, the field changed too often, or the status is unknown.", connector.Plural(r.Stuck, "payer"), r.Connection),
-				Next:     "Look at each record and its reason.", Commands: []string{"payersync writeback status --connection " + r.Connection}})
+				Next:     "Look at each record and its reason.", Commands: []string{"payersync writeback --connection " + r.Connection}})
 		}
 	}
 	return err
@@ -472,7 +472,7 @@ func (l *look) lettersHeld(ctx context.Context) error {
 	for _, s := range stops {
 		if s.Why == state.StopBrake {
 			l.add(Condition{Code: LettersHeld, Subject: fmt.Sprintf("stop %d", s.ID), Since: s.Since, Urgent: true, Sentence: "Letters to payers are on hold. " + s.Note,
-				Next: "Find the cause, then resume the letters.", Commands: []string{"payersync letters resume"}})
+				Next: "Find the cause, then resume the letters.", Commands: []string{"payersync letters pause --undo"}})
 		}
 	}
 	if desk.Waiting > 0 {

@@ -329,7 +329,7 @@ func TestUpdatesThatAreStoppedAreToldUntilOneCameThrough(t *testing.T) {
 	trip("update=body_id", "notes", "externalData.legacy")
 	found := d.look(Expected{}, UpdatesHeld)
 	d.expect("a second", found, "updates_held")
-	for _, word := range []string{"notes", "billing.dialect.external_data", "billing.dialect.read_only", "--probe", "environment trust"} {
+	for _, word := range []string{"notes", "billing.dialect.external_data", "billing.dialect.read_only", "--probe", "environment move --trust"} {
 		if !strings.Contains(found[0].Text(), word) {
 			t.Errorf("%q lacks %q", found[0].Text(), word)
 		}

@@ -120,7 +120,7 @@ func TestShapesThatChangedOvernightAreOneUrgentThing(t *testing.T) {
 	if len(got) != 1 || !c.Urgent || c.Count != 602 || !strings.HasPrefix(c.Sentence, "payersync has not been able to read any delivery since 2026-03-02 09:0") {
 		t.Errorf("told are %+v", got)
 	}
-	if diff := cmp.Diff([]string{"payersync webhooks shapes", "payersync webhooks replay --quarantined"}, c.Commands); diff != "" {
+	if diff := cmp.Diff([]string{"payersync webhooks list --shapes", "payersync webhooks replay --quarantined"}, c.Commands); diff != "" {
 		t.Errorf("the way out (-want +got):\n%s", diff)
 	}
 	d.receive("dd-mandate", connector.InboxReceived, 1)

@@ -10,7 +10,7 @@ var sentences = map[Why]string{
 	WhyBounced:     "the e-mail address does not exist; correct it in the accounting system",
 	WhyPerson:      "a person stopped it",
 	WhyPaused:      "letters are paused",
-	WhyBrake:       "a brake holds letters until a person says payersync letters resume",
+	WhyBrake:       "a brake holds letters until a person says payersync letters pause --undo",
 	WhyOldLink:     "its signing link is old; payersync mandates links --older 30d fetches it again",
 	WhyNoAddress:   "the record has no e-mail address, or no valid one",
 	WhyOver:        "no letter is left; somebody should call",

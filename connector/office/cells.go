@@ -6,7 +6,7 @@ import (
 )
 
 // HandoverHeader are the columns of a hand-over file. They are a public interface: mail merges
-// and `payersync mandates sent` read them.
+// and `payersync mandates handover --sent` read them.
 var HandoverHeader = []string{"number", "name", "contact", "e-mail", "phone", "language", "status", "link", "link_since", "days", "sent", "reminded", "next", "note", "connection", "mandate_id"}
 
 // Cells returns the row as cells, by HandoverHeader.

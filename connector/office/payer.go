@@ -186,11 +186,11 @@ func whereItStands(stored state.StoredRecord, r Payer, x mapping.Explanation) (s
 	case stored.Facts.Words.Unlink != 0:
 		return "A person said that its customer is not its own.", "Run payersync sync, which takes the record's key off it; payersync payers different --keep takes the word back."
 	case stored.Forgotten != state.ForgottenNot:
-		return "Its payer was forgotten: nothing but ids, statuses and times is kept of it, and nothing is sent for it.", "payersync ledger unforget takes that back."
+		return "Its payer was forgotten: nothing but ids, statuses and times is kept of it, and nothing is sent for it.", "payersync ledger forget --undo takes that back."
 	case stored.Merged:
 		return fmt.Sprintf("A person merged it into record %s, which stands for both.", stored.Record.MergedInto), "payersync payers same --separate takes that back."
 	case stored.GivenUp:
-		return "A person gave it up, so payersync sends nothing for it.", "payersync attention give-up --undo takes that back."
+		return "A person gave it up, so payersync sends nothing for it.", "payersync attention close --give-up --undo takes that back."
 	case stored.Facts.Words.Leave != 0:
 		return "Its record has left, and somebody has said that it may stay as it is.", "Nothing. It is told again when it returns and leaves once more, or gets another mandate."
 	case stored.Verdict == state.Excluded:
@@ -215,7 +215,7 @@ func standingOfMandate(stored state.StoredRecord, r Payer, x mapping.Explanation
 	case connector.MandateActive:
 		return stands, "Nothing."
 	case connector.MandateCreated:
-		return stands, "The payer has to sign: payersync mandates export writes the signing links to send out."
+		return stands, "The payer has to sign: payersync mandates list --export writes the signing links to send out."
 	case connector.MandatePending:
 		return stands, "Nothing: the bank decides."
 	case connector.MandateMigrating:

@@ -12,7 +12,7 @@ import (
 )
 
 // Quality is what a mapping's rules make of the quality of the records, in
-// the JSON of `mapping check` and `mapping coverage`.
+// the JSON of `mapping check` and `mapping check --coverage`.
 type Quality struct {
 	NotUnderstood []Misread `json:"not_understood"`
 	Shared        []Shared  `json:"shared"`

@@ -216,7 +216,7 @@ func (v *visit) replay() error {
 	case errors.As(err, &unclear):
 		return problem{
 			Status: http.StatusConflict, Title: "payersync still cannot read it", Sentence: unclear.Detail + " Nothing was changed.",
-			Next: "The operator of payersync can set billing.webhook.event_paths: payersync webhooks shapes proposes values. Or close it: the sweep finds the change.",
+			Next: "The operator of payersync can set billing.webhook.event_paths: payersync webhooks list --shapes proposes values. Or close it: the sweep finds the change.",
 		}
 	case err != nil:
 		return err

@@ -371,7 +371,7 @@ func leftBehind(f state.Standing) Standing {
 	if f.GivenUp {
 		s.Sentence = fmt.Sprintf("A person gave the record up, but its mandate stays: %s.", s.Step.Title())
 		if f.Stays {
-			s.Cure = "If that is intended, nothing. To link it again: payersync attention give-up --undo."
+			s.Cure = "If that is intended, nothing. To link it again: payersync attention close --give-up --undo."
 		}
 	}
 	return s

@@ -206,7 +206,7 @@ func waiting(n int) string {
 // WayOutOfDoubt names the settings likely at fault for paths lost by updates, and the next step.
 func WayOutOfDoubt(lost []string) string {
 	return fmt.Sprintf("Compare %s with what the service documents, and run payersync check --probe --allow-writes CUSTOMER; "+
-		"if what was seen is right: payersync environment trust --reason TEXT", strings.Join(SettingsOf(lost), " and "))
+		"if what was seen is right: payersync environment move --trust --reason TEXT", strings.Join(SettingsOf(lost), " and "))
 }
 
 // SettingsOf names the settings likely at fault for paths lost by updates.
