@@ -237,9 +237,10 @@ func onlyRunsKnow(r connector.Reason) bool {
 }
 
 // keeps reports whether a finding stays though no fact gives it: others changed the customer during an update, the
-// connection only links, or the new customer could not be read back.
+// connection only links, the new customer could not be read back, or the record was unlinked and cannot be sent now.
 func (k payerFacts) keeps(told connector.Reason) bool {
-	return told == connector.ReasonForeignChange || told == connector.ReasonTwoWay || told == connector.ReasonOutcomeUnknown && k.unconfirmed
+	return told == connector.ReasonForeignChange || told == connector.ReasonTwoWay || told == connector.ReasonOutcomeUnknown && k.unconfirmed ||
+		told == connector.ReasonUnlinked && k.facts.Link.Customer == ""
 }
 
 // says returns what the write has explained about a topic, and whether it has.
