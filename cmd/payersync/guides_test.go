@@ -47,7 +47,7 @@ var guideWalks = []guideWalk{
 		"payersync letters list": "testdata/script/letters.txtar", "payersync letters preview": "testdata/script/letters-templates.txtar",
 		"payersync letters preview --test": "testdata/script/letters-templates.txtar",
 	}},
-	{guide: "mapping", before: backfilled, ends: map[string]int{"payersync mapping check": exitAttention, "payersync sync": exitAttention}, others: map[string]string{
+	{guide: "mapping", before: backfilled, ends: map[string]int{"payersync mapping check": exitAttention, "payersync mapping check --coverage": exitDone, "payersync sync": exitAttention}, others: map[string]string{
 		"payersync plan approve": "testdata/script/plans.txtar", "payersync plan reject": "testdata/script/plans.txtar",
 	}},
 	{guide: "billing", before: backfilled, ends: map[string]int{"payersync plan": exitAttention}, others: map[string]string{"payersync webhooks subscribe --test": "testdata/script/adfin.txtar"}},

@@ -88,10 +88,10 @@ func alone(t *testing.T) {
 func expectEnds(t *testing.T, text string, lines []string, ends map[int]int, codes map[string]int) {
 	t.Helper()
 	for i, line := range lines {
-		want := 0
+		want, longest := 0, 0
 		for begins, code := range codes {
-			if strings.HasPrefix(line, begins) {
-				want = code
+			if strings.HasPrefix(line, begins) && len(begins) > longest { // a way of a command may end otherwise
+				want, longest = code, len(begins)
 			}
 		}
 		switch code, ended := ends[i]; {
