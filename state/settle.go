@@ -17,9 +17,8 @@ import (
 // follows: the class of its record, the state of its link, and the findings.
 func (tx *Tx) Touch(p Payer) { tx.touched(RecordID{p.Connection, p.SourceID}) }
 
-// Explain is Touch, and says what an event has found about a topic; a blank reason means that nothing is found any more.
-// The words are the finding's detail if the facts give the same reason. See payerFacts.finding for facts that the ledger
-// lacks.
+// Explain is Touch for an event with a finding about a topic. A blank reason ends the finding. The detail is stored if the
+// facts give the same reason. See payerFacts.finding for facts that the ledger lacks.
 func (tx *Tx) Explain(p Payer, topic Topic, reason connector.Reason, detail string) {
 	tx.touched(RecordID{p.Connection, p.SourceID}).said[topic] = finding{reason, detail}
 }
@@ -187,8 +186,8 @@ func (k payerFacts) progress(next protocol.Outcome, t *touchedPayer) protocol.St
 	return class
 }
 
-// findings returns the findings about the payer that differ from the stored ones or have words, and the topics that
-// differ.
+// findings returns the findings to store about the payer: those with another reason than the stored one, or with a detail.
+// It also returns the topics with another reason.
 func (k payerFacts) findings(next protocol.Outcome, t *touchedPayer) (set findings, changed []Topic) {
 	set = findings{k.id, map[Topic]finding{}}
 	for i, topic := range topics {
@@ -212,9 +211,9 @@ func (k payerFacts) gives(topic Topic, next protocol.Outcome) connector.Reason {
 	return given
 }
 
-// finding returns the finding about one topic. given is the reason by the facts, and it counts if the ledger has all
-// facts. It has them about mandates. About a record and its customer, a run or a person may know more: then the finding is
-// the one that the event explains, or stays as the newest plan or an earlier event has left it.
+// finding returns the finding about one topic. given is the reason by the facts. It counts if the ledger has all facts, as
+// it has about mandates. A run or a person may know more about a record and its customer. Then the event's finding counts;
+// without one, the stored finding stays.
 func (k payerFacts) finding(topic Topic, given connector.Reason, t *touchedPayer) finding {
 	told := finding{reason: k.told[topic.at()]}
 	said, explained := t.says(topic)
@@ -231,7 +230,8 @@ func (k payerFacts) finding(topic Topic, given connector.Reason, t *touchedPayer
 }
 
 // onlyRunsKnow reports whether a run says when a reason by the facts becomes a finding. A request of this moment has no
-// answer yet, and a run knows best why an unanswered create waits. A lost link may be asked for again by a setting of the run (Settings.SameMandate of package syncer).
+// answer yet, and a run knows best why an unanswered create waits. A run may also ask again for a lost link, by its
+// setting SameMandate (package syncer).
 func onlyRunsKnow(r connector.Reason) bool {
 	return r == connector.ReasonOutcomeUnknown || r == connector.ReasonLinkLost
 }

@@ -162,6 +162,18 @@ than known · 130 interrupted.`,
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().Bool("version", false, "print the version")
 	root.SetVersionTemplate("{{.Version}}\n")
+	a.addCommands(root, config.IsNode(file))
+	root.SetHelpCommand(a.helpCmd(root))
+	a.completions(root)
+	for _, c := range root.Commands() {
+		usageArgs(c)
+	}
+	return root
+}
+
+// addCommands adds all commands in their groups. The help lists those for many machines only beside the configuration
+// of a node.
+func (a *app) addCommands(root *cobra.Command, node bool) {
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command
@@ -173,7 +185,7 @@ than known · 130 interrupted.`,
 		{"Look after", []*cobra.Command{a.serveCmd(), a.sweepCmd(), a.ledgerCmd(), a.auditCmd()}},
 		{manyMachines, []*cobra.Command{a.accountsCmd(), a.nodesCmd()}},
 	} {
-		hidden := g.title == manyMachines && !config.IsNode(file)
+		hidden := g.title == manyMachines && !node
 		if !hidden {
 			root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
 		}
@@ -188,12 +200,6 @@ than known · 130 interrupted.`,
 		c.Hidden = true
 		root.AddCommand(c)
 	}
-	root.SetHelpCommand(a.helpCmd(root))
-	a.completions(root)
-	for _, c := range root.Commands() {
-		usageArgs(c)
-	}
-	return root
 }
 
 // usageArgs adds a command's usage to the error of wrong arguments. A command takes none unless its definition

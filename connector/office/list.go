@@ -60,14 +60,13 @@ func (l Line) compare(o Line) int {
 		cmp.Compare(l.Subject, o.Subject), cmp.Compare(l.Connection, o.Connection))
 }
 
-// ListedConditions are the conditions that List takes. It counts records by their findings, so the codes about
-// records are left out.
+// ListedConditions are the conditions that List takes. The others are about records, and List counts their findings.
 var ListedConditions = slices.DeleteFunc(slices.Clone(condition.Codes), func(c condition.Code) bool {
 	return c == condition.Attention || c == condition.MandateCancelled || c == condition.MandateUnknown
 })
 
 // List returns everything that needs somebody: what the count found, and these conditions of the installation.
-// Plans of connections without has are left out; nil is for all connections.
+// It takes plans of the connections that has accepts; nil accepts all.
 func (c *Count) List(found []condition.Condition, has func(string) bool) []Line {
 	lines := []Line{}
 	for _, r := range c.Reasons {
@@ -84,9 +83,7 @@ func (c *Count) List(found []condition.Condition, has func(string) bool) []Line 
 		lines = append(lines, lineOfPlans(plans))
 	}
 	for _, f := range found {
-		switch f.Code {
-		case condition.Attention, condition.MandateCancelled, condition.MandateUnknown: // their findings are counted
-		default:
+		if slices.Contains(ListedConditions, f.Code) {
 			lines = tell(lines, f)
 		}
 	}
