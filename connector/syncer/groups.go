@@ -38,24 +38,23 @@ type job struct {
 // An orderly stop takes back the freeze of those that have not left.
 func (w *walker) dispatchGroups(ctx context.Context, start func(work)) error {
 	groups, freezing := make(chan []job), make(chan error, 1)
-	size := newGroupSize(w.Settings.Workers)
+	size := newGroupSize(w.Settings.Workers / 8) // the workers wait for their turn, too
 	go func() {
 		defer close(groups)
 		freezing <- connector.Guard(func() error { return w.freezeGroups(ctx, size, groups) })
 	}()
 	var left []state.Sent
 	for group := range groups {
-		began, n := connector.OfThisMachine(), 0
+		began, before := connector.OfThisMachine(), w.finished()
 		for _, j := range group {
 			switch {
 			case ctx.Err() == nil && w.sending.Err() == nil:
 				start(j.do)
-				n++
 			case j.frozen != nil:
 				left = append(left, j.frozen.Sent)
 			}
 		}
-		size.adapt(n, connector.OfThisMachine().Sub(began))
+		size.adapt(w.finished()-before, connector.OfThisMachine().Sub(began))
 	}
 	err := errors.Join(<-freezing, w.thaw(ctx, left))
 	if ctx.Err() != nil {
@@ -228,23 +227,22 @@ func (w *walker) sendLink(ctx context.Context, f *frozen) error {
 	return errKept
 }
 
-// groupSize is how many requests the next group has: as many as leave within groupTime.
+// groupSize is how many requests the next group has: as many as finish within groupTime.
 type groupSize struct{ n atomic.Int64 }
 
-func newGroupSize(inFlight int) *groupSize {
+func newGroupSize(first int) *groupSize {
 	s := &groupSize{}
-	s.n.Store(int64(min(max(inFlight, 1), mostFrozen)))
+	s.n.Store(int64(min(max(first, 1), mostFrozen)))
 	return s
 }
 
 func (s *groupSize) get() int { return int(s.n.Load()) }
 
-// adapt notes that a group of n left within a time.
-func (s *groupSize) adapt(n int, within time.Duration) {
-	switch size := s.get(); {
-	case within > groupTime:
-		s.n.Store(int64(max(size/2, 1)))
-	case n >= size && within < groupTime/2:
-		s.n.Store(int64(min(size*2, mostFrozen)))
+// adapt notes that so many requests finished within a time. It says nothing if none did: free workers took the group, and
+// wait for their turns. A group grows to twice its size at most.
+func (s *groupSize) adapt(finished int, within time.Duration) {
+	if finished > 0 && within > 0 {
+		fits := int64(float64(finished) * float64(groupTime) / float64(within))
+		s.n.Store(min(max(fits, 1), 2*s.n.Load(), mostFrozen))
 	}
 }

@@ -116,6 +116,24 @@ func TestACreateThatCannotLeaveInTimeIsNotSentOnItsOldFreeze(t *testing.T) {
 	}
 }
 
+// With many workers and a low rate, the last of a group wait for their turn until they may not leave any more. They have
+// not left, so the service is not to blame.
+func TestALowRateDoesNotStopARun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.slowly(80)
+	w.syncer.Settings.Workers, w.syncer.Settings.LeaveWithin, w.syncer.Settings.Guards.MaxCreates = 64, 500*time.Millisecond, 1000
+	w.fill(120)
+	w.complete(w.runWith(t.Context(), approved()))
+	w.expectAll(120)
+	if n := w.attempts("ended = 'answered' AND action = 'create'"); n != 120 {
+		t.Errorf("%d requests were answered, want 120", n)
+	}
+	if n := w.attempts("ended = 'unsent'"); n == 0 {
+		t.Error("every create left in time, so the test shows nothing")
+	}
+}
+
 func TestAKillBetweenTheFreezeOfAGroupAndItsRequestsLosesAndDoublesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

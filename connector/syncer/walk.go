@@ -138,6 +138,13 @@ func (w *walker) page(ctx context.Context, after int64) ([]state.Change, error) 
 	return w.Ledger.Changes(ctx, w.conn.Name, w.lane, false, after, resumeMost)
 }
 
+// finished returns how many changes the workers have finished.
+func (w *walker) finished() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.done
+}
+
 // finish takes a worker's result. A record's own fate is in the ledger by then; only problems of all records
 // come here as an error.
 func (w *walker) finish(err error) {
@@ -156,6 +163,7 @@ func (w *walker) finish(err error) {
 		w.last()
 		w.stop = err
 	case fault == connector.FaultUnavailable && w.sending.Err() != nil: // it never left
+	case errors.Is(err, errLate): // our own delay says nothing of the service
 	case fault == connector.FaultUnknown, fault == connector.FaultUnavailable:
 		if w.silent++; w.silent < maxSilence || w.sending.Err() != nil {
 			return

@@ -224,6 +224,10 @@ func (c *Client) admit(ctx context.Context) (adaptivelimiter.Permit, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := connector.MayLeave(ctx); err != nil { // its turn came too late
+		permit.Drop()
+		return nil, err
+	}
 	if !c.circuit.TryAcquirePermit() {
 		permit.Drop()
 		return nil, circuitbreaker.ErrOpen

@@ -239,6 +239,40 @@ func TestRetryAfterHoldsBackAllCalls(t *testing.T) {
 	})
 }
 
+// A request that waits for its turn until it may not leave any more was not tried, so its bytes are nowhere.
+func TestARequestWhoseTurnComesTooLateWasNotTried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := always(200)
+		client := transport.New(transport.Options{Base: s, RatePerSecond: 5})
+		late, begin := errors.New("too late"), time.Now()
+		ctx := connector.WithFence(t.Context(), func() error {
+			if time.Since(begin) > time.Second {
+				return late
+			}
+			return nil
+		})
+		var calls sync.WaitGroup
+		var turnedBack atomic.Int64
+		for range 20 {
+			calls.Go(func() {
+				_, err := client.Do(request(t, ctx, http.MethodPost), transport.IfNoEffect)
+				var failed *transport.Error
+				if err == nil {
+					return
+				}
+				if turnedBack.Add(1); !errors.Is(err, late) || !errors.As(err, &failed) || failed.Tried || failed.Sent {
+					t.Errorf("error %+v", err)
+				}
+			})
+		}
+		calls.Wait()
+		if sent := s.attempts(); sent == 0 || sent > 10 || sent+int(turnedBack.Load()) != 20 {
+			t.Errorf("%d were sent and %d turned back, of 20 at 5 a second for one second", sent, turnedBack.Load())
+		}
+	})
+}
+
 // covers F14, G11, S18
 func TestAnHourOfFailuresCostsLittleTraffic(t *testing.T) {
 	t.Parallel()
