@@ -79,7 +79,7 @@ func (a *app) completions(root *cobra.Command) {
 	}
 	for _, c := range append(commandsBelow(root), root) {
 		c.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			placeholders := strings.Fields(useOf(cmd))[1:]
+			placeholders := slices.DeleteFunc(strings.Fields(useOf(cmd))[1:], func(word string) bool { return strings.HasPrefix(word, "--") })
 			placeholder := ""
 			if at := min(len(args), len(placeholders)-1); at >= 0 && (at == len(args) || strings.Contains(placeholders[at], "…")) {
 				placeholder = placeholders[at]

@@ -913,7 +913,7 @@ as for any letter.`, "It is sent once more when its turn comes.")
 
 func (a *app) lettersWordCmd(call, short, word, long, done string) *cobra.Command {
 	return &cobra.Command{
-		Use: call + " LETTER", Short: short, Long: long + " The audit log keeps who said so.", Example: "  payersync letters list --state unclear\n  payersync letters " + call + " 12",
+		Use: word + " LETTER", Short: short, Long: long + " The audit log keeps who said so.", Example: "  payersync letters list --state unclear\n  payersync letters " + call + " 12",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {

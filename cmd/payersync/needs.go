@@ -9,6 +9,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/condition"
 	"payersync/connector/office"
+	"payersync/connector/standing"
 )
 
 // needLine is a line of the list of what needs somebody, with the commands that list its items, or end its cause. Its
@@ -34,11 +35,20 @@ func (a *app) readNeeds(ctx context.Context, s *session.Session) ([]needLine, er
 	return needLines(count, found, s), err
 }
 
+// taskCommands are the commands that people need for a task on payers.
+var taskCommands = map[string]string{
+	string(standing.NotSent):  "payersync mandates handover --not-sent",
+	string(standing.LinkLost): "payersync mandates links --lost",
+}
+
 // needCommands returns the commands that list exactly the items of a line, or end its cause.
 func needCommands(l office.Line) (commands []string) {
 	switch l.Kind {
 	case office.KindPayer:
-		return []string{"payersync report --task " + l.Subject}
+		commands = []string{"payersync report --task " + l.Subject}
+		if ends := taskCommands[l.Subject]; ends != "" {
+			commands = append(commands, ends)
+		}
 	case office.KindPlan:
 		commands = []string{"payersync plan list"}
 	case office.KindFinding, office.KindMatch, office.KindDelivery:

@@ -214,7 +214,7 @@ func usageArgs(c *cobra.Command) {
 		if err := check(cmd, args); err == nil || errors.As(err, &wrong) {
 			return err
 		}
-		return usage.Errorf("call it like this: %s; see %s --help", cmd.UseLine(), cmd.CommandPath())
+		return usage.Errorf("call it like this: %s %s [flags]; see %s --help", cmd.Parent().CommandPath(), useOf(cmd), cmd.CommandPath())
 	}
 	for _, sub := range c.Commands() {
 		usageArgs(sub)

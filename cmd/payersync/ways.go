@@ -52,7 +52,7 @@ func also(c *cobra.Command, way string, other *cobra.Command) *cobra.Command {
 		c.Annotations = map[string]string{}
 	}
 	c.Annotations[usedWith+way] = other.Use
-	c.Long += "\n\nWith --" + way + ":\n" + other.Long
+	c.Long += "\n\nWith --" + way + argumentsOf(other.Use) + ":\n" + other.Long
 	c.Example += "\n" + other.Example
 	return c
 }
@@ -64,10 +64,19 @@ const usedWith = "with --"
 func useOf(c *cobra.Command) string {
 	for name, use := range c.Annotations {
 		if way, is := strings.CutPrefix(name, usedWith); is && c.Flags().Changed(way) {
-			return use
+			return c.Name() + " --" + way + argumentsOf(use)
 		}
 	}
 	return c.Use
+}
+
+// argumentsOf returns the arguments in a command's usage, with a space before them.
+func argumentsOf(use string) string {
+	_, arguments, _ := strings.Cut(use, " ")
+	if arguments == "" {
+		return ""
+	}
+	return " " + arguments
 }
 
 // wayOf returns the flag of the chosen way in a command line of ours; "" for none.
