@@ -163,7 +163,7 @@ func (w *todoWalk) choices(commands []string) (out []todoChoice) {
 	for _, command := range commands {
 		words, does := strings.Fields(command), ""
 		if c, _, err := w.root.Find(words[1:]); err == nil {
-			does = c.Short + "."
+			does = doesOf(c, wayOf(w.root, words)) + "."
 		}
 		out = append(out, todoChoice{words: words, does: does})
 	}

@@ -122,3 +122,12 @@ func TestEachAnswerOfAnItemHasALetterOfItsOwn(t *testing.T) {
 		}
 	}
 }
+
+func TestAChoiceSaysWhatItsWayOfACommandDoes(t *testing.T) {
+	t.Parallel()
+	w := &todoWalk{root: (&app{program: program{Console: &show.Console{}, getenv: os.LookupEnv}}).root()}
+	got := w.choices([]string{"payersync payers match --connection acme", "payersync payers match --finish --connection acme"})
+	if got[0].does != "List matches: records without a customer, and the customers that may be theirs." || got[1].does == got[0].does || !strings.HasPrefix(got[1].does, "Finish matching") {
+		t.Errorf("the choices say %q and %q", got[0].does, got[1].does)
+	}
+}

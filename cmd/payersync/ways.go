@@ -90,6 +90,15 @@ func wayOf(root *cobra.Command, words []string) string {
 	return ""
 }
 
+// doesOf says what a command does, or a way of it.
+func doesOf(c *cobra.Command, way string) string {
+	if way == "" {
+		return c.Short
+	}
+	does := c.Flags().Lookup(way).Usage
+	return strings.ToUpper(does[:1]) + does[1:]
+}
+
 // argsOf returns the check of a command's arguments.
 func argsOf(c *cobra.Command) cobra.PositionalArgs {
 	if c.Args == nil {
