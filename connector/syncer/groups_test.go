@@ -40,7 +40,7 @@ func (w *world) attempts(where string) int {
 func TestAnOrderlyStopInTheMiddleOfAGroupLeavesNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.syncer.Settings.Workers, w.syncer.Settings.Guards.MaxCreates = 4, 1000
+	w.syncer.Settings.Workers, w.syncer.Settings.Guards.MaxCreates = 32, 1000 // groups of 4 and more
 	w.fill(400)
 	ctx, interrupt := context.WithCancel(t.Context())
 	var made atomic.Int64
