@@ -56,7 +56,7 @@ type todoWalk struct {
 // todoItem is one item of a line.
 type todoItem struct {
 	name    string
-	print   func(ctx context.Context) ([]todoChoice, error) // shows it, and returns its choices; none if it is settled
+	show    func(ctx context.Context) ([]todoChoice, error) // shows it, and returns its choices; none if it is settled
 	advance bool                                            // an action that succeeds settles it
 }
 
@@ -92,7 +92,7 @@ func (w *todoWalk) items(ctx context.Context, l needLine) (items []todoItem, err
 	case office.KindPlan:
 		return w.plans(ctx)
 	}
-	return []todoItem{{name: l.Title, print: func(context.Context) ([]todoChoice, error) { return w.choices(l.Commands), nil }}}, nil
+	return []todoItem{{name: l.Title, show: func(context.Context) ([]todoChoice, error) { return w.choices(l.Commands), nil }}}, nil
 }
 
 // findings returns the items with a finding.
@@ -103,7 +103,7 @@ func (w *todoWalk) findings(ctx context.Context, r connector.Reason) (items []to
 		return err
 	})
 	for _, row := range rows {
-		items = append(items, todoItem{name: row.SourceID, advance: true, print: func(ctx context.Context) ([]todoChoice, error) { return w.showFinding(ctx, row, r) }})
+		items = append(items, todoItem{name: row.SourceID, advance: true, show: func(ctx context.Context) ([]todoChoice, error) { return w.showFinding(ctx, row, r) }})
 	}
 	return items, err
 }
@@ -147,7 +147,7 @@ func (w *todoWalk) plans(ctx context.Context) (items []todoItem, err error) {
 		for _, p := range plans {
 			if s.Config.Has(p.Connection) == nil {
 				id := fmt.Sprint(p.ID)
-				items = append(items, todoItem{name: "plan " + id, advance: true, print: func(ctx context.Context) ([]todoChoice, error) {
+				items = append(items, todoItem{name: "plan " + id, advance: true, show: func(ctx context.Context) ([]todoChoice, error) {
 					w.perform(ctx, "payersync", "plan", "show", id)
 					return w.choices([]string{"payersync plan approve " + id, "payersync plan reject " + id + " --reason why"}), nil
 				}})
@@ -193,7 +193,7 @@ func name(root *cobra.Command, choices []todoChoice) {
 
 // ask shows an item, and asks until the person has acted, or goes on.
 func (w *todoWalk) ask(ctx context.Context, item todoItem, at, of int) error {
-	choices, err := item.print(ctx)
+	choices, err := item.show(ctx)
 	if err != nil || len(choices) == 0 && item.advance { // it was settled with another one
 		return err
 	}

@@ -24,10 +24,11 @@ func TestASmallHeapMayGrowFartherThanALargeOne(t *testing.T) {
 func TestTheGrowthFollowsTheHeap(t *testing.T) {
 	Pace()
 	await(t, func(percent uint64) bool { return percent > 200 })
-	large := make([]byte, 2*room)
-	await(t, func(percent uint64) bool { return percent == least })
-	runtime.KeepAlive(large)
-	large = nil
+	func() {
+		large := make([]byte, 2*room)
+		await(t, func(percent uint64) bool { return percent == least })
+		runtime.KeepAlive(large)
+	}()
 	await(t, func(percent uint64) bool { return percent > 200 })
 }
 

@@ -89,6 +89,10 @@ func TestARuleIsChosenInTheTableAndSavedInTheText(t *testing.T) {
 	page = anna.presses(page, "save", http.StatusUnprocessableEntity, "column customer.people[0].phone", "City", "reason", "cities") // an example wants the number
 	holds(t, page, "A text with mistakes is not saved", `formaction="/mapping/quickstart#line-`, `href="#problem">1 mistake`)
 
+	if h.text() != was {
+		t.Errorf("a refused save changed the file to\n%s", h.text())
+	}
+
 	h.withoutExamples()
 	was = h.text()
 	page = anna.presses(anna.get(mappingPath, http.StatusOK), "check", http.StatusOK, "column customer.people[0].phone", "Second City")
