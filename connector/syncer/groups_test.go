@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,19 +38,34 @@ func (w *world) attempts(where string) int {
 	return strings.Count(statetest.Dump(w.t, w.path, "SELECT attempt_id FROM attempts WHERE "+where), "\n")
 }
 
+// onceFrozenAhead returns a hook for after an answer. It keeps every worker waiting until requests of an action are
+// frozen that no worker has taken, and calls stop then.
+func (w *world) onceFrozenAhead(action string, stop func()) func() {
+	workers := w.syncer.Settings.Workers
+	stopped := make(chan struct{})
+	var answered atomic.Int64
+	return func() {
+		switch n := int(answered.Add(1)); {
+		case n == workers:
+			for tries := 0; w.attempts("ended = '' AND action = '"+action+"'") <= workers && tries < 10_000; tries++ {
+				runtime.Gosched()
+			}
+			stop()
+			close(stopped)
+		case n < workers:
+			<-stopped
+		}
+	}
+}
+
 func TestAnOrderlyStopInTheMiddleOfAGroupLeavesNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.syncer.Settings.Workers, w.syncer.Settings.Guards.MaxCreates = 32, 1000 // groups of 4 and more
+	w.syncer.Settings.Workers, w.syncer.Settings.Guards.MaxCreates = 4, 1000
 	w.fill(400)
 	ctx, interrupt := context.WithCancel(t.Context())
-	var made atomic.Int64
 	m := meddle(w)
-	m.onMade = func() {
-		if made.Add(1) == 30 {
-			interrupt()
-		}
-	}
+	m.onMade = w.onceFrozenAhead("create", interrupt)
 	if res := w.runWith(ctx, approved()); res.Outcome != connector.RunIncomplete || !errors.Is(res.Err, context.Canceled) {
 		t.Errorf("the run ended %s: %v; want it interrupted", res.Outcome, res.Err)
 	}
@@ -247,12 +263,9 @@ func TestAnOrderlyStopAmongLinkRequestsAsksNobodyTwice(t *testing.T) {
 	w.syncer.Settings.Workers, w.syncer.Settings.Guards.MaxCreates = 4, 1000
 	w.fill(200)
 	ctx, interrupt := context.WithCancel(t.Context())
-	var asked atomic.Int64
-	m := meddle(w)
-	m.onRequest = func(_ string, mandate connector.Mandate, err error) (connector.Mandate, error) {
-		if asked.Add(1) == 30 {
-			interrupt()
-		}
+	stop := w.onceFrozenAhead("link", interrupt)
+	meddle(w).onRequest = func(_ string, mandate connector.Mandate, err error) (connector.Mandate, error) {
+		stop()
 		return mandate, err
 	}
 	if res := w.runWith(ctx, approved()); res.Outcome != connector.RunIncomplete || !errors.Is(res.Err, context.Canceled) {
