@@ -10,7 +10,7 @@ import (
 
 // Census is a system's own count of a listing. Both are asked for after a pass, when the system has answered.
 type Census struct {
-	Total func(ctx context.Context) (int, error) // how many customers the listing holds now
+	Total func(ctx context.Context) (int, error) // how many customers the listing holds now; nil for a system that counts nothing
 	Began func() time.Time                       // when the read began, by the system's clock
 }
 
@@ -34,7 +34,7 @@ func WalkCounted(ctx context.Context, p Pager, c Census) iter.Seq2[connector.Pag
 			if err := w.pass(ctx); err != nil || w.stopped {
 				return err
 			}
-			total, err := c.Total(ctx)
+			total, err := c.total(ctx)
 			if err != nil {
 				return err
 			}
@@ -50,6 +50,14 @@ func WalkCounted(ctx context.Context, p Pager, c Census) iter.Seq2[connector.Pag
 			before = passed{met: w.met, moved: w.moved}
 		}
 	})
+}
+
+// total returns the system's count; 0 without one.
+func (c Census) total(ctx context.Context) (int, error) {
+	if c.Total == nil {
+		return 0, nil
+	}
+	return c.Total(ctx)
 }
 
 // passed is a pass's result for the next one to confirm.

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/accounting"
+	"payersync/internal/longtest"
 )
 
 var began = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
@@ -218,6 +221,71 @@ func TestNobodyIsHiddenWhoeverLeavesAndComes(t *testing.T) {
 			rt.Fatalf("a record was given twice: %q", given)
 		}
 	})
+}
+
+// Deletions and additions happen behind the first pages, in a list of the size of real books. PAYERSYNC_LONG reads
+// 1,000 of them.
+//
+// covers F46, F110
+func TestManySeededListsLoseNobody(t *testing.T) {
+	t.Parallel()
+	seeds := uint64(10)
+	if longtest.Enabled() {
+		seeds = 1000
+	}
+	for seed := range seeds {
+		random := rand.New(rand.NewPCG(seed, 1))
+		l, added, left := newLive(2000), 0, random.IntN(600)
+		l.after = func() {
+			if left--; left < 0 {
+				return
+			}
+			act := random.IntN(3)
+			if act != 0 && len(l.ids) > 0 {
+				l.remove(random.IntN(len(l.ids)))
+			}
+			if act != 1 {
+				added++
+				l.ids = slices.Insert(l.ids, random.IntN(len(l.ids)+1), fmt.Sprintf("new%03d", added))
+			}
+		}
+		given, missed, err := l.read(t)
+		if err != nil || len(missed) > 0 {
+			t.Fatalf("seed %d: %v, missed %q", seed, err, missed)
+		}
+		slices.Sort(given)
+		if !slices.Equal(given, slices.Compact(slices.Clone(given))) {
+			t.Fatalf("seed %d: a record was given twice", seed)
+		}
+	}
+}
+
+func TestAdditionsBehindEveryPageNeedThreePassesAtMost(t *testing.T) {
+	t.Parallel()
+	l, pages := newLive(400), 0
+	l.after = func() {
+		pages++
+		l.ids = slices.Insert(l.ids, (pages*37)%len(l.ids), fmt.Sprintf("new%03d", pages))
+	}
+	_, missed, err := l.read(t)
+	if err != nil || len(missed) > 0 || pages > 3*len(l.ids)/livePage+3 {
+		t.Errorf("%d pages for %d customers, missed %q, %v", pages, len(l.ids), missed, err)
+	}
+}
+
+func TestListWithoutACountIsReadTwice(t *testing.T) {
+	t.Parallel()
+	for ids, passes := range map[string]int{"old1": 1, "old1 old2 old3 old4": 2} {
+		s := &scripted{passes: [][]string{strings.Fields(ids), strings.Fields(ids)}}
+		for _, err := range accounting.WalkCounted(t.Context(), accounting.Pager{Fetch: s.fetch}, accounting.Census{Began: func() time.Time { return began }}) {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if s.pass != passes {
+			t.Errorf("%q: %d passes, want %d", ids, s.pass, passes)
+		}
+	}
 }
 
 func TestListingThatNeverAgreesIsAnError(t *testing.T) {
