@@ -61,7 +61,7 @@ func (a *app) onServer(do func(context.Context, *state.Server, []string) error) 
 }
 
 func (a *app) accountsListCmd() *cobra.Command {
-	return &cobra.Command{
+	return asCSV(&cobra.Command{
 		Use: "list", Short: "List the accounts",
 		Long: `Lists every account with its state, the number of its changes, and the time and person
 of the last one.`,
@@ -71,25 +71,20 @@ of the last one.`,
 			if err != nil {
 				return err
 			}
-			var rows [][]string
-			for _, i := range all {
-				if a.JSON() {
-					if err := show.JSON(a.Out, rowOfAccount(i)); err != nil {
-						return err
-					}
-					continue
-				}
-				rows = append(rows, []string{i.Name, string(i.State), fmt.Sprint(i.Version), show.Time(i.ChangedAt), i.Author})
-			}
-			switch {
-			case len(rows) > 0:
-				show.Table(a.Out, []string{"Name", "State", "Version", "Changed", "By"}, rows)
-			case !a.JSON():
-				a.Say("There is no account yet: payersync accounts apply DIR makes one.")
-			}
-			return nil
+			return accountListing().On(a.Console).Print(connector.Map(all, rowOfAccount))
 		}),
-	}
+	})
+}
+
+func accountListing() *show.Listing[accountRow] {
+	return &show.Listing[accountRow]{Empty: "There is no account yet: payersync accounts apply DIR makes one.", Columns: []show.Column[accountRow]{
+		{Name: "name", Title: "Name", Cell: func(r accountRow) string { return r.Name }},
+		{Name: "state", Title: "State", Cell: func(r accountRow) string { return string(r.State) }},
+		show.Number("version", "Version", func(r accountRow) int64 { return r.Version }),
+		show.Moment("made_at", "", func(r accountRow) time.Time { return r.MadeAt }),
+		show.Moment("changed_at", "Changed", func(r accountRow) time.Time { return r.ChangedAt }),
+		{Name: "author", Title: "By", Cell: func(r accountRow) string { return r.Author }},
+	}}
 }
 
 // accountReport is the output of `accounts list --show --output json`.

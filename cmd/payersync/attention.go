@@ -66,7 +66,27 @@ them, with date, name and reason.`,
 	c.Flags().BoolVar(&closed, "closed", false, "the findings closed by people, and the records given up")
 	c.Flags().BoolVar(&later, "later", false, "the postponed findings")
 	limitFlag(c)
-	return c
+	return asCSV(c)
+}
+
+// attentionRow is a finding in `attention list --output json`; its keys are public. Tables and CSV also have the name.
+type attentionRow struct {
+	state.AttentionRow
+	PutOff *state.PutOff `json:"put_off,omitempty"`
+
+	name, next string
+}
+
+func attentionListing() *show.Listing[attentionRow] {
+	return &show.Listing[attentionRow]{Columns: []show.Column[attentionRow]{
+		{Name: "connection", Title: "Connection", Cell: func(r attentionRow) string { return r.Connection }},
+		{Name: "source_id", Title: "Record", Cell: func(r attentionRow) string { return r.SourceID }},
+		{Name: "name", Title: "Name", Cell: func(r attentionRow) string { return r.name }, Sparse: true},
+		{Name: "reason", Cell: func(r attentionRow) string { return r.Reason }},
+		{Name: "detail", Title: "Finding", Cell: func(r attentionRow) string { return r.Detail }},
+		{Name: "what_to_do", Title: "What to do", Cell: func(r attentionRow) string { return r.next }},
+		show.StoredMoment("since", "", func(r attentionRow) string { return r.Since }),
+	}}
 }
 
 func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Filter) error {
@@ -90,16 +110,9 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 	}
 	attention, more := upTo(attention, limit)
 	defer a.tellMore(more, limit)
+	rows := connector.Map(attention, func(r state.AttentionRow) attentionRow { return attentionRow{AttentionRow: r, PutOff: r.PutOff} })
 	if a.JSON() {
-		type row struct {
-			state.AttentionRow
-			PutOff *state.PutOff `json:"put_off,omitempty"`
-		}
-		rows := make([]row, len(attention))
-		for i, r := range attention {
-			rows[i] = row{r, r.PutOff}
-		}
-		return show.Lines(a.Out, rows)
+		return attentionListing().On(a.Console).Print(rows)
 	}
 	var records []state.RecordID
 	for _, r := range attention {
@@ -115,16 +128,16 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 	if err != nil {
 		return err
 	}
-	var rows [][]string
-	for _, r := range attention {
-		name := known[state.RecordID{Connection: r.Connection, SourceID: r.SourceID}].Name
-		next := office.NextFor(r, pairs)
+	for i, r := range attention {
+		rows[i].name = known[state.RecordID{Connection: r.Connection, SourceID: r.SourceID}].Name
+		rows[i].next = office.NextFor(r, pairs)
 		if r.PutOff != nil {
-			next = fmt.Sprintf("Put off until %s by %s: %s", show.Stored(r.PutOff.Until), r.PutOff.By, r.PutOff.Note)
+			rows[i].next = fmt.Sprintf("Put off until %s by %s: %s", show.Stored(r.PutOff.Until), r.PutOff.By, r.PutOff.Note)
 		}
-		rows = append(rows, []string{r.Connection, r.SourceID, name, r.Detail, next})
 	}
-	a.Rows(named([]string{"Connection", "Record", "Name", "Finding", "What to do"}, rows))
+	if err := attentionListing().On(a.Console).Print(rows); err != nil {
+		return err
+	}
 	if f.State == string(connector.ReasonLeftWithMandate) && len(pairs) > 0 {
 		a.Say("Payers that may have a new number in the accounting system are listed with the new record: payersync attention list --reason renumbered")
 	}

@@ -295,12 +295,9 @@ func (a *app) listClosed(ctx context.Context, s *session.Session, f state.Filter
 	}
 	rows, more := upTo(rows, f.Limit)
 	defer a.tellMore(more, f.Limit)
-	if a.JSON() {
-		return show.Lines(a.Out, rows)
-	}
 	var records []state.RecordID
 	for _, r := range rows {
-		if r.Connection != "" {
+		if r.Connection != "" && !a.JSON() { // JSON has no names
 			records = append(records, state.RecordID{Connection: r.Connection, SourceID: r.SourceID})
 		}
 	}
@@ -308,13 +305,19 @@ func (a *app) listClosed(ctx context.Context, s *session.Session, f state.Filter
 	if err != nil {
 		return err
 	}
-	var cells [][]string
-	for _, r := range rows {
-		name := known[state.RecordID{Connection: r.Connection, SourceID: r.SourceID}].Name
-		cells = append(cells, []string{r.Connection, r.SourceID, name, closedMeaning[r.Kind], show.Stored(r.At), r.By, r.Why})
-	}
-	a.Rows(named([]string{"Connection", "Record", "Name", "Decision", "Since", "By", "Why"}, cells))
-	return nil
+	type row = state.ClosedRow
+	list := show.Listing[row]{Columns: []show.Column[row]{
+		{Name: "connection", Title: "Connection", Cell: func(r row) string { return r.Connection }},
+		{Name: "source_id", Title: "Record", Cell: func(r row) string { return r.SourceID }},
+		{Name: "name", Title: "Name", Cell: func(r row) string {
+			return known[state.RecordID{Connection: r.Connection, SourceID: r.SourceID}].Name
+		}, Sparse: true},
+		{Name: "decision", Title: "Decision", Cell: func(r row) string { return closedMeaning[r.Kind] }},
+		show.StoredMoment("at", "Since", func(r row) string { return r.At }),
+		{Name: "by", Title: "By", Cell: func(r row) string { return r.By }},
+		{Name: "why", Title: "Why", Cell: func(r row) string { return r.Why }},
+	}}
+	return list.On(a.Console).Print(rows)
 }
 
 // closedMeaning describes the meaning of a person's decision.

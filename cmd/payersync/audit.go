@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
-	"payersync/connector/sheet"
+	"payersync/connector"
 	"payersync/state"
 )
 
@@ -48,11 +47,10 @@ changes nothing. payersync ledger verify checks the lines for alterations.`,
 	c.Flags().StringVar(&f.Action, "act", "", "only this act, as the list names it")
 	c.Flags().StringVar(&since, "since", "", "only since this `DATE` or time, or so long ago: 2026-11-20, 36h, 14d")
 	limitFlag(c)
-	c.Annotations = map[string]string{takesCSV: ""}
-	return c
+	return asCSV(c)
 }
 
-// auditLine is a line of the audit log as JSON.
+// auditLine is a line of the audit log in JSON; its keys are public.
 type auditLine struct {
 	Line    int64     `json:"line"`
 	At      time.Time `json:"at"`
@@ -63,10 +61,14 @@ type auditLine struct {
 }
 
 func (a *app) listAudit(ctx context.Context, s *session.Session, f auditFilter) error {
-	write, end := a.auditPrinter()
-	more, err := eachAudited(ctx, s.Ledger, f, write)
+	out := auditListing().On(a.Console)
+	more, err := eachAudited(ctx, s.Ledger, f, func(lines []state.LoggedEntry) error {
+		return out.Write(connector.Map(lines, func(l state.LoggedEntry) auditLine {
+			return auditLine{l.Seq, l.At, l.Actor, l.Action, l.Subject, l.Reason}
+		}))
+	})
 	if err == nil {
-		err = end()
+		err = out.End()
 	}
 	a.tellMore(more, f.Limit)
 	return err
@@ -103,37 +105,14 @@ func eachAudited(ctx context.Context, ledger *state.Ledger, f auditFilter, do fu
 	}
 }
 
-// auditPrinter returns a function for printing lines of the audit log, and one to end the output.
-func (a *app) auditPrinter() (write func([]state.LoggedEntry) error, end func() error) {
-	switch {
-	case a.JSON():
-		return func(lines []state.LoggedEntry) error {
-			out := make([]auditLine, len(lines))
-			for i, l := range lines {
-				out[i] = auditLine{l.Seq, l.At, l.Actor, l.Action, l.Subject, l.Reason}
-			}
-			return show.Lines(a.Out, out)
-		}, func() error { return nil }
-	case a.CSV():
-		out := sheet.New(a.Out, ',')
-		err := out.Row([]string{"line", "at", "actor", "action", "subject", "reason"})
-		return func(lines []state.LoggedEntry) error {
-			for _, l := range lines {
-				if err == nil {
-					err = out.Row([]string{fmt.Sprint(l.Seq), l.At.UTC().Format(time.RFC3339), l.Actor, l.Action, l.Subject, l.Reason})
-				}
-			}
-			return err
-		}, out.Close
-	}
-	var rows [][]string
-	return func(lines []state.LoggedEntry) error {
-			for _, l := range lines {
-				rows = append(rows, []string{show.Time(l.At), l.Actor, l.Action, l.Subject, l.Reason})
-			}
-			return nil
-		}, func() error {
-			a.Rows([]string{"When", "Who", "Act", "Subject", "Reason"}, rows)
-			return nil
-		}
+// auditListing returns the list of lines of the audit log.
+func auditListing() *show.Listing[auditLine] {
+	return &show.Listing[auditLine]{Columns: []show.Column[auditLine]{
+		show.Number("line", "", func(l auditLine) int64 { return l.Line }),
+		show.Moment("at", "When", func(l auditLine) time.Time { return l.At }),
+		{Name: "actor", Title: "Who", Cell: func(l auditLine) string { return l.Actor }},
+		{Name: "action", Title: "Act", Cell: func(l auditLine) string { return l.Action }},
+		{Name: "subject", Title: "Subject", Cell: func(l auditLine) string { return l.Subject }},
+		{Name: "reason", Title: "Reason", Cell: func(l auditLine) string { return l.Reason }},
+	}}
 }

@@ -812,37 +812,29 @@ letters arrived; to send it once more, use again.`,
 				if most > 0 && len(rows) > most {
 					rows = rows[:most]
 				}
-				if a.JSON() {
-					return show.Lines(a.Out, rows)
-				}
-				return a.printKept(rows)
+				return letterListing().On(a.Console).Print(rows)
 			})
 		},
 	}
 	c.Flags().StringVar(&in, "state", "", "only these: "+joined(letterStates))
 	c.Flags().StringVar(&connection, "connection", "", "only this connection")
 	c.Flags().IntVar(&limit, "limit", 0, "at most so many; 0 for all")
-	return c
+	return asCSV(c)
 }
 
-func (a *app) printKept(rows []keptLetter) error {
-	if len(rows) == 0 {
-		a.Say("There is no such letter.")
-	}
-	for _, r := range rows {
-		at := r.EndedAt
-		if at.IsZero() {
-			at = r.SendingAt
-		}
-		when := "stopped"
-		if !at.IsZero() {
-			when = show.Time(at)
-		}
-		if _, err := fmt.Fprintln(a.Out, show.Visible(strings.TrimRight(fmt.Sprintf("%-5d %-9s %-13s %s/%s  %s  %s", r.ID, r.State, r.Kind, r.Connection, r.SourceID, when, r.Answer), " "))); err != nil {
-			return err
-		}
-	}
-	return nil
+func letterListing() *show.Listing[keptLetter] {
+	type row = keptLetter
+	return &show.Listing[row]{Empty: "There is no such letter.", Columns: []show.Column[row]{
+		show.Number("letter", "Letter", func(l row) int64 { return l.ID }),
+		{Name: "state", Title: "State", Cell: func(l row) string { return string(l.State) }},
+		{Name: "kind", Title: "Kind", Cell: func(l row) string { return l.Kind }},
+		{Name: "connection", Title: "Connection", Cell: func(l row) string { return l.Connection }},
+		{Name: "source_id", Title: "Record", Cell: func(l row) string { return l.SourceID }},
+		{Name: "mandate_id", Cell: func(l row) string { return l.MandateID }},
+		show.Moment("sending_at", "Sent", func(l row) time.Time { return l.SendingAt }),
+		show.Moment("ended_at", "Ended", func(l row) time.Time { return l.EndedAt }),
+		{Name: "answer", Title: "Answer", Cell: func(l row) string { return l.Answer }, Sparse: true},
+	}}
 }
 
 // oneLetter returns the letter of an argument.
@@ -884,7 +876,7 @@ sign with it: the audit log keeps your name. The text is kept for 90 days.`,
 						Text string `json:"text"`
 					}{keptOf(*l), message})
 				}
-				if err := a.printKept([]keptLetter{keptOf(*l)}); err != nil {
+				if err := letterListing().On(a.Console).Print([]keptLetter{keptOf(*l)}); err != nil {
 					return err
 				}
 				if message == "" {

@@ -13,14 +13,29 @@ import (
 	"payersync/state"
 )
 
-// takesCSV marks the commands with CSV output.
+// takesCSV marks the commands with CSV output. The name of a way's flag follows where the way has it.
 const takesCSV = "csv"
+
+// printsCSV reports whether a command prints CSV, or the chosen way of it.
+func printsCSV(c *cobra.Command) bool {
+	_, is := c.Annotations[takesCSV+chosenWay(c)]
+	return is
+}
 
 // usualLimit is how many rows a table has when nobody says.
 const usualLimit = 50
 
 func limitFlag(c *cobra.Command) {
 	c.Flags().Int("limit", usualLimit, "at most so many; 0 for all, and so do JSON and CSV without it")
+}
+
+// asCSV lets a command print CSV as well, and returns it.
+func asCSV(c *cobra.Command) *cobra.Command {
+	if c.Annotations == nil {
+		c.Annotations = map[string]string{}
+	}
+	c.Annotations[takesCSV] = ""
+	return c
 }
 
 // limitOf returns the number of a list's rows: --limit, or else a readable number and all for another
@@ -96,15 +111,6 @@ func (p privacy) named(ctx context.Context, s *session.Session, id state.RecordI
 	}
 	known, err := s.Ledger.LabelsOf(ctx, []state.RecordID{id})
 	return show.Visible(strings.TrimSpace(id.SourceID + " " + known[id].Name)), err
-}
-
-// named removes the column of names from a table without names.
-func named(header []string, rows [][]string) ([]string, [][]string) {
-	at := slices.Index(header, "Name")
-	if slices.ContainsFunc(rows, func(row []string) bool { return row[at] != "" }) {
-		return header, rows
-	}
-	return withoutColumn("Name", header, rows)
 }
 
 // withoutColumn leaves a column out of a table.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -16,7 +15,6 @@ import (
 	"payersync/connector"
 	"payersync/connector/billing"
 	"payersync/connector/office"
-	"payersync/connector/sheet"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -57,20 +55,13 @@ name. payersync never shows a replaced signing link, or an expired one
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.Limit = a.limitOf(cmd)
 			return a.withMandates(cmd.Context(), f, links, func(s *session.Session, each mandatesIn) error {
-				if a.JSON() {
-					return each(func(some []mandateReport) error { return show.Lines(a.Out, some) })
-				}
-				var mandates []mandateReport // a table is as wide as its widest row
-				if err := each(func(some []mandateReport) error { mandates = append(mandates, some...); return nil }); err != nil {
-					return err
-				}
-				return a.printMandates(cmd.Context(), s, mandates, links)
+				return a.printMandates(cmd.Context(), s, each, links)
 			})
 		},
 	}
 	mandateFlags(c, &f, &links)
 	limitFlag(c)
-	return c
+	return asCSV(c)
 }
 
 func mandateFlags(c *cobra.Command, f *state.Filter, links *bool) {
@@ -162,85 +153,79 @@ func parseStatus(ctx context.Context, ledger *state.Ledger, flag, value string) 
 	return "", usage.Errorf("--%s %q is no mandate status; use %s", flag, value, strings.Join(append(valid, append(undocumented, state.NoMandate)...), ", "))
 }
 
-func (a *app) printMandates(ctx context.Context, s *session.Session, mandates []mandateReport, links bool) error {
+// printMandates prints the mandates of a list; tables have the names of the records.
+func (a *app) printMandates(ctx context.Context, s *session.Session, each mandatesIn, links bool) error {
+	if a.JSON() || a.CSV() {
+		list := mandateListing(nil, links).On(a.Console)
+		if err := each(list.Write); err != nil {
+			return err
+		}
+		return list.End()
+	}
+	var mandates []mandateReport
 	var records []state.RecordID
-	for _, m := range mandates {
-		if m.Connection != nil {
-			records = append(records, state.RecordID{Connection: *m.Connection, SourceID: *m.SourceID})
-		}
-	}
-	known, err := a.labelsOf(ctx, s, records)
-	if err != nil {
-		return err
-	}
-	header := []string{"Mandate", "Connection", "Record", "Name", "Status", "Since"}
-	if links {
-		header = append(header, "Signing link")
-	}
-	var rows [][]string
-	for _, m := range mandates {
-		row := []string{m.MandateID, show.Value(m.Connection), show.Value(m.SourceID),
-			known[state.RecordID{Connection: show.Value(m.Connection), SourceID: show.Value(m.SourceID)}].Name, connector.MandateStatus(m.Status).Label(), show.Stored(m.StatusSince)}
-		switch {
-		case links && m.Expired:
-			row = append(row, "expired: payersync mandates links --lost")
-		case links:
-			row = append(row, m.Link)
-		}
-		rows = append(rows, row)
-	}
-	a.Rows(named(header, rows))
-	return nil
-}
-
-func (a *app) mandatesExportCmd() *cobra.Command {
-	var f state.Filter
-	var links bool
-	c := &cobra.Command{
-		Use:   "export",
-		Short: "Write the mandates as CSV",
-		Long: `Writes the mandates as CSV for a spreadsheet. Cells that look like a formula get a
-leading apostrophe, so do not read the file back in: --output json writes the plain
-values.`,
-		Example: "  payersync mandates list --export > mandates.csv",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withMandates(cmd.Context(), f, links, func(_ *session.Session, each mandatesIn) error {
-				if a.JSON() {
-					return each(func(some []mandateReport) error { return show.Lines(a.Out, some) })
-				}
-				return writeMandates(a.Out, each, links)
-			})
-		},
-	}
-	mandateFlags(c, &f, &links)
-	c.Flags().IntVar(&f.Limit, "limit", 0, "at most so many; 0 for all")
-	return c
-}
-
-func writeMandates(w io.Writer, each mandatesIn, links bool) error {
-	header := []string{"mandate_id", "billing_id", "connection", "source_id", "status", "status_since", "first_seen_at", "last_seen_at"}
-	if links {
-		header = append(header, "link")
-	}
-	out := sheet.New(w, ',')
-	if err := out.Row(header); err != nil {
-		return err
-	}
 	if err := each(func(some []mandateReport) error {
 		for _, m := range some {
-			row := []string{m.MandateID, m.BillingID, show.Value(m.Connection), show.Value(m.SourceID), m.Status, m.StatusSince, m.FirstSeenAt, m.LastSeenAt}
-			if links {
-				row = append(row, m.Link)
-			}
-			if err := out.Row(row); err != nil {
-				return err
+			if mandates = append(mandates, m); m.Connection != nil {
+				records = append(records, m.record())
 			}
 		}
 		return nil
 	}); err != nil {
 		return err
 	}
-	return out.Close()
+	known, err := a.labelsOf(ctx, s, records)
+	if err != nil {
+		return err
+	}
+	return mandateListing(known, links).On(a.Console).Print(mandates)
+}
+
+// record returns the record of a mandate; the zero value without one.
+func (m mandateReport) record() state.RecordID {
+	return state.RecordID{Connection: show.Value(m.Connection), SourceID: show.Value(m.SourceID)}
+}
+
+func mandateListing(known map[state.RecordID]connector.Label, links bool) *show.Listing[mandateReport] {
+	type row = mandateReport
+	l := &show.Listing[row]{Columns: []show.Column[row]{
+		{Name: "mandate_id", Title: "Mandate", Cell: func(m row) string { return m.MandateID }},
+		{Name: "billing_id", Cell: func(m row) string { return m.BillingID }},
+		{Name: "connection", Title: "Connection", Cell: func(m row) string { return show.Value(m.Connection) }},
+		{Name: "source_id", Title: "Record", Cell: func(m row) string { return show.Value(m.SourceID) }},
+		{Title: "Name", Cell: func(m row) string { return known[m.record()].Name }, Sparse: true},
+		{Name: "status", Title: "Status", Cell: func(m row) string { return connector.MandateStatus(m.Status).Label() }, Stored: func(m row) string { return m.Status }},
+		show.StoredMoment("status_since", "Since", func(m row) string { return m.StatusSince }),
+		show.StoredMoment("first_seen_at", "", func(m row) string { return m.FirstSeenAt }),
+		show.StoredMoment("last_seen_at", "", func(m row) string { return m.LastSeenAt }),
+	}}
+	if links {
+		l.Columns = append(l.Columns, show.Column[row]{Name: "link", Title: "Signing link", Cell: func(m row) string {
+			if m.Expired {
+				return "expired: payersync mandates links --lost"
+			}
+			return m.Link
+		}, Stored: func(m row) string { return m.Link }})
+	}
+	return l
+}
+
+// mandatesExportCmd is an earlier way to ask for the list as CSV.
+func (a *app) mandatesExportCmd() *cobra.Command {
+	c := a.mandatesListCmd()
+	c.Use, c.Short = "export", "Write the mandates as CSV"
+	c.Long = `Writes the mandates as CSV for a spreadsheet. Cells that look like a formula get a
+leading apostrophe, so do not read the file back in: --output json writes the plain
+values.`
+	c.Example = "  payersync mandates list --export > mandates.csv"
+	list := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if !a.JSON() {
+			a.Output = "csv"
+		}
+		return list(cmd, args)
+	}
+	return c
 }
 
 func (a *app) mandatesRequestCmd() *cobra.Command {

@@ -75,8 +75,7 @@ writes the plain values.`,
 	f.BoolVar(&h.Lost, "lost", false, "payers with a lost signing link, and the next step")
 	f.StringVar(&sheet, "for", string(anySheet), "the spreadsheet program: "+joined(spreadsheets)+"; excel-de expects semicolons")
 	f.IntVar(&h.Limit, "limit", 0, "at most so many; 0 for all")
-	c.Annotations = map[string]string{takesCSV: ""}
-	return c
+	return asCSV(c)
 }
 
 func (a *app) handOver(ctx context.Context, s *session.Session, h office.Handover, sheet spreadsheet) error {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -76,7 +75,7 @@ func nodeRows(ctx context.Context, server *state.Server, accounts []state.Accoun
 }
 
 func (a *app) nodesListCmd() *cobra.Command {
-	return &cobra.Command{
+	return asCSV(&cobra.Command{
 		Use: "list", Short: "List the nodes, the leader, and the open accounts of each",
 		Long: `Lists the nodes with their own reports: version, start, last report by the database's
 clock, open accounts, accounts that failed to open, and current runs. The leader
@@ -93,35 +92,30 @@ its name returns, or until payersync nodes forget.`,
 				return err
 			}
 			rows, err := nodeRows(ctx, server, accounts)
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case a.JSON():
-				return show.Lines(a.Out, rows)
-			case len(rows) == 0:
-				a.Say("There is no node: payersync serve with this configuration is one.")
-				return nil
 			}
-			a.printNodes(rows)
+			if err := nodeListing().On(a.Console).Print(rows); err != nil || a.JSON() {
+				return err
+			}
 			a.warnOfClocks(rows)
 			return nil
 		}),
-	}
+	})
 }
 
-func (a *app) printNodes(rows []nodeRow) {
-	var table [][]string
-	for _, n := range rows {
-		leads := ""
-		if n.Leads {
-			leads = "leads"
-		}
-		table = append(table, []string{
-			show.Visible(n.Name), strings.ReplaceAll(string(n.State), "_", " "), leads, show.Visible(n.Version), show.Time(n.StartedAt), show.Ago(n.silence()),
-			fmt.Sprint(n.Accounts), fmt.Sprint(len(n.Unopened)), fmt.Sprint(n.Runs),
-		})
-	}
-	show.Table(a.Out, []string{"Node", "State", "Leads", "Version", "Since", "Last seen", "Accounts", "Not open", "Runs"}, table)
+func nodeListing() *show.Listing[nodeRow] {
+	return &show.Listing[nodeRow]{Empty: "There is no node: payersync serve with this configuration is one.", Columns: []show.Column[nodeRow]{
+		{Name: "name", Title: "Node", Cell: func(n nodeRow) string { return n.Name }},
+		{Name: "state", Title: "State", Cell: func(n nodeRow) string { return strings.ReplaceAll(string(n.State), "_", " ") }},
+		{Name: "leads", Title: "Leads", Cell: func(n nodeRow) string { return map[bool]string{true: "leads"}[n.Leads] }},
+		{Name: "version", Title: "Version", Cell: func(n nodeRow) string { return n.Version }},
+		show.Moment("started_at", "Since", func(n nodeRow) time.Time { return n.StartedAt }),
+		{Name: "seen_at", Title: "Last seen", Cell: func(n nodeRow) string { return show.Ago(n.silence()) }, Stored: func(n nodeRow) string { return n.SeenAt.UTC().Format(time.RFC3339) }},
+		show.Number("accounts_open", "Accounts", func(n nodeRow) int { return n.Accounts }),
+		show.Number("accounts_not_open", "Not open", func(n nodeRow) int { return len(n.Unopened) }),
+		show.Number("runs_under_way", "Runs", func(n nodeRow) int { return n.Runs }),
+	}}
 }
 
 // warnOfClocks names the working nodes with a wrong clock.

@@ -13,8 +13,10 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
 	"payersync/connector/office"
 	"payersync/connector/pages"
+	"payersync/state"
 )
 
 func (a *app) pagesUsersCmd() *cobra.Command {
@@ -42,7 +44,7 @@ type userRow struct {
 }
 
 func (a *app) usersListCmd() *cobra.Command {
-	return &cobra.Command{
+	return asCSV(&cobra.Command{
 		Use: "list", Short: "List the users",
 		Long:    "Lists the users with a password, with role, connections and date.",
 		Example: "  payersync pages users",
@@ -51,33 +53,33 @@ func (a *app) usersListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var rows [][]string
-			for _, u := range users {
-				if a.JSON() {
-					if err := show.JSON(a.Out, userRow{u.Name, u.Role, u.MadeAt, u.PasswordAt, u.Connections}); err != nil {
-						return err
-					}
-					continue
-				}
-				password := "invited"
-				if !u.PasswordAt.IsZero() {
-					password = "since " + u.PasswordAt.UTC().Format(time.DateOnly)
-				}
-				sees := "all"
-				if u.Connections != nil {
-					sees = strings.Join(u.Connections, " ")
-				}
-				rows = append(rows, []string{u.Name, u.Role, sees, password, u.MadeAt.UTC().Format(time.DateOnly)})
-			}
-			switch {
-			case len(rows) > 0:
-				show.Table(a.Out, []string{"Name", "Role", "Sees", "Password", "Since"}, rows)
-			case !a.JSON():
-				a.Say("Nobody signs in with a password yet: payersync pages users invite NAME --role viewer")
-			}
-			return nil
+			return userListing().On(a.Console).Print(connector.Map(users, func(u state.User) userRow {
+				return userRow{u.Name, u.Role, u.MadeAt, u.PasswordAt, u.Connections}
+			}))
 		}),
-	}
+	})
+}
+
+func userListing() *show.Listing[userRow] {
+	password := show.Moment("", "", func(u userRow) time.Time { return u.PasswordAt })
+	made := show.Moment("", "", func(u userRow) time.Time { return u.MadeAt })
+	return &show.Listing[userRow]{Empty: "Nobody signs in with a password yet: payersync pages users invite NAME --role viewer", Columns: []show.Column[userRow]{
+		{Name: "name", Title: "Name", Cell: func(u userRow) string { return u.Name }},
+		{Name: "role", Title: "Role", Cell: func(u userRow) string { return u.Role }},
+		{Name: "connections", Title: "Sees", Cell: func(u userRow) string {
+			if u.Connections == nil {
+				return "all"
+			}
+			return strings.Join(u.Connections, " ")
+		}},
+		{Name: "password_at", Title: "Password", Cell: func(u userRow) string {
+			if u.PasswordAt.IsZero() {
+				return "invited"
+			}
+			return "since " + u.PasswordAt.UTC().Format(time.DateOnly)
+		}, Stored: password.Stored},
+		{Name: "made_at", Title: "Since", Cell: func(u userRow) string { return u.MadeAt.UTC().Format(time.DateOnly) }, Stored: made.Stored},
+	}}
 }
 
 // roleNamed returns the role of a text.

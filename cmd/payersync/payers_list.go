@@ -15,7 +15,6 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/office"
-	"payersync/connector/sheet"
 	"payersync/state"
 )
 
@@ -25,63 +24,65 @@ var linkStates = []connector.LinkState{
 
 // payerColumn is a column of payers list.
 type payerColumn struct {
-	name, title string
-	cell        func(state.RecordRow) string
-	stored      func(state.RecordRow) string // for programs, if different
-	personal    bool
+	show.Column[payerRow]
+	personal bool
 }
 
 // labelled returns a column of a record's label.
 func labelled(name, title string, of func(connector.Label) string) payerColumn {
-	return payerColumn{name: name, title: title, personal: true, cell: func(r state.RecordRow) string {
+	return payerColumn{column(name, title, func(r payerRow) string {
 		if r.Label == nil {
 			return ""
 		}
 		return of(*r.Label)
-	}}
+	}).Column, true}
 }
 
-func timed(name, title string, of func(state.RecordRow) string) payerColumn {
-	return payerColumn{name: name, title: title, cell: func(r state.RecordRow) string { return show.Stored(of(r)) }, stored: of}
+func column(name, title string, of func(payerRow) string) payerColumn {
+	return payerColumn{Column: show.Column[payerRow]{Name: name, Title: title, Cell: of}}
+}
+
+func timed(name, title string, of func(payerRow) string) payerColumn {
+	return payerColumn{Column: show.StoredMoment(name, title, of)}
 }
 
 var payerColumns = []payerColumn{
-	{name: "connection", title: "Connection", cell: func(r state.RecordRow) string { return r.Connection }},
-	{name: "record", title: "Record", cell: func(r state.RecordRow) string { return r.SourceID }},
+	column("connection", "Connection", func(r payerRow) string { return r.Connection }),
+	column("record", "Record", func(r payerRow) string { return r.SourceID }),
 	labelled("name", "Name", func(l connector.Label) string { return l.Name }),
 	labelled("email", "E-mail", func(l connector.Label) string { return l.Email }),
 	labelled("language", "Language", func(l connector.Label) string { return l.Language }),
-	{name: "key", title: "Key", cell: func(r state.RecordRow) string {
+	column("key", "Key", func(r payerRow) string {
 		if r.KeyName == "" {
 			return ""
 		}
 		return r.KeyName + "=" + r.KeyValue
-	}},
-	{name: "link", title: "Link", cell: func(r state.RecordRow) string {
+	}),
+	{Column: show.Column[payerRow]{Name: "link", Title: "Link", Cell: func(r payerRow) string {
 		if r.Left && r.LinkState != "" {
 			return r.LinkState + ", left"
 		}
 		return r.LinkState
-	}, stored: func(r state.RecordRow) string { return r.LinkState }},
-	{name: "customer", title: "Customer", cell: func(r state.RecordRow) string { return show.Value(r.BillingID) }},
-	{name: "mandate", title: "Mandate", cell: func(r state.RecordRow) string { return show.Value(r.MandateStatus) }},
-	timed("since", "Since", func(r state.RecordRow) string { return r.MandateSince }),
-	{name: "attention", title: "Attention", cell: func(r state.RecordRow) string {
+	}, Stored: func(r payerRow) string { return r.LinkState }}},
+	column("customer", "Customer", func(r payerRow) string { return show.Value(r.BillingID) }),
+	column("mandate", "Mandate", func(r payerRow) string { return show.Value(r.MandateStatus) }),
+	timed("since", "Since", func(r payerRow) string { return r.MandateSince }),
+	column("attention", "Attention", func(r payerRow) string {
 		if r.GivenUp && r.AttentionReason == nil {
 			return "given up"
 		}
 		return show.Value(r.AttentionReason)
-	}},
-	{name: "decision", title: "Decision", cell: func(r state.RecordRow) string {
+	}),
+	column("decision", "Decision", func(r payerRow) string {
 		if r.GivenUp {
 			return "given up"
 		}
 		return r.Decision
-	}},
-	{name: "left", title: "Left", cell: func(r state.RecordRow) string { return map[bool]string{true: "yes"}[r.Left] }},
-	{name: "state", title: "In the accounting system", cell: func(r state.RecordRow) string { return r.RecordState }},
-	timed("changed", "Changed", func(r state.RecordRow) string { return r.ChangedAt }),
-	{name: "financial", title: "Financial status", personal: true, cell: func(r state.RecordRow) string { return r.Financial.Status }},
+	}),
+	column("left", "Left", func(r payerRow) string { return map[bool]string{true: "yes"}[r.Left] }),
+	column("state", "In the accounting system", func(r payerRow) string { return r.RecordState }),
+	timed("changed", "Changed", func(r payerRow) string { return r.ChangedAt }),
+	{Column: show.Column[payerRow]{Name: "financial", Title: "Financial status", Cell: func(r payerRow) string { return r.RecordRow.Financial.Status }}, personal: true},
 }
 
 // usualColumns are the columns of a list when nobody says.
@@ -140,14 +141,13 @@ Cells of the CSV that look like a formula get a leading apostrophe.`,
 	f.StringVar(&sort, "sort", string(state.ByRecord), "the order: "+joined(payerSorts))
 	f.StringSliceVar(&l.columns, "columns", nil, "the columns, separated by commas (default "+strings.Join(usualColumns, ",")+")")
 	limitFlag(c)
-	c.Annotations = map[string]string{takesCSV: ""}
-	return c
+	return asCSV(c)
 }
 
 func columnNames() []string {
 	out := make([]string, len(payerColumns))
 	for i, c := range payerColumns {
-		out[i] = c.name
+		out[i] = c.Name
 	}
 	return out
 }
@@ -204,57 +204,32 @@ func (a *app) listPayers(ctx context.Context, s *session.Session, l payerListing
 		return err
 	}
 	lists := &office.Lists{Ledger: s.Ledger, Once: true}
-	write, end := a.payerPrinter(l)
+	list := show.Listing[payerRow]{Paged: true}
+	list.On(a.Console)
+	if l.Text != "" {
+		list.Empty = "No record has all these words in its name, number, e-mail address or id."
+	}
+	if len(l.columns) == 0 {
+		list.Narrow = firstToGo
+	}
 	var last office.Page
 	err = lists.Each(ctx, l.Query, func(p office.Page) error {
 		p.Bare += last.Bare
 		last = p
-		return write(p)
+		list.Columns = l.shownColumns(p.Sealed)
+		return list.Write(payerReports(p.Rows, l.columns))
 	})
 	if errors.Is(err, office.ErrSealed) {
 		return fmt.Errorf("cannot search or sort by name: the names are sealed, and the sealing key %s cannot be read here; put it back, or look for one record by its id with payersync payers show", s.Config.Ledger.KeyFile)
 	}
 	if err == nil {
-		err = end()
+		err = list.End()
 	}
 	if err != nil {
 		return err
 	}
 	a.tellPage(ctx, s, last, l)
 	return nil
-}
-
-// payerPrinter returns a function that writes pages of a listing one after the other, and one that ends it.
-func (a *app) payerPrinter(l payerListing) (write func(office.Page) error, end func() error) {
-	if a.JSON() {
-		return func(p office.Page) error { return show.Lines(a.Out, payerReports(p.Rows, l.columns)) }, func() error { return nil }
-	}
-	if !a.CSV() {
-		return a.payerTable(l)
-	}
-	out, begun := sheet.New(a.Out, ','), false
-	return func(p office.Page) error {
-		columns := l.shownColumns(p.Sealed)
-		if !begun {
-			begun = true
-			header := connector.Map(columns, func(c payerColumn) string { return c.name })
-			if err := out.Row(header); err != nil {
-				return err
-			}
-		}
-		for _, r := range p.Rows {
-			row := make([]string, len(columns))
-			for i, c := range columns {
-				if row[i] = c.cell(r); c.stored != nil {
-					row[i] = c.stored(r)
-				}
-			}
-			if err := out.Row(row); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, out.Close
 }
 
 // payerRow is a record in the JSON of payers list; personal values only on request.
@@ -290,7 +265,7 @@ func payerReports(rows []state.RecordRow, columns []string) []payerRow {
 }
 
 // shownColumns are the columns of a listing, without the personal ones if names are sealed.
-func (l payerListing) shownColumns(sealed bool) (columns []payerColumn) {
+func (l payerListing) shownColumns(sealed bool) (columns []show.Column[payerRow]) {
 	names := l.columns
 	if len(names) == 0 {
 		names = usualColumns
@@ -300,41 +275,10 @@ func (l payerListing) shownColumns(sealed bool) (columns []payerColumn) {
 	}
 	for _, name := range names {
 		if c := payerColumns[slices.Index(columnNames(), name)]; !sealed || !c.personal {
-			columns = append(columns, c)
+			columns = append(columns, c.Column)
 		}
 	}
 	return columns
-}
-
-// payerTable is payerPrinter for people.
-func (a *app) payerTable(l payerListing) (write func(office.Page) error, end func() error) {
-	var table show.Pages
-	listed := 0
-	return func(page office.Page) error {
-			columns := l.shownColumns(page.Sealed)
-			header := connector.Map(columns, func(c payerColumn) string { return c.title })
-			rows := make([][]string, len(page.Rows))
-			for i, r := range page.Rows {
-				for _, c := range columns {
-					rows[i] = append(rows[i], c.cell(r))
-				}
-			}
-			for i := 0; i < len(firstToGo) && len(l.columns) == 0 && !show.Fits(a.Out, header, rows); i++ {
-				header, rows = withoutColumn(firstToGo[i], header, rows)
-			}
-			if listed += len(rows); len(rows) > 0 {
-				table.Write(a.Out, header, rows)
-			}
-			return nil
-		}, func() error {
-			switch {
-			case listed == 0 && l.Text != "":
-				a.Say("No record has all these words in its name, number, e-mail address or id.")
-			case listed == 0:
-				a.Rows(nil, nil) // it prints that there are none
-			}
-			return nil
-		}
 }
 
 // firstToGo are the columns dropped on a narrow terminal, in order.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +36,7 @@ plan, also sent, rejected and superseded ones.`,
 	c.Flags().StringVar(&connection, "connection", "", "only this connection")
 	c.Flags().BoolVar(&all, "all", false, "every plan, not only waiting ones")
 	limitFlag(c)
-	return c
+	return asCSV(c)
 }
 
 func (a *app) listPlans(ctx context.Context, s *session.Session, connection string, all bool, limit int) error {
@@ -68,18 +69,25 @@ func (a *app) listPlans(ctx context.Context, s *session.Session, connection stri
 	if rejected > 0 {
 		a.Say("Beside them: %s; payersync plan list --all", connector.Plural(rejected, "rejected plan"))
 	}
-	if a.JSON() {
-		return show.Lines(a.Out, rows)
-	}
-	var table [][]string
-	for _, r := range rows {
-		sent := strings.Trim(fmt.Sprint(r.SentBy), "[]")
-		row := []string{fmt.Sprint(r.ID), r.Connection, string(r.State), show.Time(r.CreatedAt)}
-		row = append(row, connector.Map([]int{r.Creates, r.Adopts, r.Updates, r.Links, r.Holds, r.Pending}, func(n int) string { return fmt.Sprint(n) })...)
-		table = append(table, append(row, strings.ReplaceAll(sent, " ", ", "), r.Limits))
-	}
-	a.Rows([]string{"Plan", "Connection", "State", "Made", "Create", "Link", "Update", "Signing links", "On hold", "Unsent", "Sent by run", "Above the limits"}, table)
-	return nil
+	return planListing().On(a.Console).Print(rows)
+}
+
+func planListing() *show.Listing[office.Plan] {
+	type row = office.Plan
+	return &show.Listing[row]{Columns: []show.Column[row]{
+		show.Number("plan", "Plan", func(p row) int64 { return p.ID }),
+		{Name: "connection", Title: "Connection", Cell: func(p row) string { return p.Connection }},
+		{Name: "state", Title: "State", Cell: func(p row) string { return string(p.State) }},
+		show.Moment("created_at", "Made", func(p row) time.Time { return p.CreatedAt }),
+		show.Number("creates", "Create", func(p row) int { return p.Creates }),
+		show.Number("adopts", "Link", func(p row) int { return p.Adopts }),
+		show.Number("updates", "Update", func(p row) int { return p.Updates }),
+		show.Number("links", "Signing links", func(p row) int { return p.Links }),
+		show.Number("holds", "On hold", func(p row) int { return p.Holds }),
+		show.Number("pending", "Unsent", func(p row) int { return p.Pending }),
+		{Name: "sent_by", Title: "Sent by run", Cell: func(p row) string { return strings.ReplaceAll(strings.Trim(fmt.Sprint(p.SentBy), "[]"), " ", ", ") }},
+		{Name: "limits", Title: "Above the limits", Cell: func(p row) string { return p.Limits }},
+	}}
 }
 
 func (a *app) plansShowCmd() *cobra.Command {

@@ -63,8 +63,7 @@ collected money.`,
 	c.Flags().StringVar(&class, "class", "", "only the records of this class: "+joined(standing.Classes))
 	c.Flags().StringVar(&task, "task", "", "only the records with this task: "+joined(office.Tasks))
 	limitFlag(c)
-	c.Annotations = map[string]string{takesCSV: ""}
-	return c
+	return asCSV(c)
 }
 
 // classLines lists the classes for people.

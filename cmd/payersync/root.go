@@ -140,7 +140,7 @@ than known · 130 interrupted.`,
 			if err := shortEnough(c, "reason", "note"); err != nil {
 				return err
 			}
-			switch _, csv := c.Annotations[takesCSV]; {
+			switch csv := printsCSV(c); {
 			case a.Output == "table", a.Output == "json", a.Output == "csv" && csv:
 				return nil
 			case csv:
@@ -157,7 +157,7 @@ than known · 130 interrupted.`,
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.config, "config", file, "configuration `FILE` (or PAYERSYNC_CONFIG)")
 	flags.StringVar(&a.account, "account", "", "the account, with the configuration of a node")
-	flags.StringVar(&a.Output, "output", "table", "how results are printed: table or json")
+	flags.StringVar(&a.Output, "output", "table", "how results are printed: table, json, and csv for lists")
 	flags.BoolVar(&a.verbose, "verbose", false, "log each decision and request, without a value")
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().Bool("version", false, "print the version")

@@ -272,7 +272,7 @@ func (a *app) printFleet(r fleetStatus, accounts int, all bool) {
 	fmt.Fprintln(a.Out, text)
 	if len(r.Nodes) > 0 {
 		fmt.Fprintln(a.Out, "\nNodes")
-		a.printNodes(r.Nodes)
+		_ = nodeListing().On(a.Console).Print(r.Nodes) // a closed reader is no error
 	}
 	for _, p := range r.Problems {
 		fmt.Fprintf(a.Out, "\n%s\n", show.Visible(p))

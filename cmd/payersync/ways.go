@@ -52,6 +52,9 @@ func also(c *cobra.Command, way string, other *cobra.Command) *cobra.Command {
 		c.Annotations = map[string]string{}
 	}
 	c.Annotations[usedWith+way] = other.Use
+	if printsCSV(other) {
+		c.Annotations[takesCSV+way] = ""
+	}
 	c.Long += "\n\nWith --" + way + argumentsOf(other.Use) + ":\n" + other.Long
 	c.Example += "\n" + other.Example
 	return c
@@ -62,12 +65,20 @@ const usedWith = "with --"
 
 // useOf returns the usage of a command, or of the chosen way.
 func useOf(c *cobra.Command) string {
-	for name, use := range c.Annotations {
-		if way, is := strings.CutPrefix(name, usedWith); is && c.Flags().Changed(way) {
-			return c.Name() + " --" + way + argumentsOf(use)
-		}
+	if way := chosenWay(c); way != "" {
+		return c.Name() + " --" + way + argumentsOf(c.Annotations[usedWith+way])
 	}
 	return c.Use
+}
+
+// chosenWay returns the flag of the chosen way of a command; "" for none.
+func chosenWay(c *cobra.Command) string {
+	for name := range c.Annotations {
+		if way, is := strings.CutPrefix(name, usedWith); is && c.Flags().Changed(way) {
+			return way
+		}
+	}
+	return ""
 }
 
 // argumentsOf returns the arguments in a command's usage, with a space before them.
@@ -109,7 +120,9 @@ func argsOf(c *cobra.Command) cobra.PositionalArgs {
 
 // shows lets a command that groups others show something itself.
 func shows(group, own *cobra.Command) *cobra.Command {
-	group.RunE = own.RunE
+	if group.RunE = own.RunE; printsCSV(own) {
+		asCSV(group)
+	}
 	group.Flags().AddFlagSet(own.Flags())
 	group.Long += "\n\nWithout another word: " + strings.ToLower(own.Long[:1]) + own.Long[1:]
 	return group

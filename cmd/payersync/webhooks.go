@@ -160,20 +160,21 @@ func (a *app) webhooksListCmd() *cobra.Command {
 			deliveries, more := upTo(deliveries, limit)
 			defer a.tellRefused(refused)
 			defer a.tellMore(more, limit)
-			if a.JSON() {
-				return show.Lines(a.Out, deliveries)
-			}
-			var rows [][]string
-			for _, d := range deliveries {
-				rows = append(rows, []string{show.Stored(d.ReceivedAt), d.EventType, d.BillingID, d.State, d.DeliveryKey})
-			}
-			a.Rows([]string{"Received", "Type", "Customer", "State", "Delivery"}, rows)
-			return nil
+			type row = state.InboxRow
+			list := show.Listing[row]{Columns: []show.Column[row]{
+				show.StoredMoment("received_at", "Received", func(d row) string { return d.ReceivedAt }),
+				{Name: "event_type", Title: "Type", Cell: func(d row) string { return d.EventType }},
+				{Name: "billing_id", Title: "Customer", Cell: func(d row) string { return d.BillingID }},
+				{Name: "state", Title: "State", Cell: func(d row) string { return d.State }},
+				show.StoredMoment("processed_at", "", func(d row) string { return show.Value(d.ProcessedAt) }),
+				{Name: "delivery_key", Title: "Delivery", Cell: func(d row) string { return d.DeliveryKey }},
+			}}
+			return list.On(a.Console).Print(deliveries)
 		}),
 	}
 	c.Flags().StringVar(&f.State, "state", "", "only this state (received, reflected, superseded, parked, quarantined, ignored)")
 	c.Flags().IntVar(&f.Limit, "limit", f.Limit, "at most so many; 0 for all")
-	return c
+	return asCSV(c)
 }
 
 // refusedSince is the beginning of the period for counting refused requests.

@@ -25,7 +25,7 @@ type Console struct {
 	In     io.Reader
 	Out    io.Writer // results
 	ErrOut io.Writer // narration and progress
-	Output string    // how results are printed: table, json, or for some lists csv
+	Output string    // how results are printed: table, json, or csv for lists
 	Plain  bool      // no word is coloured
 	Quiet  bool      // only necessary messages, and no questions
 	said   []string  // narration since the last question
