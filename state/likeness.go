@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,10 +112,14 @@ func (k *likeness) Scan(from any) error {
 		return err
 	}
 	*k = nil
-	if text.String == "" {
-		return nil
+	for digits := range strings.FieldsFuncSeq(text.String, func(r rune) bool { return r != '-' && (r < '0' || r > '9') }) {
+		h, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil {
+			return err
+		}
+		*k = append(*k, hash(h))
 	}
-	return json.Unmarshal([]byte(text.String), (*[]hash)(k))
+	return nil
 }
 
 // SaveLikeness replaces the stored traits of a payer.
@@ -197,23 +199,34 @@ func (tx *Tx) indexLikenesses() error {
 		return err
 	}
 	to := min(last, from+mostIndexed)
-	for part := range int64(indexParts) {
-		least := math.MinInt64 + part*(math.MaxInt64/indexParts*2+1)
-		most := least + math.MaxInt64/indexParts*2
-		if part == indexParts-1 {
-			most = math.MaxInt64
+	type trait struct {
+		of    hash
+		payer int64
+	}
+	var traits []trait
+	if err := tx.each("SELECT payer_id, likeness FROM payers WHERE payer_id > ? AND payer_id <= ?", []any{from, to}, func(scan func(...any) error) error {
+		var payer int64
+		var has likeness
+		err := scan(&payer, &has)
+		for _, h := range has {
+			traits = append(traits, trait{h, payer})
 		}
-		if err := tx.exec("INSERT INTO likenesses (hash, payer_id) SELECT "+traitHash+", p.payer_id FROM"+traitsOf("p")+
-			"WHERE p.payer_id > ? AND p.payer_id <= ? AND "+traitHash+" >= ? AND "+traitHash+" <= ? ORDER BY 1 ON CONFLICT DO NOTHING", from, to, least, most); err != nil {
+		return err
+	}); err != nil {
+		return err
+	}
+	slices.SortFunc(traits, func(a, b trait) int { return cmp.Or(cmp.Compare(a.of, b.of), cmp.Compare(a.payer, b.payer)) })
+	for some := range slices.Chunk(traits, someRows) {
+		var rows []any
+		for _, t := range some {
+			rows = append(rows, int64(t.of), t.payer)
+		}
+		if err := tx.insertRows("INSERT INTO likenesses (hash, payer_id) VALUES ", "(?, ?)", rows, " ON CONFLICT DO NOTHING"); err != nil {
 			return err
 		}
 	}
 	return tx.exec("UPDATE ledger SET indexed_to = ?", to)
 }
-
-// indexParts is in how many statements a write adds to the index, each to a part of the hashes. SQLite keeps all pages
-// that a statement changes in memory until its end: of a million payers, those of the whole index are 130 MB.
-const indexParts = 4
 
 // Unlearnt returns up to limit linked payers without stored traits, because an earlier version
 // linked them.
