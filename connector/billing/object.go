@@ -58,7 +58,7 @@ func split(text []byte, bracket byte) ([]json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.Collect(parts), nil
+	return slices.AppendSeq(make([]json.RawMessage, 0, 8), parts), nil
 }
 
 // each is split one by one.
@@ -197,6 +197,9 @@ func scalar(value json.RawMessage) string {
 
 // quote returns s as JSON without HTML escapes.
 func quote(s string) json.RawMessage {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }) {
+		return json.RawMessage(`"` + s + `"`)
+	}
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -41,21 +42,27 @@ func checkJSON(body []byte) error {
 // frame is one open object or array of the walk.
 type frame struct {
 	object bool
-	atKey  bool // the next string is a key
-	keys   map[string]bool
+	atKey  bool            // the next string is a key
+	few    []string        // its first keys
+	more   map[string]bool // the others, folded
 }
 
+// fewKeys is how many keys of an object are compared one by one, which needs no map.
+const fewKeys = 16
+
 func (f *frame) add(key string) error {
-	key = foldKey(key)
 	switch {
-	case f.keys[key]:
+	case slices.ContainsFunc(f.few, func(k string) bool { return strings.EqualFold(k, key) }), len(f.more) > 0 && f.more[foldKey(key)]:
 		return errKeyTwice
-	case len(f.keys) == maxKeys:
+	case len(f.few)+len(f.more) == maxKeys:
 		return errTooMany
-	case f.keys == nil:
-		f.keys = make(map[string]bool)
+	case len(f.few) < fewKeys:
+		f.few = append(f.few, key)
+		return nil
+	case f.more == nil:
+		f.more = make(map[string]bool)
 	}
-	f.keys[key] = true
+	f.more[foldKey(key)] = true
 	return nil
 }
 
