@@ -102,26 +102,26 @@ func (tx *Tx) mayCreate(group []PlannedCreate, since int64) ([]Frozen, error) {
 
 func (tx *Tx) createFacts(group []PlannedCreate, since int64) (map[int64]createFacts, error) {
 	type row struct {
-		ID                          int64
-		Source, Name, Value         string
-		Trait, Customer, Connection string
+		ID                  int64
+		Source, Name, Value string
 	}
 	rows := make([]row, len(group))
 	for i, g := range group {
 		p, clean := g.Change.Payer, connector.Clean
-		rows[i] = row{g.Change.ID, clean(p.SourceID), clean(p.Key.Name), clean(p.Key.ScopedValue()), clean(keyTrait(p.Key)), clean(p.BillingID), clean(p.Connection)}
+		rows[i] = row{g.Change.ID, clean(p.SourceID), clean(p.Key.Name), clean(p.Key.ScopedValue())}
 	}
 	asked, err := json.Marshal(rows)
 	if err != nil {
 		return nil, err
 	}
 	out := make(map[int64]createFacts, len(group))
-	return out, tx.each(`WITH k AS MATERIALIZED (SELECT CAST(value ->> 'ID' AS BIGINT) AS change_id, value ->> 'Connection' AS connection, value ->> 'Source' AS source_id,
-		  value ->> 'Name' AS key_name, value ->> 'Value' AS key_value, value ->> 'Trait' AS trait, value ->> 'Customer' AS billing_id FROM json_each(?1))
-		SELECT k.change_id, EXISTS (SELECT 1 FROM changes c WHERE c.change_id = k.change_id AND c.state = 'pending'), `+fmt.Sprintf(isStopped, "k.connection")+", "+isTaken+", "+isFound+`,
+	return out, tx.each(`WITH k AS MATERIALIZED (SELECT CAST(value ->> 'ID' AS BIGINT) AS change_id, value ->> 'Source' AS source_id,
+		  value ->> 'Name' AS key_name, value ->> 'Value' AS key_value, CAST(?3 AS TEXT) AS connection FROM json_each(?1))
+		SELECT k.change_id, EXISTS (SELECT 1 FROM changes c WHERE c.change_id = k.change_id AND c.state = 'pending'), `+fmt.Sprintf(isStopped, "?3")+", "+isTaken+`,
+		  EXISTS (SELECT 1 FROM remote_traits WHERE kind = 'key' AND value = k.key_name || '=' || k.key_value),
 		  EXISTS (SELECT 1 FROM attempts a WHERE a.key_name = k.key_name AND a.key_value = k.key_value AND a.action = 'create' AND a.ended = '' AND (a.over = 0 OR a.over >= ?2) AND a.change_id <> k.change_id),
 		  EXISTS (SELECT 1 FROM words w WHERE w.connection = k.connection AND w.source_id = k.source_id AND w.word <> 'reject')
-		FROM k`, []any{string(asked), since}, func(scan func(...any) error) error {
+		FROM k`, []any{string(asked), since, group[0].Change.Payer.Connection}, func(scan func(...any) error) error {
 		var id int64
 		var f createFacts
 		err := scan(&id, &f.open, &f.stopped, &f.taken, &f.found, &f.underWay, &f.accepted)

@@ -63,17 +63,17 @@ type Known struct {
 // ticket of the read, ?3 the beginning of Arrival, and ?4 is 1 for single reads.
 var known = "SELECT j.key, " + payerColumns + ", " + entryColumns + `,
 	coalesce(p.confirmed_at > p.answered_at AND p.confirmed_at > (SELECT doubt FROM ledger), false),
-	p.billing_id IS NOT NULL AND (SELECT count(*) = 1 AND min(t.billing_id) = p.billing_id FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value),
+	(SELECT count(*) FILTER (WHERE t.billing_id = p.billing_id) || ' ' || count(*) FILTER (WHERE t.billing_id <> p.billing_id) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value),
 	(SELECT count(*) > 0 FROM attention a WHERE a.connection = p.connection AND a.source_id = p.source_id AND a.topic <> 'record'),
 	CASE WHEN ?4 = 1 THEN (SELECT count(*) > 0 FROM attempts a WHERE a.billing_id = p.billing_id AND a.ended = '' AND a.action <> 'create') ELSE false END,
 	CASE WHEN p.seen_at = 0 OR p.link_state <> 'linked' THEN
-	  (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value AND t.billing_id <> p.billing_id) || ' ' ||
 	  (SELECT count(*) FROM payers o WHERE o.key_name = p.key_name AND o.key_value = p.key_value AND ` + takes + `) || ' ' ||
-	  (SELECT count(*) FROM remote_traits t WHERE p.moves_value <> '' AND t.kind = 'key' AND t.value = p.moves_name || '=' || p.moves_value AND t.billing_id <> p.billing_id) || ' ' ||
-	  (SELECT count(*) FROM changes n WHERE n.connection = p.connection AND n.source_id = p.source_id AND n.lane = 'customer' AND n.action = 'create' AND n.state = 'done' AND n.updated_at >= ?3) || ' ' ||
-	  (SELECT count(*) FROM changes WHERE connection = p.connection AND source_id = p.source_id AND lane = 'customer' AND ` + openStates + `) END,
+	  CASE p.moves_value WHEN '' THEN 0 ELSE (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.moves_name || '=' || p.moves_value AND t.billing_id <> p.billing_id) END || ' ' ||
+	  (SELECT count(*) FILTER (WHERE action = 'create' AND state = 'done' AND updated_at >= ?3) || ' ' || count(*) FILTER (WHERE ` + openStates + `)
+	    FROM changes WHERE connection = p.connection AND source_id = p.source_id AND lane = 'customer') END,
 	coalesce(m.status, ''), coalesce(m.service_time, ''),
-	coalesce(m.billing_id <> p.billing_id OR (SELECT count(*) > 0 FROM mandates n WHERE n.billing_id = p.billing_id AND n.link IS NOT NULL AND n.mandate_id <> m.mandate_id), false),
+	CASE WHEN m.mandate_id IS NULL THEN false
+	  ELSE coalesce(m.billing_id <> p.billing_id OR (SELECT count(*) > 0 FROM mandates n WHERE n.billing_id = p.billing_id AND n.link IS NOT NULL AND n.mandate_id <> m.mandate_id), false) END,
 	fs.status
 	FROM json_each(?1) j LEFT JOIN payers p ON p.billing_id = j.key` + entryTables + `
 	LEFT JOIN mandates m ON m.mandate_id = j.value LEFT JOIN financial_statuses fs ON fs.billing_id = p.billing_id`
@@ -116,12 +116,12 @@ func (tx *Tx) Known(observed ...Observation) ([]*Known, error) {
 	if err != nil {
 		return nil, err
 	}
-	var id string
+	var id, carried string
 	var row Known
 	var r payerRow
 	var unsettled sql.NullString
 	var financial []byte
-	dest := slices.Concat([]any{&id}, r.dest(), row.index.entry(), []any{&row.Confirmed, &row.Alone, &row.Told, &row.UnderWay, &unsettled, &row.Status, &row.ServiceTime, &row.LinkApart, &financial})
+	dest := slices.Concat([]any{&id}, r.dest(), row.index.entry(), []any{&row.Confirmed, &carried, &row.Told, &row.UnderWay, &unsettled, &row.Status, &row.ServiceTime, &row.LinkApart, &financial})
 	err = tx.each(known, []any{string(page), observed[0].Ticket, stamp(tx.now.Add(-Arrival)), observed[0].List == nil}, func(scan func(...any) error) error {
 		if err := scan(dest...); err != nil {
 			return err
@@ -130,9 +130,9 @@ func (tx *Tx) Known(observed ...Observation) ([]*Known, error) {
 		if k == nil {
 			return nil
 		}
-		row.Observation, row.entry = k.Observation, k.entry
+		row.Observation, row.entry, row.Alone = k.Observation, k.entry, carried == "1 0"
 		if *k = row; unsettled.Valid {
-			if _, err := fmt.Sscan(unsettled.String, &k.Others, &k.Taken, &k.Next, &k.Young, &k.Open); err != nil {
+			if _, err := fmt.Sscan(carried[1:]+" "+unsettled.String, &k.Others, &k.Taken, &k.Next, &k.Young, &k.Open); err != nil {
 				return err
 			}
 		}
