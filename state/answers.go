@@ -47,11 +47,11 @@ func (tx *Tx) SaveCreated(run int64, group []CreateAnswer) (rest []CreateAnswer,
 		tx.linkCreated(connection, group),
 		tx.moveAll(run, connector.Map(group, func(a CreateAnswer) Change { return a.Change }), doneTogether, openStates),
 		tx.exec("UPDATE source_records SET class = ?1 WHERE connection = ?2 AND source_id IN (SELECT value FROM json_each(?3)) AND class <> ?1", protocol.ClassOf(false, false, ""), connection, payers),
-		tx.clearFindings(connection, payers, TopicLink),
 		tx.exec("DELETE FROM words WHERE connection = ? AND source_id IN (SELECT value FROM json_each(?)) AND word <> 'reject'", connection, payers), // a word that they are the same has been carried out
 		tx.answeredAll(connector.Map(group, func(a CreateAnswer) Sent { return a.Sent })),
 		tx.insertMade(group),
 		tx.touchDoubled(group),
+		tx.eachTold(connection, payers, func(p Payer) { tx.Explain(p, TopicLink, "", "") }),
 	)
 	return rest, connector.Wrap(err, "save the answers to creates")
 }
@@ -94,14 +94,26 @@ func (tx *Tx) newToIndex(group []CreateAnswer) (fresh, rest []CreateAnswer, err 
 	return fresh, rest, nil
 }
 
-// linkCreated links payers to the customers in answers, as Created does for one.
+// eachTold calls do for each of a connection's payers, as sourceIDs gives them, that has a finding about its customer or
+// its mandate. An answer in order changes no conclusion about the others, so no write decides again on them.
+func (tx *Tx) eachTold(connection, payers string, do func(Payer)) error {
+	return tx.each("SELECT DISTINCT source_id FROM attention WHERE connection = ? AND topic <> 'record' AND source_id IN (SELECT value FROM json_each(?))", []any{connection, payers}, func(scan func(...any) error) error {
+		p := Payer{Connection: connection}
+		err := scan(&p.SourceID)
+		do(p)
+		return err
+	})
+}
+
+// linkCreated links payers to the customers in answers, as Created does for one. Their freeze has set the states of
+// their links.
 func (tx *Tx) linkCreated(connection string, group []CreateAnswer) error {
 	var rows []any
 	for _, a := range group {
 		rows = append(rows, a.Change.Payer.SourceID, a.Made.ID, a.applied, a.Change.Wanted.Hash())
 	}
 	return tx.updateRows(errNotTogether,
-		"UPDATE payers SET billing_id = g.column2, link_state = 'creating', seen_at = 0, answered_at = (SELECT ticket FROM ledger), "+asApplied("g.column3", "g.column4", "?2"),
+		"UPDATE payers SET billing_id = g.column2, seen_at = 0, answered_at = (SELECT ticket FROM ledger), "+asApplied("g.column3", "g.column4", "?2"),
 		"(?, ?, coalesce(?, x''), ?)", "payers.connection = ?1 AND payers.source_id = g.column1 AND "+isFreeFor("g.column2")+" AND NOT "+isForgotten,
 		[]any{connection, stamp(tx.now)}, rows)
 }

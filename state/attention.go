@@ -104,8 +104,3 @@ func (tx *Tx) told(sets []findings) ([]map[Topic]finding, error) {
 		return nil
 	})
 }
-
-// clearFindings ends the findings about a topic of records of a connection, as sourceIDs gives them.
-func (tx *Tx) clearFindings(connection, sourceIDs string, topic Topic) error {
-	return tx.exec("DELETE FROM attention WHERE connection = ? AND topic = ? AND source_id IN (SELECT value FROM json_each(?))", connection, topic, sourceIDs)
-}

@@ -30,14 +30,15 @@ func (tx *Tx) SaveLinked(run int64, causeID string, group []LinkAnswer) (rest []
 	if group, rest, err = tx.firstMandates(group); err != nil || len(group) == 0 {
 		return rest, err
 	}
-	changes := connector.Map(group, func(a LinkAnswer) Change { return a.Change })
-	for _, c := range changes {
-		tx.Touch(c.Payer)
+	payers, err := sourceIDs(group, func(a LinkAnswer) Change { return a.Change })
+	if err != nil {
+		return nil, err
 	}
 	err = errors.Join(
 		tx.insertLinked(causeID, group),
-		tx.moveAll(run, changes, doneTogether, openStates),
+		tx.moveAll(run, connector.Map(group, func(a LinkAnswer) Change { return a.Change }), doneTogether, openStates),
 		tx.answeredAll(connector.Map(group, func(a LinkAnswer) Sent { return a.Sent })),
+		tx.eachTold(group[0].Change.Payer.Connection, payers, tx.Touch),
 	)
 	return rest, connector.Wrap(err, "save the answers to requests for signing links")
 }
