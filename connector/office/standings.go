@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"payersync/connector"
 	"payersync/connector/standing"
 	"payersync/state"
 )
@@ -52,6 +53,8 @@ var ErrCounting = errors.New("the records are being counted")
 type Count struct {
 	Report
 	Desk
+	Mandates map[connector.MandateStatus]int // payers by the status of their mandate; "" for none
+
 	places []place // in their order
 }
 
@@ -97,7 +100,7 @@ func CountNow(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*
 	if err != nil {
 		return nil, err
 	}
-	c, g := &Count{}, gather(ledger)
+	c, g := &Count{Mandates: map[connector.MandateStatus]int{}}, gather(ledger)
 	var desk, signing error
 	var reading sync.WaitGroup
 	reading.Go(func() {
@@ -106,6 +109,9 @@ func CountNow(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*
 		}
 	})
 	err = ledger.EachOutline(ctx, func(f state.Standing) error {
+		if f.LinkState != "" {
+			c.Mandates[f.Mandate.Status]++
+		}
 		f = standing.WithoutExpired(f, g.At, valid)
 		s := standing.Of(f, g.At)
 		g.add(s)

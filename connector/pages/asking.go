@@ -121,7 +121,7 @@ func (v *visit) ticked() (ids []state.RecordID, err error) {
 	switch {
 	case len(all) == 0:
 		return nil, errNothingDone("No payer was selected.", "Go back, select the payers, and try again.")
-	case len(all) > rowsShown:
+	case len(all) > shortRowsShown:
 		return nil, errNothingDone("The form has more payers than one page.", "Open the list of payers again.")
 	}
 	for _, text := range all {

@@ -47,7 +47,7 @@ func outcome(r state.RunRow) chip {
 		return chip{"◷", "Waits for approval", waits}
 	case connector.RunComplete:
 		if r.Held+r.Failed > 0 {
-			return chip{"✓", "Finished, some need attention", waits}
+			return chip{"✓", "Finished, " + number(r.Held+r.Failed) + " need attention", waits}
 		}
 		return chip{"✓", "Complete", good}
 	case connector.RunInterrupted:

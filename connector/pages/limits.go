@@ -126,12 +126,18 @@ func (v *visit) nav() []entry {
 	waiting := map[string]int{}
 	if c, err := v.pages.cfg.Standings.AtHand(v.Context()); err == nil { // without a count, the menu has no numbers
 		lines := c.List(nil, v.reads)
-		waiting["/plans"] = office.Items(lines, office.KindPlan)
-		waiting["/"] = office.Items(lines) - waiting["/plans"]
+		waiting["/plans"], waiting["/matches"] = office.Items(lines, office.KindPlan), office.Items(lines, office.KindMatch)
+		waiting["/"] = len(lines)
 	}
+	here := -1 // the longest path that holds this page
 	for i, e := range entries {
-		entries[i].Here = v.URL.Path == e.Path || e.Path != "/" && strings.HasPrefix(v.URL.Path, e.Path+"/") || e.Path == "/" && strings.HasPrefix(v.URL.Path, "/todo/")
 		entries[i].Count = waiting[e.Path]
+		if v.URL.Path == e.Path || strings.HasPrefix(v.URL.Path, strings.TrimSuffix(e.Path, "/")+"/") && (e.Path != "/" || strings.HasPrefix(v.URL.Path, "/todo/")) {
+			here = i
+		}
+	}
+	if here >= 0 {
+		entries[here].Here = true
 	}
 	return entries
 }

@@ -72,6 +72,7 @@ func (v *visit) mandates() error {
 		Show     string
 		Signing  *chart
 		Least    int
+		Written  []state.WritebackRun // the newest write-back of each connection
 	}{Counted: c.At, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator), Letters: v.pages.served["/mandates/letters"], Today: office.DayOf(v.pages.now()), Least: office.LeastGroup}
 	var which office.Which
 	show := v.filled("show")
@@ -93,14 +94,17 @@ func (v *visit) mandates() error {
 	if which.Class == "" {
 		return notFound
 	}
-	rows, next, err := v.pages.cfg.Standings.Page(v.Context(), c, which, v.filled("after"), wideRowsShown)
+	rows, next, err := v.pages.cfg.Standings.Page(v.Context(), c, which, v.filled("after"), rowsShown)
 	if err != nil {
 		return err
 	}
 	if content.Rows, err = v.workRows(rows); err != nil {
 		return err
 	}
-	content.Pager = v.page(next)
+	content.Pager = v.page(next).of(len(rows), c.Number(which))
+	if content.Written, err = v.ledger().WritebackRuns(v.Context()); err != nil {
+		return err
+	}
 	if at := slices.IndexFunc(c.Signing, func(s office.Signing) bool { return s.By == "all" }); at >= 0 {
 		s := c.Signing[at]
 		content.Signing = newChart("Days to sign", fmt.Sprintf("Half of %s came within %s, nine of ten within %s.", connector.Plural(s.Signed, "signature"), within(s.Median), within(s.P90)),

@@ -41,6 +41,30 @@ type fieldRule struct {
 // ByHand reports whether the rule can only be edited as text.
 func (f fieldRule) ByHand() bool { return f.Rule.Kind == mapping.ByHand }
 
+// Idle reports whether the field has no rule, and nothing to say about it.
+func (f fieldRule) Idle() bool { return f.Rule.Kind == mapping.NoRule && !f.Open && f.Wrong == "" }
+
+// ruleOn is a row of the table on a page.
+type ruleOn struct {
+	fieldRule
+	P *mappingPage
+}
+
+// Ruled returns the rows of fields with a rule.
+func (p *mappingPage) Ruled() []ruleOn { return p.rowsOf(false) }
+
+// Idle returns the rows of fields without a rule, which are folded away.
+func (p *mappingPage) Idle() []ruleOn { return p.rowsOf(true) }
+
+func (p *mappingPage) rowsOf(idle bool) (out []ruleOn) {
+	for _, f := range p.Table.Rows {
+		if f.Idle() == idle {
+			out = append(out, ruleOn{f, p})
+		}
+	}
+	return out
+}
+
 // tab is an entry of the pages about a mapping.
 type tab struct {
 	Path, Label string

@@ -124,14 +124,14 @@ type matchRow struct {
 }
 
 // shownSide is one side of a pair in a list, as far as the role sees it.
-type shownSide struct{ Name, Email, Phone, Place string }
+type shownSide struct{ Name, Number, Email, Phone, Place string }
 
 // sideFor removes values hidden from the login's role.
 func (v *visit) sideFor(s match.Side) shownSide {
 	if !v.User.Role.May(Operator) {
 		return shownSide{Name: s.Name}
 	}
-	return shownSide{s.Name, s.Email, s.Phone, strings.TrimSpace(s.Postcode + " " + s.City)}
+	return shownSide{s.Name, "", s.Email, s.Phone, strings.TrimSpace(s.Postcode + " " + s.City)}
 }
 
 func (v *visit) matchRows(some []office.Likeness) ([]matchRow, error) {
@@ -159,6 +159,7 @@ func (v *visit) matchRows(some []office.Likeness) ([]matchRow, error) {
 			return nil, err
 		}
 		row.Ours, row.Theirs = v.sideFor(ours), v.sideFor(theirs)
+		row.Ours.Number = l.SourceID
 		out = append(out, row)
 	}
 	return out, nil
@@ -184,13 +185,14 @@ func (v *visit) matches() error {
 		Rows   []matchRow
 		First  string // the first one to decide
 		May    bool
+		Many   bool // connections
 		Pager  pager
 		At     time.Time
 		Back   string
 		Linked int // and not sent yet
 		Unread []unreadMatches
 		Stops  []state.CreateStop
-	}{Total: len(all.Rows), May: v.User.Role.May(Operator), At: all.At}
+	}{Total: len(all.Rows), Many: len(v.pages.cfg.Connections) > 1, May: v.User.Role.May(Operator), At: all.At}
 	if content.May {
 		content.Back = v.lastWords()
 		if content.Linked, err = v.ledger().PromiseCount(v.Context()); err != nil {
@@ -220,7 +222,7 @@ func (v *visit) matches() error {
 		content.First = matchPath(some[0].RecordID)
 	}
 	some, next := v.cut(some, rowsShown)
-	content.Pager = v.page(next)
+	content.Pager = v.page(next).of(len(some), len(by[content.Here]))
 	if content.Rows, err = v.matchRows(some); err != nil {
 		return err
 	}
@@ -518,14 +520,17 @@ func (v *visit) likely() error {
 	}
 	rows := inGroup(all.Rows, office.Likely)
 	content := struct {
-		Rows  []matchRow
-		Count int
-		Pager pager
+		First, Rest []matchRow // those after the first are folded away
+		Count       int
+		Pager       pager
 	}{Count: len(rows)}
 	some, next := v.cut(rows, mostTicked)
 	content.Pager = v.page(next)
-	if content.Rows, err = v.matchRows(some); err != nil {
+	if content.First, err = v.matchRows(some); err != nil {
 		return err
+	}
+	if len(content.First) > rowsShown {
+		content.First, content.Rest = content.First[:rowsShown], content.First[rowsShown:]
 	}
 	return v.show("likely", "Link the likely ones", content)
 }

@@ -77,7 +77,7 @@ func TestMatchesAreGroupedByHowSureItIsAndShowNoAddressToAViewer(t *testing.T) {
 	h.there("Tideswell Bakery 1 Ltd", "other@tideswell.example") // a second one for M001
 	h.alike(60)
 	page := v.get("/matches", http.StatusOK)
-	holds(t, page, "60 payers match an existing customer", `Likely the same <span class="count">53</span>`, `Unclear <span class="count">6</span>`, `Several matches <span class="count">1</span>`, "same name; same e-mail", `rel="next"`)
+	holds(t, page, "60 payers match existing customers", `Likely the same <span class="count">53</span>`, `Unclear <span class="count">6</span>`, `Several matches <span class="count">1</span>`, "same name; same e-mail", `rel="next"`)
 	for _, path := range []string{"/matches/quickstart/M000", "/matches/quickstart/M009"} {
 		page += v.get(path, http.StatusOK)
 	}

@@ -131,6 +131,7 @@ func rowsAt(v *visitor, path string) (n int) {
 const (
 	linkedNumber = `<a href="([^"]+)">([\d,]+) `                                                           // 3 left the books
 	needNumber   = `<span class="many">([\d,]+)</span><div><strong><a href="([^"]+)">`                     // of the list of what needs somebody
+	shareNumber  = `<a href="([^"]+)"><strong>([\d,]+)</strong>`                                                     // of a class of payers
 	tableNumber  = `<th scope="row"[^>]*><a href="([^"]+)"[^>]*>[^<]+</a></th><td class="n"[^>]*>([\d,]+)` // of a row
 )
 
@@ -149,6 +150,7 @@ func TestEveryNumberLeadsToExactlyItsPayers(t *testing.T) {
 				text := v.get(page, http.StatusOK)
 				shown[page] = numbered(t, text, tableNumber)
 				maps.Copy(shown[page], numbered(t, text, linkedNumber))
+				maps.Copy(shown[page], numbered(t, text, shareNumber))
 				for _, m := range regexp.MustCompile(needNumber).FindAllStringSubmatch(text, -1) {
 					shown[page][html.UnescapeString(m[2])] = must(strconv.Atoi(strings.ReplaceAll(m[1], ",", "")))(t)
 				}

@@ -2,7 +2,6 @@ package pages
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +23,7 @@ var settled = map[condition.Code]leads{
 	condition.Standstill: {"/plans", "Look at the plan"}, condition.PlanRejected: {"/plans", "Look at the plan"}, condition.CreatesWait: {"/matches", "Match the customers"},
 	condition.MappingWrong: {"/mapping", "Look at the mapping"}, condition.TwoWay: {"/todo/two_way", "Look at the payers"},
 	condition.LettersHeld: {"/mandates/letters", "Look at the letters"}, condition.LettersWait: {"/mandates/letters", "Look at the letters"}, condition.LettersUnclear: {"/mandates/letters", "Look at the letters"},
+	condition.WritebackWaits: {"/mandates#written", "Look at the write-backs"}, condition.WritebackStuck: {"/mandates#written", "Look at the write-backs"},
 	condition.RequestsUnanswered: {"/todo/outcome_unknown", "Look at the payers"},
 }
 
@@ -38,15 +38,13 @@ type needRow struct {
 	Commands []string // where no page does
 }
 
-// stage is a bar of the funnel.
-type stage struct {
-	Title string
-	Count int
-	Path  string
-	Share string // of those in the books
-	Y     int
-	Width int
-	TextY int
+// share is how many payers are in a class of readiness.
+type share struct {
+	Title    string
+	Kind     string // its colour
+	Count    int
+	Path     string // of exactly these
+	X, Width int    // on the bar of all
 }
 
 // connectionRow is the state of a connection.
@@ -54,10 +52,16 @@ type connectionRow struct {
 	Name  string
 	State chip
 	Read  time.Time // when its books were last read to their end
-	Run   *state.RunRow
+	Run   *lastRun
 	Next  time.Time
 	Idle  bool // it has a schedule, and no process keeps it
 }
+
+// lastRun is the newest run of a connection.
+type lastRun struct{ state.RunRow }
+
+// Needing returns how many records need attention after it.
+func (r lastRun) Needing() int { return r.Held + r.Failed }
 
 // setUp is a step on the way to the first payer.
 type setUp struct {
@@ -67,11 +71,8 @@ type setUp struct {
 	Command string
 }
 
-// The size of the funnel: each bar has its numbers below it, so the funnel fits the narrowest screen.
-const (
-	funnelWidth = 320
-	funnelStep  = 40
-)
+// barWidth is the width of the bar of all payers.
+const barWidth = 1000
 
 // overview shows whether payersync works, the payers not debitable, and the waiting work.
 func (v *visit) overview() error {
@@ -91,22 +92,16 @@ func (v *visit) overview() error {
 		Most        string
 		Needs       []needRow
 		PutOff      []leads // findings that people postponed
-		Stages      []stage
-		Height      int
-		Description string
+		Shares      []share
 		Connections []connectionRow
 		Steps       []setUp
-	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(office.Active), Height: len(office.Stages) * funnelStep, Needs: needs}
+	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(office.Active), Shares: shares(c), Needs: needs}
 	content.Cannot = c.Payers - content.Can
 	content.Most = mostWords(c, content.Cannot)
 	for _, r := range c.Reasons {
 		if r.PutOff > 0 {
 			content.PutOff = append(content.PutOff, leads{todoPath(r.Reason) + "?later=1", number(r.PutOff) + " " + office.ReasonTitle(r.Reason)})
 		}
-	}
-	content.Stages = funnel(c)
-	for _, s := range content.Stages {
-		content.Description += fmt.Sprintf("%s: %s. ", s.Title, number(s.Count))
 	}
 	if content.Connections, err = v.connections(c); err != nil {
 		return err
@@ -139,14 +134,19 @@ func (v *visit) needRow(l office.Line) needRow {
 	switch l.Kind {
 	case office.KindPayer:
 		row.Path = "/mandates/report?task=" + l.Subject
+		row.On = leads{row.Path, "Show them"}
 	case office.KindPlan:
 		row.Path = "/plans?show=waiting"
+		row.On = leads{row.Path, "Review"}
 	case office.KindFinding, office.KindMatch, office.KindDelivery:
 		row.Path, row.On = todoPath(connector.Reason(l.Subject)), decided[connector.Reason(l.Subject)]
+		if row.On.Path == "" {
+			row.On = leads{row.Path, "Show them"}
+		}
 	default:
 		row.On = settled[condition.Code(l.Subject)]
 	}
-	if !v.pages.served[row.On.Path] && !strings.HasPrefix(row.On.Path, "/todo/") {
+	if page := strings.FieldsFunc(row.On.Path+"#", func(r rune) bool { return r == '?' || r == '#' })[0]; !v.pages.served[page] && !strings.HasPrefix(page, "/todo/") {
 		row.On = leads{}
 	}
 	if row.Path == "" && row.On.Path == "" {
@@ -176,18 +176,17 @@ func mostWords(c *office.Count, cannot int) string {
 	return number(most.Records) + " " + words
 }
 
-// funnel returns the stages as bars.
-func funnel(c *office.Count) (out []stage) {
-	for i, s := range office.Stages {
-		n := c.Reached(s)
-		b := stage{Title: s.Title(), Count: n, Path: "/mandates/report?stage=" + string(s), TextY: i*funnelStep + 14, Y: i*funnelStep + 20}
-		if c.Payers > 0 {
-			b.Width, b.Share = n*funnelWidth/c.Payers, fmt.Sprintf("%d %%", n*100/c.Payers)
+// shares returns the classes with payers, as parts of the bar.
+func shares(c *office.Count) (out []share) {
+	x := 0
+	for _, class := range standing.Classes {
+		n := c.Number(office.Which{Class: class, Stage: office.InBooks})
+		if n == 0 {
+			continue
 		}
-		if n > 0 {
-			b.Width = max(b.Width, 2) // few are not none
-		}
-		out = append(out, b)
+		s := share{Title: class.Title(), Kind: classChip(standing.Standing{Class: class}).Kind, Count: n, Path: "/mandates/report?class=" + string(class) + "&stage=" + string(office.InBooks), X: x, Width: max(n*barWidth/c.Payers-2, 2)}
+		x += n * barWidth / c.Payers
+		out = append(out, s)
 	}
 	return out
 }
@@ -223,7 +222,7 @@ func (v *visit) connections(c *office.Count) (out []connectionRow, err error) {
 			row.Read = c.Reads[at].At
 		}
 		if at := slices.IndexFunc(c.Runs, func(r state.RunRow) bool { return r.Connection == name }); at >= 0 {
-			row.Run, row.State = &c.Runs[at], outcome(c.Runs[at])
+			row.Run, row.State = &lastRun{c.Runs[at]}, outcome(c.Runs[at])
 			if connector.RunOutcome(row.Run.Outcome) == connector.RunAwaitingApproval && !of(waiting, name) { // somebody has said a word since
 				if row.State = planChip(state.Plan{State: state.PlanApproved}); of(rejected, name) {
 					row.State = planChip(state.Plan{State: state.PlanRejected})

@@ -145,7 +145,7 @@ func TestHostileNamesAndIdsAreShownAsTheyAreAndExportedHarmless(t *testing.T) {
 	page := v.get("/payers", http.StatusOK)
 	lacks(t, page, "<script>alert", "<b>6", "</title>W")
 	seen := map[string]bool{}
-	for _, part := range strings.Split(page, `<th scope="row"><a href="`)[1:] {
+	for _, part := range strings.Split(page, `<th scope="row"><a class="name" href="`)[1:] {
 		at, _, _ := strings.Cut(part, `"`)
 		at = html.UnescapeString(at)
 		seen[at] = true
@@ -232,7 +232,7 @@ func TestAPayersPageShowsWhatTheServiceWasLastReadToHold(t *testing.T) {
 	h.run(true)
 	olaf := h.enter("olaf", pages.Operator)
 	page := olaf.get(at, http.StatusOK)
-	holds(t, page, "was last read to hold", `data-label="Accounting system"><bdi>GB</bdi></td><td data-label="Service"><bdi>–</bdi></td>`, "On hold: the billing service has no field for it")
+	holds(t, page, "was last read to hold", `data-label="Service"><bdi>–</bdi></td><td data-label="Accounting system"><bdi>GB</bdi></td>`, "On hold: the billing service has no field for it")
 	lacks(t, page, "We sent")
 	c := h.box.Customers()[0]
 	edited := bytes.ReplaceAll(c.Raw, []byte("01632 960101"), []byte("01632 960199"))

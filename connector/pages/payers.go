@@ -48,7 +48,7 @@ func (v *visit) payers() error {
 	if v.filled("s") != "" && q.Text == "" {
 		return searchOver
 	}
-	q.Limit = rowsShown
+	q.Limit = shortRowsShown
 	var err error
 	if q.After, err = v.rowAfter(v.filled("after")); err != nil {
 		return err
@@ -67,6 +67,7 @@ func (v *visit) payers() error {
 	}
 	content := payersShown{
 		Rows: rows, Text: q.Text, Search: v.filled("s"), By: v.filled("by"), Sorts: v.sorts(), Many: len(v.pages.cfg.Connections) > 1,
+		Opened:   v.filled("connection")+v.filled("service")+v.filled("person")+v.filled("days") != "",
 		Narrowed: q.Text != "" || q.After != nil || v.narrowed() != "", Cut: found.Cut, Pager: v.page(next),
 	}
 	if v.User.Role.May(Operator) {
@@ -75,6 +76,14 @@ func (v *visit) payers() error {
 	}
 	if content.Filters, err = v.filters(); err != nil {
 		return err
+	}
+	if content.Mandates, err = v.byMandate(); err != nil {
+		return err
+	}
+	for _, c := range content.Mandates {
+		if c.Here && q.Text == "" && !content.Opened {
+			content.Pager = content.Pager.of(len(rows), c.Count)
+		}
 	}
 	return v.show("payers", "Payers", content)
 }
@@ -85,7 +94,9 @@ type payersShown struct {
 	Text     string
 	Search   string // its id; "" for none
 	By       string
+	Mandates []choiceOf // with the counts of whole lists
 	Filters  []filter
+	Opened   bool // one of the filters narrows the list
 	Sorts    []choice
 	Many     bool // more than one connection
 	Narrowed bool
@@ -193,6 +204,28 @@ func (v *visit) filters() (out []filter, err error) {
 		}
 	}
 	return out, err
+}
+
+// byMandate returns the choices by the status of mandates, with the numbers of the last count.
+func (v *visit) byMandate() (out []choiceOf, err error) {
+	c, err := v.pages.cfg.Standings.Latest(v.Context())
+	if errors.Is(err, office.ErrCounting) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	add := func(status, label string, n int) {
+		if here := v.filled("mandate") == status; n > 0 || here {
+			out = append(out, choiceOf{label, v.with("mandate", status, "after", ""), n, here})
+		}
+	}
+	add("", "All", c.Records)
+	for _, status := range connector.MandateStatuses {
+		add(string(status), mandate(string(status)).Word, c.Mandates[status])
+	}
+	add(state.NoMandate, "No mandate", c.Mandates[""])
+	return out, nil
 }
 
 // sorts returns the links to the list in each order.
@@ -439,6 +472,7 @@ type shownPayer struct {
 	Gone       bool   // it was removed with a valid mandate, not accepted by a person
 	LeftAt     time.Time
 	Still      string // what its mandate still allows
+	Steps      []stepOn
 	Events     []event
 	Sides      []side
 	Changed    bool // others changed the customer
@@ -456,6 +490,56 @@ type shownPayer struct {
 	Live       bool  // its mandate can be cancelled
 	Undo       int64 // the update that can be undone; 0 for none
 	WhyNot     error
+}
+
+// stepOn is a step on the way to a debit.
+type stepOn struct {
+	Title string
+	Done  bool
+	At    time.Time // zero for unknown
+}
+
+// stepsOn returns the steps on the way to a debit; nil for a payer that has left it.
+func stepsOn(s shownPayer, status connector.MandateStatus) []stepOn {
+	if s.Gone || s.Cancelled || s.Facts.Left || s.Facts.GivenUp {
+		return nil
+	}
+	first := map[connector.MandateStatus]time.Time{}
+	for _, h := range slices.Backward(s.History) {
+		if at, to := since(h.ObservedAt), connector.MandateStatus(h.ToStatus); first[to].IsZero() || at.Before(first[to]) {
+			first[to] = at
+		}
+	}
+	made := time.Time{}
+	for _, c := range s.Changes {
+		if made.IsZero() && c.State == connector.ChangeDone && (c.Action == connector.ActionCreate || c.Action == connector.ActionAdopt) {
+			made = c.UpdatedAt
+		}
+	}
+	active := status == connector.MandateActive
+	return []stepOn{
+		{Title: "Record read", Done: true}, {"In the service", s.LinkState == connector.LinkLinked, made}, {"Asked to sign", status != "", s.Facts.Mandate.FirstSeen},
+		{"Signed", active || status == connector.MandatePending, first[connector.MandatePending]}, {"Active", active, first[connector.MandateActive]},
+	}
+}
+
+// Newest returns the first events of the history; Older are the others, folded away.
+func (s shownPayer) Newest() []event { return s.Events[:min(len(s.Events), newestEvents)] }
+
+// Older returns the events after the newest.
+func (s shownPayer) Older() []event { return s.Events[min(len(s.Events), newestEvents):] }
+
+// newestEvents is how many events of a history are shown at once.
+const newestEvents = 6
+
+// Different returns the fields that differ between the two sides, were not sent yet, or carry a decision.
+func (s shownPayer) Different() (out []side) {
+	return slices.DeleteFunc(slices.Clone(s.Sides), func(f side) bool { return f.Ours == f.Theirs && f.Mark == "" })
+}
+
+// Same returns the other fields.
+func (s shownPayer) Same() (out []side) {
+	return slices.DeleteFunc(slices.Clone(s.Sides), func(f side) bool { return f.Ours != f.Theirs || f.Mark != "" })
 }
 
 // letterCount is how often the link was sent, by whomever.
@@ -535,7 +619,7 @@ func (v *visit) shownPayer() (shownPayer, error) {
 	if x, has := next[id]; has && s.Waits {
 		s.Next = nextLetter(x)
 	}
-	s.Undo = undoable(s.Changes)
+	s.Undo, s.Steps = undoable(s.Changes), stepsOn(s, status)
 	s.Sides, s.Changed = v.sides(s.Payer)
 	if s.Events, err = v.eventsOf(s.Payer); err != nil {
 		return s, err

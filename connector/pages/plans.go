@@ -47,6 +47,7 @@ type planPage struct {
 	office.Plan
 	Takes    time.Duration
 	Touches  []syncer.FieldCount
+	Tiles    []tile
 	Groups   []planGroup
 	Listed   listedPart
 	Losses   []lostRow
@@ -56,6 +57,31 @@ type planPage struct {
 
 	MayJudge bool // the user may approve and reject
 	MayRun   bool
+}
+
+// tile is a figure of a plan.
+type tile struct{ Figure, Word string }
+
+// tiles returns the figures of a plan.
+func (p planPage) tiles() (out []tile) {
+	for _, t := range []struct {
+		n          int
+		one, other string
+	}{
+		{p.Creates, "new customer", "new customers"}, {p.Adopts, "link", "links"}, {p.Updates, "update", "updates"}, {p.Links, "signing link", "signing links"}, {p.Holds, "on hold", "on hold"},
+		{p.Alike, "matches another payer", "match other payers"}, {p.Missing, "record removed", "records removed"}, {p.Lost, "payer would be lost", "payers would be lost"},
+	} {
+		switch {
+		case t.n == 1:
+			out = append(out, tile{"1", t.one})
+		case t.n > 1:
+			out = append(out, tile{number(t.n), t.other})
+		}
+	}
+	if p.Requests() > 0 && p.Takes > 0 {
+		out = append(out, tile{office.Roughly(p.Takes), "for " + number(p.Requests()) + " requests"})
+	}
+	return out
 }
 
 // planGroup are changes of one kind, some of them or all.
@@ -68,7 +94,8 @@ type planGroup struct {
 	First       string // leads to the first page; "" on it
 }
 
-// foldedFrom is how many rows of a group are folded away, so that a whole plan fits a phone.
+// foldedFrom is how many rows of a group are folded away, so that a whole plan fits a phone. Fewer are shown of the
+// group to look at first, unless it is looked at alone.
 const foldedFrom = 11
 
 // Open reports whether the rows of the group are shown at once: those to look at first, new ones, a few, and a page of
@@ -160,6 +187,7 @@ func (v *visit) planPage(p office.Plan, seen int64) (planPage, error) {
 	if page.Touches, err = office.TouchedWords(ctx, ledger, p.Plan); err != nil {
 		return page, err
 	}
+	page.Tiles = page.tiles()
 	counts, err := ledger.PlanGroupCounts(ctx, p.Plan)
 	if err != nil {
 		return page, err
@@ -185,7 +213,14 @@ func (v *visit) planPage(p office.Plan, seen int64) (planPage, error) {
 
 func (v *visit) planGroup(p state.Plan, kind state.PlanGroup, after, seen int64) (planGroup, error) {
 	g := planGroup{Kind: kind, Title: groupTitles[kind][0], Hint: groupTitles[kind][1]}
-	changes, err := v.ledger().PlanGroupChanges(v.Context(), p, kind, after, rowsShown+1)
+	most := rowsShown
+	if seen > 0 {
+		most *= 2 // somebody compares it with the one before
+	}
+	if kind == state.GroupWatch && seen == 0 && v.URL.Query().Get("group") == "" {
+		most = foldedFrom - 1
+	}
+	changes, err := v.ledger().PlanGroupChanges(v.Context(), p, kind, after, most+1)
 	if err != nil {
 		return g, err
 	}
@@ -193,9 +228,9 @@ func (v *visit) planGroup(p state.Plan, kind state.PlanGroup, after, seen int64)
 	if after > 0 {
 		g.First = here
 	}
-	if len(changes) > rowsShown {
-		changes = changes[:rowsShown]
-		g.More = fmt.Sprintf("%s&after=%d", here, changes[rowsShown-1].ID)
+	if len(changes) > most {
+		changes = changes[:most]
+		g.More = fmt.Sprintf("%s&after=%d", here, changes[most-1].ID)
 	}
 	ids := make([]state.RecordID, len(changes))
 	for i, c := range changes {

@@ -24,8 +24,9 @@ func TestWhatIsPrintedHasWhatIsReadAlone(t *testing.T) {
 	b := h.browse(look{width: 720}) // a sheet of A4 between its margins
 	h.signIn(b, "anna", pages.Admin)
 	for path, want := range map[string][]string{
-		"/mandates/report": {"can be debited", "Siân Pugh", "Send the signing link."},
-		"/plans/2":         {"Plan 2 of quickstart", "Crumb & Sons", "After"},
+		"/mandates/report":         {"can be debited", "Siân Pugh", "Send the signing link."},
+		"/payers/quickstart/HB001": {"Crumb & Sons", "HB001", "Postcode", "Created in the billing service"},
+		"/plans/2":                 {"Plan 2 of quickstart", "Crumb & Sons", "After"},
 	} {
 		call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "screen"})
 		b.open(path)
@@ -43,6 +44,7 @@ func TestWhatIsPrintedHasWhatIsReadAlone(t *testing.T) {
 			t.Errorf("the heads of %s are %q", path, heads)
 		}
 		if *screenshots != "" {
+			b.picture("printed-" + filepath.Base(path))
 			sheet := must(chromedp.Call(b.ctx, page.PrintToPDF, page.PrintToPDFParams{PaperWidth: 8.27, PaperHeight: 11.69}))(t)
 			if err := os.WriteFile(filepath.Join(*screenshots, "printed-"+filepath.Base(path)+".pdf"), sheet.Data, 0o600); err != nil {
 				t.Fatal(err)

@@ -56,6 +56,7 @@ func asset(w http.ResponseWriter, r *http.Request) {
 var functions = template.FuncMap{
 	"asset":    func(name string) string { return assetNames[name] },
 	"plural":   connector.Plural,
+	"days":     days,
 	"number":   number,
 	"stamp":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"time":     func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 UTC") },
@@ -89,6 +90,14 @@ func cut(text string) string {
 		return string(runes[:most]) + "…"
 	}
 	return text
+}
+
+// days says how long something stands so.
+func days(n int) string {
+	if n == 0 {
+		return "today"
+	}
+	return connector.Plural(n, "day")
 }
 
 // number writes a count with its thousands apart.
@@ -141,6 +150,8 @@ var nav = []entry{
 	{Path: "/", Label: "Overview", Icon: "overview"},
 	{Path: "/payers", Label: "Payers", Icon: "payers"},
 	{Path: "/mandates", Label: "Mandates", Icon: "mandates"},
+	{Path: "/mandates/letters", Label: "Letters", Icon: "letters"},
+	{Path: "/matches", Label: "Matches", Icon: "matches"},
 	{Path: "/plans", Label: "Plans", Icon: "plans"},
 	{Path: "/runs", Label: "Runs", Icon: "runs"},
 	{Path: "/mapping", Label: "Mapping", Icon: "mapping"},

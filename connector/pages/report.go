@@ -101,19 +101,19 @@ func (v *visit) report() error {
 	for _, r := range rows {
 		content.Rows = append(content.Rows, reportRow{r, payerPath(state.RecordID{Connection: r.Connection, SourceID: r.SourceID}), classChip(r.Standing), mandate(string(r.Mandate)), nextOf(r)})
 	}
-	content.Pager = v.page(next)
+	content.Pager = v.page(next).of(len(rows), content.Listed)
 	return v.show("report", "Report", content)
 }
 
 // listTitle is the title of a report's list.
 func listTitle(class standing.Class, step standing.Step, stage office.Stage, who standing.Who) (title string) {
 	switch {
-	case stage != "":
-		title = stage.Title()
 	case step != "":
 		title = upper(class.Title() + ": " + step.Title())
 	case class != "":
 		title = upper(class.Title())
+	case stage != "":
+		title = stage.Title()
 	case who != "":
 		title = "To act on,"
 	default:

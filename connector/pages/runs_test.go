@@ -111,5 +111,5 @@ func TestARunThatDidNotEndWellSaysWhyAndWhoseFault(t *testing.T) {
 	holds(t, page, "By schedule", "Not finished", "shows none of the", "The counts add up to what was read.")
 	lacks(t, page, ">Complete<")
 	page = v.get("/runs/1", http.StatusOK)
-	holds(t, page, "Finished, some need attention", "Done", "request a signing link", "new customer")
+	holds(t, page, "Finished, 4 need attention", "Done", "request a signing link", "new customer")
 }

@@ -129,6 +129,7 @@ func (v *visit) told() error {
 			content.Count = c.PutOff
 		}
 	}
+	content.Pager = content.Pager.of(len(rows), content.Count)
 	if content.Rows, err = v.toldRows(rows); err != nil {
 		return err
 	}

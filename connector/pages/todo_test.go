@@ -113,7 +113,7 @@ func TestAGroupIsExportedForWhoKeepsTheBooksAndRunsNoFormula(t *testing.T) {
 	}
 }
 
-func TestALongGroupIsShownFiftyAtATime(t *testing.T) {
+func TestALongGroupIsShownPageByPage(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	books := header
@@ -126,15 +126,20 @@ func TestALongGroupIsShownFiftyAtATime(t *testing.T) {
 	page := v.get("/todo/email_malformed", http.StatusOK)
 	next := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(page)
 	first := ticked(page)
-	if len(first) != 50 || next == nil {
+	if len(first) != 25 || next == nil {
 		t.Fatalf("%d rows, next %q", len(first), next)
 	}
 	if len(page) > 30_000 {
 		t.Errorf("the page has %d bytes", len(page))
 	}
-	page = v.get(html.UnescapeString(next[1]), http.StatusOK)
-	holds(t, page, "First page", "78 in all")
-	if all := append(first, ticked(page)...); len(all) != 78 || len(slices.Compact(slices.Sorted(slices.Values(all)))) != 78 {
+	all := first
+	for next != nil {
+		page = v.get(html.UnescapeString(next[1]), http.StatusOK)
+		holds(t, page, "First page", "78 in all")
+		all = append(all, ticked(page)...)
+		next = regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(page)
+	}
+	if len(all) != 78 || len(slices.Compact(slices.Sorted(slices.Values(all)))) != 78 {
 		t.Errorf("%d rows are not all", len(all))
 	}
 }

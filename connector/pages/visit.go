@@ -75,16 +75,24 @@ func (v *visit) with(pairs ...string) string {
 	return (&url.URL{Path: v.URL.Path, RawQuery: q.Encode()}).String()
 }
 
-// The number of rows on a page. Wide rows are fewer, so no page exceeds 30 kB.
+// The number of rows on a page, so that no page exceeds 30 kB or eight screens of a phone.
 const (
-	rowsShown     = 50
-	wideRowsShown = 30
+	rowsShown      = 25
+	wideRowsShown  = 20 // of the report
+	shortRowsShown = 40 // of the list of payers
 )
 
 // pager leads to the pages before and after.
 type pager struct {
 	First string // "" on the first page
 	Next  string // "" on the last
+	Sum   string // how many of all are shown; "" if nobody has counted them
+}
+
+// of returns the pager with the number of rows on the page, of all.
+func (p pager) of(rows, all int) pager {
+	p.Sum = fmt.Sprintf("%s of %s", number(rows), number(all))
+	return p
 }
 
 // page returns the pager of a list continued behind a place; "" for none.

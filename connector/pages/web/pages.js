@@ -5,7 +5,7 @@ const localTimes = (within) => {
     const at = new Date(t.dateTime);
     if (isNaN(at)) continue;
     t.title = t.textContent;
-    t.textContent = at.toLocaleString([], { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
+    t.textContent = at.toLocaleString("en-GB", { day: "numeric", month: "short", year: at.getFullYear() === new Date().getFullYear() ? undefined : "numeric", hour: "2-digit", minute: "2-digit" });
   }
 };
 localTimes(document);
