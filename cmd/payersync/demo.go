@@ -167,7 +167,7 @@ func (d *demo) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: log, ErrOut: log}, getenv: d.environ, clock: d.clock.now}, []string{"serve"})
+	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: log, ErrOut: log}, getenv: d.environ, clock: d.clock.now, design: true}, []string{"serve"})
 	if err := log.Close(); err != nil {
 		return err
 	}

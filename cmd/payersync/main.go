@@ -39,6 +39,7 @@ type program struct {
 	*show.Console
 	getenv func(string) (string, bool)
 	clock  func() time.Time                                         // nil is time.Now
+	design bool                                                     // the pages also show all their parts on one page
 	texts  func(ctx context.Context, name string) ([]string, error) // of a name in the DNS; nil asks the system's resolver
 }
 

@@ -214,7 +214,7 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 			return jobs, err
 		},
 		Settings:  func() []pages.Setting { return settingsOf(s.Config) },
-		Approvers: pages.Role(s.Config.Pages.Approve), FourEyes: s.Config.Pages.FourEyes, Door: behind.door,
+		Approvers: pages.Role(s.Config.Pages.Approve), FourEyes: s.Config.Pages.FourEyes, Door: behind.door, Design: a.design,
 		Starter: behind.starter, Rate: s.Config.Billing.RatePerSecond,
 		Valid: s.Config.Billing.LinkValid.Length(), Standings: behind.standings, Fetcher: behind.fetcher, Letters: letters, Guides: guidesForPages(),
 		Report: func(e pages.Event) {

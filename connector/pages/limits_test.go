@@ -372,7 +372,7 @@ func TestWhoIsLimitedChangesNothingOfAnotherConnection(t *testing.T) {
 
 func TestEveryThingThatPagesAreMadeOfIsCutOrTheSameForAll(t *testing.T) {
 	t.Parallel()
-	same := []string{"Explain", "Hosts", "Secure", "Valid", "Report", "Starter", "Rate", "Approvers", "FourEyes", "Door", "Guides", "Provider", "Network"}
+	same := []string{"Explain", "Hosts", "Secure", "Valid", "Report", "Starter", "Rate", "Approvers", "FourEyes", "Design", "Door", "Guides", "Provider", "Network"}
 	cut := []string{"Ledger", "Lists", "Connections", "Expected", "Letters", "Mandates", "Deliveries", "Attention", "Matches", "Nudge", "Jobs", "Settings", "Standings", "Fetcher", "Mappings", "Moves"}
 	for f := range reflect.TypeFor[pages.Config]().Fields() {
 		if slices.Contains(same, f.Name) == slices.Contains(cut, f.Name) {

@@ -43,6 +43,7 @@ type Config struct {
 	Rate        float64                                                 // the billing service's requests per second; 0 if unknown
 	Mappings    *office.Mappings                                        // of the connections; nil if none is readable
 	Approvers   Role                                                    // the least role that approves and rejects plans; "" for Operator
+	Design      bool                                                    // serves /design, the page with all parts; for the demo
 	FourEyes    bool                                                    // the author of a mapping version may not approve its plans
 	Guides      []Guide                                                 // in the Help menu, in this order
 	Door        *Door                                                   // counts wrong passwords; its counters are in memory, too, so it outlives this Config; nil for one of the ledger

@@ -108,6 +108,9 @@ func (p *Pages) routes() http.Handler {
 	for _, r := range all {
 		mux.Handle(r.pattern, p.signedIn(r))
 	}
+	if p.cfg.Design {
+		mux.Handle("GET /design", p.signedIn(route{"GET /design", Viewer, theirs, (*visit).design}))
+	}
 	mux.HandleFunc("GET /signin", p.signIn)
 	mux.HandleFunc("POST /signin", p.usePassword)
 	mux.HandleFunc("GET /signin/invited/{token}", p.invited)
