@@ -46,6 +46,7 @@ type Line struct {
 	Since      time.Time     `json:"since,omitzero"` // of the oldest item
 	Urgent     bool          `json:"urgent"`
 
+	Plan       int64                 `json:"-"` // the only one that waits; 0 for several
 	Conditions []condition.Condition `json:"-"` // about its items
 }
 
@@ -145,6 +146,9 @@ func lineOfReason(r state.ReasonCount) Line {
 func lineOfPlans(plans []state.Plan) Line {
 	l := Line{Kind: KindPlan, Subject: string(condition.PlanWaits), Title: condition.PlanWaits.Title(), Count: len(plans), Who: connector.WhoYou, Since: plans[0].CreatedAt,
 		Next: "Look at the changes, then approve or reject them.", Otherwise: notApproved}
+	if len(plans) == 1 {
+		l.Plan = plans[0].ID
+	}
 	for _, p := range plans {
 		if p.CreatedAt.Before(l.Since) {
 			l.Since = p.CreatedAt

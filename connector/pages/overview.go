@@ -125,7 +125,19 @@ func (v *visit) needs(c *office.Count) ([]needRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	return connector.Map(c.List(found, v.reads), v.needRow), nil
+	rows := connector.Map(c.List(found, v.reads), v.needRow)
+	for i, row := range rows {
+		if row.Count == 1 && row.Subject == string(connector.ReasonRenumbered) && v.User.Role.May(Operator) && v.pages.cfg.Attention != nil {
+			pairs, err := v.ledger().Renumberings(v.Context(), 2)
+			if err != nil {
+				return nil, err
+			}
+			if len(pairs) == 1 {
+				rows[i].On = leads{pathOf(office.Decision{Act: connector.ActTakeOver, Record: pairs[0].New, Other: pairs[0].Old}), "Compare and decide"}
+			}
+		}
+	}
+	return rows, nil
 }
 
 // needRow returns a line with its page.
@@ -135,8 +147,13 @@ func (v *visit) needRow(l office.Line) needRow {
 	case office.KindPayer:
 		row.Path = "/mandates/report?task=" + l.Subject
 		row.On = leads{row.Path, "Show them"}
+		if l.Subject == string(standing.NotSent) && v.pages.cfg.Letters != nil {
+			row.On = leads{"/mandates/letters", "Look at the letters"}
+		}
 	case office.KindPlan:
-		row.Path = "/plans?show=waiting"
+		if row.Path = "/plans?show=waiting"; l.Plan != 0 {
+			row.Path = fmt.Sprintf("/plans/%d", l.Plan)
+		}
 		row.On = leads{row.Path, "Review"}
 	case office.KindFinding, office.KindMatch, office.KindDelivery:
 		row.Path, row.On = todoPath(connector.Reason(l.Subject)), decided[connector.Reason(l.Subject)]
