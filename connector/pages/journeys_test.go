@@ -103,7 +103,7 @@ func TestAPlanIsReadAndApprovedInPartInABrowser(t *testing.T) {
 		h.books(sampleBooks(h.t, "Crumb & Crust Bakery Ltd", "Crumb & Sons"))
 		h.run(false)
 		waiting := h.approved()
-		b.answered(http.StatusConflict, "button[value=all]")
+		b.answered(http.StatusConflict, "button[form=judge].primary")
 		b.stop("The plan changed while you were reading it.", "Nothing was approved or rejected.", "Crumb & Sons")
 		if now := h.approved(); now != waiting {
 			t.Errorf("%d changes are approved, and %d were before", now, waiting)

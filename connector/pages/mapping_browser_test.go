@@ -68,6 +68,7 @@ func TestAnAdminEditsTheMappingInABrowser(t *testing.T) {
 			b.open("/plans")
 			b.press("main a[href^='/plans/']")
 			b.reads("Nothing has been sent")
+			b.press("button[form=judge].primary")
 			b.press(`button[value="all"]`)
 			b.reads("is approved")
 

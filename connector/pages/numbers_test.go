@@ -131,7 +131,7 @@ func rowsAt(v *visitor, path string) (n int) {
 const (
 	linkedNumber = `<a href="([^"]+)">([\d,]+) `                                                           // 3 left the books
 	needNumber   = `<span class="many">([\d,]+)</span><div><strong><a href="([^"]+)">`                     // of the list of what needs somebody
-	shareNumber  = `<a href="([^"]+)"><strong>([\d,]+)</strong>`                                                     // of a class of payers
+	shareNumber  = `<a href="([^"]+)"><strong>([\d,]+)</strong>`                                           // of a class of payers
 	tableNumber  = `<th scope="row"[^>]*><a href="([^"]+)"[^>]*>[^<]+</a></th><td class="n"[^>]*>([\d,]+)` // of a row
 )
 

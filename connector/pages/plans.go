@@ -54,6 +54,7 @@ type planPage struct {
 	LostMore int
 	Stale    bool
 	NotAsked []office.NotAsked
+	Movable  []leads // from connections whose payers the new customers may be
 
 	MayJudge bool // the user may approve and reject
 	MayRun   bool
@@ -92,16 +93,28 @@ type planGroup struct {
 	Rows        []plannedRow
 	More        string // leads to the next; "" on the last page
 	First       string // leads to the first page; "" on it
+	Alone       bool   // on the page
 }
 
 // foldedFrom is how many rows of a group are folded away, so that a whole plan fits a phone. Fewer are shown of the
 // group to look at first, unless it is looked at alone.
 const foldedFrom = 11
 
+// firstRows is how many rows of a large group stand open.
+const firstRows = 4
+
 // Open reports whether the rows of the group are shown at once: those to look at first, new ones, a few, and a page of
 // its own.
 func (g planGroup) Open() bool {
 	return g.Kind == state.GroupWatch || g.Count < foldedFrom || g.First != "" || slices.ContainsFunc(g.Rows, func(r plannedRow) bool { return r.New })
+}
+
+// Tables returns the rows in one table, or in two: those that stand open above other groups, and the rest.
+func (g planGroup) Tables() [][]plannedRow {
+	if g.Alone || len(g.Rows) < foldedFrom || !g.Open() || slices.ContainsFunc(g.Rows, func(r plannedRow) bool { return r.New }) {
+		return [][]plannedRow{g.Rows}
+	}
+	return [][]plannedRow{g.Rows[:firstRows], g.Rows[firstRows:]}
 }
 
 // Bare reports whether a change has no earlier state.
@@ -184,6 +197,9 @@ func (v *visit) planPage(p office.Plan, seen int64) (planPage, error) {
 			return page, err
 		}
 	}
+	if page.Movable, err = v.movable(p); err != nil {
+		return page, err
+	}
 	if page.Touches, err = office.TouchedWords(ctx, ledger, p.Plan); err != nil {
 		return page, err
 	}
@@ -202,13 +218,34 @@ func (v *visit) planPage(p office.Plan, seen int64) (planPage, error) {
 		if err != nil {
 			return page, err
 		}
-		g.Count = counts[kind]
+		g.Count, g.Alone = counts[kind], only != ""
 		page.Groups = append(page.Groups, g)
 	}
 	if only == "" && p.Settled() > 0 {
 		page.Listed, err = v.listedPart(p.Plan)
 	}
 	return page, errors.Join(err, v.addLosses(&page))
+}
+
+// movable leads to the moves to a plan's connection from those that are no longer configured.
+func (v *visit) movable(p office.Plan) (out []leads, err error) {
+	if p.Creates == 0 || !p.Approvable() || !v.User.Role.May(Operator) || v.pages.cfg.Moves == nil || !v.pages.served["/connections/move"] {
+		return nil, nil
+	}
+	names, err := v.ledger().ConnectionNames(v.Context())
+	for _, name := range names {
+		if v.reads(name) {
+			continue
+		}
+		moved, err := v.ledger().MovedTo(v.Context(), name)
+		if err != nil {
+			return nil, err
+		}
+		if moved == nil {
+			out = append(out, leads{movesPath(name, p.Connection), name})
+		}
+	}
+	return out, err
 }
 
 func (v *visit) planGroup(p state.Plan, kind state.PlanGroup, after, seen int64) (planGroup, error) {
@@ -358,12 +395,15 @@ func (v *visit) judge() error {
 	if err != nil {
 		return err
 	}
+	if v.filled("do") == "ask" {
+		return v.askApproval(p)
+	}
 	p.Reads = v.filled("reads")
 	note := ""
 	switch do := v.filled("do"); do {
 	case "all":
-		note = fmt.Sprintf("Plan %d is approved. Nothing was sent yet: the next run sends it.", p.ID)
-		if p.Missing > 0 {
+		note = fmt.Sprintf("Plan %d is approved, with %s. Nothing was sent yet: the next run sends it.", p.ID, connector.Plural(p.Pending, "change"))
+		if p.Whole() {
 			note = fmt.Sprintf("Plan %d is approved. The next run goes on without these records.", p.ID)
 		}
 		err = office.Approve(v.Context(), v.ledger(), p, v.approver())
@@ -400,6 +440,37 @@ func (v *visit) judge() error {
 		return err
 	}
 	return v.done(note, fmt.Sprintf("/plans/%d", p.ID))
+}
+
+// Asks reports whether a large plan is approved on a page of its own, with its counts.
+func (p planPage) Asks() bool { return p.Pending >= foldedFrom && !p.Whole() }
+
+// askApproval shows the counts of a plan before a person approves all of it. It is shown again if it changed.
+func (v *visit) askApproval(p office.Plan) error {
+	if p.Reads != v.filled("reads") || !p.Approvable() {
+		return v.judgedMeanwhile(state.ErrPlanChanged)
+	}
+	counts, err := v.ledger().PlanGroupCounts(v.Context(), p.Plan)
+	if err != nil {
+		return err
+	}
+	page := struct {
+		office.Plan
+		Takes  time.Duration
+		Counts []string
+	}{Plan: p, Takes: p.Takes(v.pages.cfg.Rate)}
+	for _, kind := range state.PlanGroups {
+		if n := counts[kind]; n > 0 {
+			page.Counts = append(page.Counts, connector.Plural(n, groupCounts[kind][0])+groupCounts[kind][1])
+		}
+	}
+	return v.showAs(http.StatusOK, "approve", fmt.Sprintf("Approve plan %d", p.ID), page)
+}
+
+// groupCounts are a change of a group, and what follows its plural.
+var groupCounts = map[state.PlanGroup][2]string{
+	state.GroupWatch: {"change", " to look at first"}, state.GroupAdopt: {"customer", " linked"}, state.GroupUpdate: {"customer", " updated"},
+	state.GroupCreate: {"new customer", ""}, state.GroupLink: {"signing link", " requested"},
 }
 
 // approver is the person approving.

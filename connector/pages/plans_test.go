@@ -156,7 +156,7 @@ func TestAPlanIsApprovedWholeOrRejectedForAReason(t *testing.T) {
 	holds(t, v.post("/plans/1", http.StatusUnprocessableEntity, "do", "reject", "reads", reads("/plans/1"), "reason", " "), "Say why")
 	holds(t, v.post("/plans/1", http.StatusOK, "do", "reject", "reads", reads("/plans/1"), "reason", "<b>wrong</b> export"), "Plan 1 is rejected. payersync sends none of its changes.", "&lt;b&gt;wrong&lt;/b&gt; export")
 	holds(t, v.get("/plans", http.StatusOK), "No plan waits for you", "Rejected", "olaf")
-	holds(t, v.post("/plans/1", http.StatusOK, "do", "all", "reads", reads("/plans/1")), "Plan 1 is approved. Nothing was sent yet")
+	holds(t, v.post("/plans/1", http.StatusOK, "do", "all", "reads", reads("/plans/1")), "Plan 1 is approved, with ", " changes. Nothing was sent yet")
 	if n := h.box.Writes(); n != 0 {
 		t.Fatalf("the page sent %d requests", n)
 	}
@@ -220,7 +220,7 @@ func TestALargePlanIsShownPageByPageAndWhole(t *testing.T) {
 	h.run(false)
 	v := h.enter("olaf", pages.Operator)
 	page := v.get("/plans/1", http.StatusOK)
-	holds(t, page, "New customers: 120", "25 of 120", "Approve all 240 changes")
+	holds(t, page, "New customers: 120", "25 of 120", "Approve all 240 changes…")
 	met := map[string]bool{}
 	for at := "/plans/1?group=create"; at != ""; {
 		page := v.get(at, http.StatusOK)
@@ -266,7 +266,7 @@ func TestWhereAdminsApproveAnOperatorOnlyLooks(t *testing.T) {
 	if n := h.approved(); n != 0 {
 		t.Errorf("%d changes are approved", n)
 	}
-	holds(t, admin.post("/plans/1", http.StatusOK, "do", "all", "reads", h.reads(1)), "Plan 1 is approved.")
+	holds(t, admin.post("/plans/1", http.StatusOK, "do", "all", "reads", h.reads(1)), "Plan 1 is approved, with ")
 }
 
 // change returns a pending change by its id.
