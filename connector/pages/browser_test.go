@@ -82,6 +82,9 @@ type tab struct {
 
 	name     string // of the journey that is gone in it
 	stops    int    // that it made
+	clicks   int    // on links, buttons and boxes
+	keys     int    // pressed in the place of clicks
+	width    int64
 	noScript bool
 }
 
@@ -103,7 +106,7 @@ func (h *house) browse(l look) *tab {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	h.t.Cleanup(cancel)
-	b := &tab{t: h.t, ctx: ctx, base: h.server.URL, noScript: l.noScript}
+	b := &tab{t: h.t, ctx: ctx, base: h.server.URL, width: l.width, noScript: l.noScript}
 	scheme := "light"
 	if l.dark {
 		scheme = "dark"
@@ -163,6 +166,7 @@ func (b *tab) press(selector string) {
 // click clicks on what a selector finds first, and returns what was answered.
 func (b *tab) click(selector string) *network.Response {
 	b.t.Helper()
+	b.clicks++
 	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
 	defer cancel()
 	answer, err := chromedp.RunResponse(ctx, chromedp.Click(selector))
@@ -284,30 +288,5 @@ func TestEveryPageIsSoundInABrowser(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// The payer is on the phone: a sign-in link, half a name, the payer, its signing link, and the line of the
-// audit log; with script and without.
-func TestAnAccountantFindsAPayerAndItsLinkInABrowser(t *testing.T) {
-	h := newHouse(t)
-	h.run(true)
-	for _, l := range []look{{width: 1280}, {width: 390, noScript: true}} {
-		b := h.browse(l)
-		h.signIn(b, "anna", pages.Operator)
-		b.reads("payers can be debited")
-		b.open("/payers")
-		b.fill("#find", "crust")
-		b.press("form[role=search] button")
-		b.reads("Crumb & Crust Bakery Ltd")
-		if strings.Contains(b.path(), "crust") {
-			t.Errorf("%s: the address %s holds what was searched for", l, b.path())
-		}
-		b.press("tbody th a")
-		b.reads("Has not signed yet")
-		b.press("form[action$='/link'] button")
-		b.reads("Anybody with it can sign", "/sign/")
-		b.open("/audit")
-		b.reads("show signing links")
 	}
 }
