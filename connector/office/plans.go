@@ -211,6 +211,9 @@ func TouchedWords(ctx context.Context, ledger *state.Ledger, plan state.Plan) ([
 }
 
 func touched(ctx context.Context, ledger *state.Ledger, plan state.Plan, as func(path string) string) ([]syncer.FieldCount, error) {
+	if plan.Adopts+plan.Updates == 0 {
+		return nil, nil
+	}
 	counts := map[string]syncer.FieldCount{}
 	for _, group := range []state.PlanGroup{state.GroupWatch, state.GroupAdopt, state.GroupUpdate} { // the others make customers, or change none
 		for after := int64(0); ; {
@@ -250,6 +253,17 @@ func countFields(counts map[string]syncer.FieldCount, c state.Change, as func(pa
 		}
 		counts[word] = f
 	}
+}
+
+// GroupCounts returns how many changes of a plan that were not sent yet are in each group.
+func GroupCounts(ctx context.Context, ledger *state.Ledger, p Plan) (map[state.PlanGroup]int, error) {
+	switch {
+	case p.Pending == 0:
+		return nil, nil
+	case p.Adopts+p.Updates+p.Alike == 0 && p.Settled() == 0: // no change is to be looked at first
+		return map[state.PlanGroup]int{state.GroupCreate: p.Creates, state.GroupLink: p.Links}, nil
+	}
+	return ledger.PlanGroupCounts(ctx, p.Plan)
 }
 
 // ForViewers returns field changes as visible to viewers: names, the domains of e-mail addresses, and for other fields

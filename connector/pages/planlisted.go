@@ -11,7 +11,7 @@ import (
 // listedPart shows the outcome of a plan's changes no longer waiting to be sent by it.
 type listedPart struct {
 	Count int
-	Words string // the numbers by outcome
+	Words string // the numbers by outcome; "" for too many
 	Rows  []listedRow
 	More  string // leads to the next page; "" on the last one
 	First string // leads to the first page; "" on it
@@ -19,6 +19,9 @@ type listedPart struct {
 
 // listedShown is how many of these changes a page shows.
 const listedShown = 25
+
+// mostCounted is how many changes a page counts by outcome. More would take seconds, and their runs have the numbers.
+const mostCounted = 20_000
 
 // listedRow is a plan's change with its outcome.
 type listedRow struct {
@@ -34,21 +37,23 @@ type listedRow struct {
 }
 
 // listedPart returns a page of the outcomes of a plan's changes. The address selects the page.
-func (v *visit) listedPart(p state.Plan) (part listedPart, err error) {
+func (v *visit) listedPart(p office.Plan) (part listedPart, err error) {
 	ctx, ledger := v.Context(), v.ledger()
-	counts, err := ledger.OutcomeCounts(ctx, p)
-	if err != nil {
-		return part, err
-	}
-	part.Words = office.OutcomesOf(counts)
-	for _, n := range counts {
-		part.Count += n
+	if part.Count = p.Settled(); part.Count <= mostCounted {
+		counts, err := ledger.OutcomeCounts(ctx, p.Plan)
+		if err != nil {
+			return part, err
+		}
+		part.Words, part.Count = office.OutcomesOf(counts), 0
+		for _, n := range counts {
+			part.Count += n
+		}
 	}
 	var at state.PlanPlace
 	if n, _ := fmt.Sscanf(v.URL.Query().Get("listed"), "%d.%d", &at.Plan, &at.Change); n == 2 {
 		part.First = fmt.Sprintf("/plans/%d", p.ID)
 	}
-	changes, err := ledger.ListedChanges(ctx, p, at, listedShown+1)
+	changes, err := ledger.ListedChanges(ctx, p.Plan, at, listedShown+1)
 	if err != nil {
 		return part, err
 	}
@@ -63,7 +68,7 @@ func (v *visit) listedPart(p state.Plan) (part listedPart, err error) {
 	}
 	labels, err := ledger.LabelsOf(ctx, ids)
 	for i, c := range changes {
-		part.Rows = append(part.Rows, v.listedRow(p, c, labels[ids[i]].Name))
+		part.Rows = append(part.Rows, v.listedRow(p.Plan, c, labels[ids[i]].Name))
 	}
 	return part, err
 }

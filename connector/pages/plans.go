@@ -100,8 +100,10 @@ type planGroup struct {
 // group to look at first, unless it is looked at alone.
 const foldedFrom = 11
 
-// firstRows is how many rows of a large group stand open.
-const firstRows = 4
+const (
+	firstRows   = 4  // of a large group stand open
+	rowsOfGroup = 15 // are on the page of the whole plan, so that it stays below 30 kB
+)
 
 // Open reports whether the rows of the group are shown at once: those to look at first, new ones, a few, and a page of
 // its own.
@@ -204,7 +206,7 @@ func (v *visit) planPage(p office.Plan, seen int64) (planPage, error) {
 		return page, err
 	}
 	page.Tiles = page.tiles()
-	counts, err := ledger.PlanGroupCounts(ctx, p.Plan)
+	counts, err := office.GroupCounts(ctx, ledger, p)
 	if err != nil {
 		return page, err
 	}
@@ -214,15 +216,15 @@ func (v *visit) planPage(p office.Plan, seen int64) (planPage, error) {
 		if counts[kind] == 0 || only != "" && only != kind {
 			continue
 		}
-		g, err := v.planGroup(p.Plan, kind, after, seen)
+		g, err := v.planGroup(p.Plan, kind, only != "", after, seen)
 		if err != nil {
 			return page, err
 		}
-		g.Count, g.Alone = counts[kind], only != ""
+		g.Count = counts[kind]
 		page.Groups = append(page.Groups, g)
 	}
 	if only == "" && p.Settled() > 0 {
-		page.Listed, err = v.listedPart(p.Plan)
+		page.Listed, err = v.listedPart(p)
 	}
 	return page, errors.Join(err, v.addLosses(&page))
 }
@@ -248,13 +250,15 @@ func (v *visit) movable(p office.Plan) (out []leads, err error) {
 	return out, err
 }
 
-func (v *visit) planGroup(p state.Plan, kind state.PlanGroup, after, seen int64) (planGroup, error) {
-	g := planGroup{Kind: kind, Title: groupTitles[kind][0], Hint: groupTitles[kind][1]}
-	most := rowsShown
-	if seen > 0 {
-		most *= 2 // somebody compares it with the one before
-	}
-	if kind == state.GroupWatch && seen == 0 && v.URL.Query().Get("group") == "" {
+func (v *visit) planGroup(p state.Plan, kind state.PlanGroup, alone bool, after, seen int64) (planGroup, error) {
+	g := planGroup{Kind: kind, Alone: alone, Title: groupTitles[kind][0], Hint: groupTitles[kind][1]}
+	most := rowsOfGroup
+	switch {
+	case alone:
+		most = wideRowsShown
+	case seen > 0: // new changes are the last ones
+		most = rowsShown
+	case kind == state.GroupWatch:
 		most = foldedFrom - 1
 	}
 	changes, err := v.ledger().PlanGroupChanges(v.Context(), p, kind, after, most+1)
@@ -450,7 +454,7 @@ func (v *visit) askApproval(p office.Plan) error {
 	if p.Reads != v.filled("reads") || !p.Approvable() {
 		return v.judgedMeanwhile(state.ErrPlanChanged)
 	}
-	counts, err := v.ledger().PlanGroupCounts(v.Context(), p.Plan)
+	counts, err := office.GroupCounts(v.Context(), v.ledger(), p)
 	if err != nil {
 		return err
 	}

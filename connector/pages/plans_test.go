@@ -220,7 +220,7 @@ func TestALargePlanIsShownPageByPageAndWhole(t *testing.T) {
 	h.run(false)
 	v := h.enter("olaf", pages.Operator)
 	page := v.get("/plans/1", http.StatusOK)
-	holds(t, page, "New customers: 120", "25 of 120", "Approve all 240 changes…")
+	holds(t, page, "New customers: 120", "15 of 120", "Approve all 240 changes…")
 	met := map[string]bool{}
 	for at := "/plans/1?group=create"; at != ""; {
 		page := v.get(at, http.StatusOK)
