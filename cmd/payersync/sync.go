@@ -297,6 +297,9 @@ func (a *app) showResult(r syncer.Result) error {
 		counts += fmt.Sprintf(", %d still to do", c.Waiting)
 	}
 	a.Hanging("  ", fmt.Sprintf("%s; %s asked for", counts, connector.Plural(c.LinksRequested, "signing link")))
+	if c.Waiting > 0 && r.Outcome != connector.RunAwaitingApproval {
+		fmt.Fprintf(a.Out, "  To finish it: payersync sync %s\n", r.Connection)
+	}
 	if c.OwnEchoes > 0 {
 		a.Hanging("  ", fmt.Sprintf("%s changed only by payersync's own write-back (own echo).", connector.Plural(c.OwnEchoes, "record")))
 	}
@@ -324,7 +327,8 @@ func outcomeText(r syncer.Result) string {
 	var stands *syncer.Standstill
 	switch {
 	case r.Outcome == connector.RunAwaitingApproval && r.Plan.WaitsForDecision():
-		return fmt.Sprintf("%s of plan %d wait for a person. %s", connector.Plural(r.Plan.Creates, "new customer"), r.Plan.ID, r.Plan.Limits)
+		wait := map[bool]string{true: "waits", false: "wait"}[r.Plan.Creates == 1]
+		return fmt.Sprintf("%s of plan %d %s for a person. %s", connector.Plural(r.Plan.Creates, "new customer"), r.Plan.ID, wait, r.Plan.Limits)
 	case r.Outcome == connector.RunAwaitingApproval:
 		return fmt.Sprintf("plan %d waits for approval. %s\n  payersync plan approve %d", r.Plan.ID, r.Plan.Limits, r.Plan.ID)
 	case errors.As(r.Err, &stands):
