@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
 	"payersync/connector"
 )
@@ -89,9 +90,8 @@ type UnaskedCount struct {
 
 // UnaskedCounts returns how many payers are not asked, and why, of one connection or of all for "".
 func (l *Ledger) UnaskedCounts(ctx context.Context, connection string) ([]UnaskedCount, error) {
-	out, err := list(ctx, l, `SELECT connection, coalesce((SELECT max(v.hash) FROM mapping_versions v WHERE substr(v.hash, 1, 16) = tag), tag), not_asked, line, condition, payers FROM (
-		SELECT r.connection AS connection, CASE r.not_asked WHEN 'rule' THEN substr(r.planned_mapping, 1, 16) ELSE '' END AS tag, r.not_asked AS not_asked,
-		CASE r.not_asked WHEN 'rule' THEN r.not_asked_line ELSE 0 END AS line, CASE r.not_asked WHEN 'rule' THEN r.not_asked_condition ELSE 0 END AS condition, count(*) AS payers
+	out, err := list(ctx, l, `SELECT connection, `+mappingTagged+`, not_asked, line, condition, payers FROM (
+		SELECT r.connection AS connection, `+unaskedTag+` AS tag, `+unaskedColumns+`, count(*) AS payers
 		FROM source_records r WHERE r.not_asked <> '' AND (?1 = '' OR r.connection = ?1) AND `+isUnasked+`
 		GROUP BY 1, 2, 3, 4, 5) AS unasked ORDER BY 1, 6 DESC, 3, 4, 5, 2`, []any{connection},
 		func(c *UnaskedCount) []any {
@@ -100,8 +100,19 @@ func (l *Ledger) UnaskedCounts(ctx context.Context, connection string) ([]Unaske
 	return out, connector.Wrap(err, "count the payers that are not asked")
 }
 
-// isUnasked is the condition that the newest plan includes record r's payer, without a mandate and
+// These are why the newest plan does not ask the payer of record r: the reason with the place of its rule, the beginning
+// of the mapping version of a rule, and the whole version.
+const (
+	unaskedColumns = `r.not_asked AS not_asked,
+		CASE r.not_asked WHEN 'rule' THEN r.not_asked_line ELSE 0 END AS line, CASE r.not_asked WHEN 'rule' THEN r.not_asked_condition ELSE 0 END AS condition`
+	unaskedTag    = "CASE r.not_asked WHEN 'rule' THEN substr(r.planned_mapping, 1, 16) ELSE '' END"
+	mappingTagged = "coalesce((SELECT max(v.hash) FROM mapping_versions v WHERE substr(v.hash, 1, 16) = tag), tag)"
+)
+
+var unaskedMapping = "CASE r.not_asked WHEN 'rule' THEN " + strings.ReplaceAll(mappingTagged, "tag", unaskedTag) + " ELSE '' END"
+
+// isUnasked is the condition that the newest plan includes record r's payer, which was not removed, without a mandate and
 // without an open request for one.
-const isUnasked = `r.decision = 'included' AND r.forgotten = '' AND r.given_up = 0
+const isUnasked = `r.decision = 'included' AND r.unseen = 0 AND r.forgotten = '' AND r.given_up = 0
 	AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.connection = r.connection AND p.source_id = r.source_id AND p.mandate_id IS NOT NULL)
 	AND NOT EXISTS (SELECT 1 FROM changes q WHERE q.connection = r.connection AND q.source_id = r.source_id AND q.lane = 'mandate' AND (q.state = 'frozen' OR q.state = 'unknown'))`

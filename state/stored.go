@@ -22,7 +22,8 @@ type StoredRecord struct {
 
 	connection     string
 	customer, link openChange
-	made           bool // nothing counts as applied to its customer, which a create of ours made
+	made           bool         // nothing counts as applied to its customer, which a create of ours made
+	unasked        UnaskedCount // why the newest plan does not ask its payer
 }
 
 // openChange is a change without an end; the zero value is none.
@@ -72,7 +73,7 @@ var (
 	` + isPlanned + ` AND ` + plannedWith("?2") + ` AND r.replan = 0 AND r.rests = 0,
 	` + openColumns("oc") + ", " + openColumns("om") + `,
 	CASE WHEN oc.action = 'adopt' AND oc.state = 'pending' THEN oc.billing_id ELSE '' END, p.applied IS NULL AND (SELECT count(*) > 0 FROM changes m
-	  WHERE m.connection = r.connection AND m.source_id = r.source_id AND m.action = 'create' AND m.state = 'done' AND m.change_id > p.parted)`
+	  WHERE m.connection = r.connection AND m.source_id = r.source_id AND m.action = 'create' AND m.state = 'done' AND m.change_id > p.parted), ` + unaskedColumns + ", " + unaskedMapping
 )
 
 // StoredRecords returns up to limit records of a connection after source id after, in order, as a plan with
@@ -82,6 +83,28 @@ func (l *Ledger) StoredRecords(ctx context.Context, connection, mapping string, 
 	return l.stored(ctx, connection, "SELECT "+storedColumns+storedFrom+
 		"WHERE r.connection = ?1 AND r.source_id > ?3 AND (r.unseen = 0 OR ?4 = 0) ORDER BY r.source_id"+limitTo,
 		connection, mapping, after, there, limit)
+}
+
+// newestChanges is how many of the newest changes of all connections NewestRecords looks through.
+const newestChanges = 2000
+
+// NewestRecords returns up to limit stored records of a connection: those with the newest changes first, and then
+// others in order. there is as for StoredRecords.
+func (l *Ledger) NewestRecords(ctx context.Context, connection string, there bool, limit int) ([]StoredRecord, error) {
+	out, err := l.stored(ctx, connection, "SELECT "+storedColumns+storedFrom+`
+		JOIN (SELECT n.source_id, max(n.change_id) AS newest FROM (SELECT c.connection, c.source_id, c.change_id FROM changes c ORDER BY c.change_id DESC LIMIT ?5) AS n
+			WHERE n.connection = ?1 GROUP BY n.source_id) AS changed ON changed.source_id = r.source_id
+		WHERE r.connection = ?1 AND (r.unseen = 0 OR ?3 = 0) ORDER BY changed.newest DESC LIMIT ?4`, connection, "", there, limit, newestChanges)
+	if err != nil || len(out) == limit {
+		return out, err
+	}
+	others, err := l.StoredRecords(ctx, connection, "", there, "", limit)
+	for _, r := range others {
+		if len(out) < limit && !slices.ContainsFunc(out, func(o StoredRecord) bool { return o.Record.SourceID == r.Record.SourceID }) {
+			out = append(out, r)
+		}
+	}
+	return out, err
 }
 
 // StoredUnlinked is StoredRecords for the records that have no customer.
@@ -126,7 +149,7 @@ func (l *Ledger) scanStored(scan scanner, connection string) (StoredRecord, erro
 	var err error
 	var customer, link openRow
 	var adopting string
-	if r.Candidate, err = l.scanCandidate(scan, connection, slices.Concat([]any{&verdict, &r.Counts, &r.UpToDate}, customer.dest(), link.dest(), []any{&adopting, &r.made})...); err != nil {
+	if r.Candidate, err = l.scanCandidate(scan, connection, slices.Concat([]any{&verdict, &r.Counts, &r.UpToDate}, customer.dest(), link.dest(), []any{&adopting, &r.made, &r.unasked.Why, &r.unasked.Line, &r.unasked.Condition, &r.unasked.Mapping})...); err != nil {
 		return r, err
 	}
 	r.customer, r.link = customer.change(), link.change()
@@ -178,16 +201,21 @@ func (r StoredRecord) AsksForLink(d Decision) bool {
 	return d.Link || r.InFlight && r.link.state == connector.ChangePending
 }
 
-// UnaskedBy returns why a plan with this decision does not ask the record's payer for a mandate; the zero value if it
-// does, or if the payer has a mandate or a request under way. UnaskedCounts counts the same after the plan.
-func (r StoredRecord) UnaskedBy(d Decision) Unasked {
-	if d.Verdict != Included || r.Payer != nil && r.Payer.MandateID != "" || r.link.state != "" && r.link.state != connector.ChangePending {
-		return Unasked{}
+// UnaskedBy returns why a plan with this decision of a mapping version does not ask the record's payer for a mandate; the
+// zero value if it does, or if the payer has a mandate or a request under way. A plan leaves a record with a request in
+// flight as it is. UnaskedCounts counts the same after the plan.
+func (r StoredRecord) UnaskedBy(d Decision, version string) UnaskedCount {
+	why := UnaskedCount{Mapping: version, Unasked: d.Unasked}
+	if r.InFlight {
+		why = r.unasked
 	}
-	if d.Unasked.Why != connector.UnaskedRule {
-		return Unasked{Why: d.Unasked.Why}
+	switch {
+	case d.Verdict != Included || r.Payer != nil && r.Payer.MandateID != "" || r.link.state != "" && r.link.state != connector.ChangePending:
+		return UnaskedCount{}
+	case why.Why != connector.UnaskedRule:
+		return UnaskedCount{Unasked: Unasked{Why: why.Why}}
 	}
-	return d.Unasked
+	return why
 }
 
 // Plus returns the sum of two weights.

@@ -24,7 +24,7 @@ type CustomerField struct {
 
 const (
 	valuesShown  = 3
-	valueRecords = 60 // stored records whose results are shown
+	valueRecords = 60 // the newest stored records, whose results are shown
 )
 
 // CustomerFields returns the fields of a mapping text in reading order. Each has up to three values that its rule gives
@@ -50,7 +50,7 @@ func (m *Mappings) CustomerFields(ctx context.Context, conn syncer.Connection, t
 }
 
 func (m *Mappings) someRecords(ctx context.Context, conn syncer.Connection) ([]state.StoredRecord, error) {
-	return m.Ledger.StoredRecords(ctx, conn.Name, "", conn.Info.Snapshot, "", valueRecords)
+	return m.Ledger.NewestRecords(ctx, conn.Name, conn.Info.Snapshot, valueRecords)
 }
 
 // addValues adds the results of a record's rules, each once.

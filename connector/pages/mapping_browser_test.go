@@ -107,7 +107,7 @@ func TestABookkeeperChangesRulesWithoutCodeInABrowser(t *testing.T) {
 				b.fits(name)
 			}
 			b.open(mappingPath)
-			b.reads("Would change none of", "Contact, otherwise Name", "HB001")
+			b.reads("Would change none of", "Contact, otherwise Name", "HB0")
 			b.do(chromedp.SetValue(`select[name="column customer.people[0].phone"]`, "Second City"))
 			b.press(`#edit button[value="check"]`)
 			b.reads("Would change ", "Changed and not saved")

@@ -84,7 +84,7 @@ func TestARuleIsChosenInTheTableAndSavedInTheText(t *testing.T) {
 	was := h.text()
 	anna := h.enter("anna", pages.Admin)
 	page := anna.get(mappingPath, http.StatusOK)
-	holds(t, page, "Number (accountNumber)", "<bdi>HB001</bdi> · <bdi>HB002</bdi> · <bdi>HB003</bdi>", "Contact, otherwise Name", "first e-mail address", "Would change none of", `aria-label="Column for Phone"`)
+	holds(t, page, "Number (accountNumber)", "</bdi> · <bdi>HB0", "Contact, otherwise Name", "first e-mail address", "Would change none of", `aria-label="Column for Phone"`)
 
 	page = anna.presses(page, "save", http.StatusUnprocessableEntity, "column customer.people[0].phone", "City", "reason", "cities") // an example wants the number
 	holds(t, page, "A text with mistakes is not saved", `formaction="/mapping/quickstart#line-`, `href="#problem">1 mistake`)
@@ -248,6 +248,18 @@ func TestTheTableShowsValuesToThoseWhoMaySeeThem(t *testing.T) {
 		if strings.Contains(table, "<select") != (role == pages.Admin) {
 			t.Errorf("the %s has the wrong controls:\n%s", role, table)
 		}
+	}
+}
+
+func TestTheTableShowsTheNewestRecordsFirst(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	h.books(append(sampleBooks(t), "HB950,Newest Bakery Ltd,Ann,ann@newest.example,,1 Quay,Whitby,YO21 3CK,,,,Active,\n"...))
+	h.run(true)
+	page := h.enter("anna", pages.Admin).get(mappingPath, http.StatusOK)
+	if newest, first := strings.Index(page, "HB950"), strings.Index(page, "HB001"); newest < 0 || first >= 0 && first < newest {
+		t.Errorf("the newest record stands at %d, and the first one at %d", newest, first)
 	}
 }
 

@@ -42,7 +42,7 @@ type outcome struct {
 	group    *changeGroup // set for existing customers with changes
 	weight   state.Weight
 	link     bool
-	unasked  state.Unasked // why its payer, without a mandate, is not asked for one
+	unasked  state.UnaskedCount // why its payer, without a mandate, is not asked for one
 	linked   bool
 	rekeyed  bool
 	inFlight bool
@@ -147,7 +147,7 @@ func (f *forecast) foreseeOne(ctx context.Context, r state.StoredRecord) (state.
 func (f *forecast) entry(r state.StoredRecord, d state.Decision) foreseen {
 	o := outcome{
 		was: r.Verdict, now: d.Verdict, reason: d.Reason, weight: r.Weigh(d),
-		link: r.AsksForLink(d), unasked: r.UnaskedBy(d), inFlight: r.InFlight, counts: r.Counts, waits: d.Waits,
+		link: r.AsksForLink(d), unasked: r.UnaskedBy(d, f.conn.Mapping.Version()), inFlight: r.InFlight, counts: r.Counts, waits: d.Waits,
 	}
 	if p := r.Payer; p != nil {
 		o.linked = p.BillingID != ""
@@ -265,7 +265,7 @@ func (f *forecast) add(ctx context.Context) (Preview, error) {
 	for _, named := range []*Named{&p.Included, &p.Dropped, &p.Mended, &p.KeyChanges} {
 		named.SourceIDs = []string{}
 	}
-	failures, unasked := map[connector.Reason]*Failure{}, map[state.Unasked]int{}
+	failures, unasked := map[connector.Reason]*Failure{}, map[state.UnaskedCount]int{}
 	for i := range f.all {
 		e := &f.all[i]
 		p.count(e)
@@ -295,16 +295,13 @@ func (f *forecast) add(ctx context.Context) (Preview, error) {
 }
 
 // unaskedCounts returns how many payers are not asked for a mandate, by the reasons, most first.
-func (f *forecast) unaskedCounts(of map[state.Unasked]int) (out []state.UnaskedCount) {
-	for why, n := range of {
-		c := state.UnaskedCount{Connection: f.conn.Name, Unasked: why, Payers: n}
-		if why.Why == connector.UnaskedRule {
-			c.Mapping = f.conn.Mapping.Version()
-		}
+func (f *forecast) unaskedCounts(of map[state.UnaskedCount]int) (out []state.UnaskedCount) {
+	for c, n := range of {
+		c.Connection, c.Payers = f.conn.Name, n
 		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b state.UnaskedCount) int {
-		return cmp.Or(cmp.Compare(b.Payers, a.Payers), cmp.Compare(a.Why, b.Why), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Condition, b.Condition))
+		return cmp.Or(cmp.Compare(b.Payers, a.Payers), cmp.Compare(a.Why, b.Why), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Condition, b.Condition), cmp.Compare(a.Mapping, b.Mapping))
 	})
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"payersync/connector"
 	"payersync/connector/sandbox"
@@ -178,6 +179,12 @@ func TestAPreviewSaysWhatThePlanDoes(t *testing.T) {
 			does := []any{plan.Creates, plan.Adopts, plan.Updates, plan.Links, plan.Open, plan.Limits, res.Counts.Excluded}
 			if diff := cmp.Diff(does, said); diff != "" {
 				t.Errorf("preview is another than the plan: creates, adopts, updates, links, weight, limits, excluded (-plan +preview):\n%s\nfrom\n%s\nto\n%s", diff, from, w.mapping)
+			}
+			if stands == nil { // else the plan before it stays
+				counts, err := w.ledger.UnaskedCounts(t.Context(), "acme")
+				if diff := cmp.Diff(counts, got.NotAsked, cmpopts.EquateEmpty()); err != nil || diff != "" {
+					t.Errorf("payers that are not asked, %v (-plan +preview):\n%s\nfrom\n%s\nto\n%s", err, diff, from, w.mapping)
+				}
 			}
 			if sum := got.Creates + got.Adopts + got.Updates + got.Unchanged + got.Excluded + got.Held + got.InFlight; sum != got.Records {
 				t.Errorf("the classes add up to %d of %d records", sum, got.Records)
