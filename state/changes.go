@@ -117,13 +117,22 @@ func groupIn(p Plan) string {
 	return "CASE WHEN " + watched + " THEN 'watch' ELSE c.action END"
 }
 
+// inChanges returns the expression for the plan of change c in a query of pending changes. Few changes of a sent plan are
+// pending, so the index over open changes finds them, and not the one over plans.
+func (p Plan) inChanges() string {
+	if p.State == PlanApplied || p.State == PlanSuperseded {
+		return "+c.plan_id"
+	}
+	return "c.plan_id"
+}
+
 // PlanGroupCounts returns how many changes of a plan that were not sent yet are in each group.
 func (l *Ledger) PlanGroupCounts(ctx context.Context, p Plan) (map[PlanGroup]int, error) {
 	type row struct {
 		group PlanGroup
 		n     int
 	}
-	rows, err := list(ctx, l, "SELECT "+groupIn(p)+" AS grouped, count(*) FROM changes c WHERE c.connection = ? AND c.plan_id = ? AND c.state = 'pending' GROUP BY grouped",
+	rows, err := list(ctx, l, "SELECT "+groupIn(p)+" AS grouped, count(*) FROM changes c WHERE c.connection = ? AND "+p.inChanges()+" = ? AND c.state = 'pending' GROUP BY grouped",
 		[]any{p.Connection, p.ID}, func(r *row) []any { return []any{&r.group, &r.n} })
 	out := map[PlanGroup]int{}
 	for _, r := range rows {
@@ -135,7 +144,14 @@ func (l *Ledger) PlanGroupCounts(ctx context.Context, p Plan) (map[PlanGroup]int
 // PlanGroupChanges returns up to limit unsent changes of a group of a plan, after change id after,
 // in order.
 func (l *Ledger) PlanGroupChanges(ctx context.Context, p Plan, g PlanGroup, after int64, limit int) ([]Change, error) {
-	return l.changes(ctx, "c.state = 'pending' AND c.plan_id = ? AND "+groupIn(p)+" = ? AND c.change_id > ? ORDER BY c.change_id"+limitTo, p.Connection, p.ID, g, after, limit)
+	which := p.inChanges() + " = ?"
+	switch g { // the index over open changes has each lane in order
+	case GroupLink:
+		which = "c.lane = 'mandate' AND +c.plan_id = ?"
+	case GroupCreate, GroupAdopt, GroupUpdate:
+		which = "c.lane = 'customer' AND +c.plan_id = ?"
+	}
+	return l.changes(ctx, "c.state = 'pending' AND "+which+" AND "+groupIn(p)+" = ? AND c.change_id > ? ORDER BY c.change_id"+limitTo, p.Connection, p.ID, g, after, limit)
 }
 
 // changes is changesToSend, with the fields of creates, which are not stored.

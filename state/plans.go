@@ -1083,7 +1083,7 @@ func (tx *Tx) StillReads(plan int64, reads string) error {
 
 func shareOf(p Plan, query func(string, ...any) (*sql.Rows, error)) (s Share, err error) {
 	rows, err := query("SELECT c.change_id, c.change_hash, "+approvedAs("c")+`, c.left_out FROM changes c
-		WHERE c.connection = ? AND c.plan_id = ? AND c.state = 'pending' ORDER BY c.change_id`, p.Connection, p.ID)
+		WHERE c.connection = ? AND `+p.inChanges()+` = ? AND c.state = 'pending' ORDER BY c.change_id`, p.Connection, p.ID)
 	if err != nil {
 		return s, fmt.Errorf("read the changes of plan %d: %w", p.ID, err)
 	}
