@@ -227,7 +227,7 @@ var forms = map[string][]string{
 }
 
 // CustomerFields returns the fields of a mapping file in reading order, also those without a rule. Conditions, and lists
-// made by one expression, are rules by hand. The error is a *strict.Error for a file that is no mapping.
+// made by one expression, are rules by hand. So is the key: another key gives every payer a new number. The error is a *strict.Error for a file that is no mapping.
 func CustomerFields(data []byte) ([]CustomerField, error) {
 	file, doc, err := strict.Load("mapping", data, mappingFile{})
 	if doc == nil {
@@ -299,7 +299,7 @@ func (l *listing) add(path strict.Path) {
 	if node := l.doc.Node(path); node != nil {
 		f.Line, f.Text = l.doc.Line(path), node.Value
 		f.Rule = ReadSimple(node.Value)
-		if len(path) == 1 || last == "request" || isFlag(last) || last == "people" || last == "addresses" {
+		if len(path) == 1 || path[0] == "key" || last == "request" || isFlag(last) || last == "people" || last == "addresses" {
 			f.Rule = Simple{Kind: ByHand}
 		}
 	}

@@ -234,6 +234,8 @@ func TestTheTableShowsValuesToThoseWhoMaySeeThem(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(true)
+	h.books(sampleBooks(t, "4 Harbour Street", "5 Harbour Street")) // so that this payer changed last
+	h.run(true)
 	h.write(h.mappingFile(), h.text()+"externalData: {bankAccount: trim(Postcode), <b>: trim(City)}\n")
 	for role, sees := range map[pages.Role]bool{pages.Viewer: false, pages.Operator: true, pages.Admin: true} {
 		page := h.enter("vera the "+string(role), role).get(mappingPath, http.StatusOK)
@@ -249,6 +251,26 @@ func TestTheTableShowsValuesToThoseWhoMaySeeThem(t *testing.T) {
 			t.Errorf("the %s has the wrong controls:\n%s", role, table)
 		}
 	}
+}
+
+func TestTheKeyIsChangedInTheTextAloneAndTheResultWarns(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	h.withoutExamples()
+	was := h.text()
+	anna := h.enter("anna", pages.Admin)
+	page := anna.get(mappingPath, http.StatusOK)
+	lacks(t, page, `name="column key.accountNumber"`, `value="open key.accountNumber"`)
+	_, page = anna.tries(page, "check", "column key.accountNumber", "Name")
+	if got := edited(page); got != was {
+		t.Errorf("a form changed the key:\n%s", got)
+	}
+	changed := strings.Replace(was, "trim(AccountNumber)", "trim(Name)", 1)
+	if changed == was {
+		t.Fatalf("the mapping has another key:\n%s", was)
+	}
+	holds(t, anna.presses(anna.get(mappingPath+"/text", http.StatusOK), "check", http.StatusOK, "text", changed), "with a new number</a>")
 }
 
 func TestTheTableShowsTheNewestRecordsFirst(t *testing.T) {
