@@ -9,6 +9,7 @@ import (
 
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/condition"
 	"payersync/connector/office"
 )
 
@@ -40,6 +41,51 @@ var actCommands = map[connector.Act]string{
 	connector.ActTellApart:         "payers different RECORD --record OTHER",
 	connector.ActUnforget:          "ledger forget --undo RECORD",
 	connector.ActUnlink:            "payers different RECORD",
+}
+
+// stepCommands are the commands of steps about conditions. OF and CONNECTION stand for the arguments of a step.
+var stepCommands = map[condition.Do]string{
+	condition.DoApproveLetters:   "letters approve",
+	condition.DoApprovePlan:      "plan approve OF",
+	condition.DoCheck:            "check",
+	condition.DoCheckMapping:     "mapping check CONNECTION",
+	condition.DoConnect:          "connect CONNECTION",
+	condition.DoFinishMatching:   "payers match --finish --connection CONNECTION",
+	condition.DoListDeliveries:   "webhooks list",
+	condition.DoListFindings:     "attention list --reason OF",
+	condition.DoListUnclear:      "letters list --state unclear",
+	condition.DoListWritebacks:   "writeback --connection CONNECTION",
+	condition.DoMatch:            "payers match --connection CONNECTION",
+	condition.DoMoveBooks:        "connections move OF CONNECTION",
+	condition.DoPlanLetters:      "letters plan",
+	condition.DoPlanWriteback:    "writeback plan --connection CONNECTION",
+	condition.DoProbe:            "check --probe --allow-writes CUSTOMER",
+	condition.DoReplay:           "webhooks replay --quarantined",
+	condition.DoResumeLetters:    "letters pause --undo",
+	condition.DoSeparateBooks:    "connections move --separate OF CONNECTION --reason TEXT",
+	condition.DoServe:            "serve",
+	condition.DoShapes:           "webhooks list --shapes",
+	condition.DoShowPayer:        "payers show OF",
+	condition.DoShowPlan:         "plan show OF",
+	condition.DoStatus:           "status",
+	condition.DoSubscribe:        "webhooks subscribe",
+	condition.DoSweep:            "sweep",
+	condition.DoTestWay:          "alerts test OF",
+	condition.DoTrustWhatIsShown: "environment move --trust --reason TEXT",
+}
+
+// stepCommand returns the command of a step.
+func stepCommand(s condition.Step) string {
+	line := "payersync " + stepCommands[s.Do]
+	if s.Of == "" {
+		line = strings.TrimSuffix(line, " --reason OF")
+	}
+	return strings.NewReplacer("OF", s.Of, "CONNECTION", s.Connection).Replace(line)
+}
+
+// conditionText returns a condition with the next step and its commands, in one line.
+func conditionText(c condition.Condition) string {
+	return strings.TrimSpace(c.Text() + " " + strings.Join(connector.Map(c.Steps, stepCommand), " · "))
 }
 
 // wordsOf returns the words of the command of a way out. A word in capitals stands for an id that the person must add,

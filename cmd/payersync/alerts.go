@@ -44,7 +44,7 @@ func (a *app) expected(s *session.Session) condition.Expected {
 		Jobs: a.jobs(s), Webhooks: s.Config.Billing.Webhook != nil, Letters: s.Config.Letters.Sender == string(letters.SenderPayersync), Time: show.Time,
 		Has: func(connection string) bool { return s.Config.Has(connection) == nil }, ReliesOn: s.Config.ReliesOn, Writes: s.Config.WritesTo,
 		Knows:  eventPaths(s).Known,
-		TwoWay: s.Config.FindsTwoWay,
+		TwoWay: s.Config.FindsTwoWay, Command: stepCommand,
 	}
 	e.Ways = append(e.Ways, connector.Map(s.Config.Alerts.Ways, func(w config.AlertWay) string { return w.Name })...)
 	return e

@@ -319,7 +319,7 @@ func checkConsents(ctx context.Context, s *session.Session) []finding {
 		detail := consentText(c)
 		found, bad := condition.Consent(c, s.Ledger.Now())
 		if bad {
-			detail = found.Text()
+			detail = conditionText(found)
 		}
 		out = append(out, finding{Check: "consent " + c.Connection, OK: !bad, Detail: detail})
 	}

@@ -104,7 +104,7 @@ func (a *app) showSweep(drained reconcile.DrainResult, swept reconcile.SweepResu
 		}{swept, doubles.Records, drained, subscription})
 	}
 	if c, changed := condition.Subscription(subscription, show.Time); changed {
-		a.Say("%s", show.Visible(c.Text()))
+		a.Say("%s", show.Visible(conditionText(c)))
 	}
 	_, err := fmt.Fprintf(a.Out, "%s in the billing service: %s repaired, %d changed by others, %d missing, %d not listed, %d with a doubled key, %s with a second customer\n",
 		connector.Plural(swept.Customers, "customer"), connector.Plural(swept.Repaired, "mandate status"), swept.Drifted, swept.Missing, swept.Unlisted, swept.Doubled, connector.Plural(doubles.Records, "payer"))

@@ -15,6 +15,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,7 +34,8 @@ type Condition struct {
 	Urgent     bool             `json:"urgent"`            // else it is a warning
 	Sentence   string           `json:"sentence"`          // the problem, without a payer's name
 	Next       string           `json:"next"`              // the next step
-	Commands   []string         `json:"commands"`          // commands for that, or to show more
+	Steps      []Step           `json:"-"`                 // for that, or to show more
+	Commands   []string         `json:"commands"`          // the steps, as Expected renders them
 	Detail     string           `json:"detail,omitempty"`  // more, for who is at the machine; it may quote a record
 	Records    []state.RecordID `json:"-"`                 // its records; none if they are too many
 	Count      int              `json:"count,omitempty"`   // the number of records, if it counts them
@@ -57,6 +59,7 @@ type Expected struct {
 	Ways     []string               // the ways of alarms
 	Time     func(time.Time) string // how a time is written; nil for UTC
 	Now      func() time.Time       // nil for the ledger's clock
+	Command  func(Step) string      // how a step is written; nil for not at all
 }
 
 // The limits for conditions reported only if they last.
@@ -145,8 +148,9 @@ func setDefault[F func(string) bool | func(time.Time) string](f *F, to F) {
 }
 
 func (l *look) add(c Condition) {
-	if c.Commands == nil {
-		c.Commands = []string{}
+	c.Commands = []string{}
+	if l.Command != nil {
+		c.Commands = append(c.Commands, connector.Map(c.Steps, l.Command)...)
 	}
 	l.found = append(l.found, c)
 }
@@ -158,7 +162,7 @@ func (l *look) putBack(ctx context.Context) error {
 	}
 	l.add(Condition{Code: PutBack, Since: at, Urgent: true,
 		Sentence: fmt.Sprintf("An older copy of the ledger was restored on %s.", l.Time(at)),
-		Next:     "Run payersync sweep: it finds the requests sent since that copy was made."})
+		Next:     "Run a sweep: it finds the requests sent since that copy was made.", Steps: []Step{{Do: DoSweep}}})
 	return nil
 }
 
@@ -173,8 +177,8 @@ func (l *look) updates(ctx context.Context) error {
 	lost := state.Paths(doubts)
 	l.add(Condition{Code: UpdatesHeld, Since: doubts[len(doubts)-1].At, Urgent: true,
 		Sentence: fmt.Sprintf("Updates are on hold: after an update, customers did not show the expected %s.", syncer.JoinPaths(lost)),
-		Next:     syncer.WayOutOfDoubt(lost) + ".",
-		Commands: []string{"payersync check --probe --allow-writes CUSTOMER", "payersync environment move --trust --reason TEXT"}})
+		Next:     fmt.Sprintf("Compare %s with what the service documents, and probe the service. If what you see is right, trust it.", strings.Join(syncer.SettingsOf(lost), " and ")),
+		Steps:    []Step{{Do: DoProbe}, {Do: DoTrustWhatIsShown}}})
 	return nil
 }
 
@@ -189,7 +193,7 @@ func (l *look) twoWay(ctx context.Context) error {
 		l.add(Condition{Code: TwoWay, Subject: t.Connection, Connection: t.Connection, Since: t.Since, Urgent: true,
 			Sentence: fmt.Sprintf("The billing service itself reads the accounting system of %s: %s. payersync links customers, but creates and changes none.",
 				t.Connection, syncer.Evidence(t)),
-			Next: syncer.WayOutOfTwoWay, Commands: []string{"payersync attention list"}})
+			Next: syncer.WayOutOfTwoWay, Steps: []Step{{Do: DoListFindings}}})
 	}
 	return err
 }
@@ -205,7 +209,7 @@ func (l *look) sources(ctx context.Context) error {
 		case s.State == state.SourceDisconnected:
 			l.add(Condition{Code: SourceDisconnected, Subject: s.Connection, Connection: s.Connection, Urgent: true,
 				Sentence: fmt.Sprintf("The accounting system of %s refuses access to payersync.", s.Connection),
-				Next:     "Run payersync check: it shows the reason and the next step."})
+				Next:     "The check shows the reason and the next step.", Steps: []Step{{Do: DoCheck}}})
 		}
 	}
 	return err
@@ -223,17 +227,17 @@ func (l *look) consents(ctx context.Context) error {
 
 // Consent returns the problem of a consent; false for none.
 func Consent(c state.ConsentRow, now time.Time) (Condition, bool) {
-	again := fmt.Sprintf("payersync connect %s", c.Connection)
+	again := []Step{{Do: DoConnect, Connection: c.Connection}}
 	switch {
 	case c.Broken != "":
 		return Condition{Code: ConsentBroken, Subject: c.Connection, Connection: c.Connection, Urgent: true,
-			Sentence: fmt.Sprintf("The consent for %s no longer works: %s.", c.Connection, c.Broken), Next: "Give it again: " + again}, true
+			Sentence: fmt.Sprintf("The consent for %s no longer works: %s.", c.Connection, c.Broken), Next: "Give it again.", Steps: again}, true
 	case !c.ReconnectBy.IsZero() && now.Sub(c.RefreshedAt) > c.ReconnectBy.Sub(c.RefreshedAt)/2:
 		return Condition{Code: ConsentLapsing, Subject: c.Connection, Connection: c.Connection, Urgent: true,
 			Since: c.RefreshedAt.Add(c.ReconnectBy.Sub(c.RefreshedAt) / 2),
 			Sentence: fmt.Sprintf("The consent for %s was last renewed on %s. Unused, it expires on %s.", c.Connection,
 				c.RefreshedAt.Format(time.DateOnly), c.ReconnectBy.Format(time.DateOnly)),
-			Next: "It has not been used for a long time. Run payersync serve, or give it again: " + again + "."}, true
+			Next: "It has not been used for a long time. Start serve, or give the consent again.", Steps: append([]Step{{Do: DoServe}}, again...)}, true
 	}
 	return Condition{}, false
 }
@@ -258,7 +262,7 @@ func Silence(s state.Silence) (Condition, bool) {
 	}
 	return Condition{Code: WebhooksSilent, Since: since, Urgent: true,
 		Sentence: fmt.Sprintf("%s, while %d sweeps found %s of mandates.", last, s.Sweeps, connector.Plural(s.Changes, "change")),
-		Next:     "Look at payersync webhooks list. To subscribe again, run payersync webhooks subscribe."}, s.Sweeps >= silentSweeps
+		Next:     "Look at the list of deliveries, or subscribe again.", Steps: []Step{{Do: DoListDeliveries}, {Do: DoSubscribe}}}, s.Sweeps >= silentSweeps
 }
 
 func (l *look) subscription(ctx context.Context) error {
@@ -281,7 +285,7 @@ func Subscription(f state.SubscriptionFacts, format func(time.Time) string) (Con
 	if !f.Since.IsZero() {
 		found = " Found on " + format(f.Since) + "."
 	}
-	return Condition{Code: SubscriptionChanged, Since: f.Since, Sentence: f.Detail + found, Next: "To subscribe again, run payersync webhooks subscribe."}, f.Problem != "" && !f.Closed()
+	return Condition{Code: SubscriptionChanged, Since: f.Since, Sentence: f.Detail + found, Next: "Find out who changed it, and subscribe again.", Steps: []Step{{Do: DoSubscribe}}}, f.Problem != "" && !f.Closed()
 }
 
 // rotation reports an interrupted change of the webhook secret. No delivery is lost meanwhile; those without a matching
@@ -296,8 +300,8 @@ func (l *look) rotation(ctx context.Context) error {
 	}
 	l.add(Condition{Code: RotationUnfinished, Since: r.BegunAt, Urgent: true,
 		Sentence: fmt.Sprintf("On %s, %s began to subscribe to webhooks and did not finish. The billing service may sign with a secret that payersync does not have, or send no deliveries.", l.Time(r.BegunAt), r.BegunBy),
-		Next:     "Run payersync webhooks subscribe again. Until then payersync serve asks the service to repeat deliveries with an unknown signature.",
-		Commands: []string{"payersync webhooks subscribe"}})
+		Next:     "Subscribe again. Until then payersync asks the service to repeat deliveries with an unknown signature.",
+		Steps:    []Step{{Do: DoSubscribe}}})
 	return nil
 }
 
@@ -309,8 +313,8 @@ func (l *look) secretDoubted(ctx context.Context) error {
 	}
 	l.add(Condition{Code: RotationUnfinished, Since: restored, Urgent: true,
 		Sentence: fmt.Sprintf("On %s the ledger was restored or moved. The billing service may sign deliveries with a newer secret, which payersync does not have.", l.Time(restored)),
-		Next:     "Run payersync webhooks subscribe to get a new secret. Until then payersync serve asks the service to repeat deliveries with an unknown signature.",
-		Commands: []string{"payersync webhooks subscribe"}})
+		Next:     "Subscribe again to get a new secret. Until then payersync asks the service to repeat deliveries with an unknown signature.",
+		Steps:    []Step{{Do: DoSubscribe}}})
 	return nil
 }
 
@@ -319,12 +323,12 @@ func (l *look) serving(ctx context.Context) error {
 	s, err := l.ledger.Serving(ctx)
 	if s.Problem != "" {
 		l.add(Condition{Code: ConfigWrong, Since: s.Since, Detail: s.Problem,
-			Sentence: fmt.Sprintf("payersync serve has not been able to use its configuration since %s. The previous one stays in force.", l.Time(s.Since)),
-			Next:     "Correct the file: payersync status shows the mistake, and serve then reads it by itself."})
+			Sentence: fmt.Sprintf("serve has not been able to use its configuration since %s. The previous one stays in force.", l.Time(s.Since)),
+			Next:     "Correct the file: the status shows the mistake, and serve then reads it by itself.", Steps: []Step{{Do: DoStatus}}})
 	}
 	if len(s.Restart) > 0 {
 		l.add(Condition{Code: RestartNeeded,
-			Sentence: fmt.Sprintf("Restart needed: %s.", strings.Join(s.Restart, ", ")), Next: "Until the restart, the values from the last start of payersync serve are in force."})
+			Sentence: fmt.Sprintf("Restart needed: %s.", strings.Join(s.Restart, ", ")), Next: "Until the restart, the values from the last start of serve are in force."})
 	}
 	return err
 }
@@ -333,7 +337,7 @@ func (l *look) mappings(ctx context.Context) error {
 	rows, err := l.ledger.MappingProblems(ctx)
 	for _, m := range rows {
 		l.add(Condition{Code: MappingWrong, Subject: m.Connection, Connection: m.Connection, Since: m.Since,
-			Sentence: fmt.Sprintf("The mapping of %s has had a mistake since %s. The previous version stays in force.", m.Connection, l.Time(m.Since)), Commands: []string{"payersync mapping check " + m.Connection}, Detail: m.Problem})
+			Sentence: fmt.Sprintf("The mapping of %s has had a mistake since %s. The previous version stays in force.", m.Connection, l.Time(m.Since)), Steps: []Step{{Do: DoCheckMapping, Connection: m.Connection}}, Detail: m.Problem})
 	}
 	return err
 }
@@ -358,14 +362,15 @@ func (l *look) plans(ctx context.Context) error {
 func waiting(p state.Plan, subject string, since time.Time, format func(time.Time) string) Condition {
 	c := Condition{Code: Standstill, Subject: subject, Connection: p.Connection, Since: since, Urgent: true,
 		Sentence: fmt.Sprintf("%s has been at a standstill since %s: %s", p.Connection, format(p.CreatedAt), p.Limits)}
-	show, approve := fmt.Sprintf("payersync plan show %d", p.ID), fmt.Sprintf("payersync plan approve %d", p.ID)
+	id := strconv.FormatInt(p.ID, 10)
+	show, approve := Step{Do: DoShowPlan, Of: id}, Step{Do: DoApprovePlan, Of: id}
 	switch {
 	case p.Missing > 0:
-		c.Next, c.Commands = "If these removals are intended, approve the plan:", []string{approve}
+		c.Next, c.Steps = "If these removals are intended, approve the plan:", []Step{approve}
 	case p.Lost > 0:
-		c.Next, c.Commands = "Look at the records. Correct the mapping or the records; or if it is intended, approve the plan:", []string{show, approve}
+		c.Next, c.Steps = "Look at the records. Correct the mapping or the records; or if it is intended, approve the plan:", []Step{show, approve}
 	default:
-		c.Code, c.Sentence, c.Commands = PlanWaits, fmt.Sprintf("Plan %d of %s waits for approval: %s", p.ID, p.Connection, p.Limits), []string{show, approve}
+		c.Code, c.Sentence, c.Steps = PlanWaits, fmt.Sprintf("Plan %d of %s waits for approval: %s", p.ID, p.Connection, p.Limits), []Step{show, approve}
 	}
 	return c
 }
@@ -376,10 +381,18 @@ func (l *look) creates(ctx context.Context) error {
 	for _, s := range stops {
 		if l.Has(s.Connection) {
 			l.add(Condition{Code: CreatesWait, Subject: strings.TrimSpace(s.Connection + " " + s.Other), Connection: s.Connection, Since: s.Since, Urgent: true, Count: s.Customers,
-				Sentence: s.Connection + ": " + s.Sentence(), Next: s.Next(), Commands: s.Commands()})
+				Sentence: s.Connection + ": " + s.Sentence(), Next: s.Next(), Steps: stepsOf(s)})
 		}
 	}
 	return err
+}
+
+// stepsOf returns the steps that show more of a stop, or end it.
+func stepsOf(s state.CreateStop) []Step {
+	if s.Cause == state.CauseSameBooks {
+		return []Step{{DoMoveBooks, s.Other, s.Connection}, {DoSeparateBooks, s.Other, s.Connection}}
+	}
+	return []Step{{Do: DoMatch, Connection: s.Connection}, {Do: DoFinishMatching, Connection: s.Connection}}
 }
 
 func (l *look) rejected(ctx context.Context) error {
@@ -401,12 +414,12 @@ func (l *look) writebacks(ctx context.Context) error {
 		if r.Waiting > 0 {
 			l.add(Condition{Code: WritebackWaits, Subject: r.Connection, Connection: r.Connection, Since: r.WaitsAt, Count: r.Waiting,
 				Sentence: fmt.Sprintf("Mandate statuses of %s of %s wait for approval before payersync writes them back.", connector.Plural(r.Waiting, "payer"), r.Connection),
-				Next:     "Look at the plan of the write-back, and approve it.", Commands: []string{"payersync writeback plan --connection " + r.Connection}})
+				Next:     "Look at the plan of the write-back, and approve it.", Steps: []Step{{Do: DoPlanWriteback, Connection: r.Connection}}})
 		}
 		if r.Stuck > 0 {
 			l.add(Condition{Code: WritebackStuck, Subject: r.Connection, Connection: r.Connection, Since: r.StuckAt, Count: r.Stuck,
 				Sentence: fmt.Sprintf("payersync does not write back mandate statuses of %s of %s. Someone changed the field, the system refused the value, the field changed too often, or the status is unknown.", connector.Plural(r.Stuck, "payer"), r.Connection),
-				Next:     "Look at each record and its reason.", Commands: []string{"payersync writeback --connection " + r.Connection}})
+				Next:     "Look at each record and its reason.", Steps: []Step{{Do: DoListWritebacks, Connection: r.Connection}}})
 		}
 	}
 	return err
@@ -425,7 +438,7 @@ func (l *look) mandates(ctx context.Context) error {
 			c.Code, c.Next = MandateUnknown, connector.ReasonStatusUnknown.Next()
 			c.Sentence = fmt.Sprintf("The mandate %s of record %s of %s has the unknown status %q.", m.MandateID, m.SourceID, m.Connection, string(m.Status))
 		}
-		c.Commands = []string{"payersync payers show " + m.SourceID}
+		c.Steps = []Step{{Do: DoShowPayer, Of: m.SourceID}}
 		l.add(c)
 	}
 	return err
@@ -451,7 +464,7 @@ func (l *look) letters(ctx context.Context) error {
 	if unclear > 0 {
 		l.add(Condition{Code: LettersUnclear, Since: first, Count: unclear,
 			Sentence: fmt.Sprintf("payersync does not know whether %s arrived, and does not send them again by itself.", connector.Plural(unclear, "letter")),
-			Next:     "Find out, and record the result with arrived, or send again with again.", Commands: []string{"payersync letters list --state unclear"}})
+			Next:     "Find out, and record the result with arrived, or send again with again.", Steps: []Step{{Do: DoListUnclear}}})
 	}
 	return nil
 }
@@ -463,7 +476,7 @@ func (l *look) lettersHeld(ctx context.Context) error {
 	}
 	if desk.Brake != "" {
 		l.add(Condition{Code: LettersHeld, Subject: "hold", Since: desk.BrakeSince, Urgent: true, Sentence: "Letters to payers are on hold. " + desk.Brake,
-			Next: "The plan of letters shows what to do.", Commands: []string{"payersync letters plan"}})
+			Next: "The plan of letters shows what to do.", Steps: []Step{{Do: DoPlanLetters}}})
 	}
 	stops, err := l.ledger.LetterStops(ctx)
 	if err != nil {
@@ -472,12 +485,12 @@ func (l *look) lettersHeld(ctx context.Context) error {
 	for _, s := range stops {
 		if s.Why == state.StopBrake {
 			l.add(Condition{Code: LettersHeld, Subject: fmt.Sprintf("stop %d", s.ID), Since: s.Since, Urgent: true, Sentence: "Letters to payers are on hold. " + s.Note,
-				Next: "Find the cause, then resume the letters.", Commands: []string{"payersync letters pause --undo"}})
+				Next: "Find the cause, then resume the letters.", Steps: []Step{{Do: DoResumeLetters}}})
 		}
 	}
 	if desk.Waiting > 0 {
 		l.add(Condition{Code: LettersWait, Since: desk.WaitsSince, Count: desk.Waiting, Sentence: fmt.Sprintf("%s to payers wait for a decision.", connector.Plural(desk.Waiting, "letter")),
-			Next: "The plan of letters shows the reason for each: approval, or a new signing link.", Commands: []string{"payersync letters plan", "payersync letters approve"}})
+			Next: "The plan of letters shows the reason for each: approval, or a new signing link.", Steps: []Step{{Do: DoPlanLetters}, {Do: DoApproveLetters}}})
 	}
 	return nil
 }
@@ -489,7 +502,7 @@ func (l *look) unanswered(ctx context.Context) error {
 	}
 	l.add(Condition{Code: RequestsUnanswered, Since: first, Count: n,
 		Sentence: fmt.Sprintf("The outcome of %s to the billing service is unknown. The first was sent on %s.", connector.Plural(n, "request"), l.Time(first)),
-		Next:     "The next runs check this by themselves. If it stays, look at payersync attention list --reason outcome_unknown."})
+		Next:     "The next runs check this by themselves. If it stays, look at the findings.", Steps: []Step{{Do: DoListFindings, Of: string(connector.ReasonOutcomeUnknown)}}})
 	return nil
 }
 
@@ -501,7 +514,7 @@ func (l *look) attention(ctx context.Context) error {
 		}
 		l.add(Condition{Code: Attention, Subject: string(r.Reason), Since: r.Oldest, Grown: r.Newest, Count: r.Count,
 			Sentence: fmt.Sprintf("%s: %s", connector.Plural(r.Count, "record"), r.Reason.Sentence()), Next: r.Reason.Next(),
-			Commands: []string{"payersync attention list --reason " + string(r.Reason)}})
+			Steps: []Step{{Do: DoListFindings, Of: string(r.Reason)}}})
 	}
 	return err
 }
@@ -520,7 +533,7 @@ func (l *look) ways(ctx context.Context) error {
 		}
 		l.add(Condition{Code: WayFailed, Subject: m.Way, Since: m.MadeAt, Urgent: true,
 			Sentence: fmt.Sprintf("The alarm way %s %s since %s: %s.", m.Way, how, l.Time(m.MadeAt), m.Problem),
-			Next:     "payersync keeps the alarms and sends them later. Correct the configuration or the receiving server, then test it:", Commands: []string{"payersync alerts test " + m.Way}})
+			Next:     "payersync keeps the alarms and sends them later. Correct the configuration or the receiving server, then test it:", Steps: []Step{{Do: DoTestWay, Of: m.Way}}})
 	}
 	return err
 }

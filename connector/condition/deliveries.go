@@ -43,7 +43,7 @@ func (l *look) deliveries(ctx context.Context) error {
 	if told > typesTold {
 		l.add(Condition{Code: EventTypeUnknown, Since: others.First, Count: others.Count,
 			Sentence: fmt.Sprintf("%s of other unknown types arrived.", connector.Plural(others.Count, "delivery")),
-			Next:     "So many different values may not be types. Check that billing.webhook.event_paths.type points to the type.", Commands: []string{"payersync webhooks list --shapes"}})
+			Next:     "So many different values may not be types. Check that billing.webhook.event_paths.type points to the type.", Steps: []Step{{Do: DoShapes}}})
 	}
 	if unclear.Quarantined == 0 {
 		return nil
@@ -53,16 +53,16 @@ func (l *look) deliveries(ctx context.Context) error {
 
 func (l *look) unknownType(t state.EventType) Condition {
 	does := "payersync reads the customers named in them."
-	next, commands := "If the type is correct, add it to billing.webhook.known_types. Then this alarm ends.", []string(nil)
+	next, steps := "If the type is correct, add it to billing.webhook.known_types. Then this alarm ends.", []Step(nil)
 	if t.Quarantined > 0 {
 		does = "payersync keeps them, and cannot use deliveries without a customer or mandate."
-		next = "If the type does not concern customers or mandates, add it to billing.webhook.known_types, and run payersync webhooks replay --quarantined. Otherwise look at their form."
-		commands = []string{"payersync webhooks list --shapes"}
+		next = "If the type does not concern customers or mandates, add it to billing.webhook.known_types, and replay them. Otherwise look at their form."
+		steps = []Step{{Do: DoReplay}, {Do: DoShapes}}
 	}
 	return Condition{Code: EventTypeUnknown, Subject: t.Type, Since: t.First, Count: t.Count,
 		Sentence: fmt.Sprintf("%s of the unknown type %q arrived, the first on %s, the last on %s. %s",
 			connector.Plural(t.Count, "delivery"), shownType(t.Type), l.Time(t.First), l.Time(t.Last), does),
-		Next: next, Commands: commands}
+		Next: next, Steps: steps}
 }
 
 // unclear reports deliveries without a known subject. It is urgent if no delivery is understood any more: webhooks
@@ -71,7 +71,7 @@ func (l *look) unclear(ctx context.Context, t state.EventType) error {
 	c := Condition{Code: EventsUnclear, Since: t.QuarantinedAt, Grown: t.Last, Count: t.Quarantined,
 		Sentence: fmt.Sprintf("payersync could not read %s, and read no customer for them. The sweep finds the changes.", connector.Plural(t.Quarantined, "delivery")),
 		Next:     "Look at their form and the place of their ids. Correct billing.webhook.event_paths or known_types, then replay them.",
-		Commands: []string{"payersync webhooks list --shapes", "payersync webhooks replay --quarantined"}}
+		Steps:    []Step{{Do: DoShapes}, {Do: DoReplay}}}
 	streak, since, err := l.ledger.NotUnderstoodSince(ctx, func(eventType string) bool { return eventType == "" || l.Knows(eventType) })
 	if streak >= streakTells {
 		c.Urgent = true

@@ -98,7 +98,7 @@ func (l *look) job(ctx context.Context, j worker.Job, row state.JobRow, from tim
 		}
 		l.add(Condition{Code: JobFailed, Subject: j.Name, Connection: connection, Since: row.DoneAt, Urgent: true,
 			Sentence: fmt.Sprintf("The job %s failed: %s. %s", j.Name, strings.TrimSuffix(row.Problem, "."), last),
-			Next:     "payersync runs it again as scheduled. payersync check tests everything that it needs."})
+			Next:     "payersync runs it again as scheduled. The check tests everything that it needs.", Steps: []Step{{Do: DoCheck}}})
 	}
 	last, err := lastOf(ctx, j, row)
 	if err != nil {
@@ -109,7 +109,7 @@ func (l *look) job(ctx context.Context, j worker.Job, row state.JobRow, from tim
 		return err
 	}
 	c := Condition{Code: JobOverdue, Subject: j.Name, Connection: connection, Since: due, Urgent: true,
-		Next: "Check that payersync serve is running, and read its log."}
+		Next: "Check that serve is running, and read its log."}
 	switch atWork := row.BegunAt.After(row.EndedAt); {
 	case atWork && l.now.Sub(row.BegunAt) <= atWorkFor:
 		return nil

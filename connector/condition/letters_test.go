@@ -29,7 +29,7 @@ func TestLettersThatDoNotLeaveAreTold(t *testing.T) {
 	found := d.look(on)
 	d.expect("held, braked and waiting", found, "letters_held hold", "letters_held stop 2", "letters_wait")
 	for _, c := range found {
-		if c.Sentence == "" || len(c.Commands) == 0 || c.Urgent != (c.Code == LettersHeld) {
+		if c.Sentence == "" || len(c.Steps) == 0 || c.Urgent != (c.Code == LettersHeld) {
 			t.Errorf("%+v", c)
 		}
 	}
