@@ -73,7 +73,8 @@ const (
 // in both.
 type Act string
 
-// The acts. Those of the second group take back what one of the first group noted.
+// The acts. Those of the second group take back what one of the first group noted. Those of the third group are no way
+// out of a finding.
 const (
 	ActAccept            Act = "accept"             // link the record to a similar customer
 	ActAdopt             Act = "adopt"              // link the customer with the record's key
@@ -104,6 +105,14 @@ const (
 	ActSeparate Act = "separate"  // takes ActMerge back
 	ActTakeBack Act = "take_back" // takes ActAccept, ActAdopt, ActLink or ActReject back
 	ActTakeUp   Act = "take_up"   // takes ActGiveUp back
+
+	ActAllowLetters Act = "allow_letters" // send letters to the payer again
+	ActAsk          Act = "ask"           // request a mandate from the payer, whatever the mapping says
+	ActAskByRule    Act = "ask_by_rule"   // let the mapping decide on that
+	ActAskNot       Act = "ask_not"       // request no mandate from the payer
+	ActReinstate    Act = "reinstate"     // bring a cancelled mandate back
+	ActStopLetters  Act = "stop_letters"  // send no letters to the payer
+	ActUndo         Act = "undo"          // restore the customer to its values before a change
 )
 
 // OnOther reports whether the act is about two records.
@@ -146,7 +155,7 @@ var (
 	requestAfter = Way{ActRequest, said, "Requests a signing link for a new mandate now. The payer must have agreed to it.", SendsNow}
 	letStay      = Way{ActClose, said, "The mandate stays. A new finding appears when the record returns and is removed again, or when another mandate appears.", SendsNothing}
 	merge        = Way{ActMerge, said, "The two records are one payer. This record is excluded, and the other one stands for both.", SendsNextSync}
-	accept       = Way{ActAccept, unsaid, "The customer belongs to this record. The next run links it.", SendsNextSync}
+	accept       = Way{ActAccept, said, "The customer belongs to this record. The next run links it.", SendsNextSync}
 	reject       = Way{ActReject, unsaid, "The customer does not belong to this record. The next run creates a new one.", SendsNextSync}
 )
 
@@ -181,7 +190,7 @@ var Reasons = map[Reason]Explanation{
 		{ActAdopt, said, "Shows both sides. If you confirm, the next run links the customer.", SendsNextSync}, giveUp,
 	}},
 	ReasonUnlinked: {"A person unlinked this record from its customer.", "Link the right customer, or reject the old one to create a new customer.", []Way{
-		reject, {ActLink, unsaid, "Another customer belongs to this record. The next run links it.", SendsNextSync}, giveUp,
+		reject, {ActLink, said, "Another customer belongs to this record. The next run links it.", SendsNextSync}, giveUp,
 	}},
 	ReasonAnswerMismatch:  {"payersync asked the billing service to create this customer, and it answered with another record's customer.", "Ask the billing service for the cause, then try again.", []Way{retry, giveUp}},
 	ReasonKeyUnsettled:    {"The list of customers shows this record's key, but the billing service did not find its customer.", "Nothing: payersync reads the list again. If the finding stays, look for the key in the billing service.", []Way{giveUp}},

@@ -1,16 +1,21 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/condition"
 	"payersync/connector/office"
+	"payersync/connector/syncer"
 )
 
 // actCommands are the commands that perform acts. RECORD, OTHER, CUSTOMER and DELIVERY stand for the ids of the act,
@@ -41,6 +46,17 @@ var actCommands = map[connector.Act]string{
 	connector.ActTellApart:         "payers different RECORD --record OTHER",
 	connector.ActUnforget:          "ledger forget --undo RECORD",
 	connector.ActUnlink:            "payers different RECORD",
+
+	connector.ActAllowLetters: "letters stop RECORD --undo",
+	connector.ActAsk:          "payers ask RECORD",
+	connector.ActAskByRule:    "payers ask RECORD --undo",
+	connector.ActAskNot:       "payers ask RECORD --not",
+	connector.ActKeep:         "payers different RECORD --keep",
+	connector.ActReinstate:    "mandates reinstate RECORD",
+	connector.ActSeparate:     "payers same RECORD --separate",
+	connector.ActStopLetters:  "letters stop RECORD",
+	connector.ActTakeBack:     "payers same RECORD CUSTOMER --undo",
+	connector.ActUndo:         "payers undo CHANGE",
 }
 
 // stepCommands are the commands of steps about conditions. OF and CONNECTION stand for the arguments of a step.
@@ -88,10 +104,80 @@ func conditionText(c condition.Condition) string {
 	return strings.TrimSpace(c.Text() + " " + strings.Join(connector.Map(c.Steps, stepCommand), " · "))
 }
 
+// asking says when a command asks before an act.
+type asking int
+
+// When a command asks.
+const (
+	asksInWalk     asking = iota // only todo asks: the command line is the person's yes
+	asksAtTerminal               // elsewhere the command line is the person's yes
+	asksAlways                   // without a terminal, --yes answers
+)
+
+// by returns the person at the terminal, with a reason.
+func by(reason string) office.By {
+	return office.By{Operator: syncer.Operator{Name: actor(), Reason: reason}, Role: office.Admin}
+}
+
+// agrees shows the preview of an act and asks, if the command asks. It reports whether the person agrees.
+func (a *app) agrees(ctx context.Context, p office.Proposal, when asking, yes bool) (bool, error) {
+	if a.walks {
+		when = asksAlways
+	}
+	if when == asksInWalk {
+		return true, nil
+	}
+	v := p.Preview()
+	a.sayPreview(v)
+	for _, of := range p.Successors {
+		a.Say("To move the customer and its mandate there instead: payersync payers moved %s --from %s --reason TEXT", show.Visible(of.SourceID), show.Visible(p.Record.SourceID))
+	}
+	if when == asksAtTerminal && a.Unasked() != "" {
+		return true, nil
+	}
+	about := show.Visible(cmp.Or(p.Record.SourceID, p.Delivery, office.Subscription))
+	sure, err := a.Confirms(ctx, yes, fmt.Sprintf("cannot do this for %s without a yes, so nothing was changed", about), v.Title+"?")
+	if err == nil && !sure {
+		a.Say("Nothing was changed.")
+	}
+	return sure, err
+}
+
+// act performs an act, after the person agrees. It reports false for a no.
+func (a *app) act(ctx context.Context, s *session.Session, d office.Decision, when asking, reason string, yes bool) (out office.Outcome, sure bool, err error) {
+	p, err := a.attentionOf(s).Propose(ctx, d)
+	if err != nil {
+		return out, false, err
+	}
+	if sure, err = a.agrees(ctx, p, when, yes); err == nil && sure {
+		out, err = p.Perform(ctx, by(reason))
+	}
+	return out, sure, err
+}
+
+// sayPreview prints the effect of an act.
+func (a *app) sayPreview(v office.Preview) {
+	for _, line := range slices.Concat([]string{v.Becomes}, v.Warnings, v.Notes) {
+		a.Say("%s", show.Visible(line))
+	}
+	switch {
+	case len(v.Changes) == 0:
+	case v.Compares:
+		a.Say("The values of the customer, and of the record:")
+	default:
+		a.Say("The customer's present and new values:")
+	}
+	for _, f := range v.Changes {
+		a.Say("  %s: %q → %q", f.Path, show.Visible(f.From), show.Visible(f.To))
+	}
+	a.Say("%s", show.Visible(v.Sends))
+	a.Say("%s", show.Visible(v.Undo))
+}
+
 // wordsOf returns the words of the command of a way out. A word in capitals stands for an id that the person must add,
 // and why for the reason.
 func wordsOf(w office.WayOut) []string {
-	ids := map[string]string{"RECORD": w.Decision.Record.SourceID, "OTHER": w.Decision.Other.SourceID, "CUSTOMER": w.Decision.Customer, "DELIVERY": w.Delivery}
+	ids := map[string]string{"RECORD": w.Decision.Record.SourceID, "OTHER": w.Decision.Other.SourceID, "CUSTOMER": w.Decision.Customer, "DELIVERY": w.Decision.Delivery}
 	words := strings.Fields("payersync " + actCommands[w.Decision.Act])
 	for i, word := range words {
 		if id := ids[word]; id != "" {

@@ -201,7 +201,7 @@ keeps within the limits. The audit log keeps your name and your note.`,
 
 // attentionOf returns the acts on findings about records.
 func (a *app) attentionOf(s *session.Session) *office.Attention {
-	return &office.Attention{Ledger: s.Ledger, Syncer: s.Syncer, Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
+	return &office.Attention{Ledger: s.Ledger, Syncer: s.Syncer, Mandates: mandatesOf(s), Deliveries: deliveriesOf(s), Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
 		return a.storedAs(ctx, s, connection)
 	}}
 }
@@ -220,8 +220,20 @@ func (a *app) retryReason(ctx context.Context, s *session.Session, f state.Filte
 }
 
 func (a *app) retry(ctx context.Context, s *session.Session, connections []config.Connection, sourceID, note string) error {
-	names := connector.Map(connections, func(c config.Connection) string { return c.Name })
-	news, err := a.attentionOf(s).Retry(ctx, names, sourceID, syncer.Operator{Name: actor(), Reason: note})
+	found, news, err := false, false, error(nil)
+	for _, c := range connections {
+		out, sure, not := a.act(ctx, s, office.Decision{Act: connector.ActRetry, Record: state.RecordID{Connection: c.Name, SourceID: sourceID}}, asksInWalk, note, false)
+		if errors.Is(not, office.ErrNoSuchRecord) { // another connection may have it
+			continue
+		}
+		if found, err = true, not; err != nil || !sure {
+			break
+		}
+		news = news || out.News
+	}
+	if !found {
+		err = office.ErrNoSuchRecord
+	}
 	switch {
 	case errors.Is(err, office.ErrGivenUp):
 		return fmt.Errorf("cannot retry %s: %w; payersync attention close --give-up %[1]s --undo takes that back", show.Visible(sourceID), err)

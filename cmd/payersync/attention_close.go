@@ -146,7 +146,7 @@ when you correct their cause: payersync attention show names the ways.`,
 					return err
 				}
 				for _, id := range found {
-					if err := a.closeOne(cmd.Context(), s, id, syncer.Operator{Name: actor(), Reason: w.reason}); err != nil {
+					if err := a.closeOne(cmd.Context(), s, id, w.reason); err != nil {
 						return err
 					}
 				}
@@ -163,13 +163,15 @@ func closable() []connector.Reason {
 	return slices.DeleteFunc(reasons(), func(r connector.Reason) bool { return !syncer.Closable(r) })
 }
 
-func (a *app) closeOne(ctx context.Context, s *session.Session, id state.RecordID, by syncer.Operator) error {
-	w := a.attentionOf(s).Close(ctx, id, by)
+func (a *app) closeOne(ctx context.Context, s *session.Session, id state.RecordID, reason string) error {
+	w, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActClose, Record: id}, asksInWalk, reason, false)
 	switch {
-	case errors.Is(w.Err, syncer.ErrNothingToClose):
+	case errors.Is(err, syncer.ErrNothingToClose):
 		return fmt.Errorf("cannot close findings about %s: %w; payersync attention show %[1]s names the ways", show.Visible(id.SourceID), syncer.ErrNothingToClose)
-	case w.Err != nil:
-		return fmt.Errorf("cannot close findings about %s: %w", show.Visible(id.SourceID), w.Err)
+	case err != nil:
+		return fmt.Errorf("cannot close findings about %s: %w", show.Visible(id.SourceID), err)
+	case !sure:
+		return nil
 	}
 	mandate := "It has no mandate."
 	if w.MandateID != "" {
@@ -180,25 +182,22 @@ func (a *app) closeOne(ctx context.Context, s *session.Session, id state.RecordI
 	} else {
 		a.Say("Closed for record %s before. %s", show.Visible(id.SourceID), mandate)
 	}
-	return a.Result(wordOf(w))
-}
-
-// wordOf returns a decision in the form of the commands' output.
-func wordOf(w office.Word) wordReport {
-	return wordReport{w.Connection, w.SourceID, w.MandateID, !w.News}
+	return a.Result(wordReport{id.Connection, id.SourceID, w.MandateID, !w.News})
 }
 
 func (a *app) closeSubscription(ctx context.Context, s *session.Session, reason string) error {
-	w := a.attentionOf(s).CloseSubscription(ctx, syncer.Operator{Name: actor(), Reason: reason})
+	w, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActCloseSubscription}, asksInWalk, reason, false)
 	switch {
-	case w.Err != nil:
-		return fmt.Errorf("cannot close the finding about the webhook subscription: %w", w.Err)
+	case err != nil:
+		return fmt.Errorf("cannot close the finding about the webhook subscription: %w", err)
+	case !sure:
+		return nil
 	case w.News:
 		a.Say("Closed for the webhook subscription. Until it is back, the sweep alone finds changes.")
 	default:
 		a.Say("Closed for the webhook subscription before.")
 	}
-	return a.Result(wordOf(w))
+	return a.Result(wordReport{"", office.Subscription, "", !w.News})
 }
 
 func (a *app) attentionGiveUpCmd() *cobra.Command {
@@ -240,7 +239,7 @@ before it gives their records up.`,
 				if err != nil || !sure {
 					return err
 				}
-				return a.giveUp(cmd.Context(), s, found, undo, syncer.Operator{Name: actor(), Reason: w.reason})
+				return connector.Each(found, func(id state.RecordID) error { return a.giveUp(cmd.Context(), s, id, undo, w.reason) })
 			})
 		},
 	}
@@ -256,33 +255,33 @@ func givenUpFor() []connector.Reason {
 	})
 }
 
-func (a *app) giveUp(ctx context.Context, s *session.Session, records []state.RecordID, undo bool, by syncer.Operator) error {
-	acts := a.attentionOf(s)
-	act := acts.GiveUp
+func (a *app) giveUp(ctx context.Context, s *session.Session, of state.RecordID, undo bool, reason string) error {
+	act := connector.ActGiveUp
 	if undo {
-		act = acts.TakeUp
+		act = connector.ActTakeUp
 	}
-	return act(ctx, records, by, func(w office.Word) error {
-		id := show.Visible(w.SourceID)
-		switch {
-		case errors.Is(w.Err, syncer.ErrLeftOut):
-			return fmt.Errorf("cannot give up %s: %w; payersync attention close closes its findings", id, w.Err)
-		case w.Err != nil:
-			return fmt.Errorf("cannot give up %s: %w", id, w.Err)
-		case undo && w.News:
-			a.Say("Record %s is no longer given up. The next sync decides on it.", id)
-		case undo:
-			a.Say("Record %s is not given up.", id)
-		case w.News:
-			a.Say("Record %s is given up. Nothing more is sent for it.", id)
-		default:
-			a.Say("Record %s was given up before.", id)
-		}
-		if w.MandateID != "" && w.News && !undo {
-			a.Say("  Its mandate %s stays as it is.", show.Visible(w.MandateID))
-		}
-		return a.Result(wordOf(w))
-	})
+	w, sure, err := a.act(ctx, s, office.Decision{Act: act, Record: of}, asksInWalk, reason, false)
+	id := show.Visible(of.SourceID)
+	switch {
+	case errors.Is(err, syncer.ErrLeftOut):
+		return fmt.Errorf("cannot give up %s: %w; payersync attention close closes its findings", id, err)
+	case err != nil:
+		return fmt.Errorf("cannot give up %s: %w", id, err)
+	case !sure:
+		return nil
+	case undo && w.News:
+		a.Say("Record %s is no longer given up. The next sync decides on it.", id)
+	case undo:
+		a.Say("Record %s is not given up.", id)
+	case w.News:
+		a.Say("Record %s is given up. Nothing more is sent for it.", id)
+	default:
+		a.Say("Record %s was given up before.", id)
+	}
+	if w.MandateID != "" && w.News && !undo {
+		a.Say("  Its mandate %s stays as it is.", show.Visible(w.MandateID))
+	}
+	return a.Result(wordReport{of.Connection, of.SourceID, w.MandateID, !w.News})
 }
 
 func (a *app) listClosed(ctx context.Context, s *session.Session, f state.Filter) error {

@@ -13,7 +13,6 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/office"
-	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -76,17 +75,22 @@ func (a *app) forget(ctx context.Context, s *session.Session, id state.RecordID,
 		return usage.Errorf("cannot forget %s: its mandate %s still holds (%s), and payersync would report it to nobody any more; cancel it first with payersync mandates cancel %[2]s, or keep it: --mandate-stays",
 			name, show.Visible(r.MandateID), connector.MandateStatus(r.Mandate).Label())
 	}
-	yes, err := a.Confirms(ctx, d.yes, fmt.Sprintf("cannot forget %s without a yes, so nothing was erased", name), "Shall the payer be forgotten?")
+	proposal, err := a.attentionOf(s).Propose(ctx, office.Decision{Act: connector.ActForget, Record: id, Stays: stays})
 	if err != nil {
-		return err
-	}
-	if !yes {
-		a.Say("Nothing was erased.")
-		return a.Result(r)
-	}
-	if r.FilesLater, err = office.Forget(ctx, s.Ledger, id, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
 		return notForgotten(name, err)
 	}
+	sure, err := a.agrees(ctx, proposal, asksAlways, d.yes)
+	switch {
+	case err != nil:
+		return err
+	case !sure:
+		return a.Result(r)
+	}
+	done, err := proposal.Perform(ctx, by(d.reason))
+	if err != nil {
+		return notForgotten(name, err)
+	}
+	r.FilesLater = done.Later
 	r.Forgotten = true
 	if s.Config.Node != nil {
 		a.Say("Forgotten. Later runs do not bring it back. An older backup of the database does, if somebody restores it.")
@@ -103,12 +107,8 @@ func (a *app) sayForget(r office.Forgetting) {
 	a.Say("Record %s of %s: %s.", show.Visible(r.SourceID), r.Connection, orElse(show.Visible(r.Name), "no name is known"))
 	a.Say("The command would erase all personal data about it in the ledger: its record, the values in lists, the applied values, %s, the bodies of %s, %s, its signing link.",
 		"what "+connector.Plural(r.Erases.Changes, "change")+" wrote", connector.Plural(r.Erases.Deliveries, "delivery"), "what it is compared with others by")
-	a.Say("Ids, statuses, times and the audit log stay.")
 	for _, alike := range r.Alike {
 		a.Say("Record %s of %s has the same name or e-mail address, and stays. If it is the same person: payersync ledger forget %[1]s --connection %[2]s.", show.Visible(alike.SourceID), alike.Connection)
-	}
-	for _, where := range r.Elsewhere {
-		a.Say("%s", show.Visible(where))
 	}
 }
 
@@ -149,17 +149,18 @@ its values there. The audit log keeps the decision with its reason.`,
 				if err != nil {
 					return err
 				}
-				err = office.Unforget(cmd.Context(), s.Ledger, id, syncer.Operator{Name: actor(), Reason: reason})
-				before := errors.Is(err, state.ErrNotForgotten)
+				out, sure, err := a.act(cmd.Context(), s, office.Decision{Act: connector.ActUnforget, Record: id}, asksInWalk, reason, false)
 				switch {
-				case before:
-					a.Say("Record %s is not forgotten: there is nothing to take back.", show.Visible(id.SourceID))
 				case err != nil:
 					return fmt.Errorf("cannot let %s be kept again: %w", show.Visible(id.SourceID), err)
+				case !sure:
+					return nil
+				case !out.News:
+					a.Say("Record %s is not forgotten: there is nothing to take back.", show.Visible(id.SourceID))
 				default:
 					a.Say("Record %s is accepted again: the next run reads the accounting system completely.", show.Visible(id.SourceID))
 				}
-				return a.Result(map[string]any{"connection": id.Connection, "source_id": id.SourceID, "said_before": before})
+				return a.Result(map[string]any{"connection": id.Connection, "source_id": id.SourceID, "said_before": !out.News})
 			})
 		},
 	}

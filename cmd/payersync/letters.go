@@ -680,26 +680,29 @@ hash.`,
 						return errors.Join(err, a.toldOptOut(said))
 					}
 				}
-				id, address, subject := state.RecordID{}, "", "an address"
+				id, address := state.RecordID{}, ""
 				if strings.Contains(args[0], "@") {
 					address = args[0]
 				} else if id, err = oneRecord(cmd.Context(), s, args[0], connection); err != nil {
 					return err
-				} else {
-					subject = id.Connection + "/" + id.SourceID
 				}
 				if address != "" && mail.CheckAddress(address) != nil {
 					return usage.Errorf("%q is no e-mail address, and no record: name one of the two", show.Visible(address))
 				}
 				if undo {
-					n, err := l.Desk.Unstop(cmd.Context(), id, address, state.Entry{Actor: actor(), Action: "let letters go again", Subject: subject, Reason: note})
+					n, err := a.unstop(cmd.Context(), s, l, id, address, note)
 					if err != nil {
 						return err
 					}
 					a.Say("%s taken back.", connector.Plural(n, "stop"))
 					return a.Result(map[string]int{"taken_back": n})
 				}
-				if err := l.Desk.Stop(cmd.Context(), id, address, day, state.Entry{Actor: actor(), Action: "stop letters", Subject: subject, Reason: note}); err != nil {
+				if address != "" {
+					err = l.Desk.Stop(cmd.Context(), id, address, day, state.Entry{Actor: actor(), Action: "stop letters", Subject: "an address", Reason: note})
+				} else {
+					_, _, err = a.act(cmd.Context(), s, office.Decision{Act: connector.ActStopLetters, Record: id, Until: day}, asksInWalk, note, false)
+				}
+				if err != nil {
 					return err
 				}
 				a.Say("No letter goes there any more%s. --undo takes that back.", untilDay(day))
@@ -712,6 +715,15 @@ hash.`,
 	c.Flags().StringVar(&connection, "connection", "", "the connection of the record, if two have one of this name")
 	c.Flags().BoolVar(&undo, "undo", false, "take back all stops of the letters")
 	return c
+}
+
+// unstop ends the stops of the letters to a payer, or to an address, and returns how many there were.
+func (a *app) unstop(ctx context.Context, s *session.Session, l *office.Letters, id state.RecordID, address, note string) (int, error) {
+	if address != "" {
+		return l.Desk.Unstop(ctx, id, address, state.Entry{Actor: actor(), Action: "let letters go again", Subject: "an address", Reason: note})
+	}
+	out, _, err := a.act(ctx, s, office.Decision{Act: connector.ActAllowLetters, Record: id}, asksInWalk, note, false)
+	return out.Count, err
 }
 
 func (a *app) lettersContinueCmd() *cobra.Command {

@@ -11,6 +11,7 @@ import (
 
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
 	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
@@ -84,16 +85,18 @@ func (a *app) reviveAddress(ctx context.Context, s *session.Session, arg string,
 	if by.Reason == "" {
 		return usage.Errorf("noting that an address works after all needs a reason: --reason 'they repaired it'")
 	}
-	bounces := &office.Bounces{Ledger: s.Ledger}
 	var err error
 	if address := office.AddressOf(arg); address != "" {
-		err = bounces.ReviveAddress(ctx, address, by)
+		err = (&office.Bounces{Ledger: s.Ledger}).ReviveAddress(ctx, address, by)
 	} else {
 		var p state.Payer
 		if p, err = onePayer(ctx, s, arg); err != nil {
 			return err
 		}
-		err = bounces.ReviveRecord(ctx, state.RecordID{Connection: p.Connection, SourceID: p.SourceID}, by)
+		var sure bool
+		if _, sure, err = a.act(ctx, s, office.Decision{Act: connector.ActResume, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}}, asksInWalk, by.Reason, false); err == nil && !sure {
+			return nil
+		}
 	}
 	switch {
 	case errors.Is(err, office.ErrNotBounced):

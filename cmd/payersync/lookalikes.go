@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"payersync/cmd/payersync/internal/show"
+	"payersync/connector"
 	"payersync/connector/office"
-	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -35,25 +35,15 @@ func (a *app) tellApart(ctx context.Context, connection, record, other string, d
 	if err != nil {
 		return err
 	}
-	both := fmt.Sprintf("records %s and %s", show.Visible(record), show.Visible(other))
-	sure, err := a.Confirms(ctx, d.yes, both+" would be told apart", fmt.Sprintf("Are %s two payers?", both))
-	if err != nil {
-		return err
-	}
-	if !sure {
-		a.Say("Nothing was decided.")
-		return nil
-	}
-	var report decisionReport
-	news, err := office.TellApart(ctx, s.Ledger, state.RecordID{Connection: c.Name, SourceID: record}, other, syncer.Operator{Name: actor(), Reason: d.reason})
-	if report.Before = 1; news {
-		report = decisionReport{Rejected: 1}
-	}
+	id := state.RecordID{Connection: c.Name, SourceID: record}
+	out, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActTellApart, Record: id, Other: state.RecordID{Connection: c.Name, SourceID: other}}, asksAlways, d.reason, d.yes)
 	switch {
 	case errors.Is(err, state.ErrNoRecord), errors.Is(err, state.ErrSameRecord):
 		return fmt.Errorf("cannot tell record %s from record %s: %w", show.Visible(record), show.Visible(other), err)
-	case err != nil:
+	case err != nil || !sure:
 		return err
+	case out.News:
+		return a.printDecided(decisionReport{Rejected: 1}, c.Name, true)
 	}
-	return a.printDecided(report, c.Name, report.Rejected > 0)
+	return a.printDecided(decisionReport{Before: 1}, c.Name, false)
 }

@@ -40,6 +40,7 @@ type program struct {
 	getenv func(string) (string, bool)
 	clock  func() time.Time                                         // nil is time.Now
 	design bool                                                     // the pages also show all their parts on one page
+	walks  bool                                                     // todo runs the command, so that it asks before each act
 	texts  func(ctx context.Context, name string) ([]string, error) // of a name in the DNS; nil asks the system's resolver
 }
 

@@ -241,7 +241,7 @@ name.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
-				return a.requestLink(cmd.Context(), s, p, syncer.Operator{Name: actor(), Reason: reason})
+				return a.requestLink(cmd.Context(), s, p, reason)
 			})
 		},
 	}
@@ -249,13 +249,16 @@ name.`,
 	return c
 }
 
-func (a *app) requestLink(ctx context.Context, s *session.Session, p state.Payer, by syncer.Operator) error {
-	m, err := mandatesOf(s).Request(ctx, p, by)
+func (a *app) requestLink(ctx context.Context, s *session.Session, p state.Payer, reason string) error {
+	out, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActRequest, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}}, asksInWalk, reason, false)
+	m := out.Mandate
 	switch {
 	case errors.Is(err, syncer.ErrReasonNeeded):
 		return usage.Errorf("the payer's mandate was cancelled; a new one takes a reason: --reason 'changed bank'")
 	case err != nil:
 		return fmt.Errorf("cannot ask for a signing link for %s: %w", p.SourceID, err)
+	case !sure:
+		return nil
 	}
 	return a.Answer(map[string]string{"mandate_id": m.ID, "status": string(m.Status), "link": m.URL}, "Mandate %s is %s. Signing link:\n%s\n", show.Visible(m.ID), show.Visible(m.Status.Label()), show.Visible(m.URL))
 }
@@ -277,18 +280,14 @@ the reason.`,
 				return usage.Errorf("cancelling a mandate takes a reason: --reason 'the payer asked us to'")
 			}
 			return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
-				if err := a.warnOfSuccessor(cmd.Context(), s, p); err != nil {
-					return err
-				}
-				sure, err := a.confirmsAct(cmd.Context(), yes, "Cancel the mandate of record %s? Nothing can be collected under it afterwards.", p)
-				if err != nil || !sure {
-					return err
-				}
-				switch err := mandatesOf(s).Cancel(cmd.Context(), p, syncer.Operator{Name: actor(), Reason: reason}); {
+				_, sure, err := a.act(cmd.Context(), s, office.Decision{Act: connector.ActCancel, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}}, asksAtTerminal, reason, yes)
+				switch {
 				case errors.Is(err, office.ErrNoMandate):
 					return fmt.Errorf("cannot cancel: record %s has no mandate; payersync mandates list shows all mandates", p.SourceID)
 				case err != nil:
 					return fmt.Errorf("cannot cancel the mandate of %s: %w", p.SourceID, err)
+				case !sure:
+					return nil
 				}
 				a.Say("The mandate %s is cancelled.", show.Visible(p.MandateID))
 				return a.Result(map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID})
@@ -318,11 +317,7 @@ keeps your name and the reason.`,
 				return usage.Errorf("reinstating a mandate takes a reason: --reason 'the payer asked us to'")
 			}
 			return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
-				sure, err := a.confirmsAct(cmd.Context(), yes, "Reinstate the mandate of record %s? Money can be collected under it again.", p)
-				if err != nil || !sure {
-					return err
-				}
-				return a.reinstate(cmd.Context(), s, p, syncer.Operator{Name: actor(), Reason: reason})
+				return a.reinstate(cmd.Context(), s, p, reason, yes)
 			})
 		},
 	}
@@ -331,37 +326,12 @@ keeps your name and the reason.`,
 	return c
 }
 
-// warnOfSuccessor warns before a cancellation if the payer may still be in the accounting system under a new
-// number.
-func (a *app) warnOfSuccessor(ctx context.Context, s *session.Session, p state.Payer) error {
-	id := state.RecordID{Connection: p.Connection, SourceID: p.SourceID}
-	found, err := s.Ledger.RenumberingsOf(ctx, id)
-	for _, r := range found {
-		if r.Old == id {
-			a.Say("Record %s may be the same payer under a new number, and would have to sign anew. To move the mandate there instead: payersync payers moved %[1]s --from %s --reason TEXT", show.Visible(r.New.SourceID), show.Visible(p.SourceID))
-		}
-	}
-	return err
-}
-
-// confirmsAct asks a person at a terminal to confirm an act on a payer's mandate. Without a terminal, the
-// reason on the command line confirms it.
-func (a *app) confirmsAct(ctx context.Context, yes bool, question string, p state.Payer) (bool, error) {
-	if yes || a.Unasked() != "" {
-		return true, nil
-	}
-	sure, err := a.Asks(ctx, question, show.Visible(p.SourceID))
-	if err == nil && !sure {
-		a.Say("Nothing was changed.")
-	}
-	return sure, err
-}
-
-func (a *app) reinstate(ctx context.Context, s *session.Session, p state.Payer, by syncer.Operator) error {
+func (a *app) reinstate(ctx context.Context, s *session.Session, p state.Payer, reason string, yes bool) error {
 	if s.Config.Billing.Dialect.Reinstate == "none" { // before anybody is asked, or noted to have done it
 		return usage.Error{Err: billing.ErrNoReinstate}
 	}
-	status, err := mandatesOf(s).Reinstate(ctx, p, by)
+	out, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActReinstate, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}}, asksAtTerminal, reason, yes)
+	status := out.Mandate.Status
 	switch {
 	case errors.Is(err, office.ErrNoMandate):
 		return fmt.Errorf("cannot reinstate: record %s has no mandate; payersync mandates list shows all mandates", p.SourceID)
@@ -369,6 +339,8 @@ func (a *app) reinstate(ctx context.Context, s *session.Session, p state.Payer, 
 		return fmt.Errorf("cannot reinstate the mandate of %s: %w; payersync payers show %[1]s shows its state", p.SourceID, err)
 	case err != nil:
 		return fmt.Errorf("cannot reinstate the mandate of %s: %w", p.SourceID, err)
+	case !sure:
+		return nil
 	}
 	a.Say("The mandate %s is %s.", show.Visible(p.MandateID), show.Visible(status.Label()))
 	return a.Result(map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID, "status": string(status)})

@@ -12,7 +12,6 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/office"
-	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -33,14 +32,14 @@ payersync letters stop stops letters about it.`,
 		Example: "  payersync payers ask C0001 C0002 --reason 'they agreed by phone'\n  payersync payers ask C0003 --not\n  payersync payers ask C0003 --undo",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d := connector.Ask
+			act := connector.ActAsk
 			switch {
 			case not && undo:
 				return usage.Errorf("--not decides not to ask, and --undo takes a decision back; leave one of them out")
 			case not:
-				d = connector.DoNotAsk
+				act = connector.ActAskNot
 			case undo:
-				d = connector.AskByRule
+				act = connector.ActAskByRule
 			}
 			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
 				var records []state.RecordID
@@ -51,7 +50,7 @@ payersync letters stop stops letters about it.`,
 					}
 					records = append(records, r)
 				}
-				return a.decideAsking(cmd.Context(), s, records, d, syncer.Operator{Name: actor(), Reason: reason})
+				return connector.Each(records, func(r state.RecordID) error { return a.decideAsking(cmd.Context(), s, r, act, reason) })
 			})
 		},
 	}
@@ -71,25 +70,30 @@ type askReport struct {
 	Before     bool                  `json:"said_before"`
 }
 
-func (a *app) decideAsking(ctx context.Context, s *session.Session, records []state.RecordID, d connector.AskDecision, by syncer.Operator) error {
-	return (&office.AskDecisions{Ledger: s.Ledger}).Decide(ctx, records, d, by, func(w office.Word) error {
-		id := show.Visible(w.SourceID)
-		switch {
-		case errors.Is(w.Err, state.ErrNoRecord):
-			return fmt.Errorf("cannot decide on record %s: its payer was forgotten; payersync ledger forget --undo takes that back", id)
-		case w.Err != nil:
-			return fmt.Errorf("cannot decide on record %s: %w", id, w.Err)
-		}
-		said := map[connector.AskDecision]string{
-			connector.Ask: "Record %s is to be asked", connector.DoNotAsk: "Record %s is not to be asked", connector.AskByRule: "For record %s the mapping decides",
-		}[d]
-		if !w.News {
-			said += ", as before"
-		}
-		a.Say(said+". The next plan shows the effects; nothing was sent.", id)
-		if d == connector.Ask && w.MandateID != "" {
-			a.Say("  It has mandate %s already. No other one is asked for by itself, also after a cancellation: payersync mandates request asks.", show.Visible(w.MandateID))
-		}
-		return a.Result(askReport{w.Connection, w.SourceID, w.MandateID, d, !w.News})
-	})
+func (a *app) decideAsking(ctx context.Context, s *session.Session, r state.RecordID, act connector.Act, reason string) error {
+	out, sure, err := a.act(ctx, s, office.Decision{Act: act, Record: r}, asksInWalk, reason, false)
+	id := show.Visible(r.SourceID)
+	switch {
+	case errors.Is(err, state.ErrNoRecord):
+		return fmt.Errorf("cannot decide on record %s: its payer was forgotten; payersync ledger forget --undo takes that back", id)
+	case err != nil:
+		return fmt.Errorf("cannot decide on record %s: %w", id, err)
+	case !sure:
+		return nil
+	}
+	said, d := "Record %s is to be asked", connector.Ask
+	switch act {
+	case connector.ActAskNot:
+		said, d = "Record %s is not to be asked", connector.DoNotAsk
+	case connector.ActAskByRule:
+		said, d = "For record %s the mapping decides", connector.AskByRule
+	}
+	if !out.News {
+		said += ", as before"
+	}
+	a.Say(said+". The next plan shows the effects; nothing was sent.", id)
+	if d == connector.Ask && out.MandateID != "" {
+		a.Say("  It has mandate %s already. No other one is asked for by itself, also after a cancellation: payersync mandates request asks.", show.Visible(out.MandateID))
+	}
+	return a.Result(askReport{r.Connection, r.SourceID, out.MandateID, d, !out.News})
 }

@@ -84,7 +84,7 @@ func (a *app) different(ctx context.Context, args []string, f differentFlags) er
 		return usage.Errorf("name a record and a customer, two records, or a linked record: payersync payers different C0001 9b2f1c, payersync payers different C0001 --record C0007, or payersync payers different C0001")
 	case len(args) == 2:
 		return a.withReview(ctx, f.connection, func(ctx context.Context, s *session.Session, r *review) error {
-			return a.decideOne(ctx, s, r, pair{args[0], args[1]}, state.WordReject, f.decision)
+			return a.rejectOne(ctx, s, r, pair{args[0], args[1]}, f.decision)
 		})
 	case f.record != "":
 		return a.tellApart(ctx, f.connection, args[0], f.record, f.decision)
@@ -99,7 +99,7 @@ func (a *app) different(ctx context.Context, args []string, f differentFlags) er
 		if err != nil {
 			return notUndone("unlink the customer of "+show.Visible(p.SourceID), err)
 		}
-		return a.unlink(ctx, *proposal.Unlink, proposal.Note, f.decision)
+		return a.unlink(ctx, proposal, *proposal.Unlink, f.decision)
 	})
 }
 
@@ -261,12 +261,12 @@ func (r *review) pick(w saying) (ours, theirs match.Side, column, problem string
 	return ours, theirs, "", ""
 }
 
-// decideOne notes a word on one pair.
-func (a *app) decideOne(ctx context.Context, s *session.Session, r *review, p pair, says state.Word, d decision) error {
+// rejectOne notes that a record and a customer are different payers.
+func (a *app) rejectOne(ctx context.Context, s *session.Session, r *review, p pair, d decision) error {
 	if err := r.look(ctx, []pair{p}); err != nil {
 		return err
 	}
-	w := saying{p, says}
+	w := saying{p, state.WordReject}
 	second, err := r.second(ctx, w)
 	switch {
 	case err != nil:
@@ -278,13 +278,23 @@ func (a *app) decideOne(ctx context.Context, s *session.Session, r *review, p pa
 	case !r.doneBefore(w):
 		ours, theirs, _, problem := r.pick(w)
 		if problem != "" {
-			return fmt.Errorf("cannot %s %s: %s", says, show.Visible(p.String()), show.Visible(problem))
+			return fmt.Errorf("cannot reject %s: %s", show.Visible(p.String()), show.Visible(problem))
 		}
 		if !a.JSON() {
 			a.printSides(ours, theirs)
 		}
 	}
-	return a.decide(ctx, s, r, []saying{w}, d)
+	if r.doneBefore(w) {
+		return a.printDecided(decisionReport{Before: 1}, r.conn.Name, false)
+	}
+	_, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActReject, Record: state.RecordID{Connection: r.conn.Name, SourceID: p.record}, Customer: p.customer}, asksAlways, d.reason, d.yes)
+	if not := (*office.PairNotSaid)(nil); errors.As(err, &not) {
+		return fmt.Errorf("cannot reject %s, so nothing was decided: %w", show.Visible(not.String()), not.Err)
+	}
+	if err != nil || !sure {
+		return err
+	}
+	return a.printDecided(decisionReport{Rejected: 1}, r.conn.Name, true)
 }
 
 // second returns the finding about a probable second customer of a linked record, when that one is rejected;

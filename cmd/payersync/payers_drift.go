@@ -148,11 +148,10 @@ func (a *app) driftOf(ctx context.Context, s *session.Session, p state.Payer) (s
 
 // wayOut is one of the commands to end a drift.
 type wayOut struct {
-	act      connector.Act
-	name     string
-	question string
-	done     string
-	adjust   func(*office.Decision) error // applies the flags; may be nil
+	act    connector.Act
+	name   string
+	done   string
+	adjust func(*office.Decision) error // applies the flags; may be nil
 }
 
 // driftWay makes the command of a way out.
@@ -176,17 +175,12 @@ func (a *app) driftWay(c *cobra.Command, way wayOut) *cobra.Command {
 				return fmt.Errorf("cannot compare %s: %w", show.Visible(p.SourceID), err)
 			}
 			r := reportOfDrift(*proposal.Drift)
-			for _, f := range r.Fields {
-				a.Say("  %s: theirs %q, ours %q", f.Path, show.Visible(f.Theirs), show.Visible(f.Ours))
-			}
-			sure, err := a.Confirms(cmd.Context(), yes, fmt.Sprintf("nothing was noted of %s without a yes", show.Visible(p.SourceID)), way.question)
+			sure, err := a.agrees(cmd.Context(), proposal, asksAlways, yes)
 			if err != nil {
 				return err
 			}
-			if !sure {
-				a.Say("Nothing was noted.")
-			} else {
-				if err := proposal.Note(cmd.Context(), syncer.Operator{Name: actor(), Reason: reason}); err != nil {
+			if sure {
+				if _, err := proposal.Perform(cmd.Context(), by(reason)); err != nil {
 					return fmt.Errorf("nothing was noted of %s: %w", show.Visible(p.SourceID), err)
 				}
 				r.Decided = way.name
@@ -212,7 +206,7 @@ field another value. It then plans this change as usual. Nothing is sent.`,
 	}
 	c.Flags().StringArrayVar(&fields, "field", nil, "only this field, as payers drift names it; may be given again")
 	return a.driftWay(c, wayOut{
-		connector.ActTakeTheirs, "take", "Take theirs?", "Theirs is kept until our value changes. Nothing was sent.",
+		connector.ActTakeTheirs, "take", "Theirs is kept until our value changes. Nothing was sent.",
 		func(d *office.Decision) error {
 			d.Fields = fields
 			return nil
@@ -229,7 +223,7 @@ changes in the billing service, and cancels earlier decisions to take or ignore 
 The plan shows the old and new value of each field, and the limits apply. Nothing is
 sent before that run.`,
 		Example: "  payersync payers drift --send C0001 --reason 'a typing mistake' && payersync plan",
-	}, wayOut{connector.ActSendOurs, "send", "Send ours?", "The next sync plans to send ours; payersync plan shows it.", nil})
+	}, wayOut{connector.ActSendOurs, "send", "The next sync plans to send ours; payersync plan shows it.", nil})
 }
 
 func (a *app) driftIgnoreCmd() *cobra.Command {
@@ -244,7 +238,7 @@ drift send takes it back. To decide for all payers, use own in the mapping file.
 	}
 	c.Flags().StringArrayVar(&parts, "part", nil, "name, people or addresses; may be given again")
 	return a.driftWay(c, wayOut{
-		connector.ActIgnore, "ignore", "Leave it to the billing service?", "It is left to the billing service from now on. For all payers: own in the mapping file.",
+		connector.ActIgnore, "ignore", "It is left to the billing service from now on. For all payers: own in the mapping file.",
 		func(d *office.Decision) error {
 			if d.Parts = parts; len(parts) == 0 {
 				return usage.Errorf("name a part to ignore: --part name, people or addresses")

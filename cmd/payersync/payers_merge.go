@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
@@ -57,44 +56,30 @@ func (a *app) merge(ctx context.Context, s *session.Session, r state.RecordID, i
 	if m.Payer != nil {
 		report.BillingID = m.Payer.BillingID
 	}
-	a.Say("Record %s would be excluded, and %s stand for both.", show.Visible(r.SourceID), show.Visible(into))
-	switch {
-	case m.Move != nil:
+	if m.Move != nil {
 		report.Diff = append(report.Diff, m.Move.Diff...)
-		a.Say("Its customer %s would belong to %s, with its mandate. The customer's present and new values:", show.Visible(report.BillingID), show.Visible(into))
-		for _, f := range m.Move.Diff {
-			a.Say("  %s: %q → %q", f.Path, show.Visible(f.From), show.Visible(f.To))
-		}
-		if len(m.Move.Elsewise) > 0 {
-			a.Say("The customer %s has that key already. Nothing is sent before it has another key, or none.", show.Visible(strings.Join(m.Move.Elsewise, " and ")))
-		}
-	case report.BillingID != "":
-		a.Say("Its customer %s stays in the billing service, and nothing is sent for it any more.", show.Visible(report.BillingID))
-		if m.Mandate != "" && m.Mandate != connector.MandateCancelled {
-			a.Say("So does its mandate: %s. Cancel it, if the payer has another: payersync mandates cancel %s.", m.Mandate.Label(), show.Visible(report.BillingID))
-		}
 	}
-	report.Accepted, err = a.Confirms(ctx, d.yes, fmt.Sprintf("cannot merge %s without a yes, so nothing was noted", show.Visible(r.SourceID)), "Are they one payer?")
-	if err != nil {
+	if report.Accepted, err = a.agrees(ctx, proposal, asksAlways, d.yes); err != nil {
 		return err
 	}
 	if report.Accepted {
-		if err := proposal.Note(ctx, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
+		if _, err := proposal.Perform(ctx, by(d.reason)); err != nil {
 			return notMerged(r.SourceID, err)
 		}
 		a.Say("The next sync goes by it.")
-	} else {
-		a.Say("Nothing was noted.")
 	}
 	return a.Result(report)
 }
 
 func (a *app) separate(ctx context.Context, s *session.Session, r state.RecordID, d decision) error {
-	if err := s.Syncer.SayUnmerge(ctx, r, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
+	_, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActSeparate, Record: r}, asksInWalk, d.reason, d.yes)
+	if err != nil {
 		return notMerged(r.SourceID, err)
 	}
-	a.Say("Record %s is a payer of its own from the next sync on.", show.Visible(r.SourceID))
-	return a.Result(mergeReport{SourceID: r.SourceID, Diff: []connector.FieldChange{}, Accepted: true})
+	if sure {
+		a.Say("Record %s is a payer of its own from the next sync on.", show.Visible(r.SourceID))
+	}
+	return a.Result(mergeReport{SourceID: r.SourceID, Diff: []connector.FieldChange{}, Accepted: sure})
 }
 
 // notMerged says why records are not merged, and what to do.

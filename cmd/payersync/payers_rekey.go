@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -51,7 +50,7 @@ the mandate and its signing link stay as they are. Nothing is sent before that r
 				if err != nil {
 					return err
 				}
-				return a.rekey(cmd.Context(), s, p, record, from != "", syncer.Operator{Name: actor(), Reason: reason}, yes)
+				return a.rekey(cmd.Context(), s, p, record, from != "", reason, yes)
 			})
 		},
 	}
@@ -109,7 +108,7 @@ type rekeyReport struct {
 	Accepted  bool                    `json:"accepted"`
 }
 
-func (a *app) rekey(ctx context.Context, s *session.Session, p state.Payer, record state.RecordID, other bool, by syncer.Operator, yes bool) error {
+func (a *app) rekey(ctx context.Context, s *session.Session, p state.Payer, record state.RecordID, other bool, reason string, yes bool) error {
 	d := office.Decision{Act: connector.ActRekey, Record: record}
 	if other {
 		d.Act, d.Other = connector.ActTakeOver, state.RecordID{Connection: p.Connection, SourceID: p.SourceID}
@@ -123,32 +122,18 @@ func (a *app) rekey(ctx context.Context, s *session.Session, p state.Payer, reco
 	case err != nil:
 		return notMoved(record.SourceID, err)
 	}
-	a.Say("Customer %s of record %s carries %s, and would carry %s.", show.Visible(p.BillingID), show.Visible(p.SourceID), show.Visible(p.Key.String()), show.Visible(m.Key.String()))
-	if m.Mandate != "" {
-		a.Say("Its mandate stays with it: %s.", m.Mandate.Label())
-	}
-	if len(m.Elsewise) > 0 {
-		a.Say("The customer %s has the new key already. Nothing is sent before it has another key, or none.", show.Visible(strings.Join(m.Elsewise, " and ")))
-	}
-	a.Say("The customer's present and new values:")
-	for _, d := range m.Diff {
-		a.Say("  %s: %q → %q", d.Path, show.Visible(d.From), show.Visible(d.To))
-	}
 	report := rekeyReport{
 		SourceID: record.SourceID, From: p.SourceID, BillingID: p.BillingID, OldKey: p.Key, NewKey: m.Key,
 		Mandate: string(m.Mandate), Diff: append([]connector.FieldChange{}, m.Diff...),
 	}
-	report.Accepted, err = a.Confirms(ctx, yes, fmt.Sprintf("cannot move the customer of %s without a yes, so nothing was noted", show.Visible(p.SourceID)), "Shall it carry that key?")
-	if err != nil {
+	if report.Accepted, err = a.agrees(ctx, proposal, asksAlways, yes); err != nil {
 		return err
 	}
 	if report.Accepted {
-		if err := proposal.Note(ctx, by); err != nil {
+		if _, err := proposal.Perform(ctx, by(reason)); err != nil {
 			return notMoved(record.SourceID, err)
 		}
 		a.Say("The next sync writes it.")
-	} else {
-		a.Say("Nothing was noted.")
 	}
 	return a.Result(report)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +23,7 @@ type sameFlags struct {
 	connection string
 	into       string
 	separate   bool
+	undo       bool
 	above      int
 }
 
@@ -40,7 +40,8 @@ looks like somebody else. The customer is the record's all the same.
 
 Both show the present and the new value of each field, and ask. The next run links the
 customer, within the limits for plans. --above accepts every proposed match with that
-score or more, unless another customer or record fits as well. Use 90;
+score or more, unless another customer or record fits as well. --undo takes back what
+you decided on RECORD and CUSTOMER, before the next run. Use 90;
 connector/match/README.md gives the error rate of each level.
 
 RECORD --into OTHER: two records of one connection are the same payer. From the next
@@ -64,6 +65,7 @@ Nothing is sent before the next run. The audit log keeps each yes with its reaso
 	c.Flags().IntVar(&f.above, "above", 0, "accept every proposed match with this `SCORE` or more")
 	c.Flags().StringVar(&f.into, "into", "", "the `RECORD` that stands for both, of the same connection")
 	c.Flags().BoolVar(&f.separate, "separate", false, "say that the record is a payer of its own after all")
+	c.Flags().BoolVar(&f.undo, "undo", false, "take back what was decided on RECORD and CUSTOMER")
 	c.Flags().StringVar(&f.connection, "connection", "", "the connection, if several have the record")
 	f.flags(c)
 	return c
@@ -73,7 +75,7 @@ Nothing is sent before the next run. The audit log keeps each yes with its reaso
 func (a *app) same(ctx context.Context, args []string, f sameFlags, many bool) error {
 	records := f.into != "" || f.separate
 	switch {
-	case many != (len(args) == 0), records && len(args) != 1, f.separate && f.into != "":
+	case many != (len(args) == 0), records && len(args) != 1, f.separate && f.into != "", f.undo && len(args) != 2:
 		return usage.Errorf("name a record and its customer, a record on hold, two records, or a score: payersync payers same C0001 9b2f1c, payersync payers same C0001, payersync payers same C0907 --into C0001, or payersync payers same --above %d", match.BulkLevel)
 	case many && (f.above < leastBulk || f.above > 100):
 		return usage.Errorf("--above is a score from %d to 100: below %[1]d something contradicts a match, or another record matches too, so you must decide on each", leastBulk)
@@ -87,7 +89,7 @@ func (a *app) same(ctx context.Context, args []string, f sameFlags, many bool) e
 		return usage.Errorf("linking a customer takes a reason: --reason 'renamed in March'")
 	case len(args) == 1 && !records:
 		return a.withPayer(ctx, args[0], func(s *session.Session, p state.Payer) error {
-			return a.adopt(ctx, s, p, syncer.Operator{Name: actor(), Reason: f.reason}, f.yes)
+			return a.adopt(ctx, s, p, f.decision)
 		})
 	}
 	return a.with(ctx, a.open, func(s *session.Session) error {
@@ -100,6 +102,9 @@ func (a *app) same(ctx context.Context, args []string, f sameFlags, many bool) e
 		case records:
 			return a.merge(ctx, s, r, f.into, f.decision)
 		}
+		if f.undo {
+			return a.takeBack(ctx, s, r, args[1], f.decision)
+		}
 		return a.link(ctx, s, r, args[1], f.decision)
 	})
 }
@@ -111,7 +116,19 @@ func (a *app) link(ctx context.Context, s *session.Session, r state.RecordID, cu
 		return notLinked(r.SourceID, customer, err)
 	}
 	a.Say("Record %s, and customer %s.", show.Visible(r.SourceID), show.Visible(proposal.Customer))
-	return a.decideOn(ctx, proposal, syncer.Operator{Name: actor(), Reason: d.reason}, d.yes)
+	return a.decideOn(ctx, proposal, d)
+}
+
+// takeBack takes back what was decided on a record and a customer.
+func (a *app) takeBack(ctx context.Context, s *session.Session, r state.RecordID, customer string, d decision) error {
+	_, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActTakeBack, Record: r, Customer: customer}, asksInWalk, d.reason, d.yes)
+	if err != nil {
+		return fmt.Errorf("cannot take back what was decided on %s and %s: %w", show.Visible(r.SourceID), show.Visible(customer), err)
+	}
+	if sure {
+		a.Say("The decision on %s and %s no longer applies.", show.Visible(r.SourceID), show.Visible(customer))
+	}
+	return a.Result(adoptReport{SourceID: r.SourceID, BillingID: customer, Differs: []string{}, Diff: []connector.FieldChange{}})
 }
 
 // adoptReport is the output of `payers same --output json` about a customer.
@@ -123,7 +140,7 @@ type adoptReport struct {
 	Accepted  bool                    `json:"accepted"`
 }
 
-func (a *app) adopt(ctx context.Context, s *session.Session, p state.Payer, by syncer.Operator, yes bool) error {
+func (a *app) adopt(ctx context.Context, s *session.Session, p state.Payer, d decision) error {
 	proposal, err := a.attentionOf(s).Propose(ctx, office.Decision{Act: connector.ActAdopt, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}})
 	if errors.Is(err, syncer.ErrNoHolder) {
 		return fmt.Errorf("cannot link a customer to %s: %w; payersync payers show prints its state", show.Visible(p.SourceID), err)
@@ -132,34 +149,21 @@ func (a *app) adopt(ctx context.Context, s *session.Session, p state.Payer, by s
 		return err
 	}
 	a.Say("Customer %s carries %s, the key of record %s.", show.Visible(proposal.Customer), show.Visible(p.Key.String()), show.Visible(p.SourceID))
-	return a.decideOn(ctx, proposal, by, yes)
+	return a.decideOn(ctx, proposal, d)
 }
 
-// decideOn shows a record's values beside those of a customer, asks whether the two are one, and
-// notes a yes.
-func (a *app) decideOn(ctx context.Context, proposal office.Proposal, by syncer.Operator, yes bool) (err error) {
+// decideOn asks whether a customer is the record's, and notes a yes.
+func (a *app) decideOn(ctx context.Context, proposal office.Proposal, d decision) (err error) {
 	h, p := proposal.Holder, proposal.Record
-	if len(h.Against) > 0 {
-		a.Say("These values differ: %s.", strings.Join(h.Against, ", "))
-	}
-	if len(h.Diff) > 0 {
-		a.Say("The customer's present and new values:")
-	}
-	for _, d := range h.Diff {
-		a.Say("  %s: %q → %q", d.Path, show.Visible(d.From), show.Visible(d.To))
-	}
 	report := adoptReport{SourceID: p.SourceID, BillingID: h.Customer, Differs: append([]string{}, h.Against...), Diff: append([]connector.FieldChange{}, h.Diff...)}
-	report.Accepted, err = a.Confirms(ctx, yes, fmt.Sprintf("cannot link a customer to %s without a yes, so nothing was noted", show.Visible(p.SourceID)), "Is it the record's customer?")
-	if err != nil {
+	if report.Accepted, err = a.agrees(ctx, proposal, asksAlways, d.yes); err != nil {
 		return err
 	}
 	if report.Accepted {
-		if err := proposal.Note(ctx, by); err != nil {
+		if _, err := proposal.Perform(ctx, by(d.reason)); err != nil {
 			return fmt.Errorf("cannot link a customer to %s: %w; payersync payers show prints its state", show.Visible(p.SourceID), err)
 		}
 		a.Say("The next run links it.")
-	} else {
-		a.Say("Nothing was noted.")
 	}
 	return a.Result(report)
 }

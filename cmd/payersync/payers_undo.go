@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,16 +12,20 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
 
 func (a *app) keepCustomer(ctx context.Context, s *session.Session, p state.Payer, d decision) error {
-	if err := s.Syncer.TakeUnlinkBack(ctx, p, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
+	_, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActKeep, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}}, asksInWalk, d.reason, d.yes)
+	if err != nil {
 		return notUndone("keep the customer of "+show.Visible(p.SourceID), err)
 	}
-	a.Say("Customer %s stays the record's.", show.Visible(p.BillingID))
-	return a.Result(undoReport{SourceID: p.SourceID, BillingID: p.BillingID, Diff: []connector.FieldChange{}, Kept: []string{}, Accepted: true})
+	if sure {
+		a.Say("Customer %s stays the record's.", show.Visible(p.BillingID))
+	}
+	return a.Result(undoReport{SourceID: p.SourceID, BillingID: p.BillingID, Diff: []connector.FieldChange{}, Kept: []string{}, Accepted: sure})
 }
 
 func (a *app) payersUndoCmd() *cobra.Command {
@@ -86,72 +89,38 @@ func (a *app) undo(ctx context.Context, s *session.Session, id int64, d decision
 	if err != nil {
 		return notUndone(doing, err)
 	}
-	u, err := a.attentionOf(s).UndoOf(ctx, p, id)
+	proposal, err := a.attentionOf(s).Propose(ctx, office.Decision{Act: connector.ActUndo, Record: owner, Change: id})
 	switch {
 	case err != nil:
 		return notUndone(doing, err)
-	case u.Adoption != nil:
-		return a.unlink(ctx, *u.Adoption, func(ctx context.Context, by syncer.Operator) error { return s.Syncer.SayUnlink(ctx, *u.Adoption, by) }, d)
+	case proposal.Undo.Adoption != nil:
+		return a.unlink(ctx, proposal, *proposal.Undo.Adoption, d)
 	}
-	a.Say("Change %d updated customer %s of record %s. Its values after the undo, until the record changes:", id, show.Visible(p.BillingID), show.Visible(p.SourceID))
-	report := undoReport{ChangeID: id, SourceID: p.SourceID, BillingID: p.BillingID, Diff: []connector.FieldChange{}, Kept: []string{}}
-	for _, f := range u.Fields {
-		report.Diff = append(report.Diff, connector.FieldChange{Path: f.Path, From: f.To, To: f.From})
-	}
-	if report.Accepted, err = a.decideUndo(ctx, report, doing, "Shall it have that?", d); err != nil || !report.Accepted {
-		return err
-	}
-	if err := s.Syncer.SayUndo(ctx, u, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
-		return notUndone(doing, err)
-	}
-	return a.undone(report, "The next sync sends it.")
+	report := undoReport{ChangeID: id, SourceID: p.SourceID, BillingID: p.BillingID, Diff: append([]connector.FieldChange{}, proposal.Diff()...), Kept: []string{}}
+	return a.undoes(ctx, proposal, report, doing, "The next sync sends it.", d)
 }
 
 // unlink shows the effect of unlinking a customer, asks, and stores the answer.
-func (a *app) unlink(ctx context.Context, u syncer.Unlink, note func(context.Context, syncer.Operator) error, d decision) error {
+func (a *app) unlink(ctx context.Context, proposal office.Proposal, u syncer.Unlink, d decision) error {
 	p := u.Payer
 	report := undoReport{
 		ChangeID: u.From, SourceID: p.SourceID, BillingID: p.BillingID, Mandate: string(u.Mandate), Unlinks: true,
 		Diff: append([]connector.FieldChange{}, u.Diff...), Kept: append([]string{}, u.Kept...),
 	}
-	a.Say("Customer %s is linked to record %s, and would be nobody's.", show.Visible(p.BillingID), show.Visible(p.SourceID))
-	if u.Missing {
-		a.Say("The billing service says that it does not exist any more.")
-	}
-	if u.Mandate != "" {
-		a.Say("Its mandate stays with it: %s. If the record's payer gave it, cancel it first: payersync mandates cancel.", u.Mandate.Label())
-	}
-	if len(u.Kept) > 0 {
-		a.Say("A colleague has changed it since, so this stays as it is: %s.", strings.Join(u.Kept, ", "))
-	}
-	if len(u.Diff) > 0 {
-		a.Say("The customer's present and new values:")
-	}
-	doing := "unlink the customer of " + show.Visible(p.SourceID)
-	var err error
-	if report.Accepted, err = a.decideUndo(ctx, report, doing, "Shall it be taken off the record?", d); err != nil || !report.Accepted {
+	return a.undoes(ctx, proposal, report, "unlink the customer of "+show.Visible(p.SourceID), "The next run does it. Then link the record to its customer: payersync payers match.", d)
+}
+
+// undoes asks, and restores or unlinks a customer.
+func (a *app) undoes(ctx context.Context, proposal office.Proposal, report undoReport, doing, done string, d decision) (err error) {
+	if report.Accepted, err = a.agrees(ctx, proposal, asksAlways, d.yes); err != nil {
 		return err
 	}
-	if err := note(ctx, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
-		return notUndone(doing, err)
+	if report.Accepted {
+		if _, err := proposal.Perform(ctx, by(d.reason)); err != nil {
+			return notUndone(doing, err)
+		}
+		a.Say("%s", done)
 	}
-	return a.undone(report, "The next run does it. Then link the record to its customer: payersync payers match.")
-}
-
-// decideUndo shows a customer's values after the undo, and asks; it prints a refusal.
-func (a *app) decideUndo(ctx context.Context, report undoReport, doing, question string, d decision) (bool, error) {
-	for _, f := range report.Diff {
-		a.Say("  %s: %q → %q", f.Path, show.Visible(f.From), show.Visible(f.To))
-	}
-	accepted, err := a.Confirms(ctx, d.yes, fmt.Sprintf("cannot %s without a yes, so nothing was noted", doing), question)
-	if err != nil || accepted {
-		return accepted, err
-	}
-	return false, a.undone(report, "Nothing was noted.")
-}
-
-func (a *app) undone(report undoReport, what string) error {
-	a.Say("%s", what)
 	return a.Result(report)
 }
 

@@ -279,6 +279,6 @@ func (w *todoWalk) perform(ctx context.Context, words ...string) bool {
 		args = append(args, "--account", w.account)
 	}
 	p := w.program
-	p.Console = w.streams
+	p.Console, p.walks = w.streams, true
 	return run(ctx, p, args) == exitDone
 }

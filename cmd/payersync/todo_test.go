@@ -48,11 +48,16 @@ func TestTodoWalksThroughTheListAndDoesWhatItIsAnswered(t *testing.T) {
 	p.types("g\r")
 	p.asks("reason: ", 2)
 	p.types("the account is closed\r")
+	p.asks("Give the payer up? [y/N] ", 1)
+	if w.givenUp("A00002") {
+		t.Fatal("it acted before it had shown the effect")
+	}
+	p.types("y\r")
 	if r := p.wait(); r.code != exitDone {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
 	}
 	p.sees("── 1 of 2", "     2  The signing link was never sent", "  r  payersync report --task not_sent", "\"x\" is none of the answers.", "── 2 of 2", "     1  The e-mail address is mistyped",
-		"acme, record A00002 Payer 2", "  g  payersync attention close --give-up A00002 --reason 'why'", "Nothing was done.", "$ payersync attention close --give-up A00002 --reason 'the account is closed'", "This was the whole list.")
+		"acme, record A00002 Payer 2", "  g  payersync attention close --give-up A00002 --reason 'why'", "Nothing was done.", "$ payersync attention close --give-up A00002 --reason 'the account is closed'", "payersync sends nothing for this payer any more.", "Nothing is sent to anybody.", "You can take it back: “Undo giving up”.", "This was the whole list.")
 	if !w.givenUp("A00002") || !w.audited("the account is closed") {
 		t.Error("the answer was not carried out")
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -17,30 +16,15 @@ import (
 	"time"
 
 	"payersync/cmd/payersync/internal/session"
-	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/connector/pages"
 	"payersync/connector/worker"
 )
 
-// Every way out of every reason is taken once more, by somebody who has a browser and no terminal. A new
-// way without a button fails here.
-//
-// covers F261
-func TestEveryReasonHasAWayOutOnThePages(t *testing.T) {
-	t.Parallel()
-	for _, reason := range slices.Sorted(maps.Keys(connector.Reasons)) {
-		for i, way := range reason.Ways() {
-			t.Run(fmt.Sprintf("%s/%s", reason, way.Act), func(t *testing.T) {
-				t.Parallel()
-				settlesOnPages(t, reason, i, way)
-			})
-		}
-	}
-}
-
-func settlesOnPages(t *testing.T, reason connector.Reason, at int, way connector.Way) {
-	s := newStage(t)
+// settlesOnPages performs an act once more, for somebody who has a browser and no terminal.
+func settlesOnPages(t *testing.T, row *acted, at int, way connector.Way) {
+	s, reason := newStage(t), row.reason
 	id := situations[reason](s)
 	if before := beforehand[way.Act]; before != nil {
 		before(s)
@@ -51,17 +35,13 @@ func settlesOnPages(t *testing.T, reason connector.Reason, at int, way connector
 	if way.Act == connector.ActLink {
 		s.sync() // so that the customer is known
 	}
-	writes := s.box.Writes()
+	writes, preview := s.box.Writes(), s.proposed(id, reason, at).Preview()
 	s.onPages(func(sign func(pages.Role) *reader) {
 		path := pageOf(id, reason)
 		if page := sign(pages.Viewer).get(path); strings.Contains(page, "data-act=") {
 			t.Errorf("a viewer is offered what a viewer may not do:\n%s", page)
 		}
-		role := pages.Operator
-		if way.Act == connector.ActSubscribe {
-			role = pages.Admin
-		}
-		r := sign(role)
+		r := sign(office.Acts[way.Act].Role)
 		page := r.get(path)
 		for _, told := range regexp.MustCompile(`(?s)<section class="told">.*?</section>`).FindAllString(page, -1) {
 			if strings.Contains(told, "payersync payers ") || strings.Contains(told, "payersync attention ") {
@@ -70,8 +50,9 @@ func settlesOnPages(t *testing.T, reason connector.Reason, at int, way connector
 		}
 		if reason == connector.ReasonLikeness && way.Act != connector.ActGiveUp {
 			r.decideMatch(page, way.Act, why)
+			row.page = "page of the match"
 		} else {
-			r.perform(page, reason, way.Act, why, s.another)
+			row.page = r.perform(page, reason, way.Act, why, s.another, preview)
 		}
 	})
 	if n := s.box.Writes() - writes; n > 0 && way.Sends != connector.SendsNow {
@@ -80,7 +61,9 @@ func settlesOnPages(t *testing.T, reason connector.Reason, at int, way connector
 	if way.Sends != connector.SendsNow && way.Why && !s.audited(why) {
 		t.Errorf("the audit log does not say %q", why)
 	}
+	now := s.box.Writes() - writes
 	s.settle(t, reason, id)
+	s.sent(t, preview, now, s.box.Writes()-writes)
 	if n := s.box.Writes() - writes; n > 0 && way.Sends == connector.SendsNothing {
 		t.Errorf("%d requests were sent after a word that sends nothing", n)
 	}
@@ -103,10 +86,7 @@ func pageOf(id string, reason connector.Reason) string {
 // onPages shows the pages of the installation in this process for as long as use takes.
 func (s *stage) onPages(use func(sign func(pages.Role) *reader)) {
 	s.t.Helper()
-	a := &app{program: program{Console: &show.Console{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}, getenv: func(name string) (string, bool) {
-		v, ok := s.env[name]
-		return v, ok
-	}}, now: s.now, config: s.path("payersync.yaml")}
+	a := s.app(io.Discard, io.Discard)
 	opened, err := a.open(s.t.Context())
 	s.must(err)
 	defer opened.Close()
@@ -172,29 +152,42 @@ func (r *reader) get(path string) string {
 
 var hrefOf, actionOf = regexp.MustCompile(`href="([^"]*)"`), regexp.MustCompile(`action="([^"]*)"`)
 
-// perform presses the button of an act, and does what the pages behind it ask for.
-func (r *reader) perform(page string, reason connector.Reason, act connector.Act, why, customer string) {
+// perform presses the button of an act, and does what the pages behind it ask for. It fails unless the page before the
+// last button shows the effect.
+func (r *reader) perform(page string, reason connector.Reason, act connector.Act, why, customer string, shown office.Preview) string {
 	r.t.Helper()
 	tag := regexp.MustCompile(fmt.Sprintf(`<(a|form)[^>]*data-act="%s" data-reason="%s"[^>]*>`, act, reason)).FindString(page)
 	if tag == "" {
 		r.t.Fatalf("the page has no button for %s of %s:\n%s", act, reason, page)
 	}
 	if strings.HasPrefix(tag, "<form") {
+		r.sees(page, shown.Becomes+" "+shown.Sends)
 		r.submit(page[strings.Index(page, tag):], why)
-		return
+		return "button"
 	}
 	path := html.UnescapeString(hrefOf.FindStringSubmatch(tag)[1])
 	page = r.get(path)
 	if form := regexp.MustCompile(`<form method="get" action="([^"]*)"`).FindStringSubmatch(page); form != nil {
 		page = r.get(html.UnescapeString(form[1]) + "?" + url.Values{"customer": {customer}}.Encode())
 	}
-	for _, words := range []string{"Back, change nothing", "Reason, for the audit log"} {
-		if !strings.Contains(page, words) {
-			r.t.Errorf("the page that asks lacks %q:\n%s", words, page)
-		}
+	asks := "Note, for the audit log; it may stay blank"
+	if office.Acts[act].Asks(office.InputReason) || act == connector.ActRequest {
+		asks = "Reason, for the audit log"
 	}
+	r.sees(page, append(lines(shown), "Back, change nothing", asks)...)
 	_, form, _ := strings.Cut(page, "Back to the payer")
 	r.submit(form[strings.Index(form, `<form method="post"`):], why)
+	return "page that asks"
+}
+
+// sees fails unless a page shows these texts.
+func (r *reader) sees(page string, texts ...string) {
+	r.t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(html.UnescapeString(page), text) {
+			r.t.Errorf("the page that asks lacks %q:\n%s", text, page)
+		}
+	}
 }
 
 // submit sends the form that text begins with.
@@ -262,8 +255,8 @@ func TestADecisionOnThePagesIsTakenBackThere(t *testing.T) {
 			before := s.told(id)
 			s.onPages(func(sign func(pages.Role) *reader) {
 				r := sign(pages.Operator)
-				r.perform(r.get(pageOf(id, test.reason)), test.reason, test.act, "decided in haste", s.another)
-				r.perform(r.get(pageOf(id, test.reason)), "", test.undo, "decided again", s.another)
+				r.perform(r.get(pageOf(id, test.reason)), test.reason, test.act, "decided in haste", s.another, office.Preview{})
+				r.perform(r.get(pageOf(id, test.reason)), "", test.undo, "decided again", s.another, office.Preview{})
 			})
 			if !s.audited("decided again") {
 				t.Error("the audit log does not say that it was taken back")

@@ -5,13 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
@@ -48,13 +53,22 @@ func (s *stage) wait(d time.Duration) {
 	s.clock = s.clock.Add(d)
 }
 
-// call runs a command to its end.
-func (s *stage) call(args ...string) result {
-	var out, errOut bytes.Buffer
-	a := &app{program: program{Console: &show.Console{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}, getenv: func(name string) (string, bool) {
+// app returns the program of a person without a terminal, with its output.
+func (s *stage) app(out, errOut io.Writer) *app {
+	return &app{program: program{Console: &show.Console{In: strings.NewReader(""), Out: out, ErrOut: errOut}, getenv: func(name string) (string, bool) {
 		v, ok := s.env[name]
 		return v, ok
-	}}, now: s.now}
+	}}, now: s.now, config: s.path("payersync.yaml")}
+}
+
+// call runs a command to its end.
+func (s *stage) call(args ...string) result { return s.called(false, args...) }
+
+// called is call, from todo or not.
+func (s *stage) called(walks bool, args ...string) result {
+	var out, errOut bytes.Buffer
+	a := s.app(&out, &errOut)
+	a.walks = walks
 	root := a.root()
 	root.SetArgs(append(args, "--config", s.path("payersync.yaml")))
 	root.SetOut(&out)
@@ -438,29 +452,189 @@ func (s *stage) untouched() string {
 	return string(c.Raw) + strings.Join(told, " ")
 }
 
-// TestEveryReasonHasAWayOut walks the table of reasons. For each it brings the situation
-// about, takes each of its ways as attention show prints it, and looks that this settles it.
-func TestEveryReasonHasAWayOut(t *testing.T) {
+// acted is where an act of a finding was performed, as a row of the table.
+type acted struct {
+	reason                       connector.Reason
+	act                          connector.Act
+	terminal, page, undone, sent string
+}
+
+// TestEveryActOfEveryFinding brings about every finding, and performs each of its acts once at the terminal and once on
+// the pages. It also takes back each act that can be taken back. testdata/acts.txt shows where.
+//
+// covers F261
+func TestEveryActOfEveryFinding(t *testing.T) {
 	t.Parallel()
-	for _, reason := range slices.Sorted(maps.Keys(connector.Reasons)) {
-		if situations[reason] == nil {
-			t.Errorf("nobody brings %s about here", reason)
+	known := constantsOf(t, "../../connector/reason.go", "Reason")
+	if n := len(connector.Reasons); n != len(known) || n != len(situations) {
+		t.Fatalf("of %d reasons %d are explained, and %d are brought about here", len(known), n, len(situations))
+	}
+	var table []*acted
+	t.Run("acts", func(t *testing.T) {
+		for _, reason := range slices.Sorted(maps.Keys(connector.Reasons)) {
+			if len(reason.Ways()) == 0 {
+				t.Errorf("%s has no way out", reason)
+			}
+			for i, way := range reason.Ways() {
+				row := &acted{reason: reason, act: way.Act}
+				table = append(table, row)
+				for name, perform := range map[string]func(*testing.T, *acted, int, connector.Way){"terminal": settles, "page": settlesOnPages, "undo": undoes} {
+					t.Run(fmt.Sprintf("%s/%s/%s", reason, way.Act, name), func(t *testing.T) {
+						t.Parallel()
+						perform(t, row, i, way)
+					})
+				}
+			}
+		}
+	})
+	var text strings.Builder
+	text.WriteString("| Finding | Act | Role | Terminal | Page | Sent | Taken back |\n|---|---|---|---|---|---|---|\n")
+	for _, r := range table {
+		if r.terminal == "" || r.page == "" || r.undone == "" { // only some were performed, or one of them failed
+			return
+		}
+		fmt.Fprintf(&text, "| %s | %s | %s | `%s` | %s | %s | %s |\n", r.reason, r.act, office.Acts[r.act].Role, r.terminal, r.page, r.sent, r.undone)
+	}
+	const golden = "testdata/acts.txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if diff := cmp.Diff(string(want), text.String()); diff != "" || err != nil {
+		t.Errorf("where acts are performed (-want +got), %v:\n%s", err, diff)
+	}
+}
+
+// proposed returns the proposal of a way out of a finding, as the commands and the pages show it.
+func (s *stage) proposed(id string, reason connector.Reason, at int) office.Proposal {
+	s.t.Helper()
+	a := s.app(io.Discard, io.Discard)
+	opened, err := a.open(s.t.Context())
+	s.must(err)
+	defer opened.Close()
+	matters, err := a.mattersOf(s.t.Context(), opened, id, "")
+	s.must(err)
+	for _, told := range matters[0].Told {
+		if told.Reason != reason {
 			continue
 		}
-		if len(reason.Ways()) == 0 {
-			t.Errorf("%s has no way out", reason)
+		d := told.Ways[at].Decision
+		if d.Parts = []string{"name"}; office.Acts[d.Act].Asks(office.InputCustomer) && d.Customer == "" {
+			d.Customer = s.another
 		}
-		for i, way := range reason.Ways() {
-			t.Run(fmt.Sprintf("%s/%d", reason, i), func(t *testing.T) {
-				t.Parallel()
-				settles(t, reason, i, way)
-			})
+		p, err := a.attentionOf(opened).Propose(s.t.Context(), d)
+		if errors.Is(err, office.ErrNoWebhook) { // the command itself subscribes
+			return office.Proposal{Decision: d}
+		}
+		s.must(err)
+		return p
+	}
+	s.t.Fatalf("%s is not told %s", id, reason)
+	return office.Proposal{}
+}
+
+// lines returns the lines of a preview.
+func lines(v office.Preview) []string {
+	return slices.Concat([]string{v.Becomes}, v.Warnings, v.Notes, []string{v.Sends, v.Undo})
+}
+
+// shown fails unless a command of todo shows the effect of an act, and does nothing without a yes.
+func (s *stage) shown(t *testing.T, args []string, want office.Preview) {
+	t.Helper()
+	writes, log := s.box.Writes(), s.do([]string{"audit", "--output", "json"}, exitDone).out
+	r := s.called(true, slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--yes" })...)
+	if r.code == exitDone || s.box.Writes() != writes || s.do([]string{"audit", "--output", "json"}, exitDone).out != log {
+		t.Errorf("without a yes it ended with %d, sent %d requests, and the log says\n%s", r.code, s.box.Writes()-writes, s.do([]string{"audit", "--output", "json"}, exitDone).out)
+	}
+	for _, line := range lines(want) {
+		if !strings.Contains(r.errOut, show.Visible(line)) {
+			t.Errorf("todo does not show %q:\n%s", line, r.errOut)
 		}
 	}
 }
 
-func settles(t *testing.T, reason connector.Reason, at int, way connector.Way) {
+// sent fails unless requests are as a preview says.
+func (s *stage) sent(t *testing.T, v office.Preview, now, all int) {
+	t.Helper()
+	switch {
+	case v.When != connector.SendsNow && now > 0, v.When == connector.SendsNothing && all > now && !strings.Contains(v.Becomes, "sends nothing for this payer"):
+		t.Errorf("%d requests were sent at once and %d in all, and the preview said %q", now, all, v.Sends)
+	case v.When == connector.SendsNow && now == 0 && v.Act != connector.ActSubscribe:
+		t.Errorf("nothing was sent, and the preview said %q", v.Sends)
+	}
+	if v.When != connector.SendsNextSync || v.Compares || len(v.Changes) == 0 {
+		return
+	}
+	if !slices.ContainsFunc(s.box.Customers(), func(c sandbox.Customer) bool {
+		var fields any
+		s.must(json.Unmarshal(c.Raw, &fields))
+		return !slices.ContainsFunc(v.Changes, func(f connector.FieldChange) bool { return valueAt(fields, f.Path) != f.To })
+	}) {
+		t.Errorf("no customer has the values that the preview showed: %+v", v.Changes)
+	}
+}
+
+// valueAt returns the text at a path of a customer; "" for none.
+func valueAt(in any, path string) string {
+	for _, step := range strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune(".[]", r) }) {
+		switch of := in.(type) {
+		case map[string]any:
+			in = of[step]
+		case []any:
+			n, err := strconv.Atoi(step)
+			if in = nil; err == nil && n < len(of) {
+				in = of[n]
+			}
+		default:
+			in = nil
+		}
+	}
+	if in == nil {
+		return ""
+	}
+	return fmt.Sprint(in)
+}
+
+// undoes takes an act back, and looks that everything is as before.
+func undoes(t *testing.T, row *acted, at int, way connector.Way) {
+	facts := office.Acts[way.Act]
+	reason := row.reason
+	if facts.Undo == "" {
+		row.undone = "no: " + facts.Final
+		return
+	}
+	if sampled := []connector.Reason{connector.ReasonEmailMalformed, connector.ReasonKeyShared, connector.ReasonForeignChange}; way.Act == connector.ActGiveUp && !slices.Contains(sampled, reason) {
+		row.undone = fmt.Sprintf("as for %s", sampled[0])
+		return
+	}
 	s := newStage(t)
+	id := situations[reason](s)
+	if way.Act == connector.ActLink {
+		s.another = s.added(`{"name":"Matter Ltd","people":[{"name":"Matter Ltd","email":"matter@example.org"}]}`)
+	}
+	p := s.proposed(id, reason, at)
+	before, customers := s.told(id), s.untouched()
+	s.do(s.line(t, commandLine(wordsOf(office.WayOut{Decision: p.Decision, Why: way.Why})), "decided in haste"), exitDone)
+	back := office.WayOut{Why: true, Decision: office.Decision{Act: facts.Undo, Record: p.Record, Other: p.Other, Customer: p.Customer}}
+	args := s.line(t, commandLine(wordsOf(back)), "decided again")
+	s.do(args, exitDone)
+	if !s.audited("decided again") {
+		t.Error("the audit log does not say that it was taken back")
+	}
+	s.sync()
+	if after := s.told(id); !slices.Equal(before, after) {
+		t.Errorf("%s is told %v, and was told %v", id, after, before)
+	}
+	if now := s.untouched(); now != customers {
+		t.Errorf("the other record was touched:\n%s\nwas\n%s", now, customers)
+	}
+	row.undone = "`payersync " + actCommands[facts.Undo] + "`"
+}
+
+func settles(t *testing.T, row *acted, at int, way connector.Way) {
+	s, reason := newStage(t), row.reason
 	id := situations[reason](s)
 	if told := s.told(id); !slices.Contains(told, string(reason)) {
 		t.Fatalf("%s is told %v, want %s", id, told, reason)
@@ -485,11 +659,14 @@ func settles(t *testing.T, reason connector.Reason, at int, way connector.Way) {
 	}
 	args := s.line(t, out.Command, why)
 	t.Logf("payersync %s", strings.Join(args, " "))
+	preview := s.proposed(id, reason, at).Preview()
+	if preview.When != way.Sends && !(reason == connector.ReasonKeyShared && way.Act == connector.ActGiveUp) { // the next run then decides on the other record
+		t.Errorf("the preview says %q, and the way %q", preview.Sends, way.Sends)
+	}
+	s.shown(t, args, preview)
 	writes := s.box.Writes()
 	s.do(args, exitDone)
-	if n := s.box.Writes() - writes; n > 0 && way.Sends != connector.SendsNow {
-		t.Errorf("the command sent %d requests", n)
-	}
+	now := s.box.Writes() - writes
 	if !s.audited(why) && slices.Contains(args, why) {
 		t.Errorf("the audit log does not say %q", why)
 	}
@@ -500,12 +677,14 @@ func settles(t *testing.T, reason connector.Reason, at int, way connector.Way) {
 		}
 	}
 	s.settle(t, reason, id)
+	s.sent(t, preview, now, s.box.Writes()-writes)
 	if n := s.box.Writes() - writes; n > 0 && way.Sends == connector.SendsNothing {
 		t.Errorf("%d requests were sent after a word that sends nothing", n)
 	}
 	if now := s.untouched(); now != other {
 		t.Errorf("the other record was touched:\n%s\nwas\n%s", now, other)
 	}
+	row.terminal, row.sent = "payersync "+actCommands[way.Act], strings.ReplaceAll(string(preview.When), "_", " ")
 }
 
 // line is a command that attention show printed, with what its person has to say.

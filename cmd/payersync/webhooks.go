@@ -63,10 +63,24 @@ func (a *app) subscribe(ctx context.Context, s *session.Session, yes bool) (err 
 		return usage.Errorf("the configuration has no billing.webhook; add public_url, events and signature")
 	}
 	var before []state.Subscription
-	sub, r, err := subscribeNow(ctx, s, actor(), func() (sure bool, err error) {
-		before, sure, err = a.agreesToReplace(ctx, s, yes)
-		return sure, err
-	})
+	var sub billing.Subscription
+	var r *rotation
+	acts := a.attentionOf(s)
+	acts.Deliveries.Subscribe = func(ctx context.Context, by string) (_ string, err error) {
+		sub, r, err = subscribeNow(ctx, s, by, func() (sure bool, err error) {
+			before, sure, err = a.agreesToReplace(ctx, s, yes)
+			return sure, err
+		})
+		return "", err
+	}
+	proposal, err := acts.Propose(ctx, office.Decision{Act: connector.ActSubscribe})
+	sure := false
+	if err == nil {
+		sure, err = a.agrees(ctx, proposal, asksInWalk, yes)
+	}
+	if sure {
+		_, err = proposal.Perform(ctx, by(""))
+	}
 	if err != nil || r == nil {
 		return err
 	}

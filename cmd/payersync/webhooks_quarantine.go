@@ -16,7 +16,6 @@ import (
 	"payersync/connector/office"
 	"payersync/connector/reconcile"
 	"payersync/connector/server"
-	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -127,7 +126,7 @@ the others stay in quarantine, with the reason.`,
 				if quarantined {
 					return a.replayQuarantined(cmd.Context(), s)
 				}
-				if err := connector.Each(args, func(name string) error { return replayDelivery(cmd.Context(), s, name) }); err != nil {
+				if err := connector.Each(args, func(name string) error { return a.replayDelivery(cmd.Context(), s, name) }); err != nil {
 					return err
 				}
 				drained, err := s.Reconciler.Drain(cmd.Context())
@@ -155,8 +154,8 @@ func (a *app) showDrained(drained reconcile.DrainResult) error {
 }
 
 // replayDelivery puts one delivery back.
-func replayDelivery(ctx context.Context, s *session.Session, name string) error {
-	err := deliveriesOf(s).Replay(ctx, name, actor())
+func (a *app) replayDelivery(ctx context.Context, s *session.Session, name string) error {
+	_, _, err := a.act(ctx, s, office.Decision{Act: connector.ActReplay, Delivery: name}, asksInWalk, "", false)
 	var unclear office.NotUnderstoodError
 	switch {
 	case errors.As(err, &unclear):
@@ -195,13 +194,16 @@ of a delivery's key.`,
 }
 
 func (a *app) closeDelivery(ctx context.Context, s *session.Session, name, reason string) error {
-	key, before, err := deliveriesOf(s).Close(ctx, name, syncer.Operator{Name: actor(), Reason: reason})
+	out, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActCloseDelivery, Delivery: name}, asksInWalk, reason, false)
+	key := out.Key
 	switch {
 	case errors.Is(err, office.ErrNoDelivery):
 		return fmt.Errorf("cannot close: %w", noDelivery(err, name))
 	case err != nil:
 		return fmt.Errorf("cannot close %s: %w", show.Visible(name), err)
-	case before:
+	case !sure:
+		return nil
+	case !out.News:
 		a.Say("Delivery %s was closed before.", show.Visible(key))
 		return a.Result(map[string]string{"delivery_key": key})
 	}

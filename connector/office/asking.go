@@ -111,31 +111,26 @@ func (n NotAsked) Reason() string {
 	return rule
 }
 
-// AskDecisions is how people decide whether payers are asked for a mandate.
-type AskDecisions struct{ Ledger *state.Ledger }
-
-// askingActions name the decisions in the audit log.
-var askingActions = map[connector.AskDecision]string{
-	connector.Ask: "ask payer for mandate", connector.DoNotAsk: "do not ask payer for mandate", connector.AskByRule: "let mapping decide on mandate",
+// askings are the decisions of acts, with their names in the audit log.
+var askings = map[connector.Act]struct {
+	decision connector.AskDecision
+	action   string
+}{
+	connector.ActAsk: {connector.Ask, "ask payer for mandate"}, connector.ActAskNot: {connector.DoNotAsk, "do not ask payer for mandate"},
+	connector.ActAskByRule: {connector.AskByRule, "let mapping decide on mandate"},
 }
 
-// Decide notes whether payers are asked for a mandate, and passes each result to told until told returns an
-// error. AskByRule takes decisions back. Nothing is sent: the next plan shows what follows.
-func (a *AskDecisions) Decide(ctx context.Context, ids []state.RecordID, d connector.AskDecision, by syncer.Operator, told func(Word) error) error {
-	for _, id := range ids {
-		w := Word{RecordID: id}
-		w.Err = a.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-			w.News, err = tx.DecideAsking(id, d, state.Entry{Actor: by.Name, Action: askingActions[d], Subject: id.Connection + "/" + id.SourceID, Reason: by.Reason})
+// proposeAsking notes whether a payer is asked for a mandate. Nothing is sent: the next plan shows what follows.
+func (a *Attention) proposeAsking(_ context.Context, p *Proposal) error {
+	id, of := p.Record, askings[p.Act]
+	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
+		if out.MandateID, err = a.mandateOf(ctx, id); err != nil {
+			return err
+		}
+		return a.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+			out.News, err = tx.DecideAsking(id, of.decision, aboutRecord(by, of.action, id))
 			return err
 		})
-		p, err := a.Ledger.Payer(ctx, id.Connection, id.SourceID)
-		if err != nil && !errors.Is(err, state.ErrNoPayer) {
-			return err
-		}
-		w.MandateID = p.MandateID
-		if err := told(w); err != nil {
-			return err
-		}
 	}
 	return nil
 }

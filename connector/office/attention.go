@@ -12,12 +12,13 @@ import (
 	"payersync/state"
 )
 
-// Attention holds people's actions on findings about records. Each act notes a decision in the audit log, and sends
-// nothing.
+// Attention performs people's acts on findings about records, and on payers. The audit log has each of them.
 type Attention struct {
-	Ledger *state.Ledger
-	Syncer *syncer.Syncer
-	Stored func(ctx context.Context, connection string) (syncer.Connection, error) // a connection with the mapping in force
+	Ledger     *state.Ledger
+	Syncer     *syncer.Syncer
+	Stored     func(ctx context.Context, connection string) (syncer.Connection, error) // a connection with the mapping in force
+	Mandates   *Mandates                                                               // for acts on mandates
+	Deliveries *Deliveries                                                             // for acts on webhooks
 }
 
 // Subscription is the id of the webhook subscription, in place of a record id.
@@ -30,40 +31,37 @@ var (
 	ErrNoSuchRecord = errors.New("no record has this source id")
 )
 
-// Retry lets the next sync retry the records with a source id in these connections. It reports false if all of them
-// were already waiting for a retry.
-func (a *Attention) Retry(ctx context.Context, connections []string, sourceID string, by syncer.Operator) (news bool, err error) {
-	var codes []string
-	for _, c := range connections {
-		told, err := a.Ledger.AttentionOf(ctx, c, sourceID)
-		if err != nil {
-			return false, err
-		}
-		codes = append(codes, connector.Map(told, func(t state.AttentionRow) string { return t.Reason })...)
-		closed, err := a.Ledger.Closed(ctx, state.RecordID{Connection: c, SourceID: sourceID}, 0)
-		if err != nil {
-			return false, err
-		}
-		if slices.ContainsFunc(closed, func(w state.ClosedRow) bool { return w.Kind == state.ClosedGivenUp }) {
-			return false, ErrGivenUp
-		}
+// proposeRetry lets the next sync retry a record.
+func (a *Attention) proposeRetry(ctx context.Context, p *Proposal) error {
+	id := p.Record
+	told, err := a.Ledger.AttentionOf(ctx, id.Connection, id.SourceID)
+	if err != nil {
+		return err
 	}
-	err = a.Ledger.Do(ctx, func(tx *state.Tx) error {
-		marked, before := 0, 0
-		for _, c := range connections {
-			if err := retry(tx, state.RecordID{Connection: c, SourceID: sourceID}, &marked, &before); err != nil {
+	closed, err := a.Ledger.Closed(ctx, id, 0)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(closed, func(w state.ClosedRow) bool { return w.Kind == state.ClosedGivenUp }) {
+		return ErrGivenUp
+	}
+	codes := strings.Join(connector.Map(told, func(t state.AttentionRow) string { return t.Reason }), " ")
+	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) error {
+		return a.Ledger.Do(ctx, func(tx *state.Tx) error {
+			marked, before := 0, 0
+			if err := retry(tx, id, &marked, &before); err != nil {
 				return err
 			}
-		}
-		if news = marked > 0; marked+before == 0 {
-			return ErrNoSuchRecord
-		}
-		if !news {
-			return nil
-		}
-		return tx.Audit(state.Entry{Actor: by.Name, Action: "retry record", Subject: sourceID, Reason: codesAnd(strings.Join(codes, " "), by.Reason)})
-	})
-	return news, err
+			if out.News = marked > 0; marked+before == 0 {
+				return ErrNoSuchRecord
+			}
+			if !out.News {
+				return nil
+			}
+			return tx.Audit(state.Entry{Actor: by.Name, Action: "retry record", Subject: id.SourceID, Reason: codesAnd(codes, by.Reason)})
+		})
+	}
+	return nil
 }
 
 // RetryAll lets the next sync retry every record with a finding of a reason. It returns the numbers of newly marked
@@ -113,81 +111,61 @@ func codesAnd(codes, note string) string {
 	return codes + note
 }
 
-// Word is the result of a person's decision on one record.
-type Word struct {
-	state.RecordID
-	MandateID string // of its payer, which stays as it is; "" for none
-	News      bool   // the very same was not said before
-	Err       error  // why it was not noted
-}
-
-// Close notes a payer's finding as known and acceptable.
-func (a *Attention) Close(ctx context.Context, id state.RecordID, by syncer.Operator) Word {
-	w := Word{RecordID: id}
-	p, err := a.Ledger.Payer(ctx, id.Connection, id.SourceID)
-	if err == nil {
-		w.MandateID = p.MandateID
-		w.News, err = (&syncer.Syncer{Ledger: a.Ledger}).Close(ctx, p, by)
-	}
+// proposeClose notes a payer's finding as known and acceptable.
+func (a *Attention) proposeClose(ctx context.Context, p *Proposal) error {
+	payer, err := a.Ledger.Payer(ctx, p.Record.Connection, p.Record.SourceID)
 	if errors.Is(err, state.ErrNoPayer) {
-		err = syncer.ErrNothingToClose
+		return syncer.ErrNothingToClose
 	}
-	w.Err = err
-	return w
-}
-
-// CloseSubscription notes the webhook subscription's finding as known.
-func (a *Attention) CloseSubscription(ctx context.Context, by syncer.Operator) Word {
-	w := Word{RecordID: state.RecordID{SourceID: Subscription}}
-	w.Err = a.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		w.News, err = tx.CloseSubscription(state.Entry{Actor: by.Name, Action: "close subscription", Subject: Subscription, Reason: by.Reason})
+	if err != nil {
 		return err
-	})
-	return w
+	}
+	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
+		out.MandateID = payer.MandateID
+		out.News, err = (&syncer.Syncer{Ledger: a.Ledger}).Close(ctx, payer, by)
+		return err
+	}
+	return a.findSuccessors(ctx, p)
 }
 
-// GiveUp stores the decision to give records up, and passes the result of each to told until told returns an
-// error.
-func (a *Attention) GiveUp(ctx context.Context, ids []state.RecordID, by syncer.Operator, told func(Word) error) error {
-	known := map[string]syncer.Connection{}
-	for _, id := range ids {
-		conn, ok := known[id.Connection]
-		if !ok {
-			var err error
-			if conn, err = a.Stored(ctx, id.Connection); err != nil {
-				return err
-			}
-			known[id.Connection] = conn
-		}
-		news, err := a.Syncer.GiveUp(ctx, conn, id, by)
-		if err := a.say(ctx, Word{RecordID: id, News: news, Err: err}, told); err != nil {
+// proposeCloseSubscription notes the webhook subscription's finding as known.
+func (a *Attention) proposeCloseSubscription(_ context.Context, p *Proposal) error {
+	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) error {
+		return a.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+			out.News, err = tx.CloseSubscription(state.Entry{Actor: by.Name, Action: "close subscription", Subject: Subscription, Reason: by.Reason})
 			return err
-		}
+		})
 	}
 	return nil
 }
 
-// TakeUp reverses GiveUp for records, and passes the result of each to told until told returns an error.
-func (a *Attention) TakeUp(ctx context.Context, ids []state.RecordID, by syncer.Operator, told func(Word) error) error {
-	for _, id := range ids {
-		news, err := a.Syncer.TakeUp(ctx, id, by)
-		if err := a.say(ctx, Word{RecordID: id, News: news, Err: err}, told); err != nil {
-			return err
+func (a *Attention) proposeGiveUp(ctx context.Context, p *Proposal) error {
+	id := p.Record
+	conn, err := a.Stored(ctx, id.Connection)
+	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
+		if out.News, err = a.Syncer.GiveUp(ctx, conn, id, by); err == nil {
+			out.MandateID, err = a.mandateOf(ctx, id)
 		}
+		return err
+	}
+	return err
+}
+
+func (a *Attention) proposeTakeUp(_ context.Context, p *Proposal) error {
+	id := p.Record
+	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
+		if out.News, err = a.Syncer.TakeUp(ctx, id, by); err == nil {
+			out.MandateID, err = a.mandateOf(ctx, id)
+		}
+		return err
 	}
 	return nil
 }
 
-// say passes on a decision with the mandate of its payer.
-func (a *Attention) say(ctx context.Context, w Word, told func(Word) error) error {
-	if w.Err == nil {
-		p, err := a.Ledger.Payer(ctx, w.Connection, w.SourceID)
-		if err != nil && !errors.Is(err, state.ErrNoPayer) {
-			return err
-		}
-		w.MandateID = p.MandateID
-	}
-	return told(w)
+// mandateOf returns the mandate of a record's payer; "" for none.
+func (a *Attention) mandateOf(ctx context.Context, id state.RecordID) (string, error) {
+	p, err := a.Ledger.Payer(ctx, id.Connection, id.SourceID)
+	return p.MandateID, unless(err, state.ErrNoPayer)
 }
 
 // LaterFor is the time to hide a postponed finding.
@@ -231,13 +209,4 @@ func (a *Attention) each(ctx context.Context, ids []state.RecordID, do func(*sta
 		return nil
 	})
 	return n, err
-}
-
-// UndoOf returns the effect of restoring a payer's customer to its state before a change. Nothing is noted.
-func (a *Attention) UndoOf(ctx context.Context, p state.Payer, change int64) (syncer.Undo, error) {
-	conn, err := a.Stored(ctx, p.Connection)
-	if err != nil {
-		return syncer.Undo{}, err
-	}
-	return a.Syncer.UndoOf(ctx, conn, p, change)
 }

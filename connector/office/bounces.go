@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"payersync/connector"
+	"payersync/connector/letters"
 	"payersync/connector/letters/bounce"
 	"payersync/connector/syncer"
 	"payersync/state"
@@ -202,16 +203,31 @@ func (b *Bounces) stop(ctx context.Context, recipient, note string, audit state.
 	}, err
 }
 
-// ReviveRecord marks the address of a record as working again.
-func (b *Bounces) ReviveRecord(ctx context.Context, id state.RecordID, by syncer.Operator) error {
-	recipient, err := b.Ledger.RecipientOf(ctx, id)
-	switch {
-	case err != nil:
-		return err
-	case recipient == "":
-		return ErrNotWrittenTo
+// proposeResume marks the address of a record as working again.
+func (a *Attention) proposeResume(ctx context.Context, p *Proposal) error {
+	recipient, err := a.Ledger.RecipientOf(ctx, p.Record)
+	if err == nil && recipient == "" {
+		err = ErrNotWrittenTo
 	}
-	return b.revive(ctx, recipient, by)
+	p.perform = noting(func(ctx context.Context, by syncer.Operator) error {
+		return (&Bounces{a.Ledger}).revive(ctx, recipient, by)
+	})
+	return err
+}
+
+// proposeLetters stops the letters to a payer, or lets them go again.
+func (a *Attention) proposeLetters(_ context.Context, p *Proposal) error {
+	id, until, desk := p.Record, p.Until, &letters.Desk{Ledger: a.Ledger}
+	p.perform = noting(func(ctx context.Context, by syncer.Operator) error {
+		return desk.Stop(ctx, id, "", until, aboutRecord(by, "stop letters", id))
+	})
+	if p.Act == connector.ActAllowLetters {
+		p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
+			out.Count, err = desk.Unstop(ctx, id, "", aboutRecord(by, "let letters go again", id))
+			return err
+		}
+	}
+	return nil
 }
 
 // ReviveAddress marks an address as working again.

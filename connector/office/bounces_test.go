@@ -125,8 +125,12 @@ func TestAPersonsWordOnAnAddressIsTakenAndTakenBack(t *testing.T) {
 	d, b, _ := writtenTo(t)
 	ctx, record := t.Context(), state.RecordID{Connection: "acme", SourceID: "A00000"}
 	by := syncer.Operator{Name: "ada", Reason: "by telephone"}
+	revive := func(id state.RecordID) error {
+		_, err := (&office.Attention{Ledger: d.ledger}).Perform(ctx, office.Decision{Act: connector.ActResume, Record: id}, office.By{Operator: by, Role: office.Operator})
+		return err
+	}
 	for _, again := range []func() error{
-		func() error { return b.ReviveRecord(ctx, record, by) },
+		func() error { return revive(record) },
 		func() error { return b.ReviveAddress(ctx, " ACCOUNTS@bakery.example", by) },
 	} {
 		if got, err := b.Address(ctx, "accounts@Bakery.example", by); err != nil || got != (office.Bounced{Stopped: 1, Payers: 1}) || len(d.told()) != 1 {
@@ -139,7 +143,7 @@ func TestAPersonsWordOnAnAddressIsTakenAndTakenBack(t *testing.T) {
 			t.Errorf("a second time it ended with %v", err)
 		}
 	}
-	if err := b.ReviveRecord(ctx, state.RecordID{Connection: "acme", SourceID: "A00001"}, by); !errors.Is(err, office.ErrNotWrittenTo) {
+	if err := revive(state.RecordID{Connection: "acme", SourceID: "A00001"}); !errors.Is(err, office.ErrNotWrittenTo) {
 		t.Errorf("of one who is not written to it ended with %v", err)
 	}
 	if got, err := b.Address(ctx, "nobody@example.net", by); err != nil || got != (office.Bounced{Stopped: 1}) {

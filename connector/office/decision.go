@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"payersync/connector"
+	"payersync/connector/letters"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -20,10 +21,14 @@ type Decision struct {
 	Customer string         // for an act on a record and a customer
 	Parts    []string       // of the customer, for ActIgnore: name, people or addresses
 	Fields   []string       // for ActTakeTheirs; none for all differing fields
+	Delivery string         // its key, for an act on a delivery
+	Change   int64          // for ActUndo
+	Stays    bool           // for ActForget: a valid mandate stays at the billing service
+	Until    letters.Day    // for ActStopLetters; zero for ever
 }
 
 // Proposal is the effect of a decision in the present state of the billing service and the ledger. Nothing is written
-// before Note. The field of the act is set.
+// before Perform. The field of the act is set.
 type Proposal struct {
 	Decision
 	Move   *syncer.Move
@@ -32,8 +37,24 @@ type Proposal struct {
 	Holder *syncer.Holder
 	Drift  *syncer.Drift
 	Forget *Forgetting
+	Undo   *syncer.Undo
 
-	note func(context.Context, syncer.Operator) error
+	Successors []Successor // for ActCancel and ActClose
+
+	second  bool // it rejects a second customer of a linked payer
+	holds   bool // it rejects the customer that carries the payer's number
+	perform func(context.Context, syncer.Operator, *Outcome) error
+}
+
+// Successor is a record that may be a removed payer under a new number.
+type Successor struct {
+	state.RecordID
+	Name string // "" if unknown
+}
+
+// noting returns a function to perform an act without an outcome.
+func noting(do func(context.Context, syncer.Operator) error) func(context.Context, syncer.Operator, *Outcome) error {
+	return func(ctx context.Context, by syncer.Operator, _ *Outcome) error { return do(ctx, by) }
 }
 
 // ErrNoDecision means an act is not handled here, or lacks an id.
@@ -47,7 +68,13 @@ var proposers = map[connector.Act]func(*Attention, context.Context, *Proposal) e
 	connector.ActReject: (*Attention).proposeReject, connector.ActTakeBack: (*Attention).proposeTakeBack,
 	connector.ActUnlink: (*Attention).proposeUnlink, connector.ActKeep: (*Attention).proposeKeep,
 	connector.ActTakeTheirs: (*Attention).proposeDrift, connector.ActSendOurs: (*Attention).proposeDrift, connector.ActIgnore: (*Attention).proposeDrift,
-	connector.ActForget: (*Attention).proposeForget, connector.ActUnforget: (*Attention).proposeUnforget,
+	connector.ActForget: (*Attention).proposeForget, connector.ActUnforget: (*Attention).proposeUnforget, connector.ActUndo: (*Attention).proposeUndo,
+	connector.ActRetry: (*Attention).proposeRetry, connector.ActGiveUp: (*Attention).proposeGiveUp, connector.ActTakeUp: (*Attention).proposeTakeUp,
+	connector.ActClose: (*Attention).proposeClose, connector.ActCloseSubscription: (*Attention).proposeCloseSubscription,
+	connector.ActRequest: (*Attention).proposeRequest, connector.ActCancel: (*Attention).proposeCancel, connector.ActReinstate: (*Attention).proposeReinstate,
+	connector.ActAsk: (*Attention).proposeAsking, connector.ActAskNot: (*Attention).proposeAsking, connector.ActAskByRule: (*Attention).proposeAsking,
+	connector.ActStopLetters: (*Attention).proposeLetters, connector.ActAllowLetters: (*Attention).proposeLetters, connector.ActResume: (*Attention).proposeResume,
+	connector.ActReplay: (*Attention).proposeReplay, connector.ActCloseDelivery: (*Attention).proposeCloseDelivery, connector.ActSubscribe: (*Attention).proposeSubscribe,
 }
 
 // Propose returns the effect of a decision. It reads the customer if the act changes one. It fails with
@@ -59,15 +86,6 @@ func (a *Attention) Propose(ctx context.Context, d Decision) (Proposal, error) {
 		return p, fmt.Errorf("%s: %w", d.Act, ErrNoDecision)
 	}
 	return p, propose(a, ctx, &p)
-}
-
-// Note keeps the decision, with its reason in the audit log. Nothing is sent: the next run does
-// what its plan shows, within the limits.
-func (p Proposal) Note(ctx context.Context, by syncer.Operator) error {
-	if p.note == nil {
-		return ErrNoDecision
-	}
-	return p.note(ctx, by)
 }
 
 // Diff lists the customer's changed fields: From is the present value, To the new one. For a drift, From is
@@ -84,6 +102,12 @@ func (p Proposal) Diff() []connector.FieldChange {
 		return p.Holder.Diff
 	case p.Drift != nil:
 		return p.Drift.Fields
+	case p.Undo != nil && p.Undo.Adoption != nil:
+		return p.Undo.Adoption.Diff
+	case p.Undo != nil:
+		return connector.Map(p.Undo.Fields, func(f connector.FieldChange) connector.FieldChange {
+			return connector.FieldChange{Path: f.Path, From: f.To, To: f.From}
+		})
 	}
 	return nil
 }
@@ -125,7 +149,7 @@ func (a *Attention) proposeMove(ctx context.Context, p *Proposal) error {
 	}
 	m, err := a.Syncer.MoveOf(ctx, conn, from, p.Record.SourceID)
 	p.Move = &m
-	p.note = func(ctx context.Context, by syncer.Operator) error { return a.Syncer.SayMove(ctx, m, by) }
+	p.perform = noting(func(ctx context.Context, by syncer.Operator) error { return a.Syncer.SayMove(ctx, m, by) })
 	return err
 }
 
@@ -162,12 +186,13 @@ func (a *Attention) proposeMerge(ctx context.Context, p *Proposal) error {
 	}
 	m, err := a.Syncer.MergeOf(ctx, conn, p.Record.SourceID, p.Other.SourceID)
 	p.Merge = &m
-	p.note = func(ctx context.Context, by syncer.Operator) error { return a.Syncer.SayMerge(ctx, m, by) }
+	p.perform = noting(func(ctx context.Context, by syncer.Operator) error { return a.Syncer.SayMerge(ctx, m, by) })
 	return err
 }
 
 func (a *Attention) proposeSeparate(_ context.Context, p *Proposal) error {
-	p.note = func(ctx context.Context, by syncer.Operator) error { return a.Syncer.SayUnmerge(ctx, p.Record, by) }
+	id := p.Record
+	p.perform = noting(func(ctx context.Context, by syncer.Operator) error { return a.Syncer.SayUnmerge(ctx, id, by) })
 	return nil
 }
 
@@ -175,27 +200,16 @@ func (a *Attention) proposeApart(_ context.Context, p *Proposal) error {
 	if p.Other.Connection != p.Record.Connection {
 		return ErrNoDecision
 	}
-	d := p.Decision
-	p.note = func(ctx context.Context, by syncer.Operator) error {
-		news, err := TellApart(ctx, a.Ledger, d.Record, d.Other.SourceID, by)
-		if err == nil && !news {
-			err = syncer.ErrSaidBefore
-		}
-		return err
+	record, other := p.Record, p.Other.SourceID
+	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) error {
+		return a.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
+			if out.News, err = tx.TellApart(record.Connection, record.SourceID, other); err != nil || !out.News {
+				return err
+			}
+			return tx.Audit(state.Entry{Actor: by.Name, Action: "reject match", Subject: record.Connection + "/" + record.SourceID + " = " + other, Reason: by.Reason})
+		})
 	}
 	return nil
-}
-
-// TellApart notes the decision to treat two records of a connection as two payers. It reports false if this was noted
-// before.
-func TellApart(ctx context.Context, ledger *state.Ledger, record state.RecordID, other string, by syncer.Operator) (news bool, err error) {
-	err = ledger.Do(ctx, func(tx *state.Tx) error {
-		if news, err = tx.TellApart(record.Connection, record.SourceID, other); err != nil || !news {
-			return err
-		}
-		return tx.Audit(state.Entry{Actor: by.Name, Action: "reject match", Subject: record.Connection + "/" + record.SourceID + " = " + other, Reason: by.Reason})
-	})
-	return news, err
 }
 
 func (a *Attention) proposeAdopt(ctx context.Context, p *Proposal) error {
@@ -227,17 +241,27 @@ func (a *Attention) proposeLink(ctx context.Context, p *Proposal) error {
 
 func (p *Proposal) accept(a *Attention, h syncer.Holder) {
 	p.Holder, p.Customer = &h, h.Customer
-	p.note = func(ctx context.Context, by syncer.Operator) error { return a.Syncer.Accept(ctx, h, by) }
+	p.perform = noting(func(ctx context.Context, by syncer.Operator) error { return a.Syncer.Accept(ctx, h, by) })
 }
 
-func (a *Attention) proposeReject(_ context.Context, p *Proposal) error {
+func (a *Attention) proposeReject(ctx context.Context, p *Proposal) error {
 	if p.Customer == "" {
 		return ErrNoDecision
 	}
-	d := p.Decision
-	p.note = func(ctx context.Context, by syncer.Operator) error {
-		return SayOfPairs(ctx, a.Ledger, d.Record.Connection, []PairWord{{d.Record.SourceID, d.Customer, state.WordReject}}, by)
+	payer, err := a.Ledger.Payer(ctx, p.Record.Connection, p.Record.SourceID)
+	if unless(err, state.ErrNoPayer) != nil {
+		return err
 	}
+	p.second = payer.BillingID != ""
+	told, err := a.Ledger.AttentionOf(ctx, p.Record.Connection, p.Record.SourceID)
+	if err != nil {
+		return err
+	}
+	p.holds = slices.ContainsFunc(told, func(t state.AttentionRow) bool { return t.Reason == string(connector.ReasonKeyDisputed) })
+	d := p.Decision
+	p.perform = noting(func(ctx context.Context, by syncer.Operator) error {
+		return SayOfPairs(ctx, a.Ledger, d.Record.Connection, []PairWord{{d.Record.SourceID, d.Customer, state.WordReject}}, by)
+	})
 	return nil
 }
 
@@ -246,9 +270,9 @@ func (a *Attention) proposeTakeBack(_ context.Context, p *Proposal) error {
 		return ErrNoDecision
 	}
 	d := p.Decision
-	p.note = func(ctx context.Context, by syncer.Operator) error {
+	p.perform = noting(func(ctx context.Context, by syncer.Operator) error {
 		return a.Ledger.Do(ctx, func(tx *state.Tx) error { return takeWordBack(tx, Pair{d.Record, d.Customer}, by) })
-	}
+	})
 	return nil
 }
 
@@ -259,14 +283,14 @@ func (a *Attention) proposeUnlink(ctx context.Context, p *Proposal) error {
 	}
 	u, err := a.Syncer.UnlinkOf(ctx, payer, 0)
 	p.Unlink = &u
-	p.note = func(ctx context.Context, by syncer.Operator) error { return a.Syncer.SayUnlink(ctx, u, by) }
+	p.perform = noting(func(ctx context.Context, by syncer.Operator) error { return a.Syncer.SayUnlink(ctx, u, by) })
 	return err
 }
 
 func (a *Attention) proposeKeep(ctx context.Context, p *Proposal) error {
 	payer, err := a.Ledger.Payer(ctx, p.Record.Connection, p.Record.SourceID)
 	p.Customer = payer.BillingID
-	p.note = func(ctx context.Context, by syncer.Operator) error { return a.Syncer.TakeUnlinkBack(ctx, payer, by) }
+	p.perform = noting(func(ctx context.Context, by syncer.Operator) error { return a.Syncer.TakeUnlinkBack(ctx, payer, by) })
 	return err
 }
 
@@ -282,7 +306,7 @@ func (a *Attention) proposeDrift(ctx context.Context, p *Proposal) error {
 	d, err := a.Syncer.DriftOf(ctx, conn, payer)
 	p.Drift = &d
 	of := p.Decision
-	p.note = func(ctx context.Context, by syncer.Operator) error {
+	p.perform = noting(func(ctx context.Context, by syncer.Operator) error {
 		switch of.Act {
 		case connector.ActTakeTheirs:
 			return a.Syncer.TakeTheirs(ctx, d, of.Fields, by)
@@ -293,6 +317,21 @@ func (a *Attention) proposeDrift(ctx context.Context, p *Proposal) error {
 			return ErrNoDecision
 		}
 		return a.Syncer.IgnoreParts(ctx, d, of.Parts, by)
+	})
+	return err
+}
+
+func (a *Attention) proposeUndo(ctx context.Context, p *Proposal) error {
+	payer, err := a.Ledger.Payer(ctx, p.Record.Connection, p.Record.SourceID)
+	if err != nil {
+		return err
 	}
+	conn, err := a.Stored(ctx, payer.Connection)
+	if err != nil {
+		return err
+	}
+	u, err := a.Syncer.UndoOf(ctx, conn, payer, p.Change)
+	p.Undo = &u
+	p.perform = noting(func(ctx context.Context, by syncer.Operator) error { return a.Syncer.SayUndo(ctx, u, by) })
 	return err
 }

@@ -86,9 +86,40 @@ func (d *Deliveries) NoteShown(ctx context.Context, key, by string) error {
 	})
 }
 
-// Replay returns a delivery to the inbox, so its customer is read once more. A delivery not understood is parsed again
-// first. It fails with ErrNoDelivery, ErrAboutNobody or a NotUnderstoodError.
-func (d *Deliveries) Replay(ctx context.Context, name, by string) error {
+// proposeReplay returns a delivery to the inbox, so its customer is read once more. A delivery not understood is parsed
+// again first. It fails with ErrNoDelivery, ErrAboutNobody or a NotUnderstoodError.
+func (a *Attention) proposeReplay(_ context.Context, p *Proposal) error {
+	name := p.Delivery
+	p.perform = noting(func(ctx context.Context, by syncer.Operator) error { return a.Deliveries.replay(ctx, name, by) })
+	return nil
+}
+
+func (a *Attention) proposeCloseDelivery(_ context.Context, p *Proposal) error {
+	name := p.Delivery
+	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
+		before := false
+		out.Key, before, err = a.Deliveries.close(ctx, name, by)
+		out.News = !before
+		return err
+	}
+	return nil
+}
+
+// ErrNoWebhook means no webhook is configured.
+var ErrNoWebhook = errors.New("no webhook is configured, so there is no address to subscribe")
+
+func (a *Attention) proposeSubscribe(_ context.Context, p *Proposal) error {
+	if a.Deliveries.Subscribe == nil {
+		return ErrNoWebhook
+	}
+	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
+		out.Says, err = a.Deliveries.Subscribe(ctx, by.Name)
+		return err
+	}
+	return nil
+}
+
+func (d *Deliveries) replay(ctx context.Context, name string, by syncer.Operator) error {
 	found, body, err := d.Named(ctx, name)
 	if err != nil {
 		return err
@@ -110,7 +141,7 @@ func (d *Deliveries) Replay(ctx context.Context, name, by string) error {
 		if err != nil {
 			return err
 		}
-		return tx.Audit(state.Entry{Actor: by, Action: "replay delivery", Subject: found.DeliveryKey})
+		return tx.Audit(state.Entry{Actor: by.Name, Action: "replay delivery", Subject: found.DeliveryKey, Reason: by.Reason})
 	})
 }
 
@@ -137,9 +168,9 @@ func PutBack(tx *state.Tx, key string, anew []state.Delivery) (bool, error) {
 // closedByPerson is the detail of a delivery closed by a person.
 const closedByPerson = "It was closed by a person; the audit log has the reason."
 
-// Close closes a delivery not understood or without a known customer, and reports whether this was done before. It
+// close closes a delivery not understood or without a known customer, and reports whether this was done before. It
 // fails with ErrNoDelivery or a NotWaitingError.
-func (d *Deliveries) Close(ctx context.Context, name string, by syncer.Operator) (key string, before bool, err error) {
+func (d *Deliveries) close(ctx context.Context, name string, by syncer.Operator) (key string, before bool, err error) {
 	found, _, err := d.Named(ctx, name)
 	if err != nil {
 		return "", false, err

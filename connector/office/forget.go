@@ -104,16 +104,6 @@ func remains(ctx context.Context, ledger *state.Ledger, r Forgetting, held state
 	return out, nil
 }
 
-// Forget erases what ForgetOf says. It reports whether files are cleaned later.
-func Forget(ctx context.Context, ledger *state.Ledger, id state.RecordID, by syncer.Operator) (filesLater bool, err error) {
-	return ledger.Forget(ctx, id, aboutRecord(by, "forget payer", id))
-}
-
-// Unforget lets a record be kept again. It fails with state.ErrNotForgotten.
-func Unforget(ctx context.Context, ledger *state.Ledger, id state.RecordID, by syncer.Operator) error {
-	return ledger.Unforget(ctx, id, aboutRecord(by, "unforget payer", id))
-}
-
 // aboutRecord is the line of the audit log about one record.
 func aboutRecord(by syncer.Operator, action string, id state.RecordID) state.Entry {
 	return state.Entry{Actor: by.Name, Action: action, Subject: id.Connection + "/" + id.SourceID, Reason: by.Reason}
@@ -129,14 +119,11 @@ func (a *Attention) proposeForget(ctx context.Context, p *Proposal) error {
 		return syncer.ErrSaidBefore
 	case err != nil:
 		return err
-	case f.MandateHolds():
+	case f.MandateHolds() && !p.Stays:
 		return ErrMandateHolds
 	}
-	p.note = func(ctx context.Context, by syncer.Operator) error {
-		if strings.TrimSpace(by.Reason) == "" {
-			return syncer.ErrReasonNeeded
-		}
-		_, err := Forget(ctx, a.Ledger, id, by)
+	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
+		out.Later, err = a.Ledger.Forget(ctx, id, aboutRecord(by, "forget payer", id))
 		return err
 	}
 	return nil
@@ -144,12 +131,10 @@ func (a *Attention) proposeForget(ctx context.Context, p *Proposal) error {
 
 func (a *Attention) proposeUnforget(_ context.Context, p *Proposal) error {
 	id := p.Record
-	p.note = func(ctx context.Context, by syncer.Operator) error {
-		err := Unforget(ctx, a.Ledger, id, by)
-		if errors.Is(err, state.ErrNotForgotten) {
-			err = syncer.ErrSaidBefore
-		}
-		return err
+	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) error {
+		err := a.Ledger.Unforget(ctx, id, aboutRecord(by, "unforget payer", id))
+		out.News = err == nil
+		return unless(err, state.ErrNotForgotten)
 	}
 	return nil
 }

@@ -25,33 +25,59 @@ type Mandates struct {
 // ErrNoMandate means a payer has no mandate to cancel.
 var ErrNoMandate = errors.New("the record has no mandate")
 
-// Request requests one payer's signing link, and returns the mandate. After a cancellation it fails with
-// syncer.ErrReasonNeeded if by has no reason.
-func (m *Mandates) Request(ctx context.Context, p state.Payer, by syncer.Operator) (connector.Mandate, error) {
-	return m.Syncer.RequestLink(ctx, p, by)
+// payerOf returns the payer of a proposal about mandates.
+func (a *Attention) payerOf(ctx context.Context, p *Proposal) (state.Payer, error) {
+	if a.Mandates == nil {
+		return state.Payer{}, ErrNoDecision
+	}
+	return a.Ledger.Payer(ctx, p.Record.Connection, p.Record.SourceID)
 }
 
-// Cancel cancels the current mandate of one payer.
-func (m *Mandates) Cancel(ctx context.Context, p state.Payer, by syncer.Operator) error {
-	if p.MandateID == "" {
-		return ErrNoMandate
+// proposeRequest requests one payer's signing link. After a cancellation it fails with syncer.ErrReasonNeeded without a
+// reason.
+func (a *Attention) proposeRequest(ctx context.Context, p *Proposal) error {
+	payer, err := a.payerOf(ctx, p)
+	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
+		out.Mandate, err = a.Mandates.Syncer.RequestLink(ctx, payer, by)
+		return err
 	}
-	return m.Syncer.CancelMandate(ctx, m.Billing, p, by)
+	return err
 }
 
-// Reinstate reinstates one payer's cancelled mandate under its own id, and returns its status as read afterwards.
-func (m *Mandates) Reinstate(ctx context.Context, p state.Payer, by syncer.Operator) (connector.MandateStatus, error) {
-	if p.MandateID == "" {
-		return "", ErrNoMandate
+// proposeCancel cancels the current mandate of one payer.
+func (a *Attention) proposeCancel(ctx context.Context, p *Proposal) error {
+	payer, err := a.payerOf(ctx, p)
+	if err == nil && payer.MandateID == "" {
+		err = ErrNoMandate
 	}
-	if err := m.Syncer.ReinstateMandate(ctx, m.Billing, p, by); err != nil {
-		return "", err
+	if err != nil {
+		return err
 	}
-	row, err := m.Ledger.Mandate(ctx, p.MandateID)
-	if err != nil || row == nil {
-		return "", err
+	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) error {
+		out.MandateID = payer.MandateID
+		return a.Mandates.Syncer.CancelMandate(ctx, a.Mandates.Billing, payer, by)
 	}
-	return connector.MandateStatus(row.Status), nil
+	return a.findSuccessors(ctx, p)
+}
+
+// proposeReinstate reinstates one payer's cancelled mandate under its own id.
+func (a *Attention) proposeReinstate(ctx context.Context, p *Proposal) error {
+	payer, err := a.payerOf(ctx, p)
+	if err == nil && payer.MandateID == "" {
+		err = ErrNoMandate
+	}
+	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) error {
+		out.MandateID = payer.MandateID
+		if err := a.Mandates.Syncer.ReinstateMandate(ctx, a.Mandates.Billing, payer, by); err != nil {
+			return err
+		}
+		row, err := a.Ledger.Mandate(ctx, payer.MandateID)
+		if row != nil {
+			out.Mandate.Status = connector.MandateStatus(row.Status)
+		}
+		return err
+	}
+	return err
 }
 
 // Links selects signing links to fetch again.

@@ -311,7 +311,31 @@ func TestFetchingEndsWhereTheNextWouldFareNoBetter(t *testing.T) {
 
 func TestACancellationNeedsAMandate(t *testing.T) {
 	t.Parallel()
-	if err := new(office.Mandates).Cancel(t.Context(), state.Payer{}, syncer.Operator{}); !errors.Is(err, office.ErrNoMandate) {
+	d := newDesk(t, 0, sandbox.Switches{})
+	d.waits(1)
+	_, err := (&office.Attention{Ledger: d.ledger, Mandates: d.acts}).Perform(t.Context(), office.Decision{Act: connector.ActCancel, Record: state.RecordID{Connection: "acme", SourceID: "none"}}, office.By{})
+	if !errors.Is(err, state.ErrNoPayer) {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+// The role comes from the table of acts, and is checked before anything else.
+func TestAnActNeedsItsRoleAndItsReason(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, 0, sandbox.Switches{})
+	d.waits(1)
+	acts := &office.Attention{Ledger: d.ledger, Mandates: d.acts}
+	cancels := office.Decision{Act: connector.ActCancel, Record: state.RecordID{Connection: "acme", SourceID: "A00000"}}
+	for _, c := range []struct {
+		by   office.By
+		want error
+	}{
+		{office.By{Operator: syncer.Operator{Name: "ada", Reason: "asked to"}, Role: office.Viewer}, office.ErrRole},
+		{office.By{Operator: syncer.Operator{Name: "ada", Reason: "asked to"}}, office.ErrRole},
+		{office.By{Operator: syncer.Operator{Name: "ada", Reason: " "}, Role: office.Operator}, syncer.ErrReasonNeeded},
+	} {
+		if _, err := acts.Perform(t.Context(), cancels, c.by); !errors.Is(err, c.want) {
+			t.Errorf("for %+v it ended with %v, want %v", c.by, err, c.want)
+		}
 	}
 }

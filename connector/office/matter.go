@@ -43,7 +43,6 @@ type WayOut struct {
 	Sends connector.Sends `json:"sends"`
 
 	Decision Decision `json:"-"` // an id that a person must add is blank
-	Delivery string   `json:"-"` // the key of a delivery that it is about
 	Why      bool     `json:"-"` // the person must give a reason
 }
 
@@ -238,7 +237,7 @@ func waysOut(w connector.Way, about target, others []target) (out []WayOut) {
 }
 
 func wayOut(w connector.Way, about target) WayOut {
-	out := WayOut{Does: w.Does, Sends: w.Sends, Why: w.Why, Delivery: about.Delivery, Decision: Decision{Act: w.Act, Record: about.Record}}
+	out := WayOut{Does: w.Does, Sends: w.Sends, Why: w.Why, Decision: Decision{Act: w.Act, Record: about.Record, Delivery: about.Delivery}}
 	if w.Act.OnOther() {
 		out.Decision.Other = about.Other
 	}

@@ -34,9 +34,6 @@ var (
 	ErrInvitation = errors.New("the invitation was used before, was replaced, or is older than three days")
 )
 
-// roleAdmin is the role to manage users.
-const roleAdmin = "admin"
-
 // InvitationFor is how long an invitation waits to be used.
 const InvitationFor = 3 * 24 * time.Hour
 
@@ -162,7 +159,7 @@ func (Users) ChangePassword(tx *state.Tx, name string, hash connector.Secret) er
 // SetRole gives a user another role. The last admin keeps it, unless evenLast says so.
 func (u Users) SetRole(ctx context.Context, name, role, by string, evenLast bool) error {
 	entry := state.Entry{Actor: by, Action: "change a role", Subject: fmt.Sprintf("%s to %s", name, role)}
-	return u.change(ctx, name, entry, evenLast || role == roleAdmin, func(tx *state.Tx) (bool, error) { return tx.SetRole(name, role) })
+	return u.change(ctx, name, entry, evenLast || role == string(Admin), func(tx *state.Tx) (bool, error) { return tx.SetRole(name, role) })
 }
 
 // Limit limits a user to connections; none means all. The last admin with all connections keeps this, unless evenLast

@@ -11,27 +11,6 @@ import (
 	"payersync/state"
 )
 
-// askingDeeds are a person's decisions whether a payer without a mandate is asked for one.
-func askingDeeds() []deed {
-	return []deed{
-		{
-			name: "ask", label: "Request a mandate", reason: never, asks: never,
-			may: func(s shownPayer) bool { return s.mayBeAsked() && !s.isAsked() },
-			do:  decideAsking(connector.Ask),
-		},
-		{
-			name: "ask-not", label: "Do not request", reason: never, asks: never,
-			may: func(s shownPayer) bool { return s.mayBeAsked() && s.isAsked() },
-			do:  decideAsking(connector.DoNotAsk),
-		},
-		{
-			name: "ask-rule", label: "Let the mapping decide", reason: never, asks: never,
-			may: func(s shownPayer) bool { return s.Asking.Decision != connector.AskByRule },
-			do:  decideAsking(connector.AskByRule),
-		},
-	}
-}
-
 // mayBeAsked reports whether a decision means anything: the payer has no mandate, and none was cancelled.
 func (s shownPayer) mayBeAsked() bool { return s.MandateID == "" && !s.Facts.Left && !s.Facts.GivenUp }
 
@@ -46,62 +25,49 @@ func (s shownPayer) isAsked() bool {
 	return s.Facts.Decision == state.Included && s.Facts.Unasked.Why == ""
 }
 
-// askingNotes describe the effects of decisions; the page of a payer shows the sentence alone.
-var askingNotes = map[connector.AskDecision]string{
-	connector.Ask:       "Mandates to request: %s. The next plan lists the signing links. Nothing was sent.",
-	connector.DoNotAsk:  "No mandate request: %s. Nothing was sent.",
-	connector.AskByRule: "The mapping decides about %s again. Nothing was sent.",
-}
-
-func decideAsking(d connector.AskDecision) func(*visit, shownPayer, operator) (string, error) {
-	return func(v *visit, s shownPayer, by operator) (string, error) {
-		err := wordOn(s, func(ids []state.RecordID, told func(office.Word) error) error {
-			return (&office.AskDecisions{Ledger: v.ledger()}).Decide(v.Context(), ids, d, by, told)
-		})
-		return fmt.Sprintf(askingNotes[d], "this payer"), err
-	}
+// askingNotes describe the effects of decisions.
+var askingNotes = map[connector.Act]string{
+	connector.ActAsk:    "Mandates to request: %s. The next plan lists the signing links. Nothing was sent.",
+	connector.ActAskNot: "No mandate request: %s. Nothing was sent.",
 }
 
 // askTicked notes a decision on the payers ticked in the list.
 func (v *visit) askTicked() error {
-	d := connector.AskDecision(v.filled("act"))
-	if d != connector.Ask && d != connector.DoNotAsk {
+	act := map[string]connector.Act{string(connector.Ask): connector.ActAsk, string(connector.DoNotAsk): connector.ActAskNot}[v.filled("act")]
+	if act == "" {
 		return errNothingDone("The form has no decision about mandate requests.", "Open the list of payers again.")
 	}
 	ids, err := v.ticked()
 	if err != nil {
 		return err
 	}
-	by := operator{Name: v.User.Name}
-	if by.Reason, err = v.why(); err != nil {
+	reason, err := v.why()
+	if err != nil {
 		return err
 	}
 	done, before, with := 0, 0, 0
-	err = (&office.AskDecisions{Ledger: v.ledger()}).Decide(v.Context(), ids, d, by, func(w office.Word) error {
+	for _, id := range ids {
+		out, err := v.acts().Perform(v.Context(), office.Decision{Act: act, Record: id}, v.by(reason))
 		switch {
-		case errors.Is(w.Err, state.ErrNoRecord):
-			return nil
-		case w.Err != nil:
-			return w.Err
-		case w.News:
+		case errors.Is(err, state.ErrNoRecord):
+			continue
+		case err != nil:
+			return err
+		case out.News:
 			done++
 		default:
 			before++
 		}
-		if w.MandateID != "" {
+		if out.MandateID != "" {
 			with++
 		}
-		return nil
-	})
-	v.changed()
-	if err != nil {
-		return err
 	}
-	note := fmt.Sprintf(askingNotes[d], connector.Plural(done, "payer"))
+	v.changed()
+	note := fmt.Sprintf(askingNotes[act], connector.Plural(done, "payer"))
 	if before > 0 {
 		note += fmt.Sprintf(" %s had this decision before.", number(before))
 	}
-	if with > 0 && d == connector.Ask {
+	if with > 0 && act == connector.ActAsk {
 		note += fmt.Sprintf(" %s a mandate already, or had one that was cancelled; no other is asked for by itself.", map[bool]string{true: "1 has", false: number(with) + " have"}[with == 1])
 	}
 	return v.done(note, "/payers?"+v.back())

@@ -116,15 +116,12 @@ func (v *visit) bouncedTexts() (texts []office.BouncedText, err error) {
 
 // reviveBounced clears the bounces of a payer's address.
 func (v *visit) reviveBounced() error {
-	_, by, err := v.desk()
+	reason, err := v.reason()
 	if err != nil {
 		return err
 	}
-	if by.Reason, err = v.reason(); err != nil {
-		return err
-	}
 	connection, id, _ := strings.Cut(v.filled("payer"), "/")
-	err = (&office.Bounces{Ledger: v.ledger()}).ReviveRecord(v.Context(), state.RecordID{Connection: connection, SourceID: id}, by)
+	_, err = v.acts().Perform(v.Context(), office.Decision{Act: connector.ActResume, Record: state.RecordID{Connection: connection, SourceID: id}}, v.by(reason))
 	v.changed()
 	switch {
 	case errors.Is(err, office.ErrNotBounced):

@@ -1,10 +1,12 @@
 package pages
 
 import (
+	"fmt"
 	"regexp"
 	"testing"
 
 	"payersync/connector"
+	"payersync/connector/office"
 )
 
 // commands are what only a terminal takes.
@@ -18,9 +20,15 @@ func TestWhatToDoAboutAReasonNamesNoCommandOnThePages(t *testing.T) {
 			t.Errorf("%s: the pages say %q", r, r.Next())
 		}
 		for _, w := range r.Ways() {
-			if d := deedFor(w.Act); d != nil && (d.label == "" || d.title == "" && d.name != "request" && d.name != "retry" || commands.MatchString(d.becomes)) {
-				t.Errorf("%s: the button of %s says %+v", r, w.Act, d)
+			if commands.MatchString(w.Does) {
+				t.Errorf("%s: the way %s says %q", r, w.Act, w.Does)
 			}
+		}
+	}
+	for act, f := range office.Acts {
+		shown := office.Proposal{Decision: office.Decision{Act: act}}.Preview()
+		if f.Title == "" || f.Becomes == "" || shown.Undo == "" || commands.MatchString(fmt.Sprint(shown)) {
+			t.Errorf("the preview of %s says %+v", act, shown)
 		}
 	}
 }

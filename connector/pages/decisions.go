@@ -11,51 +11,36 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/office"
-	"payersync/connector/syncer"
 	"payersync/state"
 )
 
 // Decisions are deeds for a person's decision about a record. A page first shows the effect of each. They appear as
 // ways out of findings; an undo appears as long as it is possible.
 
-const (
-	nothingNow = " The next run sends it: its plan lists the change, and the limits apply."
-	notedNext  = "Saved. The next run sends it. Nothing was sent yet."
-	notedOnly  = "Saved. Nothing was sent."
-)
-
 // decisions are these deeds.
 var decisions = []deed{
-	{act: connector.ActTakeOver, name: "take-over", label: "Same payer under a new number…", title: "Same payer under a new number", becomes: "The new record keeps the customer and the mandate, so the payer does not sign again. payersync writes the new number on the customer." + nothingNow},
-	{act: connector.ActReject, name: "reject", label: "Two different payers…", title: "Two different payers", becomes: "The customer does not belong to this record. payersync creates a new one, unless there is another match." + nothingNow},
-	{act: connector.ActRekey, name: "rekey", label: "Use the new number…", title: "Use the new number", becomes: "payersync writes the record's new number on the customer. The mandate stays." + nothingNow},
-	{act: connector.ActUnlink, name: "unlink", label: "Not this payer's customer…", title: "Unlink the customer", becomes: "payersync removes our number from the customer. You then choose the right customer. A mandate stays with the old customer." + nothingNow},
-	{act: connector.ActTellApart, name: "two-payers", label: "Two payers…", title: "Two payers", becomes: "The two records are two payers. payersync creates a separate customer for this one." + nothingNow},
-	{act: connector.ActMerge, name: "merge", label: "One payer: merge the records…", title: "One payer", becomes: "The two records are one payer. This one is excluded, and the other stands for both. If only this one has a customer, it moves to the other with its mandate." + nothingNow},
-	{act: connector.ActAdopt, name: "adopt", label: "Link this customer…", title: "Link this customer", becomes: "The customer with this number belongs to the payer, although its details differ. payersync writes the record's values on it." + nothingNow},
-	{act: connector.ActLink, name: "link-customer", label: "Link another customer…", title: "Link a customer", becomes: "The customer belongs to the payer. payersync links it, and writes the record's values on it." + nothingNow},
-	{act: connector.ActTakeTheirs, name: "take-theirs", label: "Keep their value…", title: "Keep their value", becomes: "The customer keeps these values until the record's values change. Nothing is sent."},
-	{act: connector.ActSendOurs, name: "send-ours", label: "Send our value…", title: "Send our value", becomes: "payersync writes the record's values on the customer again." + nothingNow},
-	{act: connector.ActIgnore, name: "ignore", label: "Leave a field to the billing service…", title: "Leave a field to the billing service", becomes: "payersync no longer writes these fields of the customer. “Send our value” takes that back."},
-	{act: connector.ActUnforget, name: "unforget", label: "Another payer, or back again…", title: "Not the forgotten payer", becomes: "The record is another payer, or the payer is back. The next run reads it again."},
-	{act: connector.ActForget, name: "forget", label: "The forgotten payer…", title: "The forgotten payer", danger: true, becomes: "The record is excluded, and payersync stores none of its data. Nothing is sent. Do not write a name into the reason."},
+	decision(connector.ActTakeOver, "take-over", ""),
+	decision(connector.ActReject, "reject", ""),
+	decision(connector.ActRekey, "rekey", ""),
+	decision(connector.ActUnlink, "unlink", "Not this payer's customer…"),
+	decision(connector.ActTellApart, "two-payers", ""),
+	decision(connector.ActMerge, "merge", "One payer: merge the records…"),
+	decision(connector.ActAdopt, "adopt", ""),
+	decision(connector.ActLink, "link-customer", "Link another customer…"),
+	decision(connector.ActTakeTheirs, "take-theirs", ""),
+	decision(connector.ActSendOurs, "send-ours", ""),
+	decision(connector.ActIgnore, "ignore", ""),
+	decision(connector.ActUnforget, "unforget", "Another payer, or back again…"),
+	decision(connector.ActForget, "forget", ""),
 
-	{act: connector.ActKeep, name: "keep", label: "Keep the customer…", title: "Keep the customer", becomes: "The payer keeps the customer. Nothing is sent."},
-	{act: connector.ActSeparate, name: "separate", label: "Separate the records…", title: "Separate the records", becomes: "The record is a separate payer again. A customer that has moved stays with the other record." + nothingNow},
-	{act: connector.ActTakeBack, name: "take-back", label: "Take the decision back…", title: "Take the decision back", becomes: "The decision about this payer and customer no longer applies. It has not led to a request yet."},
+	decision(connector.ActKeep, "keep", ""),
+	decision(connector.ActSeparate, "separate", ""),
+	decision(connector.ActTakeBack, "take-back", ""),
 }
 
-// init sets the common parts of the decisions, and adds them to the other deeds.
-func init() {
-	for i := range decisions {
-		d := &decisions[i]
-		act := d.act
-		d.sends = true // most read the customer
-		d.reason, d.asks = always, always
-		d.may = func(s shownPayer) bool { return len(s.decisionsFor(act)) > 0 }
-		d.do = func(v *visit, s shownPayer, by operator) (string, error) { return v.decide(act, s, by) }
-	}
-	deeds = append(deeds, decisions...)
+// decision returns the deed of a decision. Most decisions read the customer.
+func decision(act connector.Act, name, label string) deed {
+	return deed{act: act, name: name, label: label, sends: true, asks: always, may: func(s shownPayer) bool { return len(s.decisionsFor(act)) > 0 }}
 }
 
 // isDecision reports whether a deed is one of the decisions.
@@ -177,8 +162,7 @@ func (v *visit) decisionAsked(act connector.Act, s shownPayer) (d office.Decisio
 	if connection, id, ok := strings.Cut(v.filled("other"), "/"); ok {
 		d.Other = state.RecordID{Connection: connection, SourceID: id}
 	}
-	switch namesRecord, namesCustomer := takes(act); {
-	case namesRecord && d.Other == (state.RecordID{}), namesCustomer && d.Customer == "":
+	if f := office.Acts[act]; f.Asks(office.InputRecord) && d.Other == (state.RecordID{}) || f.Asks(office.InputCustomer) && d.Customer == "" {
 		return d, errOpen
 	}
 	for _, o := range offered {
@@ -193,64 +177,10 @@ func (v *visit) decisionAsked(act connector.Act, s shownPayer) (d office.Decisio
 	return d, notAsItStands.at(s.Path)
 }
 
-// takes reports whether an act names another record, or a customer.
-func takes(act connector.Act) (record, customer bool) {
-	switch act {
-	case connector.ActTakeOver:
-		return true, false
-	case connector.ActMerge, connector.ActTellApart:
-		return true, false
-	case connector.ActReject, connector.ActLink, connector.ActTakeBack:
-		return false, true
-	}
-	return false, false
-}
-
-// decide notes a decision as a person was shown it.
-func (v *visit) decide(act connector.Act, s shownPayer, by operator) (string, error) {
-	d, err := v.decisionAsked(act, s)
-	if errors.Is(err, errOpen) {
-		err = errNothingDone("The form names no customer and no record.", "Go back, and name the customer or the record.")
-	}
-	if err != nil {
-		return "", err
-	}
-	if act == connector.ActIgnore && len(d.Parts) == 0 {
-		return "", errNothingDone("No field was selected.", "Go back, and select the fields to leave to the billing service.")
-	}
-	p, err := v.pages.cfg.Attention.Propose(v.Context(), d)
-	if err != nil {
-		return "", err
-	}
-	if v.PostForm.Get("seen") != fingerprint(p) {
-		return "", changedMeanwhile.at(s.Path)
-	}
-	words := notedWords(act)
-	if s.rejectsSecond(act) {
-		words = notedOnly
-	}
-	return words, p.Note(v.Context(), by)
-}
-
-// rejectsSecond reports whether an act concerns a second customer of a linked payer.
-func (s shownPayer) rejectsSecond(act connector.Act) bool {
-	return act == connector.ActReject && s.Matter.BillingID != ""
-}
-
-// notedWords describes the result.
-func notedWords(act connector.Act) string {
-	switch act {
-	case connector.ActTakeTheirs, connector.ActIgnore, connector.ActForget, connector.ActKeep, connector.ActTakeBack:
-		return notedOnly
-	}
-	return notedNext
-}
-
-// fingerprint reveals whether a proposal changed since a person saw it.
-func fingerprint(p office.Proposal) string {
-	d := p.Decision
+// fingerprint reveals whether the effect of a decision changed since a person saw it.
+func fingerprint(d office.Decision, shown office.Preview) string {
 	d.Parts, d.Fields = nil, nil // chosen by the person in the form
-	text, err := json.Marshal([]any{d, p.Diff(), proposalNotes(p)})
+	text, err := json.Marshal([]any{d, shown})
 	if err != nil {
 		return ""
 	}
@@ -258,58 +188,16 @@ func fingerprint(p office.Proposal) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// proposalNotes lists facts to know before a decision, in addition to the changed fields.
-func proposalNotes(p office.Proposal) (notes []string) {
-	elsewise := func(m *syncer.Move) {
-		if len(m.Elsewise) > 0 {
-			notes = append(notes, "The customer "+strings.Join(m.Elsewise, " and ")+" already has that number. The payer is on hold until that changes.")
-		}
-		if m.Mandate != "" {
-			notes = append(notes, "Its mandate stays with it: "+m.Mandate.Label()+".")
-		}
-	}
-	switch {
-	case p.Move != nil:
-		elsewise(p.Move)
-	case p.Merge != nil && p.Merge.Move != nil:
-		elsewise(p.Merge.Move)
-	case p.Merge != nil && p.Merge.Payer != nil && p.Merge.Payer.BillingID != "":
-		notes = append(notes, "Its customer stays in the billing service. payersync no longer changes it.")
-		if m := p.Merge.Mandate; m != "" && m != connector.MandateCancelled {
-			notes = append(notes, "So does its mandate: "+m.Label()+". Cancel it if the payer has another.")
-		}
-	case p.Unlink != nil:
-		if p.Unlink.Missing {
-			notes = append(notes, "The customer no longer exists in the billing service.")
-		}
-		if p.Unlink.Mandate != "" {
-			notes = append(notes, "Its mandate stays with the customer: "+p.Unlink.Mandate.Label()+". If this payer gave it, cancel it first.")
-		}
-	case p.Holder != nil && len(p.Holder.Against) > 0:
-		notes = append(notes, "The two differ: "+strings.Join(p.Holder.Against, ", ")+".")
-	case p.Drift != nil && len(p.Drift.Fields) == 0:
-		notes = append(notes, "The customer has our values again.")
-	case p.Forget != nil:
-		notes = append(notes, "payersync erases the record, its texts in lists, and its hashes for matches. Ids, statuses, times and the audit log stay.")
-		notes = append(notes, p.Forget.Elsewhere...)
-	}
-	return notes
-}
-
 // asked is a page's question before an act.
 type asked struct {
 	shownPayer
-	Title, Becomes, Act string
-	Danger, Needs       bool
-	Change              int64
-	Heads               [2]string // of the two columns of Diff
-	Diff                []side
-	Kept                []string
-	Unlinks             bool
+	office.Preview
+	Act           string
+	Danger, Needs bool
+	Change        int64
+	Diff          []side
 
-	Notes    []string
-	Warnings []string // before acts a person may regret
-	Instead  []leads  // possible alternatives
+	Instead  []leads // possible alternatives
 	Sides    []pairHalf
 	Customer string
 	Other    string // in the form: the connection and the id
@@ -319,56 +207,33 @@ type asked struct {
 	Choices  []leads // selectable ones
 }
 
-// addDecision adds a decision's effect to a page, or asks for its subject.
-func (v *visit) addDecision(a *asked, act connector.Act) error {
-	s := a.shownPayer
-	d, err := v.decisionAsked(act, s)
-	if errors.Is(err, errOpen) {
-		v.askOpen(a, act)
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	p, err := v.pages.cfg.Attention.Propose(v.Context(), d)
-	if err != nil {
-		return notDone(err, s.Path)
-	}
-	a.Customer, a.Seen, a.Notes = d.Customer, fingerprint(p), proposalNotes(p)
-	if s.rejectsSecond(act) {
-		a.Becomes = "The customer " + d.Customer + " there is another payer. Both customers stay as they are, and nothing is sent."
-	}
-	a.Heads = [2]string{"Now", "After"}
+// addDecision adds the parties of an act to a page, with its changes in words.
+func (v *visit) addDecision(a *asked, d office.Decision, p office.Proposal) (err error) {
+	a.Customer, a.Seen = d.Customer, fingerprint(d, a.Preview)
 	if d.Other != (state.RecordID{}) {
 		a.Other = d.Other.Connection + "/" + d.Other.SourceID
-		if a.Sides, err = v.pairHalves(d.Other, s.id()); err != nil {
+		if a.Sides, err = v.pairHalves(d.Other, a.id()); err != nil {
 			return err
 		}
-		if act == connector.ActMerge && len(a.Sides) == 2 {
+		if d.Act == connector.ActMerge && len(a.Sides) == 2 {
 			a.Sides[0].Books, a.Sides[1].Books = "Stands for both", "Is excluded"
 		}
 	}
-	if act == connector.ActTakeTheirs || act == connector.ActIgnore {
-		a.Heads = [2]string{"Service", "Accounting system"}
-	}
-	if act == connector.ActIgnore {
+	if d.Act == connector.ActIgnore {
 		a.Parts = append(a.Parts, connector.Map(p.DriftParts(), func(part string) option { return option{Value: part, Label: partWords[part]} })...)
 	}
-	for _, f := range p.Diff() {
+	for _, f := range a.Changes {
 		a.Diff = append(a.Diff, side{Label: office.FieldLabel(f.Path), Theirs: f.From, Ours: f.To})
 	}
-	if p.Unlink != nil {
-		a.Kept = p.Unlink.Kept
-	}
-	if not := s.notTheHolder(); not.Customer != "" && d.Act == not.Act && d.Customer == not.Customer {
-		a.Notes = append(a.Notes, "The payer is on hold while that customer has its number. Remove the number in the billing service.")
+	if len(p.Successors) > 0 {
+		a.Instead = v.insteadOf(a.shownPayer, d.Act)
 	}
 	return nil
 }
 
 // askOpen asks for the customer or record.
 func (v *visit) askOpen(a *asked, act connector.Act) {
-	if record, _ := takes(act); record {
+	if office.Acts[act].Asks(office.InputRecord) {
 		a.Open = "other"
 		return
 	}
@@ -432,7 +297,8 @@ func (v *visit) waysOf(s shownPayer, t office.Telling, paired bool) (out []offer
 		if d == nil || paired && besides || !v.can(*d) || w.Decision.Record == s.id() && !d.may(s) {
 			continue
 		}
-		o := offer{Label: d.label, At: s.Path + "/" + d.name, Asks: d.asks(s), Danger: d.danger, Act: d.act, Reason: t.Reason, Mandate: s.MandateID}
+		o := d.button(s, s.Path+"/"+d.name)
+		o.Reason = t.Reason
 		if isDecision(*d) {
 			o.At = pathOf(w.Decision)
 		}
@@ -451,7 +317,7 @@ func (v *visit) waysOf(s shownPayer, t office.Telling, paired bool) (out []offer
 func (v *visit) undoOffers(s shownPayer) (out []offer) {
 	for _, n := range s.Noted {
 		if d := deedFor(n.Undo.Act); d != nil && v.can(*d) && v.pages.cfg.Attention != nil {
-			out = append(out, offer{Label: d.label, At: pathOf(n.Undo), Asks: true, Act: n.Undo.Act})
+			out = append(out, d.button(s, pathOf(n.Undo)))
 		}
 	}
 	return out

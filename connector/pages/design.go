@@ -42,6 +42,6 @@ func (v *visit) design() error {
 		Sides:   []side{{Label: "E-mail", Ours: "priya@patel-dental.example", Theirs: "p.patel@old.example", Differs: true}, {Label: "City", Ours: "Leeds", Theirs: "Leeds"}},
 		Events:  []event{{At: at, What: "Signing link requested", Why: "run 2"}, {At: at, What: "Created in the billing service", Why: "run 1"}},
 		Chart:   newChart("Since when", "Days in the same state.", "Days", "Payers", []string{"0–7", "8–14", ">14"}, []int{12, 7, 3}),
-		Confirm: asked{shownPayer: shownPayer{Path: "/design"}, Title: "Cancel the mandate", Act: "cancel", Danger: true, Needs: true, Becomes: "The payer can no longer be debited. A new mandate needs a new signature."},
+		Confirm: asked{shownPayer: shownPayer{Path: "/design"}, Act: "cancel", Danger: true, Needs: true, Preview: office.Preview{Title: "Cancel the mandate", Becomes: "The payer can no longer be debited. A new mandate needs a new signature."}},
 	})
 }

@@ -54,7 +54,7 @@ func (v *visit) pairsOf(renumberings []state.Renumbering) (out []pair, err error
 				if d.Act == connector.ActReject && d.Customer == "" {
 					continue
 				}
-				p.Offers = append(p.Offers, offer{Label: deedFor(d.Act).label, At: pathOf(d), Asks: true, Primary: d.Act == connector.ActTakeOver, Act: d.Act, Reason: connector.ReasonRenumbered})
+				p.Offers = append(p.Offers, offer{Label: office.Acts[d.Act].Title + "…", At: pathOf(d), Asks: true, Primary: d.Act == connector.ActTakeOver, Act: d.Act, Reason: connector.ReasonRenumbered})
 			}
 			told, err := v.ledger().AttentionOf(v.Context(), r.Old.Connection, r.Old.SourceID)
 			if err != nil {
@@ -72,30 +72,17 @@ func (v *visit) pairsOf(renumberings []state.Renumbering) (out []pair, err error
 	return out, nil
 }
 
-// warnOfSuccessor warns before a payer's mandate is cancelled, or kept, if the payer may be there under a new
-// number.
-func (v *visit) warnOfSuccessor(a *asked, act connector.Act) error {
-	if act != connector.ActCancel && act != connector.ActClose {
-		return nil
-	}
-	for _, r := range a.Matter.Renumberings {
-		if r.Old != a.id() {
-			continue
+// insteadOf returns the alternatives to the end of a payer that may be there under a new number.
+func (v *visit) insteadOf(s shownPayer, act connector.Act) (out []leads) {
+	for _, r := range s.Matter.Renumberings {
+		if r.Old == s.id() {
+			d := office.Decision{Act: connector.ActTakeOver, Record: r.New, Other: r.Old}
+			out = append(out, leads{pathOf(d), office.Acts[d.Act].Title + "…"})
 		}
-		halves, err := v.pairHalves(r.Old, r.New)
-		if err != nil || len(halves) < 2 {
-			return err
-		}
-		who := halves[1].Number + " " + halves[1].Name
-		if act == connector.ActCancel {
-			a.Warnings = append(a.Warnings, "The record "+who+" may be this payer under a new number. After the cancellation the payer has to sign a new mandate.")
-		} else {
-			a.Notes = append(a.Notes, "The record "+who+" is on hold: it gets no customer until you decide that the two are different payers.")
-		}
-		a.Instead = append(a.Instead, leads{pathOf(office.Decision{Act: connector.ActTakeOver, Record: r.New, Other: r.Old}), deedFor(connector.ActTakeOver).label})
 	}
-	if act == connector.ActClose && a.Live {
-		a.Instead = append(a.Instead, leads{a.Path + "/" + deedFor(connector.ActCancel).name, deedFor(connector.ActCancel).label})
+	if act == connector.ActClose && s.Live {
+		d := deedFor(connector.ActCancel)
+		out = append(out, leads{s.Path + "/" + d.name, d.facts().Title + "…"})
 	}
-	return nil
+	return out
 }

@@ -43,25 +43,47 @@ func (v *visit) fresh(back string) error {
 	return is
 }
 
-// deed is an action of a person about one payer.
+// deed is an act of a person about one payer, with its button.
 type deed struct {
-	act     connector.Act // the way out that it is; "" for none
-	name    string
-	label   string // of the button
-	title   string // of the asking page
-	becomes string // the effect
-	danger  bool   // it cannot be undone: it takes a fresh sign-in
-	sends   bool   // it needs the billing service
-
-	reason func(shownPayer) bool // it takes a reason
-	asks   func(shownPayer) bool // a page asks before it is done
-	may    func(shownPayer) bool
-	do     func(*visit, shownPayer, operator) (note string, err error)
+	act   connector.Act
+	name  string
+	label string                // of the button; "" for the act's title
+	sends bool                  // it needs the billing service
+	asks  func(shownPayer) bool // a page asks before it is done
+	may   func(shownPayer) bool
 }
 
-// can reports whether these pages can do a deed at all.
+// facts returns the facts about a deed's act.
+func (d deed) facts() office.ActFacts { return office.Acts[d.act] }
+
+// reason reports whether a deed takes a reason.
+func (d deed) reason(s shownPayer) bool {
+	return d.facts().Asks(office.InputReason) || d.act == connector.ActRequest && s.Cancelled
+}
+
+// button returns the offer of a deed at an address.
+func (d deed) button(s shownPayer, at string) offer {
+	o := offer{Label: d.label, At: at, Asks: d.asks(s), Danger: d.facts().Danger, Act: d.act, Mandate: s.MandateID}
+	if o.Label == "" {
+		if o.Label = d.facts().Title; o.Asks {
+			o.Label += "…"
+		}
+	}
+	if !o.Asks {
+		o.Does = actEffect(d.act)
+	}
+	return o
+}
+
+// actEffect describes the effect of an act, beside a button without a question.
+func actEffect(act connector.Act) string {
+	shown := office.Proposal{Decision: office.Decision{Act: act}}.Preview()
+	return shown.Becomes + " " + shown.Sends
+}
+
+// can reports whether these pages and the visitor can do a deed at all.
 func (v *visit) can(d deed) bool {
-	return !d.sends || v.pages.cfg.Mandates != nil && v.pages.cfg.Attention != nil
+	return v.User.Role.May(d.facts().Role) && (!d.sends || v.pages.cfg.Mandates != nil && v.pages.cfg.Attention != nil)
 }
 
 // showsLink names the button to show the signing link. It is not a deed.
@@ -88,6 +110,7 @@ type offer struct {
 	Label, At       string
 	Asks            bool // it leads to an asking page
 	Primary, Danger bool
+	Does            string // the effect, beside a button without a question
 
 	Act    connector.Act    // that it performs; "" for none
 	Reason connector.Reason // of which it is a way out; "" for none
@@ -105,7 +128,8 @@ func (v *visit) offers(s shownPayer) (out []offer) {
 		if isDecision(d) || !d.may(s) || !v.can(d) || v.pages.cfg.Attention == nil || s.offersAlready(d.act) {
 			continue
 		}
-		o := offer{Label: d.label, At: s.Path + "/" + d.name, Asks: d.asks(s), Primary: d.name == next, Danger: d.danger, Act: d.act, Mandate: s.MandateID}
+		o := d.button(s, s.Path+"/"+d.name)
+		o.Primary = d.name == next
 		if d.name == "request" && s.Waits {
 			o.Label = "Fetch the signing link"
 		}
@@ -161,41 +185,29 @@ func (v *visit) askDeed() error {
 	if !d.may(s) {
 		return notAsItStands.at(s.Path)
 	}
-	if d.danger { // before a reason is typed
+	if d.facts().Danger { // before a reason is typed
 		if err := v.fresh(v.URL.Path); err != nil {
 			return err
 		}
 	}
-	content := asked{shownPayer: s, Title: d.title, Becomes: d.becomes, Act: d.name, Danger: d.danger, Needs: d.reason(s), Heads: [2]string{"Now", "After"}}
-	if isDecision(d) {
-		if err := v.addDecision(&content, d.act); err != nil {
-			return err
-		}
+	content := asked{shownPayer: s, Act: d.name, Danger: d.facts().Danger, Needs: d.reason(s), Preview: office.Preview{Title: d.facts().Title, Becomes: d.facts().Becomes}}
+	of, err := v.decisionOf(d, s)
+	if errors.Is(err, errOpen) {
+		v.askOpen(&content, d.act)
+		return v.show("ask", content.Title, content)
 	}
-	if err := v.warnOfSuccessor(&content, d.act); err != nil {
+	if err != nil {
 		return err
 	}
-	if d.name == "undo" {
-		p, err := v.ledger().Payer(v.Context(), s.Connection, s.SourceID)
-		if err != nil {
-			return notDone(err, s.Path)
-		}
-		u, err := v.pages.cfg.Attention.UndoOf(v.Context(), p, s.Undo)
-		if err != nil {
-			return notDone(err, s.Path)
-		}
-		content.Change = s.Undo
-		for _, f := range u.Fields {
-			content.Diff = append(content.Diff, side{Label: office.FieldLabel(f.Path), Theirs: f.To, Ours: f.From})
-		}
-		if a := u.Adoption; a != nil {
-			content.Unlinks, content.Kept = true, a.Kept
-			for _, f := range a.Diff {
-				content.Diff = append(content.Diff, side{Label: office.FieldLabel(f.Path), Theirs: f.From, Ours: f.To})
-			}
-		}
+	p, err := v.acts().Propose(v.Context(), of)
+	if err != nil {
+		return notDone(err, s.Path)
 	}
-	return v.show("ask", d.title, content)
+	content.Preview, content.Change = p.Preview(), of.Change
+	if err := v.addDecision(&content, of, p); err != nil {
+		return err
+	}
+	return v.show("ask", content.Title, content)
 }
 
 // doDeed carries out a deed, with a reason if required.
@@ -204,16 +216,17 @@ func (v *visit) doDeed() error {
 	if err != nil {
 		return err
 	}
-	if d.danger {
+	if d.facts().Danger {
 		if err := v.fresh(v.URL.Path); err != nil {
 			return err
 		}
 	}
-	by, says := operator{Name: v.User.Name}, v.why
+	says := v.why
 	if d.reason(s) {
 		says = v.reason
 	}
-	if by.Reason, err = says(); err != nil {
+	reason, err := says()
+	if err != nil {
 		return err
 	}
 	switch {
@@ -222,7 +235,7 @@ func (v *visit) doDeed() error {
 	case !d.may(s):
 		return notAsItStands.at(s.Path)
 	}
-	note, err := d.do(v, s, by)
+	note, err := v.perform(d, s, reason)
 	v.changed()
 	if err != nil {
 		return notDone(err, s.Path)
@@ -244,6 +257,9 @@ func notDone(err error, path string) error {
 		return is
 	}
 	switch {
+	case errors.Is(err, office.ErrRole):
+		is.Status = http.StatusForbidden
+		say("Your role does not include this. Nothing was changed.", "Ask an administrator of these pages.")
 	case errors.Is(err, syncer.ErrReasonNeeded):
 		say("The payer's mandate was cancelled, so a new request needs a reason. Nothing was sent.", "Go back, and write why the payer signs again.")
 	case errors.Is(err, syncer.ErrHasMandate):

@@ -79,6 +79,7 @@ var functions = template.FuncMap{
 	"date":       func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
 	"letterKind": letterKind,
 	"cut":        cut,
+	"does":       actEffect,
 
 	"mappingTabs": func(path, here string) []tab { return mappingTabs(path, here, false) },
 }

@@ -58,7 +58,7 @@ func waysOnPages(r connector.Reason) (out []onItsPage) {
 			continue
 		}
 		if d := deedFor(w.Act); d != nil {
-			out = append(out, onItsPage{strings.TrimSuffix(cmp.Or(ownLabels[r][w.Act], d.label), "…"), w.Does + " " + w.Sends.Sentence()})
+			out = append(out, onItsPage{strings.TrimSuffix(cmp.Or(ownLabels[r][w.Act], d.label, d.facts().Title), "…"), w.Does + " " + w.Sends.Sentence()})
 		}
 	}
 	return out
@@ -259,7 +259,7 @@ func (v *visit) settle() error {
 		}
 		return v.done(fmt.Sprintf("Shown again: %s. Nothing was sent.", connector.Plural(n, "payer")), todoPath(r))
 	}
-	words, err := v.say(act, records, by)
+	words, err := v.say(act, records, by.Reason)
 	v.changed()
 	if err != nil {
 		return err
@@ -287,32 +287,29 @@ func (v *visit) still(r connector.Reason, ids []string) (out []state.RecordID, g
 	return out, gone, nil
 }
 
-// say stores a person's decision on each of these, and returns the results.
-func (v *visit) say(act string, ids []state.RecordID, by syncer.Operator) (words []office.Word, err error) {
-	acts := v.pages.cfg.Attention
-	if act == "give-up" {
-		err = acts.GiveUp(v.Context(), ids, by, func(w office.Word) error {
-			words = append(words, w)
-			return v.ours(w.Err)
-		})
-		return words, err
-	}
+// settling are the acts of the form.
+var settling = map[string]connector.Act{"retry": connector.ActRetry, "close": connector.ActClose, "give-up": connector.ActGiveUp}
+
+// actDone is the result of an act on one payer.
+type actDone struct {
+	office.Outcome
+	err error // an answer about the payer
+}
+
+// say performs a person's act on each of these, and returns the results.
+func (v *visit) say(act string, ids []state.RecordID, reason string) (out []actDone, err error) {
 	for _, id := range ids {
-		w := office.Word{RecordID: id}
-		switch {
-		case act == "retry":
-			w.News, w.Err = acts.Retry(v.Context(), []string{id.Connection}, id.SourceID, by)
-		case id.Connection == "" && id.SourceID == office.Subscription:
-			w = acts.CloseSubscription(v.Context(), by)
-		default:
-			w = acts.Close(v.Context(), id, by)
+		d := office.Decision{Act: settling[act], Record: id}
+		if id.Connection == "" && id.SourceID == office.Subscription && act == "close" {
+			d.Act = connector.ActCloseSubscription
 		}
-		if err := v.ours(w.Err); err != nil {
-			return words, err
+		done, err := v.acts().Perform(v.Context(), d, v.by(reason))
+		if err := v.ours(err); err != nil {
+			return out, err
 		}
-		words = append(words, w)
+		out = append(out, actDone{done, err})
 	}
-	return words, nil
+	return out, nil
 }
 
 // ours returns an error unless it is an answer about one payer.
@@ -326,11 +323,11 @@ func (v *visit) ours(err error) error {
 }
 
 // settledWords describes the result.
-func settledWords(act string, words []office.Word, gone int) string {
+func settledWords(act string, words []actDone, gone int) string {
 	done, before, not := 0, 0, 0
 	for _, w := range words {
 		switch {
-		case w.Err != nil:
+		case w.err != nil:
 			not++
 		case w.News:
 			done++

@@ -12,7 +12,6 @@ import (
 	"payersync/connector/billing"
 	"payersync/connector/condition"
 	"payersync/connector/office"
-	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -119,26 +118,22 @@ func (v *visit) leaveSubscription() error {
 	if err != nil {
 		return err
 	}
-	if v.pages.cfg.Attention == nil {
-		return cannotSend.at("/webhooks")
-	}
-	if w := v.pages.cfg.Attention.CloseSubscription(v.Context(), operator{Name: v.User.Name, Reason: reason}); w.Err != nil {
-		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "The subscription has no finding any more, or somebody already decided this.", Next: "Open it again.", Path: "/webhooks", err: w.Err}
+	if _, err := v.acts().Perform(v.Context(), office.Decision{Act: connector.ActCloseSubscription}, v.by(reason)); err != nil {
+		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "The subscription has no finding any more, or somebody already decided this.", Next: "Open it again.", Path: "/webhooks", err: err}
 	}
 	return v.done("The subscription stays as it is. Nothing was sent. Until it is back, only the sweep finds changes.", "/webhooks")
 }
 
 // subscribeAgain asks the billing service to send webhooks again.
 func (v *visit) subscribeAgain() error {
-	subscribe := v.deliveries().Subscribe
-	if subscribe == nil {
+	done, err := v.acts().Perform(v.Context(), office.Decision{Act: connector.ActSubscribe}, v.by(""))
+	if errors.Is(err, office.ErrNoWebhook) {
 		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "No webhook is configured, so there is no address to subscribe.", Next: "The operator of payersync sets billing.webhook.", Path: "/webhooks"}
 	}
-	done, err := subscribe(v.Context(), v.User.Name)
 	if err != nil {
 		return problem{Status: http.StatusBadGateway, Title: "The action failed", Sentence: "The billing service refused the subscription, or its answer got lost. See the log of payersync.", Next: "Try again in some minutes. If it stays, ask the operator of payersync.", Path: "/webhooks", err: err}
 	}
-	return v.done(done, "/webhooks")
+	return v.done(done.Says, "/webhooks")
 }
 
 // asSentence returns a test's result as a sentence; an address keeps its spelling.
@@ -206,7 +201,7 @@ func (v *visit) deliveryBody() error {
 // replay has a delivery read again.
 func (v *visit) replay() error {
 	key := v.PathValue("key")
-	err := v.deliveries().Replay(v.Context(), key, v.User.Name)
+	_, err := v.acts().Perform(v.Context(), office.Decision{Act: connector.ActReplay, Delivery: key}, v.by(""))
 	var unclear office.NotUnderstoodError
 	switch {
 	case errors.Is(err, office.ErrNoDelivery):
@@ -231,7 +226,7 @@ func (v *visit) closeDelivery() error {
 	if err != nil {
 		return err
 	}
-	key, before, err := v.deliveries().Close(v.Context(), v.PathValue("key"), syncer.Operator{Name: v.User.Name, Reason: reason})
+	out, err := v.acts().Perform(v.Context(), office.Decision{Act: connector.ActCloseDelivery, Delivery: v.PathValue("key")}, v.by(reason))
 	var not office.NotWaitingError
 	switch {
 	case errors.Is(err, office.ErrNoDelivery):
@@ -240,10 +235,10 @@ func (v *visit) closeDelivery() error {
 		return problem{Status: http.StatusConflict, Title: "It needs no decision", Sentence: "Somebody has handled the delivery. Nothing was changed.", Next: "Open it again."}
 	case err != nil:
 		return err
-	case before:
-		return v.done("The delivery was closed before.", deliveryPath(key))
+	case !out.News:
+		return v.done("The delivery was closed before.", deliveryPath(out.Key))
 	}
-	return v.done("The delivery is closed. The sweep finds the change.", deliveryPath(key))
+	return v.done("The delivery is closed. The sweep finds the change.", deliveryPath(out.Key))
 }
 
 func (v *visit) deliveries() *office.Deliveries { return v.pages.cfg.Deliveries }
