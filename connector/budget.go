@@ -8,6 +8,9 @@ type Limits struct {
 	PerMinute  int
 	PerDay     int
 	Concurrent int // requests in flight
+
+	// The lengths of the two windows, for systems that count in others; 0 for a minute and a day.
+	Minute, Day time.Duration
 }
 
 // Turn is the ledger's answer to an application for one request of a budget.

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -20,11 +21,11 @@ const slotPoll = 100 * time.Millisecond
 const day = 24 * time.Hour
 
 // TakeTurn counts one request against the scope's limits, or says from when it
-// may be made. The windows of a minute and of a day begin with their first
+// may be made. The windows, of a minute and of a day unless limits says otherwise, begin with their first
 // request.
 func (l *Ledger) TakeTurn(ctx context.Context, scope string, limits connector.Limits) (turn connector.Turn, err error) {
 	err = l.Do(ctx, func(tx *Tx) error {
-		b, err := tx.budget(scope)
+		b, err := tx.budget(scope, limits)
 		if err != nil {
 			return fmt.Errorf("read the request budget: %w", err)
 		}
@@ -52,7 +53,7 @@ func (l *Ledger) EndTurn(ctx context.Context, id int64) error {
 // minute begins when the pace is free again.
 func (l *Ledger) Reserve(ctx context.Context, scope string, n int, every time.Duration) (wait time.Duration, err error) {
 	err = l.Do(ctx, func(tx *Tx) error {
-		b, err := tx.budget(scope)
+		b, err := tx.budget(scope, connector.Limits{})
 		if err != nil {
 			return fmt.Errorf("read the shared pace: %w", err)
 		}
@@ -108,7 +109,7 @@ type Left struct {
 // BudgetLeft returns the rest of the scope's limits now.
 func (l *Ledger) BudgetLeft(ctx context.Context, scope string, limits connector.Limits) (left Left, err error) {
 	now := l.Now()
-	b, err := scanBudget(l.queryRow(ctx, selectBudget, scope).Scan, now)
+	b, err := scanBudget(l.queryRow(ctx, selectBudget, scope).Scan, limits, now)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return left, fmt.Errorf("read the request budget: %w", err)
 	}
@@ -132,23 +133,23 @@ type budget struct {
 	parkedUntil time.Time
 }
 
-func (tx *Tx) budget(scope string) (b budget, err error) {
+func (tx *Tx) budget(scope string, limits connector.Limits) (b budget, err error) {
 	if err := tx.exec("INSERT INTO budgets (scope) VALUES (?) ON CONFLICT (scope) DO NOTHING", scope); err != nil {
 		return b, err
 	}
-	return scanBudget(func(dest ...any) error { return tx.row(dest, selectBudget, scope) }, tx.now)
+	return scanBudget(func(dest ...any) error { return tx.row(dest, selectBudget, scope) }, limits, tx.now)
 }
 
 const selectBudget = "SELECT minute_start, minute_used, day_start, day_used, parked_until FROM budgets WHERE scope = ?"
 
-// scanBudget reads a row of selectBudget at the time now.
-func scanBudget(scan func(dest ...any) error, now time.Time) (b budget, err error) {
+// scanBudget reads a row of selectBudget at the time now, with the windows of limits.
+func scanBudget(scan func(dest ...any) error, limits connector.Limits, now time.Time) (b budget, err error) {
 	var minute, daily, parked sql.NullString
 	if err := scan(&minute, &b.minute.used, &daily, &b.day.used, &parked); err != nil {
 		return budget{}, err
 	}
 	err = parseTimes(map[*time.Time]sql.NullString{&b.minute.start: minute, &b.day.start: daily, &b.parkedUntil: parked})
-	b.minute, b.day = b.minute.at(now, time.Minute), b.day.at(now, day)
+	b.minute, b.day = b.minute.at(now, cmp.Or(limits.Minute, time.Minute)), b.day.at(now, cmp.Or(limits.Day, day))
 	return b, err
 }
 
@@ -158,9 +159,9 @@ func (b budget) turn(limits connector.Limits, now time.Time) connector.Turn {
 	case b.parkedUntil.After(now) && !b.parkedUntil.After(now.Add(day+clockSlack)):
 		return connector.Turn{NotBefore: b.parkedUntil, Parked: true}
 	case limits.PerDay > 0 && b.day.used >= limits.PerDay:
-		return connector.Turn{NotBefore: b.day.start.Add(day), Parked: true}
+		return connector.Turn{NotBefore: b.day.start.Add(cmp.Or(limits.Day, day)), Parked: true}
 	case limits.PerMinute > 0 && b.minute.used >= limits.PerMinute:
-		return connector.Turn{NotBefore: b.minute.start.Add(time.Minute)}
+		return connector.Turn{NotBefore: b.minute.start.Add(cmp.Or(limits.Minute, time.Minute))}
 	}
 	return connector.Turn{}
 }
