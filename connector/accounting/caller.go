@@ -19,6 +19,9 @@ type Caller struct {
 	Send    func(*http.Request) (*http.Response, error) // the transport; it repeats what may be repeated and reads the answer whole
 	Token   oauth2.TokenSource                          // its methods Refused(access string) and TokenContext, where it has them, are used too
 	Limiter Limiter
+
+	// Authorize puts the access token into a request; nil for Authorization: Bearer.
+	Authorize func(req *http.Request, access string)
 }
 
 // Answer is a system's answer, read completely.
@@ -121,7 +124,11 @@ func (c Caller) send(ctx context.Context, op string, req *http.Request, token st
 	}
 	defer release()
 	out := req.Clone(connector.WithOperation(ctx, op)) // the transport takes over what it is given
-	out.Header.Set("Authorization", "Bearer "+token)
+	if c.Authorize != nil {
+		c.Authorize(out, token)
+	} else {
+		out.Header.Set("Authorization", "Bearer "+token)
+	}
 	resp, err := c.Send(out)
 	if err != nil {
 		return Answer{}, &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, Detail: c.System + " gave no answer", Err: err}

@@ -25,6 +25,18 @@ func Declared(object json.RawMessage, fields []connector.Field) (data json.RawMe
 	return out.Bytes(), ""
 }
 
+// DeclaredMembers is Declared for an object that was read already.
+func DeclaredMembers(members map[string]json.RawMessage, fields []connector.Field) (data json.RawMessage, problem string) {
+	var out bytes.Buffer
+	if wrong := appendMembers(&out, members, fields, ""); wrong != nil {
+		return nil, wrong.sentence()
+	}
+	if !utf8.Valid(out.Bytes()) {
+		return nil, "The record holds characters that are no text."
+	}
+	return out.Bytes(), ""
+}
+
 // misfit is a value of another type than declared.
 type misfit struct {
 	path string // what leads to it, with a dot at its end; "" for the record
@@ -45,6 +57,10 @@ func appendObject(out *bytes.Buffer, value json.RawMessage, fields []connector.F
 	if err := json.Unmarshal(value, &members); err != nil || members == nil {
 		return &misfit{path, "an object"}
 	}
+	return appendMembers(out, members, fields, path)
+}
+
+func appendMembers(out *bytes.Buffer, members map[string]json.RawMessage, fields []connector.Field, path string) *misfit {
 	before := byte('{')
 	for _, f := range fields {
 		member, ok := members[f.Name]
