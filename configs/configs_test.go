@@ -153,8 +153,10 @@ func TestReadmeNamesEveryShippedFile(t *testing.T) {
 		if err != nil || d.IsDir() || path == "README.md" || strings.HasSuffix(path, ".go") {
 			return err
 		}
-		if strings.HasPrefix(path, "quickstart/") {
-			path = "quickstart/"
+		for _, folder := range []string{"quickstart/", "sources/"} {
+			if strings.HasPrefix(path, folder) {
+				path = folder
+			}
 		}
 		if !strings.Contains(string(readme), "`"+path+"`") {
 			t.Errorf("README.md does not name %s", path)

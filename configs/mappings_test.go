@@ -17,6 +17,7 @@ import (
 	"payersync/configs"
 	"payersync/connector"
 	"payersync/connector/accounting/csvfile"
+	"payersync/connector/accounting/httpsource"
 	"payersync/connector/accounting/quickbooks"
 	"payersync/connector/accounting/tryton"
 	"payersync/connector/accounting/xero"
@@ -163,6 +164,28 @@ func TestEveryShippedMappingLoadsAndPassesItsExamples(t *testing.T) {
 	}
 	if len(names) != len(headers)+len(declared) {
 		t.Errorf("%d mappings are shipped, %d are tested", len(names), len(headers)+len(declared))
+	}
+}
+
+func TestTheMappingOfEveryProfileLoadsAndPassesItsExamples(t *testing.T) {
+	t.Parallel()
+	names, err := fs.Glob(configs.FS, "sources/*/profile.yaml")
+	if err != nil || len(names) == 0 {
+		t.Fatal(len(names), err)
+	}
+	for _, name := range names {
+		text, err := fs.ReadFile(configs.FS, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := httpsource.Load(name, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info := connector.SourceInfo{Kind: p.Name(), Tenant: "company", Fields: p.Fields()}
+		if err := loadFor(t, "sources/"+p.Name()+"/mapping.yaml", info).CheckExamples(); err != nil {
+			t.Errorf("%s: examples:\n%v", name, err)
+		}
 	}
 }
 

@@ -33,6 +33,7 @@ var arrows = []arrow{
 	{"connector", "", ""},
 	{"connector/accounting", "connector", ""},
 	{"connector/accounting/accountingtest", "connector connector/accounting", ""},
+	{"connector/accounting/httpsource", "connector connector/accounting connector/transport mapping/strict", "configs connector/accounting/xero"}, // the profile of Xero is compared with the package
 	{"connector/accounting/*", "connector connector/accounting connector/transport", ""},
 	{"connector/accounting/*/*test", "connector", ""}, // models of the systems
 	{"connector/billing", "connector connector/transport", ""},
@@ -74,12 +75,12 @@ var arrows = []arrow{
 	{"state/internal/elsewhere", "", ""},
 	{"state/statetest", "connector state state/internal/dbtest", ""},
 	{"internal/longtest", "", ""},
-	{"configs", "", "connector mapping connector/accounting connector/accounting/csvfile connector/accounting/quickbooks connector/accounting/tryton connector/accounting/xero"},
+	{"configs", "", "connector mapping connector/accounting connector/accounting/csvfile connector/accounting/httpsource connector/accounting/quickbooks connector/accounting/tryton connector/accounting/xero"},
 	{"cmd/payersync/guides", "", ""},
 	{"cmd/payersync/internal/usage", "", ""},
-	{"cmd/payersync/internal/config", "cmd/payersync/internal/usage connector connector/alarm connector/condition connector/letters connector/letters/templates connector/mail connector/accounting connector/accounting/csvfile connector/accounting/quickbooks " +
-		"connector/accounting/sqltable connector/accounting/tryton connector/accounting/xero connector/billing connector/credentials connector/reconcile " +
-		"connector/syncer connector/transport connector/webhook connector/worker connector/writeback mapping/strict state state/backups state/files", "configs"},
+	{"cmd/payersync/internal/config", "cmd/payersync/internal/usage configs connector connector/alarm connector/condition connector/letters connector/letters/templates connector/mail connector/accounting connector/accounting/csvfile connector/accounting/quickbooks " +
+		"connector/accounting/httpsource connector/accounting/sqltable connector/accounting/tryton connector/accounting/xero connector/billing connector/credentials connector/reconcile " +
+		"connector/syncer connector/transport connector/webhook connector/worker connector/writeback mapping/strict state state/backups state/files", ""},
 	{"cmd/payersync/internal/session", "cmd/payersync/internal/config cmd/payersync/internal/show cmd/payersync/internal/usage connector connector/accounting " +
 		"connector/billing connector/credentials connector/metrics connector/reconcile connector/syncer connector/transport connector/writeback mapping mapping/strict state", ""},
 	{"cmd/payersync/internal/show", "cmd/payersync/internal/usage connector connector/sheet connector/syncer", ""},

@@ -1,0 +1,548 @@
+package httpsource
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/expr-lang/expr/types"
+
+	"payersync/connector"
+	"payersync/connector/accounting"
+	"payersync/mapping/strict"
+)
+
+// Fake is a model of a profile's system, made from its model, list and fake. It shows that a profile fits itself, not
+// that the system is as the profile says. It is an http.RoundTripper that sends nothing.
+type Fake struct {
+	After func()           // is called behind each page; may be nil
+	Now   func() time.Time // the system's clock
+	Fault Fault            // what it suffers from now
+
+	profile   *Profile
+	source    *Source // for the variables and addresses
+	mu        sync.Mutex
+	customers []*customer
+	made      int
+	keys      map[string]key // the place of each variable in a request
+	expected  map[string]string
+}
+
+// customer is one record of the model.
+type customer struct {
+	number   int
+	name     string
+	state    connector.RecordState
+	survivor string
+	updated  time.Time
+	spoilt   bool
+}
+
+// Fault is a trouble of a Fake.
+type Fault string
+
+// The troubles.
+const (
+	Down       Fault = "server error"
+	Overloaded Fault = "overloaded"
+	WebPage    Fault = "web page"
+	Cut        Fault = "cut off"
+	NoList     Fault = "no list"
+	Throttled  Fault = "throttled, with the time to go on"
+	Bare       Fault = "throttled, without a time"
+	Expired    Fault = "credentials refused"
+	Forbidden  Fault = "access withdrawn"
+	Redirect   Fault = "redirected"
+	Elsewhere  Fault = "next page on another host"
+)
+
+// compileFake compiles the shape of the system's answers.
+func (p *Profile) compileFake(c *compiling) {
+	at, f := strict.Path{"fake"}, p.file.Fake
+	set, _, _, _, _, _ := p.names()
+	page := set.with(types.Map{"rows": types.Any, "page": types.Int, "pages": types.Int, "total": types.Int, "size": types.Int, "next": types.Any, "found": types.Int})
+	record := set.with(types.Map{"id": types.String, "number": types.Int, "name": types.String, "state": types.String, "survivor": types.Any, "updated": types.Any})
+	p.fakeAnswer, p.fakeTenant = c.holes(at.Key("answer"), f.Answer, page), c.holes(at.Key("tenant"), f.Tenant, set)
+	p.fakeRecord = c.holes(at.Key("record"), any(f.Record), record)
+	headers := map[string]any{}
+	for name, t := range f.Headers {
+		headers[name] = string(t)
+	}
+	p.fakeHeaders = c.holes(at.Key("headers"), any(headers), page)
+}
+
+// NewFake returns the model of a profile's system, without customers, as a source with these settings reads it.
+func NewFake(p *Profile, c Config, now func() time.Time) (*Fake, error) {
+	if p.file.Fake == nil {
+		return nil, errors.New("the profile has no block fake, so there is no model of its system")
+	}
+	s, err := New(p, c, Deps{Now: now})
+	if err != nil {
+		return nil, err
+	}
+	f := &Fake{Now: now, profile: p, source: s}
+	return f, f.learn()
+}
+
+// key is how one variable stands in a request.
+type key struct {
+	name           string // of the part of the request
+	before, behind string // what is around a text
+	at0, step      int    // of a number: its value at 0, and for each one more
+}
+
+// Marks that stand for the texts of a request while the model learns their places.
+const markSince, markAfter, markTenant = "@since@", "@after@", "@tenant@"
+
+// learn finds out where the variables stand in a request for the list, by writing it several times.
+func (f *Fake) learn() error {
+	first, err := f.flat(0, 10, nil, nil)
+	if err != nil {
+		return err
+	}
+	f.keys = map[string]key{}
+	f.expected = first
+	for name, with := range map[string][4]any{"page": {1, 10, nil, nil}, "size": {0, 11, nil, nil}, "since": {0, 10, markSince, nil}, "after": {0, 10, nil, markAfter}} {
+		other, err := f.flat(with[0].(int), with[1].(int), with[2], with[3])
+		if err != nil {
+			return err
+		}
+		for part, value := range other {
+			mark, _ := with[2].(string)
+			if name == "after" {
+				mark = markAfter
+			}
+			if before, behind, found := strings.Cut(value, mark); mark != "" && found {
+				f.keys[name] = key{name: part, before: before, behind: behind}
+			}
+			if mark == "" && value != first[part] {
+				a, err1 := strconv.Atoi(first[part])
+				b, err2 := strconv.Atoi(value)
+				if errors.Join(err1, err2) == nil {
+					f.keys[name] = key{name: part, at0: a, step: b - a}
+				}
+			}
+		}
+	}
+	for _, k := range f.keys {
+		delete(f.expected, k.name)
+	}
+	return nil
+}
+
+// flat writes a request for the list and returns its parts by name.
+func (f *Fake) flat(page, size int, since, after any) (map[string]string, error) {
+	env := f.source.request(f.tenant(), time.Time{})
+	env["page"], env["offset"], env["size"], env["since"], env["after"], env["full"] = page, page*10, size, since, after, since == nil
+	req, err := f.source.build(connector.WithOperation(context.Background(), opList), f.profile.list, env)
+	if err != nil {
+		return nil, err
+	}
+	return parts(req)
+}
+
+// parts returns the parts of a request by name: its path, its query, and the values of its body.
+func parts(req *http.Request) (map[string]string, error) {
+	out := map[string]string{"path": req.URL.Path}
+	for name, values := range req.URL.Query() {
+		out["query "+name] = strings.Join(values, " ")
+	}
+	for name := range req.Header {
+		out["header "+name] = req.Header.Get(name)
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil || len(body) == 0 {
+		return out, err
+	}
+	var v any
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	if err := decoder.Decode(&v); err != nil {
+		return nil, err
+	}
+	flatten(out, "body", v)
+	return out, nil
+}
+
+func flatten(out map[string]string, at string, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name := range v {
+			flatten(out, at+"."+name, v[name])
+		}
+	case []any:
+		for i := range v {
+			flatten(out, at+"."+strconv.Itoa(i), v[i])
+		}
+	default:
+		out[at] = fmt.Sprint(v)
+	}
+}
+
+// tenant is the id of the model's company.
+func (f *Fake) tenant() string {
+	body, _ := filled(f.profile.fakeTenant, f.source.set)
+	raw, _ := json.Marshal(body)
+	_, rows, _, _ := split(raw, string(f.profile.file.Tenant.Records), true)
+	if len(rows) == 0 {
+		return ""
+	}
+	v, _ := valueOf(rows[0])
+	env := copyOf(f.source.set)
+	members, _ := v.(map[string]any)
+	maps.Copy(env, members)
+	env["record"] = v
+	id, _ := f.profile.tenantID.run(env)
+	return f.source.prefix() + wordsOf(id)
+}
+
+// Add adds customers and returns their ids.
+func (f *Fake) Add(n int) (ids []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for range n {
+		f.made++
+		c := &customer{number: 1000 + f.made, name: fmt.Sprintf("Customer %d", f.made), state: connector.RecordActive, updated: f.Now()}
+		f.customers = append(f.customers, c)
+		ids = append(ids, strconv.Itoa(c.number))
+	}
+	return ids
+}
+
+// Change changes a customer, and its time of last edit.
+func (f *Fake) Change(id string, change func(name *string, state *connector.RecordState, survivor *string)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c := f.find(id); c != nil {
+		change(&c.name, &c.state, &c.survivor)
+		c.updated = f.Now()
+	}
+}
+
+// Remove takes a customer out of the system without a trace.
+func (f *Fake) Remove(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.customers = slices.DeleteFunc(f.customers, func(c *customer) bool { return strconv.Itoa(c.number) == id })
+}
+
+// Spoil makes a customer's record unreadable. Only tests call it: a check has no bad records.
+func (f *Fake) Spoil(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c := f.find(id); c != nil {
+		c.spoilt, c.updated = true, f.Now()
+	}
+}
+
+// Tie gives customers the same time of last edit. Only tests call it: a check edits one after the other.
+func (f *Fake) Tie(ids []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range ids {
+		if c := f.find(id); c != nil {
+			c.updated = f.Now()
+		}
+	}
+}
+
+func (f *Fake) find(id string) *customer {
+	i := slices.IndexFunc(f.customers, func(c *customer) bool { return strconv.Itoa(c.number) == id })
+	if i < 0 {
+		return nil
+	}
+	return f.customers[i]
+}
+
+// Truth returns what a complete read must give, without the spoilt records.
+func (f *Fake) Truth() (out []connector.Record, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.customers {
+		if c.spoilt {
+			continue
+		}
+		raw, err := f.record(c)
+		if err != nil {
+			return nil, err
+		}
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &members); err != nil {
+			return nil, err
+		}
+		data, problem := accounting.DeclaredMembers(f.source.reader("").withoutEmpty(members), f.profile.fields)
+		if problem != "" {
+			return nil, errors.New("fake.record does not fit record.fields: " + problem)
+		}
+		out = append(out, connector.Record{SourceID: strconv.Itoa(c.number), State: c.state, MergedInto: c.survivor, Data: data})
+	}
+	return out, nil
+}
+
+// record writes a customer as the system does.
+func (f *Fake) record(c *customer) (json.RawMessage, error) {
+	env := copyOf(f.source.set)
+	env["id"], env["number"], env["name"], env["state"], env["survivor"] = strconv.Itoa(c.number), c.number, c.name, string(c.state), nil
+	if c.survivor != "" {
+		env["survivor"] = c.survivor
+	}
+	if times := f.profile.file.Record.Times; len(times) > 0 {
+		env["updated"] = written(times[0], c.updated, f.source.zone)
+	}
+	v, err := filled(f.profile.fakeRecord, env)
+	if err != nil {
+		return nil, err
+	}
+	if members, ok := v.(map[string]any); ok && c.spoilt {
+		f.spoil(members)
+	}
+	return json.Marshal(v)
+}
+
+// spoil gives the first text that no rule reads a value of another kind.
+func (f *Fake) spoil(members map[string]any) {
+	for _, field := range f.profile.fields {
+		if _, there := members[field.Name]; there && field.Type == connector.TypeText && !slices.Contains(f.profile.recordNames, field.Name) {
+			members[field.Name] = map[string]any{"broken": true}
+			return
+		}
+	}
+}
+
+// written is a time in one of a profile's forms.
+func written(form string, t time.Time, zone *time.Location) any {
+	switch form {
+	case "ms-date":
+		return fmt.Sprintf("/Date(%d)/", t.UnixMilli())
+	case "unix":
+		return t.Unix()
+	case "unix-ms":
+		return t.UnixMilli()
+	}
+	return t.In(zone).Format(form)
+}
+
+// RoundTrip answers a request of the profile.
+func (f *Fake) RoundTrip(req *http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	status, header, body, list := f.answer(req)
+	after := f.After
+	f.mu.Unlock()
+	if list && after != nil && status == http.StatusOK {
+		after()
+	}
+	header.Set("Date", f.Now().UTC().Format(http.TimeFormat))
+	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: req}, nil
+}
+
+func (f *Fake) answer(req *http.Request) (status int, header http.Header, body []byte, list bool) {
+	header = http.Header{"Content-Type": {"application/json"}}
+	got, err := parts(req)
+	if err != nil {
+		return http.StatusBadRequest, header, []byte(`{}`), false
+	}
+	if got["path"] != f.expected["path"] || got["query fake_at"] == "" && !f.fits(got) {
+		tenant, err := filled(f.profile.fakeTenant, f.source.set)
+		raw, _ := json.Marshal(tenant)
+		if path, _ := f.profile.tenant.path.words(f.source.request("", time.Time{})); err != nil || got["path"] != f.source.base.Path+strings.SplitN(path, "?", 2)[0] {
+			return http.StatusBadRequest, header, []byte(`{"error": "the model does not know this request"}`), false
+		}
+		return http.StatusOK, header, raw, false
+	}
+	status, body, err = f.page(got, header)
+	if err != nil {
+		return http.StatusBadRequest, header, []byte(`{"error": "the model does not understand this request"}`), true
+	}
+	if f.Fault != "" && f.paged(got) {
+		status, body = f.suffer(header, status, body)
+	}
+	return status, header, body, true
+}
+
+// fits reports whether the constant parts of a request are those of the profile.
+func (f *Fake) fits(got map[string]string) bool {
+	for part, value := range f.expected {
+		if got[part] != value && !strings.HasPrefix(part, "header ") {
+			return false
+		}
+	}
+	return true
+}
+
+// paged reports whether a request asks for a page behind the first. Troubles begin there.
+func (f *Fake) paged(got map[string]string) bool {
+	at, _, err := f.place(got)
+	return err != nil || at > 0
+}
+
+// suffer spoils an answer by the model's fault.
+func (f *Fake) suffer(header http.Header, status int, body []byte) (int, []byte) {
+	switch f.Fault {
+	case Down:
+		return http.StatusInternalServerError, []byte(`{}`)
+	case Overloaded:
+		return http.StatusServiceUnavailable, []byte(`{}`)
+	case WebPage:
+		return http.StatusOK, []byte("<!DOCTYPE html><p>Maintenance")
+	case Cut:
+		return status, body[:len(body)/2]
+	case NoList:
+		return status, []byte(`{"nothing": true}`)
+	case Throttled:
+		header.Set("Retry-After", "3600")
+		return http.StatusTooManyRequests, []byte(`{}`)
+	case Bare:
+		return http.StatusTooManyRequests, []byte(`{}`)
+	case Expired:
+		return http.StatusUnauthorized, []byte(`{}`)
+	case Forbidden:
+		return http.StatusForbidden, []byte(`{}`)
+	case Redirect:
+		header.Set("Location", "https://elsewhere.example/")
+		return http.StatusFound, []byte(`{}`)
+	case Elsewhere:
+		return status, bytes.ReplaceAll(body, []byte(f.source.base.Host), []byte("elsewhere.example"))
+	}
+	return status, body
+}
+
+// place reads where a request wants to go on, and since when.
+func (f *Fake) place(got map[string]string) (at int, since time.Time, err error) {
+	list := f.listed()
+	if raw := got["query fake_at"]; raw != "" {
+		at, err = strconv.Atoi(raw)
+		if stamp := got["query fake_since"]; err == nil && stamp != "" {
+			since, err = time.Parse(time.RFC3339Nano, stamp)
+		}
+		if f.profile.walk == Keyset { // at is an id
+			at = f.behind(list, at, since)
+		}
+		return at, since, err
+	}
+	if words, ok := f.word(got, "since"); ok {
+		if since = readTime(string(f.profile.file.List.Since), words, f.source.zone); since.IsZero() {
+			return 0, since, errors.New("no time")
+		}
+	}
+	if words, ok := f.word(got, "after"); ok {
+		id, _ := strconv.Atoi(words)
+		return f.behind(list, id, since), since, nil
+	}
+	k, ok := f.keys["page"]
+	if !ok || k.step == 0 {
+		return 0, since, nil
+	}
+	n, err := strconv.Atoi(got[k.name])
+	at = (n - k.at0) / k.step
+	return at * f.size(got), since, err
+}
+
+// behind is the place of the first listed customer with a greater id.
+func (f *Fake) behind(list []*customer, id int, since time.Time) int {
+	n := 0
+	for _, c := range f.since(list, since) {
+		if c.number <= id {
+			n++
+		}
+	}
+	return n
+}
+
+// word returns the text of a variable in a request.
+func (f *Fake) word(got map[string]string, name string) (string, bool) {
+	k, known := f.keys[name]
+	if !known {
+		return "", false
+	}
+	words, there := got[k.name]
+	words, ok1 := strings.CutPrefix(words, k.before)
+	words, ok2 := strings.CutSuffix(words, k.behind)
+	return words, there && ok1 && ok2 && words != ""
+}
+
+func (f *Fake) size(got map[string]string) int {
+	if k, ok := f.keys["size"]; ok {
+		if n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(got[k.name], k.before), k.behind)); err == nil && n > 0 {
+			return n
+		}
+	}
+	return f.source.size
+}
+
+// listed returns the customers in the order of the list.
+func (f *Fake) listed() []*customer {
+	out := slices.Clone(f.customers)
+	if f.profile.file.Model.Order == f.profile.file.Model.Changed {
+		slices.SortStableFunc(out, func(a, b *customer) int { return a.updated.Compare(b.updated) })
+	}
+	return out
+}
+
+// since returns the customers changed at or after a time, at the system's grain.
+func (f *Fake) since(list []*customer, since time.Time) []*customer {
+	grain := max(time.Duration(f.profile.file.Model.Grain), time.Second)
+	return slices.DeleteFunc(slices.Clone(list), func(c *customer) bool { return c.updated.Truncate(grain).Before(since) })
+}
+
+// page writes a page of the list.
+func (f *Fake) page(got map[string]string, header http.Header) (int, []byte, error) {
+	at, since, err := f.place(got)
+	if err != nil {
+		return 0, nil, err
+	}
+	found, size := f.since(f.listed(), since), f.size(got)
+	from := min(at, len(found))
+	rows := found[from:min(from+size, len(found))]
+	env := copyOf(f.source.set)
+	list := make([]any, len(rows))
+	for i, c := range rows {
+		if list[i], err = f.record(c); err != nil {
+			return 0, nil, err
+		}
+	}
+	env["rows"], env["total"], env["found"], env["size"], env["page"], env["pages"] = list, len(found), len(rows), size, at/size, (len(found)+size-1)/size
+	env["next"] = nil
+	if from+len(rows) < len(found) {
+		env["next"] = f.link(got, rows[len(rows)-1], from+len(rows), since)
+	}
+	headers, err := filled(f.profile.fakeHeaders, env)
+	if err != nil {
+		return 0, nil, err
+	}
+	for name, v := range headers.(map[string]any) {
+		if v != nil {
+			header.Set(name, fmt.Sprint(v))
+		}
+	}
+	v, err := filled(f.profile.fakeAnswer, env)
+	if err != nil {
+		return 0, nil, err
+	}
+	body, err := json.Marshal(v)
+	return http.StatusOK, body, err
+}
+
+// link is the address of the next page.
+func (f *Fake) link(got map[string]string, last *customer, at int, since time.Time) string {
+	if f.profile.walk == Keyset {
+		at = last.number
+	}
+	q := url.Values{"fake_at": {strconv.Itoa(at)}}
+	if !since.IsZero() {
+		q.Set("fake_since", since.Format(time.RFC3339Nano))
+	}
+	return f.source.base.Scheme + "://" + f.source.base.Host + got["path"] + "?" + q.Encode()
+}
+
+func bodyOf(b []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(b)) }

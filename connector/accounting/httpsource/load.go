@@ -1,0 +1,568 @@
+package httpsource
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/expr-lang/expr/types"
+	"golang.org/x/oauth2"
+
+	"payersync/connector"
+	"payersync/mapping/strict"
+)
+
+// MaxProfile is the largest readable profile, in bytes.
+const MaxProfile = 100 << 10
+
+// Profile describes one accounting system. It is safe for concurrent use.
+type Profile struct {
+	file   profileFile
+	fields []connector.Field
+	walk   Walk
+
+	base, within, zone       *template
+	authorize, token         *template
+	headers, authHeaders     map[string]*template
+	tenant, list             request
+	tenantWhere              *rule
+	tenantID, tenantName     *rule
+	last, next, after        *rule
+	total, empty             *rule
+	refuse, problems         []*rule
+	errors, states           []*rule
+	survivors                []*rule
+	id, updated              *rule
+	probes                   []request
+	probeWhen                []*rule
+	recordNames              []string // the fields that rules of a record read
+	fakeAnswer, fakeTenant   any
+	fakeRecord, fakeHeaders  any
+	kinds                    map[string]connector.FieldType
+	hostIsSetting, wholeOnly bool
+}
+
+// request is a compiled request.
+type request struct {
+	method         string
+	path           *template
+	query, headers map[string]*template
+	body           any // of maps, lists, constants and templates
+}
+
+// The kinds of credentials.
+const (
+	AuthHeader = "header"        // fixed keys
+	AuthCode   = "oauth2-code"   // a person's consent
+	AuthClient = "oauth2-client" // the app alone
+)
+
+// Walk is how a list is read. It is derived from the profile.
+type Walk string
+
+// The walks.
+const (
+	Keyset  Walk = "behind a key: one pass" // pages cannot skip a record
+	Counted Walk = "by position: passes until two agree"
+)
+
+// Load reads a profile, the content of the file called name. The error is a *strict.Error with every problem.
+func Load(name string, data []byte) (*Profile, error) {
+	if len(data) > MaxProfile {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, MaxProfile)
+	}
+	written, doc, err := strict.Load(name, data, profileFile{})
+	if err != nil {
+		return nil, err
+	}
+	c := &compiling{doc: doc}
+	p := &Profile{file: written, kinds: map[string]connector.FieldType{}}
+	p.fields = c.declare(strict.Path{"record", "fields"}, written.Record.Fields)
+	for _, f := range p.fields {
+		p.kinds[f.Name] = f.Type
+	}
+	p.compile(c)
+	if len(c.problems) == 0 {
+		p.derive(c)
+	}
+	if err := strict.NewError(c.problems); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// declare turns written fields into declared ones.
+func (c *compiling) declare(at strict.Path, written []fieldFile) (out []connector.Field) {
+	met := map[string]bool{}
+	for i, f := range written {
+		here := at.Index(i)
+		kind := connector.FieldType(f.Type)
+		if kind == "" {
+			kind = connector.TypeText
+		}
+		switch {
+		case met[strings.ToLower(f.Name)]:
+			c.report(c.doc.Problem(here.Key("name"), "the field %q is declared twice", f.Name))
+		case kind == connector.TypeObject && len(f.Fields) == 0:
+			c.report(c.doc.Problem(here.Key("name"), "the object %s has no fields; name those that a mapping may read", f.Name))
+		case len(f.Fields) > 0 && kind != connector.TypeObject && kind != connector.TypeList:
+			c.report(c.doc.Problem(here.Key("name"), "%s has fields of its own, so its type is object or list", f.Name))
+		}
+		met[strings.ToLower(f.Name)] = true
+		out = append(out, connector.Field{Name: f.Name, Type: kind, Description: f.Is, Example: string(f.Example), Fields: c.declare(here.Key("fields"), f.Fields)})
+	}
+	return out
+}
+
+// The variables of each place.
+func (p *Profile) names() (set, request, answer, failure, record, row names) {
+	settings := types.Map{}
+	for name, s := range p.file.Settings {
+		if s.Type != "secret" {
+			settings[name] = types.Any
+		}
+	}
+	set = names{vars: types.Map{"set": settings}}
+	request = set.with(types.Map{"full": types.Bool, "since": types.Any, "page": types.Int, "offset": types.Int, "size": types.Int, "after": types.Any, "tenant": types.String, "fields": types.TypeOf([]any{})})
+	said := types.Map{"status": types.Int, "body": types.Any, "header": types.TypeOf(func(string) string { return "" }), "link": types.TypeOf(func(string) string { return "" })}
+	answer = request.with(said).with(types.Map{"rows": types.Int})
+	failure = set.with(said).with(types.Map{"text": types.String})
+	record = set.with(types.Map{"tenant": types.String, "record": types.Any})
+	record.kinds = p.kinds
+	for _, f := range p.fields {
+		record.vars[f.Name] = types.Any
+	}
+	for _, undeclared := range []string{p.file.Model.Changed, p.file.Model.Order} {
+		if _, declared := record.vars[undeclared]; !declared && undeclared != "none" {
+			record.vars[undeclared] = types.Any
+		}
+	}
+	row = set.with(types.Map{"record": types.Any})
+	row.open = true
+	return set, request, answer, failure, record, row
+}
+
+func (n names) with(more types.Map) names {
+	vars := maps.Clone(n.vars)
+	maps.Copy(vars, more)
+	return names{vars: vars}
+}
+
+// secretNames are the variables of the headers with the keys.
+func (p *Profile) secretNames(set names) names {
+	secrets := types.Map{}
+	for name, s := range p.file.Settings {
+		if s.Type == "secret" {
+			secrets[name] = types.Any
+		}
+	}
+	return set.with(types.Map{"secret": secrets})
+}
+
+// compile compiles every expression.
+func (p *Profile) compile(c *compiling) {
+	f, top := &p.file, func(keys ...string) strict.Path { return keys }
+	set, req, answer, failure, record, row := p.names()
+	p.base, p.within = c.template(top("base"), f.Base, set), c.template(top("tenant", "within"), f.Tenant.Within, set)
+	p.zone = c.template(top("record", "zone"), f.Record.Zone, set)
+	p.authorize, p.token = c.template(top("auth", "authorize"), f.Auth.Authorize, set), c.template(top("auth", "token"), f.Auth.Token, set)
+	p.headers = c.templates(top("headers"), f.Headers, req)
+	p.authHeaders = c.templates(top("auth", "headers"), f.Auth.Headers, p.secretNames(set))
+	p.tenant, p.list = c.request(top("tenant"), f.Tenant.requestFile, req), c.request(top("list"), f.List.requestFile, req)
+	p.tenantWhere = c.rule(top("tenant", "where"), f.Tenant.Where, row, true)
+	p.tenantID, p.tenantName = c.rule(top("tenant", "id"), f.Tenant.ID, row, false), c.rule(top("tenant", "name"), f.Tenant.Title, row, false)
+	list := func(key string, e expression, flag bool) *rule { return c.rule(top("list", key), e, answer, flag) }
+	p.last, p.next, p.total, p.empty = list("last", f.List.Last, true), list("next", f.List.Next, false), list("total", f.List.Total, false), list("empty", f.List.Empty, true)
+	p.after = c.rule(top("list", "after"), f.List.After, record, false)
+	for i, r := range f.List.Refuse {
+		p.refuse = append(p.refuse, c.rule(top("list", "refuse").Index(i).Key("when"), r.When, answer, true))
+	}
+	for i, r := range f.Errors {
+		p.errors = append(p.errors, c.rule(top("errors").Index(i).Key("when"), r.When, failure, true))
+	}
+	p.compileRecord(c, record)
+	for i, probe := range f.Probes {
+		at := top("probes").Index(i)
+		p.probes = append(p.probes, c.request(at, probe.requestFile, req))
+		p.probeWhen = append(p.probeWhen, c.rule(at.Key("when"), probe.When, failure, true))
+	}
+	if f.Fake != nil {
+		p.compileFake(c)
+	}
+}
+
+func (p *Profile) compileRecord(c *compiling, record names) {
+	f, at := p.file.Record, strict.Path{"record"}
+	p.id, p.updated = c.rule(at.Key("id"), f.ID, record, false), c.rule(at.Key("updated"), f.Updated, record, false)
+	for i, s := range f.States {
+		here := at.Key("states").Index(i)
+		p.states = append(p.states, c.rule(here.Key("when"), s.When, record, true))
+		p.survivors = append(p.survivors, c.rule(here.Key("into"), s.Into, record, false))
+		if (s.Is == "merged") != (s.Into != "") {
+			c.report(c.doc.Problem(here.Key("is"), "the state merged names the survivor's id under into, and no other state does"))
+		}
+	}
+	for i, r := range f.Problems {
+		p.problems = append(p.problems, c.rule(at.Key("problems").Index(i).Key("when"), r.When, record, true))
+	}
+	met := map[string]bool{}
+	for _, r := range slices.Concat([]*rule{p.id, p.updated, p.after}, p.states, p.survivors, p.problems) {
+		if r == nil {
+			continue
+		}
+		for _, name := range r.reads {
+			met[name] = true
+		}
+	}
+	p.recordNames = slices.Sorted(maps.Keys(met))
+	for i, layout := range f.Times {
+		if !slices.Contains([]string{"ms-date", "unix", "unix-ms"}, layout) && !strings.Contains(layout, "2006") {
+			c.report(c.doc.Problem(at.Key("times").Index(i), "%q is no form of a time; write how the moment Go calls 2006-01-02T15:04:05Z07:00 looks, or ms-date, unix or unix-ms", layout))
+		}
+	}
+}
+
+func (c *compiling) templates(at strict.Path, written map[string]text, n names) map[string]*template {
+	out := map[string]*template{}
+	for _, key := range slices.Sorted(maps.Keys(written)) {
+		out[key] = c.template(at.Key(key), written[key], n)
+	}
+	return out
+}
+
+func (c *compiling) request(at strict.Path, f requestFile, n names) request {
+	out := request{method: "GET", path: c.template(at.Key("path"), f.Path, n), query: c.templates(at.Key("query"), f.Query, n), headers: c.templates(at.Key("headers"), f.Headers, n)}
+	if !strings.HasPrefix(string(f.Path), "/") && !strings.HasPrefix(string(f.Path), "${") {
+		c.report(c.doc.Problem(at.Key("path"), "%s begins with a slash: it is below base", at.Key("path")))
+	}
+	switch {
+	case f.Method == "POST" && !f.Reads:
+		c.report(c.doc.Problem(at.Key("method"), "%s is POST; if this request changes nothing in the system, say so with reads: true", at.Key("method")))
+	case f.Method == "POST":
+		out.method, out.body = "POST", c.holes(at.Key("body"), f.Body, n)
+	case f.Body != nil:
+		c.report(c.doc.Problem(at.Key("body"), "a GET has no body; add method: POST and reads: true, or remove it"))
+	}
+	return out
+}
+
+// holes compiles the texts in a value.
+func (c *compiling) holes(at strict.Path, v any, n names) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			out[key] = c.holes(at.Key(key), v[key], n)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = c.holes(at.Index(i), v[i], n)
+		}
+		return out
+	case string:
+		if strings.Contains(v, "${") {
+			return c.template(at, text(v), n)
+		}
+	}
+	return v
+}
+
+// filled evaluates the holes in a value.
+func filled(v any, env map[string]any) (_ any, err error) {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key := range v {
+			if out[key], err = filled(v[key], env); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			if out[i], err = filled(v[i], env); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case *template:
+		return v.fill(env)
+	}
+	return v, nil
+}
+
+// reads reports whether the request reads a variable.
+func (r request) reads(name string) bool {
+	if r.path.reads(name) || slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(r.query)), slices.Collect(maps.Values(r.headers))), func(t *template) bool { return t.reads(name) }) {
+		return true
+	}
+	return inside(r.body, func(t *template) bool { return t.reads(name) })
+}
+
+func inside(v any, f func(*template) bool) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		return slices.ContainsFunc(slices.Collect(maps.Values(v)), func(e any) bool { return inside(e, f) })
+	case []any:
+		return slices.ContainsFunc(v, func(e any) bool { return inside(e, f) })
+	case *template:
+		return f(v)
+	}
+	return false
+}
+
+// derive decides how the list is read, and refuses a profile that contradicts itself.
+func (p *Profile) derive(c *compiling) {
+	f, list := &p.file, strict.Path{"list"}
+	bad := func(at strict.Path, format string, args ...any) { c.report(c.doc.Problem(at, format, args...)) }
+	ordered := f.Model.Unique && strings.TrimSpace(string(f.Record.ID)) == f.Model.Order
+	byPage, byKey := p.list.reads("page") || p.list.reads("offset"), p.list.reads("after")
+	p.walk, p.wholeOnly = Counted, !p.list.reads("since")
+	switch {
+	case byPage && f.Model.Paging == "keyset":
+		bad(strict.Path{"model", "paging"}, "the list asks for pages by their number, so model.paging is offset")
+	case byKey != (p.after != nil):
+		bad(list.Key("after"), "list.after gives the key of the next page, and the request reads it as after; it needs both")
+	case byKey && !ordered:
+		bad(strict.Path{"model", "order"}, "pages behind a key need a list that is sorted by the record's id: model.order is the field of record.id, with unique: true")
+	case f.Model.Paging == "keyset" && !ordered:
+		bad(strict.Path{"model", "paging"}, "keyset needs a list that is sorted by the record's id: model.order is the field of record.id, with unique: true; otherwise write offset")
+	case !byPage && !byKey && p.next == nil:
+		bad(list.Key("next"), "nothing leads to the second page: the request reads neither page, offset nor after, and there is no next")
+	case p.next == nil && p.last == nil:
+		bad(list.Key("last"), "nothing says which page is the last; write last, for example rows < size")
+	case byKey || f.Model.Paging == "keyset":
+		p.walk = Keyset
+	}
+	if !p.wholeOnly && (f.List.Since == "" || f.Model.Changed == "none" || p.updated == nil || len(f.Record.Times) == 0) {
+		bad(list.Key("since"), "a request since a time needs list.since (its form), model.changed, record.updated and record.times")
+	}
+	if f.List.Since != "" && p.wholeOnly {
+		bad(list.Key("since"), "list.since is given, and no part of the request reads since")
+	}
+	p.deriveAuth(bad)
+	p.hostIsSetting = p.hasAddress()
+}
+
+// hasAddress reports whether base comes from a setting that is an address.
+func (p *Profile) hasAddress() bool {
+	for name, s := range p.file.Settings {
+		if s.Type == "address" && p.base.reads("set."+name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Profile) deriveAuth(bad func(strict.Path, string, ...any)) {
+	a, at := p.file.Auth, strict.Path{"auth"}
+	switch {
+	case slices.ContainsFunc(p.Settings(), func(s Setting) bool {
+		return (s.Type == "secret") != (s.Name == "api_key" || s.Name == "api_secret")
+	}):
+		bad(strict.Path{"settings"}, "a setting of type secret is called api_key or api_secret, and no other is: payersync hides these two")
+	case (a.Kind == AuthHeader) != (len(a.Headers) > 0):
+		bad(at.Key("headers"), "auth.headers names the headers with the keys, for kind header alone")
+	case a.Kind == AuthHeader && !slices.ContainsFunc(slices.Collect(maps.Values(p.authHeaders)), func(t *template) bool { return t.reads("secret") }):
+		bad(at.Key("headers"), "no header holds a key; write it as ${secret.NAME}, with a setting NAME of type secret")
+	case a.Kind != AuthHeader && a.Token == "", a.Kind == AuthCode && a.Authorize == "":
+		bad(at.Key("token"), "OAuth needs auth.token, the token endpoint, and oauth2-code needs auth.authorize as well, the page for the consent")
+	}
+}
+
+// Name is the profile's name, as source.kind gives it.
+func (p *Profile) Name() string { return p.file.Name }
+
+// Title is the system's name, for people.
+func (p *Profile) Title() string { return p.file.Title }
+
+// Fields declares the fields of a record.
+func (p *Profile) Fields() []connector.Field { return p.fields }
+
+// Auth is the kind of credentials: header, oauth2-code or oauth2-client.
+func (p *Profile) Auth() string { return p.file.Auth.Kind }
+
+// Traps are what surprises people about the system.
+func (p *Profile) Traps() []string { return p.file.Traps }
+
+// Register says what to register at the vendor, and which permission to give.
+func (p *Profile) Register() string { return p.file.Register }
+
+// Proven says what the profile was tested with: the months of the vendor's documentation and of a live company.
+func (p *Profile) Proven() (documents, live string) {
+	return string(p.file.Proven.Documents), string(p.file.Proven.Live)
+}
+
+// Whole reports whether each read is a full one.
+func (p *Profile) Whole() bool { return p.wholeOnly }
+
+// Walk is how the list is read.
+func (p *Profile) Walk() Walk { return p.walk }
+
+// Limits is the request budget of one company.
+func (p *Profile) Limits() connector.Limits {
+	out := connector.Limits{Concurrent: p.file.Limits.Concurrent}
+	for i, w := range p.file.Limits.Windows {
+		if i == 0 && (len(p.file.Limits.Windows) == 2 || time.Duration(w.Per) <= 5*time.Minute) {
+			out.PerMinute, out.Minute = w.Requests, time.Duration(w.Per)
+		} else {
+			out.PerDay, out.Day = w.Requests, time.Duration(w.Per)
+		}
+	}
+	return out
+}
+
+// Setting is a setting of a profile.
+type Setting struct {
+	Name, Type, Is, Default string
+	Required                bool
+}
+
+// Settings returns the profile's settings, by name.
+func (p *Profile) Settings() (out []Setting) {
+	for _, name := range slices.Sorted(maps.Keys(p.file.Settings)) {
+		s := p.file.Settings[name]
+		one := Setting{Name: name, Type: s.Type, Is: s.Is, Required: s.Required}
+		if s.Default != nil {
+			one.Default = string(*s.Default)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// Consent is the profile's authorisation server.
+type Consent struct {
+	Endpoint    oauth2.Endpoint
+	Scopes      []string
+	Params      map[string]string
+	Grace, Idle time.Duration
+}
+
+// Consent returns the authorisation server for some settings.
+func (p *Profile) Consent(c Config) (Consent, error) {
+	a := p.file.Auth
+	env, err := p.environment(c)
+	if err != nil {
+		return Consent{}, err
+	}
+	base, err := p.base.words(env)
+	if err != nil {
+		return Consent{}, err
+	}
+	out := Consent{Scopes: a.Scopes, Params: a.Params, Grace: time.Duration(a.Grace), Idle: time.Duration(a.Idle)}
+	out.Endpoint.AuthStyle = oauth2.AuthStyleInHeader
+	if a.Client == "body" {
+		out.Endpoint.AuthStyle = oauth2.AuthStyleInParams
+	}
+	for t, into := range map[*template]*string{p.authorize: &out.Endpoint.AuthURL, p.token: &out.Endpoint.TokenURL} {
+		words, err := t.words(env)
+		if err != nil {
+			return out, err
+		}
+		if strings.HasPrefix(words, "/") {
+			words = strings.TrimSuffix(base, "/") + words
+		}
+		*into = words
+	}
+	return out, nil
+}
+
+// Config are the values of one source's settings.
+type Config struct {
+	Settings map[string]string
+	Secrets  map[string]connector.Secret
+	Tenant   string // the company's id; "" for the only one
+	BaseURL  string // of a test server; "" for the profile's
+	PageSize int    // records on a page; 0 for the profile's
+}
+
+// environment returns the variables of the settings.
+func (p *Profile) environment(c Config) (map[string]any, error) {
+	set := map[string]any{}
+	for name, s := range p.file.Settings {
+		given, ok := c.Settings[name]
+		switch {
+		case s.Type == "secret":
+			if c.Secrets[name].IsZero() && s.Required {
+				return nil, fmt.Errorf("%s source: %s is missing: %s", p.Name(), name, s.Is)
+			}
+			continue
+		case !ok && s.Default != nil:
+			given, ok = string(*s.Default), true
+		case !ok && s.Required:
+			return nil, fmt.Errorf("%s source: %s is missing: %s", p.Name(), name, s.Is)
+		}
+		if !ok {
+			set[name] = nil
+			continue
+		}
+		v, err := s.value(given)
+		if err != nil {
+			return nil, fmt.Errorf("%s source: %s %w", p.Name(), name, err)
+		}
+		set[name] = v
+	}
+	for name := range c.Settings {
+		if _, known := p.file.Settings[name]; !known {
+			return nil, fmt.Errorf("%s source: there is no setting %q; %s", p.Name(), name, strict.Suggest(name, append(slices.Collect(maps.Keys(p.file.Settings)), "tenant", "full_every")))
+		}
+	}
+	return map[string]any{"set": set}, nil
+}
+
+// value reads a setting.
+func (s settingFile) value(given string) (any, error) {
+	switch s.Type {
+	case "flag":
+		return strconv.ParseBool(given)
+	case "number":
+		return strconv.Atoi(given)
+	case "address":
+		return checkAddress(given)
+	}
+	return checkText(given, s.Pattern)
+}
+
+// PageSize is the number of records on a page of the model. Only tests call it: a check makes its customers itself.
+func (p *Profile) PageSize() int { return cmp.Or(p.SampleConfig().PageSize, p.file.List.Size) }
+
+// States are the states that the profile knows.
+func (p *Profile) States() []connector.RecordState {
+	return connector.Map(p.file.Record.States, func(s stateFile) connector.RecordState { return connector.RecordState(s.Is) })
+}
+
+// sampleSize is the number of records on a page of a model, where a request names it.
+const sampleSize = 10
+
+// SampleConfig is a configuration with a value for each required setting, for the model of the system.
+func (p *Profile) SampleConfig() Config {
+	c := Config{Settings: map[string]string{}, Secrets: map[string]connector.Secret{}}
+	if p.list.reads("size") {
+		c.PageSize = min(sampleSize, p.file.List.Size)
+	}
+	for _, s := range p.Settings() {
+		switch {
+		case s.Type == "secret":
+			c.Secrets[s.Name] = connector.NewSecret("sample-key-of-" + s.Name)
+		case s.Default != "" || !s.Required:
+		case s.Type == "address":
+			c.Settings[s.Name] = "https://books.example"
+		case s.Type == "number":
+			c.Settings[s.Name] = "1"
+		default:
+			c.Settings[s.Name] = "sample"
+		}
+	}
+	return c
+}
+
+// OwnServer reports whether a setting names the server.
+func (p *Profile) OwnServer() bool { return p.hostIsSetting }
