@@ -116,7 +116,7 @@ func (p *Profile) example(ctx context.Context, e example) error {
 	if err != nil {
 		return err
 	}
-	l := &listing{source: s, reader: s.reader("sample"), vars: s.request("sample", time.Time{})}
+	l := &listing{source: s, reader: s.reader("1"), vars: s.request("1", time.Time{})}
 	sheet, err := l.fetch(ctx, 0)
 	if e.Ends != "" {
 		return endsAs(err, e.Ends, e.After)

@@ -84,6 +84,19 @@ func openModel(t testing.TB, system, by *httpsource.Profile, n int) *model {
 	return m
 }
 
+// serve calls after behind each page. Nothing tells a customer added under the read from a missed one in a system
+// without times of edit, so such a list must rest in the end.
+func (m *model) serve(after func()) {
+	calls := 0
+	if m.After = after; after != nil && m.profile.Whole() {
+		m.After = func() {
+			if calls++; calls <= 5 {
+				after()
+			}
+		}
+	}
+}
+
 func (m *model) company(t testing.TB) accountingtest.Company {
 	change := func(id string, how func(name *string, state *connector.RecordState, survivor *string)) {
 		m.clock.Add(int64(time.Millisecond))
@@ -99,7 +112,7 @@ func (m *model) company(t testing.TB) accountingtest.Company {
 			return out
 		},
 		Pass:  func(d time.Duration) { m.clock.Add(int64(d)) },
-		Serve: func(after func()) { m.After = after },
+		Serve: m.serve,
 		Add:   func() string { return m.Add(1)[0] },
 		Edit: func(id string) {
 			change(id, func(name *string, _ *connector.RecordState, _ *string) { *name += "+" })

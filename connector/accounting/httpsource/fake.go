@@ -37,6 +37,7 @@ type Fake struct {
 	made      int
 	keys      map[string]key // the place of each variable in a request
 	expected  map[string]string
+	paths     []string // of requests for the list
 }
 
 // customer is one record of the model.
@@ -118,6 +119,7 @@ func (f *Fake) learn() error {
 		if err != nil {
 			return err
 		}
+		f.paths = append(f.paths, other["path"])
 		for part, value := range other {
 			mark, _ := with[2].(string)
 			if name == "after" {
@@ -138,6 +140,7 @@ func (f *Fake) learn() error {
 	for _, k := range f.keys {
 		delete(f.expected, k.name)
 	}
+	delete(f.expected, "path")
 	return nil
 }
 
@@ -310,13 +313,16 @@ func (f *Fake) record(c *customer) (json.RawMessage, error) {
 	return json.Marshal(v)
 }
 
-// spoil gives the first text that no rule reads a value of another kind.
+// spoil gives the first field that no rule reads a value of another kind.
 func (f *Fake) spoil(members map[string]any) {
 	for _, field := range f.profile.fields {
-		if _, there := members[field.Name]; there && field.Type == connector.TypeText && !slices.Contains(f.profile.recordNames, field.Name) {
-			members[field.Name] = map[string]any{"broken": true}
-			return
+		if _, there := members[field.Name]; !there || slices.Contains(f.profile.recordNames, field.Name) {
+			continue
 		}
+		if members[field.Name] = 7; field.Type == connector.TypeText {
+			members[field.Name] = map[string]any{"broken": true}
+		}
+		return
 	}
 }
 
@@ -324,7 +330,8 @@ func (f *Fake) spoil(members map[string]any) {
 func written(form string, t time.Time, zone *time.Location) any {
 	switch form {
 	case "ms-date":
-		return fmt.Sprintf("/Date(%d)/", t.UnixMilli())
+		_, offset := t.In(zone).Zone()
+		return fmt.Sprintf("/Date(%d)/", t.UnixMilli()+int64(offset)*1000)
 	case "unix":
 		return t.Unix()
 	case "unix-ms":
@@ -352,7 +359,7 @@ func (f *Fake) answer(req *http.Request) (status int, header http.Header, body [
 	if err != nil {
 		return http.StatusBadRequest, header, []byte(`{}`), false
 	}
-	if got["path"] != f.expected["path"] || got["query fake_at"] == "" && !f.fits(got) {
+	if !slices.Contains(f.paths, got["path"]) || got["query fake_at"] == "" && !f.fits(got) {
 		tenant, err := filled(f.profile.fakeTenant, f.source.set)
 		raw, _ := json.Marshal(tenant)
 		if path, _ := f.profile.tenant.path.words(f.source.request("", time.Time{})); err != nil || got["path"] != f.source.base.Path+strings.SplitN(path, "?", 2)[0] {
@@ -483,7 +490,7 @@ func (f *Fake) size(got map[string]string) int {
 // listed returns the customers in the order of the list.
 func (f *Fake) listed() []*customer {
 	out := slices.Clone(f.customers)
-	if f.profile.file.Model.Order == f.profile.file.Model.Changed {
+	if m := f.profile.file.Model; m.Order == m.Changed && m.Order != "none" {
 		slices.SortStableFunc(out, func(a, b *customer) int { return a.updated.Compare(b.updated) })
 	}
 	return out

@@ -176,7 +176,8 @@ func readTime(form string, v any, zone *time.Location) time.Time {
 	case "ms-date":
 		if m := msDate.FindStringSubmatch(words); m != nil {
 			ms, _ := strconv.ParseInt(m[1], 10, 64)
-			return time.UnixMilli(ms)
+			t := time.UnixMilli(ms).UTC()
+			return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), zone) // some systems write their local time so
 		}
 	case "unix", "unix-ms":
 		if number <= 0 {
