@@ -296,6 +296,9 @@ func (a *app) shown(folder, account string, files map[string][]byte) map[string]
 		if c.Source.SQL.QueryFile != "" {
 			named(c.Source.SQL.QueryFile)
 		}
+		if c.Source.HTTP.Profile != "" {
+			named(c.Source.HTTP.Profile)
+		}
 	}
 	if cfg.Letters.Templates != "" {
 		named(cfg.Letters.Templates)
@@ -347,10 +350,8 @@ func checkMappingOf(ctx context.Context, cfg *config.Config, c config.Connection
 	if err != nil {
 		return err
 	}
-	info := connector.SourceInfo{Kind: c.Source.Kind, Organisation: c.Organisation}
-	if fields, ok := declaredFields[c.Source.Kind]; ok {
-		info.Fields = fields()
-	} else if c.Source.Kind == config.KindCSV {
+	info := connector.SourceInfo{Kind: c.Source.Name(), Organisation: c.Organisation, Fields: fieldsOf(&c.Source)}
+	if c.Source.Kind == config.KindCSV {
 		if source, err := csvfile.New(c.Source.CSV); err == nil { // a file of the node's need not be here
 			if info, err = source.Describe(ctx); err != nil {
 				info.Fields = nil

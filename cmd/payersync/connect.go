@@ -17,6 +17,8 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector/accounting"
+	"payersync/connector/accounting/httpsource"
 	"payersync/connector/accounting/xero"
 	"payersync/connector/credentials"
 	"payersync/state"
@@ -166,6 +168,11 @@ func consentableOf(s *session.Session, name string) (consentable, error) {
 	out := consentable{name: name, provider: source.Provider(), tenant: *source.Tenant()}
 	out.provider.HTTP = s.TokenClient(name)
 	out.reached = companyOf
+	if source.ProfileOf() != nil {
+		out.reached = func(ctx context.Context, g credentials.Grant) ([]credentials.Tenant, error) {
+			return companiesOf(ctx, s, found[0], g)
+		}
+	}
 	if source.Kind == config.KindXero {
 		out.reached = func(ctx context.Context, g credentials.Grant) ([]credentials.Tenant, error) {
 			return xeroOrganisations(ctx, s, found[0], g)
@@ -202,7 +209,19 @@ func xeroOrganisations(ctx context.Context, s *session.Session, c config.Connect
 	if err != nil {
 		return nil, usage.Error{Err: err}
 	}
-	all, err := source.Organisations(ctx)
+	return tenantsOf(source.Organisations(ctx))
+}
+
+// companiesOf asks a system with a profile for the companies of a consent not stored yet.
+func companiesOf(ctx context.Context, s *session.Session, c config.Connection, g credentials.Grant) ([]credentials.Tenant, error) {
+	source, err := c.Source.Open(config.SourceDeps{HTTP: s.SourceClient(c.Name), Token: oauth2.StaticTokenSource(g.Token), Now: s.Ledger.Now, Limiter: s.Budget(c, "")})
+	if err != nil {
+		return nil, usage.Error{Err: err}
+	}
+	return tenantsOf(source.(*httpsource.Source).Organisations(ctx))
+}
+
+func tenantsOf(all []accounting.Organisation, err error) ([]credentials.Tenant, error) {
 	var out []credentials.Tenant
 	for _, o := range all {
 		out = append(out, credentials.Tenant{ID: o.ID, Name: o.Name})

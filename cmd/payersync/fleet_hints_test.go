@@ -22,10 +22,10 @@ import (
 )
 
 // takeNoAccount are the commands of all accounts, of nodes, and of no ledger.
-var takeNoAccount = []string{"accounts", "nodes", "serve", "healthcheck", "init", "demo", "sandbox", "version", "man", "help", "completion"}
+var takeNoAccount = []string{"accounts", "nodes", "serve", "healthcheck", "init", "demo", "sandbox", "source", "version", "man", "help", "completion"}
 
 // readNoConfiguration are the commands without a configuration.
-var readNoConfiguration = []string{"init", "demo", "sandbox", "version", "man", "help", "completion"}
+var readNoConfiguration = []string{"init", "demo", "sandbox", "source", "version", "man", "help", "completion"}
 
 // TestHintsKnowEveryCommandOfAnAccount fails for a command that connector.NameAccount does not know, and for one that it
 // knows and that takes no account.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
@@ -330,8 +331,8 @@ func (s *dataSetup) settleAsking(ctx context.Context) error {
 // shippedSample is the question's data for a source with a shipped mapping.
 func shippedSample(kind string, text []byte) askSample {
 	s := askSample{mapping: text}
-	if fields, known := declaredFields[kind]; known {
-		info := connector.SourceInfo{Kind: kind, Tenant: "any", Fields: fields()}
+	if fields := fieldsOf(&config.Source{SourceKeys: config.SourceKeys{Kind: kind}}); fields != nil {
+		info := connector.SourceInfo{Kind: kind, Tenant: "any", Fields: fields}
 		s.load = func(text []byte) (*mapping.Mapping, error) { return mapping.Load(mappingFile, text, info) }
 		s.columns = append(s.columns, connector.Map(info.Fields, func(f connector.Field) string { return f.Name })...)
 	}

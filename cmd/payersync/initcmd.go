@@ -20,6 +20,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/configs"
 	"payersync/connector"
+	"payersync/connector/accounting/httpsource"
 	"payersync/mapping"
 	"payersync/state"
 	"payersync/state/files"
@@ -119,6 +120,8 @@ type firstSource struct {
 	block string // its block in payersync.yaml
 	query string // a file of configs/sql that it reads with; "" for none
 	next  string // the remaining step before the first plan
+
+	profile *httpsource.Profile // nil for a source without one
 }
 
 const (
@@ -145,7 +148,36 @@ var firstSources = map[string]firstSource{
 const productionBlock = "{kind: csv, path: books.csv, id: [AccountNumber]}"
 
 // sourceKinds returns the possible values of --source.
-func sourceKinds() []string { return slices.Sorted(maps.Keys(firstSources)) }
+func sourceKinds() []string {
+	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(firstSources)), config.Profiles()...)))
+}
+
+// firstSourceOf returns the first set-up for a value of --source.
+func firstSourceOf(kind string) (source firstSource, known bool) {
+	if source, known = firstSources[kind]; known || !slices.Contains(config.Profiles(), kind) {
+		return source, known
+	}
+	p := config.ShippedProfile(kind)
+	variable := strings.ToUpper(strings.ReplaceAll(kind, "-", "_"))
+	keys, next := []string{"kind: " + kind}, "set the variables named in payersync.yaml"
+	if p.Auth() != httpsource.AuthHeader {
+		keys = append(keys, "client_id: env:"+variable+"_CLIENT_ID", "client_secret: env:"+variable+"_CLIENT_SECRET")
+	}
+	if p.Auth() == httpsource.AuthCode {
+		next += ", then: payersync connect quickstart"
+	}
+	for _, s := range p.Settings() {
+		switch {
+		case s.Type == "secret":
+			keys = append(keys, s.Name+": env:"+variable+"_"+strings.ToUpper(s.Name))
+		case s.Required && s.Type == "address":
+			keys = append(keys, s.Name+`: "https://books.example.com"`)
+		case s.Required:
+			keys = append(keys, s.Name+": change-me")
+		}
+	}
+	return firstSource{block: "{" + strings.Join(keys, ", ") + "}", next: next, profile: p}, true
+}
 
 // firstFile is a file to be written by init.
 type firstFile struct {
@@ -157,8 +189,10 @@ type firstFile struct {
 // sample data.
 func firstFiles(kind string) ([]firstFile, error) {
 	mapped := "quickstart/mapping.yaml"
-	source, known := firstSources[kind]
+	source, known := firstSourceOf(kind)
 	switch {
+	case source.profile != nil:
+		mapped = path.Join("sources", kind, "mapping.yaml")
 	case known:
 		mapped = path.Join("mappings", kind+".yaml")
 	case kind != "":
@@ -331,7 +365,9 @@ func (a *app) tellFirstSteps(dir, kind string, names []string, whom askChoice) e
 	a.tellWhom(whom)
 	fmt.Fprintln(a.Out, "Keep payersync.key safe: without it the ledger cannot be read. Next:")
 	if kind != "" {
-		fmt.Fprintf(a.Out, "  %s\n", firstSources[kind].next)
+		source, _ := firstSourceOf(kind)
+		a.tellProfile(source.profile)
+		fmt.Fprintf(a.Out, "  %s\n", source.next)
 	}
 	fmt.Fprintf(a.Out, "  payersync sandbox                         in another terminal: a model of the billing service\n")
 	fmt.Fprintf(a.Out, "  payersync plan --config %s   what would be done\n", filepath.Join(dir, configFile))

@@ -114,6 +114,8 @@ var needs = map[string]struct{ args, what string }{
 	"payersync payers same --reason test":        {"A00001", needsSecrets},
 	"payersync payers same --into A00001":        {"A00002 --reason test --yes", needsSecrets},
 	"payersync payers different --record A00002": {"A00001 --yes", needsKey},
+	"payersync source":                           {"", ""}, // it reads no configuration
+	"payersync source --check":                   {"", ""},
 	"payersync todo":                             {"", needsNothing},
 	"payersync payers moved":                     {"A00002 --from A00001 --reason test --yes", needsSecrets},
 	"payersync payers show":                      {"A00001", needsKey},

@@ -44,7 +44,18 @@ func (a *app) mappingSession(ctx context.Context) (*session.Session, error) {
 	return s, nil
 }
 
-// declaredFields are the fields of systems with the same fields for every customer.
+// fieldsOf returns the fields of a source with the same fields for every customer; none for other sources.
+func fieldsOf(s *config.Source) []connector.Field {
+	if p := s.ProfileOf(); p != nil {
+		return p.Fields()
+	}
+	if fields, known := declaredFields[s.Kind]; known {
+		return fields()
+	}
+	return nil
+}
+
+// declaredFields are the fields of systems with a package of their own and the same fields for every customer.
 var declaredFields = map[string]func() []connector.Field{config.KindXero: xero.Fields, config.KindQuickBooks: quickbooks.Fields}
 
 // declared describes a connection's source for its stored records, without a request to a system: the ledger
@@ -57,8 +68,8 @@ func (a *app) declared(ctx context.Context, s *session.Session, c config.Connect
 	}
 	info.Organisation = c.Organisation
 	known := syncer.Connection{Name: c.Name, Info: info, TwoWay: syncer.TwoWay(c.TwoWay), Native: c.Native()}
-	if fields, ok := declaredFields[c.Source.Kind]; ok {
-		known.Info.Kind, known.Info.Fields = c.Source.Kind, fields()
+	if fields := fieldsOf(&c.Source); fields != nil {
+		known.Info.Kind, known.Info.Fields = c.Source.Name(), fields
 		return known, nil
 	}
 	met := info.Kind == c.Source.Kind && len(info.Fields) > 0

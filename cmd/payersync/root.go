@@ -181,7 +181,7 @@ func (a *app) addCommands(root *cobra.Command, node bool) {
 		{"Begin", []*cobra.Command{a.demoCmd(), a.initCmd(), a.checkCmd(), a.connectCmd()}},
 		{"Every day", []*cobra.Command{a.statusCmd(), a.todoCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.reportCmd(), a.payersCmd(), a.mandatesCmd(), a.lettersCmd()}},
 		{"Decide", []*cobra.Command{a.attentionCmd(), a.connectionsCmd()}},
-		{"Set up", []*cobra.Command{a.mappingCmd(), a.pagesCmd(), a.webhooksCmd(), a.alertsCmd(), a.writebackCmd(), a.environmentCmd(), a.sandboxCmd()}},
+		{"Set up", []*cobra.Command{a.sourceCmd(), a.mappingCmd(), a.pagesCmd(), a.webhooksCmd(), a.alertsCmd(), a.writebackCmd(), a.environmentCmd(), a.sandboxCmd()}},
 		{"Look after", []*cobra.Command{a.serveCmd(), a.sweepCmd(), a.ledgerCmd(), a.auditCmd()}},
 		{manyMachines, []*cobra.Command{a.accountsCmd(), a.nodesCmd()}},
 	} {

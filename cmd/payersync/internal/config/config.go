@@ -61,7 +61,9 @@ type HTTP struct {
 
 // Client returns a client for one remote system by the configuration.
 func (c *Config) Client(o transport.Options) *transport.Client {
+	public := o.Reach.PublicOnly
 	o.Proxy, o.Reach = c.HTTP.Address(), c.Reach()
+	o.Reach.PublicOnly = o.Reach.PublicOnly || public
 	return transport.New(o)
 }
 
@@ -217,7 +219,7 @@ func (c *Connection) Native() string {
 	case c.Source.Kind == KindCSV || c.Source.Kind == KindSQL:
 		return ""
 	}
-	return strings.ToUpper(c.Source.Kind)
+	return strings.ToUpper(c.Source.Name())
 }
 
 // Lookup says how far the list of the service's customers is trusted.

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/accounting"
 	"payersync/connector/accounting/csvfile"
+	"payersync/connector/accounting/httpsource"
 	"payersync/connector/accounting/quickbooks"
 	"payersync/connector/accounting/sqltable"
 	"payersync/connector/accounting/tryton"
@@ -36,20 +38,23 @@ const usualFullEvery = Duration(7 * 24 * time.Hour)
 
 // Source is connections[].source: one kind of source, with the keys of that kind only.
 type Source struct {
-	sourceKeys
+	SourceKeys
 	CSV        csvfile.Config
 	Xero       xero.Config
 	QuickBooks quickbooks.Config
 	Tryton     tryton.Config
 	SQL        sqltable.Config
+	HTTP       Profiled
 }
 
-// sourceKeys are the keys shared by several kinds.
-type sourceKeys struct {
+// SourceKeys are the keys shared by several kinds.
+type SourceKeys struct {
 	Kind         string   `yaml:"kind"`
 	FullEvery    Duration `yaml:"full_every"`
 	ClientID     Secret   `yaml:"client_id"`
 	ClientSecret Secret   `yaml:"client_secret"`
+	APIKey       Secret   `yaml:"api_key"`
+	APISecret    Secret   `yaml:"api_secret"`
 	AuthorizeURL string   `yaml:"authorize_url"`
 	TokenURL     string   `yaml:"token_url"`
 }
@@ -60,10 +65,14 @@ type sourceKind struct {
 	own   any  // its Config, for its schema
 	oauth bool // its app's credentials and the vendor's addresses
 	full  bool // full_every: it is read incrementally
+
+	profile *profileHead // of a kind with a shipped profile
 }
 
 // kindsOfSources are in the order of their names in messages.
-var kindsOfSources = []sourceKind{
+func kindsOfSources() []sourceKind { return append(slices.Clone(builtInSources), profiledKinds()...) }
+
+var builtInSources = []sourceKind{
 	{name: KindCSV, own: csvfile.Config{}},
 	{name: KindXero, own: xero.Config{}, oauth: true, full: true},
 	{name: KindQuickBooks, own: quickbooks.Config{}, oauth: true, full: true},
@@ -74,12 +83,15 @@ var kindsOfSources = []sourceKind{
 // UnmarshalYAML reads the shared keys, and those of the named kind.
 func (s *Source) UnmarshalYAML(node *yaml.Node) error {
 	s.FullEvery = usualFullEvery
-	if err := node.Decode(&s.sourceKeys); err != nil {
+	if err := node.Decode(&s.SourceKeys); err != nil {
 		return err
 	}
 	own := map[string]any{KindCSV: &s.CSV, KindXero: &s.Xero, KindQuickBooks: &s.QuickBooks, KindTryton: &s.Tryton, KindSQL: &s.SQL}
 	if into, ok := own[s.Kind]; ok {
 		return node.Decode(into)
+	}
+	if _, shipped := profileHeads()[s.Kind]; shipped || s.Kind == KindHTTP {
+		return node.Decode(&s.HTTP)
 	}
 	return nil // the schema checks the kind
 }
@@ -88,7 +100,7 @@ func (s *Source) UnmarshalYAML(node *yaml.Node) error {
 func (Source) JSONSchema() *generate.Schema {
 	var names []any
 	s := &generate.Schema{Type: "object", Required: []string{"kind"}, Properties: generate.NewProperties()}
-	for _, k := range kindsOfSources {
+	for _, k := range kindsOfSources() {
 		names = append(names, k.name)
 		chosen := generate.NewProperties()
 		chosen.Set("kind", &generate.Schema{Const: k.name})
@@ -98,7 +110,7 @@ func (Source) JSONSchema() *generate.Schema {
 		})
 	}
 	s.Properties.Set("kind", &generate.Schema{Type: "string", Enum: names, Description: "The kind of accounting system."})
-	for _, key := range []string{"client_id", "client_secret", "password"} {
+	for _, key := range []string{"client_id", "client_secret", "password", "api_key", "api_secret"} {
 		s.Properties.Set(key, Secret{}.JSONSchema())
 	}
 	return s
@@ -125,6 +137,7 @@ func (k sourceKind) schema() *generate.Schema {
 		set("token_url", "The vendor's token endpoint, where it is not the usual one.", &generate.Schema{Type: "string"})
 		s.Required = append(s.Required, "client_id", "client_secret")
 	}
+	k.addSettings(s)
 	return s
 }
 
@@ -132,6 +145,12 @@ func (k sourceKind) schema() *generate.Schema {
 func (c *check) source(at strict.Path, s *Source) {
 	c.resolve(at.Key("client_id"), &s.ClientID)
 	c.resolve(at.Key("client_secret"), &s.ClientSecret)
+	c.resolve(at.Key("api_key"), &s.APIKey)
+	c.resolve(at.Key("api_secret"), &s.APISecret)
+	c.ownProfile(at, s)
+	if s.Kind == KindHTTP && s.HTTP.Loaded == nil {
+		return // told already
+	}
 	for _, password := range []*connector.Secret{&s.Tryton.Password, &s.SQL.Password} {
 		if ref := (Secret{*password}); !ref.IsZero() {
 			c.resolve(at.Key("password"), &ref)
@@ -160,8 +179,10 @@ func (c *check) source(at strict.Path, s *Source) {
 	if isLinkLocal(s.SQL.Host) {
 		c.report(at.Key("host"), linkLocal, at.Key("host"))
 	}
-	if u, err := url.Parse(s.Tryton.URL); err == nil && isLinkLocal(u.Hostname()) {
-		c.report(at.Key("url"), linkLocal, at.Key("url"))
+	for key, address := range map[string]string{"url": s.Tryton.URL + s.HTTP.Settings["url"], "base_url": s.HTTP.BaseURL} {
+		if u, err := url.Parse(address); err == nil && isLinkLocal(u.Hostname()) {
+			c.report(at.Key(key), linkLocal, at.Key(key))
+		}
 	}
 	if err := s.check(); err != nil {
 		_, what, _ := strings.Cut(err.Error(), ": ")
@@ -179,12 +200,23 @@ func (s *Source) check() error {
 
 // secrets returns the secrets of the source, for masking.
 func (s *Source) secrets() []connector.Secret {
-	return []connector.Secret{s.ClientID.Secret, s.ClientSecret.Secret, s.Tryton.Password, s.SQL.Password}
+	return []connector.Secret{s.ClientID.Secret, s.ClientSecret.Secret, s.APIKey.Secret, s.APISecret.Secret, s.Tryton.Password, s.SQL.Password}
 }
 
 // Consents reports whether a person's consent is needed to read the source.
 func (s *Source) Consents() bool {
+	if p := s.ProfileOf(); p != nil {
+		return p.Auth() == httpsource.AuthCode
+	}
 	return s.Kind == KindQuickBooks || s.Kind == KindXero && !s.Xero.CustomConnection
+}
+
+// ByApp reports whether the app's own credentials give the access tokens.
+func (s *Source) ByApp() bool {
+	if p := s.ProfileOf(); p != nil {
+		return p.Auth() == httpsource.AuthClient
+	}
+	return s.Kind == KindXero && s.Xero.CustomConnection
 }
 
 // OnServer reports whether the columns of the source are known to a database
@@ -212,6 +244,9 @@ func (s *Source) Open(d SourceDeps) (accounting.Source, error) {
 	case KindSQL:
 		return sqltable.New(s.SQL)
 	}
+	if p := s.ProfileOf(); p != nil {
+		return httpsource.New(p, s.settings(), httpsource.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Proof: d.Proof, Now: d.Now})
+	}
 	return csvfile.New(s.CSV)
 }
 
@@ -223,6 +258,9 @@ func (s *Source) Limits() connector.Limits {
 	case KindQuickBooks:
 		return s.QuickBooks.Limits()
 	}
+	if p := s.ProfileOf(); p != nil {
+		return p.Limits()
+	}
 	return connector.Limits{}
 }
 
@@ -230,6 +268,9 @@ func (s *Source) Limits() connector.Limits {
 func (s *Source) Tenant() *string {
 	if s.Kind == KindQuickBooks {
 		return &s.QuickBooks.Company
+	}
+	if s.ProfileOf() != nil {
+		return &s.HTTP.Tenant
 	}
 	return &s.Xero.Tenant
 }
@@ -242,6 +283,9 @@ func (s *Source) Provider() credentials.Provider {
 		p.OAuth.Endpoint, p.OAuth.Scopes, p.Grace, p.IdleLife = xero.Endpoint(), s.Xero.Scopes(), xero.Grace, xero.IdleLife
 	case KindQuickBooks:
 		p.OAuth.Endpoint, p.OAuth.Scopes, p.IdleLife = quickbooks.Endpoint(), quickbooks.Scopes(), quickbooks.IdleLife
+	default:
+		consent := s.consent()
+		p.OAuth.Endpoint, p.OAuth.Scopes, p.Params, p.Grace, p.IdleLife = consent.Endpoint, consent.Scopes, consent.Params, consent.Grace, consent.Idle
 	}
 	p.OAuth.Endpoint.AuthURL = cmp.Or(s.AuthorizeURL, p.OAuth.Endpoint.AuthURL)
 	p.OAuth.Endpoint.TokenURL = cmp.Or(s.TokenURL, p.OAuth.Endpoint.TokenURL)

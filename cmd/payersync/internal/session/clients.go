@@ -74,11 +74,11 @@ func (s *Session) deps(ctx context.Context, c config.Connection, from *config.So
 			return d, err
 		}
 		d.Token = s.clients.consent(c.Name, from.Provider())
-	case from.Kind == config.KindXero:
+	case from.ByApp():
 		d.Token = s.clients.app(c.Name, from.Provider())
 	}
 	d.Limiter = s.Budget(c, *from.Tenant())
-	d.Proof = NewProof(s.Ledger, c.Name, s.Ledger.LetterHash("credentials of "+from.Kind, from.ClientID.Expose(), from.ClientSecret.Expose(), from.AuthorizeURL, from.TokenURL))
+	d.Proof = NewProof(s.Ledger, c.Name, s.Ledger.LetterHash("credentials of "+from.Kind, from.ClientID.Expose(), from.ClientSecret.Expose(), from.APIKey.Expose(), from.APISecret.Expose(), from.AuthorizeURL, from.TokenURL))
 	return d, s.remindTenant(ctx, c.Name, from.Tenant())
 }
 
@@ -164,7 +164,11 @@ func newClients(ledger *state.Ledger, cfg *config.Config) *clients {
 func (c *clients) source(name string) *transport.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.client(name, transport.Options{Observe: c.metrics.Requests(metrics.Source, name, "")})
+	o := transport.Options{Observe: c.metrics.Requests(metrics.Source, name, "")}
+	if of, err := c.config.One(name); err == nil {
+		o.Reach.PublicOnly = of.Source.PublicOnly()
+	}
+	return c.client(name, o)
 }
 
 // writeback returns the client for sending a connection's statuses to another system.

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/show"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/configs"
+	"payersync/connector/accounting/httpsource"
+)
+
+func (a *app) sourceCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "source [NAME]",
+		Short: "List the accounting systems that payersync reads by a profile, and show one",
+		Long: `A profile is a file that tells payersync how to read one accounting system.
+Without NAME, it lists the shipped profiles: how much of each was proven, how
+payersync reads the list, and the system's limits. With NAME, it shows one profile:
+what to register at the vendor, the settings, the fields, and what surprises people.`,
+		Example: "  payersync source\n  payersync source freeagent",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.listProfiles()
+			}
+			p, _, err := profileNamed(args[0])
+			if err != nil {
+				return err
+			}
+			return a.showProfile(p)
+		},
+	}
+	return also(c, "check", a.sourceCheckCmd())
+}
+
+func (a *app) sourceCheckCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check NAME|FILE",
+		Short: "Check a profile: its file, its examples, and a reading of a model of the system",
+		Long: `Checks a shipped profile, or the profile in a file of yours, and sends nothing. It
+reads the file strictly. It reads the examples beside it, in examples.yaml, and
+compares the records. Then it makes a model of the system from the profile, and reads
+it: whole, after edits, while customers are edited and removed, and in ten kinds of
+trouble. That shows that the profile fits itself. Only a reading of your own company
+shows that the system is as the profile says: payersync check and payersync plan.`,
+		Example: "  payersync source --check books.yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, examples, err := profileNamed(args[0])
+			if err != nil {
+				return err
+			}
+			return a.checkProfile(cmd.Context(), p, examples)
+		},
+	}
+}
+
+// profileNamed returns a shipped profile, or the one in a file, with the examples beside it.
+func profileNamed(name string) (p *httpsource.Profile, examples []byte, err error) {
+	if p = config.ShippedProfile(name); p != nil {
+		examples, err = configs.FS.ReadFile("sources/" + name + "/examples.yaml")
+		return p, examples, err
+	}
+	if !strings.ContainsAny(name, "./\\") {
+		return nil, nil, usage.Errorf("there is no profile %q%s; the profiles are %s, and a file of yours is named with its ending, as in books.yaml", name, didYouMean(name, config.Profiles()), strings.Join(config.Profiles(), ", "))
+	}
+	if p, err = config.LoadProfile(name); err != nil {
+		return nil, nil, usage.Error{Err: err}
+	}
+	examples, err = os.ReadFile(filepath.Join(filepath.Dir(name), "examples.yaml"))
+	if os.IsNotExist(err) {
+		return p, nil, nil
+	}
+	return p, examples, err
+}
+
+// profileRow is a profile as the list shows it.
+type profileRow struct {
+	Name      string `json:"name"`
+	Title     string `json:"title"`
+	Documents string `json:"documents_read"`
+	Live      string `json:"live"`
+	Auth      string `json:"auth"`
+	Walk      string `json:"walk"`
+	Changes   bool   `json:"reads_changes"`
+	Limits    string `json:"limits"`
+}
+
+func rowOf(p *httpsource.Profile) profileRow {
+	r := profileRow{Name: p.Name(), Title: p.Title(), Walk: string(p.Walk()), Changes: !p.Whole(), Auth: p.Auth(), Limits: p.LimitsText()}
+	r.Documents, r.Live = p.Proven()
+	return r
+}
+
+func (a *app) listProfiles() error {
+	var rows []profileRow
+	for _, name := range config.Profiles() {
+		rows = append(rows, rowOf(config.ShippedProfile(name)))
+	}
+	if a.JSON() {
+		return show.JSON(a.Out, rows)
+	}
+	var cells [][]string
+	for _, r := range rows {
+		cells = append(cells, []string{r.Name, r.Title, accessOf[r.Auth], r.Live, map[bool]string{true: "changes", false: "all each time"}[r.Changes], r.Limits})
+	}
+	a.Rows([]string{"NAME", "SYSTEM", "ACCESS", "TESTED WITH A COMPANY", "READS", "LIMITS"}, cells)
+	return nil
+}
+
+// accessOf names the kinds of credentials for people.
+var accessOf = map[string]string{httpsource.AuthHeader: "a key", httpsource.AuthCode: "consent", httpsource.AuthClient: "an app"}
+
+func (a *app) showProfile(p *httpsource.Profile) error {
+	r := rowOf(p)
+	if a.JSON() {
+		return show.JSON(a.Out, map[string]any{"profile": r, "register": p.Register(), "settings": p.Settings(), "fields": p.Fields(), "traps": p.Traps()})
+	}
+	fmt.Fprintf(a.Out, "%s (%s)\n", r.Title, r.Name)
+	a.tellProfile(p)
+	fmt.Fprintf(a.Out, "The list is read %s. Limits: %s.\n", r.Walk, r.Limits)
+	for _, s := range p.Settings() {
+		needed := ""
+		if s.Required {
+			needed = ", needed"
+		}
+		a.Hanging("  ", fmt.Sprintf("%s (%s%s): %s", s.Name, s.Type, needed, s.Is))
+	}
+	fmt.Fprintln(a.Out, "Fields for the mapping:")
+	for _, f := range p.Fields() {
+		a.Hanging("  ", strings.TrimSuffix(fmt.Sprintf("%s: %s", f.Name, f.Description), ": "))
+	}
+	return nil
+}
+
+// tellProfile says what to register for a profile, what was proven of it, and what surprises people.
+func (a *app) tellProfile(p *httpsource.Profile) {
+	if p == nil {
+		return
+	}
+	documents, live := p.Proven()
+	tested := "The profile was made from the vendor's documentation of " + documents + ". "
+	if live == "never" {
+		tested += "Nobody has read a real company with it yet: compare some customers before you rely on it."
+	} else {
+		tested += "A real company was read with it in " + live + "."
+	}
+	a.Hanging("", tested)
+	if p.Register() != "" {
+		a.Hanging("", p.Register())
+	}
+	for _, trap := range p.Traps() {
+		a.Hanging("- ", trap)
+	}
+}
+
+func (a *app) checkProfile(ctx context.Context, p *httpsource.Profile, examples []byte) error {
+	findings := p.Check(ctx, examples)
+	if a.JSON() {
+		if err := show.JSON(a.Out, findings); err != nil {
+			return err
+		}
+	}
+	wrong := 0
+	for _, f := range findings {
+		if !f.OK {
+			wrong++
+		}
+		if !a.JSON() {
+			a.Hanging(map[bool]string{true: "ok    ", false: "wrong "}[f.OK], f.Name+": "+f.Detail)
+		}
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%d of %d checks of the profile %s failed; correct it and check it again", wrong, len(findings), p.Name())
+	}
+	return nil
+}

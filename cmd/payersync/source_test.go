@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"payersync/cmd/payersync/internal/config"
+	"payersync/connector"
+	"payersync/connector/accounting/httpsource"
+	"payersync/connector/credentials/credentialstest"
+)
+
+// profiledBooks serves the model of a profile's system.
+type profiledBooks struct {
+	*httpsource.Fake
+	mu   sync.Mutex
+	seen []*http.Request
+}
+
+func (b *profiledBooks) Token() (*oauth2.Token, error) {
+	return &oauth2.Token{AccessToken: "access"}, nil
+}
+
+func (b *profiledBooks) Requests() []*http.Request {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.seen
+}
+
+func (b *profiledBooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	b.seen = append(b.seen, r)
+	b.mu.Unlock()
+	resp, err := b.RoundTrip(r)
+	if err != nil {
+		http.Error(w, "no answer", http.StatusInternalServerError)
+		return
+	}
+	defer resp.Body.Close()
+	for name := range resp.Header {
+		w.Header().Set(name, resp.Header.Get(name))
+	}
+	w.WriteHeader(resp.StatusCode)
+	_, _ = io.Copy(w, resp.Body)
+}
+
+// newProfiledWorld is a world with a second connection, books, to the model of a profile's system with n customers.
+func newProfiledWorld(t *testing.T, kind, block string, n int) (*world, *vendor, *profiledBooks) {
+	t.Helper()
+	p := config.ShippedProfile(kind)
+	fake, err := httpsource.NewFake(p, p.SampleConfig(), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake.Add(n)
+	b := &profiledBooks{Fake: fake}
+	v := newVendor(t, b)
+	w := newWorld(t, people(3))
+	w.edit("payersync.yaml", "guards:", fmt.Sprintf("  - {name: books, source: {%s}, mapping: %s.yaml}\nguards:", strings.ReplaceAll(block, "HOST", v.http.URL), kind))
+	w.env["BOOKS_SECRET"] = credentialstest.ClientSecret
+	w.write(kind+".yaml", readShipped(t, "configs/sources/"+kind+"/mapping.yaml"))
+	return w, v, b
+}
+
+const freeagentBlock = `kind: freeagent, client_id: ` + credentialstest.ClientID + `, client_secret: env:BOOKS_SECRET, base_url: "HOST/v2", authorize_url: "HOST/authorize", token_url: "HOST/token"`
+
+func TestFreeAgentIsConnectedAndReadByItsProfile(t *testing.T) {
+	t.Parallel()
+	w, v, b := newProfiledWorld(t, "freeagent", freeagentBlock, 7)
+	if done := w.connect(v); done.code != exitDone || !strings.Contains(done.out, "Northwind Books") {
+		t.Fatalf("connect ended with %d:\n%s%s", done.code, done.out, done.errOut)
+	}
+	checked := w.run("check")
+	for _, want := range []string{"ok source books credentials:", "ok source books tenant:", "ok source books clock:", "ok consent books"} {
+		if !strings.Contains(strings.Join(strings.Fields(checked.out), " "), want) {
+			t.Errorf("check does not say %q:\n%s", want, checked.out)
+		}
+	}
+	synced := w.expect(exitDone, "sync", "books")
+	if !strings.Contains(synced.out, "7 read") || !strings.Contains(synced.out, "7 created") {
+		t.Errorf("sync says:\n%s", synced.out)
+	}
+	b.Change("1003", func(name *string, _ *connector.RecordState, _ *string) { *name = "Renamed Ltd" })
+	if again := w.expect(exitDone, "sync", "books"); !strings.Contains(again.out, "1 updated") || !strings.Contains(again.out, "0 created") || len(w.box.Customers()) != 7 {
+		t.Errorf("there are %d customers, and a second sync says:\n%s", len(w.box.Customers()), again.out)
+	}
+	kept := string(w.ledgerBytes()) + synced.out + synced.errOut + checked.out
+	for _, secret := range []string{"access-1", "refresh-1", credentialstest.ClientSecret} {
+		if strings.Contains(kept, secret) {
+			t.Errorf("%q shows in the ledger's file or in what was printed", secret)
+		}
+	}
+}
+
+// covers F13
+func TestThrottledProfileIsLeftAloneUntilTheTimeItGave(t *testing.T) {
+	t.Parallel()
+	w, v, b := newProfiledWorld(t, "freeagent", freeagentBlock, 150)
+	if done := w.connect(v); done.code != exitDone {
+		t.Fatal(done.out, done.errOut)
+	}
+	b.Fault = httpsource.Throttled
+	until := time.Now().Add(time.Hour)
+	first := w.expect(exitThrottled, "sync", "books")
+	if !strings.Contains(first.out, "throttled; try again at "+until.Format(time.DateOnly)) {
+		t.Errorf("the run says:\n%s%s", first.out, first.errOut)
+	}
+	asked := v.asked()
+	w.expect(exitThrottled, "sync", "books")
+	if got := v.asked(); got != asked {
+		t.Errorf("a parked source had %d requests", got-asked)
+	}
+}
+
+func TestOwnProfileIsReadFromItsFile(t *testing.T) {
+	t.Parallel()
+	w, v, _ := newProfiledWorld(t, "freeagent", strings.Replace(freeagentBlock, "kind: freeagent", "kind: http, profile: books.yaml", 1), 5)
+	w.write("books.yaml", strings.Replace(readShipped(t, "configs/sources/freeagent/profile.yaml"), "name: freeagent", "name: ourbooks", 1))
+	w.edit("freeagent.yaml", "source: freeagent", "source: ourbooks")
+	if done := w.connect(v); done.code != exitDone {
+		t.Fatal(done.out, done.errOut)
+	}
+	if synced := w.expect(exitDone, "sync", "books"); !strings.Contains(synced.out, "5 created") {
+		t.Errorf("sync says:\n%s", synced.out)
+	}
+	checked := w.run("source", "--check", w.path("books.yaml"))
+	if checked.code != exitFailed || !strings.Contains(checked.out, "wrong examples: there are none") {
+		t.Errorf("check of a profile without examples ended with %d:\n%s%s", checked.code, checked.out, checked.errOut)
+	}
+	w.edit("books.yaml", "status == \"Active\"", "staus == \"Active\"")
+	broken := w.run("sync", "books")
+	for _, want := range []string{"books.yaml:", `unknown name "staus"; did you mean "status"?`} {
+		if broken.code != exitUsage || !strings.Contains(broken.errOut, want) {
+			t.Errorf("a broken profile ends with %d, without %q:\n%s", broken.code, want, broken.errOut)
+		}
+	}
+}
+
+func TestWrongSettingsOfAProfileAreExplained(t *testing.T) {
+	t.Parallel()
+	for block, want := range map[string]string{
+		`kind: freeagent, client_id: x, client_secret: y, sandbx: true`:                 `did you mean "sandbox"?`,
+		`kind: freeagent, client_id: x, client_secret: y, sandbox: "perhaps"`:           "true or false",
+		`kind: freeagent, client_secret: y`:                                             `the key "client_id" is missing`,
+		`kind: http, client_id: x, client_secret: y`:                                    "profile",
+		`kind: freeagent, client_id: x, client_secret: y, base_url: "http://a.example"`: "must begin with https://",
+		`kind: http, profile: nowhere.yaml, client_id: x, client_secret: y`:             "cannot read the profile",
+	} {
+		w := newWorld(t, people(1))
+		w.edit("payersync.yaml", "guards:", "  - {name: books, source: {"+block+"}, mapping: mapping.yaml}\nguards:")
+		if r := w.run("plan", "books"); r.code != exitUsage || !strings.Contains(r.errOut, want) {
+			t.Errorf("%s ends with %d, without %q:\n%s", block, r.code, want, r.errOut)
+		}
+	}
+}
+
+func TestShippedProfilesAreListedAndShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	all := w.expect(exitDone, "source")
+	for _, name := range config.Profiles() {
+		if !strings.Contains(all.out, name) {
+			t.Errorf("the list does not name %s:\n%s", name, all.out)
+		}
+		one := w.expect(exitDone, "source", name)
+		for _, field := range config.ShippedProfile(name).Fields() {
+			if !strings.Contains(one.out, "  "+field.Name) {
+				t.Errorf("the field %s of %s is not shown", field.Name, name)
+			}
+		}
+	}
+	if r := w.run("source", "freeagnt"); r.code != exitUsage || !strings.Contains(r.errOut, "did you mean freeagent?") {
+		t.Errorf("an unknown profile ends with %d: %s", r.code, r.errOut)
+	}
+}
