@@ -202,7 +202,11 @@ func shares(c *office.Count) (out []share) {
 		if n == 0 {
 			continue
 		}
-		s := share{Title: class.Title(), Kind: classChip(standing.Standing{Class: class}).Kind, Count: n, Path: "/mandates/report?class=" + string(class) + "&stage=" + string(office.InBooks), X: x, Width: max(n*barWidth/c.Payers-2, 2)}
+		kind := classChip(standing.Standing{Class: class}).Kind
+		if class == standing.Absent { // amber is the colour of those who have to sign
+			kind = stopped
+		}
+		s := share{Title: class.Title(), Kind: kind, Count: n, Path: "/mandates/report?class=" + string(class) + "&stage=" + string(office.InBooks), X: x, Width: max(n*barWidth/c.Payers-2, 2)}
 		x += n * barWidth / c.Payers
 		out = append(out, s)
 	}
