@@ -380,7 +380,7 @@ func (f *Fake) answer(req *http.Request) (status int, header http.Header, body [
 // fits reports whether the constant parts of a request are those of the profile.
 func (f *Fake) fits(got map[string]string) bool {
 	for part, value := range f.expected {
-		if got[part] != value && !strings.HasPrefix(part, "header ") {
+		if got[part] != value {
 			return false
 		}
 	}
@@ -451,7 +451,9 @@ func (f *Fake) place(got map[string]string) (at int, since time.Time, err error)
 		return 0, since, nil
 	}
 	n, err := strconv.Atoi(got[k.name])
-	at = (n - k.at0) / k.step
+	if at = (n - k.at0) / k.step; at < 0 {
+		return 0, since, errors.New("no page")
+	}
 	return at * f.size(got), since, err
 }
 
