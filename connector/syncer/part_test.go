@@ -131,19 +131,10 @@ func TestAPartIsSentOnceThoughThePowerIsCut(t *testing.T) {
 	res := w.sync()
 	w.approvePart(res.Plan, "C0001 customer", "C0002 customer", "C0003 customer")
 	w.restart()
-	w.slowly(20) // so the cut comes between two requests
-	w.syncer.Settings.Workers = 1
+	w.syncer.Settings.Workers, w.syncer.Settings.Grace = 1, 0
 	ctx, cut := context.WithCancel(t.Context())
-	w.syncer.Settings.Grace = 0
-	cutAfter := w.service.Writes() + 1
-	broken, err := w.syncer.Run(ctx, w.connection(), syncer.Options{
-		Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test",
-		Progress: func(p syncer.Progress) {
-			if w.service.Writes() >= cutAfter {
-				cut()
-			}
-		},
-	})
+	meddle(w).onMade = cut // the only worker sends nothing after its first create
+	broken, err := w.syncer.Run(ctx, w.connection(), syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
 	if err != nil || broken.Outcome != connector.RunIncomplete {
 		t.Fatalf("the run that was cut ended %s, %v", broken.Outcome, err)
 	}
