@@ -261,7 +261,7 @@ func (w *world) expectWrong(name, says string) {
 	if got := w.shownConfig(); !strings.Contains(got.Problem, says) || got.Since.IsZero() {
 		w.t.Errorf("%s: status --output json shows %+v", name, got)
 	}
-	if r := w.expect(exitDone, "status"); !strings.Contains(r.out, "payersync serve has not been able to use its configuration since") || !strings.Contains(r.out, says) {
+	if r := w.expect(exitDone, "status"); !strings.Contains(r.out, "serve has not been able to use its configuration since") || !strings.Contains(r.out, says) {
 		w.t.Errorf("%s: status says:\n%s", name, r.out)
 	}
 }
