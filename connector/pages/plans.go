@@ -96,8 +96,7 @@ type planGroup struct {
 	Alone       bool   // on the page
 }
 
-// foldedFrom is how many rows of a group are folded away, so that a whole plan fits a phone. Fewer are shown of the
-// group to look at first, unless it is looked at alone.
+// foldedFrom is how many rows of a group are folded away, so that a whole plan fits a phone.
 const foldedFrom = 11
 
 const (
@@ -258,8 +257,6 @@ func (v *visit) planGroup(p state.Plan, kind state.PlanGroup, alone bool, after,
 		most = wideRowsShown
 	case seen > 0: // new changes are the last ones
 		most = rowsShown
-	case kind == state.GroupWatch:
-		most = foldedFrom - 1
 	}
 	changes, err := v.ledger().PlanGroupChanges(v.Context(), p, kind, after, most+1)
 	if err != nil {
