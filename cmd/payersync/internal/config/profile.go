@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -112,13 +113,12 @@ func ShippedProfile(name string) *httpsource.Profile {
 
 // LoadProfile reads the profile in a file.
 func LoadProfile(file string) (*httpsource.Profile, error) {
-	f, err := os.Open(file)
+	f, err := os.Open(file) //nolint:gosec // the configuration names it
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the profile: %w; write its file's name under profile", err)
 	}
-	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, httpsource.MaxProfile+1))
-	if err != nil {
+	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("cannot read the profile: %w", err)
 	}
 	return httpsource.Load(file, data)
