@@ -24,6 +24,7 @@ var formerCommands = map[string]string{
 	"writeback status":       "writeback",
 	"environment show":       "environment",
 	"pages users list":       "pages users",
+	"letters arrived":        "letters send --arrived",
 	"mandates export":        "mandates list --export",
 	"mandates sent":          "mandates handover --sent",
 	"connections separate":   "connections move --separate",

@@ -32,9 +32,9 @@ func (a *app) lettersCmd() *cobra.Command {
 reminders by letters.steps, each once. The first letters wait for your approval.`,
 		Example: "  payersync letters preview --test --to me@harbour.example\n  payersync letters plan\n  payersync letters approve",
 	}
-	return subcommands(c, a.lettersPlanCmd(), a.lettersApproveCmd(), also(a.lettersSendCmd(), "again", a.lettersAgainCmd()),
+	return subcommands(c, a.lettersPlanCmd(), a.lettersApproveCmd(), also(also(a.lettersSendCmd(), "again", a.lettersAgainCmd()), "arrived", a.lettersArrivedCmd()),
 		also(a.lettersPauseCmd(), "undo", a.lettersResumeCmd()), a.lettersStopCmd(), a.lettersContinueCmd(), a.lettersListCmd(), a.lettersShowCmd(),
-		a.lettersArrivedCmd(), also(a.lettersPreviewCmd(), "test", a.lettersTestCmd()), a.lettersBouncedCmd())
+		also(a.lettersPreviewCmd(), "test", a.lettersTestCmd()), a.lettersBouncedCmd())
 }
 
 // deskOf returns the sender of letters by the configuration.
@@ -255,7 +255,7 @@ func (h letterHold) next() string {
 	case h.Continue:
 		return "To go on: payersync letters continue --reason TEXT"
 	case h.Code == letters.HoldUnclear:
-		return "List them with payersync letters list --state unclear. Then decide on each. If it arrived: payersync letters arrived LETTER. To send it again: payersync letters send --again LETTER."
+		return "List them with payersync letters list --state unclear. Then decide on each. If it arrived: payersync letters send --arrived LETTER. To send it again: payersync letters send --again LETTER."
 	case h.Code == letters.HoldJournal:
 		return "How nodes share the folder: payersync help many-machines"
 	case h.Code == letters.HoldLinks:
@@ -797,7 +797,7 @@ func (a *app) lettersListCmd() *cobra.Command {
 		Short: "List the letters, the newest first",
 		Long: `Lists the letters with their outcomes. An unclear letter may or may not have arrived,
 and payersync never repeats it by itself. If it arrived, say so with payersync
-letters arrived; to send it once more, use again.`,
+letters send --arrived. To send it once more, use payersync letters send --again.`,
 		Example: "  payersync letters list --state unclear\n  payersync letters list --output json | jq 'select(.state == \"refused\")'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if in != "" {
@@ -903,7 +903,7 @@ sign with it: the audit log keeps your name. The text is kept for 90 days.`,
 }
 
 func (a *app) lettersArrivedCmd() *cobra.Command {
-	return a.lettersWordCmd("arrived", "Note that an unclear letter has arrived", state.WordArrived,
+	return a.lettersWordCmd("send --arrived", "Note that an unclear letter has arrived", state.WordArrived,
 		`Notes that an unclear letter arrived, for example because the payer or the log of the
 mail server says so.`, "It counts as sent.")
 }

@@ -70,7 +70,6 @@ var needs = map[string]struct{ args, what string }{
 	"payersync mandates handover":                {"", needsKey},
 	"payersync letters send --again":             {"1", needsKey},
 	"payersync letters approve":                  {"--yes", needsKey},
-	"payersync letters arrived":                  {"1", needsKey},
 	"payersync letters continue":                 {"--reason test", needsKey},
 	"payersync letters list":                     {"", needsNothing},
 	"payersync letters pause":                    {"", needsKey},

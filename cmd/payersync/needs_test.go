@@ -109,7 +109,7 @@ func TestStatusAndTheOverviewShowTheSameListAndEachLineOpensExactlyItsItems(t *t
 			if got := shown[i]; got[1] != number || html.UnescapeString(got[3]) != l.Title {
 				t.Errorf("line %d of the overview is %s %s, and of status %s %s", i+1, got[1], got[3], number, l.Title)
 			}
-			if path := html.UnescapeString(shown[i][2]); path != "" {
+			if path := html.UnescapeString(shown[i][2]); path != "" && !strings.HasPrefix(path, "/plans/") { // the only plan is opened itself
 				if n := r.rows(path); n != l.Count {
 					t.Errorf("%s counts %d, and %s lists %d", l.Title, l.Count, path, n)
 				}

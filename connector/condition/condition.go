@@ -464,7 +464,7 @@ func (l *look) letters(ctx context.Context) error {
 	if unclear > 0 {
 		l.add(Condition{Code: LettersUnclear, Since: first, Count: unclear,
 			Sentence: fmt.Sprintf("payersync does not know whether %s arrived, and does not send them again by itself.", connector.Plural(unclear, "letter")),
-			Next:     "Find out, and record the result with arrived, or send again with again.", Steps: []Step{{Do: DoListUnclear}}})
+			Next:     "Find out for each whether it arrived, and say so. Or send it again.", Steps: []Step{{Do: DoListUnclear}}})
 	}
 	return nil
 }

@@ -137,8 +137,8 @@ func TestXeroProfileGivesTheRecordsOfTheBuiltInPackage(t *testing.T) {
 	since := time.Time{}
 	for round := range rounds() {
 		b.clock.Add(int64(13 * time.Minute))
-		ids := connector.Map(b.Contacts(), func(c xerotest.Contact) string { return c.ContactID })
 		for range 6 {
+			ids := connector.Map(b.Contacts(), func(c xerotest.Contact) string { return c.ContactID })
 			id, other := ids[random.IntN(len(ids))], ids[random.IntN(len(ids))]
 			switch random.IntN(8) {
 			case 0:
