@@ -155,7 +155,7 @@ var endings = map[httpsource.Fault]accountingtest.Ending{
 }
 
 // rounds is how often a random test goes on.
-func rounds() int { return longtest.Number(40, 500) }
+func rounds() int { return longtest.Number(40, 150) }
 
 func TestShippedProfilesPassTheirCheck(t *testing.T) {
 	t.Parallel()
