@@ -363,10 +363,10 @@ func (a *app) tellFirstSteps(dir, kind string, names []string, whom askChoice) e
 	}
 	fmt.Fprintf(a.Out, "Wrote %s into %s\n", strings.Join(names, ", "), folder(dir))
 	a.tellWhom(whom)
+	source, _ := firstSourceOf(kind)
+	a.tellProfile(source.profile)
 	fmt.Fprintln(a.Out, "Keep payersync.key safe: without it the ledger cannot be read. Next:")
-	if kind != "" {
-		source, _ := firstSourceOf(kind)
-		a.tellProfile(source.profile)
+	if source.next != "" {
 		fmt.Fprintf(a.Out, "  %s\n", source.next)
 	}
 	fmt.Fprintf(a.Out, "  payersync sandbox                         in another terminal: a model of the billing service\n")
