@@ -138,5 +138,5 @@ func (h *house) sameNumber(want int) {
 		holds(h.t, page, "No payer waits for a decision")
 		return
 	}
-	holds(h.t, page, fmt.Sprintf("%d payer", want), "an existing customer", "Score", "@")
+	holds(h.t, page, fmt.Sprintf("%d payer", want), "existing customer", "Score", "@")
 }

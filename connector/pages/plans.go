@@ -256,7 +256,7 @@ func (v *visit) planGroup(p state.Plan, kind state.PlanGroup, alone bool, after,
 	case alone:
 		most = wideRowsShown
 	case seen > 0: // new changes are the last ones
-		most = rowsShown
+		most = 2 * rowsShown
 	}
 	changes, err := v.ledger().PlanGroupChanges(v.Context(), p, kind, after, most+1)
 	if err != nil {
