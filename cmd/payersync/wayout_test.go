@@ -22,6 +22,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/office"
 	"payersync/connector/sandbox"
+	"payersync/internal/longtest"
 	"payersync/state"
 )
 
@@ -464,6 +465,7 @@ type acted struct {
 //
 // covers F261
 func TestEveryActOfEveryFinding(t *testing.T) {
+	longtest.Story(t, longtest.Computing)
 	t.Parallel()
 	known := constantsOf(t, "../../connector/reason.go", "Reason")
 	if n := len(connector.Reasons); n != len(known) || n != len(situations) {
