@@ -94,14 +94,17 @@ func (tx *Tx) newToIndex(group []CreateAnswer) (fresh, rest []CreateAnswer, err 
 	return fresh, rest, nil
 }
 
-// eachTold calls do for each of a connection's payers, as sourceIDs gives them, that has a finding about its customer or
-// its mandate. An answer in order changes no conclusion about the others, so no write decides again on them.
+// eachTold calls do for each given payer of a connection with a finding about its customer or its mandate. payers is a
+// JSON list of source ids. An answer in order cannot change what is decided about the other payers, so the write does not
+// decide again on them.
 func (tx *Tx) eachTold(connection, payers string, do func(Payer)) error {
 	return tx.each("SELECT DISTINCT source_id FROM attention WHERE connection = ? AND topic <> 'record' AND source_id IN (SELECT value FROM json_each(?))", []any{connection, payers}, func(scan func(...any) error) error {
 		p := Payer{Connection: connection}
-		err := scan(&p.SourceID)
+		if err := scan(&p.SourceID); err != nil {
+			return err
+		}
 		do(p)
-		return err
+		return nil
 	})
 }
 

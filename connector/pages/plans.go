@@ -110,7 +110,7 @@ func (g planGroup) Open() bool {
 	return g.Kind == state.GroupWatch || g.Count < foldedFrom || g.First != "" || slices.ContainsFunc(g.Rows, func(r plannedRow) bool { return r.New })
 }
 
-// Tables returns the rows in one table, or in two: those that stand open above other groups, and the rest.
+// Tables returns the rows as one table. A large group has two: the page shows the first and folds the second.
 func (g planGroup) Tables() [][]plannedRow {
 	if g.Alone || len(g.Rows) < foldedFrom || !g.Open() || slices.ContainsFunc(g.Rows, func(r plannedRow) bool { return r.New }) {
 		return [][]plannedRow{g.Rows}

@@ -75,7 +75,7 @@ func (v *visit) with(pairs ...string) string {
 	return (&url.URL{Path: v.URL.Path, RawQuery: q.Encode()}).String()
 }
 
-// The number of rows on a page, so that no page exceeds 30 kB or eight screens of a phone.
+// The most rows of a list on one page. They keep each page below 30 kB and below eight screens of a phone.
 const (
 	rowsShown      = 25
 	wideRowsShown  = 20 // of the report

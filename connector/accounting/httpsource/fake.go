@@ -23,8 +23,9 @@ import (
 	"payersync/mapping/strict"
 )
 
-// Fake is a model of a profile's system, made from its model, list and fake. It shows that a profile fits itself, not
-// that the system is as the profile says. It is an http.RoundTripper that sends nothing.
+// Fake is a model of a profile's system, made from its model, list and fake. A test against it
+// finds mistakes inside the profile. It cannot find a wrong fact about the real system. It is an http.RoundTripper that
+// sends nothing.
 type Fake struct {
 	After func()           // is called behind each page; may be nil
 	Now   func() time.Time // the system's clock

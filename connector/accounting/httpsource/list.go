@@ -161,7 +161,7 @@ func (l *listing) behind(rows []json.RawMessage) error {
 // ascends checks that the ids of a walk behind a key go up. Otherwise a page could skip records.
 func (l *listing) ascends(records []connector.Record) error {
 	for i, r := range records {
-		if r.Problem != "" && r.State == connector.RecordActive && len(r.SourceID) > 11 && r.SourceID[:11] == "without id " {
+		if isUnnamed(r) {
 			continue
 		}
 		if l.last != "" && i == 0 && !less(l.last, r.SourceID) {

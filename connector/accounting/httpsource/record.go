@@ -140,7 +140,15 @@ func (r *reader) spoilt(id, problem string) connector.Record {
 // unnamed returns the id of a record without one: the same for the same bytes, and unlike any id of a system.
 func unnamed(raw json.RawMessage) string {
 	sum := sha256.Sum256(bytes.TrimSpace(raw))
-	return "without id " + hex.EncodeToString(sum[:8])
+	return withoutID + hex.EncodeToString(sum[:8])
+}
+
+// withoutID begins the ids of records without one.
+const withoutID = "without id "
+
+// isUnnamed reports whether a record has an id of unnamed.
+func isUnnamed(r connector.Record) bool {
+	return r.Problem != "" && strings.HasPrefix(r.SourceID, withoutID)
 }
 
 // wordsOf returns a text or a whole number as text; "" for anything else.

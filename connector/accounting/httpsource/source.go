@@ -5,7 +5,7 @@
 //
 // # Rules
 //
-//   - Whatever a rule of a profile cannot judge is no answer. The read ends as incomplete, and nothing is concluded.
+//   - If a rule of a profile fails on an answer, the read ends as incomplete. payersync concludes nothing from it.
 //   - A status that no rule knows is unknown, and never active.
 //   - Every request stays on the scheme, host and port of base. Redirects are not followed.
 //   - Keys stand in headers only. No body, query or text of an answer gets into an error.

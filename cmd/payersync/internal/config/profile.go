@@ -217,7 +217,7 @@ func (s *Source) PublicOnly() bool {
 	return p != nil && s.HTTP.BaseURL == "" && !p.OwnServer()
 }
 
-// Name is the kind of the source's records, as a mapping names it: the profile's name where there is one.
+// Name is the name of the source in a mapping. For a source with a profile, it is the profile's name.
 func (s *Source) Name() string {
 	if p := s.ProfileOf(); p != nil {
 		return p.Name()
