@@ -2,9 +2,7 @@ package state
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,12 +10,6 @@ import (
 
 	"payersync/connector"
 )
-
-// TryAlarms takes the lock for sending alarms. It returns nil when another process on this machine holds it.
-func (l *Ledger) TryAlarms() (*Lock, error) {
-	k, err := l.below.tryLock(context.Background(), alarmsLock)
-	return k, connector.Wrap(err, "lock the ledger for telling of alarms")
-}
 
 // Alarm is a condition with its messages to one way, sent or due.
 type Alarm struct {
@@ -94,13 +86,8 @@ func (l *Ledger) WaitingMessage(ctx context.Context, way string) (*AlarmMessage,
 		return nil, err
 	}
 	m := &found[0]
-	if m.Body, err = l.seal.open(m.Body, place("alarm_messages", "body", m.ID)); err != nil {
-		return nil, fmt.Errorf("the message %s: %w", m.ID, err)
-	}
-	if digestOf(m.Body) != m.Digest {
-		return nil, fmt.Errorf("the message %s is not what was frozen; it is not sent", m.ID)
-	}
-	return m, nil
+	m.Body, err = l.openFrozen(m.Body, m.Digest, place("alarm_messages", "body", m.ID), "the message "+m.ID)
+	return m, err
 }
 
 func (l *Ledger) messages(ctx context.Context, query string, args ...any) ([]AlarmMessage, error) {
@@ -167,11 +154,6 @@ func (tx *Tx) FreezeMessage(m AlarmMessage, tellings []Telling) error {
 		return fmt.Errorf("freeze a message: %w", err)
 	}
 	return nil
-}
-
-func digestOf(body []byte) string {
-	sum := sha256.Sum256(body)
-	return hex.EncodeToString(sum[:])
 }
 
 // TryMessage notes that a frozen message is about to leave again, and when the next attempt

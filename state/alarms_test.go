@@ -113,17 +113,17 @@ func TestAFrozenMessageIsSealedAndNotKeptOnceItWasTaken(t *testing.T) {
 func TestOneProcessTellsAtATime(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	first, err := d.TryAlarms()
+	first, err := d.TryOutbox(MessageAlarm)
 	if err != nil || first == nil {
 		t.Fatal(first, err)
 	}
-	if second, err := d.another().TryAlarms(); err != nil || second != nil {
+	if second, err := d.another().TryOutbox(MessageAlarm); err != nil || second != nil {
 		t.Errorf("a second process tells, too: %v", err)
 	}
 	if err := first.Release(); err != nil {
 		t.Fatal(err)
 	}
-	second, err := d.another().TryAlarms()
+	second, err := d.another().TryOutbox(MessageAlarm)
 	if err != nil || second == nil {
 		t.Errorf("nobody may tell after the first has ended: %v", err)
 	}

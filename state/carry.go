@@ -340,7 +340,7 @@ func (l *Ledger) keep(ctx context.Context) (free func(), err error) {
 			_ = k.Release()
 		}
 	}
-	for _, ending := range []string{requestsEnding, alarmsLock, lettersLock, rotationLock, writebackLock} {
+	for _, ending := range []string{requestsEnding, MessageAlarm.lock(), MessageLetter.lock(), rotationLock, MessageWriteback.lock()} {
 		if err != nil {
 			return free, err
 		}

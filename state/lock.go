@@ -118,10 +118,7 @@ const (
 	connectionLock = "-" // begins the name's ending of a connection's, which its own name follows
 	serveLock      = ".serve" + lockEnding
 	requestsEnding = ".requests" + lockEnding
-	alarmsLock     = ".alarms" + lockEnding
-	lettersLock    = ".letters" + lockEnding
 	rotationLock   = ".rotation" + lockEnding
-	writebackLock  = ".writeback" + lockEnding
 )
 
 // tryLock locks the file beside the ledger with this ending, and returns nil if another process

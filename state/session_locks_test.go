@@ -22,7 +22,7 @@ func TestLocksOfManyAccountsAreHeldAtATime(t *testing.T) {
 	var held []*Lock
 	for i := range 12 {
 		d := ofAccountNamed(t, opts, fmt.Sprintf("account-%d", i))
-		for _, ending := range []string{lettersLock, alarmsLock} {
+		for _, ending := range []string{MessageLetter.lock(), MessageAlarm.lock()} {
 			k, err := d.below.tryLock(t.Context(), ending)
 			if err != nil || k == nil {
 				t.Fatalf("account %d, %s: %v, %v", i, ending, k, err)
@@ -33,7 +33,7 @@ func TestLocksOfManyAccountsAreHeldAtATime(t *testing.T) {
 	here, there := ofAccountNamed(t, opts, "account-0"), ofAccountNamed(t, elsewhere, "account-0")
 	free := func(d *desk) bool {
 		t.Helper()
-		k, err := d.below.tryLock(t.Context(), lettersLock)
+		k, err := d.below.tryLock(t.Context(), MessageLetter.lock())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,13 +11,6 @@ import (
 	"payersync/connector"
 )
 
-// TryWriteback takes the lock of the one process that writes statuses back just now. It
-// returns nil when another process on this machine holds it.
-func (l *Ledger) TryWriteback() (*Lock, error) {
-	k, err := l.below.tryLock(context.Background(), writebackLock)
-	return k, connector.Wrap(err, "lock the ledger for writing back")
-}
-
 // WrittenBack holds the facts about a record's write-back field.
 type WrittenBack struct {
 	Applied   connector.Standing // what it says of ours; none while nothing was written
@@ -154,14 +147,7 @@ func (l *Ledger) WritebackRequest(ctx context.Context, id RecordID) ([]byte, err
 	if err != nil {
 		return nil, fmt.Errorf("read the request for record %s: %w", id.SourceID, err)
 	}
-	body, err := l.seal.open(box, placeOfWriteback("request", id))
-	if err != nil {
-		return nil, fmt.Errorf("the request for record %s: %w", id.SourceID, err)
-	}
-	if digestOf(body) != digest {
-		return nil, fmt.Errorf("the request for record %s is not what was frozen; it is not sent", id.SourceID)
-	}
-	return body, nil
+	return l.openFrozen(box, digest, placeOfWriteback("request", id), "the request for record "+id.SourceID)
 }
 
 // FrozenWrite is a write before its first byte leaves.

@@ -23,6 +23,7 @@ import (
 	"payersync/connector/condition"
 	"payersync/connector/letters"
 	"payersync/connector/mail"
+	"payersync/connector/outbox"
 	"payersync/connector/transport"
 	"payersync/connector/webhook"
 	"payersync/connector/worker"
@@ -254,7 +255,7 @@ func (a *app) sendAlerts(ctx context.Context, t *alarm.Teller) error {
 		}
 	}
 	switch {
-	case errors.Is(err, alarm.ErrBusy):
+	case errors.Is(err, outbox.ErrBusy):
 		a.Say("Another payersync tells of alarms just now; there is nothing left to do.")
 		return nil
 	case err != nil:
@@ -464,7 +465,7 @@ func (t *alarms) tell(ctx context.Context) {
 	err := t.teller.Tell(ctx)
 	switch {
 	case ctx.Err() != nil:
-	case err == nil || errors.Is(err, alarm.ErrBusy):
+	case err == nil || errors.Is(err, outbox.ErrBusy):
 		t.failed = ""
 	case err.Error() != t.failed:
 		t.failed = err.Error()

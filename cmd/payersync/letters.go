@@ -768,26 +768,26 @@ letters before you approve them.`,
 
 // keptLetter is a letter as `letters list` prints it; its keys are public.
 type keptLetter struct {
-	ID         int64             `json:"letter"`
-	Connection string            `json:"connection"`
-	SourceID   string            `json:"source_id"`
-	MandateID  string            `json:"mandate_id"`
-	Step       int               `json:"step"`
-	Kind       string            `json:"kind"`
-	State      state.LetterState `json:"state"`
-	MessageID  string            `json:"message_id"`
-	Attempts   int               `json:"attempts"`
-	SendingAt  time.Time         `json:"sending_at,omitzero"`
-	EndedAt    time.Time         `json:"ended_at,omitzero"`
-	Answer     string            `json:"answer"`
-	Word       string            `json:"word"`
+	ID         int64              `json:"letter"`
+	Connection string             `json:"connection"`
+	SourceID   string             `json:"source_id"`
+	MandateID  string             `json:"mandate_id"`
+	Step       int                `json:"step"`
+	Kind       string             `json:"kind"`
+	State      state.MessageState `json:"state"`
+	MessageID  string             `json:"message_id"`
+	Attempts   int                `json:"attempts"`
+	SendingAt  time.Time          `json:"sending_at,omitzero"`
+	EndedAt    time.Time          `json:"ended_at,omitzero"`
+	Answer     string             `json:"answer"`
+	Word       string             `json:"word"`
 }
 
 func keptOf(l state.Letter) keptLetter {
 	return keptLetter{l.ID, l.Connection, l.SourceID, l.MandateID, l.Step, l.Kind, l.State, l.MessageID, l.Attempts, l.SendingAt, l.EndedAt, l.Answer, l.Word}
 }
 
-var letterStates = []state.LetterState{state.LetterFrozen, state.LetterSending, state.LetterSent, state.LetterRefused, state.LetterDeferred, state.LetterUnclear, state.LetterVoid}
+var letterStates = []state.MessageState{state.MessageFrozen, state.MessageSending, state.MessageSent, state.MessageRefused, state.MessageDeferred, state.MessageUnclear, state.MessageVoid}
 
 func (a *app) lettersListCmd() *cobra.Command {
 	var in, connection string
@@ -810,7 +810,7 @@ letters send --arrived. To send it once more, use payersync letters send --again
 					return err
 				}
 				var rows []keptLetter
-				if err := s.Ledger.EachLetter(cmd.Context(), state.LetterState(in), func(l state.Letter) error {
+				if err := s.Ledger.EachLetter(cmd.Context(), state.MessageState(in), func(l state.Letter) error {
 					if connection == "" || l.Connection == connection {
 						rows = append(rows, keptOf(l))
 					}

@@ -26,6 +26,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/condition"
+	"payersync/connector/outbox"
 	"payersync/state"
 )
 
@@ -50,21 +51,9 @@ type Way struct {
 type Sender interface {
 	// Freeze returns the bytes of a message, as it leaves however often it does.
 	Freeze(m Message) ([]byte, error)
-	// Send sends frozen bytes, and returns the receiver's answer. For a permanent refusal the error is a *RefusedError.
+	// Send sends frozen bytes, and returns the receiver's answer. Package outbox knows the meaning of its errors.
 	Send(ctx context.Context, id string, body []byte) (answer string, err error)
 }
-
-// RefusedError means the receiver refuses a message permanently.
-type RefusedError struct{ Err error }
-
-// Error returns why.
-func (e *RefusedError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e *RefusedError) Unwrap() error { return e.Err }
-
-// ErrBusy means another process is sending alarms.
-var ErrBusy = errors.New("another payersync process is sending alarms now")
 
 // Event is the outcome of one message.
 type Event struct {
@@ -102,26 +91,13 @@ func (t *Teller) Remember(before *Teller) {
 	}
 }
 
-// How often a message is retried, and how long sent alarms are kept.
-const (
-	firstWait   = time.Minute
-	longestWait = time.Hour
-	refusedWait = 6 * time.Hour
-	latestRetry = 25 * time.Hour // a later one comes from a clock ahead
-	keptFor     = 400 * 24 * time.Hour
-)
+// keptFor is how long sent alarms are kept.
+const keptFor = 400 * 24 * time.Hour
 
 // Tell examines the conditions once, and sends every way its news. Its error is the obstacle to this; Report gets the
-// failures of single ways. ErrBusy means another process is sending.
+// failures of single ways. It fails with outbox.ErrBusy while another process is sending.
 func (t *Teller) Tell(ctx context.Context) error {
-	lock, err := t.Ledger.TryAlarms()
-	if err != nil {
-		return err
-	}
-	if lock == nil {
-		return ErrBusy
-	}
-	return errors.Join(t.tell(ctx), lock.Release())
+	return outbox.Locked(t.Ledger, state.MessageAlarm, func() error { return t.tell(ctx) })
 }
 
 // NextLook returns the time of the next try of a refused message; the zero time if none waits.
@@ -273,19 +249,27 @@ func (t *Teller) tellWay(ctx context.Context, w Way, open []state.Alarm, found [
 
 // again sends a waiting message once more, and reports whether it was accepted.
 func (t *Teller) again(ctx context.Context, w Way, m state.AlarmMessage) (sent bool, err error) {
-	now := t.Now()
-	switch {
-	case t.wasTaken(m.ID):
+	if t.wasTaken(m.ID) {
 		return true, t.noteSent(ctx, m.ID)
-	case m.NextAttempt.After(now) && m.NextAttempt.Before(now.Add(latestRetry)):
+	}
+	now := t.Now()
+	facts := factsOf(m)
+	if step, _ := outbox.Alarms.Next(facts, now); step != outbox.Send {
 		return false, nil
 	}
-	m.Attempts++
-	m.NextAttempt = now.Add(wait(m.Attempts))
-	if err := t.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.TryMessage(m.ID, m.NextAttempt) }); err != nil {
-		return false, err
+	facts = facts.Begin(now)
+	return t.send(ctx, w, m, facts, Event{Way: w.Name, Message: m.ID}, func(tx *state.Tx) error {
+		return tx.TryMessage(m.ID, outbox.Alarms.DueAt(facts, now))
+	})
+}
+
+// factsOf returns the facts about a waiting message.
+func factsOf(m state.AlarmMessage) outbox.Message {
+	facts := outbox.Message{State: state.MessageUnclear, Attempts: m.Attempts, RetryAt: m.NextAttempt}
+	if m.Refused {
+		facts.State = state.MessageRefused
 	}
-	return t.send(ctx, w, m, Event{Way: w.Name, Message: m.ID})
+	return facts
 }
 
 // first freezes a message about these items, and sends it.
@@ -311,38 +295,36 @@ func (t *Teller) first(ctx context.Context, w Way, items []item) error {
 			e.Begun++
 		}
 	}
-	frozen := state.AlarmMessage{ID: m.ID, Way: w.Name, MadeAt: m.At, Body: body, Attempts: 1, NextAttempt: m.At.Add(wait(1))}
-	if err := t.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.FreezeMessage(frozen, tellings) }); err != nil {
-		return err
-	}
-	_, err = t.send(ctx, w, frozen, e)
+	facts := outbox.Message{}.Begin(m.At)
+	frozen := state.AlarmMessage{ID: m.ID, Way: w.Name, MadeAt: m.At, Body: body, Attempts: facts.Attempts, NextAttempt: outbox.Alarms.DueAt(facts, m.At)}
+	_, err = t.send(ctx, w, frozen, facts, e, func(tx *state.Tx) error { return tx.FreezeMessage(frozen, tellings) })
 	return err
 }
 
-// send sends a frozen message with a noted attempt, and notes the outcome. After an interruption before the answer, the
-// next process sends it again, because its arrival is unknown.
-func (t *Teller) send(ctx context.Context, w Way, m state.AlarmMessage, e Event) (sent bool, err error) {
-	e.Answer, e.Err = w.Sender.Send(ctx, m.ID, m.Body)
-	after, done := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
-	defer done()
-	if e.Err == nil {
-		t.report(e)
+// send sends a frozen message, and notes the outcome. begin notes the attempt.
+func (t *Teller) send(ctx context.Context, w Way, m state.AlarmMessage, facts outbox.Message, e Event, begin func(*state.Tx) error) (sent bool, err error) {
+	o, err := outbox.Attempt{
+		Begin: func(tx *state.Tx) (bool, error) { return true, begin(tx) },
+		Send:  func(ctx context.Context) (string, error) { return w.Sender.Send(ctx, m.ID, m.Body) },
+		End: func(tx *state.Tx, o outbox.Outcome) error {
+			if o.Err == nil {
+				return tx.MessageSent(m.ID)
+			}
+			now := t.Now()
+			e.Next = outbox.Alarms.DueAt(facts.End(o, now), now)
+			return tx.MessageFailed(m.ID, connector.OneLine(o.Err.Error()), o.State == state.MessageRefused, e.Next)
+		},
+	}.Do(ctx, t.Ledger)
+	if sent = o.State == state.MessageSent; sent && err != nil {
 		t.setTaken(m.ID, true)
-		return true, t.noteSent(after, m.ID)
 	}
-	var refused *RefusedError
-	var later interface{ RetryAt() time.Time }
-	e.Next = m.NextAttempt
-	switch {
-	case errors.As(e.Err, &refused):
-		e.Next = t.Now().Add(refusedWait)
-	case errors.As(e.Err, &later) && later.RetryAt().After(e.Next):
-		e.Next = later.RetryAt()
+	if e.Err = o.Err; sent {
+		e.Answer = o.Answer
 	}
-	t.report(e)
-	return false, t.Ledger.Do(after, func(tx *state.Tx) error {
-		return tx.MessageFailed(m.ID, connector.OneLine(e.Err.Error()), refused != nil, e.Next)
-	})
+	if o.State != "" {
+		t.report(e)
+	}
+	return sent, err
 }
 
 func (t *Teller) report(e Event) {
@@ -376,11 +358,6 @@ func (t *Teller) setTaken(id string, taken bool) {
 	if delete(t.taken, id); taken {
 		t.taken[id] = true
 	}
-}
-
-// wait returns the pause before the next attempt of a message.
-func wait(attempts int) time.Duration {
-	return min(firstWait<<min(attempts-1, 10), longestWait)
 }
 
 // due returns a way's alarms due now: begun conditions and ended ones.
@@ -420,6 +397,7 @@ func (t *Teller) Try(ctx context.Context, w Way) (answer string, err error) {
 // unwritten holds one way's alarms while the ledger accepts no writes.
 type unwritten struct {
 	message state.AlarmMessage
+	facts   outbox.Message
 	text    string
 	known   bool // its begin was sent, but not its end
 	noticed time.Time
@@ -454,16 +432,15 @@ func (t *Teller) TellUnwritable(ctx context.Context, cause error) error {
 	}
 	return t.each(func(w Way) error {
 		u := t.unwritten[w.Name]
-		if u == nil || u.known || !u.message.SentAt.IsZero() || u.message.NextAttempt.After(now) {
+		if u == nil || u.known || !u.message.SentAt.IsZero() || outbox.Alarms.DueAt(u.facts, now).After(now) {
 			return nil
 		}
-		u.message.Attempts++
+		u.facts = u.facts.Begin(now)
 		e := Event{Way: w.Name, Message: u.message.ID, Begun: 1}
 		if e.Answer, e.Err = w.Sender.Send(ctx, u.message.ID, u.message.Body); e.Err == nil {
 			u.message.SentAt = now
 		}
-		u.message.NextAttempt = now.Add(wait(u.message.Attempts))
-		e.Next = u.message.NextAttempt
+		u.message.Attempts, e.Next = u.facts.Attempts, outbox.Alarms.DueAt(u.facts, now)
 		t.report(e)
 		return nil
 	})

@@ -20,6 +20,7 @@ import (
 	"payersync/connector/condition"
 	smtp "payersync/connector/mail"
 	"payersync/connector/mail/mailtest"
+	"payersync/connector/outbox"
 	"payersync/connector/transport"
 	"payersync/connector/webhook"
 	"payersync/state"
@@ -392,7 +393,7 @@ func TestTwoProcessesNeverBothTell(t *testing.T) {
 	for _, teller := range []*Teller{d.teller, other} {
 		both.Go(func() {
 			for range 10 {
-				if err := teller.Tell(t.Context()); err != nil && !errors.Is(err, ErrBusy) {
+				if err := teller.Tell(t.Context()); err != nil && !errors.Is(err, outbox.ErrBusy) {
 					t.Error(err)
 				}
 			}
@@ -556,8 +557,7 @@ func TestAWebhookThatIsRefusedSaysSo(t *testing.T) {
 		client := transport.New(transport.Options{Retries: -1})
 		hook := &Webhook{webhook.Receiver{URL: receiver.URL, Secret: connector.NewSecret("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="), HTTP: client, Now: time.Now}}
 		_, err := hook.Send(t.Context(), "id", []byte("{}"))
-		var refused *RefusedError
-		if err == nil || errors.As(err, &refused) != want {
+		if refused := outbox.OutcomeOf("", err).State == state.MessageRefused; err == nil || refused != want {
 			t.Errorf("%d is told as %v", code, err)
 		}
 		client.Close()

@@ -18,9 +18,6 @@ type Email struct {
 	Server   smtp.Server
 }
 
-// The time to finish work in progress when payersync is stopped: to note a received answer.
-const lastWord = 5 * time.Second
-
 // Freeze returns the mail, headers and all.
 func (e *Email) Freeze(m Message) ([]byte, error) {
 	msg := mail.NewMsg(mail.WithNoDefaultUserAgent())
@@ -43,10 +40,5 @@ func (e *Email) Freeze(m Message) ([]byte, error) {
 func (e *Email) Send(ctx context.Context, _ string, body []byte) (answer string, err error) {
 	server := e.Server
 	server.Verdict = time.Minute // other ways wait meanwhile
-	answer, err = server.Send(ctx, e.From, e.To, body)
-	var refused *smtp.RefusedError
-	if errors.As(err, &refused) {
-		return "", &RefusedError{err}
-	}
-	return answer, err
+	return server.Send(ctx, e.From, e.To, body)
 }

@@ -1,7 +1,6 @@
 package alarm
 
 import (
-	"errors"
 	"io"
 	"mime"
 	"mime/quotedprintable"
@@ -15,6 +14,8 @@ import (
 	"payersync/connector/condition"
 	smtp "payersync/connector/mail"
 	"payersync/connector/mail/mailtest"
+	"payersync/connector/outbox"
+	"payersync/state"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -95,9 +96,9 @@ func TestWhatAMailServerSaysTellsWhetherItIsTriedAgain(t *testing.T) {
 			box := newMailbox(t, smtp.StartTLS)
 			box.Fail(tt.step, tt.answer)
 			_, err := box.way(smtp.StartTLS).Send(t.Context(), "", []byte("Subject: x\r\n\r\nx\r\n"))
-			var refused *RefusedError
-			if err == nil || errors.As(err, &refused) != tt.refused || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("it is told as %v (refused: %t), want %q", err, refused != nil, tt.says)
+			refused := outbox.OutcomeOf("", err).State == state.MessageRefused
+			if err == nil || refused != tt.refused || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("it is told as %v (refused: %t), want %q", err, refused, tt.says)
 			}
 		})
 	}

@@ -1,9 +1,7 @@
 package alarm
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"payersync/connector/webhook"
@@ -24,14 +22,4 @@ func (h *Webhook) Freeze(m Message) ([]byte, error) {
 		Time time.Time `json:"timestamp"`
 		Data Message   `json:"data"`
 	}{"payersync." + string(m.Kind), m.At, m})
-}
-
-// Send posts a body.
-func (h *Webhook) Send(ctx context.Context, id string, body []byte) (answer string, err error) {
-	answer, err = h.Receiver.Send(ctx, id, body)
-	var refused *webhook.RefusedError
-	if errors.As(err, &refused) {
-		err = &RefusedError{err}
-	}
-	return answer, err
 }

@@ -448,7 +448,7 @@ func (l *look) mandates(ctx context.Context) error {
 // look for letters.
 func (l *look) letters(ctx context.Context) error {
 	unclear, first := 0, time.Time{}
-	if err := l.ledger.EachLetter(ctx, state.LetterUnclear, func(t state.Letter) error {
+	if err := l.ledger.EachLetter(ctx, state.MessageUnclear, func(t state.Letter) error {
 		if unclear++; first.IsZero() || t.SendingAt.Before(first) {
 			first = t.SendingAt
 		}

@@ -193,7 +193,7 @@ func (d *Desk) Say(ctx context.Context, letter int64, word string, by state.Entr
 // count as sent, and recipients with an opt-out get none. Letters missing from the journal are added. It returns the
 // number of letters added to the ledger, and fails with ErrBusy or NotSharedError.
 func (d *Desk) Continue(ctx context.Context, by state.Entry) (learnt int, err error) {
-	lock, err := d.Ledger.TryLetters()
+	lock, err := d.Ledger.TryOutbox(state.MessageLetter)
 	if err != nil {
 		return 0, err
 	}

@@ -91,5 +91,5 @@ func benchPayer(tx *state.Tx, run int64, n int) error {
 	if _, _, err := tx.BeginSending("l"+id, tx.Now().Add(-time.Hour), "2026-11-23"); err != nil {
 		return err
 	}
-	return tx.EndLetter("l"+id, state.LetterSent, false, "250 ok")
+	return tx.EndLetter("l"+id, state.MessageSent, false, "250 ok")
 }

@@ -61,8 +61,8 @@ type Event struct {
 	MessageID string
 	Step      int
 	Kind      Kind
-	State     state.LetterState // "" for one that was looked at and not sent
-	Answer    string            // the mail server's answer, or why it was not sent
+	State     state.MessageState // "" for one that was looked at and not sent
+	Answer    string             // the mail server's answer, or why it was not sent
 }
 
 // Result counts the results of one run.
@@ -91,7 +91,7 @@ const (
 // while another process is sending. It also fails if the billing service or the mail server does not answer, or the
 // ledger cannot be written.
 func (d *Desk) Run(ctx context.Context) (res Result, err error) {
-	lock, err := d.Ledger.TryLetters()
+	lock, err := d.Ledger.TryOutbox(state.MessageLetter)
 	if err != nil {
 		return res, err
 	}
@@ -248,7 +248,7 @@ func (d *Desk) sendAll(ctx context.Context, p *Plan, res *Result) error {
 		e, err := d.send(ctx, p, x)
 		spoke = e.State != "" // checked but unsent letters cost no sending time
 		res.Left--
-		if e.State == state.LetterSent || e.State == state.LetterUnclear || e.State == state.LetterRefused {
+		if e.State == state.MessageSent || e.State == state.MessageUnclear || e.State == state.MessageRefused {
 			left++
 		}
 		res.count(e)
@@ -258,13 +258,13 @@ func (d *Desk) sendAll(ctx context.Context, p *Plan, res *Result) error {
 		if err != nil {
 			return err
 		}
-		if refused++; e.State != state.LetterRefused {
+		if refused++; e.State != state.MessageRefused {
 			refused = 0
 		}
 		if refused >= mostRefused {
 			return d.brake(ctx, fmt.Sprintf("The mail server refused %d letters one after the other: %s. letters again sends one of them once more.", refused, e.Answer))
 		}
-		if e.State == state.LetterRefused {
+		if e.State == state.MessageRefused {
 			if braked, err := d.brakeOnBounces(ctx); braked || err != nil {
 				return err
 			}
@@ -278,13 +278,13 @@ func (d *Desk) sendAll(ctx context.Context, p *Plan, res *Result) error {
 
 func (r *Result) count(e Event) {
 	switch e.State {
-	case state.LetterSent:
+	case state.MessageSent:
 		r.Sent++
-	case state.LetterRefused:
+	case state.MessageRefused:
 		r.Refused++
-	case state.LetterDeferred:
+	case state.MessageDeferred:
 		r.Deferred++
-	case state.LetterUnclear:
+	case state.MessageUnclear:
 		r.Unclear++
 	default:
 		r.Kept++
@@ -353,10 +353,10 @@ func (d *Desk) send(ctx context.Context, p *Plan, x Next) (Event, error) {
 	}
 	sealed, message, whole := bytes.Cut(body, []byte("\n"))
 	if !whole || string(sealed) != to {
-		return e, d.end(ctx, &e, state.LetterDeferred, false, "nothing was sent", errors.New("the frozen letter is to somebody else"))
+		return e, d.end(ctx, &e, state.MessageDeferred, false, "nothing was sent", errors.New("the frozen letter is to somebody else"))
 	}
 	if err := p.journal.append(state.ToldLetter{MessageID: e.MessageID, Recipient: x.Recipient, At: began}); err != nil {
-		return e, d.end(ctx, &e, state.LetterDeferred, false, "nothing was sent: the journal could not be written", err)
+		return e, d.end(ctx, &e, state.MessageDeferred, false, "nothing was sent: the journal could not be written", err)
 	}
 	if err := d.step(Journaled); err != nil {
 		return e, err
@@ -376,22 +376,22 @@ func (d *Desk) outcome(ctx context.Context, e *Event, x Next, answer string, err
 	var notSent *mail.NotSentError
 	switch {
 	case err == nil:
-		return d.end(ctx, e, state.LetterSent, false, answer, nil)
+		return d.end(ctx, e, state.MessageSent, false, answer, nil)
 	case errors.As(err, &refused) && refused.Answer.Enhanced == fullMailbox:
-		return d.end(ctx, e, state.LetterDeferred, true, refused.Answer.String(), nil)
+		return d.end(ctx, e, state.MessageDeferred, true, refused.Answer.String(), nil)
 	case errors.As(err, &refused) && refused.Stage.OfThisMessage():
-		return d.end(ctx, e, state.LetterRefused, false, refused.Answer.String(), nil, func(tx *state.Tx) error {
+		return d.end(ctx, e, state.MessageRefused, false, refused.Answer.String(), nil, func(tx *state.Tx) error {
 			if !isHard(refused) {
 				return nil
 			}
 			return tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: x.Recipient, Why: state.StopBounced, Note: refused.Answer.String(), Actor: "mail server"})
 		})
 	case errors.As(err, &deferred) && deferred.Stage.OfThisMessage():
-		return d.end(ctx, e, state.LetterDeferred, true, deferred.Answer.String(), nil)
+		return d.end(ctx, e, state.MessageDeferred, true, deferred.Answer.String(), nil)
 	case errors.As(err, &refused), errors.As(err, &deferred), errors.As(err, &notSent):
-		return d.end(ctx, e, state.LetterDeferred, false, unsent(err), err)
+		return d.end(ctx, e, state.MessageDeferred, false, unsent(err), err)
 	}
-	return d.end(ctx, e, state.LetterUnclear, false, err.Error(), nil) // for unknown errors, too
+	return d.end(ctx, e, state.MessageUnclear, false, err.Error(), nil) // for unknown errors, too
 }
 
 // unsent adds "nothing was sent" to an error once.
@@ -411,7 +411,7 @@ func isHard(e *mail.RefusedError) bool {
 }
 
 // end stores the outcome of a letter, even if the process is stopping.
-func (d *Desk) end(ctx context.Context, e *Event, to state.LetterState, put bool, answer string, cause error, more ...func(*state.Tx) error) error {
+func (d *Desk) end(ctx context.Context, e *Event, to state.MessageState, put bool, answer string, cause error, more ...func(*state.Tx) error) error {
 	e.State, e.Answer = to, answer
 	return errors.Join(cause, d.after(ctx, func(tx *state.Tx) error {
 		err := tx.EndLetter(e.MessageID, to, put, answer)

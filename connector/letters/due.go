@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"payersync/connector/mail"
+	"payersync/connector/outbox"
 	"payersync/state"
 )
 
@@ -192,16 +193,32 @@ func ladder(s *Settings, f *facts, today Day) (Verdict, bool) {
 		return next(), true
 	case letter == nil:
 		return Verdict{}, false
-	case !letter.Again(f.Recipient) && begun:
-		return next(), true
-	case !letter.Again(f.Recipient) && letter.State == state.LetterRefused:
-		return Verdict{What: Stopped, Why: WhyRefused, Step: step, Kind: s.kind(f, step)}, true
-	case !letter.Again(f.Recipient):
-		return Verdict{What: Stopped, Why: WhyGivenUp, Step: step, Kind: s.kind(f, step)}, true
-	case letter.State == state.LetterDeferred && letter.Deferrals > 0 && DayOf(letter.SendingAt.In(s.zone(f.Connection))) == today:
-		return Verdict{What: Later, Why: WhyPutOff, Step: step, Kind: s.kind(f, step), On: today.Plus(1)}, true
 	}
-	return Verdict{}, false
+	do, until := outbox.Letters.Next(s.message(letter, f), today.noon())
+	switch {
+	case do == outbox.Freeze:
+		return Verdict{}, false
+	case do == outbox.Wait:
+		return Verdict{What: Later, Why: WhyPutOff, Step: step, Kind: s.kind(f, step), On: DayOf(until)}, true
+	case begun:
+		return next(), true
+	case letter.State == state.MessageRefused:
+		return Verdict{What: Stopped, Why: WhyRefused, Step: step, Kind: s.kind(f, step)}, true
+	}
+	return Verdict{What: Stopped, Why: WhyGivenUp, Step: step, Kind: s.kind(f, step)}, true
+}
+
+// message returns the facts about a letter, by the payer's calendar: a day's time is its noon. A letter refused at one
+// address is a new one for another.
+func (s *Settings) message(l *state.Letter, f *facts) outbox.Message {
+	m := outbox.Message{State: l.State, Attempts: l.Attempts, PutOffs: l.Deferrals}
+	switch {
+	case l.State == state.MessageRefused && l.Recipient != f.Recipient:
+		m = outbox.Message{}
+	case l.State == state.MessageDeferred && l.Deferrals > 0:
+		m.RetryAt = DayOf(l.SendingAt.In(s.zone(f.Connection))).Plus(1).noon()
+	}
+	return m
 }
 
 // distance keeps letters of any kind apart, to the payer and to the address.

@@ -23,9 +23,9 @@ func ladderSettings() *Settings {
 func TestWhatIsDoneAboutTheNextLetter(t *testing.T) {
 	t.Parallel()
 	sent := func(n int) *state.Letter {
-		return &state.Letter{State: state.LetterSent, SendingAt: on(n), Recipient: "ada"}
+		return &state.Letter{State: state.MessageSent, SendingAt: on(n), Recipient: "ada"}
 	}
-	as := func(s state.LetterState, n, deferrals int) *state.Letter {
+	as := func(s state.MessageState, n, deferrals int) *state.Letter {
 		return &state.Letter{State: s, SendingAt: on(n), Deferrals: deferrals, Recipient: "ada"}
 	}
 	stop := func(why, until string) func(*facts) {
@@ -61,16 +61,16 @@ func TestWhatIsDoneAboutTheNextLetter(t *testing.T) {
 		{"about another mandate of the payer yesterday", 20, []func(*facts){func(f *facts) { f.Last = day(19); f.Before = true }}, step(Later, WhyDistance, 0, Replaced, 22)},
 		{"a mandate in the place of another begins by hand", 20, []func(*facts){func(f *facts) { f.Last = day(9); f.Before = true }}, step(Waits, WhyReplaced, 0, Replaced, 20)},
 
-		{"put off today", 20, []func(*facts){func(f *facts) { f.Steps = map[int]*state.Letter{0: as(state.LetterDeferred, 20, 1)} }}, step(Later, WhyPutOff, 0, Invitation, 21)},
-		{"put off yesterday", 20, []func(*facts){func(f *facts) { f.Steps = map[int]*state.Letter{0: as(state.LetterDeferred, 19, 2)} }}, step(Due, "", 0, Invitation, 20)},
-		{"put off three times", 20, []func(*facts){func(f *facts) { f.Steps = map[int]*state.Letter{0: as(state.LetterDeferred, 19, 3)} }}, Verdict{What: Stopped, Why: WhyGivenUp, Kind: Invitation}},
-		{"the server was not there", 20, []func(*facts){func(f *facts) { f.Steps = map[int]*state.Letter{0: as(state.LetterDeferred, 20, 0)} }}, step(Due, "", 0, Invitation, 20)},
-		{"refused", 20, []func(*facts){func(f *facts) { f.Steps = map[int]*state.Letter{0: as(state.LetterRefused, 19, 0)} }}, Verdict{What: Stopped, Why: WhyRefused, Kind: Invitation}},
+		{"put off today", 20, []func(*facts){func(f *facts) { f.Steps = map[int]*state.Letter{0: as(state.MessageDeferred, 20, 1)} }}, step(Later, WhyPutOff, 0, Invitation, 21)},
+		{"put off yesterday", 20, []func(*facts){func(f *facts) { f.Steps = map[int]*state.Letter{0: as(state.MessageDeferred, 19, 2)} }}, step(Due, "", 0, Invitation, 20)},
+		{"put off three times", 20, []func(*facts){func(f *facts) { f.Steps = map[int]*state.Letter{0: as(state.MessageDeferred, 19, 3)} }}, Verdict{What: Stopped, Why: WhyGivenUp, Kind: Invitation}},
+		{"the server was not there", 20, []func(*facts){func(f *facts) { f.Steps = map[int]*state.Letter{0: as(state.MessageDeferred, 20, 0)} }}, step(Due, "", 0, Invitation, 20)},
+		{"refused", 20, []func(*facts){func(f *facts) { f.Steps = map[int]*state.Letter{0: as(state.MessageRefused, 19, 0)} }}, Verdict{What: Stopped, Why: WhyRefused, Kind: Invitation}},
 		{"refused at another address", 20, []func(*facts){func(f *facts) {
-			f.Steps = map[int]*state.Letter{0: {State: state.LetterRefused, Recipient: "before", SendingAt: on(19)}}
+			f.Steps = map[int]*state.Letter{0: {State: state.MessageRefused, Recipient: "before", SendingAt: on(19)}}
 		}}, step(Due, "", 0, Invitation, 20)},
-		{"frozen by a process that died", 20, []func(*facts){func(f *facts) { f.Steps = map[int]*state.Letter{0: {State: state.LetterFrozen}} }}, step(Due, "", 0, Invitation, 20)},
-		{"unclear is not repeated", 20, []func(*facts){begun(19, 19, map[int]*state.Letter{0: as(state.LetterUnclear, 19, 0)})}, step(Later, WhyDay, 1, Reminder, 22)},
+		{"frozen by a process that died", 20, []func(*facts){func(f *facts) { f.Steps = map[int]*state.Letter{0: {State: state.MessageFrozen}} }}, step(Due, "", 0, Invitation, 20)},
+		{"unclear is not repeated", 20, []func(*facts){begun(19, 19, map[int]*state.Letter{0: as(state.MessageUnclear, 19, 0)})}, step(Later, WhyDay, 1, Reminder, 22)},
 
 		{"no payer now", 20, []func(*facts){func(f *facts) { f.Can = false }}, Verdict{What: Stopped, Why: WhyNotPayer}},
 		{"let be", 20, []func(*facts){func(f *facts) { f.LetBe = true }}, Verdict{What: Stopped, Why: WhyLetBe}},
@@ -130,7 +130,7 @@ func TestALadderNeverComesTwiceOrTooClose(t *testing.T) {
 			if f.Last != (Day{}) && day(n).Since(f.Last) < leastDistance || f.Steps[v.Step] != nil {
 				t.Errorf("on day %d step %d comes too soon, or again", n, v.Step)
 			}
-			f.Steps[v.Step] = &state.Letter{State: state.LetterSent, SendingAt: on(n), Recipient: "ada"}
+			f.Steps[v.Step] = &state.Letter{State: state.MessageSent, SendingAt: on(n), Recipient: "ada"}
 			if f.First == (Day{}) {
 				f.First = day(n)
 			}

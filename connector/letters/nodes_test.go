@@ -219,9 +219,9 @@ func TestThreeNodesThatAreKilledSendNoLetterTwiceAndLoseNone(t *testing.T) {
 	unclear := 0
 	for i := range payers {
 		for _, l := range w.letter(fmt.Sprintf("c%03d", i)) {
-			if l.State == state.LetterUnclear {
+			if l.State == state.MessageUnclear {
 				unclear++
-			} else if l.State != state.LetterSent {
+			} else if l.State != state.MessageSent {
 				t.Errorf("a letter is %s: %s", l.State, l.Answer)
 			}
 		}

@@ -429,7 +429,7 @@ func (b *books) count(h *history, now time.Time) {
 	today := DayOf(now)
 	for _, l := range h.sent {
 		days[DayOf(l.SendingAt)]++
-		if l.State == state.LetterUnclear && l.SendingAt.After(now.Add(-unclearWithin)) {
+		if l.State == state.MessageUnclear && l.SendingAt.After(now.Add(-unclearWithin)) {
 			b.unclear++
 		}
 		if l.SendingAt.After(b.last[l.MandateID]) {
@@ -516,7 +516,7 @@ func (d *Desk) told(f *facts, h *history) {
 		if f.Steps == nil {
 			f.Steps = map[int]*state.Letter{}
 		}
-		f.Steps[step] = &state.Letter{MandateID: f.MandateID, Step: step, RecordID: f.RecordID, Recipient: t.Recipient, State: state.LetterUnclear, SendingAt: t.At}
+		f.Steps[step] = &state.Letter{MandateID: f.MandateID, Step: step, RecordID: f.RecordID, Recipient: t.Recipient, State: state.MessageUnclear, SendingAt: t.At}
 		h.reached(f.MandateID, f.RecordID, DayOf(t.At.In(d.Settings.zone(f.Connection))))
 	}
 }
@@ -665,7 +665,7 @@ func (d *Desk) checkJournal(ctx context.Context, p *Plan, b *books, h *history) 
 func (h *history) lacksIn(j *journal, at time.Time) bool {
 	lines := connector.Set(connector.Map(j.lines, func(t state.ToldLetter) string { return t.MessageID }))
 	return slices.ContainsFunc(h.sent, func(l *state.Letter) bool {
-		return (l.State == state.LetterSent || l.State == state.LetterRefused) && !lines[l.MessageID] && l.SendingAt.After(at.Add(-journalHolds))
+		return (l.State == state.MessageSent || l.State == state.MessageRefused) && !lines[l.MessageID] && l.SendingAt.After(at.Add(-journalHolds))
 	})
 }
 

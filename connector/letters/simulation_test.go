@@ -384,7 +384,7 @@ func (s *simulation) run() {
 		s.dies = s.drawn.IntN(12)
 	}
 	if s.variant == stubborn {
-		_ = s.ledger.EachLetter(context.Background(), state.LetterUnclear, func(l state.Letter) error {
+		_ = s.ledger.EachLetter(context.Background(), state.MessageUnclear, func(l state.Letter) error {
 			return s.desk.Say(context.Background(), l.ID, state.WordAgain, byAda)
 		})
 	}
@@ -608,7 +608,7 @@ func (s *simulation) sets() {
 // words is a person who finds out what became of an unclear letter.
 func (s *simulation) words(ctx context.Context) {
 	var unclear []state.Letter
-	_ = s.ledger.EachLetter(ctx, state.LetterUnclear, func(l state.Letter) error { unclear = append(unclear, l); return nil })
+	_ = s.ledger.EachLetter(ctx, state.MessageUnclear, func(l state.Letter) error { unclear = append(unclear, l); return nil })
 	if len(unclear) == 0 {
 		return
 	}

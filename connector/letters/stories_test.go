@@ -143,19 +143,19 @@ func TestAnswersOfTheMailServer(t *testing.T) {
 		name  string
 		step  mailtest.Step
 		err   error
-		want  state.LetterState
+		want  state.MessageState
 		fails bool // the run, because it is about all letters
 		came  int  // once the server is mended, by the next day
 	}{
-		{"put off at the recipient", mailtest.AtRcpt, mailtest.Refusal(450, "greylisted"), state.LetterDeferred, false, 1},
-		{"put off after the mail", mailtest.AtData, mailtest.Refusal(451, "later"), state.LetterDeferred, false, 1},
-		{"no such recipient", mailtest.AtRcpt, mailtest.Refusal(550, "no such user"), state.LetterRefused, false, 0},
-		{"refused after the mail", mailtest.AtData, mailtest.Refusal(554, "spam"), state.LetterRefused, false, 0},
-		{"the sender is refused", mailtest.AtMail, mailtest.Refusal(550, "who are you"), state.LetterDeferred, true, 1},
-		{"cut at the greeting", mailtest.AtHello, mailtest.ErrCut, state.LetterDeferred, true, 1},
-		{"cut at the recipient", mailtest.AtRcpt, mailtest.ErrCut, state.LetterDeferred, true, 1},
-		{"cut while the mail was read", mailtest.AtData, mailtest.ErrCut, state.LetterUnclear, false, 0},
-		{"cut after it was taken", mailtest.AtAnswer, mailtest.ErrCut, state.LetterUnclear, false, 1},
+		{"put off at the recipient", mailtest.AtRcpt, mailtest.Refusal(450, "greylisted"), state.MessageDeferred, false, 1},
+		{"put off after the mail", mailtest.AtData, mailtest.Refusal(451, "later"), state.MessageDeferred, false, 1},
+		{"no such recipient", mailtest.AtRcpt, mailtest.Refusal(550, "no such user"), state.MessageRefused, false, 0},
+		{"refused after the mail", mailtest.AtData, mailtest.Refusal(554, "spam"), state.MessageRefused, false, 0},
+		{"the sender is refused", mailtest.AtMail, mailtest.Refusal(550, "who are you"), state.MessageDeferred, true, 1},
+		{"cut at the greeting", mailtest.AtHello, mailtest.ErrCut, state.MessageDeferred, true, 1},
+		{"cut at the recipient", mailtest.AtRcpt, mailtest.ErrCut, state.MessageDeferred, true, 1},
+		{"cut while the mail was read", mailtest.AtData, mailtest.ErrCut, state.MessageUnclear, false, 0},
+		{"cut after it was taken", mailtest.AtAnswer, mailtest.ErrCut, state.MessageUnclear, false, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -207,10 +207,10 @@ func TestAProcessThatDiesAtAnyStepSendsNothingTwice(t *testing.T) {
 			w.days(1)
 			w.noDoubles()
 			unclear := at == letters.Sending || at == letters.Journaled || at == letters.Posted
-			if got := w.letter("c000")[0].State; unclear != (got == state.LetterUnclear) || !unclear && got != state.LetterSent {
+			if got := w.letter("c000")[0].State; unclear != (got == state.MessageUnclear) || !unclear && got != state.MessageSent {
 				t.Errorf("the letter is %s", got)
 			}
-			if got := w.letter("c001")[0].State; got != state.LetterSent {
+			if got := w.letter("c001")[0].State; got != state.MessageSent {
 				t.Errorf("the other letter is %s", got)
 			}
 		})
@@ -260,10 +260,10 @@ func TestACommitThatFailsOrIsTheLastThingAProcessDoesSendsNothingTwice(t *testin
 				w.days(2)
 				w.noDoubles()
 				got := w.letter("c000")
-				if len(got) != 1 || got[0].State != state.LetterSent && got[0].State != state.LetterUnclear {
+				if len(got) != 1 || got[0].State != state.MessageSent && got[0].State != state.MessageUnclear {
 					t.Errorf("after %v the letter is %+v", err, got)
 				}
-				if len(w.box.Received()) == 0 && got[0].State != state.LetterUnclear {
+				if len(w.box.Received()) == 0 && got[0].State != state.MessageUnclear {
 					t.Errorf("nothing came, and the letter is %s", got[0].State)
 				}
 			})

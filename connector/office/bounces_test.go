@@ -43,7 +43,7 @@ func writtenTo(t *testing.T) (d *desk, b *office.Bounces, id string) {
 		if _, may, err := tx.BeginSending(id, now.Add(-time.Minute), now.Format(time.DateOnly)); err != nil || !may {
 			return fmt.Errorf("it may leave: %v, %w", may, err)
 		}
-		return tx.EndLetter(id, state.LetterSent, false, "250")
+		return tx.EndLetter(id, state.MessageSent, false, "250")
 	})
 	return d, &office.Bounces{Ledger: d.ledger}, id
 }

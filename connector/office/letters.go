@@ -213,12 +213,12 @@ func (l *Letters) Undecided(ctx context.Context, p *letters.Plan) (out []state.L
 			stuck[x.MandateID] = x.Step
 		}
 	}
-	for _, in := range []state.LetterState{state.LetterUnclear, state.LetterRefused, state.LetterDeferred} {
-		if in != state.LetterUnclear && len(stuck) == 0 {
+	for _, in := range []state.MessageState{state.MessageUnclear, state.MessageRefused, state.MessageDeferred} {
+		if in != state.MessageUnclear && len(stuck) == 0 {
 			break
 		}
 		if err := l.Desk.Ledger.EachLetter(ctx, in, func(t state.Letter) error {
-			if step, is := stuck[t.MandateID]; in == state.LetterUnclear || is && step == t.Step {
+			if step, is := stuck[t.MandateID]; in == state.MessageUnclear || is && step == t.Step {
 				out = append(out, t)
 			}
 			return nil

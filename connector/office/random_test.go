@@ -115,7 +115,7 @@ func (w *world) letter(tx *state.Tx, r *rand.Rand, id state.RecordID, mandate st
 	if err != nil || !may || r.IntN(5) == 0 {
 		return err
 	}
-	return tx.EndLetter(l.MessageID, oneIn(r, state.LetterSent, state.LetterSent, state.LetterUnclear, state.LetterRefused), false, "")
+	return tx.EndLetter(l.MessageID, oneIn(r, state.MessageSent, state.MessageSent, state.MessageUnclear, state.MessageRefused), false, "")
 }
 
 // randomWorld returns a ledger in which anything has happened.

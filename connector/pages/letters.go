@@ -252,11 +252,11 @@ func (v *visit) addUndecided(page *lettersPage) error {
 	}
 	labels, err := v.ledger().LabelsOf(v.Context(), ids)
 	for i, t := range found {
-		row := undecidedRow{Letter: t, Path: payerPath(t.RecordID), Name: labels[ids[i]].Name, Unclear: t.State == state.LetterUnclear, Said: chip{"✕", "Refused", stopped}}
+		row := undecidedRow{Letter: t, Path: payerPath(t.RecordID), Name: labels[ids[i]].Name, Unclear: t.State == state.MessageUnclear, Said: chip{"✕", "Refused", stopped}}
 		switch t.State {
-		case state.LetterUnclear:
+		case state.MessageUnclear:
 			row.Said = chip{"?", "Delivery unknown", waits}
-		case state.LetterDeferred:
+		case state.MessageDeferred:
 			row.Said = chip{"✕", "Postponed too often", stopped}
 		}
 		page.Undecided = append(page.Undecided, row)

@@ -49,7 +49,7 @@ const chunk = 20
 // says if it ended early.
 func (r *Run) Do(ctx context.Context) (Result, error) {
 	r.result = Result{Connection: r.Name}
-	lock, err := r.Ledger.TryWriteback()
+	lock, err := r.Ledger.TryOutbox(state.MessageWriteback)
 	if err != nil {
 		return r.result, err
 	}

@@ -681,7 +681,7 @@ func TestPayersWhoseRecordsAreGoneAreLeftAlone(t *testing.T) {
 func TestNobodyElseWritesMeanwhile(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, 1)
-	lock, err := d.ledger.TryWriteback()
+	lock, err := d.ledger.TryOutbox(state.MessageWriteback)
 	if err != nil || lock == nil {
 		t.Fatal(lock, err)
 	}
