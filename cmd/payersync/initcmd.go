@@ -311,7 +311,7 @@ func (a *app) initialise(ctx context.Context, f initFlags) error {
 func mayWrite(dir string, names []string) error {
 	for _, name := range names {
 		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("cannot write into %s: %s is there already; choose another folder, or move it away", dir, name)
+			return fmt.Errorf("cannot write into %s: %s is there already; choose another folder, or move it away. A second company: payersync help sources", dir, name)
 		}
 	}
 	return nil
