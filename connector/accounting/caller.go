@@ -109,9 +109,10 @@ func (c Caller) tokenError(op string, err error) error {
 	if !errors.As(err, &answer) {
 		return fmt.Errorf("%s: %w", op, err)
 	}
-	switch answer.ErrorCode {
+	code := connector.TokenErrorCode(answer.ErrorCode, answer.Body)
+	switch code {
 	case "invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope":
-		return &Disconnected{Reason: c.System + " gives no access token (" + answer.ErrorCode + ")"}
+		return &Disconnected{Reason: c.System + " gives no access token (" + code + ")"}
 	}
 	return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, Detail: c.System + " gave no access token"}
 }

@@ -189,10 +189,11 @@ func faultOf(err error) *connector.RemoteError {
 }
 
 func sortAnswer(answer *oauth2.RetrieveError) (connector.Fault, string) {
+	code := connector.TokenErrorCode(answer.ErrorCode, answer.Body)
 	switch {
 	case answer.Response.StatusCode == http.StatusTooManyRequests:
 		return connector.FaultThrottled, "the token endpoint was asked too often"
-	case answer.ErrorCode == "invalid_client", answer.ErrorCode == "unauthorized_client":
+	case code == "invalid_client", code == "unauthorized_client":
 		return connector.FaultUnauthorized, "the token endpoint refused the application itself; check client_id and client_secret"
 	}
 	return connector.FaultUnavailable, "the token endpoint gave no usable answer"
@@ -202,5 +203,5 @@ func sortAnswer(answer *oauth2.RetrieveError) (connector.Fault, string) {
 // about the consent (fault F26).
 func isInvalidGrant(err error) bool {
 	var answer *oauth2.RetrieveError
-	return errors.As(err, &answer) && answer.ErrorCode == "invalid_grant" && answer.Response.StatusCode < http.StatusInternalServerError
+	return errors.As(err, &answer) && connector.TokenErrorCode(answer.ErrorCode, answer.Body) == "invalid_grant" && answer.Response.StatusCode < http.StatusInternalServerError
 }

@@ -194,6 +194,7 @@ func TestTroubleAtTheTokenEndpointIsNoRevocation(t *testing.T) {
 		{"a web page", credentialstest.Trouble{Status: 200, Type: "text/html", Body: "<html>sign in here</html>"}, connector.FaultUnavailable, 15 * time.Second},
 		{"a web page that says no", credentialstest.Trouble{Status: 403, Type: "text/html", Body: "<html>blocked</html>"}, connector.FaultUnavailable, 15 * time.Second},
 		{"a broken connection", credentialstest.Trouble{}, connector.FaultUnavailable, 15 * time.Second},
+		{"a client that was disabled, as plain text", credentialstest.Trouble{Status: 401, Type: "text/plain;charset=UTF-8", Body: `{"error":"invalid_client","error_description":"refresh-"}`}, connector.FaultUnauthorized, 15 * time.Second},
 		{"a client that was disabled", credentialstest.Trouble{Status: 401, Body: `{"error":"invalid_client"}`}, connector.FaultUnauthorized, 15 * time.Second},
 	}
 	for _, tt := range tests {

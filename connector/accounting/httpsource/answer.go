@@ -93,7 +93,9 @@ func (s *Source) judge(ctx context.Context, op string, a answer) error {
 		return s.failure(ctx, op, errorFile{Is: "throttled"}, a)
 	case a.Status == http.StatusUnauthorized, a.Status == http.StatusForbidden:
 		return s.failure(ctx, op, errorFile{Is: "disconnected", Say: fmt.Sprintf("%s refuses the credentials (HTTP %d)", say, a.Status)}, a)
-	case a.Status >= http.StatusInternalServerError:
+	case a.Status < http.StatusMultipleChoices:
+		return s.failure(ctx, op, errorFile{Is: "unavailable", Say: fmt.Sprintf("%s answers with HTTP %d, which is no list", say, a.Status)}, a)
+	case a.Status >= http.StatusInternalServerError, a.Status == http.StatusRequestTimeout, a.Status == http.StatusTooEarly:
 		return s.failure(ctx, op, errorFile{Is: "unavailable", Say: say + " has a failure"}, a)
 	case a.Status >= 300 && a.Status < 400:
 		return s.failure(ctx, op, errorFile{Is: "unavailable", Say: say + " sends to another address, which payersync does not follow"}, a)
@@ -170,8 +172,11 @@ func (r resetFile) at(header http.Header, now time.Time) time.Time {
 // the place of the rows. With single, an object in the place of the list is its only row.
 func split(body []byte, path string, single bool) (rest any, rows []json.RawMessage, found bool, err error) {
 	if path == "$" {
-		rows, found = rowsOf(body, single)
-		return make([]any, len(rows)), rows, found, nil
+		if rows, found = rowsOf(body, single); found {
+			return make([]any, len(rows)), rows, true, nil
+		}
+		rest, err = valueOf(body)
+		return rest, nil, false, err
 	}
 	head, tail, deeper := strings.Cut(path, ".")
 	var members map[string]json.RawMessage

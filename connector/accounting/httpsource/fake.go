@@ -502,7 +502,10 @@ func (f *Fake) listed() []*customer {
 // since returns the customers changed at or after a time, at the system's grain.
 func (f *Fake) since(list []*customer, since time.Time) []*customer {
 	grain := max(time.Duration(f.profile.file.Model.Grain), time.Second)
-	return slices.DeleteFunc(slices.Clone(list), func(c *customer) bool { return c.updated.Truncate(grain).Before(since) })
+	return slices.DeleteFunc(slices.Clone(list), func(c *customer) bool {
+		at := c.updated.Truncate(grain)
+		return at.Before(since) || f.profile.file.List.Exclusive && !since.IsZero() && at.Equal(since)
+	})
 }
 
 // page writes a page of the list.

@@ -26,6 +26,7 @@ type listing struct {
 	first  time.Time      // the system's time at the first page
 	date   string         // the Date of the last answer
 	total  int
+	short  bool // the last page came before as many records as the system counts
 }
 
 const opList = "read customers"
@@ -34,7 +35,10 @@ const opList = "read customers"
 func (l *listing) fetch(ctx context.Context, n int) (accounting.Sheet, error) {
 	s, p := l.source, l.source.profile
 	if n == 0 {
-		l.next, l.last, l.vars["after"], l.vars["offset"] = "", "", nil, 0
+		l.next, l.last, l.short, l.vars["after"], l.vars["offset"] = "", "", false, nil, 0
+	}
+	if l.short {
+		return accounting.Sheet{}, s.unusable(opList, fmt.Sprintf("it counts %d records, and its last page comes after %d", l.total, l.vars["offset"]))
 	}
 	l.vars["page"] = n
 	req, err := l.request(ctx)
@@ -103,6 +107,9 @@ func (l *listing) sheet(a answer) (sheet accounting.Sheet, err error) {
 	l.vars["offset"] = l.vars["offset"].(int) + len(a.rows)
 	if err != nil {
 		return accounting.Sheet{}, l.source.unusable(opList, err.Error())
+	}
+	if l.short = sheet.Last && l.source.profile.total != nil && l.source.profile.after == nil && l.vars["offset"].(int) < l.total; l.short {
+		sheet.Last = false // what was read is good, and the read ends as incomplete
 	}
 	return sheet, nil
 }

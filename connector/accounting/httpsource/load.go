@@ -239,6 +239,9 @@ func (c *compiling) request(at strict.Path, f requestFile, n names) request {
 	if !strings.HasPrefix(string(f.Path), "/") && !strings.HasPrefix(string(f.Path), "${") {
 		c.report(c.doc.Problem(at.Key("path"), "%s begins with a slash: it is below base", at.Key("path")))
 	}
+	if strings.Contains(string(f.Path), "?") && !strings.Contains(string(f.Path), "${") {
+		c.report(c.doc.Problem(at.Key("path"), "what follows the ? in %s belongs under query, as one key for each parameter", at.Key("path")))
+	}
 	switch {
 	case f.Method == "POST" && !f.Reads:
 		c.report(c.doc.Problem(at.Key("method"), "%s is POST; if this request changes nothing in the system, say so with reads: true", at.Key("method")))

@@ -2,6 +2,7 @@ package httpsource
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,7 +63,12 @@ func (p *Profile) baseOf(c Config, env map[string]any) (*url.URL, error) {
 
 // sameHost reports whether a request stays at the API: its scheme, host and port.
 func sameHost(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && strings.EqualFold(a.Host, b.Host) && a.User == nil && a.Opaque == ""
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b) && a.User == nil && a.Opaque == ""
+}
+
+// portOf is the port of an address, also of one that leaves it out.
+func portOf(u *url.URL) string {
+	return cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 }
 
 // build makes a request, for the values of env.
@@ -106,7 +112,17 @@ func (s *Source) follow(ctx context.Context, r request, next string, env map[str
 		if strings.HasPrefix(next, "//") {
 			return nil, errors.New("the address of the next page is on another host")
 		}
-		u = (&url.URL{Scheme: s.base.Scheme, Host: s.base.Host, Path: s.base.Path + "/"}).ResolveReference(ref)
+		path := "/"
+		if ref.Path == "" { // only another query
+			if path, err = r.path.words(env); err != nil {
+				return nil, err
+			}
+		}
+		from, err := url.Parse(s.base.String() + path)
+		if err != nil {
+			return nil, errors.New("the path of the request is no path")
+		}
+		u = from.ResolveReference(ref)
 	}
 	if !sameHost(u, s.base) {
 		return nil, errors.New("the address of the next page is on another host, which payersync does not follow")

@@ -136,6 +136,9 @@ func (s *Source) request(tenant string, since time.Time) map[string]any {
 		if time.Duration(p.file.Model.Grain) >= 24*time.Hour {
 			since = since.Add(-24 * time.Hour)
 		}
+		if p.file.List.Exclusive {
+			since = since.Add(-max(time.Duration(p.file.Model.Grain), time.Second))
+		}
 		env["since"] = s.sinceText(since)
 	}
 	return env
