@@ -160,7 +160,7 @@ func firstSourceOf(kind string) (source firstSource, known bool) {
 	p := config.ShippedProfile(kind)
 	variable := strings.ToUpper(strings.ReplaceAll(kind, "-", "_"))
 	keys, next := []string{"kind: " + kind}, "set the variables named in payersync.yaml"
-	if p.Auth() != httpsource.AuthHeader {
+	if p.Auth() == httpsource.AuthCode || p.Auth() == httpsource.AuthClient {
 		keys = append(keys, "client_id: env:"+variable+"_CLIENT_ID", "client_secret: env:"+variable+"_CLIENT_SECRET")
 	}
 	if p.Auth() == httpsource.AuthCode {

@@ -116,7 +116,7 @@ func (a *app) listProfiles() error {
 }
 
 // accessOf names the kinds of credentials for people.
-var accessOf = map[string]string{httpsource.AuthHeader: "a key", httpsource.AuthCode: "consent", httpsource.AuthClient: "an app"}
+var accessOf = map[string]string{httpsource.AuthHeader: "a key", httpsource.AuthLogin: "a key", httpsource.AuthCode: "consent", httpsource.AuthClient: "an app"}
 
 func (a *app) showProfile(p *httpsource.Profile) error {
 	r := rowOf(p)

@@ -171,6 +171,10 @@ func (r resetFile) at(header http.Header, now time.Time) time.Time {
 // split reads an answer: the rows at a path as they came, and the rest as a value, with a list of as many nulls in
 // the place of the rows. With single, an object in the place of the list is its only row.
 func split(body []byte, path string, single bool) (rest any, rows []json.RawMessage, found bool, err error) {
+	if path == "" { // only the value is asked for
+		rest, err = valueOf(body)
+		return rest, nil, true, err
+	}
 	if path == "$" {
 		if rows, found = rowsOf(body, single); found {
 			return make([]any, len(rows)), rows, true, nil

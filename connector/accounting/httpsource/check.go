@@ -29,14 +29,17 @@ type Finding struct {
 
 // example is one answer of a system, with the records that must come out of it.
 type example struct {
-	Answer struct {
-		Status  int
-		Headers map[string]string
-		Body    any
-	}
-	Want  []wanted
-	Ends  string // how the read ends instead: parked, disconnected, unavailable or rejected
-	After string // for parked: how long nothing is asked
+	Answer  exampleAnswer
+	Further []exampleAnswer // to the requests behind the first one, in turn
+	Want    []wanted
+	Ends    string // how the read ends instead: parked, disconnected, unavailable or rejected
+	After   string // for parked: how long nothing is asked
+}
+
+type exampleAnswer struct {
+	Status  int
+	Headers map[string]string
+	Body    any
 }
 
 type wanted struct {
@@ -90,19 +93,31 @@ func (p *Profile) checkExamples(ctx context.Context, text []byte) Finding {
 // checkTime is the time at which models and examples are read.
 var checkTime = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-// only answers every request alike.
-type only struct{ example }
+// inTurn answers requests by an example: the rows of further lists, the page of the list, and the further answers. The
+// last one is the answer to all others.
+type inTurn struct {
+	answers []exampleAnswer
+	next    int
+}
 
-// RoundTrip returns the example's answer.
-func (o only) RoundTrip(req *http.Request) (*http.Response, error) {
-	rec := &http.Response{StatusCode: cmp.Or(o.Answer.Status, http.StatusOK), Header: http.Header{"Date": {checkTime.Format(http.TimeFormat)}}, Request: req}
-	for name, value := range o.Answer.Headers {
+// turns returns the answers of an example, in the order in which a read asks for them.
+func (p *Profile) turns(e example) *inTurn {
+	n := min(len(p.joins), len(e.Further))
+	return &inTurn{answers: slices.Concat(e.Further[:n], []exampleAnswer{e.Answer}, e.Further[n:])}
+}
+
+// RoundTrip returns the next answer.
+func (o *inTurn) RoundTrip(req *http.Request) (*http.Response, error) {
+	answer := o.answers[min(o.next, len(o.answers)-1)]
+	o.next++
+	rec := &http.Response{StatusCode: cmp.Or(answer.Status, http.StatusOK), Header: http.Header{"Date": {checkTime.Format(http.TimeFormat)}}, Request: req}
+	for name, value := range answer.Headers {
 		rec.Header.Set(name, value)
 	}
-	body := []byte(fmt.Sprint(o.Answer.Body))
-	if _, isText := o.Answer.Body.(string); !isText {
+	body := []byte(fmt.Sprint(answer.Body))
+	if _, isText := answer.Body.(string); !isText {
 		var err error
-		if body, err = json.Marshal(o.Answer.Body); err != nil {
+		if body, err = json.Marshal(answer.Body); err != nil {
 			return nil, err
 		}
 	}
@@ -112,9 +127,12 @@ func (o only) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // example reads one example.
 func (p *Profile) example(ctx context.Context, e example) error {
-	s, err := p.sample(only{e}, func() time.Time { return checkTime })
+	s, err := p.sample(p.turns(e), func() time.Time { return checkTime })
 	if err != nil {
 		return err
+	}
+	if s.login != nil {
+		s.login = func(context.Context) (any, error) { return 1, nil } // an example begins behind the login
 	}
 	l := &listing{source: s, reader: s.reader("1"), vars: s.request("1", time.Time{})}
 	sheet, err := l.fetch(ctx, 0)

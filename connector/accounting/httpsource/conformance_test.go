@@ -88,7 +88,7 @@ func openModel(t testing.TB, system, by *httpsource.Profile, n int) *model {
 // without times of edit, so such a list must rest in the end.
 func (m *model) serve(after func()) {
 	calls := 0
-	if m.After = after; after != nil && m.profile.Whole() {
+	if m.After = after; after != nil && (m.profile.Whole() || m.profile.Timeless()) {
 		m.After = func() {
 			if calls++; calls <= 5 {
 				after()

@@ -78,6 +78,7 @@ func (r *rule) is(env map[string]any) (bool, error) {
 type compiling struct {
 	doc      *strict.Doc
 	count    int
+	secrets  types.Map // further variables in the bodies of requests; nil for none
 	problems []strict.Problem
 }
 

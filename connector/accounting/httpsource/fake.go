@@ -76,7 +76,8 @@ func (p *Profile) compileFake(c *compiling) {
 	page := set.with(types.Map{"rows": types.Any, "page": types.Int, "pages": types.Int, "total": types.Int, "size": types.Int, "next": types.Any, "found": types.Int})
 	record := set.with(types.Map{"id": types.String, "number": types.Int, "name": types.String, "state": types.String, "survivor": types.Any, "updated": types.Any})
 	p.fakeAnswer, p.fakeTenant = c.holes(at.Key("answer"), f.Answer, page), c.holes(at.Key("tenant"), f.Tenant, set)
-	p.fakeRecord = c.holes(at.Key("record"), any(f.Record), record)
+	p.fakeRecord, p.fakeRow, p.fakeJoin = c.holes(at.Key("record"), any(f.Record), record), c.holes(at.Key("row"), any(f.Row), record), c.holes(at.Key("join"), any(f.Join), record)
+	p.fakeLogin = c.holes(at.Key("login"), f.Login, set)
 	headers := map[string]any{}
 	for name, t := range f.Headers {
 		headers[name] = string(t)
@@ -94,6 +95,9 @@ func NewFake(p *Profile, c Config, now func() time.Time) (*Fake, error) {
 		return nil, err
 	}
 	f := &Fake{Now: now, profile: p, source: s}
+	if s.keys != nil {
+		s.login = f.session
+	}
 	return f, f.learn()
 }
 
@@ -285,6 +289,15 @@ func (f *Fake) Truth() (out []connector.Record, err error) {
 		if err := json.Unmarshal(raw, &members); err != nil {
 			return nil, err
 		}
+		for _, j := range f.profile.file.List.Join {
+			row, err := f.part(f.profile.fakeJoin.(map[string]any)[j.Name], c)
+			if err != nil {
+				return nil, err
+			}
+			if members[j.Name], err = json.Marshal([]any{row}); err != nil {
+				return nil, err
+			}
+		}
 		data, problem := accounting.DeclaredMembers(f.source.reader("").withoutEmpty(members), f.profile.fields)
 		if problem != "" {
 			return nil, errors.New("fake.record does not fit record.fields: " + problem)
@@ -296,6 +309,18 @@ func (f *Fake) Truth() (out []connector.Record, err error) {
 
 // record writes a customer as the system does.
 func (f *Fake) record(c *customer) (json.RawMessage, error) {
+	v, err := f.part(f.profile.fakeRecord, c)
+	if err != nil {
+		return nil, err
+	}
+	if members, ok := v.(map[string]any); ok && c.spoilt {
+		f.spoil(members)
+	}
+	return json.Marshal(v)
+}
+
+// part fills the shape of a customer, of its row in the list, or of what belongs to it.
+func (f *Fake) part(shape any, c *customer) (any, error) {
 	env := copyOf(f.source.set)
 	env["id"], env["number"], env["name"], env["state"], env["survivor"] = strconv.Itoa(c.number), c.number, c.name, string(c.state), nil
 	if c.survivor != "" {
@@ -304,14 +329,7 @@ func (f *Fake) record(c *customer) (json.RawMessage, error) {
 	if times := f.profile.file.Record.Times; len(times) > 0 {
 		env["updated"] = written(times[0], c.updated, f.source.zone)
 	}
-	v, err := filled(f.profile.fakeRecord, env)
-	if err != nil {
-		return nil, err
-	}
-	if members, ok := v.(map[string]any); ok && c.spoilt {
-		f.spoil(members)
-	}
-	return json.Marshal(v)
+	return filled(shape, env)
 }
 
 // spoil gives the first field that no rule reads a value of another kind.
@@ -359,6 +377,13 @@ func (f *Fake) answer(req *http.Request) (status int, header http.Header, body [
 	got, err := parts(req)
 	if err != nil {
 		return http.StatusBadRequest, header, []byte(`{}`), false
+	}
+	if further, known := f.further(req, got); known {
+		if further == nil {
+			return http.StatusNotFound, header, []byte(`{}`), false
+		}
+		raw, _ := json.Marshal(further)
+		return http.StatusOK, header, raw, false
 	}
 	if !slices.Contains(f.paths, got["path"]) || got["query fake_at"] == "" && !f.fits(got) {
 		tenant, err := filled(f.profile.fakeTenant, f.source.set)
@@ -520,7 +545,7 @@ func (f *Fake) page(got map[string]string, header http.Header) (int, []byte, err
 	env := copyOf(f.source.set)
 	list := make([]any, len(rows))
 	for i, c := range rows {
-		if list[i], err = f.record(c); err != nil {
+		if list[i], err = f.listedAs(c); err != nil {
 			return 0, nil, err
 		}
 	}

@@ -2,6 +2,7 @@ package httpsource
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,6 +28,8 @@ type listing struct {
 	date   string         // the Date of the last answer
 	total  int
 	short  bool // the last page came before as many records as the system counts
+
+	details map[[sha256.Size]byte]connector.Record // by the listed row, over all passes
 }
 
 const opList = "read customers"
@@ -40,10 +43,13 @@ func (l *listing) fetch(ctx context.Context, n int) (accounting.Sheet, error) {
 	if l.short {
 		return accounting.Sheet{}, s.unusable(opList, fmt.Sprintf("it counts %d records, and its last page comes after %d", l.total, l.vars["offset"]))
 	}
+	if err := l.join(ctx); err != nil {
+		return accounting.Sheet{}, err
+	}
 	l.vars["page"] = n
 	req, err := l.request(ctx)
 	if err != nil {
-		return accounting.Sheet{}, s.unusable(opList, err.Error())
+		return accounting.Sheet{}, s.unbuilt(opList, err)
 	}
 	a, err := s.ask(ctx, opList, req, string(p.file.List.Records), l.vars)
 	l.date = a.Header.Get("Date")
@@ -65,7 +71,7 @@ func (l *listing) fetch(ctx context.Context, n int) (accounting.Sheet, error) {
 	if err := l.refuse(a); err != nil {
 		return accounting.Sheet{}, err
 	}
-	return l.sheet(a)
+	return l.sheet(ctx, a)
 }
 
 func (l *listing) request(ctx context.Context) (*http.Request, error) {
@@ -90,10 +96,14 @@ func (l *listing) refuse(a answer) error {
 }
 
 // sheet turns an answer into a page, and notes what leads to the next one.
-func (l *listing) sheet(a answer) (sheet accounting.Sheet, err error) {
+func (l *listing) sheet(ctx context.Context, a answer) (sheet accounting.Sheet, err error) {
 	sheet.Records = make([]connector.Record, len(a.rows))
 	for i, raw := range a.rows {
-		sheet.Records[i] = l.reader.record(raw)
+		if l.source.profile.file.List.Detail == nil {
+			sheet.Records[i] = l.reader.record(raw)
+		} else if sheet.Records[i], err = l.detailed(ctx, raw); err != nil {
+			return accounting.Sheet{}, err
+		}
 	}
 	if sheet.Last, err = l.lead(a); err == nil {
 		err = l.count(a)

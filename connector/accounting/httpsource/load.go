@@ -29,6 +29,9 @@ type Profile struct {
 	authorize, token         *template
 	headers, authHeaders     map[string]*template
 	tenant, list             request
+	login, detail            request
+	session                  *rule
+	joins                    []join
 	tenantWhere              *rule
 	tenantID, tenantName     *rule
 	last, next, after        *rule
@@ -42,8 +45,16 @@ type Profile struct {
 	recordNames              []string // the fields that rules of a record read
 	fakeAnswer, fakeTenant   any
 	fakeRecord, fakeHeaders  any
+	fakeRow, fakeJoin        any
+	fakeLogin                any
 	kinds                    map[string]connector.FieldType
 	hostIsSetting, wholeOnly bool
+}
+
+// join is a further list whose rows belong to records.
+type join struct {
+	request
+	of, id, last, total *rule
 }
 
 // request is a compiled request.
@@ -57,9 +68,13 @@ type request struct {
 // The kinds of credentials.
 const (
 	AuthHeader = "header"        // fixed keys
+	AuthLogin  = "login"         // keys in the bodies of requests, after a login
 	AuthCode   = "oauth2-code"   // a person's consent
 	AuthClient = "oauth2-client" // the app alone
 )
+
+// hidden is a time of edit that the system filters by and never shows.
+const hidden = "hidden"
 
 // Walk is how a list is read. It is derived from the profile.
 type Walk string
@@ -137,7 +152,7 @@ func (p *Profile) names() (set, request, answer, failure, record, row names) {
 		record.vars[f.Name] = types.Any
 	}
 	for _, undeclared := range []string{p.file.Model.Changed, p.file.Model.Order} {
-		if _, declared := record.vars[undeclared]; !declared && undeclared != "none" {
+		if _, declared := record.vars[undeclared]; !declared && undeclared != "none" && undeclared != hidden {
 			record.vars[undeclared] = types.Any
 		}
 	}
@@ -172,7 +187,11 @@ func (p *Profile) compile(c *compiling) {
 	p.authorize, p.token = c.template(top("auth", "authorize"), f.Auth.Authorize, set), c.template(top("auth", "token"), f.Auth.Token, set)
 	p.headers = c.templates(top("headers"), f.Headers, req)
 	p.authHeaders = c.templates(top("auth", "headers"), f.Auth.Headers, p.secretNames(set))
+	if f.Auth.Kind == AuthLogin {
+		c.secrets = p.secretNames(req).with(types.Map{"session": types.Any}).vars
+	}
 	p.tenant, p.list = c.request(top("tenant"), f.Tenant.requestFile, req), c.request(top("list"), f.List.requestFile, req)
+	p.compileFurther(c, req, row)
 	p.tenantWhere = c.rule(top("tenant", "where"), f.Tenant.Where, row, true)
 	p.tenantID, p.tenantName = c.rule(top("tenant", "id"), f.Tenant.ID, row, false), c.rule(top("tenant", "name"), f.Tenant.Title, row, false)
 	list := func(key string, e expression, flag bool) *rule { return c.rule(top("list", key), e, answer, flag) }
@@ -192,6 +211,28 @@ func (p *Profile) compile(c *compiling) {
 	}
 	if f.Fake != nil {
 		p.compileFake(c)
+	}
+}
+
+// compileFurther compiles the requests besides those of the list and the company.
+func (p *Profile) compileFurther(c *compiling, req, row names) {
+	list, at := p.file.List, strict.Path{"list"}
+	if l := p.file.Auth.Login; l != nil {
+		here := strict.Path{"auth", "login"}
+		p.login = c.request(here, l.requestFile, req)
+		p.session = c.rule(here.Key("session"), l.Session, names{vars: types.Map{"status": types.Int, "body": types.Any}}, false)
+	}
+	if list.Detail != nil {
+		p.detail = c.request(at.Key("detail"), list.Detail.requestFile, req.with(types.Map{"row": types.Any}))
+	}
+	_, _, answer, _, _, _ := p.names()
+	for i, j := range list.Join {
+		here := at.Key("join").Index(i)
+		p.joins = append(p.joins, join{c.request(here, j.requestFile, req), c.rule(here.Key("of"), j.Of, row, false), c.rule(here.Key("id"), j.ID, row, false),
+			c.rule(here.Key("last"), j.Last, answer, true), c.rule(here.Key("total"), j.Total, answer, false)})
+		if p.kinds[j.Name] != connector.TypeList {
+			c.report(c.doc.Problem(here.Key("name"), "record.fields declares no list %s; declare it there, with its fields", j.Name))
+		}
 	}
 }
 
@@ -246,6 +287,9 @@ func (c *compiling) request(at strict.Path, f requestFile, n names) request {
 	case f.Method == "POST" && !f.Reads:
 		c.report(c.doc.Problem(at.Key("method"), "%s is POST; if this request changes nothing in the system, say so with reads: true", at.Key("method")))
 	case f.Method == "POST":
+		if c.secrets != nil {
+			n = n.with(c.secrets)
+		}
 		out.method, out.body = "POST", c.holes(at.Key("body"), f.Body, n)
 	case f.Body != nil:
 		c.report(c.doc.Problem(at.Key("body"), "a GET has no body; add method: POST and reads: true, or remove it"))
@@ -344,8 +388,8 @@ func (p *Profile) derive(c *compiling) {
 	case byKey || f.Model.Paging == "keyset":
 		p.walk = Keyset
 	}
-	if !p.wholeOnly && (f.List.Since == "" || f.Model.Changed == "none" || p.updated == nil || len(f.Record.Times) == 0) {
-		bad(list.Key("since"), "a request since a time needs list.since (its form), model.changed, record.updated and record.times")
+	if !p.wholeOnly && (f.List.Since == "" || f.Model.Changed == "none" || f.Model.Changed != hidden && (p.updated == nil || len(f.Record.Times) == 0)) {
+		bad(list.Key("since"), "a request since a time needs list.since (its form), model.changed, record.updated and record.times; if no record shows its time, model.changed is hidden")
 	}
 	if f.List.Since != "" && p.wholeOnly {
 		bad(list.Key("since"), "list.since is given, and no part of the request reads since")
@@ -375,7 +419,11 @@ func (p *Profile) deriveAuth(bad func(strict.Path, string, ...any)) {
 		bad(at.Key("headers"), "auth.headers names the headers with the keys, for kind header alone")
 	case a.Kind == AuthHeader && !slices.ContainsFunc(slices.Collect(maps.Values(p.authHeaders)), func(t *template) bool { return t.reads("secret") }):
 		bad(at.Key("headers"), "no header holds a key; write it as ${secret.NAME}, with a setting NAME of type secret")
-	case a.Kind != AuthHeader && a.Token == "", a.Kind == AuthCode && a.Authorize == "":
+	case (a.Kind == AuthLogin) != (a.Login != nil):
+		bad(at.Key("login"), "auth.login is the request that gives the session, for kind login alone")
+	case a.Kind == AuthLogin && !p.login.reads("secret"):
+		bad(at.Key("login"), "no key is in the body of auth.login; write it as ${secret.NAME}, with a setting NAME of type secret")
+	case a.Kind != AuthHeader && a.Kind != AuthLogin && a.Token == "", a.Kind == AuthCode && a.Authorize == "":
 		bad(at.Key("token"), "OAuth needs auth.token, the token endpoint, and oauth2-code needs auth.authorize as well, the page for the consent")
 	}
 }
@@ -389,7 +437,7 @@ func (p *Profile) Title() string { return p.file.Title }
 // Fields declares the fields of a record.
 func (p *Profile) Fields() []connector.Field { return p.fields }
 
-// Auth is the kind of credentials: header, oauth2-code or oauth2-client.
+// Auth is the kind of credentials: header, login, oauth2-code or oauth2-client.
 func (p *Profile) Auth() string { return p.file.Auth.Kind }
 
 // Traps are what surprises people about the system.
@@ -405,6 +453,9 @@ func (p *Profile) Proven() (documents, live string) {
 
 // Whole reports whether each read is a full one.
 func (p *Profile) Whole() bool { return p.wholeOnly }
+
+// Timeless reports whether no record shows its time of edit. Only tests call it: their systems must rest in the end.
+func (p *Profile) Timeless() bool { return p.updated == nil }
 
 // Walk is how the list is read.
 func (p *Profile) Walk() Walk { return p.walk }

@@ -44,8 +44,9 @@ type settingFile struct {
 }
 
 type authFile struct {
-	Kind      string            `yaml:"kind" jsonschema:"required,enum=header,enum=oauth2-code,enum=oauth2-client" jsonschema_description:"header: fixed keys. oauth2-code: a person's consent. oauth2-client: the app alone."`
+	Kind      string            `yaml:"kind" jsonschema:"required,enum=header,enum=login,enum=oauth2-code,enum=oauth2-client" jsonschema_description:"header: fixed keys. login: keys in the bodies of requests, after a login. oauth2-code: a person's consent. oauth2-client: the app alone."`
 	Headers   map[string]text   `yaml:"headers" jsonschema_description:"For kind header: the headers with the keys, as secret.NAME."`
+	Login     *loginFile        `yaml:"login" jsonschema_description:"For kind login: the request that gives the session."`
 	Authorize text              `yaml:"authorize" jsonschema_description:"For kind oauth2-code: the page for the consent."`
 	Token     text              `yaml:"token" jsonschema_description:"For OAuth 2: the token endpoint."`
 	Client    string            `yaml:"client" jsonschema:"enum=basic,enum=body" jsonschema_description:"Where the app's id and secret stand in a request for a token. Default basic."`
@@ -54,6 +55,12 @@ type authFile struct {
 	Scheme    string            `yaml:"scheme" jsonschema_description:"The word before the access token in Authorization. Default Bearer."`
 	Idle      span              `yaml:"idle" jsonschema_description:"How long an unused consent works."`
 	Grace     span              `yaml:"grace" jsonschema_description:"How long a replaced refresh token still works."`
+}
+
+// loginFile is a request that gives a session: a value that later requests carry.
+type loginFile struct {
+	requestFile `yaml:",inline"`
+	Session     expression `yaml:"session" jsonschema:"required" jsonschema_description:"The session in the answer; false, null or blank for refused keys."`
 }
 
 type limitsFile struct {
@@ -87,16 +94,35 @@ type tenantFile struct {
 
 type listFile struct {
 	requestFile `yaml:",inline"`
-	Size        int        `yaml:"size" jsonschema:"required,minimum=1,maximum=5000" jsonschema_description:"Records on a page."`
-	Since       text       `yaml:"since" jsonschema_description:"The form of the time since, as a layout of Go. Left out, every read is a full one."`
-	Exclusive   bool       `yaml:"exclusive" jsonschema_description:"The list leaves out records of exactly that time."`
-	Records     text       `yaml:"records" jsonschema:"required" jsonschema_description:"The path to the records in the answer; $ is the answer itself."`
-	Last        expression `yaml:"last" jsonschema_description:"True on the last page."`
-	Next        expression `yaml:"next" jsonschema_description:"The address of the next page; blank or null on the last."`
-	After       expression `yaml:"after" jsonschema_description:"The key of a record, from which the next page goes on."`
-	Total       expression `yaml:"total" jsonschema_description:"How many records the list holds."`
-	Empty       expression `yaml:"empty" jsonschema_description:"True for an answer that means an empty page, as status == 404."`
-	Refuse      []ruleFile `yaml:"refuse" jsonschema_description:"Answers that prove nothing, as another page than was asked for."`
+	Size        int         `yaml:"size" jsonschema:"required,minimum=1,maximum=5000" jsonschema_description:"Records on a page."`
+	Since       text        `yaml:"since" jsonschema_description:"The form of the time since, as a layout of Go. Left out, every read is a full one."`
+	Exclusive   bool        `yaml:"exclusive" jsonschema_description:"The list leaves out records of exactly that time."`
+	Records     text        `yaml:"records" jsonschema:"required" jsonschema_description:"The path to the records in the answer; $ is the answer itself."`
+	Last        expression  `yaml:"last" jsonschema_description:"True on the last page."`
+	Next        expression  `yaml:"next" jsonschema_description:"The address of the next page; blank or null on the last."`
+	After       expression  `yaml:"after" jsonschema_description:"The key of a record, from which the next page goes on."`
+	Total       expression  `yaml:"total" jsonschema_description:"How many records the list holds."`
+	Empty       expression  `yaml:"empty" jsonschema_description:"True for an answer that means an empty page, as status == 404."`
+	Detail      *detailFile `yaml:"detail" jsonschema_description:"A further request for each listed record, where the list is a summary."`
+	Join        []joinFile  `yaml:"join" jsonschema_description:"Further lists whose rows belong to a record, as its addresses."`
+	Refuse      []ruleFile  `yaml:"refuse" jsonschema_description:"Answers that prove nothing, as another page than was asked for."`
+}
+
+// detailFile is a request for one record, of which the list shows a part. Its path knows row, the listed record.
+type detailFile struct {
+	requestFile `yaml:",inline"`
+	Record      text `yaml:"record" jsonschema:"required" jsonschema_description:"The path to the record in the answer; $ is the answer itself."`
+}
+
+// joinFile is a list that is read before the records. Its rows become a field of the record that they belong to.
+type joinFile struct {
+	requestFile `yaml:",inline"`
+	Name        string     `yaml:"name" jsonschema:"required" jsonschema_description:"The field that they become."`
+	Records     text       `yaml:"records" jsonschema:"required" jsonschema_description:"The path to the rows in the answer."`
+	Of          expression `yaml:"of" jsonschema:"required" jsonschema_description:"The id of the record that a row belongs to."`
+	ID          expression `yaml:"id" jsonschema:"required" jsonschema_description:"The row's own id."`
+	Last        expression `yaml:"last" jsonschema:"required" jsonschema_description:"True on the last page."`
+	Total       expression `yaml:"total" jsonschema_description:"How many rows the list holds."`
 }
 
 type ruleFile struct {
@@ -108,7 +134,7 @@ type modelFile struct {
 	Order    string `yaml:"order" jsonschema:"required" jsonschema_description:"The field that the list is sorted by; none where the vendor names none."`
 	Unique   bool   `yaml:"unique" jsonschema_description:"No two records share a value of order."`
 	Paging   string `yaml:"paging" jsonschema:"required,enum=offset,enum=keyset" jsonschema_description:"offset: pages by position. keyset: pages behind a key of order."`
-	Changed  string `yaml:"changed" jsonschema:"required" jsonschema_description:"The field with the time of last edit; none where there is none."`
+	Changed  string `yaml:"changed" jsonschema:"required" jsonschema_description:"The field with the time of last edit; none where there is none, and hidden where no record shows it."`
 	Grain    span   `yaml:"grain" jsonschema_description:"The smallest step of that time. Default 1s."`
 	Deletes  string `yaml:"deletes" jsonschema:"required,enum=vanish,enum=report,enum=never" jsonschema_description:"What becomes of a deleted record in the list."`
 	Children string `yaml:"children" jsonschema:"required,enum=none,enum=joined,enum=separate,enum=unknown" jsonschema_description:"Whether an edit of an address or a contact person touches the record's time."`
@@ -175,6 +201,9 @@ type probeFile struct {
 type fakeFile struct {
 	Answer  any             `yaml:"answer" jsonschema:"required" jsonschema_description:"A page: its holes know rows, page, pages, total, size and next."`
 	Headers map[string]text `yaml:"headers"`
+	Row     map[string]any  `yaml:"row" jsonschema_description:"What the list shows of a record, where list.detail gives the rest."`
+	Join    map[string]any  `yaml:"join" jsonschema_description:"A row of each list of list.join, by its name."`
+	Login   any             `yaml:"login" jsonschema_description:"The answer to the login."`
 	Record  map[string]any  `yaml:"record" jsonschema:"required" jsonschema_description:"A record: its holes know id, number, name, state, survivor and updated."`
 	Tenant  any             `yaml:"tenant" jsonschema:"required" jsonschema_description:"The answer to the request for the company."`
 }

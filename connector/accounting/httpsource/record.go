@@ -18,13 +18,14 @@ import (
 // reader turns the rows of one read into records. It is not safe for concurrent use.
 type reader struct {
 	*Source
-	env map[string]any // the variables of rules for a record
+	env    map[string]any                          // the variables of rules for a record
+	joined map[string]map[string][]json.RawMessage // the rows of further lists, by field and record
 }
 
 func (s *Source) reader(tenant string) *reader {
 	env := copyOf(s.set)
 	env["tenant"] = tenant
-	return &reader{s, env}
+	return &reader{Source: s, env: env}
 }
 
 // record turns a row into a record. An unreadable one has a Problem, and stops no other.
@@ -41,6 +42,9 @@ func (r *reader) record(raw json.RawMessage) connector.Record {
 	text := wordsOf(id)
 	if err != nil || strings.TrimSpace(text) == "" {
 		return r.spoilt(unnamed(raw), "The "+p.file.Record.Noun+" came without an id.")
+	}
+	if err := r.withJoined(members, text); err != nil {
+		return r.spoilt(text, "The "+p.file.Record.Noun+" holds a value that is no JSON.")
 	}
 	data, problem := accounting.DeclaredMembers(r.withoutEmpty(members), p.fields)
 	if problem != "" {

@@ -86,6 +86,11 @@ func (s *Source) build(ctx context.Context, r request, env map[string]any) (*htt
 	}
 	var body []byte
 	if r.body != nil {
+		if s.keys != nil {
+			if env, err = s.withKeys(ctx, env); err != nil {
+				return nil, err
+			}
+		}
 		v, err := filled(r.body, env)
 		if err != nil {
 			return nil, err
@@ -99,6 +104,18 @@ func (s *Source) build(ctx context.Context, r request, env map[string]any) (*htt
 		return nil, err
 	}
 	return req, s.setHeaders(req, r, env)
+}
+
+// withKeys adds the keys and the session, for the body of a request alone.
+func (s *Source) withKeys(ctx context.Context, env map[string]any) (map[string]any, error) {
+	out := copyOf(env)
+	out["secret"] = s.keys
+	if _, given := out["session"]; given {
+		return out, nil
+	}
+	session, err := s.login(ctx)
+	out["session"] = session
+	return out, err
 }
 
 // follow makes the request for the next page from the address that the system gave. Another host is refused.

@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -48,6 +49,8 @@ type Source struct {
 	within  string
 	zone    *time.Location
 	caller  accounting.Caller
+	keys    map[string]any // the keys, for the bodies of requests; nil where they stand in headers
+	login   func(context.Context) (any, error)
 	prover  accounting.Prover
 	now     func() time.Time
 }
@@ -80,7 +83,7 @@ func New(p *Profile, c Config, d Deps) (*Source, error) {
 	}
 	send := func(r *http.Request) (*http.Response, error) { return d.HTTP.Do(r, transport.Always) }
 	s.caller = accounting.Caller{System: p.Title(), Send: send, Token: d.Token, Limiter: d.Limiter, Authorize: s.bearer()}
-	if p.Auth() == AuthHeader {
+	if p.Auth() == AuthHeader || p.Auth() == AuthLogin {
 		if err := s.useKeys(c); err != nil {
 			return nil, err
 		}
@@ -105,6 +108,9 @@ func (s *Source) useKeys(c Config) error {
 		keys[name] = secret.Expose()
 	}
 	env["secret"] = keys
+	if s.profile.Auth() == AuthLogin {
+		s.keys, s.login = keys, s.loginOnce()
+	}
 	headers := map[string]string{}
 	for name, t := range s.profile.authHeaders {
 		words, err := t.words(env)
@@ -120,6 +126,40 @@ func (s *Source) useKeys(c Config) error {
 		}
 	}
 	return nil
+}
+
+// loginOnce returns a function that logs in at its first call, and gives the same session ever after. A failure is
+// not kept.
+func (s *Source) loginOnce() func(context.Context) (any, error) {
+	var mu sync.Mutex
+	var session any
+	return func(ctx context.Context) (any, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if session != nil {
+			return session, nil
+		}
+		const op = "log in"
+		vars := s.request("", time.Time{})
+		vars["session"] = "" // none yet, and not asked for
+		req, err := s.build(ctx, s.profile.login, vars)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", op, err)
+		}
+		a, err := s.ask(ctx, op, req, "", vars)
+		if err != nil {
+			return nil, err
+		}
+		v, err := s.profile.session.run(a.env)
+		if err != nil {
+			return nil, s.unusable(op, err.Error())
+		}
+		if wordsOf(v) == "" || wordsOf(v) == "0" {
+			return nil, &accounting.Disconnected{Reason: s.profile.Title() + " refuses the keys"}
+		}
+		session = v
+		return session, nil
+	}
 }
 
 // request returns the variables of a request before the first page.
@@ -175,7 +215,7 @@ func (s *Source) Organisations(ctx context.Context) (out []accounting.Organisati
 	p, vars := s.profile, s.request("", time.Time{})
 	req, err := s.build(ctx, p.tenant, vars)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err)
+		return nil, s.unbuilt(op, err)
 	}
 	a, err := s.ask(ctx, op, req, string(p.file.Tenant.Records), vars)
 	if err != nil {

@@ -3,6 +3,7 @@ package httpsource
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"path"
@@ -61,6 +62,11 @@ func TestEachTrapOfASystemIsAvoidedByItsProfile(t *testing.T) {
 		{trap: "Lexware's rows have a version and no time", profile: "lexware", body: `{"content": [{"id": "a", "version": 7, "roles": {"customer": {"number": 10308}}, "archived": false}, {"id": "b", "roles": {"vendor": {}}, "archived": true}], "last": true, "number": 0, "totalElements": 2}`, want: "a active, b archived"},
 		{trap: "Lexware does not say whether it is the last page", profile: "lexware", body: `{"content": [], "number": 0, "totalElements": 0}`, ends: "unavailable"},
 		{trap: "Invoice Ninja lists deleted and archived clients", profile: "invoice-ninja", body: `{"data": [{"id": "a", "is_deleted": true, "archived_at": 1, "updated_at": 1763572544}, {"id": "b", "is_deleted": false, "archived_at": 1763572544}, {"id": "c", "is_deleted": false, "archived_at": null}], ` + fmt.Sprintf(ninja, 3) + `}`, want: "a deleted 2025-11-19T17:15:44Z, b archived, c unknown"},
+		{trap: "Odoo calls a refusal a success", profile: "odoo-rpc", body: `{"jsonrpc": "2.0", "id": null, "error": {"code": 100, "message": "Odoo Session Expired", "data": {"name": "odoo.http.SessionExpiredException"}}}`, ends: "disconnected"},
+		{trap: "Fortnox's error in capitals", profile: "fortnox", status: 404, body: `{"ErrorInformation": {"Error": 1, "Message": "x", "Code": 2000433}}`, ends: "not_found"},
+		{trap: "Fortnox's error in small letters", profile: "fortnox", status: 400, body: `{"ErrorInformation": {"error": 1, "message": "x", "code": 2000587}}`, ends: "rejected"},
+		{trap: "Fortnox's third form of an error", profile: "fortnox", status: 401, body: `{"message": "unauthorized"}`, ends: "disconnected"},
+		{trap: "Fortnox gives another page than was asked for", profile: "fortnox", body: `{"MetaInformation": {"@TotalResources": 700, "@TotalPages": 7, "@CurrentPage": 2}, "Customers": []}`, ends: "unavailable"},
 		{trap: "a throttle in XML, without a time", profile: "freeagent", status: 429, headers: map[string]string{"Content-Type": "application/xml"}, body: `<Fault><Error code="3001"/></Fault>`, ends: "parked", after: "1m"},
 		{trap: "a throttle in JSON with the seconds in its text alone", profile: "invoice-ninja", status: 429, body: `{"ErrorCode": 4010, "DeveloperErrorMessage": "Try again in 55 seconds."}`, ends: "parked", after: "1m"},
 		{trap: "FreeAgent's page without headers is the last", profile: "freeagent", body: `{"contacts": [{"url": "https://api.freeagent.com/v2/contacts/2", "status": "Active", "updated_at": "2024-09-16T09:34:41Z"}]}`, want: "2 active 2024-09-16T09:34:41Z"},
@@ -117,6 +123,8 @@ func TestRequestsAskForWhatTheSystemWouldLeaveOut(t *testing.T) {
 		{"FreshBooks is asked for days of New York, one earlier", "freshbooks", summer, []string{"search%5Bupdated_min%5D=2026-06-24"}, []string{"sort"}},
 		{"Zoho is asked for every status", "zoho-books", summer, []string{"filter_by=Status.All", "per_page=200"}, nil},
 		{"Sage includes the moment", "sage-accounting", summer, []string{"updated_or_created_since=2026-06-25T14%3A24%3A08Z", "attributes=all"}, nil},
+		{"sevdesk leaves out persons without depth", "sevdesk", time.Time{}, []string{"depth=1", "countAll=true", "offset=0"}, nil},
+		{"Fortnox compares minutes, in a zone that it does not name", "fortnox", summer, []string{"lastmodified=2026-06-25%2014%3A24", "page=1", "sortby=customernumber"}, []string{"filter"}},
 		{"Lexware's first page is 0", "lexware", time.Time{}, []string{"page=0"}, nil},
 		{"Invoice Ninja understands seconds since 1970", "invoice-ninja", summer, []string{"updated_at=1782397448"}, nil},
 		{"Business Central sends no next link with $top", "businesscentral", summer, []string{"lastModifiedDateTime%20ge%202026-06-25T14%3A24%3A08Z"}, []string{"%24top", "+"}},
@@ -279,6 +287,112 @@ func TestNextPageMayBeAnotherQueryOrNameThePort(t *testing.T) {
 	}
 	if _, err := s.follow(t.Context(), p.list, base+":8443/x", env); err == nil {
 		t.Error("another port is followed")
+	}
+}
+
+// covers the traps of sevdesk: a total as text, null for text, and lists of their own.
+func TestRowsOfFurtherListsBelongToTheirRecords(t *testing.T) {
+	t.Parallel()
+	p := shippedProfile(t, "sevdesk")
+	for _, tt := range []struct{ name, addresses, ways, want string }{
+		{"all there", `{"objects": [{"id": "1", "contact": {"id": "7"}, "city": "Hamburg"}, {"id": "2", "contact": {"id": 7}, "city": null}, {"id": "3", "contact": null}], "total": "3"}`, `{"objects": [], "total": "0"}`,
+			`[{"id":"1","city":"Hamburg"},{"id":"2","city":null}]`},
+		{"fewer than counted", `{"objects": [{"id": "1", "contact": {"id": "7"}}], "total": "2"}`, `{"objects": []}`, ""},
+		{"no list", `{"error": {"message": "x"}}`, `{"objects": []}`, ""},
+		{"a row without an id", `{"objects": [{"contact": {"id": "7"}}]}`, `{"objects": []}`, ""},
+		{"the second list is missing", `{"objects": []}`, `<html>`, ""},
+	} {
+		s, err := p.sample(byPath{"/api/v1/ContactAddress": tt.addresses, "/api/v1/CommunicationWay": tt.ways,
+			"/api/v1/Contact": `{"objects": [{"id": "7", "status": "1000", "name": null, "sevClient": {"id": "692471"}}], "total": "1"}`}, func() time.Time { return checkTime })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []connector.Record
+		for page, err2 := range s.Customers(t.Context(), time.Time{}) {
+			got, err = append(got, page.Records...), err2
+		}
+		if tt.want == "" {
+			if err == nil || len(got) > 0 {
+				t.Errorf("%s: %d records, error %v", tt.name, len(got), err)
+			}
+			continue
+		}
+		if err != nil || len(got) != 1 || !strings.Contains(string(got[0].Data), tt.want) {
+			t.Errorf("%s: %v, %v", tt.name, got, err)
+		}
+	}
+}
+
+func TestLoginGivesTheSessionOnceAndKeysStandInBodiesAlone(t *testing.T) {
+	t.Parallel()
+	p := shippedProfile(t, "odoo-rpc")
+	for answer, want := range map[string]string{`{"result": 2}`: "", `{"result": false}`: "refuses the keys", `{"result": null}`: "refuses the keys", `{"error": {"data": {"name": "odoo.exceptions.AccessDenied"}}}`: "refuses the API key", `<html>`: "a web page came"} {
+		logins, leaked := 0, false
+		system := roundTrip(func(req *http.Request) string {
+			body := new(strings.Builder)
+			if _, err := io.Copy(body, req.Body); err != nil {
+				t.Error(err)
+			}
+			leaked = leaked || strings.Contains(fmt.Sprint(req.URL, req.Header), "sample-key")
+			switch {
+			case strings.Contains(body.String(), "authenticate"):
+				logins++
+				return answer
+			case strings.Contains(body.String(), "res.company"):
+				return `{"result": [{"id": 7, "name": "Northwind Books"}]}`
+			}
+			return `{"result": [{"id": 11, "active": true}]}`
+		})
+		s, err := p.sample(system, func() time.Time { return checkTime })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			for _, err2 := range s.Customers(t.Context(), time.Time{}) {
+				err = err2
+			}
+		}
+		if want == "" && (err != nil || logins != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) || leaked {
+			t.Errorf("%s: %d logins, leaked %t, error %v; want %q", answer, logins, leaked, err, want)
+		}
+	}
+}
+
+// roundTrip answers each request with a body.
+type roundTrip func(*http.Request) string
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) {
+	body := []byte(f(req))
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: bodyOf(body), ContentLength: int64(len(body)), Request: req}, nil
+}
+
+func TestDetailOfAnOddNumberStaysOnePartOfThePath(t *testing.T) {
+	t.Parallel()
+	p := shippedProfile(t, "fortnox")
+	list := `{"MetaInformation": {"@TotalResources": 2, "@TotalPages": 1, "@CurrentPage": 1}, "Customers": [{"CustomerNumber": "A/1 ?#"}, {"CustomerNumber": ".."}]}`
+	var asked []string
+	s, err := p.sample(roundTrip(func(req *http.Request) string {
+		asked = append(asked, req.URL.EscapedPath())
+		switch req.URL.EscapedPath() {
+		case "/3/companyinformation":
+			return `{"CompanyInformation": {"DatabaseNumber": 1, "CompanyName": "x"}}`
+		case "/3/customers":
+			return list
+		}
+		return `{"Customer": {"CustomerNumber": "A/1 ?#", "Active": true}}`
+	}), func() time.Time { return checkTime })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []connector.Record
+	for page, err := range s.Customers(t.Context(), time.Time{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, page.Records...)
+	}
+	if got := told(all); got != "A/1 ?# active, .. active with a problem" || !slices.Contains(asked, "/3/customers/A%2F1%20%3F%23") {
+		t.Errorf("%s, after requests for %q", got, asked)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 
 	generate "github.com/invopop/jsonschema"
@@ -162,7 +163,7 @@ func profiledKinds() []sourceKind {
 	out := []sourceKind{{name: KindHTTP, own: profiledKeys{}, full: true}}
 	for _, name := range Profiles() {
 		head := profileHeads()[name]
-		out = append(out, sourceKind{name: name, own: profiledKeys{}, oauth: head.Auth.Kind != "header", full: true, profile: &head})
+		out = append(out, sourceKind{name: name, own: profiledKeys{}, oauth: strings.HasPrefix(head.Auth.Kind, "oauth2-"), full: true, profile: &head})
 	}
 	return out
 }
