@@ -17,6 +17,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/accounting"
+	"payersync/connector/outbox"
 	"payersync/connector/syncer"
 	"payersync/connector/writeback"
 	"payersync/state"
@@ -267,7 +268,7 @@ func (a *app) approveWrites(ctx context.Context, s *session.Session, batch, reas
 	}
 	for _, w := range all {
 		n, err := writeback.Approve(ctx, s.Ledger, w, batch, actor(), reason)
-		if errors.Is(err, writeback.ErrOtherBatch) {
+		if errors.Is(err, outbox.ErrChanged) || errors.Is(err, outbox.ErrNothing) {
 			continue
 		}
 		if err != nil {
@@ -276,7 +277,7 @@ func (a *app) approveWrites(ctx context.Context, s *session.Session, batch, reas
 		a.Say("%s may be written to. The next run does: payersync writeback run --connection %s", connector.Plural(n, "payer"), w.Name)
 		return a.Result(map[string]any{"connection": w.Name, "batch": batch, "payers": n})
 	}
-	return fmt.Errorf("cannot approve %s: %w, or nothing waits; payersync writeback plan shows the waiting writes", show.Visible(batch), writeback.ErrOtherBatch)
+	return fmt.Errorf("cannot approve %s: %w, or nothing waits; payersync writeback plan shows the waiting writes", show.Visible(batch), outbox.ErrChanged)
 }
 
 func (a *app) writebackRunCmd() *cobra.Command {
@@ -315,7 +316,7 @@ func (a *app) writeBack(ctx context.Context, s *session.Session, w writeback.Con
 	run := writeback.Run{Connection: w, Ledger: s.Ledger, Progress: func(done, of int) { progress.Show(syncer.Progress{Stage: "writes", Done: done, Total: of}) }}
 	r, err := run.Do(ctx)
 	progress.End()
-	if errors.Is(err, writeback.ErrBusy) {
+	if errors.Is(err, outbox.ErrBusy) {
 		a.Say("%s: %s; there is nothing left to do.", w.Name, err)
 		return exitDone, nil
 	}
@@ -511,7 +512,7 @@ func writeBackOne(ctx context.Context, s *session.Session, c config.Connection) 
 		return err
 	}
 	r, err := (&writeback.Run{Connection: w, Ledger: s.Ledger}).Do(ctx)
-	if errors.Is(err, writeback.ErrBusy) {
+	if errors.Is(err, outbox.ErrBusy) {
 		return nil
 	}
 	if err != nil {

@@ -13,15 +13,10 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/outbox"
 	"payersync/connector/standing"
 	"payersync/state"
 )
-
-// ErrChanged means the waiting letters differ from those shown.
-var ErrChanged = errors.New("the letters that wait are not those any more that were shown; look at them again")
-
-// ErrNothing means no letter waits for approval.
-var ErrNothing = errors.New("no letter waits for approval")
 
 // Approve releases exactly the letters of the waiting batch. shown is the hash of the batch shown to a person. It
 // returns their number, and fails with ErrNothing or ErrChanged. The audit log has the approval with its author.
@@ -30,11 +25,8 @@ func (d *Desk) Approve(ctx context.Context, shown string, by state.Entry) (int, 
 	if err != nil {
 		return 0, err
 	}
-	switch {
-	case len(p.Batch.Letters) == 0:
-		return 0, ErrNothing
-	case p.Batch.Hash != shown:
-		return 0, ErrChanged
+	if err := outbox.Check(p.Batch.Hash, shown); err != nil {
+		return 0, err
 	}
 	by.Action, by.Subject = "approve letters", fmt.Sprintf("%s, batch %s", connector.Plural(len(p.Batch.Letters), "letter"), shown)
 	if err := d.approve(ctx, p, p.Batch, true, by); err != nil {
@@ -51,11 +43,8 @@ func (d *Desk) ApproveAlone(ctx context.Context, records []state.RecordID, shown
 		return 0, err
 	}
 	b := p.Alone(records)
-	switch {
-	case len(b.Letters) == 0:
-		return 0, ErrNothing
-	case b.Hash != shown:
-		return 0, ErrChanged
+	if err := outbox.Check(b.Hash, shown); err != nil {
+		return 0, err
 	}
 	if err := d.approve(ctx, p, b, false, by); err != nil {
 		return 0, err
@@ -193,14 +182,12 @@ func (d *Desk) Say(ctx context.Context, letter int64, word string, by state.Entr
 // count as sent, and recipients with an opt-out get none. Letters missing from the journal are added. It returns the
 // number of letters added to the ledger, and fails with ErrBusy or NotSharedError.
 func (d *Desk) Continue(ctx context.Context, by state.Entry) (learnt int, err error) {
-	lock, err := d.Ledger.TryOutbox(state.MessageLetter)
-	if err != nil {
-		return 0, err
-	}
-	if lock == nil {
-		return 0, ErrBusy
-	}
-	defer func() { err = errors.Join(err, lock.Release()) }()
+	err = outbox.Locked(d.Ledger, state.MessageLetter, func() (err error) { learnt, err = d.goOn(ctx, by); return err })
+	return learnt, err
+}
+
+// goOn does the work of Continue.
+func (d *Desk) goOn(ctx context.Context, by state.Entry) (learnt int, err error) {
 	if err := d.Ledger.Do(ctx, func(tx *state.Tx) error { _, err := tx.AbandonSending(); return err }); err != nil {
 		return 0, err
 	}

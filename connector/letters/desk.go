@@ -11,6 +11,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/mail"
+	"payersync/connector/outbox"
 	"payersync/connector/standing"
 	"payersync/state"
 )
@@ -40,18 +41,14 @@ type Desk struct {
 	Step   func(Point) error                                // for tests with crashes: an error means the process died there; may be nil
 }
 
-// Point is a place between two steps of sending a letter.
-type Point string
+// Point is a place between two steps of sending a letter. Those after Frozen are points of the outbox.
+type Point = outbox.Point
 
-// The points, in their order.
+// The points before those of the outbox, in their order.
 const (
-	Marked    Point = "marked" // the folder of the journal, before the database knows
-	Looked    Point = "looked"
-	Frozen    Point = "frozen"
-	Sending   Point = "sending"
-	Journaled Point = "journaled"
-	Posted    Point = "posted" // the outcome is known to this process alone
-	Ended     Point = "ended"
+	Marked Point = "marked" // the folder of the journal, before the database knows
+	Looked Point = "looked"
+	Frozen Point = "frozen"
 )
 
 // Event is the outcome of a letter.
@@ -77,28 +74,28 @@ type Result struct {
 	Opens                            time.Time // from then on letters may leave; the time of the look while they may
 }
 
-// ErrBusy means another process is sending letters.
-var ErrBusy = errors.New("another payersync sends letters just now")
+// The errors of a desk.
+var (
+	ErrBusy    = outbox.ErrBusy    // another process is sending letters
+	ErrNothing = outbox.ErrNothing // no letter waits for approval
+	ErrChanged = outbox.ErrChanged // the waiting letters differ from those shown
+)
 
 // How long one look is good for, and one plan.
 const (
-	lookGood  = 15 * time.Minute
-	planGood  = 5 * time.Minute
-	lastWords = 15 * time.Second
+	lookGood = 15 * time.Minute
+	planGood = 5 * time.Minute
 )
 
 // Run sends the due letters once. Letters not sent within a few minutes are left to the next run. It fails with ErrBusy
 // while another process is sending. It also fails if the billing service or the mail server does not answer, or the
 // ledger cannot be written.
 func (d *Desk) Run(ctx context.Context) (res Result, err error) {
-	lock, err := d.Ledger.TryOutbox(state.MessageLetter)
-	if err != nil {
-		return res, err
-	}
-	if lock == nil {
-		return res, ErrBusy
-	}
-	defer func() { err = errors.Join(err, lock.Release()) }()
+	err = outbox.Locked(d.Ledger, state.MessageLetter, func() (err error) { res, err = d.run(ctx); return err })
+	return res, err
+}
+
+func (d *Desk) run(ctx context.Context) (res Result, err error) {
 	err = d.Ledger.Do(ctx, func(tx *state.Tx) error {
 		n, err := tx.AbandonSending()
 		res.Abandoned = int(n)
@@ -233,7 +230,7 @@ func (d *Desk) sendAll(ctx context.Context, p *Plan, res *Result) error {
 	}
 	slices.SortStableFunc(due, func(a, b Next) int { return a.Step - b.Step })
 	res.Left = len(due)
-	left, refused, spoke := p.sent, 0, false
+	left, breaker, spoke := p.sent, outbox.Breaker{Rules: outbox.Letters}, false
 	for _, x := range due {
 		if spoke && d.wait(ctx, time.Minute/time.Duration(max(1, d.Settings.PerMinute))) != nil {
 			return nil // told to stop, it stops in order
@@ -258,18 +255,16 @@ func (d *Desk) sendAll(ctx context.Context, p *Plan, res *Result) error {
 		if err != nil {
 			return err
 		}
-		if refused++; e.State != state.MessageRefused {
-			refused = 0
-		}
-		if refused >= mostRefused {
-			return d.brake(ctx, fmt.Sprintf("The mail server refused %d letters one after the other: %s. letters again sends one of them once more.", refused, e.Answer))
+		refused, unclear := breaker.Note(e.State)
+		if refused {
+			return d.brake(ctx, fmt.Sprintf("The mail server refused %d letters one after the other: %s. letters again sends one of them once more.", breaker.InRow, e.Answer))
 		}
 		if e.State == state.MessageRefused {
 			if braked, err := d.brakeOnBounces(ctx); braked || err != nil {
 				return err
 			}
 		}
-		if res.Unclear >= mostUnclear {
+		if unclear {
 			return nil
 		}
 	}
@@ -335,72 +330,54 @@ func (d *Desk) send(ctx context.Context, p *Plan, x Next) (Event, error) {
 	}
 	today := DayOf(d.Ledger.Now().In(d.Settings.zone(x.Connection))).String()
 	var body []byte
-	var may bool
 	var began time.Time
-	if err := d.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		began = tx.Now()
-		body, may, err = tx.BeginSending(e.MessageID, began.Add(-lookGood), today)
-		return err
-	}); err != nil {
-		return e, err
-	}
-	if !may {
-		e.Answer = "things had changed when it was about to leave"
-		return e, nil
-	}
-	if err := d.step(Sending); err != nil {
-		return e, err
-	}
-	sealed, message, whole := bytes.Cut(body, []byte("\n"))
-	if !whole || string(sealed) != to {
-		return e, d.end(ctx, &e, state.MessageDeferred, false, "nothing was sent", errors.New("the frozen letter is to somebody else"))
-	}
-	if err := p.journal.append(state.ToldLetter{MessageID: e.MessageID, Recipient: x.Recipient, At: began}); err != nil {
-		return e, d.end(ctx, &e, state.MessageDeferred, false, "nothing was sent: the journal could not be written", err)
-	}
-	if err := d.step(Journaled); err != nil {
-		return e, err
-	}
-	answer, err := d.Settings.Post.Send(ctx, d.Settings.Address, to, message)
-	if err := d.step(Posted); err != nil {
-		return e, err
-	}
-	return e, errors.Join(d.outcome(ctx, &e, x, answer, err), d.step(Ended))
-}
-
-// outcome notes the mail server's answer to a letter. An answer about all our letters is an error, because the next
-// letter would fail too.
-func (d *Desk) outcome(ctx context.Context, e *Event, x Next, answer string, err error) error {
-	var refused *mail.RefusedError
-	var deferred *mail.DeferredError
-	var notSent *mail.NotSentError
-	switch {
-	case err == nil:
-		return d.end(ctx, e, state.MessageSent, false, answer, nil)
-	case errors.As(err, &refused) && refused.Answer.Enhanced == fullMailbox:
-		return d.end(ctx, e, state.MessageDeferred, true, refused.Answer.String(), nil)
-	case errors.As(err, &refused) && refused.Stage.OfThisMessage():
-		return d.end(ctx, e, state.MessageRefused, false, refused.Answer.String(), nil, func(tx *state.Tx) error {
-			if !isHard(refused) {
-				return nil
+	o, err := outbox.Attempt{
+		Begin: func(tx *state.Tx) (leaves bool, err error) {
+			began = tx.Now()
+			body, leaves, err = tx.BeginSending(e.MessageID, began.Add(-lookGood), today)
+			return leaves, err
+		},
+		Before: func() error {
+			sealed, message, whole := bytes.Cut(body, []byte("\n"))
+			if body = message; !whole || string(sealed) != to {
+				return errors.New("the frozen letter is to somebody else")
 			}
-			return tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: x.Recipient, Why: state.StopBounced, Note: refused.Answer.String(), Actor: "mail server"})
-		})
-	case errors.As(err, &deferred) && deferred.Stage.OfThisMessage():
-		return d.end(ctx, e, state.MessageDeferred, true, deferred.Answer.String(), nil)
-	case errors.As(err, &refused), errors.As(err, &deferred), errors.As(err, &notSent):
-		return d.end(ctx, e, state.MessageDeferred, false, unsent(err), err)
+			err := p.journal.append(state.ToldLetter{MessageID: e.MessageID, Recipient: x.Recipient, At: began})
+			return connector.Wrap(err, "the journal could not be written")
+		},
+		Send: func(ctx context.Context) (string, error) {
+			return d.Settings.Post.Send(ctx, d.Settings.Address, to, body)
+		},
+		End:  func(tx *state.Tx, o outbox.Outcome) error { return end(tx, e.MessageID, x.Recipient, o) },
+		Step: d.Step,
+	}.Do(ctx, d.Ledger)
+	switch {
+	case o.General:
+		err = errors.Join(o.Err, err) // the next letter would fail too
+	case o.State == "" && err == nil:
+		o.Answer = "things had changed when it was about to leave"
 	}
-	return d.end(ctx, e, state.MessageUnclear, false, err.Error(), nil) // for unknown errors, too
+	e.State, e.Answer = o.OfMessage(), answerOf(o)
+	return e, err
 }
 
-// unsent adds "nothing was sent" to an error once.
-func unsent(err error) string {
-	return "nothing was sent: " + strings.TrimPrefix(err.Error(), "nothing was sent: ")
+// end notes the outcome of a letter. An address that does not exist gets no more letters.
+func end(tx *state.Tx, messageID, recipient string, o outbox.Outcome) error {
+	err := tx.EndLetter(messageID, o.OfMessage(), o.PutOff, answerOf(o))
+	var refused *mail.RefusedError
+	if err == nil && o.OfMessage() == state.MessageRefused && errors.As(o.Err, &refused) && isHard(refused) {
+		err = tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: recipient, Why: state.StopBounced, Note: o.Answer, Actor: "mail server"})
+	}
+	return err
 }
 
-// fullMailbox is said by a server for good, and is over when its owner comes back.
-const fullMailbox = "5.2.2"
+// answerOf returns the answer about a letter. It says "nothing was sent" once if the answer is about all letters.
+func answerOf(o outbox.Outcome) string {
+	if !o.General {
+		return o.Answer
+	}
+	return "nothing was sent: " + strings.TrimPrefix(o.Answer, "nothing was sent: ")
+}
 
 // isHard reports whether an answer means the address does not exist.
 func isHard(e *mail.RefusedError) bool {
@@ -408,24 +385,6 @@ func isHard(e *mail.RefusedError) bool {
 		return true
 	}
 	return e.Answer.Enhanced == "" && e.Stage == mail.AtRecipient && (e.Answer.Code == 550 || e.Answer.Code == 551 || e.Answer.Code == 553)
-}
-
-// end stores the outcome of a letter, even if the process is stopping.
-func (d *Desk) end(ctx context.Context, e *Event, to state.MessageState, put bool, answer string, cause error, more ...func(*state.Tx) error) error {
-	e.State, e.Answer = to, answer
-	return errors.Join(cause, d.after(ctx, func(tx *state.Tx) error {
-		err := tx.EndLetter(e.MessageID, to, put, answer)
-		for _, do := range more {
-			err = errors.Join(err, do(tx))
-		}
-		return err
-	}))
-}
-
-func (d *Desk) after(ctx context.Context, fn func(*state.Tx) error) error {
-	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
-	defer done()
-	return d.Ledger.Do(ctx, fn)
 }
 
 // freeze checks the payer and the customer once more, writes the letter, and stores it. It returns the letter's
@@ -548,7 +507,6 @@ const (
 	mostBounces  = 10
 	shareBounces = 20 // one of so many letters of a day
 	leastBounces = 3
-	mostRefused  = 3 // in a row, for any reason
 )
 
 // brakeOnBounces stops all letters if too many of the last day's went to nonexistent addresses.
@@ -575,7 +533,7 @@ func (d *Desk) brakeOnBounces(ctx context.Context) (bool, error) {
 
 // brake stops all letters until a person releases the brake.
 func (d *Desk) brake(ctx context.Context, why string) error {
-	return d.after(ctx, func(tx *state.Tx) error {
+	return outbox.Note(ctx, d.Ledger, func(tx *state.Tx) error {
 		return tx.AddLetterStop(state.LetterStop{Scope: state.StopAll, Why: state.StopBrake, Actor: "payersync", Note: why})
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/letters"
 	post "payersync/connector/mail"
+	"payersync/connector/outbox"
 	"payersync/internal/longtest"
 	"payersync/state"
 	"payersync/state/statetest"
@@ -88,7 +89,7 @@ func sendAndDie(how []string) error {
 func TestAKilledProcessSendsNothingTwice(t *testing.T) {
 	t.Parallel()
 	const payers = 6
-	points := []letters.Point{letters.Looked, letters.Frozen, letters.Sending, letters.Journaled, letters.Posted, letters.Ended, ""}
+	points := []letters.Point{letters.Looked, letters.Frozen, outbox.Begun, outbox.Ready, outbox.Posted, outbox.Ended, ""}
 	random := rand.New(rand.NewPCG(1, uint64(kills())))
 	for n := range kills() {
 		at := points[n%len(points)]

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"payersync/connector/letters"
+	"payersync/connector/outbox"
 	"payersync/state"
 	"payersync/state/statetest"
 )
@@ -193,7 +194,7 @@ func TestThreeNodesThatAreKilledSendNoLetterTwiceAndLoseNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	points := []letters.Point{letters.Marked, letters.Looked, letters.Frozen, letters.Sending, letters.Ended, letters.Journaled, letters.Marked, letters.Posted, ""}
+	points := []letters.Point{letters.Marked, letters.Looked, letters.Frozen, outbox.Begun, outbox.Ended, outbox.Ready, letters.Marked, outbox.Posted, ""}
 	for i, at := range points {
 		cmd := exec.Command(exe)
 		cmd.Env = append(os.Environ(), killed+"="+strings.Join([]string{w.path, w.box.Address, w.clock().Format(time.RFC3339), string(at), nodes[i%3], filepath.Join(folder, "letters"), dsn}, "|"))

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"payersync/connector"
 	"payersync/connector/mail"
+	"payersync/connector/outbox"
 	"payersync/connector/standing"
 	"payersync/state"
 )
@@ -114,9 +116,7 @@ func (p *Plan) waiting() int {
 // Alone returns the waiting letters to these payers, for any reason to wait, as a separate batch.
 func (p *Plan) Alone(records []state.RecordID) (b Batch) {
 	b.Letters = append(b.Letters, connector.Filter(p.Next, func(x Next) bool { return x.What == Waits && slices.Contains(records, x.RecordID) })...)
-	if len(b.Letters) > 0 {
-		b.Hash = hashOf(b.Letters)
-	}
+	b.Hash = hashOf(b.Letters)
 	return b
 }
 
@@ -276,14 +276,11 @@ func hashOf(letters []Next) string {
 	slices.SortFunc(sorted, func(a, b *Next) int {
 		return cmp.Or(strings.Compare(a.Setup, b.Setup), strings.Compare(a.MandateID, b.MandateID), cmp.Compare(a.Step, b.Step))
 	})
-	sum := sha256.New()
-	for i, x := range sorted {
-		if i > 0 {
-			fmt.Fprintln(sum)
-		}
-		fmt.Fprint(sum, x.Setup, " ", x.MandateID, " ", fmt.Sprint(x.Step), " ", string(x.Kind), " ", x.Recipient)
+	batch := outbox.Batch{}
+	for _, x := range sorted {
+		batch.Add(x.Setup, x.MandateID, strconv.Itoa(x.Step), string(x.Kind), x.Recipient)
 	}
-	return hex.EncodeToString(sum.Sum(nil))[:16]
+	return batch.Hash()
 }
 
 // books are the facts of a look.
@@ -559,7 +556,6 @@ const (
 	staleAfter    = 26 * time.Hour
 	clockForward  = 24 * time.Hour
 	clockBack     = 5 * time.Minute
-	mostUnclear   = 5
 	unclearWithin = 72 * time.Hour
 	journalHolds  = 500 * 24 * time.Hour // an older line decides nothing, and its letter may be kept no longer
 )
@@ -589,7 +585,7 @@ func (d *Desk) findHolds(ctx context.Context, p *Plan, b *books, h *history, sou
 	default:
 		add(HoldClock, "", true, "payersync has not looked for letters for %d hours, or the clock was set.", int(ahead.Hours()))
 	}
-	if b.unclear >= mostUnclear {
+	if b.unclear >= outbox.Letters.Unclear {
 		add(HoldUnclear, "", false, "Of %d letters of the last days nobody knows whether they arrived.", b.unclear)
 	}
 	swept, err := d.Ledger.LastPass(ctx)

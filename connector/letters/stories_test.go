@@ -14,6 +14,7 @@ import (
 	"payersync/connector/letters"
 	post "payersync/connector/mail"
 	"payersync/connector/mail/mailtest"
+	"payersync/connector/outbox"
 	"payersync/internal/longtest"
 	"payersync/state"
 )
@@ -187,7 +188,7 @@ func TestAnswersOfTheMailServer(t *testing.T) {
 func TestAProcessThatDiesAtAnyStepSendsNothingTwice(t *testing.T) {
 	t.Parallel()
 	died := errors.New("the process died")
-	for _, at := range []letters.Point{letters.Looked, letters.Frozen, letters.Sending, letters.Journaled, letters.Posted, letters.Ended} {
+	for _, at := range []letters.Point{letters.Looked, letters.Frozen, outbox.Begun, outbox.Ready, outbox.Posted, outbox.Ended} {
 		t.Run(string(at), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -206,7 +207,7 @@ func TestAProcessThatDiesAtAnyStepSendsNothingTwice(t *testing.T) {
 			w.restart()
 			w.days(1)
 			w.noDoubles()
-			unclear := at == letters.Sending || at == letters.Journaled || at == letters.Posted
+			unclear := at == outbox.Begun || at == outbox.Ready || at == outbox.Posted
 			if got := w.letter("c000")[0].State; unclear != (got == state.MessageUnclear) || !unclear && got != state.MessageSent {
 				t.Errorf("the letter is %s", got)
 			}
@@ -364,7 +365,7 @@ func TestALetterThatWasPutOffIsNotSentTwiceAfterTheLedgerWasPutBack(t *testing.T
 	w.approve()
 	journal := w.desk.Settings.Journal
 	w.desk.Step = func(at letters.Point) error { // the journal's folder goes away for a moment
-		if at == letters.Sending {
+		if at == outbox.Begun {
 			w.desk.Step = nil
 			return os.Rename(journal, journal+".away")
 		}

@@ -20,6 +20,15 @@ type Outcome struct {
 	Err     error              // nil for sent
 }
 
+// OfMessage returns the state of the one message. A refusal of all messages is no refusal of this one: it may be tried
+// again.
+func (o Outcome) OfMessage() state.MessageState {
+	if o.General && o.State == state.MessageRefused {
+		return state.MessageDeferred
+	}
+	return o.State
+}
+
 // fullMailbox is the enhanced status of a refusal that ends when the mailbox's owner comes back.
 const fullMailbox = "5.2.2"
 

@@ -112,7 +112,7 @@ func (b *Batch) Hash() string {
 // Errors of an approval.
 var (
 	ErrNothing = errors.New("nothing waits for approval")
-	ErrChanged = errors.New("the waiting messages are no longer those that were shown; look at them again")
+	ErrChanged = errors.New("what waits is no longer what was shown")
 )
 
 // Check compares the hash of the waiting messages with the hash that was shown to a person. It fails with ErrNothing

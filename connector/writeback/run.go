@@ -7,14 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"payersync/connector"
+	"payersync/connector/outbox"
 	"payersync/state"
 )
-
-// ErrBusy means another process is writing back now.
-var ErrBusy = errors.New("another payersync writes back just now")
 
 // Result is the result of a run.
 type Result struct {
@@ -38,26 +35,19 @@ type Run struct {
 	Ledger   *state.Ledger
 	Progress func(done, of int)
 
-	refusals int // one after the other
-	result   Result
+	breaker outbox.Breaker
+	result  Result
 }
 
 // chunk is how many records are read before they are written to, one by one.
 const chunk = 20
 
-// Do performs the due writes. Its error says why the run was impossible, or could not be stored. The result
-// says if it ended early.
+// Do performs the due writes. Its error says why the run was impossible, or could not be stored: outbox.ErrBusy while
+// another process is writing. The result says if it ended early.
 func (r *Run) Do(ctx context.Context) (Result, error) {
-	r.result = Result{Connection: r.Name}
-	lock, err := r.Ledger.TryOutbox(state.MessageWriteback)
-	if err != nil {
-		return r.result, err
-	}
-	if lock == nil {
-		return r.result, ErrBusy
-	}
-	err = r.run(ctx)
-	return r.result, errors.Join(err, lock.Release())
+	r.result, r.breaker.Rules = Result{Connection: r.Name}, r.rules()
+	err := outbox.Locked(r.Ledger, state.MessageWriteback, func() error { return r.run(ctx) })
+	return r.result, err
 }
 
 func (r *Run) run(ctx context.Context) error {
@@ -137,14 +127,9 @@ func (r *Run) those(ctx context.Context, d Doing) (items []Item, err error) {
 	return items, err
 }
 
-// noteTimeout is how long a write to the ledger may take, even if the run is stopping.
-const noteTimeout = 15 * time.Second
-
 // note writes facts to the ledger, even if the run is stopping.
 func (r *Run) note(ctx context.Context, write func(*state.Tx) error) error {
-	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
-	defer done()
-	return r.Ledger.Do(ctx, write)
+	return outbox.Note(ctx, r.Ledger, write)
 }
 
 // stale fails after a restore until a sweep has read the mandates: what the ledger knows of them is old.
@@ -170,16 +155,21 @@ func (r *Run) settle(ctx context.Context) error {
 }
 
 func (r *Run) settleOne(ctx context.Context, i Item) error {
-	if i.SentAt.IsZero() { // it never left
+	switch i.step {
+	case outbox.Freeze: // it never left
 		return r.note(ctx, func(tx *state.Tx) error { return tx.WriteDropped(i.RecordID, i.WriteID, true) })
+	case outbox.Send: // the system cannot be read: it gets the same bytes again
+		body, err := r.Ledger.WritebackRequest(ctx, i.RecordID)
+		if err != nil {
+			return err
+		}
+		return r.send(ctx, i, i.Wanted, body, state.WritebackField{})
+	case outbox.Wait:
+		return nil
 	}
-	reader, can := r.Writer.(Reader)
-	if !can {
-		return r.again(ctx, i)
-	}
-	held, err := reader.Read(ctx, []string{i.SourceID})
+	held, err := r.read(ctx, []Item{i})
 	if err != nil {
-		return fmt.Errorf("read back record %s: %w", i.SourceID, err)
+		return err
 	}
 	field, err := r.Ledger.WritebackField(ctx, i.RecordID, r.SetupHash())
 	if err != nil {
@@ -232,7 +222,7 @@ func (r *Run) lookAt(ctx context.Context, i Item, held map[string]connector.Writ
 	if err != nil {
 		return err
 	}
-	r.refusals = 0
+	r.breaker.Note(state.MessageSent)
 	says, ours := r.said(i, field, found.Value)
 	switch {
 	case ours && field.Earlier == nil && !i.Taken && says != i.To:
@@ -262,19 +252,6 @@ func (r *Run) said(i Item, field state.WritebackField, value string) (connector.
 		}
 	}
 	return connector.StandingNone, field.Earlier != nil && (value == earlier || value == r.Writer.Value(connector.StandingNone, earlier))
-}
-
-// again repeats the same bytes to an unreadable system.
-func (r *Run) again(ctx context.Context, i Item) error {
-	wait := min(apart<<min(max(i.Attempts-1, 0), 8), longestWait)
-	if since := r.Ledger.Now().Sub(i.SentAt); since >= 0 && since < wait {
-		return nil
-	}
-	body, err := r.Ledger.WritebackRequest(ctx, i.RecordID)
-	if err != nil {
-		return err
-	}
-	return r.send(ctx, i, i.Wanted, body, state.WritebackField{})
 }
 
 func deref(s *string) string {
@@ -317,7 +294,7 @@ func (r *Run) read(ctx context.Context, items []Item) (map[string]connector.Writ
 	}
 	held, err := reader.Read(ctx, ids)
 	if err != nil {
-		return nil, fmt.Errorf("read before writing: %w", err)
+		return nil, fmt.Errorf("read the fields: %w", err)
 	}
 	if held == nil {
 		held = map[string]connector.WrittenField{}
@@ -385,36 +362,46 @@ func (r *Run) write(ctx context.Context, i Item, held map[string]connector.Writt
 // send sends frozen bytes and stores the outcome. Interrupted before an answer came, the next run finds out.
 // Its error ends the run, but for ErrStale.
 func (r *Run) send(ctx context.Context, i Item, to connector.Standing, body []byte, field state.WritebackField) error {
-	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SendWrite(i.RecordID, i.WriteID) }); err != nil {
-		return err
-	}
-	err := r.Writer.Send(ctx, i.WriteID, body)
-	var refused *connector.WriteRefusedError
-	switch {
-	case err == nil:
-		r.refusals = 0
+	o, err := outbox.Attempt{
+		Begin: func(tx *state.Tx) (bool, error) { return true, tx.SendWrite(i.RecordID, i.WriteID) },
+		Send:  func(ctx context.Context) (string, error) { return "", r.Writer.Send(ctx, i.WriteID, body) },
+		End: func(tx *state.Tx, o outbox.Outcome) error {
+			switch o.OfMessage() {
+			case state.MessageSent:
+				return tx.WriteApplied(i.RecordID, i.WriteID, field)
+			case state.MessageRefused:
+				return tx.WriteRefused(i.RecordID, r.SetupHash(), to, o.Answer)
+			case state.MessageUnclear:
+				return tx.WriteUnclear(i.RecordID, i.WriteID, "The answer did not come, or said nothing of it.")
+			}
+			return tx.WriteDropped(i.RecordID, i.WriteID, true)
+		},
+	}.Do(ctx, r.Ledger)
+	switch o.OfMessage() {
+	case state.MessageSent:
+		r.breaker.Note(o.State)
 		r.result.Written++
-		return r.note(ctx, func(tx *state.Tx) error { return tx.WriteApplied(i.RecordID, i.WriteID, field) })
-	case errors.As(err, &refused):
-		i.To = to
-		return r.refuse(ctx, i, refused.Why)
-	case errors.Is(err, connector.ErrStale), errors.Is(err, connector.ErrNotWritten):
-		return errors.Join(err, r.note(ctx, func(tx *state.Tx) error { return tx.WriteDropped(i.RecordID, i.WriteID, true) }))
+		return err
+	case state.MessageRefused:
+		return errors.Join(r.refused(o.Answer), err)
+	case state.MessageUnclear:
+		return errors.Join(fmt.Errorf("it is not known whether record %s was written to: %w", i.SourceID, o.Err), err)
 	}
-	return errors.Join(fmt.Errorf("it is not known whether record %s was written to: %w", i.SourceID, err),
-		r.note(ctx, func(tx *state.Tx) error {
-			return tx.WriteUnclear(i.RecordID, i.WriteID, "The answer did not come, or said nothing of it.")
-		}))
+	return errors.Join(o.Err, err)
 }
 
-// refuse stores a refusal for one record. Many in a row are no problem of single records.
+// refuse stores a refusal for one record, before anything was sent to it.
 func (r *Run) refuse(ctx context.Context, i Item, why string) error {
+	return errors.Join(r.refused(why), r.note(ctx, func(tx *state.Tx) error { return tx.WriteRefused(i.RecordID, r.SetupHash(), i.To, why) }))
+}
+
+// refused counts a refusal. Many in a row are no problem of single records.
+func (r *Run) refused(why string) error {
 	r.result.Refused++
-	err := r.note(ctx, func(tx *state.Tx) error { return tx.WriteRefused(i.RecordID, r.SetupHash(), i.To, why) })
-	if r.refusals++; err == nil && r.refusals >= tellLimit {
-		err = fmt.Errorf("%d records were refused one after the other, the last because: %s", r.refusals, why)
+	if end, _ := r.breaker.Note(state.MessageRefused); end {
+		return fmt.Errorf("%d records were refused one after the other, the last because: %s", r.breaker.InRow, why)
 	}
-	return err
+	return nil
 }
 
 // yield leaves the field to the person who changed it.

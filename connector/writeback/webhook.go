@@ -48,11 +48,7 @@ func (h *Webhook) Send(ctx context.Context, id string, body []byte) error {
 	_, err := h.Receiver.Send(ctx, id, body)
 	var refused *webhook.RefusedError
 	if errors.As(err, &refused) {
-		return fmt.Errorf("%w: %w; look at writeback.webhook, its url and its secret", connector.ErrNotWritten, err)
-	}
-	var notSent *webhook.NotSentError
-	if errors.As(err, &notSent) {
-		return fmt.Errorf("%w: %w", connector.ErrNotWritten, err)
+		return fmt.Errorf("%w; look at writeback.webhook, its url and its secret", err)
 	}
 	return err
 }

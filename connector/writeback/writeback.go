@@ -32,12 +32,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/outbox"
 	"payersync/state"
 )
 
@@ -80,14 +80,10 @@ func hashOf(text string) string {
 
 // The limits of write-back.
 const (
-	apart        = 10 * time.Minute // between two writes to one record
-	perDay       = 6                // writes to one record
-	alwaysLet    = 5                // so many writes never wait, once a setup was approved
-	neverLet     = 50               // more always do
-	letPercent   = 2                // and more than so many of the payers
-	refusedAgain = 24 * time.Hour   // the pause before a refused write is tried again
-	longestWait  = 6 * time.Hour    // the longest pause between attempts to an unreadable system
-	tellLimit    = 10               // refusals in a row that end a run
+	perDay     = 6  // writes to one record
+	alwaysLet  = 5  // so many writes never wait, once a setup was approved
+	neverLet   = 50 // more always do
+	letPercent = 2  // and more than so many of the payers
 )
 
 // Doing is the task for a payer's field.
@@ -115,6 +111,8 @@ type Item struct {
 	To    connector.Standing // "" for an unknown status
 	Doing Doing
 	Why   string // a sentence; "" where Doing says it all
+
+	step outbox.Step
 }
 
 // Plan counts the tasks of a connection's write-back.
@@ -154,7 +152,7 @@ func (p Plan) Stuck() (n int) {
 func MakePlan(ctx context.Context, ledger *state.Ledger, c Connection, each func(Item)) (Plan, error) {
 	p := Plan{Connection: c.Name, counts: map[Doing]int{}}
 	now := ledger.Now()
-	fresh, batch := 0, sha256.New()
+	fresh, batch := 0, outbox.Batch{}
 	err := ledger.EachWriteback(ctx, c.Name, c.SetupHash(), func(payer state.WritebackPayer) error {
 		p.Payers++
 		item, is := c.itemOf(payer, now)
@@ -164,7 +162,7 @@ func MakePlan(ctx context.Context, ledger *state.Ledger, c Connection, each func
 		p.counts[item.Doing]++
 		if item.fresh() {
 			fresh++
-			fmt.Fprintf(batch, "%s\x00%s\x00%s\n", item.SourceID, item.Applied, item.To)
+			batch.Add(item.SourceID, string(item.Applied), string(item.To))
 		}
 		if each != nil {
 			each(item)
@@ -180,7 +178,7 @@ func MakePlan(ctx context.Context, ledger *state.Ledger, c Connection, each func
 	}
 	if p.Why = p.brake(fresh, ever); p.Why != "" {
 		p.counts[Due] -= fresh
-		p.counts[Waits], p.Batch = fresh, hex.EncodeToString(batch.Sum(nil)[:8])
+		p.counts[Waits], p.Batch = fresh, batch.Hash()
 	}
 	return p, nil
 }
@@ -196,11 +194,11 @@ func wanted(status connector.MandateStatus, says []connector.Standing) connector
 
 // itemOf returns the task for a payer; false for none.
 func (c Connection) itemOf(p state.WritebackPayer, now time.Time) (Item, bool) {
-	if _, readable := c.Writer.(Reader); !readable {
+	if !c.readable() {
 		p.Doubted = false
 	}
 	i := Item{WritebackPayer: p, To: wanted(p.Status, c.Writer.Says())}
-	since := now.Sub(p.FrozenAt)
+	i.step, _ = c.rules().Next(i.message(), now)
 	switch {
 	case p.Wanted != "":
 		i.Doing, i.Why = Unclear, p.Problem
@@ -212,18 +210,44 @@ func (c Connection) itemOf(p state.WritebackPayer, now time.Time) (Item, bool) {
 		i.Doing, i.Why = Theirs, cmp.Or(p.Problem, "Somebody else changed the field; it is left to them.")
 	case p.Applied == i.To && !p.Doubted:
 		return i, false
-	case p.Refused == i.To && now.Sub(p.ProblemAt) < refusedAgain && !p.ProblemAt.After(now):
+	case p.Refused == i.To && i.step == outbox.Wait:
 		i.Doing, i.Why = Refused, p.Problem
 	case p.Doubted:
 		i.Doing, i.Why = Look, "A person gave the field back, or the ledger was put back: it is read first."
 	case p.Day == now.UTC().Format(time.DateOnly) && p.DayWrites >= perDay:
 		i.Doing, i.Why = Limit, fmt.Sprintf("It was written %d times today: something changes it to and fro.", p.DayWrites)
-	case since >= 0 && since < apart:
+	case i.step == outbox.Wait:
 		i.Doing = Later
 	default:
 		i.Doing = Due
 	}
 	return i, true
+}
+
+func (c Connection) readable() bool {
+	_, is := c.Writer.(Reader)
+	return is
+}
+
+// rules returns the rules of the outbox: a system without a readable field recognises a repeat by its id.
+func (c Connection) rules() outbox.Rules {
+	if c.readable() {
+		return outbox.Fields
+	}
+	return outbox.Webhooks
+}
+
+// message returns the facts about the open write, or about the last one.
+func (i Item) message() outbox.Message {
+	switch {
+	case i.Wanted != "" && i.SentAt.IsZero():
+		return outbox.Message{State: state.MessageFrozen}
+	case i.Wanted != "":
+		return outbox.Message{State: state.MessageUnclear, Attempts: i.Attempts, At: i.SentAt}
+	case i.Refused == i.To && i.To != "":
+		return outbox.Message{State: state.MessageRefused, At: i.ProblemAt}
+	}
+	return outbox.Message{At: i.FrozenAt}
 }
 
 // brake says why a person must approve the new writes; "" for no reason. ever means that a person approved
@@ -252,10 +276,8 @@ func (i Item) In(p Plan) Item {
 // fresh reports whether nobody has let it go yet.
 func (i Item) fresh() bool { return i.Doing == Due && i.Approved != i.To }
 
-// ErrOtherBatch means the waiting writes differ from the batch a person has seen.
-var ErrOtherBatch = errors.New("what waits is no longer what was shown")
-
-// Approve approves the waiting writes, if they are the batch a person has seen, and returns their number.
+// Approve approves the waiting writes, if they are the batch a person has seen, and returns their number. It fails with
+// outbox.ErrNothing or outbox.ErrChanged.
 func Approve(ctx context.Context, ledger *state.Ledger, c Connection, batch, actor, reason string) (int, error) {
 	a := state.WritebackApproval{Connection: c.Name, Setup: c.SetupHash(), Batch: batch, Writes: map[string]connector.Standing{}, Reason: reason}
 	p, err := MakePlan(ctx, ledger, c, func(i Item) {
@@ -263,11 +285,11 @@ func Approve(ctx context.Context, ledger *state.Ledger, c Connection, batch, act
 			a.Writes[i.SourceID] = i.To
 		}
 	})
+	if err == nil {
+		err = outbox.Check(p.Batch, batch)
+	}
 	if err != nil {
 		return 0, err
-	}
-	if p.Batch == "" || p.Batch != batch {
-		return 0, ErrOtherBatch
 	}
 	return len(a.Writes), ledger.Do(ctx, func(tx *state.Tx) error { return tx.ApproveWriteback(a, actor) })
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payersync/connector"
+	"payersync/connector/outbox"
 	"payersync/connector/writeback"
 	"payersync/state"
 	"payersync/state/statetest"
@@ -289,7 +290,7 @@ func TestAThousandPayersAreWrittenOnce(t *testing.T) {
 	if r := d.run(); r.Written != 0 || r.Waiting != 1000 || r.Batch == "" || d.books.reads+d.books.writes != 0 {
 		t.Fatalf("before anybody approved: %+v, %d reads, %d writes", r, d.books.reads, d.books.writes)
 	}
-	if _, err := writeback.Approve(t.Context(), d.ledger, d.connection(), "another", "ada", ""); !errors.Is(err, writeback.ErrOtherBatch) {
+	if _, err := writeback.Approve(t.Context(), d.ledger, d.connection(), "another", "ada", ""); !errors.Is(err, outbox.ErrChanged) {
 		t.Errorf("another batch: %v", err)
 	}
 	d.approve()
@@ -328,7 +329,7 @@ func TestManyWritesWaitForAPerson(t *testing.T) {
 	}
 	shown := r.Batch
 	d.observed(connector.MandateCancelled, 20)
-	if _, err := writeback.Approve(t.Context(), d.ledger, d.connection(), shown, "ada", ""); !errors.Is(err, writeback.ErrOtherBatch) {
+	if _, err := writeback.Approve(t.Context(), d.ledger, d.connection(), shown, "ada", ""); !errors.Is(err, outbox.ErrChanged) {
 		t.Errorf("what was not shown was let go: %v", err)
 	}
 	d.approve()
@@ -686,7 +687,7 @@ func TestNobodyElseWritesMeanwhile(t *testing.T) {
 		t.Fatal(lock, err)
 	}
 	defer func() { _ = lock.Release() }()
-	if _, err := (&writeback.Run{Connection: d.connection(), Ledger: d.ledger}).Do(t.Context()); !errors.Is(err, writeback.ErrBusy) {
+	if _, err := (&writeback.Run{Connection: d.connection(), Ledger: d.ledger}).Do(t.Context()); !errors.Is(err, outbox.ErrBusy) {
 		t.Errorf("got %v", err)
 	}
 }
