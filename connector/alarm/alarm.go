@@ -15,6 +15,7 @@
 package alarm
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -78,8 +79,7 @@ type Teller struct {
 	Clean        func(text string, names bool) string // masks secret values; with names, payers' names may leave
 	Report       func(Event)                          // is told of each attempt, by several goroutines at once
 
-	mu        sync.Mutex
-	taken     map[string]bool       // accepted messages not yet stored as such in the ledger
+	taken     *sync.Map             // the ids of accepted messages not yet stored as such in the ledger
 	unwritten map[string]*unwritten // sent while the ledger accepted no writes, by way
 	outages   int                   // how often the ledger could be written again
 }
@@ -112,6 +112,7 @@ func (t *Teller) NextLook(ctx context.Context) (next time.Time, err error) {
 }
 
 func (t *Teller) tell(ctx context.Context) error {
+	t.taken = cmp.Or(t.taken, &sync.Map{})
 	found, err := t.look(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -249,8 +250,11 @@ func (t *Teller) tellWay(ctx context.Context, w Way, open []state.Alarm, found [
 
 // again sends a waiting message once more, and reports whether it was accepted.
 func (t *Teller) again(ctx context.Context, w Way, m state.AlarmMessage) (sent bool, err error) {
-	if t.wasTaken(m.ID) {
-		return true, t.noteSent(ctx, m.ID)
+	if _, was := t.taken.Load(m.ID); was {
+		if err = t.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.MessageSent(m.ID) }); err == nil {
+			t.taken.Delete(m.ID)
+		}
+		return true, err
 	}
 	now := t.Now()
 	facts := factsOf(m)
@@ -316,7 +320,7 @@ func (t *Teller) send(ctx context.Context, w Way, m state.AlarmMessage, facts ou
 		},
 	}.Do(ctx, t.Ledger)
 	if sent = o.State == state.MessageSent; sent && err != nil {
-		t.setTaken(m.ID, true)
+		t.taken.Store(m.ID, true) // this process does not send it twice
 	}
 	if e.Err = o.Err; sent {
 		e.Answer = o.Answer
@@ -330,33 +334,6 @@ func (t *Teller) send(ctx context.Context, w Way, m state.AlarmMessage, facts ou
 func (t *Teller) report(e Event) {
 	if t.Report != nil {
 		t.Report(e)
-	}
-}
-
-// noteSent notes a message as accepted. While the ledger cannot be written, this process remembers it, and does not
-// send it twice.
-func (t *Teller) noteSent(ctx context.Context, id string) error {
-	err := t.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.MessageSent(id) })
-	if err == nil {
-		t.setTaken(id, false)
-	}
-	return err
-}
-
-func (t *Teller) wasTaken(id string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.taken[id]
-}
-
-func (t *Teller) setTaken(id string, taken bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.taken == nil {
-		t.taken = map[string]bool{}
-	}
-	if delete(t.taken, id); taken {
-		t.taken[id] = true
 	}
 }
 

@@ -25,14 +25,12 @@ func (d *Desk) Approve(ctx context.Context, shown string, by state.Entry) (int, 
 	if err != nil {
 		return 0, err
 	}
-	if err := outbox.Check(p.Batch.Hash, shown); err != nil {
-		return 0, err
-	}
 	by.Action, by.Subject = "approve letters", fmt.Sprintf("%s, batch %s", connector.Plural(len(p.Batch.Letters), "letter"), shown)
-	if err := d.approve(ctx, p, p.Batch, true, by); err != nil {
-		return 0, err
+	n, err := d.approve(ctx, p, p.Batch, shown, true, by)
+	if err == nil {
+		err = d.noteAddresses(ctx, p)
 	}
-	return len(p.Batch.Letters), d.noteAddresses(ctx, p)
+	return n, err
 }
 
 // ApproveAlone releases exactly the letters to these payers, for any reason to wait. shown is the hash shown to a
@@ -42,24 +40,20 @@ func (d *Desk) ApproveAlone(ctx context.Context, records []state.RecordID, shown
 	if err != nil {
 		return 0, err
 	}
-	b := p.Alone(records)
-	if err := outbox.Check(b.Hash, shown); err != nil {
-		return 0, err
-	}
-	if err := d.approve(ctx, p, b, false, by); err != nil {
-		return 0, err
-	}
-	return len(b.Letters), nil
+	return d.approve(ctx, p, p.Alone(records), shown, false, by)
 }
 
 // approve notes a person's approval of a batch as shown. If two people approve at once, the second gets ErrNothing. The
 // letters of the batch need no further approval.
-func (d *Desk) approve(ctx context.Context, p *Plan, b Batch, whole bool, by state.Entry) error {
+func (d *Desk) approve(ctx context.Context, p *Plan, b Batch, shown string, whole bool, by state.Entry) (int, error) {
+	if err := outbox.Check(b.Hash, shown); err != nil {
+		return 0, err
+	}
 	of := map[string][]state.ApprovedLetter{}
 	for _, x := range b.Letters {
 		of[x.Setup] = append(of[x.Setup], state.ApprovedLetter{Setup: x.Setup, MandateID: x.MandateID, Step: x.Step, Recipient: x.Recipient})
 	}
-	return d.Ledger.Do(ctx, func(tx *state.Tx) error {
+	err := d.Ledger.Do(ctx, func(tx *state.Tx) error {
 		if before, err := tx.ApprovedSince(b.Hash, p.At); before || err != nil {
 			return cmp.Or(err, ErrNothing)
 		}
@@ -73,6 +67,10 @@ func (d *Desk) approve(ctx context.Context, p *Plan, b Batch, whole bool, by sta
 		}
 		return tx.Audit(by)
 	})
+	if err != nil {
+		return 0, err
+	}
+	return len(b.Letters), nil
 }
 
 const exampleToken = "EXAMPLE"

@@ -104,8 +104,13 @@ const longestPause = 25 * time.Hour
 // DueAt returns the end of a message's pause; the zero time for none. A time in the future does not count, because the
 // clock was ahead when it was stored.
 func (r Rules) DueAt(m Message, now time.Time) (due time.Time) {
+	const most = 10 // doublings, against an overflow
+	pause := min(r.First<<min(max(m.Attempts-1, 0), most), r.Longest)
+	if m.State == state.MessageRefused {
+		pause = r.Refused
+	}
 	if !m.At.IsZero() && !m.At.After(now) {
-		due = m.At.Add(r.pause(m))
+		due = m.At.Add(pause)
 	}
 	if m.RetryAt.After(due) {
 		due = m.RetryAt
@@ -114,14 +119,6 @@ func (r Rules) DueAt(m Message, now time.Time) (due time.Time) {
 		return time.Time{}
 	}
 	return due
-}
-
-func (r Rules) pause(m Message) time.Duration {
-	const most = 10 // doublings, against an overflow
-	if m.State == state.MessageRefused {
-		return r.Refused
-	}
-	return min(r.First<<min(max(m.Attempts-1, 0), most), r.Longest)
 }
 
 // Begin returns the facts of a message that is about to leave.

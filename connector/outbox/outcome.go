@@ -46,6 +46,8 @@ func OutcomeOf(answer string, err error) Outcome {
 	var deferred *mail.DeferredError
 	var hook *webhook.RefusedError
 	var record *connector.WriteRefusedError
+	var noPost *mail.NotSentError
+	var noHook *webhook.NotSentError
 	switch {
 	case errors.As(err, &refused):
 		o.State = state.MessageRefused
@@ -62,7 +64,7 @@ func OutcomeOf(answer string, err error) Outcome {
 		o.State, o.General = state.MessageRefused, true
 	case errors.Is(err, connector.ErrStale):
 		o.State = state.MessageDeferred
-	case notSent(err):
+	case errors.As(err, &noPost), errors.As(err, &noHook), errors.Is(err, connector.ErrNotWritten):
 		o.State, o.General = state.MessageDeferred, true
 	}
 	return o
@@ -73,11 +75,4 @@ func (o *Outcome) ofMail(at mail.Stage, a mail.Answer) {
 	if o.General = !at.OfThisMessage() && !o.PutOff; !o.General {
 		o.Answer = a.String()
 	}
-}
-
-// notSent reports whether an error means that no byte left.
-func notSent(err error) bool {
-	var post *mail.NotSentError
-	var hook *webhook.NotSentError
-	return errors.As(err, &post) || errors.As(err, &hook) || errors.Is(err, connector.ErrNotWritten)
 }
