@@ -115,6 +115,7 @@ var needs = map[string]struct{ args, what string }{
 	"payersync payers different --record A00002": {"A00001 --yes", needsKey},
 	"payersync source":                           {"", ""}, // it reads no configuration
 	"payersync source --check":                   {"", ""},
+	"payersync source --new":                     {"", ""},
 	"payersync todo":                             {"", needsNothing},
 	"payersync payers moved":                     {"A00002 --from A00001 --reason test --yes", needsSecrets},
 	"payersync payers show":                      {"A00001", needsKey},

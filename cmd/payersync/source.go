@@ -23,8 +23,11 @@ func (a *app) sourceCmd() *cobra.Command {
 		Long: `A profile is a file that tells payersync how to read one accounting system.
 Without NAME, it lists the shipped profiles: how much of each was proven, how
 payersync reads the list, and the system's limits. With NAME, it shows one profile:
-what to register at the vendor, the settings, the fields, and what surprises people.`,
-		Example: "  payersync source\n  payersync source freeagent",
+what to register at the vendor, the settings, the fields, and what surprises people.
+
+For a system without a profile, write one: --new makes a draft, --check checks it,
+--try reads one page of your company, and --record makes examples from it.`,
+		Example: "  payersync source\n  payersync source freeagent\n  payersync source --new ours --openapi openapi.yaml > ours.yaml\n  payersync source --try acme",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -37,7 +40,7 @@ what to register at the vendor, the settings, the fields, and what surprises peo
 			return a.showProfile(p)
 		},
 	}
-	return also(c, "check", a.sourceCheckCmd())
+	return also(also(also(also(c, "check", a.sourceCheckCmd()), "try", a.sourceTryCmd()), "record", a.sourceRecordCmd()), "new", a.sourceNewCmd())
 }
 
 func (a *app) sourceCheckCmd() *cobra.Command {
@@ -50,7 +53,7 @@ compares the records. Then it makes a model of the system from the profile, and 
 it: whole, after edits, while customers are edited and removed, and in ten kinds of
 trouble. That shows that the profile fits itself. Only a reading of your own company
 shows that the system is as the profile says: payersync check and payersync plan.`,
-		Example: "  payersync source --check books.yaml",
+		Example: "  payersync source --check ours.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, examples, err := profileNamed(args[0])

@@ -33,6 +33,9 @@ func (p Privacy) bare(s string) string {
 	return shortened(s)
 }
 
+// Text returns a value as it may be shown.
+func (p Privacy) Text(s string) string { return p.bare(s) }
+
 // shortened returns a quarter of a text, three letters at most.
 func shortened(s string) string {
 	letters := []rune(s)

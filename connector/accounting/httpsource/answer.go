@@ -38,6 +38,9 @@ func (s *Source) ask(ctx context.Context, op string, req *http.Request, records 
 	if err != nil {
 		return answer{}, err
 	}
+	if s.heard != nil {
+		s.heard(op, got)
+	}
 	a := answer{Answer: got, env: copyOf(vars)}
 	a.env["status"], a.env["rows"], a.env["body"] = got.Status, 0, nil
 	a.env["header"] = func(name string) string { return got.Header.Get(name) }

@@ -30,21 +30,23 @@ type Finding struct {
 // example is one answer of a system, with the records that must come out of it.
 type example struct {
 	Answer  exampleAnswer
-	Further []exampleAnswer // to the requests behind the first one, in turn
+	Before  []exampleAnswer `yaml:",omitempty"` // to the requests ahead of the list: for the rows of further lists
+	Further []exampleAnswer `yaml:",omitempty"` // to the requests behind it, in turn
 	Want    []wanted
-	Ends    string // how the read ends instead: parked, disconnected, unavailable or rejected
-	After   string // for parked: how long nothing is asked
+	Ends    string `yaml:",omitempty"` // how the read ends instead: parked, disconnected, unavailable or rejected
+	After   string `yaml:",omitempty"` // for parked: how long nothing is asked
 }
 
 type exampleAnswer struct {
-	Status  int
-	Headers map[string]string
+	Status  int               `yaml:",omitempty"`
+	Headers map[string]string `yaml:",omitempty"`
 	Body    any
 }
 
 type wanted struct {
-	ID, State, Into, Updated, Problem string
-	Data                              map[string]any
+	ID, State              string
+	Into, Updated, Problem string         `yaml:",omitempty"`
+	Data                   map[string]any `yaml:",omitempty"`
 }
 
 // Check checks the profile with its examples, a YAML file, and with a model of the system. It sends nothing.
@@ -101,9 +103,8 @@ type inTurn struct {
 }
 
 // turns returns the answers of an example, in the order in which a read asks for them.
-func (p *Profile) turns(e example) *inTurn {
-	n := min(len(p.joins), len(e.Further))
-	return &inTurn{answers: slices.Concat(e.Further[:n], []exampleAnswer{e.Answer}, e.Further[n:])}
+func (e example) turns() *inTurn {
+	return &inTurn{answers: slices.Concat(e.Before, []exampleAnswer{e.Answer}, e.Further)}
 }
 
 // RoundTrip returns the next answer.
@@ -127,30 +128,36 @@ func (o *inTurn) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // example reads one example.
 func (p *Profile) example(ctx context.Context, e example) error {
-	s, err := p.sample(p.turns(e), func() time.Time { return checkTime })
-	if err != nil {
-		return err
-	}
-	if s.login != nil {
-		s.login = func(context.Context) (any, error) { return 1, nil } // an example begins behind the login
-	}
-	l := &listing{source: s, reader: s.reader("1"), vars: s.request("1", time.Time{})}
-	sheet, err := l.fetch(ctx, 0)
+	records, err := p.read(ctx, e)
 	if e.Ends != "" {
 		return endsAs(err, e.Ends, e.After)
 	}
 	if err != nil {
 		return err
 	}
-	if len(sheet.Records) != len(e.Want) {
-		return fmt.Errorf("%d records came out, and %d are expected", len(sheet.Records), len(e.Want))
+	if len(records) != len(e.Want) {
+		return fmt.Errorf("%d records came out, and %d are expected", len(records), len(e.Want))
 	}
 	for i, w := range e.Want {
-		if err := w.differs(sheet.Records[i]); err != nil {
+		if err := w.differs(records[i]); err != nil {
 			return fmt.Errorf("record %d: %w", i+1, err)
 		}
 	}
 	return nil
+}
+
+// read returns the records of an example.
+func (p *Profile) read(ctx context.Context, e example) ([]connector.Record, error) {
+	s, err := p.sample(e.turns(), func() time.Time { return checkTime })
+	if err != nil {
+		return nil, err
+	}
+	if s.login != nil {
+		s.login = func(context.Context) (any, error) { return 1, nil } // an example begins behind the login
+	}
+	l := &listing{source: s, reader: s.reader("1"), vars: s.request("1", time.Time{})}
+	sheet, err := l.fetch(ctx, 0)
+	return sheet.Records, err
 }
 
 // differs returns how a record is not as expected.

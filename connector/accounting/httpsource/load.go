@@ -90,6 +90,9 @@ func Load(name string, data []byte) (*Profile, error) {
 	if len(data) > MaxProfile {
 		return nil, fmt.Errorf("%s is larger than %d bytes", name, MaxProfile)
 	}
+	if err := stillOpen(name, data); err != nil {
+		return nil, err
+	}
 	written, doc, err := strict.Load(name, data, profileFile{})
 	if err != nil {
 		return nil, err

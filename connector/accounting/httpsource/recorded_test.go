@@ -79,7 +79,7 @@ func (p *Profile) page(t testing.TB, status int, headers map[string]string, body
 	t.Helper()
 	var e example
 	e.Answer.Status, e.Answer.Headers, e.Answer.Body = status, headers, string(body)
-	s, err := p.sample(p.turns(e), func() time.Time { return checkTime })
+	s, err := p.sample(e.turns(), func() time.Time { return checkTime })
 	if err != nil {
 		t.Fatal(err)
 	}

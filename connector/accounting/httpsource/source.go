@@ -19,6 +19,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -52,6 +53,7 @@ type Source struct {
 	keys    map[string]any // the keys, for the bodies of requests; nil where they stand in headers
 	login   func(context.Context) (any, error)
 	prover  accounting.Prover
+	heard   func(op string, a accounting.Answer) // of each answer, for a recording; nil for none
 	now     func() time.Time
 }
 
@@ -246,7 +248,10 @@ func (s *Source) Organisations(ctx context.Context) (out []accounting.Organisati
 		if err := errors.Join(err1, err2); err != nil || wordsOf(id) == "" {
 			return nil, s.unusable(op, "it names no company")
 		}
-		out = append(out, accounting.Organisation{ID: s.prefix() + wordsOf(id), Name: wordsOf(name)})
+		one := accounting.Organisation{ID: s.prefix() + wordsOf(id), Name: wordsOf(name)}
+		if !slices.ContainsFunc(out, func(o accounting.Organisation) bool { return o.ID == one.ID }) { // some systems name it in each record
+			out = append(out, one)
+		}
 	}
 	return out, nil
 }

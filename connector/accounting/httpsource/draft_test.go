@@ -1,0 +1,88 @@
+package httpsource
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"payersync/mapping/strict"
+)
+
+func TestDraftsOfVendorsDescriptionsNameTheListAndWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	for file, wants := range map[string][]string{
+		"openapi/fortnox.yaml":         {"path: /3/customers\n", `records: "Customers"`, "id: CustomerNumber"},
+		"openapi/invoice-ninja.yaml":   {"path: /api/v1/clients\n", "X-API-TOKEN", `"updated_at": "${since}"`, "is: deleted}"},
+		"openapi/moneybird.yaml":       {"/contacts", `"per_page": "${size}"`, "id: id\n", "archived == false, is: active"},
+		"openapi/sage-accounting.yaml": {"path: /contacts\n", "oauth2-code"},
+		"openapi/sevdesk.yaml":         {"path: /Contact\n", `Authorization: "${secret.api_key}"`},
+		"xero_accounting.yaml":         {"path: /Contacts\n", `records: "Contacts"`, "id: ContactID"},
+	} {
+		folder, promised := os.LookupEnv("VENDOR_SPECS")
+		path := filepath.Join(cmp.Or(folder, "../../../../shared/specs"), file)
+		text, err := os.ReadFile(path)
+		if os.IsNotExist(err) && !promised {
+			t.Skipf("there is no %s: vendors' descriptions are not part of the repository; set VENDOR_SPECS to their folder", path)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		draft, err := Draft("books", text)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		for _, want := range wants {
+			if !strings.Contains(string(draft), want) {
+				t.Errorf("%s: the draft has no %q:\n%.1500s", file, want, draft)
+			}
+		}
+		_, err = Load("books.yaml", draft)
+		var open *strict.Error
+		if !errors.As(err, &open) || len(open.Problems) < 5 {
+			t.Errorf("%s: the draft loads with %v", file, err)
+			continue
+		}
+		for _, p := range open.Problems {
+			if !strings.Contains(p.Message, "still open") || p.Line == 0 {
+				t.Errorf("%s: %s", file, p)
+			}
+		}
+	}
+}
+
+// covers personal data in recordings
+func TestRecordingKeepsStatesAndReplacesPersonalValues(t *testing.T) {
+	t.Parallel()
+	p := shippedProfile(t, "sevdesk")
+	s, err := p.sample(byPath{
+		"/api/v1/ContactAddress":   `{"objects": [{"id": "1", "contact": {"id": "7"}, "street": "Canary Street", "city": "Canary"}], "total": "1"}`,
+		"/api/v1/CommunicationWay": `{"objects": [{"id": "2", "contact": {"id": "7"}, "type": "EMAIL", "value": "canary@north.example"}], "total": "1"}`,
+		"/api/v1/Contact": `{"objects": [{"id": "7", "status": "1000", "name": "Canary Ltd", "birthday": "1971-03-04", "balance": 31337, "discount": 31337.5, "phone": "0113 4960111", "link": "https://canary.example/x?token=canary",
+			"update": "2026-11-10T12:32:19+01:00", "sevClient": {"id": "692471"}}, {"id": "8", "status": "500", "name": "Canary Ltd", "sevClient": {"id": "692471"}}], "total": "2"}`,
+	}, func() time.Time { return checkTime })
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := s.Record(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, canary := range []string{"anary", "1971", "31337", "4960111", "sample-key"} {
+		if strings.Contains(string(text), canary) {
+			t.Errorf("the recording holds %q:\n%s", canary, text)
+		}
+	}
+	for _, want := range []string{`"1000"`, "state: active", "state: archived", "2026-11-10T11:32:19Z"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the recording has no %s:\n%s", want, text)
+		}
+	}
+	if f := p.checkExamples(t.Context(), text); !f.OK {
+		t.Errorf("the recording is no example: %s\n%s", f.Detail, text)
+	}
+}
