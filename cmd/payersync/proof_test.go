@@ -146,7 +146,7 @@ func TestARefusalHasTheOrganisationAskedForAnew(t *testing.T) {
 	for range 2 {
 		n, err := a.run("ours")
 		var out *accounting.Disconnected
-		if n != 1 || !errors.As(err, &out) || !strings.Contains(err.Error(), "the consent does not cover organisation "+tenant) {
+		if n != 1 || !errors.As(err, &out) || !strings.Contains(err.Error(), "the access does not cover organisation "+tenant) {
 			t.Errorf("it asked %d times: %v", n, err)
 		}
 	}

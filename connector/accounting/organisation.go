@@ -3,12 +3,33 @@ package accounting
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"payersync/connector"
 )
 
 // Organisation is the company of a source: its stable id in the system, and its name.
 type Organisation struct{ ID, Name string }
+
+// Choose returns the organisation to read of those within reach: the one with the configured id, or the only one. It
+// goes by id, and never by place in the list or by name (fault F28). The error is a *Disconnected if the configured one
+// is out of reach.
+func Choose(system, id string, reached []Organisation) (Organisation, error) {
+	for _, o := range reached {
+		if o.ID == id || id == "" && len(reached) == 1 {
+			return o, nil
+		}
+	}
+	named := strings.Join(connector.Map(reached, func(o Organisation) string { return o.Name + " = " + o.ID }), ", ")
+	switch {
+	case len(reached) == 0:
+		return Organisation{}, &Disconnected{Reason: "no " + system + " organisation is connected any more"}
+	case id == "":
+		return Organisation{}, fmt.Errorf("choose the %s organisation: the access covers %d of them; set tenant to one of %s", system, len(reached), named)
+	}
+	return Organisation{}, &Disconnected{Reason: fmt.Sprintf("the access does not cover organisation %s, but %s", id, named)}
+}
 
 // Proof remembers a source's proved organisation for a day.
 type Proof interface {

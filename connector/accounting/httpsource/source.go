@@ -256,8 +256,7 @@ func (s *Source) Organisations(ctx context.Context) (out []accounting.Organisati
 	return out, nil
 }
 
-// organisation returns the company to read: the configured one, or the only one. It goes by id, and never by place in
-// the list or by name (fault F28).
+// organisation returns the company to read.
 func (s *Source) organisation(ctx context.Context) (accounting.Organisation, error) {
 	reached, err := s.Organisations(ctx)
 	if errors.Is(err, errEmpty) {
@@ -266,19 +265,11 @@ func (s *Source) organisation(ctx context.Context) (accounting.Organisation, err
 	if err != nil {
 		return accounting.Organisation{}, err
 	}
-	for _, o := range reached {
-		if s.tenant == "" && len(reached) == 1 || s.tenant != "" && (o.ID == s.tenant || o.ID == s.prefix()+s.tenant) {
-			return o, nil
-		}
+	id := s.tenant
+	if id != "" && !strings.HasPrefix(id, s.prefix()) {
+		id = s.prefix() + id
 	}
-	title, named := s.profile.Title(), strings.Join(connector.Map(reached, func(o accounting.Organisation) string { return o.Name + " = " + o.ID }), ", ")
-	switch {
-	case len(reached) == 0:
-		return accounting.Organisation{}, &accounting.Disconnected{Reason: "no company of " + title + " is within reach any more"}
-	case s.tenant == "":
-		return accounting.Organisation{}, fmt.Errorf("choose the company: %s gives access to %d of them; set tenant to one of %s", title, len(reached), named)
-	}
-	return accounting.Organisation{}, &accounting.Disconnected{Reason: fmt.Sprintf("%s gives no access to company %s, but to %s", title, s.tenant, named)}
+	return accounting.Choose(s.profile.Title(), id, reached)
 }
 
 // Describe names the company and the fields of a record. It asks the system for the company: the error is an

@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
 
-	"payersync/connector"
 	"payersync/connector/accounting"
 )
 
@@ -60,34 +58,13 @@ func (s *Source) ownOrganisation(ctx context.Context) ([]Organisation, error) {
 	return []Organisation{{ID: strings.ToLower(o.OrganisationID), Name: o.Name}}, nil
 }
 
-// organisation returns the organisation to read: the configured one, or the only
-// one there is. It goes by id, and never by place in the list or by name (fault
-// F28).
+// organisation returns the organisation to read.
 func (s *Source) organisation(ctx context.Context) (Organisation, error) {
 	reached, err := s.Organisations(ctx)
 	if err != nil {
 		return Organisation{}, err
 	}
-	for _, o := range reached {
-		if o.ID == s.config.Tenant || s.config.Tenant == "" && len(reached) == 1 {
-			return o, nil
-		}
-	}
-	switch {
-	case len(reached) == 0:
-		return Organisation{}, &accounting.Disconnected{Reason: "no Xero organisation is connected any more"}
-	case s.config.Tenant == "":
-		return Organisation{}, fmt.Errorf("choose the Xero organisation: the consent covers %d of them; set tenant to one of %s", len(reached), list(reached))
-	}
-	return Organisation{}, &accounting.Disconnected{
-		Reason: fmt.Sprintf("the consent does not cover organisation %s, but %s", s.config.Tenant, list(reached)),
-	}
-}
-
-// list names organisations for people: "Acme Ltd = 0b6f…, Beta Ltd = 1c7a…".
-func list(all []Organisation) string {
-	words := connector.Map(all, func(o Organisation) string { return o.Name + " = " + o.ID })
-	return strings.Join(words, ", ")
+	return accounting.Choose("Xero", s.config.Tenant, reached)
 }
 
 // lastsFor is how long the answer of a Custom Connection counts: a run asks once, and reads contacts at once.
